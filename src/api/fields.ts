@@ -1,0 +1,74 @@
+/** Schema pieces that several kinds share. */
+import Type from 'typebox';
+
+export const stringMap = (description?: string) =>
+  Type.Unsafe<Record<string, string>>({
+    type: 'object',
+    additionalProperties: { type: 'string' },
+    ...(description === undefined ? {} : { description }),
+  });
+
+/** Equality over labels; every entry must match. An empty selector matches nothing on purpose. */
+export const labelSelector = () => stringMap('labels that must all be equal');
+
+/** A count (`3`) or a percentage (`"10%"`). Whole numbers are written as integers. */
+export const countOrPercent = (description: string) =>
+  Type.Unsafe<number | string>({
+    'x-kubernetes-int-or-string': true,
+    anyOf: [
+      { type: 'integer', minimum: 0 },
+      { type: 'string', pattern: '^([0-9]|[1-9][0-9]|100)%$' },
+    ],
+    description,
+  });
+
+export const name = (description?: string) =>
+  Type.String({
+    minLength: 1,
+    maxLength: 253,
+    pattern: '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$',
+    ...(description === undefined ? {} : { description }),
+  });
+
+export const time = (description?: string) => Type.String({ format: 'date-time', ...(description === undefined ? {} : { description }) });
+
+export const seconds = (description: string, options: { default?: number; minimum?: number } = {}) =>
+  Type.Integer({ minimum: options.minimum ?? 0, description, ...(options.default === undefined ? {} : { default: options.default }) });
+
+export const sha256 = () => Type.String({ pattern: '^[a-f0-9]{64}$', description: 'lower-case hex' });
+
+export const condition = () =>
+  Type.Object({
+    type: Type.String(),
+    status: Type.Enum(['True', 'False', 'Unknown']),
+    reason: Type.String(),
+    message: Type.String(),
+    lastTransitionTime: time(),
+    observedGeneration: Type.Optional(Type.Integer()),
+  });
+
+export const conditions = () =>
+  Type.Optional(Type.Array(condition(), { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] }));
+
+/** A list whose items are found by their keys; each item is written whole. */
+export const listMap = <const Item extends Parameters<typeof Type.Array>[0]>(
+  item: Item,
+  keys: string[],
+  options: { maxItems?: number; description?: string } = {},
+) => Type.Array(item, { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': keys, ...options });
+
+export const atomic = <const T extends Parameters<typeof Type.Array>[0]>(
+  item: T,
+  options: { maxItems?: number; minItems?: number; description?: string } = {},
+) => Type.Array(item, { 'x-kubernetes-list-type': 'atomic', ...options });
+
+/** Anything JSON, kept as it is. Small values only. */
+export const values = (description: string) =>
+  Type.Unsafe<Record<string, unknown>>({ type: 'object', 'x-kubernetes-preserve-unknown-fields': true, description });
+
+export const taint = () =>
+  Type.Object({
+    key: Type.String({ minLength: 1 }),
+    value: Type.Optional(Type.String()),
+    effect: Type.Enum(['NoSchedule', 'PreferNoSchedule', 'NoExecute']),
+  });

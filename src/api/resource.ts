@@ -1,0 +1,44 @@
+import type { KubeObject } from './wire.ts';
+
+/** Where a kind lives in the API, and the type of its objects. */
+export interface Resource<T extends KubeObject = KubeObject> {
+  readonly group: string;
+  readonly version: string;
+  readonly kind: string;
+  readonly plural: string;
+  readonly namespaced: boolean;
+  /**
+   * Narrows what a server sent; throws a CodedError when it is not an object of this kind.
+   * This is the only place where JSON from outside gets its type.
+   */
+  readonly parse: (value: unknown) => T;
+}
+
+export function apiVersionOf(resource: { group: string; version: string }): string {
+  return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`;
+}
+
+/** Name of an object inside its kind. `namespace` is absent for cluster-scoped kinds. */
+export interface ObjectKey {
+  namespace?: string | undefined;
+  name: string;
+}
+
+/** `namespace/name`, or `name` alone. Names and namespaces never hold a slash. */
+export function keyOf(key: ObjectKey): string {
+  return key.namespace === undefined || key.namespace === '' ? key.name : `${key.namespace}/${key.name}`;
+}
+
+export function parseKey(key: string): ObjectKey {
+  const slash = key.indexOf('/');
+  return slash < 0 ? { name: key } : { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
+}
+
+/** Path of a collection, or of one object when `name` is given. */
+export function pathOf(resource: Resource, namespace?: string, name?: string, subresource?: string): string {
+  const root = resource.group === '' ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`;
+  const scope = resource.namespaced && namespace !== undefined && namespace !== '' ? `/namespaces/${encodeURIComponent(namespace)}` : '';
+  const object = name === undefined ? '' : `/${encodeURIComponent(name)}`;
+  const sub = subresource === undefined ? '' : `/${subresource}`;
+  return `${root}${scope}/${resource.plural}${object}${sub}`;
+}
