@@ -1,5 +1,5 @@
 /** Schema pieces that several kinds share. */
-import Type from 'typebox';
+import { Type, type TSchema } from 'typebox';
 
 export const stringMap = (description?: string) =>
   Type.Unsafe<Record<string, string>>({
@@ -50,17 +50,19 @@ export const condition = () =>
 export const conditions = () =>
   Type.Optional(Type.Array(condition(), { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] }));
 
-/** A list whose items are found by their keys; each item is written whole. */
-export const listMap = <const Item extends Parameters<typeof Type.Array>[0]>(
+/** A list whose items are found by their keys; each item is one atomic value, which makes writes of many items cheap. */
+export const listMap = <const Item extends TSchema>(
   item: Item,
   keys: string[],
   options: { maxItems?: number; description?: string } = {},
-) => Type.Array(item, { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': keys, ...options });
+) =>
+  Type.Array(
+    { ...item, 'x-kubernetes-map-type': 'atomic' },
+    { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': keys, ...options },
+  );
 
-export const atomic = <const T extends Parameters<typeof Type.Array>[0]>(
-  item: T,
-  options: { maxItems?: number; minItems?: number; description?: string } = {},
-) => Type.Array(item, { 'x-kubernetes-list-type': 'atomic', ...options });
+export const atomic = <const T extends TSchema>(item: T, options: { maxItems?: number; minItems?: number; description?: string } = {}) =>
+  Type.Array(item, { 'x-kubernetes-list-type': 'atomic', ...options });
 
 /** Anything JSON, kept as it is. Small values only. */
 export const values = (description: string) =>

@@ -1,0 +1,70 @@
+import { Type, type Static } from 'typebox';
+import { atomic, conditions, listMap, time } from './fields.ts';
+import { defineKind } from './kind.ts';
+
+/** An object that sync applied: what prune may delete, and nothing else. */
+export const inventoryEntry = Type.Object({
+  apiVersion: Type.String(),
+  kind: Type.String(),
+  namespace: Type.Optional(Type.String()),
+  name: Type.String(),
+  uid: Type.Optional(Type.String({ description: 'absent between the intent to apply and its answer' })),
+});
+export type InventoryEntry = Static<typeof inventoryEntry>;
+
+/** What the hub knows of one unit on this cluster (PROTOCOLS E1 to E6). */
+export const unitStatus = Type.Object({
+  unit: Type.String({ description: 'Kind/[namespace/]name' }),
+  fleet: Type.String(),
+  digest: Type.Optional(
+    Type.String({ description: 'last digest that was wholly applied; absent while the first is under way or after removal' }),
+  ),
+  commit: Type.Optional(Type.String({ description: 'commit the digest came with' })),
+  appliedAt: Type.Optional(time()),
+  verified: Type.Optional(
+    atomic(Type.Object({ digest: Type.String(), commit: Type.String(), at: time() }), {
+      maxItems: 10,
+      description: 'digests with evidence here, newest first',
+    }),
+  ),
+  revoked: Type.Optional(
+    atomic(Type.String(), {
+      maxItems: 20,
+      description: 'digests that a halt or a restore left; they only go forward through the stages again',
+    }),
+  ),
+  inventory: Type.Optional(atomic(inventoryEntry, { maxItems: 64 })),
+});
+export type UnitStatus = Static<typeof unitStatus>;
+
+export const Clusters = defineKind({
+  kind: 'Cluster',
+  plural: 'clusters',
+  shortNames: ['kcl'],
+  namespaced: false,
+  description: 'A business cluster that KubeNode manages.',
+  spec: Type.Object({
+    type: Type.Optional(Type.Enum(['External'], { default: 'External', description: 'External: reached by a kubeconfig' })),
+    kubeconfigSecret: Type.Optional(
+      Type.Object(
+        { namespace: Type.Optional(Type.String()), name: Type.String({ minLength: 1 }) },
+        { description: 'Secret on the hub with key `kubeconfig`; default kubenode-system/cluster-<name>' },
+      ),
+    ),
+    paused: Type.Optional(Type.Boolean({ description: 'nothing is applied here' })),
+    unitDigest: Type.Optional(Type.String()),
+  }),
+  status: Type.Object({
+    units: Type.Optional(listMap(unitStatus, ['unit'], { maxItems: 500 })),
+    machines: Type.Optional(Type.Object({ total: Type.Integer(), ready: Type.Integer(), upToDate: Type.Integer() })),
+    observedGeneration: Type.Optional(Type.Integer()),
+    conditions: conditions(),
+  }),
+  columns: [
+    { name: 'Reachable', type: 'string', jsonPath: '.status.conditions[?(@.type=="Reachable")].status' },
+    { name: 'Machines', type: 'integer', jsonPath: '.status.machines.total' },
+    { name: 'Ready', type: 'integer', jsonPath: '.status.machines.ready' },
+    { name: 'UpToDate', type: 'integer', jsonPath: '.status.machines.upToDate' },
+  ],
+});
+export type Cluster = ReturnType<typeof Clusters.parse>;

@@ -1,0 +1,46 @@
+import { Type, type Static } from 'typebox';
+import { atomic, listMap, time } from './fields.ts';
+import { defineKind } from './kind.ts';
+
+/** One reserved disruption of one machine (PROTOCOLS D1). */
+export const ledgerRow = Type.Object({
+  id: Type.String({ minLength: 1 }),
+  machineUID: Type.String({ minLength: 1 }),
+  machine: Type.String({ description: 'namespace/name' }),
+  nodeUID: Type.Optional(Type.String()),
+  kind: Type.Enum(['Change', 'Repair', 'Delete']),
+  class: Type.Enum(['Restore', 'Repair', 'Change'], { description: 'what it was asked as; Delete rows keep theirs' }),
+  requesterUID: Type.String({ description: 'UID of the set, job or machine that asked' }),
+  requester: Type.String({ description: 'kind/name, to read' }),
+  scopes: atomic(Type.String(), { maxItems: 16, description: 'cluster, pool/NS, set/UID …' }),
+  since: time(),
+  notAfter: time('execution must have begun by then; frees nothing'),
+});
+export type LedgerRow = Static<typeof ledgerRow>;
+
+export const LEDGER_NAME = 'cell';
+
+export const DisruptionLedgers = defineKind({
+  kind: 'DisruptionLedger',
+  plural: 'disruptionledgers',
+  shortNames: ['ledger'],
+  namespaced: false,
+  description: 'The one object in which every disruption is reserved before it happens.',
+  spec: Type.Object({}),
+  status: Type.Object({
+    epoch: Type.Optional(Type.Integer({ minimum: 0, description: 'raised by each acquisition of leadership; never falls' })),
+    rows: Type.Optional(listMap(ledgerRow, ['id'], { maxItems: 500 })),
+  }),
+  rules: [
+    {
+      rule: '!has(oldSelf.status) || !has(oldSelf.status.epoch) || (has(self.status) && has(self.status.epoch) && self.status.epoch >= oldSelf.status.epoch)',
+      message: 'the epoch never falls',
+      fieldPath: '.status',
+    },
+  ],
+  columns: [
+    { name: 'Epoch', type: 'integer', jsonPath: '.status.epoch' },
+    { name: 'Machines', type: 'string', jsonPath: '.status.rows[*].machine' },
+  ],
+});
+export type DisruptionLedger = ReturnType<typeof DisruptionLedgers.parse>;

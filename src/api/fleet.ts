@@ -1,0 +1,87 @@
+import { Type, type Static } from 'typebox';
+import { atomic, conditions, labelSelector, listMap, name, seconds, time } from './fields.ts';
+import { defineKind } from './kind.ts';
+
+export const ISOLATIONS = ['process', 'namespaces', 'pod'] as const;
+
+export const stage = Type.Object({
+  name: name(),
+  clusterSelector: labelSelector(),
+  soakSeconds: Type.Optional(seconds('after the last cluster of the stage has evidence, before the next stage', { default: 0 })),
+  maxClusters: Type.Optional(Type.Integer({ minimum: 1, default: 1, description: 'clusters of the stage under way at once' })),
+});
+export type Stage = Static<typeof stage>;
+
+export const fleetSpec = Type.Object({
+  source: Type.Object({
+    path: Type.Optional(Type.String({ description: 'a repository on the disk of the hub, read in place: only commits count' })),
+    url: Type.Optional(Type.String({ description: 'http(s) repository; no credentials in it' })),
+    branch: Type.Optional(Type.String({ description: 'with path, absent: the branch checked out there' })),
+    credentialsSecret: Type.Optional(Type.String({ description: 'Secret in kubenode-system with keys username and password' })),
+    pollSeconds: Type.Optional(seconds('between looks at the branch', { default: 30, minimum: 1 })),
+  }),
+  entry: Type.Optional(Type.String({ default: 'fleet/main.ts', description: 'module that declares the fleet' })),
+  include: Type.Optional(
+    atomic(Type.String({ minLength: 1 }), {
+      minItems: 1,
+      description: 'folders of the commit that rendering sees; default fleet and rules',
+    }),
+  ),
+  signatures: Type.Optional(
+    Type.Object({
+      allowedSigners: Type.String({
+        minLength: 1,
+        description: 'lines as in ssh-keygen(1) ALLOWED SIGNERS; every commit must be signed by one',
+      }),
+    }),
+  ),
+  isolation: Type.Optional(
+    Type.Enum([...ISOLATIONS], { description: 'the weakest wall around rendering that is accepted; default process' }),
+  ),
+  stages: listMap(stage, ['name'], { maxItems: 20 }),
+  prune: Type.Optional(
+    Type.Object({
+      maxDeletions: Type.Optional(
+        Type.Integer({ minimum: 0, default: 3, description: 'objects of one commit, over all clusters; more is refused as a whole' }),
+      ),
+    }),
+  ),
+  acceptRewrittenHead: Type.Optional(Type.String({ description: 'commit id: a rewritten history is accepted at exactly this head' })),
+  paused: Type.Optional(Type.Boolean()),
+});
+export type FleetSpec = Static<typeof fleetSpec>;
+
+export const Fleets = defineKind({
+  kind: 'Fleet',
+  plural: 'fleets',
+  namespaced: false,
+  description: 'A Git source, who may sign its commits, and the stages that its changes pass through. Applied by hand.',
+  spec: fleetSpec,
+  status: Type.Object({
+    head: Type.Optional(Type.String({ description: 'commit seen at the branch' })),
+    commit: Type.Optional(Type.String({ description: 'last commit accepted: rendered, valid, split into units' })),
+    commitTime: Type.Optional(time()),
+    bundle: Type.Optional(Type.String({ description: 'digest of everything rendered from it' })),
+    isolation: Type.Optional(Type.Enum([...ISOLATIONS])),
+    units: Type.Optional(Type.Integer()),
+    observedGeneration: Type.Optional(Type.Integer()),
+    conditions: conditions(),
+  }),
+  columns: [
+    { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
+    { name: 'Commit', type: 'string', jsonPath: '.status.commit' },
+    { name: 'Reason', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].reason' },
+    { name: 'Message', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].message', priority: 1 },
+  ],
+  check(object) {
+    const errors = [];
+    const { source, stages } = object.spec;
+    if ((source.path === undefined) === (source.url === undefined))
+      errors.push({ path: 'spec.source', message: 'must have exactly one of path and url' });
+    if (source.url !== undefined && source.branch === undefined)
+      errors.push({ path: 'spec.source.branch', message: 'must be set with url' });
+    if (stages.length === 0) errors.push({ path: 'spec.stages', message: 'must have at least one stage' });
+    return errors;
+  },
+});
+export type Fleet = ReturnType<typeof Fleets.parse>;

@@ -1,0 +1,26 @@
+import { Type } from 'typebox';
+import { atomic } from './fields.ts';
+import { defineKind } from './kind.ts';
+
+export const Freezes = defineKind({
+  kind: 'Freeze',
+  plural: 'freezes',
+  namespaced: false,
+  description: 'Stops forward disruption at once, without Git or hub. It only tightens; deleting it lifts it.',
+  spec: Type.Object({
+    stops: Type.Optional(
+      atomic(Type.Enum(['Change', 'Repair', 'Restore']), {
+        minItems: 1,
+        description: 'default Change and Repair; Restore only if it is named',
+      }),
+    ),
+    pools: Type.Optional(atomic(Type.String({ minLength: 1 }), { minItems: 1, description: 'only these pools; absent: the whole cell' })),
+    reason: Type.Optional(Type.String()),
+  }),
+  status: Type.Object({}),
+  columns: [
+    { name: 'Stops', type: 'string', jsonPath: '.spec.stops' },
+    { name: 'Reason', type: 'string', jsonPath: '.spec.reason' },
+  ],
+});
+export type Freeze = ReturnType<typeof Freezes.parse>;

@@ -1,0 +1,216 @@
+import { Type, type Static } from 'typebox';
+import { canonical, sha256Hex } from './digest.ts';
+import { DISRUPTIONS } from './disruption.ts';
+import { atomic, conditions, listMap, seconds, stringMap, taint, time, values } from './fields.ts';
+import { defineKind } from './kind.ts';
+
+/** What a node should have of one component. Written whole by the set controller (PROTOCOLS A1 to A3). */
+export const componentEntry = Type.Object({
+  name: Type.String({ minLength: 1 }),
+  action: Type.Enum(['Install', 'Remove']),
+  version: Type.String({ minLength: 1 }),
+  values: Type.Optional(values('small inline values that templates see')),
+  setUID: Type.String({ description: 'UID of the MachineComponentSet that wrote this' }),
+  setRevision: Type.Integer({ minimum: 1, description: "counts changes of the set's content" }),
+  joinedRevision: Type.Integer({ minimum: 0, description: "the set's revision when this machine joined it" }),
+  revision: Type.Integer({ minimum: 1, description: 'only grows; an agent refuses a lower one, or the same with other content' }),
+  attempt: Type.Integer({ minimum: 1 }),
+  failed: Type.Optional(
+    Type.Object({
+      setRevision: Type.Integer(),
+      attempt: Type.Integer(),
+      rolloutID: Type.Optional(Type.String({ description: "the set's rolloutID then; a new one tries again" })),
+      reason: Type.String(),
+      message: Type.Optional(Type.String()),
+    }),
+  ),
+});
+export type ComponentEntry = Static<typeof componentEntry>;
+
+/** The one operation of a machine. Never removed, only replaced; `epoch` is the fence (PROTOCOLS C1, D3). */
+export const operation = Type.Object({
+  id: Type.String({ minLength: 1, description: "the ledger row's id" }),
+  epoch: Type.Integer({ minimum: 0 }),
+  kind: Type.Enum(['Change', 'Repair', 'Delete', 'Cancelled']),
+  components: Type.Optional(
+    atomic(Type.Object({ name: Type.String(), revision: Type.Integer() }), { description: 'Change: exactly these entries may switch' }),
+  ),
+  action: Type.Optional(Type.String({ description: 'Repair: what to do' })),
+  args: Type.Optional(values('arguments of the action')),
+  notAfter: time('an order past this is reported Cancelled, by the Date header of the API server'),
+  reason: Type.Optional(Type.String()),
+});
+export type Operation = Static<typeof operation>;
+
+export const OUTCOMES = ['Succeeded', 'TransientFailure', 'PermanentFailure', 'Superseded', 'Cancelled'] as const;
+export type Outcome = (typeof OUTCOMES)[number];
+
+/** How far the agent is with one component. */
+export const COMPONENT_STATES = [
+  'Fetching',
+  'Waiting',
+  'Switching',
+  'Probing',
+  'Healthy',
+  'Unhealthy',
+  'Restoring',
+  'Removing',
+  'Removed',
+  'Failed',
+] as const;
+
+/** What the agent found of one component. Written by the agent alone. */
+export const componentStatus = Type.Object({
+  name: Type.String({ minLength: 1 }),
+  /** What runs here. Empty strings and 0 while nothing does. */
+  version: Type.String({ description: 'version that is switched to here; empty while none is' }),
+  content: Type.String({ description: 'contentOf() what is switched to here; empty while none is' }),
+  revision: Type.Integer({ minimum: 0, description: 'highest revision accepted from spec; the floor of the next' }),
+  running: Type.Integer({
+    minimum: 0,
+    description: 'revision whose content is switched to here: equals `revision` once it is carried out',
+  }),
+  state: Type.Enum([...COMPONENT_STATES]),
+  needs: Type.Optional(Type.Enum([...DISRUPTIONS], { description: 'while Waiting: the class of what is announced' })),
+  needsFor: Type.Optional(
+    Type.Enum(['Change', 'Drift'], { description: 'while Waiting: a new entry, or a repair of drift that would restart or more' }),
+  ),
+  previous: Type.Optional(Type.String({ description: 'version that ran before' })),
+  failed: Type.Optional(
+    Type.Object({
+      revision: Type.Integer({ description: 'the entry that failed here' }),
+      reason: Type.String(),
+      message: Type.String(),
+      restored: Type.Boolean({ description: 'what ran before runs again and passes its probes' }),
+    }),
+  ),
+  refused: Type.Optional(Type.Object({ revision: Type.Integer(), reason: Type.String() })),
+  bootID: Type.Optional(Type.String({ description: 'boot in which the probes last held since the switch' })),
+  switchedAt: Type.Optional(time("by the agent's clock; to read, not to decide")),
+  healthySince: Type.Optional(time("by the agent's clock; to read, not to decide")),
+  driftRepairs: Type.Optional(Type.Integer({ minimum: 0 })),
+  message: Type.Optional(Type.String({ maxLength: 1024 })),
+});
+export type ComponentStatus = Static<typeof componentStatus>;
+
+export const operationStatus = Type.Object({
+  id: Type.String(),
+  state: Type.Enum(['Running', 'Done']),
+  outcome: Type.Optional(Type.Enum([...OUTCOMES])),
+  message: Type.Optional(Type.String({ maxLength: 1024 })),
+  bootID: Type.Optional(Type.String({ description: 'boot in which it ended' })),
+  startedAt: Type.Optional(time()),
+  finishedAt: Type.Optional(time()),
+});
+export type OperationStatus = Static<typeof operationStatus>;
+
+export const verifiedContent = Type.Object({
+  name: Type.String(),
+  version: Type.String(),
+  values: Type.Optional(values('as in the entry')),
+  revision: Type.Integer(),
+  setUID: Type.String(),
+  unitDigest: Type.Optional(Type.String()),
+  bootID: Type.String(),
+  since: time("by the controller's clock"),
+});
+export type VerifiedContent = Static<typeof verifiedContent>;
+
+export const PHASES = ['Pending', 'Provisioning', 'Installing', 'Running', 'Degraded', 'NodeLost', 'Deleting'] as const;
+
+export const machineTemplateSpec = {
+  labels: Type.Optional(stringMap('labels of the Node; removed from it when removed here')),
+  taints: Type.Optional(atomic(taint())),
+  failureDomain: Type.Optional(Type.String()),
+  drainTimeoutSeconds: Type.Optional(seconds('after this a drain gives up', { default: 600 })),
+  operationTimeoutSeconds: Type.Optional(seconds('an order not begun by then is cancelled', { default: 900, minimum: 1 })),
+};
+
+export const machineSpec = Type.Object({
+  ...machineTemplateSpec,
+  provider: Type.Optional(Type.Object({ name: Type.String({ minLength: 1 }), config: Type.Optional(values("the provider's own")) })),
+  components: Type.Optional(listMap(componentEntry, ['name'], { maxItems: 64 })),
+  operation: Type.Optional(operation),
+  hold: Type.Optional(Type.Boolean({ description: 'nothing new starts here' })),
+  paused: Type.Optional(Type.Boolean({ description: 'not reconciled' })),
+});
+
+export const machineStatus = Type.Object({
+  phase: Type.Optional(Type.Enum([...PHASES])),
+  providerID: Type.Optional(Type.String()),
+  nodeRef: Type.Optional(Type.Object({ name: Type.String(), uid: Type.String() })),
+  addresses: Type.Optional(atomic(Type.Object({ type: Type.String(), address: Type.String() }))),
+  agent: Type.Optional(
+    Type.Object({
+      version: Type.String(),
+      apiLevel: Type.Integer(),
+      bootID: Type.String(),
+      os: Type.String(),
+      arch: Type.String(),
+      hold: Type.Optional(Type.Boolean({ description: '/etc/kubenode/hold is there' })),
+    }),
+  ),
+  components: Type.Optional(listMap(componentStatus, ['name'], { maxItems: 64 })),
+  operation: Type.Optional(operationStatus),
+  verified: Type.Optional(
+    atomic(verifiedContent, { maxItems: 128, description: 'the two last verified contents of each component, newest first' }),
+  ),
+  lastDisruption: Type.Optional(time()),
+  observedGeneration: Type.Optional(Type.Integer()),
+  verdict: Type.Optional(
+    Type.Object(
+      {
+        allowed: Type.Boolean(),
+        limit: Type.Optional(Type.String()),
+        used: Type.Optional(Type.Integer()),
+        of: Type.Optional(Type.Integer()),
+        holders: Type.Optional(atomic(Type.String(), { maxItems: 5 })),
+        wouldPassWhen: Type.Optional(Type.String()),
+      },
+      { description: "Defender's last word on what this machine asks" },
+    ),
+  ),
+  conditions: conditions(),
+});
+
+export type MachineSpec = Static<typeof machineSpec>;
+export type MachineStatus = Static<typeof machineStatus>;
+
+export const Machines = defineKind({
+  kind: 'Machine',
+  plural: 'machines',
+  shortNames: ['ma'],
+  namespaced: true,
+  description: 'One node: how it is made, what should run on it, what does, and the one operation under way.',
+  spec: machineSpec,
+  status: machineStatus,
+  rules: [
+    {
+      rule: '!has(oldSelf.spec.operation) || (has(self.spec.operation) && self.spec.operation.epoch >= oldSelf.spec.operation.epoch)',
+      message: 'the operation is never removed and its epoch never falls',
+      fieldPath: '.spec',
+    },
+  ],
+  columns: [
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Node', type: 'string', jsonPath: '.status.nodeRef.name' },
+    { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
+    { name: 'UpToDate', type: 'string', jsonPath: '.status.conditions[?(@.type=="UpToDate")].status' },
+    { name: 'Operation', type: 'string', jsonPath: '.spec.operation.kind', priority: 1 },
+    { name: 'Agent', type: 'string', jsonPath: '.status.agent.version', priority: 1 },
+  ],
+  check(object, old) {
+    const before = old?.spec.operation;
+    const now = object.spec.operation;
+    if (before === undefined) return [];
+    if (now === undefined || now.epoch < before.epoch)
+      return [{ path: 'spec.operation', message: 'the operation is never removed and its epoch never falls' }];
+    return [];
+  },
+});
+export type Machine = ReturnType<typeof Machines.parse>;
+
+/** Identity of what an entry asks for: two entries with equal content ask for the same. */
+export function contentOf(entry: Pick<ComponentEntry, 'action' | 'version'> & { values?: Record<string, unknown> | undefined }): string {
+  return sha256Hex(canonical({ action: entry.action, version: entry.version, values: entry.values ?? {} })).slice(0, 24);
+}

@@ -1,0 +1,125 @@
+import { Type, type Static } from 'typebox';
+import { validateBatches } from './batches.ts';
+import { isCoded } from './errors.ts';
+import { atomic, conditions, countOrPercent, labelSelector, listMap, seconds, time, values } from './fields.ts';
+import { defineKind, type FieldError } from './kind.ts';
+
+export const DEFAULT_BATCHES = [1, '10%', '50%', '100%'];
+
+const content = {
+  version: Type.String({ minLength: 1 }),
+  values: Type.Optional(values('small inline values that templates see')),
+};
+
+export const machineComponentSetSpec = Type.Object({
+  componentName: Type.String({ minLength: 1 }),
+  ...content,
+  action: Type.Optional(
+    Type.Enum(['Install', 'Remove'], {
+      default: 'Install',
+      description: 'only Remove uninstalls; deleting the set leaves everything running',
+    }),
+  ),
+  pools: Type.Optional(atomic(Type.String({ minLength: 1 }), { minItems: 1, description: 'namespaces; absent: all' })),
+  selector: Type.Optional(labelSelector()),
+  batches: Type.Optional(
+    atomic(countOrPercent('cumulative size of a batch'), {
+      minItems: 1,
+      maxItems: 10,
+      description: 'cumulative; the last is "100%"; default 1, 10%, 50%, 100%',
+    }),
+  ),
+  soakSeconds: Type.Optional(seconds('after a batch holds its content, before the next', { default: 60 })),
+  maxUnavailable: Type.Optional(countOrPercent('of this set, a scope of the ledger; default 1')),
+  maxFailed: Type.Optional(Type.Integer({ minimum: 1, default: 1, description: 'this many failures halt the set' })),
+  offlinePolicy: Type.Optional(
+    Type.Object({
+      afterSeconds: Type.Optional(seconds('agent and kubelet silent for this long: set aside', { default: 600 })),
+      maxOfflineFraction: Type.Optional(countOrPercent('beyond this the set halts; default 20%')),
+    }),
+  ),
+  canary: Type.Optional(Type.Object({ selector: labelSelector(), ...content })),
+  rolloutID: Type.Optional(Type.String({ description: 'a human sets a new one to try failures again' })),
+  paused: Type.Optional(Type.Boolean({ description: 'no machine is given new content' })),
+  unitDigest: Type.Optional(Type.String({ description: 'written by sync' })),
+  ceiling: Type.Optional(
+    Type.Object(
+      { unitDigest: Type.String(), nodes: Type.Integer({ minimum: 0 }) },
+      { description: 'written by rollouts: at most this many machines get the content of that digest; for another digest it counts as 0' },
+    ),
+  ),
+});
+export type MachineComponentSetSpec = Static<typeof machineComponentSetSpec>;
+
+export const MachineComponentSets = defineKind({
+  kind: 'MachineComponentSet',
+  plural: 'machinecomponentsets',
+  shortNames: ['mcs'],
+  namespaced: false,
+  description: 'Which machines get which version of a component, in which batches.',
+  spec: machineComponentSetSpec,
+  status: Type.Object({
+    revision: Type.Optional(
+      Type.Object(
+        {
+          number: Type.Integer({ minimum: 1 }),
+          ...content,
+          action: Type.Enum(['Install', 'Remove']),
+          canary: Type.Optional(values('spec.canary')),
+          startedAt: time(),
+        },
+        { description: 'the content that `number` counts; a change of spec makes the next one (v2 → v1 → v2 is three)' },
+      ),
+    ),
+    desired: Type.Optional(Type.Integer()),
+    updated: Type.Optional(Type.Integer({ description: 'hold the content of this revision, with evidence' })),
+    failed: Type.Optional(Type.Integer()),
+    offline: Type.Optional(Type.Integer({ description: 'set aside' })),
+    waiting: Type.Optional(Type.Integer({ description: 'announced, not yet granted' })),
+    batch: Type.Optional(Type.Integer({ description: 'the batch under way, from 1; 0 when none' })),
+    batches: Type.Optional(Type.Integer()),
+    progress: Type.Optional(Type.String({ description: '3/4, for people' })),
+    soakUntil: Type.Optional(time()),
+    evidence: Type.Optional(
+      Type.Object(
+        { unitDigest: Type.String(), at: time() },
+        { description: 'all members neither failed nor set aside held the content of this digest through soak; latches' },
+      ),
+    ),
+    verified: Type.Optional(Type.Object({ unitDigest: Type.Optional(Type.String()), ...content, at: time() })),
+    failures: Type.Optional(
+      atomic(Type.Object({ machine: Type.String(), reason: Type.String(), message: Type.String(), attempt: Type.Integer() }), {
+        maxItems: 10,
+      }),
+    ),
+    canary: Type.Optional(
+      listMap(Type.Object({ machine: Type.String(), state: Type.String(), message: Type.Optional(Type.String()) }), ['machine'], {
+        maxItems: 50,
+      }),
+    ),
+    observedGeneration: Type.Optional(Type.Integer()),
+    conditions: conditions(),
+  }),
+  rules: [{ rule: 'self.spec.componentName == oldSelf.spec.componentName', message: 'is immutable', fieldPath: '.spec.componentName' }],
+  columns: [
+    { name: 'Component', type: 'string', jsonPath: '.spec.componentName' },
+    { name: 'Version', type: 'string', jsonPath: '.spec.version' },
+    { name: 'Updated', type: 'string', jsonPath: '.status.progress' },
+    { name: 'Batch', type: 'integer', jsonPath: '.status.batch' },
+    { name: 'Failed', type: 'integer', jsonPath: '.status.failed' },
+    { name: 'Halted', type: 'string', jsonPath: '.status.conditions[?(@.type=="Halted")].status' },
+  ],
+  check(object, old) {
+    const errors: FieldError[] = [];
+    if (old !== undefined && old.spec.componentName !== object.spec.componentName)
+      errors.push({ path: 'spec.componentName', message: 'is immutable' });
+    try {
+      validateBatches(object.spec.batches ?? DEFAULT_BATCHES);
+    } catch (error) {
+      if (!isCoded(error)) throw error;
+      errors.push({ path: 'spec.batches', message: error.message });
+    }
+    return errors;
+  },
+});
+export type MachineComponentSet = ReturnType<typeof MachineComponentSets.parse>;

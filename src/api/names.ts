@@ -1,0 +1,41 @@
+/** Names that two sides must agree on. */
+
+export const LABELS = {
+  /** On a Machine: the MachineSet that made it. */
+  machineSet: 'kubenode.io/machine-set',
+  /** On what sync applied: the Fleet it comes from. */
+  fleet: 'kubenode.io/fleet',
+  zone: 'topology.kubernetes.io/zone',
+  rack: 'topology.kubenode.io/rack',
+} as const;
+
+export const ANNOTATIONS = {
+  /** On a Node: whose cordon it is: a ledger row's id, or `Degraded`. */
+  cordonOwner: 'kubenode.io/cordon-owner',
+  /** On a Node: label and taint keys that KubeNode put there, so that it removes only its own. */
+  ownedKeys: 'kubenode.io/owned-keys',
+  /** On what sync applied: `file:line` in the fleet repository. */
+  origin: 'kubenode.io/origin',
+} as const;
+
+export const FINALIZERS = { machine: 'kubenode.io/machine' } as const;
+
+/** Field managers: one a writer. */
+export const MANAGERS = {
+  sync: 'kubenode-sync',
+  rollout: 'kubenode-rollout',
+  machine: 'kubenode-machine',
+  machineSet: 'kubenode-machineset',
+  machineComponentSet: 'kubenode-machinecomponentset',
+  defender: 'kubenode-defender',
+  agent: 'kubenode-agent',
+} as const;
+
+/** Namespace of KubeNode's own objects (leader Leases, cluster Secrets). */
+export const SYSTEM_NAMESPACE = 'kubenode-system';
+
+/** Agents renew `Lease <machine>` in the Machine's namespace with this suffix: Node leases live elsewhere. */
+export const agentLeaseName = (machine: string): string => `agent-${machine}`;
+
+/** What this build of the agent understands; a cell orders nothing above what an agent reports. */
+export const API_LEVEL = 1;

@@ -1,0 +1,101 @@
+import { Type, type Static } from 'typebox';
+import { atomic, conditions, listMap, seconds, time } from './fields.ts';
+import { defineKind } from './kind.ts';
+
+/** One unit on its way: from what to what, on which clusters. Immutable once written. */
+export const rolloutUnit = Type.Object({
+  unit: Type.String({ description: 'Kind/[namespace/]name' }),
+  clusters: listMap(
+    Type.Object({
+      name: Type.String(),
+      digest: Type.Optional(Type.String({ description: 'absent: the unit is removed' })),
+      from: Type.Optional(Type.String({ description: 'digest wanted before; absent: the unit is new here' })),
+    }),
+    ['name'],
+    { maxItems: 500 },
+  ),
+});
+export type RolloutUnit = Static<typeof rolloutUnit>;
+
+export const UNIT_PHASES = ['Pending', 'Progressing', 'Soaking', 'Halted', 'Superseded', 'Done'] as const;
+export const CLUSTER_PHASES = ['Pending', 'Applying', 'Waiting', 'Verified', 'Halted', 'Blocked', 'Superseded'] as const;
+
+export const rolloutUnitStatus = Type.Object({
+  unit: Type.String(),
+  phase: Type.Enum([...UNIT_PHASES]),
+  lane: Type.Enum(['Forward', 'Restore', 'Mixed'], { description: 'Restore: back to a digest that was verified there' }),
+  stage: Type.Optional(Type.String({ description: 'stage under way' })),
+  soakUntil: Type.Optional(time()),
+  reason: Type.Optional(Type.String()),
+  message: Type.Optional(Type.String({ maxLength: 1024 })),
+  clusters: Type.Optional(
+    listMap(
+      Type.Object({
+        name: Type.String(),
+        phase: Type.Enum([...CLUSTER_PHASES]),
+        lane: Type.Enum(['Forward', 'Restore']),
+        appliedAt: Type.Optional(time()),
+        verifiedAt: Type.Optional(time()),
+        message: Type.Optional(Type.String({ maxLength: 1024 })),
+      }),
+      ['name'],
+      { maxItems: 500 },
+    ),
+  ),
+});
+export type RolloutUnitStatus = Static<typeof rolloutUnitStatus>;
+
+export const Rollouts = defineKind({
+  kind: 'Rollout',
+  plural: 'rollouts',
+  shortNames: ['ro'],
+  namespaced: false,
+  description: 'The units that one commit changed, on their way through the stages.',
+  spec: Type.Object({
+    fleet: Type.String(),
+    commit: Type.String({ minLength: 1 }),
+    subject: Type.Optional(Type.String()),
+    author: Type.Optional(Type.String()),
+    sequence: Type.Integer({ minimum: 1, description: 'order of the rollouts of one fleet' }),
+    stages: listMap(
+      Type.Object({
+        name: Type.String(),
+        clusters: atomic(Type.String()),
+        soakSeconds: seconds('after its last cluster'),
+        maxClusters: Type.Integer({ minimum: 1 }),
+      }),
+      ['name'],
+      { description: 'membership and policy as they were; clusters in the order they go' },
+    ),
+    units: listMap(rolloutUnit, ['unit'], { maxItems: 500 }),
+    paused: Type.Optional(Type.Boolean({ description: 'forward lanes stop where they are; restore goes on' })),
+    retry: Type.Optional(Type.String({ description: 'a new value lifts halts and revocations of this rollout: a human says go again' })),
+  }),
+  status: Type.Object({
+    phase: Type.Optional(Type.Enum([...UNIT_PHASES])),
+    units: Type.Optional(listMap(rolloutUnitStatus, ['unit'], { maxItems: 500 })),
+    retried: Type.Optional(Type.String({ description: 'spec.retry that was acted on' })),
+    completedAt: Type.Optional(time()),
+    observedGeneration: Type.Optional(Type.Integer()),
+    conditions: conditions(),
+  }),
+  rules: [
+    {
+      rule: 'self.spec.units == oldSelf.spec.units && self.spec.stages == oldSelf.spec.stages && self.spec.commit == oldSelf.spec.commit && self.spec.sequence == oldSelf.spec.sequence',
+      message: 'only paused and retry may change',
+      fieldPath: '.spec',
+    },
+  ],
+  columns: [
+    { name: 'Fleet', type: 'string', jsonPath: '.spec.fleet' },
+    { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
+    { name: 'Commit', type: 'string', jsonPath: '.spec.commit' },
+    { name: 'Subject', type: 'string', jsonPath: '.spec.subject' },
+  ],
+  check(object, old) {
+    if (old === undefined) return [];
+    const fixed = ({ paused: _paused, retry: _retry, ...rest }: typeof object.spec) => JSON.stringify(rest);
+    return fixed(object.spec) === fixed(old.spec) ? [] : [{ path: 'spec', message: 'only paused and retry may change' }];
+  },
+});
+export type Rollout = ReturnType<typeof Rollouts.parse>;
