@@ -21,7 +21,9 @@ it.each([
 });
 
 it('never falls and ends with everything, for any number of machines', () => {
-  const batches = fc.array(fc.integer({ min: 1, max: 100 }), { maxLength: 8 }).map((list) => [...list.sort((a, b) => a - b).map((n) => `${n}%`), '100%']);
+  const batches = fc
+    .array(fc.integer({ min: 1, max: 100 }), { maxLength: 8 })
+    .map((list) => [...list.sort((a, b) => a - b).map((n) => `${n}%`), '100%']);
   fc.assert(
     fc.property(batches, fc.integer({ min: 0, max: 20_000 }), (list, total) => {
       const sizes = resolveBatches(list, total);

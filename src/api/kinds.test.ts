@@ -8,7 +8,12 @@ import { MachineComponentSets } from './machinecomponentset.ts';
 import { Machines } from './machine.ts';
 import { splitUnits } from './unit.ts';
 
-const set = (spec: object) => ({ apiVersion: API_VERSION, kind: 'MachineComponentSet', metadata: { name: 's' }, spec: { componentName: 'kubelet', version: '1.0.0', ...spec } });
+const set = (spec: object) => ({
+  apiVersion: API_VERSION,
+  kind: 'MachineComponentSet',
+  metadata: { name: 's' },
+  spec: { componentName: 'kubelet', version: '1.0.0', ...spec },
+});
 const component = (version: string, extra = {}) => ({
   apiVersion: API_VERSION,
   kind: 'MachineComponent',
@@ -25,7 +30,9 @@ it.each(ALL_KINDS.map((kind) => [kind.kind, kind] as const))('%s has a CRD with 
 
 it('names the field path and what is allowed', () => {
   expect(MachineComponentSets.validate(set({ maxFailed: 0 }))).toEqual([{ path: 'spec.maxFailed', message: 'must be >= 1' }]);
-  expect(MachineComponentSets.validate(set({ action: 'Delete' }))).toEqual([{ path: 'spec.action', message: 'must be one of "Install", "Remove"' }]);
+  expect(MachineComponentSets.validate(set({ action: 'Delete' }))).toEqual([
+    { path: 'spec.action', message: 'must be one of "Install", "Remove"' },
+  ]);
   expect(MachineComponentSets.validate(set({ soakSecs: 3 }))).toEqual([{ path: 'spec.soakSecs', message: 'unknown field' }]);
   expect(MachineComponentSets.validate(set({ batches: ['50%'] }))[0]?.path).toBe('spec.batches');
 });

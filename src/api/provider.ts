@@ -1,0 +1,56 @@
+/** What makes and unmakes machines. One conformance suite holds every provider to this. */
+
+/** What a new node needs to find its cell. `token` is a secret. */
+export interface NodeBootstrap {
+  server: string;
+  /** PEM. */
+  certificateAuthority: string;
+  token: string;
+  machine: { namespace: string; name: string; uid: string };
+  providerID: string;
+  /** Where relative artifact URLs are resolved; ends with a slash. */
+  mirror?: string;
+}
+
+export interface InstanceRequest {
+  /** Idempotency key: at most one instance for a Machine UID, ever. */
+  machineUID: string;
+  namespace: string;
+  name: string;
+  config: Record<string, unknown>;
+  failureDomain?: string;
+}
+
+export interface Instance {
+  providerID: string;
+  state: 'Pending' | 'Running' | 'Stopped' | 'Deleting';
+  addresses: { type: string; address: string }[];
+}
+
+/** Errors are CodedErrors with one of PROVIDER_ERRORS as code. */
+export interface InfraProvider {
+  readonly name: string;
+  /** Mistakes in `provider.config`, with paths relative to it. */
+  validate(config: Record<string, unknown>): { path: string; message: string }[];
+  /** The id that `ensure` of this request gives; known before anything is made, so that a bootstrap can name it. */
+  providerIDOf(request: InstanceRequest): string;
+  /** Makes the instance unless there is one; returns before it has booted. Safe to repeat after any crash. */
+  ensure(request: InstanceRequest, bootstrap: NodeBootstrap, signal: AbortSignal): Promise<Instance>;
+  /** undefined only when the provider proves that there is none. */
+  get(providerID: string, signal: AbortSignal): Promise<Instance | undefined>;
+  /** Every instance of `owner`, or an error: never a part. */
+  list(signal: AbortSignal): Promise<Instance[]>;
+  /** 'gone' is proof of absence; 'deleting' asks to be called again. */
+  delete(providerID: string, signal: AbortSignal): Promise<'gone' | 'deleting'>;
+  /** Power cycle, where the provider can. */
+  reboot?(providerID: string, signal: AbortSignal): Promise<void>;
+}
+
+export const PROVIDER_ERRORS = [
+  'InvalidConfig',
+  'Unauthorized',
+  'QuotaExceeded',
+  'InsufficientCapacity',
+  'RateLimited',
+  'Unavailable',
+] as const;
