@@ -7,17 +7,35 @@ export class ApiError extends CodedError {
   readonly reason: string;
   readonly causes: StatusCause[];
   readonly retryAfterSeconds: number | undefined;
+  readonly details: Status['details'];
+  /** Of the request that was answered so, where it is known. */
+  readonly method: string | undefined;
+  readonly path: string | undefined;
 
-  constructor(status: number, body: Partial<Status>, options: { cause?: unknown } = {}) {
-    super(body.reason ?? 'Unknown', body.message ?? `the server answered ${status}`, options);
+  constructor(status: number, body: Partial<Status>, options: { cause?: unknown; method?: string; path?: string } = {}) {
+    const message = body.message ?? `the server answered ${status}`;
+    super(body.reason ?? 'Unknown', options.path === undefined ? message : `${options.method} ${options.path}: ${message}`, options);
     this.name = 'ApiError';
     this.status = status;
     this.reason = body.reason ?? 'Unknown';
     this.causes = body.details?.causes ?? [];
     this.retryAfterSeconds = body.details?.retryAfterSeconds;
+    this.details = body.details;
+    this.method = options.method;
+    this.path = options.path;
   }
 }
 
 export function hasReason(error: unknown, ...reasons: string[]): error is ApiError {
   return error instanceof ApiError && reasons.includes(error.reason);
+}
+
+/** The history asked for is gone: a watch or a continued list must start again with a new list. */
+export function isExpired(error: unknown): boolean {
+  return error instanceof ApiError && (error.status === 410 || error.reason === 'Expired' || error.reason === 'Gone');
+}
+
+/** The server does not know this resourceVersion yet, or never will (restored from a backup). */
+export function isFromTheFuture(error: unknown): boolean {
+  return error instanceof ApiError && error.causes.some((cause) => cause.reason === 'ResourceVersionTooLarge');
 }

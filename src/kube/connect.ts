@@ -1,4 +1,5 @@
-import type { Transport } from '../api/transport.ts';
+import { CodedError, messageOf } from '../api/errors.ts';
+import type { ApiRequest, Transport } from '../api/transport.ts';
 
 /** How to reach one API server and as whom. Everything is text in memory: PEM, never a path. TLS is always verified. */
 export interface Connection {
@@ -21,6 +22,50 @@ export interface TransportOptions {
 }
 
 export interface ClosableTransport extends Transport {
-  /** Destroys the connections; requests under way are rejected. */
+  /** Later requests are rejected; the connections end with the last transport that shares them, and requests under way on them reject. */
   close(): Promise<void>;
+}
+
+/** Errors: `ConnectionInvalid`. */
+export function endpointOf(connection: Connection): URL {
+  const { server, clientCert, clientKey } = connection;
+  let url: URL;
+  try {
+    url = new URL(server);
+  } catch (cause) {
+    throw new CodedError('ConnectionInvalid', `"${server}" is not a URL of an API server: ${messageOf(cause)}`, { cause });
+  }
+  if (url.protocol !== 'https:') {
+    throw new CodedError('ConnectionInvalid', `"${server}" is not reached over https; credentials are sent over verified TLS only`);
+  }
+  if ((clientCert === undefined) !== (clientKey === undefined)) {
+    throw new CodedError('ConnectionInvalid', `for ${server} a client certificate and its key must be given together`);
+  }
+  return url;
+}
+
+/** Path and query as they go on the wire. */
+export function targetOf(endpoint: URL, request: ApiRequest): string {
+  const prefix = endpoint.pathname.replace(/\/+$/, '');
+  const query = new URLSearchParams(request.query).toString();
+  return `${prefix}${request.path}${query === '' ? '' : `?${query}`}`;
+}
+
+export async function authorization(connection: Connection): Promise<{ authorization?: string }> {
+  const token = typeof connection.token === 'function' ? await connection.token() : connection.token;
+  return token === undefined ? {} : { authorization: `Bearer ${token}` };
+}
+
+/** A watch may be silent for as long as nothing changes. */
+export function isWatch(request: ApiRequest): boolean {
+  const watch = request.query?.['watch'];
+  return watch === 'true' || watch === '1';
+}
+
+export function plainHeaders(headers: Record<string, string | string[] | undefined>): Record<string, string> {
+  const plain: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) plain[name] = Array.isArray(value) ? value.join(', ') : value;
+  }
+  return plain;
 }

@@ -1,4 +1,68 @@
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { Agent, request as httpsRequest } from 'node:https';
+import type { ApiRequest, ApiResponse } from '../api/transport.ts';
+import { authorization, endpointOf, isWatch, plainHeaders, targetOf } from './connect.ts';
 import type { ClosableTransport, Connection, TransportOptions } from './connect.ts';
 
 /** Over node:https with keep-alive; for the agent, which must stay small. */
-export declare function nodeHttpsTransport(connection: Connection, options?: TransportOptions): ClosableTransport;
+export function nodeHttpsTransport(connection: Connection, options: TransportOptions = {}): ClosableTransport {
+  const endpoint = endpointOf(connection);
+  const idleTimeoutMs = options.idleTimeoutMs ?? 60_000;
+  const agent = new Agent({
+    keepAlive: true,
+    keepAliveMsecs: 30_000,
+    // Explicit, so that NODE_TLS_REJECT_UNAUTHORIZED cannot switch verification off.
+    rejectUnauthorized: true,
+    ...(connection.ca === undefined ? {} : { ca: connection.ca }),
+    ...(connection.clientCert === undefined ? {} : { cert: connection.clientCert }),
+    ...(connection.clientKey === undefined ? {} : { key: connection.clientKey }),
+    ...(connection.tlsServerName === undefined ? {} : { servername: connection.tlsServerName }),
+  });
+  let closed = false;
+
+  async function attempt(request: ApiRequest): Promise<ApiResponse> {
+    const outgoing = httpsRequest({
+      agent,
+      host: endpoint.hostname,
+      port: endpoint.port === '' ? 443 : endpoint.port,
+      path: targetOf(endpoint, request),
+      method: request.method,
+      headers: { ...request.headers, ...(await authorization(connection)) },
+    });
+    const onAbort = (): void => void outgoing.destroy(asError(request.signal?.reason));
+    outgoing.once('close', () => request.signal?.removeEventListener('abort', onAbort));
+    request.signal?.addEventListener('abort', onAbort, { once: true });
+    outgoing.setTimeout(idleTimeoutMs, () => outgoing.destroy(new Error(`nothing was heard for ${idleTimeoutMs} ms`)));
+    outgoing.end(request.body);
+    try {
+      const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
+      // An error after the head reaches the reader through the body; unheard on the request it would end the process.
+      outgoing.on('error', (error) => incoming.destroy(error));
+      if (isWatch(request)) outgoing.setTimeout(0);
+      return { status: incoming.statusCode ?? 0, headers: plainHeaders(incoming.headers), body: incoming };
+    } catch (error) {
+      if (request.signal?.aborted === true) throw request.signal.reason;
+      // The server closed an idle connection just as it was taken up again: nothing was done, and a read may be repeated.
+      if (outgoing.reusedSocket && request.method === 'GET') return await attempt(request);
+      throw error;
+    }
+  }
+
+  async function send(request: ApiRequest): Promise<ApiResponse> {
+    if (closed) throw new Error('this transport is closed');
+    request.signal?.throwIfAborted();
+    return await attempt(request);
+  }
+  return Object.assign(send, {
+    close(): Promise<void> {
+      closed = true;
+      agent.destroy();
+      return Promise.resolve();
+    },
+  });
+}
+
+function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new Error(String(reason));
+}

@@ -7,4 +7,12 @@ export interface LogLine {
 }
 
 /** Keeps what is logged. */
-export declare function recordingLog(): Log & { lines: LogLine[] };
+export function recordingLog(): Log & { lines: LogLine[] } {
+  const lines: LogLine[] = [];
+  const keep =
+    (level: LogLine['level']) =>
+    (fields: object, message: string): void => {
+      lines.push({ level, fields: { ...fields }, message });
+    };
+  return { lines, debug: keep('debug'), info: keep('info'), warn: keep('warn'), error: keep('error') };
+}
