@@ -1,0 +1,53 @@
+// A very small client of the cell's API for the stand-ins that report to it: the node's own bootstrap file says where and as whom.
+import { readFileSync } from 'node:fs';
+import { Agent, request } from 'node:https';
+
+export function cell(bootstrapPath) {
+  const bootstrap = JSON.parse(readFileSync(bootstrapPath, 'utf8'));
+  const agent = new Agent({ keepAlive: true, ca: bootstrap.certificateAuthority });
+  const base = new URL(bootstrap.server);
+
+  return function call(method, path, body, contentType = 'application/json') {
+    return new Promise((resolve, reject) => {
+      const text = body === undefined ? undefined : JSON.stringify(body);
+      const options = {
+        agent,
+        method,
+        host: base.hostname,
+        port: base.port,
+        path: base.pathname.replace(/\/$/, '') + path,
+        timeout: 10_000,
+        headers: {
+          authorization: `Bearer ${bootstrap.token}`,
+          accept: 'application/json',
+          ...(text === undefined ? {} : { 'content-type': contentType, 'content-length': Buffer.byteLength(text) }),
+        },
+      };
+      const outgoing = request(options, (response) => {
+        let answer = '';
+        response.setEncoding('utf8');
+        response.on('data', (chunk) => (answer += chunk));
+        response.on('error', reject);
+        response.on('end', () => resolve({ status: response.statusCode, body: answer === '' ? undefined : JSON.parse(answer) }));
+      });
+      outgoing.on('timeout', () => outgoing.destroy(new Error('no answer within 10 s')));
+      outgoing.on('error', reject);
+      outgoing.end(text);
+    });
+  };
+}
+
+// Runs `work` now and then every `ms`, never twice at once; what it throws is logged and tried again next time.
+export function every(ms, log, work) {
+  const turn = async () => {
+    let failed = false;
+    try {
+      await work();
+    } catch (error) {
+      failed = true;
+      log(`cell: ${error.message}`);
+    }
+    setTimeout(turn, failed ? Math.min(ms, 1000 + Math.random() * 1000) : ms);
+  };
+  void turn();
+}

@@ -1,0 +1,55 @@
+/**
+ * Makes the files that run on their own: the agent, and the child that renders fleets. Quick enough to run at each start;
+ * skipped when no source file is newer than what is there.
+ *
+ *   node tools/bundle.ts [--force]
+ */
+import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { rolldown } from 'rolldown';
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+export const BUNDLES = join(ROOT, '.build', 'bundles');
+
+const ENTRIES = {
+  agent: 'src/agent/main.ts',
+  render: 'src/sync/render/child.ts',
+};
+export type Bundle = keyof typeof ENTRIES;
+
+export const bundlePath = (name: Bundle): string => join(BUNDLES, `${name}.mjs`);
+
+function newest(folder: string): number {
+  let time = 0;
+  for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
+    if (entry.isFile()) time = Math.max(time, statSync(join(entry.parentPath, entry.name)).mtimeMs);
+  }
+  return time;
+}
+
+/** True when the bundle is newer than every source and than the installed packages. */
+function fresh(name: Bundle, sources: number): boolean {
+  const path = bundlePath(name);
+  return existsSync(path) && statSync(path).mtimeMs > sources;
+}
+
+export async function bundleAll({ force = false, only }: { force?: boolean; only?: Bundle[] } = {}): Promise<void> {
+  const lock = join(ROOT, 'package-lock.json');
+  const sources = Math.max(newest(join(ROOT, 'src')), statSync(lock).mtimeMs, statSync(fileURLToPath(import.meta.url)).mtimeMs);
+  mkdirSync(BUNDLES, { recursive: true });
+  for (const [name, entry] of Object.entries(ENTRIES) as [Bundle, string][]) {
+    if (only !== undefined && !only.includes(name)) continue;
+    if (!force && fresh(name, sources)) continue;
+    const build = await rolldown({
+      input: join(ROOT, entry),
+      platform: 'node',
+      resolve: { conditionNames: ['@kubenode/source', 'node', 'import'] },
+      logLevel: 'warn',
+    });
+    await build.write({ file: bundlePath(name), format: 'esm', codeSplitting: false, minify: { compress: true, mangle: false, codegen: true } });
+    await build.close();
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) await bundleAll({ force: process.argv.includes('--force') });
