@@ -1,20 +1,28 @@
 import type { JsonObject } from '../../api/wire.ts';
 import type { FieldSchema } from './schema.ts';
 
-/** What a server-side apply was asked to do. Nothing in it is mutated. */
-export interface ApplyInput {
-  /** The object as stored, with its managedFields; undefined when the apply creates it. */
+interface Request {
+  /** The object as stored, with its managedFields; undefined when the request creates it. */
   live: JsonObject | undefined;
-  /** The applied configuration: the whole intent of the manager, without managedFields. */
-  applied: JsonObject;
-  /** The `fieldManager` of the request. */
+  /** The `fieldManager` of the request; for an update without one, `managerOf` its User-Agent. */
   manager: string;
   /** `status`, `scale`…; absent for the main resource. */
   subresource?: string;
-  force: boolean;
+  /**
+   * Fields that this request cannot change, such as `['status']`, dotted: it neither owns them nor conflicts over them.
+   * Taking their values back from `live` afterwards is the caller's part. Default: a custom resource with a status subresource.
+   */
+  resetFields?: readonly string[];
   schema: FieldSchema;
   /** RFC 3339, whole seconds. */
   now: string;
+}
+
+/** What a server-side apply was asked to do. Nothing in it is mutated. */
+export interface ApplyInput extends Request {
+  /** The applied configuration: the whole intent of the manager, with apiVersion and kind, without managedFields. */
+  applied: JsonObject;
+  force: boolean;
 }
 
 /** One field that another manager owns with another value. */
@@ -30,14 +38,7 @@ export interface FieldConflict {
 export type ApplyResult = { ok: true; object: JsonObject } | { ok: false; conflicts: FieldConflict[] };
 
 /** A create, PUT or patch, already merged, whose ownership is to be recorded. Nothing in it is mutated. */
-export interface UpdateInput {
-  /** The object as stored, with its managedFields; undefined on create. */
-  live: JsonObject | undefined;
+export interface UpdateInput extends Request {
   /** The object as it will be stored. Its managedFields are what the user sent (`[]` or `[{}]` resets them). */
   updated: JsonObject;
-  manager: string;
-  subresource?: string;
-  schema: FieldSchema;
-  /** RFC 3339, whole seconds. */
-  now: string;
 }
