@@ -20,6 +20,8 @@ export interface WatchOptions {
   fieldSelector?: string;
   resourceVersion?: string;
   timeoutSeconds?: number;
+  /** Called when the server has accepted the watch, before the first event. */
+  onOpen?: () => void;
   signal?: AbortSignal;
 }
 

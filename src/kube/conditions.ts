@@ -29,11 +29,7 @@ export function setCondition(conditions: readonly Condition[] | undefined, input
 }
 
 /** Several at once; the same array when nothing changes. */
-export function setConditions(
-  conditions: readonly Condition[] | undefined,
-  inputs: readonly ConditionInput[],
-  nowMs: number,
-): Condition[] {
+export function setConditions(conditions: readonly Condition[] | undefined, inputs: readonly ConditionInput[], nowMs: number): Condition[] {
   return inputs.reduce((list, input) => setCondition(list, input, nowMs), listOf(conditions));
 }
 

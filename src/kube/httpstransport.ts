@@ -24,7 +24,7 @@ export function nodeHttpsTransport(connection: Connection, options: TransportOpt
   async function attempt(request: ApiRequest): Promise<ApiResponse> {
     const outgoing = httpsRequest({
       agent,
-      host: endpoint.hostname,
+      host: endpoint.hostname.replace(/^\[|\]$/g, ''),
       port: endpoint.port === '' ? 443 : endpoint.port,
       path: targetOf(endpoint, request),
       method: request.method,
@@ -39,6 +39,7 @@ export function nodeHttpsTransport(connection: Connection, options: TransportOpt
       const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
       // An error after the head reaches the reader through the body; unheard on the request it would end the process.
       outgoing.on('error', (error) => incoming.destroy(error));
+      incoming.on('error', () => undefined);
       if (isWatch(request)) outgoing.setTimeout(0);
       return { status: incoming.statusCode ?? 0, headers: plainHeaders(incoming.headers), body: incoming };
     } catch (error) {

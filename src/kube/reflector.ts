@@ -1,8 +1,19 @@
+import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { ObjectKey, Resource } from '../api/resource.ts';
-import type { KubeObject, Stored } from '../api/wire.ts';
+import type { KubeObject, Stored, WatchEvent } from '../api/wire.ts';
+import { ApiError, isExpired, isFromTheFuture } from './apierror.ts';
+import { fullJitterMs } from './backoff.ts';
+import type { Backoff } from './backoff.ts';
 import type { Client } from './client.ts';
+import { sleep, withDeadline } from './clock.ts';
+import { createObjectStore } from './objectstore.ts';
+import type { Difference, IndexFunction } from './objectstore.ts';
+import { compareVersions, hasReached } from './resourceversion.ts';
+import { matchesFields, matchesLabels, selectorText } from './selector.ts';
 import type { Store } from './store.ts';
+
+export type { IndexFunction } from './objectstore.ts';
 
 export type ReflectorState =
   | { phase: 'empty' }
@@ -14,18 +25,16 @@ export type ReflectorState =
   | { phase: 'stopped' };
 
 /**
- * What changed in the store, after it changed. `initial` marks the first list. A new UID under one name is `deleted` then `added`.
- * `deleted` carries the last state seen: the event's own, or the store's where a relist found it gone.
+ * What changed in the store, told after it changed. `initial` marks the first list. A new UID under one name is `deleted`, then `added`.
+ * `deleted` carries the last state known: the event's own, or the store's where a relist found it gone.
  */
 export type StoreEvent<T extends KubeObject> =
   | { type: 'added'; object: Stored<T>; initial: boolean }
   | { type: 'updated'; object: Stored<T>; old: Stored<T> }
   | { type: 'deleted'; object: Stored<T> }
-  /** A list is complete (each time) */
+  /** A list is complete; told after its differences, each time. */
   | { type: 'listed'; resourceVersion: string }
   | { type: 'bookmark'; resourceVersion: string };
-
-export type IndexFunction<T extends KubeObject> = (object: Stored<T>) => string[];
 
 export interface StoreOptions<T extends KubeObject> {
   /** Absent: all namespaces. */
@@ -34,7 +43,7 @@ export interface StoreOptions<T extends KubeObject> {
   labels?: Record<string, string>;
   fieldSelector?: string;
   indexes?: Record<string, IndexFunction<T>>;
-  /** Keeps of each object only what is needed. Runs once an event; must keep metadata's name, namespace, uid and resourceVersion. */
+  /** Keeps of each object only what is needed. Runs once an object; must keep name, namespace, uid and resourceVersion. */
   project?: (object: Stored<T>) => Stored<T>;
   /** managedFields are dropped, save the entries of these managers (`applyIfChanged` needs its own). */
   keepManagers?: string[];
@@ -42,6 +51,8 @@ export interface StoreOptions<T extends KubeObject> {
   pageSize?: number;
   /** The server ends a watch after once to twice this time. Default 300. */
   watchTimeoutSeconds?: number;
+  /** Between attempts after a failure, with full jitter. Default 800 ms to 30 s. */
+  backoff?: Backoff;
 }
 
 export interface ReflectorOptions<T extends KubeObject> extends StoreOptions<T> {
@@ -60,19 +71,291 @@ export interface Reflector<T extends KubeObject> extends Store<T> {
   readonly done: Promise<void>;
   /** Ms since the server was last heard (list, event, bookmark); Infinity before the first list. What is old must not be trusted. */
   quietMs(): number;
-  /** Resolves when synced; rejects with the signal's reason. */
+  /** Resolves when synced; rejects with the reason of `signal`, or of the reflector's own when it ends first. */
   whenSynced(signal?: AbortSignal): Promise<void>;
-  /** Called synchronously, in order, after the store changed. Returns its cancellation. */
+  /** Called synchronously and in order. Returns its cancellation. */
   subscribe(listener: (event: StoreEvent<T>) => void): () => void;
   /** Adds an index; the same name twice must be the same function. */
   addIndex(name: string, values: IndexFunction<T>): void;
-  /** Whether an object with these coordinates and labels can be in this store. */
-  covers(object: KubeObject): boolean;
-  /** True when the store shows the object at this resourceVersion or a later one, or a list begun after `sinceMs` (monotonic) has completed. */
-  hasPassed(key: ObjectKey, resourceVersion: string, sinceMs: number): boolean;
-  /** Ends the watch and lists again from the server's newest state. */
+  /** Whether an object like this belongs into this store; undefined where only the server can tell. */
+  covers(object: KubeObject): boolean | undefined;
+  /** Names this moment, for `hasPassed`. */
+  mark(): number;
+  /** True when the store has seen this resourceVersion or a later one, or when a list begun after the mark is complete. */
+  hasPassed(key: ObjectKey, resourceVersion: string | undefined, mark: number): boolean;
+  /** Ends the watch and lists again from the server's newest state. A list under way is finished first, and another follows. */
   relist(): void;
 }
 
-/** Starts at once. */
-export declare function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T>;
+const PAGE = 500;
+/** For a page, and for the head of a watch: what takes longer hangs. */
+const ANSWER_MS = 60_000;
+/** A server ends its watches itself; one that it did not end this long after their time is dead. */
+const GRACE_MS = 30_000;
+/** Servers that send bookmarks do so each minute; three missed ones are a stream that died without having been closed. */
+const SILENCE_MS = 190_000;
+/** A watch that ends sooner is a failure: reopening at once would be a loop without rest. */
+const SHORT_MS = 1000;
+const BACKOFF: Backoff = { baseMs: 800, maxMs: 30_000 };
+const BY_NAMESPACE = 'metadata.namespace';
+
+/**
+ * Keeps a store in step with the server: lists in pages, then watches from the list's resourceVersion. Starts at once.
+ *
+ * Guarantees: the store is swapped whole by a list and then changed event by event; every difference is told, also deletions that a
+ * relist finds; a failed or partial list changes nothing; it goes on until its signal ends it, whatever the server does.
+ *
+ * Caveat: while the server cannot be heard the store grows old and says so only through `quietMs`.
+ */
+export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
+  const { client, resource, clock, random, log, signal } = options;
+  const about = { resource: resource.plural, namespace: options.namespace };
+  const selection = {
+    ...(options.namespace === undefined ? {} : { namespace: options.namespace }),
+    ...(options.labels === undefined ? {} : { labelSelector: selectorText(options.labels) }),
+    ...(options.fieldSelector === undefined ? {} : { fieldSelector: options.fieldSelector }),
+  };
+  const store = createObjectStore<T>();
+  store.addIndex(BY_NAMESPACE, (object) => [object.metadata.namespace ?? '']);
+  for (const [name, values] of Object.entries(options.indexes ?? {})) store.addIndex(name, values);
+
+  const listeners = new Set<(event: StoreEvent<T>) => void>();
+  const firstList = Promise.withResolvers<void>();
+  firstList.promise.catch(() => undefined);
+
+  let state: ReflectorState = { phase: 'empty' };
+  let resourceVersion: string | undefined;
+  let synced = false;
+  let heardAt = -Infinity;
+  /** Lists begun, and which of them is complete: a list shows every write that was answered before it was begun. */
+  let listsBegun = 0;
+  let listDone = 0;
+  let mustList = true;
+  /** A list under way; it goes on from its token after a failed page. */
+  let partial: { objects: Stored<T>[]; token: string | undefined } | undefined;
+  /** A list whose pages expired faster than they were read is repeated in one piece. */
+  let paged = true;
+  let sendsBookmarks = false;
+  let stopWatch: ((reason: Error) => void) | undefined;
+
+  function tell(event: StoreEvent<T>): void {
+    for (const listener of listeners) {
+      try {
+        listener(event);
+      } catch (error) {
+        log.error({ ...about, error: messageOf(error) }, `a listener of the store failed on "${event.type}"`);
+      }
+    }
+  }
+
+  function tellAll(differences: Difference<T>[], initial: boolean): void {
+    for (const difference of differences) tell(difference.type === 'added' ? { ...difference, initial } : difference);
+  }
+
+  function ingest(object: Stored<T>): Stored<T> {
+    const kept = object.metadata.managedFields?.filter((entry) => options.keepManagers?.includes(entry.manager) === true) ?? [];
+    if (kept.length === 0) delete object.metadata.managedFields;
+    else object.metadata.managedFields = kept;
+    return options.project === undefined ? object : options.project(object);
+  }
+
+  async function listPage(): Promise<void> {
+    if (partial === undefined) {
+      partial = { objects: [], token: undefined };
+      mustList = false;
+      listsBegun++;
+    }
+    const under = partial;
+    state = { phase: 'listing', items: under.objects.length };
+    const late = (): Error => new CodedError('Stalled', `a page of the list of ${resource.plural} took longer than ${ANSWER_MS} ms`);
+    const page = await withDeadline(clock, ANSWER_MS, signal, late, (signal) =>
+      client.list(resource, {
+        ...selection,
+        signal,
+        ...(paged ? { limit: options.pageSize ?? PAGE } : {}),
+        ...(under.token === undefined ? {} : { continue: under.token }),
+      }),
+    );
+    heardAt = clock.monotonic();
+    for (const object of page.items.map(ingest)) under.objects.push(object);
+    under.token = page.metadata.continue;
+    if (under.token !== undefined) return;
+
+    partial = undefined;
+    paged = true;
+    const initial = !synced;
+    const differences = store.replace(under.objects);
+    ({ resourceVersion } = page.metadata);
+    listDone = listsBegun;
+    synced = true;
+    state = { phase: 'listed', resourceVersion };
+    tellAll(differences, initial);
+    tell({ type: 'listed', resourceVersion });
+    firstList.resolve();
+  }
+
+  function take(event: Exclude<WatchEvent<Stored<T>>, { type: 'ERROR' }>): void {
+    heardAt = clock.monotonic();
+    const version = event.object.metadata.resourceVersion;
+    if (event.type === 'BOOKMARK') {
+      sendsBookmarks = true;
+      resourceVersion = version;
+      tell({ type: 'bookmark', resourceVersion });
+      return;
+    }
+    const known = store.get(event.object.metadata);
+    const order = known?.metadata.uid === event.object.metadata.uid ? compareVersions(version, known.metadata.resourceVersion) : 1;
+    if (order !== undefined && order < 0) {
+      mustList = true;
+      throw new CodedError(
+        'Disordered',
+        `${resource.kind} ${event.object.metadata.name}: ${version} came after ${known?.metadata.resourceVersion}`,
+      );
+    }
+    resourceVersion = version;
+    if (event.type === 'DELETED') tellAll(store.remove(ingest(event.object)), false);
+    else if (order !== 0) tellAll(store.set(ingest(event.object)), false);
+  }
+
+  async function watch(): Promise<void> {
+    const timeoutSeconds = Math.ceil((options.watchTimeoutSeconds ?? 300) * (1 + random()));
+    const begunAt = clock.monotonic();
+    const controller = new AbortController();
+    const onAbort = (): void => controller.abort(signal.reason);
+    let openedAt: number | undefined;
+    let cancelTimer = (): void => undefined;
+
+    const deadline = (): number => {
+      if (openedAt === undefined) return begunAt + ANSWER_MS;
+      const end = begunAt + timeoutSeconds * 1000 + GRACE_MS;
+      return sendsBookmarks ? Math.min(end, Math.max(openedAt, heardAt) + SILENCE_MS) : end;
+    };
+    const guard = (): void => {
+      const left = deadline() - clock.monotonic();
+      if (left > 0) cancelTimer = clock.setTimer(left, guard);
+      else controller.abort(new CodedError('Stalled', `the watch of ${resource.plural} fell silent without having been closed`));
+    };
+    const onOpen = (): void => {
+      openedAt = clock.monotonic();
+    };
+    guard();
+    signal.addEventListener('abort', onAbort, { once: true });
+    stopWatch = (reason) => controller.abort(reason);
+    try {
+      state = { phase: 'watching', resourceVersion: resourceVersion ?? '' };
+      const watched = { ...selection, timeoutSeconds, signal: controller.signal, onOpen };
+      for await (const event of client.watch(resource, { ...watched, ...(resourceVersion === undefined ? {} : { resourceVersion }) })) {
+        take(event);
+      }
+    } finally {
+      stopWatch = undefined;
+      cancelTimer();
+      signal.removeEventListener('abort', onAbort);
+    }
+    if (!mustList && clock.monotonic() - begunAt < SHORT_MS) {
+      throw new CodedError('ShortWatch', `the watch of ${resource.plural} was ended after less than ${SHORT_MS} ms`);
+    }
+  }
+
+  function judge(error: unknown): void {
+    if (isExpired(error)) {
+      if (partial?.token !== undefined) paged = false;
+      partial = undefined;
+      mustList = true;
+    } else if (isFromTheFuture(error)) {
+      mustList = true;
+    }
+  }
+
+  async function run(): Promise<void> {
+    let failures = 0;
+    while (!signal.aborted) {
+      const heardBefore = heardAt;
+      try {
+        if (mustList || partial !== undefined) await listPage();
+        else await watch();
+        failures = 0;
+      } catch (error) {
+        if (signal.aborted) break;
+        if (error === RELIST) continue;
+        judge(error);
+        failures = heardAt > heardBefore ? 1 : failures + 1;
+        const askedMs = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
+        const retryInMs = Math.round(askedMs + fullJitterMs(options.backoff ?? BACKOFF, failures, random));
+        state = { phase: 'waiting', failures, error: messageOf(error), retryInMs };
+        log.warn(
+          { ...about, failures, retryInMs, error: messageOf(error) },
+          `${resource.plural} cannot be ${mustList ? 'listed' : 'watched'}`,
+        );
+        await sleep(clock, retryInMs, signal).catch(() => undefined);
+      }
+    }
+    state = { phase: 'stopped' };
+    firstList.reject(signal.reason);
+  }
+
+  const done = run();
+
+  return {
+    resource,
+    done,
+    get state() {
+      return state.phase === 'watching' ? { ...state, resourceVersion: resourceVersion ?? '' } : state;
+    },
+    get synced() {
+      return synced;
+    },
+    get resourceVersion() {
+      return resourceVersion;
+    },
+    get size() {
+      return store.size;
+    },
+    get: (key) => store.get(key),
+    list: () => store.list(),
+    inNamespace: (namespace) => store.byIndex(BY_NAMESPACE, namespace),
+    byIndex: (index, value) => store.byIndex(index, value),
+    addIndex: (name, values) => store.addIndex(name, values),
+    quietMs: () => clock.monotonic() - heardAt,
+
+    async whenSynced(waiting) {
+      if (synced || waiting === undefined) return await firstList.promise;
+      waiting.throwIfAborted();
+      const aborted = Promise.withResolvers<never>();
+      const onAbort = (): void => aborted.reject(waiting.reason);
+      waiting.addEventListener('abort', onAbort, { once: true });
+      try {
+        await Promise.race([firstList.promise, aborted.promise]);
+      } finally {
+        waiting.removeEventListener('abort', onAbort);
+      }
+    },
+
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+
+    covers(object) {
+      if (options.namespace !== undefined && object.metadata.namespace !== options.namespace) return false;
+      if (options.labels !== undefined && !matchesLabels(options.labels, object)) return false;
+      return options.fieldSelector === undefined ? true : matchesFields(options.fieldSelector, object);
+    },
+
+    mark: () => listsBegun,
+
+    hasPassed(key, version, mark) {
+      if (listDone > mark) return true;
+      if (version === undefined) return false;
+      return hasReached(resourceVersion, version) || hasReached(store.get(key)?.metadata.resourceVersion, version);
+    },
+
+    relist() {
+      mustList = true;
+      stopWatch?.(RELIST);
+    },
+  };
+}
+
+/** Ends a watch to list again; no failure. */
+const RELIST = new Error('the store was asked to list again');

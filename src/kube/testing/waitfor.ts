@@ -12,7 +12,9 @@ export async function waitFor<T>(
     // oxlint-disable-next-line typescript/no-unnecessary-condition
     if (value) return value as NonNullable<Exclude<T, false | 0 | ''>>;
     if (performance.now() - start > deadlineMs) {
-      throw new Error(`waited ${deadlineMs} ms in vain${options.what === undefined ? `: ${condition.toString()}` : ` for ${options.what}`}`);
+      throw new Error(
+        `waited ${deadlineMs} ms in vain${options.what === undefined ? `: ${condition.toString()}` : ` for ${options.what}`}`,
+      );
     }
     await setTimeout(2);
   }

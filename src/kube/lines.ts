@@ -1,0 +1,40 @@
+import { CodedError } from '../api/errors.ts';
+
+const NEWLINE = 10;
+
+/**
+ * Splits bytes at newlines into text. Characters that span chunks stay whole, because bytes are joined before they are decoded.
+ * Empty lines are left out. Errors: `LineTooLong`, before more than `maxBytes` is held; `Truncated` when the bytes end inside a line.
+ */
+export async function* linesOf(chunks: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<string, void> {
+  const decoder = new TextDecoder();
+  let pending: Uint8Array[] = [];
+  let pendingBytes = 0;
+
+  const take = (last: Uint8Array): string => {
+    if (pending.length === 0) return decoder.decode(last);
+    const line = Buffer.concat([...pending, last]);
+    pending = [];
+    pendingBytes = 0;
+    return decoder.decode(line);
+  };
+
+  for await (const chunk of chunks) {
+    let start = 0;
+    for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
+      if (pendingBytes + end - start > maxBytes) throw tooLong(maxBytes);
+      const line = take(chunk.subarray(start, end));
+      start = end + 1;
+      if (line !== '' && line !== '\r') yield line;
+    }
+    if (start === chunk.length) continue;
+    pendingBytes += chunk.length - start;
+    if (pendingBytes > maxBytes) throw tooLong(maxBytes);
+    pending.push(chunk.subarray(start));
+  }
+  if (pendingBytes > 0) throw new CodedError('Truncated', `the stream ended inside a line, after ${pendingBytes} bytes of it`);
+}
+
+function tooLong(maxBytes: number): CodedError {
+  return new CodedError('LineTooLong', `a line of the stream is longer than ${maxBytes} bytes`);
+}

@@ -1,0 +1,590 @@
+import fc from 'fast-check';
+import { afterEach, describe, expect, test } from 'vitest';
+import { ConfigMaps, Nodes } from '../api/builtin.ts';
+import type { Node } from '../api/builtin.ts';
+import type { Resource } from '../api/resource.ts';
+import type { KubeObject } from '../api/wire.ts';
+import { createCache } from './cache.ts';
+import { createClient } from './httpclient.ts';
+import { startReflector } from './reflector.ts';
+import type { Reflector, StoreEvent, StoreOptions } from './reflector.ts';
+import { fakeApiServer, jsonResponse, statusResponse } from './testing/apiserver.ts';
+import type { FakeApiServer } from './testing/apiserver.ts';
+import { fakeClock, seededRandom } from './testing/clock.ts';
+import type { FakeClock } from './testing/clock.ts';
+import { recordingLog } from './testing/log.ts';
+import { configMap, node } from './testing/objects.ts';
+import { settle } from './testing/waitfor.ts';
+
+const controllers: AbortController[] = [];
+afterEach(() => controllers.splice(0).forEach((controller) => controller.abort(new Error('the test is over'))));
+
+interface World<T extends KubeObject> {
+  server: FakeApiServer;
+  clock: FakeClock;
+  reflector: Reflector<T>;
+  events: string[];
+  log: ReturnType<typeof recordingLog>;
+  controller: AbortController;
+}
+
+function start<T extends KubeObject>(resource: Resource<T>, server: FakeApiServer, options: StoreOptions<T> = {}): World<T> {
+  const clock = fakeClock();
+  const log = recordingLog();
+  const controller = new AbortController();
+  controllers.push(controller);
+  const reflector = startReflector({
+    client: createClient(server.transport),
+    resource,
+    clock,
+    random: seededRandom(1),
+    log,
+    signal: controller.signal,
+    ...options,
+  });
+  const events: string[] = [];
+  reflector.subscribe((event) => events.push(describeEvent(event)));
+  return { server, clock, reflector, events, log, controller };
+}
+
+function describeEvent(event: StoreEvent<KubeObject>): string {
+  if (event.type === 'listed' || event.type === 'bookmark') return event.type;
+  return `${event.type} ${event.object.metadata.name}`;
+}
+
+function lists(server: FakeApiServer): number {
+  return server.requests.filter((request) => request.query?.['watch'] === undefined && request.query?.['continue'] === undefined).length;
+}
+
+/** Once: the next request that fits is answered so. */
+function once(server: FakeApiServer, which: 'list' | 'page' | 'watch', answer: () => ReturnType<typeof statusResponse>): void {
+  const cancel = server.intercept((request) => {
+    const kind = request.query?.['watch'] !== undefined ? 'watch' : request.query?.['continue'] === undefined ? 'list' : 'page';
+    if (kind !== which) return undefined;
+    cancel();
+    return answer();
+  });
+}
+
+const names = (reflector: Reflector<KubeObject>): string[] =>
+  reflector
+    .list()
+    .map((object) => object.metadata.name)
+    .sort();
+
+describe('listing and watching', () => {
+  test('the store is empty and unsynced until the first list is complete', async () => {
+    const server = fakeApiServer();
+    for (let i = 0; i < 1100; i++) server.put(Nodes, node(`n${i}`));
+    const world = start(Nodes, server);
+    expect(world.reflector).toMatchObject({ synced: false, size: 0, resourceVersion: undefined });
+    expect(world.reflector.quietMs()).toBe(Infinity);
+    const release: (() => void)[] = [];
+    server.intercept(async (request) => {
+      if (request.query?.['continue'] !== undefined) await new Promise<void>((resolve) => release.push(resolve));
+      return undefined;
+    });
+    await settle();
+    expect(world.reflector.state).toEqual({ phase: 'listing', items: 500 });
+    expect(world.reflector).toMatchObject({ synced: false, size: 0 });
+    release.pop()?.();
+    await settle();
+    release.pop()?.();
+    await world.reflector.whenSynced();
+    expect(world.reflector).toMatchObject({ synced: true, size: 1100 });
+    expect(server.requests[0]?.query).toEqual({ limit: '500' });
+  });
+
+  test('changes arrive as events, after the store shows them', async () => {
+    const server = fakeApiServer();
+    server.put(Nodes, node('a'));
+    const world = start(Nodes, server);
+    const seen: (string | undefined)[] = [];
+    world.reflector.subscribe((event) => {
+      if (event.type === 'updated') seen.push(event.old.metadata.labels?.['x'], world.reflector.get({ name: 'a' })?.metadata.labels?.['x']);
+    });
+    await settle();
+    server.put(Nodes, node('a', { x: '1' }));
+    server.put(Nodes, node('b'));
+    server.remove(Nodes, { name: 'a' });
+    await settle();
+    expect(world.events).toEqual(['added a', 'listed', 'updated a', 'added b', 'deleted a']);
+    expect(seen).toEqual([undefined, '1']);
+    expect(world.reflector.state).toEqual({ phase: 'watching', resourceVersion: '104' });
+  });
+
+  test('only the first list is initial', async () => {
+    const server = fakeApiServer();
+    server.put(Nodes, node('a'));
+    const world = start(Nodes, server);
+    const initial: boolean[] = [];
+    world.reflector.subscribe((event) => event.type === 'added' && initial.push(event.initial));
+    await settle();
+    server.compact();
+    server.put(Nodes, node('b'));
+    world.reflector.relist();
+    await settle();
+    expect(initial).toEqual([true, false]);
+  });
+
+  test('one namespace, labels and fields are asked of the server, and covers() tells what belongs', async () => {
+    const server = fakeApiServer();
+    const world = start(ConfigMaps, server, { namespace: 'web', labels: { app: 'x' }, fieldSelector: 'metadata.name=a' });
+    await settle();
+    expect(server.requests[0]).toMatchObject({
+      path: '/api/v1/namespaces/web/configmaps',
+      query: { labelSelector: 'app=x', fieldSelector: 'metadata.name=a' },
+    });
+    const map = (namespace: string, name: string, labels: Record<string, string>): KubeObject => ({
+      ...configMap(namespace, name),
+      metadata: { namespace, name, labels },
+    });
+    expect(world.reflector.covers(map('web', 'a', { app: 'x', more: 'y' }))).toBe(true);
+    expect(world.reflector.covers(map('other', 'a', { app: 'x' }))).toBe(false);
+    expect(world.reflector.covers(map('web', 'b', { app: 'x' }))).toBe(false);
+    expect(world.reflector.covers(map('web', 'a', {}))).toBe(false);
+    const pods = start(Nodes, server, { fieldSelector: 'spec.unschedulable=true' });
+    expect(pods.reflector.covers(node('a'))).toBeUndefined();
+  });
+
+  test('an empty label selector is refused: the server would take it for everything', () => {
+    expect(() => start(Nodes, fakeApiServer(), { labels: {} })).toThrow('would select every object');
+  });
+
+  test('managedFields are dropped on ingest, save those asked for, and a projection keeps what is needed', async () => {
+    const server = fakeApiServer();
+    server.put(Nodes, node('a', { x: '1' }));
+    const entry = (manager: string): object => ({ manager, operation: 'Apply', apiVersion: 'v1', fieldsType: 'FieldsV1', fieldsV1: {} });
+    server.intercept((request) => {
+      if (request.query?.['watch'] !== undefined) return undefined;
+      const items = server
+        .objects(Nodes)
+        .map((item) => ({ ...item, metadata: { ...item.metadata, managedFields: [entry('kubenode-set'), entry('kubectl')] } }));
+      return jsonResponse(200, { metadata: { resourceVersion: '101' }, items });
+    });
+    const plain = start(Nodes, server);
+    const keeping = start(Nodes, server, { keepManagers: ['kubenode-set'] });
+    const projecting = start(Nodes, server, {
+      project: ({ apiVersion, kind, metadata: { labels: _labels, ...metadata } }) => ({ apiVersion, kind, metadata }),
+    });
+    await settle();
+    expect(plain.reflector.get({ name: 'a' })?.metadata.managedFields).toBeUndefined();
+    expect(keeping.reflector.get({ name: 'a' })?.metadata.managedFields?.map((item) => item.manager)).toEqual(['kubenode-set']);
+    expect(projecting.reflector.get({ name: 'a' })?.metadata.labels).toBeUndefined();
+  });
+
+  test('a listener that throws is logged and hurts nobody else', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server);
+    const seen: string[] = [];
+    world.reflector.subscribe(() => {
+      throw new Error('broken listener');
+    });
+    world.reflector.subscribe((event) => seen.push(event.type));
+    await settle();
+    server.put(Nodes, node('a'));
+    await settle();
+    expect(seen).toEqual(['listed', 'added']);
+    expect(world.log.lines[0]).toMatchObject({ level: 'error', fields: { error: 'broken listener' } });
+  });
+
+  test('the signal ends it, also in a wait, and whoever waits for it hears', async () => {
+    const server = fakeApiServer();
+    server.intercept(() => statusResponse(403, 'Forbidden'));
+    const world = start(Nodes, server);
+    const waiting = expect(world.reflector.whenSynced()).rejects.toThrow('enough');
+    const impatient = new AbortController();
+    const leaving = expect(world.reflector.whenSynced(impatient.signal)).rejects.toThrow('no patience');
+    await settle();
+    impatient.abort(new Error('no patience'));
+    await leaving;
+    world.controller.abort(new Error('enough'));
+    await world.reflector.done;
+    await waiting;
+    expect(world.reflector.state).toEqual({ phase: 'stopped' });
+    expect(world.clock.timers).toBe(0);
+  });
+});
+
+describe('recovering', () => {
+  test('a watch that ends is resumed from the last version, and nothing is listed again', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server);
+    await settle();
+    server.put(Nodes, node('a'));
+    await world.clock.advance(10_000);
+    server.watches.end();
+    server.put(Nodes, node('b'));
+    await settle();
+    expect(names(world.reflector)).toEqual(['a', 'b']);
+    expect(lists(server)).toBe(1);
+    expect(server.requests.at(-1)?.query).toMatchObject({ resourceVersion: '101' });
+  });
+
+  test('a bookmark alone moves the version from which a watch is resumed', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server);
+    await settle();
+    server.put(ConfigMaps, configMap('x', 'y'));
+    server.bookmark();
+    await world.clock.advance(10_000);
+    expect(world.events.at(-1)).toBe('bookmark');
+    server.watches.end();
+    await settle();
+    expect(server.requests.at(-1)?.query?.['resourceVersion']).toBe('101');
+    expect(world.reflector.resourceVersion).toBe('101');
+  });
+
+  test('a reset in mid-watch loses no event', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server);
+    await settle();
+    server.watches.reset();
+    server.put(Nodes, node('a'));
+    await settle();
+    expect(world.reflector.state.phase).toBe('waiting');
+    await world.clock.advance(1000);
+    expect(names(world.reflector)).toEqual(['a']);
+    expect(lists(server)).toBe(1);
+  });
+
+  test('a watch that is ended at once each time is not reopened without rest', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server);
+    server.intercept((request) => {
+      if (request.query?.['watch'] !== undefined) setImmediate(() => server.watches.end());
+      return undefined;
+    });
+    await world.clock.advance(60_000);
+    expect(server.requests.length).toBeLessThan(25);
+    expect(server.requests.length).toBeGreaterThan(4);
+  });
+
+  test('410 on a watch lists again and tells the deletions that were missed', async () => {
+    const server = fakeApiServer();
+    server.put(Nodes, node('gone'));
+    server.put(Nodes, node('stays'));
+    const world = start(Nodes, server);
+    await settle();
+    server.watches.reset();
+    server.remove(Nodes, { name: 'gone' });
+    server.put(Nodes, node('new'));
+    server.compact();
+    await world.clock.advance(5000);
+    expect(world.events).toEqual(['added gone', 'added stays', 'listed', 'added new', 'deleted gone', 'listed']);
+    expect(names(world.reflector)).toEqual(['new', 'stays']);
+  });
+
+  test('an object recreated under its name while nobody looked is a deletion and an addition', async () => {
+    const server = fakeApiServer();
+    server.put(Nodes, node('a'));
+    const world = start(Nodes, server);
+    await settle();
+    const uid = world.reflector.get({ name: 'a' })?.metadata.uid;
+    server.watches.reset();
+    server.remove(Nodes, { name: 'a' });
+    server.put(Nodes, node('a'));
+    server.compact();
+    await world.clock.advance(5000);
+    expect(world.events.slice(2)).toEqual(['deleted a', 'added a', 'listed']);
+    expect(world.reflector.get({ name: 'a' })?.metadata.uid).not.toBe(uid);
+  });
+
+  test('while a later list fails the store serves what it has', async () => {
+    const server = fakeApiServer();
+    server.put(Nodes, node('a'));
+    const world = start(Nodes, server);
+    await settle();
+    server.intercept((request) => (request.query?.['watch'] === undefined ? statusResponse(500, 'InternalError') : undefined));
+    world.reflector.relist();
+    await world.clock.advance(20_000);
+    expect(world.reflector).toMatchObject({ synced: true, size: 1 });
+    expect(world.events).toEqual(['added a', 'listed']);
+    expect(world.reflector.quietMs()).toBeGreaterThanOrEqual(20_000);
+  });
+
+  test('a page that fails is asked for again; what was read is kept, and what is partial is not shown', async () => {
+    const server = fakeApiServer();
+    for (let i = 0; i < 600; i++) server.put(Nodes, node(`n${i}`));
+    once(server, 'page', () => statusResponse(500, 'InternalError'));
+    const world = start(Nodes, server);
+    await settle();
+    expect(world.reflector).toMatchObject({ synced: false, size: 0, state: { phase: 'waiting', failures: 1 } });
+    await world.clock.advance(1000);
+    expect(world.reflector.size).toBe(600);
+    expect(lists(server)).toBe(1);
+  });
+
+  test('an expired page starts the list anew, in one piece', async () => {
+    const server = fakeApiServer();
+    for (let i = 0; i < 600; i++) server.put(Nodes, node(`n${i}`));
+    once(server, 'page', () => statusResponse(410, 'Expired'));
+    const world = start(Nodes, server);
+    await world.clock.advance(1000);
+    expect(world.reflector.size).toBe(600);
+    expect(server.requests.map((request) => request.query?.['limit'])).toEqual(['500', '500', undefined, undefined]);
+    world.reflector.relist();
+    await settle();
+    expect(server.requests.at(-3)?.query?.['limit']).toBe('500');
+  });
+
+  test('Retry-After is honoured', async () => {
+    const server = fakeApiServer();
+    once(server, 'list', () => statusResponse(429, 'TooManyRequests', 'slow down', { 'retry-after': '20' }));
+    const world = start(Nodes, server);
+    await world.clock.advance(20_000);
+    expect(server.requests).toHaveLength(1);
+    await world.clock.advance(1000);
+    expect(world.reflector.synced).toBe(true);
+  });
+
+  test('a burst of failures is answered with growing waits, then everything is right', async () => {
+    const server = fakeApiServer();
+    const cancel = server.intercept(() => statusResponse(503, 'ServiceUnavailable'));
+    const world = start(Nodes, server);
+    await world.clock.advance(300_000);
+    expect(server.requests.length).toBeLessThan(40);
+    expect(world.log.lines.every((line) => line.level === 'warn')).toBe(true);
+    cancel();
+    server.put(Nodes, node('a'));
+    await world.clock.advance(30_000);
+    expect(names(world.reflector)).toEqual(['a']);
+  });
+
+  test('a stalled watch of a server that sends bookmarks is noticed by their absence', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server, { watchTimeoutSeconds: 3600 });
+    await settle();
+    server.bookmark();
+    await settle();
+    server.watches.stall();
+    server.put(Nodes, node('a'));
+    await world.clock.advance(180_000);
+    expect(world.reflector.size).toBe(0);
+    await world.clock.advance(12_000);
+    expect(names(world.reflector)).toEqual(['a']);
+    expect(lists(server)).toBe(1);
+  });
+
+  test('a stalled watch of any server is given up soon after the server should have ended it', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server, { watchTimeoutSeconds: 300 });
+    await settle();
+    server.watches.stall();
+    server.put(Nodes, node('a'));
+    await world.clock.advance(600_000 + 31_000);
+    expect(names(world.reflector)).toEqual(['a']);
+    expect(world.log.lines.some((line) => String(line.fields['error']).includes('fell silent'))).toBe(true);
+  });
+
+  test('a quiet watch that gets its bookmarks is left alone', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server, { watchTimeoutSeconds: 3600 });
+    await settle();
+    for (let minute = 0; minute < 30; minute++) {
+      server.bookmark();
+      await world.clock.advance(60_000);
+    }
+    expect(server.requests).toHaveLength(2);
+  });
+
+  test('a list, or the head of a watch, that never comes is given up', async () => {
+    const server = fakeApiServer();
+    let hang = true;
+    server.intercept((request) => {
+      if (!hang) return undefined;
+      return new Promise((_, reject) => request.signal?.addEventListener('abort', () => reject(request.signal?.reason)));
+    });
+    const world = start(Nodes, server);
+    await world.clock.advance(59_000);
+    expect(server.requests).toHaveLength(1);
+    await world.clock.advance(3000);
+    expect(server.requests).toHaveLength(2);
+    hang = false;
+    await world.clock.advance(65_000);
+    expect(world.reflector.synced).toBe(true);
+    hang = true;
+    server.watches.reset();
+    await world.clock.advance(62_000);
+    hang = false;
+    server.put(Nodes, node('a'));
+    await world.clock.advance(62_000);
+    expect(names(world.reflector)).toEqual(['a']);
+  });
+
+  test('garbage in the stream ends the watch and loses nothing', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server);
+    await settle();
+    server.watches.inject('\u0000 not json\n');
+    server.put(Nodes, node('a'));
+    await world.clock.advance(1000);
+    expect(names(world.reflector)).toEqual(['a']);
+  });
+
+  test('an event older than what is known is never taken; the truth is listed', async () => {
+    const server = fakeApiServer();
+    const first = server.put(Nodes, node('a', { x: '1' }));
+    server.put(Nodes, node('a', { x: '2' }));
+    const world = start(Nodes, server);
+    await settle();
+    server.watches.inject(`${JSON.stringify({ type: 'MODIFIED', object: first })}\n`);
+    await world.clock.advance(1000);
+    expect(world.reflector.get({ name: 'a' })?.metadata.labels).toEqual({ x: '2' });
+    expect(lists(server)).toBe(2);
+  });
+
+  test('an event told twice is told once', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server);
+    await settle();
+    const object = server.put(Nodes, node('a'));
+    server.watches.inject(`${JSON.stringify({ type: 'ADDED', object })}\n`);
+    await settle();
+    expect(world.events).toEqual(['listed', 'added a']);
+  });
+
+  test('a server restored from a backup is believed: older versions, fewer objects', async () => {
+    const server = fakeApiServer();
+    server.put(Nodes, node('a'));
+    server.put(Nodes, node('lost'));
+    const world = start(Nodes, server);
+    await settle();
+    server.watches.reset();
+    server.remove(Nodes, { name: 'lost' });
+    server.rewind(50);
+    await world.clock.advance(5000);
+    expect(names(world.reflector)).toEqual(['a']);
+    expect(world.reflector.resourceVersion).toBe('50');
+  });
+
+  test('relist during a list is not lost', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server);
+    const mark = world.reflector.mark();
+    world.reflector.relist();
+    await settle();
+    expect(lists(server)).toBe(2);
+    expect(world.reflector.hasPassed({ name: 'a' }, undefined, mark)).toBe(true);
+  });
+});
+
+describe('whether a version has passed', () => {
+  test('by the object, by any later event, or by a list begun after the mark', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server);
+    await settle();
+    const mark = world.reflector.mark();
+    expect(world.reflector.hasPassed({ name: 'a' }, '101', mark)).toBe(false);
+    server.put(Nodes, node('a'));
+    await settle();
+    expect(world.reflector.hasPassed({ name: 'a' }, '101', mark)).toBe(true);
+    expect(world.reflector.hasPassed({ name: 'b' }, '101', mark)).toBe(true);
+    expect(world.reflector.hasPassed({ name: 'a' }, '102', mark)).toBe(false);
+    expect(world.reflector.hasPassed({ name: 'a' }, undefined, mark)).toBe(false);
+    world.reflector.relist();
+    await settle();
+    expect(world.reflector.hasPassed({ name: 'a' }, '999', mark)).toBe(true);
+    expect(world.reflector.hasPassed({ name: 'a' }, '999', world.reflector.mark())).toBe(false);
+  });
+});
+
+describe('under any faults', () => {
+  test('the store converges to the server, and the events rebuild it', async () => {
+    const name = fc.constantFrom('a', 'b', 'c', 'd');
+    const act = fc.oneof(
+      { weight: 5, arbitrary: fc.record({ do: fc.constant('put' as const), name, x: fc.nat(9) }) },
+      { weight: 3, arbitrary: fc.record({ do: fc.constant('remove' as const), name }) },
+      {
+        weight: 4,
+        arbitrary: fc.record({
+          do: fc.constantFrom('reset', 'end', 'compact', 'stall', 'resume', 'bookmark', 'garbage', 'relist', 'fail', 'heal'),
+        }),
+      },
+      { weight: 4, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.constantFrom(0, 100, 1000, 30_000) }) },
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(act, { maxLength: 25 }), async (acts) => {
+        const server = fakeApiServer();
+        const world = start(Nodes, server, { pageSize: 2 });
+        const told = new Map<string, string>();
+        world.reflector.subscribe((event) => {
+          if (event.type === 'listed' || event.type === 'bookmark') return;
+          const { name, uid, resourceVersion } = event.object.metadata;
+          if (event.type === 'added') expect(told.has(name)).toBe(false);
+          if (event.type === 'deleted') expect(told.delete(name)).toBe(true);
+          else told.set(name, `${uid} ${resourceVersion}`);
+        });
+        let heal = (): void => undefined;
+        for (const taken of acts) {
+          if (taken.do === 'put') server.put(Nodes, node(taken.name, { x: `${taken.x}` }));
+          else if (taken.do === 'remove') server.remove(Nodes, { name: taken.name });
+          else if (taken.do === 'wait') await world.clock.advance(taken.ms);
+          else if (taken.do === 'reset') server.watches.reset();
+          else if (taken.do === 'end') server.watches.end();
+          else if (taken.do === 'compact') server.compact();
+          else if (taken.do === 'stall') server.watches.stall();
+          else if (taken.do === 'resume') server.watches.resume();
+          else if (taken.do === 'bookmark') server.bookmark();
+          else if (taken.do === 'garbage') server.watches.inject('{"type":');
+          else if (taken.do === 'relist') world.reflector.relist();
+          else if (taken.do === 'fail') heal = server.intercept(() => statusResponse(500, 'InternalError'));
+          else heal();
+        }
+        heal();
+        server.watches.resume();
+        await world.clock.advance(700_000);
+        const truth = new Map(server.objects(Nodes).map(({ metadata }) => [metadata.name, `${metadata.uid} ${metadata.resourceVersion}`]));
+        expect(told).toEqual(truth);
+        expect(
+          new Map(world.reflector.list().map(({ metadata }) => [metadata.name, `${metadata.uid} ${metadata.resourceVersion}`])),
+        ).toEqual(truth);
+        world.controller.abort(new Error('done'));
+        await world.reflector.done;
+        expect(world.log.lines.filter((line) => line.level === 'error')).toEqual([]);
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe('the cache', () => {
+  const cacheOf = (server: FakeApiServer): ReturnType<typeof createCache> => {
+    const controller = new AbortController();
+    controllers.push(controller);
+    return createCache({
+      client: createClient(server.transport),
+      clock: fakeClock(),
+      random: seededRandom(1),
+      log: recordingLog(),
+      signal: controller.signal,
+      keepManagers: ['kubenode-set'],
+    });
+  };
+  const byZone = (object: Node): string[] => [object.metadata.labels?.['zone'] ?? ''];
+
+  test('one selection is one reflector; indexes add up', async () => {
+    const server = fakeApiServer();
+    server.put(Nodes, node('a', { zone: 'z' }));
+    const cache = cacheOf(server);
+    const first = cache.store(Nodes);
+    const second = cache.store(Nodes, { indexes: { zone: byZone } });
+    expect(second).toBe(first);
+    expect(cache.store(Nodes, { labels: { zone: 'z' } })).not.toBe(first);
+    await cache.whenSynced();
+    expect(first.byIndex('zone', 'z')).toHaveLength(1);
+    expect(cache.states().map(({ resource, size, synced, state }) => [resource, size, synced, state.phase])).toEqual([
+      ['nodes', 1, true, 'watching'],
+      ['nodes', 1, true, 'watching'],
+    ]);
+    expect(server.watches.open).toBe(2);
+  });
+
+  test('two callers that would keep other parts of the objects are told, not surprised', () => {
+    const cache = cacheOf(fakeApiServer());
+    cache.store(Nodes);
+    expect(() => cache.store(Nodes, { project: (object) => object })).toThrow('keeps other parts');
+    expect(() => cache.store(Nodes, { keepManagers: [] })).toThrow('keeps other parts');
+    cache.store(Nodes, { keepManagers: ['kubenode-set'] });
+  });
+});

@@ -1,0 +1,71 @@
+/** A stream of bytes with one reader, written from outside, that can break or hang as a connection does. */
+export interface Pipe {
+  readonly ended: boolean;
+  write(bytes: string | Uint8Array): void;
+  end(): void;
+  fail(error: Error): void;
+  stall(): void;
+  resume(): void;
+  read(): AsyncIterable<Uint8Array>;
+}
+
+/** `onClose` is called once, when it ended, failed, was aborted, or its reader left. */
+export function createPipe(signal: AbortSignal | undefined, onClose: () => void): Pipe {
+  const chunks: Uint8Array[] = [];
+  let stalled = false;
+  let ended = false;
+  let failure: { error: unknown } | undefined;
+  let wake = (): void => undefined;
+
+  const close = (): void => {
+    ended = true;
+    signal?.removeEventListener('abort', onAbort);
+    onClose();
+    wake();
+  };
+  // Abortion reaches the reader even where the server hangs.
+  const onAbort = (): void => {
+    stalled = false;
+    chunks.length = 0;
+    failure = { error: signal?.reason };
+    close();
+  };
+  signal?.addEventListener('abort', onAbort, { once: true });
+
+  async function* read(): AsyncGenerator<Uint8Array, void> {
+    try {
+      for (;;) {
+        const chunk = stalled ? undefined : chunks.shift();
+        if (chunk !== undefined) yield chunk;
+        else if (!stalled && failure !== undefined) throw failure.error;
+        else if (!stalled && ended) return;
+        else await new Promise<void>((resolve) => (wake = resolve));
+      }
+    } finally {
+      if (!ended) close();
+    }
+  }
+
+  return {
+    get ended() {
+      return ended;
+    },
+    write(bytes) {
+      if (!ended) chunks.push(typeof bytes === 'string' ? Buffer.from(bytes) : bytes);
+      wake();
+    },
+    end: () => (ended ? undefined : close()),
+    fail(error) {
+      failure = { error };
+      if (!ended) close();
+    },
+    stall() {
+      stalled = true;
+    },
+    resume() {
+      stalled = false;
+      wake();
+    },
+    read,
+  };
+}
