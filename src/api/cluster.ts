@@ -21,6 +21,8 @@ export const unitStatus = Type.Object({
   ),
   commit: Type.Optional(Type.String({ description: 'commit the digest came with' })),
   appliedAt: Type.Optional(time()),
+  lane: Type.Optional(Type.Enum(['Forward', 'Restore'], { description: 'how `digest` came here' })),
+  evidence: Type.Optional(Type.String({ description: 'equals `digest` once there was evidence for it since it was last applied here' })),
   verified: Type.Optional(
     atomic(Type.Object({ digest: Type.String(), commit: Type.String(), at: time() }), {
       maxItems: 10,
@@ -56,7 +58,7 @@ export const Clusters = defineKind({
   }),
   status: Type.Object({
     units: Type.Optional(listMap(unitStatus, ['unit'], { maxItems: 500 })),
-    machines: Type.Optional(Type.Object({ total: Type.Integer(), ready: Type.Integer(), upToDate: Type.Integer() })),
+    machines: Type.Optional(Type.Object({ total: Type.Integer(), ready: Type.Integer() })),
     observedGeneration: Type.Optional(Type.Integer()),
     conditions: conditions(),
   }),
@@ -64,7 +66,6 @@ export const Clusters = defineKind({
     { name: 'Reachable', type: 'string', jsonPath: '.status.conditions[?(@.type=="Reachable")].status' },
     { name: 'Machines', type: 'integer', jsonPath: '.status.machines.total' },
     { name: 'Ready', type: 'integer', jsonPath: '.status.machines.ready' },
-    { name: 'UpToDate', type: 'integer', jsonPath: '.status.machines.upToDate' },
   ],
 });
 export type Cluster = ReturnType<typeof Clusters.parse>;

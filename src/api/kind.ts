@@ -49,6 +49,8 @@ export type KindObject<Spec, Status> = KubeObject & { spec: Spec; status?: Statu
 /** A kind of KubeNode: resource, CRD and validator from one definition. */
 export interface Kind<Spec = unknown, Status = unknown> extends Resource<KindObject<Spec, Status>> {
   readonly specSchema: TSchema;
+  /** Names of the fields of `spec`. */
+  readonly specFields: ReadonlySet<string>;
   readonly description: string;
   /** The CustomResourceDefinition, ready to apply. */
   crd(): KubeObject & { spec: JsonObject };
@@ -133,6 +135,7 @@ export function defineKind<Spec extends TSchema, Status extends TSchema>(
     plural: definition.plural,
     namespaced: definition.namespaced,
     specSchema: definition.spec,
+    specFields: new Set(Object.keys(Object(spec['properties']))),
     description: definition.description,
 
     parse(value) {

@@ -1,0 +1,126 @@
+import type { InventoryEntry } from '../api/cluster.ts';
+import { messageOf } from '../api/errors.ts';
+import { kindNamed } from '../api/kinds.ts';
+import { API_VERSION } from '../api/kind.ts';
+import { MachineComponents } from '../api/machinecomponent.ts';
+import { ANNOTATIONS, LABELS, MANAGERS } from '../api/names.ts';
+import type { Resource } from '../api/resource.ts';
+import type { KubeObject } from '../api/wire.ts';
+import { hasReason } from '../kube/apierror.ts';
+import { applyIfChanged } from '../kube/apply.ts';
+import type { Client } from '../kube/client.ts';
+import type { StoredUnit } from './bundles.ts';
+import { syncError } from './errors.ts';
+
+export interface ApplyTarget {
+  client: Client;
+  /** Where a kind lives in that cluster. */
+  resourceOf(object: { apiVersion: string; kind: string }): Promise<Resource>;
+}
+
+export function inventoryOf(unit: StoredUnit): InventoryEntry[] {
+  return unit.objects.map(({ apiVersion, kind, metadata: { namespace, name } }) => ({
+    apiVersion,
+    kind,
+    name,
+    ...(namespace === undefined ? {} : { namespace }),
+  }));
+}
+
+export const sameObject = (a: InventoryEntry, b: InventoryEntry): boolean =>
+  a.apiVersion === b.apiVersion && a.kind === b.kind && a.namespace === b.namespace && a.name === b.name;
+
+/**
+ * The object as sync applies it: what was rendered, whose it is, where it was made, and its unit's digest.
+ * Labels and annotations stay outside the digest, so that moving a line in a file is not a change.
+ */
+export function stamped(object: KubeObject, top: boolean, digest: string, fleet: string, origin: string | undefined): KubeObject {
+  const kind = kindNamed(object.kind);
+  const carriesDigest = top && object.apiVersion === API_VERSION && kind?.specFields.has('unitDigest') === true;
+  return {
+    ...object,
+    metadata: {
+      ...object.metadata,
+      labels: { ...object.metadata.labels, [LABELS.fleet]: fleet },
+      ...(origin === undefined ? {} : { annotations: { ...object.metadata.annotations, [ANNOTATIONS.origin]: origin } }),
+    },
+    ...(carriesDigest ? { spec: { ...(object as { spec?: object }).spec, unitDigest: digest } } : {}),
+  };
+}
+
+/** Applies a unit's objects in order, writing only what differs. Returns the inventory with UIDs. Git wins over other managers' values. */
+export async function applyUnit(
+  target: ApplyTarget,
+  unit: StoredUnit,
+  digest: string,
+  fleet: string,
+  signal: AbortSignal,
+): Promise<InventoryEntry[]> {
+  const inventory: InventoryEntry[] = [];
+  for (const [index, object] of unit.objects.entries()) {
+    const top = index === unit.objects.length - 1;
+    const desired = stamped(object, top, digest, fleet, unit.origins[index]);
+    const resource = await target.resourceOf(object);
+    const key = { name: object.metadata.name, namespace: object.metadata.namespace };
+    const stored = await target.client.find(resource, key, { signal });
+    const owner = stored?.metadata.labels?.[LABELS.fleet];
+    if (owner !== undefined && owner !== fleet) {
+      throw syncError('NotOurs', `${object.kind} "${object.metadata.name}" belongs to fleet "${owner}"`, {
+        next: 'declare it in one fleet only',
+      });
+    }
+    try {
+      const { object: applied } = await applyIfChanged(target.client, resource, desired, {
+        fieldManager: MANAGERS.sync,
+        force: true,
+        stored,
+        signal,
+      });
+      inventory.push({ ...inventoryEntry(object), uid: applied.metadata.uid });
+    } catch (error) {
+      if (object.kind === MachineComponents.kind && hasReason(error, 'Invalid') && stored !== undefined) {
+        throw syncError('ImmutableChanged', `MachineComponent "${object.metadata.name}" is in the cluster with other content`, {
+          cause: error,
+          next: 'a version is immutable: give the change a new version',
+        });
+      }
+      throw error;
+    }
+  }
+  return inventory;
+}
+
+function inventoryEntry({ apiVersion, kind, metadata: { namespace, name } }: KubeObject): InventoryEntry {
+  return { apiVersion, kind, name, ...(namespace === undefined ? {} : { namespace }) };
+}
+
+/**
+ * Deletes what the inventory names, if it is still the very object that was applied: same UID, our label. MachineComponents and
+ * Namespaces are never deleted (PROTOCOLS A7). Returns what is still there.
+ */
+export async function removeUnit(
+  target: ApplyTarget,
+  inventory: readonly InventoryEntry[],
+  fleet: string,
+  signal: AbortSignal,
+): Promise<InventoryEntry[]> {
+  const left: InventoryEntry[] = [];
+  for (const entry of inventory.toReversed()) {
+    if (entry.kind === MachineComponents.kind || entry.kind === 'Namespace') continue;
+    const resource = await target.resourceOf(entry);
+    const key = { name: entry.name, namespace: entry.namespace };
+    const found = await target.client.find(resource, key, { signal });
+    if (found === undefined) continue;
+    // Another object under the name, or one that somebody took over, is not ours to delete: it leaves the inventory.
+    if ((entry.uid !== undefined && found.metadata.uid !== entry.uid) || found.metadata.labels?.[LABELS.fleet] !== fleet) continue;
+    left.push({ ...entry, uid: found.metadata.uid });
+    if (found.metadata.deletionTimestamp !== undefined) continue;
+    await target.client
+      .delete(resource, key, { uid: found.metadata.uid, propagationPolicy: 'Background', signal })
+      .catch((error: unknown) => {
+        if (!hasReason(error, 'NotFound', 'Conflict'))
+          throw new Error(`deleting ${entry.kind} "${entry.name}": ${messageOf(error)}`, { cause: error });
+      });
+  }
+  return left;
+}

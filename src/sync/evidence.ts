@@ -1,0 +1,74 @@
+import type { MachineComponentSet } from '../api/machinecomponentset.ts';
+import type { MachineSet } from '../api/machineset.ts';
+import { API_VERSION } from '../api/kind.ts';
+import type { Condition, KubeObject, Stored } from '../api/wire.ts';
+
+export interface Evidence {
+  evidence: boolean;
+  halted: string | undefined;
+  progress: string | undefined;
+}
+
+/**
+ * Each kind's own rule (PROTOCOLS E2), for the digest that the object carries now. Everything is asked of this very
+ * generation: a status of an older one proves nothing, nor does a missing status.
+ */
+export function evidenceOf(object: Stored<KubeObject>, digest: string): Evidence {
+  if (object.apiVersion === API_VERSION && object.kind === 'MachineComponentSet')
+    return ofComponentSet(object as Stored<MachineComponentSet>, digest);
+  if (object.apiVersion === API_VERSION && object.kind === 'MachineSet') return ofMachineSet(object as Stored<MachineSet>);
+  if (object.apiVersion === API_VERSION) return ofConditions(object, ['Accepted', 'Ready']);
+  return ofConditions(object, []);
+}
+
+type WithStatus = { status?: { observedGeneration?: number; conditions?: Condition[] } };
+
+function observed(object: Stored<KubeObject>): boolean {
+  const { status } = object as WithStatus;
+  return object.metadata.generation !== undefined && status?.observedGeneration === object.metadata.generation;
+}
+
+function condition(object: KubeObject, type: string): Condition | undefined {
+  return (object as WithStatus).status?.conditions?.find((each) => each.type === type);
+}
+
+function ofComponentSet(set: Stored<MachineComponentSet>, digest: string): Evidence {
+  const { status } = set;
+  const halted = condition(set, 'Halted');
+  const conflict = condition(set, 'Conflict');
+  const stopped = [halted, conflict].find((each) => each?.status === 'True');
+  const progress =
+    status?.progress === undefined
+      ? undefined
+      : `${status.progress} machines${condition(set, 'Progressing')?.message ? `, ${condition(set, 'Progressing')?.message}` : ''}`;
+  if (!observed(set)) return { evidence: false, halted: undefined, progress };
+  return {
+    evidence: stopped === undefined && status?.evidence?.unitDigest === digest,
+    halted: stopped === undefined ? undefined : `${stopped.reason}: ${stopped.message}`,
+    progress,
+  };
+}
+
+function ofMachineSet(set: Stored<MachineSet>): Evidence {
+  const wanted = set.spec.replicas ?? 1;
+  const available = set.status?.availableReplicas ?? 0;
+  const current = set.status?.replicas ?? 0;
+  return {
+    evidence: observed(set) && current === wanted && available === wanted,
+    halted: undefined,
+    progress: `${available}/${wanted} machines available`,
+  };
+}
+
+/** The named conditions that the kind has must be True; a kind of ours without any of them has not been looked at yet. */
+function ofConditions(object: Stored<KubeObject>, types: string[]): Evidence {
+  if (types.length === 0) return { evidence: true, halted: undefined, progress: undefined };
+  const found = types.flatMap((type) => condition(object, type) ?? []);
+  const bad = found.find((each) => each.status !== 'True');
+  const fresh = found.length > 0 && found.every((each) => each.observedGeneration === object.metadata.generation);
+  return {
+    evidence: fresh && bad === undefined,
+    halted: fresh && bad?.status === 'False' ? `${bad.reason}: ${bad.message}` : undefined,
+    progress: bad === undefined ? undefined : `${bad.type} is ${bad.status}: ${bad.message}`,
+  };
+}

@@ -1,0 +1,104 @@
+import { expect, it } from 'vitest';
+import type { Fleet } from '../api/fleet.ts';
+import { API_VERSION } from '../api/kind.ts';
+import { plan, stagesOf, wantedOf } from './plan.ts';
+
+const fleet: Fleet = {
+  apiVersion: API_VERSION,
+  kind: 'Fleet',
+  metadata: { name: 'main' },
+  spec: {
+    source: { path: '/x' },
+    stages: [
+      { name: 'test', clusterSelector: { stage: 'test' } },
+      { name: 'prod', clusterSelector: { stage: 'prod' } },
+    ],
+    prune: { maxDeletions: 2 },
+  },
+};
+const labels = new Map([
+  ['test', { stage: 'test' }],
+  ['prod-a', { stage: 'prod' }],
+  ['prod-b', { stage: 'prod' }],
+]);
+type Tree = Record<string, Record<string, string>>;
+const digests = (tree: Tree) => new Map(Object.entries(tree).map(([cluster, units]) => [cluster, new Map(Object.entries(units))]));
+const planned = (rendered: Tree, wanted: Tree) => plan({ fleet, rendered: digests(rendered), wanted: digests(wanted), labels });
+
+it('names only the units whose digest differs, each with all of its clusters', () => {
+  const before = { test: { a: '1', b: '1' }, 'prod-a': { a: '1', b: '1' } };
+  expect(planned(before, before).units).toEqual([]);
+  expect(planned({ ...before, 'prod-a': { a: '1', b: '2' } }, before).units).toEqual([
+    {
+      unit: 'b',
+      clusters: [
+        { name: 'prod-a', digest: '2', from: '1' },
+        { name: 'test', digest: '1', from: '1' },
+      ],
+    },
+  ]);
+});
+
+it('invariant 1: an empty render, or one that is empty for a cluster, changes nothing and says so', () => {
+  expect(() => planned({}, { test: { a: '1' } })).toThrow('declares no cluster');
+  expect(() => planned({ test: {} }, { test: { a: '1' } })).toThrow('renders no object at all for cluster "test"');
+});
+
+it('leaves a cluster alone that the commit no longer declares', () => {
+  expect(planned({ test: { a: '1' } }, { test: { a: '1' }, 'prod-a': { a: '1' } }).units).toEqual([]);
+});
+
+it('invariant 8: more deletions than the budget are refused as a whole', () => {
+  const wanted = { test: { a: '1', b: '1', c: '1', d: '1' } };
+  expect(planned({ test: { a: '1', b: '1' } }, wanted).units.map((unit) => unit.clusters)).toEqual([
+    [{ name: 'test', from: '1' }],
+    [{ name: 'test', from: '1' }],
+  ]);
+  expect(() => planned({ test: { a: '1' } }, wanted)).toThrow('would delete 3 objects, 2 are allowed: b, c, d');
+});
+
+it('never deletes a Namespace', () => {
+  expect(planned({ test: { a: '1' } }, { test: { a: '1', 'Namespace/web': '1' } })).toMatchObject({
+    units: [],
+    kept: [{ unit: 'Namespace/web', cluster: 'test' }],
+  });
+});
+
+it('refuses a cluster that no stage selects', () => {
+  expect(() => planned({ lab: { a: '1' } }, {})).toThrow('cluster "lab" is in no stage');
+});
+
+it('orders the clusters of a stage the same way each time, and not by name for every fleet', () => {
+  const many = new Map(Array.from({ length: 20 }, (_, index) => [`c${String(index).padStart(2, '0')}`, { stage: 'prod' }] as const));
+  const order = (name: string) => stagesOf({ ...fleet, metadata: { name } }, many)[1]?.clusters;
+  expect(order('main')).toEqual(order('main'));
+  expect(order('main')).toHaveLength(20);
+  expect(order('main')).not.toEqual(order('other'));
+});
+
+it('takes the newest rollout for what is wanted, and the record where no rollout says', () => {
+  const rollout = (sequence: number, unit: string, digest?: string) => ({
+    apiVersion: API_VERSION,
+    kind: 'Rollout',
+    metadata: { name: `main-${sequence}` },
+    spec: {
+      fleet: 'main',
+      commit: 'c',
+      sequence,
+      stages: [],
+      units: [{ unit, clusters: [{ name: 'test', ...(digest === undefined ? {} : { digest }) }] }],
+    },
+  });
+  const recorded = new Map([
+    [
+      'test',
+      [
+        { unit: 'a', fleet: 'main', digest: '0' },
+        { unit: 'old', fleet: 'main', digest: '7' },
+        { unit: 'theirs', fleet: 'other', digest: '9' },
+      ],
+    ],
+  ]);
+  const wanted = wantedOf('main', [rollout(1, 'a', '1'), rollout(2, 'a', '2'), rollout(3, 'gone', '1'), rollout(4, 'gone')], recorded);
+  expect(Object.fromEntries(wanted.get('test') ?? [])).toEqual({ a: '2', old: '7' });
+});

@@ -1,0 +1,220 @@
+import { Clusters } from '../../api/cluster.ts';
+import type { Cluster } from '../../api/cluster.ts';
+import { canonical } from '../../api/digest.ts';
+import { messageOf } from '../../api/errors.ts';
+import type { Clock, Log, Random } from '../../api/ports.ts';
+import { Rollouts, type Rollout } from '../../api/rollout.ts';
+import type { Stored } from '../../api/wire.ts';
+import { hasReason } from '../../kube/apierror.ts';
+import { halfJitterMs } from '../../kube/backoff.ts';
+import type { Cache } from '../../kube/cache.ts';
+import type { Client } from '../../kube/client.ts';
+import { setConditions } from '../../kube/conditions.ts';
+import { runController, watch } from '../../kube/controller.ts';
+import type { Recorder } from '../../kube/recorder.ts';
+import type { Bundles, StoredUnit } from '../bundles.ts';
+import { openCells, type Cell } from '../cells.ts';
+import { act } from './act.ts';
+import { decide } from './decide.ts';
+import { eventsOf } from './events.ts';
+import { observe } from './observe.ts';
+import type { Step } from './world.ts';
+
+export interface RolloutControllerOptions {
+  client: Client;
+  cache: Cache;
+  bundles: Bundles;
+  connect: (kubeconfig: string) => Promise<{ client: Client; close(): Promise<void> }>;
+  /** Renders a commit again and gives one unit of it; its digest is checked by the caller. */
+  render: (fleet: string, commit: string, unit: string, cluster: string, signal: AbortSignal) => Promise<StoredUnit>;
+  recorder: Recorder;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  signal: AbortSignal;
+}
+
+const RETRY = { baseMs: 1000, maxMs: 60_000 };
+const REMOVAL_POLL_MS = 2000;
+
+/** Carries the rollouts of each fleet through its clusters. Key: the fleet's name. */
+export async function runRolloutController(options: RolloutControllerOptions): Promise<void> {
+  const { client, cache, clock, random, log, signal } = options;
+  const rollouts = cache.store(Rollouts, { indexes: { fleet: (rollout) => [rollout.spec.fleet] } });
+  const clusters = cache.store(Clusters);
+  const fleets = (): string[] => [...new Set(rollouts.list().map((rollout) => rollout.spec.fleet))];
+  const failures = new Map<string, { count: number; message: string; notBefore: number }>();
+  const inHand = new Map<string, StoredUnit>();
+  let wake: (key: string) => void = () => undefined;
+  const cells = openCells({ ...options, hub: client, onChange: () => fleets().forEach((fleet) => wake(fleet)) });
+
+  async function reconcile(fleet: string, context: { client: Client; log: Log }): Promise<{ requeueAfterMs?: number } | void> {
+    const mine = rollouts.byIndex('fleet', fleet);
+    if (mine.length === 0) return;
+    const connections = await connectAll(clusters.list());
+    await loadUnits(mine);
+    const world = observe({
+      now: clock.now(),
+      fleet,
+      rollouts: mine,
+      clusters: clusters.list(),
+      cell: (name) => connections.get(name) ?? 'not connected yet',
+      unit: (digest) => inHand.get(digest),
+      failing: (unit, cluster) => {
+        const failed = failures.get(`${cluster} ${unit}`);
+        return failed !== undefined && failed.notBefore > clock.monotonic() ? failed.message : undefined;
+      },
+    });
+    const decision = decide(world);
+    const waits: number[] = decision.again === undefined ? [] : [Math.max(100, decision.again - clock.now())];
+
+    // One line of steps a cluster: their records are one object.
+    const byCluster = Map.groupBy(decision.steps, (step) => step.cluster);
+    await Promise.all(
+      [...byCluster.values()].map(async (steps) => {
+        for (const step of steps) await carryOut(step, fleet, connections, context, waits);
+      }),
+    );
+    for (const [name, status] of decision.statuses) {
+      const rollout = mine.find((each) => each.metadata.name === name);
+      if (rollout === undefined || canonical(rollout.status ?? null) === canonical(status)) continue;
+      for (const event of eventsOf(rollout, status)) options.recorder.event(rollout, event);
+      await context.client.patch(Rollouts, { name }, { merge: { status } }, { subresource: 'status', signal });
+    }
+    await reportClusters(connections, context.client);
+    return waits.length === 0 ? undefined : { requeueAfterMs: Math.min(...waits) };
+  }
+
+  async function carryOut(
+    step: Step,
+    fleet: string,
+    connections: Map<string, Cell | string>,
+    context: { client: Client; log: Log },
+    waits: number[],
+  ): Promise<void> {
+    const id = `${step.cluster} ${step.unit}`;
+    try {
+      const cell = connections.get(step.cluster);
+      context.log.info({ step: step.do, unit: step.unit, cluster: step.cluster }, step.because);
+      await act(step, {
+        hub: context.client,
+        fleet,
+        clock,
+        cell: () => (typeof cell === 'string' ? undefined : cell),
+        unit: (digest, commit, unit, cluster) => unitOf(fleet, digest, commit, unit, cluster),
+        signal,
+      });
+      failures.delete(id);
+      if (step.do === 'Remove') waits.push(REMOVAL_POLL_MS);
+      // The hub's own record is seen by its watch; another look is due anyway when nothing else moves.
+      waits.push(5000);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const count = (failures.get(id)?.count ?? 0) + 1;
+      const delay = halfJitterMs(RETRY, count, random);
+      failures.set(id, { count, message: messageOf(error), notBefore: clock.monotonic() + delay });
+      waits.push(delay);
+      context.log.warn({ unit: step.unit, cluster: step.cluster, error: messageOf(error) }, `${step.do} failed`);
+    }
+  }
+
+  async function connectAll(all: Stored<Cluster>[]): Promise<Map<string, Cell | string>> {
+    await cells.keep(new Set(all.map((cluster) => cluster.metadata.name)));
+    const entries = await Promise.all(
+      all.map(async (cluster): Promise<[string, Cell | string]> => [cluster.metadata.name, await cells.of(cluster).catch(messageOf)]),
+    );
+    return new Map(entries);
+  }
+
+  async function loadUnits(mine: readonly Rollout[]): Promise<void> {
+    const wanted = new Set(clusters.list().flatMap((cluster) => (cluster.status?.units ?? []).flatMap((record) => record.digest ?? [])));
+    for (const digest of wanted) {
+      if (inHand.has(digest)) continue;
+      const unit = await options.bundles.get(digest);
+      if (unit !== undefined) inHand.set(digest, unit);
+    }
+    const used = new Set([
+      ...wanted,
+      ...mine.flatMap((rollout) => rollout.spec.units.flatMap((unit) => unit.clusters.flatMap((cluster) => cluster.digest ?? []))),
+    ]);
+    for (const digest of inHand.keys()) if (!used.has(digest)) inHand.delete(digest);
+  }
+
+  async function unitOf(fleet: string, digest: string, commit: string, unit: string, cluster: string): Promise<StoredUnit> {
+    const known = await options.bundles.get(digest);
+    if (known !== undefined) return known;
+    const rendered = await options.render(fleet, commit, unit, cluster, signal);
+    await options.bundles.put(digest, rendered);
+    return rendered;
+  }
+
+  async function reportClusters(connections: Map<string, Cell | string>, hub: Client): Promise<void> {
+    for (const cluster of clusters.list()) {
+      const cell = connections.get(cluster.metadata.name);
+      const away = typeof cell === 'string' ? cell : cell?.silent();
+      const syncing = typeof cell === 'object' && !cell.synced() && away === undefined;
+      if (cell === undefined || syncing) continue;
+      const conditions = setConditions(
+        cluster.status?.conditions,
+        [
+          {
+            type: 'Reachable',
+            status: away === undefined ? 'True' : 'False',
+            reason: away === undefined ? 'Connected' : 'Unreachable',
+            message: away ?? '',
+            ...(cluster.metadata.generation === undefined ? {} : { observedGeneration: cluster.metadata.generation }),
+          },
+        ],
+        clock.now(),
+      );
+      const machines = typeof cell === 'string' ? undefined : countMachines(cell);
+      const status = { conditions, ...(machines === undefined ? {} : { machines }) };
+      if (
+        canonical({ conditions: cluster.status?.conditions, machines: machines === undefined ? undefined : cluster.status?.machines }) ===
+        canonical({ conditions, machines })
+      )
+        continue;
+      await hub
+        .patch(
+          Clusters,
+          { name: cluster.metadata.name },
+          { merge: { metadata: { resourceVersion: cluster.metadata.resourceVersion }, status } },
+          { subresource: 'status', signal },
+        )
+        .catch((error: unknown) => {
+          if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
+        });
+    }
+  }
+
+  try {
+    await runController({
+      ...options,
+      name: 'rollout',
+      watches: [watch(rollouts, (rollout) => [rollout.spec.fleet]), watch(clusters, fleets)],
+      concurrency: 2,
+      resyncMs: 60_000,
+      reconcile,
+      triggers: [
+        (add) => {
+          wake = add;
+          return () => undefined;
+        },
+      ],
+    });
+  } finally {
+    await cells.close();
+    log.debug({}, 'rollout controller stopped');
+  }
+}
+
+function countMachines(cell: Cell): { total: number; ready: number } {
+  let total = 0;
+  let ready = 0;
+  for (const set of cell.store('MachineSet')?.list() ?? []) {
+    const { status } = set as { status?: { replicas?: number; readyReplicas?: number } };
+    total += status?.replicas ?? 0;
+    ready += status?.readyReplicas ?? 0;
+  }
+  return { total, ready };
+}

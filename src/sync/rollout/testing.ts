@@ -1,0 +1,196 @@
+import type { UnitStatus } from '../../api/cluster.ts';
+import type { Fleet } from '../../api/fleet.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import type { Rollout } from '../../api/rollout.ts';
+import { plan, wantedOf } from '../plan.ts';
+import { records } from '../records.ts';
+import { decide } from './decide.ts';
+import type { ClusterView, LiveUnit, Step } from './world.ts';
+
+interface Live {
+  unitDigest: string | undefined;
+  evidence: boolean;
+  halted: string | undefined;
+  drifted: boolean;
+  ceiling: { unitDigest: string; nodes: number } | undefined;
+  rolloutID: string | undefined;
+}
+
+/** A hub with clusters `test`, `pre` and prod's, in memory: plans and decisions are the real ones, cells are a few fields. */
+export function fleetWorld(options: { soakSeconds?: number; maxClusters?: number; clusters?: { prod: string[] } } = {}) {
+  const prod = options.clusters?.prod ?? ['prod'];
+  const only = options.clusters !== undefined && options.maxClusters !== undefined;
+  const names = only ? prod : ['test', 'pre', ...prod];
+  const labels = new Map(names.map((name) => [name, { stage: prod.includes(name) ? 'prod' : name }]));
+  const fleet: Fleet = {
+    apiVersion: API_VERSION,
+    kind: 'Fleet',
+    metadata: { name: 'main' },
+    spec: {
+      source: { path: '/x' },
+      stages: ['test', 'pre', 'prod'].map((name) => ({
+        name,
+        clusterSelector: { stage: name },
+        soakSeconds: options.soakSeconds ?? 0,
+        maxClusters: options.maxClusters ?? 1,
+      })),
+    },
+  };
+  let now = Date.UTC(2026, 0, 1);
+  let rollouts: Rollout[] = [];
+  const recorded = new Map<string, Map<string, UnitStatus>>(names.map((name) => [name, new Map()]));
+  const cells = new Map<string, Map<string, Live>>(names.map((name) => [name, new Map()]));
+  const gone = new Map<string, string | undefined>();
+  const log: string[] = [];
+  const listeners: ((step: Extract<Step, { do: 'Apply' }>) => void)[] = [];
+  let mainUnit = '';
+
+  const liveOf = (cluster: string, unit: string): Live | undefined => cells.get(cluster)?.get(unit);
+  function change(cluster: string, unit: string, update: (record: UnitStatus | undefined) => UnitStatus | undefined): void {
+    const next = update(recorded.get(cluster)?.get(unit));
+    if (next === undefined) recorded.get(cluster)?.delete(unit);
+    else recorded.get(cluster)?.set(unit, { ...next, unit });
+  }
+  function view(name: string): ClusterView {
+    return {
+      name,
+      blocked: gone.get(name),
+      units: recorded.get(name) ?? new Map(),
+      failing: () => undefined,
+      live(unit): LiveUnit {
+        if (gone.get(name) !== undefined) return { state: 'Unknown' };
+        const live = liveOf(name, unit);
+        if (live === undefined) return { state: 'Absent' };
+        return { state: 'Present', ...live, progress: undefined };
+      },
+    };
+  }
+  function carryOut(step: Step): void {
+    const at = new Date(now).toISOString();
+    now += 1;
+    switch (step.do) {
+      case 'Apply': {
+        for (const listener of listeners) listener(step);
+        log.push(`${step.cluster} ${step.digest}`);
+        change(
+          step.cluster,
+          step.unit,
+          records.intend('main', [], () => true),
+        );
+        const before = liveOf(step.cluster, step.unit);
+        if (before?.unitDigest === step.digest) before.drifted = false;
+        else
+          cells
+            .get(step.cluster)
+            ?.set(step.unit, {
+              unitDigest: step.digest,
+              evidence: false,
+              halted: undefined,
+              drifted: false,
+              ceiling: before?.ceiling,
+              rolloutID: before?.rolloutID,
+            });
+        change(step.cluster, step.unit, records.applied(step.digest, step.commit, step.lane, at, []));
+        return;
+      }
+      case 'Remove':
+        cells.get(step.cluster)?.delete(step.unit);
+        change(step.cluster, step.unit, records.removed([]));
+        return;
+      case 'RecordEvidence':
+        change(step.cluster, step.unit, records.verified(step.digest, step.commit, at));
+        return;
+      case 'Revoke':
+        change(step.cluster, step.unit, records.revoked(step.digest));
+        return;
+      case 'Reinstate':
+        change(step.cluster, step.unit, records.reinstated(step.digest));
+        return;
+      case 'Ceiling': {
+        const live = liveOf(step.cluster, step.unit);
+        if (live !== undefined) live.ceiling = step.ceiling;
+        return;
+      }
+      case 'TryAgain': {
+        const live = liveOf(step.cluster, step.unit);
+        if (live !== undefined) Object.assign(live, { rolloutID: step.rolloutID, halted: undefined });
+        return;
+      }
+    }
+  }
+
+  const world = {
+    get rollouts(): readonly Rollout[] {
+      return rollouts;
+    },
+    commit(units: Record<string, string>): void {
+      mainUnit = Object.keys(units)[0] ?? mainUnit;
+      const wanted = wantedOf('main', rollouts, new Map([...recorded].map(([name, map]) => [name, [...map.values()]])));
+      const rendered = new Map(names.map((name) => [name, new Map(Object.entries(units))]));
+      const planned = plan({ fleet, rendered, wanted, labels });
+      if (planned.units.length === 0) return;
+      const sequence = rollouts.length + 1;
+      rollouts = [
+        ...rollouts,
+        {
+          apiVersion: API_VERSION,
+          kind: 'Rollout',
+          metadata: { name: `main-${sequence}` },
+          spec: { fleet: 'main', commit: `c${sequence}`, sequence, stages: planned.stages, units: planned.units },
+        },
+      ];
+    },
+    /** One pass of the controller; `crashAfter` steps the process dies and reports nothing. */
+    turn(crashAfter?: number): Step[] {
+      now += 1000;
+      const { steps, statuses } = decide({ now, fleet: 'main', rollouts, clusters: new Map(names.map((name) => [name, view(name)])) });
+      for (const [index, step] of steps.entries()) {
+        if (index === crashAfter) return steps;
+        carryOut(step);
+      }
+      rollouts = rollouts.map((rollout) => ({ ...rollout, status: statuses.get(rollout.metadata.name) ?? {} }));
+      return steps;
+    },
+    /** Turns in which every cell proves what it carries, until nothing is left to do. */
+    settle(): void {
+      for (let turn = 0; turn < 100; turn += 1) {
+        for (const units of cells.values()) for (const live of units.values()) Object.assign(live, { evidence: true, halted: undefined });
+        const steps = world.turn();
+        now += 60_000;
+        if (steps.length === 0 && turn > 1 && rollouts.every((rollout) => ['Done', 'Superseded'].includes(rollout.status?.phase ?? '')))
+          return;
+      }
+      throw new Error('the world did not settle');
+    },
+    pass: (ms: number) => (now += ms),
+    prove(cluster: string): void {
+      for (const live of cells.get(cluster)?.values() ?? []) if (live.halted === undefined) live.evidence = true;
+    },
+    halt(cluster: string, why: string): void {
+      for (const live of cells.get(cluster)?.values() ?? []) Object.assign(live, { halted: why, evidence: false });
+    },
+    away: (cluster: string, why: string | undefined) => void gone.set(cluster, why),
+    cell(cluster: string): Live {
+      const live = liveOf(cluster, mainUnit);
+      if (live === undefined) throw new Error(`${cluster} has no ${mainUnit}`);
+      return live;
+    },
+    record: (cluster: string, unit: string) => recorded.get(cluster)?.get(unit),
+    status: () => rollouts.at(-1)?.status ?? {},
+    phase: (unit: string) => rollouts.at(-1)?.status?.units?.find((each) => each.unit === unit)?.phase,
+    applied: () => [...log],
+    pause(paused: boolean): void {
+      rollouts = rollouts.map((rollout, index) =>
+        index === rollouts.length - 1 ? { ...rollout, spec: { ...rollout.spec, paused } } : rollout,
+      );
+    },
+    retry(value: string): void {
+      rollouts = rollouts.map((rollout, index) =>
+        index === rollouts.length - 1 ? { ...rollout, spec: { ...rollout.spec, retry: value } } : rollout,
+      );
+    },
+    onApply: (listener: (typeof listeners)[number]) => void listeners.push(listener),
+  };
+  return world;
+}
+export type FleetWorld = ReturnType<typeof fleetWorld>;
