@@ -42,7 +42,7 @@ export function fakeClock(startMs = Date.UTC(2026, 10, 20)): FakeClock {
         due[1].fn();
         await settle();
       }
-      monotonic = until;
+      monotonic = Math.max(monotonic, until);
       await settle();
     },
     pause(ms) {

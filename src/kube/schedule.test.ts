@@ -1,0 +1,58 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { createSchedule } from './schedule.ts';
+
+test('the earliest time of a key wins, and keys come out in order of time', () => {
+  const schedule = createSchedule();
+  expect(schedule.set('a', 50)).toBe(true);
+  expect(schedule.set('a', 70)).toBe(false);
+  expect(schedule.set('b', 40)).toBe(true);
+  expect(schedule.set('a', 10)).toBe(true);
+  expect(schedule.next()).toBe(10);
+  expect(schedule.due(45)).toEqual(['a', 'b']);
+  expect(schedule).toMatchObject({ size: 0 });
+  expect(schedule.next()).toBeUndefined();
+});
+
+test('superseded times do not pile up', () => {
+  const schedule = createSchedule();
+  for (let i = 0; i < 10_000; i++) {
+    schedule.delete('a');
+    schedule.set('a', 1_000_000 + i);
+  }
+  expect(schedule.held).toBeLessThan(100);
+  expect(schedule.due(2_000_000)).toEqual(['a']);
+});
+
+test('it does what a sorted list would do', () => {
+  const step = fc.oneof(
+    fc.record({ do: fc.constant('set' as const), key: fc.constantFrom('a', 'b', 'c', 'd', 'e'), at: fc.nat(50) }),
+    fc.record({ do: fc.constant('delete' as const), key: fc.constantFrom('a', 'b', 'c') }),
+    fc.record({ do: fc.constant('due' as const), now: fc.nat(50) }),
+  );
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const schedule = createSchedule();
+      const model = new Map<string, number>();
+      for (const taken of steps) {
+        if (taken.do === 'set') {
+          const known = model.get(taken.key);
+          if (known === undefined || taken.at < known) model.set(taken.key, taken.at);
+          schedule.set(taken.key, taken.at);
+        } else if (taken.do === 'delete') {
+          model.delete(taken.key);
+          schedule.delete(taken.key);
+        } else {
+          const expected = [...model].filter(([, at]) => at <= taken.now);
+          expected.forEach(([key]) => model.delete(key));
+          const due = schedule.due(taken.now);
+          expect(due.toSorted()).toEqual(expected.map(([key]) => key).sort());
+          const times = due.map((key) => new Map(expected).get(key) ?? 0);
+          expect(times).toEqual(times.toSorted((a, b) => a - b));
+        }
+        expect(schedule.next()).toBe(model.size === 0 ? undefined : Math.min(...model.values()));
+        expect(schedule.size).toBe(model.size);
+      }
+    }),
+  );
+});
