@@ -4,7 +4,7 @@
  *
  *   node tools/bundle.ts [--force]
  */
-import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, renameSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
@@ -47,8 +47,10 @@ export async function bundleAll({ force = false, only }: { force?: boolean; only
       resolve: { conditionNames: ['@kubenode/source', 'node', 'import'] },
       logLevel: 'warn',
     });
-    await build.write({ file: bundlePath(name), format: 'esm', codeSplitting: false, minify: { compress: true, mangle: false, codegen: true } });
+    const beside = `${bundlePath(name)}.${process.pid}`;
+    await build.write({ file: beside, format: 'esm', codeSplitting: false, minify: { compress: true, mangle: false, codegen: true } });
     await build.close();
+    renameSync(beside, bundlePath(name));
   }
 }
 

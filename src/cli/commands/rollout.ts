@@ -1,0 +1,130 @@
+import type { Command } from 'commander';
+import { CodedError } from '../../api/errors.ts';
+import { Rollouts, type Rollout } from '../../api/rollout.ts';
+import type { Stored } from '../../api/wire.ts';
+import { hasReason } from '../../kube/apierror.ts';
+import type { Client } from '../../kube/client.ts';
+import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
+import { EXIT } from '../exit.ts';
+import { age, table, type Output } from '../output.ts';
+import type { Run } from '../main.ts';
+
+interface Flags extends ConnectionFlags {
+  output?: string;
+  dryRun?: boolean;
+  wait?: string;
+}
+
+/** `kubenode rollout show|pause|resume|retry`. Rollouts live in the hub: the current context must be it. */
+export function rolloutCommand(program: Command, run: Run): void {
+  const rollout = program.command('rollout').description('show and steer the rollouts of a fleet (talks to the hub)');
+
+  connectionFlags(rollout.command('show [name]'))
+    .description('where each unit of a rollout is; without a name: all rollouts, newest first')
+    .option('-o, --output <format>', 'json or yaml: the objects as they are')
+    .option('--wait <seconds>', 'wait until the rollout is done: exit code 0 done, 1 halted, 8 still pending')
+    .action((name: string | undefined, flags: Flags) => run(async (output) => await withHub(flags, (hub) => show(hub, name, flags, output))));
+
+  const steer = (word: string, description: string, spec: () => object): void => {
+    connectionFlags(rollout.command(`${word} <name>`))
+      .description(description)
+      .option('--dry-run', 'say what would be done, and do nothing')
+      .action((name: string, flags: Flags) =>
+        run(
+          async (output) =>
+            await withHub(flags, async (hub) => {
+              await find(hub, name);
+              await hub.patch(Rollouts, { name }, { merge: { spec: spec() } }, { fieldManager: 'kubenode-cli', dryRun: flags.dryRun === true });
+              output.say('done', `rollout/${name} ${word === 'retry' ? 'will be tried again' : `${word}d`}${flags.dryRun === true ? ' (dry run)' : ''}`);
+              return EXIT.ok;
+            }),
+        ),
+      );
+  };
+  steer('pause', 'stop the forward lanes where they are; a restore goes on', () => ({ paused: true }));
+  steer('resume', 'let a paused rollout go on', () => ({ paused: null }));
+  steer('retry', 'lift halts and revocations of a rollout and try its failed machines again', () => ({ retry: new Date().toISOString() }));
+}
+
+async function withHub(flags: ConnectionFlags, work: (hub: Client) => Promise<number>): Promise<number> {
+  const { client, close } = await connect(flags);
+  try {
+    return await work(client);
+  } catch (error) {
+    if (!hasReason(error, 'NotFound') || error.message.includes('"')) throw error;
+    throw new CodedError('NotAHub', 'this API server has no Rollouts: it is not a hub', { cause: error, next: 'name the hub: --context hub' });
+  } finally {
+    await close();
+  }
+}
+
+async function find(hub: Client, name: string): Promise<Stored<Rollout>> {
+  const found = await hub.find(Rollouts, { name });
+  if (found !== undefined) return found;
+  const names = (await hub.listAll(Rollouts)).items.map((rollout) => rollout.metadata.name);
+  throw new CodedError('NotFound', `there is no rollout "${name}"${names.length === 0 ? '; there are none' : `; there are ${names.slice(-5).join(', ')}`}`, { next: 'kubenode rollout show' });
+}
+
+async function show(hub: Client, name: string | undefined, flags: Flags, output: Output): Promise<number> {
+  if (name === undefined) {
+    const rollouts = (await hub.listAll(Rollouts)).items.sort((a, b) => b.spec.sequence - a.spec.sequence);
+    if (flags.output !== undefined) return await dump(rollouts, flags.output, output);
+    const now = Date.now();
+    output.print(
+      table(
+        ['NAME', 'PHASE', 'UNITS', 'COMMIT', 'SUBJECT', 'AGE'],
+        rollouts.map((rollout) => [
+          rollout.metadata.name,
+          rollout.status?.phase ?? 'Pending',
+          String(rollout.spec.units.length),
+          rollout.spec.commit.slice(0, 10),
+          rollout.spec.subject ?? '',
+          age(now - Date.parse(rollout.metadata.creationTimestamp)),
+        ]),
+      ),
+    );
+    return EXIT.ok;
+  }
+  const deadline = flags.wait === undefined ? 0 : performance.now() + seconds(flags.wait) * 1000;
+  for (;;) {
+    const rollout = await find(hub, name);
+    const phase = rollout.status?.phase ?? 'Pending';
+    const over = ['Done', 'Halted', 'Superseded'].includes(phase);
+    if (over || performance.now() >= deadline) {
+      if (flags.output === undefined) output.print(describe(rollout));
+      else await dump([rollout], flags.output, output);
+      if (flags.wait === undefined) return EXIT.ok;
+      return phase === 'Halted' ? EXIT.failed : over ? EXIT.ok : EXIT.pending;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+}
+
+function seconds(text: string): number {
+  const value = Number(text);
+  if (!(value >= 0)) throw new CodedError('Usage', `--wait must be a number of seconds, got "${text}"`);
+  return value;
+}
+
+export function describe(rollout: Rollout): string {
+  const { spec, status } = rollout;
+  const lines = [
+    `${rollout.metadata.name}  ${status?.phase ?? 'Pending'}${spec.paused === true ? ' (paused)' : ''}`,
+    `commit  ${spec.commit.slice(0, 10)} ${spec.subject ?? ''}${spec.author === undefined ? '' : ` (${spec.author})`}`,
+    `stages  ${spec.stages.map((stage) => `${stage.name}: ${stage.clusters.join(', ') || 'none'}`).join(' → ')}`,
+    '',
+  ];
+  const rows = spec.units.map(({ unit }) => {
+    const at = status?.units?.find((each) => each.unit === unit);
+    const clusters = (at?.clusters ?? []).map((cluster) => `${cluster.name}=${cluster.phase}`).join(' ');
+    return [unit, at?.phase ?? 'Pending', at?.lane ?? '', at?.stage ?? '', clusters, at?.message ?? ''];
+  });
+  return `${lines.join('\n')}\n${table(['UNIT', 'PHASE', 'LANE', 'STAGE', 'CLUSTERS', 'MESSAGE'], rows)}`;
+}
+
+async function dump(rollouts: Rollout[], format: string, output: Output): Promise<number> {
+  if (format === 'json') output.print(JSON.stringify(rollouts.length === 1 ? rollouts[0] : { apiVersion: 'v1', kind: 'List', items: rollouts }, null, 2));
+  else if (format === 'yaml') output.print((await import('yaml')).stringify(rollouts.length === 1 ? rollouts[0] : { apiVersion: 'v1', kind: 'List', items: rollouts }));
+  else throw new CodedError('Usage', `--output must be "json" or "yaml", got "${format}"`);
+  return EXIT.ok;
+}

@@ -1,0 +1,66 @@
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { Option, type Command } from 'commander';
+import { CodedError } from '../../api/errors.ts';
+import { EXIT } from '../exit.ts';
+import type { Output } from '../output.ts';
+import type { Run } from '../main.ts';
+
+export const DEFAULT_PORTS = { 'the API servers': 7443, artifacts: 7480 } as const;
+export const CLUSTERS = ['test', 'pre', 'prod'] as const;
+
+interface Flags {
+  state: string;
+  repository: string;
+  branch?: string;
+  port: string;
+  artifactsPort: string;
+  color?: boolean;
+}
+
+export function startCommand(program: Command, run: Run): void {
+  program
+    .command('start')
+    .description('a whole fleet on this machine: hub, three cells and their nodes, following the commits of a repository')
+    .option('--state <dir>', 'folder for everything that is kept; another start with it goes on where this one was', '.kubenode')
+    .option('--repository <dir>', 'the fleet repository, read in place: only commits count', '.')
+    .option('--branch <name>', 'branch to follow (default: the one checked out there)')
+    .addOption(new Option('--port <port>', 'port of the API servers on 127.0.0.1; 0 chooses one and keeps it').default(String(DEFAULT_PORTS['the API servers'])))
+    .addOption(new Option('--artifacts-port <port>', 'port of the artifact mirror on 127.0.0.1; 0 chooses one and keeps it').default(String(DEFAULT_PORTS.artifacts)))
+    .action((flags: Flags) => run(async (output) => await start(flags, output)));
+}
+
+function port(text: string, flag: string): number {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 0 || value > 65_535) throw new CodedError('Usage', `${flag} must be a port from 0 to 65535, got "${text}"`);
+  return value;
+}
+
+async function start(flags: Flags, output: Output): Promise<number> {
+  const { startLocal } = await import('../start/local.ts');
+  const repository = resolve(flags.repository);
+  const stopped = Promise.withResolvers<void>();
+  let asked = 0;
+  const onSignal = (): void => {
+    asked += 1;
+    if (asked === 1) {
+      output.say('doing', 'stopping: nodes are powered off, what they hold is kept');
+      stopped.resolve();
+    }
+  };
+  process.on('SIGINT', onSignal);
+  process.on('SIGTERM', onSignal);
+  const running = await startLocal({
+    state: resolve(flags.state),
+    repository: existsSync(join(repository, '.git')) || existsSync(join(repository, 'HEAD')) ? repository : undefined,
+    source: repository,
+    ...(flags.branch === undefined ? {} : { branch: flags.branch }),
+    ports: { server: port(flags.port, '--port'), artifacts: port(flags.artifactsPort, '--artifacts-port') },
+    output,
+    until: stopped.promise,
+  });
+  await stopped.promise;
+  await running.stop();
+  output.say('done', `stopped; ${flags.state} has everything for the next start`);
+  return EXIT.ok;
+}

@@ -1,0 +1,82 @@
+import type { Command } from 'commander';
+import { Clusters, type Cluster } from '../../api/cluster.ts';
+import { Fleets, type Fleet } from '../../api/fleet.ts';
+import { Rollouts, type Rollout } from '../../api/rollout.ts';
+import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
+import { EXIT } from '../exit.ts';
+import { table, type Output } from '../output.ts';
+import type { Run } from '../main.ts';
+
+export function statusCommand(program: Command, run: Run): void {
+  connectionFlags(program.command('status'))
+    .description('fleets, clusters and rollouts under way, as the hub sees them; exit code 1 when something needs a person')
+    .option('--json', 'one JSON object')
+    .action((flags: ConnectionFlags & { json?: boolean }) =>
+      run(async (output) => {
+        const { client, close } = await connect(flags);
+        try {
+          const [fleets, clusters, rollouts] = await Promise.all([client.listAll(Fleets), client.listAll(Clusters), client.listAll(Rollouts)]);
+          return report(fleets.items, clusters.items, rollouts.items, flags.json === true, output);
+        } finally {
+          await close();
+        }
+      }),
+    );
+}
+
+const conditionOf = (object: { status?: { conditions?: { type: string; status: string; reason: string; message: string }[] } }, type: string) =>
+  object.status?.conditions?.find((condition) => condition.type === type);
+
+export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[], json: boolean, output: Output): number {
+  const open = rollouts.filter((rollout) => !['Done', 'Superseded'].includes(rollout.status?.phase ?? 'Pending')).sort((a, b) => a.spec.sequence - b.spec.sequence);
+  const trouble = [
+    ...fleets.filter((fleet) => conditionOf(fleet, 'Ready')?.status === 'False').map((fleet) => `fleet/${fleet.metadata.name}: ${conditionOf(fleet, 'Ready')?.reason}: ${conditionOf(fleet, 'Ready')?.message}`),
+    ...clusters.filter((cluster) => conditionOf(cluster, 'Reachable')?.status === 'False').map((cluster) => `cluster/${cluster.metadata.name}: ${conditionOf(cluster, 'Reachable')?.message}`),
+    ...open.flatMap((rollout) =>
+      (rollout.status?.units ?? []).filter((unit) => unit.phase === 'Halted').map((unit) => `rollout/${rollout.metadata.name}: ${unit.unit}: ${unit.message ?? 'halted'}`),
+    ),
+  ];
+  if (json) {
+    output.print(JSON.stringify({ fleets: fleets.map(({ metadata, status }) => ({ name: metadata.name, ...status })), clusters: clusters.map(({ metadata, status }) => ({ name: metadata.name, machines: status?.machines, conditions: status?.conditions })), rollouts: open.map(({ metadata, status }) => ({ name: metadata.name, ...status })), trouble }));
+    return trouble.length === 0 ? EXIT.ok : EXIT.failed;
+  }
+  output.print(
+    table(
+      ['FLEET', 'READY', 'COMMIT', 'UNITS', 'MESSAGE'],
+      fleets.map((fleet) => [
+        fleet.metadata.name,
+        conditionOf(fleet, 'Ready')?.status ?? 'Unknown',
+        fleet.status?.commit?.slice(0, 10) ?? '',
+        String(fleet.status?.units ?? 0),
+        (conditionOf(fleet, 'Ready')?.message ?? '').split('\n')[0] ?? '',
+      ]),
+    ),
+  );
+  output.print('');
+  output.print(
+    table(
+      ['CLUSTER', 'REACHABLE', 'MACHINES', 'READY'],
+      clusters.map((cluster) => [
+        cluster.metadata.name,
+        conditionOf(cluster, 'Reachable')?.status ?? 'Unknown',
+        String(cluster.status?.machines?.total ?? 0),
+        String(cluster.status?.machines?.ready ?? 0),
+      ]),
+    ),
+  );
+  output.print('');
+  if (open.length === 0) {
+    output.print('No rollout is under way.');
+  } else {
+    output.print(
+      table(
+        ['ROLLOUT', 'UNIT', 'PHASE', 'STAGE', 'MESSAGE'],
+        open.flatMap((rollout) =>
+          (rollout.status?.units ?? []).filter((unit) => !['Done', 'Superseded'].includes(unit.phase)).map((unit) => [rollout.metadata.name, unit.unit, unit.phase, unit.stage ?? '', unit.message ?? '']),
+        ),
+      ),
+    );
+  }
+  for (const line of trouble) output.say('failed', line);
+  return trouble.length === 0 ? EXIT.ok : EXIT.failed;
+}

@@ -1,0 +1,29 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import type { Client } from '../kube/client.ts';
+import { createClient } from '../kube/httpclient.ts';
+import { httpTransport } from '../kube/httptransport.ts';
+import { loadKubeconfig } from '../kube/kubeconfig.ts';
+
+export interface ConnectionFlags {
+  kubeconfig?: string;
+  context?: string;
+}
+
+/** Where `kubenode start` in this folder leaves its kubeconfig. */
+const LOCAL = '.kubenode/kubeconfig';
+
+export function connectionFlags(command: Command): Command {
+  return command
+    .option('--kubeconfig <file>', `kubeconfig of the API servers (default: $KUBECONFIG, else ${LOCAL} here, else ~/.kube/config)`)
+    .option('--context <name>', 'context of the kubeconfig (default: its current one)');
+}
+
+export async function connect(flags: ConnectionFlags): Promise<{ client: Client; source: string; server: string; ca: string | undefined; close(): Promise<void> }> {
+  const local = process.env['KUBECONFIG'] === undefined && existsSync(LOCAL) ? resolve(LOCAL) : undefined;
+  const path = flags.kubeconfig ?? local;
+  const connection = await loadKubeconfig({ ...(path === undefined ? {} : { path }), ...(flags.context === undefined ? {} : { context: flags.context }), env: process.env });
+  const transport = httpTransport(connection);
+  return { client: createClient(transport, { userAgent: 'kubenode-cli' }), source: connection.source, server: connection.server, ca: connection.ca, close: () => transport.close() };
+}

@@ -1,0 +1,60 @@
+import { readFileSync } from 'node:fs';
+import { Command } from 'commander';
+import { EXIT_CODES, fail, EXIT } from './exit.ts';
+import { terminalOutput, type Output } from './output.ts';
+
+/** Runs a command's work and turns what it returns or throws into the exit code. */
+export type Run = (work: (output: Output) => Promise<number>) => Promise<void>;
+
+const HELP = `
+Try it:   kubenode start              a whole fleet on this machine
+Look:     kubenode status             fleets, clusters, rollouts
+          kubenode rollout show       where each change is
+Prepare:  kubenode check              what this machine has and what is wanted
+
+Environment: KUBECONFIG, NO_COLOR, CLICOLOR_FORCE, KUBENODE_DEBUG (stack traces)
+${EXIT_CODES}`;
+
+export function version(): string {
+  const file = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string };
+  return file.version;
+}
+
+/** Commands are loaded when they are run: `kubenode --help` must not wait for what it does not use. */
+export async function main(argv: string[]): Promise<void> {
+  const output = terminalOutput();
+  const run: Run = async (work) => {
+    try {
+      process.exitCode = await work(output);
+    } catch (error) {
+      process.exitCode = fail(output, error);
+    }
+  };
+  const program = new Command('kubenode')
+    .description('Manage very large fleets of Kubernetes nodes declaratively, from Git.')
+    .version(version())
+    .addHelpText('after', HELP)
+    .exitOverride()
+    .configureOutput({ writeErr: (text) => process.stderr.write(text) });
+
+  const wanted = argv.slice(2).find((word) => !word.startsWith('-'));
+  const load: Record<string, () => Promise<(program: Command, run: Run) => void>> = {
+    start: async () => (await import('./commands/start.ts')).startCommand,
+    serve: async () => (await import('./commands/serve.ts')).serveCommand,
+    controller: async () => (await import('./commands/controller.ts')).controllerCommand,
+    agent: async () => (await import('./commands/agent.ts')).agentCommand,
+    status: async () => (await import('./commands/status.ts')).statusCommand,
+    rollout: async () => (await import('./commands/rollout.ts')).rolloutCommand,
+    check: async () => (await import('./commands/check.ts')).checkCommand,
+  };
+  const one = wanted === undefined ? undefined : load[wanted];
+  for (const each of one === undefined ? Object.values(load) : [one]) (await each())(program, run);
+
+  try {
+    await program.parseAsync(argv);
+  } catch (error) {
+    const { exitCode } = error as { exitCode?: unknown };
+    if (typeof exitCode !== 'number') throw error;
+    process.exitCode = exitCode === 0 ? EXIT.ok : EXIT.usage;
+  }
+}

@@ -1,0 +1,168 @@
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { pino } from 'pino';
+import { CodedError } from '../../api/errors.ts';
+import { createClient } from '../../kube/httpclient.ts';
+import type { Client } from '../../kube/client.ts';
+import { systemClock, sleep } from '../../kube/clock.ts';
+import { httpTransport } from '../../kube/httptransport.ts';
+import { loadKubeconfig } from '../../kube/kubeconfig.ts';
+import { startLocalHost } from '../../providers/local/host.ts';
+import { stopAllUnits } from '../../agent/ports/supervisor.ts';
+import { bundleFor } from '../bundles.ts';
+import type { Output } from '../output.ts';
+import { artifactFolder } from '../packed.ts';
+import { serveArtifacts } from './artifacts.ts';
+import { keepRunning, tail, type Child } from './child.ts';
+import { followProgress } from './progress.ts';
+import { prepareCluster, prepareHub } from './prepare.ts';
+import { ownRepository } from './repository.ts';
+import { openState, readPorts } from './state.ts';
+import { welcome } from './welcome.ts';
+
+export const CELLS = ['test', 'pre', 'prod'];
+const ALL = ['hub', ...CELLS];
+const UP_MS = 30_000;
+
+export interface LocalOptions {
+  state: string;
+  /** The repository to follow; undefined: `source` is none, and one is made beside the state. */
+  repository: string | undefined;
+  source: string;
+  branch?: string;
+  ports: { server: number; artifacts: number };
+  output: Output;
+  until: Promise<void>;
+}
+
+export interface Running {
+  stop(): Promise<void>;
+}
+
+/** Brings up the whole system on this machine and returns when it runs. Everything it starts ends with `stop`, or with this process. */
+export async function startLocal(options: LocalOptions): Promise<Running> {
+  const { output } = options;
+  const clock = systemClock({ ref: true });
+  const log = pino({ level: 'silent' });
+  const stopped = new AbortController();
+  const closing: (() => Promise<void>)[] = [];
+  const stop = async (): Promise<void> => {
+    stopped.abort(new Error('stopping'));
+    for (const close of closing.toReversed()) await close();
+  };
+  void options.until.then(() => stopped.abort(new Error('stopping')));
+
+  try {
+    const kept = readPorts(options.state);
+    const ports = kept ?? { server: options.ports.server || (await freePort()), artifacts: options.ports.artifacts || (await freePort()) };
+    await assertFree(ports.server, 'the API servers', '--port');
+    const artifacts = await serveArtifacts(await artifactFolder(), ports.artifacts);
+    closing.push(() => artifacts.close());
+    const state = openState(options.state, ports);
+    const repository = options.repository ?? (await ownRepository(state.repository, options.source));
+    if (options.repository === undefined) output.say('doing', `${options.source} is no Git repository; the fleet is followed in ${repository}`);
+
+    const [agent] = await Promise.all([bundleFor('agent'), bundleFor('render')]);
+    const entry = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
+    const child = (name: string, args: string[], onExit?: (why: string) => void): Child => {
+      const made = keepRunning({ name, command: process.execPath, args: [...process.execArgv, entry, ...args], logFile: join(state.logs, `${name}.log`), clock, log, ...(onExit === undefined ? {} : { onExit }) });
+      closing.push(() => made.stop());
+      return made;
+    };
+    const noisy = (name: string) => (why: string) => {
+      if (!stopped.signal.aborted) output.say('warning', `${name} ended (${why}); it is started again`);
+    };
+
+    const listen = `127.0.0.1:${ports.server}`;
+    let serverFailed: string | undefined;
+    child('server', ['serve', '--listen', listen, '--state', state.server, '--clusters', ALL.join(','), '--write-kubeconfig', state.kubeconfig], (why) => {
+      serverFailed = why;
+      noisy('server')(why);
+    });
+    const deadline = clock.monotonic() + UP_MS;
+    const clients = new Map<string, Client>();
+    for (const name of ALL) {
+      for (;;) {
+        try {
+          const connection = await loadKubeconfig({ path: state.kubeconfig, context: name, env: process.env });
+          const transport = httpTransport(connection);
+          const client = createClient(transport, { userAgent: 'kubenode-start' });
+          await client.request({ method: 'GET', path: '/version' }).catch(async (error: unknown) => {
+            await transport.close();
+            throw error;
+          });
+          clients.set(name, client);
+          closing.push(() => transport.close());
+          break;
+        } catch (error) {
+          stopped.signal.throwIfAborted();
+          if (clock.monotonic() > deadline || serverFailed !== undefined) {
+            throw new CodedError('ServerNotUp', `the API server did not come up${serverFailed === undefined ? ` within ${UP_MS / 1000} s` : ` (${serverFailed})`}:\n${tail(join(state.logs, 'server.log'))}`, {
+              cause: error,
+              next: `look into ${join(state.logs, 'server.log')}`,
+            });
+          }
+          await sleep(clock, 50, stopped.signal);
+        }
+      }
+    }
+    const hub = must(clients, 'hub');
+    await Promise.all(ALL.map((name) => prepareCluster(must(clients, name), name === 'hub')));
+    await prepareHub(hub, { kubeconfig: state.kubeconfig, cells: CELLS, repository, ...(options.branch === undefined ? {} : { branch: options.branch }) });
+
+    const kubeconfig = ['--kubeconfig', state.kubeconfig];
+    child('hub', ['controller', '--hub', ...kubeconfig, '--context', 'hub', '--cache', state.cache, '--leader-elect', 'false'], noisy('hub controllers'));
+    for (const cell of CELLS) {
+      child(`cell-${cell}`, ['controller', '--cell', ...kubeconfig, '--context', cell, '--local-nodes', state.nodes, '--mirror', artifacts.url, '--leader-elect', 'false'], noisy(`controllers of ${cell}`));
+    }
+    const host = await startLocalHost({
+      nodesDir: state.nodes,
+      agentCommand: [process.execPath, agent],
+      stopUnits: (root) => stopAllUnits(root),
+      clock,
+      log,
+      signal: stopped.signal,
+    });
+    closing.push(() => host.stop());
+
+    const progress = followProgress({ clients, output, clock, log, signal: stopped.signal });
+    closing.push(() => progress.stop());
+    await progress.firstLook(12_000);
+    welcome({ output, state, repository, progress, branch: options.branch });
+    progress.start();
+    return { stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+function must(clients: Map<string, Client>, name: string): Client {
+  const client = clients.get(name);
+  if (client === undefined) throw new Error(`no client for ${name}`);
+  return client;
+}
+
+async function freePort(): Promise<number> {
+  return await new Promise((resolve, reject) => {
+    const server = createServer().once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0));
+    });
+  });
+}
+
+async function assertFree(port: number, what: string, flag: string): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    const server = createServer().once('error', (error: NodeJS.ErrnoException) =>
+      reject(
+        error.code === 'EADDRINUSE'
+          ? new CodedError('PortInUse', `port ${port} of 127.0.0.1, for ${what}, is in use`, { next: `end what uses it (another kubenode start?), or choose another: ${flag} PORT` })
+          : error,
+      ),
+    );
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve()));
+  });
+}

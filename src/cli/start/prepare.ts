@@ -1,0 +1,61 @@
+import { readFile } from 'node:fs/promises';
+import { CustomResourceDefinitions, Namespaces, Secrets } from '../../api/builtin.ts';
+import { Fleets, type Fleet } from '../../api/fleet.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import { CELL_KINDS, HUB_KINDS } from '../../api/kinds.ts';
+import { SYSTEM_NAMESPACE } from '../../api/names.ts';
+import { applyIfChanged } from '../../kube/apply.ts';
+import type { Client } from '../../kube/client.ts';
+import { contextOf } from '../remote.ts';
+
+const MANAGER = 'kubenode-start';
+export const FLEET = 'main';
+
+/** What `kubenode install` will put into a cluster: the kinds and KubeNode's own namespace. */
+export async function prepareCluster(client: Client, hub: boolean): Promise<void> {
+  const kinds = hub ? HUB_KINDS : CELL_KINDS;
+  await Promise.all(
+    kinds.map(async (kind) => {
+      const crd = kind.crd();
+      const stored = await client.find(CustomResourceDefinitions, { name: crd.metadata.name });
+      await applyIfChanged(client, CustomResourceDefinitions, crd, { fieldManager: MANAGER, force: true, stored });
+    }),
+  );
+  const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: SYSTEM_NAMESPACE } };
+  await applyIfChanged(client, Namespaces, namespace, { fieldManager: MANAGER, force: true, stored: await client.find(Namespaces, namespace.metadata) });
+}
+
+export interface HubOptions {
+  kubeconfig: string;
+  cells: string[];
+  repository: string;
+  branch?: string;
+}
+
+/** The hub's knowledge that no Git repository may hold: how cells are reached, and the Fleet itself. */
+export async function prepareHub(hub: Client, options: HubOptions): Promise<void> {
+  const text = await readFile(options.kubeconfig, 'utf8');
+  await Promise.all(
+    options.cells.map(async (cell) => {
+      const secret = {
+        apiVersion: 'v1',
+        kind: 'Secret',
+        metadata: { name: `cluster-${cell}`, namespace: SYSTEM_NAMESPACE },
+        type: 'Opaque',
+        data: { kubeconfig: Buffer.from(contextOf(text, cell)).toString('base64') },
+      };
+      await applyIfChanged(hub, Secrets, secret, { fieldManager: MANAGER, force: true, stored: await hub.find(Secrets, secret.metadata) });
+    }),
+  );
+  const fleet: Fleet = {
+    apiVersion: API_VERSION,
+    kind: 'Fleet',
+    metadata: { name: FLEET },
+    spec: {
+      source: { path: options.repository, ...(options.branch === undefined ? {} : { branch: options.branch }), pollSeconds: 5 },
+      // Seconds, so that a change can be watched; a real fleet soaks for hours.
+      stages: options.cells.map((stage) => ({ name: stage, clusterSelector: { stage }, soakSeconds: 2, maxClusters: 1 })),
+    },
+  };
+  await applyIfChanged(hub, Fleets, fleet, { fieldManager: MANAGER, force: true, stored: await hub.find(Fleets, fleet.metadata) });
+}

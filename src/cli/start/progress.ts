@@ -1,0 +1,137 @@
+import { Clusters, type Cluster } from '../../api/cluster.ts';
+import { Fleets, type Fleet } from '../../api/fleet.ts';
+import { Machines, type Machine } from '../../api/machine.ts';
+import type { Clock, Log } from '../../api/ports.ts';
+import { Rollouts, type Rollout } from '../../api/rollout.ts';
+import { createCache, type Cache } from '../../kube/cache.ts';
+import type { Client } from '../../kube/client.ts';
+import { sleep } from '../../kube/clock.ts';
+import type { Output } from '../output.ts';
+
+export interface ProgressOptions {
+  /** By context name; `hub` is the hub, the others are cells. */
+  clients: ReadonlyMap<string, Client>;
+  output: Output;
+  clock: Clock;
+  log: Log;
+  signal: AbortSignal;
+}
+
+export interface Progress {
+  /** Waits until there is something to show, at most this long. */
+  firstLook(maxMs: number): Promise<void>;
+  fleet(): Fleet | undefined;
+  clusters(): Cluster[];
+  machines(cell: string): Machine[];
+  /** From now on says each step of imports and rollouts as one line; on a terminal one more line shows where things stand. */
+  start(): void;
+  stop(): Promise<void>;
+}
+
+export function followProgress({ clients, output, clock, log, signal }: ProgressOptions): Progress {
+  const stopped = new AbortController();
+  const both = AbortSignal.any([signal, stopped.signal]);
+  const caches = new Map<string, Cache>([...clients].map(([name, client]) => [name, createCache({ client, clock, random: Math.random, log, signal: both })]));
+  const hub = caches.get('hub');
+  if (hub === undefined) throw new Error('no hub');
+  const fleets = hub.store(Fleets);
+  const clusters = hub.store(Clusters);
+  const rollouts = hub.store(Rollouts);
+  const machines = new Map([...caches].filter(([name]) => name !== 'hub').map(([name, cache]) => [name, cache.store(Machines)]));
+  const said = new Map<string, string>();
+  let drawn = false;
+
+  function clear(): void {
+    if (drawn) process.stderr.write('\r\u001B[2K');
+    drawn = false;
+  }
+
+  function draw(): void {
+    if (!output.live) return;
+    const open = rollouts.list().filter((rollout) => ['Progressing', 'Soaking', 'Pending'].includes(rollout.status?.phase ?? 'Pending'));
+    const parts = [...machines].map(([cell, store]) => `${cell} ${store.list().filter((machine) => machine.status?.phase === 'Running').length}/${store.size}`);
+    clear();
+    const text = `${parts.join('  ')}   ${open.length === 0 ? 'no rollout under way' : `rolling out: ${open.map((rollout) => rollout.metadata.name).join(', ')}`}`;
+    process.stderr.write(text.slice(0, Math.max(20, (process.stderr.columns || 80) - 1)));
+    drawn = true;
+  }
+
+  function once(key: string, value: string, say: () => void): void {
+    if (said.get(key) === value) return;
+    said.set(key, value);
+    clear();
+    say();
+  }
+
+  function ofRollout(rollout: Rollout): void {
+    for (const unit of rollout.status?.units ?? []) {
+      const name = `${rollout.metadata.name} ${unit.unit}`;
+      for (const cluster of unit.clusters ?? []) {
+        const text = `${name} on ${cluster.name}`;
+        once(`${name} ${cluster.name}`, cluster.phase, () => {
+          if (cluster.phase === 'Waiting') output.say('doing', `${text}: ${cluster.lane === 'Restore' ? 'going back' : 'applied'}`);
+          if (cluster.phase === 'Verified' && cluster.verifiedAt !== undefined) output.say('done', `${text}: ${cluster.lane === 'Restore' ? 'restored' : 'verified'}`);
+          if (cluster.phase === 'Blocked') output.say('waiting', `${text}: ${cluster.message ?? 'blocked'}`);
+        });
+      }
+      once(name, unit.phase, () => {
+        if (unit.phase === 'Halted') output.say('failed', `${name} halted: ${unit.message ?? ''}`);
+        if (unit.phase === 'Superseded') output.say('warning', `${name}: a newer commit took over`);
+        if (unit.phase === 'Done') output.say('done', `${name}: done on every cluster`);
+      });
+    }
+  }
+
+  function ofFleet(fleet: Fleet): void {
+    const ready = fleet.status?.conditions?.find((condition) => condition.type === 'Ready');
+    if (ready === undefined) return;
+    once(`fleet ${fleet.metadata.name}`, `${ready.reason} ${ready.message}`, () =>
+      output.say(ready.status === 'False' ? 'failed' : 'doing', `fleet ${fleet.metadata.name}: ${ready.status === 'False' ? `${ready.reason}: ` : ''}${ready.message}`),
+    );
+  }
+
+  function ofMachine(cell: string, machine: Machine): void {
+    const { phase } = machine.status ?? {};
+    if (phase === undefined) return;
+    once(`${cell}/${machine.metadata.name}`, phase, () => output.say(phase === 'Running' ? 'done' : phase === 'Degraded' || phase === 'NodeLost' ? 'failed' : 'doing', `${cell}: machine ${machine.metadata.name} is ${phase}`));
+  }
+
+  return {
+    async firstLook(maxMs) {
+      const until = clock.monotonic() + maxMs;
+      const known = (): boolean => {
+        const [fleet] = fleets.list();
+        return fleet?.status?.conditions?.some((condition) => condition.type === 'Ready') === true && (clusters.size > 0 || fleet.status.conditions.some((condition) => condition.status === 'False'));
+      };
+      while (!known() && clock.monotonic() < until && !both.aborted) await sleep(clock, 100, both).catch(() => undefined);
+    },
+    fleet: () => fleets.list()[0],
+    clusters: () => clusters.list(),
+    machines: (cell) => machines.get(cell)?.list() ?? [],
+    start() {
+      const redraw = (): void => {
+        if (both.aborted) return clear();
+        draw();
+        clock.setTimer(1000, redraw);
+      };
+      fleets.list().forEach(ofFleet);
+      rollouts.list().toSorted((a, b) => a.spec.sequence - b.spec.sequence).forEach(ofRollout);
+      for (const [cell, store] of machines) for (const machine of store.list()) ofMachine(cell, machine);
+      fleets.subscribe((event) => 'object' in event && event.type !== 'deleted' && ofFleet(event.object));
+      rollouts.subscribe((event) => 'object' in event && event.type !== 'deleted' && ofRollout(event.object));
+      for (const [cell, store] of machines) {
+        store.subscribe((event) => {
+          if (!('object' in event)) return;
+          if (event.type === 'deleted') once(`${cell}/${event.object.metadata.name}`, 'gone', () => output.say('done', `${cell}: machine ${event.object.metadata.name} is gone`));
+          else ofMachine(cell, event.object);
+        });
+      }
+      if (output.live) redraw();
+    },
+    async stop() {
+      clear();
+      stopped.abort(new Error('stopping'));
+      await Promise.all([...caches.values()].map((cache) => cache.done()));
+    },
+  };
+}

@@ -1,0 +1,64 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import type { Output } from '../output.ts';
+import { CELLS } from './local.ts';
+import type { Progress } from './progress.ts';
+import type { StateFolder } from './state.ts';
+
+export interface WelcomeOptions {
+  output: Output;
+  state: StateFolder;
+  repository: string;
+  branch: string | undefined;
+  progress: Progress;
+}
+
+/** What is there and what to try: commands that can be pasted as they stand. */
+export function welcome({ output, state, repository, progress, branch }: WelcomeOptions): void {
+  const here = (path: string): string => {
+    const short = relative(process.cwd(), path);
+    return short === '' ? '.' : short.startsWith('..') ? path : short;
+  };
+  const kubectl = `kubectl --kubeconfig ${here(state.kubeconfig)}`;
+  const fleet = progress.fleet();
+  const ready = fleet?.status?.conditions?.find((condition) => condition.type === 'Ready');
+  const bump = bumpLine(repository);
+  const lines = [
+    '',
+    `KubeNode follows ${branch === undefined ? 'the branch checked out in' : `branch ${branch} of`} ${here(repository)}${fleet?.status?.commit === undefined ? '' : `, commit ${fleet.status.commit.slice(0, 10)}`}`,
+    ...(ready?.status === 'False' ? [`  but: ${ready.reason}: ${ready.message}`] : []),
+    `  hub    ${progress.clusters().length} clusters declared`,
+    ...CELLS.map((cell) => `  ${cell.padEnd(6)} ${progress.machines(cell).length} machines so far`),
+    '',
+    'Look around:',
+    `  ${kubectl} --context test get machines -A`,
+    `  ${kubectl} --context hub get rollouts`,
+    '  npx kubenode status',
+    '',
+    'Change something:',
+    ...(bump === undefined
+      ? [`  edit ${here(join(repository, 'fleet'))}, then commit`]
+      : [`  in ${here(bump.file)}, line ${bump.line}, make ${bump.from} ${bump.to}:`, `    ${bump.text.trim()}`]),
+    `  git ${here(repository) === '.' ? '' : `-C ${here(repository)} `}commit -am 'Bump a component'     test, then pre, then prod follow`,
+    `  git ${here(repository) === '.' ? '' : `-C ${here(repository)} `}revert --no-edit HEAD             and they go back at once`,
+    '',
+    'Ctrl-C stops everything; the next start goes on from there.',
+    '',
+  ];
+  output.print(lines.join('\n'));
+}
+
+/** The line of the fleet that names a version, and the next version that is packed. */
+export function bumpLine(repository: string): { file: string; line: number; text: string; from: string; to: string } | undefined {
+  const file = join(repository, 'fleet', 'versions.ts');
+  const lockFile = join(repository, 'fleet', 'artifacts.lock.json');
+  if (!existsSync(file) || !existsSync(lockFile)) return undefined;
+  const lock = JSON.parse(readFileSync(lockFile, 'utf8')) as Record<string, Record<string, unknown>>;
+  for (const [index, text] of readFileSync(file, 'utf8').split('\n').entries()) {
+    const match = /^export const .*'(local-[a-z]+)'.*'(\d+\.\d+\.\d+)'/.exec(text);
+    const versions = Object.keys(lock[match?.[1] ?? ''] ?? {});
+    const next = versions[versions.indexOf(match?.[2] ?? '') + 1];
+    if (match !== null && versions.includes(match[2] ?? '') && next !== undefined) return { file, line: index + 1, text, from: match[2] ?? '', to: next };
+  }
+  return undefined;
+}
