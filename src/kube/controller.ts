@@ -1,30 +1,41 @@
+import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { KubeObject, Stored } from '../api/wire.ts';
+import { hasReason } from './apierror.ts';
 import type { Backoff } from './backoff.ts';
 import type { Client } from './client.ts';
+import { withFields } from './log.ts';
+import { createQueue, TerminalError } from './queue.ts';
 import type { QueueResult } from './queue.ts';
 import type { Reflector } from './reflector.ts';
+import { createOwnWrites } from './writes.ts';
+import type { Dependence } from './writes.ts';
 
 export type KeyFunction<T extends KubeObject> = (object: Stored<T>, old?: Stored<T>) => string[];
 
 /** A store and the keys that each of its objects leads to; made by `watch`. */
-export interface Watch {
-  readonly store: Reflector<KubeObject>;
-  keys(object: Stored<KubeObject>, old?: Stored<KubeObject>): string[];
+export type Watch = Dependence;
+
+/**
+ * `keys` is asked with (object) when it appears and with its last state when it goes, and with (object, old) when it changes. Keys by a
+ * field that may change must be those of both states: wrap it in `ofBoth`. A store that is only read is watched with `() => []`,
+ * so that the controller waits for it.
+ */
+export function watch<T extends KubeObject>(store: Reflector<T>, keys: KeyFunction<T>): Watch {
+  return { store, keys };
 }
 
-/** `keys` sees (object), (object, old) on updates, (last state) on deletion; keys by a field that may change: wrap it in `ofBoth`. */
-export declare function watch<T extends KubeObject>(store: Reflector<T>, keys: KeyFunction<T>): Watch;
-
 /** Keys of the new state and of the old. */
-export declare function ofBoth<T extends KubeObject>(keys: (object: Stored<T>) => string[]): KeyFunction<T>;
+export function ofBoth<T extends KubeObject>(keys: (object: Stored<T>) => string[]): KeyFunction<T> {
+  return (object, old) => (old === undefined ? keys(object) : [...new Set([...keys(object), ...keys(old)])]);
+}
 
 export interface ReconcileContext {
-  /** Writes through it are awaited: the key does not run again before the watched stores show them. */
+  /** Its writes are waited for: what depends on them does not run again before the watched stores show them. */
   client: Client;
   clock: Clock;
   random: Random;
-  /** Carries controller, key and reconcileID. */
+  /** Its lines carry controller, key and reconcileID. */
   log: Log;
   signal: AbortSignal;
   reconcileID: string;
@@ -32,24 +43,156 @@ export interface ReconcileContext {
   failures: number;
 }
 
+export interface Reconciled {
+  key: string;
+  durationMs: number;
+  outcome: 'done' | 'requeued' | 'failed' | 'terminal';
+}
+
 export interface ControllerOptions {
+  /** Names it in logs. */
   name: string;
-  watches: Watch[];
+  watches: readonly Watch[];
+  /** Level-based: looks at what is, not at what happened. Must bear being run again at any time. */
   reconcile: (key: string, context: ReconcileContext) => Promise<QueueResult | void>;
   client: Client;
   clock: Clock;
   random: Random;
   log: Log;
+  /** Ends it. */
   signal: AbortSignal;
   /** Keys reconciled at once. Default 4. */
   concurrency?: number;
-  /** Every key runs at least about this often. Absent: only on change. */
+  /** Every key runs about this often, whatever happens. Absent: only on change. */
   resyncMs?: number;
   backoff?: Backoff;
   /** How long a store may lag behind an own write before it lists again. Default 5,000. */
   lagMs?: number;
-  onReconciled?: (run: { key: string; durationMs: number; outcome: 'done' | 'requeued' | 'failed' | 'terminal' }) => void;
+  onReconciled?: (run: Reconciled) => void;
 }
 
-/** Resolves when the signal has ended it and no reconcile runs any more. */
-export declare function runController(options: ControllerOptions): Promise<void>;
+/**
+ * Reconciles the keys that the watched objects lead to: each once at the start, then on change, on request, after failures and at each
+ * resync. Begins when every watched store is synced.
+ *
+ * Guarantees: those of the queue; and no key runs while a watched store lacks a write that it depends on. A failure is logged and
+ * retried, never swallowed; a TerminalError waits for a change.
+ * Resolves when the signal has ended it and no reconcile runs any more.
+ */
+export async function runController(options: ControllerOptions): Promise<void> {
+  const { name, watches, clock, random, signal } = options;
+  if (watches.length === 0) throw new CodedError('NothingWatched', `controller "${name}" watches nothing and would never run`);
+  if (options.resyncMs !== undefined && !(options.resyncMs > 0)) {
+    throw new CodedError('BadResync', `resyncMs of controller "${name}" must be more than 0, not ${options.resyncMs}`);
+  }
+  try {
+    await Promise.all(watches.map(({ store }) => store.whenSynced(signal)));
+  } catch (error) {
+    if (signal.aborted || watches.some(({ store }) => store.state.phase === 'stopped')) return;
+    throw error;
+  }
+
+  const log = withFields(options.log, { controller: name });
+  /** Of the runs under way. */
+  const ids = new Map<string, string>();
+  const queue = createQueue({
+    clock,
+    random,
+    signal,
+    concurrency: options.concurrency ?? 4,
+    process: reconcile,
+    onError: logFailure,
+    mayRun: (key) => ownWrites.isCurrent(key),
+    ...(options.backoff === undefined ? {} : { backoff: options.backoff }),
+  });
+
+  /** A mapping that throws on one odd object must not stop the others. */
+  function keysOf(watched: Watch, object: Stored<KubeObject>, old?: Stored<KubeObject>): string[] {
+    try {
+      return watched.keys(object, old);
+    } catch (error) {
+      const { namespace, name } = object.metadata;
+      log.error({ kind: object.kind, namespace, name, error: messageOf(error) }, 'an object is left out: its keys cannot be told');
+      return [];
+    }
+  }
+
+  async function reconcile(key: string, { failures }: { failures: number }): Promise<QueueResult | void> {
+    const reconcileID = Math.floor(random() * 2 ** 32)
+      .toString(16)
+      .padStart(8, '0');
+    ids.set(key, reconcileID);
+    const begun = clock.monotonic();
+    const ended = (outcome: Reconciled['outcome']): void => options.onReconciled?.({ key, durationMs: clock.monotonic() - begun, outcome });
+    try {
+      const result = await options.reconcile(key, {
+        client: ownWrites.clientFor(options.client, key),
+        clock,
+        random,
+        log: withFields(log, { key, reconcileID }),
+        signal,
+        reconcileID,
+        failures,
+      });
+      ended(result?.requeueAfterMs === undefined ? 'done' : 'requeued');
+      ids.delete(key);
+      return result;
+    } catch (error) {
+      ended(error instanceof TerminalError ? 'terminal' : 'failed');
+      throw error;
+    }
+  }
+
+  function logFailure(key: string, error: unknown, { failures, retryInMs }: { failures: number; retryInMs: number | undefined }): void {
+    const fields = { key, reconcileID: ids.get(key), failures, retryInMs, error: messageOf(error) };
+    ids.delete(key);
+    if (signal.aborted) log.debug(fields, 'ended while it ran');
+    else if (error instanceof TerminalError) log.error(fields, 'failed for good; waits for a change');
+    // A conflict is how one learns that another was faster.
+    else if (hasReason(error, 'Conflict')) log.debug(fields, 'failed; is retried');
+    else if (error instanceof CodedError) log.warn(fields, 'failed; is retried');
+    // What has no code is a mistake of ours: where it happened is needed.
+    else log.error({ ...fields, stack: error instanceof Error ? error.stack : undefined }, 'failed; is retried');
+  }
+
+  function addAll(watched: Watch, delay: () => number): void {
+    for (const object of watched.store.list()) {
+      for (const key of keysOf(watched, object)) queue.add(key, { priority: 'resync', afterMs: delay() });
+    }
+  }
+
+  const cancellations = watches.map((watched) =>
+    watched.store.subscribe((event) => {
+      if (event.type === 'listed' || event.type === 'bookmark') return;
+      const keys = keysOf(watched, event.object, event.type === 'updated' ? event.old : undefined);
+      for (const key of keys) queue.add(key);
+    }),
+  );
+  // After the listeners: what an event both adds and frees is then one run.
+  const ownWrites = createOwnWrites({
+    clock,
+    dependences: watches.map((watched) => ({ store: watched.store, keys: (object, old) => keysOf(watched, object, old) })),
+    onReady: (key) => queue.release(key),
+    ...(options.lagMs === undefined ? {} : { lagMs: options.lagMs }),
+  });
+  for (const watched of watches) addAll(watched, () => 0);
+  const stopResync = options.resyncMs === undefined ? undefined : resyncEvery(options.resyncMs);
+
+  /** Spread over the whole period, so that a resync is never a burst. */
+  function resyncEvery(ms: number): () => void {
+    let cancel = (): void => undefined;
+    const arm = (): void => {
+      cancel = clock.setTimer(ms, () => {
+        for (const watched of watches) addAll(watched, () => random() * ms);
+        arm();
+      });
+    };
+    arm();
+    return () => cancel();
+  }
+
+  await queue.done;
+  stopResync?.();
+  ownWrites.stop();
+  for (const cancel of cancellations) cancel();
+}

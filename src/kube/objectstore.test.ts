@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Node } from '../api/builtin.ts';
 import type { Stored } from '../api/wire.ts';

@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import { sleep } from './clock.ts';
 import { createQueue, TerminalError } from './queue.ts';

@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ConfigMaps, Nodes } from '../api/builtin.ts';
 import type { Node } from '../api/builtin.ts';

@@ -1,25 +1,254 @@
+import { isCoded } from '../api/errors.ts';
 import type { Clock } from '../api/ports.ts';
+import { keyOf } from '../api/resource.ts';
+import type { ObjectKey, Resource } from '../api/resource.ts';
 import type { KubeObject, Stored } from '../api/wire.ts';
+import { ApiError } from './apierror.ts';
 import type { Client } from './client.ts';
-import type { Reflector } from './reflector.ts';
+import type { Reflector, StoreEvent } from './reflector.ts';
+
+/** A store, and the keys of the work that depends on one of its objects. */
+export interface Dependence {
+  readonly store: Reflector<KubeObject>;
+  keys(object: Stored<KubeObject>, old?: Stored<KubeObject>): string[];
+}
 
 export interface OwnWritesOptions {
   clock: Clock;
-  /** Stores that must show a write before what depends on it runs again, with the keys that depend on an object. */
-  watches: { store: Reflector<KubeObject>; keys(object: Stored<KubeObject>, old?: Stored<KubeObject>): string[] }[];
-  /** How long a store may lag behind a write before it is told to list again. Default 5,000. */
+  dependences: readonly Dependence[];
+  /** How long a store may lag behind a write before it is told to list again; doubles up to a minute while that does not help. Default 5,000. */
   lagMs?: number;
-  /** A key that was held may run. */
+  /** Every write that this key depended on has been seen. */
   onReady: (key: string) => void;
 }
 
-/** Which of this process' writes its stores have not shown yet (KEP-5647). */
+/**
+ * Which of this process' writes its stores do not show yet (KEP-5647). Work that depends on them must wait: from a store that lacks
+ * its own last write a controller would decide the same thing again.
+ *
+ * Guarantees: a held key is freed by the write's own event, by any later one, by a bookmark, or by a list, which is asked for when
+ * the others do not come; so it is never held for good while the server can be reached. A write whose fate is unknown (no answer,
+ * or a 5xx) counts as done at an unknown version: only a list begun after it settles what it did. That list too is asked for after
+ * the lag and not at once, so that a server that fails under load is not made to list for every failure.
+ */
 export interface OwnWrites {
-  /** A client whose successful writes hold `key` and every key that the written object leads to. */
+  /** A client whose writes hold `key` and every key that the written object leads to. */
   clientFor(client: Client, key: string): Client;
-  /** Whether every write that `key` depends on has been seen. */
+  /** Whether the stores show every write that `key` depends on. */
   isCurrent(key: string): boolean;
   stop(): void;
 }
 
-export declare function createOwnWrites(options: OwnWritesOptions): OwnWrites;
+/** What ends the wait: a version, the end of an object, or, where the fate of the write is unknown, only a list. */
+type Proof = { version: string } | { deletedUID: string } | 'list';
+
+interface Pending {
+  object: ObjectKey;
+  proof: Proof;
+  /** Lists begun after it show the write. */
+  mark: number;
+  since: number;
+  dependents: Set<string>;
+}
+
+/** The pending writes of one store. */
+interface Tracked {
+  store: Reflector<KubeObject>;
+  /** In the order of the answers, which is about that of the versions. */
+  pending: Set<Pending>;
+  byObject: Map<string, Set<Pending>>;
+  /** Lists asked for since the last time that nothing was pending. */
+  relists: number;
+}
+
+const LAG_MS = 5000;
+const LONGEST_LAG_MS = 60_000;
+
+export function createOwnWrites(options: OwnWritesOptions): OwnWrites {
+  const { clock, dependences, onReady } = options;
+  const lagMs = options.lagMs ?? LAG_MS;
+  /** How many pending writes each key waits for. */
+  const waits = new Map<string, number>();
+  const tracked: Tracked[] = [...new Set(dependences.map((dependence) => dependence.store))].map((store) => ({
+    store,
+    pending: new Set(),
+    byObject: new Map(),
+    relists: 0,
+  }));
+  let cancelTimer: (() => void) | undefined;
+
+  function hasPassed({ store }: Tracked, { object, proof, mark }: Pending): boolean {
+    if (proof === 'list') return store.hasPassed(object, undefined, mark);
+    if ('version' in proof) return store.hasPassed(object, proof.version, mark);
+    const known = store.get(object);
+    return known?.metadata.uid !== proof.deletedUID || known.metadata.deletionTimestamp !== undefined;
+  }
+
+  function hold(entry: Tracked, pending: Pending): void {
+    if (hasPassed(entry, pending)) return;
+    const id = keyOf(pending.object);
+    entry.pending.add(pending);
+    entry.byObject.set(id, (entry.byObject.get(id) ?? new Set()).add(pending));
+    for (const key of pending.dependents) waits.set(key, (waits.get(key) ?? 0) + 1);
+    arm();
+  }
+
+  function free(entry: Tracked, pending: Pending): void {
+    const id = keyOf(pending.object);
+    const sameObject = entry.byObject.get(id);
+    sameObject?.delete(pending);
+    if (sameObject?.size === 0) entry.byObject.delete(id);
+    entry.pending.delete(pending);
+    if (entry.pending.size === 0) entry.relists = 0;
+    if (tracked.every(({ pending }) => pending.size === 0)) disarm();
+    for (const key of pending.dependents) {
+      const left = (waits.get(key) ?? 1) - 1;
+      if (left > 0) {
+        waits.set(key, left);
+      } else {
+        waits.delete(key);
+        onReady(key);
+      }
+    }
+  }
+
+  /**
+   * An event frees the writes of its own object and, as versions only grow, those at the front of the line. Only a list or a
+   * bookmark looks at all of them: thousands of events must not each look at thousands of writes.
+   */
+  function heard(entry: Tracked, event: StoreEvent<KubeObject>): void {
+    if (entry.pending.size === 0) return;
+    const all = event.type === 'listed' || event.type === 'bookmark';
+    const own = all ? undefined : entry.byObject.get(keyOf(event.object.metadata));
+    for (const pending of [...(own ?? [])]) if (hasPassed(entry, pending)) free(entry, pending);
+    for (const pending of entry.pending) {
+      if (hasPassed(entry, pending)) free(entry, pending);
+      else if (!all) return;
+    }
+  }
+
+  function dueAt(entry: Tracked, pending: Pending): number {
+    return pending.since + Math.min(lagMs * 2 ** entry.relists, LONGEST_LAG_MS);
+  }
+
+  function disarm(): void {
+    cancelTimer?.();
+    cancelTimer = undefined;
+  }
+
+  /** Lists again where a store lags for too long. */
+  function arm(): void {
+    if (cancelTimer !== undefined) return;
+    let next = Infinity;
+    // The first of a store has waited longest.
+    for (const entry of tracked) for (const first of [...entry.pending].slice(0, 1)) next = Math.min(next, dueAt(entry, first));
+    if (next === Infinity) return;
+    cancelTimer = clock.setTimer(next - clock.monotonic(), () => {
+      cancelTimer = undefined;
+      for (const entry of tracked) {
+        const [first] = entry.pending;
+        if (first === undefined || dueAt(entry, first) > clock.monotonic()) continue;
+        entry.relists++;
+        for (const pending of entry.pending) pending.since = clock.monotonic();
+        entry.store.relist();
+      }
+      arm();
+    });
+  }
+
+  /** The stores that will show a write to this object: also one that it is about to leave. */
+  function storesOf(resource: Resource, key: ObjectKey, object: KubeObject | undefined): Tracked[] {
+    return tracked.filter(
+      ({ store }) =>
+        store.resource.group === resource.group &&
+        store.resource.plural === resource.plural &&
+        (store.get(key) !== undefined || (object !== undefined && store.covers(object) === true)),
+    );
+  }
+
+  function dependentsOf({ store }: Tracked, writer: string, object: Stored<KubeObject> | undefined): Set<string> {
+    const dependents = new Set([writer]);
+    if (object === undefined) return dependents;
+    for (const dependence of dependences) {
+      if (dependence.store !== store) continue;
+      for (const key of dependence.keys(object, store.get(object.metadata))) dependents.add(key);
+    }
+    return dependents;
+  }
+
+  function remember(writer: string, entry: Tracked, object: ObjectKey, proof: Proof, stored: Stored<KubeObject> | undefined): void {
+    const dependents = dependentsOf(entry, writer, stored);
+    hold(entry, { object, proof, mark: entry.store.mark(), since: clock.monotonic(), dependents });
+  }
+
+  /** `target` is what was asked for; the answer says more. */
+  async function tracking<T extends KubeObject>(
+    writer: string,
+    resource: Resource<T>,
+    target: { key: ObjectKey; object?: KubeObject },
+    dryRun: boolean | undefined,
+    write: () => Promise<Stored<T>>,
+  ): Promise<Stored<T>> {
+    try {
+      const stored = await write();
+      if (dryRun !== true) {
+        for (const entry of storesOf(resource, stored.metadata, stored)) {
+          remember(writer, entry, stored.metadata, { version: stored.metadata.resourceVersion }, stored);
+        }
+      }
+      return stored;
+    } catch (error) {
+      if (dryRun !== true) unanswered(writer, resource, target, error);
+      throw error;
+    }
+  }
+
+  function unanswered(writer: string, resource: Resource, target: { key: ObjectKey; object?: KubeObject }, error: unknown): void {
+    if (isRefusal(error)) return;
+    for (const entry of storesOf(resource, target.key, target.object)) {
+      remember(writer, entry, target.key, 'list', entry.store.get(target.key));
+    }
+  }
+
+  const unsubscribe = tracked.map((entry) => entry.store.subscribe((event) => heard(entry, event)));
+
+  return {
+    isCurrent: (key) => !waits.has(key),
+
+    stop() {
+      disarm();
+      for (const cancel of unsubscribe) cancel();
+    },
+
+    clientFor: (client, writer) => ({
+      ...client,
+      create: (resource, object, write) =>
+        tracking(writer, resource, { key: object.metadata, object }, write?.dryRun, () => client.create(resource, object, write)),
+      update: (resource, object, write) =>
+        tracking(writer, resource, { key: object.metadata, object }, write?.dryRun, () => client.update(resource, object, write)),
+      apply: (resource, object, write) =>
+        tracking(writer, resource, { key: object.metadata, object }, write.dryRun, () => client.apply(resource, object, write)),
+      patch: (resource, key, patch, write) =>
+        tracking(writer, resource, { key }, write?.dryRun, () => client.patch(resource, key, patch, write)),
+
+      async delete(resource, key, deleteOptions) {
+        try {
+          await client.delete(resource, key, deleteOptions);
+        } catch (error) {
+          if (deleteOptions?.dryRun !== true) unanswered(writer, resource, { key }, error);
+          throw error;
+        }
+        if (deleteOptions?.dryRun === true) return;
+        for (const entry of storesOf(resource, key, undefined)) {
+          const known = entry.store.get(key);
+          if (known !== undefined) remember(writer, entry, key, { deletedUID: deleteOptions?.uid ?? known.metadata.uid }, known);
+        }
+      },
+    }),
+  };
+}
+
+/** The server said no, or was never asked: nothing was written. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof ApiError ? error.status < 500 : isCoded(error, 'NameMissing', 'NamespaceMissing');
+}
