@@ -16,7 +16,7 @@ export interface Dependence {
 export interface OwnWritesOptions {
   clock: Clock;
   dependences: readonly Dependence[];
-  /** How long a store may lag behind a write before it is told to list again; doubles up to a minute while that does not help. Default 5,000. */
+  /** How long a store may lag behind a write before it is told to list again. Default 5,000. */
   lagMs?: number;
   /** Every write that this key depended on has been seen. */
   onReady: (key: string) => void;
@@ -57,12 +57,9 @@ interface Tracked {
   /** In the order of the answers, which is about that of the versions. */
   pending: Set<Pending>;
   byObject: Map<string, Set<Pending>>;
-  /** Lists asked for since the last time that nothing was pending. */
-  relists: number;
 }
 
 const LAG_MS = 5000;
-const LONGEST_LAG_MS = 60_000;
 
 export function createOwnWrites(options: OwnWritesOptions): OwnWrites {
   const { clock, dependences, onReady } = options;
@@ -73,7 +70,6 @@ export function createOwnWrites(options: OwnWritesOptions): OwnWrites {
     store,
     pending: new Set(),
     byObject: new Map(),
-    relists: 0,
   }));
   let cancelTimer: (() => void) | undefined;
 
@@ -99,7 +95,6 @@ export function createOwnWrites(options: OwnWritesOptions): OwnWrites {
     sameObject?.delete(pending);
     if (sameObject?.size === 0) entry.byObject.delete(id);
     entry.pending.delete(pending);
-    if (entry.pending.size === 0) entry.relists = 0;
     if (tracked.every(({ pending }) => pending.size === 0)) disarm();
     for (const key of pending.dependents) {
       const left = (waits.get(key) ?? 1) - 1;
@@ -127,30 +122,24 @@ export function createOwnWrites(options: OwnWritesOptions): OwnWrites {
     }
   }
 
-  function dueAt(entry: Tracked, pending: Pending): number {
-    return pending.since + Math.min(lagMs * 2 ** entry.relists, LONGEST_LAG_MS);
-  }
-
   function disarm(): void {
     cancelTimer?.();
     cancelTimer = undefined;
   }
 
-  /** Lists again where a store lags for too long. */
+  /** Lists again where the write that waits longest, the first of its store, has waited too long. */
   function arm(): void {
     if (cancelTimer !== undefined) return;
-    let next = Infinity;
-    // The first of a store has waited longest.
-    for (const entry of tracked) for (const first of [...entry.pending].slice(0, 1)) next = Math.min(next, dueAt(entry, first));
-    if (next === Infinity) return;
+    const firsts = tracked.flatMap((entry) => [...entry.pending.values().take(1)]);
+    if (firsts.length === 0) return;
+    const next = Math.min(...firsts.map((pending) => pending.since)) + lagMs;
     cancelTimer = clock.setTimer(next - clock.monotonic(), () => {
       cancelTimer = undefined;
-      for (const entry of tracked) {
-        const [first] = entry.pending;
-        if (first === undefined || dueAt(entry, first) > clock.monotonic()) continue;
-        entry.relists++;
-        for (const pending of entry.pending) pending.since = clock.monotonic();
-        entry.store.relist();
+      for (const { store, pending } of tracked) {
+        const [first] = pending;
+        if (first === undefined || first.since + lagMs > clock.monotonic()) continue;
+        for (const waiting of pending) waiting.since = clock.monotonic();
+        store.relist();
       }
       arm();
     });
