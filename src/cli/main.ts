@@ -46,6 +46,7 @@ export async function main(argv: string[]): Promise<void> {
     status: async () => (await import('./commands/status.ts')).statusCommand,
     rollout: async () => (await import('./commands/rollout.ts')).rolloutCommand,
     check: async () => (await import('./commands/check.ts')).checkCommand,
+    tour: async () => (await import('./commands/tour.ts')).tourCommand,
   };
   const one = wanted === undefined ? undefined : load[wanted];
   for (const each of one === undefined ? Object.values(load) : [one]) (await each())(program, run);

@@ -1,0 +1,80 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { messageOf } from '../../api/errors.ts';
+import { EXIT } from '../exit.ts';
+import type { Output } from '../output.ts';
+import type { Run } from '../main.ts';
+import type { TourStep } from '../tour/steps.ts';
+
+interface Flags {
+  json?: boolean;
+  keep?: boolean;
+  repository: string;
+}
+
+export function tourCommand(program: Command, run: Run): void {
+  program
+    .command('tour')
+    .description('the whole system on a clone of its own in a temporary folder, step by step; exit code 0 only if every step was seen to come true')
+    .option('--json', 'one JSON line a step: {step, ok, ms, detail}')
+    .option('--keep', 'leave the temporary folder')
+    .option('--repository <dir>', 'the fleet repository to clone', '.')
+    .action((flags: Flags) => run((output) => tour(flags, output)));
+}
+
+async function tour(flags: Flags, output: Output): Promise<number> {
+  const [{ cloneFleet }, { startSystem }, { changeSteps }] = await Promise.all([import('../tour/fleet.ts'), import('../tour/system.ts'), import('../tour/steps.ts')]);
+  const dir = await mkdtemp(join(tmpdir(), 'kubenode-tour-'));
+  const began = performance.now();
+  let failed = false;
+
+  async function step<T>({ name, run }: { name: string; run(): Promise<T> }, detail: (value: T) => string): Promise<T | undefined> {
+    const started = performance.now();
+    if (flags.json !== true) output.say('doing', name);
+    try {
+      const value = await run();
+      tell(true, detail(value));
+      return value;
+    } catch (error) {
+      failed = true;
+      tell(false, messageOf(error));
+      return undefined;
+    }
+    function tell(ok: boolean, detail: string): void {
+      const ms = Math.round(performance.now() - started);
+      if (flags.json === true) output.print(JSON.stringify({ step: name, ok, ms, detail }));
+      else output.say(ok ? 'done' : 'failed', `${(ms / 1000).toFixed(1)} s  ${detail}`);
+    }
+  }
+
+  const system = await step(
+    {
+      name: 'clone the fleet and start: hub, three cells, one agent a node',
+      run: async () => {
+        const fleet = await cloneFleet(resolve(flags.repository), join(dir, 'fleet'));
+        return { fleet, system: await startSystem(fleet.dir, join(dir, 'state')) };
+      },
+    },
+    ({ system }) => `up, state in ${system.state}`,
+  );
+  if (system !== undefined) {
+    const stopOnSignal = (): void => void system.system.stop().then(() => process.exit(EXIT.failed));
+    process.once('SIGINT', stopOnSignal);
+    process.once('SIGTERM', stopOnSignal);
+    // A later step builds on the earlier ones: after the first that fails there is nothing to show.
+    for (const each of changeSteps(system.system, system.fleet)) {
+      if (!failed) await step<string>(each as TourStep, (detail) => detail);
+    }
+    await system.system.stop();
+    process.removeListener('SIGINT', stopOnSignal);
+    process.removeListener('SIGTERM', stopOnSignal);
+  }
+  const keep = flags.keep === true || failed;
+  if (!keep) await rm(dir, { recursive: true, force: true });
+  const seconds = ((performance.now() - began) / 1000).toFixed(1);
+  if (flags.json !== true) output.say(failed ? 'failed' : 'done', failed ? `not every step came true; what is left is in ${dir}` : `every step came true, in ${seconds} s`);
+  else if (failed) output.say('failed', `what is left is in ${dir}`);
+  return failed ? EXIT.failed : EXIT.ok;
+}

@@ -1,0 +1,158 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { request } from 'node:http';
+import { createWriteStream, existsSync } from 'node:fs';
+import { readFile, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { CodedError } from '../../api/errors.ts';
+import { Machines, type Machine } from '../../api/machine.ts';
+import { Rollouts, type Rollout } from '../../api/rollout.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { Client } from '../../kube/client.ts';
+import { createClient } from '../../kube/httpclient.ts';
+import { httpTransport } from '../../kube/httptransport.ts';
+import { loadKubeconfig } from '../../kube/kubeconfig.ts';
+
+export const CELLS = ['test', 'pre', 'prod'] as const;
+export type CellName = (typeof CELLS)[number];
+
+/** The whole system as a user starts it, and the eyes of the tour: the API and the nodes' own files and processes. */
+export interface TourSystem {
+  readonly state: string;
+  client(context: 'hub' | CellName): Client;
+  machines(cell: CellName): Promise<Stored<Machine>[]>;
+  allMachines(): Promise<{ cell: CellName; machine: Stored<Machine> }[]>;
+  rolloutOf(commit: string): Promise<Stored<Rollout> | undefined>;
+  /** Root folder of a machine's node. */
+  root(machine: Machine): string;
+  /** What the stand-in itself answers on its socket; undefined when nothing does. */
+  ask(machine: Machine, component: string): Promise<{ version: string; pid: number } | undefined>;
+  stop(): Promise<void>;
+}
+
+export async function startSystem(repository: string, state: string): Promise<TourSystem> {
+  const entry = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
+  const args = [...process.execArgv, entry, 'start', '--state', state, '--repository', repository, '--port', '0', '--artifacts-port', '0'];
+  const child: ChildProcess = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+  const log = createWriteStream(`${state}.log`);
+  let last = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on('data', (chunk: Buffer) => {
+      log.write(chunk);
+      last = (last + chunk.toString('utf8')).slice(-2000);
+    });
+  }
+  const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  let ended = false;
+  void gone.then(() => (ended = true));
+  const clients = new Map<string, { client: Client; close(): Promise<void> }>();
+
+  async function stop(): Promise<void> {
+    for (const { close } of clients.values()) await close();
+    clients.clear();
+    if (!ended) child.kill('SIGTERM');
+    await gone;
+    log.end();
+  }
+
+  const kubeconfig = join(state, 'kubeconfig');
+  try {
+    for (const context of ['hub', ...CELLS]) {
+      await until(`the API server of ${context} answers`, 40_000, async () => {
+        if (ended) throw new CodedError('StartFailed', `kubenode start ended:\n${last}`);
+        if (!existsSync(kubeconfig)) return undefined;
+        const transport = httpTransport(await loadKubeconfig({ path: kubeconfig, context, env: {} }));
+        const client = createClient(transport, { userAgent: 'kubenode-tour' });
+        try {
+          await client.list(context === 'hub' ? Rollouts : Machines, { limit: 1 });
+        } catch {
+          await transport.close();
+          return undefined;
+        }
+        clients.set(context, { client, close: () => transport.close() });
+        return true;
+      });
+    }
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+
+  const client = (context: string): Client => {
+    const found = clients.get(context);
+    if (found === undefined) throw new Error(`no client of ${context}`);
+    return found.client;
+  };
+  const machines = async (cell: CellName): Promise<Stored<Machine>[]> => (await client(cell).listAll(Machines)).items;
+  const root = (machine: Machine): string => join(state, 'nodes', machine.metadata.uid ?? '', 'root');
+  return {
+    state,
+    client,
+    machines,
+    root,
+    stop,
+    async allMachines() {
+      const each = await Promise.all(CELLS.map(async (cell) => (await machines(cell)).map((machine) => ({ cell, machine }))));
+      return each.flat();
+    },
+    async rolloutOf(commit) {
+      return (await client('hub').listAll(Rollouts)).items.findLast((rollout) => rollout.spec.commit === commit);
+    },
+    async ask(machine, component) {
+      // A socket's path may have some 100 bytes only, so it is named through this process' own view of the folder.
+      const socketPath = await shortPath(join(root(machine), 'run', `${component}.sock`));
+      return await new Promise((resolve) => {
+        const call = request({ socketPath, path: '/healthz', timeout: 2000 }, (response) => {
+          let body = '';
+          response.on('data', (chunk) => (body += String(chunk)));
+          response.on('end', () => resolve(JSON.parse(body) as { version: string; pid: number }));
+        });
+        call.on('timeout', () => call.destroy());
+        call.on('error', () => resolve(undefined));
+        call.end();
+      });
+    },
+  };
+}
+
+async function shortPath(path: string): Promise<string> {
+  if (Buffer.byteLength(path) < 100) return path;
+  const { symlink, rm } = await import('node:fs/promises');
+  const { tmpdir } = await import('node:os');
+  const { dirname, basename } = await import('node:path');
+  const link = join(tmpdir(), `kn-${process.pid}-${links++}`);
+  await symlink(dirname(path), link);
+  setTimeout(() => void rm(link, { force: true }), 5000).unref();
+  return join(link, basename(path));
+}
+let links = 0;
+
+/** Waits for a value, looking again every 100 ms; says what it waited for when the time is over. */
+export async function until<T>(what: string, ms: number, look: () => Promise<T | undefined | false>): Promise<T> {
+  const deadline = performance.now() + ms;
+  let last: unknown;
+  for (;;) {
+    try {
+      const value = await look();
+      if (value !== undefined && value !== false) return value;
+      last = undefined;
+    } catch (error) {
+      if (error instanceof CodedError && ['StartFailed', 'Violated'].includes(error.code)) throw error;
+      last = error;
+    }
+    if (performance.now() > deadline) throw new CodedError('TimedOut', `within ${ms / 1000} s it did not come true that ${what}`, { cause: last });
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}
+
+/** Pids of the supervised units of a node, by name, as the agent recorded them. */
+export async function unitPids(root: string): Promise<Map<string, number>> {
+  const dir = join(root, 'var/lib/kubenode/units');
+  const pids = new Map<string, number>();
+  for (const name of await readdir(dir).catch(() => [])) {
+    if (!name.endsWith('.json')) continue;
+    const { pid } = JSON.parse(await readFile(join(dir, name), 'utf8')) as { pid?: unknown };
+    if (typeof pid === 'number') pids.set(name.slice(0, -'.json'.length), pid);
+  }
+  return pids;
+}
