@@ -64,7 +64,8 @@ export async function startSystem(repository: string, state: string): Promise<To
         const transport = httpTransport(await loadKubeconfig({ path: kubeconfig, context, env: {} }));
         const client = createClient(transport, { userAgent: 'kubenode-tour' });
         try {
-          await client.list(context === 'hub' ? Rollouts : Machines, { limit: 1 });
+          if (context === 'hub') await client.list(Rollouts, { limit: 1 });
+          else await client.list(Machines, { limit: 1 });
         } catch {
           await transport.close();
           return undefined;
