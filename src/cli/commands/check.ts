@@ -43,8 +43,8 @@ async function machine(): Promise<Finding[]> {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   const git = await commandVersion('git', ['--version']);
   const kubectl = await commandVersion('kubectl', ['version', '--client']);
-  const { probeIsolation } = await import('../../sync/render/index.ts');
-  const isolation = await probeIsolation();
+  const { walls } = await import('../../sync/render/wall.ts');
+  const isolation = (await walls())[0]?.isolation ?? 'process';
   const gigabytes = freemem() / 2 ** 30;
   const ports = await Promise.all(Object.entries(DEFAULT_PORTS).map(async ([name, port]): Promise<Finding> => {
     const free = await isFree(port);

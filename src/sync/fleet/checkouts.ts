@@ -1,0 +1,159 @@
+import * as fs from 'node:fs';
+import { join } from 'node:path';
+import { Secrets } from '../../api/builtin.ts';
+import { canonical } from '../../api/digest.ts';
+import { CodedError } from '../../api/errors.ts';
+import type { Fleet } from '../../api/fleet.ts';
+import { SYSTEM_NAMESPACE } from '../../api/names.ts';
+import type { Clock, Log } from '../../api/ports.ts';
+import type { KubeObject } from '../../api/wire.ts';
+import type { Client } from '../../kube/client.ts';
+import type { StoredUnit } from '../bundles.ts';
+import { syncError } from '../errors.ts';
+import { openSource, parseAllowedSigners, type GitSource, type GitSpec } from '../git/index.ts';
+import { findingText, type Finding } from '../render/finding.ts';
+import { RenderError } from '../render/errors.ts';
+import { render } from '../render/render.ts';
+import { objectKey, validate } from '../render/validate.ts';
+import type { Checkout, Checkouts, RenderedCommit } from './checkout.ts';
+
+export interface CheckoutsOptions {
+  client: Client;
+  clock: Clock;
+  log: Log;
+  signal: AbortSignal;
+  /** Folder for fetched commits; a cache. */
+  cacheDir: string;
+  /** The bundled render child. */
+  childPath: string;
+}
+
+export interface OpenCheckouts extends Checkouts {
+  /** One unit of a commit, rendered again. */
+  unit(fleet: string, commit: string, unit: string, cluster: string, signal: AbortSignal): Promise<StoredUnit>;
+  closeAll(): Promise<void>;
+}
+
+const DEFAULT_ENTRY = 'fleet/main.ts';
+const DEFAULT_INCLUDE = ['fleet', 'rules'];
+const SHOWN_FINDINGS = 10;
+
+/** Sources of fleets by name, each opened once for its spec. */
+export function openCheckouts(options: CheckoutsOptions): OpenCheckouts {
+  const open = new Map<string, { id: string; checkout: Checkout; stop: () => void }>();
+  const listeners = new Set<(fleet: string) => void>();
+
+  async function sourceOf(fleet: Fleet): Promise<GitSource> {
+    const { name } = fleet.metadata;
+    const { path, url, branch, credentialsSecret } = fleet.spec.source;
+    const ports = { fs, fetch, clock: options.clock };
+    if (path !== undefined) return openSource({ kind: 'local', path, ...(branch === undefined ? {} : { branch }) }, ports);
+    const spec: GitSpec = { kind: 'http', url: url ?? '', branch: branch ?? '', cacheDir: join(options.cacheDir, name) };
+    if (credentialsSecret === undefined) return openSource(spec, ports);
+    const key = { namespace: SYSTEM_NAMESPACE, name: credentialsSecret };
+    const secret = await options.client.find(Secrets, key, { signal: options.signal });
+    const [username, password] = ['username', 'password'].map((field) => secret?.data?.[field]);
+    if (username === undefined || password === undefined) {
+      throw syncError('InvalidFleet', `\`spec.source.credentialsSecret\`: Secret ${key.namespace}/${key.name} ${secret === undefined ? 'is absent' : 'must have the keys username and password'}`);
+    }
+    const decode = (text: string): string => Buffer.from(text, 'base64').toString('utf8');
+    return openSource({ ...spec, auth: { username: decode(username), password: decode(password) } }, ports);
+  }
+
+  const checkouts: OpenCheckouts = {
+    async open(fleet) {
+      const { name } = fleet.metadata;
+      const id = canonical({ ...fleet.spec, acceptRewrittenHead: undefined, paused: undefined });
+      const known = open.get(name);
+      if (known?.id === id) return known.checkout;
+      await checkouts.close(name);
+      const source = await sourceOf(fleet);
+      const stop = fleet.spec.source.path === undefined ? () => undefined : source.watch(() => listeners.forEach((call) => call(name)));
+      const checkout = checkoutOf(source, fleet, options);
+      open.set(name, { id, checkout, stop });
+      return checkout;
+    },
+    async close(name) {
+      open.get(name)?.stop();
+      open.delete(name);
+    },
+    async closeAll() {
+      for (const name of open.keys()) await checkouts.close(name);
+    },
+    onChange(call) {
+      listeners.add(call);
+      return () => listeners.delete(call);
+    },
+    async unit(fleet, commit, unit, cluster, signal) {
+      const checkout = open.get(fleet)?.checkout;
+      if (checkout === undefined) throw syncError('ClusterUnreachable', `fleet "${fleet}" is not open yet`);
+      const rendered = await checkout.render(commit, signal);
+      const found = rendered.clusters.find((each) => each.name === cluster)?.units.find((each) => each.key === unit);
+      if (found === undefined) throw syncError('DigestMismatch', `commit ${commit.slice(0, 10)} no longer renders ${unit} for "${cluster}"`, { next: 'make a new commit: what was rendered before cannot be made again' });
+      return { key: found.key, objects: found.objects, origins: found.origins };
+    },
+  };
+  return checkouts;
+}
+
+function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath }: CheckoutsOptions): Checkout {
+  const { spec } = fleet;
+  const firstSeen = new Map<string, number>();
+  const signers = spec.signatures === undefined ? undefined : parseAllowedSigners(spec.signatures.allowedSigners);
+  let last: { commit: string; rendered: Promise<RenderedCommit> } | undefined;
+
+  async function renderNow(commit: string, signal: AbortSignal): Promise<RenderedCommit> {
+    const files = await source.read(commit, { paths: spec.include ?? DEFAULT_INCLUDE }, signal);
+    const entry = spec.entry ?? DEFAULT_ENTRY;
+    try {
+      const rendered = await render(files, { childPath, entry, ...(spec.isolation === undefined ? {} : { isolationAtLeast: spec.isolation }), verify: true, signal });
+      const validation = validate(rendered);
+      if (!validation.ok) throw refusal(validation.findings);
+      return {
+        isolation: rendered.isolation,
+        ms: rendered.ms,
+        clusters: validation.valid.clusters.map((cluster) => ({
+          name: cluster.name,
+          object: cluster.cluster,
+          units: cluster.units.map((unit) => ({ ...unit, origins: unit.objects.map((object: KubeObject) => cluster.locations.get(objectKey(object))) })),
+        })),
+      };
+    } catch (error) {
+      throw error instanceof RenderError ? refusal(error.findings) : error;
+    }
+  }
+
+  return {
+    head: (signal) => source.head(signal),
+    fetch: (lastAccepted, signal) => source.fetch(lastAccepted, signal),
+    async verify({ commits }, signal) {
+      if (signers === undefined) return;
+      for (const { oid } of commits) if (!firstSeen.has(oid)) firstSeen.set(oid, clock.now());
+      const { refused } = await source.verifyRange(commits, signers, clock.now(), (oid) => firstSeen.get(oid), signal);
+      const [first] = refused;
+      if (first === undefined) return;
+      throw syncError('Unsigned', `${refused.length} of ${commits.length} new commits ${refused.length === 1 ? 'is' : 'are'} not acceptable; the newest: ${first.error.message}`, {
+        cause: first.error,
+        next: 'sign it with a key of spec.signatures.allowedSigners: git commit --amend -S',
+      });
+    },
+    async render(commit, signal) {
+      if (last?.commit !== commit) {
+        const rendered = renderNow(commit, signal);
+        last = { commit, rendered };
+        rendered.catch(() => {
+          if (last?.commit === commit) last = undefined;
+        });
+      }
+      return await last.rendered;
+    },
+  };
+}
+
+function refusal(findings: readonly Finding[]): Error {
+  const [first] = findings;
+  const lines = findings.slice(0, SHOWN_FINDINGS).map(findingText);
+  if (findings.length > SHOWN_FINDINGS) lines.push(`… and ${findings.length - SHOWN_FINDINGS} more`);
+  const next = findings.find((finding) => finding.next !== undefined)?.next;
+  return new CodedError(first?.code ?? 'InvalidFleet', lines.join('\n'), next === undefined ? {} : { next });
+}
