@@ -53,6 +53,8 @@ export interface ControllerOptions {
   /** Names it in logs. */
   name: string;
   watches: readonly Watch[];
+  /** What else leads to keys than the watched stores: each is given `add` once the controller runs, and returns its cancellation. */
+  triggers?: readonly ((add: (key: string) => void) => () => void)[];
   /** Level-based: looks at what is, not at what happened. Must bear being run again at any time. */
   reconcile: (key: string, context: ReconcileContext) => Promise<QueueResult | void>;
   client: Client;
@@ -168,6 +170,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
       for (const key of keys) queue.add(key);
     }),
   );
+  for (const trigger of options.triggers ?? []) cancellations.push(trigger((key) => queue.add(key)));
   // After the listeners: what an event both adds and frees is then one run.
   const ownWrites = createOwnWrites({
     clock,
