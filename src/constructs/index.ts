@@ -1,0 +1,19 @@
+/** What a fleet repository imports as `kubenode/constructs`. */
+export { fleet, type Build, type Fleet } from './fleet.ts';
+export { Cluster, Pool, type ClusterProps } from './scope.ts';
+export { KubeObject, type KubeObjectProps, type MetadataProps } from './object.ts';
+export { MachineSet, type MachineSetProps } from './machineset.ts';
+export { MachineComponentSet, type MachineComponentSetProps } from './machinecomponentset.ts';
+export { DefenderPolicy, type DefenderPolicyProps } from './defenderpolicy.ts';
+export {
+  Release,
+  locked,
+  release,
+  sha256,
+  type Artifact,
+  type Artifacts,
+  type Lock,
+  type Platform,
+  type ReleaseContent,
+} from './release.ts';
+export { FleetError, fleetErrorCodes, type FleetErrorCode } from './errors.ts';
