@@ -1,0 +1,50 @@
+/** The TypeScript compiler, where it is installed. */
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { CodedError } from '../../api/errors.ts';
+import { killGroup } from './run.ts';
+
+const TIMEOUT_MS = 120_000;
+
+/** Folder of an installed package, whatever it exports. */
+export function packageFolder(name: string): string | undefined {
+  const bases = createRequire(import.meta.url).resolve.paths(name) ?? [];
+  return bases.map((base) => join(base, name)).find((folder) => existsSync(join(folder, 'package.json')));
+}
+
+/** Path of the compiler's script; undefined when it is not installed. */
+export function compilerPath(): string | undefined {
+  const folder = packageFolder('typescript');
+  return folder === undefined ? undefined : join(folder, 'bin', 'tsc');
+}
+
+/** Runs it and returns what it printed, mistakes included. Errors: CodedError `TypeCheckFailed` when it could not do its work. */
+export async function compile(compiler: string, project: string, cwd: string, signal: AbortSignal): Promise<string> {
+  signal.throwIfAborted();
+  // The compiler is a script that starts a binary: both must end.
+  const child = spawn(process.execPath, [compiler, '-p', project, '--pretty', 'false'], {
+    cwd,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    detached: true,
+  });
+  const stop = () => killGroup(child.pid);
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
+  limit.addEventListener('abort', stop, { once: true });
+  const chunks: Buffer[] = [];
+  child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk));
+  child.stderr.on('data', (chunk: Buffer) => chunks.push(chunk));
+  const { code, error } = await new Promise<{ code: number | null; error: Error | undefined }>((resolve) => {
+    let error: Error | undefined;
+    child.on('error', (thrown) => (error = thrown));
+    child.on('close', (code) => resolve({ code, error }));
+  });
+  limit.removeEventListener('abort', stop);
+  signal.throwIfAborted();
+  const output = Buffer.concat(chunks).toString('utf8');
+  // 1 and 2 are what it answers when it found mistakes.
+  if (error === undefined && (code === 0 || code === 1 || code === 2)) return output;
+  const why = error?.message ?? output.trim().split('\n').at(-1) ?? `exit code ${code}`;
+  throw new CodedError('TypeCheckFailed', `the TypeScript compiler failed: ${why}`, { cause: error });
+}

@@ -1,0 +1,63 @@
+/** Types of `kubenode/constructs` for checking a fleet. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { sha256Hex } from '../../api/digest.ts';
+import { CodedError } from '../../api/errors.ts';
+import { compile } from './compiler.ts';
+
+/**
+ * Path of the declarations. The package ships them. In a checkout they are made once for each state of the sources and kept under
+ * `.build`: the kinds' types are computed from their schemas, which takes seconds from source and nothing from declarations.
+ */
+export async function constructsTypes(compiler: string, signal: AbortSignal): Promise<string> {
+  const root = packageRoot();
+  const shipped = join(root, 'dist', 'constructs', 'index.d.ts');
+  if (!existsSync(join(root, 'src', 'constructs', 'index.ts'))) return shipped;
+  const kept = join(root, '.build', 'types', sourcesDigest(root));
+  const types = join(kept, 'constructs', 'index.d.ts');
+  if (existsSync(types)) return types;
+  await mkdir(dirname(kept), { recursive: true });
+  const beside = await mkdtemp(`${kept}.`);
+  try {
+    const project = join(beside, 'tsconfig.json');
+    const compilerOptions = { noEmit: false, declaration: true, emitDeclarationOnly: true, outDir: beside, rootDir: join(root, 'src') };
+    await writeFile(
+      project,
+      JSON.stringify({
+        extends: join(root, 'tsconfig.json'),
+        compilerOptions,
+        files: [join(root, 'src', 'constructs', 'index.ts')],
+        include: [],
+      }),
+    );
+    const output = await compile(compiler, project, root, signal);
+    if (!existsSync(join(beside, 'constructs', 'index.d.ts')))
+      throw new CodedError('TypeCheckFailed', `no declarations were made: ${output.slice(0, 500)}`);
+    // Another process may have been quicker: what it made is the same.
+    await rename(beside, kept).catch((error: unknown) => {
+      if (!existsSync(types)) throw error;
+    });
+    return types;
+  } finally {
+    await rm(beside, { recursive: true, force: true });
+  }
+}
+
+function packageRoot(): string {
+  let folder = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(folder, 'package.json')) && dirname(folder) !== folder) folder = dirname(folder);
+  return folder;
+}
+
+function sourcesDigest(root: string): string {
+  const texts = ['api', 'constructs'].flatMap((part) => {
+    const folder = join(root, 'src', part);
+    const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
+      (name) => name.endsWith('.ts') && !name.endsWith('.test.ts'),
+    );
+    return names.toSorted().map((name) => `${part}/${name}\n${readFileSync(join(folder, name), 'utf8')}`);
+  });
+  return sha256Hex(texts.join('\0')).slice(0, 16);
+}

@@ -1,0 +1,39 @@
+/** One mistake in a fleet, and where it is. Places are as people write them: lines and columns count from 1. */
+export interface Finding {
+  /** Of `renderErrorCodes`, `findingCodes` or the constructs' `fleetErrorCodes`. */
+  code: string;
+  message: string;
+  /** Path in the commit. Absent when no place is known. */
+  file?: string | undefined;
+  line?: number | undefined;
+  column?: number | undefined;
+  cluster?: string | undefined;
+  /** `Kind/[namespace/]name` */
+  object?: string | undefined;
+  /** Field of the object: `spec.batches[0]`. */
+  path?: string | undefined;
+  /** Something to do about it. */
+  next?: string | undefined;
+  /** What called that place: `fleet/nodes.ts:12:3`, innermost first. */
+  trace?: string[] | undefined;
+}
+
+/** `fleet/nodes.ts:12:3` as fields. */
+export function placeOf(location: string): Pick<Finding, 'file' | 'line' | 'column'> {
+  const match = /^(.+?)(?::(\d+))?(?::(\d+))?$/s.exec(location);
+  if (match?.[1] === undefined) return {};
+  return {
+    file: match[1],
+    line: match[2] === undefined ? undefined : Number(match[2]),
+    column: match[3] === undefined ? undefined : Number(match[3]),
+  };
+}
+
+/** One line: `fleet/nodes.ts:12:3: MachineSet/web/a: spec.replicas: must be …`. */
+export function findingText({ file, line, column, cluster, object, path, message }: Finding): string {
+  const place = [file, line, column].filter((part) => part !== undefined).join(':');
+  const subject = object === undefined ? undefined : cluster === undefined ? object : `${object} in ${cluster}`;
+  return [place === '' ? undefined : place, subject, path === undefined ? undefined : `\`${path}\``, message]
+    .filter((part) => part !== undefined)
+    .join(': ');
+}

@@ -1,0 +1,60 @@
+/** Which kinds a fleet may hold, and where their objects live. */
+import { CELL_KINDS } from '../../api/kinds.ts';
+import { API_VERSION, GROUP, type Kind } from '../../api/kind.ts';
+import type { KubeObject } from '../../api/wire.ts';
+
+export type Scope = 'Namespaced' | 'Cluster' | 'Unknown';
+
+export type KindRule = { allowed: true; scope: Scope; kind: Kind | undefined } | { allowed: false; message: string; next?: string };
+
+/** Kinds of ours that are not written in Git, and whose they are. */
+const REFUSED = new Map([
+  ['Fleet', 'is applied to the hub by hand: what says which commits count must not come from a commit'],
+  ['Rollout', 'is made by the hub'],
+  ['Cluster', 'is declared with fleet.cluster(…) and lives in the hub'],
+  ['Machine', 'is made by a MachineSet or by `kubenode import`'],
+  ['Freeze', 'is made by hand: it must work without Git'],
+  ['DisruptionLedger', "is Defender's own"],
+]);
+
+const BUILTIN: [apiVersion: string, scope: Scope, kinds: string[]][] = [
+  ['v1', 'Cluster', ['Namespace']],
+  ['v1', 'Namespaced', ['ConfigMap', 'ServiceAccount', 'Service', 'Secret']],
+  ['policy/v1', 'Namespaced', ['PodDisruptionBudget']],
+  ['apps/v1', 'Namespaced', ['DaemonSet', 'Deployment']],
+  ['rbac.authorization.k8s.io/v1', 'Namespaced', ['Role', 'RoleBinding']],
+  ['rbac.authorization.k8s.io/v1', 'Cluster', ['ClusterRole', 'ClusterRoleBinding']],
+];
+
+const CLOSED_GROUPS = new Set(BUILTIN.map(([apiVersion]) => groupOf(apiVersion)));
+
+export function groupOf(apiVersion: string): string {
+  const slash = apiVersion.indexOf('/');
+  return slash < 0 ? '' : apiVersion.slice(0, slash);
+}
+
+/** Kinds of groups that are not named here pass as they are: their own server checks them. */
+export function kindRule({ apiVersion, kind }: KubeObject): KindRule {
+  const group = groupOf(apiVersion);
+  if (group === GROUP) {
+    const refusal = REFUSED.get(kind);
+    if (refusal !== undefined) return { allowed: false, message: `a ${kind} ${refusal}` };
+    const ours = CELL_KINDS.find((each) => each.kind === kind);
+    const known = CELL_KINDS.filter((each) => !REFUSED.has(each.kind)).map((each) => each.kind);
+    if (ours === undefined) return { allowed: false, message: `${GROUP} has no kind "${kind}"; it has ${known.join(', ')}` };
+    if (apiVersion !== API_VERSION)
+      return { allowed: false, message: `\`apiVersion\` of a ${kind} must be "${API_VERSION}", got "${apiVersion}"` };
+    return { allowed: true, scope: ours.namespaced ? 'Namespaced' : 'Cluster', kind: ours };
+  }
+  if (!CLOSED_GROUPS.has(group)) return { allowed: true, scope: 'Unknown', kind: undefined };
+  const found = BUILTIN.find(([version, , kinds]) => version === apiVersion && kinds.includes(kind));
+  if (found !== undefined) return { allowed: true, scope: found[1], kind: undefined };
+  const other = BUILTIN.find(([, , kinds]) => kinds.includes(kind));
+  if (other !== undefined && groupOf(other[0]) === group)
+    return { allowed: false, message: `\`apiVersion\` of a ${kind} must be "${other[0]}", got "${apiVersion}"` };
+  return {
+    allowed: false,
+    message: `a fleet does not hold objects of kind "${kind}" of ${apiVersion}; of Kubernetes' own kinds it holds ${BUILTIN.flatMap(([, , kinds]) => kinds).join(', ')}`,
+    next: 'workloads are delivered by other means; a fleet holds nodes and what they need',
+  };
+}

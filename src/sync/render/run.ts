@@ -1,0 +1,165 @@
+/** Runs the child once: text in, text out, or the reason why not. */
+import { spawn } from 'node:child_process';
+import { realpathSync } from 'node:fs';
+import type { Readable } from 'node:stream';
+import type { RenderErrorCode } from './errors.ts';
+import { CHILD_ENVIRONMENT, nodeArguments, nodeBinary, type Wall } from './wall.ts';
+import { RESULT_FD } from './wire.ts';
+
+export interface RenderLimits {
+  /** Bytes of all files together. */
+  inputBytes: number;
+  /** Bytes of the result. */
+  outputBytes: number;
+  /** Bytes that fleet code may log. */
+  logBytes: number;
+  wallMilliseconds: number;
+  cpuSeconds: number;
+  /** Of JavaScript objects. */
+  heapMiB: number;
+  /** Of everything, buffers included; only where prlimit is to be had. Node needs 600 MiB to start. */
+  dataBytes: number;
+}
+
+export const DEFAULT_LIMITS: RenderLimits = {
+  inputBytes: 64 * 2 ** 20,
+  outputBytes: 64 * 2 ** 20,
+  logBytes: 64 * 2 ** 10,
+  wallMilliseconds: 30_000,
+  cpuSeconds: 30,
+  heapMiB: 512,
+  dataBytes: 2 ** 30,
+};
+
+export interface Run {
+  /** What the child wrote as its result; undefined with `failure`. */
+  output: string | undefined;
+  failure: { code: RenderErrorCode; message: string; next?: string } | undefined;
+  /** What fleet code logged, fit to print. */
+  log: string;
+}
+
+/** Rejects only with the signal's reason. The child and everything in its process group are gone when it settles. */
+export async function runChild(wall: Wall, childPath: string, input: string, limits: RenderLimits, signal: AbortSignal): Promise<Run> {
+  signal.throwIfAborted();
+  const node = nodeBinary();
+  // Permissions are checked against the real path.
+  const file = realpathSync(childPath);
+  const [command = node, ...args] = wall.wrap([node, ...nodeArguments(file, limits.heapMiB)], [node, file], limits);
+  const child = spawn(command, args, {
+    stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
+    env: CHILD_ENVIRONMENT,
+    cwd: '/',
+    // Its own process group: a signal to the group must not reach us, and ours must reach all of it.
+    detached: true,
+  });
+
+  let failure: Run['failure'];
+  const stop = (reason: NonNullable<Run['failure']>) => {
+    failure ??= reason;
+    killGroup(child.pid);
+  };
+  const onAbort = () => killGroup(child.pid);
+  signal.addEventListener('abort', onAbort, { once: true });
+  const timer = setTimeout(
+    () =>
+      stop({
+        code: 'RenderTimeout',
+        message: `rendering took longer than ${limits.wallMilliseconds / 1000} s`,
+        next: 'look for a loop that does not end',
+      }),
+    limits.wallMilliseconds,
+  );
+  try {
+    const logged = new Bucket(limits.logBytes, () =>
+      stop({ code: 'RenderTooLarge', message: `fleet code logged more than ${limits.logBytes} bytes` }),
+    );
+    const result = new Bucket(limits.outputBytes, () =>
+      stop({ code: 'RenderTooLarge', message: `more than ${limits.outputBytes} bytes were rendered` }),
+    );
+    logged.drain(child.stdout);
+    logged.drain(child.stderr);
+    result.drain(child.stdio[RESULT_FD] as Readable);
+    // A child that ends early closes the pipe; its exit says why.
+    child.stdin.on('error', () => {});
+    child.stdin.end(input);
+    const { code, by } = await new Promise<{ code: number | null; by: string | null }>((resolve) => {
+      child.on('error', (error) => {
+        failure ??= { code: 'RenderCrashed', message: `the child did not start: ${error.message}` };
+        resolve({ code: null, by: null });
+      });
+      child.on('close', (code, by) => resolve({ code, by }));
+    });
+    signal.throwIfAborted();
+    const log = printable(logged.text());
+    const output = result.text();
+    if (failure === undefined && (code !== 0 || output === '')) failure = whyEnded(code, by, log, limits);
+    return { output: failure === undefined ? output : undefined, failure, log };
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener('abort', onAbort);
+    killGroup(child.pid);
+  }
+}
+
+/** Ends everything that was started with a process group of its own. */
+export function killGroup(pid: number | undefined): void {
+  if (pid === undefined) return;
+  try {
+    process.kill(-pid, 'SIGKILL');
+  } catch {
+    // The group is gone.
+  }
+}
+
+function whyEnded(code: number | null, by: string | null, log: string, limits: RenderLimits): NonNullable<Run['failure']> {
+  if (code === 13)
+    return {
+      code: 'RenderNeverSettles',
+      message: 'a module awaits something that never comes',
+      next: 'fleet code needs no await: nothing outside the commit can be reached',
+    };
+  if (/out of memory|Allocation failed/i.test(log))
+    return { code: 'RenderMemory', message: `rendering took more than ${limits.heapMiB} MiB` };
+  if (by === 'SIGXCPU' || by === 'SIGKILL' || code === 128 + 9 || code === 128 + 24)
+    return {
+      code: 'RenderTimeout',
+      message: `rendering was stopped: it used more than ${limits.cpuSeconds} s of processor time, or the system is short of memory`,
+    };
+  const last = log.trim().split('\n').at(-1) ?? '';
+  return {
+    code: 'RenderCrashed',
+    message: `the child ended (${by ?? `exit code ${code}`}) without a result${last === '' ? '' : `: ${last}`}`,
+  };
+}
+
+class Bucket {
+  readonly #chunks: Buffer[] = [];
+  readonly #limit: number;
+  readonly #onFull: () => void;
+  #size = 0;
+
+  constructor(limit: number, onFull: () => void) {
+    this.#limit = limit;
+    this.#onFull = onFull;
+  }
+
+  drain(stream: Readable): void {
+    stream.on('error', () => {});
+    stream.on('data', (chunk: Buffer) => {
+      const room = this.#limit - this.#size;
+      this.#size += chunk.length;
+      if (room > 0) this.#chunks.push(chunk.subarray(0, room));
+      if (this.#size > this.#limit) this.#onFull();
+    });
+  }
+
+  text(): string {
+    return Buffer.concat(this.#chunks).toString('utf8');
+  }
+}
+
+/** Without control and direction characters, which a terminal would obey. Lines stay. */
+function printable(text: string): string {
+  return text.replace(/[^\P{Cc}\n\t]|[\p{Zl}\p{Zp}\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, '');
+}

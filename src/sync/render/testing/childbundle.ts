@@ -1,0 +1,39 @@
+/** The child as one file, for tests: bundled once for each state of its sources, kept under `.build`. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { rolldown } from 'rolldown';
+import { sha256Hex } from '../../../api/digest.ts';
+import { childEntry } from '../render.ts';
+
+const ROOT = fileURLToPath(new URL('../../../..', import.meta.url));
+const FOLDER = join(ROOT, '.build', 'render-tests');
+
+export async function childBundle(): Promise<string> {
+  const path = join(FOLDER, `${sourcesDigest()}.mjs`);
+  if (existsSync(path)) return path;
+  mkdirSync(FOLDER, { recursive: true });
+  for (const name of readdirSync(FOLDER)) {
+    const old = join(FOLDER, name);
+    if (Date.now() - statSync(old).mtimeMs > 3_600_000) rmSync(old, { force: true });
+  }
+  const build = await rolldown({
+    input: fileURLToPath(childEntry),
+    platform: 'node',
+    resolve: { conditionNames: ['@kubenode/source', 'node', 'import'] },
+    logLevel: 'warn',
+  });
+  const beside = `${path}.${process.pid}`;
+  await build.write({ file: beside, format: 'esm', codeSplitting: false, minify: { compress: true, mangle: false, codegen: true } });
+  await build.close();
+  renameSync(beside, path);
+  return path;
+}
+
+function sourcesDigest(): string {
+  const files = ['src/api', 'src/constructs', 'src/sync/render'].flatMap((folder) =>
+    readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(ROOT, folder, name)),
+  );
+  const sources = files.filter((file) => /(?<!\.test)\.ts$/.test(file)).toSorted();
+  return sha256Hex([...sources, join(ROOT, 'package-lock.json')].map((file) => readFileSync(file, 'utf8')).join('\0')).slice(0, 16);
+}
