@@ -1,0 +1,13 @@
+/** How much may be disrupted at once, by whomever: upgrades, repairs and deletions all ask here. All limits must have room. */
+import { DefenderPolicy, fleet } from 'kubenode/constructs';
+
+fleet.allClusters((cluster) => {
+  new DefenderPolicy(cluster, 'default', {
+    limits: [
+      // Never two nodes of one pool at a time …
+      { name: 'one-in-a-pool', scope: 'Pool', maxUnavailable: 1 },
+      // … and never more than a quarter of a cluster (at least one node, or nothing could ever change).
+      { name: 'quarter-of-cluster', scope: 'Cluster', maxUnavailable: '25%' },
+    ],
+  });
+});
