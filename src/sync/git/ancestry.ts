@@ -18,10 +18,12 @@ export interface Standing {
   /** `unknown`: history that is not here would decide it, or would add commits. */
   relation: 'descendant' | 'rewritten' | 'unknown' | 'tooLong';
   /**
-   * With `descendant` and `rewritten`: what `git log last..head` lists, children before parents, else newest first. A commit dated before
-   * its own parents may add some that `last` has too; none is ever left out.
+   * With `descendant` and `rewritten`: what `git log last..head` lists, children before parents, else newest first. None is ever left out.
+   * A commit dated before its own parents may add some that `last` has too.
    */
   commits: string[];
+  /** False: history that is not here might show that `last` has some of `commits` too, such as the base of an old branch merged now. */
+  exact: boolean;
 }
 
 /** Commits that a walk of a repository may read before it counts as too long. */
@@ -46,6 +48,7 @@ export async function relate(head: string, last: string, lastIsHere: boolean, hi
   const known = new Map<string, Ancestor>();
   const queue: string[] = [];
   const queued = new Set<string>();
+  /** Shallow commits that were come to. */
   const cuts = new Set<string>();
   /** Entries of the queue that only `head` has reached. */
   let open = 0;
@@ -77,21 +80,33 @@ export async function relate(head: string, last: string, lastIsHere: boolean, hi
   while (open > 0 || undecided()) {
     const oid = queue.shift();
     if (oid === undefined) break;
-    if (known.size > history.maxCommits) return { relation: 'tooLong', commits: [] };
+    if (known.size > history.maxCommits) return { relation: 'tooLong', commits: [], exact: false };
     queued.delete(oid);
     const from = marks.get(oid) ?? 0;
     if (from === HEAD) open -= 1;
     if (history.shallow.has(oid)) {
-      if (from === HEAD) cuts.add(oid);
+      cuts.add(oid);
       continue;
     }
     for (const parent of known.get(oid)?.parents ?? []) await mark(parent, from);
   }
 
-  if (undecided()) return { relation: 'unknown', commits: [] };
+  if (undecided()) return { relation: 'unknown', commits: [], exact: false };
   const relation = marks.get(last) === BOTH ? 'descendant' : 'rewritten';
   const own = new Set([...marks].filter(([, from]) => from === HEAD).map(([oid]) => oid));
-  return { relation, commits: childrenFirst(own, known) };
+  const exact = [...cuts].every((cut) => standsApart(own, cut, known));
+  return { relation, commits: childrenFirst(own, known), exact };
+}
+
+/** Whether none of `oids` can lie behind `cut`: each is younger, or has it as an ancestor. */
+function standsApart(oids: ReadonlySet<string>, cut: string, known: ReadonlyMap<string, Ancestor>): boolean {
+  const edge = known.get(cut)?.timeMs ?? 0;
+  const older = [...oids].filter((oid) => (known.get(oid)?.timeMs ?? 0) <= edge);
+  return older.every((oid) => {
+    const seen = new Set([oid]);
+    for (const next of seen) for (const parent of known.get(next)?.parents ?? []) if (known.has(parent)) seen.add(parent);
+    return seen.has(cut);
+  });
 }
 
 /** Children before parents; among those that may come next, the youngest. */

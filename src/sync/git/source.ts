@@ -121,7 +121,7 @@ export interface Fetched {
   relation: Relation;
   /**
    * Newest first, children before parents. `descendant` and `rewritten`: the commits that the accepted head lacks, side branches of merges
-   * included; where commit dates run backwards perhaps a few more, never fewer. `same`: none. `first` and `tooLong`: the head alone.
+   * included. Where commit dates run backwards, or the history that would tell exceeds the limits, perhaps more, never fewer. `same`: none. `first` and `tooLong`: the head alone.
    */
   commits: CommitInfo[];
 }

@@ -103,7 +103,7 @@ function topmost(paths: readonly string[]): string[] {
 }
 
 /** `mode SP name NUL 20 bytes`, repeated. isomorphic-git's reader decodes names leniently, so two different ones could become equal. */
-export function parseTree(raw: Buffer, path: string): Entry[] {
+function parseTree(raw: Buffer, path: string): Entry[] {
   const entries: Entry[] = [];
   for (let at = 0; at < raw.length;) {
     const space = raw.indexOf(32, at);

@@ -1,0 +1,90 @@
+import type { FSWatcher } from 'node:fs';
+import type { Clock } from '../../api/ports.ts';
+import type { GitFs } from './source.ts';
+
+export interface HeadWatch {
+  clock: Clock;
+  /** Between looks; each is one `look`. */
+  everyMs: number;
+  /** What the branch is at, as text; rejects when it cannot be told. */
+  look: (signal: AbortSignal) => Promise<string>;
+  /** Folders in which something changes when the branch moves; looked up again after each look, since branches are switched. */
+  folders: () => Promise<string[]>;
+  fs: GitFs;
+}
+
+/**
+ * Calls `onChange` when what `look` sees changes, also from readable to not and back; what is there at the start is no change.
+ *
+ * The file system's notice only makes the next look come at once. Notices get lost (network disks, exhausted inotify watches, folders replaced), so looks
+ * come by the clock as well. Nothing here keeps the process alive.
+ */
+export function watchHead(options: HeadWatch, onChange: () => void): () => void {
+  const { clock, everyMs, fs } = options;
+  const ended = new AbortController();
+  const watchers = new Map<string, FSWatcher>();
+  let seen: string | undefined;
+  let looking = false;
+  let again = false;
+  let cancel: (() => void) | undefined;
+
+  async function look(): Promise<void> {
+    if (ended.signal.aborted) return;
+    if (looking) {
+      again = true;
+      return;
+    }
+    looking = true;
+    cancel?.();
+    do {
+      again = false;
+      const now = await options.look(ended.signal).then(
+        (oid) => oid,
+        () => 'unreadable',
+      );
+      await rearm();
+      if (ended.signal.aborted) return;
+      const before = seen;
+      seen = now;
+      if (before !== undefined && before !== now) onChange();
+    } while (again);
+    looking = false;
+    cancel = clock.setTimer(everyMs, notice);
+  }
+  function notice(): void {
+    void look();
+  }
+
+  async function rearm(): Promise<void> {
+    const folders = new Set(await options.folders().catch((): string[] => []));
+    for (const [folder, watcher] of watchers) {
+      if (folders.has(folder)) continue;
+      watcher.close();
+      watchers.delete(folder);
+    }
+    if (ended.signal.aborted) return;
+    for (const folder of folders) {
+      if (watchers.has(folder)) continue;
+      try {
+        const watcher = fs.watch(folder, { persistent: false }, notice);
+        watcher.on('error', () => {
+          watcher.close();
+          watchers.delete(folder);
+        });
+        watchers.set(folder, watcher);
+        // What happened between the look and this watch.
+        again = true;
+      } catch {
+        // Looking by the clock remains.
+      }
+    }
+  }
+
+  notice();
+  return () => {
+    ended.abort();
+    cancel?.();
+    for (const watcher of watchers.values()) watcher.close();
+    watchers.clear();
+  };
+}
