@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { Output } from '../output.ts';
+import { versionLines } from '../versionlines.ts';
 import { CELLS } from './local.ts';
 import type { Progress } from './progress.ts';
 import type { StateFolder } from './state.ts';
@@ -54,11 +55,10 @@ export function bumpLine(repository: string): { file: string; line: number; text
   const lockFile = join(repository, 'fleet', 'artifacts.lock.json');
   if (!existsSync(file) || !existsSync(lockFile)) return undefined;
   const lock = JSON.parse(readFileSync(lockFile, 'utf8')) as Record<string, Record<string, unknown>>;
-  for (const [index, text] of readFileSync(file, 'utf8').split('\n').entries()) {
-    const match = /^export const .*'(local-[a-z]+)'.*'(\d+\.\d+\.\d+)'/.exec(text);
-    const versions = Object.keys(lock[match?.[1] ?? ''] ?? {});
-    const next = versions[versions.indexOf(match?.[2] ?? '') + 1];
-    if (match !== null && versions.includes(match[2] ?? '') && next !== undefined) return { file, line: index + 1, text, from: match[2] ?? '', to: next };
+  for (const { component, version, line, text } of versionLines(readFileSync(file, 'utf8'))) {
+    const versions = Object.keys(lock[component] ?? {});
+    const next = versions[versions.indexOf(version) + 1];
+    if (versions.includes(version) && next !== undefined) return { file, line, text, from: version, to: next };
   }
   return undefined;
 }

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CodedError } from '../../api/errors.ts';
+import { versionLines } from '../versionlines.ts';
 
 const run = promisify(execFile);
 
@@ -50,8 +51,8 @@ export async function cloneFleet(source: string, dir: string): Promise<TourFleet
     dir,
     async bump(component, version) {
       const before = await readFile(versions, 'utf8');
-      const line = new RegExp(`^(export const .*'${component}'.*)'\\d+\\.\\d+\\.\\d+'`, 'm');
-      const after = before.replace(line, `$1'${version}'`);
+      const line = versionLines(before).find((each) => each.component === component);
+      const after = line === undefined ? before : before.replace(line.text, line.text.replace(`'${line.version}'`, `'${version}'`));
       if (after === before) throw new CodedError('NoSuchLine', `fleet/versions.ts names no version of ${component}, or names ${version} already`);
       await writeFile(versions, after);
       return await commit(`Bump ${component} to ${version}`);
