@@ -10,6 +10,8 @@ export interface ChildOptions {
   env?: NodeJS.ProcessEnv;
   clock: Clock;
   log: Log;
+  /** Called at each start. */
+  onStart?: (pid: number) => void;
   /** Called at each exit that was not asked for. */
   onExit?: (why: string) => void;
 }
@@ -39,6 +41,7 @@ export function keepRunning(options: ChildOptions): Child {
     const me = spawn(options.command, options.args, { stdio: ['ignore', out, out, 'ipc'], env: { ...process.env, ...options.env, KUBENODE_PARENT: 'ipc' } });
     closeSync(out);
     child = me;
+    if (me.pid !== undefined) options.onStart?.(me.pid);
     const ended = (why: string): void => {
       if (child !== me) return;
       child = undefined;

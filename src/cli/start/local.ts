@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -65,8 +66,14 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
 
     const [agent] = await Promise.all([bundleFor('agent'), bundleFor('render')]);
     const entry = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
+    /** For whoever wants to look at them, or to kill one and watch. */
+    const processes: Record<string, number> = { start: process.pid };
     const child = (name: string, args: string[], onExit?: (why: string) => void): Child => {
-      const made = keepRunning({ name, command: process.execPath, args: [...process.execArgv, entry, ...args], logFile: join(state.logs, `${name}.log`), clock, log, ...(onExit === undefined ? {} : { onExit }) });
+      const onStart = (pid: number): void => {
+        processes[name] = pid;
+        writeFileSync(join(state.dir, 'processes.json'), `${JSON.stringify(processes)}\n`);
+      };
+      const made = keepRunning({ name, onStart, command: process.execPath, args: [...process.execArgv, entry, ...args], logFile: join(state.logs, `${name}.log`), clock, log, ...(onExit === undefined ? {} : { onExit }) });
       closing.push(() => made.stop());
       return made;
     };

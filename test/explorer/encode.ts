@@ -1,0 +1,125 @@
+/**
+ * One text for each world that differs in anything that could ever matter. Contents are numbered as they are met; resourceVersions, of which only
+ * order and equality matter, are replaced by their rank among those that the world still remembers.
+ */
+import type { Held, World } from './world.ts';
+
+export interface Encoder {
+  key(world: World): string;
+  /** Whether a text occurs in anything the world remembers, so that it must not be taken for a new id. */
+  mentions(world: World, text: string): boolean;
+}
+
+export function createEncoder(): Encoder {
+  const numbers = new Map<string, number>();
+  const texts: string[] = [];
+  const seen = new WeakMap<object, number>();
+
+  function numberOf(value: object | undefined): number {
+    if (value === undefined) return 0;
+    let number = seen.get(value);
+    if (number !== undefined) return number;
+    const text = JSON.stringify(value);
+    number = numbers.get(text);
+    if (number === undefined) {
+      number = texts.push(text);
+      numbers.set(text, number);
+    }
+    seen.set(value, number);
+    return number;
+  }
+
+  /** Slots: machines, nodes, then the ledger. */
+  function slotsOf(world: World): Held<object>[][] {
+    const slots: Held<object>[][] = [];
+    const count = world.machines.length;
+    for (let index = 0; index < 2 * count + 1; index++) {
+      const current = index < count ? world.machines[index] : index < 2 * count ? world.nodes[index - count] : world.ledger;
+      slots.push([current as Held<object>]);
+    }
+    return slots;
+  }
+
+  function key(world: World): string {
+    const count = world.machines.length;
+    const slots = slotsOf(world);
+    const remembered: number[][] = slots.map((slot) => [slot[0]?.version ?? 0]);
+    const note = (slot: number, version: number | undefined): void => {
+      if (version !== undefined) remembered[slot]?.push(version);
+    };
+    for (const leader of world.leaders) {
+      for (const flight of leader.flights) {
+        const machine = typeof flight.key === 'number' ? flight.key : 0;
+        note(machine, flight.machine?.version);
+        note(count + machine, flight.node?.version);
+        note(2 * count, flight.ledger?.version);
+      }
+      leader.frozen.machines?.forEach((held, index) => note(index, held.version));
+      leader.frozen.nodes?.forEach((held, index) => note(count + index, held.version));
+      note(2 * count, leader.frozen.ledger?.version);
+      for (const mark of leader.marks) {
+        note(mark.machine, mark.machineVersion);
+        note(count + mark.machine, mark.nodeVersion);
+      }
+    }
+    const ranks = remembered.map((versions) => {
+      const sorted = [...new Set(versions)].sort((a, b) => a - b);
+      return (version: number | undefined): number => (version === undefined ? -1 : sorted.indexOf(version));
+    });
+    const rank = (slot: number, version: number | undefined): number => ranks[slot]?.(version) ?? -1;
+    const held = (slot: number, value: Held<object> | undefined): string =>
+      value === undefined ? '-' : `${numberOf(value.object)}.${rank(slot, value.version)}`;
+
+    const parts: (string | number)[] = slots.map((slot, index) => held(index, slot[0]));
+    for (const leader of world.leaders) {
+      parts.push(`L${leader.epoch ?? '-'}`);
+      const flights = leader.flights.map((flight) => {
+        const machine = typeof flight.key === 'number' ? flight.key : 0;
+        return [
+          flight.key,
+          typeof flight.what === 'string' ? flight.what : numberOf(flight.what),
+          flight.epoch,
+          flight.reads,
+          held(machine, flight.machine),
+          held(count + machine, flight.node),
+          held(2 * count, flight.ledger),
+        ].join(':');
+      });
+      parts.push(...flights.sort());
+      parts.push('f', leader.frozen.machines === undefined ? '-' : leader.frozen.machines.map((each, index) => held(index, each)).join(':'));
+      parts.push(leader.frozen.nodes === undefined ? '-' : leader.frozen.nodes.map((each, index) => held(count + index, each)).join(':'));
+      parts.push(held(2 * count, leader.frozen.ledger));
+      for (const mark of leader.marks)
+        parts.push(`${mark.uid}:${rank(mark.machine, mark.machineVersion)}:${rank(count + mark.machine, mark.nodeVersion)}`);
+    }
+    for (const agent of world.agents) parts.push(agent.epoch, agent.last, agent.state, numberOf(agent.order));
+    parts.push(world.instances.join(':'), world.pods.join(':'), world.held.join(':'), world.halted ? 1 : 0, world.time);
+    parts.push(Object.values(world.budget).join(':'));
+    return parts.join(',');
+  }
+
+  function mentions(world: World, text: string): boolean {
+    const holds = (value: object | undefined): boolean => texts[numberOf(value) - 1]?.includes(text) ?? false;
+    return (
+      holds(world.ledger.object) ||
+      world.machines.some((held) => holds(held.object)) ||
+      world.nodes.some((held) => holds(held.object)) ||
+      world.agents.some((agent) => `"${agent.last}"`.includes(text) || holds(agent.order)) ||
+      world.leaders.some(
+        (leader) =>
+          leader.flights.some(
+            (flight) =>
+              (typeof flight.what === 'object' && holds(flight.what)) ||
+              holds(flight.machine?.object) ||
+              holds(flight.node?.object) ||
+              holds(flight.ledger?.object),
+          ) ||
+          (leader.frozen.machines ?? []).some((held) => holds(held.object)) ||
+          (leader.frozen.nodes ?? []).some((held) => holds(held.object)) ||
+          holds(leader.frozen.ledger?.object),
+      )
+    );
+  }
+
+  return { key, mentions };
+}

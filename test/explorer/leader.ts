@@ -1,0 +1,340 @@
+/** What a process that leads does: the real decisions and guarded writes of src, one API call at a time. */
+import type { Machine } from '../../src/api/machine.ts';
+import type { Stored } from '../../src/api/wire.ts';
+import { actOf, freeVanished, type Effect } from '../../src/controllers/machine/act.ts';
+import type { AskFacts, SetFacts } from '../../src/controllers/machine/ask.ts';
+import { claimOf } from '../../src/controllers/machine/claim.ts';
+import { mayAsk } from '../../src/controllers/machine/components.ts';
+import { decide, isDraining, type MachineView, type Step } from '../../src/controllers/machine/decide.ts';
+import { reservation, rowsWithoutMachine, type CellView } from '../../src/controllers/machine/pass.ts';
+import { isCoded } from '../../src/api/errors.ts';
+import type { GuardedWrite, Move, Seen } from '../../src/defender/guardedwrite.ts';
+import { rowOfMachine, stateOf, withState } from '../../src/defender/state.ts';
+import { takeLeadership } from '../../src/defender/protocol.ts';
+import type { Mutation } from './mutants.ts';
+import { machineName, POOL, SET_UID, TIMES, type Cell, type Flight, type Held, type Leader, type Mark, type World } from './world.ts';
+
+export interface Successor {
+  label: string;
+  world: World;
+  /** Something that went wrong or that a human did: nothing that the cell needs in order to converge. */
+  fault: boolean;
+}
+
+type Identities = (world: World) => () => string;
+
+const sets = [false, true].map(
+  (halted): ReadonlyMap<string, SetFacts> => new Map([[SET_UID, { name: 'kubelet', stopped: halted ? 'Halted' : undefined, maxUnavailable: 1 }]]),
+);
+const policies = [
+  { metadata: { name: 'cell' }, spec: { limits: [{ name: 'cluster', scope: 'Cluster' as const, maxUnavailable: 1 }] } },
+];
+
+function factsOf(nowMs: number, halted: boolean, silent: boolean): AskFacts {
+  return { nowMs, sets: sets[halted ? 1 : 0] ?? new Map(), freezes: [], agentAnswers: !silent };
+}
+
+/** What a leader's stores show. */
+const viewOf = (leader: Leader, world: World): Cell => ({
+  machines: leader.frozen.machines ?? world.machines,
+  nodes: leader.frozen.nodes ?? world.nodes,
+  ledger: leader.frozen.ledger ?? world.ledger,
+});
+
+const replaced = <T>(list: readonly T[], index: number, value: T): T[] => list.map((each, at) => (at === index ? value : each));
+
+const withLeader = (world: World, index: number, leader: Leader): World => ({ ...world, leaders: replaced(world.leaders, index, leader) });
+
+export const DOWN: Leader = { epoch: undefined, flights: [], frozen: {}, marks: [] };
+
+/** An object as a live read gives it. */
+function read<T extends Machine | NonNullable<Seen['node']> | NonNullable<Seen['ledger']>>(held: Held<T> | undefined): Stored<T> | undefined {
+  if (held?.object === undefined) return undefined;
+  return { ...held.object, metadata: { ...held.object.metadata, resourceVersion: String(held.version) } };
+}
+
+function machineView(world: World, cell: Cell, index: number): MachineView | undefined {
+  const machine = cell.machines[index]?.object;
+  if (machine === undefined) return undefined;
+  const providerID = machine.status?.providerID;
+  const silent = world.agents[index]?.state === 'dead';
+  const instance = world.instances[index] === machine.metadata.uid;
+  const view: MachineView = {
+    nowMs: TIMES[world.time],
+    machine,
+    row: rowOfMachine(stateOf(cell.ledger.object ?? {}), machine.metadata.uid),
+    claim: claimOf(machine, providerID, cell.nodes[index]?.object),
+    providerID,
+    instance: instance
+      ? { state: 'Present', instance: { providerID: providerID ?? '', state: 'Running', addresses: [] } }
+      : { state: 'Absent' },
+    kubeletAnswers: true,
+    facts: factsOf(TIMES[world.time], world.halted, silent),
+    pods: undefined,
+    nodeDrift: false,
+  };
+  const count = world.pods[index] ?? 0;
+  const pods = Array.from({ length: count }, (_, at) => ({ namespace: POOL, name: `p${at}`, uid: `p${at}`, terminating: false }));
+  return isDraining(view) ? { ...view, pods } : view;
+}
+
+function cellView(world: World, leader: Leader, at: Cell = viewOf(leader, world), mutation: Mutation = {}): CellView {
+  const passed = mutation.marksIgnored === true || leader.marks.every((mark) => markPassed(mark, at));
+  return {
+    facts: factsOf(TIMES[world.time], world.halted, false),
+    machines: at.machines.flatMap((held) => (held.object === undefined ? [] : [held.object])),
+    nodeNamed: (name) => at.nodes[Number(name.slice(1))]?.object,
+    kubeletAnswers: () => true,
+    agentAnswers: (machine) => world.agents[Number(machine.metadata.name.slice(1))]?.state !== 'dead',
+    policies,
+    askingSince: () => 0,
+    stale: passed ? undefined : 'a release is not seen',
+  };
+}
+
+function markPassed(mark: Mark, cell: Cell): boolean {
+  const machine = cell.machines[mark.machine];
+  const node = cell.nodes[mark.machine];
+  const machinePassed =
+    mark.machineVersion === undefined ? machine?.object?.metadata.uid !== mark.uid : (machine?.version ?? 0) >= mark.machineVersion;
+  return machinePassed && (mark.nodeVersion === undefined ? node?.object === undefined : (node?.version ?? 0) >= mark.nodeVersion);
+}
+
+/** Starts, continues and ends what one leader may do next. */
+export function leaderMoves(world: World, index: number, maxFlights: number, identities: Identities, mutation: Mutation): Successor[] {
+  const leader = world.leaders[index];
+  if (leader === undefined) return [];
+  const moves: Successor[] = [...terms(world, index, leader, mutation), ...staleness(world, index, leader, mutation)];
+  if (leader.epoch === undefined) return moves;
+  if (world.budget.crash > 0)
+    moves.push({
+      label: `leader ${index} crashes`,
+      world: withLeader({ ...world, budget: { ...world.budget, crash: world.budget.crash - 1 } }, index, DOWN),
+      fault: true,
+    });
+  for (const flight of leader.flights) {
+    const next = advance(world, index, leader, flight, identities, mutation);
+    moves.push({ ...next, fault: false });
+  }
+  if (leader.flights.length < maxFlights) {
+    for (const flight of startable(world, leader, mutation)) {
+      const begun = { ...leader, flights: [...leader.flights, flight] };
+      moves.push({ ...advance(withLeader(world, index, begun), index, begun, flight, identities, mutation), fault: false });
+    }
+    moves.push(...finalizations(world, index, leader, mutation));
+  }
+  return moves;
+}
+
+/** Terms: raising the epoch is one conditioned write, and a lost race changes nothing. */
+function terms(world: World, index: number, leader: Leader, mutation: Mutation): Successor[] {
+  const { ledger } = world;
+  if (leader.epoch !== undefined || ledger.object === undefined) return [];
+  const state = stateOf(ledger.object);
+  const led = world.leaders.some((other) => other.epoch === state.epoch);
+  if (led && world.budget.takeover === 0) return [];
+  const raised = takeLeadership(state);
+  const budget = led ? { ...world.budget, takeover: world.budget.takeover - 1 } : world.budget;
+  const after = { ...world, budget, ledger: { version: ledger.version + 1, object: withState(ledger.object, raised) } };
+  const term: Leader = { ...DOWN, epoch: raised.epoch, frozen: mutation.coldTerm === true ? leader.frozen : {} };
+  const moves: Successor[] = [{ label: `leader ${index} begins term ${raised.epoch}`, world: withLeader(after, index, term), fault: led }];
+  if (world.budget.lostReply > 0) {
+    const lost = { ...after, budget: { ...budget, lostReply: budget.lostReply - 1 } };
+    moves.push({ label: `leader ${index} raises the epoch to ${raised.epoch}, the answer is lost`, world: withLeader(lost, index, DOWN), fault: true });
+  }
+  return moves;
+}
+
+/** A store that stops following, and follows again later. */
+function staleness(world: World, index: number, leader: Leader, mutation: Mutation): Successor[] {
+  if (leader.epoch === undefined && mutation.coldTerm !== true) return [];
+  const moves: Successor[] = [];
+  for (const kind of ['machines', 'nodes', 'ledger'] as const) {
+    if (leader.frozen[kind] !== undefined) {
+      const { [kind]: _, ...frozen } = leader.frozen;
+      moves.push({ label: `leader ${index}'s store of ${kind} catches up`, world: withLeader(world, index, settled({ ...leader, frozen }, world)), fault: false });
+    } else if (world.budget.freeze > 0) {
+      const frozen = { ...leader.frozen, [kind]: world[kind] };
+      const budget = { ...world.budget, freeze: world.budget.freeze - 1 };
+      moves.push({ label: `leader ${index}'s store of ${kind} stops following`, world: withLeader({ ...world, budget }, index, { ...leader, frozen }), fault: true });
+    }
+  }
+  return moves;
+}
+
+/** Without the marks that the stores have passed. */
+function settled(leader: Leader, world: World): Leader {
+  const marks = leader.marks.filter((mark) => !markPassed(mark, viewOf(leader, world)));
+  return marks.length === leader.marks.length ? leader : { ...leader, marks };
+}
+
+const runs = (leader: Leader, key: Flight['key']): boolean => leader.flights.some((flight) => flight.key === key);
+
+function startable(world: World, leader: Leader, mutation: Mutation): Flight[] {
+  const flights: Flight[] = [];
+  const cell = viewOf(leader, world);
+  const epoch = leader.epoch ?? 0;
+  const state = stateOf(cell.ledger.object ?? {});
+  // A leader whose own store shows a later term has stopped.
+  if (state.epoch > epoch && mutation.epochIgnored !== true) return [];
+  if (!runs(leader, 'cell')) {
+    const machines = cell.machines.flatMap((held) => (held.object === undefined ? [] : [held.object]));
+    for (const row of rowsWithoutMachine(state.rows, machines)) flights.push({ key: 'cell', what: { vanished: row }, epoch, reads: 0 });
+    if (machines.some((machine) => mayAsk(machine) && rowOfMachine(state, machine.metadata.uid) === undefined))
+      flights.push({ key: 'cell', what: 'reserve', epoch, reads: 0 });
+  }
+  for (let index = 0; index < world.machines.length; index++) {
+    if (runs(leader, index)) continue;
+    const view = machineView(world, cell, index);
+    if (view === undefined) continue;
+    const step = stepOf(view, mutation);
+    if (step === undefined) continue;
+    flights.push({
+      key: index,
+      what: { step, nowMs: view.nowMs, halted: world.halted, silent: !view.facts.agentAnswers },
+      epoch,
+      reads: 0,
+    });
+  }
+  return flights;
+}
+
+function stepOf(view: MachineView, mutation: Mutation): Step | undefined {
+  const steps = decide(view).steps.filter((step) => step.do !== 'SyncNode' && step.do !== 'EnsureInstance' && step.do !== 'Finalize');
+  return mutation.step?.(view, steps[0]) ?? steps[0];
+}
+
+/** Finalizer and Node of a machine whose instance is gone: each one conditioned write, made only after the provider's proof. */
+function finalizations(world: World, index: number, leader: Leader, mutation: Mutation): Successor[] {
+  const cell = viewOf(leader, world);
+  return world.machines.flatMap((held, at): Successor[] => {
+    const view = machineView(world, cell, at);
+    const finalize = view !== undefined && decide(view).steps.some((step) => step.do === 'Finalize');
+    if (!finalize || runs(leader, at) || mutation.epochIgnored === true) return [];
+    if (held.object === undefined || held.object.metadata.uid !== view.machine.metadata.uid) return [];
+    const node = world.nodes[at];
+    if (node?.object?.spec?.providerID === view.providerID && node !== undefined)
+      return [
+        {
+          label: `leader ${index} deletes Node ${machineName(at)}`,
+          world: { ...world, nodes: replaced(world.nodes, at, { version: node.version + 1, object: undefined }) },
+          fault: false,
+        },
+      ];
+    return [
+      {
+        label: `leader ${index} takes the finalizer off ${machineName(at)}`,
+        world: { ...world, machines: replaced(world.machines, at, { version: held.version + 1, object: undefined }) },
+        fault: false,
+      },
+    ];
+  });
+}
+
+function actFor(world: World, leader: Leader, flight: Flight, identities: Identities, mutation: Mutation): GuardedWrite<Effect> | undefined {
+  const newID = identities(world);
+  let act: GuardedWrite<Effect> | undefined;
+  if (flight.what === 'reserve') {
+    const before = mutation.gatherFirst === true ? flight.gathered : undefined;
+    act = reservation(flight.epoch, () => cellView(world, leader, before, mutation), newID);
+  } else if ('vanished' in flight.what) act = freeVanished(flight.what.vanished, flight.epoch);
+  else {
+    const { step, nowMs, halted, silent } = flight.what;
+    const name = machineName(Number(flight.key));
+    act = actOf(step, { epoch: flight.epoch, machine: { namespace: POOL, name }, node: name, facts: factsOf(nowMs, halted, silent), newID });
+  }
+  if (act === undefined) return undefined;
+  return mutation.act?.(act) ?? act;
+}
+
+/** Which machine an act is about. */
+function machineOf(flight: Flight): number {
+  if (typeof flight.key === 'number') return flight.key;
+  if (typeof flight.what === 'object' && 'vanished' in flight.what) return Number(flight.what.vanished.machine.split('/m')[1]);
+  return 0;
+}
+
+function advance(
+  world: World,
+  index: number,
+  leader: Leader,
+  flight: Flight,
+  identities: Identities,
+  mutation: Mutation,
+): { label: string; world: World } {
+  const others = leader.flights.filter((each) => each !== flight);
+  const at = machineOf(flight);
+  const act = actFor(world, leader, flight, identities, mutation);
+  const ended: World = withLeader(world, index, { ...leader, flights: others });
+  const name = `leader ${index} ${act?.name ?? ''} ${flight.key === 'cell' && typeof flight.what === 'string' ? '' : machineName(at)}`.trim();
+  const target = act?.reads[flight.reads];
+  if (act === undefined) return { label: `${name}: nothing`, world: ended };
+  if (target !== undefined) {
+    const reading: Flight = {
+      ...flight,
+      reads: flight.reads + 1,
+      ...(flight.reads === 0 && mutation.gatherFirst === true ? { gathered: viewOf(leader, world) } : {}),
+      ...(target === 'machine' ? { machine: world.machines[at] } : {}),
+      ...(target === 'node' ? { node: world.nodes[at] } : {}),
+      ...(target === 'ledger' ? { ledger: world.ledger } : {}),
+    };
+    return { label: `${name}: reads the ${target}`, world: withLeader(world, index, { ...leader, flights: [...others, reading] }) };
+  }
+  let move: Move<Effect>;
+  try {
+    move = act.judge({ machine: read(flight.machine), node: read(flight.node), ledger: read(flight.ledger) });
+  } catch (error) {
+    if (!isCoded(error, 'Deposed')) throw error;
+    return { label: `${name}: deposed`, world: withLeader(world, index, DOWN) };
+  }
+  if ('stop' in move) return { label: `${name}: stops, ${move.stop}`, world: ended };
+  return { label: `${name}: writes`, world: settleMarks(carryOut(ended, index, at, flight, move, mutation), index) };
+}
+
+function settleMarks(world: World, index: number): World {
+  const leader = world.leaders[index];
+  return leader === undefined ? world : withLeader(world, index, settled(leader, world));
+}
+
+function carryOut(world: World, index: number, at: number, flight: Flight, move: Exclude<Move<Effect>, { stop: string }>, mutation: Mutation): World {
+  if ('effect' in move) {
+    if (move.effect.do === 'Evict') return { ...world, pods: replaced(world.pods, at, Math.max(0, (world.pods[at] ?? 0) - 1)) };
+    const { providerID } = move.effect;
+    return { ...world, instances: world.instances.map((uid) => (uid !== undefined && `p://${uid}` === providerID ? undefined : uid)) };
+  }
+  const bare = { ...move.object, metadata: { ...move.object.metadata, resourceVersion: '' } };
+  if (move.write === 'ledger') {
+    const leader = world.leaders[index];
+    const mark: Mark | undefined =
+      move.releases === undefined
+        ? undefined
+        : {
+            machine: at,
+            uid: move.releases.machine.uid,
+            machineVersion: versionOf(move.releases.machine.resourceVersion),
+            nodeVersion: versionOf(move.releases.node.resourceVersion),
+          };
+    const marked = leader === undefined || mark === undefined ? world : withLeader(world, index, { ...leader, marks: [...leader.marks, mark] });
+    // The CRD's rule.
+    if ((move.object.status?.epoch ?? 0) < (world.ledger.object?.status?.epoch ?? 0)) return marked;
+    if (flight.ledger?.version !== world.ledger.version && mutation.cas !== 'ledger') return marked;
+    return { ...marked, ledger: { version: world.ledger.version + 1, object: bare as Stored<typeof move.object> } };
+  }
+  if (move.write === 'node') {
+    const held = world.nodes[at];
+    if (held?.object === undefined || held.object.metadata.uid !== move.object.metadata.uid) return world;
+    if (flight.node?.version !== held.version && mutation.cas !== 'node') return world;
+    const object = { ...(bare as Stored<typeof move.object>), ...(held.object.status === undefined ? {} : { status: held.object.status }) };
+    return { ...world, nodes: replaced(world.nodes, at, { version: held.version + 1, object }) };
+  }
+  const held = world.machines[at];
+  if (held?.object === undefined || held.object.metadata.uid !== move.object.metadata.uid) return world;
+  if (flight.machine?.version !== held.version && mutation.cas !== 'machine') return world;
+  const before = held.object.spec.operation?.epoch ?? 0;
+  if ((move.object.spec.operation?.epoch ?? -1) < before) return world;
+  const { status: _, ...main } = bare as Stored<Machine>;
+  const object: Stored<Machine> = { ...main, ...(held.object.status === undefined ? {} : { status: held.object.status }) };
+  return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, object }) };
+}
+
+const versionOf = (resourceVersion: string | undefined): number | undefined => (resourceVersion === undefined ? undefined : Number(resourceVersion));

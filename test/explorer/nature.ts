@@ -1,0 +1,231 @@
+/** Everything that is not a leader, as small faithful stand-ins: agents, the set controller, people, time. */
+import { contentOf, type ComponentEntry, type Machine, type MachineStatus, type Operation } from '../../src/api/machine.ts';
+import type { Stored } from '../../src/api/wire.ts';
+import { isCordoned } from '../../src/controllers/machine/cordon.ts';
+import type { Successor } from './leader.ts';
+import { component, entry, machineName, machineObject, nodeObject, TIMES, type Agent, type Budget, type Scenario, type World } from './world.ts';
+
+const OLD = '1.0.0';
+const NEW = '2.0.0';
+const replaced = <T>(list: readonly T[], index: number, value: T): T[] => list.map((each, at) => (at === index ? value : each));
+
+function withMachine(world: World, index: number, change: (machine: Stored<Machine>) => Stored<Machine>): World {
+  const held = world.machines[index];
+  if (held?.object === undefined) return world;
+  return { ...world, machines: replaced(world.machines, index, { version: held.version + 1, object: change(held.object) }) };
+}
+
+const withStatus = (world: World, index: number, change: (status: MachineStatus) => MachineStatus): World =>
+  withMachine(world, index, (machine) => ({ ...machine, status: change(machine.status ?? {}) }));
+
+const withAgent = (world: World, index: number, agent: Agent): World => ({ ...world, agents: replaced(world.agents, index, agent) });
+const spend = (world: World, what: keyof Budget): World => ({ ...world, budget: { ...world.budget, [what]: world.budget[what] - 1 } });
+
+export function natureMoves(world: World, scenario: Scenario): Successor[] {
+  return world.machines.flatMap((held, index) =>
+    held.object === undefined
+      ? recreation(world, index)
+      : [
+          ...agentMoves(world, index, held.object, scenario),
+          ...setController(world, index, held.object, scenario),
+          ...people(world, index, held.object),
+        ],
+  ).concat(once(world));
+}
+
+const waits = (machine: Machine): boolean => machine.status?.components?.[0]?.state === 'Waiting';
+
+function agentMoves(world: World, index: number, machine: Stored<Machine>, scenario: Scenario): Successor[] {
+  const agent = world.agents[index];
+  const wanted = machine.spec.components?.[0];
+  const found = machine.status?.components?.[0];
+  if (agent === undefined || wanted === undefined || found === undefined || agent.state === 'dead') return [];
+  const name = `agent ${machineName(index)}`;
+  const moves: Successor[] = [];
+  const move = (label: string, next: World, fault = false): void => void moves.push({ label: `${name} ${label}`, world: next, fault });
+
+  if (agent.state === 'acting' && agent.order !== undefined) {
+    const { order } = agent;
+    const idle: Agent = { ...agent, state: 'idle', order: undefined };
+    const done = (outcome: 'Succeeded' | 'PermanentFailure', changed: MachineStatus['components']): World =>
+      withStatus(withAgent(world, index, idle), index, (status) => ({
+        ...status,
+        ...(changed === undefined ? {} : { components: changed }),
+        operation: { id: order.id, state: 'Done', outcome },
+      }));
+    if (order.kind === 'Delete') {
+      move('has cleaned up', done('Succeeded', undefined));
+      return moves;
+    }
+    const revision = order.components?.[0]?.revision ?? 0;
+    const bad = scenario.fails !== undefined && agent.version === NEW;
+    if (bad)
+      move(
+        `fails, ${scenario.fails ?? ''}`,
+        done('PermanentFailure', [
+          { ...found, state: 'Failed', failed: { revision, reason: 'ProbeFailed', message: '', restored: scenario.fails === 'restored' } },
+        ]),
+      );
+    else
+      move(
+        'succeeds',
+        done('Succeeded', [component(agent.version ?? '', contentOf({ action: 'Install', version: agent.version ?? '' }), revision)]),
+      );
+    return moves;
+  }
+  if (agent.state === 'about-to-start' && agent.order !== undefined) {
+    const { order } = agent;
+    move(
+      'starts',
+      withStatus(withAgent(world, index, { ...agent, state: 'acting', last: order.id, epoch: order.epoch }), index, (status) => ({
+        ...status,
+        operation: { id: order.id, state: 'Running' },
+      })),
+    );
+    return moves;
+  }
+  if (found.revision < wanted.revision) {
+    const content = contentOf(wanted);
+    const next =
+      content === found.content
+        ? { ...component(wanted.version, content, wanted.revision) }
+        : { ...found, revision: wanted.revision, state: 'Waiting' as const, needs: scenario.needs ?? 'Restart', needsFor: 'Change' as const };
+    move('announces', withStatus(world, index, (status) => ({ ...status, components: [next] })));
+  }
+  const order = machine.spec.operation;
+  if (order !== undefined && order.kind !== 'Cancelled' && order.id !== agent.last && order.epoch >= agent.epoch)
+    moves.push(...takes(world, index, machine, agent, order, wanted));
+  return moves;
+}
+
+function takes(world: World, index: number, machine: Stored<Machine>, agent: Agent, order: Operation, wanted: ComponentEntry): Successor[] {
+  const refuse = (outcome: 'Cancelled' | 'Superseded'): Successor[] => [
+    {
+      label: `agent ${machineName(index)} reports ${outcome}`,
+      world: withStatus(withAgent(world, index, { ...agent, last: order.id, epoch: order.epoch }), index, (status) => ({
+        ...status,
+        operation: { id: order.id, state: 'Done', outcome },
+      })),
+      fault: false,
+    },
+  ];
+  if (TIMES[world.time] > Date.parse(order.notAfter)) return refuse('Cancelled');
+  if (order.kind === 'Change' && (!waits(machine) || order.components?.[0]?.revision !== wanted.revision)) {
+    // A newer entry that has not been announced yet: the order is for what is no longer wanted.
+    return refuse('Superseded');
+  }
+  return [
+    {
+      label: `agent ${machineName(index)} is about to start`,
+      world: withAgent(world, index, { ...agent, state: 'about-to-start', order, version: wanted.version }),
+      fault: false,
+    },
+  ];
+}
+
+/** ⊢ A5, in one write: the last verified content, a new revision, and what failed. Where nothing is verified, only what failed. */
+function setController(world: World, index: number, machine: Stored<Machine>, scenario: Scenario): Successor[] {
+  const wanted = machine.spec.components?.[0];
+  const failed = machine.status?.components?.[0]?.failed;
+  if (wanted === undefined || failed === undefined || failed.revision !== wanted.revision || wanted.failed !== undefined) return [];
+  const record = { setRevision: wanted.setRevision, attempt: wanted.attempt, reason: failed.reason };
+  const next: ComponentEntry =
+    scenario.verified === false
+      ? { ...wanted, failed: record }
+      : { ...entry(OLD, wanted.revision + 1, wanted.setRevision), failed: record };
+  return [
+    {
+      label: `the set controller answers the failure on ${machineName(index)}`,
+      world: withMachine(world, index, (each) => ({ ...each, spec: { ...each.spec, components: [next] } })),
+      fault: false,
+    },
+  ];
+}
+
+function people(world: World, index: number, machine: Stored<Machine>): Successor[] {
+  const moves: Successor[] = [];
+  const happens = (label: string, next: World): void => void moves.push({ label, world: next, fault: true });
+  const wanted = machine.spec.components?.[0];
+  const { budget } = world;
+  if (budget.revert > 0 && wanted?.version === NEW)
+    happens(
+      `the set is reverted on ${machineName(index)}`,
+      withMachine(spend(world, 'revert'), index, (each) => ({
+        ...each,
+        spec: { ...each.spec, components: [entry(OLD, wanted.revision + 1, wanted.setRevision + 1)] },
+      })),
+    );
+  if (budget.deletion > 0 && machine.metadata.deletionTimestamp === undefined)
+    happens(
+      `${machineName(index)} is deleted by a human`,
+      withMachine(spend(world, 'deletion'), index, (each) => ({
+        ...each,
+        metadata: { ...each.metadata, deletionTimestamp: '2026-11-20T00:00:00Z' },
+      })),
+    );
+  if (budget.agentDeath > 0 && world.agents[index]?.state !== 'dead') {
+    const agent = world.agents[index];
+    if (agent !== undefined)
+      happens(`the node of ${machineName(index)} dies`, withAgent(spend(world, 'agentDeath'), index, { ...agent, state: 'dead', order: undefined }));
+  }
+  const node = world.nodes[index];
+  if (node?.object !== undefined && budget.cordonByHuman > 0 && !isCordoned(node.object) && world.held[index] !== true) {
+    const object = { ...node.object, spec: { ...node.object.spec, unschedulable: true } };
+    happens(`a human cordons ${machineName(index)}`, {
+      ...spend(world, 'cordonByHuman'),
+      nodes: replaced(world.nodes, index, { version: node.version + 1, object }),
+      held: replaced(world.held, index, true),
+    });
+  }
+  return moves;
+}
+
+/** Under the same name, with another UID, another instance and another Node. */
+function recreation(world: World, index: number): Successor[] {
+  const held = world.machines[index];
+  const node = world.nodes[index];
+  if (held === undefined || node === undefined || world.budget.recreate === 0) return [];
+  const machine = machineObject(index, 2, statusOf(index, 2, true), [entry(NEW, 2, 2)]);
+  return [
+    {
+      label: `${machineName(index)} is made again`,
+      world: {
+        ...spend(world, 'recreate'),
+        machines: replaced(world.machines, index, { version: held.version + 1, object: machine }),
+        nodes: replaced(world.nodes, index, { version: node.version + 1, object: nodeObject(index, 2) }),
+        agents: replaced(world.agents, index, FRESH_AGENT),
+        instances: replaced(world.instances, index, machine.metadata.uid),
+        held: replaced(world.held, index, false),
+      },
+      fault: true,
+    },
+  ];
+}
+
+function once(world: World): Successor[] {
+  const moves: Successor[] = [];
+  if (world.budget.expiry > 0 && world.time === 0)
+    moves.push({ label: 'the time of every order passes', world: { ...spend(world, 'expiry'), time: 1 }, fault: true });
+  if (world.budget.halt > 0 && !world.halted) moves.push({ label: 'the set halts', world: { ...spend(world, 'halt'), halted: true }, fault: true });
+  if (world.halted) moves.push({ label: 'a human lifts the halt', world: { ...world, halted: false }, fault: false });
+  return moves;
+}
+
+export const FRESH_AGENT: Agent = { epoch: 0, last: '', state: 'idle', order: undefined };
+
+export function statusOf(index: number, generation: number, verified: boolean): MachineStatus {
+  const content = contentOf({ action: 'Install', version: OLD });
+  return {
+    providerID: `p://${machineName(index)}-${generation}`,
+    nodeRef: { name: machineName(index), uid: `n${index}-${generation}` },
+    agent: { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' },
+    components: [component(OLD, content, 1)],
+    ...(verified
+      ? { verified: [{ name: 'kubelet', version: OLD, revision: 1, setUID: 'set', bootID: 'b', since: '2026-11-19T00:00:00Z' }] }
+      : {}),
+  };
+}
+
+export const oldEntry = (): ComponentEntry => entry(OLD, 1, 1);
+export const newEntry = (): ComponentEntry => entry(NEW, 2, 2);
+

@@ -1,0 +1,179 @@
+/** The small world that the explorer exhausts: plain data, never changed in place. */
+import type { Node } from '../../src/api/builtin.ts';
+import type { DisruptionLedger } from '../../src/api/disruptionledger.ts';
+import { LEDGER_NAME } from '../../src/api/disruptionledger.ts';
+import { API_VERSION } from '../../src/api/kind.ts';
+import type { ComponentEntry, ComponentStatus, Machine, Operation } from '../../src/api/machine.ts';
+import { FINALIZERS } from '../../src/api/names.ts';
+import type { KubeObject, Stored } from '../../src/api/wire.ts';
+import type { Step } from '../../src/controllers/machine/decide.ts';
+import type { LedgerRow } from '../../src/api/disruptionledger.ts';
+
+/** An object as the API server holds it; absent ones keep their place in the count. Objects carry no resourceVersion, so that equal contents are equal. */
+export interface Held<T> {
+  version: number;
+  object: Stored<T & KubeObject> | undefined;
+}
+
+/** What the leaders, agents and people have in common. */
+export interface Cell {
+  machines: readonly Held<Machine>[];
+  nodes: readonly Held<Node>[];
+  ledger: Held<DisruptionLedger>;
+}
+
+/** An act that has begun: what it was decided to do, and what it has read so far. */
+export interface Flight {
+  /** What the work queue would not run twice at once: a machine, or the reservation pass. */
+  key: number | 'cell';
+  what: { step: Step; nowMs: number; halted: boolean; silent: boolean } | { vanished: LedgerRow } | 'reserve';
+  epoch: number;
+  machine?: Held<Machine> | undefined;
+  node?: Held<Node> | undefined;
+  ledger?: Held<DisruptionLedger> | undefined;
+  reads: number;
+  /** Only for a mutant: stores as they were before the first read. */
+  gathered?: Cell;
+}
+
+export interface Mark {
+  machine: number;
+  uid: string;
+  machineVersion: number | undefined;
+  nodeVersion: number | undefined;
+}
+
+/** A process that may lead. `epoch` undefined: it does not think that it leads. */
+export interface Leader {
+  epoch: number | undefined;
+  flights: readonly Flight[];
+  /** Stores that have stopped following the server; absent ones are current. */
+  frozen: Partial<Cell>;
+  marks: readonly Mark[];
+}
+
+export interface Agent {
+  /** Highest epoch it has taken an order of, and the last operation it has begun or refused: on its disk. */
+  epoch: number;
+  last: string;
+  state: 'idle' | 'about-to-start' | 'acting' | 'dead';
+  order: Operation | undefined;
+  /** What the order makes it switch to, as read just before it started. */
+  version?: string;
+}
+
+/** How often each thing may still happen. */
+export type Budget = Record<
+  'crash' | 'lostReply' | 'freeze' | 'takeover' | 'expiry' | 'revert' | 'deletion' | 'cordonByHuman' | 'halt' | 'agentDeath' | 'recreate',
+  number
+>;
+
+export interface World extends Cell {
+  leaders: readonly Leader[];
+  agents: readonly Agent[];
+  /** Whether the provider has an instance for the machine, by the UID it was made for. */
+  instances: readonly (string | undefined)[];
+  /** Pods on each node that a drain takes away. */
+  pods: readonly number[];
+  /** The node is unschedulable by a human's will. */
+  held: readonly boolean[];
+  halted: boolean;
+  /** 0, or 1: past the notAfter of every row reserved before. */
+  time: 0 | 1;
+  budget: Budget;
+}
+
+export const NO_EVENTS: Budget = {
+  crash: 0,
+  lostReply: 0,
+  freeze: 0,
+  takeover: 0,
+  expiry: 0,
+  revert: 0,
+  deletion: 0,
+  cordonByHuman: 0,
+  halt: 0,
+  agentDeath: 0,
+  recreate: 0,
+};
+
+export const SET_UID = 'set';
+export const POOL = 'pool';
+/** An order of time 0 is over at time 1. */
+export const TIMES = [Date.UTC(2026, 10, 20), Date.UTC(2026, 10, 21)] as const;
+
+export const machineName = (index: number): string => `m${index}`;
+
+export interface Scenario {
+  machines: number;
+  leaders: number;
+  /** Acts that one leader may have under way at once. */
+  flights: number;
+  budget: Partial<Budget>;
+  /** Machines on which the new version fails its probes, and whether what ran before can run again. */
+  fails?: 'restored' | 'not-restored';
+  /** Whether the version that ran before was ever verified. */
+  verified?: boolean;
+  needs?: 'Restart' | 'Drain';
+  /** Machines that are given the new version; default all. */
+  changed?: number;
+}
+
+export function entry(version: string, revision: number, setRevision: number): ComponentEntry {
+  return {
+    name: 'kubelet',
+    action: 'Install',
+    version,
+    setUID: SET_UID,
+    setRevision,
+    joinedRevision: 1,
+    revision,
+    attempt: 1,
+  };
+}
+
+export function component(version: string, content: string, revision: number): ComponentStatus {
+  return { name: 'kubelet', version, content, revision, running: revision, state: 'Healthy' };
+}
+
+export function machineObject(index: number, generation: number, status: NonNullable<Machine['status']>, entries: ComponentEntry[]): Stored<Machine> {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Machine',
+    metadata: {
+      name: machineName(index),
+      namespace: POOL,
+      uid: `${machineName(index)}-${generation}`,
+      resourceVersion: '',
+      creationTimestamp: '2026-11-19T00:00:00Z',
+      finalizers: [FINALIZERS.machine],
+    },
+    spec: { components: entries },
+    status,
+  };
+}
+
+export function nodeObject(index: number, generation: number): Stored<Node> {
+  return {
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: {
+      name: machineName(index),
+      uid: `n${index}-${generation}`,
+      resourceVersion: '',
+      creationTimestamp: '2026-11-19T00:00:00Z',
+    },
+    spec: { providerID: `p://${machineName(index)}-${generation}` },
+    status: { conditions: [{ type: 'Ready', status: 'True' }] },
+  };
+}
+
+export function ledgerObject(epoch: number): Stored<DisruptionLedger> {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'DisruptionLedger',
+    metadata: { name: LEDGER_NAME, uid: 'ledger', resourceVersion: '', creationTimestamp: '2026-11-19T00:00:00Z' },
+    spec: {},
+    status: { epoch, rows: [] },
+  };
+}
