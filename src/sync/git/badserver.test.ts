@@ -5,7 +5,7 @@ import { deflateSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { waitFor } from '../../kube/testing/waitfor.ts';
 import type { GitFs, HttpSpec } from './index.ts';
-import { noise, readFleet, remoteWorld, signal, told } from './remotetesting.ts';
+import { failure, noise, readFleet, remoteWorld, signal, told } from './remotetesting.ts';
 import { hasGit } from './testing.ts';
 
 const world = remoteWorld();
@@ -22,14 +22,6 @@ const line = (content: string | Buffer) => {
   const bytes = Buffer.from(content);
   return Buffer.concat([Buffer.from((bytes.length + 4).toString(16).padStart(4, '0')), bytes]);
 };
-
-/** What a promise is rejected with. Taken at once, so that it is never an unhandled rejection. */
-function failure(promise: Promise<unknown>): Promise<unknown> {
-  return promise.then(
-    () => undefined,
-    (error: unknown) => error,
-  );
-}
 
 describe.skipIf(!hasGit)('a server that misbehaves leaves what was accepted as it was (skipped without git)', () => {
   let made: ReturnType<typeof repository>;

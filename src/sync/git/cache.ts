@@ -1,4 +1,5 @@
 import * as git from 'isomorphic-git';
+import { isOid } from './commit.ts';
 import { openObjects, readShallow, type Objects } from './objects.ts';
 import type { GitFs } from './source.ts';
 
@@ -7,15 +8,20 @@ const MAX_PACKS = 50;
 const REMOTE = 'origin';
 
 /**
- * The bare repository that fetched objects are kept in. Everything in it can be fetched again, so anything doubtful about it is settled by
- * dropping it. It holds no credentials.
+ * A bare repository that fetched objects are kept in. All of it can be fetched again, so anything doubtful about it is settled by a new one
+ * that takes its place once it is whole. It holds no credentials.
  */
 export interface GitCache {
   readonly gitdir: string;
   readonly remote: string;
-  /** Makes it when it is not there, belongs to another URL, or has grown too many packs. */
-  prepare(): Promise<void>;
-  drop(): Promise<void>;
+  /** Whether it is there, belongs to this URL, and was not left half-written. */
+  usable(): Promise<boolean>;
+  /** Whether it has grown so many packs that a new one is due. */
+  crowded(): Promise<boolean>;
+  /** Makes it empty. */
+  create(): Promise<void>;
+  /** Moves it to where `other` is, which is lost. */
+  replace(other: GitCache): Promise<void>;
   /** Fresh: sees what was fetched since the last call, and forgets what was read. */
   objects(): Objects;
   shallow(): Promise<Set<string>>;
@@ -23,34 +29,41 @@ export interface GitCache {
   setHave(ref: string, oid: string | undefined): Promise<void>;
 }
 
-export function gitCache(fs: GitFs, cacheDir: string, url: string): GitCache {
-  const gitdir = `${cacheDir}/kubenode-git-cache`;
+export function gitCache(fs: GitFs, gitdir: string, url: string): GitCache {
+  const shallow = () => readShallow(fs, gitdir);
 
-  async function drop(): Promise<void> {
+  async function remove(): Promise<void> {
     await fs.promises.rm(gitdir, { recursive: true, force: true });
-  }
-
-  async function packs(): Promise<number> {
-    const names = await fs.promises.readdir(`${gitdir}/objects/pack`).catch((): string[] => []);
-    return names.filter((name) => name.endsWith('.pack')).length;
   }
 
   return {
     gitdir,
     remote: REMOTE,
-    drop,
+    shallow,
+    objects: () => openObjects(fs, gitdir),
 
-    async prepare() {
+    async usable() {
       const of: unknown = await git.getConfig({ fs, gitdir, path: `remote.${REMOTE}.url` });
-      if (of === url && (await packs()) <= MAX_PACKS) return;
-      await drop();
+      // A torn line of `shallow` would be sent to the server, which refuses it each time.
+      return of === url && [...(await shallow())].every(isOid);
+    },
+
+    async crowded() {
+      const names = await fs.promises.readdir(`${gitdir}/objects/pack`).catch((): string[] => []);
+      return names.filter((name) => name.endsWith('.pack')).length > MAX_PACKS;
+    },
+
+    async create() {
+      await remove();
       await git.init({ fs, dir: gitdir, gitdir, bare: true, defaultBranch: 'main' });
-      // Without a remote, fetch fails after it has written `shallow`. The URL comes last, so a half-made cache is made anew.
+      // Without a remote, fetch fails after it has written `shallow`.
       await git.addRemote({ fs, gitdir, remote: REMOTE, url });
     },
 
-    objects: () => openObjects(fs, gitdir),
-    shallow: () => readShallow(fs, gitdir),
+    async replace(other) {
+      await fs.promises.rm(other.gitdir, { recursive: true, force: true });
+      await fs.promises.rename(gitdir, other.gitdir);
+    },
 
     async setHave(ref, oid) {
       if (oid === undefined) await git.deleteRef({ fs, gitdir, ref });

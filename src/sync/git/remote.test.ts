@@ -148,7 +148,7 @@ describe.skipIf(!hasGit)('a repository behind an HTTP server (skipped without gi
     expect(await readFleet(source, first)).toEqual(new Map([['fleet/a', 'one']]));
     await expect(readFleet(source, 'a'.repeat(40))).rejects.toMatchObject({
       code: 'GitObjectMissing',
-      message: expect.stringContaining('does not give us commit aaaaaaaaaa'),
+      message: expect.stringContaining('commit aaaaaaaaaa is not in the cache either'),
     });
     expect(await told(source, first)).toEqual(['descendant', 'other']);
   });

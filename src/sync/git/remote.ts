@@ -1,16 +1,16 @@
-import { isAbsolute } from 'node:path';
-import * as git from 'isomorphic-git';
-import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
+import { isAbsolute, join } from 'node:path';
+import { isCoded } from '../../api/errors.ts';
 import { MAX_WALK, relate, type Standing } from './ancestry.ts';
 import { gitCache } from './cache.ts';
 import { infoOf, short } from './commit.ts';
-import { gitError, printable } from './errors.ts';
-import { checkHttpSpec, defaultHttpLimits, httpClient } from './http.ts';
+import { gitError } from './errors.ts';
+import { checkHttpSpec } from './http.ts';
 import { checkBranch } from './layout.ts';
 import { exclusive } from './mutex.ts';
-import { onDisk } from './objects.ts';
+import { onDisk, type Objects } from './objects.ts';
 import { hasCommit, infosOf, isStoreError, reading } from './reading.ts';
-import type { Fetched, GitPorts, GitSource, Head, HttpSpec } from './source.ts';
+import type { Fetched, GitPorts, GitSource, HttpSpec } from './source.ts';
+import { transfer, type Pull } from './transfer.ts';
 import { watchHead } from './watch.ts';
 
 const POLL_MS = 30_000;
@@ -29,124 +29,40 @@ const MAX_DEEPEN = 10_000;
 export function httpSource(spec: HttpSpec, ports: GitPorts): GitSource {
   checkHttpSpec(spec);
   checkBranch(spec.branch);
-  if (!isAbsolute(spec.cacheDir))
+  if (!isAbsolute(spec.cacheDir)) {
     throw gitError('GitSpec', `the cache folder of the Git source must be an absolute path, not ${JSON.stringify(spec.cacheDir)}`);
-
-  const limits = { ...defaultHttpLimits, ...spec.limits };
+  }
+  const { fs, clock } = ports;
   const url = spec.url.replace(/\/+$/, '');
-  const { host } = new URL(url);
-  const ref = `refs/heads/${spec.branch}`;
-  const cache = gitCache(ports.fs, spec.cacheDir, url);
+  const server = transfer(spec, url, ports);
+  const cache = gitCache(fs, join(spec.cacheDir, 'kubenode-git-cache'), url);
+  const next = gitCache(fs, join(spec.cacheDir, 'kubenode-git-cache.new'), url);
   const alone = exclusive();
-  /** The pair that history was found too long for, so that polling does not fetch it all again. */
+  /** The pair whose history was found too long, so that polling does not fetch it all again. */
   let tooLong = '';
 
-  /** Runs an isomorphic-git call that talks to the server, and turns whatever it throws into errors of ours. */
-  async function talk<T>(options: { objects: boolean }, signal: AbortSignal, call: (common: Talk) => Promise<T>): Promise<T> {
-    const { auth } = spec;
-    try {
-      return await call({
-        http: httpClient(spec, limits, ports, options, signal),
-        url,
-        ...(auth === undefined ? {} : { onAuth: () => ({ ...auth }) }),
-        // Else a refused password would be sent again and again.
-        onAuthFailure: () => ({ cancel: true }),
-      });
-    } catch (error) {
-      signal.throwIfAborted();
-      throw translate(error);
-    }
+  /** The old cache stays until the new one is whole, so that a server that fails now takes nothing away. */
+  async function pullAnew(options: Pull, signal: AbortSignal): Promise<string> {
+    await next.create();
+    const oid = await server.pull(next, options, signal);
+    await next.replace(cache);
+    return oid;
   }
 
-  function translate(error: unknown): Error {
-    if (error instanceof CodedError) return redacted(error);
-    if (error instanceof git.Errors.UserCanceledError || error instanceof git.Errors.HttpError) {
-      const what = spec.auth === undefined ? 'wants credentials, and the source has none' : 'refuses the credentials of the source';
-      return gitError('GitAuth', `${host}: ${what}`, {
-        next: 'check the Secret that the source names, and that the account may read the repository',
-      });
-    }
-    if (error instanceof git.Errors.NotFoundError) return branchMissing();
-    if (error instanceof Error && 'syscall' in error) return error;
-    return redacted(gitError('GitProtocol', `${host}: does not answer as Git servers do: ${printable(messageOf(error))}`));
+  async function cached(oid: string): Promise<boolean> {
+    return (await cache.usable()) && (await hasCommit(cache.objects(), oid));
   }
 
-  /** An error may repeat words of the server, which was told the password. */
-  function redacted(error: CodedError): CodedError {
-    if (spec.auth === undefined) return error;
-    const { username, password } = spec.auth;
-    const secrets = [password, Buffer.from(`${username}:${password}`).toString('base64')].filter((secret) => secret !== '');
-    const message = secrets.reduce((text, secret) => text.replaceAll(secret, '***'), error.message);
-    return message === error.message ? error : new CodedError(error.code, message, error.next === undefined ? {} : { next: error.next });
+  /** Brings the branch's head into the cache; it may have moved on since `tip` was seen. */
+  async function bring(tip: string, lastAccepted: string | undefined, signal: AbortSignal): Promise<string> {
+    if (await cached(tip)) return tip;
+    const warm = lastAccepted !== undefined && (await cached(lastAccepted)) && !(await cache.crowded());
+    return warm ? await server.pull(cache, { have: lastAccepted }, signal) : await pullAnew({ depth: spec.depth ?? 1 }, signal);
   }
 
-  function branchMissing(): Error {
-    return gitError('GitBranchMissing', `${host}: has no commit on the branch ${spec.branch}`, { next: `git ls-remote --heads ${url}` });
-  }
-
-  async function head(signal: AbortSignal): Promise<Head> {
-    signal.throwIfAborted();
-    const refs = await talk({ objects: false }, signal, (common) => git.listServerRefs({ ...common, protocolVersion: 2, prefix: ref }));
-    const found = refs.find((candidate) => candidate.ref === ref);
-    if (found === undefined) throw branchMissing();
-    if (!/^[0-9a-f]{40}$/.test(found.oid))
-      throw gitError('GitProtocol', `${host}: names ${printable(found.oid, 70)} as the head, which is no SHA-1 id`);
-    return { oid: found.oid, ref };
-  }
-
-  /** Fetches into the cache; returns the commit that came. `want` absent: the branch. */
-  async function pull(options: { want?: string; have?: string; depth?: number; deepen?: number }, signal: AbortSignal): Promise<string> {
-    await cache.setHave(ref, options.have);
-    const { fetchHead } = await talk({ objects: true }, signal, (common) =>
-      git.fetch({
-        ...common,
-        fs: ports.fs,
-        gitdir: cache.gitdir,
-        remote: cache.remote,
-        ref,
-        remoteRef: options.want ?? ref,
-        singleBranch: true,
-        tags: false,
-        ...(options.deepen === undefined ? {} : { depth: options.deepen, relative: true }),
-        ...(options.depth === undefined ? {} : { depth: options.depth }),
-      }),
-    );
-    if (fetchHead === null) throw branchMissing();
-    // isomorphic-git reports success also when objects did not come.
-    await cache.objects().commit(fetchHead);
-    return fetchHead;
-  }
-
-  /** Once more from nothing, when what is in the cache turns out not to be whole. */
-  async function orAnew<T>(signal: AbortSignal, fn: () => Promise<T>): Promise<T> {
-    return await onDisk(async () => {
-      try {
-        await cache.prepare();
-        return await fn();
-      } catch (error) {
-        signal.throwIfAborted();
-        if (!isStoreError(error)) throw error;
-      }
-      await cache.drop();
-      await cache.prepare();
-      return await fn();
-    });
-  }
-
-  async function bring(tip: string, lastAccepted: string | undefined, signal: AbortSignal): Promise<Fetched> {
-    let oid = tip;
-    if (!(await hasCommit(cache.objects(), tip))) {
-      if (lastAccepted !== undefined && (await hasCommit(cache.objects(), lastAccepted))) {
-        oid = await pull({ have: lastAccepted }, signal);
-      } else {
-        await cache.drop();
-        await cache.prepare();
-        oid = await pull({ depth: spec.depth ?? 1 }, signal);
-      }
-    }
+  async function judge(oid: string, lastAccepted: string | undefined, signal: AbortSignal): Promise<Fetched> {
     if (oid === lastAccepted) return { head: oid, relation: 'same', commits: [] };
-    const objects = cache.objects();
-    const info = infoOf(await objects.commit(oid));
+    const info = infoOf(await cache.objects().commit(oid));
     if (lastAccepted === undefined) return { head: oid, relation: 'first', commits: [info] };
     const { relation, commits } = await stand(oid, lastAccepted, signal);
     if (relation === 'unknown' || relation === 'tooLong') return { head: oid, relation: 'tooLong', commits: [info] };
@@ -162,54 +78,79 @@ export function httpSource(spec: HttpSpec, ports: GitPorts): GitSource {
       if (standing.relation === 'tooLong' || standing.exact) return standing;
       if (got < MAX_DEEPEN && tooLong !== pair) {
         try {
-          await pull({ have: oid, deepen: step }, signal);
+          await server.pull(cache, { have: oid, deepen: step }, signal);
           continue;
         } catch (error) {
           if (!isCoded(error, 'GitTooLarge')) throw error;
         }
       }
       tooLong = pair;
-      return standing.relation === 'unknown' ? { ...standing, relation: 'tooLong' } : standing;
+      return standing;
     }
   }
 
-  /** A commit that the cache lost, or never had, by its id. */
-  async function pullCommit(oid: string, signal: AbortSignal): Promise<void> {
-    try {
-      await pull({ want: oid, depth: 1 }, signal);
-    } catch (cause) {
-      if (!isCoded(cause, 'GitProtocol')) throw cause;
-      throw gitError('GitObjectMissing', `${host}: does not give us commit ${short(oid)}: ${cause.message}`, {
-        cause,
-        next: 'it may have been removed by a force-push; push it to any branch of the repository',
-      });
+  async function withCommit<T>(oid: string, signal: AbortSignal, fn: (objects: Objects) => Promise<T>): Promise<T> {
+    async function first(): Promise<T> {
+      if (!(await cached(oid))) {
+        const into = await cache.usable();
+        await pullCommit(oid, signal, into ? (options, signal) => server.pull(cache, options, signal) : pullAnew);
+      }
+      return await fn(cache.objects());
     }
+    async function second(): Promise<T> {
+      await pullCommit(oid, signal, pullAnew);
+      return await fn(cache.objects());
+    }
+    return await alone(signal, () => orElse(signal, first, second));
   }
 
   return {
-    head,
+    head: (signal) => server.head(signal),
 
     async fetch(lastAccepted, signal) {
-      const tip = await head(signal);
-      if (tip.oid === lastAccepted) return { head: tip.oid, relation: 'same', commits: [] };
-      return await alone(signal, () => orAnew(signal, () => bring(tip.oid, lastAccepted, signal)));
+      const { oid: tip } = await server.head(signal);
+      if (tip === lastAccepted) return { head: tip, relation: 'same', commits: [] };
+      return await alone(signal, () =>
+        orElse(
+          signal,
+          async () => judge(await bring(tip, lastAccepted, signal), lastAccepted, signal),
+          async () => judge(await pullAnew({ depth: spec.depth ?? 1 }, signal), lastAccepted, signal),
+        ),
+      );
     },
 
-    ...reading((oid, signal, fn) =>
-      alone(signal, () =>
-        orAnew(signal, async () => {
-          if (!(await hasCommit(cache.objects(), oid))) await pullCommit(oid, signal);
-          return await fn(cache.objects());
-        }),
-      ),
-    ),
+    ...reading(withCommit),
 
     watch: (onChange) =>
       watchHead(
-        { fs: ports.fs, clock: ports.clock, everyMs: POLL_MS, look: async (signal) => (await head(signal)).oid, folders: async () => [] },
+        { fs, clock, everyMs: POLL_MS, look: async (signal) => (await server.head(signal)).oid, folders: async () => [] },
         onChange,
       ),
   };
 }
 
-type Talk = Pick<Parameters<typeof git.fetch>[0], 'http' | 'onAuth' | 'onAuthFailure'> & { url: string };
+/** Runs `first`; if what is stored turns out not to be whole, `second`. */
+async function orElse<T>(signal: AbortSignal, first: () => Promise<T>, second: () => Promise<T>): Promise<T> {
+  return await onDisk(async () => {
+    try {
+      return await first();
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!isStoreError(error)) throw error;
+    }
+    return await second();
+  });
+}
+
+/** A commit that the cache lost, or never had, by its id. */
+async function pullCommit(oid: string, signal: AbortSignal, how: (options: Pull, signal: AbortSignal) => Promise<string>): Promise<void> {
+  try {
+    await how({ want: oid, depth: 1 }, signal);
+  } catch (cause) {
+    if (!isCoded(cause, 'GitProtocol')) throw cause;
+    throw gitError('GitObjectMissing', `${cause.message}; commit ${short(oid)} is not in the cache either`, {
+      cause,
+      next: 'it may have been removed by a force-push; push it to any branch of the repository',
+    });
+  }
+}

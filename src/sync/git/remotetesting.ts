@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll } from 'vitest';
 import { fakeClock, type FakeClock } from '../../kube/testing/clock.ts';
-import { openSource, type GitFs, type GitSource, type HttpSpec } from './index.ts';
+import { openSource, type GitFetch, type GitFs, type GitSource, type HttpSpec } from './index.ts';
 import { serveGit, testRepository, type GitServer, type TestRepository } from './testing.ts';
 
 export const signal = new AbortController().signal;
@@ -20,7 +20,7 @@ export interface RemoteWorld {
   root: string;
   /** Set before the first test. */
   server: GitServer;
-  open: (url: string, more?: Partial<HttpSpec>, cacheDir?: string, diskFs?: GitFs) => Opened;
+  open: (url: string, more?: Partial<HttpSpec>, cacheDir?: string, diskFs?: GitFs, fetch?: GitFetch) => Opened;
   repository: () => TestRepository & { url: string };
   /** A folder that is not there yet. */
   folder: () => string;
@@ -54,7 +54,7 @@ export function remoteWorld(auth?: { username: string; password: string }): Remo
       return server;
     },
     folder: () => join(root, `x${count++}`),
-    open(url, more = {}, cacheDir = world.folder(), diskFs = fs) {
+    open(url, more = {}, cacheDir = world.folder(), diskFs = fs, fetch = globalThis.fetch) {
       const clock = fakeClock();
       const source = openSource({ kind: 'http', url, branch: 'main', cacheDir, ...more }, { fs: diskFs, fetch, clock });
       return { source, clock, cacheDir, gitdir: join(cacheDir, 'kubenode-git-cache') };
@@ -86,4 +86,12 @@ export function readFleet(source: GitSource, oid: string): Promise<Map<string, s
 export function noise(lines: number): string {
   let x = 1;
   return Array.from({ length: lines }, () => ((x = (x * 48_271) % 2_147_483_647) * 65_537).toString(36)).join('\n');
+}
+
+/** What a promise is rejected with. Taken at once, so that it is never an unhandled rejection. */
+export function failure(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
 }

@@ -57,7 +57,7 @@ export interface HttpSpec {
   /** Depth of the first fetch; default 1. */
   depth?: number;
   /**
-   * A folder that this source may fill. It writes `kubenode-git-cache` in it, which may be deleted at any time; one process at a time.
+   * A folder that this source may fill. It writes `kubenode-git-cache` and `kubenode-git-cache.new` there, which may be deleted at any time; one process at a time.
    */
   cacheDir: string;
   limits?: Partial<HttpLimits>;
