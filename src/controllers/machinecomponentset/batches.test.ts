@@ -1,0 +1,378 @@
+import { describe, expect, it } from 'vitest';
+import { createWorld, type World } from './testing/world.ts';
+
+/** A world in which 1.0.0 runs and is verified everywhere. */
+async function verifiedWorld(options: Parameters<typeof createWorld>[0], spec: Parameters<World['set']>[0] = {}): Promise<World> {
+  const world = createWorld(options);
+  world.set({ version: '1.0.0', batches: ['100%'], ...spec });
+  await world.quiet();
+  expect(world.status().verified?.version).toBe('1.0.0');
+  return world;
+}
+
+describe('B1: order of machines', () => {
+  it('spreads a batch over the failure domains', async () => {
+    const world = await verifiedWorld({ machines: 9, domains: ['a', 'b', 'c'] });
+    world.set({ version: '2.0.0', batches: [3, '100%'] });
+    await world.round();
+    const domains = world.given('2.0.0').map((name) => world.machine(name).spec.failureDomain);
+    expect(domains.toSorted()).toEqual(['a', 'b', 'c']);
+  });
+
+  it('is the same for the next revision and another for another set', async () => {
+    const firsts = async (component: string): Promise<string[]> => {
+      const world = await verifiedWorld({ machines: 12, component }, component === 'kubelet' ? {} : { soakSeconds: 0 });
+      world.set({ version: '2.0.0', batches: [4, '100%'], paused: false });
+      await world.round();
+      const first = world.given('2.0.0');
+      world.set({ version: '3.0.0' });
+      await world.round();
+      expect(world.given('3.0.0')).toEqual(first);
+      return first;
+    };
+    // UIDs differ by one object that exists before, so the hash of (set UID, machine UID) does too.
+    const world = createWorld({ machines: 12 });
+    world.set({ version: '1.0.0' }, 'other');
+    expect(await firsts('kubelet')).toHaveLength(4);
+  });
+});
+
+describe('B3: batches', () => {
+  it('gives a batch, waits until every member has content and evidence, soaks, and gives the next', async () => {
+    const world = await verifiedWorld({ machines: 10 }, { soakSeconds: 60 });
+    world.set({ version: '2.0.0', batches: [1, '50%', '100%'] });
+    const sizes: number[] = [];
+    for (let round = 0; round < 60; round++) {
+      await world.round();
+      sizes.push(world.given('2.0.0').length);
+    }
+    expect([...new Set(sizes)]).toEqual([1, 5, 10]);
+    // 10 s a round: a few for the agent, then six of soak.
+    expect(sizes.filter((size) => size === 1).length).toBeGreaterThanOrEqual(8);
+    expect(world.condition('Progressing')).toBe('False/Complete');
+  });
+
+  it('has no barrier inside a batch: all of it is written at once', async () => {
+    const world = await verifiedWorld({ machines: 10 });
+    world.set({ version: '2.0.0', batches: ['80%', '100%'] });
+    await world.round();
+    expect(world.given('2.0.0')).toHaveLength(8);
+  });
+
+  it('does not give the next batch while one member waits for Defender', async () => {
+    const world = await verifiedWorld({ machines: 4, waits: (_machine, entry) => entry.version === '2.0.0' });
+    world.set({ version: '2.0.0', batches: [1, '100%'] });
+    await world.rounds(60);
+    expect(world.given('2.0.0')).toHaveLength(1);
+    expect(world.status()).toMatchObject({ waiting: 1, batch: 1, batches: 2, progress: '0/4' });
+  });
+
+  it('a reboot during soak starts the soak of that machine again', async () => {
+    const world = await verifiedWorld({ machines: 4 }, { soakSeconds: 60 });
+    world.set({ version: '2.0.0', batches: [1, '100%'] });
+    await world.rounds(8);
+    const [first = ''] = world.given('2.0.0');
+    expect(world.condition('Progressing')).toBe('True/Soaking');
+    world.agents.get(first)?.reboot();
+    await world.rounds(6);
+    expect(world.given('2.0.0')).toEqual([first]);
+    await world.quiet();
+    const [record] = world.machine(first).status?.verified ?? [];
+    expect(record).toMatchObject({ version: '2.0.0', bootID: 'boot-2' });
+  });
+
+  it('a soak survives the death of the controller', async () => {
+    const world = await verifiedWorld({ machines: 4 }, { soakSeconds: 60 });
+    world.set({ version: '2.0.0', batches: [1, '100%'] });
+    await world.rounds(5);
+    for (let round = 0; round < 6; round++) {
+      world.restart();
+      await world.round();
+    }
+    expect(world.given('2.0.0')).toHaveLength(4);
+  });
+
+  it('an unhealthy machine of an earlier batch stops the next one, also after its soak', async () => {
+    const world = await verifiedWorld({ machines: 8 });
+    world.set({ version: '2.0.0', batches: [2, 4, '100%'] });
+    await world.rounds(8);
+    expect(world.given('2.0.0')).toHaveLength(4);
+    const [first = ''] = world.given('2.0.0');
+    const agent = world.agents.get(first);
+    if (agent !== undefined) agent.healthy = false;
+    await world.rounds(40);
+    expect(world.given('2.0.0')).toHaveLength(4);
+    if (agent !== undefined) agent.healthy = true;
+    await world.quiet();
+    expect(world.given('2.0.0')).toHaveLength(8);
+  });
+
+  it('a first batch of one whose machine failed is tried on the next machine before it grows', async () => {
+    const world = await verifiedWorld({ machines: 8, fails: (machine, entry) => entry.version === '2.0.0' && ['m0', 'm1', 'm2', 'm3', 'm4', 'm5', 'm6', 'm7'].includes(machine) });
+    world.set({ version: '2.0.0', batches: [1, '50%', '100%'], maxFailed: 2 });
+    await world.quiet();
+    expect(world.status()).toMatchObject({ failed: 2, updated: 0, batch: 1 });
+    expect(world.condition('Halted')).toBe('True/MaxFailed');
+  });
+});
+
+describe('B4: maxFailed', () => {
+  it('halts the set at that many failures, and a halted set gives nothing forward', async () => {
+    const bad = new Set<string>();
+    const world = await verifiedWorld({ machines: 10, fails: (machine, entry) => entry.version === '2.0.0' && bad.has(machine) });
+    world.set({ version: '2.0.0', batches: ['30%', '100%'], maxFailed: 2 });
+    await world.round();
+    for (const name of world.given('2.0.0').slice(0, 2)) bad.add(name);
+    await world.quiet();
+    expect(world.condition('Halted')).toBe('True/MaxFailed');
+    expect(world.status().failures).toHaveLength(2);
+    expect(world.given('2.0.0')).toHaveLength(1);
+    expect(world.given('1.0.0')).toHaveLength(9);
+    expect(world.events.filter((event) => event.reason === 'RolloutHalted')).toHaveLength(1);
+  });
+
+  it('one failure below maxFailed does not halt, and the rest goes on without that machine', async () => {
+    const world = await verifiedWorld({ machines: 6, fails: (machine, entry) => entry.version === '2.0.0' && machine === 'm2' });
+    world.set({ version: '2.0.0', batches: [2, '100%'], maxFailed: 2 });
+    await world.quiet();
+    expect(world.condition('Halted')).toBe('False/WithinLimits');
+    expect(world.given('2.0.0')).toHaveLength(5);
+    expect(world.entry('m2')).toMatchObject({ version: '1.0.0', failed: { reason: 'ProbesFailed' } });
+    expect(world.status()).toMatchObject({ updated: 5, desired: 6, failed: 1, verified: { version: '2.0.0' } });
+  });
+
+  it('a new rolloutID lifts the halt and tries again, counting the attempt', async () => {
+    let broken = true;
+    const world = await verifiedWorld({ machines: 3, fails: (_machine, entry) => broken && entry.version === '2.0.0' });
+    world.set({ version: '2.0.0', batches: [1, '100%'] });
+    await world.quiet();
+    expect(world.condition('Halted')).toBe('True/MaxFailed');
+    broken = false;
+    await world.rounds(5);
+    expect(world.given('2.0.0')).toHaveLength(0);
+    world.set({ rolloutID: 'again' });
+    await world.round();
+    const [again = ''] = world.given('2.0.0');
+    expect(world.entry(again)).toMatchObject({ attempt: 2 });
+    await world.quiet();
+    expect(world.given('2.0.0')).toHaveLength(3);
+    expect(world.status().failed).toBe(0);
+  });
+});
+
+describe('B5: joiners', () => {
+  it('get the verified content until the last batch has passed, then follow', async () => {
+    const world = await verifiedWorld({ machines: 4, waits: (machine, entry) => entry.version === '2.0.0' && held.has(machine) });
+    world.set({ version: '2.0.0', batches: [1, '100%'] });
+    await world.round();
+    for (const name of world.given('2.0.0')) held.add(name);
+    const joiner = world.join();
+    await world.rounds(20);
+    expect(world.entry(joiner)).toMatchObject({ version: '1.0.0', joinedRevision: 2 });
+    expect(world.status().batch).toBe(1);
+    held.clear();
+    await world.quiet();
+    expect(world.entry(joiner)?.version).toBe('2.0.0');
+  });
+  const held = new Set<string>();
+
+  it('do not count in the batches of the revision during which they came', async () => {
+    const world = await verifiedWorld({ machines: 2, waits: (_machine, entry) => entry.version === '2.0.0' });
+    world.set({ version: '2.0.0', batches: ['50%', '100%'] });
+    await world.round();
+    for (let count = 0; count < 6; count++) world.join();
+    await world.rounds(10);
+    expect(world.given('2.0.0')).toHaveLength(1);
+  });
+
+  it('count at once while nothing is verified', async () => {
+    const world = createWorld({ machines: 2 });
+    world.set({ version: '1.0.0', batches: ['50%', '100%'], soakSeconds: 600 });
+    await world.rounds(3);
+    for (let count = 0; count < 6; count++) world.join();
+    await world.rounds(10);
+    expect(world.given('1.0.0')).toHaveLength(4);
+  });
+
+  it('are members of the next revision', async () => {
+    const world = await verifiedWorld({ machines: 2 });
+    const joiner = world.join();
+    await world.quiet();
+    expect(world.entry(joiner)).toMatchObject({ version: '1.0.0', joinedRevision: 1 });
+    world.set({ version: '2.0.0', batches: [1, '100%'] });
+    await world.quiet();
+    expect(world.entry(joiner)?.version).toBe('2.0.0');
+  });
+
+  it('with nothing on them get the verified content also while the set is halted', async () => {
+    const world = await verifiedWorld({ machines: 3, fails: (_machine, entry) => entry.version === '2.0.0' });
+    world.set({ version: '2.0.0' });
+    await world.quiet();
+    expect(world.condition('Halted')).toBe('True/MaxFailed');
+    const joiner = world.join();
+    await world.quiet();
+    expect(world.entry(joiner)?.version).toBe('1.0.0');
+    expect(world.agents.get(joiner)?.running).toBe('1.0.0');
+  });
+
+  it('are what a revision is tried on once nobody else is left', async () => {
+    const world = await verifiedWorld({ machines: 2 });
+    world.set({ version: '2.0.0', paused: true });
+    await world.round();
+    world.set({ paused: false, ceiling: { unitDigest: 'none', nodes: 0 } });
+    const joiners = [world.join(), world.join()];
+    await world.rounds(10);
+    expect(joiners.map((name) => world.entry(name)?.version)).toEqual(['1.0.0', '1.0.0']);
+    world.leave('m0');
+    world.leave('m1');
+    world.set({ ceiling: undefined });
+    await world.quiet();
+    expect(joiners.map((name) => world.entry(name)?.version)).toEqual(['2.0.0', '2.0.0']);
+  });
+});
+
+describe('B6: offline machines', () => {
+  function silence(world: World, ...names: string[]): void {
+    for (const name of names) {
+      const agent = world.agents.get(name);
+      if (agent !== undefined) agent.online = false;
+    }
+  }
+
+  it('are waited for until the policy says otherwise, then set aside', async () => {
+    const world = await verifiedWorld({ machines: 10 });
+    silence(world, 'm3');
+    world.set({ version: '2.0.0', batches: ['100%'] });
+    await world.rounds(30);
+    expect(world.condition('Progressing')).not.toBe('False/Complete');
+    await world.rounds(60);
+    expect(world.status()).toMatchObject({ offline: 1, updated: 9, verified: { version: '2.0.0' } });
+  });
+
+  it('are not given new content while set aside, and catch up when they return, under the same rules', async () => {
+    const world = await verifiedWorld({ machines: 10 });
+    silence(world, 'm3');
+    await world.rounds(70);
+    expect(world.status().offline).toBe(1);
+    world.set({ version: '2.0.0' });
+    await world.quiet();
+    expect(world.entry('m3')?.version).toBe('1.0.0');
+    const agent = world.agents.get('m3');
+    if (agent !== undefined) agent.online = true;
+    await world.quiet();
+    expect(world.entry('m3')?.version).toBe('2.0.0');
+  });
+
+  it('beyond the cap halt the set, until they are back', async () => {
+    const world = await verifiedWorld({ machines: 10 });
+    silence(world, 'm1', 'm2', 'm3');
+    await world.rounds(70);
+    world.set({ version: '2.0.0' });
+    await world.quiet();
+    expect(world.condition('Halted')).toBe('True/TooManyOffline');
+    expect(world.given('2.0.0')).toHaveLength(0);
+    for (const agent of world.agents.values()) agent.online = true;
+    await world.quiet();
+    expect(world.condition('Halted')).toBe('False/WithinLimits');
+    expect(world.given('2.0.0')).toHaveLength(10);
+  });
+
+  it('are those of which neither the agent nor the kubelet is heard', async () => {
+    const world = await verifiedWorld({ machines: 5 });
+    silence(world, 'm0');
+    for (let round = 0; round < 80; round++) {
+      const { Leases } = await import('../../api/builtin.ts');
+      world.api.edit(Leases, { namespace: 'kube-node-lease', name: 'm0' }, (lease) => {
+        lease.spec = { ...lease.spec, renewTime: new Date(world.clock.now()).toISOString() };
+      });
+      await world.round();
+    }
+    expect(world.status().offline).toBe(0);
+  });
+});
+
+describe('B7: restore', () => {
+  it('skips batch order, ceiling and soak', async () => {
+    const world = await verifiedWorld({ machines: 10 }, { unitDigest: 'A' });
+    world.set({ version: '2.0.0', unitDigest: 'B', batches: ['100%'] });
+    await world.quiet();
+    expect(world.given('2.0.0')).toHaveLength(10);
+    world.set({ version: '1.0.0', unitDigest: 'A', batches: [1, '100%'], soakSeconds: 3600, ceiling: { unitDigest: 'B', nodes: 10 } });
+    await world.round();
+    expect(world.given('1.0.0')).toHaveLength(10);
+    await world.rounds(4);
+    expect(world.status()).toMatchObject({ verified: { version: '1.0.0' }, evidence: { unitDigest: 'A' }, revision: { number: 3 } });
+  });
+
+  it('skips a halt', async () => {
+    let broken = false;
+    const world = await verifiedWorld({ machines: 6, fails: (machine, entry) => broken && machine === 'm5' && entry.version === '1.0.0' });
+    world.set({ version: '2.0.0', batches: ['100%'] });
+    await world.quiet();
+    broken = true;
+    for (const name of ['m1', 'm2']) {
+      const agent = world.agents.get(name);
+      if (agent !== undefined) agent.online = false;
+    }
+    await world.rounds(70);
+    expect(world.condition('Halted')).toBe('True/TooManyOffline');
+    world.set({ version: '1.0.0' });
+    await world.rounds(10);
+    expect(world.given('1.0.0').length).toBeGreaterThanOrEqual(5);
+  });
+
+  it('is for machines on which the content was verified, and no others', async () => {
+    const world = await verifiedWorld({ machines: 4, waits: (_machine, entry) => entry.version === '2.0.0' });
+    world.set({ version: '2.0.0', batches: [1, '100%'] });
+    await world.rounds(5);
+    const [first = ''] = world.given('2.0.0');
+    world.set({ version: '1.0.0' });
+    await world.round();
+    expect(world.entry(first)).toMatchObject({ version: '1.0.0' });
+    expect(world.given('1.0.0')).toHaveLength(4);
+  });
+
+  it('is not for a set or a machine that is paused, nor for one that is held', async () => {
+    const world = await verifiedWorld({ machines: 3 });
+    world.set({ version: '2.0.0', batches: ['100%'] });
+    await world.quiet();
+    world.editMachine('m0', (machine) => void (machine.spec.hold = true));
+    world.editMachine('m1', (machine) => void (machine.spec.paused = true));
+    world.set({ version: '1.0.0', paused: true });
+    await world.quiet();
+    expect(world.given('1.0.0')).toEqual([]);
+    world.set({ paused: false });
+    await world.quiet();
+    expect(world.given('1.0.0')).toEqual(['m2']);
+  });
+});
+
+describe('B8: canary', () => {
+  it('is part of its set, with the result of each machine', async () => {
+    const world = createWorld({ machines: 4, fails: (machine, entry) => entry.version === '2.0.0' && machine === 'm5' });
+    const [good, bad] = [world.join({ canary: 'yes' }), world.join({ canary: 'yes' })];
+    world.set({ version: '1.0.0', batches: ['100%'] });
+    await world.quiet();
+    world.set({ canary: { selector: { canary: 'yes' }, version: '2.0.0' }, maxFailed: 2 });
+    await world.quiet();
+    expect(world.given('2.0.0')).toEqual([good]);
+    expect(world.status().canary).toEqual([
+      { machine: `web/${good}`, state: 'Verified' },
+      { machine: `web/${bad}`, state: 'Failed', message: '2.0.0 did not come up' },
+    ]);
+    expect(world.status()).toMatchObject({ verified: { version: '1.0.0' }, revision: { number: 2 } });
+  });
+
+  it('a canary that is promoted is not written again where it runs', async () => {
+    const world = await verifiedWorld({ machines: 3 });
+    const canary = world.join({ canary: 'yes' });
+    await world.quiet();
+    world.set({ canary: { selector: { canary: 'yes' }, version: '2.0.0' } });
+    await world.quiet();
+    const before = world.entry(canary);
+    world.set({ version: '2.0.0', canary: undefined, batches: [1, '100%'] });
+    await world.quiet();
+    expect(world.given('2.0.0')).toHaveLength(4);
+    expect(world.entry(canary)).toEqual(before);
+  });
+});

@@ -1,0 +1,69 @@
+import { canonical } from '../../api/digest.ts';
+import { contentOf, type ComponentEntry, type Machine } from '../../api/machine.ts';
+import type { MachineComponentSet } from '../../api/machinecomponentset.ts';
+import { matchesLabels } from '../../api/selector.ts';
+
+/** What a machine should have of one component. */
+export interface Content {
+  action: 'Install' | 'Remove';
+  version: string;
+  values?: Record<string, unknown>;
+}
+
+type Revision = NonNullable<NonNullable<MachineComponentSet['status']>['revision']>;
+
+const known = new WeakMap<object, string>();
+
+/** `contentOf`, computed once for each object: a set of 10,000 machines asks at every reconcile. */
+export function idOf(content: Pick<ComponentEntry, 'action' | 'version' | 'values'>): string {
+  let id = known.get(content);
+  if (id === undefined) {
+    id = contentOf(content);
+    known.set(content, id);
+  }
+  return id;
+}
+
+export function contentFrom(action: Content['action'], from: { version: string; values?: Record<string, unknown> }): Content {
+  return { action, version: from.version, ...(from.values === undefined ? {} : { values: from.values }) };
+}
+
+export interface Targets {
+  main: Content;
+  canary: Content | undefined;
+  /** What this machine should hold once its batch has come. */
+  of(machine: Machine): Content;
+  isCanary(machine: Machine): boolean;
+}
+
+export function targetsOf(set: MachineComponentSet): Targets {
+  const action = set.spec.action ?? 'Install';
+  const main = contentFrom(action, set.spec);
+  const { canary: spec } = set.spec;
+  const canary = spec === undefined ? undefined : contentFrom(action, spec);
+  const isCanary = (machine: Machine): boolean => spec !== undefined && matchesLabels(spec.selector, machine.metadata.labels);
+  return { main, canary, isCanary, of: (machine) => (canary !== undefined && isCanary(machine) ? canary : main) };
+}
+
+/** Equal text: the same content, which keeps its number (PROTOCOLS A1). */
+function identity(content: { action?: string; version: string; values?: unknown; canary?: unknown }): string {
+  const { action = 'Install', version, values = {}, canary = null } = content;
+  return canonical({ action, version, values, canary });
+}
+
+/**
+ * The revision that counts the content of `spec`: the recorded one while the content is the same, else the next number.
+ * `floor` is the highest number found on a Machine, for a status that was lost or restored.
+ */
+export function revisionOf(set: MachineComponentSet, floor: number, at: string): { revision: Revision; isNew: boolean } {
+  const { spec, status } = set;
+  const recorded = status?.revision;
+  if (recorded !== undefined && recorded.number >= floor && identity(recorded) === identity(spec)) return { revision: recorded, isNew: false };
+  const revision: Revision = {
+    number: 1 + Math.max(recorded?.number ?? 0, floor),
+    ...contentFrom(spec.action ?? 'Install', spec),
+    ...(spec.canary === undefined ? {} : { canary: { ...spec.canary } }),
+    startedAt: at,
+  };
+  return { revision, isNew: true };
+}

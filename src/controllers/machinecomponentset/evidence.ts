@@ -1,0 +1,66 @@
+import type { ComponentEntry, ComponentStatus, Machine } from '../../api/machine.ts';
+import { findCondition } from '../../kube/conditions.ts';
+import { idOf } from './content.ts';
+
+export interface EvidenceInput {
+  entry: ComponentEntry;
+  reported: ComponentStatus | undefined;
+  /** Boot that the agent runs in. */
+  bootID: string | undefined;
+  /** The agent's Lease was renewed within its duration. */
+  agentFresh: boolean;
+}
+
+/**
+ * What is still missing until the agent's report proves that an entry is carried out and works; undefined: nothing.
+ * A report is evidence only for this revision, this content and this boot (invariant 3), and only from an agent that is alive:
+ * `running` names a revision only after the switch to it, and `bootID` only after its probes held since.
+ */
+export function missingEvidence(input: EvidenceInput): string | undefined {
+  const { entry, reported } = input;
+  if (!input.agentFresh) return 'the agent is silent';
+  if (reported === undefined) return 'the agent has reported nothing of it';
+  if (reported.running !== entry.revision) return `revision ${entry.revision} is not carried out (${reported.state})`;
+  if (entry.action === 'Remove') return reported.state === 'Removed' ? undefined : `it is ${reported.state}`;
+  if (reported.content !== idOf(entry)) return 'other content runs';
+  if (reported.state !== 'Healthy') return `it is ${reported.state}`;
+  if (input.bootID === undefined || reported.bootID !== input.bootID) return 'its probes have not held in this boot';
+  return undefined;
+}
+
+/** The Machine condition that keeps since when a component has held without a break, while it soaks. */
+export function soakType(component: string): string {
+  return `soak.kubenode.io/${component}`;
+}
+
+/** What a soak is about. A soak of another revision or boot is another soak; what was removed has no boot to survive. */
+export function soakToken(entry: ComponentEntry, bootID: string | undefined): string {
+  if (entry.action === 'Remove') return `revision ${entry.revision} is removed`;
+  return `revision ${entry.revision} has held in boot ${bootID ?? 'unknown'}`;
+}
+
+/** Since when (ms) the entry has held; undefined when no soak of it is recorded. `done` only lasts for removals, which leave no verified content. */
+export function soakOf(machine: Machine, entry: ComponentEntry): { since: number; done: boolean } | undefined {
+  const condition = findCondition(machine.status?.conditions, soakType(entry.name));
+  if (condition?.message !== soakToken(entry, machine.status?.agent?.bootID)) return undefined;
+  return { since: Date.parse(condition.lastTransitionTime), done: condition.status === 'True' };
+}
+
+/** Whether this very revision of the entry was held through its soak. */
+export function isVerified(machine: Machine, entry: ComponentEntry): boolean {
+  if (entry.action === 'Remove') return soakOf(machine, entry)?.done === true;
+  return (machine.status?.verified ?? []).some(
+    (record) => record.name === entry.name && record.revision === entry.revision && idOfVerified(record) === idOf(entry),
+  );
+}
+
+/** Only what was installed is ever recorded as verified. */
+export function idOfVerified(record: { version: string; values?: Record<string, unknown> }): string {
+  let id = verifiedIDs.get(record);
+  if (id === undefined) {
+    id = idOf({ action: 'Install', version: record.version, ...(record.values === undefined ? {} : { values: record.values }) });
+    verifiedIDs.set(record, id);
+  }
+  return id;
+}
+const verifiedIDs = new WeakMap<object, string>();

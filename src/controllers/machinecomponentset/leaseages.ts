@@ -1,0 +1,55 @@
+import type { Lease } from '../../api/builtin.ts';
+import type { Clock } from '../../api/ports.ts';
+import { keyOf, type ObjectKey } from '../../api/resource.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { Reflector } from '../../kube/reflector.ts';
+
+const DEFAULT_DURATION_MS = 180_000;
+
+export interface LeaseAge {
+  /** Since the last renewal that was seen here. */
+  silentMs: number;
+  /** Renewed within its duration. */
+  fresh: boolean;
+}
+
+export interface LeaseAges {
+  /** undefined: there is no such Lease. */
+  of(key: ObjectKey): LeaseAge | undefined;
+  stop(): void;
+}
+
+/**
+ * How long holders of Leases have been silent, by this process' own clock: a node whose clock is wrong is not a dead node. Only
+ * for a Lease that was there at the first list is its own `renewTime` believed, since nothing else is known of it.
+ */
+export function leaseAges(store: Pick<Reflector<Lease>, 'list' | 'get' | 'subscribe'>, clock: Clock): LeaseAges {
+  const seen = new Map<string, { uid: string; renewTime: string | undefined; at: number }>();
+
+  function note(lease: Stored<Lease>, isOld: boolean): void {
+    const renewTime = lease.spec?.renewTime;
+    const known = seen.get(keyOf(lease.metadata));
+    if (known?.uid === lease.metadata.uid && known.renewTime === renewTime) return;
+    const age = isOld && renewTime !== undefined ? Math.max(0, clock.now() - Date.parse(renewTime)) : 0;
+    seen.set(keyOf(lease.metadata), { uid: lease.metadata.uid, renewTime, at: clock.monotonic() - (Number.isFinite(age) ? age : 0) });
+  }
+
+  for (const lease of store.list()) note(lease, true);
+  const stop = store.subscribe((event) => {
+    if (event.type === 'added') note(event.object, event.initial);
+    else if (event.type === 'updated') note(event.object, false);
+    else if (event.type === 'deleted') seen.delete(keyOf(event.object.metadata));
+  });
+
+  return {
+    of(key) {
+      const lease = store.get(key);
+      const known = seen.get(keyOf(key));
+      if (lease === undefined || known === undefined) return undefined;
+      const silentMs = clock.monotonic() - known.at;
+      const durationMs = (lease.spec?.leaseDurationSeconds ?? DEFAULT_DURATION_MS / 1000) * 1000;
+      return { silentMs, fresh: silentMs <= durationMs };
+    },
+    stop,
+  };
+}

@@ -1,0 +1,31 @@
+import { sha256Hex } from '../../api/digest.ts';
+import type { Machine } from '../../api/machine.ts';
+import { LABELS } from '../../api/names.ts';
+import type { Stored } from '../../api/wire.ts';
+
+export function domainOf(machine: Machine): string {
+  return machine.spec.failureDomain ?? machine.spec.labels?.[LABELS.zone] ?? machine.metadata.labels?.[LABELS.zone] ?? '';
+}
+
+/**
+ * The order in which machines of a set go (PROTOCOLS B1): one of each failure domain in turn, inside a domain by a hash of
+ * (set UID, machine UID). It is the same at every reconcile, and another one for every set, so that it is not always the same victims.
+ */
+export function inOrder<T extends { machine: Stored<Machine> }>(setUID: string, members: readonly T[]): T[] {
+  const domains = new Map<string, { member: T; hash: string }[]>();
+  for (const member of members) {
+    const domain = domainOf(member.machine);
+    const group = domains.get(domain) ?? [];
+    group.push({ member, hash: sha256Hex(`${setUID}/${member.machine.metadata.uid}`) });
+    domains.set(domain, group);
+  }
+  const ranked = [...domains].flatMap(([domain, group]) => {
+    const turn = sha256Hex(`${setUID}/${domain}`);
+    return group.toSorted((a, b) => compare(a.hash, b.hash)).map(({ member }, rank) => ({ member, rank, turn }));
+  });
+  return ranked.toSorted((a, b) => a.rank - b.rank || compare(a.turn, b.turn)).map(({ member }) => member);
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
