@@ -1,0 +1,229 @@
+import { describe, expect, test } from 'vitest';
+import { ConfigMaps } from '../api/builtin.ts';
+import type { ConfigMap } from '../api/builtin.ts';
+import type { JsonObject, KubeObject, Stored } from '../api/wire.ts';
+import { applyIfChanged, wouldChange } from './apply.ts';
+import { createClient } from './httpclient.ts';
+import { fakeApiServer, jsonResponse } from './testing/apiserver.ts';
+
+const manager = { fieldManager: 'kubenode-set' };
+const identity = { uid: 'u', resourceVersion: '5', creationTimestamp: '2026-11-20T00:00:00Z' };
+
+/** An object with content, and what of it the manager owns. */
+function stored(content: object, fieldsV1: JsonObject, entry: object = {}): KubeObject {
+  const managed = {
+    manager: 'kubenode-set',
+    operation: 'Apply' as const,
+    apiVersion: 'v1',
+    fieldsType: 'FieldsV1' as const,
+    fieldsV1,
+    ...entry,
+  };
+  const { metadata, ...fields } = content as { metadata?: object };
+  return {
+    apiVersion: 'v1',
+    kind: 'Thing',
+    metadata: { name: 'a', ...identity, ...metadata, managedFields: [managed] },
+    ...fields,
+  } as KubeObject;
+}
+const wanted = (content: object): KubeObject => {
+  const { metadata, ...fields } = content as { metadata?: object };
+  return { apiVersion: 'v1', kind: 'Thing', metadata: { name: 'a', ...metadata }, ...fields } as KubeObject;
+};
+
+describe('would an apply change anything', () => {
+  const owned = { 'f:spec': { 'f:replicas': {}, 'f:image': {} } };
+
+  test('not when all that is desired is there and owned, whatever others have added', () => {
+    expect(
+      wouldChange(
+        wanted({ spec: { replicas: 3, image: 'x' } }),
+        stored({ spec: { replicas: 3, image: 'x', paused: true } }, owned),
+        manager,
+      ),
+    ).toBe(false);
+  });
+
+  test.each([
+    ['another value', { replicas: 4, image: 'x' }],
+    ['another type', { replicas: '3', image: 'x' }],
+    ['a field more', { replicas: 3, image: 'x', paused: true }],
+    ['a field given up', { replicas: 3 }],
+  ])('%s is a change', (_what, spec) => {
+    expect(wouldChange(wanted({ spec }), stored({ spec: { replicas: 3, image: 'x', paused: true } }, owned), manager)).toBe(true);
+  });
+
+  test('a field that another has changed or removed is a change', () => {
+    expect(wouldChange(wanted({ spec: { replicas: 3, image: 'x' } }), stored({ spec: { replicas: 3 } }, owned), manager)).toBe(true);
+    expect(wouldChange(wanted({ spec: { replicas: 3, image: 'x' } }), stored({}, owned), manager)).toBe(true);
+  });
+
+  test('what is undefined is not desired', () => {
+    expect(
+      wouldChange(
+        wanted({ spec: { replicas: 3, image: 'x', paused: undefined } }),
+        stored({ spec: { replicas: 3, image: 'x' } }, owned),
+        manager,
+      ),
+    ).toBe(false);
+  });
+
+  test('labels and annotations count, name, UID and version do not', () => {
+    const fields = { 'f:metadata': { 'f:labels': { 'f:a': {} } } };
+    const object = stored({ metadata: { labels: { a: '1', b: 'other' } } }, fields);
+    expect(wouldChange(wanted({ metadata: { labels: { a: '1' }, ...identity, resourceVersion: '1' } }), object, manager)).toBe(false);
+    expect(wouldChange(wanted({ metadata: { labels: { a: '2' } } }), object, manager)).toBe(true);
+    expect(wouldChange(wanted({}), object, manager)).toBe(true);
+  });
+
+  describe('lists by key', () => {
+    const fields = {
+      'f:spec': {
+        'f:components': {
+          'k:{"name":"kubelet"}': { '.': {}, 'f:name': {}, 'f:version': {} },
+          'k:{"name":"cni"}': { '.': {}, 'f:name': {}, 'f:version': {} },
+        },
+      },
+    };
+    const kubelet = { name: 'kubelet', version: '1' };
+    const cni = { name: 'cni', version: '2' };
+    const foreign = { name: 'npd', version: '9' };
+    const object = stored({ spec: { components: [foreign, { ...cni, extra: true }, kubelet] } }, fields);
+
+    test.each([
+      ['the same items, in any order, beside those of others', [kubelet, cni], false],
+      ['another value in an item', [{ ...kubelet, version: '2' }, cni], true],
+      ['an item given up', [kubelet], true],
+      ['an item more', [kubelet, cni, { name: 'new', version: '1' }], true],
+      ['an item of another manager', [kubelet, foreign], true],
+      ['a field given up', [{ name: 'kubelet' }, cni], true],
+      ['a duplicate', [kubelet, kubelet], true],
+    ])('%s', (_what, components, expected) => {
+      expect(wouldChange(wanted({ spec: { components } }), object, manager)).toBe(expected);
+    });
+
+    test('items that are atomic are compared whole', () => {
+      const atomic = { 'f:spec': { 'f:components': { 'k:{"name":"kubelet"}': {} } } };
+      expect(wouldChange(wanted({ spec: { components: [kubelet] } }), stored({ spec: { components: [kubelet] } }, atomic), manager)).toBe(
+        false,
+      );
+      const extended = stored({ spec: { components: [{ ...kubelet, extra: 1 }] } }, atomic);
+      expect(wouldChange(wanted({ spec: { components: [kubelet] } }), extended, manager)).toBe(true);
+    });
+
+    test('a key that the server filled in by default is no difference', () => {
+      const ports = { 'f:spec': { 'f:ports': { 'k:{"port":80,"protocol":"TCP"}': { '.': {}, 'f:port': {} } } } };
+      const filled = { 'f:spec': { 'f:ports': { 'k:{"port":80,"protocol":"TCP"}': { '.': {}, 'f:port': {}, 'f:protocol': {} } } } };
+      for (const fields of [ports, filled]) {
+        const service = stored(
+          {
+            spec: {
+              ports: [
+                { port: 80, protocol: 'UDP' },
+                { port: 80, protocol: 'TCP' },
+              ],
+            },
+          },
+          fields,
+        );
+        expect(wouldChange(wanted({ spec: { ports: [{ port: 80 }] } }), service, manager)).toBe(false);
+        expect(wouldChange(wanted({ spec: { ports: [{ port: 81 }] } }), service, manager)).toBe(true);
+      }
+    });
+  });
+
+  test('sets contain what is desired, and own nothing else', () => {
+    const object = stored(
+      { metadata: { finalizers: ['theirs', 'ours'] } },
+      { 'f:metadata': { 'f:finalizers': { '.': {}, 'v:"ours"': {} } } },
+    );
+    expect(wouldChange(wanted({ metadata: { finalizers: ['ours'] } }), object, manager)).toBe(false);
+    expect(wouldChange(wanted({ metadata: { finalizers: ['other'] } }), object, manager)).toBe(true);
+    expect(wouldChange(wanted({ metadata: { finalizers: ['ours', 'theirs'] } }), object, manager)).toBe(true);
+  });
+
+  test('atomic lists and empty maps are compared whole', () => {
+    const object = stored({ spec: { batches: [1, 5], none: {} } }, { 'f:spec': { 'f:batches': {}, 'f:none': {} } });
+    expect(wouldChange(wanted({ spec: { batches: [1, 5], none: {} } }), object, manager)).toBe(false);
+    expect(wouldChange(wanted({ spec: { batches: [5, 1], none: {} } }), object, manager)).toBe(true);
+  });
+
+  test('the entry of another manager, of an update or of a subresource says nothing', () => {
+    const spec = { spec: { replicas: 3, image: 'x' } };
+    for (const entry of [{ manager: 'kubectl' }, { operation: 'Update' }, { subresource: 'status' }]) {
+      expect(wouldChange(wanted(spec), stored(spec, owned, entry), manager)).toBeUndefined();
+    }
+    const status = { ...manager, subresource: 'status' };
+    const object = stored({ status: { phase: 'Running' } }, { 'f:status': { 'f:phase': {} } }, { subresource: 'status' });
+    expect(wouldChange(wanted({ status: { phase: 'Running' } }), object, status)).toBe(false);
+  });
+
+  test('an apply by another version of the kind is a change', () => {
+    const spec = { spec: { replicas: 3, image: 'x' } };
+    expect(wouldChange(wanted(spec), stored(spec, owned, { apiVersion: 'v1beta1' }), manager)).toBe(true);
+  });
+});
+
+describe('applying if changed', () => {
+  const desired: ConfigMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace: 'x', name: 'm' }, data: { a: '1' } };
+  const entry = (manager: string): object => ({
+    manager,
+    operation: 'Apply',
+    apiVersion: 'v1',
+    fieldsType: 'FieldsV1',
+    fieldsV1: { 'f:data': { 'f:a': {} } },
+  });
+  const map = (a: string, managers: string[]): Stored<ConfigMap> =>
+    ({ ...desired, data: { a }, metadata: { ...desired.metadata, ...identity, managedFields: managers.map(entry) } }) as Stored<ConfigMap>;
+
+  function world(live: Stored<ConfigMap> | undefined): { calls: string[]; client: ReturnType<typeof createClient> } {
+    const server = fakeApiServer();
+    const calls: string[] = [];
+    server.intercept((request) => {
+      calls.push(request.method);
+      return request.method === 'GET' && live !== undefined ? jsonResponse(200, live) : undefined;
+    });
+    return { calls, client: createClient(server.transport) };
+  }
+
+  test('a no-op costs no request', async () => {
+    const { calls, client } = world(undefined);
+    const stored = map('1', ['kubenode-set']);
+    expect(await applyIfChanged(client, ConfigMaps, desired, { ...manager, stored })).toEqual({ changed: false, object: stored });
+    expect(calls).toEqual([]);
+  });
+
+  test('a difference costs one', async () => {
+    const { calls, client } = world(undefined);
+    const result = await applyIfChanged(client, ConfigMaps, desired, { ...manager, stored: map('0', ['kubenode-set']) });
+    expect(result).toMatchObject({ changed: true, object: { data: { a: '1' } } });
+    expect(calls).toEqual(['PATCH']);
+  });
+
+  test('what is absent is created', async () => {
+    const { calls, client } = world(undefined);
+    expect(await applyIfChanged(client, ConfigMaps, desired, { ...manager, stored: undefined })).toMatchObject({ changed: true });
+    expect(calls).toEqual(['PATCH']);
+  });
+
+  test('a store that dropped managedFields costs a look at the live object, and no write where nothing differs', async () => {
+    const live = map('1', ['kubectl', 'kubenode-set']);
+    const { calls, client } = world(live);
+    const result = await applyIfChanged(client, ConfigMaps, desired, { ...manager, stored: map('1', []) });
+    expect(result).toEqual({ changed: false, object: live });
+    expect(calls).toEqual(['GET']);
+  });
+
+  test('a live object of which nothing is owned yet is applied, also where the values are the same', async () => {
+    const { calls, client } = world(map('1', ['kubectl']));
+    await applyIfChanged(client, ConfigMaps, desired, { ...manager, stored: map('1', []) });
+    expect(calls).toEqual(['GET', 'PATCH']);
+  });
+
+  test('an object that is gone from the server is created', async () => {
+    const { calls, client } = world(undefined);
+    expect(await applyIfChanged(client, ConfigMaps, desired, { ...manager, stored: map('1', []) })).toMatchObject({ changed: true });
+    expect(calls).toEqual(['GET', 'PATCH']);
+  });
+});

@@ -1,0 +1,84 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { JsonObject, KubeObject } from '../api/wire.ts';
+
+/** Who applies: managedFields hold one Apply entry for each. */
+export interface Manager {
+  fieldManager: string;
+  subresource?: string;
+}
+
+/** What identifies an object is in every apply and owned by nobody. */
+const IDENTITY = new Set([
+  'name',
+  'namespace',
+  'uid',
+  'resourceVersion',
+  'generation',
+  'creationTimestamp',
+  'generateName',
+  'managedFields',
+]);
+
+/**
+ * Whether applying `desired` as `manager` would change `stored`: a desired field has another value, or the manager does not own it yet,
+ * or owns one that is no longer desired. Undefined when `stored` has no Apply entry of this manager, so that nothing can be said.
+ *
+ * managedFields tell how each list merges: by keys (`k:`), as a set (`v:`), or, where it is a leaf, as a whole.
+ * Caveat: where the server completes or rewrites a value (defaults inside an atomic item, quantities), it seems to differ each time;
+ * the apply that follows is then the server's to find empty.
+ */
+export function wouldChange(desired: KubeObject, stored: KubeObject, manager: Manager): boolean | undefined {
+  const entry = stored.metadata.managedFields?.find(
+    (entry) => entry.manager === manager.fieldManager && entry.operation === 'Apply' && entry.subresource === manager.subresource,
+  );
+  if (entry === undefined) return undefined;
+  if (entry.apiVersion !== desired.apiVersion) return true;
+  const { apiVersion: _apiVersion, kind: _kind, metadata, ...fields } = desired;
+  const named = Object.fromEntries(Object.entries(metadata).filter(([field]) => !IDENTITY.has(field)));
+  const content = Object.keys(named).length === 0 ? fields : { ...fields, metadata: named };
+  return !isSame(content, stored, entry.fieldsV1);
+}
+
+function isSame(desired: unknown, stored: unknown, owned: unknown): boolean {
+  if (!isRecord(owned)) return false;
+  const members = Object.keys(owned).filter((member) => member !== '.');
+  if (members.length === 0) return isDeepStrictEqual(desired, stored);
+  if (Array.isArray(desired)) return Array.isArray(stored) && isSameList(desired, stored, owned, members);
+  if (!isRecord(desired) || !isRecord(stored)) return false;
+  const fields = Object.keys(desired).filter((field) => desired[field] !== undefined);
+  // As many, and each of them owned: then none is owned that is not desired.
+  return fields.length === members.length && fields.every((field) => isSame(desired[field], stored[field], owned[`f:${field}`]));
+}
+
+function isSameList(desired: unknown[], stored: unknown[], owned: JsonObject | Record<string, unknown>, members: string[]): boolean {
+  if (desired.length !== members.length) return false;
+  return members.every((member) => {
+    const value: unknown = JSON.parse(member.slice(2));
+    if (member.startsWith('v:')) return includes(desired, value) && includes(stored, value);
+    if (!member.startsWith('k:') || !isRecord(value)) return false;
+    const wanted = desired.filter((item) => hasKeys(item, value));
+    const found = stored.filter((item) => hasKeys(item, value, true));
+    // A key that the server filled in by default is missing from what is desired; then the rest must tell the items apart.
+    return wanted.length === 1 && found.length === 1 && isSame(wanted[0], found[0], withoutDefaulted(owned[member], wanted[0], value));
+  });
+}
+
+function includes(list: unknown[], value: unknown): boolean {
+  return list.some((item) => isDeepStrictEqual(item, value));
+}
+
+/** `strictly`: also a key that the item does not have is a difference. */
+function hasKeys(item: unknown, keys: Record<string, unknown>, strictly = false): boolean {
+  if (!isRecord(item)) return false;
+  return Object.entries(keys).every(([key, value]) => (item[key] === undefined ? !strictly : isDeepStrictEqual(item[key], value)));
+}
+
+/** Keys are owned also where the server filled them in. */
+function withoutDefaulted(owned: unknown, item: unknown, keys: Record<string, unknown>): unknown {
+  if (!isRecord(owned) || !isRecord(item)) return owned;
+  return Object.fromEntries(Object.entries(owned).filter(([member]) => !(member.slice(2) in keys) || item[member.slice(2)] !== undefined));
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
