@@ -23,6 +23,7 @@ import { ignoreTimestamps } from './timestamps.ts';
 import type { ApplyInput, ApplyResult, UpdateInput } from './types.ts';
 import type { Merge } from './updater.ts';
 import { applyMerge, recordUpdate } from './updater.ts';
+import type { SchemaError } from './validate.ts';
 import { errorText, validate } from './validate.ts';
 import { deepEqual, isObject } from './value.ts';
 
@@ -138,14 +139,17 @@ export function apply(input: ApplyInput): ApplyResult {
   const { applied, schema } = input;
   const stored = input.live ?? blank(applied, schema.empty);
   if (kindText(stored) !== kindText(applied)) throw new CodedError('BadRequest', `invalid object type: ${kindText(applied)}`);
-  if (entriesOf(applied) !== undefined) throw new CodedError('BadRequest', 'metadata.managedFields must be nil');
-  check(applied, 'patch', validate(schema.root, applied, false));
-  check(stored, 'live', validate(schema.root, stored, true));
 
   let managers = liveManagers(stored);
+  const mistakes = validate(schema.root, stored, true);
   if (managers.size === 0) {
+    check('failed to create manager for existing fields: failed to convert new object', stored, mistakes);
     managers = track(input, managers, blank(applied, schema.empty), setEntries(stored, undefined), 'before-first-apply');
   }
+  if (entriesOf(applied) !== undefined) throw new CodedError('BadRequest', 'metadata.managedFields must be nil');
+  check('failed to create typed patch object', applied, validate(schema.root, applied, false));
+  check('failed to create typed live object', stored, mistakes);
+
   const result = mergeWithLastApplied(input, managers, stored);
   if (!result.ok) return { ok: false, conflicts: describeConflicts(result.conflicts) };
 
@@ -154,10 +158,11 @@ export function apply(input: ApplyInput): ApplyResult {
   return { ok: true, object: input.live === undefined ? next : ignoreTimestamps(input.live, next) };
 }
 
-function check(object: JsonObject, role: 'patch' | 'live', errors: { path: string; message: string }[]): void {
+function check(what: string, object: JsonObject, errors: SchemaError[]): void {
   if (errors.length === 0) return;
-  throw new CodedError('InvalidApply', `failed to create typed ${role} object (${nameText(object)}): ${errorText(errors)}`, {
-    next: role === 'patch' ? 'correct the fields named' : 'update the stored object so that it fits its schema',
+  const words = what.endsWith('new object') ? ' to smd typed' : '';
+  throw new CodedError('InvalidApply', `${what} (${nameText(object)})${words}: ${errorText(errors)}`, {
+    next: 'correct the fields named: in the configuration, or in the stored object by an update',
   });
 }
 

@@ -36,7 +36,7 @@ export function itemElement(list: ListType, item: Json): Element | ElementError 
   for (const key of list.keys) {
     const value = own(item, key.name) ?? (Object.hasOwn(item, key.name) ? null : key.default);
     // An absent key without default is part of the identity by its absence.
-    if (value !== undefined) text += `${text === '' ? '' : ','}${JSON.stringify(key.name)}:${goJson(value)}`;
+    if (value !== undefined) text += text === '' ? key.label + goJson(value) : `,${key.label}${goJson(value)}`;
   }
   if (text === '') {
     const names = list.keyNames.map(quote).join(' ');
@@ -47,14 +47,17 @@ export function itemElement(list: ListType, item: Json): Element | ElementError 
   return `k:{${text}}`;
 }
 
+/** Spellings that are canonical at sight, which nearly all are: one key or a value, of plain characters. */
+const plain = /^(?:k:\{"[\w.-]+":"[\w./:-]*"\}|v:"[\w./:-]*")$/;
+
 /** The canonical spelling of a stored step; undefined for a kind of step that this version does not know; throws on nonsense. */
 export function parseElement(text: string): Element | undefined {
   if (text.length < 2) throw new SyntaxError('key must be 2 characters long:');
   if (text[1] !== ':') throw new SyntaxError(`missing colon: ${text}`);
+  const kind = text[0];
+  if (kind === 'f' || plain.test(text)) return text;
   const rest = text.slice(2);
-  switch (text[0]) {
-    case 'f':
-      return text;
+  switch (kind) {
     case 'v':
       return `v:${goJson(JSON.parse(rest) as Json)}`;
     case 'k': {
@@ -79,6 +82,8 @@ export function compareElements(a: Element, b: Element): number {
   const kind = a[0] ?? '';
   if (kind !== b[0]) return kinds.indexOf(kind) - kinds.indexOf(b[0] ?? '');
   if (kind === 'f') return compareStrings(a, b);
+  // In plain spellings the text has the order of the values: what ends a string sorts before what may go on in it.
+  if (plain.test(a) && plain.test(b) && (kind === 'v' || a.startsWith(b.slice(0, b.indexOf(':', 2))))) return a < b ? -1 : 1;
   const x = JSON.parse(a.slice(2)) as Json;
   const y = JSON.parse(b.slice(2)) as Json;
   if (!isObject(x) || !isObject(y)) return compareValues(x, y);

@@ -23,8 +23,9 @@ function collect(schema: SchemaNode, value: Json, into: FieldSetBuilder): boolea
     const { list } = schema;
     const seen = new Set<string>();
     for (const item of value) {
-      const element = itemElement(list, item);
-      if (element instanceof ElementError) continue;
+      const found = itemElement(list, item);
+      // An item that lost its keys, halfway through pruning, still keeps its list alive.
+      const element = found instanceof ElementError ? '' : found;
       // Items that stand twice are owned as one lump.
       if (seen.has(element)) into.set(element, leaf);
       else {

@@ -1,8 +1,8 @@
 import type { JsonObject } from '../../api/wire.ts';
 import type { FieldSet, FieldSetBuilder } from './fieldset.ts';
-import { place } from './fieldset.ts';
+import { leaf, place } from './fieldset.ts';
 import { compareElements, parseElement } from './element.ts';
-import { isObject } from './value.ts';
+import { isEmptyObject, isObject } from './value.ts';
 
 export interface DecodedFields {
   set: FieldSet;
@@ -21,9 +21,10 @@ function decodeLevel(fields: JsonObject, state: { canonical: boolean }, root: bo
   const set: FieldSetBuilder = new Map();
   let self = false;
   let last: string | undefined;
-  for (const [text, value] of Object.entries(fields)) {
+  for (const text of Object.keys(fields)) {
+    const value = fields[text];
     if (text === '.') {
-      if (root || self || last !== undefined || !isObject(value) || Object.keys(value).length > 0) state.canonical = false;
+      if (root || last !== undefined || !isObject(value) || !isEmptyObject(value)) state.canonical = false;
       self = true;
       continue;
     }
@@ -35,9 +36,12 @@ function decodeLevel(fields: JsonObject, state: { canonical: boolean }, root: bo
     if (!isObject(value)) throw new SyntaxError(`what is below ${text} must be an object`);
     if (element !== text || (last !== undefined && compareElements(last, element) >= 0)) state.canonical = false;
     last = element;
-    const below = decodeLevel(value, state, false);
     const old = set.get(element);
-    place(set, element, below.self || old?.member === true, below.set.size > 0 ? below.set : (old?.children ?? below.set));
+    if (old === undefined && isEmptyObject(value)) set.set(element, leaf);
+    else {
+      const below = decodeLevel(value, state, false);
+      place(set, element, below.self || old?.member === true, below.set.size > 0 ? below.set : (old?.children ?? below.set));
+    }
   }
   if (set.size === 0) {
     if (self) state.canonical = false;

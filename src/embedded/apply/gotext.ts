@@ -6,6 +6,7 @@ const hex = (char: string, width: number) => char.charCodeAt(0).toString(16).pad
 
 /** JSON as Go's encoder writes it: keys sorted, `<`, `>`, `&` and the line separators escaped. */
 export function goJson(value: Json): string {
+  if (typeof value === 'string' && /^[\w ./:@-]*$/.test(value)) return `"${value}"`;
   if (Array.isArray(value)) return `[${value.map(goJson).join(',')}]`;
   if (isObject(value)) {
     const keys = Object.keys(value).sort(compareStrings);

@@ -77,7 +77,8 @@ export function decodeManagers(entries: JsonObject[]): Managers {
     const who = { name: text(entry['manager']), operation, apiVersion, subresource: text(entry['subresource']) } as const;
     try {
       const { set, canonical } = decodeFields(fields);
-      const exact = canonical && stored !== null && Object.keys(entry).every((key) => entryKeys.has(key) && entry[key] !== null);
+      const exact =
+        canonical && stored !== null && Object.keys(entry).every((key) => entryKeys.has(key) && entry[key] !== null && entry[key] !== '');
       const time = entry['time'];
       managers.set(identity(who), { ...who, time: typeof time === 'string' ? time : undefined, set, entry: exact ? entry : undefined });
     } catch (error) {

@@ -6,8 +6,8 @@ export type ScalarType = 'numeric' | 'string' | 'boolean' | 'untyped';
 
 export interface ListType {
   readonly atomic: boolean;
-  /** Sorted key fields with their defaults; empty in a set. Only read when not atomic. */
-  readonly keys: readonly { readonly name: string; readonly default: Json | undefined }[];
+  /** Sorted key fields with their spelling in a path and their defaults; empty in a set. Only read when not atomic. */
+  readonly keys: readonly { readonly name: string; readonly label: string; readonly default: Json | undefined }[];
   /** The keys in the order of the schema, for messages. */
   readonly keyNames: readonly string[];
   readonly item: SchemaNode;
@@ -88,7 +88,7 @@ function keyedList(names: string[], item: SchemaNode, itemSchema: Json | undefin
   const properties = isObject(itemSchema) ? itemSchema['properties'] : undefined;
   const keys = [...names].sort().map((name) => {
     const property = isObject(properties) ? own(properties, name) : undefined;
-    return { name, default: isObject(property) ? (property['default'] ?? undefined) : undefined };
+    return { name, label: `${JSON.stringify(name)}:`, default: isObject(property) ? (property['default'] ?? undefined) : undefined };
   });
   return { atomic: false, keys, keyNames: names, item };
 }
