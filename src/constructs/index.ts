@@ -17,3 +17,9 @@ export {
   type ReleaseContent,
 } from './release.ts';
 export { FleetError, fleetErrorCodes, type FleetErrorCode } from './errors.ts';
+export { Kubelet, type KubeletProps } from './components/kubelet.ts';
+export { Containerd, type ContainerdProps } from './components/containerd.ts';
+export { CniPlugins } from './components/cniplugins.ts';
+export { NodeProblemDetector, type NodeProblemDetectorProps } from './components/nodeproblemdetector.ts';
+export { NodeExporter, type NodeExporterProps } from './components/nodeexporter.ts';
+export { type Digests, type DownloadProps, type LinuxPlatform } from './components/download.ts';

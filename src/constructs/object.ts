@@ -18,7 +18,7 @@ export interface KubeObjectProps {
 
 /**
  * An object of any kind, as it is written in YAML: `new KubeObject(pool, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a' }, data })`.
- * In a pool it gets the pool's namespace. `addJsonPatch` changes what no prop reaches.
+ * In a pool it gets the pool's namespace. `addJsonPatch(JsonPatch.add('/spec/x', 1))`, with JsonPatch of cdk8s, changes what no prop reaches.
  */
 export class KubeObject extends ApiObject {
   constructor(scope: Construct, props: KubeObjectProps) {

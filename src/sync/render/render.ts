@@ -1,4 +1,5 @@
 /** From the files of a commit to objects. */
+import { existsSync } from 'node:fs';
 import { canonical } from '../../api/digest.ts';
 import { decode, type RenderedCluster } from './decode.ts';
 import { RenderError, type RenderErrorCode } from './errors.ts';
@@ -66,6 +67,7 @@ export async function render(files: ReadonlyMap<string, string>, options: Render
       'name the module that declares the fleet in Fleet `spec.entry`',
       options.entry,
     );
+  if (!existsSync(options.childPath)) throw refuse('RenderCrashed', `the bundled child is not there: ${options.childPath}`);
   const input = JSON.stringify({ entry: options.entry, files: [...files] } satisfies ChildInput);
   if (input.length > limits.inputBytes)
     throw refuse('RenderTooLarge', `the files to render have ${input.length} bytes, at most ${limits.inputBytes} are allowed`);

@@ -94,7 +94,7 @@ export async function runChild(wall: Wall, childPath: string, input: string, lim
     const log = printable(logged.text());
     const output = result.text();
     if (failure === undefined && (code !== 0 || output === '')) failure = whyEnded(code, by, log, limits);
-    return { output: failure === undefined ? output : undefined, failure, log };
+    return { output: failure === undefined ? output : undefined, failure, log: log.replace(UNSHARE_COMPLAINT, '') };
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);
@@ -120,8 +120,13 @@ function whyEnded(code: number | null, by: string | null, log: string, limits: R
       next: 'fleet code needs no await: nothing outside the commit can be reached',
     };
   if (/out of memory|Allocation failed/i.test(log))
-    return { code: 'RenderMemory', message: `rendering took more than ${limits.heapMiB} MiB` };
-  if (by === 'SIGXCPU' || by === 'SIGKILL' || code === 128 + 9 || code === 128 + 24)
+    return {
+      code: 'RenderMemory',
+      message: `rendering took more memory than it may: ${limits.heapMiB} MiB of objects, ${Math.round(limits.dataBytes / 2 ** 20)} MiB in all`,
+    };
+  // unshare does not pass on which signal ended its child, and complains instead.
+  const signalled = by === 'SIGXCPU' || by === 'SIGKILL' || code === 128 + 9 || code === 128 + 24 || UNSHARE_COMPLAINT.test(log);
+  if (signalled)
     return {
       code: 'RenderTimeout',
       message: `rendering was stopped: it used more than ${limits.cpuSeconds} s of processor time, or the system is short of memory`,
@@ -132,6 +137,8 @@ function whyEnded(code: number | null, by: string | null, log: string, limits: R
     message: `the child ended (${by ?? `exit code ${code}`}) without a result${last === '' ? '' : `: ${last}`}`,
   };
 }
+
+const UNSHARE_COMPLAINT = /^unshare: sigprocmask .*\n?/m;
 
 class Bucket {
   readonly #chunks: Buffer[] = [];

@@ -11,15 +11,17 @@ export function toFinding(error: unknown, entry: string): Finding {
   const frames = [...stack.matchAll(/fleet:\/\/\/[^\s()]+?:\d+:\d+/g)].map(([frame]) =>
     frame.replace(/^(.*?)((?::\d+){2})$/s, (_, url: string, at: string) => pathOf(url) + at),
   );
-  const head = syntaxPlace(stack);
+  const head = error instanceof SyntaxError ? syntaxPlace(error, stack) : undefined;
   const first = (error instanceof SandboxError ? error.location : undefined) ?? head ?? frames[0] ?? entry;
   const trace = [...new Set(frames)].filter((frame) => frame !== first).slice(0, 5);
   return { ...placeOf(first), ...words(error, head !== undefined), ...(trace.length === 0 ? {} : { trace }) };
 }
 
-/** Errors of parsing say line and column only above their message: `fleet:///a.ts:7`, the line, a caret. */
-function syntaxPlace(stack: string): string | undefined {
-  const match = /^(fleet:\/\/\/\S+?):(\d+)\n(?:.*\n)??(\s*)\^/.exec(stack);
+/** Errors of parsing tell their place only above their message: `fleet:///a.ts:7`, lines of text, a line of carets. Those of JSON in it. */
+function syntaxPlace({ message }: Error, stack: string): string | undefined {
+  const json = /^(fleet:\/\/\/\S+?\.json): (?:.*\(line (\d+) column (\d+)\))?/s.exec(message);
+  if (json?.[1] !== undefined) return [pathOf(json[1]), json[2], json[3]].filter((part) => part !== undefined).join(':');
+  const match = /^(fleet:\/\/\/\S+?):(\d+)\n[\s\S]*?^(\s*)\^+\s*$/m.exec(stack);
   if (match?.[1] === undefined || match[2] === undefined) return undefined;
   return `${pathOf(match[1])}:${match[2]}:${(match[3]?.length ?? 0) + 1}`;
 }

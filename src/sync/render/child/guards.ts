@@ -109,6 +109,8 @@ function processStub(): object {
   return Object.freeze({
     env: Object.freeze({}),
     argv: Object.freeze([]),
+    // cdk8s starts it to load files, and is then refused.
+    execPath: '/node',
     platform: 'linux',
     arch: 'x64',
     version: 'v24.0.0',

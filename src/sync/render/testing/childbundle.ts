@@ -9,7 +9,14 @@ import { childEntry } from '../render.ts';
 const ROOT = fileURLToPath(new URL('../../../..', import.meta.url));
 const FOLDER = join(ROOT, '.build', 'render-tests');
 
-export async function childBundle(): Promise<string> {
+let bundled: Promise<string> | undefined;
+
+export function childBundle(): Promise<string> {
+  bundled ??= bundle();
+  return bundled;
+}
+
+async function bundle(): Promise<string> {
   const path = join(FOLDER, `${sourcesDigest()}.mjs`);
   if (existsSync(path)) return path;
   mkdirSync(FOLDER, { recursive: true });
