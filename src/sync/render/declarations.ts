@@ -1,6 +1,6 @@
 /** Types of `kubenode/constructs` for checking a fleet. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { sha256Hex } from '../../api/digest.ts';
@@ -19,6 +19,7 @@ export async function constructsTypes(compiler: string, signal: AbortSignal): Pr
   const types = join(kept, 'constructs', 'index.d.ts');
   if (existsSync(types)) return types;
   await mkdir(dirname(kept), { recursive: true });
+  await removeOld(dirname(kept));
   const beside = await mkdtemp(`${kept}.`);
   try {
     const project = join(beside, 'tsconfig.json');
@@ -44,6 +45,16 @@ export async function constructsTypes(compiler: string, signal: AbortSignal): Pr
     await rm(beside, { recursive: true, force: true });
   }
 }
+
+/** Of states of the sources that are no more; not what another process may be reading right now. */
+async function removeOld(folder: string): Promise<void> {
+  for (const name of await readdir(folder)) {
+    const { mtimeMs } = await stat(join(folder, name));
+    if (Date.now() - mtimeMs > KEEP_MS) await rm(join(folder, name), { recursive: true, force: true });
+  }
+}
+
+const KEEP_MS = 24 * 3_600_000;
 
 function packageRoot(): string {
   let folder = dirname(fileURLToPath(import.meta.url));

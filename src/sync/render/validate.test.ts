@@ -1,0 +1,282 @@
+import { describe, expect, it } from 'vitest';
+import { API_VERSION } from '../../api/kind.ts';
+import type { KubeObject } from '../../api/wire.ts';
+import { findingCodes } from './errors.ts';
+import { findingText, placeOf, type Finding } from './finding.ts';
+import { validate, type Valid } from './validate.ts';
+
+const DIGEST = 'ab'.repeat(32);
+const ours = (kind: string, name: string, spec: object, namespace?: string): KubeObject & { spec: object } => ({
+  apiVersion: API_VERSION,
+  kind,
+  metadata: { name, ...(namespace === undefined ? {} : { namespace }) },
+  spec,
+});
+const plain = (apiVersion: string, kind: string, name: string, namespace?: string, more: object = {}): KubeObject => ({
+  apiVersion,
+  kind,
+  metadata: { name, ...(namespace === undefined ? {} : { namespace }) },
+  ...more,
+});
+const pool = (name = 'web') => plain('v1', 'Namespace', name);
+const machineSet = (spec: object = {}, name = 'web') => ours('MachineSet', name, { provider: { name: 'local' }, ...spec }, 'web');
+const component = (version = '1.0.0', spec: object = {}, name = 'kubelet') =>
+  ours('MachineComponent', `${name}-${version}`, {
+    componentName: name,
+    version,
+    platforms: [{ os: 'any', arch: 'any', artifacts: [{ name, url: 'k.tgz', sha256: DIGEST }] }],
+    ...spec,
+  });
+const set = (spec: object = {}, name = 'kubelet') =>
+  ours('MachineComponentSet', name, { componentName: 'kubelet', version: '1.0.0', ...spec });
+const cluster = (name: string, spec: object = {}) => ours('Cluster', name, spec);
+
+/** Objects of one cluster, the first one made in line 1 and so on. */
+function check(objects: KubeObject[], hub: KubeObject = cluster('prod')) {
+  return validate({
+    clusters: [
+      {
+        name: 'prod',
+        object: hub,
+        location: 'fleet/clusters.ts:1:1',
+        objects: objects.map((object, index) => ({ object, location: `fleet/nodes.ts:${index + 1}:3`, constructPath: 'x' })),
+      },
+    ],
+  });
+}
+
+function accepted(objects: KubeObject[]): Valid {
+  const result = check(objects);
+  if (result.ok) return result.valid;
+  throw new Error(result.findings.map(findingText).join('\n'));
+}
+
+function findings(objects: KubeObject[], hub?: KubeObject): Finding[] {
+  const result = check(objects, hub);
+  return result.ok ? [] : result.findings;
+}
+
+it('gives the units of each cluster and where every object was made', () => {
+  const { clusters } = accepted([pool(), machineSet(), component(), set(), ours('DefenderPolicy', 'default', { limits: [] })]);
+  expect(clusters.map(({ name, location, cluster }) => [name, location, cluster.kind])).toEqual([
+    ['prod', 'fleet/clusters.ts:1:1', 'Cluster'],
+  ]);
+  expect(clusters[0]?.units.map(({ key, objects }) => [key, objects.map((object) => object.kind)])).toEqual([
+    ['Namespace/web', ['Namespace']],
+    ['MachineSet/web/web', ['MachineSet']],
+    ['MachineComponentSet/kubelet', ['MachineComponent', 'MachineComponentSet']],
+    ['DefenderPolicy/default', ['DefenderPolicy']],
+  ]);
+  expect(clusters[0]?.locations.get('kubenode.io/v1alpha1/MachineSet/web/web')).toBe('fleet/nodes.ts:2:3');
+});
+
+describe('what kubernetes needs besides nodes', () => {
+  it('passes: namespaced and cluster-wide objects of known kinds, and kinds of other groups', () => {
+    const objects = [
+      pool(),
+      plain('v1', 'ConfigMap', 'a', 'web', { data: { a: 'b' } }),
+      plain('v1', 'ServiceAccount', 'a', 'kube-system'),
+      plain('v1', 'Service', 'a', 'default'),
+      plain('v1', 'Secret', 'to-be-filled', 'web'),
+      plain('policy/v1', 'PodDisruptionBudget', 'a', 'web'),
+      plain('apps/v1', 'DaemonSet', 'a', 'kube-system'),
+      plain('apps/v1', 'Deployment', 'a', 'web'),
+      plain('rbac.authorization.k8s.io/v1', 'Role', 'system:a', 'web'),
+      plain('rbac.authorization.k8s.io/v1', 'ClusterRoleBinding', 'a:b'),
+      plain('monitoring.coreos.com/v1', 'PodMonitor', 'a', 'web', { spec: { anything: 1 } }),
+      plain('example.com/v1', 'ClusterThing', 'a'),
+    ];
+    expect(findings(objects)).toEqual([]);
+  });
+
+  it.each([
+    ['v1', 'Pod', 'a fleet does not hold objects of kind "Pod" of v1'],
+    ['apps/v1', 'StatefulSet', 'a fleet does not hold objects of kind "StatefulSet" of apps/v1'],
+    ['apps/v1beta1', 'Deployment', '`apiVersion` of a Deployment must be "apps/v1", got "apps/v1beta1"'],
+    [API_VERSION, 'Fleet', 'a Fleet is applied to the hub by hand'],
+    [API_VERSION, 'Rollout', 'a Rollout is made by the hub'],
+    [API_VERSION, 'Cluster', 'a Cluster is declared with fleet.cluster(…)'],
+    [API_VERSION, 'Freeze', 'a Freeze is made by hand: it must work without Git'],
+    [API_VERSION, 'DisruptionLedger', "a DisruptionLedger is Defender's own"],
+    [API_VERSION, 'Machine', 'a Machine is made by a MachineSet'],
+    [API_VERSION, 'MachineComponets', 'kubenode.io has no kind "MachineComponets"; it has MachineSet, '],
+    ['kubenode.io/v1', 'MachineSet', '`apiVersion` of a MachineSet must be "kubenode.io/v1alpha1", got "kubenode.io/v1"'],
+  ])('%s %s is refused', (apiVersion, kind, message) => {
+    expect(findings([pool(), plain(apiVersion, kind, 'a', 'web')])).toMatchObject([
+      { code: 'KindRefused', message: expect.stringContaining(message) as unknown, line: 2 },
+    ]);
+  });
+
+  it('secret data is refused', () => {
+    const found = findings([pool(), plain('v1', 'Secret', 'a', 'web', { data: { token: 'czNjcjN0' }, stringData: {} })]);
+    expect(found).toMatchObject([
+      { code: 'SecretInGit', path: 'data', object: 'Secret/web/a', file: 'fleet/nodes.ts', line: 2, column: 3 },
+      { code: 'SecretInGit', path: 'stringData' },
+    ]);
+    expect(found.map(findingText).join()).not.toContain('czNjcjN0');
+  });
+});
+
+describe('one object', () => {
+  const cases: [what: string, object: KubeObject, finding: Partial<Finding>][] = [
+    ['a misspelt field', machineSet({ replicaz: 3 }), { code: 'SchemaInvalid', path: 'spec.replicaz', message: 'unknown field' }],
+    ['a value out of range', machineSet({ replicas: -1 }), { code: 'SchemaInvalid', path: 'spec.replicas', message: 'must be >= 0' }],
+    ['a rule between fields', set({ batches: ['50%'] }), { code: 'SchemaInvalid', path: 'spec.batches' }],
+    ['status', { ...machineSet(), status: {} } as KubeObject, { code: 'FieldRefused', path: 'status' }],
+    [
+      'a digest of its own',
+      machineSet({ unitDigest: 'v1:x' }),
+      { code: 'FieldRefused', path: 'spec.unitDigest', message: 'must not be set: it is written by sync' },
+    ],
+    ['a ceiling of its own', set({ ceiling: { unitDigest: 'x', nodes: 1 } }), { code: 'FieldRefused', path: 'spec.ceiling' }],
+    [
+      "the server's metadata",
+      { ...pool(), metadata: { name: 'web', resourceVersion: '1' } },
+      { code: 'FieldRefused', path: 'metadata.resourceVersion' },
+    ],
+    [
+      "sync's annotation",
+      { ...pool(), metadata: { name: 'web', annotations: { 'kubenode.io/origin': 'x' } } },
+      { code: 'FieldRefused', path: 'metadata.annotations["kubenode.io/origin"]' },
+    ],
+    ['a name in upper case', machineSet({}, 'Web'), { code: 'NameInvalid', path: 'metadata.name' }],
+    ['a namespace that is no label', pool('a.b'), { code: 'NameInvalid', path: 'metadata.name' }],
+    [
+      'a label value that is too long',
+      { ...pool(), metadata: { name: 'web', labels: { a: 'x'.repeat(64) } } },
+      { code: 'LabelInvalid', path: 'metadata.labels["a"]' },
+    ],
+    [
+      'a label that is no text',
+      { ...pool(), metadata: { name: 'web', labels: { a: true as unknown as string } } },
+      { code: 'LabelInvalid', message: 'must be text, got true' },
+    ],
+    ['a label key that is none', { ...pool(), metadata: { name: 'web', labels: { 'a b': 'c' } } }, { code: 'LabelInvalid' }],
+    [
+      'no namespace',
+      plain('v1', 'ConfigMap', 'a'),
+      { code: 'NamespaceWrong', path: 'metadata.namespace', message: 'must be set: a ConfigMap lives in a namespace' },
+    ],
+    [
+      'a namespace too many',
+      plain('rbac.authorization.k8s.io/v1', 'ClusterRole', 'a', 'web'),
+      { code: 'NamespaceWrong', message: 'must not be set: a ClusterRole lives in no namespace' },
+    ],
+  ];
+
+  it.each(cases)('with %s is refused', (_, object, finding) => {
+    expect(findings([object])).toMatchObject([finding]);
+  });
+
+  it('may have what humans own, when Git says so', () => {
+    expect(findings([pool(), machineSet({ replicas: 3, paused: true }), component(), set({ rolloutID: 'again', paused: true })])).toEqual(
+      [],
+    );
+  });
+});
+
+describe('objects together', () => {
+  it('of one name are refused with both lines, whatever their version', () => {
+    expect(
+      findings([pool(), plain('example.com/v1', 'A', 'a'), plain('example.com/v2', 'A', 'a'), plain('example.org/v1', 'A', 'a')]),
+    ).toMatchObject([{ code: 'Duplicate', line: 3, message: 'is made twice, here and at fleet/nodes.ts:2:3' }]);
+  });
+
+  it('must be in pools that are declared', () => {
+    expect(findings([machineSet()])).toMatchObject([
+      { code: 'PoolMissing', message: 'names no pool of this cluster: "web"; no pool is declared here', next: "cluster.pool('web')" },
+    ]);
+    expect(findings([pool('wbe'), component(), set({ pools: ['web'] })])).toMatchObject([
+      { code: 'PoolMissing', message: 'names no pool of this cluster: "web"; pools here: wbe', line: 3 },
+    ]);
+    expect(
+      findings([pool(), ours('DefenderPolicy', 'a', { limits: [{ name: 'a', scope: 'Pool', pools: ['gpu'], maxUnavailable: 1 }] })]),
+    ).toMatchObject([{ code: 'PoolMissing' }]);
+    expect(findings([ours('MachineSet', 'a', { provider: { name: 'local' } }, 'kube-system')])).toMatchObject([{ code: 'PoolMissing' }]);
+    expect(findings([pool('kube-system')])).toMatchObject([
+      { code: 'NamespaceWrong', message: '"kube-system" belongs to Kubernetes or KubeNode and must not be a pool' },
+    ]);
+  });
+
+  it('must have the versions that sets name, and no others', () => {
+    expect(findings([set()])).toMatchObject([
+      {
+        code: 'ComponentMissing',
+        object: 'MachineComponentSet/kubelet',
+        message: 'names MachineComponent "kubelet-1.0.0", which this commit does not have',
+      },
+    ]);
+    expect(findings([component(), set({ canary: { selector: { a: 'b' }, version: '1.1.0' } })])).toMatchObject([
+      { code: 'ComponentMissing' },
+    ]);
+    expect(findings([component(), component('1.1.0'), set()])).toMatchObject([
+      { code: 'ComponentUnused', object: 'MachineComponent/kubelet-1.1.0', line: 2 },
+    ]);
+  });
+
+  it('must install what components require', () => {
+    const kubelet = component('1.0.0', { requires: [{ componentName: 'containerd', versionRange: '>=2.0.0' }] });
+    const containerd = (version: string) => [
+      component(version, {}, 'containerd'),
+      ours('MachineComponentSet', 'containerd', { componentName: 'containerd', version }),
+    ];
+    expect(findings([kubelet, set(), ...containerd('2.1.0')])).toEqual([]);
+    expect(findings([kubelet, set()])).toMatchObject([
+      { code: 'RequirementMissing', path: 'spec.requires[0]', message: 'requires containerd >=2.0.0; no set installs it here' },
+    ]);
+    expect(findings([kubelet, set(), ...containerd('1.7.0')])).toMatchObject([
+      { message: 'requires containerd >=2.0.0; here there is 1.7.0' },
+    ]);
+  });
+
+  it.each([
+    [{}, {}, true],
+    [{ pools: ['web'] }, {}, true],
+    [{ pools: ['web'] }, { pools: ['gpu'] }, false],
+    [{ pools: ['web', 'gpu'] }, { pools: ['gpu'] }, true],
+    [{ selector: { a: '1' } }, { selector: { a: '2' } }, false],
+    [{ selector: { a: '1' } }, { selector: { a: '1', b: '2' } }, true],
+    [{ selector: { a: '1' } }, {}, true],
+    // These may meet on a machine that has both labels: only the cluster can tell.
+    [{ selector: { a: '1' } }, { selector: { b: '1' } }, false],
+  ])('two sets of one component with %j and %j conflict: %s', (a, b, conflict) => {
+    const found = findings([pool(), pool('gpu'), component(), set(a, 'a'), set(b, 'b')]);
+    expect(found.map(({ code, line }) => [code, line])).toEqual(conflict ? [['SetsConflict', 5]] : []);
+  });
+
+  it('with a selector that matches nothing are refused', () => {
+    expect(findings([component(), set({ selector: {} })])).toMatchObject([{ code: 'SelectorEmpty', path: 'spec.selector' }]);
+  });
+});
+
+describe('the cluster itself', () => {
+  it.each([
+    [cluster('prod', { kubeconfigSecret: { nam: 'x' } }), 'SchemaInvalid', 'spec.kubeconfigSecret.name'],
+    [cluster('prod', { unitDigest: 'x' }), 'FieldRefused', 'spec.unitDigest'],
+    [cluster('other'), 'NameInvalid', 'metadata.name'],
+    [{ ...cluster('prod'), metadata: { name: 'prod', labels: { stage: 'a b' } } }, 'LabelInvalid', 'metadata.labels["stage"]'],
+    [{ ...cluster('prod'), kind: 'Fleet' }, 'SchemaInvalid', 'kind'],
+  ])('is checked (%#)', (hub, code, path) => {
+    expect(findings([pool()], hub)).toContainEqual(
+      expect.objectContaining({ code, path, object: 'Cluster/prod', file: 'fleet/clusters.ts' }),
+    );
+  });
+});
+
+it('one mistake refuses everything, and all of them are told', () => {
+  const found = findings([machineSet({ replicas: -1 }), machineSet({ replicas: -1 }), plain('v1', 'Pod', 'a', 'web')]);
+  expect(found.map(({ code }) => code)).toEqual(['SchemaInvalid', 'SchemaInvalid', 'KindRefused', 'Duplicate']);
+  expect(findingText(found[0] ?? { code: '', message: '' })).toBe(
+    'fleet/nodes.ts:1:3: MachineSet/web/web in prod: `spec.replicas`: must be >= 0',
+  );
+  for (const { code } of found) expect(Object.keys(findingCodes)).toContain(code);
+});
+
+it.each([
+  ['fleet/a.ts:12:3', { file: 'fleet/a.ts', line: 12, column: 3 }],
+  ['fleet/a.ts', { file: 'fleet/a.ts', line: undefined, column: undefined }],
+  ['odd:name.ts:1:2', { file: 'odd:name.ts', line: 1, column: 2 }],
+  ['', {}],
+])('%s is a place', (location, place) => {
+  expect(placeOf(location)).toEqual(place);
+});
