@@ -240,6 +240,30 @@ describe('reconciling', () => {
     expect(clock.timers).toBe(0);
   });
 
+  test('what happens outside the stores can trigger a key, also at once, and is let go in the end', async () => {
+    const { cache, run, controller } = world();
+    const ran: string[] = [];
+    let add: ((key: string) => void) | undefined;
+    const done = run({
+      watches: [watch(cache.store(Nodes), self)],
+      triggers: [
+        (trigger) => {
+          trigger('at once');
+          add = trigger;
+          return () => (add = undefined);
+        },
+      ],
+      reconcile: (key) => Promise.resolve(void ran.push(key)),
+    });
+    await settle();
+    add?.('later');
+    await settle();
+    expect(ran).toEqual(['at once', 'later']);
+    controller.abort(new Error('stop'));
+    await done;
+    expect(add).toBeUndefined();
+  });
+
   test('outcomes are told', async () => {
     const { server, cache, run, clock } = world();
     for (const name of ['done', 'later', 'bad']) server.put(Nodes, node(name));

@@ -170,7 +170,6 @@ export async function runController(options: ControllerOptions): Promise<void> {
       for (const key of keys) queue.add(key);
     }),
   );
-  for (const trigger of options.triggers ?? []) cancellations.push(trigger((key) => queue.add(key)));
   // After the listeners: what an event both adds and frees is then one run.
   const ownWrites = createOwnWrites({
     clock,
@@ -179,6 +178,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     ...(options.lagMs === undefined ? {} : { lagMs: options.lagMs }),
   });
   for (const watched of watches) addAll(watched, () => 0);
+  for (const trigger of options.triggers ?? []) cancellations.push(trigger((key) => queue.add(key)));
   const stopResync = options.resyncMs === undefined ? undefined : resyncEvery(options.resyncMs);
 
   /** Spread over the whole period, so that a resync is never a burst. */

@@ -1,6 +1,11 @@
+import { Events } from '../api/builtin.ts';
+import type { Event } from '../api/builtin.ts';
+import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { KubeObject } from '../api/wire.ts';
+import { hasReason } from './apierror.ts';
 import type { Client } from './client.ts';
+import { rfc3339, withDeadline } from './clock.ts';
 
 export interface RecordedEvent {
   type: 'Normal' | 'Warning';
@@ -9,11 +14,11 @@ export interface RecordedEvent {
   message: string;
 }
 
-/** Events are for people; they are lossy and never a record. */
+/** Events are for people: they are lossy, and never a record. */
 export interface Recorder {
-  /** Returns at once; never throws. Repeats raise a count; beyond 25 at once and one per 5 minutes an object's events are dropped. */
+  /** Returns at once and never throws. */
   event(about: KubeObject, event: RecordedEvent): void;
-  /** Resolves when everything recorded so far has been sent or given up. */
+  /** Resolves when everything recorded so far was sent or given up. */
   flush(): Promise<void>;
 }
 
@@ -22,11 +27,166 @@ export interface RecorderOptions {
   clock: Clock;
   random: Random;
   log: Log;
+  /** After it nothing is sent any more. */
   signal: AbortSignal;
-  /** As in `kubectl describe`'s From column, e.g. `kubenode-machine`. */
+  /** Who tells, as in `kubectl describe`, e.g. `kubenode-machine`. */
   component: string;
   /** The process, e.g. its pod name. */
   instance: string;
 }
 
-export declare function createRecorder(options: RecorderOptions): Recorder;
+/** As client-go's spam filter: this many events of one object at once, then one per interval. */
+const BURST = 25;
+const REFILL_MS = 300_000;
+/** Objects and events remembered; the oldest are forgotten, which costs a new Event or some allowance. */
+const REMEMBERED = 4096;
+/** Waiting to be sent; beyond it events are dropped, so that a server that is away costs no memory. */
+const WAITING = 1000;
+const MESSAGE_LENGTH = 1024;
+const ANSWER_MS = 10_000;
+
+interface Told {
+  about: KubeObject;
+  event: RecordedEvent;
+  count: number;
+  first: string;
+  last: string;
+  /** Of the Event on the server, once it is there. */
+  name: string | undefined;
+  waiting: boolean;
+}
+
+/** Repeats of one event raise the count of one Event. An event that cannot be sent is logged and dropped. */
+export function createRecorder(options: RecorderOptions): Recorder {
+  const { client, clock, random, log, signal } = options;
+  const told = createRecent<Told>(REMEMBERED);
+  const allowances = createRecent<{ left: number; at: number }>(REMEMBERED);
+  const queue: Told[] = [];
+  let sending: Promise<void> | undefined;
+
+  function isAllowed(object: string): boolean {
+    const allowance = allowances.get(object) ?? { left: BURST, at: clock.monotonic() };
+    const refilled = allowance.left + (clock.monotonic() - allowance.at) / REFILL_MS;
+    const left = Math.min(BURST, refilled);
+    const allowed = left >= 1;
+    allowances.set(object, { left: allowed ? left - 1 : left, at: clock.monotonic() });
+    return allowed;
+  }
+
+  async function send(entry: Told, signal: AbortSignal): Promise<void> {
+    const { metadata } = entry.about;
+    const namespace = metadata.namespace ?? 'default';
+    if (entry.name !== undefined) {
+      try {
+        await client.patch(
+          Events,
+          { namespace, name: entry.name },
+          { merge: { count: entry.count, lastTimestamp: entry.last } },
+          { signal },
+        );
+        return;
+      } catch (error) {
+        // Events live for an hour; what repeats after that begins anew.
+        if (!hasReason(error, 'NotFound')) throw error;
+        entry.count = 1;
+        entry.first = entry.last;
+      }
+    }
+    const suffix = [random(), random()]
+      .map((part) =>
+        Math.floor(part * 2 ** 32)
+          .toString(16)
+          .padStart(8, '0'),
+      )
+      .join('');
+    const name = `${metadata.name.slice(0, 230)}.${suffix}`;
+    await client.create(Events, eventOf(entry, namespace, name), { signal });
+    entry.name = name;
+  }
+
+  function eventOf({ about, event, count, first, last }: Told, namespace: string, name: string): Event {
+    const { uid, resourceVersion } = about.metadata;
+    return {
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata: { namespace, name },
+      involvedObject: {
+        apiVersion: about.apiVersion,
+        kind: about.kind,
+        name: about.metadata.name,
+        ...(about.metadata.namespace === undefined ? {} : { namespace: about.metadata.namespace }),
+        ...(uid === undefined ? {} : { uid }),
+        ...(resourceVersion === undefined ? {} : { resourceVersion }),
+      },
+      ...event,
+      count,
+      firstTimestamp: first,
+      lastTimestamp: last,
+      source: { component: options.component, host: options.instance },
+      reportingComponent: options.component,
+      reportingInstance: options.instance,
+    };
+  }
+
+  async function sendAll(): Promise<void> {
+    for (let entry = queue.shift(); entry !== undefined && !signal.aborted; entry = queue.shift()) {
+      entry.waiting = false;
+      try {
+        await withDeadline(clock, ANSWER_MS, signal, late, (signal) => send(entry, signal));
+      } catch (error) {
+        if (signal.aborted) return;
+        const { kind, metadata } = entry.about;
+        log.warn(
+          { kind, name: metadata.name, reason: entry.event.reason, error: messageOf(error) },
+          'an Event could not be sent; it is dropped',
+        );
+      }
+    }
+  }
+
+  return {
+    event(about, { type, reason, message }) {
+      if (signal.aborted) return;
+      const event: RecordedEvent = { type, reason, message: message.slice(0, MESSAGE_LENGTH) };
+      const { uid, namespace, name } = about.metadata;
+      const object = JSON.stringify([about.kind, namespace, name, uid]);
+      const id = JSON.stringify([object, type, reason, event.message]);
+      const now = rfc3339(clock.now());
+      const entry = told.get(id) ?? { about, event, count: 0, first: now, last: now, name: undefined, waiting: false };
+      entry.count++;
+      entry.last = now;
+      told.set(id, entry);
+      if (entry.waiting) return;
+      if (!isAllowed(object) || queue.length >= WAITING) {
+        log.debug({ kind: about.kind, name, reason }, 'too many Events; one is dropped');
+        return;
+      }
+      entry.waiting = true;
+      queue.push(entry);
+      sending ??= sendAll().finally(() => (sending = undefined));
+    },
+    async flush() {
+      while (sending !== undefined) await sending;
+    },
+  };
+}
+
+function late(): Error {
+  return new CodedError('Stalled', `no answer within ${ANSWER_MS} ms`);
+}
+
+/** A map that forgets what was set longest ago. */
+function createRecent<Value>(limit: number): { get(key: string): Value | undefined; set(key: string, value: Value): void } {
+  const values = new Map<string, Value>();
+  return {
+    get: (key) => values.get(key),
+    set(key, value) {
+      values.delete(key);
+      values.set(key, value);
+      for (const oldest of values.keys()) {
+        if (values.size <= limit) return;
+        values.delete(oldest);
+      }
+    },
+  };
+}

@@ -1,0 +1,177 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { stringify } from 'yaml';
+import { loadKubeconfig } from './kubeconfig.ts';
+import { fakeClock } from './testing/clock.ts';
+import { createAuthority } from './testing/tls.ts';
+import type { Authority } from './testing/tls.ts';
+
+let folder: string;
+let authority: Authority;
+const clock = fakeClock(Date.now());
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'kubenode-kubeconfig-'));
+  authority = await createAuthority();
+});
+afterAll(() => rm(folder, { recursive: true }));
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
+
+async function file(name: string, content: object | string): Promise<string> {
+  const path = join(folder, name);
+  await writeFile(path, typeof content === 'string' ? content : stringify(content));
+  return path;
+}
+
+function config(user: object, cluster: object = {}, context: object = {}): object {
+  return {
+    clusters: [{ name: 'c', cluster: { server: 'https://h:6443', ...cluster } }],
+    users: [{ name: 'u', user }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u', ...context } }],
+    'current-context': 'x',
+  };
+}
+
+const load = (path: string, more: object = {}): ReturnType<typeof loadKubeconfig> => loadKubeconfig({ path, env: {}, clock, ...more });
+
+describe('reading', () => {
+  test('inline certificates, token, namespace and server name are taken', async () => {
+    const { cert, key } = await authority.issue('me');
+    const path = await file(
+      'inline',
+      config(
+        { 'client-certificate-data': base64(cert), 'client-key-data': base64(key), token: 'secret' },
+        { 'certificate-authority-data': base64(authority.ca), 'tls-server-name': 'api' },
+        { namespace: 'web' },
+      ),
+    );
+    expect(await load(path)).toEqual({
+      server: 'https://h:6443',
+      ca: authority.ca,
+      tlsServerName: 'api',
+      clientCert: cert,
+      clientKey: key,
+      token: 'secret',
+      namespace: 'web',
+      source: `context "x" of ${path}`,
+    });
+  });
+
+  test('files are found beside the kubeconfig, and a token file is read again', async () => {
+    await file('ca.crt', 'the ca');
+    await file('token', 'first\n');
+    const path = await file('files', config({ tokenFile: 'token' }, { 'certificate-authority': 'ca.crt' }));
+    const { ca, token } = await load(path);
+    expect(ca).toBe('the ca');
+    if (typeof token !== 'function') throw new Error('a token file must be a function');
+    await file('token', 'second');
+    expect(await token()).toBe('first');
+    await clock.advance(60_000);
+    expect(await token()).toBe('second');
+  });
+
+  test('another context can be chosen', async () => {
+    const content = config({ token: 't' }) as { contexts: object[] };
+    content.contexts.push({ name: 'y', context: { cluster: 'c', namespace: 'other' } });
+    expect(await load(await file('two', content), { context: 'y' })).toMatchObject({ namespace: 'other' });
+  });
+
+  test('of several files the first to say a thing wins, and absent ones are passed over', async () => {
+    const one = await file('one', { ...config({ token: 'one' }), 'current-context': 'z' });
+    const two = await file('two', {
+      ...config({ token: 'two' }),
+      contexts: [{ name: 'z', context: { cluster: 'c', user: 'u', namespace: 'z' } }],
+    });
+    const loaded = await loadKubeconfig({ env: { KUBECONFIG: `${join(folder, 'absent')}:${one}:${two}` }, clock });
+    expect(loaded).toMatchObject({ token: 'one', namespace: 'z' });
+  });
+
+  test('in a pod the service account serves, and its token is read again', async () => {
+    for (const [name, text] of [
+      ['ca.crt', 'the ca'],
+      ['namespace', 'kubenode\n'],
+      ['token', 'first'],
+    ] as const)
+      await file(name, text);
+    const env = { HOME: join(folder, 'nowhere'), KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '443' };
+    const loaded = await loadKubeconfig({ env, clock, serviceAccountFolder: folder });
+    expect(loaded).toMatchObject({ server: 'https://[fd00::1]:443', ca: 'the ca', namespace: 'kubenode' });
+  });
+
+  test('a program is run for its credentials, through client-node', async () => {
+    const credential = { apiVersion: 'client.authentication.k8s.io/v1', kind: 'ExecCredential', status: { token: 'from-program' } };
+    const args = ['-e', `console.log(${JSON.stringify(JSON.stringify(credential))})`];
+    const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: process.execPath, args };
+    const { token } = await load(await file('exec', config({ exec })));
+    if (typeof token !== 'function') throw new Error('the token of a program must be a function');
+    expect(await token()).toBe('from-program');
+  });
+});
+
+describe('refusing, with one clear message', () => {
+  const expired = (claims: object): string => `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.x`;
+
+  test('no file', async () => {
+    await expect(load(join(folder, 'absent'))).rejects.toMatchObject({
+      code: 'KubeconfigAbsent',
+      next: expect.stringContaining('$KUBECONFIG') as string,
+    });
+    await expect(loadKubeconfig({ env: { HOME: folder }, clock })).rejects.toThrow(join(folder, '.kube', 'config'));
+  });
+
+  test.each([
+    ['no context chosen', { ...config({}), 'current-context': '' }, 'NoContext', 'names no current-context; there are: x'],
+    ['an unknown context', { ...config({}), 'current-context': 'q' }, 'NoContext', 'there is no context "q" in'],
+    ['an unknown cluster', config({}, {}, { cluster: 'q' }), 'KubeconfigInvalid', 'names cluster "q", which does not exist'],
+    ['an unknown user', config({}, {}, { user: 'q' }), 'KubeconfigInvalid', 'names user "q", which does not exist'],
+    ['no server', config({}, { server: '' }), 'KubeconfigInvalid', 'its cluster has no server'],
+    ['TLS not verified', config({}, { 'insecure-skip-tls-verify': true }), 'TlsNotVerified', 'verifies every server'],
+    ['a password', config({ username: 'u', password: 'hunter2' }), 'KubeconfigInvalid', '`username` of a user is not supported'],
+    ['a number for a token', config({ token: 5 }), 'KubeconfigInvalid', '`token` must be a string'],
+    ['a cluster without name', { ...config({}), clusters: [{}] }, 'KubeconfigInvalid', '`clusters[0].name` must be set'],
+    ['users that are no list', { ...config({}), users: {} }, 'KubeconfigInvalid', '`users` must be a list'],
+    ['a list', ['x'], 'KubeconfigInvalid', 'is no kubeconfig'],
+    ['a missing file of a certificate', config({ 'client-key': 'nowhere.pem' }), 'KubeconfigInvalid', 'nowhere.pem cannot be read'],
+    [
+      'a certificate that is none',
+      config({ 'client-certificate-data': base64('x') }),
+      'KubeconfigInvalid',
+      'client certificate cannot be read',
+    ],
+    [
+      'a token that expired',
+      config({ token: expired({ exp: 1_000_000_000 }) }),
+      'CredentialsExpired',
+      'its token expired on 2001-09-09T01:46:40.000Z',
+    ],
+    [
+      'a program that fails',
+      config({ exec: { command: process.execPath, args: ['-e', 'console.error("log in first"); process.exit(1)'] } }),
+      'CredentialsFailed',
+      'log in first',
+    ],
+    ['a program that does not exist', config({ exec: { command: '/nowhere/login' } }), 'CredentialsFailed', 'ENOENT'],
+  ])('%s', async (name, content, code, message) => {
+    const path = await file(name.replaceAll(' ', '-'), content);
+    await expect(load(path)).rejects.toMatchObject({ code, message: expect.stringContaining(message) as string });
+    await expect(load(path)).rejects.not.toThrow('hunter2');
+  });
+
+  test('a client certificate that expired', async () => {
+    const { cert, key } = await authority.issue('me', { until: new Date(Date.now() - 1000), from: new Date(Date.now() - 2000) });
+    const path = await file('expired', config({ 'client-certificate-data': base64(cert), 'client-key-data': base64(key) }));
+    await expect(load(path)).rejects.toMatchObject({
+      code: 'CredentialsExpired',
+      next: expect.stringContaining('new kubeconfig') as string,
+    });
+  });
+
+  test('text that is no YAML: the line is told, its content is not', async () => {
+    const path = await file('broken', 'users:\n- name: u\n  user: {token: "hunter2\n');
+    const error = await load(path).catch((error: unknown) => String(error));
+    expect(error).toMatch(/broken:[34] is no YAML/);
+    expect(error).not.toContain('hunter2');
+  });
+});
