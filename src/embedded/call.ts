@@ -1,0 +1,141 @@
+import type { ApiRequest } from '../api/transport.ts';
+import type { JsonObject } from '../api/wire.ts';
+import { negotiate, type Accepted } from './accept.ts';
+import type { FieldValidation } from './decode.ts';
+import { unsupported } from './fielderror.ts';
+import { isObject } from './json.ts';
+import { apiVersion, type Served, type User } from './kinds/served.ts';
+import { decodeProtobuf, PROTOBUF } from './protobuf/decode.ts';
+import { badRequest, entityTooLarge, invalidObject, unsupportedMediaType } from './refusal.ts';
+import { dryRunOf } from './remove.ts';
+import type { RequestInfo } from './requestinfo.ts';
+import { parsed, type Entry } from './store/entry.ts';
+import { convert } from './decode.ts';
+import type { World } from './world.ts';
+import type { Writer } from './write.ts';
+
+/** One request to a resource. */
+export interface Call {
+  readonly world: World;
+  readonly user: User;
+  readonly info: RequestInfo;
+  readonly served: Served;
+  readonly request: ApiRequest;
+  readonly query: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Collected for `Warning` headers. */
+  readonly warnings: string[];
+}
+
+/** What a handler answers with: an object, ready JSON text, or a stream. */
+export type Reply =
+  | { readonly status: number; readonly object: JsonObject }
+  | { readonly status: number; readonly text: string }
+  | { readonly status: number; readonly stream: AsyncIterable<Uint8Array> };
+
+/** Bodies above this are refused, as upstream does. */
+export const MAX_BODY = 3 * 1024 * 1024;
+
+const BODY_TYPES = ['application/json', 'application/yaml'];
+
+function bodyBytes({ body }: ApiRequest): Buffer {
+  if (body === undefined) return Buffer.alloc(0);
+  return typeof body === 'string' ? Buffer.from(body, 'utf8') : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+}
+
+export function bodyText(request: ApiRequest): string {
+  const bytes = bodyBytes(request);
+  if (bytes.byteLength > MAX_BODY) throw entityTooLarge(`limit is ${MAX_BODY}`);
+  return typeof request.body === 'string' ? request.body : bytes.toString('utf8');
+}
+
+export function contentType(headers: Readonly<Record<string, string>>): string {
+  return (headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
+}
+
+/** JSON, or YAML where it is allowed: the parser is only loaded when it is needed. */
+export async function parseBody(text: string, yaml: boolean): Promise<unknown> {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (!yaml) throw badRequest(`couldn't get version/kind; json parse error: ${error instanceof Error ? error.message : ''}`);
+  }
+  const { parse } = await import('yaml');
+  try {
+    return parse(text, { schema: 'core', maxAliasCount: 100 });
+  } catch (error) {
+    throw badRequest(`error decoding: ${error instanceof Error ? error.message : ''}`);
+  }
+}
+
+/** The object in a body; undefined when there is no body. */
+export async function bodyObject(call: Pick<Call, 'request' | 'headers'>): Promise<JsonObject | undefined> {
+  const text = bodyText(call.request);
+  if (text === '') return undefined;
+  const type = contentType(call.headers);
+  if (type === PROTOBUF) return decodeProtobuf(bodyBytes(call.request));
+  if (type !== '' && !BODY_TYPES.includes(type)) throw unsupportedMediaType(BODY_TYPES);
+  const value = await parseBody(text, type === 'application/yaml');
+  if (!isObject(value)) throw badRequest("couldn't get version/kind; json parse error: json: cannot unmarshal into an object");
+  return value;
+}
+
+export async function requiredBody(call: Call): Promise<JsonObject> {
+  const object = await bodyObject(call);
+  if (object === undefined) throw badRequest('EOF');
+  return object;
+}
+
+function fieldValidation(value: string | undefined, kind: string): FieldValidation {
+  if (value === undefined || value === '') return 'Warn';
+  if (value === 'Strict' || value === 'Warn' || value === 'Ignore') return value;
+  throw invalidObject('meta.k8s.io', kind, '', [
+    unsupported(
+      'fieldValidation',
+      value,
+      ['Ignore', '', 'Strict', 'Warn'].filter((item) => item !== ''),
+    ),
+  ]);
+}
+
+/** The name a write is recorded under: the request's, or the program's from its User-Agent. */
+function managerOf(call: Call): string {
+  const given = call.query['fieldManager'];
+  if (given !== undefined && given !== '') return given;
+  const agent = (call.headers['user-agent'] ?? '').split('/')[0] ?? '';
+  return agent.replaceAll(/[^\x20-\x7e]/g, '').slice(0, 128);
+}
+
+export function writerOf(call: Call, kind: 'CreateOptions' | 'UpdateOptions' | 'PatchOptions'): Writer {
+  const manager = call.query['fieldManager'] ?? '';
+  if (manager.length > 128) {
+    throw invalidObject('meta.k8s.io', kind, '', [
+      { type: 'FieldValueTooLong', field: 'fieldManager', message: 'Too long: may not be more than 128 bytes' },
+    ]);
+  }
+  return {
+    user: call.user,
+    manager: managerOf(call),
+    dryRun: dryRunOf(call.query['dryRun'], kind),
+    fieldValidation: fieldValidation(call.query['fieldValidation'], kind),
+    warn: (text) => {
+      if (!call.warnings.includes(text)) call.warnings.push(text);
+    },
+  };
+}
+
+export function accepted(call: Call): Accepted {
+  return negotiate(call.headers['accept']);
+}
+
+/** The text of an entry in the version that was asked for. */
+export function textOf(served: Served, entry: Entry): string {
+  if (served.storageVersion === apiVersion(served)) return entry.json;
+  return JSON.stringify(objectOf(served, entry));
+}
+
+export function objectOf(served: Served, entry: Entry): JsonObject {
+  const object = parsed(entry);
+  if (served.storageVersion !== apiVersion(served)) convert(served, object);
+  return object;
+}

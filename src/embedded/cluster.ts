@@ -1,0 +1,181 @@
+import { randomBytes } from 'node:crypto';
+import type { Clock, Log, Random } from '../api/ports.ts';
+import { messageOf } from '../api/errors.ts';
+import type { ApiRequest, ApiResponse, Transport } from '../api/transport.ts';
+import { authenticate, impersonate } from './authenticate.ts';
+import { Bookmarks } from './bookmarks.ts';
+import { budgetsController } from './controllers/budgets.ts';
+import type { Context, Controller } from './controllers/controller.ts';
+import { define, DEFINITIONS, definitionsController, serve } from './controllers/definitions.ts';
+import { expiryController } from './controllers/expiry.ts';
+import { garbageController } from './controllers/garbage.ts';
+import { gracesController } from './controllers/graces.ts';
+import { namespacesController } from './controllers/namespaces.ts';
+import { clientAuthority, signerController } from './controllers/signer.ts';
+import { Tasks } from './controllers/tasks.ts';
+import { established } from './crd/definition.ts';
+import { handle, refused } from './handle.ts';
+import { builtinKinds } from './kinds/all.ts';
+import type { User } from './kinds/served.ts';
+import { Refusal } from './refusal.ts';
+import { Registry } from './registry.ts';
+import { memoryDisk, openDisk } from './store/disk.ts';
+import { parsed } from './store/entry.ts';
+import { Store } from './store/store.ts';
+import { adminToken } from './token.ts';
+import { factsFor, type Validator, type World } from './world.ts';
+
+export interface ClusterOptions {
+  /** Name of the cluster: a lower-case DNS label. */
+  readonly name: string;
+  /** `memory` keeps nothing; `dir` is the cluster's own state folder. */
+  readonly state: 'memory' | { readonly dir: string };
+  readonly clock: Clock;
+  /** Of UIDs, generated names and watch timeouts. Default: a cryptographic one. Tokens and keys never come from it. */
+  readonly random?: Random;
+  /** Rules of custom resources beyond their schema, by `plural.group`: what CEL says on a real server. */
+  readonly validators?: ReadonlyMap<string, Validator>;
+  /** Events kept a resource, for watches that resume and lists that page. Default 5,000. */
+  readonly history?: number;
+  /**
+   * Who ends a pod that was deleted with a grace period: `server` when the period is over (default: no kubelet need run),
+   * `kubelet`: it stays until it is deleted with grace 0, as on a real cluster.
+   */
+  readonly podsEndedBy?: 'server' | 'kubelet';
+  /** Faults inside the server; never secrets. */
+  readonly log?: Pick<Log, 'error'>;
+}
+
+/** One API server's world. */
+export interface EmbeddedCluster {
+  readonly name: string;
+  /** Bearer token of the user `kubernetes-admin`, group `system:masters`. */
+  readonly adminToken: string;
+  /** The newest resourceVersion. */
+  readonly resourceVersion: string;
+  /** Watches that are open. */
+  readonly watches: number;
+  /** As over HTTP: authenticated by the `authorization` header. */
+  handle(request: ApiRequest): Promise<ApiResponse>;
+  /** In-process, trusted: every request is this user's. Default user: the admin. */
+  asUser(user?: { name: string; groups?: readonly string[]; uid?: string }): Transport;
+  /** As `handle`, for a connection whose client certificate was verified. */
+  handleAs(certificate: User | undefined, request: ApiRequest): Promise<ApiResponse>;
+  /** PEM certificate of the authority that signs client certificates of this cluster. */
+  clientAuthority(): Promise<string>;
+  /** Ends watches and timers and closes the state. Requests after it are answered 503. */
+  close(): Promise<void>;
+}
+
+function cryptoRandom(): number {
+  return randomBytes(6).readUIntBE(0, 6) / 2 ** 48;
+}
+
+function openWorld(options: ClusterOptions): World {
+  const disk = options.state === 'memory' ? memoryDisk() : openDisk(options.state.dir);
+  return {
+    name: options.name,
+    disk,
+    store: new Store(disk, options.history ?? 5000),
+    registry: new Registry(builtinKinds()),
+    clock: options.clock,
+    random: options.random ?? cryptoRandom,
+    bookmarks: new Bookmarks(options.clock),
+    validators: options.validators ?? new Map(),
+  };
+}
+
+function load(context: Context): void {
+  const { store, registry } = context.world;
+  const definitions = () => [...store.table(DEFINITIONS).entries()].map(parsed).filter(established);
+  store.load(
+    DEFINITIONS,
+    () => {
+      for (const crd of definitions()) define(context, crd);
+    },
+    (resource, object) => factsFor(registry.byStorage(resource), object),
+  );
+  // Objects may have been stored under an older form of their definition.
+  for (const crd of definitions()) serve(context, crd);
+}
+
+const unavailable = () => new Refusal(503, 'ServiceUnavailable', 'the cluster is closed');
+
+/**
+ * Opens a cluster: its state is loaded, its first namespaces are there, its controllers run.
+ * Errors (CodedError): StateUnwritable, StateInUse, StateTooNew, StateDamaged, each with one clear message.
+ */
+export async function openCluster(options: ClusterOptions): Promise<EmbeddedCluster> {
+  const world = openWorld(options);
+  const fault = (error: unknown, where: string) =>
+    options.log?.error({ cluster: world.name, where, error: messageOf(error) }, 'a fault inside the embedded API server');
+  const context: Context = { world, tasks: new Tasks((error, key) => fault(error, key)) };
+  let controllers: Controller[];
+  let token: string;
+  try {
+    load(context);
+    controllers = [
+      definitionsController(context),
+      namespacesController(context),
+      garbageController(context),
+      budgetsController(context),
+      signerController(context),
+      expiryController(context),
+      ...(options.podsEndedBy === 'kubelet' ? [] : [gracesController(context)]),
+    ];
+    world.store.onEvent((event) => {
+      for (const controller of controllers) controller.onEvent(event);
+    });
+    for (const controller of controllers) controller.start?.();
+    token = adminToken(world.disk);
+  } catch (error) {
+    world.disk.close();
+    throw error;
+  }
+  let closed = false;
+
+  async function as(user: User, request: ApiRequest): Promise<ApiResponse> {
+    if (closed) return refused(unavailable());
+    request.signal?.throwIfAborted();
+    return handle(world, user, request, (error) => fault(error, `${request.method} ${request.path}`));
+  }
+
+  async function handleAs(certificate: User | undefined, request: ApiRequest): Promise<ApiResponse> {
+    if (closed) return refused(unavailable());
+    try {
+      const headers = request.headers ?? {};
+      return await as(impersonate(authenticate(world, headers, certificate), headers), request);
+    } catch (error) {
+      if (error instanceof Refusal) return refused(error);
+      throw error;
+    }
+  }
+
+  return {
+    name: world.name,
+    adminToken: token,
+    get resourceVersion() {
+      return String(world.store.rv);
+    },
+    get watches() {
+      return world.store.hub.size;
+    },
+    handle: (request) => handleAs(undefined, request),
+    handleAs,
+    asUser(user = { name: 'kubernetes-admin', groups: ['system:masters'] }) {
+      const groups = [...new Set([...(user.groups ?? []), 'system:authenticated'])];
+      const whole: User = { name: user.name, groups, ...(user.uid === undefined ? {} : { uid: user.uid }) };
+      return (request) => as(whole, request);
+    },
+    clientAuthority: async () => (await clientAuthority(world)).certificate,
+    async close() {
+      if (closed) return;
+      closed = true;
+      context.tasks.close();
+      for (const controller of controllers) controller.stop?.();
+      world.store.hub.end();
+      world.bookmarks.stop();
+      world.disk.close();
+    },
+  };
+}

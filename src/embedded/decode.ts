@@ -1,0 +1,104 @@
+import type { Json, JsonObject } from '../api/wire.ts';
+import { isObject, metaOf, shown } from './json.ts';
+import { apiVersion, type Served } from './kinds/served.ts';
+import { objectMeta } from './kinds/objectmeta.ts';
+import { badRequest, type Refusal } from './refusal.ts';
+import { fillDefaults } from './schema/defaults.ts';
+import { dropAllNulls, dropNulls, prune } from './schema/prune.ts';
+import type { Schema } from './schema/schema.ts';
+import { typeMismatch } from './schema/validate.ts';
+
+/** How a request wants unknown fields treated. */
+export type FieldValidation = 'Strict' | 'Warn' | 'Ignore';
+
+const cannotHandle = (served: Served, why: string): Refusal =>
+  badRequest(`${served.kind} in version ${JSON.stringify(served.version)} cannot be handled as a ${served.kind}: ${why}`);
+
+const GO_TYPES: Record<string, string> = { boolean: 'bool', object: 'map[string]interface {}', array: '[]interface {}', integer: 'int64' };
+
+/** The first value that a struct of the real server could not hold, in its words. */
+function mismatch(value: Json, schema: Schema, prefix: string): string | undefined {
+  const found = typeMismatch(value, schema);
+  if (found === undefined) return undefined;
+  return `json: cannot unmarshal ${found.got} into Go struct field ${prefix}${found.path} of type ${GO_TYPES[found.want] ?? found.want}`;
+}
+
+/** Unknown members of metadata, in every kind. */
+function tidyMetadata(object: JsonObject, unknown: string[]): void {
+  const metadata = metaOf(object);
+  dropAllNulls(metadata);
+  prune(metadata, objectMeta, 'metadata', unknown);
+}
+
+/**
+ * Brings an object into the form in which it is stored: pruned, defaulted, nulls resolved; in place.
+ * Returns the paths of the fields that the kind does not know. Throws a Refusal 400 when a value has a type that the
+ * real server could not decode.
+ */
+export function decode(served: Served, object: JsonObject): string[] {
+  const unknown: string[] = [];
+  if (object['metadata'] !== undefined && object['metadata'] !== null && !isObject(object['metadata'])) {
+    throw cannotHandle(served, 'json: cannot unmarshal the metadata into Go struct field ObjectMeta');
+  }
+  if (served.custom === undefined) {
+    dropAllNulls(object);
+    metaOf(object);
+    prune(object, served.schema, '', unknown);
+    const wrong = mismatch(object, served.schema, `${served.kind}.`);
+    if (wrong !== undefined) throw cannotHandle(served, wrong);
+    served.strategy.defaults?.(object);
+    return unknown;
+  }
+  tidyMetadata(object, unknown);
+  const wrong = mismatch(object['metadata'] ?? {}, objectMeta, 'ObjectMeta.metadata.');
+  if (wrong !== undefined) throw cannotHandle(served, wrong);
+  const fields: string[] = [];
+  prune(object, served.schema, '', fields, true);
+  unknown.push(...fields.sort());
+  dropNulls(object, served.schema);
+  fillDefaults(object, served.schema);
+  return unknown;
+}
+
+const strictError = (unknown: readonly string[]) =>
+  `strict decoding error: ${unknown.map((path) => `unknown field ${JSON.stringify(path)}`).join(', ')}`;
+
+/** Refuses or warns of unknown fields in the body of a create or PUT. */
+export function judgeUnknown(served: Served, unknown: readonly string[], how: FieldValidation, warn: (text: string) => void): void {
+  if (unknown.length === 0 || how === 'Ignore') return;
+  if (how === 'Strict') throw cannotHandle(served, strictError(unknown));
+  for (const path of unknown) warn(`unknown field ${JSON.stringify(path)}`);
+}
+
+/** The same for what a patch made of an object; returns the complaint that makes the patch invalid. */
+export function judgePatched(unknown: readonly string[], how: FieldValidation, warn: (text: string) => void): string | undefined {
+  if (unknown.length === 0 || how === 'Ignore') return undefined;
+  if (how === 'Strict') return strictError(unknown);
+  for (const path of unknown) warn(`unknown field ${JSON.stringify(path)}`);
+  return undefined;
+}
+
+/** Fills or checks apiVersion and kind of a body. */
+export function checkType(served: Served, object: JsonObject): void {
+  const version = apiVersion(served);
+  const kind = object['kind'] ?? '';
+  const given = object['apiVersion'] ?? '';
+  if (served.custom === undefined) {
+    if (kind === '') object['kind'] = served.kind;
+    if (given === '') object['apiVersion'] = version;
+  } else if (kind === '') throw badRequest(`Object 'Kind' is missing in '${JSON.stringify(object)}'`);
+  if (object['apiVersion'] !== version) {
+    throw badRequest(`the API version in the data (${shown(given)}) does not match the expected API version (${version})`);
+  }
+  if (object['kind'] !== served.kind) {
+    throw badRequest(
+      `${shown(kind)} in version ${JSON.stringify(served.version)} cannot be handled as a ${served.kind}: no kind ${JSON.stringify(kind)} is registered for version ${JSON.stringify(version)}`,
+    );
+  }
+}
+
+/** Shows an object in another version of its resource; the conversion strategy None of CRDs. */
+export function convert(served: Served, object: JsonObject): void {
+  object['apiVersion'] = apiVersion(served);
+  decode(served, object);
+}

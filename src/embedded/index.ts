@@ -1,0 +1,9 @@
+/**
+ * An embedded Kubernetes API server: the API that `src/kube`, the agent and everyday kubectl use, in process and over
+ * HTTPS on loopback. What it leaves out is listed in LEFT_OUT.
+ */
+export { openCluster, type ClusterOptions, type EmbeddedCluster } from './cluster.ts';
+export { LEFT_OUT } from './leftout.ts';
+export { serve, parseListen, type ApiServer, type ServeOptions } from './serve/serve.ts';
+export type { User } from './kinds/served.ts';
+export type { Validator } from './world.ts';

@@ -1,0 +1,30 @@
+import { customResourceDefinition } from '../crd/definition.ts';
+import { servedBuiltin } from './builtin.ts';
+import { configMap } from './configmap.ts';
+import { disruptionBudget } from './disruptionbudget.ts';
+import { event } from './event.ts';
+import { lease } from './lease.ts';
+import { namespace } from './namespace.ts';
+import { node } from './node.ts';
+import { pod } from './pod.ts';
+import { secret } from './secret.ts';
+import type { Served } from './served.ts';
+import { serviceAccount } from './serviceaccount.ts';
+import { signingRequest } from './signingrequest.ts';
+
+/** Every built-in kind, served anew for one cluster. */
+export function builtinKinds(): Served[] {
+  return [
+    configMap,
+    event,
+    namespace,
+    node,
+    pod,
+    secret,
+    serviceAccount,
+    customResourceDefinition,
+    signingRequest,
+    lease,
+    disruptionBudget,
+  ].map(servedBuiltin);
+}

@@ -1,0 +1,50 @@
+import { schemaJson, type Schema } from '../schema/schema.ts';
+import { schemaOf, type FieldSchema } from '../apply/index.ts';
+import type { CellsOf, Column, ScalePaths, Served, Strategy } from './served.ts';
+
+/** What one file of a built-in kind says. */
+export interface Builtin {
+  readonly group: string;
+  readonly version: string;
+  readonly kind: string;
+  readonly plural: string;
+  readonly namespaced: boolean;
+  readonly shortNames?: readonly string[];
+  readonly categories?: readonly string[];
+  readonly schema: Schema;
+  readonly subresources?: readonly string[];
+  readonly scale?: ScalePaths;
+  readonly columns: readonly Column[];
+  readonly cells: CellsOf;
+  readonly strategy: Partial<Strategy>;
+}
+
+const STRATEGY: Strategy = { generation: 'none', statusFields: [], createOnUpdate: false, unconditionalUpdate: true };
+
+export function servedBuiltin(kind: Builtin): Served {
+  let fieldSchema: FieldSchema | undefined;
+  return {
+    group: kind.group,
+    version: kind.version,
+    kind: kind.kind,
+    listKind: `${kind.kind}List`,
+    plural: kind.plural,
+    singular: kind.kind.toLowerCase(),
+    shortNames: kind.shortNames ?? [],
+    categories: kind.categories ?? [],
+    namespaced: kind.namespaced,
+    storageKey: `${kind.group}/${kind.plural}`,
+    storageVersion: kind.group === '' ? kind.version : `${kind.group}/${kind.version}`,
+    schema: kind.schema,
+    get fieldSchema() {
+      fieldSchema ??= schemaOf(schemaJson(kind.schema));
+      return fieldSchema;
+    },
+    strategy: { ...STRATEGY, ...kind.strategy },
+    columns: kind.columns,
+    cells: kind.cells,
+    subresources: new Set(kind.subresources ?? []),
+    ...(kind.scale === undefined ? {} : { scale: kind.scale }),
+    strategicPatch: true,
+  };
+}

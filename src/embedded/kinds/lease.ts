@@ -1,0 +1,51 @@
+import { ageOf } from '../age.ts';
+import { invalid, type FieldProblem } from '../fielderror.ts';
+import { numberAt, textAt } from '../json.ts';
+import { checkSubdomain } from '../names.ts';
+import { fields, text, time, whole } from '../schema/schema.ts';
+import type { Builtin } from './builtin.ts';
+import { AGE, column, NAME } from './columns.ts';
+import { wholeObject } from './objectmeta.ts';
+
+export const lease: Builtin = {
+  group: 'coordination.k8s.io',
+  version: 'v1',
+  kind: 'Lease',
+  plural: 'leases',
+  namespaced: true,
+  schema: wholeObject('io.k8s.api.coordination.v1.Lease', 'A lease: a lock or a heartbeat.', {
+    spec: fields(
+      {
+        acquireTime: time('When the holder took it; microseconds.'),
+        holderIdentity: text('Who holds it.'),
+        leaseDurationSeconds: whole('Seconds after renewTime at which others may take it.', 'int32'),
+        leaseTransitions: whole('How often it changed hands.', 'int32'),
+        preferredHolder: text(),
+        renewTime: time('When the holder last renewed it; microseconds.'),
+        strategy: text(),
+      },
+      'The lease.',
+    ),
+  }),
+  columns: [NAME, column('Holder', 'Who holds the lease.'), AGE],
+  cells: (object, now) => [
+    textAt(object, 'metadata', 'name') ?? '',
+    textAt(object, 'spec', 'holderIdentity') ?? '',
+    ageOf(textAt(object, 'metadata', 'creationTimestamp'), now),
+  ],
+  strategy: {
+    createOnUpdate: true,
+    unconditionalUpdate: false,
+    validateName: checkSubdomain,
+    validate(object) {
+      const out: FieldProblem[] = [];
+      const duration = numberAt(object, 'spec', 'leaseDurationSeconds');
+      if (duration !== undefined && duration <= 0) out.push(invalid('spec.leaseDurationSeconds', duration, 'must be greater than 0'));
+      const transitions = numberAt(object, 'spec', 'leaseTransitions');
+      if (transitions !== undefined && transitions < 0) {
+        out.push(invalid('spec.leaseTransitions', transitions, 'must be greater than or equal to 0'));
+      }
+      return out;
+    },
+  },
+};

@@ -1,0 +1,30 @@
+import type { JsonObject } from '../api/wire.ts';
+import { customResetFields, resetFieldsOf, update } from './apply/index.ts';
+import type { Served } from './kinds/served.ts';
+import { now, type World } from './world.ts';
+
+/** Fields that a write to this resource or subresource cannot change, and so never owns. */
+export function resetFields(served: Served, subresource: string): readonly string[] {
+  if (served.custom === undefined) return resetFieldsOf(served.group, served.kind, subresource);
+  return customResetFields(served.strategy.statusFields.length > 0, subresource === '' ? undefined : subresource);
+}
+
+/** The object with the ownership that a create, PUT or patch by `manager` leaves. */
+export function recorded(
+  world: World,
+  served: Served,
+  live: JsonObject | undefined,
+  updated: JsonObject,
+  subresource: string,
+  manager: string,
+): JsonObject {
+  return update({
+    live,
+    updated,
+    manager,
+    ...(subresource === '' ? {} : { subresource }),
+    resetFields: resetFields(served, subresource),
+    schema: served.fieldSchema,
+    now: now(world),
+  });
+}

@@ -1,0 +1,188 @@
+import type { JsonObject } from '../api/wire.ts';
+import { forbidden, invalid, required, type FieldProblem } from './fielderror.ts';
+import { equal, listAt, numberAt, objectAt, stringsAt, textAt } from './json.ts';
+import type { Served } from './kinds/served.ts';
+import { checkLabelName, checkLabelValue, checkPathSegment, checkQualifiedName, checkSubdomain } from './names.ts';
+import { validate, validateLists } from './schema/validate.ts';
+import type { Validator } from './world.ts';
+
+const MAX_ANNOTATIONS = 256 * 1024;
+
+function checkOwners(metadata: JsonObject): FieldProblem[] {
+  const out: FieldProblem[] = [];
+  let controller = '';
+  for (const [index, owner] of listAt(metadata, 'ownerReferences').entries()) {
+    const path = `metadata.ownerReferences[${index}]`;
+    for (const field of ['apiVersion', 'kind', 'name', 'uid']) {
+      if ((textAt(owner, field) ?? '') === '') out.push(required(`${path}.${field}`, 'must not be empty'));
+    }
+    if (objectAt(owner)['controller'] !== true) continue;
+    const name = `${textAt(owner, 'kind') ?? ''}/${textAt(owner, 'name') ?? ''}`;
+    if (controller !== '') {
+      out.push(
+        invalid(
+          'metadata.ownerReferences',
+          metadata['ownerReferences'],
+          `Only one reference can have Controller set to true. Found "true" in references for ${controller} and ${name}`,
+        ),
+      );
+    }
+    controller = name;
+  }
+  return out;
+}
+
+function checkMetadata(metadata: JsonObject, namespaced: boolean): FieldProblem[] {
+  const out: FieldProblem[] = [];
+  const name = textAt(metadata, 'name') ?? '';
+  const generateName = textAt(metadata, 'generateName') ?? '';
+  for (const line of generateName === '' ? [] : checkPathSegment(generateName))
+    out.push(invalid('metadata.generateName', generateName, line));
+  if (name === '') out.push(required('metadata.name', 'name or generateName is required'));
+  else for (const line of checkPathSegment(name)) out.push(invalid('metadata.name', name, line));
+  const namespace = textAt(metadata, 'namespace') ?? '';
+  if (namespaced && namespace === '') out.push(required('metadata.namespace'));
+  if (namespaced && namespace !== '')
+    for (const line of checkLabelName(namespace)) out.push(invalid('metadata.namespace', namespace, line));
+  if (!namespaced && namespace !== '') out.push(forbidden('metadata.namespace', 'not allowed on this type'));
+  for (const [key, value] of Object.entries(objectAt(metadata, 'labels'))) {
+    for (const line of checkQualifiedName(key)) out.push(invalid('metadata.labels', key, line));
+    for (const line of typeof value === 'string' ? checkLabelValue(value) : []) out.push(invalid('metadata.labels', value, line));
+  }
+  let size = 0;
+  for (const [key, value] of Object.entries(objectAt(metadata, 'annotations'))) {
+    size += key.length + (typeof value === 'string' ? value.length : 0);
+    for (const line of checkQualifiedName(key.toLowerCase())) out.push(invalid('metadata.annotations', key, line));
+  }
+  if (size > MAX_ANNOTATIONS) {
+    out.push({
+      type: 'FieldValueTooLong',
+      field: 'metadata.annotations',
+      message: `Too long: may not be more than ${MAX_ANNOTATIONS} bytes`,
+    });
+  }
+  const finalizers = stringsAt(metadata, 'finalizers');
+  for (const finalizer of finalizers) {
+    for (const line of checkQualifiedName(finalizer)) out.push(invalid('metadata.finalizers', finalizer, line));
+  }
+  if (finalizers.includes('orphan') && finalizers.includes('foregroundDeletion')) {
+    out.push(invalid('metadata.finalizers', finalizers, 'finalizer orphan and foregroundDeletion cannot be both set'));
+  }
+  return [...out, ...checkOwners(metadata)];
+}
+
+function checkMetadataUpdate(metadata: JsonObject, old: JsonObject): FieldProblem[] {
+  const out: FieldProblem[] = [];
+  if (old['deletionTimestamp'] !== undefined) {
+    const before = new Set(stringsAt(old, 'finalizers'));
+    const added = stringsAt(metadata, 'finalizers').filter((finalizer) => !before.has(finalizer));
+    if (added.length > 0) {
+      out.push(
+        forbidden(
+          'metadata.finalizers',
+          `no new finalizers can be added if the object is being deleted, found new finalizers []string{${added
+            .sort()
+            .map((finalizer) => JSON.stringify(finalizer))
+            .join(', ')}}`,
+        ),
+      );
+    }
+  }
+  for (const field of ['name', 'namespace', 'uid', 'creationTimestamp', 'deletionTimestamp', 'deletionGracePeriodSeconds']) {
+    if (!equal(metadata[field], old[field])) out.push(invalid(`metadata.${field}`, metadata[field], 'field is immutable'));
+  }
+  return out;
+}
+
+/** Errors after which rules over the whole object make no sense, as upstream holds back CEL. */
+const BLOCKING = new Set([
+  'FieldValueNotSupported',
+  'FieldValueRequired',
+  'FieldValueTooLong',
+  'FieldValueTooMany',
+  'FieldValueTypeInvalid',
+]);
+
+function checkScale(served: Served, object: JsonObject): FieldProblem[] {
+  if (served.scale === undefined) return [];
+  return [served.scale.spec, served.scale.status].flatMap((path) => {
+    const value = numberAt(object, ...path);
+    if (value === undefined || value >= 0) return [];
+    return [invalid(`.${path.join('.')}`, value, 'should be a non-negative integer')];
+  });
+}
+
+function checkCustom(
+  served: Served,
+  object: JsonObject,
+  old: JsonObject | undefined,
+  subresource: string,
+  validator: Validator | undefined,
+): FieldProblem[] {
+  // Metadata has its own checks; apiVersion and kind are known to fit.
+  const body = { ...object };
+  const before = old === undefined ? undefined : { ...old };
+  delete body['metadata'];
+  if (before !== undefined) delete before['metadata'];
+  const out: FieldProblem[] = [];
+  if (subresource === 'status') {
+    const schema = served.schema.properties?.['status'];
+    if (schema !== undefined && body['status'] !== undefined) out.push(...validate(body['status'], schema, 'status', before?.['status']));
+  } else out.push(...validate(body, withoutMetadata(served), '', before));
+  out.push(...checkScale(served, object));
+  const { metadata: _metadata, ...rest } = served.schema.properties ?? {};
+  const listSchema = { ...served.schema, properties: rest };
+  if (old === undefined || validateLists(before ?? {}, listSchema).length === 0) out.push(...validateLists(body, listSchema));
+  if (validator !== undefined && !out.some((problem) => BLOCKING.has(problem.type))) {
+    for (const { path, message } of validator(object, old)) out.push(invalid(path === '' ? '' : path, undefined, message));
+  }
+  return out;
+}
+
+const bodies = new WeakMap<Served, Served['schema']>();
+
+function withoutMetadata(served: Served): Served['schema'] {
+  let schema = bodies.get(served);
+  if (schema === undefined) {
+    const { metadata: _metadata, ...properties } = served.schema.properties ?? {};
+    schema = {
+      ...served.schema,
+      properties,
+      ...(served.schema.required === undefined ? {} : { required: served.schema.required.filter((name) => name !== 'metadata') }),
+    };
+    bodies.set(served, schema);
+  }
+  return schema;
+}
+
+/** Everything that is wrong with an object that is about to be stored. */
+export function problemsOf(
+  served: Served,
+  object: JsonObject,
+  old: JsonObject | undefined,
+  subresource: string,
+  validator: Validator | undefined,
+): FieldProblem[] {
+  const metadata = objectAt(object, 'metadata');
+  const out = old === undefined ? [] : checkMetadataUpdate(metadata, objectAt(old, 'metadata'));
+  out.push(...checkMetadata(metadata, served.namespaced));
+  const checkName = served.custom === undefined ? served.strategy.validateName : checkSubdomain;
+  const name = textAt(metadata, 'name') ?? '';
+  if (old === undefined && checkName !== undefined && name !== '') {
+    for (const line of checkName(name)) out.push(invalid('metadata.name', name, line));
+  }
+  if (served.custom !== undefined) out.push(...checkCustom(served, object, old, subresource, validator));
+  else out.push(...(served.strategy.validate?.(object, old, subresource) ?? []));
+  return out;
+}
+
+/** Warnings about finalizers that may clash, as upstream gives for custom resources. */
+export function finalizerWarnings(object: JsonObject, old: JsonObject | undefined): string[] {
+  const before = new Set(stringsAt(old, 'metadata', 'finalizers'));
+  return stringsAt(object, 'metadata', 'finalizers')
+    .filter((name) => !before.has(name) && !name.includes('/') && !['orphan', 'foregroundDeletion', 'kubernetes'].includes(name))
+    .map((name) => {
+      const path = name.includes('.') ? ' including a path (/)' : '';
+      return `metadata.finalizers: ${JSON.stringify(name)}: prefer a domain-qualified finalizer name${path} to avoid accidental conflicts with other finalizer writers`;
+    });
+}

@@ -1,0 +1,91 @@
+import type { JsonObject } from '../api/wire.ts';
+import { accepted, bodyText, contentType, objectOf, parseBody, requiredBody, writerOf, type Call, type Reply } from './call.ts';
+import { invalid } from './fielderror.ts';
+import { at, copy, isObject, metaOf, numberAt, objectAt, put as setKey, textAt } from './json.ts';
+import type { ScalePaths } from './kinds/served.ts';
+import { jsonPatch } from './patch/json.ts';
+import { mergePatch } from './patch/merge.ts';
+import { APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH } from './patching.ts';
+import { badRequest, conflict, invalidObject, methodNotAllowed, notFound, OUTDATED, unsupportedMediaType } from './refusal.ts';
+import { keyOf } from './store/entry.ts';
+import { modify, type Writer } from './write.ts';
+
+function scaleOf(object: JsonObject, paths: ScalePaths): JsonObject {
+  const metadata: JsonObject = {};
+  for (const field of ['name', 'namespace', 'uid', 'resourceVersion', 'creationTimestamp']) {
+    setKey(metadata, field, objectAt(object, 'metadata')[field]);
+  }
+  const selector = paths.selector === undefined ? undefined : textAt(object, ...paths.selector);
+  const status: JsonObject = { replicas: numberAt(object, ...paths.status) ?? 0 };
+  setKey(status, 'selector', selector);
+  const replicas = numberAt(object, ...paths.spec);
+  return { kind: 'Scale', apiVersion: 'autoscaling/v1', metadata, spec: replicas === undefined ? {} : { replicas }, status };
+}
+
+/** Sets a path of plain keys, making the objects on the way. */
+function setPath(object: JsonObject, path: readonly string[], value: number): void {
+  let here = object;
+  for (const key of path.slice(0, -1)) {
+    const next = here[key];
+    if (isObject(next)) here = next;
+    else here = here[key] = {};
+  }
+  const last = path.at(-1);
+  if (last !== undefined) here[last] = value;
+}
+
+function write(call: Call, paths: ScalePaths, writer: Writer, change: (scale: JsonObject) => JsonObject): JsonObject {
+  const { world, served, info } = call;
+  const { object } = modify(world, served, {
+    namespace: info.namespace,
+    name: info.name,
+    subresource: 'scale',
+    writer,
+    allowCreate: false,
+    recorded: false,
+    change(live) {
+      const current = scaleOf(live ?? {}, paths);
+      const scale = change(current);
+      const replicas = at(scale, 'spec', 'replicas') ?? 0;
+      if (typeof replicas !== 'number' || !Number.isInteger(replicas) || replicas < 0) {
+        throw invalidObject('autoscaling', 'Scale', info.name, [invalid('spec.replicas', replicas, 'must be greater than or equal to 0')]);
+      }
+      const version = textAt(scale, 'metadata', 'resourceVersion') ?? '';
+      if (version !== '' && version !== textAt(current, 'metadata', 'resourceVersion')) throw conflict(served, info.name, OUTDATED);
+      const object = copy(live ?? {});
+      setPath(object, paths.spec, replicas);
+      delete metaOf(object)['resourceVersion'];
+      return object;
+    },
+    unconditional: true,
+  });
+  return scaleOf(object, paths);
+}
+
+/** The scale subresource of a custom resource. */
+export async function scale(call: Call, paths: ScalePaths): Promise<Reply> {
+  accepted(call);
+  const { world, served, info } = call;
+  if (info.verb === 'get') {
+    const entry = world.store.table(served.storageKey).get(keyOf(info.namespace, info.name));
+    if (entry === undefined) throw notFound(served, info.name);
+    return { status: 200, object: scaleOf(objectOf(served, entry), paths) };
+  }
+  if (info.verb === 'update') {
+    const body = await requiredBody(call);
+    return { status: 200, object: write(call, paths, writerOf(call, 'UpdateOptions'), () => body) };
+  }
+  if (info.verb !== 'patch') throw methodNotAllowed(served, info.verb);
+  const type = contentType(call.headers);
+  if (![JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH].includes(type))
+    throw unsupportedMediaType([JSON_PATCH, MERGE_PATCH, APPLY_PATCH]);
+  const patch = await parseBody(bodyText(call.request), type === APPLY_PATCH);
+  const writer = writerOf(call, 'PatchOptions');
+  const result = write(call, paths, writer, (current) => {
+    // A Scale is a number and a selector: applying one is merging it.
+    const next = type === JSON_PATCH ? jsonPatch(current, patch as JsonObject) : mergePatch(current, patch as JsonObject);
+    if (!isObject(next)) throw badRequest('the patch does not result in a Scale');
+    return next;
+  });
+  return { status: 200, object: result };
+}

@@ -1,0 +1,25 @@
+import { X509Certificate } from 'node:crypto';
+import type { User } from '../kinds/served.ts';
+
+const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2';
+
+function strings(value: unknown): string[] {
+  const list: unknown[] = Array.isArray(value) ? value : [value];
+  return list.filter((item) => typeof item === 'string');
+}
+
+/**
+ * The user that a client certificate stands for: CN is the name, every O a group. Undefined when the certificate was not
+ * signed by `authority` (PEM), is out of date at `now`, or is not for client authentication. That the peer holds the key,
+ * TLS has seen to.
+ */
+export function userOfCertificate(certificate: X509Certificate, authority: string, now: number): User | undefined {
+  const issuer = new X509Certificate(authority);
+  if (!certificate.checkIssued(issuer) || !certificate.verify(issuer.publicKey)) return undefined;
+  if (now < Date.parse(certificate.validFrom) || now > Date.parse(certificate.validTo)) return undefined;
+  if (!certificate.keyUsage.includes(CLIENT_AUTH)) return undefined;
+  const subject: Record<string, unknown> = { ...certificate.toLegacyObject().subject };
+  const [name] = strings(subject['CN']);
+  if (name === undefined || name === '') return undefined;
+  return { name, groups: [...strings(subject['O']), 'system:authenticated'] };
+}

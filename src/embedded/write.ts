@@ -1,0 +1,244 @@
+import type { JsonObject } from '../api/wire.ts';
+import { ignoreTimestamps } from './apply/index.ts';
+import { copy, equal, listAt, metaOf, numberAt, objectAt, ordered, put, stringsAt, textAt } from './json.ts';
+import type { FieldValidation } from './decode.ts';
+import type { Served, User } from './kinds/served.ts';
+import { recorded as record } from './managed.ts';
+import { finalizerWarnings, problemsOf } from './objectcheck.ts';
+import { invalid } from './fielderror.ts';
+import { alreadyExists, conflict, forbiddenObject, invalidObject, nameNotGenerated, notFound, OUTDATED } from './refusal.ts';
+import { keyOf, parsed, type Entry } from './store/entry.ts';
+import { factsFor, now, suffix, uuid, type World } from './world.ts';
+
+/** Who writes, how, and what is to be told. */
+export interface Writer {
+  readonly user: User;
+  /** Name in managedFields. */
+  readonly manager: string;
+  readonly dryRun: boolean;
+  readonly fieldValidation: FieldValidation;
+  readonly warn: (text: string) => void;
+}
+
+export interface Written {
+  object: JsonObject;
+  created: boolean;
+}
+
+const TRIES = 8;
+const MANAGED_BY_SERVER = ['uid', 'creationTimestamp', 'deletionTimestamp', 'deletionGracePeriodSeconds', 'selfLink'];
+
+/** Creating in a namespace needs the namespace, and not one that is going away. */
+function checkNamespace(world: World, served: Served, namespace: string, name: string): void {
+  if (!served.namespaced) return;
+  const entry = world.store.table('/namespaces').get(namespace);
+  if (entry === undefined) throw notFound({ group: '', plural: 'namespaces' }, namespace);
+  const object = parsed(entry);
+  if (textAt(object, 'metadata', 'deletionTimestamp') === undefined) return;
+  const message = `namespace ${namespace} is being terminated`;
+  throw forbiddenObject(served, name, `unable to create new content in namespace ${namespace} because it is being terminated`, [
+    { reason: 'NamespaceTerminating', message, field: 'metadata.namespace' },
+  ]);
+}
+
+function generationOf(served: Served, object: JsonObject, old: JsonObject | undefined): void {
+  const metadata = metaOf(object);
+  if (served.strategy.generation === 'none') {
+    put(metadata, 'generation', old === undefined ? undefined : objectAt(old, 'metadata')['generation']);
+    return;
+  }
+  if (old === undefined) {
+    metadata['generation'] = 1;
+    return;
+  }
+  const before = numberAt(old, 'metadata', 'generation') ?? 0;
+  const strip = (whole: JsonObject) => {
+    const { metadata: _metadata, ...rest } = whole;
+    for (const field of served.strategy.statusFields) delete rest[field];
+    return rest;
+  };
+  metadata['generation'] = equal(strip(object), strip(old)) ? before : before + 1;
+}
+
+function dedupOwners(object: JsonObject, warn: (text: string) => void): void {
+  const owners = listAt(object, 'metadata', 'ownerReferences');
+  const kept = owners.filter((owner, index) => !owners.slice(0, index).some((other) => equal(owner, other)));
+  if (kept.length === owners.length) return;
+  metaOf(object)['ownerReferences'] = kept;
+  warn(
+    'metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests',
+  );
+}
+
+function refuseInvalid(world: World, served: Served, object: JsonObject, old: JsonObject | undefined, subresource: string): void {
+  const validator = world.validators.get(`${served.plural}.${served.group}`);
+  const problems = problemsOf(served, object, old, subresource, validator);
+  if (problems.length > 0) throw invalidObject(served.group, served.kind, textAt(object, 'metadata', 'name') ?? '', problems);
+}
+
+/** Stored objects bear the storage version; what is answered bears the version that was asked for. */
+function commit(world: World, served: Served, object: JsonObject, writer: Writer): JsonObject {
+  const stored = ordered(object);
+  if (writer.dryRun) return stored;
+  const version = stored['apiVersion'] ?? null;
+  stored['apiVersion'] = served.storageVersion;
+  world.store.put(served.storageKey, stored, factsFor(world.registry.byStorage(served.storageKey) ?? served, stored));
+  return version === served.storageVersion ? stored : { ...stored, apiVersion: version };
+}
+
+interface NewObject {
+  readonly namespace: string;
+  readonly object: JsonObject;
+  readonly writer: Writer;
+  /** The object's managedFields are right already: a server-side apply. */
+  readonly recorded: boolean;
+  /** Controllers of the server may write where clients may not. */
+  readonly system?: boolean;
+}
+
+/** Stores a decoded object that must not exist. Throws a Refusal. */
+export function insert(world: World, served: Served, given: NewObject): JsonObject {
+  const { namespace } = given;
+  const metadata = metaOf(given.object);
+  const prefix = textAt(metadata, 'generateName') ?? '';
+  const generated = (textAt(metadata, 'name') ?? '') === '' && prefix !== '';
+  if (served.custom?.terminating === true) {
+    throw forbiddenObject(served, textAt(metadata, 'name') ?? '', 'create not allowed while custom resource definition is terminating');
+  }
+  for (let attempt = 1; ; attempt++) {
+    const object = copy(given.object);
+    if (generated) metaOf(object)['name'] = `${prefix.slice(0, 58)}${suffix(world.random)}`;
+    const name = textAt(object, 'metadata', 'name') ?? '';
+    checkNamespace(world, served, namespace, name);
+    const existing = world.store.table(served.storageKey).get(keyOf(served.namespaced ? namespace : '', name));
+    if (existing !== undefined && name !== '') {
+      if (generated && attempt < TRIES) continue;
+      const deleting = textAt(parsed(existing), 'metadata', 'deletionTimestamp') !== undefined;
+      throw generated ? nameNotGenerated(served, name) : alreadyExists(served, name, deleting);
+    }
+    return insertOnce(world, served, object, given);
+  }
+}
+
+function insertOnce(world: World, served: Served, object: JsonObject, { namespace, writer, recorded }: NewObject): JsonObject {
+  const metadata = metaOf(object);
+  for (const field of MANAGED_BY_SERVER) delete metadata[field];
+  if (served.namespaced) metadata['namespace'] = namespace;
+  else delete metadata['namespace'];
+  delete metadata['resourceVersion'];
+  metadata['uid'] = uuid(world.random);
+  metadata['creationTimestamp'] = now(world);
+  dedupOwners(object, writer.warn);
+  if (served.strategy.keepsStatusOnCreate !== true) for (const field of served.strategy.statusFields) delete object[field];
+  served.strategy.prepareCreate?.(object, writer.user, now(world));
+  generationOf(served, object, undefined);
+  const complete = recorded ? object : record(world, served, undefined, object, '', writer.manager);
+  refuseInvalid(world, served, complete, undefined, '');
+  if (served.custom !== undefined) for (const line of finalizerWarnings(complete, undefined)) writer.warn(line);
+  return commit(world, served, complete, writer);
+}
+
+export interface Change {
+  readonly namespace: string;
+  readonly name: string;
+  readonly subresource: string;
+  readonly writer: Writer;
+  /** Creates when absent. */
+  readonly allowCreate: boolean;
+  /** The object with its changes, decoded; called once. `live` must not be changed. May throw a Refusal. */
+  readonly change: (live: JsonObject | undefined) => JsonObject;
+  /** The change records managedFields itself. */
+  readonly recorded: boolean;
+  /** Overwrites whatever version is there, however strict the kind is. */
+  readonly unconditional?: boolean;
+}
+
+/** The version of an entry that a request for `served` sees. */
+export function liveObject(served: Served, entry: Entry): JsonObject {
+  const object = parsed(entry);
+  if (object['apiVersion'] !== served.storageVersion || served.storageVersion === versionOf(served)) return object;
+  return served.custom === undefined ? object : { ...object, apiVersion: versionOf(served) };
+}
+
+const versionOf = (served: Served) => (served.group === '' ? served.version : `${served.group}/${served.version}`);
+
+function checkVersion(served: Served, name: string, object: JsonObject, live: JsonObject, unconditional: boolean): void {
+  const given = textAt(object, 'metadata', 'resourceVersion') ?? '';
+  const uid = textAt(object, 'metadata', 'uid') ?? '';
+  const liveUid = textAt(live, 'metadata', 'uid') ?? '';
+  if (uid !== '' && uid !== liveUid) {
+    throw conflict(served, name, `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${liveUid}`);
+  }
+  if (given === '' || given === '0') {
+    if (unconditional || served.strategy.unconditionalUpdate) return;
+    // Upstream names the resource here where it names the kind elsewhere.
+    throw invalidObject(served.group, served.plural, name, [invalid('metadata.resourceVersion', 0, 'must be specified for an update')]);
+  }
+  if (given !== textAt(live, 'metadata', 'resourceVersion')) throw conflict(served, name, OUTDATED);
+}
+
+/** Restores what the subresource in hand may not write. */
+function restrict(served: Served, object: JsonObject, live: JsonObject, subresource: string): JsonObject {
+  const { statusFields } = served.strategy;
+  if (subresource === '') {
+    for (const field of statusFields) put(object, field, live[field] === undefined ? undefined : copy(live[field]));
+    return object;
+  }
+  if (subresource !== 'status' && subresource !== 'approval') return object;
+  const out = copy(live);
+  for (const field of statusFields) put(out, field, object[field]);
+  const metadata = metaOf(object);
+  put(metaOf(out), 'managedFields', metadata['managedFields']);
+  // Built-in kinds let a status write carry labels and annotations; custom ones do not.
+  if (served.custom === undefined) {
+    for (const field of ['labels', 'annotations', 'finalizers', 'ownerReferences']) put(metaOf(out), field, metadata[field]);
+  }
+  return out;
+}
+
+/** Changes one object. Throws a Refusal. A change that changes nothing leaves its resourceVersion as it is. */
+export function modify(world: World, served: Served, given: Change): Written {
+  const { namespace, name, subresource, writer } = given;
+  const entry = world.store.table(served.storageKey).get(keyOf(served.namespaced ? namespace : '', name));
+  if (entry === undefined) {
+    if (!given.allowCreate || subresource !== '') throw notFound(served, name);
+    const object = given.change(undefined);
+    const uid = textAt(object, 'metadata', 'uid') ?? '';
+    if (uid !== '')
+      throw conflict(served, name, `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`);
+    return { object: insert(world, served, { namespace, object, writer, recorded: given.recorded }), created: true };
+  }
+  const live = liveObject(served, entry);
+  const candidate = given.change(live);
+  checkVersion(served, name, candidate, live, given.unconditional === true);
+  const liveMeta = objectAt(live, 'metadata');
+  const object = restrict(served, candidate, live, subresource);
+  const metadata = metaOf(object);
+  metadata['resourceVersion'] = liveMeta['resourceVersion'] ?? null;
+  metadata['uid'] ??= liveMeta['uid'] ?? null;
+  put(metadata, 'creationTimestamp', liveMeta['creationTimestamp']);
+  if (liveMeta['deletionTimestamp'] !== undefined) metadata['deletionTimestamp'] = liveMeta['deletionTimestamp'];
+  else delete metadata['deletionTimestamp'];
+  put(metadata, 'deletionGracePeriodSeconds', liveMeta['deletionGracePeriodSeconds']);
+  if (served.namespaced) metadata['namespace'] ??= namespace;
+  dedupOwners(object, writer.warn);
+  served.strategy.prepareUpdate?.(object, live, subresource, now(world));
+  generationOf(served, object, live);
+  const complete = given.recorded ? object : record(world, served, live, object, subresource, writer.manager);
+  refuseInvalid(world, served, complete, live, subresource);
+  if (served.custom !== undefined && subresource === '') for (const line of finalizerWarnings(complete, live)) writer.warn(line);
+  if (finishesDeletion(served, complete, live)) {
+    if (!writer.dryRun) world.store.remove(served.storageKey, entry.namespace, entry.name);
+    return { object: complete, created: false };
+  }
+  if (ignoreTimestamps(live, complete) === live || equal(complete, live)) return { object: live, created: false };
+  return { object: commit(world, served, complete, writer), created: false };
+}
+
+/** The last finalizer of an object under deletion is gone, and so is its grace. */
+function finishesDeletion(served: Served, object: JsonObject, live: JsonObject): boolean {
+  if (textAt(live, 'metadata', 'deletionTimestamp') === undefined) return false;
+  if (stringsAt(object, 'metadata', 'finalizers').length > 0) return false;
+  if (served.storageKey === '/namespaces' && stringsAt(object, 'spec', 'finalizers').length > 0) return false;
+  return (numberAt(live, 'metadata', 'deletionGracePeriodSeconds') ?? 0) === 0;
+}
