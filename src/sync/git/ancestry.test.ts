@@ -104,6 +104,14 @@ describe('how a head stands to the one accepted last', () => {
     expect(await relate('amended', 'c5', true, history, signal)).toMatchObject({ relation: 'rewritten', commits: ['amended'] });
   });
 
+  it('is rewritten there also when the edge is dated after everything else', async () => {
+    const { history } = world(
+      { c1: { parents: ['c0'], time: 99 }, ...Object.fromEntries(Object.entries(line(6)).slice(2)), amended: { parents: ['c1'] } },
+      ['c1'],
+    );
+    expect(await relate('amended', 'c5', true, history, signal)).toMatchObject({ relation: 'rewritten', commits: ['amended'] });
+  });
+
   it('is unknown, not rewritten, when the accepted head may lie behind the edge', async () => {
     const { history } = world({ c7: { parents: ['c6'] }, c8: { parents: ['c7'] } }, ['c7']);
     expect(await relate('c8', 'c2', false, history, signal)).toMatchObject({ relation: 'unknown', commits: [] });

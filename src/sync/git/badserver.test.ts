@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { deflateSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { waitFor } from '../../kube/testing/waitfor.ts';
@@ -184,6 +185,24 @@ describe.skipIf(!hasGit)('a server that misbehaves leaves what was accepted as i
     await expect(readFleet(source, next)).rejects.toMatchObject({ code: 'GitTooLarge' });
   });
 
+  it('with bytes without end', async () => {
+    const { source, stillGood } = accepted({ limits: { responseBytes: 1_000_000 } });
+    const endless = Readable.from(
+      (function* () {
+        for (;;) yield Buffer.alloc(65_536);
+      })(),
+    );
+    world.server.intercept = (request, response) => {
+      if (request.method !== 'POST' || request.headers['git-protocol'] !== undefined) return false;
+      response.on('close', () => endless.destroy());
+      endless.pipe(response.writeHead(200));
+      return true;
+    };
+    await expect(source.fetch(first, signal)).rejects.toMatchObject({ code: 'GitTooLarge' });
+    await waitFor(() => endless.destroyed);
+    await stillGood();
+  });
+
   it('with an object that unpacks to more than allowed, which is not unpacked', async () => {
     const { url, commit, git } = repository();
     const first = commit('first', { 'fleet/a': 'one' });
@@ -201,6 +220,15 @@ describe.skipIf(!hasGit)('a server that misbehaves leaves what was accepted as i
     git('reset', '--quiet', '--hard', first);
     commit('second');
     expect(await told(source, first)).toEqual(['descendant', 'second']);
+  });
+
+  it('while a new cache is due', async () => {
+    const { source, gitdir, stillGood } = accepted();
+    for (let i = 0; i < 60; i += 1) fs.writeFileSync(join(gitdir, `objects/pack/pack-${i}.pack`), '');
+    onFetch(line('ERR go away\n'));
+    await expect(source.fetch(first, signal)).rejects.toMatchObject({ code: 'GitProtocol' });
+    expect(await readFleet(source, first)).toEqual(new Map([['fleet/a', 'one']]));
+    await stillGood();
   });
 
   it('with a full disk', async () => {

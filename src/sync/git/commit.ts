@@ -15,7 +15,8 @@ export interface Commit extends CommitInfo {
 
 /**
  * Reads the head of a commit by position, as git does: one `tree`, then the `parent` lines that follow it directly, then author and
- * committer. The same words further down mean nothing, so a commit cannot show one ancestry to us and another to git.
+ * committer. The same words further down mean nothing, so a commit cannot show one ancestry to us and another to git; nor can a signature
+ * stand among them, where it would part the parents from the tree: signed they would count, read by position they would not.
  */
 export function parseCommit(oid: string, raw: Buffer): Commit {
   const end = raw.indexOf('\n\n');
@@ -70,7 +71,6 @@ export function splitCommit(oid: string, raw: Buffer): { payload: Buffer; signat
   const keep: Buffer[] = [];
   const signatures: Buffer[][] = [];
   let into: Buffer[] | undefined;
-  let committer = false;
   for (let at = 0; at <= end;) {
     const nl = raw.indexOf(LF, at);
     const line = raw.subarray(at, nl + 1);
@@ -82,12 +82,9 @@ export function splitCommit(oid: string, raw: Buffer): { payload: Buffer; signat
     }
     const key = line.toString('latin1', 0, Math.max(0, line.indexOf(SPACE)));
     if (key === 'gpgsig' || key === 'gpgsig-sha256') {
-      // Above the committer, a signature could part `parent` lines from the tree: signed they would count, read by position they would not.
-      if (!committer) throw malformed(oid, 'has a signature above its committer');
       into = [line.subarray(key.length + 1)];
       if (key === 'gpgsig') signatures.push(into);
     } else {
-      committer ||= key === 'committer';
       into = undefined;
       keep.push(line);
     }

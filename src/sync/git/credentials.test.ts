@@ -2,6 +2,8 @@ import fs from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { messageOf } from '../../api/errors.ts';
+import { fakeClock } from '../../kube/testing/clock.ts';
+import { defaultHttpLimits, httpClient } from './http.ts';
 import { readFleet, remoteWorld, signal, told } from './remotetesting.ts';
 import { hasGit, serveGit } from './testing.ts';
 
@@ -60,6 +62,18 @@ describe.skipIf(!hasGit)('credentials (skipped without git)', () => {
     } finally {
       await elsewhere.close();
     }
+  });
+
+  it('are for the address of the source alone, whatever else is asked for', async () => {
+    const asked: string[] = [];
+    const fetch = (url: string) => (asked.push(url), Promise.resolve(new Response('')));
+    const spec = { kind: 'http', url: 'https://example.com/x', branch: 'main', cacheDir: '/nowhere', auth } as const;
+    const { request } = httpClient(spec, defaultHttpLimits, { fetch, clock: fakeClock() }, { objects: false }, signal);
+    for (const url of ['https://example.com.evil/x/info/refs', 'https://example.com/xy', 'http://example.com/x/info/refs']) {
+      await expect(request({ url, headers: {} })).rejects.toMatchObject({ code: 'GitProtocol' });
+    }
+    await request({ url: 'https://example.com/x/info/refs' });
+    expect(asked).toEqual(['https://example.com/x/info/refs']);
   });
 
   it('are left out of what an angry server repeats', async () => {

@@ -54,7 +54,11 @@ describe('a new repository', () => {
       const path = join(root, name);
       make(path);
       const before = fs.lstatSync(path);
-      await expect(initRepository(path, files, about, ports)).rejects.toMatchObject({ code: 'GitPathExists' });
+      let made = 0;
+      const mkdtemp = (prefix: string) => ((made += 1), fs.promises.mkdtemp(prefix));
+      const watched: GitFs = { ...fs, promises: { ...fs.promises, mkdtemp: mkdtemp as typeof fs.promises.mkdtemp } };
+      await expect(initRepository(path, files, about, { ...ports, fs: watched })).rejects.toMatchObject({ code: 'GitPathExists' });
+      expect(made).toBe(0);
       expect(fs.lstatSync(path).mtimeMs).toBe(before.mtimeMs);
     }
     expect(left()).toEqual([]);

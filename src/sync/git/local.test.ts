@@ -88,6 +88,9 @@ describe.skipIf(!hasGit)('a repository on this disk (skipped without git)', () =
     expect([await source.fetch(first, signal), await readFleet(source, head)]).toEqual(before);
     git('repack', '-a', '-d', '--write-midx', '--quiet');
     expect([await source.fetch(first, signal), await readFleet(source, head)]).toEqual(before);
+    // The packed branch is out of date as soon as there is a loose one.
+    commit('loose again');
+    expect(await subjects(source, head)).toEqual(['descendant', 'loose again']);
   });
 
   it('still calls an amend rewritten when gc has taken the accepted commit away', async () => {
@@ -125,7 +128,7 @@ describe.skipIf(!hasGit)('a repository on this disk (skipped without git)', () =
     const first = commit('first', { 'fleet/a': 'main' });
     git('worktree', 'add', '--quiet', '-b', 'feature/tree', `${dir}-tree`);
     fs.writeFileSync(`${dir}-tree/fleet/a`, 'tree');
-    runGit(`${dir}-tree`, ['commit', '--quiet', '-am', 'in the tree'], 9);
+    runGit(`${dir}-tree`, ['commit', '--quiet', '-am', 'in the tree'], Date.UTC(2026, 0, 2) / 1000);
     const second = runGit(`${dir}-tree`, ['rev-parse', 'HEAD']);
     const tree = open(`${dir}-tree`);
     expect(await tree.head(signal)).toEqual({ oid: second, ref: 'refs/heads/feature/tree' });
@@ -274,6 +277,7 @@ describe.skipIf(!hasGit)('watching a repository on this disk (skipped without gi
         return calls === expected;
       });
     await waitFor(() => clock.timers === 1);
+    expect(calls).toBe(0);
     commit('second');
     await ticks(1);
     git('checkout', '--quiet', '--detach');

@@ -13,7 +13,6 @@ import type { Fetched, GitPorts, GitSource, HttpSpec } from './source.ts';
 import { transfer, type Pull } from './transfer.ts';
 import { watchHead } from './watch.ts';
 
-const POLL_MS = 30_000;
 /** Commits to deepen by, in all, before history counts as too long. */
 const MAX_DEEPEN = 10_000;
 
@@ -123,7 +122,13 @@ export function httpSource(spec: HttpSpec, ports: GitPorts): GitSource {
 
     watch: (onChange) =>
       watchHead(
-        { fs, clock, everyMs: POLL_MS, look: async (signal) => (await server.head(signal)).oid, folders: async () => [] },
+        {
+          fs,
+          clock,
+          everyMs: (spec.pollSeconds ?? 30) * 1000,
+          look: async (signal) => (await server.head(signal)).oid,
+          folders: async () => [],
+        },
         onChange,
       ),
   };

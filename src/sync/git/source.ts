@@ -60,6 +60,8 @@ export interface HttpSpec {
    * A folder that this source may fill. It writes `kubenode-git-cache` and `kubenode-git-cache.new` there, which may be deleted at any time; one process at a time.
    */
   cacheDir: string;
+  /** Between looks at the branch by `watch`; default 30. */
+  pollSeconds?: number;
   limits?: Partial<HttpLimits>;
 }
 

@@ -11,9 +11,8 @@ export const hasSshKeygen = spawnSync('ssh-keygen', ['-?']).error === undefined;
 const AUTHOR = { name: 'Ada', email: 'ada@example.com' };
 const FIRST_COMMIT = Date.UTC(2026, 0, 1) / 1000;
 
-/** Runs the system's git in `dir`, deaf to the configuration of whoever runs it. Commits are a minute apart when `minute` counts up. */
-export function runGit(dir: string, args: readonly string[], minute = 0, input?: string | Buffer): string {
-  const date = `${FIRST_COMMIT + minute * 60} +0000`;
+/** Runs the system's git in `dir`, deaf to the configuration of whoever runs it. `date` is of commits, in seconds; absent: now. */
+export function runGit(dir: string, args: readonly string[], date?: number, input?: string): string {
   return execFileSync('git', args, {
     cwd: dir,
     encoding: 'utf8',
@@ -26,10 +25,9 @@ export function runGit(dir: string, args: readonly string[], minute = 0, input?:
       GIT_CONFIG_NOSYSTEM: '1',
       GIT_AUTHOR_NAME: AUTHOR.name,
       GIT_AUTHOR_EMAIL: AUTHOR.email,
-      GIT_AUTHOR_DATE: date,
       GIT_COMMITTER_NAME: AUTHOR.name,
       GIT_COMMITTER_EMAIL: AUTHOR.email,
-      GIT_COMMITTER_DATE: date,
+      ...(date === undefined ? {} : { GIT_AUTHOR_DATE: `${date} +0000`, GIT_COMMITTER_DATE: `${date} +0000` }),
     },
   }).trim();
 }
@@ -47,11 +45,12 @@ export interface TestRepository {
 /** A new repository at `dir`, on the branch main, by the system's git. */
 export function testRepository(dir: string, init: readonly string[] = []): TestRepository {
   let minute = 0;
+  const date = () => FIRST_COMMIT + minute++ * 60;
   fs.mkdirSync(dir, { recursive: true });
   runGit(dir, ['init', '--quiet', '--initial-branch=main', ...init]);
   const repository: TestRepository = {
     dir,
-    git: (...args) => runGit(dir, args, minute++),
+    git: (...args) => runGit(dir, args, date()),
     write(files) {
       for (const [path, content] of Object.entries(files)) {
         fs.mkdirSync(dirname(join(dir, path)), { recursive: true });
@@ -68,12 +67,12 @@ export function testRepository(dir: string, init: readonly string[] = []): TestR
     commits(messages) {
       const old = fs.existsSync(join(dir, '.git/refs/heads/main'));
       const stream = messages.map((message, index) => {
-        const author = `${AUTHOR.name} <${AUTHOR.email}> ${FIRST_COMMIT + minute++ * 60} +0000`;
+        const author = `${AUTHOR.name} <${AUTHOR.email}> ${date()} +0000`;
         const from = index === 0 && old ? 'from refs/heads/main^0\n' : '';
         return `commit refs/heads/main\nmark :${index + 1}\nauthor ${author}\ncommitter ${author}\ndata ${message.length}\n${message}\n${from}`;
       });
       const lines = messages.map((_, index) => `get-mark :${index + 1}\n`);
-      return runGit(dir, ['fast-import', '--quiet', '--cat-blob-fd=1'], minute, [...stream, ...lines].join('')).split('\n');
+      return runGit(dir, ['fast-import', '--quiet', '--cat-blob-fd=1'], undefined, [...stream, ...lines].join('')).split('\n');
     },
   };
   return repository;
@@ -82,10 +81,9 @@ export function testRepository(dir: string, init: readonly string[] = []): TestR
 /** Commits what lies in the work tree at `dir`, as `git add --all && git commit` do; by isomorphic-git where there is no git. */
 export async function commitAll(dir: string, message: string): Promise<string> {
   if (hasGit) {
-    execFileSync('git', ['add', '--all'], { cwd: dir });
-    const identity = ['-c', `user.name=${AUTHOR.name}`, '-c', `user.email=${AUTHOR.email}`];
-    execFileSync('git', [...identity, 'commit', '--quiet', '--no-gpg-sign', '-m', message], { cwd: dir });
-    return execFileSync('git', ['rev-parse', 'HEAD'], { cwd: dir, encoding: 'utf8' }).trim();
+    runGit(dir, ['add', '--all']);
+    runGit(dir, ['commit', '--quiet', '-m', message]);
+    return runGit(dir, ['rev-parse', 'HEAD']);
   }
   return await commitWithoutGit(dir, message);
 }

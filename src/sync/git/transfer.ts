@@ -24,7 +24,7 @@ export interface Transfer {
   pull(cache: GitCache, options: Pull, signal: AbortSignal): Promise<string>;
 }
 
-type Talk = Pick<Parameters<typeof git.fetch>[0], 'http' | 'onAuth' | 'onAuthFailure'> & { url: string };
+type Talk = Pick<Parameters<typeof git.fetch>[0], 'http' | 'onAuth'> & { url: string };
 
 export function transfer(spec: HttpSpec, url: string, ports: GitPorts): Transfer {
   const limits = { ...defaultHttpLimits, ...spec.limits };
@@ -38,9 +38,8 @@ export function transfer(spec: HttpSpec, url: string, ports: GitPorts): Transfer
       return await call({
         http: httpClient(spec, limits, ports, options, signal),
         url,
+        // Called after a first 401; without `onAuthFailure`, a second one is the end.
         ...(auth === undefined ? {} : { onAuth: () => ({ ...auth }) }),
-        // Else a refused password would be sent again and again.
-        onAuthFailure: () => ({ cancel: true }),
       });
     } catch (error) {
       signal.throwIfAborted();
@@ -50,7 +49,7 @@ export function transfer(spec: HttpSpec, url: string, ports: GitPorts): Transfer
 
   function translate(error: unknown): Error {
     if (error instanceof CodedError) return redacted(error);
-    if (error instanceof git.Errors.UserCanceledError || error instanceof git.Errors.HttpError) {
+    if (error instanceof git.Errors.HttpError) {
       const what = spec.auth === undefined ? 'wants credentials, and the source has none' : 'refuses the credentials of the source';
       return gitError('GitAuth', `${host}: ${what}`, {
         next: 'check the Secret that the source names, and that the account may read the repository',
