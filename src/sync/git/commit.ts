@@ -81,9 +81,11 @@ export function splitCommit(oid: string, raw: Buffer): { payload: Buffer; signat
       continue;
     }
     const key = line.toString('latin1', 0, Math.max(0, line.indexOf(SPACE)));
-    if (key === 'gpgsig' || key === 'gpgsig-sha256') {
+    // git leaves it out of what is signed, so anyone could put anything there.
+    if (key === 'gpgsig-sha256') throw malformed(oid, 'carries a second signature (gpgsig-sha256), which the first does not cover');
+    if (key === 'gpgsig') {
       into = [line.subarray(key.length + 1)];
-      if (key === 'gpgsig') signatures.push(into);
+      signatures.push(into);
     } else {
       into = undefined;
       keep.push(line);

@@ -17,8 +17,8 @@ export interface NewRepository {
 /**
  * Makes a repository with one commit of `files` (path → text) at `dir`, and returns the commit's id. Needs no system git.
  *
- * It is made beside `dir` and renamed, so `dir` is either whole or not there. Anything that is at `dir` already is left as it is: GitPathExists. A process that is
- * killed here leaves a folder `.NAME.new-…` beside it, which may be deleted.
+ * It is made beside `dir` and renamed, so `dir` is either whole or not there. Anything that is at `dir` already is left as it is:
+ * GitPathExists. A process that is killed here leaves a folder `.NAME.new-…` beside it, which may be deleted.
  */
 export async function initRepository(
   dir: string,

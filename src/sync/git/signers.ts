@@ -18,8 +18,9 @@ export interface AllowedSigner {
 /**
  * Parses allowed signers.
  *
- * Parity with ssh-keygen, save what would make the answer depend on the machine or on parties that are not named: times without Z (it reads them in
- * local time) and `cert-authority` are refused. Throws AllowedSigners naming every line that cannot be used; a file without any key is an error too, since nothing could ever be signed by it.
+ * Parity with ssh-keygen, save what would make the answer depend on the machine or on parties that are not named: times without Z (it reads
+ * them in local time) and `cert-authority` are refused. Throws AllowedSigners naming every line that cannot be used; a file without any key
+ * is an error too, since nothing could ever be signed by it.
  */
 export function parseAllowedSigners(text: string): AllowedSigner[] {
   const signers: AllowedSigner[] = [];

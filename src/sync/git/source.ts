@@ -57,7 +57,8 @@ export interface HttpSpec {
   /** Depth of the first fetch; default 1. */
   depth?: number;
   /**
-   * A folder that this source may fill. It writes `kubenode-git-cache` and `kubenode-git-cache.new` there, which may be deleted at any time; one process at a time.
+   * A folder that this source may fill. It writes `kubenode-git-cache` and `kubenode-git-cache.new` there, which may be deleted at any
+   * time; one process at a time.
    */
   cacheDir: string;
   /** Between looks at the branch by `watch`; default 30. */
@@ -123,7 +124,8 @@ export interface Fetched {
   relation: Relation;
   /**
    * Newest first, children before parents. `descendant` and `rewritten`: the commits that the accepted head lacks, side branches of merges
-   * included. Where commit dates run backwards, or the history that would tell exceeds the limits, perhaps more, never fewer. `same`: none. `first` and `tooLong`: the head alone.
+   * included. Where commit dates run backwards, or the history that would tell exceeds the limits, perhaps more, never fewer. `same`: none.
+   * `first` and `tooLong`: the head alone.
    */
   commits: CommitInfo[];
 }

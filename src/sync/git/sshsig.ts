@@ -14,8 +14,8 @@ export interface SshSignature {
 }
 
 /**
- * Reads an armoured signature. Only one spelling of each signature is read: equal lines of base64 without slack bits, nothing around or after. So
- * nobody can make a second commit out of a signed one by changing bytes that mean nothing.
+ * Reads an armoured signature, strictly: equal lines of base64 without slack bits, nothing around or after. So of the bytes that mean
+ * nothing, and that anyone could change in a signed commit, only the width of the lines is left.
  *
  * Throws RangeError saying what is wrong.
  */

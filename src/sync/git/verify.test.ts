@@ -190,6 +190,8 @@ describe('a commit signed by git and ssh-keygen', () => {
   it('is refused with a second signature beside the good one', () => {
     const text = signed.raw.toString('latin1');
     const signature = /^gpgsig .*\n(?: .*\n)+/m.exec(text)?.[0] ?? '';
+    const forSha256 = signature.replace('gpgsig ', 'gpgsig-sha256 ');
+    expect(codeOf(Buffer.from(text.replace(signature, signature + forSha256), 'latin1'))).toBe('CommitMalformed');
     expect(codeOf(Buffer.from(text.replace(signature, signature + signature), 'latin1'))).toBe('CommitMalformed');
   });
 });

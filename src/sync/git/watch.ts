@@ -16,8 +16,8 @@ export interface HeadWatch {
 /**
  * Calls `onChange` when what `look` sees changes, also from readable to not and back; what is there at the start is no change.
  *
- * The file system's notice only makes the next look come at once. Notices get lost (network disks, exhausted inotify watches, folders replaced), so looks
- * come by the clock as well. Nothing here keeps the process alive.
+ * The file system's notice only makes the next look come at once. Notices get lost (network disks, exhausted inotify watches, folders
+ * replaced), so looks come by the clock as well. Nothing here keeps the process alive.
  */
 export function watchHead(options: HeadWatch, onChange: () => void): () => void {
   const { clock, everyMs, fs } = options;
