@@ -1,9 +1,13 @@
 import { Release } from '../release.ts';
 import { downloads, type DownloadProps } from './download.ts';
 
+/** Where agents keep the version that is switched to; what `{{dir}}` is in this component's own units and files. */
+export const CNI_PLUGINS_FOLDER = '/var/lib/kubenode/components/cni-plugins/current/cni-plugins';
+
 /**
- * The CNI project's plugins, in `/opt/cni/bin`. For real nodes. They run only while a pod starts or stops, so replacing them
- * disturbs none. Which network uses them is said elsewhere (`/etc/cni/net.d`, mostly by the network's own DaemonSet).
+ * The CNI project's plugins. For real nodes. `Containerd` looks for them where the agent keeps them; another runtime must be told. They run
+ * only while a pod starts or stops, so replacing them disturbs none. Which network uses them is said elsewhere (`/etc/cni/net.d`,
+ * mostly by the network's own DaemonSet).
  */
 export class CniPlugins extends Release {
   constructor({ version, sha256, urlBase = 'https://github.com/containernetworking/plugins/releases/download', content }: DownloadProps) {
@@ -13,13 +17,8 @@ export class CniPlugins extends Release {
       unpack: 'TarGz',
     }));
     super('cni-plugins', version, artifacts, {
-      hooks: {
-        preInstall: { command: ['mkdir', '-p', '/opt/cni/bin'] },
-        // A plugin that runs right now keeps its old file.
-        postInstall: { command: ['cp', '-a', '--remove-destination', '{{dir}}/cni-plugins/.', '/opt/cni/bin/'] },
-      },
       // Without a command a plugin says what it is and succeeds.
-      probes: [{ name: 'runs', exec: { command: ['/opt/cni/bin/loopback'] } }],
+      probes: [{ name: 'runs', exec: { command: ['{{dir}}/cni-plugins/loopback'] } }],
       disruption: { config: 'None', patch: 'None', minor: 'None', major: 'Drain' },
       ...content,
     });

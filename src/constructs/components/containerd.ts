@@ -1,4 +1,5 @@
 import { Release } from '../release.ts';
+import { CNI_PLUGINS_FOLDER } from './cniplugins.ts';
 import { downloads, SYSTEM_PATH, type Digests, type DownloadProps } from './download.ts';
 
 export interface ContainerdProps extends DownloadProps {
@@ -9,8 +10,8 @@ export interface ContainerdProps extends DownloadProps {
 }
 
 /**
- * containerd 2.x with runc. For real nodes with systemd. Containers outlive a restart of it, so new versions restart it and
- * only a new major version drains. runc is put at a path that does not change, since running containers remember where it was.
+ * containerd 2.1 or later with runc. For real nodes with systemd. Containers outlive a restart of it, so new versions restart it and
+ * only a new major version drains. Running containers remember the path of runc, which is why it must be one that versions share.
  */
 export class Containerd extends Release {
   constructor({
@@ -33,7 +34,6 @@ export class Containerd extends Release {
     ]);
     super('containerd', version, artifacts, {
       files: [{ path: '/etc/containerd/config.toml', content: config }],
-      hooks: { preInstall: { command: ['install', '-D', '-m', '0755', '{{dir}}/runc', '/usr/local/sbin/runc'] } },
       units: [
         {
           name: 'containerd',
@@ -54,9 +54,14 @@ export class Containerd extends Release {
 
 const CONFIG = `version = 3
 
+# What CniPlugins installs, and what networks bring along.
+[plugins.'io.containerd.cri.v1.runtime'.cni]
+  bin_dirs = ['${CNI_PLUGINS_FOLDER}', '/opt/cni/bin']
+
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]
   runtime_type = 'io.containerd.runc.v2'
 
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
   SystemdCgroup = true
+  BinaryName = '{{dir}}/runc'
 `;

@@ -77,14 +77,14 @@ const limitsOnly: Wall = {
 const none: Wall = { tool: 'none', isolation: 'process', wrap: (command) => [...command] };
 
 /** All walls that work here, strongest first; the last one always does. Tries each by starting Node behind it. */
-export async function findWalls(): Promise<Wall[]> {
+async function findWalls(): Promise<Wall[]> {
   const tried = await Promise.all([bwrap, unshare, limitsOnly].map(async (wall) => ((await works(wall)) ? [wall] : [])));
   return [...tried.flat(), none];
 }
 
 let found: Promise<Wall[]> | undefined;
 
-/** `findWalls`, once for each process: what works here does not change while it runs. */
+/** Found once for each process: what works here does not change while it runs. */
 export function walls(): Promise<Wall[]> {
   found ??= findWalls();
   return found;
