@@ -103,7 +103,8 @@ function works(wall: Wall): Promise<boolean> {
       env: CHILD_ENVIRONMENT,
       cwd: '/',
       detached: true,
-      timeout: 5000,
+      // Long: what is found holds for the life of this process, and a busy machine must not look like a weak one.
+      timeout: 30_000,
       killSignal: 'SIGKILL',
     });
     child.on('error', () => resolve(false));
