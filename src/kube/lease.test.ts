@@ -133,6 +133,35 @@ describe('a single candidate', () => {
     expect(leaseOf(server)?.holderIdentity).toBe('a');
   });
 
+  test('a stop, or a pause past the deadline, between the acquisition and the term begins no work', async () => {
+    const server = fakeApiServer();
+    const clock = fakeClock();
+    let pauseMs = 0;
+    let stop = (): void => undefined;
+    server.intercept(async (request) => {
+      if (request.method === 'GET') return undefined;
+      clock.pause(pauseMs);
+      const answer = await passing(server, request);
+      stop();
+      return answer;
+    });
+    pauseMs = 11_000;
+    const a = candidate(server.transport, clock, 'a');
+    await settle();
+    expect(a.terms).toHaveLength(0);
+    pauseMs = 0;
+    await clock.advance(5000);
+    expect(a.terms.map((term) => term.transitions)).toEqual([1]);
+    a.controller.abort(new Error('stop'));
+    await a.done;
+    const b = candidate(server.transport, clock, 'b');
+    stop = () => b.controller.abort(new Error('stop'));
+    await settle();
+    await b.done;
+    expect(b.terms).toHaveLength(0);
+    expect(leaseOf(server)?.holderIdentity).toBe('');
+  });
+
   test('work that fails ends the election with its error, and frees the Lease', async () => {
     const server = fakeApiServer();
     const a = candidate(server.transport, fakeClock(), 'a', () => Promise.reject(new Error('no disk')));
@@ -441,7 +470,7 @@ describe('under any schedule of faults', () => {
         await Promise.all(candidates.map((one) => one.done));
         expect(base.timers).toBe(0);
       }),
-      { numRuns: 80 },
+      { numRuns: 80, endOnFailure: true },
     );
   }, 60_000);
 });

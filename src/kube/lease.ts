@@ -48,7 +48,7 @@ interface Held {
   renewedAt: Moment;
 }
 
-const RENEWALS_PER_JITTER = 1.2;
+const JITTER = 1.2;
 
 /**
  * Leader election over one Lease, after client-go's: whoever does not hold it waits until the record has stood unchanged for its
@@ -56,7 +56,7 @@ const RENEWALS_PER_JITTER = 1.2;
  *
  * Runs `lead` once a term. Resolves when `signal` stopped it or `lead` returned while its term lasted; rejects with what `lead`
  * threw. In all three cases the Lease is released. `lead` must return soon after its term's signal is aborted; a new term begins
- * only after it did.
+ * only after it did, and never with a signal that is already aborted.
  *
  * Caveat: a leader that is paused and wakes may act before it notices; what must never happen twice is conditioned on a
  * resourceVersion as well.
@@ -120,9 +120,14 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
         if (hasReason(error, 'Conflict', 'AlreadyExists')) log.debug(fields, 'the Lease was taken by another');
         else log.warn(fields, 'the Lease cannot be acquired');
       }
-      await sleep(clock, retryPeriodMs * (1 + random() * RENEWALS_PER_JITTER), signal).catch(() => undefined);
+      await pause();
     }
     return undefined;
+  }
+
+  /** With jitter, so that candidates do not all ask at once. Ends early when stopped. */
+  function pause(): Promise<void> {
+    return sleep(clock, retryPeriodMs * (1 + random() * JITTER), signal).catch(() => undefined);
   }
 
   /**
@@ -195,7 +200,6 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
     if (signal.aborted) onStop();
     guard();
 
-    log.info({ ...about, transitions }, 'leads');
     const term: Term = {
       transitions,
       signal: controller.signal,
@@ -204,12 +208,16 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
     const keeping = keep(held, controller);
     let failure: { error: unknown } | undefined;
     try {
-      await lead(term);
+      // A stop, or a pause past the deadline, may have come before the term began.
+      if (term.isValid()) {
+        log.info({ ...about, transitions }, 'leads');
+        await lead(term);
+      }
     } catch (error) {
       // A `lead` that passes on why its term ended has not failed.
       if (error !== controller.signal.reason) failure = { error };
     }
-    const deposed = controller.signal.aborted && !signal.aborted;
+    const deposed = !signal.aborted && !term.isValid();
     controller.abort(new CodedError('LeaseOver', `the work under the Lease ${about.lease} is done`));
     cancelTimer();
     signal.removeEventListener('abort', onStop);
@@ -219,9 +227,10 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
     return deposed;
   }
 
-  for (let again = true; again && !signal.aborted;) {
+  for (;;) {
     const held = await acquire();
-    again = held !== undefined && (await serve(held));
+    if (held === undefined || !(await serve(held))) return;
+    await pause();
   }
 }
 
@@ -234,7 +243,7 @@ function timesOf(options: LeaseOptions): { durationMs: number; renewDeadlineMs: 
   if (renewDeadlineMs >= durationMs) {
     throw new CodedError('LeaseInvalid', `renewDeadlineMs (${renewDeadlineMs}) must be less than durationMs (${durationMs})`);
   }
-  if (!(retryPeriodMs > 0) || retryPeriodMs * RENEWALS_PER_JITTER >= renewDeadlineMs) {
+  if (!(retryPeriodMs > 0) || retryPeriodMs * JITTER >= renewDeadlineMs) {
     throw new CodedError('LeaseInvalid', `retryPeriodMs (${retryPeriodMs}) must be well below renewDeadlineMs (${renewDeadlineMs})`);
   }
   return { durationMs, renewDeadlineMs, retryPeriodMs };

@@ -365,7 +365,7 @@ describe('whatever happens', () => {
         await queue.done;
         expect(clock.timers).toBe(0);
       }),
-      { numRuns: 300 },
+      { numRuns: 300, endOnFailure: true },
     );
   });
 

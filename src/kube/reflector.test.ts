@@ -515,7 +515,8 @@ describe('under any faults', () => {
           if (event.type === 'deleted') expect(told.delete(name)).toBe(true);
           else told.set(name, `${uid} ${resourceVersion}`);
         });
-        let heal = (): void => undefined;
+        const faults: (() => void)[] = [];
+        const heal = (): void => faults.splice(0).forEach((cancel) => cancel());
         for (const taken of acts) {
           if (taken.do === 'put') server.put(Nodes, node(taken.name, { x: `${taken.x}` }));
           else if (taken.do === 'remove') server.remove(Nodes, { name: taken.name });
@@ -528,7 +529,7 @@ describe('under any faults', () => {
           else if (taken.do === 'bookmark') server.bookmark();
           else if (taken.do === 'garbage') server.watches.inject('{"type":');
           else if (taken.do === 'relist') world.reflector.relist();
-          else if (taken.do === 'fail') heal = server.intercept(() => statusResponse(500, 'InternalError'));
+          else if (taken.do === 'fail') faults.push(server.intercept(() => statusResponse(500, 'InternalError')));
           else heal();
         }
         heal();
@@ -543,7 +544,7 @@ describe('under any faults', () => {
         await world.reflector.done;
         expect(world.log.lines.filter((line) => line.level === 'error')).toEqual([]);
       }),
-      { numRuns: 60 },
+      { numRuns: 100, endOnFailure: true },
     );
   });
 });

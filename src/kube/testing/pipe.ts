@@ -18,12 +18,11 @@ export function createPipe(signal: AbortSignal | undefined, onClose: () => void)
   let wake = (): void => undefined;
 
   const close = (): void => {
+    if (!ended) onClose();
     ended = true;
-    signal?.removeEventListener('abort', onAbort);
-    onClose();
     wake();
   };
-  // Abortion reaches the reader even where the server hangs.
+  // Abortion reaches the reader also where nothing else does any more.
   const onAbort = (): void => {
     stalled = false;
     chunks.length = 0;
@@ -42,7 +41,8 @@ export function createPipe(signal: AbortSignal | undefined, onClose: () => void)
         else await new Promise<void>((resolve) => (wake = resolve));
       }
     } finally {
-      if (!ended) close();
+      signal?.removeEventListener('abort', onAbort);
+      close();
     }
   }
 
@@ -54,10 +54,10 @@ export function createPipe(signal: AbortSignal | undefined, onClose: () => void)
       if (!ended) chunks.push(typeof bytes === 'string' ? Buffer.from(bytes) : bytes);
       wake();
     },
-    end: () => (ended ? undefined : close()),
+    end: close,
     fail(error) {
-      failure = { error };
-      if (!ended) close();
+      failure ??= { error };
+      close();
     },
     stall() {
       stalled = true;
