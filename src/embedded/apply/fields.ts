@@ -9,12 +9,19 @@ import { isEmptyObject, isObject } from './value.ts';
 /** The fields that a value names: what applying it makes one own. Lists and maps without children own nothing by themselves, save `{}`. */
 export function fieldsOf(schema: SchemaNode, value: Json): FieldSet {
   const set: FieldSetBuilder = new Map();
-  collect(schema, value, set);
+  collect(schema, value, set, false);
+  return set;
+}
+
+/** As `fieldsOf`, with declared containers as members too: what `withNamedFields` makes of it, in one go. */
+export function namedFieldsOf(schema: SchemaNode, value: Json): FieldSet {
+  const set: FieldSetBuilder = new Map();
+  collect(schema, value, set, true);
   return set;
 }
 
 /** Adds what is below a value; tells whether its own path is owned too. */
-function collect(schema: SchemaNode, value: Json, into: FieldSetBuilder): boolean {
+function collect(schema: SchemaNode, value: Json, into: FieldSetBuilder, named: boolean): boolean {
   const kind = treatment(schema, kindOf(schema, value));
   if (kind === 'scalar') return true;
   if (kind === 'list') {
@@ -31,7 +38,7 @@ function collect(schema: SchemaNode, value: Json, into: FieldSetBuilder): boolea
       else {
         seen.add(element);
         const below: FieldSetBuilder = new Map();
-        collect(list.item, item, below);
+        collect(list.item, item, below, named);
         place(into, element, true, below);
       }
     }
@@ -46,8 +53,8 @@ function collect(schema: SchemaNode, value: Json, into: FieldSetBuilder): boolea
     const type = field ?? map.element;
     if (type === undefined) continue;
     const below: FieldSetBuilder = new Map();
-    const self = collect(type, child, below);
-    const member = self || field === undefined || child === null || (isObject(child) && isEmptyObject(child));
+    const self = collect(type, child, below, named);
+    const member = self || field === undefined || (named && below.size > 0) || child === null || (isObject(child) && isEmptyObject(child));
     place(into, fieldElement(key), member, below);
   }
   return false;

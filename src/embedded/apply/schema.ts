@@ -34,7 +34,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 const noKeys = { keys: [], keyNames: [] };
 
 /** Anything, owned whole. */
-export const untyped: SchemaNode = (() => {
+const untyped: SchemaNode = (() => {
   const node: Mutable<SchemaNode> = { scalar: 'untyped', any: true };
   node.list = { atomic: true, ...noKeys, item: node };
   node.map = { atomic: true, fields: new Map(), element: node };
@@ -56,7 +56,7 @@ export interface FieldSchema {
   readonly empty: JsonObject;
 }
 
-export function fail(message: string): never {
+function fail(message: string): never {
   throw new CodedError('InvalidSchema', message, { next: 'correct the schema; the API server refuses it too' });
 }
 

@@ -1,8 +1,9 @@
 /** Ownership through a merge: structured-merge-diff's updater, for objects of one API version. */
-import type { Json } from '../../api/wire.ts';
+import type { Json, JsonObject } from '../../api/wire.ts';
 import { compare, ignoring } from './compare.ts';
 import type { Conflicts } from './conflict.ts';
-import { fieldsOf } from './fields.ts';
+import { fieldElement } from './element.ts';
+import { fieldsOf, namedFieldsOf } from './fields.ts';
 import type { FieldSet } from './fieldset.ts';
 import { difference, differenceWithChildren, includes, intersection, isEmpty, union, withNamedFields } from './fieldset.ts';
 import type { Manager, Managers } from './managers.ts';
@@ -11,6 +12,7 @@ import { merge } from './merge.ts';
 import { reconcile } from './reconcile.ts';
 import { removeFields } from './remove.ts';
 import type { SchemaNode } from './schema.ts';
+import { isObject, own, put } from './value.ts';
 
 export interface Merge {
   schema: SchemaNode;
@@ -89,15 +91,27 @@ export function applyMerge({ schema, reset }: Merge, managers: Managers, live: J
  * is owned comes back, then what nobody owned and the applier never had.
  */
 function prune(schema: SchemaNode, merged: Json, last: FieldSet, now: FieldSet, others: Managers): Json {
-  // Without a field given up nothing can go.
-  if (includes(now, last)) return merged;
-  const named = (value: Json) => withNamedFields(fieldsOf(schema, value), schema);
-  const mergedFields = named(merged);
-  const lastNamed = withNamedFields(last, schema);
+  if (!isObject(merged)) return merged;
+  // Only below a top-level field of which something was given up can anything go; the rest need not be looked at.
+  const given = new Map([...last].filter((field) => !includes(now, new Map([field]))));
+  const names = Object.keys(merged).filter((name) => given.has(fieldElement(name)));
+  if (names.length === 0) return merged;
+  const part: JsonObject = {};
+  for (const name of names) put(part, name, merged[name] ?? null);
+  const withNames = (set: FieldSet) => withNamedFields(new Map([...set].filter(([element]) => given.has(element))), schema);
 
-  const bare = removeFields(schema, merged, lastNamed);
-  let owned = union(named(bare), withNamedFields(now, schema));
-  for (const manager of others.values()) owned = union(owned, withNamedFields(manager.set, schema));
-  const withOwned = removeFields(schema, merged, difference(mergedFields, owned));
-  return removeFields(schema, merged, intersection(difference(mergedFields, named(withOwned)), lastNamed));
+  const fields = namedFieldsOf(schema, part);
+  const lastFields = withNames(last);
+  const bare = removeFields(schema, part, lastFields);
+  let owned = union(namedFieldsOf(schema, bare), withNames(now));
+  for (const manager of others.values()) owned = union(owned, withNames(manager.set));
+  const withOwned = removeFields(schema, part, difference(fields, owned));
+  const left = removeFields(schema, part, intersection(difference(fields, namedFieldsOf(schema, withOwned)), lastFields));
+
+  const out: JsonObject = {};
+  for (const name of Object.keys(merged)) {
+    const value = names.includes(name) ? (isObject(left) ? own(left, name) : undefined) : merged[name];
+    if (value !== undefined) put(out, name, value);
+  }
+  return out;
 }

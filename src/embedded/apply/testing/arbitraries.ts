@@ -41,7 +41,7 @@ function struct(fields: fc.Arbitrary<JsonObject>): fc.Arbitrary<JsonObject> {
 }
 
 /** The schema of one field, nested at most `depth` deep. */
-export function fieldSchema(depth: number): fc.Arbitrary<JsonObject> {
+function fieldSchema(depth: number): fc.Arbitrary<JsonObject> {
   if (depth === 0) return scalar;
   const child = fc.oneof(scalar, fieldSchema(depth - 1));
   const object = struct(child);
@@ -81,7 +81,7 @@ function keyed([properties, keys, fallback, atomic]: [JsonObject, number, string
 }
 
 /** A kind with a spec and a status. */
-export const kindSchema: fc.Arbitrary<JsonObject> = fc.tuple(struct(fieldSchema(3)), struct(fieldSchema(2))).map(([spec, status]) => ({
+const kindSchema: fc.Arbitrary<JsonObject> = fc.tuple(struct(fieldSchema(3)), struct(fieldSchema(2))).map(([spec, status]) => ({
   type: 'object',
   properties: { spec: { type: 'object', properties: spec }, status: { type: 'object', properties: status } },
 }));
@@ -184,7 +184,7 @@ const metadata: fc.Arbitrary<JsonObject> = fc
   .map((more): JsonObject => ({ name: 'thing', namespace: 'web', ...(more as JsonObject) }));
 
 /** A whole object of a kind. */
-export function objectOf(schema: JsonObject, noise: Noise): fc.Arbitrary<JsonObject> {
+function objectOf(schema: JsonObject, noise: Noise): fc.Arbitrary<JsonObject> {
   return fc.tuple(metadata, soundValue(schema, noise)).map(([meta, body]) => ({
     apiVersion: 'test.kubenode.io/v1',
     kind: 'Thing',

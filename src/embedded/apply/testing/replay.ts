@@ -28,7 +28,7 @@ function sent(step: Step, live: JsonObject | undefined): JsonObject {
   return step.owners === 'live' && owners !== undefined ? withMetadata(object, { managedFields: owners }) : object;
 }
 
-export function take(step: Step, live: JsonObject | undefined, schema: FieldSchema, resetFields: readonly string[]): Answer {
+function take(step: Step, live: JsonObject | undefined, schema: FieldSchema, resetFields: readonly string[]): Answer {
   const { manager, subresource, force, now } = step;
   const request = { live, manager, subresource, resetFields, schema, now };
   if (step.op === 'update') return { object: update({ ...request, updated: sent(step, live) }) };
