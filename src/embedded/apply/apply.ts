@@ -71,7 +71,7 @@ function nameText(object: JsonObject): string {
   return `${metadataText(object, 'namespace')}/${metadataText(object, 'name')}; ${kindText(object)}`;
 }
 
-/** Records an update, as the manager named; untracked objects stay so, save new ones. */
+/** Records what an update changed under a manager’s name, and folds the oldest updaters away. */
 function track(input: ApplyInput | UpdateInput, managers: Managers, live: JsonObject, updated: JsonObject, name: string): Managers {
   const who = {
     name: name === '' ? 'unknown' : name,
