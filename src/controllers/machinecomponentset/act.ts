@@ -28,7 +28,11 @@ export type Written<T> = { object: T } | 'unchanged' | 'lost';
  * Patches the status on condition that the set is as it was read. Whoever decided from an older set, or was deposed since, loses here,
  * before any Machine is touched.
  */
-export async function writeSetStatus(actors: Actors, set: Stored<MachineComponentSet>, status: SetStatus): Promise<Written<Stored<MachineComponentSet>>> {
+export async function writeSetStatus(
+  actors: Actors,
+  set: Stored<MachineComponentSet>,
+  status: SetStatus,
+): Promise<Written<Stored<MachineComponentSet>>> {
   const diff = mergeDiff(set.status, status);
   if (diff === undefined) return 'unchanged';
   const { name, resourceVersion } = set.metadata;

@@ -58,7 +58,8 @@ function identity(content: { action?: string; version: string; values?: unknown;
 export function revisionOf(set: MachineComponentSet, floor: number, at: string): { revision: Revision; isNew: boolean } {
   const { spec, status } = set;
   const recorded = status?.revision;
-  if (recorded !== undefined && recorded.number >= floor && identity(recorded) === identity(spec)) return { revision: recorded, isNew: false };
+  if (recorded !== undefined && recorded.number >= floor && identity(recorded) === identity(spec))
+    return { revision: recorded, isNew: false };
   const revision: Revision = {
     number: 1 + Math.max(recorded?.number ?? 0, floor),
     ...contentFrom(spec.action ?? 'Install', spec),

@@ -34,6 +34,12 @@ const RESYNC_MS = 60_000;
 /** A Lease that was silent this long may have been counted as dead. */
 const SILENT_MS = 120_000;
 
+/** Index of Machines by the Leases that tell whether they are alive. */
+const BY_LEASE = 'machinecomponentset/lease';
+function leasesOf(machine: Stored<Machine>): string[] {
+  return [keyOf(agentLease(machine)), keyOf(kubeletLease(machine))];
+}
+
 /**
  * The only writer of `Machine.spec.components` (PROTOCOLS A2). Two loops: one a set, which batches; one a machine, which answers
  * failures and refusals and judges what is proved. Resolves when the signal has ended both.
@@ -57,10 +63,16 @@ export async function runMachineComponentSetController(options: SetControllerOpt
         ...shared,
         name: 'machinecomponentset',
         watches: [
-          watch(stores.sets, ofBoth((set) => setsOfComponent(stores.sets, set))),
+          watch(
+            stores.sets,
+            ofBoth((set) => setsOfComponent(stores.sets, set)),
+          ),
           watch(stores.components, (component) => setsNaming(stores.sets, component)),
           watch(stores.machines, ifRelevant(ofBoth((machine) => setsAbout(stores.sets, machine)))),
-          watch(stores.leases, ifReturned(stores.machines, (machine) => setsAbout(stores.sets, machine))),
+          watch(
+            stores.leases,
+            ifReturned(stores.machines, (machine) => setsAbout(stores.sets, machine)),
+          ),
         ],
         reconcile: (key, run) => reconcileSet({ stores: { ...stores, leases: ages }, machines, sets, clock, recorder }, key, run),
       }),
@@ -70,7 +82,10 @@ export async function runMachineComponentSetController(options: SetControllerOpt
         watches: [
           watch(stores.machines, (machine) => [keyOf(machine.metadata)]),
           watch(stores.sets, (set, old) => (old !== undefined && soakOf(old) === soakOf(set) ? [] : machinesWith(stores.machines, set))),
-          watch(stores.leases, ifReturned(stores.machines, (machine) => [keyOf(machine.metadata)])),
+          watch(
+            stores.leases,
+            ifReturned(stores.machines, (machine) => [keyOf(machine.metadata)]),
+          ),
         ],
         reconcile: (key, run) => reconcileMachine({ sets: stores.sets, machines, leases: ages, clock, recorder }, key, run),
       }),
@@ -91,10 +106,11 @@ function setsNaming(sets: Store<MachineComponentSet>, component: Stored<MachineC
   const { componentName } = component.spec;
   return sets
     .list()
-    .filter(({ spec }) =>
-      [spec.version, spec.canary?.version].some(
-        (version) => version !== undefined && machineComponentName(spec.componentName, version) === component.metadata.name,
-      ) || spec.componentName === componentName,
+    .filter(
+      ({ spec }) =>
+        [spec.version, spec.canary?.version].some(
+          (version) => version !== undefined && machineComponentName(spec.componentName, version) === component.metadata.name,
+        ) || spec.componentName === componentName,
     )
     .map((set) => set.metadata.name);
 }
@@ -122,19 +138,16 @@ function relevant({ metadata, spec, status }: Machine): string {
   ]);
 }
 
-/** Renewals are not news; that a silent holder is back is. */
-function ifReturned(machines: Reflector<Machine>, keys: (machine: Stored<Machine>) => string[]): KeyFunction<Lease> {
-  const renewed = (lease: Lease): number => Date.parse(lease.spec?.renewTime ?? '');
-  return (lease, old) => {
-    if (old !== undefined && renewed(lease) - renewed(old) < SILENT_MS) return [];
-    return machines.byIndex(BY_LEASE, keyOf(lease.metadata)).flatMap(keys);
-  };
+function renewedAt(lease: Lease): number {
+  return Date.parse(lease.spec?.renewTime ?? '');
 }
 
-/** Index of Machines by the Leases that tell whether they are alive. */
-const BY_LEASE = 'machinecomponentset/lease';
-function leasesOf(machine: Stored<Machine>): string[] {
-  return [keyOf(agentLease(machine)), keyOf(kubeletLease(machine))];
+/** Renewals are not news; that a silent holder is back is. */
+function ifReturned(machines: Reflector<Machine>, keys: (machine: Stored<Machine>) => string[]): KeyFunction<Lease> {
+  return (lease, old) => {
+    if (old !== undefined && renewedAt(lease) - renewedAt(old) < SILENT_MS) return [];
+    return machines.byIndex(BY_LEASE, keyOf(lease.metadata)).flatMap(keys);
+  };
 }
 
 function soakOf(set: MachineComponentSet): number | undefined {

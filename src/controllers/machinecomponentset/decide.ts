@@ -32,6 +32,8 @@ export interface Facts {
   standings: Standings;
   batches: BatchState;
   halted: Stop | undefined;
+  /** Machines that are given something in this pass. */
+  writes: number;
   /** Machines that would be written now, were it not for this. */
   obstacles: Obstacle[];
   /** Forward writes that only the ceiling holds back. */
@@ -63,10 +65,10 @@ export function decideSet(view: SetView): Decision {
   const facts = { revision, standings, batches, halted, isComplete, requirements: requirements.missing, hasRequirements: requirements.any };
 
   if (set.spec.paused === true || view.conflicts.length > 0) {
-    return { step: 'Roll', writes: [], facts: { ...facts, obstacles: [], overCeiling: 0 } };
+    return { step: 'Roll', writes: [], facts: { ...facts, writes: 0, obstacles: [], overCeiling: 0 } };
   }
   const { writes, obstacles, overCeiling } = planWrites(view, revision, targets, standings, batches, halted !== undefined);
-  return { step: 'Roll', writes, facts: { ...facts, obstacles, overCeiling } };
+  return { step: 'Roll', writes, facts: { ...facts, writes: writes.length, obstacles, overCeiling } };
 }
 
 /** B4, B6. Also judged by failures that are reported and not yet written down: they must stop this very pass. */

@@ -15,7 +15,11 @@ export function eventsOf(before: SetStatus | undefined, after: SetStatus): Recor
   if (conflict !== undefined) events.push({ type: 'Warning', reason: 'SetsConflict', message: conflict });
   const { verified, revision } = after;
   if (verified !== undefined && (verified.at !== before?.verified?.at || verified.version !== before.verified.version)) {
-    events.push({ type: 'Normal', reason: 'ContentVerified', message: `revision ${revision?.number ?? 0}: ${verified.version} is verified` });
+    events.push({
+      type: 'Normal',
+      reason: 'ContentVerified',
+      message: `revision ${revision?.number ?? 0}: ${verified.version} is verified`,
+    });
   }
   if (before?.batch !== undefined && after.batch !== undefined && after.batch > before.batch && before.batch > 0) {
     events.push({ type: 'Normal', reason: 'BatchBegun', message: `batch ${after.batch} of ${after.batches ?? 0}` });

@@ -7,15 +7,20 @@ import type { Reflector } from '../../kube/reflector.ts';
 const DEFAULT_DURATION_MS = 180_000;
 
 export interface LeaseAge {
-  /** Since the last renewal that was seen here. */
+  /**
+   * From the last renewal that was seen to the last time the server was heard. Nobody is silent for not having been listened to: only
+   * what the store would have shown counts.
+   */
   silentMs: number;
-  /** Renewed within its duration. */
+  /** Renewed within its duration, and heard of. */
   fresh: boolean;
 }
 
 export interface LeaseAges {
   /** undefined: there is no such Lease. */
   of(key: ObjectKey): LeaseAge | undefined;
+  /** Since the server was last heard. */
+  quietMs(): number;
   stop(): void;
 }
 
@@ -23,7 +28,7 @@ export interface LeaseAges {
  * How long holders of Leases have been silent, by this process' own clock: a node whose clock is wrong is not a dead node. Only
  * for a Lease that was there at the first list is its own `renewTime` believed, since nothing else is known of it.
  */
-export function leaseAges(store: Pick<Reflector<Lease>, 'list' | 'get' | 'subscribe'>, clock: Clock): LeaseAges {
+export function leaseAges(store: Pick<Reflector<Lease>, 'list' | 'get' | 'subscribe' | 'quietMs'>, clock: Clock): LeaseAges {
   const seen = new Map<string, { uid: string; renewTime: string | undefined; at: number }>();
 
   function note(lease: Stored<Lease>, isOld: boolean): void {
@@ -46,10 +51,11 @@ export function leaseAges(store: Pick<Reflector<Lease>, 'list' | 'get' | 'subscr
       const lease = store.get(key);
       const known = seen.get(keyOf(key));
       if (lease === undefined || known === undefined) return undefined;
-      const silentMs = clock.monotonic() - known.at;
+      const ageMs = clock.monotonic() - known.at;
       const durationMs = (lease.spec?.leaseDurationSeconds ?? DEFAULT_DURATION_MS / 1000) * 1000;
-      return { silentMs, fresh: silentMs <= durationMs };
+      return { silentMs: Math.max(0, ageMs - store.quietMs()), fresh: ageMs <= durationMs };
     },
+    quietMs: () => store.quietMs(),
     stop,
   };
 }

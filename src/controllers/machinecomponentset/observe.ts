@@ -60,7 +60,7 @@ export const kubeletLease = (machine: Machine): { namespace: string; name: strin
 export function viewMachine(machine: Stored<Machine>, componentName: string, leases: LeaseAges, now: number): MachineView {
   const agent = leases.of(agentLease(machine));
   const kubelet = leases.of(kubeletLease(machine));
-  const neverHeardMs = Math.max(0, now - Date.parse(machine.metadata.creationTimestamp));
+  const neverHeardMs = Math.max(0, now - leases.quietMs() - Date.parse(machine.metadata.creationTimestamp));
   return {
     machine,
     entry: machine.spec.components?.find((each) => each.name === componentName),

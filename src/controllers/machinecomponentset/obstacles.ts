@@ -20,7 +20,8 @@ export function obstacleOf(view: SetView, standing: Standing, content: Content, 
   const name = keyOf(machine.metadata);
   if (machine.spec.paused === true) return { machine: name, reason: 'Paused', message: `${name} is paused` };
   if (lane === 'Adopt' || lane === 'Settle') return undefined;
-  if (machine.spec.hold === true || machine.status?.agent?.hold === true) return { machine: name, reason: 'Held', message: `${name} is held` };
+  if (machine.spec.hold === true || machine.status?.agent?.hold === true)
+    return { machine: name, reason: 'Held', message: `${name} is held` };
   // Back to what worked is written even where nobody listens: the node must not come back and start what was withdrawn.
   if (lane !== 'Restore' && standing.isAside) return { machine: name, reason: 'Offline', message: `${name} is offline` };
   if (content.action === 'Remove') return undefined;

@@ -38,7 +38,8 @@ export function createOverlay<T extends KubeObject>(store: Seen<T>): Overlay<T> 
     const found = known.get(key);
     if (found === undefined) return undefined;
     const stored = store.get(parseKey(key));
-    const hasCaughtUp = found.object === undefined ? stored?.metadata.uid !== found.goneUID || stored === undefined : isOlder(found.object, stored);
+    const hasCaughtUp =
+      found.object === undefined ? stored?.metadata.uid !== found.goneUID || stored === undefined : isOlder(found.object, stored);
     if (hasCaughtUp || store.hasPassed(parseKey(key), found.object?.metadata.resourceVersion, found.mark)) {
       known.delete(key);
       return undefined;
@@ -54,17 +55,23 @@ export function createOverlay<T extends KubeObject>(store: Seen<T>): Overlay<T> 
       doubted.add(keyOf(key));
     },
     async settle(client, signal) {
-      for (const key of [...doubted]) {
-        const mark = store.mark();
-        const object = await client.find(store.resource, parseKey(key), { signal });
-        known.set(key, { object, mark, goneUID: store.get(parseKey(key))?.metadata.uid });
+      for (const key of doubted) {
+        // Before the read: a doubt that comes up during it is about something newer.
         doubted.delete(key);
+        const mark = store.mark();
+        try {
+          const object = await client.find(store.resource, parseKey(key), { signal });
+          known.set(key, { object, mark, goneUID: store.get(parseKey(key))?.metadata.uid });
+        } catch (error) {
+          doubted.add(key);
+          throw error;
+        }
       }
     },
     over(objects) {
       if (known.size === 0) return [...objects];
       const result = new Map(objects.map((object) => [keyOf(object.metadata), object]));
-      for (const key of [...known.keys()]) {
+      for (const key of known.keys()) {
         const found = better(key);
         if (found === undefined) continue;
         if (found.object === undefined) result.delete(key);

@@ -7,7 +7,6 @@ import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
 import { TerminalError, type QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
-import type { Store } from '../../kube/store.ts';
 import { writeEntries, writeSetStatus, type Actors } from './act.ts';
 import { decideSet, type EntryWrite } from './decide.ts';
 import { eventsOf } from './events.ts';
@@ -102,4 +101,3 @@ function logWrite(log: Log, { machine, entry, lane }: EntryWrite): void {
   const { version, revision, setRevision } = entry;
   log.info({ machine: keyOf(machine.metadata), lane, version, revision, setRevision }, 'gave a machine its content');
 }
-

@@ -153,7 +153,8 @@ function available(all: readonly Standing[]): Told {
   if (all.length === 0) return { status: 'Unknown', reason: 'NoMachines', message: 'the set selects no machine' };
   const behind = all.filter((each) => !each.proves && !each.hasFailed && !each.isAside).length;
   if (behind > 0) return { status: 'False', reason: 'Behind', message: 'not every machine runs the content of this revision' };
-  if (!all.some((each) => each.proves)) return { status: 'False', reason: 'NoneUpdated', message: 'no machine runs the content of this revision' };
+  if (!all.some((each) => each.proves))
+    return { status: 'False', reason: 'NoneUpdated', message: 'no machine runs the content of this revision' };
   const without = all.some((each) => !each.proves);
   return without
     ? { status: 'True', reason: 'UpdatedWithExceptions', message: 'every machine that neither failed nor is offline' }
@@ -174,7 +175,7 @@ function progressing(view: SetView, facts: Facts, all: readonly Standing[]): Tol
   const found = obstacles.find((each) => each.reason === 'ComponentMissing' || each.reason === 'NoPlatform') ?? obstacles[0];
   const others = obstacles.length > 1 ? ` and ${obstacles.length - 1} more` : '';
   const at = batches.current === undefined ? 'machines that came later follow' : `batch ${batches.current + 1} of ${batches.sizes.length}`;
-  const isMoving = all.some((each) => each.holds && !each.passes && !each.isAside) || batches.room > 0;
+  const isMoving = facts.writes > 0 || all.some((each) => each.holds && !each.passes && !each.isAside);
   if (found !== undefined && (!isMoving || found.reason === 'ComponentMissing' || found.reason === 'NoPlatform')) {
     return { status: 'False', reason: found.reason, message: `${at}: ${found.message}${others}` };
   }

@@ -73,5 +73,9 @@ function standingOf(view: MachineView, set: MachineComponentSet, revision: numbe
 
 /** How many machines may be set aside before the set halts. */
 export function offlineCap(set: MachineComponentSet, members: number): number {
-  return resolveCount(set.spec.offlinePolicy?.maxOfflineFraction ?? DEFAULT_OFFLINE_FRACTION, members, 'spec.offlinePolicy.maxOfflineFraction');
+  return resolveCount(
+    set.spec.offlinePolicy?.maxOfflineFraction ?? DEFAULT_OFFLINE_FRACTION,
+    members,
+    'spec.offlinePolicy.maxOfflineFraction',
+  );
 }

@@ -171,8 +171,7 @@ function withVerified(
 
 /** Soak conditions are this controller's own: those that are over are dropped. */
 function withSoaks(conditions: readonly Condition[], soaks: ReadonlyMap<string, Condition>): Condition[] {
-  const isSoak = (each: Condition): boolean => each.type.startsWith(soakType(''));
-  return [...conditions.filter((each) => !isSoak(each)), ...soaks.values()];
+  return [...conditions.filter((each) => !each.type.startsWith(soakType(''))), ...soaks.values()];
 }
 
 /** Whatever their order: other writers have theirs. */
@@ -201,7 +200,11 @@ function upToDate(
         : unproved.length > 0
           ? ({ status: 'False', reason: 'Updating', message: unproved.join(', ') } as const)
           : underWay.length > 0
-            ? ({ status: 'False', reason: 'Soaking', message: underWay.map((each) => each.type.slice(soakType('').length)).join(', ') } as const)
+            ? ({
+                status: 'False',
+                reason: 'Soaking',
+                message: underWay.map((each) => each.type.slice(soakType('').length)).join(', '),
+              } as const)
             : ({ status: 'True', reason: entries.length === 0 ? 'NothingWanted' : 'AllProved', message: '' } as const);
   const { generation } = machine.metadata;
   return setCondition(

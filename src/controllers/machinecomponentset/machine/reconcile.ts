@@ -85,11 +85,16 @@ function writeStatus(deps: MachineDeps, machine: Stored<Machine>, change: Status
 }
 
 /** Conditioned on the resourceVersion, since both lists are sent whole and hold what others wrote. */
-function patch(deps: MachineDeps, machine: Stored<Machine>, body: object, run: Run, subresource?: string): Promise<Written<Stored<Machine>>> {
+function patch(
+  deps: MachineDeps,
+  machine: Stored<Machine>,
+  body: object,
+  run: Run,
+  subresource?: string,
+): Promise<Written<Stored<Machine>>> {
   const { namespace, name, resourceVersion } = machine.metadata;
   const options = { ...OPTIONS, signal: run.signal, ...(subresource === undefined ? {} : { subresource }) };
   return attempt(deps.machines, { namespace, name }, () =>
     run.client.patch(Machines, { namespace, name }, { merge: { metadata: { resourceVersion }, ...body } }, options),
   );
 }
-

@@ -88,7 +88,12 @@ export function modelAgent(name: string, fails: (entry: ComponentEntry) => boole
     }
     switching = false;
     if (fails(entry)) {
-      failed = { revision: entry.revision, reason: 'ProbesFailed', message: `${entry.version} did not come up`, restored: running !== undefined };
+      failed = {
+        revision: entry.revision,
+        reason: 'ProbesFailed',
+        message: `${entry.version} did not come up`,
+        restored: running !== undefined,
+      };
       return settled();
     }
     running = { ...entry };

@@ -17,6 +17,7 @@ interface Change {
   object: Stored<KubeObject>;
   old: Stored<KubeObject> | undefined;
   gone: boolean;
+  at: number;
 }
 
 /** An API server without transport, whose readers may lag as far behind as a test wants. Synchronous inside, so that worlds are fast. */
@@ -52,6 +53,19 @@ export type Applier = (
   options: { fieldManager: string; force: boolean },
 ) => KubeObject;
 
+function refuse(status: number, reason: string, message: string): ApiError {
+  return new ApiError(status, { reason, message });
+}
+
+/** What is stored under a resource was parsed as its kind when it was put there. */
+function typed<T extends KubeObject>(object: Stored<KubeObject>): Stored<T> {
+  return object as Stored<T>;
+}
+
+function unsupported(): never {
+  throw new Error('the model has no such request');
+}
+
 export function modelApi(now: () => number, applier?: Applier): ModelApi {
   const kinds = new Map<string, Map<string, Stored<KubeObject>>>();
   const changes: Change[] = [];
@@ -79,11 +93,11 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
     next.metadata.resourceVersion = String(++version);
     if (next.metadata.deletionTimestamp !== undefined && (next.metadata.finalizers ?? []).length === 0) {
       objects.delete(key);
-      changes.push({ plural: resource.plural, object: next, old, gone: true });
+      changes.push({ plural: resource.plural, object: next, old, gone: true, at: now() });
       return next;
     }
     objects.set(key, next);
-    changes.push({ plural: resource.plural, object: next, old, gone: false });
+    changes.push({ plural: resource.plural, object: next, old, gone: false, at: now() });
     return next;
   }
 
@@ -97,13 +111,9 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
     }
     objects.delete(keyOf(key));
     const object = { ...old, metadata: { ...old.metadata, resourceVersion: String(++version) } };
-    changes.push({ plural: resource.plural, object, old, gone: true });
+    changes.push({ plural: resource.plural, object, old, gone: true, at: now() });
     return object;
   }
-
-  const refuse = (status: number, reason: string, message: string): ApiError => new ApiError(status, { reason, message });
-  // What is stored under a resource was parsed as its kind when it was put there.
-  const typed = <T extends KubeObject>(object: Stored<KubeObject>): Stored<T> => object as Stored<T>;
 
   function patched(resource: Resource, key: ObjectKey, patch: object, subresource: string | undefined): Stored<KubeObject> {
     const current = kindOf(resource.plural).get(keyOf(key));
@@ -129,6 +139,11 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
     return save(resource, applier(live, object, { fieldManager: options.fieldManager, force: options.force ?? false }));
   }
 
+  async function find<T extends KubeObject>(resource: Resource<T>, key: ObjectKey): Promise<Stored<T> | undefined> {
+    await Promise.resolve();
+    return api.find(resource, key);
+  }
+
   function client(fault: () => Fault, wrote: (resource: Resource, object: Stored<KubeObject> | 'unknown') => void): Client {
     async function write<T extends KubeObject>(resource: Resource<T>, act: () => Stored<KubeObject>): Promise<Stored<T>> {
       await Promise.resolve();
@@ -146,13 +161,6 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
       wrote(resource, object);
       return typed<T>(structuredClone(object));
     }
-    const unsupported = (): never => {
-      throw new Error('the model has no such request');
-    };
-    const find = async <T extends KubeObject>(resource: Resource<T>, key: ObjectKey): Promise<Stored<T> | undefined> => {
-      await Promise.resolve();
-      return api.find(resource, key);
-    };
     return {
       find,
       async get(resource, key) {
@@ -184,6 +192,8 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
     let at = changes.length;
     let seen = version;
     let lists = 0;
+    // A stream that is not at its end was heard when its last event happened: a server sends without delay.
+    let heardAt = now();
     const stores = new Map<string, { objects: Map<string, Stored<KubeObject>>; listeners: Set<(event: StoreEvent<KubeObject>) => void> }>();
 
     function tell(plural: string, event: StoreEvent<KubeObject>): void {
@@ -229,7 +239,7 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
           inNamespace: (namespace) => all().filter((object) => object.metadata.namespace === namespace),
           byIndex: () => [],
           addIndex: () => undefined,
-          quietMs: () => 0,
+          quietMs: () => now() - heardAt,
           whenSynced: () => Promise.resolve(),
           subscribe(listener) {
             const wide = listener as (event: StoreEvent<KubeObject>) => void;
@@ -247,6 +257,7 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
           const change = changes[at++];
           if (change !== undefined) take(change);
         }
+        heardAt = at === changes.length ? now() : (changes[at - 1]?.at ?? heardAt);
       },
       get behind() {
         return changes.length - at;
@@ -283,4 +294,3 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
   };
   return api;
 }
-

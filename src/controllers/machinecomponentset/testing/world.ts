@@ -19,6 +19,9 @@ const NAMESPACE = 'web';
 const VERSIONS = ['1.0.0', '2.0.0', '3.0.0'];
 const silentLog = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
+/** `undefined` removes a field. */
+export type SpecChange = { [Field in keyof MachineComponentSetSpec]?: MachineComponentSetSpec[Field] | undefined };
+
 export interface WorldOptions {
   machines: number;
   /** Machines are dealt out to these. */
@@ -35,7 +38,7 @@ export interface World {
   readonly agents: Map<string, ModelAgent>;
   readonly events: RecordedEvent[];
   /** Creates or changes a set. */
-  set(spec: Partial<MachineComponentSetSpec>, name?: string): void;
+  set(spec: SpecChange, name?: string): void;
   status(name?: string): NonNullable<MachineComponentSet['status']>;
   condition(type: string, name?: string): string;
   join(labels?: Record<string, string>): string;
@@ -47,6 +50,8 @@ export interface World {
   /** Names of machines whose entry asks for this version. */
   given(version: string): string[];
   advance(ms: number): void;
+  /** Puts another agent, with an empty journal, on this node. */
+  reinstall(name: string, fails: (entry: ComponentEntry) => boolean): void;
   agentStep(name: string): void;
   process: Process;
   /** The process dies and another begins, with a fresh list. */
@@ -74,7 +79,7 @@ export function createWorld(options: WorldOptions): World {
   const start = Date.UTC(2026, 10, 20);
   let elapsed = 0;
   const clock: Clock = { now: () => start + elapsed, monotonic: () => elapsed, setTimer: () => () => undefined };
-  const api = modelApi(clock.now);
+  const api = modelApi(() => clock.now());
   const agents = new Map<string, ModelAgent>();
   const events: RecordedEvent[] = [];
   const domains = options.domains ?? [];
@@ -150,7 +155,9 @@ export function createWorld(options: WorldOptions): World {
         lists++;
       },
       runSet: (name = component) =>
-        run('sets', (context) => reconcileSet({ stores, machines: overlays.machines, sets: overlays.sets, clock, recorder }, name, context)),
+        run('sets', (context) =>
+          reconcileSet({ stores, machines: overlays.machines, sets: overlays.sets, clock, recorder }, name, context),
+        ),
       runMachine: (name) =>
         run(name, (context) =>
           reconcileMachine(
@@ -177,13 +184,14 @@ export function createWorld(options: WorldOptions): World {
           apiVersion: API_VERSION,
           kind: 'MachineComponentSet',
           metadata: { name },
-          spec: { componentName: component, version: '1.0.0', soakSeconds: 30, ...spec },
+          spec: { componentName: component, version: '1.0.0', soakSeconds: 30 },
         });
-        return;
       }
       api.edit(MachineComponentSets, key, (set) => {
-        set.spec = { ...set.spec, ...spec };
-        for (const [field, value] of Object.entries(spec)) if (value === undefined) Reflect.deleteProperty(set.spec, field);
+        for (const [field, value] of Object.entries(spec)) {
+          if (value === undefined) Reflect.deleteProperty(set.spec, field);
+          else Reflect.set(set.spec, field, value);
+        }
       });
     },
     status: (name = component) => api.find(MachineComponentSets, { name })?.status ?? {},
@@ -236,6 +244,12 @@ export function createWorld(options: WorldOptions): World {
         renew('kube-node-lease', name);
       }
     },
+    reinstall(name, fails) {
+      agents.set(
+        name,
+        modelAgent(component, fails, () => false),
+      );
+    },
     agentStep(name) {
       const agent = agents.get(name);
       if (agent?.online === true) world.editMachine(name, (machine) => agent.step(machine));
@@ -247,7 +261,7 @@ export function createWorld(options: WorldOptions): World {
     async round(ms = 10_000) {
       world.advance(ms);
       for (const name of agents.keys()) world.agentStep(name);
-      for (const name of [...agents.keys()]) {
+      for (const name of agents.keys()) {
         world.process.relist();
         await world.process.runMachine(name);
       }
@@ -275,4 +289,3 @@ export function createWorld(options: WorldOptions): World {
   world.advance(0);
   return world;
 }
-

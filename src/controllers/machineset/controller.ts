@@ -1,0 +1,47 @@
+import { Machines, type Machine } from '../../api/machine.ts';
+import { MachineSets } from '../../api/machineset.ts';
+import type { Clock, Log, Random } from '../../api/ports.ts';
+import { keyOf } from '../../api/resource.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { Cache } from '../../kube/cache.ts';
+import type { Client } from '../../kube/client.ts';
+import { ofBoth, runController, watch } from '../../kube/controller.ts';
+import type { Recorder } from '../../kube/recorder.ts';
+import { reconcileMachineSet } from './reconcile.ts';
+
+export interface MachineSetControllerOptions {
+  client: Client;
+  /** Must keep the managedFields of `MANAGERS.machineSet`; else every look at a machine costs a GET. */
+  cache: Cache;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  recorder: Recorder;
+  signal: AbortSignal;
+}
+
+/** Keeps as many machines as each set wants, and their labels, taints and timeouts those of its template. Resolves when ended. */
+export async function runMachineSetController(options: MachineSetControllerOptions): Promise<void> {
+  const { client, cache, clock, random, log, recorder, signal } = options;
+  const sets = cache.store(MachineSets);
+  const machines = cache.store(Machines);
+  await runController({
+    name: 'machineset',
+    watches: [watch(sets, (set) => [keyOf(set.metadata)]), watch(machines, ofBoth(ownersOf))],
+    reconcile: (key, run) => reconcileMachineSet({ sets, machines, clock, random, recorder }, key, run),
+    client,
+    clock,
+    random,
+    log,
+    signal,
+    concurrency: 4,
+    resyncMs: 300_000,
+  });
+}
+
+function ownersOf(machine: Stored<Machine>): string[] {
+  const { namespace, ownerReferences } = machine.metadata;
+  return (ownerReferences ?? [])
+    .filter((owner) => owner.kind === MachineSets.kind && owner.controller === true)
+    .map((owner) => keyOf({ namespace, name: owner.name }));
+}
