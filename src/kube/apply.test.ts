@@ -69,6 +69,16 @@ describe('would an apply change anything', () => {
     ).toBe(false);
   });
 
+  test('inside what is compared whole, too, undefined is absent and prototypes do not count', () => {
+    const object = stored({ spec: { atom: { a: [1, { b: 'x' }] } } }, { 'f:spec': { 'f:atom': {} } });
+    class Atom {
+      a = [1, { b: 'x', c: undefined }];
+    }
+    expect(wouldChange(wanted({ spec: { atom: new Atom() } }), object, manager)).toBe(false);
+    expect(wouldChange(wanted({ spec: { atom: { a: [1, { b: 'x', c: null }] } } }), object, manager)).toBe(true);
+    expect(wouldChange(wanted({ spec: { atom: { a: [1] } } }), object, manager)).toBe(true);
+  });
+
   test('labels and annotations count, name, UID and version do not', () => {
     const fields = { 'f:metadata': { 'f:labels': { 'f:a': {} } } };
     const object = stored({ metadata: { labels: { a: '1', b: 'other' } } }, fields);

@@ -28,7 +28,12 @@ export function nodeHttpsTransport(connection: Connection, options: TransportOpt
       port: endpoint.port === '' ? 443 : endpoint.port,
       path: targetOf(endpoint, request),
       method: request.method,
-      headers: { ...request.headers, ...(await authorization(connection)) },
+      headers: {
+        ...request.headers,
+        ...(await authorization(connection)),
+        // Node frames the body of a DELETE only when it is told its length; without it the bytes would be taken for the next request.
+        ...(request.body === undefined ? {} : { 'content-length': Buffer.byteLength(request.body) }),
+      },
     });
     const onAbort = (): void => void outgoing.destroy(asError(request.signal?.reason));
     outgoing.once('close', () => request.signal?.removeEventListener('abort', onAbort));

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { JsonObject, KubeObject } from '../api/wire.ts';
 
 /** Who applies: managedFields hold one Apply entry for each. */
@@ -42,7 +41,7 @@ export function wouldChange(desired: KubeObject, stored: KubeObject, manager: Ma
 function isSame(desired: unknown, stored: unknown, owned: unknown): boolean {
   if (!isRecord(owned)) return false;
   const members = Object.keys(owned).filter((member) => member !== '.');
-  if (members.length === 0) return isDeepStrictEqual(desired, stored);
+  if (members.length === 0) return sameJson(desired, stored);
   if (Array.isArray(desired)) return Array.isArray(stored) && isSameList(desired, stored, owned, members);
   if (!isRecord(desired) || !isRecord(stored)) return false;
   const fields = Object.keys(desired).filter((field) => desired[field] !== undefined);
@@ -64,19 +63,26 @@ function isSameList(desired: unknown[], stored: unknown[], owned: JsonObject | R
 }
 
 function includes(list: unknown[], value: unknown): boolean {
-  return list.some((item) => isDeepStrictEqual(item, value));
+  return list.some((item) => sameJson(item, value));
 }
 
 /** `strictly`: also a key that the item does not have is a difference. */
 function hasKeys(item: unknown, keys: Record<string, unknown>, strictly = false): boolean {
   if (!isRecord(item)) return false;
-  return Object.entries(keys).every(([key, value]) => (item[key] === undefined ? !strictly : isDeepStrictEqual(item[key], value)));
+  return Object.entries(keys).every(([key, value]) => (item[key] === undefined ? !strictly : sameJson(item[key], value)));
 }
 
 /** Keys are owned also where the server filled them in. */
 function withoutDefaulted(owned: unknown, item: unknown, keys: Record<string, unknown>): unknown {
   if (!isRecord(owned) || !isRecord(item)) return owned;
   return Object.fromEntries(Object.entries(owned).filter(([member]) => !(member.slice(2) in keys) || item[member.slice(2)] !== undefined));
+}
+
+/** Equal once written as JSON: neither prototypes nor undefined members count. */
+function sameJson(a: unknown, b: unknown): boolean {
+  if (Array.isArray(a)) return Array.isArray(b) && a.length === b.length && a.every((item, i) => sameJson(item, b[i]));
+  if (!isRecord(a) || !isRecord(b)) return a === b;
+  return [...new Set([...Object.keys(a), ...Object.keys(b)])].every((key) => sameJson(a[key], b[key]));
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

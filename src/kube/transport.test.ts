@@ -82,6 +82,18 @@ describe.each([
     ]);
   });
 
+  test('a DELETE may have a body, and the next request is another one', async () => {
+    handle = (request, response) => {
+      const chunks: Buffer[] = [];
+      request.on('data', (chunk: Buffer) => chunks.push(chunk));
+      request.on('end', () => response.end(`${request.method} ${Buffer.concat(chunks).toString()}`));
+    };
+    const transport = connect();
+    for (let i = 0; i < 3; i++)
+      expect(await text(transport, { method: 'DELETE', body: '{"kind":"DeleteOptions"}' })).toBe('DELETE {"kind":"DeleteOptions"}');
+    expect(await text(transport, { method: 'POST', body: new TextEncoder().encode('ü') })).toBe('POST ü');
+  });
+
   test('requests one after another share a connection', async () => {
     handle = (_request, response) => response.end('{}');
     const transport = connect();
