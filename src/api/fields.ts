@@ -15,10 +15,9 @@ export const labelSelector = () => stringMap('labels that must all be equal');
 export const countOrPercent = (description: string) =>
   Type.Unsafe<number | string>({
     'x-kubernetes-int-or-string': true,
-    anyOf: [
-      { type: 'integer', minimum: 0 },
-      { type: 'string', pattern: '^([0-9]|[1-9][0-9]|100)%$' },
-    ],
+    anyOf: [{ type: 'integer' }, { type: 'string' }],
+    minimum: 0,
+    pattern: '^([0-9]|[1-9][0-9]|100)%$',
     description,
   });
 

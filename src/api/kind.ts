@@ -56,12 +56,18 @@ export interface Kind<Spec = unknown, Status = unknown> extends Resource<KindObj
   crd(): KubeObject & { spec: JsonObject };
   /** All mistakes of an object as a user writes it: unknown fields are refused, as strict field validation does. */
   validate(object: unknown): FieldError[];
+  /** What the CRD's CEL rules and their like say about a schema-valid object, and about a change of one. */
+  compare(object: unknown, old: unknown): FieldError[];
 }
 
 const metadataSchema = { type: 'object', required: ['name'], properties: { name: { type: 'string', minLength: 1 } } };
 
+/** The schema as JSON. Enums get the type that a structural schema must name. */
 function plain(schema: TSchema): JsonObject {
-  return JSON.parse(JSON.stringify(schema)) as JsonObject;
+  return JSON.parse(JSON.stringify(schema), (_, value: unknown) => {
+    if (value === null || typeof value !== 'object' || !('enum' in value) || 'type' in value || !Array.isArray(value.enum)) return value;
+    return { type: 'string', ...value };
+  }) as JsonObject;
 }
 
 /** Closes every object that names its properties, so that a misspelt field is an error and not a loss. */
@@ -158,6 +164,11 @@ export function defineKind<Spec extends TSchema, Status extends TSchema>(
       });
       if (!strictly(value)) return (strictly.errors ?? []).map(describe);
       return definition.check?.(value as Object) ?? [];
+    },
+
+    compare(value, old) {
+      if (definition.check === undefined || !isObject(value)) return [];
+      return definition.check(value, isObject(old) ? old : undefined);
     },
 
     crd() {

@@ -3,6 +3,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { Client } from '../kube/client.ts';
 import { createClient } from '../kube/httpclient.ts';
+import { systemClock } from '../kube/clock.ts';
 import { httpTransport } from '../kube/httptransport.ts';
 import { loadKubeconfig } from '../kube/kubeconfig.ts';
 
@@ -23,7 +24,7 @@ export function connectionFlags(command: Command): Command {
 export async function connect(flags: ConnectionFlags): Promise<{ client: Client; source: string; server: string; ca: string | undefined; close(): Promise<void> }> {
   const local = process.env['KUBECONFIG'] === undefined && existsSync(LOCAL) ? resolve(LOCAL) : undefined;
   const path = flags.kubeconfig ?? local;
-  const connection = await loadKubeconfig({ ...(path === undefined ? {} : { path }), ...(flags.context === undefined ? {} : { context: flags.context }), env: process.env });
+  const connection = await loadKubeconfig({ ...(path === undefined ? {} : { path }), ...(flags.context === undefined ? {} : { context: flags.context }), env: process.env, clock: systemClock() });
   const transport = httpTransport(connection);
   return { client: createClient(transport, { userAgent: 'kubenode-cli' }), source: connection.source, server: connection.server, ca: connection.ca, close: () => transport.close() };
 }

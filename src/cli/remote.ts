@@ -1,31 +1,84 @@
-import { parse, stringify } from 'yaml';
+import { parseDocument, stringify } from 'yaml';
 import { CodedError } from '../api/errors.ts';
 import type { Client } from '../kube/client.ts';
+import type { Connection } from '../kube/connect.ts';
 import { createClient } from '../kube/httpclient.ts';
 import { httpTransport } from '../kube/httptransport.ts';
-import { parseKubeconfig } from '../kube/kubeconfig.ts';
+
+type Fields = Record<string, unknown>;
 
 /** A client from the text of a kubeconfig, as the hub keeps one for each cluster. */
 export async function clientFromKubeconfig(text: string): Promise<{ client: Client; close(): Promise<void> }> {
-  const transport = httpTransport(await parseKubeconfig(text, { source: 'the cluster Secret' }));
+  const transport = httpTransport(inlineConnection(text));
   return { client: createClient(transport, { userAgent: 'kubenode-hub' }), close: () => transport.close() };
 }
 
-interface Named {
-  name: string;
+/**
+ * What a cluster's Secret says about reaching it. Everything must stand in it: a Secret that could name programs or files would let
+ * whoever writes it run code in the hub. Messages never quote values.
+ */
+export function inlineConnection(text: string): Connection {
+  const config = read(text);
+  const name = config['current-context'];
+  const context = member(config, 'contexts', 'context', name);
+  const cluster = member(config, 'clusters', 'cluster', context?.['cluster']);
+  const user = member(config, 'users', 'user', context?.['user']);
+  if (context === undefined || cluster === undefined || user === undefined) throw invalid('it must have a current-context with a cluster and a user');
+  for (const field of ['exec', 'auth-provider', 'tokenFile', 'client-certificate', 'client-key', 'username', 'password']) {
+    if (user[field] !== undefined) throw invalid(`its user must not have \`${field}\`: the hub takes only a token or certificate data from a Secret`);
+  }
+  if (cluster['certificate-authority'] !== undefined) throw invalid('its cluster must have certificate-authority-data, not a file');
+  if (cluster['insecure-skip-tls-verify'] === true) throw invalid('insecure-skip-tls-verify is set; KubeNode verifies every server');
+  const { server, 'certificate-authority-data': ca } = cluster;
+  const { token, 'client-certificate-data': cert, 'client-key-data': key } = user;
+  if (typeof server !== 'string') throw invalid('its cluster has no server');
+  const decode = (value: unknown): string => Buffer.from(String(value), 'base64').toString('utf8');
+  return {
+    server,
+    ...(ca === undefined ? {} : { ca: decode(ca) }),
+    ...(typeof token === 'string' ? { token } : {}),
+    ...(cert === undefined || key === undefined ? {} : { clientCert: decode(cert), clientKey: decode(key) }),
+  };
 }
 
 /** The part of a kubeconfig that one context needs. */
 export function contextOf(text: string, name: string): string {
-  const config = parse(text) as { contexts?: (Named & { context: { cluster: string; user: string } })[]; clusters?: Named[]; users?: Named[] };
-  const context = config.contexts?.find((each) => each.name === name);
+  const config = read(text);
+  const context = member(config, 'contexts', 'context', name);
   if (context === undefined) throw new CodedError('NoContext', `the kubeconfig has no context "${name}"`);
+  const pick = (list: string, wanted: unknown): unknown[] => items(config, list).filter((item) => item['name'] === wanted);
   return stringify({
     apiVersion: 'v1',
     kind: 'Config',
     'current-context': name,
-    contexts: [context],
-    clusters: config.clusters?.filter((each) => each.name === context.context.cluster),
-    users: config.users?.filter((each) => each.name === context.context.user),
+    contexts: pick('contexts', name),
+    clusters: pick('clusters', context['cluster']),
+    users: pick('users', context['user']),
   });
+}
+
+function invalid(why: string): CodedError {
+  return new CodedError('KubeconfigInvalid', `the kubeconfig in the Secret cannot be used: ${why}`);
+}
+
+function read(text: string): Fields {
+  const document = parseDocument(text);
+  // The parser's own messages quote the text, which holds secrets.
+  const value: unknown = document.errors.length === 0 ? document.toJS() : undefined;
+  if (!isFields(value)) throw invalid('it is no YAML map');
+  return value;
+}
+
+function isFields(value: unknown): value is Fields {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
+
+function items(config: Fields, list: string): Fields[] {
+  const value = config[list];
+  return Array.isArray(value) ? value.filter(isFields) : [];
+}
+
+function member(config: Fields, list: string, field: string, name: unknown): Fields | undefined {
+  const value = items(config, list).find((item) => item['name'] === name)?.[field];
+  return isFields(value) ? value : undefined;
 }

@@ -92,7 +92,7 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
     for (const name of ALL) {
       for (;;) {
         try {
-          const connection = await loadKubeconfig({ path: state.kubeconfig, context: name, env: process.env });
+          const connection = await loadKubeconfig({ path: state.kubeconfig, context: name, env: process.env, clock });
           const transport = httpTransport(connection);
           const client = createClient(transport, { userAgent: 'kubenode-start' });
           await client.request({ method: 'GET', path: '/version' }).catch(async (error: unknown) => {

@@ -10,6 +10,7 @@ import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
 import { createClient } from '../../kube/httpclient.ts';
+import { systemClock } from '../../kube/clock.ts';
 import { httpTransport } from '../../kube/httptransport.ts';
 import { loadKubeconfig } from '../../kube/kubeconfig.ts';
 
@@ -61,7 +62,7 @@ export async function startSystem(repository: string, state: string): Promise<To
       await until(`the API server of ${context} answers`, 40_000, async () => {
         if (ended) throw new CodedError('StartFailed', `kubenode start ended:\n${last}`);
         if (!existsSync(kubeconfig)) return undefined;
-        const transport = httpTransport(await loadKubeconfig({ path: kubeconfig, context, env: {} }));
+        const transport = httpTransport(await loadKubeconfig({ path: kubeconfig, context, env: {}, clock: systemClock() }));
         const client = createClient(transport, { userAgent: 'kubenode-tour' });
         try {
           if (context === 'hub') await client.list(Rollouts, { limit: 1 });

@@ -63,6 +63,11 @@ export async function runFleetController(options: FleetControllerOptions): Promi
       const seen = `${oid} ${fleet.metadata.generation ?? 0}`;
       const done = fleet.status?.commit === oid && fleet.status.observedGeneration === fleet.metadata.generation && isReady(fleet);
       if (done || refused.get(name) === seen) return { requeueAfterMs };
+      // What a human just said of this Fleet (a budget, a pause, a signer) must count for this commit already.
+      const live = await context.client.get(Fleets, { name }, { signal });
+      if (live.metadata.generation !== fleet.metadata.generation) {
+        return { requeueAfterMs: 100 };
+      }
       try {
         await accept(fleet, checkout, context);
         refused.delete(name);

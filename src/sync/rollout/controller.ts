@@ -36,6 +36,7 @@ export interface RolloutControllerOptions {
 
 const RETRY = { baseMs: 1000, maxMs: 60_000 };
 const REMOVAL_POLL_MS = 2000;
+const BLOCKED_POLL_MS = 5000;
 
 /** Carries the rollouts of each fleet through its clusters. Key: the fleet's name. */
 export async function runRolloutController(options: RolloutControllerOptions): Promise<void> {
@@ -67,6 +68,8 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     });
     const decision = decide(world);
     const waits: number[] = decision.again === undefined ? [] : [Math.max(100, decision.again - clock.now())];
+    // A cell that answers again may have nothing new to say, so that no event tells of it.
+    if ([...world.clusters.values()].some((view) => view.blocked !== undefined)) waits.push(BLOCKED_POLL_MS);
 
     // One line of steps a cluster: their records are one object.
     const byCluster = Map.groupBy(decision.steps, (step) => step.cluster);

@@ -61,8 +61,10 @@ export function judge(world: World, rollout: Rollout, unit: string, cluster: str
   }
   const carries = live.state === 'Present' && live.unitDigest === target;
   const complete = holds === target && record?.evidence === target;
-  if (complete && blocked === undefined && live.state === 'Absent') return { ...place, phase: 'Verified', drifted: true };
-  if (complete) return { ...place, phase: 'Verified', drifted: live.state === 'Present' && live.drifted };
+  if (complete) {
+    const drifted = blocked === undefined && (live.state === 'Absent' || (live.state === 'Present' && live.drifted));
+    return { ...place, phase: 'Verified', drifted, message: undefined };
+  }
   if (blocked !== undefined) return { ...place, phase: 'Blocked' };
   if (holds !== target) return place;
   if (live.state === 'Absent') return { ...place, phase: 'Waiting', drifted: true };
