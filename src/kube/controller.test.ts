@@ -1,3 +1,4 @@
+import * as fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ConfigMaps, Nodes } from '../api/builtin.ts';
 import type { ConfigMap, Node } from '../api/builtin.ts';
@@ -521,4 +522,83 @@ describe('reading one’s own writes', () => {
     expect(second).toBe(2000);
     expect(performance.now() - begun).toBeLessThan(4000);
   });
+});
+
+describe('under any faults', () => {
+  test('every node gets its one object, named by the server, and never a second one', async () => {
+    const name = fc.constantFrom('a', 'b', 'c');
+    const act = fc.oneof(
+      { weight: 3, arbitrary: fc.record({ do: fc.constant('touch' as const), name, x: fc.nat(9) }) },
+      { weight: 1, arbitrary: fc.record({ do: fc.constant('delete' as const), name }) },
+      { weight: 4, arbitrary: fc.record({ do: fc.constantFrom('reset', 'end', 'compact', 'stall', 'resume', 'bookmark', 'garbage') }) },
+      { weight: 4, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.constantFrom(1, 100, 1000, 6000) }) },
+    );
+    const write = fc.constantFrom('well', 'refused', 'not sent', 'answer lost', '500 but done', '500', 'slow answer', '429');
+    await fc.assert(
+      fc.asyncProperty(fc.array(act, { maxLength: 20 }), fc.array(write, { maxLength: 12 }), async (acts, writes) => {
+        const made = world();
+        const { server, cache, clock } = made;
+        const most = new Map<string, number>();
+        server.intercept(async (request) => {
+          if (request.method !== 'POST') return undefined;
+          const fate = writes.shift();
+          const done = async (): Promise<void> => void (await server.transport({ ...request }));
+          if (fate === 'refused') return statusResponse(403, 'Forbidden');
+          if (fate === '500') return statusResponse(500, 'InternalError');
+          if (fate === '429') return statusResponse(429, 'TooManyRequests', 'slow down', { 'retry-after': '1' });
+          if (fate === 'not sent') throw new Error('ECONNREFUSED');
+          if (fate === 'slow answer') {
+            await sleep(clock, 300);
+            return undefined;
+          }
+          if (fate !== 'answer lost' && fate !== '500 but done') return undefined;
+          writes.unshift('well');
+          await done();
+          if (fate === 'answer lost') throw new Error('ECONNRESET');
+          return statusResponse(500, 'InternalError');
+        });
+        const maps = cache.store(ConfigMaps);
+        const nodes = cache.store(Nodes);
+        const done = made.run({
+          watches: [watch(nodes, self), watch(maps, owner)],
+          resyncMs: 3000,
+          backoff: { baseMs: 50, maxMs: 1000 },
+          reconcile: async (key, { client }) => {
+            const own = maps.list().filter((map) => map.data?.['owner'] === key);
+            if (nodes.get({ name: key }) === undefined || own.length > 0) return;
+            const metadata = { namespace: 'x', name: undefined as unknown as string, generateName: `${key}-` };
+            await client.create(ConfigMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { owner: key } });
+          },
+        });
+        const count = (): void => {
+          const now = new Map<string, number>();
+          for (const map of server.objects(ConfigMaps)) now.set(map.data?.['owner'] ?? '', (now.get(map.data?.['owner'] ?? '') ?? 0) + 1);
+          for (const [key, found] of now) most.set(key, Math.max(found, most.get(key) ?? 0));
+        };
+        for (const taken of acts) {
+          if (taken.do === 'touch') server.put(Nodes, node(taken.name, { x: `${taken.x}` }));
+          else if (taken.do === 'delete') server.remove(Nodes, { name: taken.name });
+          else if (taken.do === 'wait') await clock.advance(taken.ms);
+          else if (taken.do === 'reset') server.watches.reset();
+          else if (taken.do === 'end') server.watches.end();
+          else if (taken.do === 'compact') server.compact();
+          else if (taken.do === 'stall') server.watches.stall();
+          else if (taken.do === 'resume') server.watches.resume();
+          else if (taken.do === 'bookmark') server.bookmark();
+          else server.watches.inject('{"type":');
+          count();
+        }
+        server.watches.resume();
+        await clock.advance(700_000);
+        count();
+        expect([...most.values()].filter((found) => found > 1)).toEqual([]);
+        for (const { metadata } of server.objects(Nodes)) expect(most.get(metadata.name)).toBe(1);
+        made.controller.abort(new Error('done'));
+        await done;
+        await cache.done();
+        expect(clock.timers).toBe(0);
+      }),
+      { numRuns: 60, endOnFailure: true },
+    );
+  }, 60_000);
 });

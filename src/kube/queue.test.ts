@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
+import { ApiError } from './apierror.ts';
 import { sleep } from './clock.ts';
 import { createQueue, TerminalError } from './queue.ts';
 import type { Queue, QueueOptions, QueueResult } from './queue.ts';
@@ -166,6 +167,15 @@ describe('results', () => {
     world.queue.add('a');
     await settle();
     expect(world.errors.at(-1)?.failures).toBe(1);
+  });
+
+  test('a server that says when to come back is heard', async () => {
+    const world = start(() => Promise.reject(new ApiError(429, { reason: 'TooManyRequests', details: { retryAfterSeconds: 30 } })));
+    world.queue.add('a');
+    await world.clock.advance(29_999);
+    expect(world.runs).toHaveLength(1);
+    await world.clock.advance(1);
+    expect(world.runs).toHaveLength(2);
   });
 
   test('one key that fails does not delay another', async () => {

@@ -1,5 +1,6 @@
 import { CodedError } from '../api/errors.ts';
 import type { Clock, Random } from '../api/ports.ts';
+import { ApiError } from './apierror.ts';
 import { halfJitterMs } from './backoff.ts';
 import type { Backoff } from './backoff.ts';
 import { createSchedule } from './schedule.ts';
@@ -202,7 +203,9 @@ export function createQueue(options: QueueOptions): Queue {
       options.onError(key, error, { failures: entry.failures, retryInMs: undefined });
       return;
     }
-    const retryInMs = Math.round(halfJitterMs(options.backoff ?? BACKOFF, entry.failures, random));
+    // A server that says when to come back is heard.
+    const askedMs = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
+    const retryInMs = Math.round(Math.max(askedMs, halfJitterMs(options.backoff ?? BACKOFF, entry.failures, random)));
     options.onError(key, error, { failures: entry.failures, retryInMs });
     schedule(key, entry, 'live', clock.monotonic() + retryInMs);
   }
