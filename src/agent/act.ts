@@ -1,0 +1,302 @@
+import { messageOf } from '../api/errors.ts';
+import { halfJitterMs } from '../kube/backoff.ts';
+import { journalOf, newProgress, newSwitching } from './context.ts';
+import type { Context } from './context.ts';
+import { actStage } from './acttransaction.ts';
+import { backoffMs } from './decidetransaction.ts';
+
+import { describe, findDrift } from './drift.ts';
+import { failureOf, short } from './errors.ts';
+import { buildGeneration } from './generation.ts';
+import { componentLayout } from './layout.ts';
+import type { Manifest } from './manifest.ts';
+import { LASTING_MS } from './observed.ts';
+import { giveUpMs, loadTransaction, startOver } from './open.ts';
+import { placeFile } from './place.ts';
+import { startPreparation } from './prepare.ts';
+import { writeReceipt } from './receipts.ts';
+import { componentOf } from './state.ts';
+import type { Failure, OperationRecord, Transaction } from './state.ts';
+import type { Step } from './steps.ts';
+import { sweep } from './sweep.ts';
+
+/** Between starts of a unit that does not stay up. */
+const STARTS = { baseMs: 1_000, maxMs: 60_000 };
+const REREAD = { baseMs: 2_000, maxMs: 30_000 };
+/** After a repair that did not work. */
+const REPAIR_AGAIN_MS = 60_000;
+
+/** Carries out one step. Errors: `DiskFailing` when the journal must be opened again; anything else is tried again later. */
+export async function act(ctx: Context, step: Step): Promise<void> {
+  const { memory, ports } = ctx;
+  const journal = journalOf(memory);
+  switch (step.do) {
+    case 'wait':
+      return;
+    case 'startOver':
+      await startOver(ctx);
+      return ctx.happened({
+        type: 'Warning',
+        reason: 'StartedOver',
+        message: 'the disk was another machine’s: what it had installed was taken away',
+      });
+    case 'note':
+      memory.sweep = true;
+      return await journal.append({ t: 'machine', held: step.held, verified: step.verified });
+    case 'accept':
+      memory.sweep = true;
+      return await journal.append({ t: 'accept', accepted: step.accepted });
+    case 'forget':
+      memory.preparing.get(step.name)?.abort(new Error('it is not wanted any more'));
+      memory.prepared.delete(step.name);
+      memory.sweep = true;
+      return await journal.append({ t: 'forget', name: step.name });
+    case 'advance':
+      return await advance(ctx, step.name);
+    case 'removed':
+      return await journal.append({ t: 'removed', name: step.name });
+    case 'refuse':
+      await journal.append({ t: 'fail', name: step.name, failed: step.failed, ends: false });
+      return happenedTo(ctx, 'Warning', 'Failed', step.name, step.failed);
+    case 'prepare':
+      return prepare(ctx, step.name, step.rebuild);
+    case 'check':
+      return await check(ctx, step.name, step.full);
+    case 'repair':
+      return await repair(ctx, step.name);
+    case 'startUnit':
+      return await startUnit(ctx, step.name, step.unit);
+    case 'stopUnit':
+      return await ports.units.stop(step.unit);
+    case 'reread':
+      return await reread(ctx);
+    case 'begin':
+      return await begin(ctx, step.transaction, step.operation);
+    case 'stage':
+      return await stage(ctx, step.stage);
+    case 'turnBack':
+      await journal.append({ t: 'back', reason: step.reason, message: step.message });
+      endSwitching(ctx);
+      memory.progress = newProgress(giveUpMs(ctx));
+      return;
+    case 'commit':
+      return await commit(ctx);
+    case 'fail':
+      return await fail(ctx, step.failed);
+    case 'finish':
+      return await finish(ctx, step);
+    case 'sweep':
+      return await sweep(ctx);
+  }
+}
+
+async function advance(ctx: Context, name: string): Promise<void> {
+  const installed = ctx.memory.installed.get(name);
+  const revision = componentOf(journalOf(ctx.memory).state, name)?.revision;
+  if (installed === undefined || revision === undefined) return;
+  const receipt = { ...installed.receipt, revision };
+  await writeReceipt(ctx.durable, ctx.layout, receipt);
+  ctx.memory.installed.set(name, { ...installed, receipt });
+}
+
+function prepare(ctx: Context, name: string, rebuild: boolean): void {
+  const source = rebuild ? ctx.memory.installed.get(name)?.receipt : componentOf(journalOf(ctx.memory).state, name);
+  if (source !== undefined) startPreparation(ctx, name, source, rebuild);
+}
+
+async function check(ctx: Context, name: string, full: boolean): Promise<void> {
+  const { memory } = ctx;
+  const manifest = memory.installed.get(name)?.manifest;
+  if (manifest === undefined) return;
+  const before = memory.drift.get(name);
+  const found = await findDrift(ctx, manifest, full);
+  // Artifacts that were found damaged stay so until they are hashed again.
+  const findings = full ? found : [...found, ...(before?.findings.filter((each) => each.kind === 'tree') ?? [])];
+  const nowMs = ctx.ports.clock.monotonic();
+  const nextFullMs = full ? nowMs + CHECK_EVERY_MS : (before?.nextFullMs ?? nowMs);
+  memory.drift.set(name, { findings, lookedMs: nowMs, nextMs: nextFullMs, nextFullMs });
+  for (const finding of findings) {
+    if (before?.findings.some((each) => each.path === finding.path && each.what === finding.what) === true) continue;
+    ctx.happened({
+      type: 'Warning',
+      reason: 'DriftFound',
+      message: `${name}: ${describe(finding)}${finding.repair ? '' : ' (only reported)'}`,
+    });
+  }
+}
+
+/** Artifacts and files are looked at this often, whatever is heard of them. */
+export const CHECK_EVERY_MS = 600_000;
+
+async function repair(ctx: Context, name: string): Promise<void> {
+  const { memory, ports, layout, durable } = ctx;
+  const installed = memory.installed.get(name);
+  const drift = memory.drift.get(name);
+  if (installed?.manifest === undefined || drift === undefined) return;
+  const { manifest } = installed;
+  await journalOf(memory).append({ t: 'repair', name, at: ports.clock.now() });
+  const findings = drift.findings.filter((each) => each.repair);
+  const nowMs = ports.clock.monotonic();
+  try {
+    for (const file of manifest.files) {
+      if (findings.some((each) => each.kind === 'file' && each.path === file.path)) await placeFile(durable, layout.root, file);
+    }
+    if (findings.some((each) => each.kind === 'link')) await durable.link(componentLayout(layout, name).current, manifest.digest);
+    const tree = findings.some((each) => each.kind === 'tree');
+    if (tree) {
+      for (const artifact of manifest.artifacts) await ctx.store.ensure(artifact, ctx.signal);
+      await buildGeneration(durable, layout, ctx.store, manifest);
+    }
+    if (findings.some((each) => each.kind === 'file')) {
+      for (const unit of manifest.units) if (unit.reload === 'SIGHUP') await ports.units.reload(unit.name);
+    }
+    memory.drift.set(name, { findings: [], lookedMs: nowMs, nextMs: nowMs, nextFullMs: tree ? nowMs : drift.nextFullMs });
+    ctx.happened({ type: 'Normal', reason: 'DriftRepaired', message: `${name}: ${short(findings.map(describe).join('; '), 500)}` });
+  } catch (error) {
+    // Found again by the next look, which is not at once.
+    const againMs = nowMs + REPAIR_AGAIN_MS;
+    memory.drift.set(name, { findings: [], lookedMs: againMs, nextMs: againMs, nextFullMs: Math.max(drift.nextFullMs, againMs) });
+    ctx.happened({ type: 'Warning', reason: 'RepairFailed', message: `${name}: ${messageOf(error)}` });
+  }
+}
+
+async function startUnit(ctx: Context, name: string, unitName: string): Promise<void> {
+  const { memory, ports } = ctx;
+  const tx = journalOf(memory).state.transaction;
+  const manifest =
+    tx?.name === name ? memory.manifests.get((tx.back === undefined ? tx.to : tx.from) ?? '') : memory.installed.get(name)?.manifest;
+  const unit = manifest?.units.find((each) => each.name === unitName);
+  if (manifest === undefined || unit === undefined) return;
+  const nowMs = ports.clock.monotonic();
+  const before = memory.starts.get(unitName);
+  const failures = before === undefined || nowMs - before.lastMs > LASTING_MS ? 0 : before.failures + 1;
+  memory.starts.set(unitName, { failures, lastMs: nowMs, notBeforeMs: nowMs + halfJitterMs(STARTS, failures + 1, ports.random) });
+  const ended = (await ports.units.list()).find((each) => each.name === unitName);
+  await ports.units.start({ ...unit, generation: manifest.digest });
+  if (ended !== undefined) {
+    const how = ended.exit === undefined ? '' : ` (${ended.exit})`;
+    ctx.happened({ type: 'Warning', reason: 'UnitStarted', message: `${name}: unit ${unitName} had ended${how} and was started again` });
+  }
+}
+
+async function reread(ctx: Context): Promise<void> {
+  const { memory, ports } = ctx;
+  try {
+    const { wanted, serverMs } = await ports.cell.machine(ctx.signal);
+    if (wanted.uid !== ctx.node.uid) throw new Error(`the Machine has UID ${wanted.uid}: it is another one`);
+    if (serverMs === undefined) throw new Error('the answer of the API server has no date');
+    memory.server = { ms: serverMs, atMs: ports.clock.monotonic() };
+    memory.wanted = wanted;
+    memory.reread = wanted.operation?.id;
+    memory.rereadNotBeforeMs = 0;
+  } catch (error) {
+    memory.rereadNotBeforeMs = ports.clock.monotonic() + halfJitterMs(REREAD, 3, ports.random);
+    ports.log.warn({ error: messageOf(error) }, 'the Machine could not be read again: the operation is not begun');
+  }
+}
+
+async function begin(ctx: Context, transaction: Transaction, operation: OperationRecord | undefined): Promise<void> {
+  const { memory } = ctx;
+  const journal = journalOf(memory);
+  const before = journal.state.transaction;
+  await journal.append({ t: 'begin', transaction, ...(operation === undefined ? {} : { operation }) });
+  // A newer revision of the same content goes on where the older one is.
+  const same = before !== undefined && before.to === transaction.to;
+  if (!same) {
+    endSwitching(ctx);
+    memory.progress = newProgress();
+  }
+  if (before === undefined) memory.manifests.clear();
+  for (const manifest of [memory.installed.get(transaction.name)?.manifest, readyManifest(ctx, transaction.name)]) {
+    if (manifest !== undefined) memory.manifests.set(manifest.digest, manifest);
+  }
+  await loadTransaction(ctx);
+  memory.probing.get(transaction.name)?.probing.stop();
+  memory.probing.delete(transaction.name);
+}
+
+function readyManifest({ memory }: Context, name: string): Manifest | undefined {
+  const prepared = memory.prepared.get(name);
+  return prepared?.status === 'ready' ? prepared.manifest : undefined;
+}
+
+async function stage(ctx: Context, name: Extract<Step, { do: 'stage' }>['stage']): Promise<void> {
+  const { memory, ports } = ctx;
+  if (name === 'probe' && memory.switching.probing?.view().held === true) {
+    memory.progress = { ...memory.progress, done: new Set([...memory.progress.done, name]) };
+    return;
+  }
+  try {
+    await actStage(ctx, name);
+  } catch (error) {
+    if (ctx.signal.aborted) throw error;
+    const failure = failureOf(error);
+    if (failure.reason === 'DiskFailing') throw error;
+    const failures = memory.progress.failures + 1;
+    memory.progress = { ...memory.progress, failures, error: failure, notBeforeMs: ports.clock.monotonic() + backoffMs(failures) };
+    ports.log.warn({ stage: name, ...failure }, 'a stage failed');
+  }
+}
+
+async function commit(ctx: Context): Promise<void> {
+  const { memory, ports } = ctx;
+  const journal = journalOf(memory);
+  const tx = journal.state.transaction;
+  await journal.append({ t: 'commit' });
+  endSwitching(ctx);
+  memory.sweep = true;
+  if (tx === undefined) return;
+  memory.drift.delete(tx.name);
+  if (tx.to === undefined) {
+    memory.health.delete(tx.name);
+    memory.prepared.delete(tx.name);
+    return ctx.happened({ type: 'Normal', reason: 'Removed', message: tx.name });
+  }
+  memory.health.set(tx.name, { state: 'Healthy', bootID: ports.host.bootID, since: ports.clock.now(), message: undefined });
+  const what = tx.why === 'Drift' ? 'DriftRepaired' : tx.from === undefined ? 'Installed' : 'Switched';
+  ctx.happened({ type: 'Normal', reason: what, message: `${tx.name} ${memory.installed.get(tx.name)?.receipt.version ?? ''}` });
+}
+
+async function fail(ctx: Context, failed: Failure): Promise<void> {
+  const { memory, ports } = ctx;
+  const journal = journalOf(memory);
+  const tx = journal.state.transaction;
+  if (tx === undefined) return;
+  await journal.append({ t: 'fail', name: tx.name, failed, ends: true });
+  endSwitching(ctx);
+  memory.sweep = true;
+  memory.drift.delete(tx.name);
+  const { bootID } = ports.host;
+  if (failed.restored) memory.health.set(tx.name, { state: 'Healthy', bootID, since: ports.clock.now(), message: undefined });
+  else memory.health.set(tx.name, { state: 'Unhealthy', bootID: undefined, since: undefined, message: failed.message });
+  happenedTo(ctx, 'Warning', failed.restored ? 'Restored' : 'Failed', tx.name, failed);
+}
+
+async function finish(ctx: Context, step: Extract<Step, { do: 'finish' }>): Promise<void> {
+  const { memory, ports } = ctx;
+  const journal = journalOf(memory);
+  const { id, epoch, kind, outcome, message, cleared } = step;
+  const known = journal.state.operations.find((each) => each.id === id);
+  const finishedAt = ports.clock.now();
+  const operation: OperationRecord = {
+    ...(known ?? { id, epoch, kind, startedAt: finishedAt, components: [], class: 'None' as const }),
+    outcome,
+    ...(message === '' ? {} : { message: short(message) }),
+    bootID: ports.host.bootID,
+    finishedAt,
+  };
+  await journal.append({ t: 'finish', operation, ...(cleared ? { cleared } : {}) });
+  memory.sweep = true;
+}
+
+/** Probing of the open transaction ends, and what was known of it. */
+function endSwitching({ memory }: Context): void {
+  memory.switching.probing?.stop();
+  memory.switching = { ...newSwitching(), filesChanged: false };
+  memory.progress = newProgress();
+}
+
+function happenedTo(ctx: Context, type: 'Normal' | 'Warning', reason: string, name: string, failed: Failure): void {
+  const end = failed.restored ? 'what ran before runs again' : 'nothing could be restored';
+  ctx.happened({ type, reason, message: short(`${name} revision ${failed.revision}: ${failed.reason}: ${failed.message}; ${end}`, 800) });
+}

@@ -1,0 +1,79 @@
+import type { Clock, Log, Random } from '../api/ports.ts';
+import type { NodeBootstrap } from '../api/provider.ts';
+import { API_LEVEL } from '../api/names.ts';
+import type { Transport } from '../api/transport.ts';
+import { createAgentApi } from './cell.ts';
+import type { Ports } from './context.ts';
+import { createEngine } from './engine.ts';
+import { createEvents } from './events.ts';
+import { keepLease } from './lease.ts';
+import { createReporter } from './reporter.ts';
+import type { Reporter } from './reporter.ts';
+import { watchMachine } from './watch.ts';
+import { wantedOf } from './wanted.ts';
+
+/** Version of the agent, as `status.agent.version` shows it. */
+export const AGENT_VERSION = '0.1.0';
+
+export interface AgentOptions {
+  bootstrap: NodeBootstrap;
+  /** Path of the bootstrap file, as templates see it. */
+  bootstrapPath: string;
+  /** The node's root folder; `/` is the empty string. */
+  root: string;
+  transport: Transport;
+  ports: Omit<Ports, 'cell' | 'clock' | 'random' | 'log'>;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  signal: AbortSignal;
+}
+
+/** Runs until the signal; then what it has begun is left as it is, to be gone on with by the next. Units go on running. */
+export async function runAgent(options: AgentOptions): Promise<void> {
+  const { bootstrap, clock, random, log, signal } = options;
+  const { machine } = bootstrap;
+  const { host } = options.ports;
+  const api = createAgentApi({
+    transport: options.transport,
+    machine,
+    clock,
+    userAgent: `kubenode-agent/${AGENT_VERSION}`,
+    heard: (serverMs) => engine.heard(serverMs),
+  });
+  const common = { clock, random, log, signal };
+  const events = createEvents({ client: api.client, machine, ...common });
+  let reporter: Reporter | undefined;
+  const engine = createEngine({
+    ports: { ...options.ports, cell: api, clock, random, log },
+    root: options.root,
+    node: { ...machine, providerID: bootstrap.providerID, bootstrap: options.bootstrapPath },
+    mirror: bootstrap.mirror,
+    signal,
+    looked: () => reporter?.poke(),
+    happened: (what) => events.send(what),
+  });
+  const identity = { version: AGENT_VERSION, apiLevel: API_LEVEL, bootID: host.bootID, os: host.os, arch: host.arch };
+  reporter = createReporter({ engine, identity, apply: (uid, status, each) => api.apply(uid, status, each), ...common });
+
+  /** Another Machine of this name must not look alive by this node's Lease. */
+  let ours = true;
+  const watching = watchMachine({
+    client: api.client,
+    machine,
+    ...common,
+    onMachine(found) {
+      ours = found?.metadata.uid === machine.uid;
+      if (found === undefined) return log.warn({ machine: machine.name }, 'the Machine is not there: the node is kept as it is');
+      // Made again under the same name, it is another machine, and this node is not its node.
+      if (found.metadata.uid !== machine.uid) {
+        return log.warn({ uid: found.metadata.uid, expected: machine.uid }, 'the Machine is another one: the node is kept as it is');
+      }
+      engine.seen(wantedOf(found));
+      reporter?.seen(found);
+    },
+  });
+  const leasing = keepLease({ renew: (each) => (ours ? api.renewLease(each) : Promise.resolve()), ...common });
+  await Promise.all([engine.run(), reporter.run(), watching, leasing]);
+  await events.done();
+}

@@ -1,0 +1,25 @@
+import { assert, constantFrom, dictionary, jsonValue, property, record, string } from 'fast-check';
+import { expect, test } from 'vitest';
+import { contentOf as apiContentOf } from '../api/machine.ts';
+import { machineComponentName as apiComponentName } from '../api/machinecomponent.ts';
+import { contentOf, machineComponentName } from './content.ts';
+
+test('the identity of an entry is the one that controllers compute', () => {
+  const entry = record(
+    {
+      action: constantFrom('Install' as const, 'Remove' as const),
+      version: string(),
+      values: dictionary(string(), jsonValue()),
+    },
+    { requiredKeys: ['action', 'version'] },
+  );
+  assert(property(entry, (each) => expect(contentOf(each)).toBe(apiContentOf(each))));
+});
+
+test('the name of a MachineComponent is the one that fleets write', () => {
+  assert(
+    property(string(), string(), (component, version) =>
+      expect(machineComponentName(component, version)).toBe(apiComponentName(component, version)),
+    ),
+  );
+});

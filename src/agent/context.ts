@@ -1,0 +1,127 @@
+import type { Clock, Log, Random } from '../api/ports.ts';
+import type { Durable } from './durable.ts';
+import type { Journal } from './journal.ts';
+import type { Layout } from './layout.ts';
+import type { Manifest, Node } from './manifest.ts';
+import type { Drift, Health, Installed, Preparation, Progress, Starts } from './observed.ts';
+import type { Files } from './ports/files.ts';
+import type { Host } from './ports/host.ts';
+import type { Network } from './ports/network.ts';
+import type { Runner } from './ports/runner.ts';
+import type { Units } from './ports/units.ts';
+import type { Probing } from './probes.ts';
+import type { Store } from './store.ts';
+import type { Wanted } from './wanted.ts';
+
+/** What the agent asks of the API while it works. */
+export interface Cell {
+  /** Its Machine as it is now, and the server's clock in that answer. */
+  machine(signal: AbortSignal): Promise<{ wanted: Wanted; serverMs: number | undefined }>;
+  /** The spec of a MachineComponent. */
+  component(name: string, signal: AbortSignal): Promise<unknown>;
+}
+
+export interface Ports {
+  files: Files;
+  units: Units;
+  network: Network;
+  runner: Runner;
+  host: Host;
+  cell: Cell;
+  clock: Clock;
+  random: Random;
+  log: Log;
+}
+
+/** Something that happened to the node, for people. */
+export interface Happening {
+  type: 'Normal' | 'Warning';
+  reason: string;
+  message: string;
+}
+
+/** What this process knows beside the disk. All of it can be lost. */
+export interface Memory {
+  journal: Journal | undefined;
+  foreign: boolean;
+  /** Why nothing is done: damage that only a human can judge, or a disk that fails. */
+  trouble: { reason: 'JournalDamaged' | 'ReceiptDamaged' | 'DiskFailing'; message: string } | undefined;
+  notBeforeMs: number;
+  wanted: Wanted | undefined;
+  server: { ms: number; atMs: number } | undefined;
+  installed: Map<string, Installed>;
+  manifests: Map<string, Manifest>;
+  prepared: Map<string, Preparation>;
+  rebuilt: Map<string, Preparation>;
+  /** Ends a preparation. */
+  preparing: Map<string, AbortController>;
+  starts: Map<string, Starts>;
+  health: Map<string, Health>;
+  probing: Map<string, { digest: string; probing: Probing }>;
+  drift: Map<string, Drift>;
+  watches: Map<string, { inode: number; names: Set<string>; close: () => void }>;
+  progress: Progress;
+  /** Of the open transaction. */
+  switching: { probing: Probing | undefined; deadlineMs: number; invocations: Map<string, string>; filesChanged: boolean };
+  reread: string | undefined;
+  rereadNotBeforeMs: number;
+  sweep: boolean;
+}
+
+export interface Context {
+  ports: Ports;
+  layout: Layout;
+  node: Node;
+  durable: Durable;
+  store: Store;
+  /** Where relative URLs of artifacts lead; ends with a slash. */
+  mirror: string | undefined;
+  memory: Memory;
+  signal: AbortSignal;
+  /** Something may have changed: look again. */
+  wake(): void;
+  happened(what: Happening): void;
+  /** Runs beside the steps; its end is waited for at shutdown. */
+  background(task: Promise<void>): void;
+}
+
+export function newProgress(giveUpMs = Infinity): Progress {
+  return { done: new Set(), failures: 0, notBeforeMs: 0, error: undefined, probing: undefined, giveUpMs };
+}
+
+export function newMemory(): Memory {
+  return {
+    journal: undefined,
+    foreign: false,
+    trouble: undefined,
+    notBeforeMs: 0,
+    wanted: undefined,
+    server: undefined,
+    installed: new Map(),
+    manifests: new Map(),
+    prepared: new Map(),
+    rebuilt: new Map(),
+    preparing: new Map(),
+    starts: new Map(),
+    health: new Map(),
+    probing: new Map(),
+    drift: new Map(),
+    watches: new Map(),
+    progress: newProgress(),
+    switching: newSwitching(),
+    reread: undefined,
+    rereadNotBeforeMs: 0,
+    sweep: true,
+  };
+}
+
+export function newSwitching(): Memory['switching'] {
+  // Files may have been written by the process before this one: their readers are told once more.
+  return { probing: undefined, deadlineMs: 0, invocations: new Map(), filesChanged: true };
+}
+
+/** Steps are only taken on an open journal. */
+export function journalOf(memory: Memory): Journal {
+  if (memory.journal === undefined) throw new Error('the journal is not open');
+  return memory.journal;
+}

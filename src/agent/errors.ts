@@ -1,0 +1,29 @@
+import { CodedError, isCoded, messageOf } from '../api/errors.ts';
+
+/**
+ * Codes of the agent. What concerns one component becomes `failed.reason` of its status.
+ *
+ * of what was asked:   SpecInvalid, NoPlatform, TemplateInvalid, TemplateUnknown, PathRefused, FileConflict, UnitConflict
+ * of artifacts:        UrlRefused, ArtifactRefused, HttpStatus, DigestMismatch, TooLarge, ArchiveInvalid
+ * of carrying it out:  HookFailed, ProbesFailed, UnitFailed, FileFailed
+ * of the node itself:  JournalDamaged, ReceiptDamaged, DiskFailing, BootstrapInvalid, BootUnknown
+ */
+export const agentError = (code: string, message: string, options: { cause?: unknown; next?: string } = {}): CodedError =>
+  new CodedError(code, message, options);
+
+/** The code of anything that was thrown; system errors keep theirs (ENOSPC, EACCES …). */
+export function codeOf(error: unknown): string {
+  if (isCoded(error)) return error.code;
+  if (error instanceof Error && 'code' in error && typeof error.code === 'string') return error.code;
+  return 'Unexpected';
+}
+
+/** UpperCamelCase, as reasons of conditions and Events must be: `ENOSPC` stays, `Unexpected` is the rest. */
+export function failureOf(error: unknown): { reason: string; message: string } {
+  return { reason: codeOf(error), message: short(messageOf(error)) };
+}
+
+/** Status messages may have 1,024 characters. */
+export function short(text: string, limit = 1000): string {
+  return text.length <= limit ? text : `${text.slice(0, limit - 1)}…`;
+}

@@ -1,0 +1,104 @@
+import { fstatSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { isCoded, messageOf } from '../api/errors.ts';
+import { systemClock } from '../kube/clock.ts';
+import { nodeHttpsTransport } from '../kube/httpstransport.ts';
+import { runAgent } from './agent.ts';
+import { readBootstrap } from './bootstrap.ts';
+import { nodeFiles } from './ports/files.ts';
+import { localHost } from './ports/host.ts';
+import { lineLog } from './ports/log.ts';
+import { nodeNetwork } from './ports/network.ts';
+import { nodeRunner } from './ports/runner.ts';
+import { createSupervisor } from './ports/supervisor.ts';
+
+const USAGE = 'usage: kubenode-agent --bootstrap FILE --root DIR --host local [--debug]';
+/** For what is under way when the end comes. */
+const GRACE_MS = 3_000;
+
+/**
+ * The agent as a program. Units it started go on when it ends. It ends on SIGTERM and SIGINT, and when its parent goes away: a parent
+ * that started it with an IPC channel or a pipe as stdin. Exit codes: 0 ended as asked, 1 failed, 64 wrong arguments.
+ */
+async function main(): Promise<number> {
+  let options: { bootstrap?: string; root?: string; host?: string; debug?: boolean };
+  try {
+    const text = { type: 'string' } as const;
+    options = parseArgs({ options: { bootstrap: text, root: text, host: text, debug: { type: 'boolean' } } }).values;
+  } catch (error) {
+    process.stderr.write(`${messageOf(error)}\n${USAGE}\n`);
+    return 64;
+  }
+  if (options.bootstrap === undefined || options.root === undefined || options.host !== 'local') {
+    const host = options.host === undefined || options.host === 'local' ? '' : `--host must be "local", got "${options.host}"\n`;
+    process.stderr.write(`${host}${USAGE}\n`);
+    return 64;
+  }
+  const root = resolve(options.root);
+  const bootstrapPath = resolve(options.bootstrap);
+  const log = lineLog((line) => process.stdout.write(line), options.debug === true);
+  const ended = new AbortController();
+  const end = (why: string) => (): void => {
+    if (ended.signal.aborted) return;
+    log.info({ why }, 'ending');
+    ended.abort(new Error(why));
+    setTimeout(() => process.exit(0), GRACE_MS).unref();
+  };
+  process.once('SIGTERM', end('SIGTERM'));
+  process.once('SIGINT', end('SIGINT'));
+  onParentGone(end('the parent is gone'));
+
+  const bootstrap = await readBootstrap(bootstrapPath);
+  const host = await localHost(root);
+  const clock = systemClock({ ref: true });
+  const transport = nodeHttpsTransport({ server: bootstrap.server, ca: bootstrap.certificateAuthority, token: bootstrap.token });
+  const supervisor = await createSupervisor({ root, clock, log });
+  const authority =
+    bootstrap.mirror === undefined ? {} : { authority: { ca: bootstrap.certificateAuthority, origin: new URL(bootstrap.mirror).origin } };
+  log.info({ machine: bootstrap.machine, root, bootID: host.bootID, pid: process.pid }, 'the agent begins');
+  try {
+    await runAgent({
+      bootstrap,
+      bootstrapPath,
+      root,
+      transport,
+      ports: { files: nodeFiles(), units: supervisor, network: nodeNetwork(authority), runner: nodeRunner(), host },
+      clock,
+      random: Math.random,
+      log,
+      signal: ended.signal,
+    });
+  } finally {
+    supervisor.close();
+    await transport.close();
+  }
+  return 0;
+}
+
+function onParentGone(gone: () => void): void {
+  if (process.channel !== undefined) {
+    process.once('disconnect', gone);
+    return;
+  }
+  let stdin;
+  try {
+    stdin = fstatSync(0);
+  } catch {
+    return;
+  }
+  // A terminal or /dev/null tells nothing of a parent.
+  if (!stdin.isFIFO() && !stdin.isSocket()) return;
+  process.stdin.once('end', gone);
+  process.stdin.once('close', gone);
+  process.stdin.on('error', gone);
+  process.stdin.resume();
+}
+
+try {
+  process.exit(await main());
+} catch (error) {
+  const next = isCoded(error) && error.next !== undefined ? `\nnext: ${error.next}` : '';
+  process.stderr.write(`kubenode-agent: ${messageOf(error)}${next}\n`);
+  process.exit(1);
+}

@@ -1,0 +1,126 @@
+import { constants, watch } from 'node:fs';
+import type { FSWatcher } from 'node:fs';
+import { lstat, mkdir, open, readFile, readdir, readlink, realpath, rename, rmdir, symlink, unlink } from 'node:fs/promises';
+import { codeOf } from '../errors.ts';
+
+export interface FileStat {
+  kind: 'file' | 'folder' | 'link' | 'other';
+  /** Permission bits. */
+  mode: number;
+  size: number;
+  /** Tells a folder that was made anew under the same name. */
+  inode: number;
+}
+
+export interface WriteOptions {
+  mode: number;
+  /** At the end of what is there, instead of in its place. */
+  append?: boolean;
+  /** Returns when the data would survive a loss of power. A sync that fails is never repeated: what was written may be gone. */
+  sync?: boolean;
+}
+
+/**
+ * A disk. Nothing but `write` with `sync`, and `sync`, is durable: names (new files, renames, removals) become so by `sync` of
+ * their folder. Errors are those of Node (`code`), save that what is absent reads as undefined or empty.
+ */
+export interface Files {
+  read(path: string): Promise<Buffer | undefined>;
+  /** Errors: ENOENT. */
+  chunks(path: string): AsyncIterable<Uint8Array>;
+  /** Sorted. Empty when absent. */
+  list(path: string): Promise<string[]>;
+  /** Of the link itself where there is one. */
+  stat(path: string): Promise<FileStat | undefined>;
+  readlink(path: string): Promise<string | undefined>;
+  realpath(path: string): Promise<string | undefined>;
+  /** One level. */
+  mkdir(path: string): Promise<void>;
+  /** Follows no link at the end: what is there must be a file or nothing. */
+  write(path: string, data: Uint8Array | AsyncIterable<Uint8Array>, options: WriteOptions): Promise<void>;
+  sync(path: string): Promise<void>;
+  rename(from: string, to: string): Promise<void>;
+  symlink(target: string, path: string): Promise<void>;
+  /** Not there: no error. */
+  unlink(path: string): Promise<void>;
+  /** Empty folders. Not there: no error. */
+  rmdir(path: string): Promise<void>;
+  /** Calls back soon after something in the folder changed, perhaps several times. Returns its end. Errors: ENOENT. */
+  watch(folder: string, onChange: () => void): () => void;
+}
+
+export function nodeFiles(): Files {
+  return {
+    read: (path) => absent(readFile(path), undefined),
+    async *chunks(path) {
+      const file = await open(path, 'r');
+      try {
+        for (;;) {
+          // A new one each time: streams keep several chunks.
+          const buffer = Buffer.allocUnsafe(64 * 1024);
+          const { bytesRead } = await file.read(buffer, 0, buffer.length);
+          if (bytesRead === 0) return;
+          yield buffer.subarray(0, bytesRead);
+        }
+      } finally {
+        await file.close();
+      }
+    },
+    list: async (path) => (await absent(readdir(path), [])).sort(byCodeUnit),
+    stat: (path) =>
+      absent(
+        lstat(path).then((found) => ({
+          kind: found.isFile() ? 'file' : found.isDirectory() ? 'folder' : found.isSymbolicLink() ? 'link' : 'other',
+          mode: found.mode & 0o7777,
+          size: found.size,
+          inode: found.ino,
+        })),
+        undefined,
+      ),
+    readlink: (path) => absent(readlink(path), undefined),
+    realpath: (path) => absent(realpath(path), undefined),
+    mkdir: (path) => mkdir(path, { mode: 0o755 }),
+    async write(path, data, { mode, append = false, sync = false }) {
+      const { O_APPEND, O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants;
+      const file = await open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | (append ? O_APPEND : O_TRUNC), mode);
+      try {
+        if (data instanceof Uint8Array) await file.writeFile(data);
+        else for await (const chunk of data) await file.writeFile(chunk);
+        // Given again, since the umask took bits away.
+        await file.chmod(mode);
+        if (sync) await file.sync();
+      } finally {
+        await file.close();
+      }
+    },
+    async sync(path) {
+      const file = await open(path, 'r');
+      try {
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+    },
+    rename,
+    symlink: async (target, path) => await symlink(target, path),
+    unlink: async (path) => await absent(unlink(path), undefined),
+    rmdir: async (path) => await absent(rmdir(path), undefined),
+    watch(folder, onChange) {
+      const watcher: FSWatcher = watch(folder, { persistent: false }, () => onChange());
+      // A folder that vanishes ends its watcher with an error; the caller finds out by looking.
+      watcher.on('error', () => onChange());
+      return () => watcher.close();
+    },
+  };
+}
+
+const byCodeUnit = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+async function absent<T, U>(operation: Promise<T>, otherwise: U): Promise<T | U> {
+  try {
+    return await operation;
+  } catch (error) {
+    if (['ENOENT', 'ENOTDIR'].includes(codeOf(error))) return otherwise;
+    throw error;
+  }
+}

@@ -1,0 +1,40 @@
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { agentError } from '../errors.ts';
+
+/** The machine itself. */
+export interface Host {
+  /** Another one after each boot. */
+  readonly bootID: string;
+  readonly os: 'linux' | 'darwin';
+  readonly arch: 'amd64' | 'arm64';
+  /** Asks for a reboot and returns; the process ends some time after. Asking twice for one operation in one boot is asking once. */
+  reboot(operation: string): Promise<void>;
+}
+
+/** A node that is a folder, rebooted by the process that owns the folder. Errors: `BootUnknown`, `NoPlatform`. */
+export async function localHost(root: string): Promise<Host> {
+  const run = join(root, 'run/kubenode');
+  const path = join(run, 'boot-id');
+  const bootID = (await readFile(path, 'utf8').catch(() => '')).trim();
+  if (bootID === '') {
+    throw agentError('BootUnknown', `${path} is missing or empty: who starts this node must write a new boot ID there`);
+  }
+  return {
+    bootID,
+    ...platform(),
+    async reboot(operation) {
+      await mkdir(run, { recursive: true });
+      const draft = join(run, '.reboot-request');
+      await writeFile(draft, `${JSON.stringify({ operationID: operation })}\n`);
+      await rename(draft, join(run, 'reboot-request'));
+    },
+  };
+}
+
+function platform(): Pick<Host, 'os' | 'arch'> {
+  const os = process.platform;
+  const arch = { x64: 'amd64' as const, arm64: 'arm64' as const }[process.arch as string];
+  if ((os === 'linux' || os === 'darwin') && arch !== undefined) return { os, arch };
+  throw agentError('NoPlatform', `the agent runs on linux and darwin, amd64 and arm64; this is ${os}/${process.arch}`);
+}

@@ -1,0 +1,15 @@
+import type { Log } from '../../api/ports.ts';
+
+/** One JSON line a message. Errors as their message: stacks of a node's agent help nobody who reads a node's log. */
+export function lineLog(write: (line: string) => void, debug: boolean): Log {
+  const line =
+    (level: string) =>
+    (fields: object, message: string): void => {
+      write(`${JSON.stringify({ time: new Date().toISOString(), level, message, ...fields }, plain)}\n`);
+    };
+  return { debug: debug ? line('debug') : () => undefined, info: line('info'), warn: line('warn'), error: line('error') };
+}
+
+function plain(_key: string, value: unknown): unknown {
+  return value instanceof Error ? value.message : value;
+}

@@ -1,0 +1,39 @@
+/** One long-running service of a component, ready to run: every template is filled in. */
+export interface UnitDefinition {
+  name: string;
+  exec: string[];
+  environment: Record<string, string>;
+  stopTimeoutSeconds: number;
+  /** Tells definitions apart: of `exec` and `environment`. */
+  hash: string;
+  /** Digest of the generation it is started for. */
+  generation: string;
+}
+
+export interface UnitStatus {
+  name: string;
+  running: boolean;
+  /** Another one for each start: what has the same was not restarted in between. */
+  invocation: string;
+  hash: string;
+  generation: string;
+  /** How it ended, where that is known. */
+  exit?: string;
+}
+
+/**
+ * What runs services: a folder of processes here, systemd on a real node. It starts, stops and tells; whether and when something is
+ * started again is decided elsewhere.
+ */
+export interface Units {
+  /** Every unit that was started and not stopped, running or not. */
+  list(): Promise<UnitStatus[]>;
+  /** Starts it, or starts it again: what ran of it is stopped first. Errors: `UnitFailed`. */
+  start(unit: UnitDefinition): Promise<UnitStatus>;
+  /** Resolves when nothing of it runs; then it is no longer listed. Not there: no error. */
+  stop(name: string): Promise<void>;
+  /** SIGHUP to its main process. Not running: no error. */
+  reload(name: string): Promise<void>;
+  /** Calls back soon after a unit ended by itself. Returns its cancellation. */
+  onExit(listener: () => void): () => void;
+}

@@ -1,0 +1,112 @@
+import { canonical } from '../api/digest.ts';
+import { messageOf } from '../api/errors.ts';
+import type { Machine } from '../api/machine.ts';
+import type { Clock, Log, Random } from '../api/ports.ts';
+import type { Stored } from '../api/wire.ts';
+import { fullJitterMs } from '../kube/backoff.ts';
+import { sleep } from '../kube/clock.ts';
+import type { Engine } from './engine.ts';
+import { report } from './report.ts';
+import type { AgentStatus, Identity } from './report.ts';
+import { wantedOf } from './wanted.ts';
+
+export interface ReporterOptions {
+  engine: Pick<Engine, 'view' | 'settled'>;
+  identity: Identity;
+  apply: (uid: string, status: AgentStatus, signal: AbortSignal) => Promise<Stored<Machine>>;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  signal: AbortSignal;
+}
+
+export interface Reporter {
+  /** The Machine, as it was read. */
+  seen(machine: Stored<Machine>): void;
+  /** Something may have to be said. */
+  poke(): void;
+  /** Resolves when the signal has ended it. */
+  run(): Promise<void>;
+}
+
+/** At most one write a second. */
+const EVERY_MS = 1_000;
+const BACKOFF = { baseMs: 2_000, maxMs: 60_000 };
+
+/** Says in the Machine's status what is true here, when it is not what is said there already. */
+export function createReporter(options: ReporterOptions): Reporter {
+  const { engine, identity, clock, random, log, signal } = options;
+  let latest: Stored<Machine> | undefined;
+  /** What was said last, and what the server made of it: the Machine must go on showing that. */
+  let said: { text: string; shown: string } | undefined;
+  let failures = 0;
+  let poked = true;
+  let wake: (() => void) | undefined;
+
+  async function round(): Promise<void> {
+    if (latest === undefined || !engine.settled()) return;
+    const view = await engine.view();
+    // Between two readings of the disk there is nothing new to say.
+    if (view.trouble?.reason === 'Starting') return;
+    const status = report(view, identity, wantedOf(latest), clock.now());
+    const text = canonical(status);
+    const shown = ownPart(latest);
+    if (said === undefined ? text === shown : text === said.text && shown === said.shown) {
+      said = { text, shown };
+      return;
+    }
+    const machine = await options.apply(latest.metadata.uid, status, signal);
+    see(machine);
+    said = { text, shown: ownPart(machine) };
+  }
+
+  function see(machine: Stored<Machine>): void {
+    // A watch may still be telling of what came before an answer.
+    if (latest !== undefined && latest.metadata.uid === machine.metadata.uid && isOlder(machine, latest)) return;
+    latest = machine;
+  }
+
+  function poke(): void {
+    poked = true;
+    wake?.();
+  }
+
+  return {
+    poke,
+    seen(machine) {
+      see(machine);
+      poke();
+    },
+    async run() {
+      signal.addEventListener('abort', () => wake?.(), { once: true });
+      while (!signal.aborted) {
+        if (!poked) await new Promise<void>((resolve) => (wake = resolve));
+        if (signal.aborted) return;
+        poked = false;
+        try {
+          await round();
+          failures = 0;
+        } catch (error) {
+          if (signal.aborted) return;
+          failures++;
+          poked = true;
+          log.warn({ error: messageOf(error), failures }, 'the status was not written');
+        }
+        const pauseMs = failures === 0 ? EVERY_MS : Math.max(EVERY_MS, fullJitterMs(BACKOFF, failures, random));
+        await sleep(clock, pauseMs, signal).catch(() => undefined);
+      }
+    },
+  };
+}
+
+/** What the agent says, as the Machine shows it. */
+function ownPart({ status = {} }: Stored<Machine>): string {
+  const { agent, components, operation, conditions = [] } = status;
+  return canonical({ agent, components, operation, conditions: conditions.filter((each) => each.type === 'AgentReady') });
+}
+
+/** Versions of one object grow; one that is no number is taken as news. */
+function isOlder(a: Stored<Machine>, b: Stored<Machine>): boolean {
+  const [one, other] = [a, b].map(({ metadata }) => metadata.resourceVersion);
+  return /^\d+$/.test(one ?? '') && /^\d+$/.test(other ?? '') && BigInt(one ?? 0) < BigInt(other ?? 0);
+}

@@ -1,0 +1,135 @@
+import { dirname } from 'node:path';
+import { messageOf } from '../api/errors.ts';
+import { journalOf } from './context.ts';
+import type { Context } from './context.ts';
+import { componentLayout, onNode } from './layout.ts';
+import type { Manifest } from './manifest.ts';
+import type { Health } from './observed.ts';
+import { startProbes } from './probes.ts';
+import type { Probing } from './probes.ts';
+
+/** Soon after something was heard of a folder, but not each time where much is written there. */
+const LOOK_AFTER_MS = 100;
+const LOOK_EVERY_MS = 1000;
+
+/** Brings what runs beside the steps in line with what is installed: probes, watches, and generations that were built again. */
+export async function syncUpkeep(ctx: Context): Promise<void> {
+  const { memory } = ctx;
+  for (const [name, rebuilt] of memory.rebuilt) {
+    const installed = memory.installed.get(name);
+    if (installed?.manifest !== undefined || installed === undefined) memory.rebuilt.delete(name);
+    else if (rebuilt.status === 'ready') memory.installed.set(name, { ...installed, manifest: rebuilt.manifest });
+  }
+  syncProbes(ctx);
+  await syncWatches(ctx);
+}
+
+export function stopUpkeep({ memory }: Context): void {
+  for (const { probing } of memory.probing.values()) probing.stop();
+  for (const { close } of memory.watches.values()) close();
+  memory.switching.probing?.stop();
+}
+
+/** What may be looked after: everything that is installed and not just being changed. */
+function settled({ memory }: Context): Map<string, Manifest> {
+  const changing = memory.journal?.state.transaction?.name;
+  const out = new Map<string, Manifest>();
+  if (memory.journal === undefined || journalOf(memory).state.cleared) return out;
+  for (const [name, { manifest }] of memory.installed) if (manifest !== undefined && name !== changing) out.set(name, manifest);
+  return out;
+}
+
+function syncProbes(ctx: Context): void {
+  const { memory, ports, layout } = ctx;
+  const wanted = settled(ctx);
+  for (const [name, { digest, probing }] of memory.probing) {
+    if (wanted.get(name)?.digest === digest) continue;
+    probing.stop();
+    memory.probing.delete(name);
+  }
+  for (const [name, manifest] of wanted) {
+    if (memory.probing.has(name)) continue;
+    const onChange = (): void => {
+      const entry = memory.probing.get(name);
+      if (entry?.probing === probing) noteHealth(ctx, name, probing);
+    };
+    const probing: Probing = startProbes(manifest, 'steady', new Map(), { ...ports, root: layout.root }, onChange);
+    memory.probing.set(name, { digest: manifest.digest, probing });
+    // A component without probes and units is healthy as soon as it is looked at.
+    onChange();
+  }
+}
+
+function noteHealth(ctx: Context, name: string, probing: Probing): void {
+  const { memory, ports } = ctx;
+  const view = probing.view();
+  const known = memory.health.get(name);
+  const { bootID } = ports.host;
+  let next: Health | undefined;
+  if (view.broken && known?.state !== 'Unhealthy') {
+    next = { state: 'Unhealthy', bootID: known?.bootID, since: undefined, message: view.message };
+    ctx.happened({ type: 'Warning', reason: 'Unhealthy', message: `${name}: ${view.message ?? ''}` });
+  } else if (view.held && known?.state !== 'Healthy') {
+    next = { state: 'Healthy', bootID, since: healthySince(ctx, name), message: undefined };
+    if (known?.state === 'Unhealthy') ctx.happened({ type: 'Normal', reason: 'HealthyAgain', message: name });
+  }
+  if (next === undefined) return;
+  memory.health.set(name, next);
+  ctx.wake();
+}
+
+/** What was reported before this process began goes on, if it is about the same content in the same boot. */
+function healthySince({ memory, ports }: Context, name: string): number {
+  const now = ports.clock.now();
+  if (memory.health.has(name)) return now;
+  const reported = memory.wanted?.reported.components.find((each) => each.name === name);
+  const { receipt } = memory.installed.get(name) ?? {};
+  const since = Date.parse(reported?.healthySince ?? '');
+  const same = reported?.bootID === ports.host.bootID && reported.content === receipt?.content;
+  return same && since <= now ? since : now;
+}
+
+async function syncWatches(ctx: Context): Promise<void> {
+  const { memory, layout, ports } = ctx;
+  const folders = new Map<string, Set<string>>();
+  const want = (folder: string, name: string): void => void folders.set(folder, (folders.get(folder) ?? new Set()).add(name));
+  for (const [name, manifest] of settled(ctx)) {
+    want(componentLayout(layout, name).folder, name);
+    for (const file of manifest.files) if (file.onDrift !== 'Ignore') want(dirname(onNode(layout.root, file.path)), name);
+  }
+  for (const [folder, watch] of memory.watches) {
+    if (folders.has(folder)) continue;
+    watch.close();
+    memory.watches.delete(folder);
+  }
+  for (const [folder, names] of folders) {
+    const inode = (await ports.files.stat(folder))?.inode;
+    const watch = memory.watches.get(folder);
+    if (watch !== undefined && watch.inode === inode) {
+      watch.names = names;
+      continue;
+    }
+    watch?.close();
+    memory.watches.delete(folder);
+    if (inode === undefined) continue;
+    const entry = { inode, names, close: (): void => undefined };
+    try {
+      entry.close = ports.files.watch(folder, () => heard(ctx, entry.names));
+      memory.watches.set(folder, entry);
+    } catch (error) {
+      // The regular look finds what is not heard of.
+      ports.log.warn({ folder, error: messageOf(error) }, 'a folder could not be watched');
+    }
+  }
+}
+
+/** Something changed where these components have files: they are looked at soon. */
+function heard(ctx: Context, names: ReadonlySet<string>): void {
+  const nowMs = ctx.ports.clock.monotonic();
+  for (const name of names) {
+    const drift = ctx.memory.drift.get(name);
+    if (drift === undefined) continue;
+    drift.nextMs = Math.min(drift.nextMs, Math.max(nowMs + LOOK_AFTER_MS, drift.lookedMs + LOOK_EVERY_MS));
+  }
+  ctx.wake();
+}

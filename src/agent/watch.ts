@@ -1,0 +1,103 @@
+import { messageOf } from '../api/errors.ts';
+import type { Clock, Log, Random } from '../api/ports.ts';
+import type { Machine } from '../api/machine.ts';
+import type { Stored } from '../api/wire.ts';
+import { isExpired, isFromTheFuture } from '../kube/apierror.ts';
+import { fullJitterMs } from '../kube/backoff.ts';
+import type { Client } from '../kube/client.ts';
+import { sleep } from '../kube/clock.ts';
+import { Machines } from './wanted.ts';
+
+export interface MachineWatchOptions {
+  client: Client;
+  machine: { namespace: string; name: string };
+  clock: Clock;
+  random: Random;
+  log: Log;
+  signal: AbortSignal;
+  /** Called with every state seen, in order; undefined when it is gone. */
+  onMachine: (machine: Stored<Machine> | undefined) => void;
+}
+
+/** Wide from the start: a server that restarts loses every agent at once. */
+const BACKOFF = { baseMs: 4_000, maxMs: 60_000 };
+const REOPEN_MS = 1_000;
+/** The server ends a watch after once to twice this time: two requests an hour. */
+const WATCH_SECONDS = 2_400;
+/** Bookmarks come about each minute; silence for this long is a connection that died unnoticed. */
+const SILENCE_MS = 300_000;
+/** Watches that fail in a row before the Machine is polled between them. */
+const DEGRADED_AFTER = 3;
+const POLL_MS = 60_000;
+
+/**
+ * Follows one object. It never lists, since an agent may not: it reads the object once, watches it by name from there, goes on from the
+ * last bookmark after an interruption, and polls while watches fail. Resolves when the signal ends it.
+ */
+export async function watchMachine(options: MachineWatchOptions): Promise<void> {
+  const { client, machine, clock, random, log, signal, onMachine } = options;
+  let from: string | undefined;
+  let begun = false;
+  let failures = 0;
+
+  async function read(): Promise<void> {
+    const found = await client.find(Machines, machine, { signal });
+    onMachine(found);
+    if (!begun) from = found?.metadata.resourceVersion;
+    begun = true;
+  }
+
+  /** Follows until the server ends it. */
+  async function follow(): Promise<void> {
+    const ended = new AbortController();
+    const onAbort = (): void => ended.abort(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    let cancel: (() => void) | undefined;
+    const rearm = (): void => {
+      cancel?.();
+      cancel = clock.setTimer(SILENCE_MS, () => ended.abort(new Error(`the watch was silent for ${SILENCE_MS / 1000} s`)));
+    };
+    try {
+      rearm();
+      const events = client.watch(Machines, {
+        namespace: machine.namespace,
+        fieldSelector: `metadata.name=${machine.name}`,
+        timeoutSeconds: Math.round(WATCH_SECONDS * (1 + random())),
+        ...(from === undefined ? {} : { resourceVersion: from }),
+        signal: ended.signal,
+      });
+      for await (const event of events) {
+        rearm();
+        failures = 0;
+        from = event.object.metadata.resourceVersion;
+        if (event.type === 'DELETED') onMachine(undefined);
+        else if (event.type !== 'BOOKMARK') onMachine(event.object);
+      }
+    } finally {
+      cancel?.();
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  while (!signal.aborted) {
+    try {
+      if (!begun || failures >= DEGRADED_AFTER) await read();
+      await follow();
+      failures = 0;
+    } catch (error) {
+      if (signal.aborted) return;
+      failures++;
+      // The history is gone, or the server has less of it than was seen. Without a version a watch begins with the object as it is; with the
+      // version of the object, which may not have changed for months, it would end the same way.
+      if (isExpired(error) || isFromTheFuture(error)) from = undefined;
+      log.warn({ error: messageOf(error), failures }, 'the Machine is not watched');
+    }
+    const pauseMs =
+      failures >= DEGRADED_AFTER
+        ? POLL_MS * (0.5 + random())
+        : failures === 0
+          ? REOPEN_MS * random()
+          : fullJitterMs(BACKOFF, failures, random);
+    await sleep(clock, pauseMs, signal).catch(() => undefined);
+  }
+}
