@@ -10,7 +10,7 @@ const manager = { fieldManager: 'kubenode-set' };
 const identity = { uid: 'u', resourceVersion: '5', creationTimestamp: '2026-11-20T00:00:00Z' };
 
 /** An object with content, and what of it the manager owns. */
-function stored(content: object, fieldsV1: JsonObject, entry: object = {}): KubeObject {
+function stored(content: { metadata?: object; [field: string]: unknown }, fieldsV1: JsonObject, entry: object = {}): KubeObject {
   const managed = {
     manager: 'kubenode-set',
     operation: 'Apply' as const,
@@ -19,7 +19,7 @@ function stored(content: object, fieldsV1: JsonObject, entry: object = {}): Kube
     fieldsV1,
     ...entry,
   };
-  const { metadata, ...fields } = content as { metadata?: object };
+  const { metadata, ...fields } = content;
   return {
     apiVersion: 'v1',
     kind: 'Thing',
@@ -27,9 +27,9 @@ function stored(content: object, fieldsV1: JsonObject, entry: object = {}): Kube
     ...fields,
   } as KubeObject;
 }
-const wanted = (content: object): KubeObject => {
-  const { metadata, ...fields } = content as { metadata?: object };
-  return { apiVersion: 'v1', kind: 'Thing', metadata: { name: 'a', ...metadata }, ...fields } as KubeObject;
+const wanted = (content: { metadata?: object; [field: string]: unknown }): KubeObject => {
+  const { metadata, ...fields } = content;
+  return { apiVersion: 'v1', kind: 'Thing', metadata: { name: 'a', ...metadata }, ...fields };
 };
 
 describe('would an apply change anything', () => {
@@ -175,28 +175,28 @@ describe('would an apply change anything', () => {
   });
 });
 
-describe('applying if changed', () => {
-  const desired: ConfigMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace: 'x', name: 'm' }, data: { a: '1' } };
-  const entry = (manager: string): object => ({
-    manager,
-    operation: 'Apply',
-    apiVersion: 'v1',
-    fieldsType: 'FieldsV1',
-    fieldsV1: { 'f:data': { 'f:a': {} } },
+const desired: ConfigMap = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace: 'x', name: 'm' }, data: { a: '1' } };
+const entry = (manager: string): object => ({
+  manager,
+  operation: 'Apply',
+  apiVersion: 'v1',
+  fieldsType: 'FieldsV1',
+  fieldsV1: { 'f:data': { 'f:a': {} } },
+});
+const map = (a: string, managers: string[]): Stored<ConfigMap> =>
+  ({ ...desired, data: { a }, metadata: { ...desired.metadata, ...identity, managedFields: managers.map(entry) } }) as Stored<ConfigMap>;
+
+function world(live: Stored<ConfigMap> | undefined): { calls: string[]; client: ReturnType<typeof createClient> } {
+  const server = fakeApiServer();
+  const calls: string[] = [];
+  server.intercept((request) => {
+    calls.push(request.method);
+    return request.method === 'GET' && live !== undefined ? jsonResponse(200, live) : undefined;
   });
-  const map = (a: string, managers: string[]): Stored<ConfigMap> =>
-    ({ ...desired, data: { a }, metadata: { ...desired.metadata, ...identity, managedFields: managers.map(entry) } }) as Stored<ConfigMap>;
+  return { calls, client: createClient(server.transport) };
+}
 
-  function world(live: Stored<ConfigMap> | undefined): { calls: string[]; client: ReturnType<typeof createClient> } {
-    const server = fakeApiServer();
-    const calls: string[] = [];
-    server.intercept((request) => {
-      calls.push(request.method);
-      return request.method === 'GET' && live !== undefined ? jsonResponse(200, live) : undefined;
-    });
-    return { calls, client: createClient(server.transport) };
-  }
-
+describe('applying if changed', () => {
   test('a no-op costs no request', async () => {
     const { calls, client } = world(undefined);
     const stored = map('1', ['kubenode-set']);

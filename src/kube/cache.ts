@@ -63,7 +63,7 @@ export function createCache(options: CacheOptions): Cache {
         resource.plural,
         storeOptions.namespace,
         storeOptions.fieldSelector,
-        Object.entries(storeOptions.labels ?? {}).sort(),
+        Object.entries(storeOptions.labels ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1)),
       ]);
       const managers = storeOptions.keepManagers ?? options.keepManagers ?? [];
       const { namespace, project } = storeOptions;

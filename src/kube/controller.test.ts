@@ -28,7 +28,7 @@ interface World {
   cache: Cache;
   log: ReturnType<typeof recordingLog>;
   controller: AbortController;
-  run(options: Pick<ControllerOptions, 'watches' | 'reconcile'> & Partial<ControllerOptions>): Promise<void>;
+  run: (options: Pick<ControllerOptions, 'watches' | 'reconcile'> & Partial<ControllerOptions>) => Promise<void>;
 }
 
 function world(): World {
@@ -51,6 +51,11 @@ function world(): World {
 
 const self = (object: Node | ConfigMap): string[] => [keyOf(object.metadata)];
 const owner = (object: ConfigMap): string[] => (object.data?.['owner'] === undefined ? [] : [object.data['owner']]);
+
+const pickyKeys = (object: Stored<Node>): string[] => {
+  if (object.metadata.name === 'odd') throw new Error('no such field');
+  return self(object);
+};
 
 describe('starting', () => {
   test('nothing is reconciled before every watched store is synced', async () => {
@@ -96,7 +101,7 @@ describe('starting', () => {
     const done = run({ watches: [watch(cache.store(Nodes), self)], reconcile: () => Promise.resolve() });
     await settle();
     controller.abort(new Error('stop'));
-    await done;
+    expect(await done).toBeUndefined();
   });
 
   test('misuse is an exception', async () => {
@@ -197,11 +202,7 @@ describe('reconciling', () => {
     server.put(Nodes, node('odd'));
     server.put(Nodes, node('fine'));
     const ran: string[] = [];
-    const keys = (object: Stored<Node>): string[] => {
-      if (object.metadata.name === 'odd') throw new Error('no such field');
-      return self(object);
-    };
-    void run({ watches: [watch(cache.store(Nodes), keys)], reconcile: (key) => Promise.resolve(void ran.push(key)) });
+    void run({ watches: [watch(cache.store(Nodes), pickyKeys)], reconcile: (key) => Promise.resolve(void ran.push(key)) });
     await settle();
     expect(ran).toEqual(['fine']);
     expect(log.lines[0]).toMatchObject({ level: 'error', fields: { name: 'odd', error: 'no such field' } });
@@ -283,25 +284,26 @@ describe('reconciling', () => {
   });
 });
 
-describe('reading one’s own writes', () => {
-  /** Makes one ConfigMap a node, named by the server: run twice on a stale store it would make two. */
-  function makesOne(made: World): (key: string, context: ReconcileContext) => Promise<void> {
-    const maps = made.cache.store(ConfigMaps);
-    return async (key, { client }) => {
-      if (maps.list().some((map) => map.data?.['owner'] === key)) return;
-      const metadata = { namespace: 'x', name: undefined as unknown as string, generateName: `${key}-` };
-      await client.create(ConfigMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { owner: key } });
-    };
-  }
-  const start = (made: World, options: Partial<ControllerOptions> = {}): void => {
-    const { cache } = made;
-    void made.run({
-      watches: [watch(cache.store(Nodes), self), watch(cache.store(ConfigMaps), owner)],
-      reconcile: makesOne(made),
-      ...options,
-    });
+/** Makes one ConfigMap a node, named by the server: run twice on a stale store it would make two. */
+function makesOne(made: World): (key: string, context: ReconcileContext) => Promise<void> {
+  const maps = made.cache.store(ConfigMaps);
+  return async (key, { client }) => {
+    if (maps.list().some((map) => map.data?.['owner'] === key)) return;
+    const metadata = { namespace: 'x', name: undefined as unknown as string, generateName: `${key}-` };
+    await client.create(ConfigMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { owner: key } });
   };
+}
 
+const start = (made: World, options: Partial<ControllerOptions> = {}): void => {
+  const { cache } = made;
+  void made.run({
+    watches: [watch(cache.store(Nodes), self), watch(cache.store(ConfigMaps), owner)],
+    reconcile: makesOne(made),
+    ...options,
+  });
+};
+
+describe('reading one’s own writes', () => {
   test('a key does not run again before the store shows what it wrote', async () => {
     const made = world();
     const { server, clock } = made;

@@ -183,7 +183,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
 
   /** Spread over the whole period, so that a resync is never a burst. */
   function resyncEvery(ms: number): () => void {
-    let cancel = (): void => undefined;
+    let cancel: (() => void) | undefined;
     const arm = (): void => {
       cancel = clock.setTimer(ms, () => {
         for (const watched of watches) addAll(watched, () => random() * ms);
@@ -191,7 +191,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
       });
     };
     arm();
-    return () => cancel();
+    return () => cancel?.();
   }
 
   await queue.done;

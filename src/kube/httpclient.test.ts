@@ -32,6 +32,11 @@ async function collect<T>(events: AsyncIterable<T>): Promise<T[]> {
   return all;
 }
 
+async function* broken(): AsyncGenerator<Uint8Array, void> {
+  yield Buffer.from('{"meta');
+  await Promise.reject(new Error('read ECONNRESET'));
+}
+
 describe('reading', () => {
   test('items of a built-in list get the kind that a real server leaves out', async () => {
     const { apiVersion: _a, kind: _k, ...item } = stored('a') as Record<string, unknown>;
@@ -179,10 +184,6 @@ describe('errors', () => {
   });
 
   test('an answer that breaks off is Unreachable', async () => {
-    async function* broken(): AsyncGenerator<Uint8Array, void> {
-      yield Buffer.from('{"meta');
-      await Promise.reject(new Error('read ECONNRESET'));
-    }
     const client = createClient(() => Promise.resolve({ status: 200, headers: {}, body: broken() }));
     await expect(client.get(Nodes, { name: 'a' })).rejects.toMatchObject({ code: 'Unreachable' });
   });

@@ -305,7 +305,8 @@ function storedObject<T extends KubeObject>(resource: Resource<T>, value: unknow
     if (hasIdentity(object)) return object;
     throw new CodedError('InvalidObject', 'metadata.uid or metadata.resourceVersion is missing');
   } catch (cause) {
-    const key = keyOf({ namespace: metadata['namespace'] as string | undefined, name: String(metadata['name'] ?? '?') });
+    const { namespace, name } = strings(metadata, ['namespace', 'name']);
+    const key = keyOf({ namespace, name: name ?? '?' });
     throw new CodedError('InvalidObject', `${where(request)}: ${resource.kind} ${key}: ${messageOf(cause)}`, { cause });
   }
 }

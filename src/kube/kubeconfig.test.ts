@@ -110,9 +110,9 @@ describe('reading', () => {
   });
 });
 
-describe('refusing, with one clear message', () => {
-  const expired = (claims: object): string => `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.x`;
+const expired = (claims: object): string => `e30.${Buffer.from(JSON.stringify(claims)).toString('base64url')}.x`;
 
+describe('refusing, with one clear message', () => {
   test('no file', async () => {
     await expect(load(join(folder, 'absent'))).rejects.toMatchObject({
       code: 'KubeconfigAbsent',

@@ -137,12 +137,12 @@ describe('a single candidate', () => {
     const server = fakeApiServer();
     const clock = fakeClock();
     let pauseMs = 0;
-    let stop = (): void => undefined;
+    let stop: (() => void) | undefined;
     server.intercept(async (request) => {
       if (request.method === 'GET') return undefined;
       clock.pause(pauseMs);
       const answer = await passing(server, request);
-      stop();
+      stop?.();
       return answer;
     });
     pauseMs = 11_000;
@@ -392,8 +392,8 @@ function stoppable(clock: FakeClock, transport: Transport): { clock: Clock; tran
       for (const go of waiting.splice(0)) go();
     },
     clock: {
-      now: clock.now,
-      monotonic: clock.monotonic,
+      now: () => clock.now(),
+      monotonic: () => clock.monotonic(),
       setTimer: (ms: number, fn: () => void) => {
         let cancelled = false;
         const run = (): void => (cancelled ? undefined : process.stopped ? void waiting.push(run) : fn());

@@ -189,7 +189,7 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
   async function serve(held: Held): Promise<boolean> {
     const controller = new AbortController();
     const transitions = held.lease.spec?.leaseTransitions ?? 0;
-    let cancelTimer = (): void => undefined;
+    let cancelTimer: (() => void) | undefined;
     const guard = (): void => {
       const left = renewDeadlineMs - since(held.renewedAt);
       if (left > 0) cancelTimer = clock.setTimer(left, guard);
@@ -219,7 +219,7 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
     }
     const deposed = !signal.aborted && !term.isValid();
     controller.abort(new CodedError('LeaseOver', `the work under the Lease ${about.lease} is done`));
-    cancelTimer();
+    cancelTimer?.();
     signal.removeEventListener('abort', onStop);
     log.info({ ...about, transitions, reason: messageOf(controller.signal.reason) }, 'no longer leads');
     if ((await keeping) && !deposed) await release(held);

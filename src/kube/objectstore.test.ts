@@ -13,6 +13,8 @@ function node(name: string, uid: string, resourceVersion: string, zone = 'a'): S
 }
 const byZone = (object: Stored<Node>): string[] => [object.metadata.labels?.['zone'] ?? ''];
 
+const texts = (objects: Stored<Node>[]): string[] => objects.map((item) => JSON.stringify(item)).sort();
+
 describe('the object store', () => {
   test('an object of a new UID under one name is a deletion and an addition', () => {
     const store = createObjectStore<Node>();
@@ -81,9 +83,8 @@ describe('the object store', () => {
             if (type === 'deleted') told.delete(object.metadata.name);
             else told.set(object.metadata.name, object);
           }
-          const names = (objects: Stored<Node>[]): string[] => objects.map((item) => JSON.stringify(item)).sort();
-          expect(names([...told.values()])).toEqual(names(store.list()));
-          expect(names([...store.byIndex('zone', 'x'), ...store.byIndex('zone', 'y')])).toEqual(names(store.list()));
+          expect(texts([...told.values()])).toEqual(texts(store.list()));
+          expect(texts([...store.byIndex('zone', 'x'), ...store.byIndex('zone', 'y')])).toEqual(texts(store.list()));
         }
       }),
     );

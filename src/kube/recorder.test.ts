@@ -17,7 +17,7 @@ interface World {
   recorder: Recorder;
   log: ReturnType<typeof recordingLog>;
   controller: AbortController;
-  events(): Event[];
+  events: () => Event[];
 }
 
 function world(): World {

@@ -166,7 +166,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
       sending ??= sendAll().finally(() => (sending = undefined));
     },
     async flush() {
-      while (sending !== undefined) await sending;
+      await sending;
     },
   };
 }

@@ -14,6 +14,7 @@ import { fakeClock, seededRandom } from './testing/clock.ts';
 import type { FakeClock } from './testing/clock.ts';
 import { recordingLog } from './testing/log.ts';
 import { configMap, node } from './testing/objects.ts';
+import { rejection } from './testing/rejection.ts';
 import { settle } from './testing/waitfor.ts';
 
 const controllers: AbortController[] = [];
@@ -71,6 +72,13 @@ const names = (reflector: Reflector<KubeObject>): string[] =>
     .list()
     .map((object) => object.metadata.name)
     .sort();
+
+const map = (namespace: string, name: string, labels: Record<string, string>): KubeObject => ({
+  ...configMap(namespace, name),
+  metadata: { namespace, name, labels },
+});
+
+const entry = (manager: string): object => ({ manager, operation: 'Apply', apiVersion: 'v1', fieldsType: 'FieldsV1', fieldsV1: {} });
 
 describe('listing and watching', () => {
   test('the store is empty and unsynced until the first list is complete', async () => {
@@ -135,10 +143,6 @@ describe('listing and watching', () => {
       path: '/api/v1/namespaces/web/configmaps',
       query: { labelSelector: 'app=x', fieldSelector: 'metadata.name=a' },
     });
-    const map = (namespace: string, name: string, labels: Record<string, string>): KubeObject => ({
-      ...configMap(namespace, name),
-      metadata: { namespace, name, labels },
-    });
     expect(world.reflector.covers(map('web', 'a', { app: 'x', more: 'y' }))).toBe(true);
     expect(world.reflector.covers(map('other', 'a', { app: 'x' }))).toBe(false);
     expect(world.reflector.covers(map('web', 'b', { app: 'x' }))).toBe(false);
@@ -154,7 +158,6 @@ describe('listing and watching', () => {
   test('managedFields are dropped on ingest, save those asked for, and a projection keeps what is needed', async () => {
     const server = fakeApiServer();
     server.put(Nodes, node('a', { x: '1' }));
-    const entry = (manager: string): object => ({ manager, operation: 'Apply', apiVersion: 'v1', fieldsType: 'FieldsV1', fieldsV1: {} });
     server.intercept((request) => {
       if (request.query?.['watch'] !== undefined) return undefined;
       const items = server
@@ -192,15 +195,15 @@ describe('listing and watching', () => {
     const server = fakeApiServer();
     server.intercept(() => statusResponse(403, 'Forbidden'));
     const world = start(Nodes, server);
-    const waiting = expect(world.reflector.whenSynced()).rejects.toThrow('enough');
+    const waiting = rejection(world.reflector.whenSynced());
     const impatient = new AbortController();
-    const leaving = expect(world.reflector.whenSynced(impatient.signal)).rejects.toThrow('no patience');
+    const leaving = rejection(world.reflector.whenSynced(impatient.signal));
     await settle();
     impatient.abort(new Error('no patience'));
-    await leaving;
+    expect(await leaving).toEqual(new Error('no patience'));
     world.controller.abort(new Error('enough'));
     await world.reflector.done;
-    await waiting;
+    expect(await waiting).toEqual(new Error('enough'));
     expect(world.reflector.state).toEqual({ phase: 'stopped' });
     expect(world.clock.timers).toBe(0);
   });
@@ -508,11 +511,12 @@ describe('under any faults', () => {
         const server = fakeApiServer();
         const world = start(Nodes, server, { pageSize: 2 });
         const told = new Map<string, string>();
+        const mistakes: string[] = [];
         world.reflector.subscribe((event) => {
           if (event.type === 'listed' || event.type === 'bookmark') return;
           const { name, uid, resourceVersion } = event.object.metadata;
-          if (event.type === 'added') expect(told.has(name)).toBe(false);
-          if (event.type === 'deleted') expect(told.delete(name)).toBe(true);
+          if (told.has(name) === (event.type === 'added')) mistakes.push(`${name} was ${event.type}`);
+          if (event.type === 'deleted') told.delete(name);
           else told.set(name, `${uid} ${resourceVersion}`);
         });
         const faults: (() => void)[] = [];
@@ -536,6 +540,7 @@ describe('under any faults', () => {
         server.watches.resume();
         await world.clock.advance(700_000);
         const truth = new Map(server.objects(Nodes).map(({ metadata }) => [metadata.name, `${metadata.uid} ${metadata.resourceVersion}`]));
+        expect(mistakes).toEqual([]);
         expect(told).toEqual(truth);
         expect(
           new Map(world.reflector.list().map(({ metadata }) => [metadata.name, `${metadata.uid} ${metadata.resourceVersion}`])),
@@ -549,21 +554,21 @@ describe('under any faults', () => {
   });
 });
 
-describe('the cache', () => {
-  const cacheOf = (server: FakeApiServer): ReturnType<typeof createCache> => {
-    const controller = new AbortController();
-    controllers.push(controller);
-    return createCache({
-      client: createClient(server.transport),
-      clock: fakeClock(),
-      random: seededRandom(1),
-      log: recordingLog(),
-      signal: controller.signal,
-      keepManagers: ['kubenode-set'],
-    });
-  };
-  const byZone = (object: Node): string[] => [object.metadata.labels?.['zone'] ?? ''];
+const cacheOf = (server: FakeApiServer): ReturnType<typeof createCache> => {
+  const controller = new AbortController();
+  controllers.push(controller);
+  return createCache({
+    client: createClient(server.transport),
+    clock: fakeClock(),
+    random: seededRandom(1),
+    log: recordingLog(),
+    signal: controller.signal,
+    keepManagers: ['kubenode-set'],
+  });
+};
+const byZone = (object: Node): string[] => [object.metadata.labels?.['zone'] ?? ''];
 
+describe('the cache', () => {
   test('one selection is one reflector; indexes add up', async () => {
     const server = fakeApiServer();
     server.put(Nodes, node('a', { zone: 'z' }));

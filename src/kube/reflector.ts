@@ -223,7 +223,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     const controller = new AbortController();
     const onAbort = (): void => controller.abort(signal.reason);
     let openedAt: number | undefined;
-    let cancelTimer = (): void => undefined;
+    let cancelTimer: (() => void) | undefined;
 
     const deadline = (): number => {
       if (openedAt === undefined) return begunAt + ANSWER_MS;
@@ -249,7 +249,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
       }
     } finally {
       stopWatch = undefined;
-      cancelTimer();
+      cancelTimer?.();
       signal.removeEventListener('abort', onAbort);
     }
     if (!mustList && clock.monotonic() - begunAt < SHORT_MS) {

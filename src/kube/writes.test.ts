@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { ConfigMaps } from '../api/builtin.ts';
 import type { ConfigMap } from '../api/builtin.ts';
 import { createClient } from './httpclient.ts';
@@ -155,15 +155,13 @@ describe('own writes', () => {
     const { server, as, clock, writes, store } = await world();
     const asked: number[] = [];
     const begin = clock.monotonic();
-    const relist = store.relist;
-    store.relist = () => asked.push(clock.monotonic() - begin);
+    vi.spyOn(store, 'relist').mockImplementation(() => void asked.push(clock.monotonic() - begin));
     server.watches.stall();
     await as('k').create(ConfigMaps, configMap('x', 'a'));
     await clock.advance(2000);
     await as('k').create(ConfigMaps, configMap('x', 'b'));
     await clock.advance(9000);
     expect(asked).toEqual([5000, 10_000]);
-    store.relist = relist;
     writes.stop();
     await clock.advance(60_000);
     expect(asked).toHaveLength(2);

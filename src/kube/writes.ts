@@ -115,7 +115,7 @@ export function createOwnWrites(options: OwnWritesOptions): OwnWrites {
     if (entry.pending.size === 0) return;
     const all = event.type === 'listed' || event.type === 'bookmark';
     const own = all ? undefined : entry.byObject.get(keyOf(event.object.metadata));
-    for (const pending of [...(own ?? [])]) if (hasPassed(entry, pending)) free(entry, pending);
+    for (const pending of own ?? []) if (hasPassed(entry, pending)) free(entry, pending);
     for (const pending of entry.pending) {
       if (hasPassed(entry, pending)) free(entry, pending);
       else if (!all) return;

@@ -119,6 +119,18 @@ function selection(target: Target, query: Record<string, string>): (object: Kube
     fields.every(([field, value]) => field !== 'metadata.name' || object.metadata.name === value);
 }
 
+function bodyOf(request: ApiRequest): KubeObject {
+  return JSON.parse(typeof request.body === 'string' ? request.body : Buffer.from(request.body ?? '{}').toString()) as KubeObject;
+}
+
+function conditioned(current: KubeObject, wanted: string | undefined): void {
+  if (wanted !== undefined && wanted !== current.metadata.resourceVersion) {
+    throw new Refusal(409, 'Conflict', 'the object has been modified; please apply your changes to the latest version');
+  }
+}
+
+const nameOf = (resource: Resource): string => targetOf(pathOf(resource)).collection;
+
 export function fakeApiServer(): FakeApiServer {
   let version = 100;
   let oldest = 100;
@@ -237,16 +249,6 @@ export function fakeApiServer(): FakeApiServer {
     return { status: 200, headers: {}, body: pipe.read() };
   }
 
-  function bodyOf(request: ApiRequest): KubeObject {
-    return JSON.parse(typeof request.body === 'string' ? request.body : Buffer.from(request.body ?? '{}').toString()) as KubeObject;
-  }
-
-  function conditioned(current: KubeObject, wanted: string | undefined): void {
-    if (wanted !== undefined && wanted !== current.metadata.resourceVersion) {
-      throw new Refusal(409, 'Conflict', 'the object has been modified; please apply your changes to the latest version');
-    }
-  }
-
   function create(target: Target, object: KubeObject): ApiResponse {
     const name = object.metadata.name ?? `${object.metadata.generateName}${(++uids).toString(36).padStart(5, '0')}`;
     const metadata = { ...object.metadata, name, ...(target.namespace === undefined ? {} : { namespace: target.namespace }) };
@@ -300,7 +302,6 @@ export function fakeApiServer(): FakeApiServer {
     }
   }
 
-  const nameOf = (resource: Resource): string => targetOf(pathOf(resource)).collection;
   const each = (act: (pipe: Pipe) => void): void => [...watches].forEach((watch) => act(watch.pipe));
   return {
     transport,

@@ -15,7 +15,8 @@ export function createPipe(signal: AbortSignal | undefined, onClose: () => void)
   let stalled = false;
   let ended = false;
   let failure: { error: unknown } | undefined;
-  let wake = (): void => undefined;
+  let awaken: (() => void) | undefined;
+  const wake = (): void => awaken?.();
 
   const close = (): void => {
     if (!ended) onClose();
@@ -38,7 +39,7 @@ export function createPipe(signal: AbortSignal | undefined, onClose: () => void)
         if (chunk !== undefined) yield chunk;
         else if (!stalled && failure !== undefined) throw failure.error;
         else if (!stalled && ended) return;
-        else await new Promise<void>((resolve) => (wake = resolve));
+        else await new Promise<void>((resolve) => (awaken = resolve));
       }
     } finally {
       signal?.removeEventListener('abort', onAbort);
