@@ -25,7 +25,7 @@ function stored(content: { metadata?: object; [field: string]: unknown }, fields
     kind: 'Thing',
     metadata: { name: 'a', ...identity, ...metadata, managedFields: [managed] },
     ...fields,
-  } as KubeObject;
+  };
 }
 const wanted = (content: { metadata?: object; [field: string]: unknown }): KubeObject => {
   const { metadata, ...fields } = content;

@@ -2,9 +2,10 @@ import { CodedError, messageOf } from '../api/errors.ts';
 import { apiVersionOf, keyOf, pathOf } from '../api/resource.ts';
 import type { ObjectKey, Resource } from '../api/resource.ts';
 import type { ApiRequest, ApiResponse, Transport } from '../api/transport.ts';
-import type { KubeList, KubeObject, Status, Stored, WatchEvent } from '../api/wire.ts';
+import type { KubeList, KubeObject, Stored, WatchEvent } from '../api/wire.ts';
 import { ApiError, hasReason } from './apierror.ts';
 import type { Client, ListOptions, WatchOptions, WriteOptions } from './client.ts';
+import { failure, isRecord, statusOf, strings } from './failure.ts';
 import { linesOf } from './lines.ts';
 
 export interface ClientOptions {
@@ -229,10 +230,6 @@ export function createClient(transport: Transport, options: ClientOptions = {}):
   };
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
-}
-
 function where(request: ApiRequest): string {
   return `${request.method} ${request.path}`;
 }
@@ -339,70 +336,4 @@ function watchEvent<T extends KubeObject>(
       },
     },
   };
-}
-
-/** Reasons for answers that are no Status: proxies, load balancers, a server that is starting. */
-const REASONS: Record<number, string> = {
-  400: 'BadRequest',
-  401: 'Unauthorized',
-  403: 'Forbidden',
-  404: 'NotFound',
-  405: 'MethodNotAllowed',
-  409: 'Conflict',
-  410: 'Gone',
-  413: 'RequestEntityTooLarge',
-  415: 'UnsupportedMediaType',
-  422: 'Invalid',
-  429: 'TooManyRequests',
-  500: 'InternalError',
-  503: 'ServiceUnavailable',
-  504: 'Timeout',
-};
-
-function failure(request: ApiRequest, response: ApiResponse, text: string): ApiError {
-  const status = statusObject(text) ?? { reason: REASONS[response.status] ?? 'Unknown', message: excerpt(response.status, text) };
-  const retryAfter = Number(response.headers['retry-after']);
-  const body: Partial<Status> =
-    status.details?.retryAfterSeconds === undefined && Number.isFinite(retryAfter) && retryAfter > 0
-      ? { ...status, details: { ...status.details, retryAfterSeconds: retryAfter } }
-      : status;
-  return new ApiError(response.status, body, request);
-}
-
-function excerpt(status: number, text: string): string {
-  const words = text.replaceAll(/\s+/g, ' ').trim().slice(0, 200);
-  return words === '' ? `the server answered ${status}` : `the server answered ${status}: ${words}`;
-}
-
-function statusObject(text: string): Partial<Status> | undefined {
-  try {
-    const body: unknown = JSON.parse(text);
-    return isRecord(body) && body['kind'] === 'Status' ? statusOf(body) : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** What of a Status is well-formed. */
-function statusOf(body: Record<string, unknown>): Partial<Status> {
-  const { reason, message, details } = body;
-  return {
-    ...(typeof reason === 'string' && reason !== '' ? { reason } : {}),
-    ...(typeof message === 'string' ? { message } : {}),
-    ...(isRecord(details) ? { details: detailsOf(details) } : {}),
-  };
-}
-
-function detailsOf(details: Record<string, unknown>): NonNullable<Status['details']> {
-  const { retryAfterSeconds, causes } = details;
-  return {
-    ...strings(details, ['name', 'group', 'kind', 'uid']),
-    ...(typeof retryAfterSeconds === 'number' ? { retryAfterSeconds } : {}),
-    ...(Array.isArray(causes) ? { causes: causes.filter(isRecord).map((cause) => strings(cause, ['reason', 'message', 'field'])) } : {}),
-  };
-}
-
-function strings<Name extends string>(from: Record<string, unknown>, names: Name[]): Partial<Record<Name, string>> {
-  const entries = names.flatMap((name) => (typeof from[name] === 'string' ? [[name, from[name]] as const] : []));
-  return Object.fromEntries(entries) as Partial<Record<Name, string>>;
 }
