@@ -1,6 +1,7 @@
 import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { ObjectKey, Resource } from '../api/resource.ts';
+import { matchesLabels, selectorText } from '../api/selector.ts';
 import type { KubeObject, Stored, WatchEvent } from '../api/wire.ts';
 import { ApiError, isExpired, isFromTheFuture } from './apierror.ts';
 import { fullJitterMs } from './backoff.ts';
@@ -9,8 +10,8 @@ import type { Client } from './client.ts';
 import { sleep, withDeadline } from './clock.ts';
 import { createObjectStore } from './objectstore.ts';
 import type { Difference, IndexFunction } from './objectstore.ts';
+import { matchesFields } from './fieldselector.ts';
 import { compareVersions, hasReached } from './resourceversion.ts';
-import { matchesFields, matchesLabels, selectorText } from './selector.ts';
 import type { Store } from './store.ts';
 
 export type { IndexFunction } from './objectstore.ts';
@@ -110,6 +111,12 @@ const BY_NAMESPACE = 'metadata.namespace';
 export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
   const { client, resource, clock, random, log, signal } = options;
   const about = { resource: resource.plural, namespace: options.namespace };
+  if (options.labels !== undefined && Object.keys(options.labels).length === 0) {
+    throw new CodedError(
+      'EmptySelector',
+      `a store of ${resource.plural} with an empty label selector would select every object; leave it out instead`,
+    );
+  }
   const selection = {
     ...(options.namespace === undefined ? {} : { namespace: options.namespace }),
     ...(options.labels === undefined ? {} : { labelSelector: selectorText(options.labels) }),
@@ -338,7 +345,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
 
     covers(object) {
       if (options.namespace !== undefined && object.metadata.namespace !== options.namespace) return false;
-      if (options.labels !== undefined && !matchesLabels(options.labels, object)) return false;
+      if (options.labels !== undefined && !matchesLabels(options.labels, object.metadata.labels)) return false;
       return options.fieldSelector === undefined ? true : matchesFields(options.fieldSelector, object);
     },
 
