@@ -1,16 +1,16 @@
 import type { ApiRequest } from '../api/transport.ts';
 import type { JsonObject } from '../api/wire.ts';
 import { negotiate, type Accepted } from './accept.ts';
-import type { FieldValidation } from './decode.ts';
+import { messageOf } from '../api/errors.ts';
+import { convert, unrecognized, type FieldValidation } from './decode.ts';
 import { unsupported } from './fielderror.ts';
 import { isObject } from './json.ts';
 import { apiVersion, type Served, type User } from './kinds/served.ts';
 import { decodeProtobuf, PROTOBUF } from './protobuf/decode.ts';
-import { badRequest, entityTooLarge, invalidObject, unsupportedMediaType } from './refusal.ts';
+import { badRequest, entityTooLarge, invalidObject, Refusal, unsupportedMediaType } from './refusal.ts';
 import { dryRunOf } from './remove.ts';
 import type { RequestInfo } from './requestinfo.ts';
 import { parsed, type Entry } from './store/entry.ts';
-import { convert } from './decode.ts';
 import type { World } from './world.ts';
 import type { Writer } from './write.ts';
 
@@ -58,13 +58,13 @@ export async function parseBody(text: string, yaml: boolean): Promise<unknown> {
   try {
     return JSON.parse(text);
   } catch (error) {
-    if (!yaml) throw badRequest(`couldn't get version/kind; json parse error: ${error instanceof Error ? error.message : ''}`);
+    if (!yaml) throw badRequest(`couldn't get version/kind; json parse error: ${messageOf(error)}`);
   }
   const { parse } = await import('yaml');
   try {
     return parse(text, { schema: 'core', maxAliasCount: 100 });
   } catch (error) {
-    throw badRequest(`error decoding: ${error instanceof Error ? error.message : ''}`);
+    throw badRequest(`error decoding: ${messageOf(error)}`);
   }
 }
 
@@ -81,21 +81,20 @@ export async function bodyObject(call: Pick<Call, 'request' | 'headers'>): Promi
 }
 
 export async function requiredBody(call: Call): Promise<JsonObject> {
-  const object = await bodyObject(call);
-  if (object === undefined) throw badRequest('EOF');
-  return object;
+  const text = bodyText(call.request);
+  try {
+    const object = await bodyObject(call);
+    if (object !== undefined) return object;
+  } catch (error) {
+    throw error instanceof Refusal && error.code === 400 ? unrecognized(call.served.kind, error.message, text) : error;
+  }
+  throw unrecognized(call.served.kind, "couldn't get version/kind; json parse error: unexpected end of JSON input", text);
 }
 
 function fieldValidation(value: string | undefined, kind: string): FieldValidation {
   if (value === undefined || value === '') return 'Warn';
   if (value === 'Strict' || value === 'Warn' || value === 'Ignore') return value;
-  throw invalidObject('meta.k8s.io', kind, '', [
-    unsupported(
-      'fieldValidation',
-      value,
-      ['Ignore', '', 'Strict', 'Warn'].filter((item) => item !== ''),
-    ),
-  ]);
+  throw invalidObject('meta.k8s.io', kind, '', [unsupported('fieldValidation', value, ['', 'Ignore', 'Strict', 'Warn'])]);
 }
 
 /** The name a write is recorded under: the request's, or the program's from its User-Agent. */

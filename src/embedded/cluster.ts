@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock, Log, Random } from '../api/ports.ts';
-import { messageOf } from '../api/errors.ts';
+import { CodedError, messageOf } from '../api/errors.ts';
 import type { ApiRequest, ApiResponse, Transport } from '../api/transport.ts';
 import { authenticate, impersonate } from './authenticate.ts';
 import { Bookmarks } from './bookmarks.ts';
@@ -17,6 +17,7 @@ import { established } from './crd/definition.ts';
 import { handle, refused } from './handle.ts';
 import { builtinKinds } from './kinds/all.ts';
 import type { User } from './kinds/served.ts';
+import { checkLabelName } from './names.ts';
 import { Refusal } from './refusal.ts';
 import { Registry } from './registry.ts';
 import { memoryDisk, openDisk } from './store/disk.ts';
@@ -72,6 +73,12 @@ function cryptoRandom(): number {
 }
 
 function openWorld(options: ClusterOptions): World {
+  if (checkLabelName(options.name).length > 0) {
+    throw new CodedError(
+      'BadClusterName',
+      `${JSON.stringify(options.name)} cannot be the name of a cluster: use lower-case letters, digits and -, at most 63`,
+    );
+  }
   const disk = options.state === 'memory' ? memoryDisk() : openDisk(options.state.dir);
   return {
     name: options.name,
@@ -103,7 +110,7 @@ const unavailable = () => new Refusal(503, 'ServiceUnavailable', 'the cluster is
 
 /**
  * Opens a cluster: its state is loaded, its first namespaces are there, its controllers run.
- * Errors (CodedError): StateUnwritable, StateInUse, StateTooNew, StateDamaged, each with one clear message.
+ * Errors (CodedError): BadClusterName, StateUnwritable, StateInUse, StateTooNew, StateDamaged, each with one clear message.
  */
 export async function openCluster(options: ClusterOptions): Promise<EmbeddedCluster> {
   const world = openWorld(options);
@@ -124,7 +131,14 @@ export async function openCluster(options: ClusterOptions): Promise<EmbeddedClus
       ...(options.podsEndedBy === 'kubelet' ? [] : [gracesController(context)]),
     ];
     world.store.onEvent((event) => {
-      for (const controller of controllers) controller.onEvent(event);
+      for (const controller of controllers) {
+        try {
+          controller.onEvent(event);
+        } catch (error) {
+          // The write is done and answered as done, whatever a controller makes of it.
+          fault(error, `${event.type} ${event.resource} ${event.entry.key}`);
+        }
+      }
     });
     for (const controller of controllers) controller.start?.();
     token = adminToken(world.disk);

@@ -20,6 +20,7 @@ const GO_TYPES: Record<string, string> = { boolean: 'bool', object: 'map[string]
 function mismatch(value: Json, schema: Schema, prefix: string): string | undefined {
   const found = typeMismatch(value, schema);
   if (found === undefined) return undefined;
+  if (found.want === 'base64') return 'illegal base64 data';
   return `json: cannot unmarshal ${found.got} into Go struct field ${prefix}${found.path} of type ${GO_TYPES[found.want] ?? found.want}`;
 }
 
@@ -50,7 +51,7 @@ export function decode(served: Served, object: JsonObject): string[] {
     return unknown;
   }
   tidyMetadata(object, unknown);
-  const wrong = mismatch(object['metadata'] ?? {}, objectMeta, 'ObjectMeta.metadata.');
+  const wrong = mismatch(object['metadata'] ?? {}, objectMeta, 'ObjectMeta.');
   if (wrong !== undefined) throw cannotHandle(served, wrong);
   const fields: string[] = [];
   prune(object, served.schema, '', fields, true);
@@ -86,15 +87,30 @@ export function checkType(served: Served, object: JsonObject): void {
   if (served.custom === undefined) {
     if (kind === '') object['kind'] = served.kind;
     if (given === '') object['apiVersion'] = version;
-  } else if (kind === '') throw badRequest(`Object 'Kind' is missing in '${JSON.stringify(object)}'`);
-  if (object['apiVersion'] !== version) {
+  } else if (kind === '') {
+    const text = JSON.stringify(object);
+    throw unrecognized(served.kind, `Object 'Kind' is missing in '${text}'`, text);
+  }
+  if (object['apiVersion'] !== version && served.custom !== undefined) {
     throw badRequest(`the API version in the data (${shown(given)}) does not match the expected API version (${version})`);
   }
-  if (object['kind'] !== served.kind) {
-    throw badRequest(
-      `${shown(kind)} in version ${JSON.stringify(served.version)} cannot be handled as a ${served.kind}: no kind ${JSON.stringify(kind)} is registered for version ${JSON.stringify(version)}`,
-    );
-  }
+  if (object['kind'] === served.kind && object['apiVersion'] === version) return;
+  throw badRequest(
+    `${shown(object['kind'])} in version ${JSON.stringify(shown(object['apiVersion']).split('/').at(-1))} cannot be handled as a ${served.kind}: unknown conversion`,
+  );
+}
+
+/** What stands in a body that is not an object of the kind, and its beginning. */
+export function unrecognized(kind: string, why: string, text: string): Refusal {
+  const start =
+    text === ''
+      ? '<empty>'
+      : text.startsWith('{')
+        ? text.length > 30
+          ? `${text.slice(0, 30)} ...`
+          : text
+        : Buffer.from(text.slice(0, 30)).toString('hex');
+  return badRequest(`the object provided is unrecognized (must be of type ${kind}): ${why} (${start})`);
 }
 
 /** Shows an object in another version of its resource; the conversion strategy None of CRDs. */

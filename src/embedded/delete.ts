@@ -18,7 +18,7 @@ export async function deleteOne(call: Call): Promise<Reply> {
   const form = accepted(call);
   const options = await optionsOf(call);
   const { object, gone } = remove(call.world, call.served, call.info.namespace, call.info.name, options);
-  if (gone) {
+  if (gone && call.served.strategy.returnsDeleted !== true) {
     const status: JsonObject = { ...deletedStatus(call.served, object) } as unknown as JsonObject;
     return { status: 200, object: status };
   }

@@ -59,7 +59,7 @@ export function unsupported(field: string, value: Json | undefined, supported: r
 }
 
 export function causesOf(problems: readonly FieldProblem[]): StatusCause[] {
-  return problems.map(({ type, field, message }) => ({ reason: type, message, field }));
+  return problems.map(({ type, field, message }) => ({ reason: type, message, field: field === '' ? '<nil>' : field }));
 }
 
 /** As an aggregate prints: one plain, several in brackets, repeated ones once. */

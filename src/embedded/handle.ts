@@ -7,12 +7,12 @@ import { deleteCollection, deleteOne } from './delete.ts';
 import { aggregated, discoveryAt, etagOf, verbsOf } from './discovery.ts';
 import { evict } from './eviction.ts';
 import { get } from './get.ts';
-import type { User } from './kinds/served.ts';
+import type { Served, User } from './kinds/served.ts';
 import { list } from './list.ts';
 import { openapiDocument, openapiIndex } from './openapi.ts';
 import { patch } from './patching.ts';
 import { create, put } from './put.ts';
-import { badRequest, internalError, methodNotAllowed, noSuchPath, notAcceptable, Refusal } from './refusal.ts';
+import { badRequest, internalError, methodNotAllowed, noSuchMethod, noSuchPath, notAcceptable, notFound, Refusal } from './refusal.ts';
 import { requestInfo, segmentsOf, type RequestInfo } from './requestinfo.ts';
 import { reviewFor } from './reviews.ts';
 import { scale } from './scale.ts';
@@ -115,28 +115,27 @@ function other(world: World, request: ApiRequest, segments: readonly string[]): 
   }
 }
 
+const notAllowed = (served: Served, verb: string) => (served.custom === undefined ? noSuchMethod() : methodNotAllowed(served, verb));
+
 function subresource(call: Call): Promise<Reply> | Reply {
   const { info, served } = call;
   const { verb } = info;
-  if (!served.subresources.has(info.subresource)) throw noSuchPath();
+  if (!served.subresources.has(info.subresource)) throw served.custom === undefined ? noSuchPath() : notFound(served, info.name);
   if (info.subresource === 'eviction' || info.subresource === 'token') {
-    if (verb !== 'create') throw methodNotAllowed(served, verb);
+    if (verb !== 'create') throw notAllowed(served, verb);
     return info.subresource === 'eviction' ? evict(call) : requestToken(call);
   }
   if (info.subresource === 'scale' && served.scale !== undefined) return scale(call, served.scale);
   if (verb === 'get') return get(call);
   if (verb === 'update') return put(call);
   if (verb === 'patch') return patch(call);
-  throw methodNotAllowed(served, verb);
+  throw notAllowed(served, verb);
 }
 
 function act(call: Call): Promise<Reply> | Reply {
   const { info, served } = call;
   if (info.subresource !== '') return subresource(call);
-  const everywhere = info.verb === 'list' || info.verb === 'watch' || (info.verb === 'deletecollection' && info.namespace === '');
-  if (served.namespaced && info.namespace === '' && (!everywhere || info.verb === 'deletecollection')) throw noSuchPath();
-  if (!served.namespaced && info.namespace !== '') throw noSuchPath();
-  if (!verbsOf(served).includes(info.verb)) throw methodNotAllowed(served, info.verb);
+  if (!verbsOf(served).includes(info.verb)) throw notAllowed(served, info.verb);
   switch (info.verb) {
     case 'get':
       return get(call);
@@ -145,13 +144,13 @@ function act(call: Call): Promise<Reply> | Reply {
     case 'watch':
       return watch(call);
     case 'create':
-      if (info.name !== '') throw methodNotAllowed(served, 'create');
+      if (info.name !== '' && served.custom === undefined) throw noSuchMethod();
       return create(call);
     case 'update':
-      if (info.name === '') throw methodNotAllowed(served, 'update');
+      if (info.name === '') throw notAllowed(served, 'update');
       return put(call);
     case 'patch':
-      if (info.name === '') throw methodNotAllowed(served, 'patch');
+      if (info.name === '') throw notAllowed(served, 'patch');
       return patch(call);
     case 'delete':
       return deleteOne(call);
@@ -184,6 +183,12 @@ function sent(reply: Reply, warnings: readonly string[]): Plain {
   return answer(reply.status, 'text' in reply ? reply.text : JSON.stringify(reply.object), headers);
 }
 
+/** Whether the path has a namespace where the resource has one; lists and watches may span all. */
+function reaches(served: Served, { namespace, verb }: RequestInfo): boolean {
+  if (!served.namespaced) return namespace === '';
+  return namespace !== '' || verb === 'list' || verb === 'watch';
+}
+
 async function route(world: World, user: User, request: ApiRequest): Promise<Plain> {
   const segments = segmentsOf(request.path);
   const query = request.query ?? {};
@@ -194,9 +199,11 @@ async function route(world: World, user: User, request: ApiRequest): Promise<Pla
   const answered = await review(world, user, info, request);
   if (answered !== undefined) return answered;
   const served = world.registry.find(info.group, info.version, info.plural);
-  if (served === undefined) {
-    const known = world.registry.all().some((item) => item.group === info.group && item.version === info.version);
-    if (!known) return document404();
+  if (served === undefined || !reaches(served, info)) {
+    const builtin = world.registry
+      .all()
+      .some((item) => item.custom === undefined && item.group === info.group && item.version === info.version);
+    if (!builtin) return document404();
     throw noSuchPath();
   }
   if (served.custom?.deprecationWarning !== undefined) warnings.push(served.custom.deprecationWarning);

@@ -25,7 +25,7 @@ export function selectionOf(call: Call): Selection {
     ...(served.namespaced ? ['metadata.namespace'] : []),
     ...(served.strategy.selectableNames ?? []),
   ]);
-  const fields = parseFieldSelector(query['fieldSelector'], (field) => known.has(field) || field === 'metadata.namespace');
+  const fields = parseFieldSelector(query['fieldSelector'], (field) => known.has(field));
   const pinned = fields.exactly('metadata.name') ?? '';
   if (info.name !== '' && pinned !== '' && pinned !== info.name) {
     throw badRequest("fieldSelector metadata.name doesn't match requested name");
@@ -55,7 +55,9 @@ function fieldOf(entry: Entry, field: string): string {
 export function parseVersion(text: string | undefined): number | undefined {
   if (text === undefined || text === '') return undefined;
   if (!/^\d+$/.test(text)) {
-    throw badRequest(`invalid resource version: strconv.ParseUint: parsing ${JSON.stringify(text)}: invalid syntax`);
+    throw badRequest(
+      `invalid resource version: resourceVersion: Invalid value: ${JSON.stringify(text)}: strconv.ParseUint: parsing ${JSON.stringify(text)}: invalid syntax`,
+    );
   }
   return Number(text);
 }
@@ -172,6 +174,8 @@ export function list(call: Call): Reply {
   const form = accepted(call);
   const { entries, metadata } = page(call);
   const { served } = call;
+  // Lists of custom resources always carry the field.
+  if (served.custom !== undefined) metadata['continue'] ??= '';
   switch (form.shape) {
     case 'table': {
       const options = { version: form.version, include: includeObject(call.query['includeObject']) };

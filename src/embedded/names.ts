@@ -15,7 +15,7 @@ const configKeyPattern = new RegExp(`^${CONFIG_KEY}$`);
 const maxLength = (limit: number) => `must be no more than ${limit} bytes`;
 
 function regexError(message: string, pattern: string, ...examples: string[]): string {
-  return `${message} (e.g. ${examples.map((example) => `'${example}'`).join(', or ')}, regex used for validation is '${pattern}')`;
+  return `${message} (e.g. ${examples.map((example) => `'${example}'`).join(',  or ')}, regex used for validation is '${pattern}')`;
 }
 
 export function checkLabelName(value: string): string[] {

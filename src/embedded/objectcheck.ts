@@ -1,8 +1,9 @@
-import type { JsonObject } from '../api/wire.ts';
+import type { Json, JsonObject } from '../api/wire.ts';
 import { forbidden, invalid, required, type FieldProblem } from './fielderror.ts';
-import { equal, listAt, numberAt, objectAt, stringsAt, textAt } from './json.ts';
+import { equal, isObject, listAt, numberAt, objectAt, stringsAt, textAt } from './json.ts';
 import type { Served } from './kinds/served.ts';
 import { checkLabelName, checkLabelValue, checkPathSegment, checkQualifiedName, checkSubdomain } from './names.ts';
+import type { Schema } from './schema/schema.ts';
 import { validate, validateLists } from './schema/validate.ts';
 import type { Validator } from './world.ts';
 
@@ -11,10 +12,11 @@ const MAX_ANNOTATIONS = 256 * 1024;
 function checkOwners(metadata: JsonObject): FieldProblem[] {
   const out: FieldProblem[] = [];
   let controller = '';
-  for (const [index, owner] of listAt(metadata, 'ownerReferences').entries()) {
-    const path = `metadata.ownerReferences[${index}]`;
+  for (const owner of listAt(metadata, 'ownerReferences')) {
     for (const field of ['apiVersion', 'kind', 'name', 'uid']) {
-      if ((textAt(owner, field) ?? '') === '') out.push(required(`${path}.${field}`, 'must not be empty'));
+      const path = `metadata.ownerReferences.${field}`;
+      if ((textAt(owner, field) ?? '') === '')
+        out.push(invalid(path, textAt(owner, field) ?? '', field === 'apiVersion' ? 'version must not be empty' : 'must not be empty'));
     }
     if (objectAt(owner)['controller'] !== true) continue;
     const name = `${textAt(owner, 'kind') ?? ''}/${textAt(owner, 'name') ?? ''}`;
@@ -61,6 +63,7 @@ function checkMetadata(metadata: JsonObject, namespaced: boolean): FieldProblem[
       message: `Too long: may not be more than ${MAX_ANNOTATIONS} bytes`,
     });
   }
+  out.push(...checkOwners(metadata));
   const finalizers = stringsAt(metadata, 'finalizers');
   for (const finalizer of finalizers) {
     for (const line of checkQualifiedName(finalizer)) out.push(invalid('metadata.finalizers', finalizer, line));
@@ -68,7 +71,7 @@ function checkMetadata(metadata: JsonObject, namespaced: boolean): FieldProblem[
   if (finalizers.includes('orphan') && finalizers.includes('foregroundDeletion')) {
     out.push(invalid('metadata.finalizers', finalizers, 'finalizer orphan and foregroundDeletion cannot be both set'));
   }
-  return [...out, ...checkOwners(metadata)];
+  return out;
 }
 
 function checkMetadataUpdate(metadata: JsonObject, old: JsonObject): FieldProblem[] {
@@ -112,13 +115,7 @@ function checkScale(served: Served, object: JsonObject): FieldProblem[] {
   });
 }
 
-function checkCustom(
-  served: Served,
-  object: JsonObject,
-  old: JsonObject | undefined,
-  subresource: string,
-  validator: Validator | undefined,
-): FieldProblem[] {
+function checkCustom(served: Served, object: JsonObject, old: JsonObject | undefined, subresource: string): FieldProblem[] {
   // Metadata has its own checks; apiVersion and kind are known to fit.
   const body = { ...object };
   const before = old === undefined ? undefined : { ...old };
@@ -133,9 +130,6 @@ function checkCustom(
   const { metadata: _metadata, ...rest } = served.schema.properties ?? {};
   const listSchema = { ...served.schema, properties: rest };
   if (old === undefined || validateLists(before ?? {}, listSchema).length === 0) out.push(...validateLists(body, listSchema));
-  if (validator !== undefined && !out.some((problem) => BLOCKING.has(problem.type))) {
-    for (const { path, message } of validator(object, old)) out.push(invalid(path === '' ? '' : path, undefined, message));
-  }
   return out;
 }
 
@@ -155,6 +149,40 @@ function withoutMetadata(served: Served): Served['schema'] {
   return schema;
 }
 
+const UNCHECKED =
+  'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation';
+
+function hasRules(schema: Schema): boolean {
+  if (schema['x-kubernetes-validations'] !== undefined) return true;
+  const { items, additionalProperties: rest, properties } = schema;
+  return [...(items === undefined ? [] : [items]), ...(typeof rest === 'object' ? [rest] : []), ...Object.values(properties ?? {})].some(
+    hasRules,
+  );
+}
+
+/** The JSON type of the value at `spec.batches[0].name`; rules complain of a value by its type. */
+function typeAt(object: JsonObject, path: string): string {
+  let here: Json | undefined = object;
+  for (const part of path.split(/[.[\]]+/).filter((item) => item !== '')) {
+    here = Array.isArray(here) ? here[Number(part)] : isObject(here) ? here[part] : undefined;
+  }
+  if (Array.isArray(here)) return 'array';
+  return typeof here === 'number' ? (Number.isInteger(here) ? 'integer' : 'number') : here === undefined ? 'object' : typeof here;
+}
+
+/** What CEL checks on a real server; held back while the object does not have the shape that rules rely on. */
+function checkRules(
+  served: Served,
+  object: JsonObject,
+  old: JsonObject | undefined,
+  validator: Validator | undefined,
+  problems: readonly FieldProblem[],
+): FieldProblem[] {
+  if (validator === undefined && !hasRules(served.schema)) return [];
+  if (problems.some((problem) => BLOCKING.has(problem.type))) return [invalid('', null, UNCHECKED)];
+  return (validator?.(object, old) ?? []).map(({ path, message }) => invalid(path, typeAt(object, path), message));
+}
+
 /** Everything that is wrong with an object that is about to be stored. */
 export function problemsOf(
   served: Served,
@@ -171,8 +199,10 @@ export function problemsOf(
   if (old === undefined && checkName !== undefined && name !== '') {
     for (const line of checkName(name)) out.push(invalid('metadata.name', name, line));
   }
-  if (served.custom !== undefined) out.push(...checkCustom(served, object, old, subresource, validator));
-  else out.push(...(served.strategy.validate?.(object, old, subresource) ?? []));
+  if (served.custom !== undefined) {
+    out.push(...checkCustom(served, object, old, subresource));
+    out.push(...checkRules(served, object, old, validator, out));
+  } else out.push(...(served.strategy.validate?.(object, old, subresource) ?? []));
   return out;
 }
 

@@ -4,7 +4,7 @@ import { apply, conflictMessage, conflictStatus } from './apply/index.ts';
 import { accepted, bodyText, contentType, parseBody, writerOf, type Call, type Reply } from './call.ts';
 import { decode, judgePatched, judgeUnknown } from './decode.ts';
 import { forbidden, invalid, required, type FieldProblem } from './fielderror.ts';
-import { copy, isObject, metaOf } from './json.ts';
+import { copy, isObject, shown } from './json.ts';
 import { apiVersion } from './kinds/served.ts';
 import { resetFields } from './managed.ts';
 import { jsonPatch } from './patch/json.ts';
@@ -35,6 +35,16 @@ function patched(type: string, live: JsonObject, patch: Json, call: Call): Json 
   return mergePatch(live, patch);
 }
 
+/** A patch may not turn an object into another kind. */
+function checkTypeKept(call: Call, object: JsonObject): void {
+  const { served, info } = call;
+  const problems: FieldProblem[] = [];
+  if (object['kind'] !== served.kind) problems.push(invalid('kind', object['kind'], `must be ${served.kind}`));
+  if (object['apiVersion'] !== apiVersion(served))
+    problems.push(invalid('apiVersion', object['apiVersion'], `must be ${apiVersion(served)}`));
+  if (problems.length > 0) throw invalidObject(served.group, shown(object['kind']), info.name, problems);
+}
+
 /** The object that a JSON, merge or strategic patch makes of the live one. */
 function patchedObject(call: Call, type: string, live: JsonObject, patch: Json, writer: Writer): JsonObject {
   const result = patched(type, live, patch, call);
@@ -48,9 +58,7 @@ function patchedObject(call: Call, type: string, live: JsonObject, patch: Json, 
     throw error instanceof Refusal ? refuse(error.message) : error;
   }
   if (complaint !== undefined) throw refuse(complaint);
-  if (object['apiVersion'] !== apiVersion(call.served) || object['kind'] !== call.served.kind) {
-    throw refuse(`the patch may not change apiVersion or kind`);
-  }
+  checkTypeKept(call, object);
   checkNamespaceOf(call, object);
   checkNameOf(call, object);
   return object;
@@ -58,9 +66,6 @@ function patchedObject(call: Call, type: string, live: JsonObject, patch: Json, 
 
 function applied(call: Call, live: JsonObject | undefined, patch: JsonObject, writer: Writer): JsonObject {
   const { info, served, world } = call;
-  const metadata = metaOf(patch);
-  metadata['name'] ??= info.name;
-  if (info.namespace !== '') metadata['namespace'] ??= info.namespace;
   let result;
   try {
     result = apply({

@@ -2,7 +2,7 @@ import type { JsonObject } from '../api/wire.ts';
 import { accepted, requiredBody, writerOf, type Call, type Reply } from './call.ts';
 import { checkType, decode, judgeUnknown } from './decode.ts';
 import { metaOf, textAt } from './json.ts';
-import { badRequest } from './refusal.ts';
+import { badRequest, Refusal } from './refusal.ts';
 import { shaped } from './respond.ts';
 import { insert, modify } from './write.ts';
 
@@ -19,10 +19,7 @@ export function checkNamespaceOf(call: Call, object: JsonObject): void {
 
 export function checkNameOf(call: Call, object: JsonObject): void {
   const name = textAt(object, 'metadata', 'name') ?? '';
-  if (name === '') {
-    metaOf(object)['name'] = call.info.name;
-    return;
-  }
+  if (name === '') throw badRequest(`the name of the object (${call.info.name} based on URL) was undeterminable: name must be provided`);
   if (name !== call.info.name) {
     throw badRequest(`the name of the object (${name}) does not match the name on the URL (${call.info.name})`);
   }
@@ -36,7 +33,7 @@ export async function create(call: Call): Promise<Reply> {
   judgeUnknown(call.served, decode(call.served, object), writer.fieldValidation, writer.warn);
   checkNamespaceOf(call, object);
   if ((textAt(object, 'metadata', 'resourceVersion') ?? '') !== '') {
-    throw badRequest('resourceVersion should not be set on objects to be created');
+    throw new Refusal(500, undefined, 'resourceVersion should not be set on objects to be created');
   }
   const made = insert(call.world, call.served, { namespace: call.info.namespace, object, writer, recorded: false });
   return shaped(call, made, 201, form);
@@ -55,6 +52,7 @@ export async function put(call: Call): Promise<Reply> {
     name: call.info.name,
     subresource: call.info.subresource,
     writer,
+    preconditioned: true,
     allowCreate: call.served.strategy.createOnUpdate,
     change: () => object,
     recorded: false,

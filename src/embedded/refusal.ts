@@ -85,6 +85,10 @@ export const badRequest = (message: string) => new Refusal(400, 'BadRequest', me
 export const methodNotAllowed = (resource: GroupResource, action: string) =>
   new Refusal(405, 'MethodNotAllowed', `${action} is not supported on resources of kind ${quote(qualified(resource))}`, details(resource));
 
+/** The answer of a built-in resource that has no such method. */
+export const noSuchMethod = () =>
+  new Refusal(405, 'MethodNotAllowed', 'the server does not allow this method on the requested resource', {});
+
 export const notAcceptable = (supported: readonly string[]) =>
   new Refusal(406, 'NotAcceptable', `only the following media types are accepted: ${supported.join(', ')}`);
 

@@ -21,7 +21,9 @@ function policyOf(value: Json | undefined): DeleteOptions['propagationPolicy'] {
   if (value === undefined || value === null || value === '') return undefined;
   const found = POLICIES.find((policy) => policy === value);
   if (found !== undefined) return found;
-  throw invalidObject('meta.k8s.io', 'DeleteOptions', '', [unsupported('propagationPolicy', value, [...POLICIES, ''])]);
+  throw invalidObject('meta.k8s.io', 'DeleteOptions', '', [
+    unsupported('propagationPolicy', value, ['Foreground', 'Background', 'Orphan', 'nil']),
+  ]);
 }
 
 function secondsOf(value: Json | undefined): number | undefined {
@@ -186,7 +188,7 @@ export function remove(world: World, served: Served, namespace: string, name: st
   }
   if (graceful === 'marked' && (numberAt(metadata, 'deletionGracePeriodSeconds') ?? 0) > 0) return save();
   if (!options.dryRun) world.store.remove(served.storageKey, entry.namespace, entry.name);
-  return { object: live, gone: true };
+  return { object, gone: true };
 }
 
 /** The answer to a deletion that took effect at once. */

@@ -61,7 +61,7 @@ export function requestInfo(
   let verb = WORDS[method];
   if (verb === 'get' && (name === '' || prefixed)) verb = 'list';
   if (verb === 'delete' && name === '') verb = 'deletecollection';
-  if ((verb === 'list' || verb === 'get') && subresource === '' && (prefixed || query['watch'] === 'true' || query['watch'] === '1'))
-    verb = 'watch';
+  const watches = prefixed || query['watch'] === 'true' || query['watch'] === '1';
+  if (verb === 'list' && watches) verb = 'watch';
   return { verb, group, version, plural, namespace, name, subresource };
 }

@@ -1,12 +1,11 @@
 import type { JsonObject } from '../api/wire.ts';
 import { accepted, bodyText, contentType, objectOf, parseBody, requiredBody, writerOf, type Call, type Reply } from './call.ts';
-import { invalid } from './fielderror.ts';
 import { at, copy, isObject, metaOf, numberAt, objectAt, put as setKey, textAt } from './json.ts';
 import type { ScalePaths } from './kinds/served.ts';
 import { jsonPatch } from './patch/json.ts';
 import { mergePatch } from './patch/merge.ts';
 import { APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH } from './patching.ts';
-import { badRequest, conflict, invalidObject, methodNotAllowed, notFound, OUTDATED, unsupportedMediaType } from './refusal.ts';
+import { badRequest, conflict, methodNotAllowed, notFound, OUTDATED, unsupportedMediaType } from './refusal.ts';
 import { keyOf } from './store/entry.ts';
 import { modify, type Writer } from './write.ts';
 
@@ -47,9 +46,7 @@ function write(call: Call, paths: ScalePaths, writer: Writer, change: (scale: Js
       const current = scaleOf(live ?? {}, paths);
       const scale = change(current);
       const replicas = at(scale, 'spec', 'replicas') ?? 0;
-      if (typeof replicas !== 'number' || !Number.isInteger(replicas) || replicas < 0) {
-        throw invalidObject('autoscaling', 'Scale', info.name, [invalid('spec.replicas', replicas, 'must be greater than or equal to 0')]);
-      }
+      if (typeof replicas !== 'number' || !Number.isInteger(replicas)) throw badRequest('spec.replicas of a Scale is an integer');
       const version = textAt(scale, 'metadata', 'resourceVersion') ?? '';
       if (version !== '' && version !== textAt(current, 'metadata', 'resourceVersion')) throw conflict(served, info.name, OUTDATED);
       const object = copy(live ?? {});

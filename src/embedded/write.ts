@@ -6,7 +6,7 @@ import type { Served, User } from './kinds/served.ts';
 import { recorded as record } from './managed.ts';
 import { finalizerWarnings, problemsOf } from './objectcheck.ts';
 import { invalid } from './fielderror.ts';
-import { alreadyExists, conflict, forbiddenObject, invalidObject, nameNotGenerated, notFound, OUTDATED } from './refusal.ts';
+import { alreadyExists, conflict, forbiddenObject, invalidObject, nameNotGenerated, notFound, OUTDATED, Refusal } from './refusal.ts';
 import { keyOf, parsed, type Entry } from './store/entry.ts';
 import { factsFor, now, suffix, uuid, type World } from './world.ts';
 
@@ -130,9 +130,10 @@ function insertOnce(world: World, served: Served, object: JsonObject, { namespac
   metadata['creationTimestamp'] = now(world);
   dedupOwners(object, writer.warn);
   if (served.strategy.keepsStatusOnCreate !== true) for (const field of served.strategy.statusFields) delete object[field];
-  served.strategy.prepareCreate?.(object, writer.user, now(world));
-  generationOf(served, object, undefined);
-  const complete = recorded ? object : record(world, served, undefined, object, '', writer.manager);
+  // Ownership is recorded of what the client sent; what the kind adds belongs to nobody.
+  const complete = copy(recorded ? object : record(world, served, undefined, object, '', writer.manager));
+  served.strategy.prepareCreate?.(complete, writer.user, now(world));
+  generationOf(served, complete, undefined);
   refuseInvalid(world, served, complete, undefined, '');
   if (served.custom !== undefined) for (const line of finalizerWarnings(complete, undefined)) writer.warn(line);
   return commit(world, served, complete, writer);
@@ -149,6 +150,8 @@ export interface Change {
   readonly change: (live: JsonObject | undefined) => JsonObject;
   /** The change records managedFields itself. */
   readonly recorded: boolean;
+  /** A UID in the object is a precondition (PUT), not only a field that cannot change. */
+  readonly preconditioned?: boolean;
   /** Overwrites whatever version is there, however strict the kind is. */
   readonly unconditional?: boolean;
 }
@@ -162,18 +165,19 @@ export function liveObject(served: Served, entry: Entry): JsonObject {
 
 const versionOf = (served: Served) => (served.group === '' ? served.version : `${served.group}/${served.version}`);
 
-function checkVersion(served: Served, name: string, object: JsonObject, live: JsonObject, unconditional: boolean): void {
+function checkVersion(served: Served, object: JsonObject, live: JsonObject, { name, unconditional, preconditioned }: Change): void {
   const given = textAt(object, 'metadata', 'resourceVersion') ?? '';
   const uid = textAt(object, 'metadata', 'uid') ?? '';
   const liveUid = textAt(live, 'metadata', 'uid') ?? '';
-  if (uid !== '' && uid !== liveUid) {
+  if (preconditioned === true && uid !== '' && uid !== liveUid) {
     throw conflict(served, name, `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${liveUid}`);
   }
   if (given === '' || given === '0') {
-    if (unconditional || served.strategy.unconditionalUpdate) return;
+    if (unconditional === true || served.strategy.unconditionalUpdate) return;
     // Upstream names the resource here where it names the kind elsewhere.
     throw invalidObject(served.group, served.plural, name, [invalid('metadata.resourceVersion', 0, 'must be specified for an update')]);
   }
+  if (!/^\d+$/.test(given)) throw new Refusal(500, undefined, `strconv.ParseUint: parsing ${JSON.stringify(given)}: invalid syntax`);
   if (given !== textAt(live, 'metadata', 'resourceVersion')) throw conflict(served, name, OUTDATED);
 }
 
@@ -210,7 +214,7 @@ export function modify(world: World, served: Served, given: Change): Written {
   }
   const live = liveObject(served, entry);
   const candidate = given.change(live);
-  checkVersion(served, name, candidate, live, given.unconditional === true);
+  checkVersion(served, candidate, live, given);
   const liveMeta = objectAt(live, 'metadata');
   const object = restrict(served, candidate, live, subresource);
   const metadata = metaOf(object);
@@ -222,9 +226,9 @@ export function modify(world: World, served: Served, given: Change): Written {
   put(metadata, 'deletionGracePeriodSeconds', liveMeta['deletionGracePeriodSeconds']);
   if (served.namespaced) metadata['namespace'] ??= namespace;
   dedupOwners(object, writer.warn);
-  served.strategy.prepareUpdate?.(object, live, subresource, now(world));
-  generationOf(served, object, live);
-  const complete = given.recorded ? object : record(world, served, live, object, subresource, writer.manager);
+  const complete = copy(given.recorded ? object : record(world, served, live, object, subresource, writer.manager));
+  served.strategy.prepareUpdate?.(complete, live, subresource, now(world));
+  generationOf(served, complete, live);
   refuseInvalid(world, served, complete, live, subresource);
   if (served.custom !== undefined && subresource === '') for (const line of finalizerWarnings(complete, live)) writer.warn(line);
   if (finishesDeletion(served, complete, live)) {

@@ -1,3 +1,4 @@
+import type { JsonObject } from '../../api/wire.ts';
 import { schemaJson, type Schema } from '../schema/schema.ts';
 import { schemaOf, type FieldSchema } from '../apply/index.ts';
 import type { CellsOf, Column, ScalePaths, Served, Strategy } from './served.ts';
@@ -12,6 +13,8 @@ export interface Builtin {
   readonly shortNames?: readonly string[];
   readonly categories?: readonly string[];
   readonly schema: Schema;
+  /** What Go's zero object of the kind encodes to: fields that are there without anyone having set them. */
+  readonly empty?: JsonObject;
   readonly subresources?: readonly string[];
   readonly scale?: ScalePaths;
   readonly columns: readonly Column[];
@@ -37,7 +40,7 @@ export function servedBuiltin(kind: Builtin): Served {
     storageVersion: kind.group === '' ? kind.version : `${kind.group}/${kind.version}`,
     schema: kind.schema,
     get fieldSchema() {
-      fieldSchema ??= schemaOf(schemaJson(kind.schema));
+      fieldSchema ??= schemaOf(schemaJson(kind.schema), { empty: kind.empty ?? {} });
       return fieldSchema;
     },
     strategy: { ...STRATEGY, ...kind.strategy },

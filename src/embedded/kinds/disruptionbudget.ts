@@ -72,6 +72,7 @@ export const disruptionBudget: Builtin = {
       'State of the budget.',
     ),
   }),
+  empty: { spec: {}, status: { disruptionsAllowed: 0, currentHealthy: 0, desiredHealthy: 0, expectedPods: 0 } },
   subresources: ['status'],
   columns: [
     NAME,

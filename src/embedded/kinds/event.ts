@@ -66,6 +66,15 @@ export const event: Builtin = {
     },
     ['metadata', 'involvedObject'],
   ),
+  empty: {
+    involvedObject: {},
+    source: {},
+    firstTimestamp: null,
+    lastTimestamp: null,
+    eventTime: null,
+    reportingComponent: '',
+    reportingInstance: '',
+  },
   columns: [
     column('Last Seen', 'When it was last recorded.'),
     column('Type', 'Normal or Warning.'),

@@ -27,6 +27,7 @@ export const lease: Builtin = {
       'The lease.',
     ),
   }),
+  empty: { spec: {} },
   columns: [NAME, column('Holder', 'Who holds the lease.'), AGE],
   cells: (object, now) => [
     textAt(object, 'metadata', 'name') ?? '',

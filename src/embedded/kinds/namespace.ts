@@ -24,6 +24,7 @@ export const namespace: Builtin = {
     spec: fields({ finalizers: atomicList(text(), 'Must be empty before the namespace is removed.') }, 'Behaviour of the namespace.'),
     status: fields({ conditions: conditions(), phase: text('Active or Terminating.') }, 'State of the namespace.'),
   }),
+  empty: { spec: {}, status: {} },
   subresources: ['status', 'finalize'],
   columns: [NAME, column('Status', 'The status of the namespace'), AGE],
   cells: (object, now) => [

@@ -20,23 +20,21 @@ const taint = fields(
   ['key', 'effect'],
 );
 
+const INFO = [
+  'architecture',
+  'bootID',
+  'containerRuntimeVersion',
+  'kernelVersion',
+  'kubeProxyVersion',
+  'kubeletVersion',
+  'machineID',
+  'operatingSystem',
+  'osImage',
+  'systemUUID',
+];
+
 const systemInfo = fields(
-  Object.fromEntries(
-    [
-      'architecture',
-      'bootID',
-      'containerRuntimeVersion',
-      'kernelVersion',
-      'kubeProxyVersion',
-      'kubeletVersion',
-      'machineID',
-      'operatingSystem',
-      'osImage',
-      'systemUUID',
-    ]
-      .map((name) => [name, text()] as const)
-      .concat([['swap', free()]]),
-  ),
+  { ...Object.fromEntries(INFO.map((name) => [name, text()])), swap: free() },
   'Facts about the machine and its software.',
 );
 
@@ -78,11 +76,12 @@ const status = fields(
 
 const EFFECTS = ['NoSchedule', 'PreferNoSchedule', 'NoExecute'];
 
+// The path is upstream's.
 function checkTaints(taints: Json[]): FieldProblem[] {
   const out: FieldProblem[] = [];
   const seen = new Set<string>();
   for (const [index, item] of taints.entries()) {
-    const path = `spec.taints[${index}]`;
+    const path = `metadata.taints[${index}]`;
     const key = textAt(item, 'key') ?? '';
     const effect = textAt(item, 'effect') ?? '';
     if (key === '') out.push(required(`${path}.key`));
@@ -159,6 +158,10 @@ export const node: Builtin = {
   namespaced: false,
   shortNames: ['no'],
   schema: wholeObject('io.k8s.api.core.v1.Node', 'A machine of the cluster.', { spec, status }),
+  empty: {
+    spec: {},
+    status: { daemonEndpoints: { kubeletEndpoint: { Port: 0 } }, nodeInfo: Object.fromEntries(INFO.map((name) => [name, ''])) },
+  },
   subresources: ['status'],
   columns: [
     NAME,

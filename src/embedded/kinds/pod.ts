@@ -108,6 +108,7 @@ export const pod: Builtin = {
   shortNames: ['po'],
   categories: ['all'],
   schema: wholeObject('io.k8s.api.core.v1.Pod', 'Containers that run together on one node.', { spec: podSpec, status: podStatus }),
+  empty: { spec: { containers: null }, status: {} },
   subresources: ['status', 'eviction'],
   columns: [
     NAME,
@@ -133,6 +134,12 @@ export const pod: Builtin = {
       const spec = objectAt(object, 'spec');
       spec['serviceAccountName'] ??= spec['serviceAccount'] ??= 'default';
     },
+    prepareUpdate(object, _old, subresource) {
+      const status = objectAt(object, 'status');
+      const [first] = listAt(status, 'podIPs');
+      if (subresource === 'status' && first !== undefined) object['status'] = { ...status, podIP: textAt(first, 'ip') ?? '' };
+    },
+    returnsDeleted: true,
     validate,
     validateName: checkSubdomain,
     selectableNames: [

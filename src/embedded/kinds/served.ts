@@ -58,6 +58,8 @@ export interface Strategy {
   startDeletion?(object: JsonObject, now: string): boolean;
   /** Refuses a deletion. Throws a Refusal. */
   beforeDelete?(object: JsonObject): void;
+  /** A deletion that takes effect at once is answered with the object, not with a Status. */
+  readonly returnsDeleted?: boolean;
   /** The garbage collector keeps away (Events). */
   readonly uncollected?: boolean;
 }

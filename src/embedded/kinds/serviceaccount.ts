@@ -25,5 +25,5 @@ export const serviceAccount: Builtin = {
     listAt(object, 'secrets').length,
     ageOf(textAt(object, 'metadata', 'creationTimestamp'), now),
   ],
-  strategy: { validateName: checkSubdomain },
+  strategy: { validateName: checkSubdomain, returnsDeleted: true },
 };

@@ -107,6 +107,7 @@ export const signingRequest: Builtin = {
     },
     ['spec'],
   ),
+  empty: { spec: { request: null, signerName: '' }, status: {} },
   subresources: ['status', 'approval'],
   columns: [
     NAME,

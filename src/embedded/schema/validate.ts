@@ -50,11 +50,11 @@ function checkNumber(value: number, schema: Schema, path: Path, out: FieldProble
 
 function checkString(value: string, schema: Schema, path: Path, out: FieldProblem[]): void {
   const length = schema.maxLength === undefined && schema.minLength === undefined ? 0 : Array.from(value).length;
+  // Of these, upstream reports the first.
   if (schema.maxLength !== undefined && length > schema.maxLength) out.push(tooLong(path, schema.maxLength));
-  if (schema.minLength !== undefined && length < schema.minLength) {
+  else if (schema.minLength !== undefined && length < schema.minLength) {
     out.push(invalid(path, value, `${path} in body should be at least ${schema.minLength} chars long`));
-  }
-  if (schema.pattern !== undefined && !matches(schema.pattern, value)) {
+  } else if (schema.pattern !== undefined && !matches(schema.pattern, value)) {
     out.push(invalid(path, value, `${path} in body should match '${schema.pattern}'`));
   }
   if (schema.format !== undefined && schema['x-kubernetes-int-or-string'] !== true && !satisfies(schema.format, value)) {
@@ -111,7 +111,7 @@ function checkLogic(value: Json, schema: Schema, path: Path, out: FieldProblem[]
   if (schema.anyOf !== undefined) {
     const tries = schema.anyOf.map((option) => passes(value, option, path));
     if (!tries.some((problems) => problems.length === 0)) {
-      out.push(invalid(path, '', `${where} must validate at least one schema (anyOf)`), ...closest(tries));
+      out.push(invalid('', '', `${where} must validate at least one schema (anyOf)`), ...closest(tries));
     }
   }
   if (schema.oneOf !== undefined) {
@@ -119,18 +119,15 @@ function checkLogic(value: Json, schema: Schema, path: Path, out: FieldProblem[]
     const valid = tries.filter((problems) => problems.length === 0).length;
     if (valid !== 1) {
       const found = valid === 0 ? 'Found none valid' : `Found ${valid} valid alternatives`;
-      out.push(
-        invalid(path, '', `${where} must validate one and only one schema (oneOf). ${found}`),
-        ...(valid === 0 ? closest(tries) : []),
-      );
+      out.push(invalid('', '', `${where} must validate one and only one schema (oneOf). ${found}`), ...(valid === 0 ? closest(tries) : []));
     }
   }
   if (schema.allOf !== undefined) {
     const problems = schema.allOf.flatMap((option) => passes(value, option, path));
-    if (problems.length > 0) out.push(...problems, invalid(path, '', `${where} must validate all the schemas (allOf)`));
+    if (problems.length > 0) out.push(...problems, invalid('', '', `${where} must validate all the schemas (allOf)`));
   }
   if (schema.not !== undefined && passes(value, schema.not, path).length === 0) {
-    out.push(invalid(path, '', `${where} must not validate the schema (not)`));
+    out.push(invalid('', '', `${where} must not validate the schema (not)`));
   }
 }
 
@@ -223,6 +220,7 @@ export function typeMismatch(value: Json, schema: Schema, path = ''): { path: st
     const got = typeof value === 'boolean' ? 'bool' : typeof value === 'number' ? 'number' : typeOf(value);
     return { path, got, want: schema.type };
   }
+  if (schema.format === 'byte' && typeof value === 'string' && !satisfies('byte', value)) return { path, got: 'string', want: 'base64' };
   if (schema.format === 'date-time' && typeof value === 'string' && value !== '' && !satisfies('date-time', value)) {
     return { path, got: JSON.stringify(value), want: 'time' };
   }
@@ -237,7 +235,9 @@ export function typeMismatch(value: Json, schema: Schema, path = ''): { path: st
   const rest = typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined;
   for (const [key, item] of Object.entries(value)) {
     const known = schema.properties?.[key] ?? rest;
-    const found = known === undefined ? undefined : typeMismatch(item, known, child(path, key));
+    // Go names the field that is a map, not the key in it.
+    const place = schema.properties?.[key] === undefined ? path : child(path, key);
+    const found = known === undefined ? undefined : typeMismatch(item, known, place);
     if (found !== undefined) return found;
   }
   return undefined;
