@@ -1,0 +1,30 @@
+import type { ObjectKey } from '../api/resource.ts';
+
+/**
+ * What was known of a machine when its row was released. A reservation that is judged by older stores could count neither the row
+ * (it is gone) nor what the operation left behind, and so give one place away twice (⊢ D4).
+ */
+export interface ReleaseMark {
+  machine: { key: ObjectKey; uid: string; /** Absent: there is no Machine of this UID any more. */ resourceVersion?: string };
+  /** `goneUID`: there was no such Node, and this is the UID of the one the machine had. undefined where it makes no difference. */
+  node: { name: string; resourceVersion: string } | { name: string; goneUID: string } | undefined;
+}
+
+/** The releases of this leader that its stores have not been seen to pass. */
+export interface ReleaseMarks {
+  /** Recorded before the release is sent: its answer may be lost while it took effect. `passed`: the stores show this state, or a later one. */
+  record(passed: () => boolean): void;
+  /** True when the stores have passed every one. */
+  allPassed(): boolean;
+}
+
+export function createReleaseMarks(): ReleaseMarks {
+  let open: (() => boolean)[] = [];
+  return {
+    record: (passed) => void open.push(passed),
+    allPassed() {
+      open = open.filter((passed) => !passed());
+      return open.length === 0;
+    },
+  };
+}

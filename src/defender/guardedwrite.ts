@@ -1,0 +1,74 @@
+import type { DisruptionLedger } from '../api/disruptionledger.ts';
+import { isCoded } from '../api/errors.ts';
+import type { Machine } from '../api/machine.ts';
+import type { Node } from '../api/builtin.ts';
+import type { ObjectKey } from '../api/resource.ts';
+import type { Stored } from '../api/wire.ts';
+import type { ReleaseMark } from './evidence.ts';
+
+/** The three objects by which leaders, agents and machines agree. */
+export type Target = 'machine' | 'node' | 'ledger';
+
+/** Live reads. undefined: the server says that there is none. Only what `reads` names is there. */
+export interface Seen {
+  machine?: Stored<Machine> | undefined;
+  node?: Stored<Node> | undefined;
+  ledger?: Stored<DisruptionLedger> | undefined;
+}
+
+export type Move<Effect = never> =
+  | { write: 'machine'; object: Stored<Machine> }
+  | { write: 'node'; object: Stored<Node> }
+  | { write: 'ledger'; object: Stored<DisruptionLedger>; releases?: ReleaseMark }
+  /** Something outside the three objects: an eviction, a provider's call. */
+  | { effect: Effect }
+  /** Nothing to do, or no longer; what was found instead. */
+  | { stop: string };
+
+/**
+ * Everything that changes who is disrupted has this one shape: read live, in a stated order; let a pure function judge what was read; write
+ * one object at most, conditioned on the resourceVersion that was read.
+ *
+ * Guarantees: what is written was unchanged since it was read; everything else that was read may have changed since. Each act says
+ * in its own comment why that is enough. Acts can be repeated and abandoned at any point: no state is kept between two of them.
+ */
+export interface GuardedWrite<Effect = never> {
+  name: string;
+  /** Which objects are meant. */
+  machine: ObjectKey;
+  node: string;
+  /** In this order; the order is part of the proof. */
+  reads: readonly Target[];
+  /** What it may write. */
+  writes: Target | 'effect';
+  judge(seen: Seen): Move<Effect>;
+}
+
+/** Where guarded writes meet the API server. */
+export interface GuardedPort<Effect = never> {
+  read(target: Target, keys: { machine: ObjectKey; node: string }): Promise<Partial<Seen>>;
+  /** PUT with the object's resourceVersion; a conflict rejects with code `Conflict`. */
+  put(move: Extract<Move<Effect>, { write: Target }>): Promise<void>;
+  /** Called before the release is sent. */
+  releasing(mark: ReleaseMark): void;
+  run(effect: Effect): Promise<string>;
+}
+
+export type Performed = { done: true; note?: string } | { done: false; why: string };
+
+/** Carries one out. A lost race is not an error: whatever won is read at the next attempt. */
+export async function perform<Effect>(act: GuardedWrite<Effect>, port: GuardedPort<Effect>): Promise<Performed> {
+  let seen: Seen = {};
+  for (const target of act.reads) seen = { ...seen, ...(await port.read(target, act)) };
+  const move = act.judge(seen);
+  if ('stop' in move) return { done: false, why: move.stop };
+  if ('effect' in move) return { done: true, note: await port.run(move.effect) };
+  try {
+    if (move.write === 'ledger' && move.releases !== undefined) port.releasing(move.releases);
+    await port.put(move);
+  } catch (error) {
+    if (isCoded(error, 'Conflict')) return { done: false, why: `the ${move.write} changed meanwhile` };
+    throw error;
+  }
+  return { done: true };
+}

@@ -1,0 +1,95 @@
+/**
+ * The ledger's transitions (PROTOCOLS C8, C9, D1 to D6), pure: a state in, the next state out, or a CodedError.
+ *
+ * Errors
+ * - `Deposed`: the ledger carries another epoch: whoever holds this one leads no more and must stop.
+ * - `RowExists`, `RowAbsent`, `LedgerFull`: the request does not fit the state; read again and decide again.
+ * - `NoEvidence`: what was shown does not prove that the row's effect is known.
+ *
+ * Guarantees: nothing here takes a time as a reason to free a row. What has expired may not begin any more, and goes on counting.
+ */
+import type { LedgerRow } from '../api/disruptionledger.ts';
+import { CodedError } from '../api/errors.ts';
+import type { OperationStatus } from '../api/machine.ts';
+import { rowOfID, rowOfMachine, type LedgerState } from './state.ts';
+
+/** As many rows as the ledger's schema takes. */
+export const MAX_ROWS = 500;
+
+/** The state of a new term. Also of the same process: what a paused leader of the term before still sends must find another epoch. */
+export function takeLeadership(state: LedgerState): LedgerState {
+  return { ...state, epoch: state.epoch + 1 };
+}
+
+/** Throws `Deposed` unless the ledger carries the writer's own epoch. */
+export function requireEpoch(state: LedgerState, epoch: number): void {
+  if (state.epoch !== epoch)
+    throw new CodedError('Deposed', `the ledger carries epoch ${state.epoch}, this leader's is ${epoch}: another term has begun`);
+}
+
+/** Several reservations in one state; that every limit has room is judged before (`judge`), on the same read of the ledger. */
+export function reserve(state: LedgerState, epoch: number, rows: readonly LedgerRow[]): LedgerState {
+  requireEpoch(state, epoch);
+  const next = [...state.rows];
+  for (const row of rows) {
+    const other = next.find((each) => each.machineUID === row.machineUID || each.id === row.id);
+    if (other !== undefined) throw new CodedError('RowExists', `machine ${row.machine} already has row ${other.id} in the ledger`);
+    next.push(row);
+  }
+  if (next.length > MAX_ROWS) throw new CodedError('LedgerFull', `the ledger holds at most ${MAX_ROWS} rows`);
+  return { ...state, rows: next };
+}
+
+/** What proves that a row's effect is known. There is no other way out of the ledger (D5). */
+export type ReleaseEvidence =
+  /** The agent's terminal report of this row's operation, recorded on what asked. */
+  | { by: 'Report'; machineUID: string; report: OperationStatus; recorded: boolean }
+  /** The Machine's operation is this row's and Cancelled (an operator's release, or a row that never got an order), and the Node is fenced. */
+  | { by: 'Cancelled'; machineUID: string; operationID: string; fenced: boolean }
+  /** No Machine has the row's UID any more: its finalizer went after the provider's proof of absence. */
+  | { by: 'MachineGone'; presentUID: string | undefined };
+
+function proves(evidence: ReleaseEvidence, row: LedgerRow): boolean {
+  if (evidence.by === 'MachineGone') return evidence.presentUID !== row.machineUID;
+  if (evidence.machineUID !== row.machineUID) return false;
+  if (evidence.by === 'Cancelled') return evidence.operationID === row.id && evidence.fenced;
+  return evidence.report.id === row.id && evidence.report.state === 'Done' && evidence.recorded;
+}
+
+export function release(state: LedgerState, epoch: number, id: string, evidence: ReleaseEvidence): LedgerState {
+  requireEpoch(state, epoch);
+  const row = rowOfID(state, id);
+  if (row === undefined) throw new CodedError('RowAbsent', `the ledger has no row ${id}`);
+  if (!proves(evidence, row))
+    throw new CodedError('NoEvidence', `what is known of ${row.machine} does not prove that operation ${id} has ended`, {
+      next: `kubenode why ${row.machine}`,
+    });
+  return { ...state, rows: state.rows.filter((each) => each.id !== id) };
+}
+
+/** Why a row may be replaced by another one while its operation may still run. The machine stays reserved throughout. */
+export type Succession =
+  /** The Machine is being deleted (C8): a dead node's step is not waited for. */
+  | { because: 'Deleting' }
+  /** A provider repairs a node whose agent is silent and whose order can no longer begin (C9). */
+  | { because: 'ProviderRepair'; agentSilent: boolean; nowMs: number };
+
+export function takeOver(state: LedgerState, epoch: number, id: string, successor: LedgerRow, why: Succession): LedgerState {
+  requireEpoch(state, epoch);
+  const row = rowOfID(state, id);
+  if (row === undefined) throw new CodedError('RowAbsent', `the ledger has no row ${id}`);
+  const allowed =
+    successor.machineUID === row.machineUID &&
+    rowOfID(state, successor.id) === undefined &&
+    (why.because === 'Deleting'
+      ? successor.kind === 'Delete' && row.kind !== 'Delete'
+      : successor.kind === 'Repair' && row.kind !== 'Delete' && why.agentSilent && why.nowMs > Date.parse(row.notAfter));
+  if (!allowed)
+    throw new CodedError('NoEvidence', `row ${id} (${row.kind}) of ${row.machine} must not be taken over by a ${successor.kind} row yet`);
+  return { ...state, rows: state.rows.map((each) => (each.id === id ? { ...successor, class: row.class } : each)) };
+}
+
+/** Whether this very row is the machine's. */
+export function holds(state: LedgerState, row: Pick<LedgerRow, 'id' | 'machineUID'>): boolean {
+  return rowOfMachine(state, row.machineUID)?.id === row.id;
+}

@@ -1,0 +1,56 @@
+import type { LedgerRow } from '../api/disruptionledger.ts';
+import type { MachineStatus } from '../api/machine.ts';
+
+export type RequestClass = LedgerRow['class'];
+
+/** Restore before Repair before Change (D9). */
+export const CLASSES: readonly RequestClass[] = ['Restore', 'Repair', 'Change'];
+
+/** One machine that asks to be disrupted. */
+export interface Request {
+  machineUID: string;
+  /** namespace/name */
+  machine: string;
+  nodeUID: string | undefined;
+  kind: LedgerRow['kind'];
+  class: RequestClass;
+  requesterUID: string;
+  /** kind/name, to read. */
+  requester: string;
+  /** Limits of these must have room; see `scopes`. */
+  scopes: string[];
+  /** Since when it asks, ms. */
+  since: number;
+  /** From the reservation until its execution must have begun, ms. */
+  mustBeginWithinMs: number;
+}
+
+/** What Defender says to one request (D10). */
+export type Verdict = NonNullable<MachineStatus['verdict']>;
+
+/** By class, then by age, then by name so that the order is total. */
+export function inOrder(requests: readonly Request[]): Request[] {
+  return [...requests].sort(
+    (a, b) =>
+      CLASSES.indexOf(a.class) - CLASSES.indexOf(b.class) ||
+      a.since - b.since ||
+      (a.machine < b.machine ? -1 : a.machine > b.machine ? 1 : 0),
+  );
+}
+
+/** The ledger row of a granted request. */
+export function rowFor(request: Request, id: string, nowMs: number): LedgerRow {
+  return {
+    id,
+    machineUID: request.machineUID,
+    machine: request.machine,
+    ...(request.nodeUID === undefined ? {} : { nodeUID: request.nodeUID }),
+    kind: request.kind,
+    class: request.class,
+    requesterUID: request.requesterUID,
+    requester: request.requester,
+    scopes: request.scopes,
+    since: new Date(nowMs).toISOString(),
+    notAfter: new Date(nowMs + request.mustBeginWithinMs).toISOString(),
+  };
+}
