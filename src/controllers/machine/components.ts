@@ -1,0 +1,127 @@
+/** What the components of a Machine say about operations: what waits, what failed, what was recorded. Pure. */
+import { needsDrain, needsOperation, type Disruption } from '../../api/disruption.ts';
+import { contentOf, type ComponentEntry, type ComponentStatus, type Machine, type Operation } from '../../api/machine.ts';
+import { API_LEVEL } from '../../api/names.ts';
+
+/** An entry whose agent waits for an operation (PROTOCOLS A4). */
+export interface WaitingComponent {
+  name: string;
+  revision: number;
+  needs: Disruption;
+  /** Content among the two last verified here is a Restore (B7); drift is repaired as a Change, though nothing in it is forward. */
+  kind: 'Restore' | 'Drift' | 'Forward';
+  setUID: string;
+}
+
+export function entryOf(machine: Pick<Machine, 'spec'>, name: string): ComponentEntry | undefined {
+  return machine.spec.components?.find((entry) => entry.name === name);
+}
+
+export function componentOf(machine: Pick<Machine, 'status'>, name: string): ComponentStatus | undefined {
+  return machine.status?.components?.find((component) => component.name === name);
+}
+
+/** Verified contents of one component here, newest first. */
+function verifiedOf(machine: Pick<Machine, 'status'>, name: string): string[] {
+  return (machine.status?.verified ?? [])
+    .filter((verified) => verified.name === name)
+    .map((verified) => contentOf({ action: 'Install', version: verified.version, values: verified.values }));
+}
+
+/** Whether the last operation here tried this very revision and could not say that it went well; another try needs new input (A5). */
+function isSpent(machine: Machine, name: string, revision: number): boolean {
+  const order = machine.spec.operation;
+  const report = machine.status?.operation;
+  return (
+    order !== undefined &&
+    report !== undefined &&
+    report.id === order.id &&
+    report.outcome === 'PermanentFailure' &&
+    (order.components ?? []).some((each) => each.name === name && each.revision === revision)
+  );
+}
+
+/** By name. Empty while the agent's own level is below what an order needs (DESIGN §10). */
+export function waitingComponents(machine: Machine): WaitingComponent[] {
+  if ((machine.status?.agent?.apiLevel ?? API_LEVEL) < API_LEVEL) return [];
+  const waiting: WaitingComponent[] = [];
+  for (const entry of machine.spec.components ?? []) {
+    const component = componentOf(machine, entry.name);
+    if (component?.state !== 'Waiting' || component.revision !== entry.revision) continue;
+    if (component.needs === undefined || !needsOperation(component.needs) || isSpent(machine, entry.name, entry.revision)) continue;
+    const restore = entry.action === 'Install' && verifiedOf(machine, entry.name).slice(0, 2).includes(contentOf(entry));
+    const kind = component.needsFor === 'Drift' ? 'Drift' : restore ? 'Restore' : 'Forward';
+    waiting.push({ name: entry.name, revision: entry.revision, needs: component.needs, kind, setUID: entry.setUID });
+  }
+  return waiting.sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+export function drainNeeded(components: readonly Pick<WaitingComponent, 'needs'>[]): boolean {
+  return components.some((component) => needsDrain(component.needs));
+}
+
+/** Whether anything here may ask for an operation; an index function, so that the pass reads only these. */
+export function mayAsk(machine: Machine): boolean {
+  return machine.metadata.deletionTimestamp !== undefined || waitingComponents(machine).length > 0;
+}
+
+/**
+ * ⊢ Of a failed Change the set controller must have made its write (A5) before the row goes: otherwise the machine asks again for the
+ * revision that has just failed. True once every failure of this order shows in its entry, or nobody is left who would write it.
+ */
+export function isRecorded(machine: Machine, order: Operation, setExists: (uid: string) => boolean): boolean {
+  return (order.components ?? []).every((ordered) => {
+    const failed = componentOf(machine, ordered.name)?.failed;
+    if (failed === undefined || failed.revision < ordered.revision) return true;
+    const entry = entryOf(machine, ordered.name);
+    if (entry === undefined || entry.revision > failed.revision || !setExists(entry.setUID)) return true;
+    return entry.failed !== undefined && entry.failed.setRevision === entry.setRevision && entry.failed.attempt === entry.attempt;
+  });
+}
+
+/** The failure a component is in: nothing has succeeded there since. */
+function failureOf(component: ComponentStatus): ComponentStatus['failed'] {
+  const { failed } = component;
+  if (failed === undefined) return undefined;
+  const since = failed.revision > component.running || (failed.revision === component.running && component.state !== 'Healthy');
+  return since ? failed : undefined;
+}
+
+/** Ordered components of an operation that ended as PermanentFailure without a word on them and that nothing has made healthy since (C7). */
+function untold(machine: Machine): string[] {
+  const order = machine.spec.operation;
+  const report = machine.status?.operation;
+  if (order === undefined || report?.id !== order.id || report.outcome !== 'PermanentFailure') return [];
+  return (order.components ?? [])
+    .filter((ordered) => {
+      const component = componentOf(machine, ordered.name);
+      const healthy = component?.state === 'Healthy' && component.running >= ordered.revision;
+      return !healthy && (component?.failed?.revision ?? 0) < ordered.revision;
+    })
+    .map((ordered) => ordered.name);
+}
+
+/** Components in a failure that nothing has ended. While there is one, a cordon that says Degraded stays. */
+export function failedComponents(machine: Machine): string[] {
+  const failed = (machine.status?.components ?? []).filter((component) => failureOf(component) !== undefined);
+  return [...failed.map((component) => component.name), ...untold(machine)];
+}
+
+/**
+ * Why this node must be cordoned as Degraded, one text a component (⊢ A5): it failed and what ran before does not run again; or what
+ * failed is the content last verified here; or nothing is verified that it could go back to; or nobody knows. Empty otherwise.
+ */
+export function degradedBy(machine: Machine): string[] {
+  const told = (machine.status?.components ?? []).flatMap((component) => {
+    const failed = failureOf(component);
+    if (failed === undefined) return [];
+    const entry = entryOf(machine, component.name);
+    const verified = verifiedOf(machine, component.name);
+    if (!failed.restored) return [`${component.name} failed (${failed.reason}) and what ran before does not run`];
+    if (verified.length === 0) return [`${component.name} failed (${failed.reason}) and no version of it was ever verified here`];
+    if (entry?.revision === failed.revision && contentOf(entry) === verified[0])
+      return [`${component.name} failed (${failed.reason}) at the version last verified here`];
+    return [];
+  });
+  return [...told, ...untold(machine).map((name) => `${name}: the operation failed and the agent cannot say how`)];
+}

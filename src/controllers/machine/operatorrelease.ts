@@ -1,0 +1,23 @@
+import { CodedError } from '../../api/errors.ts';
+import type { Machine } from '../../api/machine.ts';
+import type { Stored } from '../../api/wire.ts';
+import { nameOf } from './ask.ts';
+
+/**
+ * What an operator writes to give up an operation whose agent will not report (⊢ D5): the order is replaced by Cancelled under the same id and
+ * epoch, in one write conditioned on the object's resourceVersion. The leader then clears the cordon and frees the row.
+ *
+ * Errors: `NothingToRelease`.
+ */
+export function operatorRelease(machine: Stored<Machine>, reason: string): Stored<Machine> {
+  const order = machine.spec.operation;
+  const report = machine.status?.operation;
+  if (order === undefined || order.kind === 'Cancelled' || (report?.id === order.id && report.state === 'Done'))
+    throw new CodedError('NothingToRelease', `${nameOf(machine)} has no operation under way`, { next: `kubenode why ${nameOf(machine)}` });
+  if (order.kind === 'Delete')
+    throw new CodedError('NothingToRelease', `${nameOf(machine)} is being deleted: its row goes when the provider proves that it is gone`, {
+      next: `kubectl describe machine -n ${machine.metadata.namespace ?? ''} ${machine.metadata.name}`,
+    });
+  const operation = { id: order.id, epoch: order.epoch, kind: 'Cancelled' as const, notAfter: order.notAfter, reason };
+  return { ...machine, spec: { ...machine.spec, operation } };
+}
