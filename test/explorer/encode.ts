@@ -2,12 +2,25 @@
  * One text for each world that differs in anything that could ever matter. Contents are numbered as they are met; resourceVersions, of which only
  * order and equality matter, are replaced by their rank among those that the world still remembers.
  */
+import type { KubeObject } from '../../src/api/wire.ts';
 import type { Held, World } from './world.ts';
 
 export interface Encoder {
   key(world: World): string;
   /** Whether a text occurs in anything the world remembers, so that it must not be taken for a new id. */
   mentions(world: World, text: string): boolean;
+}
+
+/** Slots: machines, nodes, then the ledger. */
+function slotsOf(world: World): Held<KubeObject>[][] {
+  const slots: Held<KubeObject>[][] = [];
+  const count = world.machines.length;
+  for (let index = 0; index < 2 * count + 1; index++) {
+    const current: Held<KubeObject> | undefined =
+      index < count ? world.machines[index] : index < 2 * count ? world.nodes[index - count] : world.ledger;
+    slots.push(current === undefined ? [] : [current]);
+  }
+  return slots;
 }
 
 export function createEncoder(): Encoder {
@@ -27,17 +40,6 @@ export function createEncoder(): Encoder {
     }
     seen.set(value, number);
     return number;
-  }
-
-  /** Slots: machines, nodes, then the ledger. */
-  function slotsOf(world: World): Held<object>[][] {
-    const slots: Held<object>[][] = [];
-    const count = world.machines.length;
-    for (let index = 0; index < 2 * count + 1; index++) {
-      const current = index < count ? world.machines[index] : index < 2 * count ? world.nodes[index - count] : world.ledger;
-      slots.push([current as Held<object>]);
-    }
-    return slots;
   }
 
   function key(world: World): string {
@@ -67,7 +69,7 @@ export function createEncoder(): Encoder {
       return (version: number | undefined): number => (version === undefined ? -1 : sorted.indexOf(version));
     });
     const rank = (slot: number, version: number | undefined): number => ranks[slot]?.(version) ?? -1;
-    const held = (slot: number, value: Held<object> | undefined): string =>
+    const held = (slot: number, value: Held<KubeObject> | undefined): string =>
       value === undefined ? '-' : `${numberOf(value.object)}.${rank(slot, value.version)}`;
 
     const parts: (string | number)[] = slots.map((slot, index) => held(index, slot[0]));
@@ -83,17 +85,32 @@ export function createEncoder(): Encoder {
           held(machine, flight.machine),
           held(count + machine, flight.node),
           held(2 * count, flight.ledger),
+          ...(flight.gathered === undefined
+            ? []
+            : [...flight.gathered.machines, ...flight.gathered.nodes].map((each) => numberOf(each.object))),
         ].join(':');
       });
       parts.push(...flights.sort());
-      parts.push('f', leader.frozen.machines === undefined ? '-' : leader.frozen.machines.map((each, index) => held(index, each)).join(':'));
+      parts.push(
+        'f',
+        leader.frozen.machines === undefined ? '-' : leader.frozen.machines.map((each, index) => held(index, each)).join(':'),
+      );
       parts.push(leader.frozen.nodes === undefined ? '-' : leader.frozen.nodes.map((each, index) => held(count + index, each)).join(':'));
       parts.push(held(2 * count, leader.frozen.ledger));
       for (const mark of leader.marks)
-        parts.push(`${mark.uid}:${rank(mark.machine, mark.machineVersion)}:${rank(count + mark.machine, mark.nodeVersion)}`);
+        parts.push(
+          `${mark.uid}:${mark.own}:${mark.nodeGoneUID ?? '-'}:${rank(mark.machine, mark.machineVersion)}:${rank(count + mark.machine, mark.nodeVersion)}`,
+        );
     }
-    for (const agent of world.agents) parts.push(agent.epoch, agent.last, agent.state, numberOf(agent.order));
-    parts.push(world.instances.join(':'), world.pods.join(':'), world.held.join(':'), world.halted ? 1 : 0, world.time);
+    for (const agent of world.agents) parts.push(agent.epoch, agent.last, agent.state, numberOf(agent.order), agent.version ?? '');
+    parts.push(
+      world.instances.join(':'),
+      world.pods.join(':'),
+      world.held.join(':'),
+      world.halted ? 1 : 0,
+      world.time,
+      world.lateEvictions,
+    );
     parts.push(Object.values(world.budget).join(':'));
     return parts.join(',');
   }

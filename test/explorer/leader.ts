@@ -1,6 +1,6 @@
 /** What a process that leads does: the real decisions and guarded writes of src, one API call at a time. */
 import type { Machine } from '../../src/api/machine.ts';
-import type { Stored } from '../../src/api/wire.ts';
+import type { KubeObject, Stored } from '../../src/api/wire.ts';
 import { actOf, freeVanished, type Effect } from '../../src/controllers/machine/act.ts';
 import type { AskFacts, SetFacts } from '../../src/controllers/machine/ask.ts';
 import { claimOf } from '../../src/controllers/machine/claim.ts';
@@ -8,26 +8,44 @@ import { mayAsk } from '../../src/controllers/machine/components.ts';
 import { decide, isDraining, type MachineView, type Step } from '../../src/controllers/machine/decide.ts';
 import { reservation, rowsWithoutMachine, type CellView } from '../../src/controllers/machine/pass.ts';
 import { isCoded } from '../../src/api/errors.ts';
-import type { GuardedWrite, Move, Seen } from '../../src/defender/guardedwrite.ts';
+import type { ReleaseMark } from '../../src/defender/evidence.ts';
+import type { GuardedWrite, Move } from '../../src/defender/guardedwrite.ts';
 import { rowOfMachine, stateOf, withState } from '../../src/defender/state.ts';
 import { takeLeadership } from '../../src/defender/protocol.ts';
 import type { Mutation } from './mutants.ts';
-import { machineName, POOL, SET_UID, TIMES, type Cell, type Flight, type Held, type Leader, type Mark, type World } from './world.ts';
+import {
+  machineName,
+  POOL,
+  SET_UID,
+  TIMES,
+  FRESH_AGENT,
+  type Agent,
+  type Cell,
+  type Flight,
+  type Held,
+  type Leader,
+  type Mark,
+  type World,
+} from './world.ts';
 
 export interface Successor {
   label: string;
   world: World;
   /** Something that went wrong or that a human did: nothing that the cell needs in order to converge. */
   fault: boolean;
+  /** A rule that this very step breaks. */
+  broken?: string;
 }
 
 type Identities = (world: World) => () => string;
 
+/** The set allows every machine: what is explored is the cluster's limit. */
 const sets = [false, true].map(
-  (halted): ReadonlyMap<string, SetFacts> => new Map([[SET_UID, { name: 'kubelet', stopped: halted ? 'Halted' : undefined, maxUnavailable: 1 }]]),
+  (halted): ReadonlyMap<string, SetFacts> =>
+    new Map([[SET_UID, { name: 'kubelet', stopped: halted ? 'Halted' : undefined, maxUnavailable: '100%' }]]),
 );
-const policies = [
-  { metadata: { name: 'cell' }, spec: { limits: [{ name: 'cluster', scope: 'Cluster' as const, maxUnavailable: 1 }] } },
+const policiesOf = (limit: number) => [
+  { metadata: { name: 'cell' }, spec: { limits: [{ name: 'cluster', scope: 'Cluster' as const, maxUnavailable: limit }] } },
 ];
 
 function factsOf(nowMs: number, halted: boolean, silent: boolean): AskFacts {
@@ -48,7 +66,7 @@ const withLeader = (world: World, index: number, leader: Leader): World => ({ ..
 export const DOWN: Leader = { epoch: undefined, flights: [], frozen: {}, marks: [] };
 
 /** An object as a live read gives it. */
-function read<T extends Machine | NonNullable<Seen['node']> | NonNullable<Seen['ledger']>>(held: Held<T> | undefined): Stored<T> | undefined {
+function read<T extends KubeObject>(held: Held<T> | undefined): Stored<T> | undefined {
   if (held?.object === undefined) return undefined;
   return { ...held.object, metadata: { ...held.object.metadata, resourceVersion: String(held.version) } };
 }
@@ -79,17 +97,18 @@ function machineView(world: World, cell: Cell, index: number): MachineView | und
 }
 
 function cellView(world: World, leader: Leader, at: Cell = viewOf(leader, world), mutation: Mutation = {}): CellView {
-  const passed = mutation.marksIgnored === true || leader.marks.every((mark) => markPassed(mark, at));
-  return {
+  const passed = leader.marks.every((mark) => !mark.own || markPassed(mark, at));
+  const view: CellView = {
     facts: factsOf(TIMES[world.time], world.halted, false),
     machines: at.machines.flatMap((held) => (held.object === undefined ? [] : [held.object])),
     nodeNamed: (name) => at.nodes[Number(name.slice(1))]?.object,
     kubeletAnswers: () => true,
     agentAnswers: (machine) => world.agents[Number(machine.metadata.name.slice(1))]?.state !== 'dead',
-    policies,
+    policies: policiesOf(world.limit),
     askingSince: () => 0,
     stale: passed ? undefined : 'a release is not seen',
   };
+  return mutation.cellView?.(view) ?? view;
 }
 
 function markPassed(mark: Mark, cell: Cell): boolean {
@@ -97,7 +116,40 @@ function markPassed(mark: Mark, cell: Cell): boolean {
   const node = cell.nodes[mark.machine];
   const machinePassed =
     mark.machineVersion === undefined ? machine?.object?.metadata.uid !== mark.uid : (machine?.version ?? 0) >= mark.machineVersion;
-  return machinePassed && (mark.nodeVersion === undefined ? node?.object === undefined : (node?.version ?? 0) >= mark.nodeVersion);
+  if (mark.nodeGoneUID !== undefined) return machinePassed && node?.object?.metadata.uid !== mark.nodeGoneUID;
+  return machinePassed && (mark.nodeVersion === undefined || (node?.version ?? 0) >= mark.nodeVersion);
+}
+
+/**
+ * The same world without what can change nothing any more: flights whose write has lost already, since what they were to write has changed
+ * after they read it, and terms whose leader has nothing under way and sees a later one. Leaving them out changes no outcome and spares many
+ * states.
+ */
+export function settle(world: World): World {
+  let changed = false;
+  const leaders = world.leaders.map((leader) => {
+    const flights = leader.flights.filter((flight) => !loses(flight, world));
+    const seen = stateOf(viewOf(leader, world).ledger.object ?? {}).epoch;
+    const over = leader.epoch !== undefined && flights.length === 0 && seen > leader.epoch;
+    if (flights.length === leader.flights.length && !over) return leader;
+    changed = true;
+    return over ? DOWN : { ...leader, flights };
+  });
+  return changed ? { ...world, leaders } : world;
+}
+
+function loses(flight: Flight, world: World): boolean {
+  const at = machineOf(flight);
+  switch (flight.writes) {
+    case 'machine':
+      return flight.machine !== undefined && flight.machine.version !== world.machines[at]?.version;
+    case 'node':
+      return flight.node !== undefined && flight.node.version !== world.nodes[at]?.version;
+    case 'ledger':
+      return flight.ledger !== undefined && flight.ledger.version !== world.ledger.version;
+    default:
+      return false;
+  }
 }
 
 /** Starts, continues and ends what one leader may do next. */
@@ -140,7 +192,11 @@ function terms(world: World, index: number, leader: Leader, mutation: Mutation):
   const moves: Successor[] = [{ label: `leader ${index} begins term ${raised.epoch}`, world: withLeader(after, index, term), fault: led }];
   if (world.budget.lostReply > 0) {
     const lost = { ...after, budget: { ...budget, lostReply: budget.lostReply - 1 } };
-    moves.push({ label: `leader ${index} raises the epoch to ${raised.epoch}, the answer is lost`, world: withLeader(lost, index, DOWN), fault: true });
+    moves.push({
+      label: `leader ${index} raises the epoch to ${raised.epoch}, the answer is lost`,
+      world: withLeader(lost, index, DOWN),
+      fault: true,
+    });
   }
   return moves;
 }
@@ -149,14 +205,19 @@ function terms(world: World, index: number, leader: Leader, mutation: Mutation):
 function staleness(world: World, index: number, leader: Leader, mutation: Mutation): Successor[] {
   if (leader.epoch === undefined && mutation.coldTerm !== true) return [];
   const moves: Successor[] = [];
-  for (const kind of ['machines', 'nodes', 'ledger'] as const) {
-    if (leader.frozen[kind] !== undefined) {
-      const { [kind]: _, ...frozen } = leader.frozen;
-      moves.push({ label: `leader ${index}'s store of ${kind} catches up`, world: withLeader(world, index, settled({ ...leader, frozen }, world)), fault: false });
+  const groups = world.frozenTogether
+    ? [['machines', 'nodes', 'ledger'] as const]
+    : [['machines'] as const, ['nodes'] as const, ['ledger'] as const];
+  for (const group of groups) {
+    const stores = `leader ${index}'s ${group.join(', ')}`;
+    if (leader.frozen[group[0]] !== undefined) {
+      const frozen = Object.fromEntries(Object.entries(leader.frozen).filter(([kind]) => !(group as readonly string[]).includes(kind)));
+      const caughtUp = settled({ ...leader, frozen }, world);
+      moves.push({ label: `${stores} catch up`, world: withLeader(world, index, caughtUp), fault: false });
     } else if (world.budget.freeze > 0) {
-      const frozen = { ...leader.frozen, [kind]: world[kind] };
+      const frozen = { ...leader.frozen, ...Object.fromEntries(group.map((kind) => [kind, world[kind]])) };
       const budget = { ...world.budget, freeze: world.budget.freeze - 1 };
-      moves.push({ label: `leader ${index}'s store of ${kind} stops following`, world: withLeader({ ...world, budget }, index, { ...leader, frozen }), fault: true });
+      moves.push({ label: `${stores} stop following`, world: withLeader({ ...world, budget }, index, { ...leader, frozen }), fault: true });
     }
   }
   return moves;
@@ -175,7 +236,7 @@ function startable(world: World, leader: Leader, mutation: Mutation): Flight[] {
   const cell = viewOf(leader, world);
   const epoch = leader.epoch ?? 0;
   const state = stateOf(cell.ledger.object ?? {});
-  // A leader whose own store shows a later term has stopped.
+  // A leader whose own store shows a later term begins nothing.
   if (state.epoch > epoch && mutation.epochIgnored !== true) return [];
   if (!runs(leader, 'cell')) {
     const machines = cell.machines.flatMap((held) => (held.object === undefined ? [] : [held.object]));
@@ -231,7 +292,13 @@ function finalizations(world: World, index: number, leader: Leader, mutation: Mu
   });
 }
 
-function actFor(world: World, leader: Leader, flight: Flight, identities: Identities, mutation: Mutation): GuardedWrite<Effect> | undefined {
+function actFor(
+  world: World,
+  leader: Leader,
+  flight: Flight,
+  identities: Identities,
+  mutation: Mutation,
+): GuardedWrite<Effect> | undefined {
   const newID = identities(world);
   let act: GuardedWrite<Effect> | undefined;
   if (flight.what === 'reserve') {
@@ -241,10 +308,16 @@ function actFor(world: World, leader: Leader, flight: Flight, identities: Identi
   else {
     const { step, nowMs, halted, silent } = flight.what;
     const name = machineName(Number(flight.key));
-    act = actOf(step, { epoch: flight.epoch, machine: { namespace: POOL, name }, node: name, facts: factsOf(nowMs, halted, silent), newID });
+    act = actOf(step, {
+      epoch: flight.epoch,
+      machine: { namespace: POOL, name },
+      node: name,
+      facts: factsOf(nowMs, halted, silent),
+      newID,
+    });
   }
   if (act === undefined) return undefined;
-  return mutation.act?.(act) ?? act;
+  return mutation.act?.(act, flight) ?? act;
 }
 
 /** Which machine an act is about. */
@@ -261,18 +334,20 @@ function advance(
   flight: Flight,
   identities: Identities,
   mutation: Mutation,
-): { label: string; world: World } {
+): Omit<Successor, 'fault'> {
   const others = leader.flights.filter((each) => each !== flight);
   const at = machineOf(flight);
   const act = actFor(world, leader, flight, identities, mutation);
   const ended: World = withLeader(world, index, { ...leader, flights: others });
-  const name = `leader ${index} ${act?.name ?? ''} ${flight.key === 'cell' && typeof flight.what === 'string' ? '' : machineName(at)}`.trim();
+  const name =
+    `leader ${index} ${act?.name ?? ''} ${flight.key === 'cell' && typeof flight.what === 'string' ? '' : machineName(at)}`.trim();
   const target = act?.reads[flight.reads];
   if (act === undefined) return { label: `${name}: nothing`, world: ended };
   if (target !== undefined) {
     const reading: Flight = {
       ...flight,
       reads: flight.reads + 1,
+      writes: act.writes,
       ...(flight.reads === 0 && mutation.gatherFirst === true ? { gathered: viewOf(leader, world) } : {}),
       ...(target === 'machine' ? { machine: world.machines[at] } : {}),
       ...(target === 'node' ? { node: world.nodes[at] } : {}),
@@ -288,33 +363,44 @@ function advance(
     return { label: `${name}: deposed`, world: withLeader(world, index, DOWN) };
   }
   if ('stop' in move) return { label: `${name}: stops, ${move.stop}`, world: ended };
-  return { label: `${name}: writes`, world: settleMarks(carryOut(ended, index, at, flight, move, mutation), index) };
+  const after = carryOut(ended, index, at, flight, move, mutation);
+  const uid = world.machines[at]?.object?.metadata.uid;
+  const evicts =
+    'effect' in move && move.effect.do === 'Evict' && stateOf(world.ledger.object ?? {}).rows.every((row) => row.machineUID !== uid);
+  if (evicts) {
+    const deposed = leader.epoch !== stateOf(world.ledger.object ?? {}).epoch;
+    const broken = deposed ? {} : { broken: `C4: a pod of ${machineName(at)} is evicted without a row` };
+    return { label: `${name}: evicts late`, world: { ...after, lateEvictions: after.lateEvictions + 1 }, ...broken };
+  }
+  const blindly = flight.what === 'reserve' && after.ledger !== ended.ledger && leader.marks.length > 0;
+  return {
+    label: `${name}: writes`,
+    world: after,
+    ...(blindly ? { broken: 'D4: a reservation is judged by stores older than a release' } : {}),
+  };
 }
 
-function settleMarks(world: World, index: number): World {
-  const leader = world.leaders[index];
-  return leader === undefined ? world : withLeader(world, index, settled(leader, world));
-}
-
-function carryOut(world: World, index: number, at: number, flight: Flight, move: Exclude<Move<Effect>, { stop: string }>, mutation: Mutation): World {
+function carryOut(
+  world: World,
+  index: number,
+  at: number,
+  flight: Flight,
+  move: Exclude<Move<Effect>, { stop: string }>,
+  mutation: Mutation,
+): World {
   if ('effect' in move) {
     if (move.effect.do === 'Evict') return { ...world, pods: replaced(world.pods, at, Math.max(0, (world.pods[at] ?? 0) - 1)) };
     const { providerID } = move.effect;
-    return { ...world, instances: world.instances.map((uid) => (uid !== undefined && `p://${uid}` === providerID ? undefined : uid)) };
+    if (`p://${world.instances[at] ?? ''}` !== providerID) return world;
+    const agent: Agent = { ...FRESH_AGENT, state: 'dead' };
+    return { ...world, instances: replaced(world.instances, at, undefined), agents: replaced(world.agents, at, agent) };
   }
   const bare = { ...move.object, metadata: { ...move.object.metadata, resourceVersion: '' } };
   if (move.write === 'ledger') {
-    const leader = world.leaders[index];
-    const mark: Mark | undefined =
-      move.releases === undefined
-        ? undefined
-        : {
-            machine: at,
-            uid: move.releases.machine.uid,
-            machineVersion: versionOf(move.releases.machine.resourceVersion),
-            nodeVersion: versionOf(move.releases.node.resourceVersion),
-          };
-    const marked = leader === undefined || mark === undefined ? world : withLeader(world, index, { ...leader, marks: [...leader.marks, mark] });
+    const { releases } = move;
+    const mark = (leader: Leader, by: number): Leader =>
+      releases === undefined ? leader : settled({ ...leader, marks: [...leader.marks, markFrom(releases, at, by === index)] }, world);
+    const marked = { ...world, leaders: world.leaders.map(mark) };
     // The CRD's rule.
     if ((move.object.status?.epoch ?? 0) < (world.ledger.object?.status?.epoch ?? 0)) return marked;
     if (flight.ledger?.version !== world.ledger.version && mutation.cas !== 'ledger') return marked;
@@ -337,4 +423,17 @@ function carryOut(world: World, index: number, at: number, flight: Flight, move:
   return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, object }) };
 }
 
-const versionOf = (resourceVersion: string | undefined): number | undefined => (resourceVersion === undefined ? undefined : Number(resourceVersion));
+function markFrom(releases: ReleaseMark, machine: number, own: boolean): Mark {
+  const { node } = releases;
+  return {
+    machine,
+    uid: releases.machine.uid,
+    machineVersion: versionOf(releases.machine.resourceVersion),
+    nodeVersion: node !== undefined && 'resourceVersion' in node ? versionOf(node.resourceVersion) : undefined,
+    nodeGoneUID: node !== undefined && 'goneUID' in node ? node.goneUID : undefined,
+    own,
+  };
+}
+
+const versionOf = (resourceVersion: string | undefined): number | undefined =>
+  resourceVersion === undefined ? undefined : Number(resourceVersion);

@@ -1,9 +1,23 @@
 /** Everything that is not a leader, as small faithful stand-ins: agents, the set controller, people, time. */
 import { contentOf, type ComponentEntry, type Machine, type MachineStatus, type Operation } from '../../src/api/machine.ts';
 import type { Stored } from '../../src/api/wire.ts';
+import { isCoded } from '../../src/api/errors.ts';
+import { operatorRelease } from '../../src/controllers/machine/operatorrelease.ts';
 import { isCordoned } from '../../src/controllers/machine/cordon.ts';
 import type { Successor } from './leader.ts';
-import { component, entry, machineName, machineObject, nodeObject, TIMES, type Agent, type Budget, type Scenario, type World } from './world.ts';
+import {
+  component,
+  entry,
+  FRESH_AGENT,
+  machineName,
+  machineObject,
+  nodeObject,
+  TIMES,
+  type Agent,
+  type Budget,
+  type Scenario,
+  type World,
+} from './world.ts';
 
 const OLD = '1.0.0';
 const NEW = '2.0.0';
@@ -22,15 +36,17 @@ const withAgent = (world: World, index: number, agent: Agent): World => ({ ...wo
 const spend = (world: World, what: keyof Budget): World => ({ ...world, budget: { ...world.budget, [what]: world.budget[what] - 1 } });
 
 export function natureMoves(world: World, scenario: Scenario): Successor[] {
-  return world.machines.flatMap((held, index) =>
-    held.object === undefined
-      ? recreation(world, index)
-      : [
-          ...agentMoves(world, index, held.object, scenario),
-          ...setController(world, index, held.object, scenario),
-          ...people(world, index, held.object),
-        ],
-  ).concat(once(world));
+  return world.machines
+    .flatMap((held, index) =>
+      held.object === undefined
+        ? recreation(world, index)
+        : [
+            ...agentMoves(world, index, held.object, scenario),
+            ...setController(world, index, held.object, scenario),
+            ...people(world, index, held.object),
+          ],
+    )
+    .concat(once(world));
 }
 
 const waits = (machine: Machine): boolean => machine.status?.components?.[0]?.state === 'Waiting';
@@ -89,8 +105,17 @@ function agentMoves(world: World, index: number, machine: Stored<Machine>, scena
     const next =
       content === found.content
         ? { ...component(wanted.version, content, wanted.revision) }
-        : { ...found, revision: wanted.revision, state: 'Waiting' as const, needs: scenario.needs ?? 'Restart', needsFor: 'Change' as const };
-    move('announces', withStatus(world, index, (status) => ({ ...status, components: [next] })));
+        : {
+            ...found,
+            revision: wanted.revision,
+            state: 'Waiting' as const,
+            needs: scenario.needs ?? 'Restart',
+            needsFor: 'Change' as const,
+          };
+    move(
+      'announces',
+      withStatus(world, index, (status) => ({ ...status, components: [next] })),
+    );
   }
   const order = machine.spec.operation;
   if (order !== undefined && order.kind !== 'Cancelled' && order.id !== agent.last && order.epoch >= agent.epoch)
@@ -166,7 +191,10 @@ function people(world: World, index: number, machine: Stored<Machine>): Successo
   if (budget.agentDeath > 0 && world.agents[index]?.state !== 'dead') {
     const agent = world.agents[index];
     if (agent !== undefined)
-      happens(`the node of ${machineName(index)} dies`, withAgent(spend(world, 'agentDeath'), index, { ...agent, state: 'dead', order: undefined }));
+      happens(
+        `the node of ${machineName(index)} dies`,
+        withAgent(spend(world, 'agentDeath'), index, { ...agent, state: 'dead', order: undefined }),
+      );
   }
   const node = world.nodes[index];
   if (node?.object !== undefined && budget.cordonByHuman > 0 && !isCordoned(node.object) && world.held[index] !== true) {
@@ -177,7 +205,29 @@ function people(world: World, index: number, machine: Stored<Machine>): Successo
       held: replaced(world.held, index, true),
     });
   }
+  if (node?.object !== undefined && world.held[index] === true) {
+    // As `kubectl uncordon` does: it knows nothing of owners.
+    const { unschedulable: _, ...spec } = node.object.spec ?? {};
+    const freed = { ...node.object, spec };
+    const nodes = replaced(world.nodes, index, { version: node.version + 1, object: freed });
+    moves.push({
+      label: `the human uncordons ${machineName(index)}`,
+      world: { ...world, nodes, held: replaced(world.held, index, false) },
+      fault: false,
+    });
+  }
+  if (world.agents[index]?.state === 'dead') moves.push(...released(world, index, machine));
   return moves;
+}
+
+function released(world: World, index: number, machine: Stored<Machine>): Successor[] {
+  try {
+    const object = operatorRelease(machine, 'the node is lost');
+    return [{ label: `an operator releases ${machineName(index)}`, world: withMachine(world, index, () => object), fault: false }];
+  } catch (error) {
+    if (!isCoded(error, 'NothingToRelease')) throw error;
+    return [];
+  }
 }
 
 /** Under the same name, with another UID, another instance and another Node. */
@@ -205,13 +255,12 @@ function recreation(world: World, index: number): Successor[] {
 function once(world: World): Successor[] {
   const moves: Successor[] = [];
   if (world.budget.expiry > 0 && world.time === 0)
-    moves.push({ label: 'the time of every order passes', world: { ...spend(world, 'expiry'), time: 1 }, fault: true });
-  if (world.budget.halt > 0 && !world.halted) moves.push({ label: 'the set halts', world: { ...spend(world, 'halt'), halted: true }, fault: true });
+    moves.push({ label: 'the time of every order passes', world: { ...spend(world, 'expiry'), time: 1 }, fault: false });
+  if (world.budget.halt > 0 && !world.halted)
+    moves.push({ label: 'the set halts', world: { ...spend(world, 'halt'), halted: true }, fault: true });
   if (world.halted) moves.push({ label: 'a human lifts the halt', world: { ...world, halted: false }, fault: false });
   return moves;
 }
-
-export const FRESH_AGENT: Agent = { epoch: 0, last: '', state: 'idle', order: undefined };
 
 export function statusOf(index: number, generation: number, verified: boolean): MachineStatus {
   const content = contentOf({ action: 'Install', version: OLD });
@@ -228,4 +277,3 @@ export function statusOf(index: number, generation: number, verified: boolean): 
 
 export const oldEntry = (): ComponentEntry => entry(OLD, 1, 1);
 export const newEntry = (): ComponentEntry => entry(NEW, 2, 2);
-

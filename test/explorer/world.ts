@@ -10,9 +10,9 @@ import type { Step } from '../../src/controllers/machine/decide.ts';
 import type { LedgerRow } from '../../src/api/disruptionledger.ts';
 
 /** An object as the API server holds it; absent ones keep their place in the count. Objects carry no resourceVersion, so that equal contents are equal. */
-export interface Held<T> {
+export interface Held<T extends KubeObject> {
   version: number;
-  object: Stored<T & KubeObject> | undefined;
+  object: Stored<T> | undefined;
 }
 
 /** What the leaders, agents and people have in common. */
@@ -32,6 +32,8 @@ export interface Flight {
   node?: Held<Node> | undefined;
   ledger?: Held<DisruptionLedger> | undefined;
   reads: number;
+  /** What it may write; known once it has read something. */
+  writes?: 'machine' | 'node' | 'ledger' | 'effect';
   /** Only for a mutant: stores as they were before the first read. */
   gathered?: Cell;
 }
@@ -41,6 +43,9 @@ export interface Mark {
   uid: string;
   machineVersion: number | undefined;
   nodeVersion: number | undefined;
+  nodeGoneUID: string | undefined;
+  /** This leader made the release itself; others' are kept to judge it by. */
+  own: boolean;
 }
 
 /** A process that may lead. `epoch` undefined: it does not think that it leads. */
@@ -49,6 +54,7 @@ export interface Leader {
   flights: readonly Flight[];
   /** Stores that have stopped following the server; absent ones are current. */
   frozen: Partial<Cell>;
+  /** Releases that its stores have not passed. */
   marks: readonly Mark[];
 }
 
@@ -62,6 +68,8 @@ export interface Agent {
   version?: string;
 }
 
+export const FRESH_AGENT: Agent = { epoch: 0, last: '', state: 'idle', order: undefined };
+
 /** How often each thing may still happen. */
 export type Budget = Record<
   'crash' | 'lostReply' | 'freeze' | 'takeover' | 'expiry' | 'revert' | 'deletion' | 'cordonByHuman' | 'halt' | 'agentDeath' | 'recreate',
@@ -69,6 +77,10 @@ export type Budget = Record<
 >;
 
 export interface World extends Cell {
+  frozenTogether: boolean;
+  limit: number;
+  /** Evictions that a deposed leader sent after its row was gone: nothing can stop the one that was on its way. */
+  lateEvictions: number;
   leaders: readonly Leader[];
   agents: readonly Agent[];
   /** Whether the provider has an instance for the machine, by the UID it was made for. */
@@ -115,8 +127,16 @@ export interface Scenario {
   /** Whether the version that ran before was ever verified. */
   verified?: boolean;
   needs?: 'Restart' | 'Drain';
+  /** On each node, for a drain; default 1. */
+  pods?: number;
   /** Machines that are given the new version; default all. */
   changed?: number;
+  /** A leader's stores stop and go on together, not each for itself: fewer states, where that is enough. */
+  frozenTogether?: boolean;
+  /** Of cluster and set; default 1. */
+  limit?: number;
+  /** Both machines have announced, and the agent of the first is acting on its order: a shorter way to what comes after. */
+  acting?: boolean;
 }
 
 export function entry(version: string, revision: number, setRevision: number): ComponentEntry {
@@ -136,7 +156,12 @@ export function component(version: string, content: string, revision: number): C
   return { name: 'kubelet', version, content, revision, running: revision, state: 'Healthy' };
 }
 
-export function machineObject(index: number, generation: number, status: NonNullable<Machine['status']>, entries: ComponentEntry[]): Stored<Machine> {
+export function machineObject(
+  index: number,
+  generation: number,
+  status: NonNullable<Machine['status']>,
+  entries: ComponentEntry[],
+): Stored<Machine> {
   return {
     apiVersion: API_VERSION,
     kind: 'Machine',

@@ -1,0 +1,193 @@
+/** What must hold in every state and across every step, and what the cell must always be able to reach. */
+import type { LedgerRow } from '../../src/api/disruptionledger.ts';
+import type { Machine } from '../../src/api/machine.ts';
+import { ANNOTATIONS } from '../../src/api/names.ts';
+import { failedComponents, isRecorded } from '../../src/controllers/machine/components.ts';
+import { DEGRADED, hasForeignCordon, isCordoned, ownerOf } from '../../src/controllers/machine/cordon.ts';
+import { stateOf } from '../../src/defender/state.ts';
+import { machineName, type World } from './world.ts';
+
+const rowsOf = (world: World) => stateOf(world.ledger.object ?? {}).rows;
+const uidOf = (world: World, index: number): string | undefined => world.machines[index]?.object?.metadata.uid;
+
+/** What we do to a node: acting on it, keeping pods away from it, or having taken its instance. */
+function isDisrupted(world: World, index: number): boolean {
+  const node = world.nodes[index]?.object;
+  const cordoned = node !== undefined && isCordoned(node) && ownerOf(node) !== undefined && !hasForeignCordon(node);
+  const machine = world.machines[index]?.object;
+  return world.agents[index]?.state === 'acting' || cordoned || (machine !== undefined && world.instances[index] !== machine.metadata.uid);
+}
+
+/** UIDs of machines that are reserved or that we disrupt. What a human alone did is not counted: it may exceed any limit. */
+function counted(world: World): Set<string> {
+  const uids = new Set(rowsOf(world).map((row) => row.machineUID));
+  world.machines.forEach((held, index) => {
+    const uid = held.object?.metadata.uid ?? machineName(index);
+    if (isDisrupted(world, index)) uids.add(uid);
+    if (world.held[index] === true) uids.delete(uid);
+  });
+  return uids;
+}
+
+function tooMany(world: World): string[] {
+  const uids = counted(world);
+  return uids.size > world.limit ? [`invariant 2: ${[...uids].join(' and ')} are disrupted or reserved, the limit is ${world.limit}`] : [];
+}
+
+/**
+ * Every rule that this state breaks. With humans who cordon, a machine may be reserved while it is unavailable anyway (D7) and become available
+ * after: then only the reservations themselves are judged, by `brokenBetween`.
+ */
+export function brokenIn(world: World, humans: boolean): string[] {
+  const rows = rowsOf(world);
+  const uids = new Set(rows.map((row) => row.machineUID));
+  const broken: string[] = humans ? [] : tooMany(world);
+  if (uids.size < rows.length) broken.push('invariant 6: two rows for one machine');
+  world.machines.forEach((held, index) => {
+    if (world.agents[index]?.state === 'acting' && !uids.has(held.object?.metadata.uid ?? ''))
+      broken.push(`invariant 2: the agent of ${machineName(index)} acts without a row`);
+    const node = world.nodes[index]?.object;
+    if (world.held[index] === true && node !== undefined && !isCordoned(node))
+      broken.push(`invariant 6: the human's cordon of ${machineName(index)} was lifted`);
+  });
+  return broken;
+}
+
+/** Every rule that this step breaks. */
+export function brokenBetween(before: World, after: World): string[] {
+  const broken: string[] = [];
+  for (let index = 0; index < before.machines.length; index++) {
+    broken.push(...orders(before, after, index), ...instances(before, after, index), ...cordons(before, after, index));
+    if (
+      before.agents[index]?.state !== 'acting' &&
+      after.agents[index]?.state === 'acting' &&
+      before.agents[index]?.last === after.agents[index]?.last
+    )
+      broken.push(`invariant 5: ${machineName(index)} began one operation twice`);
+  }
+  broken.push(...evictions(before, after), ...reservations(before, after), ...releases(before, after));
+  return broken;
+}
+
+/** Between the read of the Node and the eviction nothing can stop it: a deposed leader may have one on its way, and no second. */
+function evictions(before: World, after: World): string[] {
+  return after.lateEvictions > before.lateEvictions && after.lateEvictions > 1 ? ['C4: a deposed leader goes on evicting'] : [];
+}
+
+/** A reservation of a machine that a human has made unavailable adds nothing. */
+function reservations(before: World, after: World): string[] {
+  const known = new Set(rowsOf(before).map((row) => row.machineUID));
+  const adds = rowsOf(after).some(
+    (row) =>
+      !known.has(row.machineUID) && after.held[after.machines.findIndex((held) => held.object?.metadata.uid === row.machineUID)] !== true,
+  );
+  return adds ? tooMany(after) : [];
+}
+
+function orders(before: World, after: World, index: number): string[] {
+  const old = before.machines[index]?.object;
+  const now = after.machines[index]?.object;
+  if (old === undefined || now === undefined || old.metadata.uid !== now.metadata.uid) return [];
+  const order = now.spec.operation;
+  if (order === undefined || order.kind === 'Cancelled' || order.id === old.spec.operation?.id) return [];
+  const row = rowsOf(before).find((each) => each.machineUID === now.metadata.uid);
+  const broken: string[] = [];
+  if (row === undefined || (row.id !== order.id && row.kind !== 'Delete'))
+    broken.push(`C3: ${machineName(index)} is given an order without a row`);
+  if (order.epoch < (old.spec.operation?.epoch ?? 0)) broken.push(`D3: the epoch on ${machineName(index)} falls`);
+  return broken;
+}
+
+function instances(before: World, after: World, index: number): string[] {
+  if (before.instances[index] === undefined || after.instances[index] !== undefined) return [];
+  const uid = before.instances[index];
+  const machine = before.machines[index]?.object;
+  const row = rowsOf(before).find((each) => each.machineUID === uid);
+  const allowed = row?.kind === 'Delete' && machine?.metadata.uid === uid && machine.metadata.deletionTimestamp !== undefined;
+  return allowed ? [] : [`C8: the instance of ${machineName(index)} is deleted without a Delete row`];
+}
+
+function cordons(before: World, after: World, index: number): string[] {
+  const old = before.nodes[index]?.object;
+  const now = after.nodes[index]?.object;
+  const owner = now?.metadata.annotations?.[ANNOTATIONS.cordonOwner];
+  if (owner === undefined || owner === DEGRADED || (old !== undefined && ownerOf(old) === owner)) return [];
+  const reserved = rowsOf(before).some((row) => row.machineUID === uidOf(before, index));
+  return reserved ? [] : [`C4: ${machineName(index)} is cordoned for ${owner}, which the ledger does not have`];
+}
+
+function releases(before: World, after: World): string[] {
+  const left = new Set(rowsOf(after).map((row) => row.id));
+  return rowsOf(before).flatMap((row) => {
+    if (left.has(row.id)) return [];
+    const machine = before.machines.find((held) => held.object?.metadata.uid === row.machineUID)?.object;
+    const successor = rowsOf(after).find((each) => each.machineUID === row.machineUID);
+    if (
+      machine === undefined ||
+      (successor?.kind === 'Delete' && machine.metadata.deletionTimestamp !== undefined) ||
+      hasEnded(machine, row.id)
+    )
+      return [];
+    return [`D5: row ${row.id} of ${row.machine} is freed though its effect is not known`];
+  });
+}
+
+function hasEnded(machine: Machine, id: string): boolean {
+  const order = machine.spec.operation;
+  if (order?.id !== id) return false;
+  if (order.kind === 'Cancelled') return true;
+  const report = machine.status?.operation;
+  return order.kind !== 'Delete' && report?.id === id && report.state === 'Done' && isRecorded(machine, order, () => true);
+}
+
+/** Nothing is left to do. Every state must be able to get here with no more faults and no human but the one who lifts a halt. */
+export function isConverged(world: World): boolean {
+  if (world.halted || rowsOf(world).some((row) => !waitsForTime(world, row))) return false;
+  // A Degraded node takes its place in every limit until a human has seen to it; others may have to wait for that.
+  const places = world.machines.filter((_, index) => needsHuman(world, index)).length;
+  return world.machines.every(
+    (_, index) => needsHuman(world, index) || isDone(world, index) || (places >= world.limit && waits(world, index)),
+  );
+}
+
+const ownerOn = (world: World, index: number): string | undefined => {
+  const node = world.nodes[index]?.object;
+  return node === undefined ? undefined : ownerOf(node);
+};
+
+/** A dead node's row without an order goes when its time has passed, which this world may have no more of. */
+function waitsForTime(world: World, row: LedgerRow): boolean {
+  const index = world.machines.findIndex((held) => held.object?.metadata.uid === row.machineUID);
+  const dead = world.agents[index]?.state === 'dead' && row.kind !== 'Delete';
+  return dead && world.budget.expiry === 0 && world.machines[index]?.object?.spec.operation?.id !== row.id;
+}
+
+function needsHuman(world: World, index: number): boolean {
+  const machine = world.machines[index]?.object;
+  if (machine === undefined) return false;
+  if (machine.metadata.deletionTimestamp !== undefined) return false;
+  const row = rowsOf(world).find((each) => each.machineUID === machine.metadata.uid);
+  if (world.agents[index]?.state === 'dead') return [undefined, DEGRADED, row?.id].includes(ownerOn(world, index));
+  return ownerOn(world, index) === DEGRADED && failedComponents(machine).length > 0 && machine.spec.components?.[0]?.failed !== undefined;
+}
+
+function waits(world: World, index: number): boolean {
+  const machine = world.machines[index]?.object;
+  const asks = machine?.metadata.deletionTimestamp !== undefined || machine?.status?.components?.[0]?.state === 'Waiting';
+  return asks && ownerOn(world, index) === undefined;
+}
+
+function isDone(world: World, index: number): boolean {
+  const machine = world.machines[index]?.object;
+  if (machine === undefined) return world.instances[index] === undefined && world.nodes[index]?.object === undefined;
+  const found = machine.status?.components?.[0];
+  const wanted = machine.spec.components?.[0];
+  return (
+    machine.metadata.deletionTimestamp === undefined &&
+    world.agents[index]?.state === 'idle' &&
+    ownerOn(world, index) === undefined &&
+    found !== undefined &&
+    found.state === 'Healthy' &&
+    found.running === wanted?.revision
+  );
+}
