@@ -21,10 +21,23 @@ export function connectionFlags(command: Command): Command {
     .option('--context <name>', 'context of the kubeconfig (default: its current one)');
 }
 
-export async function connect(flags: ConnectionFlags): Promise<{ client: Client; source: string; server: string; ca: string | undefined; close(): Promise<void> }> {
+export async function connect(
+  flags: ConnectionFlags,
+): Promise<{ client: Client; source: string; server: string; ca: string | undefined; close(): Promise<void> }> {
   const local = process.env['KUBECONFIG'] === undefined && existsSync(LOCAL) ? resolve(LOCAL) : undefined;
   const path = flags.kubeconfig ?? local;
-  const connection = await loadKubeconfig({ ...(path === undefined ? {} : { path }), ...(flags.context === undefined ? {} : { context: flags.context }), env: process.env, clock: systemClock() });
+  const connection = await loadKubeconfig({
+    ...(path === undefined ? {} : { path }),
+    ...(flags.context === undefined ? {} : { context: flags.context }),
+    env: process.env,
+    clock: systemClock(),
+  });
   const transport = httpTransport(connection);
-  return { client: createClient(transport, { userAgent: 'kubenode-cli' }), source: connection.source, server: connection.server, ca: connection.ca, close: () => transport.close() };
+  return {
+    client: createClient(transport, { userAgent: 'kubenode-cli' }),
+    source: connection.source,
+    server: connection.server,
+    ca: connection.ca,
+    close: () => transport.close(),
+  };
 }

@@ -2,9 +2,15 @@ import { expect, it } from 'vitest';
 import { age, table } from './output.ts';
 
 it('prints columns as kubectl does', () => {
-  expect(table(['NAME', 'PHASE', 'AGE'], [['a-long-name', 'Done', '5s'], ['b', 'Progressing', '']])).toBe(
-    ['NAME          PHASE         AGE', 'a-long-name   Done          5s', 'b             Progressing'].join('\n'),
-  );
+  expect(
+    table(
+      ['NAME', 'PHASE', 'AGE'],
+      [
+        ['a-long-name', 'Done', '5s'],
+        ['b', 'Progressing', ''],
+      ],
+    ),
+  ).toBe(['NAME          PHASE         AGE', 'a-long-name   Done          5s', 'b             Progressing'].join('\n'));
   expect(table(['NAME'], [['a']], { header: false })).toBe('a');
 });
 

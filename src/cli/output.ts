@@ -32,7 +32,14 @@ export function terminalOutput(env: NodeJS.ProcessEnv = process.env): Output {
 export function table(titles: string[], rows: string[][], { header = true }: { header?: boolean } = {}): string {
   const lines = header ? [titles, ...rows] : rows;
   const widths = titles.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
-  return lines.map((line) => line.map((cell, column) => (column === line.length - 1 ? cell : cell.padEnd(widths[column] ?? 0))).join('   ').trimEnd()).join('\n');
+  return lines
+    .map((line) =>
+      line
+        .map((cell, column) => (column === line.length - 1 ? cell : cell.padEnd(widths[column] ?? 0)))
+        .join('   ')
+        .trimEnd(),
+    )
+    .join('\n');
 }
 
 /** As kubectl's AGE: `5s`, `3m12s`, `47m`, `5h3m`, `3d`. */

@@ -23,9 +23,11 @@ export function inlineConnection(text: string): Connection {
   const context = member(config, 'contexts', 'context', name);
   const cluster = member(config, 'clusters', 'cluster', context?.['cluster']);
   const user = member(config, 'users', 'user', context?.['user']);
-  if (context === undefined || cluster === undefined || user === undefined) throw invalid('it must have a current-context with a cluster and a user');
+  if (context === undefined || cluster === undefined || user === undefined)
+    throw invalid('it must have a current-context with a cluster and a user');
   for (const field of ['exec', 'auth-provider', 'tokenFile', 'client-certificate', 'client-key', 'username', 'password']) {
-    if (user[field] !== undefined) throw invalid(`its user must not have \`${field}\`: the hub takes only a token or certificate data from a Secret`);
+    if (user[field] !== undefined)
+      throw invalid(`its user must not have \`${field}\`: the hub takes only a token or certificate data from a Secret`);
   }
   if (cluster['certificate-authority'] !== undefined) throw invalid('its cluster must have certificate-authority-data, not a file');
   if (cluster['insecure-skip-tls-verify'] === true) throw invalid('insecure-skip-tls-verify is set; KubeNode verifies every server');

@@ -12,7 +12,17 @@ export function agentCommand(program: Command, run: Run): void {
     .action((flags: { bootstrap: string; root: string; host: string; debug?: boolean }) =>
       run(async () => {
         // The agent's own program reads its arguments itself, and ends the process.
-        process.argv.splice(2, Infinity, '--bootstrap', flags.bootstrap, '--root', flags.root, '--host', flags.host, ...(flags.debug === true ? ['--debug'] : []));
+        process.argv.splice(
+          2,
+          Infinity,
+          '--bootstrap',
+          flags.bootstrap,
+          '--root',
+          flags.root,
+          '--host',
+          flags.host,
+          ...(flags.debug === true ? ['--debug'] : []),
+        );
         await import('../../agent/main.ts');
         return 0;
       }),

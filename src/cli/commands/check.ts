@@ -30,7 +30,10 @@ export function checkCommand(program: Command, run: Run): void {
         for (const finding of findings) {
           if (flags.json === true) output.print(JSON.stringify(finding));
           else {
-            output.say(finding.ok === true ? 'done' : finding.ok === 'warning' ? 'warning' : 'failed', `${finding.name}: ${finding.found} (wanted: ${finding.wanted})`);
+            output.say(
+              finding.ok === true ? 'done' : finding.ok === 'warning' ? 'warning' : 'failed',
+              `${finding.name}: ${finding.found} (wanted: ${finding.wanted})`,
+            );
             if (finding.ok !== true && finding.next !== undefined) process.stderr.write(`  next: ${finding.next}\n`);
           }
         }
@@ -46,17 +49,59 @@ async function machine(): Promise<Finding[]> {
   const { walls } = await import('../../sync/render/wall.ts');
   const isolation = (await walls())[0]?.isolation ?? 'process';
   const gigabytes = freemem() / 2 ** 30;
-  const ports = await Promise.all(Object.entries(DEFAULT_PORTS).map(async ([name, port]): Promise<Finding> => {
-    const free = await isFree(port);
-    return { name: `port ${port}`, ok: free ? true : 'warning', found: free ? 'free' : 'in use', wanted: `free, for ${name} of kubenode start`, next: 'it may be KubeNode itself; else choose others: kubenode start --port PORT --artifacts-port PORT' };
-  }));
+  const ports = await Promise.all(
+    Object.entries(DEFAULT_PORTS).map(async ([name, port]): Promise<Finding> => {
+      const free = await isFree(port);
+      return {
+        name: `port ${port}`,
+        ok: free ? true : 'warning',
+        found: free ? 'free' : 'in use',
+        wanted: `free, for ${name} of kubenode start`,
+        next: 'it may be KubeNode itself; else choose others: kubenode start --port PORT --artifacts-port PORT',
+      };
+    }),
+  );
   return [
-    { name: 'Node', ok: major > 24 || (major === 24 && minor >= 12), found: process.versions.node, wanted: '24.12 or newer', next: 'npm install (brings it as a development dependency)' },
-    { name: 'system', ok: ['linux', 'darwin'].includes(process.platform) ? true : 'warning', found: `${process.platform}/${process.arch}`, wanted: 'linux or darwin' },
-    { name: 'git', ok: git === undefined ? 'warning' : true, found: git ?? 'not found', wanted: 'any, to commit to the fleet', next: 'install git; KubeNode itself reads repositories without it' },
-    { name: 'kubectl', ok: kubectl === undefined ? 'warning' : true, found: kubectl ?? 'not found', wanted: 'any, to look around', next: 'install kubectl' },
-    { name: 'free memory', ok: gigabytes >= 2 ? true : 'warning', found: `${gigabytes.toFixed(1)} GiB`, wanted: '2 GiB for kubenode start' },
-    { name: 'isolation of rendering', ok: isolation === 'process' ? 'warning' : true, found: isolation, wanted: 'namespaces or pod', next: 'fleet code of people you do not trust wants a wall: install util-linux with user namespaces, or bubblewrap' },
+    {
+      name: 'Node',
+      ok: major > 24 || (major === 24 && minor >= 12),
+      found: process.versions.node,
+      wanted: '24.12 or newer',
+      next: 'npm install (brings it as a development dependency)',
+    },
+    {
+      name: 'system',
+      ok: ['linux', 'darwin'].includes(process.platform) ? true : 'warning',
+      found: `${process.platform}/${process.arch}`,
+      wanted: 'linux or darwin',
+    },
+    {
+      name: 'git',
+      ok: git === undefined ? 'warning' : true,
+      found: git ?? 'not found',
+      wanted: 'any, to commit to the fleet',
+      next: 'install git; KubeNode itself reads repositories without it',
+    },
+    {
+      name: 'kubectl',
+      ok: kubectl === undefined ? 'warning' : true,
+      found: kubectl ?? 'not found',
+      wanted: 'any, to look around',
+      next: 'install kubectl',
+    },
+    {
+      name: 'free memory',
+      ok: gigabytes >= 2 ? true : 'warning',
+      found: `${gigabytes.toFixed(1)} GiB`,
+      wanted: '2 GiB for kubenode start',
+    },
+    {
+      name: 'isolation of rendering',
+      ok: isolation === 'process' ? 'warning' : true,
+      found: isolation,
+      wanted: 'namespaces or pod',
+      next: 'fleet code of people you do not trust wants a wall: install util-linux with user namespaces, or bubblewrap',
+    },
     ...ports,
   ];
 }
@@ -66,17 +111,36 @@ async function server(flags: ConnectionFlags): Promise<Finding[]> {
   try {
     connection = await connect(flags);
   } catch (error) {
-    return [{ name: 'kubeconfig', ok: 'warning', found: messageOf(error), wanted: 'one that reaches a hub or a cell', next: 'kubenode start, or name one: --kubeconfig FILE --context NAME' }];
+    return [
+      {
+        name: 'kubeconfig',
+        ok: 'warning',
+        found: messageOf(error),
+        wanted: 'one that reaches a hub or a cell',
+        next: 'kubenode start, or name one: --kubeconfig FILE --context NAME',
+      },
+    ];
   }
   try {
     const version = (await connection.client.request({ method: 'GET', path: '/version' })) as { gitVersion?: string };
     const crds = (await connection.client.listAll(CustomResourceDefinitions)).items.map((crd) => crd.metadata.name);
-    const missing = (kinds: typeof HUB_KINDS): string[] => kinds.map((kind) => `${kind.plural}.${kind.group}`).filter((name) => !crds.includes(name));
+    const missing = (kinds: typeof HUB_KINDS): string[] =>
+      kinds.map((kind) => `${kind.plural}.${kind.group}`).filter((name) => !crds.includes(name));
     const [hub, cell] = [missing(HUB_KINDS), missing(CELL_KINDS)];
     const role = [...(hub.length === 0 ? ['hub'] : []), ...(cell.length === 0 ? ['cell'] : [])].join(' and ');
     return [
-      { name: 'API server', ok: true, found: `${version.gitVersion ?? 'unknown version'} at ${connection.server}`, wanted: 'one that answers' },
-      { name: 'kinds', ok: role === '' ? false : true, found: role === '' ? `neither hub nor cell; absent: ${[...hub, ...cell].join(', ')}` : role, wanted: 'the CustomResourceDefinitions of a hub or a cell' },
+      {
+        name: 'API server',
+        ok: true,
+        found: `${version.gitVersion ?? 'unknown version'} at ${connection.server}`,
+        wanted: 'one that answers',
+      },
+      {
+        name: 'kinds',
+        ok: role === '' ? false : true,
+        found: role === '' ? `neither hub nor cell; absent: ${[...hub, ...cell].join(', ')}` : role,
+        wanted: 'the CustomResourceDefinitions of a hub or a cell',
+      },
     ];
   } catch (error) {
     return [{ name: 'API server', ok: false, found: messageOf(error), wanted: `an answer of ${connection.server}` }];

@@ -3,14 +3,13 @@ import { Option, type Command } from 'commander';
 import { pino } from 'pino';
 import { CodedError } from '../../api/errors.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
-import type { Log } from '../../api/ports.ts';
 import { createCache } from '../../kube/cache.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { runLeaderElection } from '../../kube/lease.ts';
 import { createRecorder } from '../../kube/recorder.ts';
-import type { Client } from '../../kube/client.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
+import { together, type Ports } from '../ports.ts';
 import type { Run } from '../main.ts';
 import { exitWithParent } from '../start/child.ts';
 
@@ -29,17 +28,24 @@ export function controllerCommand(program: Command, run: Run): void {
     .description('run the controllers of a hub (commits and rollouts) or of a cell (machines and components)')
     .addOption(new Option('--hub', 'the hub: fleets and rollouts').conflicts('cell'))
     .addOption(new Option('--cell', 'a cell: machines, machine sets, component sets'))
-    .addOption(new Option('--leader-elect <bool>', 'take turns with other replicas through a Lease').choices(['true', 'false']).default('true'))
+    .addOption(
+      new Option('--leader-elect <bool>', 'take turns with other replicas through a Lease').choices(['true', 'false']).default('true'),
+    )
     .option('--cache <dir>', 'folder for what can be made again: rendered bundles, fetched commits (hub; required there)')
-    .option('--local-nodes <dir>', 'folder of the local provider\'s nodes (cell)')
+    .option('--local-nodes <dir>', "folder of the local provider's nodes (cell)")
     .option('--mirror <url>', 'where new nodes resolve relative artifact URLs (cell)')
-    .addOption(new Option('--log-level <level>', 'how much is logged, as JSON lines on stdout').choices(['debug', 'info', 'warn', 'error']).default('info'))
+    .addOption(
+      new Option('--log-level <level>', 'how much is logged, as JSON lines on stdout')
+        .choices(['debug', 'info', 'warn', 'error'])
+        .default('info'),
+    )
     .action((flags: Flags) => run(async () => await controller(flags)));
 }
 
 async function controller(flags: Flags): Promise<number> {
   if (flags.hub !== true && flags.cell !== true) throw new CodedError('Usage', 'say which controllers to run: --hub or --cell');
-  if (flags.hub === true && flags.cache === undefined) throw new CodedError('Usage', '--hub needs --cache DIR, a folder for what can be made again');
+  if (flags.hub === true && flags.cache === undefined)
+    throw new CodedError('Usage', '--hub needs --cache DIR, a folder for what can be made again');
   const stopped = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stopped.abort(new Error(name)));
   exitWithParent(() => stopped.abort(new Error('the parent is gone')));
@@ -47,13 +53,18 @@ async function controller(flags: Flags): Promise<number> {
   const connection = await connect(flags);
   const ports: Ports = { client: connection.client, clock: systemClock(), random: Math.random, log, signal: stopped.signal };
   const role = flags.hub === true ? 'hub' : 'cell';
-  const work = flags.hub === true ? (signal: AbortSignal) => runHub({ ...ports, signal }, flags) : (signal: AbortSignal) => runCell({ ...ports, signal }, flags, connection);
+  const work =
+    flags.hub === true
+      ? (signal: AbortSignal) => runHub({ ...ports, signal }, flags)
+      : (signal: AbortSignal) => runCell({ ...ports, signal }, flags, connection);
 
   log.info({ role, server: connection.server, leaderElect: flags.leaderElect }, 'starting');
   try {
     if (flags.leaderElect === 'true') {
       const identity = `${(await import('node:os')).hostname()}_${crypto.randomUUID()}`;
-      await runLeaderElection({ ...ports, namespace: SYSTEM_NAMESPACE, name: `kubenode-${role}`, identity }, (term) => work(AbortSignal.any([term.signal, stopped.signal])));
+      await runLeaderElection({ ...ports, namespace: SYSTEM_NAMESPACE, name: `kubenode-${role}`, identity }, (term) =>
+        work(AbortSignal.any([term.signal, stopped.signal])),
+      );
     } else {
       await work(stopped.signal);
     }
@@ -66,38 +77,15 @@ async function controller(flags: Flags): Promise<number> {
   return EXIT.ok;
 }
 
-export interface Ports {
-  client: Client;
-  clock: ReturnType<typeof systemClock>;
-  random: () => number;
-  log: Log;
-  signal: AbortSignal;
-}
-
-/** Runs all until the first fails or the signal ends them; one that fails ends the others, so that a restart finds a clean slate. */
-async function together(signal: AbortSignal, works: ((signal: AbortSignal) => Promise<void>)[]): Promise<void> {
-  const failed = new AbortController();
-  const both = AbortSignal.any([signal, failed.signal]);
-  await Promise.all(
-    works.map(async (work) => {
-      try {
-        await work(both);
-      } catch (error) {
-        failed.abort(error);
-        if (!signal.aborted) throw error;
-      }
-    }),
-  );
-}
-
 async function runHub(ports: Ports, flags: Flags): Promise<void> {
-  const [{ runFleetController }, { runRolloutController }, { openCheckouts }, { openBundles }, { clientFromKubeconfig }] = await Promise.all([
-    import('../../sync/fleet/controller.ts'),
-    import('../../sync/rollout/controller.ts'),
-    import('../../sync/fleet/checkouts.ts'),
-    import('../../sync/bundles.ts'),
-    import('../remote.ts'),
-  ]);
+  const [{ runFleetController }, { runRolloutController }, { openCheckouts }, { openBundles }, { clientFromKubeconfig }] =
+    await Promise.all([
+      import('../../sync/fleet/controller.ts'),
+      import('../../sync/rollout/controller.ts'),
+      import('../../sync/fleet/checkouts.ts'),
+      import('../../sync/bundles.ts'),
+      import('../remote.ts'),
+    ]);
   const dir = flags.cache ?? '';
   const bundles = openBundles(join(dir, 'units'));
   const childPath = await renderChild();
@@ -108,7 +96,16 @@ async function runHub(ports: Ports, flags: Flags): Promise<void> {
       const checkouts = openCheckouts({ ...ports, signal, cacheDir: join(dir, 'git'), childPath });
       await together(signal, [
         (signal) => runFleetController({ ...ports, signal, cache, bundles, checkouts, recorder }),
-        (signal) => runRolloutController({ ...ports, signal, cache, bundles, connect: clientFromKubeconfig, render: (...call) => checkouts.unit(...call), recorder }),
+        (signal) =>
+          runRolloutController({
+            ...ports,
+            signal,
+            cache,
+            bundles,
+            connect: clientFromKubeconfig,
+            render: (...call) => checkouts.unit(...call),
+            recorder,
+          }),
       ]);
       await checkouts.closeAll();
       await cache.done();
@@ -124,5 +121,10 @@ async function renderChild(): Promise<string> {
 
 async function runCell(ports: Ports, flags: Flags, connection: { server: string; ca: string | undefined }): Promise<void> {
   const { runCellControllers } = await import('../cell.ts');
-  await runCellControllers(ports, { localNodes: flags.localNodes, mirror: flags.mirror, server: connection.server, certificateAuthority: connection.ca });
+  await runCellControllers(ports, {
+    localNodes: flags.localNodes,
+    mirror: flags.mirror,
+    server: connection.server,
+    certificateAuthority: connection.ca,
+  });
 }

@@ -23,7 +23,9 @@ export function rolloutCommand(program: Command, run: Run): void {
     .description('where each unit of a rollout is; without a name: all rollouts, newest first')
     .option('-o, --output <format>', 'json or yaml: the objects as they are')
     .option('--wait <seconds>', 'wait until the rollout is done: exit code 0 done, 1 halted, 8 still pending')
-    .action((name: string | undefined, flags: Flags) => run(async (output) => await withHub(flags, (hub) => show(hub, name, flags, output))));
+    .action((name: string | undefined, flags: Flags) =>
+      run(async (output) => await withHub(flags, (hub) => show(hub, name, flags, output))),
+    );
 
   const steer = (word: string, description: string, spec: () => object): void => {
     connectionFlags(rollout.command(`${word} <name>`))
@@ -34,8 +36,16 @@ export function rolloutCommand(program: Command, run: Run): void {
           async (output) =>
             await withHub(flags, async (hub) => {
               await find(hub, name);
-              await hub.patch(Rollouts, { name }, { merge: { spec: spec() } }, { fieldManager: 'kubenode-cli', dryRun: flags.dryRun === true });
-              output.say('done', `rollout/${name} ${word === 'retry' ? 'will be tried again' : `${word}d`}${flags.dryRun === true ? ' (dry run)' : ''}`);
+              await hub.patch(
+                Rollouts,
+                { name },
+                { merge: { spec: spec() } },
+                { fieldManager: 'kubenode-cli', dryRun: flags.dryRun === true },
+              );
+              output.say(
+                'done',
+                `rollout/${name} ${word === 'retry' ? 'will be tried again' : `${word}d`}${flags.dryRun === true ? ' (dry run)' : ''}`,
+              );
               return EXIT.ok;
             }),
         ),
@@ -52,7 +62,10 @@ async function withHub(flags: ConnectionFlags, work: (hub: Client) => Promise<nu
     return await work(client);
   } catch (error) {
     if (!hasReason(error, 'NotFound') || error.message.includes('"')) throw error;
-    throw new CodedError('NotAHub', 'this API server has no Rollouts: it is not a hub', { cause: error, next: 'name the hub: --context hub' });
+    throw new CodedError('NotAHub', 'this API server has no Rollouts: it is not a hub', {
+      cause: error,
+      next: 'name the hub: --context hub',
+    });
   } finally {
     await close();
   }
@@ -62,7 +75,11 @@ async function find(hub: Client, name: string): Promise<Stored<Rollout>> {
   const found = await hub.find(Rollouts, { name });
   if (found !== undefined) return found;
   const names = (await hub.listAll(Rollouts)).items.map((rollout) => rollout.metadata.name);
-  throw new CodedError('NotFound', `there is no rollout "${name}"${names.length === 0 ? '; there are none' : `; there are ${names.slice(-5).join(', ')}`}`, { next: 'kubenode rollout show' });
+  throw new CodedError(
+    'NotFound',
+    `there is no rollout "${name}"${names.length === 0 ? '; there are none' : `; there are ${names.slice(-5).join(', ')}`}`,
+    { next: 'kubenode rollout show' },
+  );
 }
 
 async function show(hub: Client, name: string | undefined, flags: Flags, output: Output): Promise<number> {
@@ -123,8 +140,12 @@ export function describe(rollout: Rollout): string {
 }
 
 async function dump(rollouts: Rollout[], format: string, output: Output): Promise<number> {
-  if (format === 'json') output.print(JSON.stringify(rollouts.length === 1 ? rollouts[0] : { apiVersion: 'v1', kind: 'List', items: rollouts }, null, 2));
-  else if (format === 'yaml') output.print((await import('yaml')).stringify(rollouts.length === 1 ? rollouts[0] : { apiVersion: 'v1', kind: 'List', items: rollouts }));
+  if (format === 'json')
+    output.print(JSON.stringify(rollouts.length === 1 ? rollouts[0] : { apiVersion: 'v1', kind: 'List', items: rollouts }, null, 2));
+  else if (format === 'yaml')
+    output.print(
+      (await import('yaml')).stringify(rollouts.length === 1 ? rollouts[0] : { apiVersion: 'v1', kind: 'List', items: rollouts }),
+    );
   else throw new CodedError('Usage', `--output must be "json" or "yaml", got "${format}"`);
   return EXIT.ok;
 }

@@ -36,17 +36,28 @@ async function serveClusters(flags: Flags, output: Output): Promise<number> {
   const dir = flags.state === 'memory' ? undefined : resolve(flags.state);
   const names = flags.clusters.split(',').map((name) => name.trim());
   for (const name of names) {
-    if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(name)) throw new CodedError('Usage', `--clusters must be lower-case names with commas between, got "${flags.clusters}"`);
+    if (!/^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(name))
+      throw new CodedError('Usage', `--clusters must be lower-case names with commas between, got "${flags.clusters}"`);
   }
   const clusters: EmbeddedCluster[] = [];
   const stopped = Promise.withResolvers<void>();
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stopped.resolve());
   exitWithParent(() => stopped.resolve());
   try {
-    for (const name of names) clusters.push(await openCluster({ name, state: dir === undefined ? 'memory' : { dir: join(dir, name) }, clock, validators: VALIDATORS, log }));
+    for (const name of names)
+      clusters.push(
+        await openCluster({ name, state: dir === undefined ? 'memory' : { dir: join(dir, name) }, clock, validators: VALIDATORS, log }),
+      );
     const server = await serve({ clusters, listen: flags.listen, state: dir === undefined ? 'memory' : { dir }, clock, log });
-    if (flags.writeKubeconfig !== undefined) await writeKubeconfig(resolve(flags.writeKubeconfig), names.map((name) => server.kubeconfig(name)));
-    output.say('done', `serving ${names.join(', ')} at ${server.url}${flags.writeKubeconfig === undefined ? '' : `; kubectl --kubeconfig ${flags.writeKubeconfig} get ns`}`);
+    if (flags.writeKubeconfig !== undefined)
+      await writeKubeconfig(
+        resolve(flags.writeKubeconfig),
+        names.map((name) => server.kubeconfig(name)),
+      );
+    output.say(
+      'done',
+      `serving ${names.join(', ')} at ${server.url}${flags.writeKubeconfig === undefined ? '' : `; kubectl --kubeconfig ${flags.writeKubeconfig} get ns`}`,
+    );
     await stopped.promise;
     await server.close();
   } finally {

@@ -25,14 +25,23 @@ export function startCommand(program: Command, run: Run): void {
     .option('--state <dir>', 'folder for everything that is kept; another start with it goes on where this one was', '.kubenode')
     .option('--repository <dir>', 'the fleet repository, read in place: only commits count', '.')
     .option('--branch <name>', 'branch to follow (default: the one checked out there)')
-    .addOption(new Option('--port <port>', 'port of the API servers on 127.0.0.1; 0 chooses one and keeps it').default(String(DEFAULT_PORTS['the API servers'])))
-    .addOption(new Option('--artifacts-port <port>', 'port of the artifact mirror on 127.0.0.1; 0 chooses one and keeps it').default(String(DEFAULT_PORTS.artifacts)))
+    .addOption(
+      new Option('--port <port>', 'port of the API servers on 127.0.0.1; 0 chooses one and keeps it').default(
+        String(DEFAULT_PORTS['the API servers']),
+      ),
+    )
+    .addOption(
+      new Option('--artifacts-port <port>', 'port of the artifact mirror on 127.0.0.1; 0 chooses one and keeps it').default(
+        String(DEFAULT_PORTS.artifacts),
+      ),
+    )
     .action((flags: Flags) => run(async (output) => await start(flags, output)));
 }
 
 function port(text: string, flag: string): number {
   const value = Number(text);
-  if (!Number.isInteger(value) || value < 0 || value > 65_535) throw new CodedError('Usage', `${flag} must be a port from 0 to 65535, got "${text}"`);
+  if (!Number.isInteger(value) || value < 0 || value > 65_535)
+    throw new CodedError('Usage', `${flag} must be a port from 0 to 65535, got "${text}"`);
   return value;
 }
 

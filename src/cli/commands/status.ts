@@ -15,7 +15,11 @@ export function statusCommand(program: Command, run: Run): void {
       run(async (output) => {
         const { client, close } = await connect(flags);
         try {
-          const [fleets, clusters, rollouts] = await Promise.all([client.listAll(Fleets), client.listAll(Clusters), client.listAll(Rollouts)]);
+          const [fleets, clusters, rollouts] = await Promise.all([
+            client.listAll(Fleets),
+            client.listAll(Clusters),
+            client.listAll(Rollouts),
+          ]);
           return report(fleets.items, clusters.items, rollouts.items, flags.json === true, output);
         } finally {
           await close();
@@ -24,20 +28,41 @@ export function statusCommand(program: Command, run: Run): void {
     );
 }
 
-const conditionOf = (object: { status?: { conditions?: { type: string; status: string; reason: string; message: string }[] } }, type: string) =>
-  object.status?.conditions?.find((condition) => condition.type === type);
+const conditionOf = (
+  object: { status?: { conditions?: { type: string; status: string; reason: string; message: string }[] } },
+  type: string,
+) => object.status?.conditions?.find((condition) => condition.type === type);
 
 export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[], json: boolean, output: Output): number {
-  const open = rollouts.filter((rollout) => !['Done', 'Superseded'].includes(rollout.status?.phase ?? 'Pending')).sort((a, b) => a.spec.sequence - b.spec.sequence);
+  const open = rollouts
+    .filter((rollout) => !['Done', 'Superseded'].includes(rollout.status?.phase ?? 'Pending'))
+    .sort((a, b) => a.spec.sequence - b.spec.sequence);
   const trouble = [
-    ...fleets.filter((fleet) => conditionOf(fleet, 'Ready')?.status === 'False').map((fleet) => `fleet/${fleet.metadata.name}: ${conditionOf(fleet, 'Ready')?.reason}: ${conditionOf(fleet, 'Ready')?.message}`),
-    ...clusters.filter((cluster) => conditionOf(cluster, 'Reachable')?.status === 'False').map((cluster) => `cluster/${cluster.metadata.name}: ${conditionOf(cluster, 'Reachable')?.message}`),
+    ...fleets
+      .filter((fleet) => conditionOf(fleet, 'Ready')?.status === 'False')
+      .map((fleet) => `fleet/${fleet.metadata.name}: ${conditionOf(fleet, 'Ready')?.reason}: ${conditionOf(fleet, 'Ready')?.message}`),
+    ...clusters
+      .filter((cluster) => conditionOf(cluster, 'Reachable')?.status === 'False')
+      .map((cluster) => `cluster/${cluster.metadata.name}: ${conditionOf(cluster, 'Reachable')?.message}`),
     ...open.flatMap((rollout) =>
-      (rollout.status?.units ?? []).filter((unit) => unit.phase === 'Halted').map((unit) => `rollout/${rollout.metadata.name}: ${unit.unit}: ${unit.message ?? 'halted'}`),
+      (rollout.status?.units ?? [])
+        .filter((unit) => unit.phase === 'Halted')
+        .map((unit) => `rollout/${rollout.metadata.name}: ${unit.unit}: ${unit.message ?? 'halted'}`),
     ),
   ];
   if (json) {
-    output.print(JSON.stringify({ fleets: fleets.map(({ metadata, status }) => ({ name: metadata.name, ...status })), clusters: clusters.map(({ metadata, status }) => ({ name: metadata.name, machines: status?.machines, conditions: status?.conditions })), rollouts: open.map(({ metadata, status }) => ({ name: metadata.name, ...status })), trouble }));
+    output.print(
+      JSON.stringify({
+        fleets: fleets.map(({ metadata, status }) => ({ name: metadata.name, ...status })),
+        clusters: clusters.map(({ metadata, status }) => ({
+          name: metadata.name,
+          machines: status?.machines,
+          conditions: status?.conditions,
+        })),
+        rollouts: open.map(({ metadata, status }) => ({ name: metadata.name, ...status })),
+        trouble,
+      }),
+    );
     return trouble.length === 0 ? EXIT.ok : EXIT.failed;
   }
   output.print(
@@ -72,7 +97,9 @@ export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[]
       table(
         ['ROLLOUT', 'UNIT', 'PHASE', 'STAGE', 'MESSAGE'],
         open.flatMap((rollout) =>
-          (rollout.status?.units ?? []).filter((unit) => !['Done', 'Superseded'].includes(unit.phase)).map((unit) => [rollout.metadata.name, unit.unit, unit.phase, unit.stage ?? '', unit.message ?? '']),
+          (rollout.status?.units ?? [])
+            .filter((unit) => !['Done', 'Superseded'].includes(unit.phase))
+            .map((unit) => [rollout.metadata.name, unit.unit, unit.phase, unit.stage ?? '', unit.message ?? '']),
         ),
       ),
     );

@@ -17,7 +17,9 @@ interface Flags {
 export function tourCommand(program: Command, run: Run): void {
   program
     .command('tour')
-    .description('the whole system on a clone of its own in a temporary folder, step by step; exit code 0 only if every step was seen to come true')
+    .description(
+      'the whole system on a clone of its own in a temporary folder, step by step; exit code 0 only if every step was seen to come true',
+    )
     .option('--json', 'one JSON line a step: {step, ok, ms, detail}')
     .option('--keep', 'leave the temporary folder')
     .option('--repository <dir>', 'the fleet repository to clone', '.')
@@ -25,7 +27,11 @@ export function tourCommand(program: Command, run: Run): void {
 }
 
 async function tour(flags: Flags, output: Output): Promise<number> {
-  const [{ cloneFleet }, { startSystem }, { changeSteps }] = await Promise.all([import('../tour/fleet.ts'), import('../tour/system.ts'), import('../tour/steps.ts')]);
+  const [{ cloneFleet }, { startSystem }, { changeSteps }] = await Promise.all([
+    import('../tour/fleet.ts'),
+    import('../tour/system.ts'),
+    import('../tour/steps.ts'),
+  ]);
   const dir = await mkdtemp(join(tmpdir(), 'kubenode-tour-'));
   const began = performance.now();
   let failed = false;
@@ -74,7 +80,11 @@ async function tour(flags: Flags, output: Output): Promise<number> {
   const keep = flags.keep === true || failed;
   if (!keep) await rm(dir, { recursive: true, force: true });
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
-  if (flags.json !== true) output.say(failed ? 'failed' : 'done', failed ? `not every step came true; what is left is in ${dir}` : `every step came true, in ${seconds} s`);
+  if (flags.json !== true)
+    output.say(
+      failed ? 'failed' : 'done',
+      failed ? `not every step came true; what is left is in ${dir}` : `every step came true, in ${seconds} s`,
+    );
   else if (failed) output.say('failed', `what is left is in ${dir}`);
   return failed ? EXIT.failed : EXIT.ok;
 }

@@ -25,7 +25,13 @@ export async function serveArtifacts(dir: string, port: number): Promise<{ url: 
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
-      reject(error.code === 'EADDRINUSE' ? new CodedError('PortInUse', `port ${port} of 127.0.0.1, for artifacts, is in use`, { next: 'end what uses it, or choose another: --artifacts-port PORT' }) : error);
+      reject(
+        error.code === 'EADDRINUSE'
+          ? new CodedError('PortInUse', `port ${port} of 127.0.0.1, for artifacts, is in use`, {
+              next: 'end what uses it, or choose another: --artifacts-port PORT',
+            })
+          : error,
+      );
     });
     server.listen(port, '127.0.0.1', resolve);
   });

@@ -12,12 +12,25 @@ beforeEach(() => {
 afterEach(() => rmSync(dir, { recursive: true }));
 
 const quiet = { debug() {}, info() {}, warn() {}, error() {} };
-const options = (script: string, extra = {}) => ({ name: 'x', command: process.execPath, args: ['-e', script], logFile: join(dir, 'x.log'), clock: systemClock(), log: quiet, ...extra });
+const options = (script: string, extra = {}) => ({
+  name: 'x',
+  command: process.execPath,
+  args: ['-e', script],
+  logFile: join(dir, 'x.log'),
+  clock: systemClock(),
+  log: quiet,
+  ...extra,
+});
 
 it('starts a process again that was killed, and stops it when asked', async () => {
   const exits: string[] = [];
-  const child = keepRunning(options('console.log("up", process.pid); setInterval(() => {}, 1000)', { onExit: (why: string) => exits.push(why) }));
-  const lines = () => tail(join(dir, 'x.log'), 9).split('\n').filter((line) => line.startsWith('up'));
+  const child = keepRunning(
+    options('console.log("up", process.pid); setInterval(() => {}, 1000)', { onExit: (why: string) => exits.push(why) }),
+  );
+  const lines = () =>
+    tail(join(dir, 'x.log'), 9)
+      .split('\n')
+      .filter((line) => line.startsWith('up'));
   await vi.waitFor(() => expect(lines()).toHaveLength(1), 10_000);
   const { pid } = child;
   process.kill(pid ?? 0, 'SIGKILL');

@@ -38,7 +38,10 @@ export function keepRunning(options: ChildOptions): Child {
     const out = openSync(options.logFile, 'a', 0o600);
     const startedAt = options.clock.monotonic();
     gone = Promise.withResolvers<void>();
-    const me = spawn(options.command, options.args, { stdio: ['ignore', out, out, 'ipc'], env: { ...process.env, ...options.env, KUBENODE_PARENT: 'ipc' } });
+    const me = spawn(options.command, options.args, {
+      stdio: ['ignore', out, out, 'ipc'],
+      env: { ...process.env, ...options.env, KUBENODE_PARENT: 'ipc' },
+    });
     closeSync(out);
     child = me;
     if (me.pid !== undefined) options.onStart?.(me.pid);

@@ -62,7 +62,8 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
     closing.push(() => artifacts.close());
     const state = openState(options.state, ports);
     const repository = options.repository ?? (await ownRepository(state.repository, options.source));
-    if (options.repository === undefined) output.say('doing', `${options.source} is no Git repository; the fleet is followed in ${repository}`);
+    if (options.repository === undefined)
+      output.say('doing', `${options.source} is no Git repository; the fleet is followed in ${repository}`);
 
     const [agent] = await Promise.all([bundleFor('agent'), bundleFor('render')]);
     const entry = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
@@ -73,7 +74,16 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
         processes[name] = pid;
         writeFileSync(join(state.dir, 'processes.json'), `${JSON.stringify(processes)}\n`);
       };
-      const made = keepRunning({ name, onStart, command: process.execPath, args: [...process.execArgv, entry, ...args], logFile: join(state.logs, `${name}.log`), clock, log, ...(onExit === undefined ? {} : { onExit }) });
+      const made = keepRunning({
+        name,
+        onStart,
+        command: process.execPath,
+        args: [...process.execArgv, entry, ...args],
+        logFile: join(state.logs, `${name}.log`),
+        clock,
+        log,
+        ...(onExit === undefined ? {} : { onExit }),
+      });
       closing.push(() => made.stop());
       return made;
     };
@@ -83,10 +93,14 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
 
     const listen = `127.0.0.1:${ports.server}`;
     let serverFailed: string | undefined;
-    child('server', ['serve', '--listen', listen, '--state', state.server, '--clusters', ALL.join(','), '--write-kubeconfig', state.kubeconfig], (why) => {
-      serverFailed = why;
-      noisy('server')(why);
-    });
+    child(
+      'server',
+      ['serve', '--listen', listen, '--state', state.server, '--clusters', ALL.join(','), '--write-kubeconfig', state.kubeconfig],
+      (why) => {
+        serverFailed = why;
+        noisy('server')(why);
+      },
+    );
     const deadline = clock.monotonic() + UP_MS;
     const clients = new Map<string, Client>();
     for (const name of ALL) {
@@ -105,10 +119,14 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
         } catch (error) {
           stopped.signal.throwIfAborted();
           if (clock.monotonic() > deadline || serverFailed !== undefined) {
-            throw new CodedError('ServerNotUp', `the API server did not come up${serverFailed === undefined ? ` within ${UP_MS / 1000} s` : ` (${serverFailed})`}:\n${tail(join(state.logs, 'server.log'))}`, {
-              cause: error,
-              next: `look into ${join(state.logs, 'server.log')}`,
-            });
+            throw new CodedError(
+              'ServerNotUp',
+              `the API server did not come up${serverFailed === undefined ? ` within ${UP_MS / 1000} s` : ` (${serverFailed})`}:\n${tail(join(state.logs, 'server.log'))}`,
+              {
+                cause: error,
+                next: `look into ${join(state.logs, 'server.log')}`,
+              },
+            );
           }
           await sleep(clock, 50, stopped.signal);
         }
@@ -116,12 +134,37 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
     }
     const hub = must(clients, 'hub');
     await Promise.all(ALL.map((name) => prepareCluster(must(clients, name), name === 'hub')));
-    await prepareHub(hub, { kubeconfig: state.kubeconfig, cells: CELLS, repository, ...(options.branch === undefined ? {} : { branch: options.branch }) });
+    await prepareHub(hub, {
+      kubeconfig: state.kubeconfig,
+      cells: CELLS,
+      repository,
+      ...(options.branch === undefined ? {} : { branch: options.branch }),
+    });
 
     const kubeconfig = ['--kubeconfig', state.kubeconfig];
-    child('hub', ['controller', '--hub', ...kubeconfig, '--context', 'hub', '--cache', state.cache, '--leader-elect', 'false'], noisy('hub controllers'));
+    child(
+      'hub',
+      ['controller', '--hub', ...kubeconfig, '--context', 'hub', '--cache', state.cache, '--leader-elect', 'false'],
+      noisy('hub controllers'),
+    );
     for (const cell of CELLS) {
-      child(`cell-${cell}`, ['controller', '--cell', ...kubeconfig, '--context', cell, '--local-nodes', state.nodes, '--mirror', artifacts.url, '--leader-elect', 'false'], noisy(`controllers of ${cell}`));
+      child(
+        `cell-${cell}`,
+        [
+          'controller',
+          '--cell',
+          ...kubeconfig,
+          '--context',
+          cell,
+          '--local-nodes',
+          state.nodes,
+          '--mirror',
+          artifacts.url,
+          '--leader-elect',
+          'false',
+        ],
+        noisy(`controllers of ${cell}`),
+      );
     }
     const host = await startLocalHost({
       nodesDir: state.nodes,
@@ -166,7 +209,9 @@ async function assertFree(port: number, what: string, flag: string): Promise<voi
     const server = createServer().once('error', (error: NodeJS.ErrnoException) =>
       reject(
         error.code === 'EADDRINUSE'
-          ? new CodedError('PortInUse', `port ${port} of 127.0.0.1, for ${what}, is in use`, { next: `end what uses it (another kubenode start?), or choose another: ${flag} PORT` })
+          ? new CodedError('PortInUse', `port ${port} of 127.0.0.1, for ${what}, is in use`, {
+              next: `end what uses it (another kubenode start?), or choose another: ${flag} PORT`,
+            })
           : error,
       ),
     );

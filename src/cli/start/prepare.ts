@@ -22,7 +22,11 @@ export async function prepareCluster(client: Client, hub: boolean): Promise<void
     }),
   );
   const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: SYSTEM_NAMESPACE } };
-  await applyIfChanged(client, Namespaces, namespace, { fieldManager: MANAGER, force: true, stored: await client.find(Namespaces, namespace.metadata) });
+  await applyIfChanged(client, Namespaces, namespace, {
+    fieldManager: MANAGER,
+    force: true,
+    stored: await client.find(Namespaces, namespace.metadata),
+  });
 }
 
 export interface HubOptions {

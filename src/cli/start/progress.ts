@@ -31,7 +31,9 @@ export interface Progress {
 export function followProgress({ clients, output, clock, log, signal }: ProgressOptions): Progress {
   const stopped = new AbortController();
   const both = AbortSignal.any([signal, stopped.signal]);
-  const caches = new Map<string, Cache>([...clients].map(([name, client]) => [name, createCache({ client, clock, random: Math.random, log, signal: both })]));
+  const caches = new Map<string, Cache>(
+    [...clients].map(([name, client]) => [name, createCache({ client, clock, random: Math.random, log, signal: both })]),
+  );
   const hub = caches.get('hub');
   if (hub === undefined) throw new Error('no hub');
   const fleets = hub.store(Fleets);
@@ -49,7 +51,9 @@ export function followProgress({ clients, output, clock, log, signal }: Progress
   function draw(): void {
     if (!output.live) return;
     const open = rollouts.list().filter((rollout) => ['Progressing', 'Soaking', 'Pending'].includes(rollout.status?.phase ?? 'Pending'));
-    const parts = [...machines].map(([cell, store]) => `${cell} ${store.list().filter((machine) => machine.status?.phase === 'Running').length}/${store.size}`);
+    const parts = [...machines].map(
+      ([cell, store]) => `${cell} ${store.list().filter((machine) => machine.status?.phase === 'Running').length}/${store.size}`,
+    );
     clear();
     const text = `${parts.join('  ')}   ${open.length === 0 ? 'no rollout under way' : `rolling out: ${open.map((rollout) => rollout.metadata.name).join(', ')}`}`;
     process.stderr.write(text.slice(0, Math.max(20, (process.stderr.columns || 80) - 1)));
@@ -70,7 +74,8 @@ export function followProgress({ clients, output, clock, log, signal }: Progress
         const text = `${name} on ${cluster.name}`;
         once(`${name} ${cluster.name}`, cluster.phase, () => {
           if (cluster.phase === 'Waiting') output.say('doing', `${text}: ${cluster.lane === 'Restore' ? 'going back' : 'applied'}`);
-          if (cluster.phase === 'Verified' && cluster.verifiedAt !== undefined) output.say('done', `${text}: ${cluster.lane === 'Restore' ? 'restored' : 'verified'}`);
+          if (cluster.phase === 'Verified' && cluster.verifiedAt !== undefined)
+            output.say('done', `${text}: ${cluster.lane === 'Restore' ? 'restored' : 'verified'}`);
           if (cluster.phase === 'Blocked') output.say('waiting', `${text}: ${cluster.message ?? 'blocked'}`);
         });
       }
@@ -86,14 +91,22 @@ export function followProgress({ clients, output, clock, log, signal }: Progress
     const ready = fleet.status?.conditions?.find((condition) => condition.type === 'Ready');
     if (ready === undefined) return;
     once(`fleet ${fleet.metadata.name}`, `${ready.reason} ${ready.message}`, () =>
-      output.say(ready.status === 'False' ? 'failed' : 'doing', `fleet ${fleet.metadata.name}: ${ready.status === 'False' ? `${ready.reason}: ` : ''}${ready.message}`),
+      output.say(
+        ready.status === 'False' ? 'failed' : 'doing',
+        `fleet ${fleet.metadata.name}: ${ready.status === 'False' ? `${ready.reason}: ` : ''}${ready.message}`,
+      ),
     );
   }
 
   function ofMachine(cell: string, machine: Machine): void {
     const { phase } = machine.status ?? {};
     if (phase === undefined) return;
-    once(`${cell}/${machine.metadata.name}`, phase, () => output.say(phase === 'Running' ? 'done' : phase === 'Degraded' || phase === 'NodeLost' ? 'failed' : 'doing', `${cell}: machine ${machine.metadata.name} is ${phase}`));
+    once(`${cell}/${machine.metadata.name}`, phase, () =>
+      output.say(
+        phase === 'Running' ? 'done' : phase === 'Degraded' || phase === 'NodeLost' ? 'failed' : 'doing',
+        `${cell}: machine ${machine.metadata.name} is ${phase}`,
+      ),
+    );
   }
 
   return {
@@ -101,7 +114,10 @@ export function followProgress({ clients, output, clock, log, signal }: Progress
       const until = clock.monotonic() + maxMs;
       const known = (): boolean => {
         const [fleet] = fleets.list();
-        return fleet?.status?.conditions?.some((condition) => condition.type === 'Ready') === true && (clusters.size > 0 || fleet.status.conditions.some((condition) => condition.status === 'False'));
+        return (
+          fleet?.status?.conditions?.some((condition) => condition.type === 'Ready') === true &&
+          (clusters.size > 0 || fleet.status.conditions.some((condition) => condition.status === 'False'))
+        );
       };
       while (!known() && clock.monotonic() < until && !both.aborted) await sleep(clock, 100, both).catch(() => undefined);
     },
@@ -115,14 +131,20 @@ export function followProgress({ clients, output, clock, log, signal }: Progress
         clock.setTimer(1000, redraw);
       };
       fleets.list().forEach(ofFleet);
-      rollouts.list().toSorted((a, b) => a.spec.sequence - b.spec.sequence).forEach(ofRollout);
+      rollouts
+        .list()
+        .toSorted((a, b) => a.spec.sequence - b.spec.sequence)
+        .forEach(ofRollout);
       for (const [cell, store] of machines) for (const machine of store.list()) ofMachine(cell, machine);
       fleets.subscribe((event) => 'object' in event && event.type !== 'deleted' && ofFleet(event.object));
       rollouts.subscribe((event) => 'object' in event && event.type !== 'deleted' && ofRollout(event.object));
       for (const [cell, store] of machines) {
         store.subscribe((event) => {
           if (!('object' in event)) return;
-          if (event.type === 'deleted') once(`${cell}/${event.object.metadata.name}`, 'gone', () => output.say('done', `${cell}: machine ${event.object.metadata.name} is gone`));
+          if (event.type === 'deleted')
+            once(`${cell}/${event.object.metadata.name}`, 'gone', () =>
+              output.say('done', `${cell}: machine ${event.object.metadata.name} is gone`),
+            );
           else ofMachine(cell, event.object);
         });
       }

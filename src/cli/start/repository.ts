@@ -13,12 +13,19 @@ export async function ownRepository(dir: string, source: string): Promise<string
   if (fs.existsSync(dir)) return dir;
   const shipped = fs.existsSync(join(source, 'fleet')) ? source : fileURLToPath(new URL('../../../', import.meta.url));
   if (!fs.existsSync(join(shipped, 'fleet'))) {
-    throw new CodedError('NoFleet', `${source} holds no fleet/ folder and no Git repository`, { next: 'run it in a checkout, or name one: --repository DIR' });
+    throw new CodedError('NoFleet', `${source} holds no fleet/ folder and no Git repository`, {
+      next: 'run it in a checkout, or name one: --repository DIR',
+    });
   }
   const files = new Map<string, string>();
   for (const part of PARTS) await collect(join(shipped, part), shipped, files);
   const { initRepository } = await import('../../sync/git/index.ts');
-  await initRepository(dir, files, { message: 'Start from the reference fleet', author: { name: 'KubeNode', email: 'kubenode@localhost' } }, { fs, clock: systemClock() });
+  await initRepository(
+    dir,
+    files,
+    { message: 'Start from the reference fleet', author: { name: 'KubeNode', email: 'kubenode@localhost' } },
+    { fs, clock: systemClock() },
+  );
   return dir;
 }
 

@@ -55,25 +55,37 @@ function read(dir: string): { format: number; ports: Ports } | undefined {
     text = readFileSync(file, 'utf8');
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
-    throw new CodedError('StateDamaged', `${file} cannot be read: ${messageOf(error)}`, { cause: error, next: `use another folder: --state DIR` });
+    throw new CodedError('StateDamaged', `${file} cannot be read: ${messageOf(error)}`, {
+      cause: error,
+      next: `use another folder: --state DIR`,
+    });
   }
   try {
     return parse(JSON.parse(text), file, dir);
   } catch (error) {
     if (error instanceof CodedError) throw error;
-    throw new CodedError('StateDamaged', `${file} is not JSON: ${messageOf(error)}`, { cause: error, next: `move ${dir} away to start afresh, or use another folder: --state DIR` });
+    throw new CodedError('StateDamaged', `${file} is not JSON: ${messageOf(error)}`, {
+      cause: error,
+      next: `move ${dir} away to start afresh, or use another folder: --state DIR`,
+    });
   }
 }
 
 function parse(found: unknown, file: string, dir: string): { format: number; ports: Ports } {
   const { format, ports } = (found ?? {}) as { format?: unknown; ports?: { server?: unknown; artifacts?: unknown } };
   if (typeof format === 'number' && format > FORMAT) {
-    throw new CodedError('StateTooNew', `${dir} was written by a newer KubeNode (format ${format}, this one reads up to ${FORMAT}); nothing was changed`, {
-      next: 'run the newer version, or start with another folder: --state DIR',
-    });
+    throw new CodedError(
+      'StateTooNew',
+      `${dir} was written by a newer KubeNode (format ${format}, this one reads up to ${FORMAT}); nothing was changed`,
+      {
+        next: 'run the newer version, or start with another folder: --state DIR',
+      },
+    );
   }
   if (typeof format !== 'number' || typeof ports?.server !== 'number' || typeof ports.artifacts !== 'number') {
-    throw new CodedError('StateDamaged', `${file} is not what KubeNode wrote`, { next: `move ${dir} away to start afresh, or use another folder: --state DIR` });
+    throw new CodedError('StateDamaged', `${file} is not what KubeNode wrote`, {
+      next: `move ${dir} away to start afresh, or use another folder: --state DIR`,
+    });
   }
   return { format, ports: { server: ports.server, artifacts: ports.artifacts } };
 }

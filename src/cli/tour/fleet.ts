@@ -21,13 +21,22 @@ export interface TourFleet {
 
 export async function cloneFleet(source: string, dir: string): Promise<TourFleet> {
   // The user's configuration must not decide: signing, hooks and templates are off, and the author is the tour's.
-  const settings = ['user.name=Tour', 'user.email=tour@localhost', 'commit.gpgsign=false', 'core.hooksPath=/dev/null', 'init.defaultBranch=main', 'advice.detachedHead=false'];
+  const settings = [
+    'user.name=Tour',
+    'user.email=tour@localhost',
+    'commit.gpgsign=false',
+    'core.hooksPath=/dev/null',
+    'init.defaultBranch=main',
+    'advice.detachedHead=false',
+  ];
   const git = async (...args: string[]): Promise<string> => {
     try {
       const { stdout } = await run('git', [...settings.flatMap((setting) => ['-c', setting]), ...args], { timeout: 30_000 });
       return stdout.trim();
     } catch (error) {
-      throw new CodedError('GitFailed', `git ${args.join(' ')}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
+      throw new CodedError('GitFailed', `git ${args.join(' ')}: ${error instanceof Error ? error.message : String(error)}`, {
+        cause: error,
+      });
     }
   };
   const here = (...args: string[]): Promise<string> => git('-C', dir, ...args);
@@ -36,7 +45,8 @@ export async function cloneFleet(source: string, dir: string): Promise<TourFleet
     await here('checkout', '--quiet', '-B', 'tour');
   } else {
     await mkdir(dir, { recursive: true });
-    for (const part of ['fleet', 'rules', 'cdk8s.yaml']) if (existsSync(join(source, part))) await cp(join(source, part), join(dir, part), { recursive: true });
+    for (const part of ['fleet', 'rules', 'cdk8s.yaml'])
+      if (existsSync(join(source, part))) await cp(join(source, part), join(dir, part), { recursive: true });
     await git('init', '--quiet', dir);
     await here('add', '--all');
     await here('commit', '--quiet', '--message', 'Start from the reference fleet');
@@ -53,7 +63,8 @@ export async function cloneFleet(source: string, dir: string): Promise<TourFleet
       const before = await readFile(versions, 'utf8');
       const line = versionLines(before).find((each) => each.component === component);
       const after = line === undefined ? before : before.replace(line.text, line.text.replace(`'${line.version}'`, `'${version}'`));
-      if (after === before) throw new CodedError('NoSuchLine', `fleet/versions.ts names no version of ${component}, or names ${version} already`);
+      if (after === before)
+        throw new CodedError('NoSuchLine', `fleet/versions.ts names no version of ${component}, or names ${version} already`);
       await writeFile(versions, after);
       return await commit(`Bump ${component} to ${version}`);
     },

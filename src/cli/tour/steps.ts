@@ -45,7 +45,13 @@ export function changeSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
   }
 
   /** Follows a rollout until it ends, and notes when each machine was first seen with the new version. */
-  async function follow(commit: string, component: string, version: string, ms: number, onLook?: () => Promise<void>): Promise<{ rollout: Rollout; order: { cell: CellName; name: string }[] }> {
+  async function follow(
+    commit: string,
+    component: string,
+    version: string,
+    ms: number,
+    onLook?: () => Promise<void>,
+  ): Promise<{ rollout: Rollout; order: { cell: CellName; name: string }[] }> {
     const order: { cell: CellName; name: string }[] = [];
     const rollout = await until(`commit ${commit.slice(0, 10)} is done everywhere`, ms, async () => {
       for (const { cell, machine } of await system.allMachines()) {
@@ -55,7 +61,8 @@ export function changeSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
       assertStages(order);
       await onLook?.();
       const found = await system.rolloutOf(commit);
-      if (unitOf(found, component)?.phase === 'Halted') throw new CodedError('Violated', `the rollout halted: ${unitOf(found, component)?.message}`);
+      if (unitOf(found, component)?.phase === 'Halted')
+        throw new CodedError('Violated', `the rollout halted: ${unitOf(found, component)?.message}`);
       return unitOf(found, component)?.phase === 'Done' ? found : undefined;
     });
     return { rollout, order };
@@ -65,7 +72,11 @@ export function changeSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
     for (const [index, { cell }] of order.entries()) {
       for (const earlier of CELLS.slice(0, CELLS.indexOf(cell))) {
         const before = order.slice(0, index).filter((each) => each.cell === earlier).length;
-        if (before < MACHINES[earlier]) throw new CodedError('Violated', `${cell} was changed while ${earlier} was not done: ${order.map((each) => each.name).join(', ')}`);
+        if (before < MACHINES[earlier])
+          throw new CodedError(
+            'Violated',
+            `${cell} was changed while ${earlier} was not done: ${order.map((each) => each.name).join(', ')}`,
+          );
       }
     }
   }
@@ -79,7 +90,11 @@ export function changeSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
             const machines = await system.machines(cell);
             if (machines.length !== MACHINES[cell] || machines.some((machine) => machine.status?.phase !== 'Running')) return undefined;
             const nodes = (await system.client(cell).listAll(Nodes)).items;
-            const ready = nodes.filter((node) => node.status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True') && node.spec?.unschedulable !== true);
+            const ready = nodes.filter(
+              (node) =>
+                node.status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True') &&
+                node.spec?.unschedulable !== true,
+            );
             if (ready.length !== MACHINES[cell]) return undefined;
           }
           return true;
@@ -91,7 +106,9 @@ export function changeSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
             pids.add(answer.pid);
           }
         }
-        await until('the first rollouts are done', 30_000, async () => (await hub.listAll(Rollouts)).items.every((rollout) => rollout.status?.phase === 'Done'));
+        await until('the first rollouts are done', 30_000, async () =>
+          (await hub.listAll(Rollouts)).items.every((rollout) => rollout.status?.phase === 'Done'),
+        );
         return `7 machines Running, 7 nodes Ready, ${pids.size} services answer`;
       },
     },
@@ -119,7 +136,9 @@ export function changeSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
           if (!overlapped) {
             overlapped = (await holds('test', DETECTOR, '1.0.1')) > 0 && (await holds('prod', RUNTIME, '1.0.1')) < MACHINES.prod;
           }
-          const [set] = (await system.client('prod').listAll(MachineComponentSets)).items.filter((each) => each.spec.componentName === RUNTIME);
+          const [set] = (await system.client('prod').listAll(MachineComponentSets)).items.filter(
+            (each) => each.spec.componentName === RUNTIME,
+          );
           const inProd = await holds('prod', RUNTIME, '1.0.1');
           if (set?.status?.batch !== undefined && set.spec.version === '1.0.1' && inProd > mostInProd) {
             mostInProd = inProd;
@@ -128,7 +147,8 @@ export function changeSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
         });
         if (!overlapped) throw new CodedError('Violated', 'the second component waited for the first');
         await follow(second, DETECTOR, '1.0.1', 60_000);
-        if (!(await everywhere(RUNTIME, '1.0.1')) || !(await everywhere(DETECTOR, '1.0.1'))) throw new CodedError('Violated', 'files or processes do not hold what the API says');
+        if (!(await everywhere(RUNTIME, '1.0.1')) || !(await everywhere(DETECTOR, '1.0.1')))
+          throw new CodedError('Violated', 'files or processes do not hold what the API says');
         return `order: ${order.map((each) => each.name).join(' → ')}; the other component ran beside it`;
       },
     },
@@ -148,7 +168,8 @@ export function changeSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
         });
         for (const cell of ['pre', 'prod'] as const) {
           const sets = (await system.client(cell).listAll(MachineComponentSets)).items.filter((set) => set.spec.componentName === RUNTIME);
-          if (sets.some((set) => set.spec.version === '1.9.0') || (await holds(cell, RUNTIME, '1.9.0')) > 0) throw new CodedError('Violated', `${cell} was touched`);
+          if (sets.some((set) => set.spec.version === '1.9.0') || (await holds(cell, RUNTIME, '1.9.0')) > 0)
+            throw new CodedError('Violated', `${cell} was touched`);
         }
         await fleet.revert();
         await until('the revert is done', 60_000, async () => {
@@ -170,7 +191,8 @@ export function changeSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
         const touched = new Set<string>();
         const commit = await fleet.revert();
         const rollout = await until('the restore is done', 60_000, async () => {
-          for (const machine of await system.machines('prod')) if (statusOf(machine, KUBELET)?.version === '1.0.1') touched.add(machine.metadata.name);
+          for (const machine of await system.machines('prod'))
+            if (statusOf(machine, KUBELET)?.version === '1.0.1') touched.add(machine.metadata.name);
           const found = await system.rolloutOf(commit);
           return unitOf(found, KUBELET)?.phase === 'Done' ? found : undefined;
         });
@@ -186,7 +208,8 @@ export function changeSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
         if (machine === undefined) throw new CodedError('Violated', 'pre has no machine');
         const before = (await unitPids(system.root(machine))).get(RUNTIME);
         const answer = await system.ask(machine, RUNTIME);
-        if (before === undefined || answer?.pid !== before) throw new CodedError('Violated', `the agent records pid ${before}, the service says ${answer?.pid}`);
+        if (before === undefined || answer?.pid !== before)
+          throw new CodedError('Violated', `the agent records pid ${before}, the service says ${answer?.pid}`);
         process.kill(before, 'SIGKILL');
         const started = performance.now();
         const after = await until('it answers with another pid', 20_000, async () => {
@@ -238,6 +261,7 @@ async function onDisk(root: string, component: string): Promise<string | undefin
 }
 
 async function findRelease(dir: string, component: string): Promise<string | undefined> {
-  for (const entry of await readdir(dir, { recursive: true })) if (entry.endsWith(join(component, 'release.json')) || entry === 'release.json') return join(dir, entry);
+  for (const entry of await readdir(dir, { recursive: true }))
+    if (entry.endsWith(join(component, 'release.json')) || entry === 'release.json') return join(dir, entry);
   return undefined;
 }

@@ -142,7 +142,8 @@ export async function until<T>(what: string, ms: number, look: () => Promise<T |
       if (error instanceof CodedError && ['StartFailed', 'Violated'].includes(error.code)) throw error;
       last = error;
     }
-    if (performance.now() > deadline) throw new CodedError('TimedOut', `within ${ms / 1000} s it did not come true that ${what}`, { cause: last });
+    if (performance.now() > deadline)
+      throw new CodedError('TimedOut', `within ${ms / 1000} s it did not come true that ${what}`, { cause: last });
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }

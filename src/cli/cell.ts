@@ -1,0 +1,45 @@
+import { CodedError } from '../api/errors.ts';
+import { MANAGERS } from '../api/names.ts';
+import { runDefenderPolicyController } from '../controllers/defenderpolicy/controller.ts';
+import { runMachineController } from '../controllers/machine/controller.ts';
+import { runMachineComponentSetController } from '../controllers/machinecomponentset/controller.ts';
+import { runMachineSetController } from '../controllers/machineset/controller.ts';
+import type { InfraProvider } from '../api/provider.ts';
+import { createCache } from '../kube/cache.ts';
+import { createRecorder } from '../kube/recorder.ts';
+import { localProvider } from '../providers/local/provider.ts';
+import { together, type Ports } from './ports.ts';
+
+export interface CellOptions {
+  localNodes: string | undefined;
+  mirror: string | undefined;
+  /** How nodes reach this cell. */
+  server: string;
+  certificateAuthority: string | undefined;
+}
+
+/** Runs the controllers of one cell for one term of leadership; everything is read afresh. */
+export async function runCellControllers(ports: Ports, options: CellOptions): Promise<void> {
+  if (options.certificateAuthority === undefined) {
+    throw new CodedError('NoAuthority', 'the kubeconfig names no certificate authority, which nodes need to verify the API server', {
+      next: 'put certificate-authority-data into it',
+    });
+  }
+  const cell = { server: options.server, certificateAuthority: options.certificateAuthority, mirror: options.mirror };
+  const providers = new Map<string, InfraProvider>();
+  if (options.localNodes !== undefined) providers.set('local', localProvider({ nodesDir: options.localNodes }));
+  await together(ports.signal, [
+    async (signal) => {
+      const cache = createCache({ ...ports, signal, keepManagers: [MANAGERS.machine, MANAGERS.machineSet] });
+      const recorder = (component: string) => createRecorder({ ...ports, signal, component, instance: String(process.pid) });
+      const shared = { ...ports, signal, cache };
+      await together(signal, [
+        (signal) => runMachineController({ ...shared, signal, providers, cell, recorder: recorder('kubenode-machine') }),
+        (signal) => runMachineSetController({ ...shared, signal, recorder: recorder('kubenode-machineset') }),
+        (signal) => runMachineComponentSetController({ ...shared, signal, recorder: recorder('kubenode-machinecomponentset') }),
+        (signal) => runDefenderPolicyController({ ...shared, signal }),
+      ]);
+      await cache.done();
+    },
+  ]);
+}

@@ -1,0 +1,114 @@
+import type { Lease, Node } from '../../api/builtin.ts';
+import type { DefenderPolicy } from '../../api/defenderpolicy.ts';
+import type { DisruptionLedger } from '../../api/disruptionledger.ts';
+import { LEDGER_NAME } from '../../api/disruptionledger.ts';
+import type { Freeze } from '../../api/freeze.ts';
+import type { Machine } from '../../api/machine.ts';
+import type { MachineComponentSet } from '../../api/machinecomponentset.ts';
+import { agentLeaseName } from '../../api/names.ts';
+import type { InfraProvider } from '../../api/provider.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { Client } from '../../kube/client.ts';
+import type { Reflector } from '../../kube/reflector.ts';
+import type { ReleaseMarks } from '../../defender/evidence.ts';
+import { rowOfMachine, stateOf } from '../../defender/state.ts';
+import type { LeaseAges } from '../machinecomponentset/leaseages.ts';
+import type { AskFacts, SetFacts } from './ask.ts';
+import { claimOf } from './claim.ts';
+import { isDraining, type MachineView } from './decide.ts';
+import { instanceOf } from './instance.ts';
+import { syncedNode } from './nodesync.ts';
+import { drainedPods } from './pods.ts';
+import type { CellView } from './pass.ts';
+
+export interface Stores {
+  machines: Reflector<Machine>;
+  nodes: Reflector<Node>;
+  leases: Reflector<Lease>;
+  sets: Reflector<MachineComponentSet>;
+  policies: Reflector<DefenderPolicy>;
+  freezes: Reflector<Freeze>;
+  ledgers: Reflector<DisruptionLedger>;
+}
+
+/** Stores that heard nothing for this long may have missed what matters; bookmarks come each minute. */
+const STALE_MS = 150_000;
+
+const kubeletKey = (node: string) => ({ namespace: 'kube-node-lease', name: node });
+
+function setFacts(sets: readonly Stored<MachineComponentSet>[]): Map<string, SetFacts> {
+  return new Map(
+    sets.map((set) => {
+      const halted = set.status?.conditions?.some((condition) => condition.type === 'Halted' && condition.status === 'True') === true;
+      const { maxUnavailable, pools, selector } = set.spec;
+      return [
+        set.metadata.uid,
+        {
+          name: set.metadata.name,
+          stopped: set.spec.paused === true ? 'Paused' : halted ? 'Halted' : undefined,
+          maxUnavailable,
+          pools,
+          selector,
+        },
+      ];
+    }),
+  );
+}
+
+export interface Observer {
+  /** Everything about one machine. Asks the provider, and the server for pods where a drain is under way. */
+  machine(machine: Stored<Machine>, provider: InfraProvider | undefined, signal: AbortSignal): Promise<MachineView>;
+  /** Everything about the cell, from the stores. */
+  cell(askingSince: (uid: string) => number, marks: ReleaseMarks): CellView;
+}
+
+export function createObserver(client: Client, stores: Stores, ages: LeaseAges, nowMs: () => number): Observer {
+  const kubeletAnswers = (node: string): boolean => ages.of(kubeletKey(node))?.fresh === true;
+  const agentAnswers = (machine: Machine): boolean =>
+    ages.of({ namespace: machine.metadata.namespace ?? '', name: agentLeaseName(machine.metadata.name) })?.fresh === true;
+  const facts = (): Omit<AskFacts, 'agentAnswers'> => ({
+    nowMs: nowMs(),
+    sets: setFacts(stores.sets.list()),
+    freezes: stores.freezes.list(),
+  });
+
+  function staleness(marks: ReleaseMarks): string | undefined {
+    for (const store of Object.values(stores)) {
+      if (!store.synced) return `${store.resource.plural} are not listed yet`;
+      if (store.quietMs() > STALE_MS) return `nothing was heard of ${store.resource.plural} for ${Math.round(store.quietMs() / 1000)} s`;
+    }
+    return marks.allPassed() ? undefined : 'a release is not seen in the stores yet';
+  }
+
+  return {
+    async machine(machine, provider, signal) {
+      const instance = await instanceOf(machine, provider, signal);
+      const providerID = machine.status?.providerID ?? (instance.state === 'Present' ? instance.instance.providerID : undefined);
+      const claim = claimOf(machine, providerID, stores.nodes.get({ name: machine.metadata.name }));
+      const ledger = stores.ledgers.get({ name: LEDGER_NAME });
+      const view: MachineView = {
+        nowMs: nowMs(),
+        machine,
+        row: ledger === undefined ? undefined : rowOfMachine(stateOf(ledger), machine.metadata.uid),
+        claim,
+        providerID,
+        instance,
+        kubeletAnswers: kubeletAnswers(machine.metadata.name),
+        facts: { ...facts(), agentAnswers: agentAnswers(machine) },
+        pods: undefined,
+        nodeDrift: claim.state === 'Claimed' && syncedNode(machine, claim.node) !== undefined,
+      };
+      return isDraining(view) ? { ...view, pods: await drainedPods(client, machine.metadata.name, signal) } : view;
+    },
+    cell: (askingSince, marks) => ({
+      facts: facts(),
+      machines: stores.machines.list(),
+      nodeNamed: (name) => stores.nodes.get({ name }),
+      kubeletAnswers,
+      agentAnswers,
+      policies: stores.policies.list(),
+      askingSince,
+      stale: staleness(marks),
+    }),
+  };
+}
