@@ -1,87 +1,168 @@
-import { mkdir, stat } from 'node:fs/promises';
-import { CodedError } from '../../api/errors.ts';
+import { join } from 'node:path';
 import type { InfraProvider, Instance, InstanceRequest, NodeBootstrap } from '../../api/provider.ts';
-import { folders, isAbsent, nodeFolder, readInstance, removeFolder, writeWhole, type InstanceFile } from './folder.ts';
+import { asProviderError, providerError } from '../errors.ts';
+import { nodeDisk, replaceFile, type Disk } from './disk.ts';
+import { graveyardOf, isUID, layoutOf, parseHost, parseInstance, trashOf, type InstanceFile } from './layout.ts';
+import { isAlive } from './process.ts';
+
+export interface LocalProviderOptions {
+  /** Folder of the nodes; whoever runs the host makes it. */
+  nodesDir: string;
+  disk?: Disk;
+}
 
 const SCHEME = 'local://';
 
 /**
- * Nodes that are folders and processes of this machine. The provider only writes down what should be; `startLocalHost` makes it
- * so. Every step may be repeated after a crash: a node begins to exist with its `instance.json`, which is written last.
+ * Nodes that are folders on this machine, brought to life by `startLocalHost`, which may be another process: the two agree through files
+ * alone. A node exists from the moment its `instance.json` does.
  */
-export function localProvider({ nodesDir }: { nodesDir: string }): InfraProvider {
-  const providerIDOf = (machineUID: string): string => `${SCHEME}${machineUID}`;
-
-  function uidOf(providerID: string): string {
-    if (!providerID.startsWith(SCHEME)) throw new CodedError('InvalidConfig', `"${providerID}" is not an id of the local provider`);
-    return providerID.slice(SCHEME.length);
+export function localProvider({ nodesDir, disk = nodeDisk() }: LocalProviderOptions): InfraProvider {
+  async function readInstance(machineUID: string): Promise<InstanceFile | undefined> {
+    const { instance } = layoutOf(nodesDir, machineUID);
+    const text = await disk.read(instance);
+    if (text === undefined) return undefined;
+    return parseInstance(text, instance);
   }
 
-  async function exists(dir: string): Promise<boolean> {
-    try {
-      await stat(dir);
-      return true;
-    } catch (error) {
-      if (isAbsent(error)) return false;
-      throw new CodedError('Unavailable', `${dir} cannot be read`, { cause: error });
+  /** A folder that cannot be seen at all, say because it is not mounted, must not look like one without nodes. */
+  async function assertReachable(): Promise<string[]> {
+    const names = await disk.list(nodesDir);
+    if (names !== undefined) return names;
+    throw providerError('Unavailable', `there is no folder ${nodesDir}`, { next: 'kubenode start' });
+  }
+
+  async function isBuried(machineUID: string): Promise<boolean> {
+    return (await disk.read(join(graveyardOf(nodesDir), machineUID))) !== undefined;
+  }
+
+  async function bury(machineUID: string): Promise<void> {
+    if (await isBuried(machineUID)) return;
+    await disk.makeFolder(graveyardOf(nodesDir));
+    await replaceFile(disk, join(graveyardOf(nodesDir), machineUID), '', 0o644);
+  }
+
+  async function stateOf(file: InstanceFile): Promise<Instance['state']> {
+    if (file.deleting === true) return 'Deleting';
+    if (file.power === 'off') return 'Stopped';
+    const { agentPid, agentStart } = parseHost(await disk.read(layoutOf(nodesDir, file.machineUID).host));
+    if (agentPid === undefined || agentStart === undefined) return 'Pending';
+    return (await isAlive({ pid: agentPid, start: agentStart })) ? 'Running' : 'Pending';
+  }
+
+  async function instanceOf(file: InstanceFile): Promise<Instance> {
+    const addresses = [
+      { type: 'Hostname', address: file.name },
+      { type: 'InternalIP', address: '127.0.0.1' },
+    ];
+    return { providerID: file.providerID, state: await stateOf(file), addresses };
+  }
+
+  async function ensure(request: InstanceRequest, bootstrap: NodeBootstrap): Promise<Instance> {
+    const providerID = providerIDOf(request);
+    const { machineUID, namespace, name, failureDomain } = request;
+    const layout = layoutOf(nodesDir, machineUID);
+    const text = `${JSON.stringify(bootstrap, undefined, 2)}\n`;
+    const existing = await readInstance(machineUID);
+    if (existing !== undefined) {
+      // A new token re-admits a node that lost its identity.
+      if (existing.deleting !== true && (await disk.read(layout.bootstrap)) !== text)
+        await replaceFile(disk, layout.bootstrap, text, 0o600);
+      return instanceOf(existing);
     }
+    await assertReachable();
+    const file: InstanceFile = {
+      machineUID,
+      namespace,
+      name,
+      providerID,
+      ...(failureDomain === undefined ? {} : { failureDomain }),
+      power: 'on',
+    };
+    await assertNotBuried(machineUID);
+    await disk.makeFolder(layout.root);
+    await replaceFile(disk, layout.bootstrap, text, 0o600);
+    await disk.syncFolder(nodesDir);
+    await assertNotBuried(machineUID);
+    await replaceFile(disk, layout.instance, `${JSON.stringify(file, undefined, 2)}\n`, 0o644);
+    return instanceOf(file);
   }
 
-  async function describe(file: InstanceFile): Promise<Instance> {
-    const folder = nodeFolder(nodesDir, file.machineUID);
-    const booted = await exists(folder.host);
-    return {
-      providerID: file.providerID,
-      state: file.deleting === true ? 'Deleting' : booted ? 'Running' : 'Pending',
-      addresses: [
-        { type: 'InternalIP', address: '127.0.0.1' },
-        { type: 'Hostname', address: file.name },
-      ],
-    };
+  /** A controller that was slow, or was deposed, must not bring a node back after its proof of absence. */
+  async function assertNotBuried(machineUID: string): Promise<void> {
+    if (!(await isBuried(machineUID))) return;
+    throw providerError('InvalidConfig', `the node of Machine UID ${machineUID} was deleted: none is made for it again`);
+  }
+
+  async function remove(machineUID: string): Promise<'gone' | 'deleting'> {
+    const names = await assertReachable();
+    await bury(machineUID);
+    if (!names.includes(machineUID)) return 'gone';
+    const file = await readInstance(machineUID);
+    if (file === undefined) {
+      // Half made: the host never knew of it.
+      const grave = join(trashOf(nodesDir), machineUID);
+      await disk.makeFolder(trashOf(nodesDir));
+      await disk.remove(grave);
+      await disk.rename(layoutOf(nodesDir, machineUID).folder, grave);
+      await disk.remove(grave);
+      return 'gone';
+    }
+    if (file.deleting !== true) {
+      const marked: InstanceFile = { ...file, deleting: true };
+      await replaceFile(disk, layoutOf(nodesDir, machineUID).instance, `${JSON.stringify(marked, undefined, 2)}\n`, 0o644);
+    }
+    return 'deleting';
+  }
+
+  async function list(): Promise<Instance[]> {
+    const names = await assertReachable();
+    const files = await Promise.all(names.filter(isUID).map(readInstance));
+    return Promise.all(files.filter((file) => file !== undefined).map(instanceOf));
   }
 
   return {
     name: 'local',
-    validate: (config) => Object.keys(config).map((path) => ({ path, message: 'unknown field: the local provider has no settings' })),
-    providerIDOf: ({ machineUID }) => providerIDOf(machineUID),
-
-    async ensure(request: InstanceRequest, bootstrap: NodeBootstrap) {
-      const folder = nodeFolder(nodesDir, request.machineUID);
-      const found = await readInstance(folder.instance);
-      if (found !== undefined) return await describe(found);
-      await mkdir(folder.root, { recursive: true });
-      await writeWhole(folder.bootstrap, `${JSON.stringify(bootstrap)}\n`, 0o600);
-      const file: InstanceFile = {
-        machineUID: request.machineUID,
-        namespace: request.namespace,
-        name: request.name,
-        providerID: providerIDOf(request.machineUID),
-        ...(request.failureDomain === undefined ? {} : { failureDomain: request.failureDomain }),
-      };
-      await writeWhole(folder.instance, `${JSON.stringify(file)}\n`);
-      return await describe(file);
-    },
-
-    async get(providerID) {
-      const found = await readInstance(nodeFolder(nodesDir, uidOf(providerID)).instance);
-      return found === undefined ? undefined : await describe(found);
-    },
-
-    async list() {
-      const found = await Promise.all((await folders(nodesDir)).map((uid) => readInstance(nodeFolder(nodesDir, uid).instance)));
-      return await Promise.all(found.filter((file) => file !== undefined).map(describe));
-    },
-
-    async delete(providerID) {
-      const folder = nodeFolder(nodesDir, uidOf(providerID));
-      const found = await readInstance(folder.instance);
-      if (found === undefined) {
-        // Nothing ever ran in a folder that has no instance.json: what a crash of `ensure` left is removed here.
-        await removeFolder(folder.dir);
-        return 'gone';
-      }
-      if (found.deleting !== true) await writeWhole(folder.instance, `${JSON.stringify({ ...found, deleting: true })}\n`);
-      return 'deleting';
-    },
+    validate: (config) =>
+      Object.keys(config).map((field) => ({ path: field, message: 'unknown field: the local provider takes no configuration' })),
+    providerIDOf,
+    ensure: (request, bootstrap, signal) =>
+      guarded(signal, `make the node of ${request.namespace}/${request.name}`, () => ensure(request, bootstrap)),
+    get: (providerID, signal) =>
+      guarded(signal, `look at ${providerID}`, async () => {
+        const file = await readInstance(uidOf(providerID));
+        if (file !== undefined) return instanceOf(file);
+        await assertReachable();
+        return undefined;
+      }),
+    list: (signal) => guarded(signal, `list the nodes in ${nodesDir}`, list),
+    delete: (providerID, signal) => guarded(signal, `delete ${providerID}`, () => remove(uidOf(providerID))),
+    reboot: (providerID, signal) =>
+      guarded(signal, `reboot ${providerID}`, async () => {
+        const uid = uidOf(providerID);
+        const file = await readInstance(uid);
+        if (file === undefined || file.deleting === true) throw providerError('InvalidConfig', `there is no node ${providerID} to reboot`);
+        await replaceFile(disk, layoutOf(nodesDir, uid).powerCycle, '', 0o644);
+      }),
   };
+}
+
+function providerIDOf({ machineUID }: Pick<InstanceRequest, 'machineUID'>): string {
+  if (isUID(machineUID)) return `${SCHEME}${machineUID}`;
+  throw providerError('InvalidConfig', `a Machine UID is letters, digits and dashes, at most 64; got "${machineUID}"`);
+}
+
+function uidOf(providerID: string): string {
+  const uid = providerID.startsWith(SCHEME) ? providerID.slice(SCHEME.length) : '';
+  if (isUID(uid)) return uid;
+  throw providerError('InvalidConfig', `an ID of the local provider is "${SCHEME}<machine UID>"; got "${providerID}"`);
+}
+
+async function guarded<T>(signal: AbortSignal, doing: string, act: () => Promise<T>): Promise<T> {
+  signal.throwIfAborted();
+  try {
+    return await act();
+  } catch (error) {
+    throw asProviderError(error, doing);
+  }
 }
