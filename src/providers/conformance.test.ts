@@ -92,6 +92,34 @@ providerConformance('fake', async () => {
   };
 });
 
+it('a node that the host takes away while it is being deleted is gone, not an error', async () => {
+  const parent = await mkdtemp(join(tmpdir(), 'kubenode-provider-'));
+  try {
+    const { signal } = new AbortController();
+    const disk = nodeDisk();
+    const { folder, instance } = layoutOf(parent, 'u');
+    const request = { machineUID: 'u', namespace: 'web', name: 'a', config: {} };
+    const bootstrap = {
+      server: 's',
+      certificateAuthority: 'c',
+      token: 't',
+      machine: { namespace: 'web', name: 'a', uid: 'u' },
+      providerID: 'local://u',
+    };
+    await localProvider({ nodesDir: parent }).ensure(request, bootstrap, signal);
+    const racing: Disk = {
+      ...disk,
+      async read(path) {
+        if (path === instance) await disk.remove(folder);
+        return disk.read(path);
+      },
+    };
+    expect(await localProvider({ nodesDir: parent, disk: racing }).delete('local://u', signal)).toBe('gone');
+  } finally {
+    await rm(parent, { recursive: true, force: true });
+  }
+});
+
 it('a node folder holds its secret for its owner alone', async () => {
   const parent = await mkdtemp(join(tmpdir(), 'kubenode-provider-'));
   try {

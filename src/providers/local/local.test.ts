@@ -121,15 +121,18 @@ async function serviceOf(uid = UID): Promise<ProcessIdentity> {
   return identityOf(Number(readFileSync(join(layoutOf(nodesDir, uid).run, 'service'), 'utf8')));
 }
 
+function moduleAt(name: string): string {
+  return JSON.stringify(join(import.meta.dirname, name));
+}
+
 /** A host in a process of its own, to be killed. */
 async function hostElsewhere(script: string): Promise<ChildProcess> {
   const main = join(dir, 'host.mjs');
-  const module = (name: string): string => JSON.stringify(join(import.meta.dirname, name));
   writeFileSync(
     main,
     `
-import { startLocalHost } from ${module('host.ts')};
-import { systemClock } from ${module('../../kube/clock.ts')};
+import { startLocalHost } from ${moduleAt('host.ts')};
+import { systemClock } from ${moduleAt('../../kube/clock.ts')};
 const log = { debug() {}, info() {}, warn() {}, error() {} };
 await startLocalHost({ nodesDir: ${JSON.stringify(nodesDir)}, agentCommand: [process.execPath, ${JSON.stringify(script)}], stopUnits: async () => {}, clock: systemClock({ ref: true }), log, signal: new AbortController().signal, lookMs: 30 });
 `,
@@ -156,7 +159,9 @@ describe('the host', () => {
     await startHost();
     await startedTimes(1, 'uid-2');
     await startedTimes(2, 'uid-1');
+    await waitFor(async () => (await stateOf('uid-1')) === 'Running', LATE);
     await waitFor(async () => (await stateOf('uid-2')) === 'Running', LATE);
+    expect((await provider().list(signal)).map((each) => each.state)).toEqual(['Running', 'Running']);
   });
 
   it('starts a killed agent again in the same boot, and leaves services alone', async () => {

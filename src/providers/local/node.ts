@@ -118,23 +118,16 @@ export async function keepNode(ports: NodePorts, nodesDir: string, layout: NodeL
   }
 
   async function step(): Promise<'again' | 'done'> {
-    switch (await wanted()) {
-      case 'deleted':
-        await remove();
-        return 'done';
-      case 'reboot':
-        await reboot();
-        return 'again';
-      case 'off':
-        await off();
-        // A folder without instance.json is no node.
-        if ((await disk.read(layout.instance)) === undefined) return 'done';
-        await waitWhile('off', Infinity);
-        return 'again';
-      case 'on':
-        await on();
-        return 'again';
-    }
+    const state = await wanted();
+    if (state === 'on') await on();
+    else if (state === 'reboot') await reboot();
+    else if (state === 'deleted') await remove();
+    else await off();
+    if (state !== 'off') return state === 'deleted' ? 'done' : 'again';
+    // A folder without instance.json is no node.
+    if ((await disk.read(layout.instance)) === undefined) return 'done';
+    await waitWhile('off', Infinity);
+    return 'again';
   }
 
   let troubles = 0;

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import type { InfraProvider, Instance, InstanceRequest, NodeBootstrap } from '../../api/provider.ts';
-import { asProviderError, providerError } from '../errors.ts';
+import { asProviderError, errnoOf, providerError } from '../errors.ts';
 import { nodeDisk, replaceFile, type Disk } from './disk.ts';
 import { graveyardOf, isUID, layoutOf, parseHost, parseInstance, trashOf, type InstanceFile } from './layout.ts';
 import { isAlive } from './process.ts';
@@ -100,12 +100,7 @@ export function localProvider({ nodesDir, disk = nodeDisk() }: LocalProviderOpti
     if (!names.includes(machineUID)) return 'gone';
     const file = await readInstance(machineUID);
     if (file === undefined) {
-      // Half made: the host never knew of it.
-      const grave = join(trashOf(nodesDir), machineUID);
-      await disk.makeFolder(trashOf(nodesDir));
-      await disk.remove(grave);
-      await disk.rename(layoutOf(nodesDir, machineUID).folder, grave);
-      await disk.remove(grave);
+      await removeHalfMade(machineUID);
       return 'gone';
     }
     if (file.deleting !== true) {
@@ -113,6 +108,20 @@ export function localProvider({ nodesDir, disk = nodeDisk() }: LocalProviderOpti
       await replaceFile(disk, layoutOf(nodesDir, machineUID).instance, `${JSON.stringify(marked, undefined, 2)}\n`, 0o644);
     }
     return 'deleting';
+  }
+
+  /** What `ensure` left when it died: the host never knew of it. Or the host has just taken the folder away, and there is nothing to do. */
+  async function removeHalfMade(machineUID: string): Promise<void> {
+    const trash = join(trashOf(nodesDir), `half-${machineUID}`);
+    await disk.makeFolder(trashOf(nodesDir));
+    await disk.remove(trash);
+    try {
+      await disk.rename(layoutOf(nodesDir, machineUID).folder, trash);
+    } catch (error) {
+      if (errnoOf(error) !== 'ENOENT') throw error;
+    }
+    await disk.syncFolder(nodesDir);
+    await disk.remove(trash);
   }
 
   async function list(): Promise<Instance[]> {
