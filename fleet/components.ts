@@ -47,7 +47,7 @@ function standIn(name: string, version: string, config: object, content: Release
     ],
     units: [{ name, exec: [main, 'run', '{{root}}'] }],
     probes: [
-      { name: 'running', unit: name },
+      { name: 'running', unit: name, periodSeconds: 1 },
       { name: 'healthy', exec: { command: [main, 'probe', '{{root}}'] }, periodSeconds: 1 },
     ],
     // A node that is not healthy by then goes back to what ran before. Real components get minutes.

@@ -24,7 +24,7 @@ fleet.allClusters((cluster) => {
       maxUnavailable: 1,
       maxFailed: 1,
       // So short because this fleet is for a demonstration on one machine. Production soaks for minutes to hours.
-      soakSeconds: 2,
+      soakSeconds: 1,
     });
 
   everywhere(runtime);

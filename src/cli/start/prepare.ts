@@ -58,7 +58,7 @@ export async function prepareHub(hub: Client, options: HubOptions): Promise<void
     spec: {
       source: { path: options.repository, ...(options.branch === undefined ? {} : { branch: options.branch }), pollSeconds: 5 },
       // Seconds, so that a change can be watched; a real fleet soaks for hours.
-      stages: options.cells.map((stage) => ({ name: stage, clusterSelector: { stage }, soakSeconds: 2, maxClusters: 1 })),
+      stages: options.cells.map((stage) => ({ name: stage, clusterSelector: { stage }, soakSeconds: 1, maxClusters: 1 })),
     },
   };
   await applyIfChanged(hub, Fleets, fleet, { fieldManager: MANAGER, force: true, stored: await hub.find(Fleets, fleet.metadata) });

@@ -99,6 +99,9 @@ export function changeSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
           }
           return true;
         });
+        await until('the first rollouts are done', 30_000, async () =>
+          (await hub.listAll(Rollouts)).items.every((rollout) => rollout.status?.phase === 'Done'),
+        );
         const pids = new Set<number>();
         for (const { machine } of await system.allMachines()) {
           for (const component of [KUBELET, RUNTIME, DETECTOR]) {
@@ -106,9 +109,6 @@ export function changeSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
             pids.add(answer.pid);
           }
         }
-        await until('the first rollouts are done', 30_000, async () =>
-          (await hub.listAll(Rollouts)).items.every((rollout) => rollout.status?.phase === 'Done'),
-        );
         return `7 machines Running, 7 nodes Ready, ${pids.size} services answer`;
       },
     },

@@ -72,7 +72,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     if ([...world.clusters.values()].some((view) => view.blocked !== undefined)) waits.push(BLOCKED_POLL_MS);
 
     // One line of steps a cluster: their records are one object.
-    const byCluster = Map.groupBy(decision.steps, (step) => step.cluster);
+    const byCluster = Map.groupBy(namespacesFirst(decision.steps), (step) => step.cluster);
     await Promise.all(
       [...byCluster.values()].map(async (steps) => {
         for (const step of steps) await carryOut(step, fleet, connections, context, waits);
@@ -209,6 +209,12 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     await cells.close();
     log.debug({}, 'rollout controller stopped');
   }
+}
+
+/** What is in a Namespace cannot be made before it. */
+function namespacesFirst(steps: readonly Step[]): Step[] {
+  const isNamespace = (step: Step): boolean => step.unit.startsWith('Namespace/');
+  return [...steps.filter(isNamespace), ...steps.filter((step) => !isNamespace(step))];
 }
 
 function countMachines(cell: Cell): { total: number; ready: number } {
