@@ -137,7 +137,7 @@ function present(call: Call, selection: Selection): Entry[] {
   return [...(table.at(call.world.store.rv)?.range(prefix, '') ?? [])].filter((entry) => selects(selection, entry));
 }
 
-function open(call: Call, selection: Selection, writer: Writer): Opening {
+function open(call: Call, selection: Selection, writer: Writer, form: Accepted): Opening {
   const { store } = call.world;
   const table = store.table(call.served.storageKey);
   const given = parseVersion(call.query['resourceVersion']);
@@ -147,7 +147,9 @@ function open(call: Call, selection: Selection, writer: Writer): Opening {
   if (isTrue(wantsInitial) || (wantsInitial === undefined && (given === undefined || given === 0))) {
     const entries = present(call, selection);
     const bookmarked = isTrue(wantsInitial) && isTrue(call.query['allowWatchBookmarks']);
-    return { initial: additions(writer, entries, bookmarked ? writer.bookmark(rv, true) : undefined), seen: rv };
+    const initial = additions(writer, entries, bookmarked ? writer.bookmark(rv, true) : undefined);
+    // The first line of a table has the columns, so it must be written before any live one.
+    return { initial: form.shape === 'table' ? [...initial] : initial, seen: rv };
   }
   if (given === undefined || given === 0) return { initial: [], seen: rv };
   if (given < table.compacted) {
@@ -167,7 +169,7 @@ export function watch(call: Call): Reply {
   const selection = selectionOf(call);
   const seconds = limitOf(call.query['timeoutSeconds']);
   const writer = new Writer(call, form);
-  const { initial, seen, failed } = open(call, selection, writer);
+  const { initial, seen, failed } = open(call, selection, writer, form);
   const { world, served } = call;
   const closers: (() => void)[] = [];
   const stream = new EventStream(
