@@ -51,10 +51,13 @@ export interface GuardedPort<Effect = never> {
   put(move: Extract<Move<Effect>, { write: Target }>): Promise<void>;
   /** Called before the release is sent. */
   releasing(mark: ReleaseMark): void;
-  run(effect: Effect): Promise<string>;
+  /** What came of it, to read. `refused`: the other side said no for now. */
+  run(effect: Effect): Promise<{ note: string; refused?: boolean }>;
 }
 
-export type Performed = { done: true; note?: string } | { done: false; why: string };
+export type Performed =
+  | { done: true; note?: string }
+  | { done: false; why: string; /** By who is asked for an effect. */ refused?: boolean };
 
 /** Carries one out. A lost race is not an error: whatever won is read at the next attempt. */
 export async function perform<Effect>(act: GuardedWrite<Effect>, port: GuardedPort<Effect>): Promise<Performed> {
@@ -62,7 +65,10 @@ export async function perform<Effect>(act: GuardedWrite<Effect>, port: GuardedPo
   for (const target of act.reads) seen = { ...seen, ...(await port.read(target, act)) };
   const move = act.judge(seen);
   if ('stop' in move) return { done: false, why: move.stop };
-  if ('effect' in move) return { done: true, note: await port.run(move.effect) };
+  if ('effect' in move) {
+    const { note, refused } = await port.run(move.effect);
+    return refused === true ? { done: false, why: note, refused } : { done: true, note };
+  }
   try {
     if (move.write === 'ledger' && move.releases !== undefined) port.releasing(move.releases);
     await port.put(move);

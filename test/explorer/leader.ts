@@ -1,7 +1,9 @@
 /** What a process that leads does: the real decisions and guarded writes of src, one API call at a time. */
 import type { Machine } from '../../src/api/machine.ts';
 import type { KubeObject, Stored } from '../../src/api/wire.ts';
-import { actOf, freeVanished, type Effect } from '../../src/controllers/machine/act.ts';
+import { actOf } from '../../src/controllers/machine/act.ts';
+import type { Effect } from '../../src/controllers/machine/guards.ts';
+import { freeVanished } from '../../src/controllers/machine/ledgeracts.ts';
 import type { AskFacts, SetFacts } from '../../src/controllers/machine/ask.ts';
 import { claimOf } from '../../src/controllers/machine/claim.ts';
 import { mayAsk } from '../../src/controllers/machine/components.ts';

@@ -2,7 +2,7 @@
 import type { Node } from '../../src/api/builtin.ts';
 import { ANNOTATIONS } from '../../src/api/names.ts';
 import type { Stored } from '../../src/api/wire.ts';
-import type { Effect } from '../../src/controllers/machine/act.ts';
+import type { Effect } from '../../src/controllers/machine/guards.ts';
 import { CORDON_FENCE, KEPT_CORDON, ownerOf } from '../../src/controllers/machine/cordon.ts';
 import type { MachineView, Step } from '../../src/controllers/machine/decide.ts';
 import type { CellView } from '../../src/controllers/machine/pass.ts';
@@ -271,7 +271,7 @@ export const MUTANTS: Mutant[] = [
         reads: [],
         judge(seen) {
           const step = typeof flight.what === 'object' && 'step' in flight.what ? flight.what.step : undefined;
-          const pod = step?.do === 'Evict' ? step.pods[0] : undefined;
+          const pod = step?.do === 'Evict' ? step.pod : undefined;
           return pod === undefined ? act.judge(seen) : { effect: { do: 'Evict', pod } };
         },
       })),

@@ -1,40 +1,36 @@
 import { Leases, Nodes } from '../../api/builtin.ts';
 import { DefenderPolicies } from '../../api/defenderpolicy.ts';
-import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruptionledger.ts';
-import { isCoded, messageOf } from '../../api/errors.ts';
+import { DisruptionLedgers } from '../../api/disruptionledger.ts';
+import { CodedError, isCoded } from '../../api/errors.ts';
 import { Freezes } from '../../api/freeze.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
-import { agentLeaseName, FINALIZERS, MANAGERS } from '../../api/names.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import type { InfraProvider } from '../../api/provider.ts';
 import { keyOf, parseKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
+import { createReleaseMarks } from '../../defender/evidence.ts';
+import { beginTerm } from '../../defender/ledger.ts';
+import { stateOf } from '../../defender/state.ts';
 import { hasReason } from '../../kube/apierror.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { runController, watch, type ReconcileContext } from '../../kube/controller.ts';
+import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
-import { createReleaseMarks } from '../../defender/evidence.ts';
-import { perform } from '../../defender/guardedwrite.ts';
-import { beginTerm } from '../../defender/ledger.ts';
-import { stateOf } from '../../defender/state.ts';
-import type { Verdict } from '../../defender/request.ts';
 import { leaseAges } from '../machinecomponentset/leaseages.ts';
-import { actOf, freeVanished, type ActContext } from './act.ts';
+import { carryOut } from './carryout.ts';
 import { mayAsk } from './components.ts';
 import { decide, type Decision, type MachineView, type Step } from './decide.ts';
-import { eventOf } from './events.ts';
-import { ensureInstance, type CellAddress } from './instance.ts';
-import { syncedNode } from './nodesync.ts';
+import { eventOf, eventOfChange } from './events.ts';
+import type { CellAddress } from './instance.ts';
 import { createObserver, type Stores } from './observe.ts';
-import { reservation, rowsWithoutMachine } from './pass.ts';
+import { createPass, PASS } from './passloop.ts';
 import { apiPort } from './port.ts';
 import { report } from './report.ts';
 
 export interface MachineControllerOptions {
   client: Client;
-  /** Its stores must be of this term: made after leadership was acquired (D2). */
   cache: Cache;
   /** By name, as `spec.provider.name` says it. */
   providers: ReadonlyMap<string, InfraProvider>;
@@ -47,22 +43,20 @@ export interface MachineControllerOptions {
   signal: AbortSignal;
 }
 
-const PASS = 'cell';
-/** Verdicts depend on time and on what no event tells (a Lease that grows old). */
-const PASS_AGAIN_MS = 2000;
 const POLL_MS = 1000;
 const RESYNC_MS = 30_000;
-/** Steps of one machine in one run: each is found from state, and a run should not hold its worker for long. */
-const MAX_STEPS = 8;
+/** Between two rounds of evictions that somebody's budget refused, as kubectl drain waits. */
+const REFUSED_MS = 5000;
 
 /**
  * The machine controller of a cell: nobody else reserves, cordons, drains, orders or uncordons (PROTOCOLS C2). Two loops: one key for the
  * whole cell, which reserves for all machines at once, and one key a machine, which takes the next step.
  *
- * Begins a term by raising the ledger's epoch. Rejects with code `Deposed` when a later term is met: then the process must not go on.
+ * Begins a term by raising the ledger's epoch, and reserves nothing before its stores have been read again after that (D2). Rejects with
+ * code `Deposed` when a later term is met: whoever runs it may be elected again, which is another term.
  */
 export async function runMachineController(options: MachineControllerOptions): Promise<void> {
-  const { client, cache, clock, random, log, recorder, providers } = options;
+  const { client, cache, clock, random, log, recorder, providers, cell } = options;
   const deposed = new AbortController();
   const signal = AbortSignal.any([options.signal, deposed.signal]);
   const epoch = await beginTerm(client, signal);
@@ -77,195 +71,97 @@ export async function runMachineController(options: MachineControllerOptions): P
     freezes: cache.store(Freezes),
     ledgers: cache.store(DisruptionLedgers),
   };
+  const marks = createReleaseMarks();
+  for (const store of [stores.machines, stores.nodes, stores.sets, stores.policies, stores.freezes]) {
+    // What earlier terms released, they had released before this epoch: a list begun after it shows all of that.
+    const mark = store.mark();
+    store.relist();
+    marks.record(() => store.hasPassed({ name: '' }, undefined, mark));
+  }
   await cache.whenSynced(signal);
   const ages = leaseAges(stores.leases, clock);
-  const marks = createReleaseMarks();
-  const observer = createObserver(client, stores, ages, () => clock.now());
-  const newID = (): string =>
-    Math.floor(random() * 2 ** 48)
-      .toString(36)
-      .padStart(10, '0') +
-    Math.floor(random() * 2 ** 24)
-      .toString(36)
-      .padStart(5, '0');
-  const verdicts = new Map<string, Verdict>();
-  const asking = new Map<string, number>();
-  let wakeMachine: (key: string) => void = () => undefined;
-  let wakePass: (key: string) => void = () => undefined;
+  const observer = createObserver(client, stores, ages, clock);
+  const newID = (): string => [48, 40].map((bits) => Math.floor(random() * 2 ** bits).toString(36)).join('-');
+  let wakeMachine = nobody;
+  let wakePass = nobody;
 
-  const stopIfDeposed = (error: unknown): void => {
-    if (isCoded(error, 'Deposed')) deposed.abort(error);
-  };
-  const providerOf = (machine: Machine): InfraProvider | undefined => providers.get(machine.spec.provider?.name ?? '');
-
-  async function pass(_: string, run: ReconcileContext): Promise<{ requeueAfterMs?: number } | void> {
+  /** Runs `fn` unless a later term is known of; one that it meets ends this one. */
+  async function inTerm<T>(fn: () => Promise<T>): Promise<T> {
     try {
-      const since = (uid: string): number => {
-        const known = asking.get(uid) ?? clock.monotonic();
-        asking.set(uid, known);
-        return known;
-      };
-      const port = apiPort({ client: run.client, clock, stores, marks, provider: undefined, signal });
-      await perform(
-        reservation(
-          epoch,
-          () => observer.cell(since, marks),
-          newID,
-          ({ rows, verdicts: said }) => {
-            for (const row of rows) run.log.info({ row: row.id, machine: row.machine, class: row.class }, 'reserved');
-            for (const uid of asking.keys()) if (!said.has(uid) && !rows.some((row) => row.machineUID === uid)) asking.delete(uid);
-            tell(said);
-          },
-        ),
-        port,
-      );
-      const ledger = stores.ledgers.get({ name: LEDGER_NAME });
-      for (const row of rowsWithoutMachine(ledger === undefined ? [] : stateOf(ledger).rows, stores.machines.list())) {
-        const freed = await perform(freeVanished(row, epoch), port);
-        if (freed.done) run.log.info({ row: row.id, machine: row.machine }, 'released: the machine is gone');
-      }
-      return verdicts.size === 0 ? undefined : { requeueAfterMs: PASS_AGAIN_MS };
+      if (observer.epoch() > epoch)
+        throw new CodedError('Deposed', `the ledger carries epoch ${observer.epoch()}, this leader's is ${epoch}: another term has begun`);
+      return await fn();
     } catch (error) {
-      stopIfDeposed(error);
+      if (isCoded(error, 'Deposed')) deposed.abort(error);
       throw error;
     }
   }
 
-  /** Verdicts are written by each machine's own loop. */
-  function tell(said: ReadonlyMap<string, Verdict>): void {
-    for (const machine of stores.machines.list()) {
-      const { uid } = machine.metadata;
-      const verdict = said.get(uid);
-      if (JSON.stringify(verdict) === JSON.stringify(verdicts.get(uid))) continue;
-      if (verdict === undefined) verdicts.delete(uid);
-      else verdicts.set(uid, verdict);
-      wakeMachine(keyOf(machine.metadata));
-    }
-    for (const uid of verdicts.keys()) if (!said.has(uid)) verdicts.delete(uid);
-  }
+  const portOf = (using: Client, provider: InfraProvider | undefined) => apiPort({ client: using, stores, marks, provider, signal });
+  const pass = createPass({
+    epoch,
+    stores,
+    clock,
+    newID,
+    view: (askingSince) => observer.cell(askingSince, marks),
+    portOf: (using) => portOf(using, undefined),
+    wakeMachine: (key) => wakeMachine(key),
+  });
 
-  async function reconcile(key: string, run: ReconcileContext): Promise<{ requeueAfterMs?: number } | void> {
+  async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {
     const machine = stores.machines.get(parseKey(key));
-    if (machine === undefined) {
-      wakePass(PASS);
-      return;
-    }
-    const provider = providerOf(machine);
-    try {
-      const view = await observer.machine(machine, provider, signal);
-      const decision = decide(view);
-      let progressed = false;
-      let disruptedAt: string | undefined;
-      for (const step of decision.steps.slice(0, MAX_STEPS)) {
-        const done = await take(step, view, provider, run);
-        progressed ||= done;
-        if (done && step.do === 'Release') disruptedAt = new Date(clock.now()).toISOString();
+    // A machine that is gone may have left a row.
+    if (machine === undefined) return wakePass(PASS);
+    const provider = providers.get(machine.spec.provider?.name ?? '');
+    const view = await observer.machine(machine, provider, signal);
+    const decision = decide(view);
+    const done: Step['do'][] = [];
+    const refusals: string[] = [];
+    let failure: unknown;
+    for (const step of decision.steps) {
+      const hands = { client: run.client, port: portOf(run.client, provider), provider, cell, epoch, newID, signal };
+      try {
+        const result = await carryOut(step, view, hands);
+        if (result.done) {
+          done.push(step.do);
+          run.log.info({ step: step.do, note: result.note }, step.why);
+          const event = eventOf(step, view, result.note);
+          if (event !== undefined) recorder.event(machine, event);
+        } else {
+          run.log.debug({ step: step.do, why: result.why }, 'not done');
+          if (result.refused === true) refusals.push(result.why);
+        }
+      } catch (error) {
+        if (step.do !== 'EnsureInstance' || !(error instanceof CodedError) || signal.aborted) throw error;
+        // What a provider refuses belongs into the status, and is tried again.
+        view.instance = { state: 'Unknown', reason: error.code, message: error.message };
+        failure = error;
       }
-      // A machine whose finalizer went is gone by now, or soon; there is nothing left to report on.
-      if (!decision.steps.some((step) => step.do === 'Finalize')) {
-        await report(
-          run.client,
-          { view, decision, verdict: view.row === undefined ? verdicts.get(machine.metadata.uid) : undefined, disruptedAt },
-          signal,
-        );
-      }
-      return again(view, decision, progressed);
-    } catch (error) {
-      stopIfDeposed(error);
-      if (hasReason(error, 'NotFound') && stores.machines.get(parseKey(key)) === undefined) return;
-      throw error;
     }
+    if (done.some((step) => step === 'Release' || step === 'FreeCancelled')) wakePass(PASS);
+    // A machine whose finalizer went is gone by now, or soon; there is nothing left to report on.
+    if (decision.steps.some((step) => step.do === 'Finalize')) return;
+    await tell(view, refusals, run);
+    if (failure !== undefined) throw failure;
+    return again(view, decision, done.length > 0, refusals.length > 0);
   }
 
-  function again(view: MachineView, decision: Decision, progressed: boolean): { requeueAfterMs: number } | undefined {
-    if (progressed) return { requeueAfterMs: 50 };
-    if (decision.waits?.for === 'Provider' || decision.waits?.for === 'Pods') return { requeueAfterMs: POLL_MS };
-    if (decision.waits?.untilMs !== undefined)
-      return { requeueAfterMs: Math.max(POLL_MS, Math.min(RESYNC_MS, decision.waits.untilMs - view.nowMs)) };
-    // Until it runs, the instance and the Node are looked at again and again: no event tells of a provider's progress.
-    return view.machine.status?.phase === 'Running' ? undefined : { requeueAfterMs: POLL_MS };
-  }
-
-  /** Carries one step out. False: there was nothing to do any more, or somebody else was faster. */
-  async function take(step: Step, view: MachineView, provider: InfraProvider | undefined, run: ReconcileContext): Promise<boolean> {
+  async function tell(view: MachineView, refusals: string[], run: ReconcileContext): Promise<void> {
     const { machine } = view;
-    const key = { namespace: machine.metadata.namespace, name: machine.metadata.name };
-    const context: ActContext = { epoch, machine: key, node: machine.metadata.name, facts: view.facts, newID };
-    const act = actOf(step, context);
-    let note: string | undefined;
-    if (act === undefined) {
-      if (!(await plainly(step, view, provider, run))) return false;
-    } else {
-      const performed = await perform(act, apiPort({ client: run.client, clock, stores, marks, provider, signal }));
-      if (!performed.done) {
-        run.log.debug({ step: step.do, why: performed.why }, 'not done');
-        return false;
-      }
-      ({ note } = performed);
-    }
-    run.log.info({ step: step.do, machine: keyOf(key), note }, step.why);
-    const event = eventOf(step, note);
-    if (event !== undefined) recorder.event(machine, event);
-    if (['Release', 'FreeCancelled', 'Finalize'].includes(step.do)) wakePass(PASS);
-    return true;
-  }
-
-  /** Steps that touch nothing which two leaders could dispute. */
-  async function plainly(step: Step, view: MachineView, provider: InfraProvider | undefined, run: ReconcileContext): Promise<boolean> {
-    const { machine, claim } = view;
-    switch (step.do) {
-      case 'AddFinalizer':
-        return await patchFinalizers(machine, [...(machine.metadata.finalizers ?? []), FINALIZERS.machine], run.client);
-      case 'EnsureInstance':
-        if (provider === undefined) return false;
-        await ensureInstance(run.client, machine, provider, options.cell, signal);
-        return true;
-      case 'SyncNode': {
-        const live = await run.client.find(Nodes, { name: machine.metadata.name }, { signal });
-        if (live === undefined || claim.state !== 'Claimed' || live.metadata.uid !== claim.node.metadata.uid) return false;
-        const next = syncedNode(machine, live);
-        if (next === undefined) return false;
-        return await unlessConflict(run.client.update(Nodes, next, { fieldManager: MANAGERS.machine, signal }));
-      }
-      case 'Finalize': {
-        // What belonged to the machine and has no owner that would take it along.
-        if (claim.state === 'Claimed')
-          await gone(run.client.delete(Nodes, { name: claim.node.metadata.name }, { uid: claim.node.metadata.uid, signal }));
-        await gone(
-          run.client.delete(Leases, { namespace: machine.metadata.namespace, name: agentLeaseName(machine.metadata.name) }, { signal }),
-        );
-        if (machine.status?.nodeRef !== undefined)
-          await gone(run.client.delete(Leases, { namespace: 'kube-node-lease', name: machine.metadata.name }, { signal }));
-        return await patchFinalizers(
-          machine,
-          (machine.metadata.finalizers ?? []).filter((finalizer) => finalizer !== FINALIZERS.machine),
-          run.client,
-        );
-      }
-      default:
-        throw new Error(`${step.do} is a guarded write`);
+    const verdict = view.row === undefined ? pass.verdicts.of(machine.metadata.uid) : undefined;
+    try {
+      const changed = await report(run.client, { view, verdict, refusals }, signal);
+      const event = changed ? eventOfChange(machine.status?.phase, view) : undefined;
+      if (event !== undefined) recorder.event(machine, event);
+    } catch (error) {
+      // Gone, or another machine has the name: the store will say so.
+      if (!hasReason(error, 'NotFound', 'Conflict')) throw error;
     }
   }
 
-  async function patchFinalizers(machine: Stored<Machine>, finalizers: string[], using: Client): Promise<boolean> {
-    const { namespace, name, resourceVersion } = machine.metadata;
-    return await unlessConflict(
-      using.patch(
-        Machines,
-        { namespace, name },
-        { merge: { metadata: { resourceVersion, finalizers } } },
-        { fieldManager: MANAGERS.machine, signal },
-      ),
-    );
-  }
-
-  const shared = { client, clock, random, log, signal };
-  const key = (machine: Stored<Machine>): string[] => [keyOf(machine.metadata)];
-  const machinesNamed = (name: string): string[] =>
-    stores.machines
-      .list()
-      .filter((machine) => machine.metadata.name === name)
-      .map((machine) => keyOf(machine.metadata));
+  const machinesNamed = (name: string): string[] => stores.machines.byIndex(BY_NAME, name).flatMap(key);
+  stores.machines.addIndex(BY_NAME, byName);
+  const shared = { client, clock, random, log, signal, resyncMs: RESYNC_MS };
   try {
     await Promise.all([
       runController({
@@ -279,14 +175,8 @@ export async function runMachineController(options: MachineControllerOptions): P
           watch(stores.sets, () => [PASS]),
         ],
         concurrency: 1,
-        resyncMs: RESYNC_MS,
-        reconcile: pass,
-        triggers: [
-          (add) => {
-            wakePass = add;
-            return () => undefined;
-          },
-        ],
+        reconcile: (_, run) => inTerm(() => pass.run(run)),
+        triggers: [(add) => ((wakePass = add), () => undefined)],
       }),
       runController({
         ...shared,
@@ -297,20 +187,33 @@ export async function runMachineController(options: MachineControllerOptions): P
           watch(stores.ledgers, (ledger, old) => changedRows(stateOf(ledger).rows, old === undefined ? [] : stateOf(old).rows)),
         ],
         concurrency: 8,
-        resyncMs: RESYNC_MS,
-        reconcile,
-        triggers: [
-          (add) => {
-            wakeMachine = add;
-            return () => undefined;
-          },
-        ],
+        reconcile: (name, run) => inTerm(() => reconcile(name, run)),
+        triggers: [(add) => ((wakeMachine = add), () => undefined)],
       }),
     ]);
   } finally {
     ages.stop();
   }
-  if (deposed.signal.aborted) throw deposed.signal.reason;
+  if (deposed.signal.aborted && !options.signal.aborted) throw deposed.signal.reason;
+}
+
+const nobody: (key: string) => void = () => undefined;
+const key = (machine: Stored<Machine>): string[] => [keyOf(machine.metadata)];
+const BY_NAME = 'machine/name';
+const byName = (machine: Stored<Machine>): string[] => [machine.metadata.name];
+
+/** When to look again where no event will tell. */
+function again(view: MachineView, decision: Decision, progressed: boolean, refused: boolean): QueueResult | undefined {
+  const { waits } = decision;
+  if (waits?.for === 'Pods') return { requeueAfterMs: refused ? REFUSED_MS : POLL_MS };
+  if (progressed) return undefined;
+  if (waits?.for === 'Provider') return { requeueAfterMs: POLL_MS };
+  if (waits?.untilMs !== undefined) return { requeueAfterMs: Math.max(POLL_MS, Math.min(RESYNC_MS, waits.untilMs - view.nowMs)) };
+  const { machine } = view;
+  if (machine.status?.phase === 'Running') return undefined;
+  // The provider is asked about a machine that does not run yet, the less often the older it is.
+  const ageMs = view.nowMs - Date.parse(machine.metadata.creationTimestamp);
+  return { requeueAfterMs: Math.max(POLL_MS, Math.min(RESYNC_MS, ageMs / 20)) };
 }
 
 /** Machines whose row came, went or is another now. */
@@ -318,22 +221,4 @@ function changedRows(now: readonly { id: string; machine: string }[], before: re
   const gone = before.filter((row) => !now.some((other) => other.id === row.id));
   const made = now.filter((row) => !before.some((other) => other.id === row.id));
   return [...new Set([...gone, ...made].map((row) => row.machine))];
-}
-
-async function unlessConflict(write: Promise<unknown>): Promise<boolean> {
-  try {
-    await write;
-    return true;
-  } catch (error) {
-    if (hasReason(error, 'Conflict')) return false;
-    throw error;
-  }
-}
-
-async function gone(deletion: Promise<void>): Promise<void> {
-  try {
-    await deletion;
-  } catch (error) {
-    if (!hasReason(error, 'NotFound', 'Conflict')) throw new Error(messageOf(error), { cause: error });
-  }
 }

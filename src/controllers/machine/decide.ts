@@ -55,7 +55,7 @@ export type Step = { why: string } & (
   | { do: 'LiftDegraded' }
   | { do: 'TakeOver'; row: LedgerRow }
   | { do: 'Cordon'; row: LedgerRow }
-  | { do: 'Evict'; row: LedgerRow; pods: readonly DrainedPod[] }
+  | { do: 'Evict'; row: LedgerRow; pod: DrainedPod }
   | { do: 'Order'; row: LedgerRow; /** Whether the node was drained: only then may what needs it be ordered. */ drained: boolean }
   | { do: 'WriteCancelled'; row: LedgerRow; reason: string }
   | { do: 'Fence'; row: LedgerRow }
@@ -194,12 +194,17 @@ function notOrdered(view: MachineView, row: LedgerRow): Decision {
   return { steps: [{ do: 'Order', row, drained: drain, why: `${components.map((each) => each.name).join(', ')} may switch` }] };
 }
 
+/** Asked for in one run; the others follow. A pod whose eviction is refused must not keep the next ones waiting. */
+const EVICTIONS_AT_ONCE = 20;
+
 function evicting(view: MachineView, row: LedgerRow, untilMs: number): Decision {
   const pods = view.pods ?? [];
-  const steps: Step[] = pods.some((pod) => !pod.terminating)
-    ? [{ do: 'Evict', row, pods: pods.filter((pod) => !pod.terminating), why: `${pods.length} pods are still on the node` }]
-    : [];
-  return { steps, waits: { for: 'Pods', why: `${pods.length} pods are still on the node`, untilMs } };
+  const why = `${pods.length} pod${pods.length === 1 ? ' is' : 's are'} still on the node`;
+  const steps = pods
+    .filter((pod) => !pod.terminating)
+    .slice(0, EVICTIONS_AT_ONCE)
+    .map((pod): Step => ({ do: 'Evict', row, pod, why }));
+  return { steps, waits: { for: 'Pods', why, untilMs } };
 }
 
 function deleting(view: MachineView, row: LedgerRow): Decision {

@@ -1,30 +1,49 @@
 import type { RecordedEvent } from '../../kube/recorder.ts';
-import type { Step } from './decide.ts';
+import type { MachineView, Step } from './decide.ts';
 
-/** What a person who describes a Machine should read; undefined for steps that say nothing new. */
-export function eventOf(step: Step, note: string | undefined): RecordedEvent | undefined {
+const normal = (reason: string, message: string): RecordedEvent => ({ type: 'Normal', reason, message });
+const warning = (reason: string, message: string): RecordedEvent => ({ type: 'Warning', reason, message });
+
+/** What a person who describes a Machine should read of a step that was carried out; undefined where it says nothing new. */
+export function eventOf(step: Step, view: MachineView, note: string | undefined): RecordedEvent | undefined {
   switch (step.do) {
     case 'EnsureInstance':
-      return { type: 'Normal', reason: 'InstanceMade', message: step.why };
+      return normal('InstanceMade', step.why);
     case 'Cordon':
-      return { type: 'Normal', reason: 'Cordoned', message: step.why };
+      return normal('Cordoned', step.why);
     case 'Evict':
-      return { type: 'Normal', reason: 'Evicting', message: note ?? step.why };
+      return normal('PodEvicted', note ?? step.why);
     case 'Order':
-      return { type: 'Normal', reason: 'OperationOrdered', message: step.why };
+      return normal('OperationOrdered', step.why);
     case 'WriteCancelled':
-      return { type: 'Normal', reason: 'OperationCancelled', message: step.reason };
+      return normal('OperationCancelled', step.reason);
     case 'Settle':
-      return { type: 'Normal', reason: 'OperationSettled', message: step.why };
+      return view.machine.status?.operation?.outcome === 'Succeeded'
+        ? normal('OperationSucceeded', step.why)
+        : warning('OperationEnded', step.why);
+    case 'Release':
+    case 'FreeCancelled':
+      return normal('Released', step.why);
     case 'LiftCordon':
-      return { type: 'Warning', reason: 'StrayCordonLifted', message: step.why };
+      return warning('StrayCordonLifted', step.why);
     case 'MarkDegraded':
-      return { type: 'Warning', reason: 'Degraded', message: step.why };
+      return warning('Degraded', step.why);
     case 'LiftDegraded':
-      return { type: 'Normal', reason: 'DegradedLifted', message: step.why };
+      return normal('DegradedLifted', step.why);
     case 'TakeOver':
-      return { type: 'Normal', reason: 'OperationTakenOver', message: step.why };
+      return normal('OperationTakenOver', step.why);
+    case 'DeleteInstance':
+      return normal('DeletingInstance', step.why);
     default:
       return undefined;
   }
+}
+
+/** What the state itself tells, once, when it is first reported: a Node that was claimed, or that is gone. */
+export function eventOfChange(before: string | undefined, view: MachineView): RecordedEvent | undefined {
+  const { claim, machine } = view;
+  if (claim.state === 'Claimed' && machine.status?.nodeRef === undefined)
+    return normal('NodeClaimed', `Node ${claim.node.metadata.name} is this machine's`);
+  if (claim.state === 'Lost' && before !== 'NodeLost') return warning('NodeLost', claim.message);
+  return undefined;
 }

@@ -6,6 +6,7 @@ import type { Freeze } from '../../api/freeze.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { MachineComponentSet } from '../../api/machinecomponentset.ts';
 import { agentLeaseName } from '../../api/names.ts';
+import type { Clock } from '../../api/ports.ts';
 import type { InfraProvider } from '../../api/provider.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
@@ -13,9 +14,9 @@ import type { Reflector } from '../../kube/reflector.ts';
 import type { ReleaseMarks } from '../../defender/evidence.ts';
 import { rowOfMachine, stateOf } from '../../defender/state.ts';
 import type { LeaseAges } from '../machinecomponentset/leaseages.ts';
-import type { AskFacts, SetFacts } from './ask.ts';
+import { isDeleting, type AskFacts, type SetFacts } from './ask.ts';
 import { claimOf } from './claim.ts';
-import { isDraining, type MachineView } from './decide.ts';
+import { isDraining, type InstanceView, type MachineView } from './decide.ts';
 import { instanceOf } from './instance.ts';
 import { syncedNode } from './nodesync.ts';
 import { drainedPods } from './pods.ts';
@@ -31,6 +32,8 @@ export interface Stores {
   ledgers: Reflector<DisruptionLedger>;
 }
 
+/** How old the provider's word on a machine that runs may be; it is asked again at once about any other. */
+const INSTANCE_MS = 60_000;
 /** Stores that heard nothing for this long may have missed what matters; bookmarks come each minute. */
 const STALE_MS = 150_000;
 
@@ -58,11 +61,30 @@ function setFacts(sets: readonly Stored<MachineComponentSet>[]): Map<string, Set
 export interface Observer {
   /** Everything about one machine. Asks the provider, and the server for pods where a drain is under way. */
   machine(machine: Stored<Machine>, provider: InfraProvider | undefined, signal: AbortSignal): Promise<MachineView>;
+  /** The epoch that the ledger's store shows. */
+  epoch(): number;
   /** Everything about the cell, from the stores. */
   cell(askingSince: (uid: string) => number, marks: ReleaseMarks): CellView;
 }
 
-export function createObserver(client: Client, stores: Stores, ages: LeaseAges, nowMs: () => number): Observer {
+export function createObserver(client: Client, stores: Stores, ages: LeaseAges, clock: Clock): Observer {
+  const nowMs = (): number => clock.now();
+  const instances = new Map<string, { view: InstanceView; at: number }>();
+  stores.machines.subscribe((event) => {
+    if (event.type === 'deleted') instances.delete(event.object.metadata.uid);
+  });
+
+  async function instanceNow(machine: Stored<Machine>, provider: InfraProvider | undefined, signal: AbortSignal): Promise<InstanceView> {
+    const { uid } = machine.metadata;
+    const known = instances.get(uid);
+    const settled = machine.status?.phase === 'Running' && !isDeleting(machine) && known?.view.state === 'Present';
+    if (settled && clock.monotonic() - known.at < INSTANCE_MS) return known.view;
+    const view = await instanceOf(machine, provider, signal);
+    instances.set(uid, { view, at: clock.monotonic() });
+    return view;
+  }
+
+  const ledgerState = () => stateOf(stores.ledgers.get({ name: LEDGER_NAME }) ?? {});
   const kubeletAnswers = (node: string): boolean => ages.of(kubeletKey(node))?.fresh === true;
   const agentAnswers = (machine: Machine): boolean =>
     ages.of({ namespace: machine.metadata.namespace ?? '', name: agentLeaseName(machine.metadata.name) })?.fresh === true;
@@ -82,14 +104,13 @@ export function createObserver(client: Client, stores: Stores, ages: LeaseAges, 
 
   return {
     async machine(machine, provider, signal) {
-      const instance = await instanceOf(machine, provider, signal);
+      const instance = await instanceNow(machine, provider, signal);
       const providerID = machine.status?.providerID ?? (instance.state === 'Present' ? instance.instance.providerID : undefined);
       const claim = claimOf(machine, providerID, stores.nodes.get({ name: machine.metadata.name }));
-      const ledger = stores.ledgers.get({ name: LEDGER_NAME });
       const view: MachineView = {
         nowMs: nowMs(),
         machine,
-        row: ledger === undefined ? undefined : rowOfMachine(stateOf(ledger), machine.metadata.uid),
+        row: rowOfMachine(ledgerState(), machine.metadata.uid),
         claim,
         providerID,
         instance,
@@ -100,6 +121,7 @@ export function createObserver(client: Client, stores: Stores, ages: LeaseAges, 
       };
       return isDraining(view) ? { ...view, pods: await drainedPods(client, machine.metadata.name, signal) } : view;
     },
+    epoch: () => ledgerState().epoch,
     cell: (askingSince, marks) => ({
       facts: facts(),
       machines: stores.machines.list(),

@@ -1,30 +1,27 @@
-import { Machines, type Machine } from '../../api/machine.ts';
 import { Nodes, type Node } from '../../api/builtin.ts';
+import { Machines, type Machine } from '../../api/machine.ts';
 import { MANAGERS } from '../../api/names.ts';
-import type { Clock } from '../../api/ports.ts';
 import type { InfraProvider } from '../../api/provider.ts';
-import { isCoded } from '../../api/errors.ts';
-import { hasReason } from '../../kube/apierror.ts';
-import type { Client } from '../../kube/client.ts';
-import type { Reflector } from '../../kube/reflector.ts';
 import type { ReleaseMark, ReleaseMarks } from '../../defender/evidence.ts';
 import type { GuardedPort } from '../../defender/guardedwrite.ts';
 import { readLedger, writeLedger } from '../../defender/ledger.ts';
-import type { Effect } from './act.ts';
+import { hasReason } from '../../kube/apierror.ts';
+import type { Client } from '../../kube/client.ts';
+import type { Reflector } from '../../kube/reflector.ts';
+import type { Effect } from './guards.ts';
 import type { DrainedPod } from './decide.ts';
 
 export interface PortOptions {
   client: Client;
-  clock: Clock;
   stores: { machines: Reflector<Machine>; nodes: Reflector<Node> };
   marks: ReleaseMarks;
-  /** Of the machine in hand; undefined where the act names none. */
+  /** Of the machine in hand; undefined where there is none. */
   provider: InfraProvider | undefined;
   signal: AbortSignal;
 }
 
 /** Guarded writes over the API server: every read is live, every write is conditioned on it. */
-export function apiPort({ client, clock, stores, marks, provider, signal }: PortOptions): GuardedPort<Effect> {
+export function apiPort({ client, stores, marks, provider, signal }: PortOptions): GuardedPort<Effect> {
   return {
     async read(target, { machine, node }) {
       if (target === 'machine') return { machine: await client.find(Machines, machine, { signal }) };
@@ -37,40 +34,45 @@ export function apiPort({ client, clock, stores, marks, provider, signal }: Port
       else await writeLedger(client, move.object, signal);
     },
     releasing(mark) {
-      const since = clock.monotonic();
-      marks.record(() => hasPassed(mark, stores, since));
+      const lists = { machines: stores.machines.mark(), nodes: stores.nodes.mark() };
+      marks.record(() => machinePassed(mark, stores, lists.machines) && nodePassed(mark, stores, lists.nodes));
     },
     async run(effect) {
       if (effect.do === 'Evict') return await evict(client, effect.pod, signal);
-      if (provider === undefined) return 'no provider';
-      return await provider.delete(effect.providerID, signal);
+      if (provider === undefined) return { note: 'the cell has no such provider', refused: true };
+      return { note: await provider.delete(effect.providerID, signal) };
     },
   };
 }
 
-function hasPassed({ machine, node }: ReleaseMark, stores: PortOptions['stores'], sinceMs: number): boolean {
-  const { resourceVersion } = machine;
-  const machinePassed =
-    resourceVersion === undefined
-      ? stores.machines.get(machine.key)?.metadata.uid !== machine.uid
-      : stores.machines.hasPassed(machine.key, resourceVersion, sinceMs);
-  if (!machinePassed || node === undefined) return machinePassed;
-  if ('goneUID' in node) return stores.nodes.get({ name: node.name })?.metadata.uid !== node.goneUID;
-  return stores.nodes.hasPassed({ name: node.name }, node.resourceVersion, sinceMs);
+function machinePassed({ machine }: ReleaseMark, { machines }: PortOptions['stores'], list: number): boolean {
+  if (machine.resourceVersion === undefined) return machines.get(machine.key)?.metadata.uid !== machine.uid;
+  return machines.hasPassed(machine.key, machine.resourceVersion, list);
+}
+
+function nodePassed({ node }: ReleaseMark, { nodes }: PortOptions['stores'], list: number): boolean {
+  if (node === undefined) return true;
+  if ('goneUID' in node) return nodes.get({ name: node.name })?.metadata.uid !== node.goneUID;
+  return nodes.hasPassed({ name: node.name }, node.resourceVersion, list);
 }
 
 /** Asks for one pod, by its UID. A disruption budget that says no is an answer, not an error. */
-async function evict(client: Client, pod: DrainedPod, signal: AbortSignal): Promise<string> {
-  const { namespace, name, uid } = pod;
+async function evict(
+  client: Client,
+  { namespace, name, uid }: DrainedPod,
+  signal: AbortSignal,
+): Promise<{ note: string; refused?: boolean }> {
   const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { namespace, name }, deleteOptions: { preconditions: { uid } } };
   try {
     await client.post(`/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(name)}/eviction`, eviction, {
       signal,
     });
-    return `evicted ${namespace}/${name}`;
+    return { note: `evicts ${namespace}/${name}` };
   } catch (error) {
-    if (hasReason(error, 'NotFound') || isCoded(error, 'Conflict')) return `${namespace}/${name} is gone`;
-    if (hasReason(error, 'TooManyRequests')) return `${namespace}/${name}: ${error.message}`;
+    // Conflict: another pod has the name by now.
+    if (hasReason(error, 'NotFound', 'Conflict')) return { note: `${namespace}/${name} is gone` };
+    // 500 is what the server answers where several budgets cover one pod: nobody can evict it before somebody mends that.
+    if (hasReason(error, 'TooManyRequests', 'InternalError')) return { note: `${namespace}/${name}: ${error.message}`, refused: true };
     throw error;
   }
 }

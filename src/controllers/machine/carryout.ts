@@ -1,0 +1,106 @@
+import { Leases, Nodes } from '../../api/builtin.ts';
+import { Machines } from '../../api/machine.ts';
+import { agentLeaseName, FINALIZERS, MANAGERS } from '../../api/names.ts';
+import type { InfraProvider } from '../../api/provider.ts';
+import type { ObjectKey } from '../../api/resource.ts';
+import { perform, type GuardedPort, type Performed } from '../../defender/guardedwrite.ts';
+import { hasReason } from '../../kube/apierror.ts';
+import type { Client } from '../../kube/client.ts';
+import { actOf } from './act.ts';
+import type { ActContext, Effect } from './guards.ts';
+import type { MachineView, Step } from './decide.ts';
+import { ensureInstance, type CellAddress } from './instance.ts';
+import { syncedNode } from './nodesync.ts';
+
+export interface Hands {
+  client: Client;
+  port: GuardedPort<Effect>;
+  provider: InfraProvider | undefined;
+  cell: CellAddress;
+  epoch: number;
+  newID: () => string;
+  signal: AbortSignal;
+}
+
+/** Carries one step out, or says why there is nothing to do any more. */
+export async function carryOut(step: Step, view: MachineView, hands: Hands): Promise<Performed> {
+  const key = keyOfMachine(view);
+  const context: ActContext = { epoch: hands.epoch, machine: key, node: key.name, facts: view.facts, newID: hands.newID };
+  const act = actOf(step, context);
+  return act === undefined ? await plainly(step, view, hands) : await perform(act, hands.port);
+}
+
+const keyOfMachine = ({ machine }: MachineView): ObjectKey => ({ namespace: machine.metadata.namespace, name: machine.metadata.name });
+
+/** Steps about which two leaders could not dispute: each can be done twice, and none disrupts a node. */
+async function plainly(step: Step, view: MachineView, hands: Hands): Promise<Performed> {
+  switch (step.do) {
+    case 'AddFinalizer':
+      return await setFinalizers(view, [...(view.machine.metadata.finalizers ?? []), FINALIZERS.machine], hands);
+    case 'EnsureInstance':
+      if (hands.provider === undefined) return { done: false, why: 'the cell has no such provider' };
+      await ensureInstance(hands.client, view.machine, hands.provider, hands.cell, hands.signal);
+      return { done: true };
+    case 'SyncNode':
+      return await syncNode(view, hands);
+    case 'Finalize':
+      return await finalize(view, hands);
+    default:
+      throw new Error(`${step.do} is a guarded write`);
+  }
+}
+
+async function syncNode({ machine, claim }: MachineView, { client, signal }: Hands): Promise<Performed> {
+  const live = await client.find(Nodes, { name: machine.metadata.name }, { signal });
+  if (live === undefined || claim.state !== 'Claimed' || live.metadata.uid !== claim.node.metadata.uid)
+    return { done: false, why: 'the Node is another one' };
+  const object = syncedNode(machine, live);
+  if (object === undefined) return { done: false, why: 'the Node has them already' };
+  return await unlessConflict(client.update(Nodes, object, { fieldManager: MANAGERS.machine, signal }));
+}
+
+/**
+ * Takes along what belonged to the machine and has no owner that would, and last the finalizer. Of Nodes only one with the providerID of the
+ * instance that is proven gone: one that merely has the name is another machine's (proof 1).
+ */
+async function finalize(view: MachineView, hands: Hands): Promise<Performed> {
+  const { machine, providerID } = view;
+  const { client, signal } = hands;
+  const { name, namespace } = machine.metadata;
+  const node = await client.find(Nodes, { name }, { signal });
+  const isOurs =
+    node !== undefined &&
+    (node.metadata.uid === machine.status?.nodeRef?.uid || (providerID !== undefined && node.spec?.providerID === providerID));
+  if (isOurs) {
+    await gone(client.delete(Nodes, { name }, { uid: node.metadata.uid, signal }));
+    await gone(client.delete(Leases, { namespace: 'kube-node-lease', name }, { signal }));
+  }
+  await gone(client.delete(Leases, { namespace, name: agentLeaseName(name) }, { signal }));
+  const finalizers = (machine.metadata.finalizers ?? []).filter((finalizer) => finalizer !== FINALIZERS.machine);
+  return await setFinalizers(view, finalizers, hands);
+}
+
+async function setFinalizers(view: MachineView, finalizers: string[], { client, signal }: Hands): Promise<Performed> {
+  const { resourceVersion, uid } = view.machine.metadata;
+  const merge = { metadata: { uid, resourceVersion, finalizers } };
+  return await unlessConflict(client.patch(Machines, keyOfMachine(view), { merge }, { fieldManager: MANAGERS.machine, signal }));
+}
+
+async function unlessConflict(write: Promise<unknown>): Promise<Performed> {
+  try {
+    await write;
+    return { done: true };
+  } catch (error) {
+    if (hasReason(error, 'Conflict')) return { done: false, why: 'it changed meanwhile' };
+    throw error;
+  }
+}
+
+async function gone(deletion: Promise<void>): Promise<void> {
+  try {
+    await deletion;
+  } catch (error) {
+    // Conflict: another object has the name by now.
+    if (!hasReason(error, 'NotFound', 'Conflict')) throw error;
+  }
+}

@@ -1,0 +1,58 @@
+/** What every guarded write of an operation looks at, and how it stops. In the comments M is the Machine, N its Node, L the ledger; r is the row. */
+import type { LedgerRow } from '../../api/disruptionledger.ts';
+import { CodedError } from '../../api/errors.ts';
+import type { Machine, OperationStatus } from '../../api/machine.ts';
+import type { ObjectKey } from '../../api/resource.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { GuardedWrite, Move, Seen } from '../../defender/guardedwrite.ts';
+import { holds, requireEpoch } from '../../defender/protocol.ts';
+import { stateOf, type LedgerState } from '../../defender/state.ts';
+import { nameOf, type AskFacts } from './ask.ts';
+import { claimOf, type Claim } from './claim.ts';
+import type { DrainedPod } from './decide.ts';
+
+/** What leaves the three objects. */
+export type Effect = { do: 'Evict'; pod: DrainedPod } | { do: 'DeleteInstance'; providerID: string };
+
+export interface ActContext {
+  /** Of the leader that acts. */
+  epoch: number;
+  machine: ObjectKey;
+  /** Name of the Node the machine may have. */
+  node: string;
+  facts: AskFacts;
+  newID: () => string;
+}
+
+export type Act = GuardedWrite<Effect>;
+export type Guarded = Move<Effect>;
+export const stop = (why: string): { stop: string } => ({ stop: why });
+export const base = (name: string, context: ActContext) => ({ name, machine: context.machine, node: context.node });
+
+/** ⊢ D3: a leader that reads the trace of a later one, or another machine under the name, stops. */
+export function machineOf(row: LedgerRow, seen: Seen, epoch: number): Stored<Machine> | undefined {
+  const { machine } = seen;
+  if (machine === undefined || machine.metadata.uid !== row.machineUID) return undefined;
+  const other = machine.spec.operation?.epoch ?? 0;
+  if (other > epoch) throw new CodedError('Deposed', `${nameOf(machine)} bears an order of epoch ${other}, this leader's is ${epoch}`);
+  return machine;
+}
+
+/** L live, of the writer's own epoch, holding r. */
+export function ledgerWith(row: LedgerRow, seen: Seen, epoch: number): LedgerState | undefined {
+  if (seen.ledger === undefined) throw new CodedError('Deposed', 'the ledger is gone');
+  const state = stateOf(seen.ledger);
+  requireEpoch(state, epoch);
+  return holds(state, row) ? state : undefined;
+}
+
+export const claimIn = (machine: Machine, seen: Seen): Claim => claimOf(machine, machine.status?.providerID, seen.node);
+
+export const isCancelled = (row: LedgerRow, machine: Machine): boolean =>
+  machine.spec.operation?.id === row.id && machine.spec.operation.kind === 'Cancelled';
+
+/** The final report on r. */
+export function reportOn(row: LedgerRow, machine: Machine): OperationStatus | undefined {
+  const report = machine.status?.operation;
+  return machine.spec.operation?.id === row.id && report?.id === row.id && report.state === 'Done' ? report : undefined;
+}

@@ -1,0 +1,138 @@
+/** Guarded writes of the ledger after a reservation: the ways out of it, and the one exchange. See `act.ts` for how they are built. */
+import type { LedgerRow } from '../../api/disruptionledger.ts';
+import { isCoded } from '../../api/errors.ts';
+import type { Machine } from '../../api/machine.ts';
+import { parseKey } from '../../api/resource.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { ReleaseMark } from '../../defender/evidence.ts';
+import type { GuardedWrite, Move, Seen } from '../../defender/guardedwrite.ts';
+import { release, takeOver, type ReleaseEvidence } from '../../defender/protocol.ts';
+import { rowFor } from '../../defender/request.ts';
+import { withState, type LedgerState } from '../../defender/state.ts';
+import { deletion, isDeleting } from './ask.ts';
+import type { Claim } from './claim.ts';
+import { isRecorded } from './components.ts';
+import { isFencedFor, ownerOf } from './cordon.ts';
+import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type Act, type ActContext, type Guarded } from './guards.ts';
+
+/** M, N, L; writes L. What M and N show of r stays so until a later row, which r's place in L excludes. */
+export function freeCancelled(row: LedgerRow, context: ActContext): Act {
+  return freeing('free-cancelled', row, context, (machine, claim) => ({
+    by: 'Cancelled',
+    machineUID: machine.metadata.uid ?? '',
+    operationID: isCancelled(row, machine) ? row.id : '',
+    fenced: claim.state !== 'Claimed' || isFencedFor(claim.node, row.id),
+  }));
+}
+
+/** M, N, L; writes L. Report, record and settled cordon stay so until a later row, which r's place in L excludes. */
+export function releaseReported(row: LedgerRow, context: ActContext): Act {
+  return freeing('release', row, context, (machine, claim) => {
+    const report = reportOn(row, machine);
+    const operation = machine.spec.operation;
+    if (report === undefined || operation === undefined) return stop('the operation has not ended');
+    if (claim.state === 'Claimed' && ownerOf(claim.node) === row.id) return stop('the Node still bears the cordon of the row');
+    const recorded = isRecorded(machine, operation, (uid) => context.facts.sets.has(uid));
+    return { by: 'Report', machineUID: machine.metadata.uid ?? '', report, recorded };
+  });
+}
+
+/** M, N, L; writes L. A UID that is gone does not come back. The row names the Machine, since no store does any more (C8). */
+export function freeVanished(row: LedgerRow, epoch: number): GuardedWrite {
+  const machine = parseKey(row.machine);
+  const context: FreeContext = { epoch, machine, node: machine.name };
+  return {
+    name: 'free-vanished',
+    machine,
+    node: machine.name,
+    reads: ['machine', 'node', 'ledger'],
+    writes: 'ledger',
+    judge(seen) {
+      const state = ledgerWith(row, seen, epoch);
+      if (state === undefined) return stop('the ledger lacks the row');
+      return freed(row, { by: 'MachineGone', presentUID: seen.machine?.metadata.uid }, state, seen, context);
+    },
+  };
+}
+
+/** M, L; writes L. The machine stays reserved throughout, and a deletion is never taken back. */
+export function takeOverForDeletion(row: LedgerRow, context: ActContext): Act {
+  return {
+    ...base('take-over', context),
+    reads: ['machine', 'ledger'],
+    writes: 'ledger',
+    judge(seen): Guarded {
+      const state = ledgerWith(row, seen, context.epoch);
+      if (state === undefined || seen.ledger === undefined) return stop('the ledger lacks the row');
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined || !isDeleting(machine)) return stop('the machine is not being deleted');
+      const request = {
+        ...deletion(machine),
+        machineUID: row.machineUID,
+        machine: row.machine,
+        nodeUID: row.nodeUID,
+        class: row.class,
+        scopes: row.scopes,
+        since: context.facts.nowMs,
+      };
+      const successor = rowFor(request, context.newID(), context.facts.nowMs);
+      return {
+        write: 'ledger',
+        object: withState(seen.ledger, takeOver(state, context.epoch, row.id, successor, { because: 'Deleting' })),
+      };
+    },
+  };
+}
+
+function freeing(
+  name: string,
+  row: LedgerRow,
+  context: ActContext,
+  evidenceIn: (machine: Stored<Machine>, claim: Claim) => ReleaseEvidence | { stop: string },
+): Act {
+  return {
+    ...base(name, context),
+    reads: ['machine', 'node', 'ledger'],
+    writes: 'ledger',
+    judge(seen): Guarded {
+      const state = ledgerWith(row, seen, context.epoch);
+      if (state === undefined || seen.ledger === undefined) return stop('the ledger lacks the row');
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined) return stop('the machine is gone');
+      const evidence = evidenceIn(machine, claimIn(machine, seen));
+      return 'stop' in evidence ? evidence : freed(row, evidence, state, seen, context);
+    },
+  };
+}
+
+/** The write that frees the row, or a stop where the evidence is not enough after all. */
+function freed(row: LedgerRow, evidence: ReleaseEvidence, state: LedgerState, seen: Seen, context: FreeContext): Move {
+  if (seen.ledger === undefined) return stop('the ledger is gone');
+  try {
+    const object = withState(seen.ledger, release(state, context.epoch, row.id, evidence));
+    return { write: 'ledger', object, releases: markOf(seen, row, context) };
+  } catch (error) {
+    if (isCoded(error, 'NoEvidence')) return stop(error.message);
+    throw error;
+  }
+}
+
+type FreeContext = Pick<ActContext, 'epoch' | 'machine' | 'node'>;
+
+function markOf(seen: Seen, row: LedgerRow, context: FreeContext): ReleaseMark {
+  const { node } = seen;
+  const machine = seen.machine?.metadata.uid === row.machineUID ? seen.machine : undefined;
+  const key = context.machine;
+  // Without its Machine no Node counts for anything, whatever else has the name by then.
+  if (machine === undefined) return { machine: { key, uid: row.machineUID }, node: undefined };
+  const goneUID = machine.status?.nodeRef?.uid;
+  return {
+    machine: { key, uid: row.machineUID, resourceVersion: machine.metadata.resourceVersion },
+    node:
+      node !== undefined
+        ? { name: context.node, resourceVersion: node.metadata.resourceVersion }
+        : goneUID === undefined
+          ? undefined
+          : { name: context.node, goneUID },
+  };
+}

@@ -1,0 +1,138 @@
+/** Guarded writes of the Node: who is kept from it, and in whose name. See `act.ts` for how they are built. */
+import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { Machine } from '../../api/machine.ts';
+import type { Stored } from '../../api/wire.ts';
+import { requireEpoch } from '../../defender/protocol.ts';
+import { stateOf } from '../../defender/state.ts';
+import type { Claim } from './claim.ts';
+import { degradedBy, failedComponents } from './components.ts';
+import { cordonedFor, DEGRADED, fencedFor, isCordonedFor, ownerOf, uncordonedBy } from './cordon.ts';
+import type { DrainedPod } from './decide.ts';
+import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type Act, type ActContext, type Guarded } from './guards.ts';
+
+/**
+ * N, M, L; writes N. A cancellation of r writes M, then N, then L; a release comes after an order on M. So if this N was read after that
+ * cancellation's write of N, its write of M shows; if before, the write of N here loses. And while L, read last, holds r, no later row can have
+ * replaced r's trace on M.
+ */
+export function cordon(row: LedgerRow, context: ActContext): Act {
+  return {
+    ...base('cordon', context),
+    reads: ['node', 'machine', 'ledger'],
+    writes: 'node',
+    judge(seen): Guarded {
+      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined) return stop('the machine is gone');
+      if (machine.spec.operation?.id === row.id) return stop('the row has its order already, or was cancelled');
+      const claim = claimIn(machine, seen);
+      if (claim.state !== 'Claimed') return stop('the machine has no Node');
+      const object = cordonedFor(claim.node, row.id);
+      return object === undefined ? stop('cordoned already') : { write: 'node', object };
+    },
+  };
+}
+
+/** N; the eviction follows. Not fenced further: between this read and the eviction nothing can stop it, so it is one pod, by its UID. */
+export function evict(row: LedgerRow, pod: DrainedPod, context: ActContext): Act {
+  return {
+    ...base('evict', context),
+    reads: ['node'],
+    writes: 'effect',
+    judge(seen): Guarded {
+      if (seen.node === undefined || !isCordonedFor(seen.node, row.id)) return stop("the Node's cordon does not name the row");
+      return { effect: { do: 'Evict', pod } };
+    },
+  };
+}
+
+/** M, N; writes N. That r is cancelled never becomes untrue while r is on M; a cordon of a later row is left alone. */
+export function fence(row: LedgerRow, context: ActContext): Act {
+  return {
+    ...base('fence', context),
+    reads: ['machine', 'node'],
+    writes: 'node',
+    judge(seen): Guarded {
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined || !isCancelled(row, machine)) return stop('the row is not cancelled');
+      const claim = claimIn(machine, seen);
+      if (claim.state !== 'Claimed') return stop('the machine has no Node');
+      const object = fencedFor(claim.node, row.id);
+      return object === undefined ? stop('fenced already') : { write: 'node', object };
+    },
+  };
+}
+
+/**
+ * M, N; writes N. The report on r is final. Uncordons, or leaves the cordon and names Degraded its owner where the node must not be used (C4).
+ */
+export function settle(row: LedgerRow, context: ActContext): Act {
+  return {
+    ...base('settle', context),
+    reads: ['machine', 'node'],
+    writes: 'node',
+    judge(seen): Guarded {
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined || reportOn(row, machine) === undefined) return stop('the operation has not ended');
+      const claim = claimIn(machine, seen);
+      if (claim.state !== 'Claimed' || ownerOf(claim.node) !== row.id) return stop("the Node's cordon is not the row's");
+      const object = degradedBy(machine).length > 0 ? cordonedFor(claim.node, DEGRADED) : uncordonedBy(claim.node, row.id);
+      return object === undefined ? stop('settled already') : { write: 'node', object };
+    },
+  };
+}
+
+/** N, L; writes N. A row is in L before its cordon is on N, and its id never comes back: so N first, L second (⊢ C4). */
+export function liftCordon(owner: string, context: ActContext): Act {
+  return {
+    ...base('lift-cordon', context),
+    reads: ['node', 'ledger'],
+    writes: 'node',
+    judge(seen): Guarded {
+      if (seen.ledger === undefined) return stop('the ledger is gone');
+      const state = stateOf(seen.ledger);
+      requireEpoch(state, context.epoch);
+      if (seen.node === undefined || ownerOf(seen.node) !== owner) return stop('the cordon has another owner');
+      if (state.rows.some((row) => row.id === owner)) return stop('the ledger has the row');
+      const object = uncordonedBy(seen.node, owner);
+      return object === undefined ? stop('lifted already') : { write: 'node', object };
+    },
+  };
+}
+
+/** N, M, L; writes N. Not while the machine has a row, whose own end settles the cordon. */
+export function markDegraded(context: ActContext): Act {
+  return degrading('mark-degraded', context, (machine, claim) =>
+    degradedBy(machine).length === 0 ? undefined : cordonedFor(claim.node, DEGRADED),
+  );
+}
+
+/** N, M, L; writes N. As `markDegraded`. */
+export function liftDegraded(context: ActContext): Act {
+  return degrading('lift-degraded', context, (machine, claim) =>
+    failedComponents(machine).length > 0 ? undefined : uncordonedBy(claim.node, DEGRADED),
+  );
+}
+
+function degrading(
+  name: string,
+  context: ActContext,
+  change: (machine: Stored<Machine>, claim: Extract<Claim, { state: 'Claimed' }>) => ReturnType<typeof cordonedFor>,
+): Act {
+  return {
+    ...base(name, context),
+    reads: ['node', 'machine', 'ledger'],
+    writes: 'node',
+    judge(seen): Guarded {
+      const { machine, ledger } = seen;
+      if (machine === undefined || ledger === undefined) return stop('the machine is gone');
+      const state = stateOf(ledger);
+      requireEpoch(state, context.epoch);
+      if (state.rows.some((row) => row.machineUID === machine.metadata.uid)) return stop('the machine has a row');
+      const claim = claimIn(machine, seen);
+      if (claim.state !== 'Claimed') return stop('the machine has no Node');
+      const object = change(machine, claim);
+      return object === undefined ? stop('it is so already') : { write: 'node', object };
+    },
+  };
+}

@@ -1,0 +1,65 @@
+/** Guarded writes of the Machine's operation, and of what the provider has. See `act.ts` for how they are built. */
+import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { Operation } from '../../api/machine.ts';
+import { isDeleting } from './ask.ts';
+import { drainNeeded } from './components.ts';
+import { orderable } from './decide.ts';
+import { base, ledgerWith, machineOf, stop, type Act, type ActContext, type Guarded } from './guards.ts';
+
+/**
+ * M, L; writes M. While L, read after M, holds r, no order of a later row can have been on M when it was read; one that comes after, or r's
+ * cancellation, makes this write lose.
+ */
+export function order(row: LedgerRow, drained: boolean, context: ActContext): Act {
+  return {
+    ...base('order', context),
+    reads: ['machine', 'ledger'],
+    writes: 'machine',
+    judge(seen): Guarded {
+      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined) return stop('the machine is gone');
+      if (machine.spec.operation?.id === row.id) return stop('ordered or cancelled already');
+      if (isDeleting(machine) && row.kind !== 'Delete') return stop('the machine is being deleted');
+      const operation: Operation = { id: row.id, epoch: context.epoch, kind: row.kind, notAfter: row.notAfter };
+      if (row.kind === 'Change') {
+        const components = orderable(row, machine, context.facts).filter((component) => drained || !drainNeeded([component]));
+        if (components.length === 0) return stop('nothing waits any more');
+        operation.components = components.map(({ name, revision }) => ({ name, revision }));
+      }
+      return { write: 'machine', object: { ...machine, spec: { ...machine.spec, operation } } };
+    },
+  };
+}
+
+/** M, L; writes M: as `order`, and an order of r that came first makes this lose. First of the three writes that cancel r (D6). */
+export function writeCancelled(row: LedgerRow, reason: string, context: ActContext): Act {
+  return {
+    ...base('write-cancelled', context),
+    reads: ['machine', 'ledger'],
+    writes: 'machine',
+    judge(seen): Guarded {
+      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined) return stop('the machine is gone');
+      if (machine.spec.operation?.id === row.id) return stop('the row has its order already, or is cancelled');
+      const operation: Operation = { id: row.id, epoch: context.epoch, kind: 'Cancelled', notAfter: row.notAfter, reason };
+      return { write: 'machine', object: { ...machine, spec: { ...machine.spec, operation } } };
+    },
+  };
+}
+
+/** M, L; the provider follows. An instance belongs to one Machine UID, and that Machine goes: a late call does what had to be done. */
+export function deleteInstance(row: LedgerRow, providerID: string, context: ActContext): Act {
+  return {
+    ...base('delete-instance', context),
+    reads: ['machine', 'ledger'],
+    writes: 'effect',
+    judge(seen): Guarded {
+      if (ledgerWith(row, seen, context.epoch) === undefined || row.kind !== 'Delete') return stop('the ledger lacks a Delete row');
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined || !isDeleting(machine)) return stop('the machine is not being deleted');
+      return { effect: { do: 'DeleteInstance', providerID } };
+    },
+  };
+}
