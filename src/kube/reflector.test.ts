@@ -14,6 +14,7 @@ import { fakeClock, seededRandom } from './testing/clock.ts';
 import type { FakeClock } from './testing/clock.ts';
 import { recordingLog } from './testing/log.ts';
 import { configMap, node } from './testing/objects.ts';
+import { createPipe } from './testing/pipe.ts';
 import { rejection } from './testing/rejection.ts';
 import { settle } from './testing/waitfor.ts';
 
@@ -278,6 +279,25 @@ describe('recovering', () => {
     expect(names(world.reflector)).toEqual(['new', 'stays']);
   });
 
+  test('a server that comes back without its history is listed soon, however long it was away', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server);
+    await settle();
+    const cancel = server.intercept(() => {
+      throw new Error('ECONNREFUSED');
+    });
+    server.watches.reset();
+    await world.clock.advance(600_000);
+    cancel();
+    server.put(Nodes, node('a'));
+    server.compact();
+    while (server.watches.open === 0 && !world.log.lines.some((line) => String(line.fields['error']).includes('too old'))) {
+      await world.clock.advance(100);
+    }
+    await world.clock.advance(900);
+    expect(names(world.reflector)).toEqual(['a']);
+  });
+
   test('an object recreated under its name while nobody looked is a deletion and an addition', async () => {
     const server = fakeApiServer();
     server.put(Nodes, node('a'));
@@ -366,7 +386,7 @@ describe('recovering', () => {
     expect(world.reflector.size).toBe(0);
     await world.clock.advance(12_000);
     expect(names(world.reflector)).toEqual(['a']);
-    expect(lists(server)).toBe(1);
+    expect(lists(server)).toBe(2);
   });
 
   test('a stalled watch of any server is given up soon after the server should have ended it', async () => {
@@ -459,6 +479,28 @@ describe('recovering', () => {
     await world.clock.advance(5000);
     expect(names(world.reflector)).toEqual(['a']);
     expect(world.reflector.resourceVersion).toBe('50');
+  });
+
+  test('a server restored from a backup that keeps the watch open but silent, as real ones do, is found out', async () => {
+    const server = fakeApiServer();
+    server.put(Nodes, node('a'));
+    server.put(Nodes, node('lost'));
+    const world = start(Nodes, server);
+    await settle();
+    server.bookmark();
+    await settle();
+    // A real server waits with a watch from the future until its versions get there.
+    const silent = server.intercept((request) => {
+      if (request.query?.['watch'] === undefined || Number(request.query['resourceVersion']) <= 60) return undefined;
+      return { status: 200, headers: {}, body: createPipe(request.signal, () => undefined).read() };
+    });
+    server.watches.reset();
+    server.remove(Nodes, { name: 'lost' });
+    server.rewind(50);
+    await world.clock.advance(200_000);
+    silent();
+    expect(names(world.reflector)).toEqual(['a']);
+    expect(world.reflector.state).toEqual({ phase: 'watching', resourceVersion: '50' });
   });
 
   test('relist during a list is not lost', async () => {

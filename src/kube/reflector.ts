@@ -239,8 +239,13 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     };
     const guard = (): void => {
       const left = deadline() - clock.monotonic();
-      if (left > 0) cancelTimer = clock.setTimer(left, guard);
-      else controller.abort(new CodedError('Stalled', `the watch of ${resource.plural} fell silent without having been closed`));
+      if (left > 0) {
+        cancelTimer = clock.setTimer(left, guard);
+        return;
+      }
+      // A server restored from a backup keeps an open watch silent until it has counted up to our version: only a list shows that.
+      if (openedAt !== undefined) mustList = true;
+      controller.abort(new CodedError('Stalled', `the watch of ${resource.plural} fell silent without having been closed`));
     };
     const onOpen = (): void => {
       openedAt = clock.monotonic();
@@ -276,17 +281,22 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
 
   async function run(): Promise<void> {
     let failures = 0;
+    let expired = false;
     while (!signal.aborted) {
       const heardBefore = heardAt;
       try {
         if (mustList || partial !== undefined) await listPage();
         else await watch();
         failures = 0;
+        expired = false;
       } catch (error) {
         if (signal.aborted) break;
         if (error === RELIST) continue;
         judge(error);
-        failures = heardAt > heardBefore ? 1 : failures + 1;
+        // Whoever says that our version is too old is well: one must not wait as for a server that was away.
+        const answered = heardAt > heardBefore || (isExpired(error) && !expired);
+        expired = isExpired(error);
+        failures = answered ? 1 : failures + 1;
         const askedMs = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
         const retryInMs = Math.round(askedMs + fullJitterMs(options.backoff ?? BACKOFF, failures, random));
         state = { phase: 'waiting', failures, error: messageOf(error), retryInMs };
