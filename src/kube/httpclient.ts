@@ -113,8 +113,9 @@ export function createClient(transport: Transport, options: ClientOptions = {}):
     };
     const response = await send(request);
     watchOptions.onOpen?.();
-    const lines = linesOf(bodyOf(request, response), MAX_EVENT_BYTES);
-    for await (const line of lines) yield watchEvent(resource, decode(request, line), request);
+    for await (const lines of linesOf(bodyOf(request, response), MAX_EVENT_BYTES)) {
+      for (const line of lines) yield watchEvent(resource, decode(request, line), request);
+    }
   }
 
   async function get<T extends KubeObject>(

@@ -3,10 +3,11 @@ import { CodedError } from '../api/errors.ts';
 const NEWLINE = 10;
 
 /**
- * Splits bytes at newlines into text. Characters that span chunks stay whole, because bytes are joined before they are decoded.
- * Empty lines are left out. Errors: `LineTooLong`, before more than `maxBytes` is held; `Truncated` when the bytes end inside a line.
+ * Splits bytes at newlines into text. The lines that one chunk completes are yielded together: a turn of an async loop costs as much as
+ * a short line. Characters that span chunks stay whole, because bytes are joined before they are decoded. Empty lines are left out.
+ * Errors: `LineTooLong`, before more than `maxBytes` is held; `Truncated` when the bytes end inside a line.
  */
-export async function* linesOf(chunks: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<string, void> {
+export async function* linesOf(chunks: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<string[], void> {
   const decoder = new TextDecoder();
   let pending: Uint8Array[] = [];
   let pendingBytes = 0;
@@ -21,12 +22,14 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array>, maxBytes: numb
 
   for await (const chunk of chunks) {
     let start = 0;
+    const lines: string[] = [];
     for (let end = chunk.indexOf(NEWLINE); end >= 0; end = chunk.indexOf(NEWLINE, start)) {
       if (pendingBytes + end - start > maxBytes) throw tooLong(maxBytes);
       const line = take(chunk.subarray(start, end));
       start = end + 1;
-      if (line !== '' && line !== '\r') yield line;
+      if (line !== '' && line !== '\r') lines.push(line);
     }
+    if (lines.length > 0) yield lines;
     if (start === chunk.length) continue;
     pendingBytes += chunk.length - start;
     if (pendingBytes > maxBytes) throw tooLong(maxBytes);
