@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { Json, JsonObject } from '../api/wire.ts';
-import { names, openRig, pick, text, type Rig } from './testing/rig.ts';
+import { names, closeRig, openRig, pick, text, type Rig } from './testing/rig.ts';
 import { settled } from './testing/clock.ts';
 import { DEFINITION_PATH as D, defineWidgets, WIDGET_PATH as W, WIDGETS, widget } from './testing/widgets.ts';
 
@@ -8,10 +8,7 @@ let rig: Rig;
 
 beforeEach(async () => {
   rig = await openRig();
-  return async () => {
-    expect(rig.faults).toEqual([]);
-    await rig.cluster.close();
-  };
+  return () => closeRig(rig);
 });
 
 const SPEC = '/spec/versions/0/schema/openAPIV3Schema/properties/spec';
@@ -37,7 +34,7 @@ describe('a definition', () => {
     const other = structuredClone(WIDGETS) as { metadata: JsonObject; spec: { names: JsonObject } };
     other.metadata['name'] = 'gadgets.example.io';
     other.spec.names = { plural: 'gadgets', kind: 'Gadget', shortNames: ['wd'] };
-    await rig.api.create(D, other as unknown as JsonObject);
+    await rig.api.create(D, other);
     await settled();
     const { body } = await rig.api.get(`${D}/gadgets.example.io`);
     expect(pick(body, 'status.conditions.0')).toMatchObject({ type: 'NamesAccepted', status: 'False', message: '"wd" is already in use' });

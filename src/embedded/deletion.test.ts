@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { openRig, pick, text, type Answer, type Rig } from './testing/rig.ts';
+import { closeRig, openRig, pick, text, type Answer, type Rig } from './testing/rig.ts';
 import { configMap, defineWidgets, MAPS, WIDGET_PATH as W, widget } from './testing/widgets.ts';
 
 let rig: Rig;
@@ -7,10 +7,7 @@ let rig: Rig;
 beforeEach(async () => {
   rig = await openRig();
   await defineWidgets(rig.api);
-  return async () => {
-    expect(rig.faults).toEqual([]);
-    await rig.cluster.close();
-  };
+  return () => closeRig(rig);
 });
 
 const at = (answer: Answer, path: string) => pick(answer.body, path);
@@ -106,15 +103,16 @@ describe('a deletion', () => {
   });
 });
 
-describe('a pod', () => {
-  const PODS = '/api/v1/namespaces/default/pods';
-  const pod = (name: string, nodeName?: string) => ({
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { name },
-    spec: { ...(nodeName === undefined ? {} : { nodeName }), containers: [{ name: 'c', image: 'i' }] },
-  });
+const PODS = '/api/v1/namespaces/default/pods';
 
+const pod = (name: string, nodeName?: string) => ({
+  apiVersion: 'v1',
+  kind: 'Pod',
+  metadata: { name },
+  spec: { ...(nodeName === undefined ? {} : { nodeName }), containers: [{ name: 'c', image: 'i' }] },
+});
+
+describe('a pod', () => {
   it('that runs nowhere goes at once', async () => {
     await rig.api.create(PODS, pod('a'));
     expect((await rig.api.remove(`${PODS}/a`)).body).toMatchObject({ kind: 'Pod', metadata: { deletionGracePeriodSeconds: 0 } });

@@ -115,9 +115,9 @@ describe('pages', () => {
   });
 });
 
-describe('a resourceVersion', () => {
-  const both = (resourceVersion: string, resourceVersionMatch: string) => ({ resourceVersion, resourceVersionMatch });
+const both = (resourceVersion: string, resourceVersionMatch: string) => ({ resourceVersion, resourceVersionMatch });
 
+describe('a resourceVersion', () => {
   it('asks for at least that, or with Exact for that very state', async () => {
     await rig.api.create(MAPS, configMap('a'));
     const then = rig.cluster.resourceVersion;

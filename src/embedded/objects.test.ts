@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../api/wire.ts';
-import { openRig, pick, text, type Answer, type Rig } from './testing/rig.ts';
+import { closeRig, openRig, pick, text, type Answer, type Rig } from './testing/rig.ts';
 import { configMap, defineWidgets, MAPS, WIDGET_PATH as W, widget } from './testing/widgets.ts';
 
 let rig: Rig;
@@ -8,10 +8,7 @@ let rig: Rig;
 beforeEach(async () => {
   rig = await openRig();
   await defineWidgets(rig.api);
-  return async () => {
-    expect(rig.faults).toEqual([]);
-    await rig.cluster.close();
-  };
+  return () => closeRig(rig);
 });
 
 const version = (answer: Answer) => text(pick(answer.body, 'metadata.resourceVersion'));
@@ -131,8 +128,9 @@ function names(list: Answer): string[] {
   return Array.isArray(items) ? items.map((item) => text(pick(item, 'metadata.name'))) : [];
 }
 
+const odd = () => ({ ...widget('a', { color: 'red', bogus: 1, nest: { zz: 1 } }, { foo: 1 }), extra: true });
+
 describe('unknown fields', () => {
-  const odd = () => ({ ...widget('a', { color: 'red', bogus: 1, nest: { zz: 1 } }, { foo: 1 }), extra: true });
   const paths = ['metadata.foo', 'extra', 'spec.bogus', 'spec.nest.zz'];
 
   it('are refused, all at once, when validation is Strict', async () => {

@@ -62,10 +62,11 @@ describe('a label selector', () => {
   });
 });
 
-describe('a field selector', () => {
-  const parse = (text: string) => parseFieldSelector(text, (field) => field === 'a' || field === 'b.c');
-  const value = (field: string) => (field === 'a' ? '1,x' : 'y=z');
+const parse = (text: string) => parseFieldSelector(text, (field) => field === 'a' || field === 'b.c');
 
+const value = (field: string) => (field === 'a' ? '1,x' : 'y=z');
+
+describe('a field selector', () => {
   it.each([
     ['', true],
     [String.raw`a=1\,x`, true],

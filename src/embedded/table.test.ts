@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../api/wire.ts';
-import { openRig, pick, type Rig } from './testing/rig.ts';
+import { openRig, pick, text, type Rig } from './testing/rig.ts';
 import { defineWidgets, WIDGET_PATH as W, widget } from './testing/widgets.ts';
 
 const TABLE = { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json' };
@@ -13,9 +13,17 @@ beforeEach(async () => {
 
 const cells = (body: JsonObject) => (body['rows'] as JsonObject[]).map((row) => row['cells']);
 const headings = (body: JsonObject) =>
-  (body['columnDefinitions'] as JsonObject[])
-    .map((column) => `${String(column['name'] as string)}${column['priority'] === 0 ? '' : '*'}`)
-    .join(' ');
+  (body['columnDefinitions'] as JsonObject[]).map((column) => `${text(column['name'])}${column['priority'] === 0 ? '' : '*'}`).join(' ');
+
+const container = (name: string, state: JsonObject, more: JsonObject = {}) => ({
+  name,
+  image: 'i',
+  imageID: '',
+  ready: false,
+  restartCount: 0,
+  state,
+  ...more,
+});
 
 describe('a table', () => {
   it('of custom resources has their columns, with ages counted', async () => {
@@ -66,16 +74,6 @@ describe('a table', () => {
     expect(cells(body)).toEqual([
       ['n1', 'NotReady,SchedulingDisabled', 'edge,worker', '0s', 'v1.33.1', '10.0.0.1', '<none>', 'Debian', '<unknown>', '<unknown>'],
     ]);
-  });
-
-  const container = (name: string, state: JsonObject, more: JsonObject = {}) => ({
-    name,
-    image: 'i',
-    imageID: '',
-    ready: false,
-    restartCount: 0,
-    state,
-    ...more,
   });
 
   it.each<[string, JsonObject, unknown[]]>([
@@ -173,9 +171,10 @@ describe('a table', () => {
   });
 });
 
+const form = (kind: string) => ({ accept: `application/json;as=${kind};v=v1;g=meta.k8s.io` });
+
 describe('metadata alone', () => {
   it('is given of an object and of a list', async () => {
-    const form = (kind: string) => ({ accept: `application/json;as=${kind};v=v1;g=meta.k8s.io` });
     const one = await rig.api.get('/api/v1/namespaces/default', {}, form('PartialObjectMetadata'));
     expect(one.body).toMatchObject({ kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata: { name: 'default' } });
     expect(one.body).not.toHaveProperty('status');

@@ -18,7 +18,7 @@ const label = (app: string) => ({ metadata: { labels: { app } } });
 describe('a watch', () => {
   it.each([{}, { resourceVersion: '0' }])('with %j first shows what is there as ADDED, then what comes', async (query) => {
     await rig.api.create(MAPS, configMap('a'));
-    const watch = await rig.api.watch(MAPS, query as Record<string, string>);
+    const watch = await rig.api.watch(MAPS, query);
     await rig.api.create(MAPS, configMap('b'));
     await rig.api.merge(`${MAPS}/a`, { data: { x: '1' } });
     await rig.api.remove(`${MAPS}/a`);
@@ -56,7 +56,7 @@ describe('a watch', () => {
   });
 
   it('replays such transitions from history too', async () => {
-    await rig.api.create(MAPS, { ...configMap('a'), ...{ metadata: { name: 'a', labels: { app: 'x' } } } });
+    await rig.api.create(MAPS, configMap('a', {}, { labels: { app: 'x' } }));
     const then = rig.cluster.resourceVersion;
     await rig.api.merge(`${MAPS}/a`, label('y'));
     const watch = await rig.api.watch(MAPS, { labelSelector: 'app=x', resourceVersion: then });

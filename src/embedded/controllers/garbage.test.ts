@@ -1,17 +1,14 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { JsonObject } from '../../api/wire.ts';
 import { settled } from '../testing/clock.ts';
-import { names, openRig, pick, text, type Rig } from '../testing/rig.ts';
+import { names, closeRig, openRig, pick, text, type Rig } from '../testing/rig.ts';
 import { configMap, MAPS } from '../testing/widgets.ts';
 
 let rig: Rig;
 
 beforeEach(async () => {
   rig = await openRig();
-  return async () => {
-    expect(rig.faults).toEqual([]);
-    await rig.cluster.close();
-  };
+  return () => closeRig(rig);
 });
 
 interface Owner {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { settled } from '../testing/clock.ts';
-import { names, openRig, pick, text, type Rig } from '../testing/rig.ts';
+import { names, closeRig, openRig, pick, text, type Rig } from '../testing/rig.ts';
 import { configMap } from '../testing/widgets.ts';
 
 let rig: Rig;
@@ -10,10 +10,7 @@ beforeEach(async () => {
   rig = await openRig();
   await rig.api.create(NS, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'web' } });
   await settled();
-  return async () => {
-    expect(rig.faults).toEqual([]);
-    await rig.cluster.close();
-  };
+  return () => closeRig(rig);
 });
 
 describe('a namespace', () => {

@@ -69,7 +69,7 @@ describe('a JSON patch', () => {
         { op: 'remove', path: '/a' },
         { op: 'test', path: '/list', value: [] },
       ]),
-    ).toThrow();
+    ).toThrow(/rejected/);
     expect(target).toEqual(before);
   });
 });

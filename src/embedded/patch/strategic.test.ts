@@ -10,6 +10,8 @@ const onNode = (target: JsonObject, patch: Json) => strategicPatch(target, patch
 const conditions = (...types: string[]) => ({ status: { conditions: types.map((type) => ({ type, status: 'True' })) } });
 const types = (object: JsonObject) => ((object['status'] as JsonObject)['conditions'] as JsonObject[]).map((item) => item['type']);
 
+const taints = (...keys: string[]) => ({ spec: { taints: keys.map((key) => ({ key, effect: 'NoSchedule' })) } });
+
 describe('a strategic merge patch', () => {
   it('merges list items by the merge key of the kind', () => {
     const containers = [
@@ -69,7 +71,6 @@ describe('a strategic merge patch', () => {
   });
 
   it('replaces lists that have no merge key: taints and tolerations', () => {
-    const taints = (...keys: string[]) => ({ spec: { taints: keys.map((key) => ({ key, effect: 'NoSchedule' })) } });
     expect(onNode(taints('a', 'b'), taints('c'))).toEqual(taints('c'));
     expect(onPod({ spec: { tolerations: [{ key: 'a' }] } }, { spec: { tolerations: [] } })).toEqual({ spec: { tolerations: [] } });
   });

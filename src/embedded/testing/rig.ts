@@ -169,3 +169,9 @@ export const names = (list: JsonObject): string[] => {
   const items = list['items'];
   return Array.isArray(items) ? items.map((item) => text(pick(item, 'metadata.name'))) : [];
 };
+
+/** Closes a rig; throws when something inside the server went wrong meanwhile. */
+export async function closeRig({ cluster, faults }: Rig): Promise<void> {
+  await cluster.close();
+  if (faults.length > 0) throw new Error(`faults inside the server: ${JSON.stringify(faults)}`);
+}

@@ -1,0 +1,43 @@
+import { describe, expect, it } from 'vitest';
+import { factsOf, type StoreEvent } from './entry.ts';
+import { memoryDisk, type Disk } from './disk.ts';
+import { Store } from './store.ts';
+
+const object = (name: string, labels = {}) => ({ kind: 'K', metadata: { name, uid: name, labels } });
+const put = (store: Store, resource: string, name: string) => store.put(resource, object(name), factsOf(object(name), undefined));
+
+const full = (): never => {
+  throw new Error('disk full');
+};
+
+describe('the store', () => {
+  it('counts all resources with one counter', () => {
+    const store = new Store(memoryDisk(), 10);
+    expect([put(store, 'a', 'x').rv, put(store, 'b', 'y').rv, store.remove('a', '', 'x')?.rv, store.rv]).toEqual([1, 2, 3, 3]);
+  });
+
+  it('tells of each write what was and what is; of a deletion the last body at the new version', () => {
+    const store = new Store(memoryDisk(), 10);
+    const events: StoreEvent[] = [];
+    store.onEvent((event) => void events.push(event));
+    put(store, 'a', 'x');
+    put(store, 'a', 'x');
+    store.remove('a', '', 'x');
+    expect(events.map(({ type, rv, previous }) => [type, rv, previous?.rv])).toEqual([
+      ['ADDED', 1, undefined],
+      ['MODIFIED', 2, 1],
+      ['DELETED', 3, 2],
+    ]);
+    expect(JSON.parse(events[2]?.entry.json ?? '')).toMatchObject({ metadata: { resourceVersion: '3', name: 'x' } });
+    expect(store.remove('a', '', 'x')).toBeUndefined();
+  });
+
+  it('shows nobody a write that the disk refused', () => {
+    const disk: Disk = { ...memoryDisk(), put: full, remove: full };
+    const store = new Store(disk, 10);
+    const events: StoreEvent[] = [];
+    store.onEvent((event) => void events.push(event));
+    expect(() => put(store, 'a', 'x')).toThrow('disk full');
+    expect([store.rv, store.table('a').get('x'), events]).toEqual([0, undefined, []]);
+  });
+});
