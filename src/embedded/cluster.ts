@@ -11,6 +11,7 @@ import { expiryController } from './controllers/expiry.ts';
 import { garbageController } from './controllers/garbage.ts';
 import { gracesController } from './controllers/graces.ts';
 import { namespacesController } from './controllers/namespaces.ts';
+import { nodeLifecycleController } from './controllers/nodelifecycle.ts';
 import { clientAuthority, signerController } from './controllers/signer.ts';
 import { Tasks } from './controllers/tasks.ts';
 import { established } from './crd/definition.ts';
@@ -43,6 +44,8 @@ export interface ClusterOptions {
    * `kubelet`: it stays until it is deleted with grace 0, as on a real cluster.
    */
   readonly podsEndedBy?: 'server' | 'kubelet';
+  /** A Node whose kubelet is silent for longer is said to be Ready=Unknown. Absent: nobody judges nodes, as on a bare API server. */
+  readonly nodeGraceMs?: number;
   /** Faults inside the server; never secrets. */
   readonly log?: Pick<Log, 'error'>;
 }
@@ -129,6 +132,7 @@ export async function openCluster(options: ClusterOptions): Promise<EmbeddedClus
       signerController(context),
       expiryController(context),
       ...(options.podsEndedBy === 'kubelet' ? [] : [gracesController(context)]),
+      ...(options.nodeGraceMs === undefined ? [] : [nodeLifecycleController(context, options.nodeGraceMs)]),
     ];
     world.store.onEvent((event) => {
       for (const controller of controllers) {

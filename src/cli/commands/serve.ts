@@ -11,6 +11,9 @@ import type { Run } from '../main.ts';
 import { exitWithParent } from '../start/child.ts';
 import { VALIDATORS } from '../validators.ts';
 
+/** As kube-controller-manager's --node-monitor-grace-period. */
+const NODE_GRACE_MS = 40_000;
+
 interface Flags {
   listen: string;
   state: string;
@@ -46,7 +49,14 @@ async function serveClusters(flags: Flags, output: Output): Promise<number> {
   try {
     for (const name of names)
       clusters.push(
-        await openCluster({ name, state: dir === undefined ? 'memory' : { dir: join(dir, name) }, clock, validators: VALIDATORS, log }),
+        await openCluster({
+          name,
+          state: dir === undefined ? 'memory' : { dir: join(dir, name) },
+          clock,
+          validators: VALIDATORS,
+          nodeGraceMs: NODE_GRACE_MS,
+          log,
+        }),
       );
     const server = await serve({ clusters, listen: flags.listen, state: dir === undefined ? 'memory' : { dir }, clock, log });
     if (flags.writeKubeconfig !== undefined)

@@ -41,10 +41,17 @@ export function nodeLifecycleController({ world }: Context, graceMs: number): Co
 
   function markUnknown(node: Entry): void {
     const ready = readyOf(parsed(node));
-    if (ready === undefined || textAt(ready, 'status') === 'Unknown') return;
-    const silent: JsonObject = { status: 'Unknown', reason: 'NodeStatusUnknown', message: 'Kubelet stopped posting node status.', lastTransitionTime: now(world) };
+    if (served === undefined || ready === undefined || textAt(ready, 'status') === 'Unknown') return;
+    const silent: JsonObject = {
+      status: 'Unknown',
+      reason: 'NodeStatusUnknown',
+      message: 'Kubelet stopped posting node status.',
+      lastTransitionTime: now(world),
+    };
     change(world, served, node, 'status', (object) => {
-      const conditions: Json[] = listAt(object, 'status', 'conditions').map((item) => (textAt(item, 'type') === 'Ready' ? { ...objectAt(item), ...silent } : item));
+      const conditions: Json[] = listAt(object, 'status', 'conditions').map((item) =>
+        textAt(item, 'type') === 'Ready' ? { ...objectAt(item), ...silent } : item,
+      );
       return { ...object, status: { ...objectAt(object, 'status'), conditions } };
     });
   }
