@@ -42,7 +42,8 @@ for (const entry of readdirSync(SRC, { recursive: true, withFileTypes: true })) 
     const to = used.split('/')[0] ?? '';
     if (used.startsWith('..') || to === from) continue;
     const exempt = EXEMPT.some(([pattern, folder]) => pattern.test(file) && folder === to);
-    if (ALLOWED[from]?.includes(to) !== true && !exempt) problems.push(`src/${file}: must not import ${to}/ (${used}); ${from}/ may use ${ALLOWED[from]?.join(', ') || 'nothing'}`);
+    if (ALLOWED[from]?.includes(to) !== true && !exempt)
+      problems.push(`src/${file}: must not import ${to}/ (${used}); ${from}/ may use ${ALLOWED[from]?.join(', ') || 'nothing'}`);
     if (from === 'agent' && to === 'kube' && !AGENT_KUBE.test(used)) problems.push(`src/${file}: the agent must not import ${used}`);
   }
 }

@@ -47,7 +47,9 @@ function pack(component: string, version: string, options: object): Buffer {
   }
   files.set('release.json', Buffer.from(`${JSON.stringify({ name: component, version, ...options })}\n`));
   files.set('package.json', Buffer.from('{"type":"module"}\n'));
-  const entries = [...files].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, content]) => tarEntry(name, content, name === 'main.js' ? 0o755 : 0o644));
+  const entries = [...files]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([name, content]) => tarEntry(name, content, name === 'main.js' ? 0o755 : 0o644));
   return gzipStored(Buffer.concat([...entries, Buffer.alloc(1024)]));
 }
 

@@ -22,7 +22,9 @@ export function service(start) {
   rmSync(socketPath, { force: true });
   const server = createServer((_, response) => {
     response.writeHead(state.problem === undefined ? 200 : 503, { 'content-type': 'application/json' });
-    response.end(JSON.stringify({ name: release.name, version: release.version, pid: process.pid, problem: state.problem, config: state.config }));
+    response.end(
+      JSON.stringify({ name: release.name, version: release.version, pid: process.pid, problem: state.problem, config: state.config }),
+    );
   });
   server.listen(socketPath, () => log(`serving, pid ${process.pid}`));
   process.on('SIGTERM', () => {

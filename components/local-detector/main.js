@@ -5,15 +5,26 @@ import { cell, every } from './cell.js';
 import { log, service } from './service.js';
 
 const RULES = [
-  { type: 'KernelDeadlock', reason: 'TaskHung', pattern: /task \S+:\w+ blocked for more than \w+ seconds\./, healthy: 'KernelHasNoDeadlock' },
-  { type: 'ReadonlyFilesystem', reason: 'FilesystemIsReadOnly', pattern: /Remounting filesystem read-only/, healthy: 'FilesystemIsNotReadOnly' },
+  {
+    type: 'KernelDeadlock',
+    reason: 'TaskHung',
+    pattern: /task \S+:\w+ blocked for more than \w+ seconds\./,
+    healthy: 'KernelHasNoDeadlock',
+  },
+  {
+    type: 'ReadonlyFilesystem',
+    reason: 'FilesystemIsReadOnly',
+    pattern: /Remounting filesystem read-only/,
+    healthy: 'FilesystemIsNotReadOnly',
+  },
 ];
 
 service((state) => {
   const call = cell(state.config.bootstrap);
   const conditions = new Map();
   const now = () => new Date().toISOString();
-  for (const rule of RULES) conditions.set(rule.type, { type: rule.type, status: 'False', reason: rule.healthy, message: '', lastTransitionTime: now() });
+  for (const rule of RULES)
+    conditions.set(rule.type, { type: rule.type, status: 'False', reason: rule.healthy, message: '', lastTransitionTime: now() });
   let offset;
   let reportedAt = -Infinity;
   let changed = true;
@@ -46,13 +57,24 @@ service((state) => {
       for (const rule of RULES) {
         if (!rule.pattern.test(line)) continue;
         log(`${rule.type}: ${line}`);
-        conditions.set(rule.type, { type: rule.type, status: 'True', reason: rule.reason, message: line.slice(0, 512), lastTransitionTime: now() });
+        conditions.set(rule.type, {
+          type: rule.type,
+          status: 'True',
+          reason: rule.reason,
+          message: line.slice(0, 512),
+          lastTransitionTime: now(),
+        });
         changed = true;
       }
     }
     if (!changed && performance.now() - reportedAt < 300_000) return;
     const status = { conditions: [...conditions.values()].map((condition) => ({ ...condition, lastHeartbeatTime: now() })) };
-    const patched = await call('PATCH', `/api/v1/nodes/${state.config.nodeName}/status`, { status }, 'application/strategic-merge-patch+json');
+    const patched = await call(
+      'PATCH',
+      `/api/v1/nodes/${state.config.nodeName}/status`,
+      { status },
+      'application/strategic-merge-patch+json',
+    );
     if (patched.status === 404) return; // the kubelet has not registered the Node yet
     if (patched.status !== 200) throw new Error(`writing conditions: ${patched.status} ${patched.body?.message ?? ''}`);
     changed = false;

@@ -22,7 +22,14 @@ service((state) => {
     const node = {
       apiVersion: 'v1',
       kind: 'Node',
-      metadata: { name: nodeName, labels: { 'kubernetes.io/hostname': nodeName, 'kubernetes.io/os': 'linux', 'kubernetes.io/arch': arch() === 'x64' ? 'amd64' : arch() } },
+      metadata: {
+        name: nodeName,
+        labels: {
+          'kubernetes.io/hostname': nodeName,
+          'kubernetes.io/os': 'linux',
+          'kubernetes.io/arch': arch() === 'x64' ? 'amd64' : arch(),
+        },
+      },
       spec: { providerID },
     };
     const made = await call('POST', '/api/v1/nodes', node);
@@ -42,7 +49,11 @@ service((state) => {
       lastHeartbeatTime: now,
       lastTransitionTime: before?.status === 'True' ? before.lastTransitionTime : now,
     };
-    const resources = { cpu: String(cpus().length), memory: `${Math.floor(totalmem() / 1024)}Ki`, pods: String(state.config.maxPods ?? 110) };
+    const resources = {
+      cpu: String(cpus().length),
+      memory: `${Math.floor(totalmem() / 1024)}Ki`,
+      pods: String(state.config.maxPods ?? 110),
+    };
     const status = {
       conditions: [ready],
       addresses: [
@@ -74,7 +85,12 @@ service((state) => {
     const patched = await call('PATCH', lease, { spec }, 'application/merge-patch+json');
     if (patched.status === 200) return;
     if (patched.status !== 404) throw new Error(`renewing the Lease: ${patched.status} ${patched.body?.message ?? ''}`);
-    const object = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name: nodeName, namespace: 'kube-node-lease' }, spec };
+    const object = {
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { name: nodeName, namespace: 'kube-node-lease' },
+      spec,
+    };
     const made = await call('POST', '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases', object);
     if (made.status !== 201) throw new Error(`making the Lease: ${made.status} ${made.body?.message ?? ''}`);
   }
@@ -84,7 +100,10 @@ service((state) => {
     await renew();
     const node = await register();
     const ready = node.status?.conditions?.find((condition) => condition.type === 'Ready');
-    const differs = ready?.status !== 'True' || node.status?.nodeInfo?.kubeletVersion !== `v${state.release.version}` || node.status?.nodeInfo?.bootID !== bootID;
+    const differs =
+      ready?.status !== 'True' ||
+      node.status?.nodeInfo?.kubeletVersion !== `v${state.release.version}` ||
+      node.status?.nodeInfo?.bootID !== bootID;
     if (differs || performance.now() - statusAt > 300_000) await reportStatus(node);
   });
 });

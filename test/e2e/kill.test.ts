@@ -16,8 +16,10 @@ let dir: string;
 let fleet: TourFleet;
 let system: TourSystem;
 
-const pidOf = (name: string): number => (JSON.parse(readFileSync(join(system.state, 'processes.json'), 'utf8')) as Record<string, number>)[name] ?? 0;
-const agentPid = (machine: Machine): number => (JSON.parse(readFileSync(join(system.root(machine), '..', 'host.json'), 'utf8')) as { agentPid: number }).agentPid;
+const pidOf = (name: string): number =>
+  (JSON.parse(readFileSync(join(system.state, 'processes.json'), 'utf8')) as Record<string, number>)[name] ?? 0;
+const agentPid = (machine: Machine): number =>
+  (JSON.parse(readFileSync(join(system.root(machine), '..', 'host.json'), 'utf8')) as { agentPid: number }).agentPid;
 const found = (machine: Machine) => machine.status?.components?.find((each) => each.name === RUNTIME);
 
 async function settled(version: string): Promise<void> {
@@ -26,7 +28,13 @@ async function settled(version: string): Promise<void> {
     if (all.length !== MACHINES) return false;
     for (const { machine } of all) {
       const status = found(machine);
-      if (machine.status?.phase !== 'Running' || status?.version !== version || status.state !== 'Healthy' || status.running !== status.revision) return false;
+      if (
+        machine.status?.phase !== 'Running' ||
+        status?.version !== version ||
+        status.state !== 'Healthy' ||
+        status.running !== status.revision
+      )
+        return false;
       if ((await system.ask(machine, RUNTIME))?.version !== version) return false;
     }
     return true;
@@ -52,7 +60,9 @@ afterAll(async () => {
 /** Bumps or reverts, kills when the change is half-way out, and waits for the end. */
 async function whileRollingOut(version: string, kill: () => Promise<void>): Promise<void> {
   const commit = await fleet.bump(RUNTIME, version);
-  await until('the first machine has it', 60_000, async () => (await system.allMachines()).some(({ machine }) => found(machine)?.version === version));
+  await until('the first machine has it', 60_000, async () =>
+    (await system.allMachines()).some(({ machine }) => found(machine)?.version === version),
+  );
   await kill();
   await settled(version);
   await done(commit);
@@ -93,6 +103,8 @@ describe('kill -9 in the middle of a rollout', () => {
 
 it('leaves no process behind after it was stopped', async () => {
   await system.stop();
-  const left = execFileSync('ps', ['-eo', 'pid,args'], { encoding: 'utf8' }).split('\n').filter((line) => line.includes(system.state));
+  const left = execFileSync('ps', ['-eo', 'pid,args'], { encoding: 'utf8' })
+    .split('\n')
+    .filter((line) => line.includes(system.state));
   expect(left).toEqual([]);
 }, 60_000);

@@ -98,7 +98,9 @@ describe('a commit', () => {
     const commit = bump({ runtime: '1.9.0', kubelet: '1.0.0' });
     await waitFor(async () => (await hub.sets('test'))['runtime'] === '1.9.0', { deadlineMs: 45_000 });
     await hub.halt('test', 'runtime', 'web/test-1: its probe failed');
-    const rollout = await waitFor(async () => [await hub.rollout(commit)].find((each) => each?.status?.phase === 'Halted'), { deadlineMs: 45_000 });
+    const rollout = await waitFor(async () => [await hub.rollout(commit)].find((each) => each?.status?.phase === 'Halted'), {
+      deadlineMs: 45_000,
+    });
     expect(rollout.status?.units?.[0]?.message).toContain('web/test-1: its probe failed');
     expect((await hub.sets('prod'))['runtime']).toBe('1.0.0');
     const prod = await hub.hub.get(Clusters, { name: 'prod' });
@@ -111,24 +113,38 @@ describe('a commit', () => {
     await waitFor(
       async () => {
         await hub.prove('test');
-        return (await hub.rollout(commit))?.status?.units?.[0]?.clusters?.some((cluster) => cluster.name === 'prod' && cluster.phase === 'Blocked');
+        return (await hub.rollout(commit))?.status?.units?.[0]?.clusters?.some(
+          (cluster) => cluster.name === 'prod' && cluster.phase === 'Blocked',
+        );
       },
       { deadlineMs: 45_000 },
     );
-    expect((await hub.hub.get(Clusters, { name: 'prod' })).status?.conditions?.find((condition) => condition.type === 'Reachable')?.status).toBe('False');
+    expect(
+      (await hub.hub.get(Clusters, { name: 'prod' })).status?.conditions?.find((condition) => condition.type === 'Reachable')?.status,
+    ).toBe('False');
     hub.away.delete('prod');
     await hub.finish(commit);
   });
 
   it('is applied again where somebody changed a set by hand', async () => {
-    await hub.cell('prod').patch(MachineComponentSets, { name: 'runtime' }, { merge: { spec: { version: '6.6.6' } } }, { fieldManager: 'kubectl-edit' });
+    await hub
+      .cell('prod')
+      .patch(MachineComponentSets, { name: 'runtime' }, { merge: { spec: { version: '6.6.6' } } }, { fieldManager: 'kubectl-edit' });
     await waitFor(async () => (await hub.sets('prod'))['runtime'] === '1.0.0', { deadlineMs: 45_000 });
   });
 
   it('A7: never changes a version that is in a cluster', async () => {
     const main = hub.repository.git('show', 'HEAD:fleet/main.ts');
-    const commit = hub.commit('Change a version in place', { 'fleet/main.ts': main.replace('{ any: [] }, {}', '{ any: [] }, { healthDeadlineSeconds: 7 }') });
-    const blocked = await waitFor(async () => (await hub.rollout(commit))?.status?.units?.[0]?.clusters?.find((cluster) => cluster.name === 'test' && cluster.phase === 'Blocked'), { deadlineMs: 45_000 });
+    const commit = hub.commit('Change a version in place', {
+      'fleet/main.ts': main.replace('{ any: [] }, {}', '{ any: [] }, { healthDeadlineSeconds: 7 }'),
+    });
+    const blocked = await waitFor(
+      async () =>
+        (await hub.rollout(commit))?.status?.units?.[0]?.clusters?.find(
+          (cluster) => cluster.name === 'test' && cluster.phase === 'Blocked',
+        ),
+      { deadlineMs: 45_000 },
+    );
     expect(blocked.message).toContain('MachineComponent "kubelet-1.0.0" is in the cluster with other content');
     expect((await hub.cell('test').get(MachineComponents, { name: 'kubelet-1.0.0' })).spec.healthDeadlineSeconds).not.toBe(7);
   });
@@ -136,11 +152,39 @@ describe('a commit', () => {
 
 describe('bad input changes nothing, says what and where, and recovers when it is mended', () => {
   const cases: [string, () => Record<string, string>, string, RegExp][] = [
-    ['a fleet that does not compile', () => ({ 'fleet/versions.ts': 'export const versions: = {};\n' }), 'RenderSyntax', /fleet\/versions\.ts:1/],
+    [
+      'a fleet that does not compile',
+      () => ({ 'fleet/versions.ts': 'export const versions: = {};\n' }),
+      'RenderSyntax',
+      /fleet\/versions\.ts:1/,
+    ],
     ['a fleet that renders nothing', () => ({ 'fleet/main.ts': 'export {};\n' }), 'RenderEmpty', /nothing|no cluster/i],
-    ['an invalid object', () => ({ 'fleet/main.ts': mainWith("new MachineComponentSet(cluster, 'bad', { component: release('bad', '1.0.0', { any: [] }, {}), maxFailed: 0 });") }), 'SchemaInvalid', /fleet\/main\.ts:\d+.*MachineComponentSet\/bad.*`spec\.maxFailed`: must be >= 1/s],
-    ['an object that is there twice', () => ({ 'fleet/main.ts': mainWith("new MachineComponentSet(cluster, 'runtime', { component: release('runtime', '1.0.0', { any: [] }, {}) });") }), 'Duplicate', /MachineComponentSet\/runtime/],
-    ['a selector of a cluster that does not exist', () => ({ 'fleet/main.ts': mainWith('', "fleet.clusters({ stage: 'moon' }, () => {});") }), 'NoSuchCluster', /fleet\/main\.ts:\d+.*moon/s],
+    [
+      'an invalid object',
+      () => ({
+        'fleet/main.ts': mainWith(
+          "new MachineComponentSet(cluster, 'bad', { component: release('bad', '1.0.0', { any: [] }, {}), maxFailed: 0 });",
+        ),
+      }),
+      'SchemaInvalid',
+      /fleet\/main\.ts:\d+.*MachineComponentSet\/bad.*`spec\.maxFailed`: must be >= 1/s,
+    ],
+    [
+      'an object that is there twice',
+      () => ({
+        'fleet/main.ts': mainWith(
+          "new MachineComponentSet(cluster, 'runtime', { component: release('runtime', '1.0.0', { any: [] }, {}) });",
+        ),
+      }),
+      'Duplicate',
+      /MachineComponentSet\/runtime/,
+    ],
+    [
+      'a selector of a cluster that does not exist',
+      () => ({ 'fleet/main.ts': mainWith('', "fleet.clusters({ stage: 'moon' }, () => {});") }),
+      'NoSuchCluster',
+      /fleet\/main\.ts:\d+.*moon/s,
+    ],
   ];
 
   function mainWith(inside: string, after = ''): string {
@@ -159,8 +203,14 @@ describe('bad input changes nothing, says what and where, and recovers when it i
       { deadlineMs: 45_000 },
     );
     expect(condition.message).toMatch(message);
-    await waitFor(async () => (await hub.hub.listAll(Events)).items.some((event) => event.involvedObject.kind === 'Fleet' && event.reason === condition.reason), { deadlineMs: 5000 });
-    expect(await Promise.all([hub.sets('test'), hub.sets('prod'), hub.hub.listAll(Rollouts).then((list) => list.items.length)])).toEqual(before);
+    await waitFor(
+      async () =>
+        (await hub.hub.listAll(Events)).items.some((event) => event.involvedObject.kind === 'Fleet' && event.reason === condition.reason),
+      { deadlineMs: 5000 },
+    );
+    expect(await Promise.all([hub.sets('test'), hub.sets('prod'), hub.hub.listAll(Rollouts).then((list) => list.items.length)])).toEqual(
+      before,
+    );
     expect((await hub.fleet()).status?.commit).toBe(first);
     hub.repository.git('revert', '--no-edit', 'HEAD');
     await hub.accepted(hub.repository.git('rev-parse', 'HEAD'));
@@ -170,7 +220,10 @@ describe('bad input changes nothing, says what and where, and recovers when it i
   it('a repository that is not there', async () => {
     const { renameSync } = await import('node:fs');
     renameSync(hub.repository.dir, `${hub.repository.dir}-away`);
-    const condition = await waitFor(async () => (await hub.fleet()).status?.conditions?.find((each) => each.type === 'Ready' && each.status === 'False'), { deadlineMs: 45_000 });
+    const condition = await waitFor(
+      async () => (await hub.fleet()).status?.conditions?.find((each) => each.type === 'Ready' && each.status === 'False'),
+      { deadlineMs: 45_000 },
+    );
     expect(condition.message).toContain(hub.repository.dir);
     renameSync(`${hub.repository.dir}-away`, hub.repository.dir);
     await hub.verdict('Accepted');
@@ -206,7 +259,9 @@ describe('bad input changes nothing, says what and where, and recovers when it i
     expect(Object.keys(await hub.sets('prod'))).toContain('kubelet');
     await hub.patchFleet({ prune: { maxDeletions: 2 } });
     await waitFor(async () => (await hub.sets('prod'))['kubelet'] === undefined, { deadlineMs: 45_000 });
-    expect((await hub.cell('prod').listAll(MachineComponents)).items.map((component) => component.metadata.name)).toContain('kubelet-1.0.0');
+    expect((await hub.cell('prod').listAll(MachineComponents)).items.map((component) => component.metadata.name)).toContain(
+      'kubelet-1.0.0',
+    );
   });
 
   it('invariant 8: prune deletes only the very object that was applied', async () => {
@@ -218,7 +273,11 @@ describe('bad input changes nothing, says what and where, and recovers when it i
     hub.commit('Remove a component', { 'fleet/versions.ts': versions({ runtime: '1.0.0' }) });
     await waitFor(async () => (await hub.sets('test'))['kubelet'] === undefined, { deadlineMs: 45_000 });
     hub.away.delete('prod');
-    await waitFor(async () => (await hub.hub.get(Clusters, { name: 'prod' })).status?.units?.every((unit) => unit.unit !== 'MachineComponentSet/kubelet'), { deadlineMs: 45_000 });
+    await waitFor(
+      async () =>
+        (await hub.hub.get(Clusters, { name: 'prod' })).status?.units?.every((unit) => unit.unit !== 'MachineComponentSet/kubelet'),
+      { deadlineMs: 45_000 },
+    );
     expect(Object.keys(await hub.sets('prod'))).toContain('kubelet');
   });
 });

@@ -74,7 +74,12 @@ export async function openHub(options: { prune?: number } = {}) {
   const hub = must(clients.get('hub'));
   for (const cell of CELLS) {
     const data = { kubeconfig: Buffer.from(cell).toString('base64') };
-    await hub.create(Secrets, { apiVersion: 'v1', kind: 'Secret', metadata: { name: `cluster-${cell}`, namespace: SYSTEM_NAMESPACE }, data });
+    await hub.create(Secrets, {
+      apiVersion: 'v1',
+      kind: 'Secret',
+      metadata: { name: `cluster-${cell}`, namespace: SYSTEM_NAMESPACE },
+      data,
+    });
   }
 
   const lines = new Map<string, AbortController>(CELLS.map((cell) => [cell, new AbortController()]));
@@ -89,7 +94,10 @@ export async function openHub(options: { prune?: number } = {}) {
     const client = createClient(async (request) => {
       const line = must(lines.get(kubeconfig));
       line.signal.throwIfAborted();
-      return await transport({ ...request, signal: request.signal === undefined ? line.signal : AbortSignal.any([request.signal, line.signal]) });
+      return await transport({
+        ...request,
+        signal: request.signal === undefined ? line.signal : AbortSignal.any([request.signal, line.signal]),
+      });
     });
     return { client, close: async () => undefined };
   }
@@ -152,7 +160,12 @@ export async function openHub(options: { prune?: number } = {}) {
         const { unitDigest } = set.spec;
         const known = set.status?.observedGeneration === set.metadata.generation && set.status?.evidence?.unitDigest === unitDigest;
         if (unitDigest === undefined || known) continue;
-        const status = { observedGeneration: set.metadata.generation, progress: '1/1', evidence: { unitDigest, at: new Date().toISOString() }, conditions: [] };
+        const status = {
+          observedGeneration: set.metadata.generation,
+          progress: '1/1',
+          evidence: { unitDigest, at: new Date().toISOString() },
+          conditions: [],
+        };
         await client.patch(MachineComponentSets, { name: set.metadata.name }, { merge: { status } }, { subresource: 'status' });
       }
     },
@@ -160,7 +173,12 @@ export async function openHub(options: { prune?: number } = {}) {
       const client = must(clients.get(cell));
       const set = await client.get(MachineComponentSets, { name });
       const conditions = [{ type: 'Halted', status: 'True', reason: 'MaxFailed', message, lastTransitionTime: new Date().toISOString() }];
-      await client.patch(MachineComponentSets, { name }, { merge: { status: { observedGeneration: set.metadata.generation, conditions } } }, { subresource: 'status' });
+      await client.patch(
+        MachineComponentSets,
+        { name },
+        { merge: { status: { observedGeneration: set.metadata.generation, conditions } } },
+        { subresource: 'status' },
+      );
     },
     async sets(cell: string): Promise<Record<string, string>> {
       const sets: Stored<MachineComponentSet>[] = (await must(clients.get(cell)).listAll(MachineComponentSets)).items;
@@ -171,10 +189,14 @@ export async function openHub(options: { prune?: number } = {}) {
     },
     /** The Ready condition once it speaks of this commit, or of this reason. */
     async verdict(reason: string): Promise<{ reason: string; message: string; status: string }> {
-      return await waitFor(async () => (await world.fleet()).status?.conditions?.find((condition) => condition.type === 'Ready' && condition.reason === reason), {
-        deadlineMs: 45_000,
-        what: `Ready with reason ${reason}; it is ${JSON.stringify((await world.fleet()).status)}`,
-      });
+      return await waitFor(
+        async () =>
+          (await world.fleet()).status?.conditions?.find((condition) => condition.type === 'Ready' && condition.reason === reason),
+        {
+          deadlineMs: 45_000,
+          what: `Ready with reason ${reason}; it is ${JSON.stringify((await world.fleet()).status)}`,
+        },
+      );
     },
     async accepted(commit: string): Promise<void> {
       await waitFor(async () => (await world.fleet()).status?.commit === commit, { deadlineMs: 45_000, what: `commit ${commit}` });

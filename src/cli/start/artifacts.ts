@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { CodedError } from '../../api/errors.ts';
 
@@ -13,15 +13,7 @@ export async function serveArtifacts(dir: string, port: number): Promise<{ url: 
       return;
     }
     const path = join(dir, name);
-    stat(path).then(
-      ({ size }) => {
-        response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': size });
-        createReadStream(path)
-          .on('error', () => response.destroy())
-          .pipe(response);
-      },
-      () => response.writeHead(404).end(),
-    );
+    void send(path, response);
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
@@ -45,4 +37,16 @@ export async function serveArtifacts(dir: string, port: number): Promise<{ url: 
         server.closeAllConnections();
       }),
   };
+}
+
+async function send(path: string, response: ServerResponse): Promise<void> {
+  const found = await stat(path).catch(() => undefined);
+  if (found === undefined) {
+    response.writeHead(404).end();
+    return;
+  }
+  response.writeHead(200, { 'content-type': 'application/octet-stream', 'content-length': found.size });
+  createReadStream(path)
+    .on('error', () => response.destroy())
+    .pipe(response);
 }

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../../api/wire.ts';
 import { listAt, objectAt, textAt } from '../json.ts';
-import { parsed, type Entry, type StoreEvent } from '../store/entry.ts';
+import { parsed, type Entry } from '../store/entry.ts';
 import { now } from '../world.ts';
 import { change, type Context, type Controller } from './controller.ts';
 
@@ -29,7 +29,7 @@ export function nodeLifecycleController({ world }: Context, graceMs: number): Co
   function look(): void {
     const nowMs = world.clock.monotonic();
     const names = new Set<string>();
-    for (const node of [...world.store.table(NODES).entries()]) {
+    for (const node of Array.from(world.store.table(NODES).entries())) {
       names.add(node.name);
       const trace = traceOf(node);
       const known = heard.get(node.name);
@@ -65,7 +65,7 @@ export function nodeLifecycleController({ world }: Context, graceMs: number): Co
 
   return {
     start: arm,
-    onEvent(_: StoreEvent) {},
+    onEvent: () => undefined,
     stop: () => cancel?.(),
   };
 }

@@ -54,7 +54,10 @@ export function openCheckouts(options: CheckoutsOptions): OpenCheckouts {
     const secret = await options.client.find(Secrets, key, { signal: options.signal });
     const [username, password] = ['username', 'password'].map((field) => secret?.data?.[field]);
     if (username === undefined || password === undefined) {
-      throw syncError('InvalidFleet', `\`spec.source.credentialsSecret\`: Secret ${key.namespace}/${key.name} ${secret === undefined ? 'is absent' : 'must have the keys username and password'}`);
+      throw syncError(
+        'InvalidFleet',
+        `\`spec.source.credentialsSecret\`: Secret ${key.namespace}/${key.name} ${secret === undefined ? 'is absent' : 'must have the keys username and password'}`,
+      );
     }
     const decode = (text: string): string => Buffer.from(text, 'base64').toString('utf8');
     return openSource({ ...spec, auth: { username: decode(username), password: decode(password) } }, ports);
@@ -89,7 +92,10 @@ export function openCheckouts(options: CheckoutsOptions): OpenCheckouts {
       if (checkout === undefined) throw syncError('ClusterUnreachable', `fleet "${fleet}" is not open yet`);
       const rendered = await checkout.render(commit, signal);
       const found = rendered.clusters.find((each) => each.name === cluster)?.units.find((each) => each.key === unit);
-      if (found === undefined) throw syncError('DigestMismatch', `commit ${commit.slice(0, 10)} no longer renders ${unit} for "${cluster}"`, { next: 'make a new commit: what was rendered before cannot be made again' });
+      if (found === undefined)
+        throw syncError('DigestMismatch', `commit ${commit.slice(0, 10)} no longer renders ${unit} for "${cluster}"`, {
+          next: 'make a new commit: what was rendered before cannot be made again',
+        });
       return { key: found.key, objects: found.objects, origins: found.origins };
     },
   };
@@ -106,7 +112,13 @@ function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath }: Check
     const files = await source.read(commit, { paths: spec.include ?? DEFAULT_INCLUDE }, signal);
     const entry = spec.entry ?? DEFAULT_ENTRY;
     try {
-      const rendered = await render(files, { childPath, entry, ...(spec.isolation === undefined ? {} : { isolationAtLeast: spec.isolation }), verify: true, signal });
+      const rendered = await render(files, {
+        childPath,
+        entry,
+        ...(spec.isolation === undefined ? {} : { isolationAtLeast: spec.isolation }),
+        verify: true,
+        signal,
+      });
       const validation = validate(rendered);
       if (!validation.ok) throw refusal(validation.findings);
       return {
@@ -115,7 +127,10 @@ function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath }: Check
         clusters: validation.valid.clusters.map((cluster) => ({
           name: cluster.name,
           object: cluster.cluster,
-          units: cluster.units.map((unit) => ({ ...unit, origins: unit.objects.map((object: KubeObject) => cluster.locations.get(objectKey(object))) })),
+          units: cluster.units.map((unit) => ({
+            ...unit,
+            origins: unit.objects.map((object: KubeObject) => cluster.locations.get(objectKey(object))),
+          })),
         })),
       };
     } catch (error) {
@@ -132,10 +147,14 @@ function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath }: Check
       const { refused } = await source.verifyRange(commits, signers, clock.now(), (oid) => firstSeen.get(oid), signal);
       const [first] = refused;
       if (first === undefined) return;
-      throw syncError('Unsigned', `${refused.length} of ${commits.length} new commits ${refused.length === 1 ? 'is' : 'are'} not acceptable; the newest: ${first.error.message}`, {
-        cause: first.error,
-        next: 'sign it with a key of spec.signatures.allowedSigners: git commit --amend -S',
-      });
+      throw syncError(
+        'Unsigned',
+        `${refused.length} of ${commits.length} new commits ${refused.length === 1 ? 'is' : 'are'} not acceptable; the newest: ${first.error.message}`,
+        {
+          cause: first.error,
+          next: 'sign it with a key of spec.signatures.allowedSigners: git commit --amend -S',
+        },
+      );
     },
     async render(commit, signal) {
       if (last?.commit !== commit) {

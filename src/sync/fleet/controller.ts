@@ -38,7 +38,7 @@ const TRANSIENT = new Set(['Unreachable', 'ServerTimeout', 'TooManyRequests', 'I
 
 /** Turns new commits into Rollouts. Key: the fleet's name. Errors become the Fleet's condition and change nothing else. */
 export async function runFleetController(options: FleetControllerOptions): Promise<void> {
-  const { client, cache, clock, signal } = options;
+  const { cache, clock, signal } = options;
   const fleets = cache.store(Fleets);
   /** Heads that were refused for what they hold, by fleet: not looked at again until head or Fleet changes. */
   const refused = new Map<string, string>();

@@ -80,16 +80,14 @@ export function fleetWorld(options: { soakSeconds?: number; maxClusters?: number
         const before = liveOf(step.cluster, step.unit);
         if (before?.unitDigest === step.digest) before.drifted = false;
         else
-          cells
-            .get(step.cluster)
-            ?.set(step.unit, {
-              unitDigest: step.digest,
-              evidence: false,
-              halted: undefined,
-              drifted: false,
-              ceiling: before?.ceiling,
-              rolloutID: before?.rolloutID,
-            });
+          cells.get(step.cluster)?.set(step.unit, {
+            unitDigest: step.digest,
+            evidence: false,
+            halted: undefined,
+            drifted: false,
+            ceiling: before?.ceiling,
+            rolloutID: before?.rolloutID,
+          });
         change(step.cluster, step.unit, records.applied(step.digest, step.commit, step.lane, at, []));
         return;
       }
