@@ -23,7 +23,7 @@ export function connectionFlags(command: Command): Command {
 
 export async function connect(
   flags: ConnectionFlags,
-): Promise<{ client: Client; source: string; server: string; ca: string | undefined; close(): Promise<void> }> {
+): Promise<{ client: Client; source: string; server: string; ca: string | undefined; close: () => Promise<void> }> {
   const local = process.env['KUBECONFIG'] === undefined && existsSync(LOCAL) ? resolve(LOCAL) : undefined;
   const path = flags.kubeconfig ?? local;
   const connection = await loadKubeconfig({

@@ -6,7 +6,7 @@ export async function artifactFolder(): Promise<string> {
   const shipped = fileURLToPath(new URL('../artifacts', import.meta.url));
   if (existsSync(shipped)) return shipped;
   const tool: string = new URL('../../tools/pack.ts', import.meta.url).href;
-  const { packAll, ARTIFACTS } = (await import(tool)) as typeof import('../../tools/pack.ts');
+  const { packAll, ARTIFACTS } = (await import(tool)) as { packAll: () => unknown; ARTIFACTS: string };
   packAll();
   return ARTIFACTS;
 }

@@ -8,7 +8,7 @@ import { httpTransport } from '../kube/httptransport.ts';
 type Fields = Record<string, unknown>;
 
 /** A client from the text of a kubeconfig, as the hub keeps one for each cluster. */
-export async function clientFromKubeconfig(text: string): Promise<{ client: Client; close(): Promise<void> }> {
+export async function clientFromKubeconfig(text: string): Promise<{ client: Client; close: () => Promise<void> }> {
   const transport = httpTransport(inlineConnection(text));
   return { client: createClient(transport, { userAgent: 'kubenode-hub' }), close: () => transport.close() };
 }

@@ -16,7 +16,7 @@ import type { Reflector } from '../kube/reflector.ts';
 import { syncError } from './errors.ts';
 
 /** The kinds whose units are watched in cells: those that have evidence of their own. */
-export const WATCHED: Resource<KubeObject>[] = [MachineComponentSets, MachineSets, DefenderPolicies];
+const WATCHED: Resource[] = [MachineComponentSets, MachineSets, DefenderPolicies];
 
 /** One cell as the hub reaches it. */
 export interface Cell {
@@ -32,7 +32,7 @@ export interface Cell {
 export interface CellsOptions {
   hub: Client;
   /** Makes a client from the text of a kubeconfig. */
-  connect: (kubeconfig: string) => Promise<{ client: Client; close(): Promise<void> }>;
+  connect: (kubeconfig: string) => Promise<{ client: Client; close: () => Promise<void> }>;
   clock: Clock;
   random: Random;
   log: Log;
@@ -46,7 +46,7 @@ export interface Cells {
   of(cluster: Stored<Cluster>): Promise<Cell>;
   /** Closes connections of clusters that are not named. */
   keep(clusters: ReadonlySet<string>): Promise<void>;
-  close(): Promise<void>;
+  close: () => Promise<void>;
 }
 
 /** A cell that was not heard for this long says nothing that may open a gate. */
@@ -55,7 +55,7 @@ const SILENT_MS = 200_000;
 interface Open {
   secretVersion: string;
   cell: Cell;
-  stop(): Promise<void>;
+  stop: () => Promise<void>;
 }
 
 export function openCells(options: CellsOptions): Cells {
@@ -133,7 +133,7 @@ function openCell(name: string, client: Client, options: CellsOptions): Cell & {
   return {
     name,
     client,
-    done: cache.done,
+    done: () => cache.done(),
     store: (kind) => stores.get(kind),
     resourceOf: resources,
     synced: () => [...stores.values()].every((store) => store.synced),

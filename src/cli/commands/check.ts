@@ -137,7 +137,7 @@ async function server(flags: ConnectionFlags): Promise<Finding[]> {
       },
       {
         name: 'kinds',
-        ok: role === '' ? false : true,
+        ok: role !== '',
         found: role === '' ? `neither hub nor cell; absent: ${[...hub, ...cell].join(', ')}` : role,
         wanted: 'the CustomResourceDefinitions of a hub or a cell',
       },

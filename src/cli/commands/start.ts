@@ -7,7 +7,6 @@ import type { Output } from '../output.ts';
 import type { Run } from '../main.ts';
 
 export const DEFAULT_PORTS = { 'the API servers': 7443, artifacts: 7480 } as const;
-export const CLUSTERS = ['test', 'pre', 'prod'] as const;
 
 interface Flags {
   state: string;

@@ -6,7 +6,6 @@ import { messageOf } from '../../api/errors.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
 import type { Run } from '../main.ts';
-import type { TourStep } from '../tour/steps.ts';
 
 interface Flags {
   json?: boolean;
@@ -36,7 +35,7 @@ async function tour(flags: Flags, output: Output): Promise<number> {
   const began = performance.now();
   let failed = false;
 
-  async function step<T>({ name, run }: { name: string; run(): Promise<T> }, detail: (value: T) => string): Promise<T | undefined> {
+  async function step<T>({ name, run }: { name: string; run: () => Promise<T> }, detail: (value: T) => string): Promise<T | undefined> {
     const started = performance.now();
     if (flags.json !== true) output.say('doing', name);
     try {
@@ -71,7 +70,7 @@ async function tour(flags: Flags, output: Output): Promise<number> {
     process.once('SIGTERM', stopOnSignal);
     // A later step builds on the earlier ones: after the first that fails there is nothing to show.
     for (const each of changeSteps(system.system, system.fleet)) {
-      if (!failed) await step<string>(each as TourStep, (detail) => detail);
+      if (!failed) await step<string>(each, (detail) => detail);
     }
     await system.system.stop();
     process.removeListener('SIGINT', stopOnSignal);

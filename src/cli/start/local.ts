@@ -17,12 +17,11 @@ import { artifactFolder } from '../packed.ts';
 import { serveArtifacts } from './artifacts.ts';
 import { keepRunning, tail, type Child } from './child.ts';
 import { followProgress } from './progress.ts';
-import { prepareCluster, prepareHub } from './prepare.ts';
+import { CELLS, prepareCluster, prepareHub } from './prepare.ts';
 import { ownRepository } from './repository.ts';
 import { openState, readPorts } from './state.ts';
 import { welcome } from './welcome.ts';
 
-export const CELLS = ['test', 'pre', 'prod'];
 const ALL = ['hub', ...CELLS];
 const UP_MS = 30_000;
 

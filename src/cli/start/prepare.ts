@@ -9,7 +9,8 @@ import type { Client } from '../../kube/client.ts';
 import { contextOf } from '../remote.ts';
 
 const MANAGER = 'kubenode-start';
-export const FLEET = 'main';
+const FLEET = 'main';
+export const CELLS = ['test', 'pre', 'prod'];
 
 /** What `kubenode install` will put into a cluster: the kinds and KubeNode's own namespace. */
 export async function prepareCluster(client: Client, hub: boolean): Promise<void> {

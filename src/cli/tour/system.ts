@@ -1,8 +1,9 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { request } from 'node:http';
 import { createWriteStream, existsSync } from 'node:fs';
-import { readFile, readdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { readFile, readdir, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { CodedError } from '../../api/errors.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
@@ -28,7 +29,7 @@ export interface TourSystem {
   root(machine: Machine): string;
   /** What the stand-in itself answers on its socket; undefined when nothing does. */
   ask(machine: Machine, component: string): Promise<{ version: string; pid: number } | undefined>;
-  stop(): Promise<void>;
+  stop: () => Promise<void>;
 }
 
 export async function startSystem(repository: string, state: string): Promise<TourSystem> {
@@ -46,7 +47,7 @@ export async function startSystem(repository: string, state: string): Promise<To
   const gone = new Promise<void>((resolve) => child.once('exit', () => resolve()));
   let ended = false;
   void gone.then(() => (ended = true));
-  const clients = new Map<string, { client: Client; close(): Promise<void> }>();
+  const clients = new Map<string, { client: Client; close: () => Promise<void> }>();
 
   async function stop(): Promise<void> {
     for (const { close } of clients.values()) await close();
@@ -119,9 +120,6 @@ export async function startSystem(repository: string, state: string): Promise<To
 
 async function shortPath(path: string): Promise<string> {
   if (Buffer.byteLength(path) < 100) return path;
-  const { symlink, rm } = await import('node:fs/promises');
-  const { tmpdir } = await import('node:os');
-  const { dirname, basename } = await import('node:path');
   const link = join(tmpdir(), `kn-${process.pid}-${links++}`);
   await symlink(dirname(path), link);
   setTimeout(() => void rm(link, { force: true }), 5000).unref();

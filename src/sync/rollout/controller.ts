@@ -24,7 +24,7 @@ export interface RolloutControllerOptions {
   client: Client;
   cache: Cache;
   bundles: Bundles;
-  connect: (kubeconfig: string) => Promise<{ client: Client; close(): Promise<void> }>;
+  connect: (kubeconfig: string) => Promise<{ client: Client; close: () => Promise<void> }>;
   /** Renders a commit again and gives one unit of it; its digest is checked by the caller. */
   render: (fleet: string, commit: string, unit: string, cluster: string, signal: AbortSignal) => Promise<StoredUnit>;
   recorder: Recorder;
