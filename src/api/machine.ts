@@ -116,6 +116,14 @@ export const verifiedContent = Type.Object({
 });
 export type VerifiedContent = Static<typeof verifiedContent>;
 
+/** What a rule with time needs to know over restarts: when a controller first and last saw what the key names (PROTOCOLS F2). */
+export const observation = Type.Object({
+  key: Type.String({ minLength: 1, maxLength: 512 }),
+  firstSeen: time("by the controller's clock, without the gaps since"),
+  lastSeen: time("by the controller's clock"),
+});
+export type Observation = Static<typeof observation>;
+
 export const PHASES = ['Pending', 'Provisioning', 'Installing', 'Running', 'Degraded', 'NodeLost', 'Deleting'] as const;
 
 export const machineTemplateSpec = {
@@ -156,6 +164,7 @@ export const machineStatus = Type.Object({
     atomic(verifiedContent, { maxItems: 128, description: 'the two last verified contents of each component, newest first' }),
   ),
   lastDisruption: Type.Optional(time()),
+  observations: Type.Optional(listMap(observation, ['key'], { maxItems: 128, description: 'written by the remedy controller' })),
   observedGeneration: Type.Optional(Type.Integer()),
   verdict: Type.Optional(
     Type.Object(

@@ -1,0 +1,218 @@
+import { describe, expect, it } from 'vitest';
+import { checkRule, checkRules } from './check.ts';
+import { compileRule } from './index.ts';
+import { mistakeText } from './mistake.ts';
+import { bad, good, rule, ruleObject } from './testing.ts';
+
+const paths = (spec: object) => checkRule(ruleObject('r', spec)).map(({ path }) => path);
+const when = (...all: unknown[]) => ({ when: { all } });
+const leaf = (fact: string, operator: string, value: unknown, rest = {}) => ({ fact, operator, value, ...rest });
+
+const probed = { ...when(bad('KubeletUnhealthy')), healedWhen: { condition: 'KubeletUnhealthy', is: 'False', forSeconds: 60 } };
+
+it('accepts a rule that says everything', () => {
+  expect(
+    checkRule(
+      ruleObject('hung', {
+        when: {
+          all: [
+            bad('KernelDeadlock'),
+            leaf('machine', 'in', ['Running', 'Degraded'], { path: 'phase' }),
+            leaf('node.annotation.team.example.com/no-repair', 'notEqual', 'true', { params: { default: '' } }),
+            { any: [leaf('peers.rack.unhealthy', 'lessThan', 3), leaf('node.taints', 'contains', 'drained')] },
+            { not: leaf('machine.pool', 'in', ['build']) },
+            leaf('hysteresis.condition.KernelDeadlock.rises', 'equal', true, { params: { enter: 3, leave: 1, windowSeconds: 600 } }),
+          ],
+        },
+        ladder: [
+          { action: 'MigratePods', args: { graceSeconds: 30 } },
+          { action: 'Reboot', attempts: 2, timeoutSeconds: 900, cooldownSeconds: 60 },
+          { action: 'Replace' },
+          { action: 'Human', args: { note: 'see the runbook' } },
+        ],
+        selector: { tier: 'web' },
+        pools: ['web'],
+      }),
+    ),
+  ).toEqual([]);
+});
+
+describe('conditions are refused with the place', () => {
+  it.each([
+    ['an unknown fact', when(leaf('condition.KernelDeadlock.state', 'equal', 'True')), 'spec.when.all[0].fact'],
+    ['an unknown path', when(leaf('machine', 'equal', 'Running', { path: 'fase' })), 'spec.when.all[0].path'],
+    ['a path below a value', when(leaf('machine.phase', 'equal', 'Running', { path: 'name' })), 'spec.when.all[0].path'],
+    ['an unknown operator', when(leaf('machine.phase', 'equals', 'Running')), 'spec.when.all[0].operator'],
+    ['a missing operator', when({ fact: 'machine.phase', value: 'Running' }), 'spec.when.all[0].operator'],
+    ['a decorated operator', when(leaf('machine.phase', 'not:equal', 'Running')), 'spec.when.all[0].operator'],
+    ['a decorator that is true of an empty list', when(leaf('node.taints', 'everyFact:equal', 'x')), 'spec.when.all[0].operator'],
+    ['an operator of another type', when(leaf('machine.phase', 'greaterThan', 'Running')), 'spec.when.all[0].operator'],
+    ['an empty any', { when: { any: [] } }, 'spec.when.any'],
+    ['an empty all inside', when({ all: [] }, bad('A')), 'spec.when.all[0].all'],
+    ['an all that is no list', { when: { all: bad('A') } }, 'spec.when.all'],
+    ['two groups in one', { when: { all: [bad('A')], any: [bad('B')] } }, 'spec.when.any'],
+    ['a list under not', { when: { not: [bad('A')] } }, 'spec.when.not'],
+    ['a bare fact', { when: bad('A') }, 'spec.when'],
+    ['no condition at all', { when: {} }, 'spec.when.fact'],
+    ['a shared condition', when({ condition: 'hung' }), 'spec.when.all[0].condition'],
+    ['a priority, which would leave facts unread', when({ ...bad('A'), priority: 3 }), 'spec.when.all[0].priority'],
+    ['a JSONPath filter', when(leaf('machine', 'equal', 'x', { path: '$..[?(@.type)]' })), 'spec.when.all[0].path'],
+    ['a JSONPath root', when(leaf('machine', 'equal', 'Running', { path: '$.phase' })), 'spec.when.all[0].path'],
+    ['a value the fact never has', when(leaf('condition.A.status', 'equal', 'true')), 'spec.when.all[0].value'],
+    ['a value of another type', when(leaf('condition.A.status', 'equal', true)), 'spec.when.all[0].value'],
+    ['another fact as the value', when(leaf('component.a.version', 'equal', { fact: 'component.a.wanted' })), 'spec.when.all[0].value'],
+    ['a list that is none', when(leaf('machine.phase', 'in', 'Running')), 'spec.when.all[0].value'],
+    ['an empty list', when(leaf('machine.phase', 'in', [])), 'spec.when.all[0].value'],
+    ['one bad value of a list', when(leaf('machine.phase', 'in', ['Running', 'Runing'])), 'spec.when.all[0].value[1]'],
+    ['no value', when({ fact: 'machine.phase', operator: 'equal' }), 'spec.when.all[0].value'],
+    ['a window that is not given', when(leaf('condition.A.rises', 'greaterThan', 2)), 'spec.when.all[0].params.windowSeconds'],
+    [
+      'a window of zero',
+      when(leaf('condition.A.rises', 'greaterThan', 2, { params: { windowSeconds: 0 } })),
+      'spec.when.all[0].params.windowSeconds',
+    ],
+    [
+      'more rises than are counted',
+      when(leaf('condition.A.rises', 'greaterThan', 11, { params: { windowSeconds: 60 } })),
+      'spec.when.all[0].value',
+    ],
+    [
+      'a band upside down',
+      when(leaf('hysteresis.peers.rack.unhealthy', 'equal', true, { params: { enter: 2, leave: 2 } })),
+      'spec.when.all[0].params.leave',
+    ],
+    ['a parameter it has no use for', when({ ...bad('A'), params: { default: 'False' } }), 'spec.when.all[0].params.default'],
+    ['an unknown field of a fact', when({ ...bad('A'), valeu: 1 }), 'spec.when.all[0].valeu'],
+    ['conditions that exclude each other', when(bad('A'), good('A')), 'spec.when'],
+  ])('%s', (_, spec, path) => {
+    const mistakes = checkRule(ruleObject('r', spec));
+    expect(mistakes.map((each) => each.path)).toContain(path);
+    for (const each of mistakes) expect(each.mend.length, mistakeText(each)).toBeGreaterThan(3);
+  });
+
+  it('nested without end', () => {
+    let deep: object = bad('A');
+    for (let level = 0; level < 12; level += 1) deep = { all: [deep] };
+    expect(checkRule(ruleObject('r', { when: deep }))[0]?.message).toContain('too deeply');
+    expect(checkRule(ruleObject('r', when(...Array.from({ length: 65 }, () => bad('A')))))[0]?.message).toContain('65');
+  });
+
+  it.each([
+    ['notEqual', when(leaf('condition.A.status', 'notEqual', 'False'))],
+    ['notIn', when(leaf('node.kernel', 'notIn', ['6.1']))],
+    ['doesNotContain', when(leaf('node.taints', 'doesNotContain', 'x'))],
+    ['not', when({ not: good('A') })],
+    ['not, further out', { when: { not: { any: [leaf('machine.pool', 'equal', 'a'), good('A')] } } }],
+    ['a label without a default', when(leaf('node.label.gpu', 'notEqual', 'true'))],
+  ])('a negation over a missing fact: %s', (_, spec) => {
+    const [found] = checkRule(ruleObject('r', spec));
+    expect(found?.message).toContain('while it is missing');
+  });
+
+  it('and the mend of a negation names what it must be', () => {
+    expect(checkRule(ruleObject('r', when(leaf('condition.A.status', 'notEqual', 'False'))))[0]?.mend).toBe(
+      'name what it must be: "in": ["True"], without a negation',
+    );
+    expect(checkRule(ruleObject('r', when(leaf('node.label.gpu', 'notEqual', 'true'))))[0]?.mend).toContain('"default"');
+  });
+
+  it('never compiled into the running set', () => {
+    expect(() => compileRule(rule('r', { when: { any: [] } }))).toThrow('spec.when.any');
+  });
+});
+
+describe('ladders are refused with the place', () => {
+  const human = { action: 'Human' };
+  it.each([
+    ['no human at the end', { ladder: [{ action: 'Reboot' }] }, 'spec.ladder[0]'],
+    ['a human in the middle', { ladder: [human, { action: 'Reboot' }, human] }, 'spec.ladder[0]'],
+    ['nothing on it', { ladder: [] }, 'spec.ladder'],
+    ['an unknown action', { ladder: [{ action: 'Explode' }, human] }, 'spec.ladder[0].action'],
+    ['an argument it does not take', { ladder: [{ action: 'Reboot', args: { hard: true } }, human] }, 'spec.ladder[0].args.hard'],
+    ['an argument that is missing', { ladder: [{ action: 'RestartComponent' }, human], ...probed }, 'spec.ladder[0].args.component'],
+    [
+      'an argument that is not possible',
+      { ladder: [{ action: 'CleanDisk', args: { belowPercent: 0 } }, human], ...probed },
+      'spec.ladder[0].args.belowPercent',
+    ],
+    ['a timeout of zero', { ladder: [{ action: 'Reboot', timeoutSeconds: 0 }, human] }, 'spec.ladder[0].timeoutSeconds'],
+    ['no attempts', { ladder: [{ action: 'Reboot', attempts: 0 }, human] }, 'spec.ladder[0].attempts'],
+    ['endless attempts', { ladder: [{ action: 'Reboot', attempts: 1000 }, human] }, 'spec.ladder[0].attempts'],
+    ['attempts of a human', { ladder: [{ action: 'Human', attempts: 2 }] }, 'spec.ladder[0].attempts'],
+    ['one rung twice', { ladder: [{ action: 'Reboot' }, { action: 'Reboot' }, human] }, 'spec.ladder[1]'],
+    ['a hold-down of zero', { healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 0 } }, 'spec.healedWhen.forSeconds'],
+    ['a negative wait', { holdsForSeconds: -1 }, 'spec.holdsForSeconds'],
+    ['an empty selector', { selector: {} }, 'spec.selector'],
+    ['no pools', { pools: [] }, 'spec.pools'],
+    ['an unknown field', { ladders: [] }, 'spec.ladders'],
+  ])('%s', (_, spec, path) => expect(paths(spec)).toContain(path));
+
+  it('where a rung could never be proved', () => {
+    const ladder = [{ action: 'RestartComponent', args: { component: 'node-problem-detector' } }, { action: 'Reboot' }, human];
+    expect(checkRule(ruleObject('r', { ladder }))[0]).toMatchObject({
+      path: 'spec.ladder[0]',
+      message: 'RestartComponent could never be proved: KernelDeadlock stays as it is until its detector restarts or the node boots',
+    });
+    const onNewBoot = { condition: 'KubeletUnhealthy', is: 'False', forSeconds: 60, onNewBoot: true };
+    expect(paths({ ladder, healedWhen: onNewBoot })).toEqual(['spec.ladder[0]']);
+  });
+
+  it('where the proof is the fault', () => {
+    const healedWhen = { condition: 'Ours', is: 'True', forSeconds: 60 };
+    expect(checkRule(ruleObject('r', { ...when(bad('Ours')), healedWhen }))[0]?.message).toContain('would prove the fault');
+    expect(paths({ ...when(bad('Ours')), healedWhen: { condition: 'Ready', is: 'False', forSeconds: 60 } })).toEqual([
+      'spec.healedWhen.is',
+    ]);
+    expect(paths({ healedWhen: { condition: 'a b', is: 'True', forSeconds: 60 } })).toContain('spec.healedWhen.condition');
+  });
+});
+
+describe('two rules that would undo each other', () => {
+  const ladder = [{ action: 'Reboot' }, { action: 'Human' }];
+  const on = { ...when(bad('Ours')), healedWhen: { condition: 'Ours', is: 'False', forSeconds: 60 }, ladder };
+  const off = { ...when(good('Ours')), healedWhen: { condition: 'Ours', is: 'True', forSeconds: 60 }, ladder };
+
+  it('are both refused, and each names the other', () => {
+    const found = checkRules([ruleObject('on', on), ruleObject('off', off)]);
+    expect(found.get('on')?.[0]).toMatchObject({ path: 'spec.healedWhen' });
+    expect(found.get('on')?.[0]?.message).toContain('NodeRemedier off');
+    expect(found.get('off')?.[0]?.message).toContain('NodeRemedier on');
+  });
+
+  it('a newcomer does not stop the one that runs', () => {
+    expect([...checkRules([ruleObject('on', on), ruleObject('off', off)], new Set(['on'])).keys()]).toEqual(['off']);
+  });
+
+  it('may be on different machines', () => {
+    expect(checkRules([ruleObject('on', { ...on, pools: ['a'] }), ruleObject('off', { ...off, pools: ['b'] })]).size).toBe(0);
+    expect(checkRules([ruleObject('on', { ...on, selector: { x: '1' } }), ruleObject('off', { ...off, selector: { x: '2' } })]).size).toBe(
+      0,
+    );
+    expect(checkRules([ruleObject('on', { ...on, selector: { x: '1' } }), ruleObject('off', { ...off, selector: { y: '2' } })]).size).toBe(
+      2,
+    );
+  });
+
+  it('are not those of which one only steps aside for the other', () => {
+    const deadlock = { ...when(bad('KernelDeadlock')), ladder };
+    const notReady = {
+      ...when(leaf('condition.Ready.status', 'in', ['False', 'Unknown']), good('KernelDeadlock')),
+      healedWhen: { condition: 'Ready', is: 'True', forSeconds: 60 },
+      ladder,
+    };
+    expect(checkRules([ruleObject('deadlock', deadlock), ruleObject('not-ready', notReady)]).size).toBe(0);
+  });
+
+  it('also when one of them speaks of health', () => {
+    const health = (value: string) => when(leaf('condition.Ours.health', 'equal', value));
+    expect(
+      checkRules([ruleObject('on', { ...on, ...health('Unhealthy') }), ruleObject('off', { ...off, ...health('Healthy') })]).size,
+    ).toBe(2);
+  });
+});
+
+it('refuses two rules of one name, and what is no rule at all', () => {
+  expect(checkRules([ruleObject('a'), ruleObject('a')]).get('a')?.[0]?.path).toBe('metadata.name');
+  expect(checkRule(null).length).toBeGreaterThan(0);
+  expect(checkRule({ kind: 'NodeRemedier' }).length).toBeGreaterThan(0);
+});

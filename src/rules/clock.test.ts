@@ -1,0 +1,94 @@
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { advance, clockOf, heldMs, LOOK_MS, observationOf, REFRESH_MS, type HoldClock, type Look } from './clock.ts';
+
+const look = (nowMs: number, holds: boolean, rest: Partial<Look> = {}): Look => ({
+  nowMs,
+  holds,
+  stamp: '',
+  holdsForMs: 30_000,
+  clearsAfterMs: 60_000,
+  ...rest,
+});
+const run = (...looks: Look[]): HoldClock | undefined => looks.reduce<HoldClock | undefined>(advance, undefined);
+
+it('begins when it is first seen, whatever the detector says', () => {
+  expect(run(look(1000, true))).toEqual({ firstSeenMs: 1000, lastSeenMs: 1000, open: true, stamp: '' });
+  expect(run(look(1000, false))).toBeUndefined();
+});
+
+it('flapping extends, and does not reset', () => {
+  const clock = run(look(0, true), look(20_000, false), look(25_000, true));
+  expect(heldMs(clock, 34_999)).toBe(29_999);
+  expect(heldMs(clock, 35_000)).toBe(30_000);
+});
+
+it('a gap longer than clearsAfter ends it', () => {
+  expect(run(look(0, true), look(20_000, false), look(80_001, true))?.firstSeenMs).toBe(80_001);
+  expect(run(look(0, true), look(20_000, false), look(80_001, false))).toBeUndefined();
+});
+
+it('what nobody watched does not count, unless nothing could have happened in it', () => {
+  const away = LOOK_MS + 1;
+  expect(heldMs(run(look(0, true), look(away, true)), away)).toBe(0);
+  expect(heldMs(run(look(0, true, { stamp: 'a' }), look(away, true, { stamp: 'a' })), away)).toBe(away);
+  expect(heldMs(run(look(0, true, { stamp: 'a' }), look(away, true, { stamp: 'b' })), away)).toBe(0);
+});
+
+it('an end that was seen late counts only until the last look', () => {
+  const clock = run(look(0, true), look(200_000, false, { clearsAfterMs: 300_000 }), look(201_000, true, { clearsAfterMs: 300_000 }));
+  expect(heldMs(clock, 201_000)).toBe(0);
+});
+
+it('what has held long enough stays so until it is seen not to', () => {
+  const due = run(look(0, true), look(30_000, true));
+  expect(heldMs(due === undefined ? undefined : advance(due, look(86_400_000, true)), 86_400_000)).toBe(86_400_000);
+});
+
+it('looks that change nothing cost no write', () => {
+  const first = run(look(0, true, { holdsForMs: 600_000 }));
+  expect(run(look(0, true), look(REFRESH_MS - 1, true, { holdsForMs: 600_000 }))).toEqual(first);
+  expect(run(look(0, true), look(REFRESH_MS, true, { holdsForMs: 600_000 }))?.lastSeenMs).toBe(REFRESH_MS);
+});
+
+it('times from the future, of a leader whose clock was ahead, are taken as now', () => {
+  const ahead: HoldClock = { firstSeenMs: 90_000, lastSeenMs: 95_000, open: true, stamp: '' };
+  expect(advance(ahead, look(10_000, true))).toMatchObject({ firstSeenMs: 10_000, lastSeenMs: 10_000 });
+});
+
+it('survives being written down', () => {
+  const clocks = fc.record({
+    firstSeenMs: fc.integer({ min: 0, max: 4e12 }),
+    lastSeenMs: fc.integer({ min: 0, max: 4e12 }),
+    open: fc.boolean(),
+    stamp: fc.stringMatching(/^[0-9a-f:TZ.-]{0,24}$/),
+  });
+  fc.assert(
+    fc.property(clocks, (clock) => {
+      expect(clockOf(observationOf('bad/example.com/X', clock))).toEqual({ key: 'bad/example.com/X', clock });
+    }),
+  );
+  expect(clockOf({ key: 'for/x', firstSeen: 'yesterday', lastSeen: 'now' })).toBeUndefined();
+});
+
+it('never counts more than it was seen to hold, and never a gap', () => {
+  const steps = fc.array(fc.record({ afterMs: fc.integer({ min: 1, max: LOOK_MS }), holds: fc.boolean() }), {
+    minLength: 1,
+    maxLength: 30,
+  });
+  fc.assert(
+    fc.property(steps, (list) => {
+      let nowMs = 0;
+      let held = 0;
+      let holding = false;
+      let clock: HoldClock | undefined;
+      for (const { afterMs, holds } of list) {
+        nowMs += afterMs;
+        if (holding) held += afterMs;
+        holding = holds;
+        clock = advance(clock, look(nowMs, holds, { holdsForMs: 1e9 }));
+        expect(heldMs(clock, nowMs)).toBeLessThanOrEqual(held);
+      }
+    }),
+  );
+});

@@ -1,0 +1,131 @@
+/**
+ * What a rule does next on a machine, given everything it has done there. Pure; the jobs are the only memory.
+ *
+ * Guarantees
+ * - Attempts count when they had an order, however they ended; one that was cancelled or refused before does not.
+ * - It never goes down: a repair that did not last climbs as one that did not help. Only `forgetAfterSeconds` without a job begin anew.
+ * - It ends at a human, and asks once.
+ */
+import { canonical } from '../api/digest.ts';
+import {
+  ACTION_TRAITS,
+  DEFAULT_FORGET_AFTER_SECONDS,
+  fullRung,
+  strengthOf,
+  type Action,
+  type NodeRemedierSpec,
+  type Rung,
+} from '../api/noderemedier.ts';
+import { isFinished, type RemedyOperationJob } from '../api/remedyoperationjob.ts';
+
+export type LadderStep =
+  /** Make a job; in Shadow one that ends at once. `attempt` counts from 1. */
+  | { step: 'Act'; rung: number; attempt: number; action: Action; why: string }
+  /** Make a job that asks a human. */
+  | { step: 'AskHuman'; rung: number; why: string }
+  /** A job of this rule is under way here, or a human has been asked. */
+  | { step: 'Busy'; job: string; why: string }
+  | { step: 'Wait'; untilMs: number; why: string }
+  /** Nothing more to do while this match lasts. */
+  | { step: 'Done'; why: string };
+
+export interface LadderInput {
+  rule: { name: string; spec: Pick<NodeRemedierSpec, 'ladder' | 'forgetAfterSeconds' | 'mode'> };
+  machineUID: string;
+  /** Any jobs; those of other rules, and of machines that had the name before, are left out. */
+  jobs: readonly RemedyOperationJob[];
+  /** `RuleOutcome.sinceMs`. */
+  matchedSinceMs: number;
+  nowMs: number;
+}
+
+const rungKey = ({ action, args }: Pick<Rung, 'action'> & { args?: Record<string, unknown> | undefined }): string =>
+  `${action} ${canonical(args ?? {})}`;
+const createdMs = (job: RemedyOperationJob): number => Date.parse(job.metadata.creationTimestamp ?? job.spec.matchedSince);
+const finishedMs = (job: RemedyOperationJob): number =>
+  job.status?.finishedAt === undefined ? createdMs(job) : Date.parse(job.status.finishedAt);
+const isAttempt = (job: RemedyOperationJob): boolean => job.status?.orderedAt !== undefined && job.status.phase !== 'Shadow';
+const asked = (job: RemedyOperationJob): boolean => job.status?.phase === 'NeedsHuman';
+
+export function nextRung(input: LadderInput): LadderStep {
+  const { rule, nowMs } = input;
+  const own = input.jobs
+    .filter((job) => job.spec.rule === rule.name && job.spec.machine.uid === input.machineUID)
+    .sort((a, b) => createdMs(a) - createdMs(b) || (a.metadata.name < b.metadata.name ? -1 : 1));
+  const live = own.findLast((job) => !isFinished(job));
+  if (live !== undefined)
+    return {
+      step: 'Busy',
+      job: live.metadata.name,
+      why: asked(live) ? 'a human has been asked' : `it is ${live.status?.phase ?? 'Pending'}`,
+    };
+  if (rule.spec.mode !== 'Enforce') {
+    const told = own.findLast((job) => job.status?.phase === 'Shadow');
+    if (told !== undefined && createdMs(told) >= input.matchedSinceMs)
+      return { step: 'Done', why: `in Shadow it has said what it would do: ${told.metadata.name}` };
+    // A match that flaps would have found a real job still under way.
+    const untilMs = told === undefined ? 0 : createdMs(told) + told.spec.timeoutSeconds * 1000;
+    if (told !== undefined && nowMs < untilMs)
+      return { step: 'Wait', untilMs, why: `a real ${told.metadata.name} could still be under way` };
+  }
+  const climb = climbOf(own, (rule.spec.forgetAfterSeconds ?? DEFAULT_FORGET_AFTER_SECONDS) * 1000, nowMs);
+  const last = climb.at(-1);
+  if (last !== undefined) {
+    const rung = rule.spec.ladder.find((each) => rungKey(each) === rungKey(last.spec));
+    const untilMs = finishedMs(last) + (rung?.cooldownSeconds ?? 0) * 1000;
+    if (nowMs < untilMs) return { step: 'Wait', untilMs, why: `cool-down after ${last.spec.action} of ${last.metadata.name}` };
+  }
+  return climbOn(rule.spec.ladder, climb);
+}
+
+/** The jobs since the ladder last began: attempts, and questions to humans. */
+function climbOf(own: readonly RemedyOperationJob[], forgetMs: number, nowMs: number): RemedyOperationJob[] {
+  let climb: RemedyOperationJob[] = [];
+  for (const job of own) {
+    if (!isAttempt(job) && !asked(job)) continue;
+    const before = climb.at(-1);
+    if (before !== undefined && createdMs(job) - finishedMs(before) > forgetMs) climb = [];
+    climb.push(job);
+  }
+  const last = climb.at(-1);
+  return last !== undefined && nowMs - finishedMs(last) > forgetMs ? [] : climb;
+}
+
+function climbOn(ladder: readonly Rung[], climb: readonly RemedyOperationJob[]): LadderStep {
+  const human = ladder.length - 1;
+  const tried = climb.map((job) => `${job.spec.action}: ${job.status?.outcome ?? job.status?.phase ?? ''}`).join(', ');
+  if (climb.some(asked)) return { step: 'AskHuman', rung: human, why: 'it came back after a human had been asked' };
+  const keys = climb.map((job) => rungKey(job.spec));
+  // A rung is found by what it does, so that an edit of the ladder neither repeats nor skips what was tried.
+  const reached = ladder.findLastIndex((rung) => keys.includes(rungKey(rung)));
+  for (const [index, rung] of ladder.entries()) {
+    if (index < reached) continue;
+    const { action, attempts } = fullRung(rung);
+    if (action === 'Human')
+      return { step: 'AskHuman', rung: index, why: tried === '' ? 'there is nothing else on its ladder' : `nothing helped: ${tried}` };
+    const own = climb.filter((job) => rungKey(job.spec) === rungKey(rung));
+    // What is done well but mends nothing is not done again.
+    const done = ACTION_TRAITS[action].proof === 'Done' && own.some((job) => job.status?.phase === 'Succeeded');
+    if (done || own.length >= attempts) continue;
+    return { step: 'Act', rung: index, attempt: own.length + 1, action, why: tried === '' ? 'first rung' : `after ${tried}` };
+  }
+  return { step: 'AskHuman', rung: human, why: `nothing helped: ${tried}` };
+}
+
+/** What competes for one machine: a rule that is due, or a job that is under way. */
+export interface Contender {
+  rule: string;
+  priority: number;
+  action: Action;
+}
+
+/** Higher priority first, then the stronger action, then by name. Asking a human takes no machine, and loses to everything of its priority. */
+export function compareContenders(a: Contender, b: Contender): number {
+  return b.priority - a.priority || strengthOf(b.action) - strengthOf(a.action) || (a.rule < b.rule ? -1 : a.rule > b.rule ? 1 : 0);
+}
+
+/** Whether `newer` takes the place of a job under way: only before its order (PROTOCOLS F6). */
+export function supersedes(newer: Contender, job: Contender & { ordered: boolean }): boolean {
+  if (job.ordered || newer.rule === job.rule || newer.action === 'Human') return false;
+  return newer.priority > job.priority || (newer.priority === job.priority && strengthOf(newer.action) > strengthOf(job.action));
+}

@@ -1,0 +1,134 @@
+/**
+ * What facts with time remember of one machine between two looks: since when a condition is unhealthy, when it became so, and which numbers
+ * are above their band. Read from `Machine.status.observations` and written back to it.
+ *
+ * Keys: `for/RULE/DIGEST` the clock of a rule, `bad/TYPE` the clock of a condition, `rise/TYPE/N` one rise, `high/FACT/…` inside of a band.
+ */
+import { DEFAULT_CLEARS_AFTER_SECONDS } from '../api/noderemedier.ts';
+import { MAX_RISES } from '../api/facts.ts';
+import type { Observation } from '../api/machine.ts';
+import { advance, clockOf, observationOf, type HoldClock } from './clock.ts';
+import type { CompiledRule, RuleIndex } from './index.ts';
+import type { ConditionFacts } from './snapshot.ts';
+
+export const ruleKey = (rule: CompiledRule): string => `for/${rule.name}/${rule.digest}`;
+
+/** As many as the schema of Machine takes; rises, which sort last, are lost first. */
+const MAX_OBSERVATIONS = 128;
+const BAD_CLEARS_AFTER_MS = DEFAULT_CLEARS_AFTER_SECONDS * 1000;
+
+export class Marks {
+  readonly #clocks = new Map<string, HoldClock>();
+  readonly #nowMs: number;
+  readonly #index: RuleIndex;
+  readonly #noticed = new Set<string>();
+
+  /** `releasedAtMs`: end of the last Change or Repair on the machine; what was seen before it no longer counts (PROTOCOLS F2). */
+  constructor(index: RuleIndex, observations: readonly Observation[], nowMs: number, releasedAtMs: number | undefined) {
+    this.#index = index;
+    this.#nowMs = nowMs;
+    for (const observation of observations) {
+      const read = clockOf(observation);
+      if (read !== undefined && (releasedAtMs === undefined || read.clock.firstSeenMs >= releasedAtMs))
+        this.#clocks.set(read.key, read.clock);
+    }
+  }
+
+  clock(key: string): HoldClock | undefined {
+    return this.#clocks.get(key);
+  }
+
+  /** The clock of a rule after this look. */
+  lookAtRule(rule: CompiledRule, holds: boolean, stamp: string): HoldClock | undefined {
+    const { holdsForMs, clearsAfterMs } = rule;
+    return this.#look(ruleKey(rule), { holds, stamp, holdsForMs, clearsAfterMs });
+  }
+
+  /** Takes note of a condition, once a look; for the facts below. A condition that nobody can tell keeps what is known of it. */
+  notice(type: string, condition: ConditionFacts | undefined): void {
+    if (this.#noticed.has(type)) return;
+    this.#noticed.add(type);
+    const before = this.#clocks.get(`bad/${type}`);
+    const holds = condition?.health === 'Unhealthy';
+    const transition = condition?.transition.replaceAll(/[#~]/g, '') ?? '';
+    // Unhealthy for the first time, or by a later transition than the last one: a rise. An earlier one is an old log line, read once more.
+    const newer = before === undefined || later(transition, before.stamp);
+    if (holds && newer) this.#rise(type);
+    const stamp = newer ? transition : before.stamp;
+    const window = this.#index.windows.get(type) ?? 0;
+    const clearsAfterMs = BAD_CLEARS_AFTER_MS;
+    const next = this.#look(`bad/${type}`, { holds, stamp, holdsForMs: Number.POSITIVE_INFINITY, clearsAfterMs });
+    // A rise that is still counted must not be taken for a new one.
+    if (next === undefined && before !== undefined && this.#nowMs - before.lastSeenMs <= window && condition?.health !== 'Healthy')
+      this.#clocks.set(`bad/${type}`, { ...before, open: false });
+  }
+
+  /** Since when the condition is unhealthy; undefined while it is not. */
+  badSinceMs(type: string): number | undefined {
+    const clock = this.#clocks.get(`bad/${type}`);
+    return clock?.open === true ? clock.firstSeenMs : undefined;
+  }
+
+  /** When the condition became unhealthy inside of the last `windowMs`, oldest first. */
+  rises(type: string, windowMs: number): number[] {
+    return this.#risesOf(type)
+      .map((key) => this.#clocks.get(key)?.firstSeenMs ?? 0)
+      .filter((ms) => this.#nowMs - ms <= windowMs);
+  }
+
+  /** Whether a number is above its band: from `enter` until `leave`. */
+  band(key: string, value: number, enter: number, leave: number): boolean {
+    const name = `high/${key}`;
+    const before = this.#clocks.get(name);
+    const high = value >= enter || (before !== undefined && value > leave);
+    if (!high) this.#clocks.delete(name);
+    else if (before === undefined) this.#clocks.set(name, { firstSeenMs: this.#nowMs, lastSeenMs: this.#nowMs, open: true, stamp: '' });
+    return high;
+  }
+
+  /** As they are to be kept, in a stable order: those of rules that run, and nothing that is over. */
+  observations(): Observation[] {
+    const rules = new Set([...this.#index.rules.values()].map(ruleKey));
+    return [...this.#clocks]
+      .filter(([key, clock]) => this.#isKept(key, clock, rules))
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .slice(0, MAX_OBSERVATIONS)
+      .map(([key, clock]) => observationOf(key, clock));
+  }
+
+  #isKept(key: string, clock: HoldClock, rules: ReadonlySet<string>): boolean {
+    const [kind, ...rest] = key.split('/');
+    const agoMs = this.#nowMs - clock.lastSeenMs;
+    if (kind === 'for') return rules.has(key) && (clock.open || agoMs <= (this.#index.rules.get(rest[0] ?? '')?.clearsAfterMs ?? 0));
+    if (kind === 'rise') return agoMs <= (this.#index.windows.get(rest.slice(0, -1).join('/')) ?? -1);
+    if (kind === 'high') return this.#index.bands.has(rest.join('/'));
+    return kind === 'bad' && this.#index.watched.has(rest.join('/'));
+  }
+
+  #look(key: string, look: { holds: boolean; stamp: string; holdsForMs: number; clearsAfterMs: number }): HoldClock | undefined {
+    const next = advance(this.#clocks.get(key), { ...look, nowMs: this.#nowMs });
+    if (next === undefined) this.#clocks.delete(key);
+    else this.#clocks.set(key, next);
+    return next;
+  }
+
+  #risesOf(type: string): string[] {
+    const prefix = `rise/${type}/`;
+    return [...this.#clocks.keys()]
+      .filter((key) => key.startsWith(prefix) && !key.slice(prefix.length).includes('/'))
+      .sort((a, b) => Number(a.slice(prefix.length)) - Number(b.slice(prefix.length)));
+  }
+
+  #rise(type: string): void {
+    if (!this.#index.windows.has(type)) return;
+    const rises = this.#risesOf(type);
+    for (const old of rises.slice(0, Math.max(0, rises.length + 1 - MAX_RISES))) this.#clocks.delete(old);
+    const next = Number(rises.at(-1)?.split('/').at(-1) ?? 0) + 1;
+    this.#clocks.set(`rise/${type}/${next}`, { firstSeenMs: this.#nowMs, lastSeenMs: this.#nowMs, open: true, stamp: '' });
+  }
+}
+
+/** By the detector's own clock, which only orders its own transitions. */
+function later(transition: string, than: string): boolean {
+  return Date.parse(transition) > Date.parse(than);
+}

@@ -1,0 +1,230 @@
+import { describe, expect, it } from 'vitest';
+import type { Node, NodeCondition } from '../api/builtin.ts';
+import { API_VERSION } from '../api/kind.ts';
+import type { Machine } from '../api/machine.ts';
+import { observeHeartbeats, SKEW_MS, STALE_AFTER_MS } from './heartbeats.ts';
+import { compileRule, indexRules, rulesReading } from './index.ts';
+import { PeerIndex, peerOf } from './peers.ts';
+import { changes, takeSnapshot, type Snapshot } from './snapshot.ts';
+import { bad, rule } from './testing.ts';
+
+const T0 = Date.parse('2026-01-01T00:00:00Z');
+const iso = (ms: number) => new Date(ms).toISOString();
+
+const condition = (type: string, status: NodeCondition['status'], rest: Partial<NodeCondition> = {}): NodeCondition => ({
+  type,
+  status,
+  reason: `${type}Is${status}`,
+  lastTransitionTime: iso(T0),
+  lastHeartbeatTime: iso(T0),
+  ...rest,
+});
+const node = (conditions: NodeCondition[], rest: Partial<Node> = {}): Node => ({
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { name: 'a', uid: 'node-1' },
+  status: { conditions },
+  ...rest,
+});
+const machine = (rest: Partial<Machine['status']> = {}, spec: Machine['spec'] = {}): Machine => ({
+  apiVersion: API_VERSION,
+  kind: 'Machine',
+  metadata: { name: 'a', namespace: 'web', uid: 'm-1', labels: { tier: 'web' } },
+  spec,
+  status: { phase: 'Running', nodeRef: { name: 'a', uid: 'node-1' }, ...rest },
+});
+
+interface Given {
+  nowMs?: number;
+  node?: Node;
+  machine?: Machine;
+  kubeletFreshUntilMs?: number;
+  agentFreshUntilMs?: number;
+  since?: ReturnType<typeof observeHeartbeats>;
+}
+function snapshot(given: Given = {}): Snapshot {
+  const nowMs = given.nowMs ?? T0;
+  const of = given.node ?? node([condition('KernelDeadlock', 'False')]);
+  return takeSnapshot({
+    nowMs,
+    machine: given.machine ?? machine(),
+    node: of,
+    heartbeats: observeHeartbeats(given.since, of.metadata.uid ?? '', of.status?.conditions ?? [], nowMs),
+    kubeletFreshUntilMs: given.kubeletFreshUntilMs ?? nowMs + 40_000,
+    agentFreshUntilMs: given.agentFreshUntilMs ?? nowMs + 40_000,
+    peers: {},
+  });
+}
+const status = (of: Snapshot, type = 'KernelDeadlock') => of.node?.conditions.get(type)?.status;
+
+describe('heartbeats', () => {
+  const beats = (value: string) => [condition('KernelDeadlock', 'False', { lastHeartbeatTime: value })];
+
+  it('count from when they were seen to change, whatever time they carry', () => {
+    const first = observeHeartbeats(undefined, 'n', beats(iso(T0)), T0);
+    const next = observeHeartbeats(first, 'n', beats(iso(T0 - 3_600_000)), T0 + 5000);
+    expect(next.byType.get('KernelDeadlock')?.aliveMs).toBe(T0 + 5000);
+    expect(observeHeartbeats(next, 'n', beats(iso(T0 - 3_600_000)), T0 + 9000)).toBe(next);
+  });
+
+  it('from the future tell nothing until they change', () => {
+    const future = iso(T0 + SKEW_MS + 1);
+    expect(observeHeartbeats(undefined, 'n', beats(future), T0).byType.get('KernelDeadlock')?.aliveMs).toBe(-Infinity);
+    expect(status(snapshot({ node: node(beats(future)) }))).toBe('Unknown');
+    expect(snapshot({ node: node(beats(future)) }).node?.conditions.get('KernelDeadlock')?.doubt).toContain('until it changes');
+  });
+
+  it('of a Node that was replaced under the same name say nothing about the new one', () => {
+    const old = observeHeartbeats(undefined, 'n', beats(iso(T0)), T0);
+    const moved = observeHeartbeats(old, 'other', beats(iso(T0)), T0 + STALE_AFTER_MS);
+    expect(moved.byType.get('KernelDeadlock')?.aliveMs).toBe(T0);
+  });
+
+  it('that are stale make a condition Unknown, and it is known beforehand when', () => {
+    expect(snapshot({ kubeletFreshUntilMs: T0 + 1e9, agentFreshUntilMs: T0 + 1e9 }).staleAtMs).toBe(T0 + STALE_AFTER_MS + 1);
+    expect(status(snapshot({ nowMs: T0 + STALE_AFTER_MS }))).toBe('False');
+    expect(status(snapshot({ nowMs: T0 + STALE_AFTER_MS + 1 }))).toBe('Unknown');
+  });
+
+  it('that never were make it Unknown', () => {
+    const { lastHeartbeatTime: _, ...silent } = condition('KernelDeadlock', 'True');
+    expect(snapshot({ node: node([silent]) }).node?.conditions.get('KernelDeadlock')).toMatchObject({
+      status: 'Unknown',
+      doubt: 'it has no heartbeat',
+    });
+  });
+
+  it('of a kubelet are its Lease as well', () => {
+    const ready = node([condition('Ready', 'True'), condition('KernelDeadlock', 'True')]);
+    const silent = snapshot({ node: ready, kubeletFreshUntilMs: T0 - 1 });
+    expect([status(silent, 'Ready'), status(silent), silent.kubelet]).toEqual(['Unknown', 'True', 'Stale']);
+  });
+
+  it('of an agent are its Lease', () => {
+    const conditions = [{ type: 'DiskFull', status: 'True' as const, reason: 'R', message: '', lastTransitionTime: iso(T0) }];
+    const of = (agentFreshUntilMs: number) => snapshot({ machine: machine({ conditions }), agentFreshUntilMs });
+    expect(of(T0 + 1).machineConditions.get('DiskFull')?.status).toBe('True');
+    expect(of(T0 - 1).machineConditions.get('DiskFull')?.status).toBe('Unknown');
+  });
+});
+
+describe('the Node of a machine', () => {
+  it('is the one it claimed, by UID', () => {
+    const other = node([condition('KernelDeadlock', 'True')], { metadata: { name: 'a', uid: 'node-2' } });
+    expect(snapshot({ node: other })).toMatchObject({ node: undefined });
+    expect(snapshot({ node: other }).nodeMissing).toContain('replaced under the same name');
+  });
+});
+
+describe('a change', () => {
+  const index = indexRules(
+    [
+      rule('a', { when: { all: [bad('KernelDeadlock')] } }),
+      rule('b', { when: { all: [bad('ReadonlyFilesystem'), { fact: 'machine.phase', operator: 'equal', value: 'Running' }] } }),
+      rule('c', { when: { all: [bad('Other')] }, selector: { tier: 'web' } }),
+    ].map(compileRule),
+  );
+  const before = snapshot();
+  const concerns = (after: Given) => rulesReading(index, changes(before, snapshot(after)));
+
+  it('of status, reason or transition runs the rules that read it, and no others', () => {
+    for (const rest of [{ status: 'True' as const }, { reason: 'X' }, { lastTransitionTime: iso(T0 + 1) }])
+      expect(concerns({ node: node([{ ...condition('KernelDeadlock', 'False'), ...rest }]) })).toEqual(['a']);
+    expect(concerns({ node: node([]) })).toEqual(['a']);
+    expect(concerns({ machine: machine({ phase: 'Degraded' }) })).toEqual(['b']);
+  });
+
+  it('of a heartbeat or a message is none', () => {
+    const beat = condition('KernelDeadlock', 'False', { lastHeartbeatTime: iso(T0 + 300_000), message: 'still well' });
+    expect(concerns({ nowMs: T0 + 300_000, node: node([beat]) })).toEqual([]);
+    expect(changes(before, snapshot({ machine: machine({ observations: [] }) }))).toEqual(new Set());
+  });
+
+  it('by which a heartbeat becomes stale is one', () => expect(concerns({ nowMs: T0 + STALE_AFTER_MS + 1 })).toEqual(['a']));
+
+  it('of a label that a selector goes by is one', () => {
+    const moved = machine();
+    expect(concerns({ machine: { ...moved, metadata: { ...moved.metadata, labels: { tier: 'db' } } } })).toEqual(['c']);
+  });
+
+  it('of everything else that the catalogue names is found', () => {
+    const after = snapshot({
+      node: node([condition('KernelDeadlock', 'False')], {
+        metadata: { name: 'a', uid: 'node-1', labels: { x: '1' }, annotations: { y: '2' } },
+        spec: { unschedulable: true, taints: [{ key: 't', effect: 'NoSchedule' }] },
+        status: { conditions: [condition('KernelDeadlock', 'False')], nodeInfo: { kernelVersion: '6.1' } },
+      }),
+      machine: machine(
+        { components: [{ name: 'kubelet', version: '1', content: '', revision: 1, running: 1, state: 'Healthy' }] },
+        { provider: { name: 'local' }, failureDomain: 'z' },
+      ),
+      kubeletFreshUntilMs: T0 - 1,
+    });
+    const found = changes(before, { ...after, peers: { rack: { total: 1, unhealthy: 0, byCondition: new Map() } } });
+    expect([...(found ?? [])].sort()).toEqual(
+      [
+        'component.kubelet',
+        'heartbeat.kubelet',
+        'machine.failureDomain',
+        'machine.provider',
+        'node.annotation.y',
+        'node.cordon',
+        'node.kernel',
+        'node.label.x',
+        'node.taints',
+        'node.unschedulable',
+        'peers.rack',
+      ].sort(),
+    );
+  });
+
+  it('of which Node it is, is one of everything', () => {
+    expect(concerns({ node: node([], { metadata: { name: 'a', uid: 'node-2' } }) })).toEqual(['a', 'b', 'c']);
+    expect(rulesReading(index, changes(undefined, before))).toEqual(['a', 'b', 'c']);
+  });
+});
+
+describe('peers', () => {
+  const inRack = (rack: string | undefined, conditions: NodeCondition[], hasRow = false) =>
+    peerOf(
+      snapshot({
+        node: node([condition('Ready', 'True'), ...conditions], {
+          metadata: { name: 'a', uid: 'node-1', labels: rack === undefined ? {} : { 'topology.kubenode.io/rack': rack } },
+        }),
+      }),
+      hasRow,
+    );
+
+  it('are the others of the same rack, zone, pool and cluster', () => {
+    const peers = new PeerIndex();
+    peers.set('a', inRack('r1', [condition('KernelDeadlock', 'True')]));
+    peers.set('b', inRack('r1', [condition('KernelDeadlock', 'True')]));
+    peers.set('c', inRack('r2', []));
+    expect(peers.factsFor('a').rack).toEqual({ total: 1, unhealthy: 1, byCondition: new Map([['KernelDeadlock', 1]]) });
+    expect(peers.factsFor('c').rack).toEqual({ total: 0, unhealthy: 0, byCondition: new Map() });
+    expect(peers.factsFor('c').pool).toMatchObject({ total: 2, unhealthy: 2 });
+    expect(peers.factsFor('c').zone).toBeUndefined();
+  });
+
+  it('are unknown where a label is missing', () => {
+    const peers = new PeerIndex();
+    peers.set('a', inRack(undefined, []));
+    expect(peers.factsFor('a').rack).toBeUndefined();
+  });
+
+  it('say which groups moved, and nothing when nothing did', () => {
+    const peers = new PeerIndex();
+    peers.set('a', inRack('r1', []));
+    expect(peers.set('a', inRack('r1', [])).size).toBe(0);
+    expect([...peers.set('a', inRack('r2', []))].sort()).toEqual(['cluster/', 'pool/web', 'rack/r1', 'rack/r2']);
+    expect(peers.groupsOf('a').rack).toBe('rack/r2');
+    peers.set('a', undefined);
+    expect(peers.factsFor('a')).toEqual({});
+  });
+
+  it('19: a node under repair counts as unhealthy though its object looks healthy', () => {
+    expect(inRack('r1', []).unhealthy).toBe(false);
+    expect(inRack('r1', [], true).unhealthy).toBe(true);
+    expect(peerOf(snapshot({ node: node([], { metadata: { name: 'a', uid: 'gone' } }) }), false).unhealthy).toBe(true);
+  });
+});
