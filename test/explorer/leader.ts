@@ -85,6 +85,7 @@ function machineView(world: World, cell: Cell, index: number): MachineView | und
     row: rowOfMachine(stateOf(cell.ledger.object ?? {}), machine.metadata.uid),
     claim: claimOf(machine, providerID, cell.nodes[index]?.object),
     providerID,
+    instanceID: providerID ?? '',
     instance: instance
       ? { state: 'Present', instance: { providerID: providerID ?? '', state: 'Running', addresses: [] } }
       : { state: 'Absent' },

@@ -1,4 +1,5 @@
 import { Leases, Nodes } from '../../api/builtin.ts';
+import { CodedError } from '../../api/errors.ts';
 import { Machines } from '../../api/machine.ts';
 import { agentLeaseName, FINALIZERS, MANAGERS } from '../../api/names.ts';
 import type { InfraProvider } from '../../api/provider.ts';
@@ -22,8 +23,42 @@ export interface Hands {
   signal: AbortSignal;
 }
 
+export interface CarriedOut {
+  done: Step['do'][];
+  /** Effects that the other side said no to, each with why. */
+  refusals: string[];
+  /** The provider would not make the instance. */
+  failure: CodedError | undefined;
+}
+
+/** Carries steps out in order. What is not needed any more, or was lost to somebody faster, is left out: the state will tell. */
+export async function carryOutAll(
+  steps: readonly Step[],
+  view: MachineView,
+  hands: Hands,
+  onDone: (step: Step, result: { note?: string }) => void,
+): Promise<CarriedOut> {
+  const result: CarriedOut = { done: [], refusals: [], failure: undefined };
+  let proven = steps.every((step) => step.do !== 'DeleteInstance');
+  for (const step of steps) {
+    if (step.do === 'Finalize' && !proven) break;
+    try {
+      const performed = await carryOut(step, view, hands);
+      if (performed.done) {
+        result.done.push(step.do);
+        onDone(step, performed);
+        proven ||= step.do === 'DeleteInstance' && performed.note === 'gone';
+      } else if (performed.refused === true) result.refusals.push(performed.why);
+    } catch (error) {
+      if (step.do !== 'EnsureInstance' || !(error instanceof CodedError) || hands.signal.aborted) throw error;
+      result.failure = error;
+    }
+  }
+  return result;
+}
+
 /** Carries one step out, or says why there is nothing to do any more. */
-export async function carryOut(step: Step, view: MachineView, hands: Hands): Promise<Performed> {
+async function carryOut(step: Step, view: MachineView, hands: Hands): Promise<Performed> {
   const key = keyOfMachine(view);
   const context: ActContext = { epoch: hands.epoch, machine: key, node: key.name, facts: view.facts, newID: hands.newID };
   const act = actOf(step, context);

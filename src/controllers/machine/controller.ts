@@ -19,9 +19,9 @@ import { runController, watch, type ReconcileContext } from '../../kube/controll
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import { leaseAges } from '../machinecomponentset/leaseages.ts';
-import { carryOut } from './carryout.ts';
+import { carryOutAll } from './carryout.ts';
 import { mayAsk } from './components.ts';
-import { decide, type Decision, type MachineView, type Step } from './decide.ts';
+import { decide, type Decision, type MachineView } from './decide.ts';
 import { eventOf, eventOfChange } from './events.ts';
 import type { CellAddress } from './instance.ts';
 import { createObserver, type Stores } from './observe.ts';
@@ -112,41 +112,27 @@ export async function runMachineController(options: MachineControllerOptions): P
     const machine = stores.machines.get(parseKey(key));
     // A machine that is gone may have left a row.
     if (machine === undefined) return wakePass(PASS);
+    if (machine.spec.paused === true) return;
     const provider = providers.get(machine.spec.provider?.name ?? '');
     const view = await observer.machine(machine, provider, signal);
     const decision = decide(view);
-    const done: Step['do'][] = [];
-    const refusals: string[] = [];
-    let failure: unknown;
-    for (const step of decision.steps) {
-      const hands = { client: run.client, port: portOf(run.client, provider), provider, cell, epoch, newID, signal };
-      try {
-        const result = await carryOut(step, view, hands);
-        if (result.done) {
-          done.push(step.do);
-          run.log.info({ step: step.do, note: result.note }, step.why);
-          const event = eventOf(step, view, result.note);
-          if (event !== undefined) recorder.event(machine, event);
-        } else {
-          run.log.debug({ step: step.do, why: result.why }, 'not done');
-          if (result.refused === true) refusals.push(result.why);
-        }
-      } catch (error) {
-        if (step.do !== 'EnsureInstance' || !(error instanceof CodedError) || signal.aborted) throw error;
-        // What a provider refuses belongs into the status, and is tried again.
-        view.instance = { state: 'Unknown', reason: error.code, message: error.message };
-        failure = error;
-      }
-    }
+    const hands = { client: run.client, port: portOf(run.client, provider), provider, cell, epoch, newID, signal };
+    const { done, refusals, failure } = await carryOutAll(decision.steps, view, hands, (step, { note }) => {
+      run.log.info({ step: step.do, note }, step.why);
+      const event = eventOf(step, view, note);
+      if (event !== undefined) recorder.event(machine, event);
+    });
+    // What a provider refuses belongs into the status, and is tried again.
+    if (failure !== undefined) view.instance = { state: 'Unknown', reason: failure.code, message: failure.message };
     if (done.some((step) => step === 'Release' || step === 'FreeCancelled')) wakePass(PASS);
     // A machine whose finalizer went is gone by now, or soon; there is nothing left to report on.
-    if (decision.steps.some((step) => step.do === 'Finalize')) return;
+    if (done.includes('Finalize')) return;
     await tell(view, refusals, run);
     if (failure !== undefined) throw failure;
     return again(view, decision, done.length > 0, refusals.length > 0);
   }
 
-  async function tell(view: MachineView, refusals: string[], run: ReconcileContext): Promise<void> {
+  async function tell(view: MachineView, refusals: readonly string[], run: ReconcileContext): Promise<void> {
     const { machine } = view;
     const verdict = view.row === undefined ? pass.verdicts.of(machine.metadata.uid) : undefined;
     try {
@@ -206,8 +192,9 @@ const byName = (machine: Stored<Machine>): string[] => [machine.metadata.name];
 function again(view: MachineView, decision: Decision, progressed: boolean, refused: boolean): QueueResult | undefined {
   const { waits } = decision;
   if (waits?.for === 'Pods') return { requeueAfterMs: refused ? REFUSED_MS : POLL_MS };
-  if (progressed) return undefined;
   if (waits?.for === 'Provider') return { requeueAfterMs: POLL_MS };
+  // The step's own write leads back here.
+  if (progressed) return undefined;
   if (waits?.untilMs !== undefined) return { requeueAfterMs: Math.max(POLL_MS, Math.min(RESYNC_MS, waits.untilMs - view.nowMs)) };
   const { machine } = view;
   if (machine.status?.phase === 'Running') return undefined;

@@ -36,7 +36,10 @@ export interface MachineView {
   /** The ledger's row of this machine's UID. */
   row: LedgerRow | undefined;
   claim: Claim;
+  /** As recorded, or as the provider says it now; undefined while there was no instance. */
   providerID: string | undefined;
+  /** What the provider calls, or would call, the instance of this machine; empty without a provider. */
+  instanceID: string;
   instance: InstanceView;
   kubeletAnswers: boolean;
   facts: AskFacts;
@@ -63,6 +66,7 @@ export type Step = { why: string } & (
   | { do: 'Settle'; row: LedgerRow }
   | { do: 'Release'; row: LedgerRow }
   | { do: 'DeleteInstance'; row: LedgerRow; providerID: string }
+  /** Only after a DeleteInstance of the same run said `gone`, where that stands before it. */
   | { do: 'Finalize'; row: LedgerRow }
 );
 
@@ -97,7 +101,6 @@ export function isDraining(view: MachineView): boolean {
 
 export function decide(view: MachineView): Decision {
   const { machine, row } = view;
-  if (machine.spec.paused === true) return { steps: [] };
   if (!hasFinalizer(machine)) {
     if (isDeleting(machine)) return { steps: [] };
     return { steps: [{ do: 'AddFinalizer', why: 'nothing is made for a machine that could vanish unnoticed' }] };
@@ -209,13 +212,16 @@ function evicting(view: MachineView, row: LedgerRow, untilMs: number): Decision 
 
 function deleting(view: MachineView, row: LedgerRow): Decision {
   const { machine, claim, instance, nowMs } = view;
-  if (instance.state === 'Absent' || instance.state === 'NoProvider')
-    return { steps: [{ do: 'Finalize', row, why: 'the provider proves that there is no instance' }] };
   if (instance.state === 'Unknown') return { steps: [], waits: { for: 'Provider', why: instance.message } };
+  const finalize: Step = { do: 'Finalize', row, why: 'the provider proves that there is no instance' };
+  if (instance.state === 'NoProvider') return { steps: [finalize] };
   const remove: Decision = {
-    steps: [{ do: 'DeleteInstance', row, providerID: instance.instance.providerID, why: 'nothing is left to do on the node' }],
+    steps: [{ do: 'DeleteInstance', row, providerID: view.instanceID, why: 'nothing is left to do on the node' }],
     waits: { for: 'Provider', why: 'the instance is being deleted' },
   };
+  // Asked to delete also where there is none: a leader that was deposed may be about to make it, and a provider that has deleted never makes again.
+  if (instance.state === 'Absent')
+    return { steps: [...remove.steps, finalize], waits: { for: 'Provider', why: 'its absence is to be proven' } };
   const notAfter = Date.parse(row.notAfter);
   const answers = view.facts.agentAnswers && machine.status?.agent !== undefined && nowMs <= notAfter;
   if (isMine(row, machine)) {

@@ -8,6 +8,7 @@ import { pathOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/apierror.ts';
 import type { Client } from '../../kube/client.ts';
+import { isDeleting } from './ask.ts';
 import type { InstanceView } from './decide.ts';
 
 /** How nodes of this cell reach it. */
@@ -42,9 +43,9 @@ export async function instanceOf(
   if (provider === undefined) {
     return { state: 'Unknown', reason: 'UnknownProvider', message: `this cell has no provider "${machine.spec.provider.name}"` };
   }
-  const [mistake] = provider.validate(machine.spec.provider.config ?? {});
+  const [mistake] = isDeleting(machine) ? [] : provider.validate(machine.spec.provider.config ?? {});
   if (mistake !== undefined)
-    return { state: 'Unknown', reason: 'InvalidConfig', message: `\`spec.provider.config.${mistake.path}\`: ${mistake.message}` };
+    return { state: 'Unknown', reason: 'InvalidConfig', message: `\`spec.provider.config.${mistake.path}\` ${mistake.message}` };
   try {
     const instance = await provider.get(machine.status?.providerID ?? provider.providerIDOf(requestOf(machine)), signal);
     return instance === undefined ? { state: 'Absent' } : { state: 'Present', instance };

@@ -17,7 +17,7 @@ import type { LeaseAges } from '../machinecomponentset/leaseages.ts';
 import { isDeleting, type AskFacts, type SetFacts } from './ask.ts';
 import { claimOf } from './claim.ts';
 import { isDraining, type InstanceView, type MachineView } from './decide.ts';
-import { instanceOf } from './instance.ts';
+import { instanceOf, requestOf } from './instance.ts';
 import { syncedNode } from './nodesync.ts';
 import { drainedPods } from './pods.ts';
 import type { CellView } from './pass.ts';
@@ -113,6 +113,7 @@ export function createObserver(client: Client, stores: Stores, ages: LeaseAges, 
         row: rowOfMachine(ledgerState(), machine.metadata.uid),
         claim,
         providerID,
+        instanceID: machine.status?.providerID ?? provider?.providerIDOf(requestOf(machine)) ?? '',
         instance,
         kubeletAnswers: kubeletAnswers(machine.metadata.name),
         facts: { ...facts(), agentAnswers: agentAnswers(machine) },

@@ -1,0 +1,388 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { Nodes, Pods, PodDisruptionBudgets, ServiceAccounts } from '../../api/builtin.ts';
+import { DefenderPolicies } from '../../api/defenderpolicy.ts';
+import { Freezes } from '../../api/freeze.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import { Machines, type Outcome } from '../../api/machine.ts';
+import { MachineComponentSets } from '../../api/machinecomponentset.ts';
+import { ANNOTATIONS, FINALIZERS } from '../../api/names.ts';
+import { waitFor } from '../../kube/testing/waitfor.ts';
+import { isCordoned, ownerOf } from './cordon.ts';
+import { operatorRelease } from './operatorrelease.ts';
+import { openCell, POOL, type TestCell } from './testing/cell.ts';
+import { entry, VERIFIED_OLD, waiting } from './testing/objects.ts';
+
+let cell: TestCell | undefined;
+afterEach(async () => {
+  await cell?.close();
+  cell = undefined;
+});
+
+const LONG = { deadlineMs: 10_000 };
+
+async function started(): Promise<TestCell> {
+  cell = await openCell();
+  cell.lead();
+  return cell;
+}
+
+/** Machines that run, each asked by one set to go to 2.0.0. */
+async function waitingMachines(test: TestCell, names: string[], needs: 'Restart' | 'Drain' = 'Restart'): Promise<string> {
+  const { uid } = (await test.set({ maxUnavailable: '100%' })).metadata;
+  for (const name of names) {
+    await test.addMachine(name, { components: [entry({ setUID: uid })] });
+    await test.boot(name);
+  }
+  for (const name of names) await test.phase(name, 'Running');
+  for (const name of names) await test.report(name, { components: [waiting({ needs })], verified: [{ ...VERIFIED_OLD, setUID: uid }] });
+  return uid;
+}
+
+const orderOf = async (test: TestCell, name: string) => {
+  const { spec } = await test.machine(name);
+  return spec.operation?.kind === 'Cancelled' ? undefined : spec.operation;
+};
+
+async function ordered(test: TestCell, name: string): Promise<string> {
+  const order = await waitFor(() => orderOf(test, name), { ...LONG, what: `an order for ${name}` });
+  return order.id;
+}
+
+async function finish(test: TestCell, name: string, outcome: Outcome = 'Succeeded'): Promise<void> {
+  const id = await ordered(test, name);
+  const components = outcome === 'Succeeded' ? [waiting({ state: 'Healthy', running: 2, version: '2.0.0' })] : [waiting()];
+  await test.report(name, { operation: { id, state: 'Done', outcome }, components });
+}
+
+describe('a machine is made', () => {
+  test('with a finalizer, an identity of its own, and one instance; its Node is claimed by name and providerID', async () => {
+    const test = await started();
+    await test.addMachine('a');
+    await test.boot('a');
+    await test.phase('a', 'Running');
+    const machine = await test.machine('a');
+    const node = await test.node('a');
+    expect(machine.metadata.finalizers).toEqual([FINALIZERS.machine]);
+    expect(machine.status?.nodeRef).toEqual({ name: 'a', uid: node?.metadata.uid });
+    expect(machine.status?.conditions?.find(({ type }) => type === 'Ready')?.status).toBe('True');
+    expect(test.infra.instances.size).toBe(1);
+    const [instance] = test.infra.instances.values();
+    expect(instance?.bootstrap).toMatchObject({
+      server: 'https://cell',
+      machine: { namespace: POOL, name: 'a', uid: machine.metadata.uid },
+      providerID: machine.status?.providerID,
+    });
+    expect(instance?.bootstrap?.token.length).toBeGreaterThan(20);
+    const account = await test.client.get(ServiceAccounts, { namespace: POOL, name: 'machine-a' });
+    expect(account.metadata.ownerReferences?.[0]?.uid).toBe(machine.metadata.uid);
+  });
+
+  test('once, also when the process dies between the making and the record of it', async () => {
+    cell = await openCell();
+    const first = cell.lead();
+    cell.infra.fault = (operation, write) => {
+      if (operation === 'ensure' && write === 3) throw new Error('the answer is lost');
+    };
+    await cell.addMachine('a');
+    await waitFor(() => cell?.infra.instances.size === 1, LONG);
+    await first.stop();
+    cell.infra.fault = () => undefined;
+    cell.lead();
+    await cell.boot('a');
+    await cell.phase('a', 'Running');
+    expect(cell.infra.instances.size).toBe(1);
+  });
+
+  test('or says what its provider refuses', async () => {
+    const test = await started();
+    await test.addMachine('a', { provider: { name: 'fake', config: { size: 'huge' } } });
+    const condition = await waitFor(
+      async () =>
+        (await test.machine('a')).status?.conditions?.find(
+          ({ type, reason }) => type === 'InfrastructureReady' && reason === 'InvalidConfig',
+        ),
+      LONG,
+    );
+    expect(condition.message).toContain('`spec.provider.config.size`');
+    expect(test.infra.instances.size).toBe(0);
+  });
+
+  test('with its labels and taints on the Node, where those of others stay', async () => {
+    const test = await started();
+    await test.addMachine('a', { labels: { tier: 'web', zone: 'h' }, taints: [{ key: 'only', effect: 'NoSchedule' }] });
+    await test.boot('a');
+    await test.editNode('a', (node) => void (node.metadata.labels = { ...node.metadata.labels, foreign: 'yes' }));
+    await waitFor(async () => (await test.node('a'))?.metadata.labels?.['tier'] === 'web', LONG);
+    await test.edit('a', (machine) => void (machine.spec.labels = { tier: 'db' }));
+    await waitFor(async () => (await test.node('a'))?.metadata.labels?.['tier'] === 'db', LONG);
+    const node = await test.node('a');
+    expect(node?.metadata.labels).toMatchObject({ tier: 'db', foreign: 'yes' });
+    expect(node?.metadata.labels?.['zone']).toBeUndefined();
+    expect(node?.spec?.taints).toContainEqual({ key: 'only', effect: 'NoSchedule' });
+  });
+});
+
+describe('a change is carried out', () => {
+  test('C3: reserve, cordon, order, report, uncordon, release; one machine after the other where the limit is one', async () => {
+    const test = await started();
+    await waitingMachines(test, ['a', 'b']);
+    const first = await waitFor(
+      async () => ((await orderOf(test, 'a')) === undefined ? ((await orderOf(test, 'b')) === undefined ? undefined : 'b') : 'a'),
+      LONG,
+    );
+    const second = first === 'a' ? 'b' : 'a';
+    expect(await test.rows()).toHaveLength(1);
+    const node = await test.node(first);
+    expect(node?.spec?.unschedulable).toBe(true);
+    expect(node?.metadata.annotations?.[ANNOTATIONS.cordonOwner]).toBe(await ordered(test, first));
+    // D10: the other one is told why it waits.
+    const refused = await waitFor(async () => (await test.machine(second)).status?.verdict, LONG);
+    expect(refused).toMatchObject({ allowed: false, limit: 'builtin/cluster', used: 1, of: 1, holders: [`${POOL}/${first}`] });
+    await finish(test, first);
+    await ordered(test, second);
+    const after = await test.node(first);
+    expect(after?.spec?.unschedulable ?? false).toBe(false);
+    expect(after === undefined ? undefined : ownerOf(after)).toBeUndefined();
+    await finish(test, second);
+    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    expect((await test.machine(first)).status?.lastDisruption).toBeDefined();
+    expect(test.events.map((event) => event.reason)).toEqual(
+      expect.arrayContaining(['Cordoned', 'OperationOrdered', 'OperationSucceeded', 'Released']),
+    );
+  });
+
+  test("A5: a failed change keeps its row until the set's answer, then frees it", async () => {
+    const test = await started();
+    const uid = await waitingMachines(test, ['a']);
+    const id = await ordered(test, 'a');
+    const failed = waiting({ state: 'Failed', failed: { revision: 2, reason: 'ProbeFailed', message: 'no', restored: true } });
+    await test.report('a', { operation: { id, state: 'Done', outcome: 'PermanentFailure' }, components: [failed] });
+    await waitFor(async () => (await test.node('a'))?.spec?.unschedulable !== true, LONG);
+    expect(await test.rows()).toHaveLength(1);
+    await test.edit('a', (machine) => {
+      machine.spec.components = [
+        entry({ setUID: uid, version: '1.0.0', revision: 3, failed: { setRevision: 2, attempt: 1, reason: 'ProbeFailed' } }),
+      ];
+    });
+    await waitFor(async () => (await test.rows()).length === 0, LONG);
+  });
+
+  test('C4: a node on which nothing runs any more stays cordoned as Degraded, and a later success lifts it', async () => {
+    const test = await started();
+    const uid = await waitingMachines(test, ['a']);
+    const id = await ordered(test, 'a');
+    const failed = waiting({ state: 'Failed', failed: { revision: 2, reason: 'ProbeFailed', message: 'no', restored: false } });
+    await test.report('a', { operation: { id, state: 'Done', outcome: 'PermanentFailure' }, components: [failed] });
+    await test.edit('a', (machine) => {
+      machine.spec.components = [
+        entry({ setUID: uid, version: '1.0.0', revision: 3, failed: { setRevision: 2, attempt: 1, reason: 'ProbeFailed' } }),
+      ];
+    });
+    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    const node = await test.node('a');
+    expect(node === undefined ? undefined : [isCordoned(node), ownerOf(node)]).toEqual([true, 'Degraded']);
+    await test.phase('a', 'Degraded');
+    await test.report('a', { components: [waiting({ state: 'Healthy', revision: 3, running: 3 })] });
+    await waitFor(async () => (await test.node('a'))?.spec?.unschedulable !== true, LONG);
+    await test.phase('a', 'Running');
+  });
+
+  test('C4: a cordon of somebody else is left as it is', async () => {
+    const test = await started();
+    await test.set();
+    await test.addMachine('a');
+    await test.boot('a');
+    await test.phase('a', 'Running');
+    await test.editNode('a', (node) => void (node.spec = { ...node.spec, unschedulable: true }));
+    const { uid } = (await test.client.get(MachineComponentSets, { name: 'kubelet' })).metadata;
+    await test.edit('a', (machine) => void (machine.spec.components = [entry({ setUID: uid })]));
+    await test.report('a', { components: [waiting()], verified: [{ ...VERIFIED_OLD, setUID: uid }] });
+    await finish(test, 'a');
+    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    const node = await test.node('a');
+    expect(node?.spec?.unschedulable).toBe(true);
+    expect(node === undefined ? undefined : ownerOf(node)).toBeUndefined();
+  });
+
+  test('C3: pods are evicted within their budgets, those of DaemonSets stay, and the order waits for the drain', async () => {
+    const test = await started();
+    await waitingMachines(test, [], 'Drain');
+    const pod = (name: string, labels: Record<string, string>, owners: object[] = []) =>
+      test.client.create(Pods, {
+        apiVersion: 'v1',
+        kind: 'Pod',
+        metadata: { name, namespace: POOL, labels, ...(owners.length === 0 ? {} : { ownerReferences: owners as never }) },
+        spec: { nodeName: 'a', containers: [{ name: 'c', image: 'i' }], terminationGracePeriodSeconds: 0 },
+      });
+    const guarded = await pod('guarded', { app: 'guarded' });
+    await test.client.update(
+      Pods,
+      { ...guarded, status: { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' }] } },
+      { subresource: 'status' },
+    );
+    await pod('free', { app: 'free' });
+    await pod('daemon', { app: 'daemon' }, [{ apiVersion: 'apps/v1', kind: 'DaemonSet', name: 'd', uid: 'd', controller: true }]);
+    const budget = await test.client.create(PodDisruptionBudgets, {
+      apiVersion: 'policy/v1',
+      kind: 'PodDisruptionBudget',
+      metadata: { name: 'guarded', namespace: POOL },
+      spec: { minAvailable: 1, selector: { matchLabels: { app: 'guarded' } } },
+    });
+    const { uid } = (await test.client.get(MachineComponentSets, { name: 'kubelet' })).metadata;
+    await test.addMachine('a', { components: [entry({ setUID: uid })] });
+    await test.boot('a');
+    await test.phase('a', 'Running');
+    await test.report('a', { components: [waiting({ needs: 'Drain' })], verified: [{ ...VERIFIED_OLD, setUID: uid }] });
+    const refused = await waitFor(
+      async () =>
+        (await test.machine('a')).status?.conditions?.find(({ type, reason }) => type === 'Drained' && reason === 'EvictionRefused'),
+      LONG,
+    );
+    expect(refused.message).toContain(`${POOL}/guarded`);
+    await waitFor(async () => (await test.client.find(Pods, { namespace: POOL, name: 'free' })) === undefined, LONG);
+    expect(await orderOf(test, 'a')).toBeUndefined();
+    await test.client.delete(PodDisruptionBudgets, { namespace: POOL, name: budget.metadata.name });
+    await ordered(test, 'a');
+    expect(await test.client.find(Pods, { namespace: POOL, name: 'guarded' })).toBeUndefined();
+    expect(await test.client.find(Pods, { namespace: POOL, name: 'daemon' })).toBeDefined();
+  }, 20_000);
+
+  test('D11: a Freeze holds it back and its end lets it go; D8: so does a policy', async () => {
+    const test = await started();
+    await test.client.create(Freezes, { apiVersion: API_VERSION, kind: 'Freeze', metadata: { name: 'night' }, spec: { reason: 'sale' } });
+    await waitingMachines(test, ['a']);
+    const frozen = await waitFor(async () => (await test.machine('a')).status?.verdict, LONG);
+    expect(frozen).toMatchObject({ allowed: false, limit: 'Freeze/night', wouldPassWhen: 'Freeze night (sale) is deleted' });
+    await test.client.create(DefenderPolicies, {
+      apiVersion: API_VERSION,
+      kind: 'DefenderPolicy',
+      metadata: { name: 'p' },
+      spec: { limits: [{ name: 'none', scope: 'Pool', maxUnavailable: 0 }] },
+    });
+    await test.client.delete(Freezes, { name: 'night' });
+    await waitFor(async () => (await test.machine('a')).status?.verdict?.limit === 'p/none', LONG);
+    await test.client.delete(DefenderPolicies, { name: 'p' });
+    await ordered(test, 'a');
+    await waitFor(async () => (await test.machine('a')).status?.verdict === undefined, LONG);
+  });
+
+  test('D6: a row whose request is gone is cancelled on Machine, Node and ledger', async () => {
+    const test = await started();
+    // A pod that nobody can evict keeps the drain going.
+    const uid = await waitingMachines(test, []);
+    const stuck = await test.client.create(Pods, {
+      apiVersion: 'v1',
+      kind: 'Pod',
+      metadata: { name: 'stuck', namespace: POOL, labels: { app: 'stuck' }, finalizers: ['test/keep'] },
+      spec: { nodeName: 'a', containers: [{ name: 'c', image: 'i' }] },
+    });
+    await test.addMachine('a', { components: [entry({ setUID: uid })] });
+    await test.boot('a');
+    await test.phase('a', 'Running');
+    await test.report('a', { components: [waiting({ needs: 'Drain' })], verified: [{ ...VERIFIED_OLD, setUID: uid }] });
+    await waitFor(async () => (await test.node('a'))?.spec?.unschedulable === true, LONG);
+    const [row] = await test.rows();
+    await test.report('a', { components: [waiting({ state: 'Healthy', running: 2 })] });
+    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    expect((await test.machine('a')).spec.operation).toMatchObject({ id: row?.id, kind: 'Cancelled' });
+    const node = await test.node('a');
+    expect(node?.spec?.unschedulable ?? false).toBe(false);
+    await test.client.patch(Pods, { namespace: POOL, name: stuck.metadata.name }, { merge: { metadata: { finalizers: [] } } });
+  });
+
+  test("D5: an operator's release frees the row of a machine that will not report", async () => {
+    const test = await started();
+    await waitingMachines(test, ['a']);
+    await ordered(test, 'a');
+    await test.client.update(Machines, operatorRelease(await test.machine('a'), 'the node burnt down'));
+    await test.report('a', { components: [waiting({ state: 'Healthy', running: 2 })] });
+    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    expect((await test.machine('a')).spec.operation).toMatchObject({ kind: 'Cancelled', reason: 'the node burnt down' });
+  });
+});
+
+describe('leaders change', () => {
+  test('D2: a later term ends the one before, and goes on where it was', async () => {
+    cell = await openCell();
+    const old = cell.lead();
+    await waitingMachines(cell, ['a']);
+    const id = await ordered(cell, 'a');
+    cell.lead();
+    await expect(old.done).rejects.toMatchObject({ code: 'Deposed' });
+    await finish(cell, 'a');
+    await waitFor(async () => (await cell?.rows())?.length === 0, LONG);
+    expect((await cell.machine('a')).spec.operation?.id).toBe(id);
+  });
+});
+
+describe('a machine goes', () => {
+  test('C8: a deletion takes over the row of a running change, cleans up, deletes the instance and frees the row last', async () => {
+    const test = await started();
+    await waitingMachines(test, ['a']);
+    const changing = await ordered(test, 'a');
+    await test.client.delete(Machines, { namespace: POOL, name: 'a' });
+    const order = await waitFor(async () => {
+      const operation = await orderOf(test, 'a');
+      return operation?.kind === 'Delete' ? operation : undefined;
+    }, LONG);
+    expect(order.id).not.toBe(changing);
+    expect((await test.rows()).map((row) => [row.id, row.kind])).toEqual([[order.id, 'Delete']]);
+    expect([...test.infra.instances.values()][0]?.state).toBe('Running');
+    await test.report('a', { operation: { id: order.id, state: 'Done', outcome: 'Succeeded' } });
+    await waitFor(() => [...test.infra.instances.values()][0]?.state === 'Deleting', LONG);
+    expect(await test.rows()).toHaveLength(1);
+    test.infra.progress();
+    await waitFor(async () => (await test.client.find(Machines, { namespace: POOL, name: 'a' })) === undefined, LONG);
+    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    expect(await test.node('a')).toBeUndefined();
+  });
+
+  test('proof 1: a Node with its name that another instance registered survives it', async () => {
+    const test = await started();
+    await test.addMachine('a');
+    await test.boot('a');
+    await test.phase('a', 'Running');
+    await test.client.delete(Nodes, { name: 'a' });
+    await test.phase('a', 'NodeLost');
+    const other = await test.client.create(Nodes, {
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name: 'a' },
+      spec: { providerID: 'fake://other' },
+    });
+    await test.client.delete(Machines, { namespace: POOL, name: 'a' });
+    const order = await waitFor(() => orderOf(test, 'a'), LONG);
+    await test.report('a', { operation: { id: order.id, state: 'Done', outcome: 'Succeeded' } });
+    await waitFor(() => {
+      test.infra.progress();
+      return test.infra.instances.size === 0;
+    }, LONG);
+    await waitFor(async () => (await test.client.find(Machines, { namespace: POOL, name: 'a' })) === undefined, LONG);
+    expect((await test.node('a'))?.metadata.uid).toBe(other.metadata.uid);
+  });
+
+  test('a Node that comes back under the same name is another node: the machine stays NodeLost', async () => {
+    const test = await started();
+    await test.addMachine('a');
+    await test.boot('a');
+    await test.phase('a', 'Running');
+    const node = await test.node('a');
+    await test.client.delete(Nodes, { name: 'a' });
+    await test.phase('a', 'NodeLost');
+    await test.client.create(Nodes, {
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name: 'a' },
+      spec: { providerID: node?.spec?.providerID ?? '' },
+    });
+    await waitFor(
+      async () =>
+        (await test.machine('a')).status?.conditions?.some(
+          ({ reason, message }) => reason === 'NodeLost' && message.includes('has its name'),
+        ),
+      LONG,
+    );
+    expect((await test.machine('a')).status?.nodeRef?.uid).toBe(node?.metadata.uid);
+    expect(test.infra.instances.size).toBe(1);
+  });
+});

@@ -1,0 +1,172 @@
+import { CustomResourceDefinitions, Leases, Namespaces, Nodes, type Node } from '../../../api/builtin.ts';
+import { DisruptionLedgers, LEDGER_NAME, type LedgerRow } from '../../../api/disruptionledger.ts';
+import { API_VERSION } from '../../../api/kind.ts';
+import { CELL_KINDS } from '../../../api/kinds.ts';
+import { Machines, type Machine, type MachineStatus } from '../../../api/machine.ts';
+import { MachineComponentSets, type MachineComponentSet } from '../../../api/machinecomponentset.ts';
+import { agentLeaseName } from '../../../api/names.ts';
+import type { Stored } from '../../../api/wire.ts';
+import { openCluster, type EmbeddedCluster } from '../../../embedded/index.ts';
+import { createCache } from '../../../kube/cache.ts';
+import type { Client } from '../../../kube/client.ts';
+import { microTime, systemClock } from '../../../kube/clock.ts';
+import { createClient } from '../../../kube/httpclient.ts';
+import type { RecordedEvent } from '../../../kube/recorder.ts';
+import { recordingLog } from '../../../kube/testing/log.ts';
+import { waitFor } from '../../../kube/testing/waitfor.ts';
+import { fakeInfra, fakeProvider, type FakeInfra } from '../../../providers/fake/provider.ts';
+import { runMachineController } from '../controller.ts';
+
+const clock = systemClock({ ref: true });
+export const POOL = 'web';
+
+export interface Leadership {
+  readonly done: Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** An embedded API server, a cloud in memory, and the real machine controller; nodes and agents are played by the test. */
+export interface TestCell {
+  readonly client: Client;
+  readonly cluster: EmbeddedCluster;
+  readonly infra: FakeInfra;
+  readonly events: RecordedEvent[];
+  /** A leader; several may run at once, as in life. */
+  lead(): Leadership;
+  set(spec?: Partial<MachineComponentSet['spec']>): Promise<Stored<MachineComponentSet>>;
+  addMachine(name: string, spec?: Partial<Machine['spec']>): Promise<void>;
+  machine(name: string): Promise<Stored<Machine>>;
+  edit(name: string, change: (machine: Stored<Machine>) => void, subresource?: 'status'): Promise<void>;
+  report(name: string, status: Partial<MachineStatus>): Promise<void>;
+  node(name: string): Promise<Stored<Node> | undefined>;
+  editNode(name: string, change: (node: Stored<Node>) => void): Promise<void>;
+  /** Boots the machine's instance: it registers a Node, and kubelet and agent have just renewed their Leases. */
+  boot(name: string): Promise<void>;
+  rows(): Promise<LedgerRow[]>;
+  phase(name: string, phase: NonNullable<MachineStatus['phase']>): Promise<void>;
+  close(): Promise<void>;
+}
+
+export async function openCell(): Promise<TestCell> {
+  const cluster = await openCluster({ name: 'cell', state: 'memory', clock });
+  const client = createClient(cluster.asUser(), { fieldManager: 'kubenode-test' });
+  const infra = fakeInfra();
+  const events: RecordedEvent[] = [];
+  const leaders: Leadership[] = [];
+  await Promise.all(CELL_KINDS.map((kind) => client.create(CustomResourceDefinitions, kind.crd())));
+  for (const name of [POOL, 'kube-node-lease'])
+    if ((await client.find(Namespaces, { name })) === undefined)
+      await client.create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
+
+  function lead(): Leadership {
+    const ended = new AbortController();
+    const shared = { client, clock, random: Math.random, log: recordingLog(), signal: ended.signal };
+    const cache = createCache({ ...shared, keepManagers: ['kubenode-machine'] });
+    const recorder = { event: (_: object, event: RecordedEvent) => void events.push(event), flush: () => Promise.resolve() };
+    const cell = { server: 'https://cell', certificateAuthority: 'PEM', mirror: undefined };
+    const providers = new Map([['fake', fakeProvider(infra)]]);
+    const done = runMachineController({ ...shared, cache, recorder, cell, providers });
+    done.catch(() => undefined);
+    const leadership = {
+      done,
+      async stop() {
+        ended.abort(new Error('the term is over'));
+        await done.catch(() => undefined);
+        await cache.done();
+      },
+    };
+    leaders.push(leadership);
+    return leadership;
+  }
+
+  async function edit(name: string, change: (machine: Stored<Machine>) => void, subresource?: 'status'): Promise<void> {
+    await retried(async () => {
+      const machine = structuredClone(await client.get(Machines, { namespace: POOL, name }));
+      change(machine);
+      await client.update(Machines, machine, subresource === undefined ? {} : { subresource });
+    });
+  }
+
+  async function beat(namespace: string, name: string): Promise<void> {
+    const renewTime = microTime(clock.now());
+    const spec = { holderIdentity: name, leaseDurationSeconds: namespace === POOL ? 180 : 40, renewTime };
+    const found = await client.find(Leases, { namespace, name });
+    if (found === undefined)
+      await client.create(Leases, { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { namespace, name }, spec });
+    else await client.update(Leases, { ...found, spec });
+  }
+
+  return {
+    client,
+    cluster,
+    infra,
+    events,
+    lead,
+    edit,
+    async set(spec = {}) {
+      const whole = { componentName: 'kubelet', version: '2.0.0', ...spec };
+      return await client.create(MachineComponentSets, {
+        apiVersion: API_VERSION,
+        kind: 'MachineComponentSet',
+        metadata: { name: 'kubelet' },
+        spec: whole,
+      });
+    },
+    async addMachine(name, spec = {}) {
+      const whole = { provider: { name: 'fake' }, ...spec };
+      await client.create(Machines, { apiVersion: API_VERSION, kind: 'Machine', metadata: { namespace: POOL, name }, spec: whole });
+    },
+    machine: (name) => client.get(Machines, { namespace: POOL, name }),
+    report: (name, status) => edit(name, (machine) => void (machine.status = { ...machine.status, ...status }), 'status'),
+    node: (name) => client.find(Nodes, { name }),
+    async editNode(name, change) {
+      await retried(async () => {
+        const node = structuredClone(await client.get(Nodes, { name }));
+        change(node);
+        await client.update(Nodes, node);
+      });
+    },
+    async boot(name) {
+      const { uid } = (await client.get(Machines, { namespace: POOL, name })).metadata;
+      await waitFor(() => infra.instances.get(`fake://${uid}`)?.bootstrap !== undefined, { what: `an instance of ${name}` });
+      infra.progress();
+      await beat('kube-node-lease', name);
+      await beat(POOL, agentLeaseName(name));
+      const node = await client.create(Nodes, {
+        apiVersion: 'v1',
+        kind: 'Node',
+        metadata: { name },
+        spec: { providerID: `fake://${uid}` },
+      });
+      await client.update(Nodes, { ...node, status: { conditions: [{ type: 'Ready', status: 'True' }] } }, { subresource: 'status' });
+      await edit(
+        name,
+        (machine) =>
+          void (machine.status = { ...machine.status, agent: { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' } }),
+        'status',
+      );
+    },
+    rows: async () => (await client.find(DisruptionLedgers, { name: LEDGER_NAME }))?.status?.rows ?? [],
+    async phase(name, phase) {
+      await waitFor(async () => (await client.get(Machines, { namespace: POOL, name })).status?.phase === phase, {
+        what: `${name} to be ${phase}`,
+        deadlineMs: 10_000,
+      });
+    },
+    async close() {
+      await Promise.all(leaders.map((leader) => leader.stop()));
+      await cluster.close();
+    },
+  };
+}
+
+async function retried(write: () => Promise<void>): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    try {
+      await write();
+      return;
+    } catch (error) {
+      if (tries > 20) throw error;
+    }
+  }
+}
