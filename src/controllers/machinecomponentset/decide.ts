@@ -166,13 +166,14 @@ function works({ entry, reported, machine, agentFresh }: Standing): boolean {
   return entry !== undefined && missingEvidence({ entry, reported, bootID: machine.status?.agent?.bootID, agentFresh }) === undefined;
 }
 
-/** B5: what the set has verified. Once the last batch has passed that is the target, and the joiners follow. A joiner that holds the target keeps it. */
+/** B5: what the set has verified. Once the last batch has passed that is the target, and the joiners follow. What has the target keeps it. */
 function joiningContent(set: MachineComponentSet, targets: Targets): (joiner: Standing) => Content {
   const { verified } = set.status ?? {};
   if (verified === undefined) return (joiner) => joiner.target;
   const content = contentFrom('Install', verified);
   const isLatched = idOf(content) === idOf(targets.main);
-  return (joiner) => (isLatched || joiner.holds ? joiner.target : content);
+  const hasTarget = ({ entry, target }: Standing): boolean => entry !== undefined && idOf(entry) === idOf(target);
+  return (joiner) => (isLatched || hasTarget(joiner) ? joiner.target : content);
 }
 
 function isUnverified(set: MachineComponentSet, content: Content): boolean {

@@ -50,6 +50,17 @@ describe('A1: setRevision', () => {
     expect(world.given('1.0.0')).toEqual([]);
   });
 
+  it('goes on above the numbers on Machines when the status was restored from a backup', async () => {
+    const world = await verifiedWorld({ machines: 2 });
+    world.set({ version: '2.0.0' });
+    await world.quiet();
+    world.api.edit(MachineComponentSets, { name: 'kubelet' }, ({ status }) => {
+      if (status?.revision !== undefined) status.revision.number = 1;
+    });
+    await world.quiet();
+    expect(world.status().revision?.number).toBe(3);
+  });
+
   it('goes on above the numbers on Machines when the status was lost', async () => {
     const world = await verifiedWorld({ machines: 2 });
     world.set({ version: '2.0.0' });
@@ -107,13 +118,26 @@ describe('A2: one writer', () => {
 
   it('a set that was reverted since it was read gives nothing more', async () => {
     const world = await verifiedWorld({ machines: 4 });
-    world.set({ version: '2.0.0' });
-    await world.round();
-    world.set({ version: '3.0.0', batches: ['100%'] });
+    world.set({ version: '2.0.0', batches: ['100%'] });
     world.process.relist();
-    world.set({ version: '1.0.0' });
+    // The count of the revision and the status are written; before the Machines are, a human goes back.
+    world.process.meanwhile = [() => undefined, () => world.set({ version: '1.0.0' })];
     await world.process.runSet();
-    expect(world.given('3.0.0')).toEqual([]);
+    expect(world.given('2.0.0')).toEqual([]);
+    expect(world.process.meanwhile).toEqual([]);
+  });
+
+  it('a machine that rebooted since it was read is not verified by what was read', async () => {
+    const world = createWorld({ machines: 1 });
+    world.set({ version: '1.0.0', soakSeconds: 60 });
+    await world.rounds(9);
+    expect(world.machine('m0').status?.verified ?? []).toEqual([]);
+    world.advance(60_000);
+    world.process.relist();
+    world.agents.get('m0')?.reboot();
+    world.agentStep('m0');
+    await world.process.runMachine('m0');
+    expect(world.machine('m0').status?.verified ?? []).toEqual([]);
   });
 });
 
@@ -216,6 +240,25 @@ describe('A5: a machine that fails', () => {
     world.set({ version: '3.0.0' });
     await world.quiet();
     expect(world.given('3.0.0')).toHaveLength(5);
+  });
+
+  it('counts for the revision that it was given by, not for a newer one that it never saw', async () => {
+    let isGranted = false;
+    const world = await verifiedWorld({
+      machines: 1,
+      waits: (_machine, entry) => entry.version === '2.0.0' && !isGranted,
+      fails: (_machine, entry) => entry.version === '2.0.0',
+    });
+    world.set({ version: '2.0.0' });
+    await world.rounds(2);
+    world.set({ version: '3.0.0', paused: true });
+    isGranted = true;
+    await world.quiet();
+    expect(world.entry('m0')).toMatchObject({ failed: { setRevision: 2 } });
+    expect(world.condition('Halted')).toBe('False/WithinLimits');
+    world.set({ paused: false });
+    await world.quiet();
+    expect(world.entry('m0')?.version).toBe('3.0.0');
   });
 
   it('a revert clears the failure where the old version runs already, without touching the node', async () => {

@@ -75,17 +75,23 @@ describe('E2: evidence of a unit', () => {
     expect(world.status()).toMatchObject({ evidence: { unitDigest: 'B' }, updated: 2 });
   });
 
-  it('case 15: evidence for digest A does not arrive after B was set', async () => {
+  it.each([true, false])('case 15: evidence for digest A does not arrive after B was set (set: %s)', async (isSet) => {
     const world = createWorld({ machines: 1 });
     world.set({ version: '1.0.0', unitDigest: 'A', soakSeconds: 0 });
-    await world.rounds(2);
-    world.advance(1000);
+    await world.rounds(3);
     world.agentStep('m0');
     world.process.relist();
     await world.process.runMachine('m0');
     world.process.relist();
-    world.set({ version: '2.0.0', unitDigest: 'B' });
+    if (isSet) world.set({ version: '2.0.0', unitDigest: 'B' });
     await world.process.runSet();
+    expect(world.status().evidence?.unitDigest).toBe(isSet ? undefined : 'A');
+  });
+
+  it('does not outlive a change of content that nobody gave a new digest', async () => {
+    const world = await verifiedWorld({ machines: 2, waits: (_machine, entry) => entry.version === '2.0.0' });
+    world.set({ version: '2.0.0' });
+    await world.rounds(3);
     expect(world.status().evidence).toBeUndefined();
   });
 
