@@ -1,7 +1,7 @@
 import { Leases, Nodes } from '../../api/builtin.ts';
 import { DefenderPolicies } from '../../api/defenderpolicy.ts';
 import { DisruptionLedgers } from '../../api/disruptionledger.ts';
-import { CodedError, isCoded } from '../../api/errors.ts';
+import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
 import { Freezes } from '../../api/freeze.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
@@ -15,6 +15,7 @@ import { stateOf } from '../../defender/state.ts';
 import { hasReason } from '../../kube/apierror.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
+import { sleep } from '../../kube/clock.ts';
 import { runController, watch, type ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
@@ -59,7 +60,7 @@ export async function runMachineController(options: MachineControllerOptions): P
   const { client, cache, clock, random, log, recorder, providers, cell } = options;
   const deposed = new AbortController();
   const signal = AbortSignal.any([options.signal, deposed.signal]);
-  const epoch = await beginTerm(client, signal);
+  const epoch = await begun({ client, clock, log, signal });
   log.info({ epoch }, 'a term begins');
 
   const stores: Stores = {
@@ -181,6 +182,24 @@ export async function runMachineController(options: MachineControllerOptions): P
     ages.stop();
   }
   if (deposed.signal.aborted && !options.signal.aborted) throw deposed.signal.reason;
+}
+
+/** A term's epoch, however long the server takes to give one. */
+async function begun({
+  client,
+  clock,
+  log,
+  signal,
+}: Pick<MachineControllerOptions, 'client' | 'clock' | 'log' | 'signal'>): Promise<number> {
+  for (;;) {
+    try {
+      return await beginTerm(client, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      log.warn({ error: messageOf(error) }, 'the epoch could not be raised; tries again');
+      await sleep(clock, POLL_MS, signal);
+    }
+  }
 }
 
 const nobody: (key: string) => void = () => undefined;

@@ -1,0 +1,72 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { cordonedFor, fencedFor, isCordoned, isCordonedFor, isFencedFor, ownerOf, uncordonedBy } from './cordon.ts';
+import { cordoned, node } from './testing/objects.ts';
+
+const unschedulable = () => node('a', { spec: { unschedulable: true } });
+
+describe('C4: a cordon', () => {
+  test('names its owner, and takes over any other of ours', () => {
+    for (const before of [node(), cordoned('a', 'r0'), cordoned('a', 'Degraded')]) {
+      const after = cordonedFor(before, 'r1');
+      expect(after !== undefined && isCordonedFor(after, 'r1')).toBe(true);
+      expect(after === undefined ? undefined : isCordoned(uncordonedBy(after, 'r1') ?? after)).toBe(false);
+    }
+    expect(cordonedFor(cordoned('a', 'r1'), 'r1')).toBeUndefined();
+  });
+
+  test('of another owner is not lifted', () => {
+    expect(uncordonedBy(cordoned('a', 'r2'), 'r1')).toBeUndefined();
+    expect(uncordonedBy(unschedulable(), 'r1')).toBeUndefined();
+  });
+
+  test('of a human stays when ours beside it goes', () => {
+    const beside = cordonedFor(unschedulable(), 'r1');
+    expect(beside === undefined ? undefined : ownerOf(beside)).toBe('r1');
+    const after = beside === undefined ? undefined : uncordonedBy(beside, 'r1');
+    expect(after).toEqual({ ...unschedulable(), metadata: { ...unschedulable().metadata, annotations: {} } });
+  });
+
+  test('of a human that the human lifted meanwhile does not come back', () => {
+    const beside = cordonedFor(unschedulable(), 'r1');
+    if (beside === undefined) throw new Error('no cordon');
+    const lifted = { ...beside, spec: {} };
+    const again = cordonedFor(lifted, 'r1');
+    expect(again === undefined ? undefined : isCordoned(uncordonedBy(again, 'r1') ?? again)).toBe(false);
+  });
+});
+
+describe('D6: a fence', () => {
+  test('is always a change of the Node, so that a late cordon loses', () => {
+    for (const before of [node(), unschedulable(), cordoned('a', 'r1'), cordoned('a', 'Degraded')]) {
+      const after = fencedFor(before, 'r1');
+      expect(after === undefined ? undefined : isFencedFor(after, 'r1')).toBe(true);
+      expect(after).not.toEqual(before);
+      expect(after === undefined ? undefined : fencedFor(after, 'r1')).toBeUndefined();
+    }
+  });
+  test('clears the cordon of its row and no other', () => {
+    const owners = [cordoned('a', 'r1'), cordoned('a', 'r2'), cordoned('a', 'Degraded'), unschedulable()].map((before) => {
+      const after = fencedFor(before, 'r1') ?? before;
+      return [isCordoned(after), ownerOf(after)];
+    });
+    expect(owners).toEqual([
+      [false, undefined],
+      [true, 'r2'],
+      [true, 'Degraded'],
+      [true, undefined],
+    ]);
+  });
+});
+
+test("invariant 6: whatever we do in whatever order, a human's cordon stays until a human lifts it", () => {
+  const act = fc.record({ do: fc.constantFrom('cordon', 'uncordon', 'fence'), owner: fc.constantFrom('r1', 'r2', 'Degraded') });
+  fc.assert(
+    fc.property(fc.array(act, { maxLength: 12 }), (acts) => {
+      let now = unschedulable();
+      for (const { do: what, owner } of acts)
+        now = (what === 'cordon' ? cordonedFor(now, owner) : what === 'fence' ? fencedFor(now, owner) : uncordonedBy(now, owner)) ?? now;
+      expect(isCordoned(now)).toBe(true);
+    }),
+  );
+});

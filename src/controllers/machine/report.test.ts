@@ -1,0 +1,92 @@
+import { describe, expect, test } from 'vitest';
+import type { MachineView } from './decide.ts';
+import { statusOf } from './report.ts';
+import { at, cordoned, machine, node, operation, row, view, waiting } from './testing/objects.ts';
+
+const told = (change: Partial<MachineView> = {}, refusals: string[] = []) => statusOf({ view: view(change), verdict: undefined, refusals });
+const condition = (status: ReturnType<typeof told>, type: string): string | undefined => {
+  const found = status.conditions?.find((each) => each.type === type);
+  return found === undefined ? undefined : `${found.status} ${found.reason}`;
+};
+const fresh = machine({ status: {} });
+const unmade = { ...fresh, status: {} };
+
+describe('phase sums up the conditions', () => {
+  test.each<[string, Partial<MachineView>, string]>([
+    ['Pending', { machine: unmade, providerID: undefined, instance: { state: 'Absent' }, claim: { state: 'None' } }, 'NotMade'],
+    ['Provisioning', { machine: unmade, claim: { state: 'None' } }, 'Running'],
+    [
+      'Installing',
+      { machine: { ...fresh, status: { agent: machine().status?.agent } } as typeof fresh, claim: { state: 'None' } },
+      'Running',
+    ],
+    ['Running', {}, 'Running'],
+    ['Running', { kubeletAnswers: false }, 'Running'],
+    [
+      'Degraded',
+      {
+        machine: machine({
+          components: [waiting({ state: 'Failed', failed: { revision: 2, reason: 'x', message: '', restored: false } })],
+        }),
+      },
+      'Running',
+    ],
+    ['NodeLost', { claim: { state: 'Lost', message: 'Node a was deleted by someone else' } }, 'Running'],
+    ['NodeLost', { instance: { state: 'Absent' } }, 'Gone'],
+    ['Deleting', { machine: machine({ metadata: { deletionTimestamp: at(0) } }), instance: { state: 'Absent' } }, 'Gone'],
+  ])('%s', (phase, change, infrastructure) => {
+    const status = told(change);
+    expect(status.phase).toBe(phase);
+    expect(condition(status, 'InfrastructureReady')).toMatch(infrastructure);
+    expect(condition(status, 'Ready')?.startsWith('True')).toBe(phase === 'Running' && change.kubeletAnswers !== false);
+  });
+});
+
+describe('NodeReady', () => {
+  test.each<[Partial<MachineView>, string]>([
+    [{}, 'True NodeReady'],
+    [{ kubeletAnswers: false }, 'Unknown KubeletSilent'],
+    [{ claim: { state: 'Claimed', node: node('a', { ready: false }) } }, 'False NodeNotReady'],
+    [{ claim: { state: 'None' } }, 'False NoNode'],
+    [{ claim: { state: 'Foreign', message: 'x' } }, 'False ForeignNode'],
+  ])('%#', (change, expected) => {
+    expect(condition(told(change), 'NodeReady')).toBe(expected);
+  });
+  test('and nothing is Ready under a silent agent (invariant 7)', () => {
+    expect(condition(told({ facts: { ...view().facts, agentAnswers: false } }), 'Ready')).toBe('Unknown AgentSilent');
+  });
+});
+
+describe('Drained is said while pods are taken away', () => {
+  const pod = { namespace: 'web', name: 'p', uid: 'p', terminating: false };
+  test('and whose no it is when one may not go', () => {
+    expect(condition(told(), 'Drained')).toBeUndefined();
+    expect(condition(told({ pods: [pod] }), 'Drained')).toBe('False Draining');
+    expect(condition(told({ pods: [] }), 'Drained')).toBe('True Drained');
+    const refused = told({ pods: [pod] }, ['web/p: needs 1 healthy pods']).conditions?.find(({ type }) => type === 'Drained');
+    expect([refused?.reason, refused?.message]).toEqual(['EvictionRefused', '1 pod is still on the node; web/p: needs 1 healthy pods']);
+  });
+});
+
+describe('lastDisruption', () => {
+  test("is the row's, once the node is cordoned for it or has its order, and stays when the row goes", () => {
+    expect(told({ row: row() }).lastDisruption).toBeUndefined();
+    expect(told({ row: row(), claim: { state: 'Claimed', node: cordoned('a', 'r1') } }).lastDisruption).toBe(row().since);
+    expect(told({ row: row(), machine: machine({ spec: { operation: operation() } }) }).lastDisruption).toBe(row().since);
+    expect(
+      told({ row: row(), machine: machine({ spec: { operation: operation({ kind: 'Cancelled' }) } }) }).lastDisruption,
+    ).toBeUndefined();
+    expect(told({ machine: machine({ status: { lastDisruption: at(-99) } }) }).lastDisruption).toBe(at(-99));
+  });
+});
+
+test('a second look at the same state says the same', () => {
+  const first = told();
+  const again = told({ nowMs: view().nowMs + 60_000, machine: machine({ status: first }) });
+  expect(again).toEqual(first);
+});
+
+test('conditions of others are not taken over', () => {
+  const agent = { type: 'AgentReady', status: 'True' as const, reason: 'x', message: '', lastTransitionTime: at(0) };
+  expect(told({ machine: machine({ status: { conditions: [agent] } }) }).conditions?.map(({ type }) => type)).not.toContain('AgentReady');
+});

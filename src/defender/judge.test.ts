@@ -1,0 +1,208 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { LedgerRow } from '../api/disruptionledger.ts';
+import { takeCensus, type CensusMachine } from './census.ts';
+import { judge } from './judge.ts';
+import type { LimitSources } from './limits.ts';
+import { MAX_ROWS } from './protocol.ts';
+import type { Request, Verdict } from './request.ts';
+import { counted, policy, request, row } from './testing/rows.ts';
+
+const sources = (...policies: ReturnType<typeof policy>[]): LimitSources => ({ policies, sets: new Map() });
+const cluster = (maxUnavailable: number | string) => sources(policy('p', { name: 'all', scope: 'Cluster', maxUnavailable }));
+
+function ask(requests: Request[], machines: CensusMachine[], limits: LimitSources, rows: LedgerRow[] = []) {
+  const { granted, verdicts } = judge(requests, takeCensus(machines, rows), limits, rows.length);
+  return { granted: granted.map((each) => each.machine.slice(4)), of: (name: string): Verdict | undefined => verdicts.get(`uid-${name}`) };
+}
+const three = [counted('a'), counted('b'), counted('c')];
+const dead = { unavailable: true, lastingly: true };
+
+describe('a limit', () => {
+  test('D7: compares unavailable and reserved machines, each counted once', () => {
+    const machines = [counted('a', dead), counted('b'), counted('c'), counted('d')];
+    // a is unavailable and reserved: one place of two.
+    expect(ask([request('b'), request('c')], machines, cluster(2), [row('r1', 'a')]).granted).toEqual(['b']);
+    expect(ask([request('c')], machines, cluster(2), [row('r1', 'a'), row('r2', 'b')]).of('c')).toEqual({
+      allowed: false,
+      limit: 'p/all',
+      used: 2,
+      of: 2,
+      holders: ['web/a', 'web/b'],
+      wouldPassWhen: 'fewer than 2 of the 4 machines of cluster are unavailable or reserved',
+    });
+  });
+
+  test('D7: a machine that counts already adds nothing', () => {
+    expect(ask([request('a'), request('b')], [counted('a', dead), counted('b'), counted('c')], cluster(1)).granted).toEqual(['a']);
+    expect(ask([request('a')], [counted('a', dead), counted('b')], cluster(0)).granted).toEqual(['a']);
+  });
+
+  test('D7: a row counts also where its machine is not known any more', () => {
+    expect(ask([request('b')], three, cluster(1), [row('r1', 'vanished')]).granted).toEqual([]);
+  });
+
+  test('D8: every limit of every scope must have room, all or nothing', () => {
+    const limits = sources(
+      policy('p', { name: 'all', scope: 'Cluster', maxUnavailable: 5 }),
+      policy('q', { name: 'pools', scope: 'Pool', maxUnavailable: 1 }, { name: 'other', scope: 'Pool', maxUnavailable: 0, pools: ['db'] }),
+    );
+    const { granted, of } = ask([request('a'), request('b')], three, limits);
+    expect(granted).toEqual(['a']);
+    expect(of('b')).toMatchObject({ limit: 'q/pools', used: 1, of: 1 });
+  });
+
+  test('D8: percentages round down, are at least 1 unless 0, and 0 means none', () => {
+    const ten = Array.from({ length: 19 }, (_, index) => counted(`m${index}`));
+    const all = ten.map((machine) => request(machine.name.slice(4)));
+    expect(ask(all, ten, cluster('10%')).granted).toHaveLength(1);
+    expect(ask(all, ten, cluster('1%')).granted).toHaveLength(1);
+    expect(ask(all, ten, cluster('20%')).granted).toHaveLength(3);
+    expect(ask(all, ten, cluster('0%')).granted).toHaveLength(0);
+    expect(ask(all, ten, cluster(0)).of('m3')).toMatchObject({
+      of: 0,
+      wouldPassWhen: 'p/all allows more than 0 of the 19 machines of cluster',
+    });
+  });
+
+  test('D8: an unknown total is a no', () => {
+    const limits = sources(policy('p', { name: 'pool', scope: 'Pool', maxUnavailable: 3 }));
+    expect(ask([request('a', { scopes: ['pool/unknown'] })], three, limits).of('a')).toEqual({
+      allowed: false,
+      limit: 'p/pool',
+      wouldPassWhen: 'the machines of pool/unknown are known',
+    });
+  });
+
+  test('D8: a limit that makes no sense is a no', () => {
+    expect(ask([request('a')], three, cluster('abc')).of('a')).toMatchObject({
+      allowed: false,
+      limit: 'p/all',
+      wouldPassWhen: expect.stringContaining('"abc"'),
+    });
+  });
+
+  test('D10: at most five holders are named, reserved ones first', () => {
+    const machines = Array.from({ length: 9 }, (_, index) => counted(`m${index}`, dead));
+    const { of } = ask([request('new')], [...machines, counted('new')], cluster(1), [row('r1', 'm8')]);
+    expect(of('new')?.holders).toEqual(['web/m8', 'web/m0', 'web/m1', 'web/m2', 'web/m3']);
+  });
+
+  test('D1: a full ledger is a no', () => {
+    const rows = Array.from({ length: MAX_ROWS }, (_, index) => row(`r${index}`, `m${index}`));
+    expect(ask([request('a')], three, cluster('100%'), rows).of('a')).toMatchObject({ limit: 'ledger/rows', used: 500, of: 500 });
+  });
+
+  test('without any policy one machine in ten, at least one, may go', () => {
+    expect(ask([request('a'), request('b')], three, sources()).granted).toEqual(['a']);
+    expect(ask([request('b')], three, sources(), [row('r1', 'a')]).of('b')?.limit).toBe('builtin/cluster');
+    const many = Array.from({ length: 40 }, (_, index) => counted(`m${index}`));
+    expect(
+      ask(
+        many.map((machine) => request(machine.name.slice(4))),
+        many,
+        sources(),
+      ).granted,
+    ).toHaveLength(4);
+  });
+
+  test('B8: a component set is limited by its own maxUnavailable, one where it says nothing', () => {
+    const scopes = ['cluster', 'set/s1'];
+    const machines = three.map((machine) => ({ ...machine, scopes }));
+    const asked = ['a', 'b', 'c'].map((name) => request(name, { scopes }));
+    const limited = (maxUnavailable?: number | string): LimitSources => ({
+      policies: [policy('p', { name: 'all', scope: 'Cluster', maxUnavailable: 9 })],
+      sets: new Map([['s1', { name: 'kubelet', maxUnavailable }]]),
+    });
+    expect(ask(asked, machines, limited()).granted).toEqual(['a']);
+    expect(ask(asked, machines, limited(2)).granted).toEqual(['a', 'b']);
+    expect(ask(asked, machines, limited('100%')).granted).toEqual(['a', 'b', 'c']);
+    expect(ask(asked, machines, limited()).of('b')?.limit).toBe('MachineComponentSet/kubelet');
+  });
+});
+
+describe('D9: requests', () => {
+  test('go in order of class, then of age', () => {
+    const asked = [
+      request('change', { since: 1 }),
+      request('older', { since: 0 }),
+      request('repair', { class: 'Repair', kind: 'Repair', since: 9 }),
+      request('restore', { class: 'Restore', since: 99 }),
+    ];
+    const machines = asked.map((each) => counted(each.machine.slice(4)));
+    expect(ask(asked, machines, cluster(9)).granted).toEqual(['restore', 'repair', 'older', 'change']);
+    expect(ask(asked, machines, cluster(2)).granted).toEqual(['restore', 'repair']);
+  });
+
+  test('do not starve: who waits for operations alone keeps a place in every limit it needs', () => {
+    const limits = sources(
+      policy(
+        'p',
+        { name: 'web', scope: 'Pool', maxUnavailable: 1, pools: ['web'] },
+        { name: 'db', scope: 'Pool', maxUnavailable: 1, pools: ['db'] },
+      ),
+    );
+    const scoped = (name: string, ...pools: string[]) => counted(name, { scopes: pools.map((pool) => `pool/${pool}`) });
+    const machines = [scoped('both', 'web', 'db'), scoped('web1', 'web'), scoped('web2', 'web'), scoped('db1', 'db')];
+    const both = request('both', { scopes: ['pool/web', 'pool/db'], since: 1 });
+    const web2 = request('web2', { scopes: ['pool/web'], since: 2 });
+    // db is busy and web is free; the younger one would take web for ever.
+    expect(ask([both, web2], machines, limits, [row('r1', 'db1', { scopes: ['pool/db'] })]).granted).toEqual([]);
+    // A dead node gives no such place: nobody could say for how long.
+    const withDead = machines.map((machine) => (machine.uid === 'uid-db1' ? { ...machine, ...dead } : machine));
+    expect(ask([both, web2], withDead, limits, [row('r1', 'db1', { scopes: ['pool/db'] })]).granted).toEqual(['web2']);
+  });
+});
+
+test('invariant 2: no set of grants ever makes a limit exceeded that was not', () => {
+  const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+  const machineArb = fc.record({
+    pool: fc.constantFrom('web', 'db'),
+    unavailable: fc.boolean(),
+    lastingly: fc.boolean(),
+    reserved: fc.boolean(),
+    asks: fc.boolean(),
+    class: fc.constantFrom('Restore', 'Repair', 'Change'),
+    since: fc.nat(5),
+  });
+  const limitArb = fc.oneof(
+    fc.nat(4),
+    fc.integer({ min: 0, max: 100 }).map((percent) => `${percent}%`),
+  );
+  fc.assert(
+    fc.property(fc.array(machineArb, { minLength: 1, maxLength: names.length }), limitArb, limitArb, (drawn, all, pools) => {
+      const limits = sources(
+        policy('p', { name: 'all', scope: 'Cluster', maxUnavailable: all }, { name: 'pools', scope: 'Pool', maxUnavailable: pools }),
+      );
+      const scopes = (pool: string): string[] => ['cluster', `pool/${pool}`];
+      const machines = drawn.map((each, index) =>
+        counted(names[index] ?? '', { scopes: scopes(each.pool), unavailable: each.unavailable, lastingly: each.lastingly }),
+      );
+      const rows = drawn.flatMap((each, index) =>
+        each.reserved ? [row(`r${index}`, names[index] ?? '', { scopes: scopes(each.pool) })] : [],
+      );
+      const requests = drawn.flatMap((each, index) =>
+        each.asks && !each.reserved
+          ? [request(names[index] ?? '', { scopes: scopes(each.pool), class: each.class, since: each.since })]
+          : [],
+      );
+      const { granted } = judge(requests, takeCensus(machines, rows), limits, rows.length);
+      for (const [scope, max] of [
+        ['cluster', all],
+        ['pool/web', pools],
+        ['pool/db', pools],
+      ] as const) {
+        const inScope = machines.filter((machine) => machine.scopes.includes(scope));
+        const ceiling =
+          typeof max === 'number' ? max : max === '0%' ? 0 : Math.max(1, Math.floor((inScope.length * Number(max.slice(0, -1))) / 100));
+        const before = new Set([
+          ...inScope.filter((machine) => machine.unavailable).map((machine) => machine.uid),
+          ...rows.filter((each) => each.scopes.includes(scope)).map((each) => each.machineUID),
+        ]);
+        const after = new Set([...before, ...granted.filter((each) => each.scopes.includes(scope)).map((each) => each.machineUID)]);
+        expect(after.size).toBeLessThanOrEqual(Math.max(ceiling, before.size));
+      }
+    }),
+    { numRuns: 300 },
+  );
+});

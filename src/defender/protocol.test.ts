@@ -1,0 +1,119 @@
+import { describe, expect, test } from 'vitest';
+import { MAX_ROWS, release, reserve, takeLeadership, takeOver } from './protocol.ts';
+import type { LedgerState } from './state.ts';
+import { row, T0 } from './testing/rows.ts';
+
+const state = (...rows: LedgerState['rows'][number][]): LedgerState => ({ epoch: 3, rows });
+const done = (id: string) => ({
+  by: 'Report' as const,
+  machineUID: 'uid-a',
+  report: { id, state: 'Done' as const, outcome: 'Succeeded' as const },
+  recorded: true,
+});
+
+describe('the ledger', () => {
+  test('D1: has one row a machine', () => {
+    expect(() => reserve(state(row('r1', 'a')), 3, [row('r2', 'a')])).toThrow(/machine web\/a already has row r1/);
+    expect(() => reserve(state(), 3, [row('r1', 'a'), row('r2', 'a')])).toThrow(/already has row r1/);
+  });
+
+  test('D1: holds at most 500 rows', () => {
+    const full = state(...Array.from({ length: MAX_ROWS }, (_, index) => row(`r${index}`, `m${index}`)));
+    expect(() => reserve(full, 3, [row('more', 'more')])).toThrow(/at most 500/);
+  });
+
+  test('D2: each term raises the epoch, also of the same process', () => {
+    expect(takeLeadership(takeLeadership(state())).epoch).toBe(5);
+    expect(takeLeadership(state(row('r1', 'a'))).rows).toHaveLength(1);
+  });
+
+  test.each([
+    ['reserve', (epoch: number) => reserve(state(), epoch, [row('r1', 'a')])],
+    ['release', (epoch: number) => release(state(row('r1', 'a')), epoch, 'r1', done('r1'))],
+    [
+      'take over',
+      (epoch: number) => takeOver(state(row('r1', 'a')), epoch, 'r1', row('r2', 'a', { kind: 'Delete' }), { because: 'Deleting' }),
+    ],
+  ])('D2: %s is made only by who reads its own epoch', (_, write) => {
+    expect(() => write(2)).toThrow(expect.objectContaining({ code: 'Deposed' }));
+    expect(() => write(4)).toThrow(expect.objectContaining({ code: 'Deposed' }));
+    expect(write(3).epoch).toBe(3);
+  });
+
+  test('D4: one write may carry several reservations', () => {
+    expect(reserve(state(row('r1', 'a')), 3, [row('r2', 'b'), row('r3', 'c')]).rows.map((each) => each.id)).toEqual(['r1', 'r2', 'r3']);
+  });
+});
+
+describe('D5: a row is released', () => {
+  test("on the agent's terminal report of this very operation, once it is recorded", () => {
+    expect(release(state(row('r1', 'a')), 3, 'r1', done('r1')).rows).toEqual([]);
+    const no = expect.objectContaining({ code: 'NoEvidence' });
+    expect(() => release(state(row('r1', 'a')), 3, 'r1', done('r0'))).toThrow(no);
+    expect(() => release(state(row('r1', 'a')), 3, 'r1', { ...done('r1'), recorded: false })).toThrow(no);
+    expect(() => release(state(row('r1', 'a')), 3, 'r1', { ...done('r1'), machineUID: 'uid-of-its-successor' })).toThrow(no);
+    expect(() => release(state(row('r1', 'a')), 3, 'r1', { ...done('r1'), report: { id: 'r1', state: 'Running' } })).toThrow(no);
+  });
+
+  test('on a cancellation of this very row, once the Node is fenced', () => {
+    const cancelled = { by: 'Cancelled' as const, machineUID: 'uid-a', operationID: 'r1', fenced: true };
+    expect(release(state(row('r1', 'a')), 3, 'r1', cancelled).rows).toEqual([]);
+    const no = expect.objectContaining({ code: 'NoEvidence' });
+    expect(() => release(state(row('r1', 'a')), 3, 'r1', { ...cancelled, operationID: 'r0' })).toThrow(no);
+    expect(() => release(state(row('r1', 'a')), 3, 'r1', { ...cancelled, fenced: false })).toThrow(no);
+  });
+
+  test('on the proof that no machine has its UID any more (C8)', () => {
+    for (const presentUID of [undefined, 'uid-of-its-successor'])
+      expect(release(state(row('r1', 'a')), 3, 'r1', { by: 'MachineGone', presentUID }).rows).toEqual([]);
+    expect(() => release(state(row('r1', 'a')), 3, 'r1', { by: 'MachineGone', presentUID: 'uid-a' })).toThrow(
+      expect.objectContaining({ code: 'NoEvidence' }),
+    );
+  });
+
+  test('once: what is not there cannot be released', () => {
+    expect(() => release(state(), 3, 'r1', done('r1'))).toThrow(expect.objectContaining({ code: 'RowAbsent' }));
+  });
+});
+
+describe('a row is taken over', () => {
+  const late = T0 + 901_000;
+
+  test('C8: by a deletion, at once, under a new ID, keeping its class and the machine reserved', () => {
+    const before = state(row('r1', 'a', { class: 'Restore' }), row('r9', 'b'));
+    const after = takeOver(before, 3, 'r1', row('r2', 'a', { kind: 'Delete' }), { because: 'Deleting' });
+    expect(after.rows.map(({ id, kind, class: asked }) => [id, kind, asked])).toEqual([
+      ['r2', 'Delete', 'Restore'],
+      ['r9', 'Change', 'Change'],
+    ]);
+  });
+
+  test.each([
+    ['another machine', row('r2', 'b', { kind: 'Delete' }), { because: 'Deleting' }],
+    ['the same ID', row('r1', 'a', { kind: 'Delete' }), { because: 'Deleting' }],
+    ['something that is no deletion', row('r2', 'a'), { because: 'Deleting' }],
+    [
+      'a repair while the agent answers',
+      row('r2', 'a', { kind: 'Repair' }),
+      { because: 'ProviderRepair', agentSilent: false, nowMs: late },
+    ],
+    ['a repair before notAfter', row('r2', 'a', { kind: 'Repair' }), { because: 'ProviderRepair', agentSilent: true, nowMs: T0 }],
+  ] as const)('but not by %s', (_, successor, why) => {
+    expect(() => takeOver(state(row('r1', 'a')), 3, 'r1', successor, why)).toThrow(expect.objectContaining({ code: 'NoEvidence' }));
+  });
+
+  test('C9: by a repair of its provider, once the agent is silent and the order can no longer begin', () => {
+    const why = { because: 'ProviderRepair', agentSilent: true, nowMs: late } as const;
+    expect(takeOver(state(row('r1', 'a')), 3, 'r1', row('r2', 'a', { kind: 'Repair' }), why).rows[0]).toMatchObject({
+      id: 'r2',
+      kind: 'Repair',
+    });
+  });
+
+  test('and a Delete row by nothing', () => {
+    const deleting = state(row('r1', 'a', { kind: 'Delete' }));
+    for (const why of [{ because: 'Deleting' }, { because: 'ProviderRepair', agentSilent: true, nowMs: late }] as const)
+      for (const kind of ['Delete', 'Repair'] as const)
+        expect(() => takeOver(deleting, 3, 'r1', row('r2', 'a', { kind }), why)).toThrow(expect.objectContaining({ code: 'NoEvidence' }));
+  });
+});

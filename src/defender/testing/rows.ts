@@ -1,0 +1,57 @@
+import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { CensusMachine } from '../census.ts';
+import type { Request } from '../request.ts';
+
+export const T0 = Date.UTC(2026, 10, 20);
+const iso = (seconds: number): string => new Date(T0 + seconds * 1000).toISOString();
+
+export function row(id: string, machine: string, change: Partial<LedgerRow> = {}): LedgerRow {
+  return {
+    id,
+    machineUID: `uid-${machine}`,
+    machine: `web/${machine}`,
+    kind: 'Change',
+    class: 'Change',
+    requesterUID: 's1',
+    requester: 'MachineComponentSet/kubelet',
+    scopes: ['cluster', 'pool/web'],
+    since: iso(0),
+    notAfter: iso(900),
+    ...change,
+  };
+}
+
+export function request(machine: string, change: Partial<Request> = {}): Request {
+  return {
+    machineUID: `uid-${machine}`,
+    machine: `web/${machine}`,
+    nodeUID: undefined,
+    kind: 'Change',
+    class: 'Change',
+    requesterUID: 's1',
+    requester: 'MachineComponentSet/kubelet',
+    scopes: ['cluster', 'pool/web'],
+    since: 0,
+    mustBeginWithinMs: 900_000,
+    ...change,
+  };
+}
+
+export function counted(machine: string, change: Partial<CensusMachine> = {}): CensusMachine {
+  return {
+    uid: `uid-${machine}`,
+    name: `web/${machine}`,
+    scopes: ['cluster', 'pool/web'],
+    unavailable: false,
+    lastingly: false,
+    ...change,
+  };
+}
+
+export const policy = (
+  name: string,
+  ...limits: { name: string; scope: 'Cluster' | 'Pool' | 'Set'; maxUnavailable: number | string; pools?: string[] }[]
+) => ({
+  metadata: { name },
+  spec: { limits },
+});
