@@ -1,7 +1,7 @@
 import { notAcceptable } from './refusal.ts';
 
 /** The form an answer is to take. */
-export type Shape = 'json' | 'table' | 'partial';
+type Shape = 'json' | 'table' | 'partial';
 
 export interface Accepted {
   readonly shape: Shape;
@@ -9,7 +9,7 @@ export interface Accepted {
   readonly version: string;
 }
 
-export interface MediaRange {
+interface MediaRange {
   readonly type: string;
   readonly params: Readonly<Record<string, string>>;
 }

@@ -1,7 +1,7 @@
 import type { Clock } from '../api/ports.ts';
 
 /** How often a watch that asked for bookmarks gets one. */
-export const BOOKMARK_INTERVAL_MS = 60_000;
+const BOOKMARK_INTERVAL_MS = 60_000;
 
 /** One timer for all watches that want bookmarks; none while there are none. */
 export class Bookmarks {

@@ -62,7 +62,7 @@ export async function parseBody(text: string, yaml: boolean): Promise<unknown> {
   }
   const { parse } = await import('yaml');
   try {
-    return parse(text, { schema: 'core', maxAliasCount: 100 });
+    return parse(text, { schema: 'core', maxAliasCount: 100, logLevel: 'error' });
   } catch (error) {
     throw badRequest(`error decoding: ${messageOf(error)}`);
   }

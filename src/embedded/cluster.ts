@@ -71,8 +71,19 @@ export interface EmbeddedCluster {
   close(): Promise<void>;
 }
 
-function cryptoRandom(): number {
-  return randomBytes(6).readUIntBE(0, 6) / 2 ** 48;
+/** Cryptographic randomness, drawn from the system in pieces: a UID takes 32 numbers. */
+function cryptoRandom(): () => number {
+  let pool = Buffer.alloc(0);
+  let at = 0;
+  return () => {
+    if (at + 6 > pool.length) {
+      pool = randomBytes(6 * 1024);
+      at = 0;
+    }
+    const value = pool.readUIntBE(at, 6) / 2 ** 48;
+    at += 6;
+    return value;
+  };
 }
 
 function openWorld(options: ClusterOptions): World {
@@ -89,7 +100,7 @@ function openWorld(options: ClusterOptions): World {
     store: new Store(disk, options.history ?? 5000),
     registry: new Registry(builtinKinds()),
     clock: options.clock,
-    random: options.random ?? cryptoRandom,
+    random: options.random ?? cryptoRandom(),
     bookmarks: new Bookmarks(options.clock),
     validators: options.validators ?? new Map(),
   };

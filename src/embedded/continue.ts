@@ -2,7 +2,7 @@ import { isObject } from './json.ts';
 import { badRequest } from './refusal.ts';
 
 /** Where a paged list goes on. `rv` is -1 for "from here on, as things are now". */
-export interface Continue {
+interface Continue {
   readonly rv: number;
   /** First key of the next page, inside the list's scope. */
   readonly start: string;

@@ -2,7 +2,6 @@ import type { Json, StatusCause } from '../api/wire.ts';
 
 /** The cause reasons of apimachinery's field errors, and the words that stand for them in messages. */
 const WORDS = {
-  FieldValueNotFound: 'Not found',
   FieldValueRequired: 'Required value',
   FieldValueDuplicate: 'Duplicate value',
   FieldValueInvalid: 'Invalid value',
@@ -13,7 +12,7 @@ const WORDS = {
   FieldValueTypeInvalid: 'Invalid value',
 } as const;
 
-export type FieldErrorType = keyof typeof WORDS;
+type FieldErrorType = keyof typeof WORDS;
 
 /** One mistake in one field, worded as kube-apiserver words it. */
 export interface FieldProblem {
@@ -43,7 +42,6 @@ export const typeInvalid = (field: string, value: Json | undefined, detail: stri
 export const required = (field: string, detail = '') => withoutValue('FieldValueRequired', field, detail);
 export const forbidden = (field: string, detail: string) => withoutValue('FieldValueForbidden', field, detail);
 export const duplicate = (field: string, value: Json) => withValue('FieldValueDuplicate', field, value, '');
-export const notFoundValue = (field: string, value: Json) => withValue('FieldValueNotFound', field, value, '');
 export const tooLong = (field: string, limit: number) =>
   withoutValue('FieldValueTooLong', field, `may not be more than ${limit} ${limit === 1 ? 'byte' : 'bytes'}`);
 export const tooMany = (field: string, actual: number, limit: number) =>

@@ -219,6 +219,8 @@ export async function handle(world: World, user: User, request: ApiRequest, onEr
     return await route(world, user, request);
   } catch (error) {
     if (error instanceof Refusal) return refused(error);
+    // Upstream's decoders refuse such depth too; ours runs out of stack.
+    if (error instanceof RangeError) return refused(badRequest('the body is nested too deeply'));
     onError(error);
     return refused(internalError(messageOf(error)));
   }

@@ -102,7 +102,7 @@ async function patchOf(call: Call, type: string): Promise<Json> {
 }
 
 /** Runs a patch against a resource or one of its subresources that share its shape. */
-export async function runPatch(call: Call): Promise<Written> {
+async function runPatch(call: Call): Promise<Written> {
   const { served, info } = call;
   const type = contentType(call.headers);
   const types = [JSON_PATCH, MERGE_PATCH, ...(served.strategicPatch ? [STRATEGIC_PATCH] : []), APPLY_PATCH];

@@ -28,7 +28,7 @@ export class Refusal extends Error {
 }
 
 /** Group and plural, `machines.kubenode.io`; the core group has no suffix. */
-export interface GroupResource {
+interface GroupResource {
   readonly group: string;
   readonly plural: string;
 }

@@ -101,7 +101,7 @@ function finalizersFor(served: Served, metadata: JsonObject, options: DeleteOpti
   }
 }
 
-export interface Removed {
+interface Removed {
   /** The object as it is now, or was when it went. */
   readonly object: JsonObject;
   /** It is gone. */

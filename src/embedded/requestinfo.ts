@@ -1,6 +1,6 @@
 import type { ApiRequest } from '../api/transport.ts';
 
-export type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'deletecollection';
+type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'deletecollection';
 
 /** What a resource path says. Names are decoded; empty strings stand for absent parts. */
 export interface RequestInfo {

@@ -5,7 +5,7 @@ import { audienceOf, userOfToken } from './token.ts';
 import { now, type World } from './world.ts';
 
 /** Questions that are answered and not stored. */
-export interface Review {
+interface Review {
   readonly group: string;
   readonly version: string;
   readonly kind: string;

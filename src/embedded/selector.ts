@@ -46,7 +46,7 @@ function selectorOf(requirements: readonly Requirement[]): LabelSelector {
   };
 }
 
-export const EVERYTHING: LabelSelector = selectorOf([]);
+const EVERYTHING: LabelSelector = selectorOf([]);
 
 /** Commas inside parentheses do not part requirements. */
 function split(text: string): string[] {
@@ -168,5 +168,3 @@ export function parseFieldSelector(text: string | undefined, known: (field: stri
     matches: (value) => terms.every((term) => (value(term.field) === term.value) === term.equal),
   };
 }
-
-export const ANY_FIELD: FieldSelector = { empty: true, exactly: () => undefined, matches: () => true };

@@ -3,7 +3,7 @@ import { objectAt } from './json.ts';
 import type { Column, Served } from './kinds/served.ts';
 import { badRequest } from './refusal.ts';
 
-export type IncludeObject = 'None' | 'Metadata' | 'Object';
+type IncludeObject = 'None' | 'Metadata' | 'Object';
 
 export interface TableOptions {
   /** v1 or v1beta1. */

@@ -7,7 +7,7 @@ import { textAt } from './json.ts';
 import type { World } from './world.ts';
 
 /** Who the admin token stands for. */
-export const ADMIN: User = { name: 'kubernetes-admin', groups: ['system:masters', 'system:authenticated'] };
+const ADMIN: User = { name: 'kubernetes-admin', groups: ['system:masters', 'system:authenticated'] };
 
 const HEADER = Buffer.from(JSON.stringify({ alg: 'HS256', typ: 'JWT' }), 'utf8').toString('base64url');
 
@@ -33,7 +33,7 @@ function same(a: Buffer, b: Buffer): boolean {
   return a.length === b.length && timingSafeEqual(a, b);
 }
 
-export interface ServiceAccountClaims {
+interface ServiceAccountClaims {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;

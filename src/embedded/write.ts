@@ -1,6 +1,6 @@
 import type { JsonObject } from '../api/wire.ts';
 import { ignoreTimestamps } from './apply/index.ts';
-import { copy, equal, listAt, metaOf, numberAt, objectAt, ordered, put, stringsAt, textAt } from './json.ts';
+import { equal, listAt, metaOf, numberAt, objectAt, ordered, put, stringsAt, textAt } from './json.ts';
 import type { FieldValidation } from './decode.ts';
 import type { Served, User } from './kinds/served.ts';
 import { recorded as record } from './managed.ts';
@@ -106,7 +106,7 @@ export function insert(world: World, served: Served, given: NewObject): JsonObje
     throw forbiddenObject(served, textAt(metadata, 'name') ?? '', 'create not allowed while custom resource definition is terminating');
   }
   for (let attempt = 1; ; attempt++) {
-    const object = copy(given.object);
+    const { object } = given;
     if (generated) metaOf(object)['name'] = `${prefix.slice(0, 58)}${suffix(world.random)}`;
     const name = textAt(object, 'metadata', 'name') ?? '';
     checkNamespace(world, served, namespace, name);
@@ -120,6 +120,9 @@ export function insert(world: World, served: Served, given: NewObject): JsonObje
   }
 }
 
+/** The same object with a metadata that can be written into: what recorded ownership may share it with the live one. */
+const own = (object: JsonObject): JsonObject => ({ ...object, metadata: { ...objectAt(object, 'metadata') } });
+
 function insertOnce(world: World, served: Served, object: JsonObject, { namespace, writer, recorded }: NewObject): JsonObject {
   const metadata = metaOf(object);
   for (const field of MANAGED_BY_SERVER) delete metadata[field];
@@ -131,7 +134,7 @@ function insertOnce(world: World, served: Served, object: JsonObject, { namespac
   dedupOwners(object, writer.warn);
   if (served.strategy.keepsStatusOnCreate !== true) for (const field of served.strategy.statusFields) delete object[field];
   // Ownership is recorded of what the client sent; what the kind adds belongs to nobody.
-  const complete = copy(recorded ? object : record(world, served, undefined, object, '', writer.manager));
+  const complete = own(recorded ? object : record(world, served, undefined, object, '', writer.manager));
   served.strategy.prepareCreate?.(complete, writer.user, now(world));
   generationOf(served, complete, undefined);
   refuseInvalid(world, served, complete, undefined, '');
@@ -139,7 +142,7 @@ function insertOnce(world: World, served: Served, object: JsonObject, { namespac
   return commit(world, served, complete, writer);
 }
 
-export interface Change {
+interface Change {
   readonly namespace: string;
   readonly name: string;
   readonly subresource: string;
@@ -185,11 +188,11 @@ function checkVersion(served: Served, object: JsonObject, live: JsonObject, { na
 function restrict(served: Served, object: JsonObject, live: JsonObject, subresource: string): JsonObject {
   const { statusFields } = served.strategy;
   if (subresource === '') {
-    for (const field of statusFields) put(object, field, live[field] === undefined ? undefined : copy(live[field]));
+    for (const field of statusFields) put(object, field, live[field]);
     return object;
   }
   if (subresource !== 'status' && subresource !== 'approval') return object;
-  const out = copy(live);
+  const out = own(live);
   for (const field of statusFields) put(out, field, object[field]);
   const metadata = metaOf(object);
   put(metaOf(out), 'managedFields', metadata['managedFields']);
@@ -226,7 +229,7 @@ export function modify(world: World, served: Served, given: Change): Written {
   put(metadata, 'deletionGracePeriodSeconds', liveMeta['deletionGracePeriodSeconds']);
   if (served.namespaced) metadata['namespace'] ??= namespace;
   dedupOwners(object, writer.warn);
-  const complete = copy(given.recorded ? object : record(world, served, live, object, subresource, writer.manager));
+  const complete = own(given.recorded ? object : record(world, served, live, object, subresource, writer.manager));
   served.strategy.prepareUpdate?.(complete, live, subresource, now(world));
   generationOf(served, complete, live);
   refuseInvalid(world, served, complete, live, subresource);

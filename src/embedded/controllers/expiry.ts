@@ -4,7 +4,7 @@ import type { Context, Controller } from './controller.ts';
 const EVENTS = '/events';
 
 /** How long an Event is kept after its last write. */
-export const EVENT_TTL_MS = 60 * 60_000;
+const EVENT_TTL_MS = 60 * 60_000;
 
 /** Forgets Events after an hour, as the real server's storage does. */
 export function expiryController({ world }: Context): Controller {

@@ -7,7 +7,7 @@ import { parsed, type Entry, type StoreEvent } from '../store/entry.ts';
 import { now, type World } from '../world.ts';
 import { change, type Context, type Controller } from './controller.ts';
 
-export const SIGNER = 'kubernetes.io/kube-apiserver-client';
+const SIGNER = 'kubernetes.io/kube-apiserver-client';
 const REQUESTS = 'certificates.k8s.io/certificatesigningrequests';
 const USAGES = new Set(['digital signature', 'key encipherment', 'client auth']);
 

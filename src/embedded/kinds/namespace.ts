@@ -8,7 +8,7 @@ import { AGE, column, NAME } from './columns.ts';
 import { conditions, wholeObject } from './objectmeta.ts';
 
 /** Namespaces that a cluster is made with and cannot lose. */
-export const IMMORTAL = ['default', 'kube-system', 'kube-public'];
+const IMMORTAL = ['default', 'kube-system', 'kube-public'];
 
 /** The namespaces made when a cluster starts. */
 export const INITIAL_NAMESPACES = [...IMMORTAL, 'kube-node-lease'];

@@ -99,7 +99,7 @@ export interface Served {
 }
 
 /** What a CRD adds to a served resource. */
-export interface CustomInfo {
+interface CustomInfo {
   readonly crd: string;
   readonly terminating: boolean;
   readonly deprecationWarning?: string;

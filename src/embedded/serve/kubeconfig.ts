@@ -1,5 +1,5 @@
 /** What a kubeconfig needs to say of one cluster. */
-export interface Access {
+interface Access {
   readonly cluster: string;
   readonly server: string;
   /** PEM of the authority that signed the server's certificate. */

@@ -9,7 +9,7 @@ export const FORMAT = 1;
 /** 'KNES' in the header of the file, so that another program's database is not taken for ours. */
 const APPLICATION_ID = 0x4b4e4553;
 
-export interface Row {
+interface Row {
   readonly resource: string;
   readonly key: string;
   readonly rv: number;

@@ -4,7 +4,7 @@ import { entryOf, keyOf, parsed, restamped, type Entry, type Facts, type StoreEv
 import { Hub } from './hub.ts';
 import { Table } from './table.ts';
 
-export type Describe = (resource: string, object: JsonObject) => Facts;
+type Describe = (resource: string, object: JsonObject) => Facts;
 
 /**
  * All objects of a cluster under one resourceVersion counter. A write reaches the disk first, then memory, then the
