@@ -44,7 +44,7 @@ function ofComponentSet(set: Stored<MachineComponentSet>, digest: string): Evide
   if (!observed(set)) return { evidence: false, halted: undefined, progress };
   return {
     evidence: stopped === undefined && status?.evidence?.unitDigest === digest,
-    halted: stopped === undefined ? undefined : `${stopped.reason}: ${stopped.message}`,
+    halted: stopped === undefined ? undefined : `${stopped.reason}: ${stopped.message}${firstFailure(set)}`,
     progress,
   };
 }
@@ -71,4 +71,10 @@ function ofConditions(object: Stored<KubeObject>, types: string[]): Evidence {
     halted: fresh && bad?.status === 'False' ? `${bad.reason}: ${bad.message}` : undefined,
     progress: bad === undefined ? undefined : `${bad.type} is ${bad.status}: ${bad.message}`,
   };
+}
+
+/** What went wrong on the first machine: what whoever reads of the halt wants to know next. */
+function firstFailure({ status }: MachineComponentSet): string {
+  const failure = status?.failures?.[0];
+  return failure === undefined ? '' : ` (${failure.machine}: ${failure.reason}: ${failure.message})`;
 }
