@@ -1,11 +1,12 @@
 import fc from 'fast-check';
-import { expect, it } from 'vitest';
-import { advance, clockOf, heldMs, LOOK_MS, observationOf, REFRESH_MS, type HoldClock, type Look } from './clock.ts';
+import { describe, expect, it } from 'vitest';
+import { advance, clockOf, heldMs, LOOK_MS, observationOf, refreshMs, type HoldClock, type Look } from './clock.ts';
 
 const look = (nowMs: number, holds: boolean, rest: Partial<Look> = {}): Look => ({
   nowMs,
   holds,
   stamp: '',
+  transitionsMs: [],
   holdsForMs: 30_000,
   clearsAfterMs: 60_000,
   ...rest,
@@ -28,27 +29,36 @@ it('a gap longer than clearsAfter ends it', () => {
   expect(run(look(0, true), look(20_000, false), look(80_001, false))).toBeUndefined();
 });
 
-it('what nobody watched does not count, unless nothing could have happened in it', () => {
-  const away = LOOK_MS + 1;
-  expect(heldMs(run(look(0, true), look(away, true)), away)).toBe(0);
-  expect(heldMs(run(look(0, true, { stamp: 'a' }), look(away, true, { stamp: 'a' })), away)).toBe(away);
-  expect(heldMs(run(look(0, true, { stamp: 'a' }), look(away, true, { stamp: 'b' })), away)).toBe(0);
-});
-
-it('an end that was seen late counts only until the last look', () => {
-  const clock = run(look(0, true), look(200_000, false, { clearsAfterMs: 300_000 }), look(201_000, true, { clearsAfterMs: 300_000 }));
-  expect(heldMs(clock, 201_000)).toBe(0);
-});
-
-it('what has held long enough stays so until it is seen not to', () => {
-  const due = run(look(0, true), look(30_000, true));
-  expect(heldMs(due === undefined ? undefined : advance(due, look(86_400_000, true)), 86_400_000)).toBe(86_400_000);
+describe('between two looks', () => {
+  const a = { stamp: 'a' };
+  const b = { stamp: 'b' };
+  it('a condition without a transition has held, however long nobody looked', () => {
+    expect(heldMs(run(look(0, true, a), look(1e9, true, a)), 1e9)).toBe(1e9);
+  });
+  it('a transition that nobody saw is a gap of unknown length', () => {
+    expect(heldMs(run(look(0, true, a), look(50_000, true, b)), 50_000)).toBe(0);
+    expect(run(look(0, true, a), look(20_000, true, a), look(90_000, true, b))?.firstSeenMs).toBe(90_000);
+  });
+  it('an end counts from when its detector says it was, and not before the last look', () => {
+    const end = (said: number) => run(look(0, true, a), look(40_000, false, { ...b, transitionsMs: [said] }))?.lastSeenMs;
+    expect([end(5000), end(40_500), end(-3_600_000), end(3_600_000)]).toEqual([5000, 40_000, 0, 0]);
+  });
+  it('facts without transitions count while somebody looks', () => {
+    expect(heldMs(run(look(0, true), look(LOOK_MS, true)), LOOK_MS)).toBe(LOOK_MS);
+    expect(heldMs(run(look(0, true), look(LOOK_MS + 1, true)), LOOK_MS + 1)).toBe(0);
+    const clearsAfterMs = 300_000;
+    expect(heldMs(run(look(0, true), look(200_000, false, { clearsAfterMs }), look(201_000, true, { clearsAfterMs })), 201_000)).toBe(0);
+  });
+  it('facts without transitions that have held long enough stay so until they are seen not to', () => {
+    expect(heldMs(run(look(0, true), look(30_000, true), look(86_400_000, true)), 86_400_000)).toBe(86_400_000);
+  });
 });
 
 it('looks that change nothing cost no write', () => {
-  const first = run(look(0, true, { holdsForMs: 600_000 }));
-  expect(run(look(0, true), look(REFRESH_MS - 1, true, { holdsForMs: 600_000 }))).toEqual(first);
-  expect(run(look(0, true), look(REFRESH_MS, true, { holdsForMs: 600_000 }))?.lastSeenMs).toBe(REFRESH_MS);
+  const first = run(look(0, true));
+  expect(run(look(0, true), look(refreshMs(60_000) - 1, true))).toEqual(first);
+  expect(run(look(0, true), look(refreshMs(60_000), true))?.lastSeenMs).toBe(30_000);
+  expect([0, 60_000, 1e9].map(refreshMs)).toEqual([10_000, 30_000, 60_000]);
 });
 
 it('times from the future, of a leader whose clock was ahead, are taken as now', () => {

@@ -1,12 +1,14 @@
 /**
- * How long something has been seen to hold. Pure: a clock and a look in, the next clock out; all it knows is in `Machine.status.observations`,
- * so that whoever looks next, this process or another, goes on where the last one stopped.
+ * How long something has been seen to hold. Pure: a clock and a look in, the next clock out; all it knows is in `Machine.status.observations`
+ * and in what the look sees, so that whoever looks next, this process or another, goes on where the last one stopped.
  *
  * Guarantees
- * - Time counts only between two looks that both saw it hold, and only if either nothing it reads had a transition in between or the looks were
- *   no further apart than LOOK_MS: what nobody watched does not count.
+ * - Of what conditions say, time counts only between two looks that saw it hold with no transition in between. A restart that missed a flap
+ *   does not count it; one that missed nothing changes nothing.
+ * - An end counts from when the detector says it was, between the last look and this one. A detector whose clock is off can only make the
+ *   counted time shorter.
+ * - Facts without transitions (a phase, a heartbeat) count between looks that are no further apart than LOOK_MS.
  * - A gap of at most `clearsAfterMs` is flapping: it is not counted, and what was counted before stays. A longer one ends it.
- * - Once it has held for `holdsForMs` in a look, only a look that sees it not hold takes that back.
  */
 import type { Observation } from '../api/machine.ts';
 
@@ -20,15 +22,22 @@ export interface HoldClock {
   stamp: string;
 }
 
-/** A clock that runs is looked at this often, … */
-export const REFRESH_MS = 60_000;
-/** … and two looks at most this far apart vouch for the time between them. */
+/** Two looks at what has no transitions vouch for the time between them if they are at most this far apart. */
 export const LOOK_MS = 90_000;
+/** A detector's clock may be this far ahead and still be believed. */
+const AHEAD_MS = 2000;
+
+/** How often a clock that runs is to be looked at: well inside of what is taken for flapping. */
+export function refreshMs(clearsAfterMs: number): number {
+  return Math.max(10_000, Math.min(60_000, clearsAfterMs / 2));
+}
 
 export interface Look {
   nowMs: number;
   holds: boolean;
   stamp: string;
+  /** When the detectors say that the conditions it reads last had a transition, ms. */
+  transitionsMs: readonly number[];
   holdsForMs: number;
   clearsAfterMs: number;
 }
@@ -42,18 +51,24 @@ export function advance(clock: HoldClock | undefined, look: Look): HoldClock | u
   const lastSeenMs = Math.min(clock.lastSeenMs, nowMs);
   const sinceMs = nowMs - lastSeenMs;
   if (!look.holds) {
-    const endMs = clock.open && sinceMs <= LOOK_MS ? nowMs : lastSeenMs;
+    const endMs = clock.open ? endOf(clock, lastSeenMs, look) : lastSeenMs;
     return nowMs - endMs > look.clearsAfterMs ? undefined : { firstSeenMs, lastSeenMs: endMs, open: false, stamp: clock.stamp };
   }
   const reached = lastSeenMs - firstSeenMs >= look.holdsForMs;
-  const watched = sinceMs <= LOOK_MS || (stamp !== '' && stamp === clock.stamp);
-  if (clock.open && (reached || watched)) {
+  const watched = stamp === '' ? sinceMs <= LOOK_MS || reached : stamp === clock.stamp;
+  if (clock.open && watched) {
     // Written seldom: a look that changes nothing must not cost a write.
-    const due = nowMs - firstSeenMs >= look.holdsForMs;
-    const write = sinceMs >= REFRESH_MS || (due && !reached) || stamp !== clock.stamp;
+    const write = sinceMs >= refreshMs(look.clearsAfterMs) || (!reached && nowMs - firstSeenMs >= look.holdsForMs);
     return { firstSeenMs, lastSeenMs: write ? nowMs : lastSeenMs, open: true, stamp };
   }
   return sinceMs > look.clearsAfterMs ? started : { firstSeenMs: firstSeenMs + sinceMs, lastSeenMs: nowMs, open: true, stamp };
+}
+
+/** When it ended, between the last look that saw it hold and this one. */
+function endOf(clock: HoldClock, lastSeenMs: number, { nowMs, transitionsMs }: Look): number {
+  if (clock.stamp === '') return nowMs - lastSeenMs <= LOOK_MS ? nowMs : lastSeenMs;
+  const said = transitionsMs.filter((each) => each > lastSeenMs && each <= nowMs + AHEAD_MS);
+  return said.length === 0 ? lastSeenMs : Math.min(nowMs, ...said);
 }
 
 export const heldMs = (clock: HoldClock | undefined, nowMs: number): number => (clock?.open === true ? nowMs - clock.firstSeenMs : 0);

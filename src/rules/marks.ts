@@ -7,7 +7,7 @@
 import { DEFAULT_CLEARS_AFTER_SECONDS } from '../api/noderemedier.ts';
 import { MAX_RISES } from '../api/facts.ts';
 import type { Observation } from '../api/machine.ts';
-import { advance, clockOf, observationOf, type HoldClock } from './clock.ts';
+import { advance, clockOf, observationOf, type HoldClock, type Look } from './clock.ts';
 import type { CompiledRule, RuleIndex } from './index.ts';
 import type { ConditionFacts } from './snapshot.ts';
 
@@ -15,7 +15,8 @@ export const ruleKey = (rule: CompiledRule): string => `for/${rule.name}/${rule.
 
 /** As many as the schema of Machine takes; rises, which sort last, are lost first. */
 const MAX_OBSERVATIONS = 128;
-const BAD_CLEARS_AFTER_MS = DEFAULT_CLEARS_AFTER_SECONDS * 1000;
+/** A condition that is healthy for longer than this has recovered. */
+export const BAD_CLEARS_AFTER_MS = DEFAULT_CLEARS_AFTER_SECONDS * 1000;
 
 export class Marks {
   readonly #clocks = new Map<string, HoldClock>();
@@ -39,9 +40,9 @@ export class Marks {
   }
 
   /** The clock of a rule after this look. */
-  lookAtRule(rule: CompiledRule, holds: boolean, stamp: string): HoldClock | undefined {
+  lookAtRule(rule: CompiledRule, look: Pick<Look, 'holds' | 'stamp' | 'transitionsMs'>): HoldClock | undefined {
     const { holdsForMs, clearsAfterMs } = rule;
-    return this.#look(ruleKey(rule), { holds, stamp, holdsForMs, clearsAfterMs });
+    return this.#look(ruleKey(rule), { ...look, holdsForMs, clearsAfterMs });
   }
 
   /** Takes note of a condition, once a look; for the facts below. A condition that nobody can tell keeps what is known of it. */
@@ -57,7 +58,8 @@ export class Marks {
     const stamp = newer ? transition : before.stamp;
     const window = this.#index.windows.get(type) ?? 0;
     const clearsAfterMs = BAD_CLEARS_AFTER_MS;
-    const next = this.#look(`bad/${type}`, { holds, stamp, holdsForMs: Number.POSITIVE_INFINITY, clearsAfterMs });
+    const transitionsMs = [Date.parse(transition)];
+    const next = this.#look(`bad/${type}`, { holds, stamp, transitionsMs, holdsForMs: Number.POSITIVE_INFINITY, clearsAfterMs });
     // A rise that is still counted must not be taken for a new one.
     if (next === undefined && before !== undefined && this.#nowMs - before.lastSeenMs <= window && condition?.health !== 'Healthy')
       this.#clocks.set(`bad/${type}`, { ...before, open: false });
@@ -105,7 +107,7 @@ export class Marks {
     return kind === 'bad' && this.#index.watched.has(rest.join('/'));
   }
 
-  #look(key: string, look: { holds: boolean; stamp: string; holdsForMs: number; clearsAfterMs: number }): HoldClock | undefined {
+  #look(key: string, look: Omit<Look, 'nowMs'>): HoldClock | undefined {
     const next = advance(this.#clocks.get(key), { ...look, nowMs: this.#nowMs });
     if (next === undefined) this.#clocks.delete(key);
     else this.#clocks.set(key, next);

@@ -7,10 +7,10 @@
 import type { PeerScope } from '../api/facts.ts';
 import { sha256Hex } from '../api/digest.ts';
 import type { Observation } from '../api/machine.ts';
-import { heldMs, REFRESH_MS, type HoldClock } from './clock.ts';
+import { heldMs, refreshMs, type HoldClock } from './clock.ts';
 import { evaluate, memoized, truthWithout, type Evaluation } from './evaluate.ts';
 import { appliesTo, type CompiledRule, type RuleIndex } from './index.ts';
-import { Marks } from './marks.ts';
+import { BAD_CLEARS_AFTER_MS, Marks } from './marks.ts';
 import { notice, readFact } from './read.ts';
 import type { Snapshot } from './snapshot.ts';
 import { leavesOf, type Leaf } from './when.ts';
@@ -21,13 +21,6 @@ export interface PassInput {
   names: readonly string[];
   snapshot: Snapshot;
   observations: readonly Observation[];
-  /**
-   * A Change or Repair row holds the machine: clocks stand still and nothing is due. A row that a job left behind which has ended does not
-   * count: only a provider can take it over, and that needs the next rung.
-   */
-  held: boolean;
-  /** When the last such row, or such a job, ended: first-seen starts anew from then. */
-  releasedAtMs: number | undefined;
 }
 
 export interface RuleOutcome extends Evaluation {
@@ -53,19 +46,20 @@ export interface PassResult {
 }
 
 export async function lookAt(input: PassInput): Promise<PassResult> {
-  const { index, snapshot, held } = input;
+  const { index, snapshot } = input;
+  const { held, releasedAtMs } = snapshot.hold;
   const nowMs = snapshot.atMs;
-  const marks = new Marks(index, held ? [] : input.observations, nowMs, input.releasedAtMs);
+  const marks = new Marks(index, held ? [] : input.observations, nowMs, releasedAtMs);
   const named = input.names.map((name) => index.rules.get(name)).filter((rule) => rule !== undefined);
   const rules = named.filter((rule) => appliesTo(rule.rule, snapshot.machine));
   for (const rule of rules) notice(rule.leaves, snapshot, marks);
   const read = memoized((leaf) => readFact(leaf, snapshot, marks));
   const evaluations = await evaluate(rules, read);
-  for (const rule of named) if (!rules.includes(rule)) marks.lookAtRule(rule, false, '');
+  for (const rule of named) if (!rules.includes(rule)) marks.lookAtRule(rule, { holds: false, stamp: '', transitionsMs: [] });
   const outcomes = evaluations.map((evaluation) => {
     const { rule, truth } = evaluation;
     const holds = truth === 'True';
-    const clock = held ? undefined : marks.lookAtRule(rule, holds, holds ? stampOf(rule, snapshot) : '');
+    const clock = held ? undefined : marks.lookAtRule(rule, { holds, ...transitionsOf(rule, snapshot) });
     return outcomeOf(
       evaluation,
       clock,
@@ -102,13 +96,14 @@ function outcomeOf(
   const due = matches && clock?.open === true && nowMs - clock.firstSeenMs >= rule.holdsForMs;
   const later = earliest(until);
   // What runs, or waits for an age, is looked at regularly: only watched time counts.
-  const runs = (matches && !due && clock !== undefined) || later !== undefined;
+  const runs = matches && !due && clock !== undefined;
   const nextAtMs = held
     ? undefined
     : earliest([
         later,
-        runs ? nowMs + REFRESH_MS : undefined,
-        matches && !due && clock !== undefined ? clock.firstSeenMs + rule.holdsForMs : undefined,
+        later === undefined ? undefined : nowMs + refreshMs(BAD_CLEARS_AFTER_MS),
+        runs ? nowMs + refreshMs(rule.clearsAfterMs) : undefined,
+        runs ? clock.firstSeenMs + rule.holdsForMs : undefined,
       ]);
   return {
     ...evaluation,
@@ -127,12 +122,15 @@ function peersIn(rule: CompiledRule): PeerScope[] {
   return [...new Set([...leavesOf(rule.when)].filter(readsPeers).map((leaf) => leaf.ref.reads.slice('peers.'.length) as PeerScope))];
 }
 
-/** Of the transitions of every condition that a rule reads; empty for a rule that reads none. */
-function stampOf(rule: CompiledRule, snapshot: Snapshot): string {
+/** The transitions of every condition that a rule reads: one stamp of all (empty for a rule that reads none), and their times. */
+function transitionsOf(rule: CompiledRule, snapshot: Snapshot): { stamp: string; transitionsMs: number[] } {
   const transitions = [...rule.reads].flatMap((read) => {
-    if (read.startsWith('condition.')) return [`${read}=${snapshot.node?.conditions.get(read.slice('condition.'.length))?.transition}`];
+    if (read.startsWith('condition.')) return [snapshot.node?.conditions.get(read.slice('condition.'.length))?.transition ?? ''];
     if (!read.startsWith('machine.condition.')) return [];
-    return [`${read}=${snapshot.machineConditions.get(read.slice('machine.condition.'.length))?.transition}`];
+    return [snapshot.machineConditions.get(read.slice('machine.condition.'.length))?.transition ?? ''];
   });
-  return transitions.length === 0 ? '' : sha256Hex(transitions.join(' ')).slice(0, 8);
+  return {
+    stamp: transitions.length === 0 ? '' : sha256Hex(transitions.join(' ')).slice(0, 8),
+    transitionsMs: transitions.map((each) => Date.parse(each)).filter((each) => !Number.isNaN(each)),
+  };
 }

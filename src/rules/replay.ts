@@ -149,8 +149,6 @@ class Run {
       names,
       snapshot,
       observations: this.#observations,
-      held: live !== undefined || this.#operation,
-      releasedAtMs: this.#releasedAtMs,
     });
     this.#observations = pass.observations;
     for (const outcome of pass.outcomes) {
@@ -175,6 +173,7 @@ class Run {
       kubeletFreshUntilMs: this.#world.freshUntilMs('kubelet', nowMs),
       agentFreshUntilMs: this.#world.freshUntilMs('agent', nowMs),
       peers: this.#world.peers,
+      hold: { held: this.#live !== undefined || this.#operation, releasedAtMs: this.#releasedAtMs },
     });
   }
 
@@ -277,8 +276,6 @@ class Run {
   #finish(job: RemedyOperationJob, phase: 'Succeeded' | 'Failed', outcome: Outcome, why: string, nowMs: number): void {
     job.status = { ...job.status, phase, outcome, explanation: why, finishedAt: new Date(nowMs).toISOString() };
     this.#releasedAtMs = nowMs;
-    // Everything is looked at again when the machine is free.
-    this.#before = undefined;
   }
 }
 

@@ -40,6 +40,7 @@ interface Given {
   machine?: Machine;
   kubeletFreshUntilMs?: number;
   agentFreshUntilMs?: number;
+  hold?: Snapshot['hold'];
   since?: ReturnType<typeof observeHeartbeats>;
 }
 function snapshot(given: Given = {}): Snapshot {
@@ -53,6 +54,7 @@ function snapshot(given: Given = {}): Snapshot {
     kubeletFreshUntilMs: given.kubeletFreshUntilMs ?? nowMs + 40_000,
     agentFreshUntilMs: given.agentFreshUntilMs ?? nowMs + 40_000,
     peers: {},
+    hold: given.hold ?? { held: false, releasedAtMs: undefined },
   });
 }
 const status = (of: Snapshot, type = 'KernelDeadlock') => of.node?.conditions.get(type)?.status;
@@ -176,6 +178,11 @@ describe('a change', () => {
         'peers.rack',
       ].sort(),
     );
+  });
+
+  it('of who holds the machine is one of everything', () => {
+    expect(concerns({ hold: { held: true, releasedAtMs: undefined } })).toEqual(['a', 'b', 'c']);
+    expect(concerns({ hold: { held: false, releasedAtMs: T0 } })).toEqual(['a', 'b', 'c']);
   });
 
   it('of which Node it is, is one of everything', () => {

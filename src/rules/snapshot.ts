@@ -38,6 +38,17 @@ export interface PeerCounts {
 /** Others in the scopes that are known. */
 export type PeerFacts = Readonly<Partial<Record<PeerScope, PeerCounts>>>;
 
+/** How operations stand in the way of clocks (PROTOCOLS F2). */
+export interface Hold {
+  /**
+   * A Change or Repair row holds the machine: clocks stand still and nothing is due. A row that a job left behind which has ended does not
+   * count: only a provider can take it over, and that needs the next rung.
+   */
+  held: boolean;
+  /** When the last such row, or such a job, ended: first-seen starts anew from then. */
+  releasedAtMs: number | undefined;
+}
+
 export interface Snapshot {
   atMs: number;
   machine: Machine;
@@ -49,6 +60,7 @@ export interface Snapshot {
   kubelet: 'Fresh' | 'Stale' | undefined;
   agent: 'Fresh' | 'Stale' | undefined;
   peers: PeerFacts;
+  hold: Hold;
   /** When the next of its heartbeats goes stale if none comes, ms. */
   staleAtMs: number | undefined;
 }
@@ -63,6 +75,7 @@ export interface SnapshotInput {
   kubeletFreshUntilMs: number | undefined;
   agentFreshUntilMs: number | undefined;
   peers: PeerFacts;
+  hold: Hold;
 }
 
 export function takeSnapshot(input: SnapshotInput): Snapshot {
@@ -97,6 +110,7 @@ export function takeSnapshot(input: SnapshotInput): Snapshot {
     kubelet,
     agent,
     peers: input.peers,
+    hold: input.hold,
     staleAtMs: stale.length === 0 ? undefined : Math.min(...stale),
   };
 }
@@ -164,6 +178,8 @@ function factsOfNode(
 export function changes(before: Snapshot | undefined, after: Snapshot): ReadonlySet<string> | undefined {
   if (before === undefined || before.node?.uid !== after.node?.uid || before.machine.metadata.uid !== after.machine.metadata.uid)
     return undefined;
+  // Clocks start anew when an operation ends, also those of rules of which nothing has changed.
+  if (before.hold.held !== after.hold.held || before.hold.releasedAtMs !== after.hold.releasedAtMs) return undefined;
   const changed = new Set<string>();
   if (before.machine !== after.machine || before.agent !== after.agent) changedMachine(before, after, changed);
   changedConditions(before.machineConditions, after.machineConditions, 'machine.condition', changed);

@@ -1,0 +1,200 @@
+import { describe, expect, it } from 'vitest';
+import { API_VERSION } from '../api/kind.ts';
+import type { HealedWhen } from '../api/noderemedier.ts';
+import type { JobProof } from '../api/remedyoperationjob.ts';
+import { observeHeartbeats } from './heartbeats.ts';
+import { beforeOf, proofFrom, verify, type VerifyInput } from './heal.ts';
+import { takeSnapshot, type Snapshot } from './snapshot.ts';
+
+const T0 = Date.parse('2026-01-01T00:00:00Z');
+const iso = (ms: number) => new Date(ms).toISOString();
+
+interface Seen {
+  at: number;
+  /** Status, and the detector's transition in seconds. */
+  conditions: Record<string, ['True' | 'False' | 'Unknown', number]>;
+  beat?: number;
+  boot?: string;
+  agent?: 'Fresh' | 'Stale';
+}
+function seen({ at, conditions, beat = at, boot = 'boot-1', agent = 'Fresh' }: Seen): Snapshot {
+  const nowMs = T0 + at * 1000;
+  const list = Object.entries(conditions).map(([type, [status, transition]]) => ({
+    type,
+    status,
+    reason: 'R',
+    lastTransitionTime: iso(T0 + transition * 1000),
+    lastHeartbeatTime: iso(T0 + beat * 1000),
+  }));
+  return takeSnapshot({
+    nowMs,
+    machine: {
+      apiVersion: API_VERSION,
+      kind: 'Machine',
+      metadata: { name: 'a', uid: 'm' },
+      spec: {},
+      status: { nodeRef: { name: 'a', uid: 'n' }, agent: { version: '1', apiLevel: 1, bootID: boot, os: 'linux', arch: 'amd64' } },
+    },
+    node: { apiVersion: 'v1', kind: 'Node', metadata: { name: 'a', uid: 'n' }, status: { conditions: list } },
+    heartbeats: observeHeartbeats(undefined, 'n', list, nowMs),
+    kubeletFreshUntilMs: nowMs + 1,
+    agentFreshUntilMs: agent === 'Fresh' ? nowMs + 1 : nowMs - 1,
+    peers: {},
+    hold: { held: true, releasedAtMs: undefined },
+  });
+}
+
+const PROBED: HealedWhen = { condition: 'KubeletUnhealthy', is: 'False', forSeconds: 300 };
+const restart = { action: 'RestartComponent', healedWhen: PROBED, timeoutSeconds: 600 } as const;
+const LATCHED: HealedWhen = { condition: 'KernelDeadlock', is: 'False', forSeconds: 300 };
+const reboot = { action: 'Reboot', healedWhen: LATCHED, timeoutSeconds: 600 } as const;
+
+/** A repair ordered at 0 and done at 10, then looked at again and again; returns what came of the last look. */
+function course(spec: VerifyInput['spec'], ill: Seen['conditions'], ...looks: (Seen & { matches?: VerifyInput['matches'] })[]) {
+  const start = seen({ at: 0, conditions: ill });
+  let proof: JobProof = proofFrom(seen({ at: 10, conditions: ill, beat: 0 }), spec);
+  let found: ReturnType<typeof verify> | undefined;
+  for (const { matches = 'False', ...look } of looks) {
+    const snapshot = seen(look);
+    found = verify({ spec, orderedAtMs: T0, actedAtMs: T0 + 10_000, before: beforeOf(start), proof, snapshot, matches, gone: false });
+    // As it is kept in the job: written down, and read again by whoever looks next.
+    proof = JSON.parse(JSON.stringify(found.proof)) as JobProof;
+  }
+  return found;
+}
+
+const ILL = { KubeletUnhealthy: ['True', -60], Ready: ['True', -900] } satisfies Seen['conditions'];
+const WELL = { KubeletUnhealthy: ['False', 20], Ready: ['True', -900] } satisfies Seen['conditions'];
+
+describe('a repair is proved', () => {
+  it('by a healthy condition that stays so for as long as the rule says', () => {
+    expect(course(restart, ILL, { at: 30, conditions: WELL })).toMatchObject({ state: 'Holding', nextAtMs: T0 + 330_000 });
+    expect(course(restart, ILL, { at: 30, conditions: WELL }, { at: 329, conditions: WELL })?.state).toBe('Holding');
+    expect(course(restart, ILL, { at: 30, conditions: WELL }, { at: 330, conditions: WELL })?.state).toBe('Healed');
+  });
+
+  it('only by a heartbeat that came after the action', () => {
+    expect(course(restart, ILL, { at: 30, beat: 0, conditions: WELL })).toMatchObject({ state: 'Waiting' });
+    expect(course(restart, ILL, { at: 30, beat: 0, conditions: WELL })?.why).toContain('from before the action');
+  });
+
+  it('anew after a relapse, also one that nobody saw', () => {
+    const relapse = { KubeletUnhealthy: ['True', 100], Ready: ['True', -900] } satisfies Seen['conditions'];
+    const again = { KubeletUnhealthy: ['False', 120], Ready: ['True', -900] } satisfies Seen['conditions'];
+    const well = { at: 30, conditions: WELL };
+    expect(
+      course(restart, ILL, well, { at: 100, conditions: relapse }, { at: 120, conditions: again }, { at: 330, conditions: again })?.state,
+    ).toBe('Holding');
+    expect(course(restart, ILL, well, { at: 330, conditions: again })).toMatchObject({ state: 'Holding', nextAtMs: T0 + 630_000 });
+  });
+
+  it('not while its rule still matches, or nobody can tell', () => {
+    expect(course(restart, ILL, { at: 30, conditions: WELL, matches: 'True' })?.why).toBe('its rule still matches');
+    expect(course(restart, ILL, { at: 30, conditions: WELL, matches: 'Unknown' })?.state).toBe('Waiting');
+    expect(course(restart, ILL, { at: 30, conditions: WELL, matches: undefined })?.state).toBe('Holding');
+  });
+
+  it('not by silence: a stale or absent condition is no proof', () => {
+    const stale = { at: 599, beat: -90, conditions: WELL };
+    expect(course(restart, ILL, stale)).toMatchObject({ state: 'Waiting' });
+    expect(course(restart, ILL, { at: 30, conditions: { Ready: ['True', 0] } })?.why).toContain('no condition KubeletUnhealthy');
+    expect(course(restart, ILL, { at: 600, conditions: ILL })).toMatchObject({ state: 'Failed', nextAtMs: undefined });
+    expect(course(restart, ILL, { at: 600, conditions: WELL })?.state).toBe('Failed');
+  });
+
+  it('not before the action was done', () => {
+    const snapshot = seen({ at: 30, conditions: WELL });
+    const input = {
+      spec: restart,
+      orderedAtMs: T0,
+      actedAtMs: undefined,
+      before: beforeOf(snapshot),
+      proof: {},
+      snapshot,
+      matches: 'False',
+      gone: false,
+    } as const;
+    expect(verify(input)).toMatchObject({ state: 'Waiting', why: 'nobody has reported that RestartComponent is done' });
+    expect(verify({ ...input, snapshot: seen({ at: 600, conditions: WELL }) }).state).toBe('Failed');
+  });
+});
+
+describe('a detector that restarted proves nothing', () => {
+  const ill = { KernelDeadlock: ['True', -60], ReadonlyFilesystem: ['False', -900], Ready: ['True', -900] } satisfies Seen['conditions'];
+  const reset = { KernelDeadlock: ['False', 20], ReadonlyFilesystem: ['False', 20], Ready: ['True', -900] } satisfies Seen['conditions'];
+
+  it('about a condition that only it, or a boot, can clear', () => {
+    const spec = { ...reboot, action: 'RestartComponent' } as const;
+    expect(course(spec, ill, { at: 30, conditions: reset }, { at: 400, conditions: reset })).toMatchObject({ state: 'Waiting' });
+    expect(course(spec, ill, { at: 600, conditions: reset })?.state).toBe('Failed');
+  });
+
+  it('about a condition that this build does not know', () => {
+    const spec = { ...restart, healedWhen: { ...PROBED, condition: 'Ours' } };
+    const bad = { ...ill, Ours: ['True', -60] } satisfies Seen['conditions'];
+    const cleared = { ...reset, Ours: ['False', 20] } satisfies Seen['conditions'];
+    expect(course(spec, bad, { at: 30, conditions: cleared }, { at: 400, conditions: cleared })?.why).toContain('its detector restarted');
+    expect(
+      course(spec, bad, { at: 30, conditions: { ...ill, Ours: ['False', 20] } }, { at: 400, conditions: { ...ill, Ours: ['False', 20] } })
+        ?.state,
+    ).toBe('Healed');
+  });
+
+  it('about a probed one before its next heartbeat, from which it has to stay healthy', () => {
+    const bad = { ...ill, KubeletUnhealthy: ['True', -60] } satisfies Seen['conditions'];
+    const cleared = { ...reset, KubeletUnhealthy: ['False', 20] } satisfies Seen['conditions'];
+    const first = { at: 30, conditions: cleared };
+    expect(course(restart, bad, first, { at: 400, beat: 30, conditions: cleared })?.why).toContain('next heartbeat');
+    expect(course(restart, bad, first, { at: 330, conditions: cleared })).toMatchObject({ state: 'Holding', nextAtMs: T0 + 630_000 });
+    expect(course(restart, bad, first, { at: 330, conditions: cleared }, { at: 630, conditions: cleared })?.state).toBe('Healed');
+  });
+});
+
+describe('a reboot', () => {
+  const ill = { KernelDeadlock: ['True', -60], Ready: ['Unknown', -60] } satisfies Seen['conditions'];
+  const well = { KernelDeadlock: ['False', 60], Ready: ['True', 60] } satisfies Seen['conditions'];
+
+  it('is proved only in another boot than that of the order', () => {
+    expect(course(reboot, ill, { at: 90, conditions: well })?.why).toBe('it is still boot boot-1');
+    expect(course(reboot, ill, { at: 90, conditions: well, boot: 'boot-2' }, { at: 390, conditions: well, boot: 'boot-2' })?.state).toBe(
+      'Healed',
+    );
+    expect(course(reboot, ill, { at: 90, conditions: well, boot: 'boot-2', agent: 'Stale' })?.why).toBe('the agent has not spoken since');
+  });
+
+  it('has to hold anew when it boots again', () => {
+    const looks = [
+      { at: 90, conditions: well, boot: 'boot-2' },
+      { at: 390, conditions: well, boot: 'boot-3' },
+    ];
+    expect(course(reboot, ill, ...looks)).toMatchObject({ state: 'Holding', nextAtMs: T0 + 690_000 });
+  });
+
+  it('is not proved while the node is not Ready', () => {
+    const early = { ...well, Ready: ['False', 60] } satisfies Seen['conditions'];
+    expect(course(reboot, ill, { at: 90, conditions: early, boot: 'boot-2' })?.why).toBe('the node is not Ready again');
+  });
+
+  it('of a node whose boot was not known cannot be proved', () => {
+    const snapshot = seen({ at: 90, conditions: well, boot: 'boot-2' });
+    const found = verify({
+      spec: reboot,
+      orderedAtMs: T0,
+      actedAtMs: T0,
+      before: { bootID: '', conditions: [] },
+      proof: {},
+      snapshot,
+      matches: 'False',
+      gone: false,
+    });
+    expect(found.why).toBe('the boot before the order is not known');
+  });
+});
+
+it('what mends nothing is done when it is done, and a replaced machine when it is gone', () => {
+  const snapshot = seen({ at: 30, conditions: ILL });
+  const input = { orderedAtMs: T0, actedAtMs: T0, before: beforeOf(snapshot), proof: {}, snapshot, matches: 'True', gone: false } as const;
+  expect(verify({ ...input, spec: { ...restart, action: 'MigratePods' } }).state).toBe('Healed');
+  expect(verify({ ...input, spec: { ...restart, action: 'Replace' } }).state).toBe('Waiting');
+  expect(verify({ ...input, spec: { ...restart, action: 'Replace' }, gone: true }).state).toBe('Healed');
+});

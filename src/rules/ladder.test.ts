@@ -1,0 +1,176 @@
+import { describe, expect, it } from 'vitest';
+import { API_VERSION } from '../api/kind.ts';
+import type { Action, NodeRemedierSpec, Rung } from '../api/noderemedier.ts';
+import type { RemedyOperationJob, RemedyOperationJobStatus } from '../api/remedyoperationjob.ts';
+import { compareContenders, nextRung, supersedes, type Contender } from './ladder.ts';
+
+const T0 = Date.parse('2026-01-01T00:00:00Z');
+const iso = (seconds: number) => new Date(T0 + seconds * 1000).toISOString();
+const HUMAN: Rung = { action: 'Human' };
+const LADDER: Rung[] = [{ action: 'MigratePods' }, { action: 'Reboot', attempts: 2, cooldownSeconds: 60 }, { action: 'Replace' }, HUMAN];
+
+interface Past {
+  action: Action;
+  at: number;
+  status?: Partial<RemedyOperationJobStatus>;
+  spec?: Partial<RemedyOperationJob['spec']>;
+}
+const past = ({ action, at, status, spec }: Past): RemedyOperationJob => ({
+  apiVersion: API_VERSION,
+  kind: 'RemedyOperationJob',
+  metadata: { name: `${action}-${at}`, creationTimestamp: iso(at) },
+  spec: {
+    rule: 'hung',
+    machine: { name: 'a', uid: 'm-1' },
+    node: 'a',
+    rung: 0,
+    attempt: 1,
+    action,
+    timeoutSeconds: 600,
+    healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 300 },
+    priority: 0,
+    matchedSince: iso(at),
+    why: '',
+    ...spec,
+  },
+  status: { phase: 'Failed', outcome: 'PermanentFailure', orderedAt: iso(at), finishedAt: iso(at + 10), ...status },
+});
+const cancelled = { phase: 'Cancelled', outcome: 'Cancelled' } as const;
+const before = ({ orderedAt: _, ...status }: RemedyOperationJobStatus): RemedyOperationJobStatus => status;
+
+function next(jobs: Past[], given: { at?: number; since?: number; ladder?: Rung[]; uid?: string } & Partial<NodeRemedierSpec> = {}) {
+  const { at = 1000, since = 900, ladder = LADDER, uid = 'm-1', ...spec } = given;
+  return nextRung({
+    rule: { name: 'hung', spec: { mode: 'Enforce', ladder, ...spec } },
+    machineUID: uid,
+    jobs: jobs.map(past),
+    matchedSinceMs: T0 + since * 1000,
+    nowMs: T0 + at * 1000,
+  });
+}
+
+describe('the next rung', () => {
+  it('is the first one on a machine where nothing was tried', () => expect(next([])).toMatchObject({ step: 'Act', rung: 0, attempt: 1 }));
+
+  it('counts attempts per rung, and climbs when they are used up', () => {
+    const migrated: Past = { action: 'MigratePods', at: 0, status: { phase: 'Succeeded', outcome: 'Succeeded' } };
+    const reboot = (at: number): Past => ({ action: 'Reboot', at });
+    expect(next([migrated])).toMatchObject({ action: 'Reboot', attempt: 1 });
+    expect(next([migrated, reboot(100)])).toMatchObject({ action: 'Reboot', attempt: 2 });
+    expect(next([migrated, reboot(100), reboot(200)])).toMatchObject({ action: 'Replace', attempt: 1 });
+    expect(next([migrated, reboot(100), reboot(200), { action: 'Replace', at: 300 }])).toMatchObject({ step: 'AskHuman', rung: 3 });
+  });
+
+  it('is not one that was done well and mends nothing', () => {
+    const ladder: Rung[] = [{ action: 'MigratePods', attempts: 3 }, { action: 'Reboot' }, HUMAN];
+    expect(next([{ action: 'MigratePods', at: 0, status: { phase: 'Succeeded' } }], { ladder })).toMatchObject({ action: 'Reboot' });
+    expect(next([{ action: 'MigratePods', at: 0 }], { ladder })).toMatchObject({ action: 'MigratePods', attempt: 2 });
+  });
+
+  it('waits for the cool-down of the last one', () => {
+    const reboot: Past = { action: 'Reboot', at: 100 };
+    expect(next([reboot], { at: 169 })).toMatchObject({ step: 'Wait', untilMs: T0 + 170_000 });
+    expect(next([reboot], { at: 170 })).toMatchObject({ step: 'Act' });
+  });
+
+  it('does not count what had no order', () => {
+    const unordered = past({ action: 'MigratePods', at: 0, status: cancelled });
+    const jobs = [{ ...unordered, status: before(unordered.status ?? {}) }];
+    expect(
+      nextRung({
+        rule: { name: 'hung', spec: { mode: 'Enforce', ladder: LADDER } },
+        machineUID: 'm-1',
+        jobs,
+        matchedSinceMs: T0,
+        nowMs: T0 + 1e6,
+      }),
+    ).toMatchObject({ rung: 0, attempt: 1 });
+  });
+
+  it('counts what had an order, however it ended: an ambiguous end is an attempt', () => {
+    expect(next([{ action: 'MigratePods', at: 0, status: cancelled }])).toMatchObject({ action: 'Reboot' });
+  });
+
+  it('waits for a job under way, also one that asks a human', () => {
+    expect(next([{ action: 'Reboot', at: 0, status: { phase: 'Verifying' } }])).toMatchObject({ step: 'Busy', job: 'Reboot-0' });
+    const asked = past({ action: 'Human', at: 0, status: { phase: 'NeedsHuman' } });
+    const { finishedAt: _, ...open } = asked.status ?? {};
+    const input = {
+      rule: { name: 'hung', spec: { mode: 'Enforce' as const, ladder: LADDER } },
+      machineUID: 'm-1',
+      matchedSinceMs: T0,
+      nowMs: T0 + 9e9,
+    };
+    expect(nextRung({ ...input, jobs: [{ ...asked, status: open }] })).toMatchObject({ step: 'Busy', why: 'a human has been asked' });
+  });
+
+  it('is a human again when it comes back after one was asked', () => {
+    expect(
+      next([
+        { action: 'Reboot', at: 0 },
+        { action: 'Human', at: 100, status: { phase: 'NeedsHuman' } },
+      ]),
+    ).toMatchObject({ step: 'AskHuman' });
+  });
+
+  it('begins anew after forgetAfterSeconds without a job', () => {
+    const jobs: Past[] = [
+      { action: 'Reboot', at: 0 },
+      { action: 'Reboot', at: 200 },
+    ];
+    expect(next(jobs, { at: 811, forgetAfterSeconds: 600 })).toMatchObject({ rung: 0 });
+    expect(next(jobs, { at: 810, forgetAfterSeconds: 600 })).toMatchObject({ action: 'Replace' });
+  });
+
+  it('is another machine’s business when the machine was replaced under the same name', () => {
+    expect(next([{ action: 'Replace', at: 0 }], { uid: 'm-2' })).toMatchObject({ rung: 0 });
+    expect(next([{ action: 'Replace', at: 0, spec: { rule: 'other' } }])).toMatchObject({ rung: 0 });
+  });
+
+  it('is found by what it does after an edit of the ladder, and never goes down', () => {
+    const ladder: Rung[] = [{ action: 'CleanDisk', args: { belowPercent: 80 } }, { action: 'Reboot', attempts: 2 }, HUMAN];
+    expect(next([{ action: 'Reboot', at: 0 }], { ladder })).toMatchObject({ action: 'Reboot', rung: 1, attempt: 2 });
+    expect(
+      next(
+        [
+          { action: 'Reboot', at: 0 },
+          { action: 'Reboot', at: 100 },
+        ],
+        { ladder },
+      ),
+    ).toMatchObject({ step: 'AskHuman' });
+    expect(next([{ action: 'Replace', at: 0 }], { ladder })).toMatchObject({ action: 'CleanDisk' });
+  });
+});
+
+describe('in Shadow', () => {
+  const shadow: Past = { action: 'MigratePods', at: 900, status: { phase: 'Shadow' } };
+  it('it says once what it would do while a match lasts', () => {
+    expect(next([], { mode: 'Shadow' })).toMatchObject({ step: 'Act', rung: 0 });
+    expect(next([shadow], { mode: 'Shadow', since: 800 })).toMatchObject({ step: 'Done' });
+  });
+  it('a match that flaps does not say it again while a real job could be under way', () => {
+    expect(next([shadow], { mode: 'Shadow', since: 950 })).toMatchObject({ step: 'Wait', untilMs: T0 + 1_500_000 });
+    expect(next([shadow], { mode: 'Shadow', since: 950, at: 1500 })).toMatchObject({ step: 'Act', rung: 0 });
+  });
+  it('is the default, and what it said counts for nothing when it is enforced', () => {
+    expect(next([shadow], { since: 800 })).toMatchObject({ step: 'Act', rung: 0, attempt: 1 });
+  });
+});
+
+describe('two rules on one machine', () => {
+  const of = (rule: string, priority: number, action: Action): Contender => ({ rule, priority, action });
+  it('go by priority, then by strength, then by name', () => {
+    const all = [of('d', 0, 'Human'), of('c', 0, 'Reboot'), of('b', 0, 'Reboot'), of('a', 0, 'CleanDisk'), of('e', 5, 'CleanDisk')];
+    expect(all.sort(compareContenders).map(({ rule }) => rule)).toEqual(['e', 'b', 'c', 'a', 'd']);
+  });
+  it('a stronger action supersedes a weaker one before its order, not after', () => {
+    const weak = of('weak', 0, 'RestartComponent');
+    expect(supersedes(of('strong', 0, 'Reboot'), { ...weak, ordered: false })).toBe(true);
+    expect(supersedes(of('strong', 0, 'Reboot'), { ...weak, ordered: true })).toBe(false);
+    expect(supersedes(of('strong', 0, 'Reboot'), { ...weak, priority: 1, ordered: false })).toBe(false);
+    expect(supersedes(of('low', 1, 'CleanDisk'), { ...weak, ordered: false })).toBe(true);
+    expect(supersedes(of('weak', 9, 'Reboot'), { ...weak, ordered: false })).toBe(false);
+    expect(supersedes(of('page', 9, 'Human'), { ...weak, ordered: false })).toBe(false);
+  });
+});
