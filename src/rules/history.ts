@@ -25,6 +25,14 @@ const conditionPatch = Type.Union([
   ),
   Type.Null(),
 ]);
+const peerCounts = Type.Object(
+  {
+    total: Type.Integer({ minimum: 0 }),
+    unhealthy: Type.Integer({ minimum: 0 }),
+    conditions: Type.Optional(Type.Record(Type.String(), Type.Integer({ minimum: 0 }))),
+  },
+  closed,
+);
 const alive = Type.Enum(['Alive', 'Silent']);
 
 export const historyEvent = Type.Object(
@@ -53,26 +61,7 @@ export const historyEvent = Type.Object(
         ),
       ),
     ),
-    peers: Type.Optional(
-      Type.Partial(
-        Type.Object(
-          Object.fromEntries(
-            PEER_SCOPES.map((scope) => [
-              scope,
-              Type.Object(
-                {
-                  total: Type.Integer({ minimum: 0 }),
-                  unhealthy: Type.Integer({ minimum: 0 }),
-                  conditions: Type.Optional(Type.Record(Type.String(), Type.Integer({ minimum: 0 }))),
-                },
-                closed,
-              ),
-            ]),
-          ),
-          closed,
-        ),
-      ),
-    ),
+    peers: Type.Optional(Type.Object(Object.fromEntries(PEER_SCOPES.map((scope) => [scope, Type.Optional(peerCounts)])), closed)),
     detectors: Type.Optional(
       Type.Enum(['Alive', 'Silent', 'Restarted'], {
         description: 'Node Problem Detector; when it restarts it sets its conditions to False with a new transition',

@@ -1,0 +1,208 @@
+import { describe, expect, it } from 'vitest';
+import { factNamed, FACTS } from '../api/facts.ts';
+import { compileRule, indexRules } from './index.ts';
+import { lookAt } from './pass.ts';
+import type { History } from './history.ts';
+import { replay } from './replay.ts';
+import { RecordedMachine } from './recorded.ts';
+import { observeHeartbeats } from './heartbeats.ts';
+import { takeSnapshot } from './snapshot.ts';
+import { history, rule } from './testing.ts';
+
+type Leaf = { fact: string; operator: string; value: unknown; params?: Record<string, string | number> };
+const reading = (...all: Leaf[]) => rule('r', { when: { all }, holdsForSeconds: 0 });
+const fired = async (leaves: Leaf[], events: History['events'], rest: Partial<History> = {}) =>
+  (await replay([reading(...leaves)], history(events, rest))).told.map(({ at }) => at);
+
+const FULL: History['events'][number] = {
+  at: 0,
+  conditions: { A: { status: 'True', reason: 'Broken' } },
+  machineConditions: { D: { status: 'True', reason: 'Full' } },
+  labels: { gpu: 'yes' },
+  annotations: { note: 'x' },
+  unschedulable: true,
+  taints: ['t'],
+  info: { kernelVersion: '6.1', architecture: 'amd64', osImage: 'Debian', kubeletVersion: 'v1', containerRuntimeVersion: 'containerd://2' },
+  components: { kubelet: { wanted: '2', version: '1', state: 'Healthy', driftRepairs: 3 } },
+  peers: { rack: { total: 4, unhealthy: 1, conditions: { A: 1 } } },
+};
+
+it.each<[string, unknown, Record<string, string | number>?]>([
+  ['condition.A.status', 'True'],
+  ['condition.A.reason', 'Broken'],
+  ['condition.A.health', 'Unhealthy'],
+  ['condition.A.ageSeconds', 0],
+  ['condition.A.rises', 1, { windowSeconds: 60 }],
+  ['node.label.gpu', 'yes'],
+  ['node.annotation.note', 'x'],
+  ['node.unschedulable', true],
+  ['node.cordon', 'Foreign'],
+  ['node.kernel', '6.1'],
+  ['node.architecture', 'amd64'],
+  ['node.osImage', 'Debian'],
+  ['node.kubelet', 'v1'],
+  ['node.runtime', 'containerd://2'],
+  ['machine.phase', 'Running'],
+  ['machine.condition.D.status', 'True'],
+  ['machine.condition.D.reason', 'Full'],
+  ['machine.label.tier', 'web'],
+  ['machine.name', 'node-1'],
+  ['machine.pool', 'web'],
+  ['machine.provider', 'none', { default: 'none' }],
+  ['machine.failureDomain', 'none', { default: 'none' }],
+  ['component.kubelet.version', '1'],
+  ['component.kubelet.state', 'Healthy'],
+  ['component.kubelet.driftRepairs', 3],
+  ['component.kubelet.wanted', '2'],
+  ['component.kubelet.upToDate', false],
+  ['heartbeat.kubelet', 'Fresh'],
+  ['heartbeat.agent', 'Fresh'],
+  ['peers.rack.total', 4],
+  ['peers.rack.unhealthy', 1],
+  ['peers.rack.unhealthyPercent', 25],
+  ['peers.rack.condition.A', 1],
+  ['hysteresis.peers.rack.unhealthy', true, { enter: 1, leave: 0 }],
+])('reads %s as %j', async (fact, value, params = {}) => {
+  const leaf = { fact, operator: 'equal', value, params };
+  expect(await fired([leaf], [FULL], { pool: 'web', machineLabels: { tier: 'web' }, untilSeconds: 1 })).toEqual([0]);
+});
+
+it('reads lists', async () => {
+  expect(await fired([{ fact: 'node.taints', operator: 'contains', value: 't' }], [FULL], { untilSeconds: 1 })).toEqual([0]);
+});
+
+it('every fact of the catalogue can be read on a machine of which nothing is known, and has no value there or one it may have', async () => {
+  const world = new RecordedMachine(history([{ at: 0 }]));
+  const { status: _, ...machine } = world.machine();
+  for (const definition of FACTS) {
+    const fact = definition.pattern.replace('<scope>', 'rack').replace('<fact>', 'peers.rack.total').replace(/<\w+>/g, 'X');
+    const ref = factNamed(fact);
+    const value =
+      definition.type === 'number'
+        ? 1
+        : definition.type === 'boolean'
+          ? true
+          : (('values' in definition ? definition.values[0] : undefined) ?? 'x');
+    const params = Object.fromEntries(('params' in definition ? definition.params : []).map((name) => [name, name === 'enter' ? 2 : 1]));
+    const subject = compileRule(reading({ fact, operator: definition.type === 'list' ? 'contains' : 'equal', value, params }));
+    const { outcomes } = await lookAt({
+      index: indexRules([subject]),
+      names: ['r'],
+      snapshot: takeSnapshot({
+        nowMs: world.startMs,
+        machine,
+        node: undefined,
+        heartbeats: undefined,
+        kubeletFreshUntilMs: undefined,
+        agentFreshUntilMs: undefined,
+        peers: {},
+        hold: { held: false, releasedAtMs: undefined },
+      }),
+      observations: [],
+    });
+    const [outcome] = outcomes;
+    expect(outcome?.truth, fact).toBe(definition.missing === 'Never' ? 'False' : 'Unknown');
+    expect(ref, fact).toBeDefined();
+  }
+});
+
+describe('absence', () => {
+  const optOut: Leaf = { fact: 'node.annotation.no-repair', operator: 'notEqual', value: 'true', params: { default: '' } };
+  const ill: Leaf = { fact: 'condition.A.status', operator: 'equal', value: 'True' };
+  it('of a label or annotation stands for what the rule says', async () => {
+    expect(await fired([ill, optOut], [FULL], { untilSeconds: 1 })).toEqual([0]);
+    expect(await fired([ill, optOut], [{ ...FULL, annotations: { 'no-repair': 'true' } }], { untilSeconds: 1 })).toEqual([]);
+  });
+  it('of the whole Node does not', async () => {
+    const events = [FULL, { at: 1, nodeReplaced: true }];
+    expect(
+      await fired([{ fact: 'machine.phase', operator: 'equal', value: 'Degraded' }, optOut], [...events, { at: 2, phase: 'Degraded' }]),
+    ).toEqual([]);
+  });
+});
+
+describe('what the agent says', () => {
+  it('is unknown while it is silent', async () => {
+    const outdated: Leaf = { fact: 'component.kubelet.upToDate', operator: 'equal', value: false };
+    const late: History['events'] = [
+      { ...FULL, components: { kubelet: { wanted: '1', version: '1', state: 'Healthy' } } },
+      { at: 10, agent: 'Silent' },
+      { at: 100, components: { kubelet: { wanted: '2' } } },
+    ];
+    expect(await fired([outdated], late)).toEqual([]);
+    expect(await fired([outdated], [...late, { at: 200, agent: 'Alive' }], { untilSeconds: 300 })).toEqual([200]);
+  });
+});
+
+describe('time', () => {
+  const bad = (at: number) => ({ at, conditions: { A: 'True' as const } });
+  const good = (at: number) => ({ at, conditions: { A: 'False' as const } });
+  const age: Leaf = { fact: 'condition.A.ageSeconds', operator: 'greaterThanInclusive', value: 90 };
+
+  it('an age is counted from when it was first seen, and looked at when it is reached', async () => {
+    expect(await fired([age], [good(0), bad(10)], { untilSeconds: 200 })).toEqual([100]);
+  });
+  it('an age goes on over restarts, and over flapping', async () => {
+    expect(await fired([age], [good(0), bad(10), { at: 50, controller: 'Restarts' }], { untilSeconds: 200 })).toEqual([100]);
+    expect(await fired([age], [good(0), bad(10), good(40), bad(45)], { untilSeconds: 200 })).toEqual([105]);
+    expect(await fired([age], [good(0), bad(10), good(40), bad(101)], { untilSeconds: 300 })).toEqual([191]);
+  });
+  it('a window forgets what has left it', async () => {
+    const calm: Leaf = { fact: 'condition.A.rises', operator: 'equal', value: 1, params: { windowSeconds: 100 } };
+    expect(
+      await fired([calm, { fact: 'condition.A.status', operator: 'equal', value: 'False' }], [bad(10), good(20), bad(50), good(60)], {
+        untilSeconds: 200,
+      }),
+    ).toEqual([20]);
+    const twice: Leaf = { fact: 'condition.A.rises', operator: 'greaterThanInclusive', value: 2, params: { windowSeconds: 100 } };
+    expect(await fired([twice], [good(0), bad(10), good(20), bad(111)], { untilSeconds: 200 })).toEqual([]);
+    expect(await fired([twice], [good(0), bad(10), good(20), bad(110)], { untilSeconds: 200 })).toEqual([110]);
+  });
+  it('at most ten rises are remembered', async () => {
+    const ten: Leaf = { fact: 'condition.A.rises', operator: 'equal', value: 10, params: { windowSeconds: 100_000 } };
+    const events = Array.from({ length: 15 }, (_, index) => [bad(index * 200 + 10), good(index * 200 + 20)]).flat();
+    expect(await fired([ten], [good(0), ...events], { untilSeconds: 3000 })).toEqual([1810]);
+  });
+  it('a hysteresis stays until the number has come down', async () => {
+    const high: Leaf = { fact: 'hysteresis.peers.rack.unhealthy', operator: 'equal', value: true, params: { enter: 4, leave: 1 } };
+    const marked: Leaf = { fact: 'node.label.now', operator: 'equal', value: 'yes' };
+    const rack = (at: number, unhealthy: number) => ({ at, peers: { rack: { total: 9, unhealthy } } });
+    const now = (at: number) => ({ at, labels: { now: 'yes' } });
+    expect(await fired([high, marked], [rack(0, 3), now(10)], { untilSeconds: 20 })).toEqual([]);
+    expect(await fired([high, marked], [rack(0, 4), rack(5, 2), { at: 6, controller: 'Restarts' }, now(10)], { untilSeconds: 20 })).toEqual(
+      [10],
+    );
+    expect(await fired([high, marked], [rack(0, 4), rack(5, 1), rack(6, 3), now(10)], { untilSeconds: 20 })).toEqual([]);
+  });
+});
+
+it('an edit of its conditions begins a clock anew, an edit of its wait does not', async () => {
+  const world = new RecordedMachine(history([{ at: 0 }]));
+  world.apply({ at: 0, conditions: { A: 'True', B: 'True' } }, world.startMs);
+  const at = async (ms: number, spec: object, observations: Awaited<ReturnType<typeof lookAt>>['observations']) => {
+    const subject = compileRule(rule('r', spec));
+    const node = world.node(ms);
+    const snapshot = takeSnapshot({
+      nowMs: ms,
+      machine: world.machine(),
+      node,
+      heartbeats: observeHeartbeats(undefined, 'node-uid-1', node.status?.conditions ?? [], ms),
+      kubeletFreshUntilMs: ms,
+      agentFreshUntilMs: ms,
+      peers: {},
+      hold: { held: false, releasedAtMs: undefined },
+    });
+    return lookAt({ index: indexRules([subject]), names: ['r'], snapshot, observations });
+  };
+  const when = { all: [{ fact: 'condition.A.status', operator: 'equal', value: 'True' }] };
+  const first = await at(world.startMs, { when, holdsForSeconds: 600 }, []);
+  expect(first.changed).toBe(true);
+  const sooner = await at(world.startMs + 60_000, { when, holdsForSeconds: 60 }, first.observations);
+  expect(sooner.outcomes[0]?.due).toBe(true);
+  const edited = { all: [...when.all, { fact: 'condition.B.status', operator: 'equal', value: 'True' }] };
+  const anew = await at(world.startMs + 60_000, { when: edited, holdsForSeconds: 60 }, first.observations);
+  expect(anew.outcomes[0]).toMatchObject({ due: false, heldMs: 0 });
+  expect(anew.observations).toHaveLength(1);
+  const same = await at(world.startMs + 1000, { when, holdsForSeconds: 600 }, first.observations);
+  expect(same.changed).toBe(false);
+});
