@@ -281,3 +281,24 @@ describe('bad input changes nothing, says what and where, and recovers when it i
     expect(Object.keys(await hub.sets('prod'))).toContain('kubelet');
   });
 });
+
+it('invariant 7: a set that has no machine yet opens no gate while machines are being made', async () => {
+  const main = hub.repository.git('show', 'HEAD:fleet/main.ts');
+  const withMachines = main
+    .replace('import { fleet, MachineComponentSet,', 'import { fleet, MachineComponentSet, MachineSet,')
+    .replace('  for (const [name', "  new MachineSet(cluster.pool('web'), 'web', { replicas: 1, provider: 'local' });\n  for (const [name");
+  const commit = hub.commit('Add machines', {
+    'fleet/main.ts': withMachines,
+    'fleet/versions.ts': versions({ runtime: '1.1.0', kubelet: '1.0.0' }),
+  });
+  const waiting = await waitFor(
+    async () => {
+      await hub.prove('test');
+      const unit = (await hub.rollout(commit))?.status?.units?.find((each) => each.unit === 'MachineComponentSet/runtime');
+      return unit?.message?.includes('no machine yet') === true ? unit : undefined;
+    },
+    { deadlineMs: 45_000 },
+  );
+  expect(waiting.message).toContain('MachineSet/web/web');
+  expect((await hub.sets('prod'))['runtime']).toBe('1.0.0');
+});

@@ -1,5 +1,6 @@
 import type { Cluster } from '../../api/cluster.ts';
 import type { Rollout } from '../../api/rollout.ts';
+import type { MachineSet } from '../../api/machineset.ts';
 import type { MachineComponentSet } from '../../api/machinecomponentset.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { MANAGERS } from '../../api/names.ts';
@@ -8,7 +9,7 @@ import { wouldChange } from '../../kube/apply.ts';
 import { stamped } from '../applyunit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import type { Cell } from '../cells.ts';
-import { evidenceOf } from '../evidence.ts';
+import { evidenceOf, type Evidence } from '../evidence.ts';
 import type { ClusterView, LiveUnit, World } from './world.ts';
 
 export interface ObserveInput {
@@ -27,6 +28,8 @@ export interface ObserveInput {
 /** Gathers everything the decision needs. Sends no request: it reads stores. */
 export function observe(input: ObserveInput): World {
   const clusters = new Map<string, ClusterView>();
+  const rollouts = input.rollouts.toSorted((a, b) => a.spec.sequence - b.spec.sequence);
+  const machineSets = wantedMachineSets(rollouts);
   for (const cluster of input.clusters) {
     const { name } = cluster.metadata;
     const cell = input.cell(name);
@@ -38,13 +41,21 @@ export function observe(input: ObserveInput): World {
       units,
       failing: (unit) => input.failing(unit, name),
       live: (unit) =>
-        typeof cell === 'string' || away !== undefined ? { state: 'Unknown' } : liveUnit(cell, unit, units.get(unit), input),
+        typeof cell === 'string' || away !== undefined
+          ? { state: 'Unknown' }
+          : liveUnit(cell, unit, units.get(unit), machineSets.get(name) ?? [], input),
     });
   }
-  return { now: input.now, fleet: input.fleet, rollouts: input.rollouts.toSorted((a, b) => a.spec.sequence - b.spec.sequence), clusters };
+  return { now: input.now, fleet: input.fleet, rollouts, clusters };
 }
 
-function liveUnit(cell: Cell, unit: string, record: { digest?: string } | undefined, input: ObserveInput): LiveUnit {
+function liveUnit(
+  cell: Cell,
+  unit: string,
+  record: { digest?: string } | undefined,
+  machineSets: readonly string[],
+  input: ObserveInput,
+): LiveUnit {
   const [kind = '', ...rest] = unit.split('/');
   const store = cell.store(kind);
   const digest = record?.digest;
@@ -71,7 +82,9 @@ function liveUnit(cell: Cell, unit: string, record: { digest?: string } | undefi
     state: 'Present',
     unitDigest,
     drifted: wanted !== undefined && unitDigest !== undefined && isDrifted(object, wanted, digest ?? '', input.fleet),
-    ...(unitDigest === undefined ? { evidence: false, halted: undefined, progress: undefined } : evidenceOf(object, unitDigest)),
+    ...(unitDigest === undefined
+      ? { evidence: false, halted: undefined, progress: undefined }
+      : judged(object, unitDigest, cell, machineSets)),
     ceiling,
   };
 }
@@ -81,4 +94,35 @@ function isDrifted(live: Stored<KubeObject>, unit: StoredUnit, digest: string, f
   if (top === undefined || top.apiVersion !== API_VERSION) return false;
   // An unknown answer (another manager took every field of ours) is a difference: applying again settles it.
   return wouldChange(stamped(top, true, digest, fleet, unit.origins.at(-1)), live, { fieldManager: MANAGERS.sync }) !== false;
+}
+
+/** MachineSets that the newest rollouts want, by cluster. */
+function wantedMachineSets(rollouts: readonly Rollout[]): Map<string, string[]> {
+  const wanted = new Map<string, Map<string, boolean>>();
+  for (const rollout of rollouts) {
+    for (const { unit, clusters } of rollout.spec.units) {
+      if (!unit.startsWith('MachineSet/')) continue;
+      for (const { name, digest } of clusters) {
+        const units = wanted.get(name) ?? new Map<string, boolean>();
+        wanted.set(name, units.set(unit, digest !== undefined));
+      }
+    }
+  }
+  return new Map([...wanted].map(([cluster, units]) => [cluster, [...units].filter(([, present]) => present).map(([unit]) => unit)]));
+}
+
+/** A set without members proves nothing while machines are on their way (invariant 7: absence is not health). */
+function judged(object: Stored<KubeObject>, digest: string, cell: Cell, machineSets: readonly string[]): Evidence {
+  const evidence = evidenceOf(object, digest);
+  const { status } = object as Partial<Stored<MachineComponentSet>>;
+  if (object.kind !== 'MachineComponentSet' || !evidence.evidence || (status?.desired ?? 0) > 0) return evidence;
+  const coming = machineSets.find((unit) => replicasOf(cell, unit) > 0);
+  return coming === undefined ? evidence : { ...evidence, evidence: false, progress: `no machine yet; ${coming} is making them` };
+}
+
+function replicasOf(cell: Cell, unit: string): number {
+  const [, namespace = '', name = ''] = unit.split('/');
+  const set = cell.store('MachineSet')?.get({ namespace, name }) as Stored<MachineSet> | undefined;
+  // Not there yet: that it is wanted is all that is known.
+  return set === undefined ? 1 : (set.spec.replicas ?? 1);
 }
