@@ -5,6 +5,7 @@ import { Machines } from '../../api/machine.ts';
 import { MachineComponents } from '../../api/machinecomponent.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
 import { agentLeaseName } from '../../api/names.ts';
+import type { KubeObject } from '../../api/wire.ts';
 import { findCondition } from '../../kube/conditions.ts';
 import { microTime } from '../../kube/clock.ts';
 import { waitFor } from '../../kube/testing/waitfor.ts';
@@ -73,8 +74,8 @@ async function playAgents(): Promise<void> {
           apiVersion: API_VERSION,
           kind: 'Machine',
           metadata: { namespace: 'web', name },
-          ...{ status: { agent: node, ...(components === undefined ? {} : { components }) } },
-        },
+          status: { agent: node, ...(components === undefined ? {} : { components }) },
+        } as KubeObject,
         { fieldManager: 'kubenode-agent', subresource: 'status', force: true },
       );
     }
