@@ -1,20 +1,20 @@
 /**
  * Builds what is published: JavaScript with types in `dist/`, the bundles, and the packed stand-ins.
  *
- *   node tools/build.ts
+ *   node tools/build.ts [FOLDER]   default: dist
  */
 import { execFileSync } from 'node:child_process';
 import { cpSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { BUNDLES, bundleAll } from './bundle.ts';
 import { ARTIFACTS, packAll } from './pack.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const DIST = join(ROOT, 'dist');
+const DIST = resolve(process.argv[2] ?? join(ROOT, 'dist'));
 
 rmSync(DIST, { recursive: true, force: true });
-execFileSync(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(ROOT, 'tsconfig.build.json')], {
+execFileSync(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '-p', join(ROOT, 'tsconfig.build.json'), '--outDir', DIST], {
   stdio: 'inherit',
 });
 await bundleAll();

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import fc from 'fast-check';
 import { resolveBatches, resolveCount } from './batches.ts';
 
-it('rounds percentages down but never below the entry before nor below 1', () => {
+it('B2: rounds percentages down but never below the entry before nor below 1', () => {
   expect(resolveBatches([1, '10%', '50%', '100%'], 4)).toEqual([1, 1, 2, 4]);
   expect(resolveBatches([5, '10%', '100%'], 20)).toEqual([5, 5, 20]);
 });
@@ -16,7 +16,7 @@ it.each([
   [[5, 1, '100%'], 'fall'],
   [['50%', '10%', '100%'], 'fall'],
   [[1, '50%'], '100%'],
-])('refuses %j', (batches, message) => {
+])('B2: refuses %j', (batches, message) => {
   expect(() => resolveBatches(batches, 10)).toThrow(message);
 });
 

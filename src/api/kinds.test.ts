@@ -48,7 +48,7 @@ it('refuses what is not of the kind', () => {
   expect(() => Machines.parse(null)).toThrow('Machine');
 });
 
-it('gives equal digests to equal content, however keys are ordered', () => {
+it('E1: gives equal digests to equal content, however keys are ordered', () => {
   fc.assert(
     fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (object) => {
       const reversed = Object.fromEntries(Object.entries(object).toReversed());
@@ -60,7 +60,7 @@ it('gives equal digests to equal content, however keys are ordered', () => {
   expect(unitDigest([{ a: 1 }])).not.toBe(unitDigest([{ a: 2 }]));
 });
 
-it('a unit is a set with the components it names, so a changed component changes the digest', () => {
+it('E1: a unit is a set with the components it names, so a changed component changes the digest', () => {
   const before = splitUnits([set({}), component('1.0.0')]);
   const after = splitUnits([set({}), component('1.0.0', { healthDeadlineSeconds: 5 })]);
   expect(before.units.map((unit) => unit.key)).toEqual(['MachineComponentSet/s']);

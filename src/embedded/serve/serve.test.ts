@@ -227,7 +227,7 @@ describe('the server', () => {
     expect(() => server.kubeconfig('nope')).toThrow(expect.objectContaining({ code: 'UnknownCluster' }));
   });
 
-  it('has the same authority after a restart, and another in another folder', async () => {
+  it('H2: has the same authority after a restart, and another in another folder', async () => {
     await open('hub');
     const first = await listen();
     const again = await listen();
