@@ -1,4 +1,5 @@
 import { needsOperation } from '../api/disruption.ts';
+import { isCoded } from '../api/errors.ts';
 import { journalOf } from './context.ts';
 import type { Context } from './context.ts';
 import { agentError } from './errors.ts';
@@ -46,7 +47,7 @@ export async function actStage(ctx: Context, stage: Stage): Promise<void> {
       for (const unit of parts.others.flatMap((each) => each.units)) await ctx.ports.units.stop(unit.name);
       break;
     case 'removeFiles':
-      for (const file of parts.others.flatMap((each) => each.files)) await removeFile(ctx.durable, ctx.layout.root, file.path);
+      await removeFiles(ctx, parts, []);
       break;
     case 'removeLink':
       // Not synced: the receipt is, after it, and without a receipt the link means nothing.
@@ -114,14 +115,30 @@ async function runPreRemove(ctx: Context, tx: Transaction, manifest: Manifest | 
   }
 }
 
-async function placeFiles(ctx: Context, { target, others }: Parts): Promise<void> {
+async function placeFiles(ctx: Context, parts: Parts): Promise<void> {
   const { root } = ctx.layout;
-  const files = target?.files ?? [];
+  const files = parts.target?.files ?? [];
   for (const file of files) {
     if (await placeFile(ctx.durable, root, file)) ctx.memory.switching.filesChanged = true;
   }
-  for (const file of others.flatMap((each) => each.files)) {
-    if (!files.some((each) => each.path === file.path)) await removeFile(ctx.durable, root, file.path);
+  await removeFiles(
+    ctx,
+    parts,
+    files.map((each) => each.path),
+  );
+}
+
+/** Files of what is not to run, save those that what is to run has too. */
+async function removeFiles(ctx: Context, { others }: Parts, kept: string[]): Promise<void> {
+  for (const { path } of others.flatMap((each) => each.files)) {
+    if (kept.includes(path)) continue;
+    try {
+      await removeFile(ctx.durable, ctx.layout.root, path);
+    } catch (error) {
+      if (!isCoded(error, 'PathRefused')) throw error;
+      // Where it leads now is not where it was put; nor would it have been put there.
+      ctx.happened({ type: 'Warning', reason: 'FileLeft', message: error.message });
+    }
   }
 }
 

@@ -1,7 +1,7 @@
-import { readFile } from 'node:fs/promises';
 import { messageOf } from '../api/errors.ts';
 import type { NodeBootstrap } from '../api/provider.ts';
 import { agentError } from './errors.ts';
+import { readFile } from './ports/nodefs.ts';
 
 /** Errors: `BootstrapInvalid`. The message never holds the token. */
 export async function readBootstrap(path: string): Promise<NodeBootstrap> {

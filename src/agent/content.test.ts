@@ -13,13 +13,15 @@ test('the identity of an entry is the one that controllers compute', () => {
     },
     { requiredKeys: ['action', 'version'] },
   );
-  assert(property(entry, (each) => expect(contentOf(each)).toBe(apiContentOf(each))));
+  assert(property(entry, (each) => void expect(contentOf(each)).toBe(apiContentOf(each))));
 });
 
 test('the name of a MachineComponent is the one that fleets write', () => {
   assert(
-    property(string(), string(), (component, version) =>
-      expect(machineComponentName(component, version)).toBe(apiComponentName(component, version)),
+    property(
+      string(),
+      string(),
+      (component, version) => void expect(machineComponentName(component, version)).toBe(apiComponentName(component, version)),
     ),
   );
 });

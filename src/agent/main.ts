@@ -1,6 +1,6 @@
-import { fstatSync } from 'node:fs';
+// First: what is compiled before it stays.
+import './memory.ts';
 import { resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { isCoded, messageOf } from '../api/errors.ts';
 import { systemClock } from '../kube/clock.ts';
 import { nodeHttpsTransport } from '../kube/httpstransport.ts';
@@ -9,6 +9,7 @@ import { readBootstrap } from './bootstrap.ts';
 import { nodeFiles } from './ports/files.ts';
 import { localHost } from './ports/host.ts';
 import { lineLog } from './ports/log.ts';
+import { fs } from './ports/nodefs.ts';
 import { nodeNetwork } from './ports/network.ts';
 import { nodeRunner } from './ports/runner.ts';
 import { createSupervisor } from './ports/supervisor.ts';
@@ -25,7 +26,9 @@ async function main(): Promise<number> {
   let options: { bootstrap?: string; root?: string; host?: string; debug?: boolean };
   try {
     const text = { type: 'string' } as const;
-    options = parseArgs({ options: { bootstrap: text, root: text, host: text, debug: { type: 'boolean' } } }).values;
+    options = process
+      .getBuiltinModule('node:util')
+      .parseArgs({ options: { bootstrap: text, root: text, host: text, debug: { type: 'boolean' } } }).values;
   } catch (error) {
     process.stderr.write(`${messageOf(error)}\n${USAGE}\n`);
     return 64;
@@ -83,7 +86,7 @@ function onParentGone(gone: () => void): void {
   }
   let stdin;
   try {
-    stdin = fstatSync(0);
+    stdin = fs.fstatSync(0);
   } catch {
     return;
   }

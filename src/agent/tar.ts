@@ -1,5 +1,3 @@
-import { pipeline } from 'node:stream/promises';
-import { Readable } from 'node:stream';
 import { agentError } from './errors.ts';
 
 /*
@@ -32,7 +30,10 @@ export async function* readTarGz(
   compressed: AsyncIterable<Uint8Array>,
   limits: ArchiveLimits = ARCHIVE_LIMITS,
 ): AsyncGenerator<ArchiveEntry, void> {
-  const { createGunzip } = await import('node:zlib');
+  // Loaded when there is something to unpack.
+  const { createGunzip } = process.getBuiltinModule('node:zlib');
+  const { Readable } = process.getBuiltinModule('node:stream');
+  const { pipeline } = process.getBuiltinModule('node:stream/promises');
   const gunzip = createGunzip();
   // Rejects with what the reader below is told of too.
   const done = pipeline(Readable.from(compressed), gunzip).catch(() => undefined);

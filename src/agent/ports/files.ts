@@ -1,7 +1,23 @@
-import { constants, watch } from 'node:fs';
-import type { FSWatcher } from 'node:fs';
-import { lstat, mkdir, open, readFile, readdir, readlink, realpath, rename, rmdir, symlink, unlink } from 'node:fs/promises';
 import { codeOf } from '../errors.ts';
+import {
+  close,
+  fchmod,
+  fs,
+  fsync,
+  lstat,
+  mkdir,
+  open,
+  read,
+  readFile,
+  readdir,
+  readlink,
+  realpath,
+  rename,
+  rmdir,
+  symlink,
+  unlink,
+  write,
+} from './nodefs.ts';
 
 export interface FileStat {
   kind: 'file' | 'folder' | 'link' | 'other';
@@ -34,7 +50,7 @@ export interface Files {
   stat(path: string): Promise<FileStat | undefined>;
   readlink(path: string): Promise<string | undefined>;
   realpath(path: string): Promise<string | undefined>;
-  /** One level. */
+  /** One level. There already: no error. */
   mkdir(path: string): Promise<void>;
   /** Follows no link at the end: what is there must be a file or nothing. */
   write(path: string, data: Uint8Array | AsyncIterable<Uint8Array>, options: WriteOptions): Promise<void>;
@@ -49,6 +65,15 @@ export interface Files {
   watch(folder: string, onChange: () => void): () => void;
 }
 
+const CHUNK = 64 * 1024;
+
+async function writeAll(file: number, data: Uint8Array): Promise<void> {
+  for (let done = 0; done < data.length;) {
+    const { bytesWritten } = await write(file, data, done, data.length - done, null);
+    done += bytesWritten;
+  }
+}
+
 export function nodeFiles(): Files {
   return {
     read: (path) => absent(readFile(path), undefined),
@@ -57,13 +82,13 @@ export function nodeFiles(): Files {
       try {
         for (;;) {
           // A new one each time: streams keep several chunks.
-          const buffer = Buffer.allocUnsafe(64 * 1024);
-          const { bytesRead } = await file.read(buffer, 0, buffer.length);
+          const buffer = Buffer.allocUnsafe(CHUNK);
+          const { bytesRead } = await read(file, buffer, 0, CHUNK, null);
           if (bytesRead === 0) return;
           yield buffer.subarray(0, bytesRead);
         }
       } finally {
-        await file.close();
+        await close(file);
       }
     },
     list: async (path) => (await absent(readdir(path), [])).sort(byCodeUnit),
@@ -79,26 +104,32 @@ export function nodeFiles(): Files {
       ),
     readlink: (path) => absent(readlink(path), undefined),
     realpath: (path) => absent(realpath(path), undefined),
-    mkdir: (path) => mkdir(path, { mode: 0o755 }),
+    async mkdir(path) {
+      try {
+        await mkdir(path, { mode: 0o755 });
+      } catch (error) {
+        if (codeOf(error) !== 'EEXIST') throw error;
+      }
+    },
     async write(path, data, { mode, append = false, sync = false }) {
-      const { O_APPEND, O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = constants;
+      const { O_APPEND, O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = fs.constants;
       const file = await open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | (append ? O_APPEND : O_TRUNC), mode);
       try {
-        if (data instanceof Uint8Array) await file.writeFile(data);
-        else for await (const chunk of data) await file.writeFile(chunk);
+        if (data instanceof Uint8Array) await writeAll(file, data);
+        else for await (const chunk of data) await writeAll(file, chunk);
         // Given again, since the umask took bits away.
-        await file.chmod(mode);
-        if (sync) await file.sync();
+        await fchmod(file, mode);
+        if (sync) await fsync(file);
       } finally {
-        await file.close();
+        await close(file);
       }
     },
     async sync(path) {
       const file = await open(path, 'r');
       try {
-        await file.sync();
+        await fsync(file);
       } finally {
-        await file.close();
+        await close(file);
       }
     },
     rename,
@@ -106,7 +137,7 @@ export function nodeFiles(): Files {
     unlink: async (path) => await absent(unlink(path), undefined),
     rmdir: async (path) => await absent(rmdir(path), undefined),
     watch(folder, onChange) {
-      const watcher: FSWatcher = watch(folder, { persistent: false }, () => onChange());
+      const watcher = fs.watch(folder, { persistent: false }, () => onChange());
       // A folder that vanishes ends its watcher with an error; the caller finds out by looking.
       watcher.on('error', () => onChange());
       return () => watcher.close();

@@ -1,6 +1,6 @@
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { agentError } from '../errors.ts';
+import { mkdir, readFile, rename, writeFile } from './nodefs.ts';
 
 /** The machine itself. */
 export interface Host {

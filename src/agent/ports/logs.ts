@@ -1,13 +1,12 @@
-import { copyFile, mkdir, open, stat, truncate } from 'node:fs/promises';
-import type { FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { copyFile, mkdir, open, stat, truncate } from './nodefs.ts';
 
 const ROTATE_BYTES = 8 * 1024 * 1024;
 
 export const logPath = (root: string, unit: string): string => join(root === '' ? '/' : root, 'var/log/kubenode', `${unit}.log`);
 
-/** For appending: so that a unit goes on at the new end after its log was cut. */
-export async function openLog(root: string, unit: string): Promise<FileHandle> {
+/** A descriptor for appending: so that a unit goes on at the new end after its log was cut. */
+export async function openLog(root: string, unit: string): Promise<number> {
   const path = logPath(root, unit);
   await mkdir(dirname(path), { recursive: true });
   return await open(path, 'a', 0o640);

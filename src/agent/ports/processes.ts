@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readFile, readdir } from 'node:fs/promises';
-import { promisify } from 'node:util';
+import { readFile, readdir } from './nodefs.ts';
 
 /**
  * When the process with this ID began, in a form that only this process of this boot of the kernel has; undefined when there is none, or only
@@ -12,14 +11,18 @@ export async function startOf(pid: number): Promise<string | undefined> {
     return stat === undefined || stat.ended ? undefined : `${await kernelBoot()}:${stat.start}`;
   }
   try {
-    const { stdout } = await promisify(execFile)('ps', ['-o', 'stat=,lstart=', '-p', String(pid)], {
-      env: { LC_ALL: 'C', PATH: '/bin:/usr/bin' },
-    });
-    const [state = '', ...start] = stdout.trim().split(/\s+/);
+    const [state = '', ...start] = (await ps(['-o', 'stat=,lstart=', '-p', String(pid)])).trim().split(/\s+/);
     return state === '' || state.startsWith('Z') ? undefined : start.join(' ');
   } catch {
     return undefined;
   }
+}
+
+function ps(args: string[]): Promise<string> {
+  const env = { LC_ALL: 'C', PATH: '/bin:/usr/bin' };
+  return new Promise((resolve, reject) => {
+    execFile('ps', args, { env }, (error, stdout) => (error === null ? resolve(stdout) : reject(error)));
+  });
 }
 
 /** Processes of a group whose leader is gone, told by what the leader left in their environment. Linux only: elsewhere none are found. */

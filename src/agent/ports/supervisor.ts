@@ -11,6 +11,7 @@ import { layoutOf } from '../layout.ts';
 import { environmentOf } from './environment.ts';
 import { nodeFiles } from './files.ts';
 import { openLog, rotateLog } from './logs.ts';
+import { close } from './nodefs.ts';
 import { orphansOf, send, startOf } from './processes.ts';
 import type { UnitDefinition, UnitStatus, Units } from './units.ts';
 
@@ -203,7 +204,7 @@ async function launch(root: string, unit: UnitDefinition): Promise<ChildProcess>
     const child = spawn('/bin/sh', ['-c', LAUNCHER, unit.name, ...unit.exec], {
       cwd: root === '' ? '/' : root,
       env: environmentOf(root, unit.environment),
-      stdio: ['ignore', output.fd, output.fd, 'pipe'],
+      stdio: ['ignore', output, output, 'pipe'],
       detached: true,
     });
     await once(child, 'spawn');
@@ -213,7 +214,7 @@ async function launch(root: string, unit: UnitDefinition): Promise<ChildProcess>
       cause,
     });
   } finally {
-    await output.close();
+    await close(output);
   }
 }
 

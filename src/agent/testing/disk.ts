@@ -303,7 +303,7 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
     },
     async mkdir(path) {
       before('mkdir', path);
-      if (disk.find(path, false) !== undefined) throw failure('EEXIST', path);
+      if (disk.find(path, false) !== undefined) return;
       disk.change(path, [[posix.basename(path), disk.add({ kind: 'folder', names: new Map(), durable: new Map() })]]);
     },
     async write(path, data, options: WriteOptions) {

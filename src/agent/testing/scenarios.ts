@@ -185,7 +185,7 @@ export const scenarios: Scenario[] = [
     name: 'deletion of the machine',
     async prepare() {
       const world = await running(['1.0.0']);
-      world.machine.metadata.deletionTimestamp = '2026-11-20T00:00:00Z';
+      world.machine = { ...world.machine, metadata: { ...world.machine.metadata, deletionTimestamp: '2026-11-20T00:00:00Z' } };
       world.change({ operation: order(world, 'op-1', { kind: 'Delete' }) });
       return world;
     },
@@ -230,8 +230,7 @@ export const scenarios: Scenario[] = [
     name: 'a disk that was another machine’s',
     async prepare() {
       const world = await running(['1.0.0']);
-      world.machine = { ...world.machine, status: {}, spec: {} };
-      world.machine.metadata.uid = 'another-uid';
+      world.machine = { ...world.machine, status: {}, spec: {}, metadata: { ...world.machine.metadata, uid: 'another-uid' } };
       release(world, '2.0.0', { name: 'other' });
       world.change({ components: [entry('other', '2.0.0', 1)] });
       return world;

@@ -1,5 +1,5 @@
 import { setImmediate as immediate } from 'node:timers/promises';
-import { canonical, sha256Hex } from '../../api/digest.ts';
+import { sha256Hex } from '../../api/digest.ts';
 import type { ComponentEntry, Machine, MachineStatus, Operation } from '../../api/machine.ts';
 import type { Clock, Log } from '../../api/ports.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -90,7 +90,8 @@ export class World {
     copy.disk = this.disk.clone();
     copy.units = new Map([...this.units].map(([name, unit]) => [name, { ...unit }]));
     copy.effects = [...this.effects];
-    copy.machine = structuredClone(this.machine);
+    // Never changed in place.
+    copy.machine = this.machine;
     copy.components = this.components;
     copy.artifacts = this.artifacts;
     copy.requests = { ...this.requests };
@@ -250,11 +251,11 @@ export function begin(world: World, faults: Faults = {}): Life {
     if (view.trouble?.reason === 'Starting') return;
     const identity = { version: '0', apiLevel: 1, bootID: world.bootID, os: 'linux', arch: 'amd64' };
     const status: AgentStatus = report(view, identity, wantedOf(world.machine), clock.now());
-    const text = canonical(status);
+    const text = JSON.stringify(status);
     if (text === said) return;
     said = text;
     world.requests.status++;
-    world.machine = { ...world.machine, status: { ...world.machine.status, ...structuredClone(status) } };
+    world.machine = { ...world.machine, status: { ...world.machine.status, ...status } };
     seen('after status');
   }
 

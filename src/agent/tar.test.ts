@@ -1,0 +1,125 @@
+import { mkdtemp, rm, writeFile, chmod, mkdir } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { create } from 'tar';
+import { expect, test } from 'vitest';
+import { readTarGz } from './tar.ts';
+import type { ArchiveLimits } from './tar.ts';
+import { tar, tarGz } from './testing/archive.ts';
+
+async function* inPieces(bytes: Buffer, size: number): AsyncGenerator<Uint8Array, void> {
+  for (let from = 0; from < bytes.length; from += size) yield await Promise.resolve(bytes.subarray(from, from + size));
+}
+
+async function read(bytes: Buffer, { limits, size = 100 }: { limits?: ArchiveLimits; size?: number } = {}): Promise<[string, string][]> {
+  const out: [string, string][] = [];
+  for await (const entry of readTarGz(inPieces(bytes, size), limits)) {
+    const chunks: Uint8Array[] = [];
+    for await (const chunk of entry.content) chunks.push(chunk);
+    out.push([`${entry.kind} ${entry.path}${entry.executable && entry.kind === 'file' ? '*' : ''}`, Buffer.concat(chunks).toString()]);
+  }
+  return out;
+}
+
+test('files and folders come with their content, in whatever pieces the bytes arrive', async () => {
+  const big = 'x'.repeat(70_000);
+  const bytes = tarGz([
+    { name: './', type: '5' },
+    { name: './bin/', type: '5', mode: 0o755 },
+    { name: './bin/run', content: '#!/bin/sh\n', mode: 0o755 },
+    { name: 'empty' },
+    { name: 'big', content: big },
+  ]);
+  const expected = [
+    ['folder bin', ''],
+    ['file bin/run*', '#!/bin/sh\n'],
+    ['file empty', ''],
+    ['file big', big],
+  ];
+  for (const size of [1, 511, 512, 4096, 1_000_000]) expect(await read(bytes, { size })).toEqual(expected);
+});
+
+test('content that nobody reads is passed over', async () => {
+  const names: string[] = [];
+  for await (const entry of readTarGz(inPieces(tarGz([{ name: 'a', content: 'x'.repeat(3000) }, { name: 'b' }]), 100)))
+    names.push(entry.path);
+  expect(names).toEqual(['a', 'b']);
+});
+
+test.each([
+  ['pax', 'x', (name: string) => `${name.length + 10} path=${name}\n`.padEnd(0)],
+  ['GNU', 'L', (name: string) => `${name}\0`],
+])('long names are read as %s writes them', async (_what, type, header) => {
+  const name = `${'folder/'.repeat(20)}file`;
+  // The length of a pax record counts itself.
+  const content = type === 'x' ? `${name.length + 10} path=${name}\n` : header(name);
+  expect(
+    await read(
+      tarGz([
+        { name: 'long', type, content },
+        { name: 'short', content: 'y' },
+      ]),
+    ),
+  ).toEqual([[`file ${name}`, 'y']]);
+});
+
+test('archives of the tar package are read', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'kubenode-tar-'));
+  try {
+    const deep = `${'a-rather-long-folder-name/'.repeat(8)}`;
+    await mkdir(join(folder, deep), { recursive: true });
+    await writeFile(join(folder, deep, 'file'), 'deep');
+    await writeFile(join(folder, 'run'), 'go');
+    await chmod(join(folder, 'run'), 0o755);
+    const chunks: Buffer[] = [];
+    for await (const chunk of create({ cwd: folder, gzip: true, portable: true }, ['.'])) chunks.push(Buffer.from(chunk as Uint8Array));
+    const found = await read(Buffer.concat(chunks), { size: 4096 });
+    expect(found).toContainEqual([`file ${deep}file`, 'deep']);
+    expect(found).toContainEqual(['file run*', 'go']);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+});
+
+test.each([
+  ['a path that climbs', { name: '../etc/passwd', content: 'x' }, 'leads out'],
+  ['a path that climbs inside', { name: 'a/../../b', content: 'x' }, 'leads out'],
+  ['an absolute path', { name: '/etc/passwd', content: 'x' }, 'leads out'],
+  ['a symbolic link', { name: 'link', type: '2' }, 'is a symbolic link'],
+  ['a hard link', { name: 'link', type: '1' }, 'is a hard link'],
+  ['a device', { name: 'null', type: '3' }, 'is a device'],
+  ['a pipe', { name: 'fifo', type: '6' }, 'is a pipe'],
+  ['a kind nobody knows', { name: 'odd', type: 'Q' }, 'of type "Q"'],
+  ['content that is cut', { name: 'cut', content: 'x', size: 9000 }, 'ends in the middle'],
+])('%s is refused', async (_what, item, message) => {
+  await expect(read(tarGz([item]))).rejects.toMatchObject({ code: 'ArchiveInvalid', message: expect.stringContaining(message) });
+});
+
+test('a climb that a pax header hides is refused', async () => {
+  const items = [
+    { name: 'x', type: 'x', content: '18 path=../../hid\n' },
+    { name: 'innocent', content: 'x' },
+  ];
+  await expect(read(tarGz(items))).rejects.toMatchObject({ code: 'ArchiveInvalid' });
+});
+
+test('a truncated archive, a damaged header and what is no archive are told apart from a whole one', async () => {
+  const whole = tarGz([{ name: 'a', content: 'x'.repeat(5000) }]);
+  for (const length of [0, 5, 30, whole.length - 9]) {
+    await expect(read(whole.subarray(0, length))).rejects.toMatchObject({ code: 'ArchiveInvalid' });
+  }
+  const damaged = tar([{ name: 'a', content: 'x' }]);
+  damaged[0] = 98;
+  await expect(read(gzipSync(damaged))).rejects.toMatchObject({ message: expect.stringContaining('checksum') });
+  await expect(read(Buffer.from('plain text, not compressed'))).rejects.toMatchObject({ message: expect.stringContaining('gzip') });
+  await expect(read(gzipSync('plain text, compressed'))).rejects.toMatchObject({ code: 'ArchiveInvalid' });
+});
+
+test('an archive that unpacks to too much is refused before it is unpacked', async () => {
+  const bomb = tarGz([{ name: 'zeros', content: Buffer.alloc(1_000_000) }]);
+  expect(bomb.length).toBeLessThan(5000);
+  await expect(read(bomb, { limits: { bytes: 100_000, entries: 10 } })).rejects.toMatchObject({ code: 'TooLarge' });
+  const many = tarGz(Array.from({ length: 11 }, (_each, index) => ({ name: `f${index}` })));
+  await expect(read(many, { limits: { bytes: 100_000, entries: 10 } })).rejects.toMatchObject({ code: 'TooLarge' });
+});
