@@ -1,4 +1,4 @@
-import type { ComponentEntry, ComponentStatus } from '../../api/machine.ts';
+import type { ComponentEntry, ComponentStatus, Machine } from '../../api/machine.ts';
 import type { Content } from './content.ts';
 
 /** Above everything that was ever asked of the agent or refused by it (PROTOCOLS A3); `reported` of a removed component counts too. */
@@ -27,9 +27,25 @@ export function entryOf(
   };
 }
 
-/** The agent failed at this very entry, and nothing on the entry says so yet (PROTOCOLS A5). */
-export function isUnrecordedFailure(entry: ComponentEntry, reported: ComponentStatus | undefined): boolean {
-  return reported?.failed?.revision === entry.revision && entry.failed === undefined;
+export interface Failure {
+  reason: string;
+  message: string;
+}
+
+/**
+ * How this very entry failed, while nothing on it says so yet (PROTOCOLS A5). Told by the agent of the component, or, where it could not
+ * tell, by the outcome of the operation that was to carry the entry out: that is not tried again either, and must not be waited for.
+ */
+export function unrecordedFailure(machine: Machine, entry: ComponentEntry, reported: ComponentStatus | undefined): Failure | undefined {
+  if (entry.failed !== undefined) return undefined;
+  if (reported?.failed?.revision === entry.revision) return { reason: reported.failed.reason, message: reported.failed.message };
+  const order = machine.spec.operation;
+  const outcome = machine.status?.operation;
+  const wasOrdered = order?.components?.some((each) => each.name === entry.name && each.revision === entry.revision) === true;
+  if (!wasOrdered || outcome?.id !== order?.id || outcome?.outcome !== 'PermanentFailure') return undefined;
+  const isCarriedOut =
+    reported !== undefined && reported.running === entry.revision && (reported.state === 'Healthy' || reported.state === 'Removed');
+  return isCarriedOut ? undefined : { reason: 'OperationFailed', message: outcome.message ?? 'the agent cannot say how' };
 }
 
 /** Whether a failure still keeps the machine from being tried again: until setRevision or rolloutID changes (PROTOCOLS A5). */

@@ -83,10 +83,10 @@ function verifiedFor({ set, now }: SetView, facts: Facts, machines: number): Set
 function failuresOf(all: readonly Standing[]): NonNullable<SetStatus['failures']> {
   return all
     .filter((each) => each.hasFailed)
-    .map(({ machine, entry, reported }) => ({
+    .map(({ machine, entry, failure }) => ({
       machine: keyOf(machine.metadata),
-      reason: entry?.failed?.reason ?? reported?.failed?.reason ?? 'Unknown',
-      message: (entry?.failed?.message ?? reported?.failed?.message ?? '').slice(0, MESSAGE),
+      reason: entry?.failed?.reason ?? failure?.reason ?? 'Unknown',
+      message: (entry?.failed?.message ?? failure?.message ?? '').slice(0, MESSAGE),
       attempt: entry?.failed?.attempt ?? entry?.attempt ?? 1,
     }))
     .toSorted(byMachine)
@@ -99,7 +99,7 @@ function canaryOf(all: readonly Standing[], facts: Facts): NonNullable<SetStatus
     .filter((each) => idOf(each.target) !== main)
     .map((each) => {
       const state = each.hasFailed ? 'Failed' : each.passes ? 'Verified' : each.proves ? 'Soaking' : each.holds ? 'Updating' : 'Pending';
-      const message = each.hasFailed ? (each.entry?.failed?.message ?? each.reported?.failed?.message) : undefined;
+      const message = each.hasFailed ? (each.entry?.failed?.message ?? each.failure?.message) : undefined;
       return { machine: keyOf(each.machine.metadata), state, ...(message === undefined ? {} : { message: message.slice(0, MESSAGE) }) };
     })
     .toSorted(byMachine)

@@ -1,7 +1,7 @@
 import type { MachineComponentSet } from '../../api/machinecomponentset.ts';
 import { resolveCount } from '../../api/batches.ts';
 import { idOf, type Content, type Targets } from './content.ts';
-import { isInEffect, isUnrecordedFailure } from './entries.ts';
+import { isInEffect, unrecordedFailure, type Failure } from './entries.ts';
 import { isVerified, missingEvidence } from './evidence.ts';
 import type { MachineView, SetView } from './observe.ts';
 import { inOrder } from './order.ts';
@@ -21,6 +21,8 @@ export interface Standing extends MachineView {
   holds: boolean;
   /** It failed in this revision and is not tried again (A5). */
   hasFailed: boolean;
+  /** How, as long as the entry does not say so itself. */
+  failure: Failure | undefined;
   /** Silent beyond the policy, so not waited for (B6). */
   isAside: boolean;
   /** Holds the target and proves it now. */
@@ -52,7 +54,8 @@ function standingOf(view: MachineView, set: MachineComponentSet, revision: numbe
   const isOwn = entry !== undefined && entry.setUID === set.metadata.uid;
   const target = targets.of(machine);
   const asksTarget = isOwn && idOf(entry) === idOf(target);
-  const failsNow = isOwn && isUnrecordedFailure(entry, reported) && (asksTarget || entry.setRevision === revision);
+  const failure = isOwn ? unrecordedFailure(machine, entry, reported) : undefined;
+  const failsNow = failure !== undefined && (asksTarget || entry?.setRevision === revision);
   const hasFailed = failsNow || (isOwn && isInEffect(entry.failed, revision, set.spec.rolloutID));
   const holds = asksTarget && !hasFailed && entry.failed === undefined;
   const afterMs = (set.spec.offlinePolicy?.afterSeconds ?? DEFAULT_OFFLINE_AFTER_SECONDS) * 1000;
@@ -65,6 +68,7 @@ function standingOf(view: MachineView, set: MachineComponentSet, revision: numbe
     isJoiner: anythingVerified && (!isOwn || entry.joinedRevision >= revision),
     holds,
     hasFailed,
+    failure,
     isAside: !hasFailed && view.silentMs > afterMs,
     proves,
     passes: proves && isVerified(machine, entry),

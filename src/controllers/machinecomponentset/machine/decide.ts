@@ -4,7 +4,7 @@ import type { Condition, Stored } from '../../../api/wire.ts';
 import { rfc3339 } from '../../../kube/clock.ts';
 import { setCondition } from '../../../kube/conditions.ts';
 import { contentFrom, idOf, type Content } from '../content.ts';
-import { entryOf, isUnrecordedFailure, nextRevision } from '../entries.ts';
+import { entryOf, nextRevision, unrecordedFailure, type Failure } from '../entries.ts';
 import { idOfVerified, isVerified, missingEvidence, soakOf, soakToken, soakType } from '../evidence.ts';
 
 /** What the set that wrote an entry says now; absent when it was deleted. */
@@ -58,7 +58,8 @@ export function decideMachine(state: MachineState): MachineDecision {
 /** A3 and A5, for every entry whoever selects the machine now: an operation waits for the answer. */
 function answer(state: MachineState, entry: ComponentEntry, reported: ComponentStatus | undefined): EntryChange | undefined {
   if (reported === undefined) return undefined;
-  if (isUnrecordedFailure(entry, reported)) return reported.state === 'Restoring' ? undefined : failure(state, entry, reported);
+  const failed = unrecordedFailure(state.machine, entry, reported);
+  if (failed !== undefined) return reported.state === 'Restoring' ? undefined : failure(state, entry, reported, failed);
   const isRefused = reported.refused?.revision === entry.revision || reported.revision > entry.revision;
   if (!isRefused) return undefined;
   const revision = nextRevision(entry, reported);
@@ -70,11 +71,10 @@ function answer(state: MachineState, entry: ComponentEntry, reported: ComponentS
  * A5: one write says that it failed and asks for what was last verified on this machine. Where nothing was, or where that is what
  * failed, the content stays: there is nothing to go back to, and the machine controller makes the machine Degraded.
  */
-function failure(state: MachineState, entry: ComponentEntry, reported: ComponentStatus): EntryChange {
+function failure(state: MachineState, entry: ComponentEntry, reported: ComponentStatus, { reason, message }: Failure): EntryChange {
   const owner = state.owner(entry.setUID);
   const isTarget = owner !== undefined && idOf(owner.target) === idOf(entry);
   const setRevision = isTarget ? (owner.number ?? entry.setRevision) : entry.setRevision;
-  const { reason = 'Failed', message = '' } = reported.failed ?? {};
   const failed = {
     setRevision,
     attempt: entry.attempt,
@@ -85,7 +85,8 @@ function failure(state: MachineState, entry: ComponentEntry, reported: Component
   const last = state.machine.status?.verified?.find((record) => record.name === entry.name);
   if (last === undefined || idOfVerified(last) === idOf(entry)) {
     const why = last === undefined ? 'nothing is verified here' : 'this is what was verified here';
-    return { entry: { ...entry, failed }, reason: 'Failed', message: `${reason}; ${why}` };
+    // With the number of the failure, so that whoever waits for this record sees that it is of this very try.
+    return { entry: { ...entry, setRevision, failed }, reason: 'Failed', message: `${reason}; ${why}` };
   }
   const restored = entryOf(contentFrom('Install', last), { ...entry, setRevision, revision: nextRevision(entry, reported), failed });
   return { entry: restored, reason: 'Failed', message: `${reason}; back to ${last.version}` };
