@@ -140,6 +140,12 @@ describe('a detector that restarted proves nothing', () => {
     ).toBe('Healed');
   });
 
+  it('and another problem that only changed its reason is no restart', () => {
+    const bad = { ...ILL, ReadonlyFilesystem: ['True', -60] } satisfies Seen['conditions'];
+    const healed = { ...WELL, ReadonlyFilesystem: ['True', 20] } satisfies Seen['conditions'];
+    expect(course(restart, bad, { at: 30, conditions: healed }, { at: 330, beat: 30, conditions: healed })?.state).toBe('Healed');
+  });
+
   it('about a probed one before its next heartbeat, from which it has to stay healthy', () => {
     const bad = { ...ill, KubeletUnhealthy: ['True', -60] } satisfies Seen['conditions'];
     const cleared = { ...reset, KubeletUnhealthy: ['False', 20] } satisfies Seen['conditions'];

@@ -55,6 +55,8 @@ export interface RuleIndex {
   byRead: ReadonlyMap<string, readonly string[]>;
   /** Conditions of which some rule reads the age or the rises. */
   watched: ReadonlySet<string>;
+  /** Those of which some rule reads the age. */
+  aged: ReadonlySet<string>;
   /** Conditions whose rises some rule counts, with the longest window, ms. */
   windows: ReadonlyMap<string, number>;
   /** Names of the bands of hysteresis that some rule reads. */
@@ -67,6 +69,9 @@ export function timedCondition(ref: FactRef): string | undefined {
   return ref.id === 'condition.rises' || ref.id === 'condition.ageSeconds' ? ref.subjects[0] : undefined;
 }
 
+/** Whether a fact grows with time, so that the time has to be watched. */
+export const isAge = (ref: FactRef): boolean => (ref.inner ?? ref).id === 'condition.ageSeconds';
+
 /** Name of the band a hysteresis is in; equal ones are shared by rules. */
 export function bandOf({ ref, params }: Pick<Leaf, 'ref' | 'params'>): string {
   return [ref.inner?.name ?? ref.name, params['enter'], params['leave'], params['windowSeconds'] ?? ''].join('/');
@@ -75,6 +80,7 @@ export function bandOf({ ref, params }: Pick<Leaf, 'ref' | 'params'>): string {
 export function indexRules(rules: readonly CompiledRule[]): RuleIndex {
   const byRead = new Map<string, string[]>();
   const watched = new Set<string>();
+  const aged = new Set<string>();
   const windows = new Map<string, number>();
   const bands = new Set<string>();
   for (const { name, reads, leaves } of rules) {
@@ -86,12 +92,13 @@ export function indexRules(rules: readonly CompiledRule[]): RuleIndex {
     for (const leaf of leaves) {
       const type = timedCondition(leaf.ref);
       if (type !== undefined) watched.add(type);
+      if (type !== undefined && isAge(leaf.ref)) aged.add(type);
       const windowMs = Number(leaf.params['windowSeconds'] ?? 0) * 1000;
       if (type !== undefined && windowMs > 0) windows.set(type, Math.max(windows.get(type) ?? 0, windowMs));
       if (leaf.ref.id === 'hysteresis') bands.add(bandOf(leaf));
     }
   }
-  return { rules: new Map(rules.map((rule) => [rule.name, rule])), byRead, watched, windows, bands };
+  return { rules: new Map(rules.map((rule) => [rule.name, rule])), byRead, watched, aged, windows, bands };
 }
 
 /** Names of the rules to run after a change (see `changes`; undefined: everything changed), in the order of the index. */

@@ -36,7 +36,7 @@ const past = ({ action, at, status, spec }: Past): RemedyOperationJob => ({
   status: { phase: 'Failed', outcome: 'PermanentFailure', orderedAt: iso(at), finishedAt: iso(at + 10), ...status },
 });
 const cancelled = { phase: 'Cancelled', outcome: 'Cancelled' } as const;
-const before = ({ orderedAt: _, ...status }: RemedyOperationJobStatus): RemedyOperationJobStatus => status;
+const before = ({ orderedAt: _orderedAt, ...status }: RemedyOperationJobStatus): RemedyOperationJobStatus => status;
 
 function next(jobs: Past[], given: { at?: number; since?: number; ladder?: Rung[]; uid?: string } & Partial<NodeRemedierSpec> = {}) {
   const { at = 1000, since = 900, ladder = LADDER, uid = 'm-1', ...spec } = given;
@@ -113,6 +113,15 @@ describe('the next rung', () => {
     ).toMatchObject({ step: 'AskHuman' });
   });
 
+  it('stays a human though the ladder was made longer meanwhile', () => {
+    const ladder: Rung[] = [{ action: 'Reboot' }, { action: 'Replace' }, { action: 'Human', args: { note: 'now with Replace' } }];
+    const jobs: Past[] = [
+      { action: 'Reboot', at: 0 },
+      { action: 'Human', at: 100, status: { phase: 'NeedsHuman' } },
+    ];
+    expect(next(jobs, { ladder })).toMatchObject({ step: 'AskHuman', rung: 2 });
+  });
+
   it('begins anew after forgetAfterSeconds without a job', () => {
     const jobs: Past[] = [
       { action: 'Reboot', at: 0 },
@@ -145,7 +154,7 @@ describe('the next rung', () => {
 
 describe('in Shadow', () => {
   const shadow: Past = { action: 'MigratePods', at: 900, status: { phase: 'Shadow' } };
-  it('it says once what it would do while a match lasts', () => {
+  it('says once what it would do while a match lasts', () => {
     expect(next([], { mode: 'Shadow' })).toMatchObject({ step: 'Act', rung: 0 });
     expect(next([shadow], { mode: 'Shadow', since: 800 })).toMatchObject({ step: 'Done' });
   });

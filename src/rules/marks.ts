@@ -59,6 +59,8 @@ export class Marks {
     const window = this.#index.windows.get(type) ?? 0;
     const clearsAfterMs = BAD_CLEARS_AFTER_MS;
     const transitionsMs = [Date.parse(transition)];
+    // Where only rises are counted nobody needs to know how long it lasts, and it is written once.
+    if (holds && !newer && before.open && !this.#index.aged.has(type)) return;
     const next = this.#look(`bad/${type}`, { holds, stamp, transitionsMs, holdsForMs: Number.POSITIVE_INFINITY, clearsAfterMs });
     // A rise that is still counted must not be taken for a new one.
     if (next === undefined && before !== undefined && this.#nowMs - before.lastSeenMs <= window && condition?.health !== 'Healthy')

@@ -9,7 +9,7 @@ import { sha256Hex } from '../api/digest.ts';
 import type { Observation } from '../api/machine.ts';
 import { heldMs, refreshMs, type HoldClock } from './clock.ts';
 import { evaluate, memoized, truthWithout, type Evaluation } from './evaluate.ts';
-import { appliesTo, type CompiledRule, type RuleIndex } from './index.ts';
+import { appliesTo, isAge, type CompiledRule, type RuleIndex } from './index.ts';
 import { BAD_CLEARS_AFTER_MS, Marks } from './marks.ts';
 import { notice, readFact } from './read.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -49,7 +49,7 @@ export async function lookAt(input: PassInput): Promise<PassResult> {
   const { index, snapshot } = input;
   const { held, releasedAtMs } = snapshot.hold;
   const nowMs = snapshot.atMs;
-  const marks = new Marks(index, held ? [] : input.observations, nowMs, releasedAtMs);
+  const marks = new Marks(index, input.observations, nowMs, releasedAtMs);
   const named = input.names.map((name) => index.rules.get(name)).filter((rule) => rule !== undefined);
   const rules = named.filter((rule) => appliesTo(rule.rule, snapshot.machine));
   for (const rule of rules) notice(rule.leaves, snapshot, marks);
@@ -95,13 +95,14 @@ function outcomeOf(
   const matches = truth === 'True';
   const due = matches && clock?.open === true && nowMs - clock.firstSeenMs >= rule.holdsForMs;
   const later = earliest(until);
+  const grows = later !== undefined && rule.leaves.some((leaf) => isAge(leaf.ref));
   // What runs, or waits for an age, is looked at regularly: only watched time counts.
   const runs = matches && !due && clock !== undefined;
   const nextAtMs = held
     ? undefined
     : earliest([
         later,
-        later === undefined ? undefined : nowMs + refreshMs(BAD_CLEARS_AFTER_MS),
+        grows ? nowMs + refreshMs(BAD_CLEARS_AFTER_MS) : undefined,
         runs ? nowMs + refreshMs(rule.clearsAfterMs) : undefined,
         runs ? clock.firstSeenMs + rule.holdsForMs : undefined,
       ]);

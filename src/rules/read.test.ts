@@ -176,10 +176,10 @@ describe('time', () => {
   });
 });
 
-it('an edit of its conditions begins a clock anew, an edit of its wait does not', async () => {
+it('an edit of its conditions begins a clock anew, an edit of its wait does not; an operation ends all of them', async () => {
   const world = new RecordedMachine(history([{ at: 0 }]));
   world.apply({ at: 0, conditions: { A: 'True', B: 'True' } }, world.startMs);
-  const at = async (ms: number, spec: object, observations: Awaited<ReturnType<typeof lookAt>>['observations']) => {
+  const at = async (ms: number, spec: object, observations: Awaited<ReturnType<typeof lookAt>>['observations'], held = false) => {
     const subject = compileRule(rule('r', spec));
     const node = world.node(ms);
     const snapshot = takeSnapshot({
@@ -190,7 +190,7 @@ it('an edit of its conditions begins a clock anew, an edit of its wait does not'
       kubeletFreshUntilMs: ms,
       agentFreshUntilMs: ms,
       peers: {},
-      hold: { held: false, releasedAtMs: undefined },
+      hold: { held, releasedAtMs: undefined },
     });
     return lookAt({ index: indexRules([subject]), names: ['r'], snapshot, observations });
   };
@@ -203,6 +203,13 @@ it('an edit of its conditions begins a clock anew, an edit of its wait does not'
   const anew = await at(world.startMs + 60_000, { when: edited, holdsForSeconds: 60 }, first.observations);
   expect(anew.outcomes[0]).toMatchObject({ due: false, heldMs: 0 });
   expect(anew.observations).toHaveLength(1);
+  const held = await at(world.startMs + 60_000, { when, holdsForSeconds: 60 }, first.observations, true);
+  expect(held).toMatchObject({
+    observations: [],
+    changed: true,
+    nextAtMs: undefined,
+    outcomes: [{ truth: 'True', due: false, waits: 'Row' }],
+  });
   const same = await at(world.startMs + 1000, { when, holdsForSeconds: 600 }, first.observations);
   expect(same.changed).toBe(false);
 });

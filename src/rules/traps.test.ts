@@ -121,6 +121,19 @@ describe('Events are lossy', () => {
     expect(await told([flapping], rises(100, 400, 1301), { untilSeconds: 1400 })).toEqual([]);
   });
 
+  it('and a detector that falls silent and speaks again has seen nothing new', async () => {
+    const often = {
+      ...flapping.spec,
+      when: { all: [{ fact: 'condition.KubeletUnhealthy.rises', operator: 'greaterThan', value: 1, params: { windowSeconds: 7200 } }] },
+    };
+    const silent: History['events'] = [
+      { at: 100, conditions: { KubeletUnhealthy: 'True' } },
+      { at: 110, detectors: 'Silent' },
+      { at: 2000, detectors: 'Alive' },
+    ];
+    expect(await told([rule('often', often)], silent, { untilSeconds: 3000 })).toEqual([]);
+  });
+
   it('over restarts of the controller', async () => {
     const [a, b, c] = [rises(100), rises(400), rises(700)];
     const restart: History['events'] = [{ at: 500, controller: 'Restarts' }];
