@@ -59,6 +59,7 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
     await assertFree(ports.server, 'the API servers', '--port');
     const artifacts = await serveArtifacts(await artifactFolder(), ports.artifacts);
     closing.push(() => artifacts.close());
+    output.say('doing', 'starting the API servers, the controllers and the nodes');
     const state = openState(options.state, ports);
     const repository = options.repository ?? (await ownRepository(state.repository, options.source));
     if (options.repository === undefined)
