@@ -26,8 +26,6 @@ export type JobPhase = (typeof JOB_PHASES)[number];
 export const JOB_STEPS = ['Ask', 'Cordon', 'Drain', 'Order', 'Act', 'Verify'] as const;
 export type JobStep = (typeof JOB_STEPS)[number];
 
-export const JOB_LABELS = { rule: 'kubenode.io/rule', machine: 'kubenode.io/machine' } as const;
-
 /** Everything that carrying it out needs, copied from the rule: an edit or a deletion of the rule leaves a job under way as it is. */
 export const remedyOperationJobSpec = Type.Object({
   rule: name('NodeRemedier'),

@@ -56,14 +56,14 @@ export async function evaluate(rules: readonly CompiledRule[], read: (leaf: Leaf
   for (const rule of rules) {
     engine.addRule(propertiesOf(rule));
     for (const leaf of rule.leaves) {
-      leaves.set(readKey(leaf), leaf);
+      leaves.set(leaf.key, leaf);
       roots.add(rootOf(leaf).root);
     }
   }
   for (const root of roots) {
     const branch = (params: object) =>
       new Branch((path) => {
-        const leaf = leaves.get(`${root}.${path} ${JSON.stringify(params)}`);
+        const leaf = leaves.get(readKey(`${root}.${path}`, params));
         return leaf === undefined ? undefined : read(leaf).value;
       });
     // Uncached: the engine would hash what it caches, and readings are remembered here.
@@ -88,7 +88,8 @@ function conditionsOf(when: When): object {
   switch (when.kind) {
     case 'leaf': {
       const { root, path } = rootOf(when);
-      return { fact: root, path, operator: when.operator, value: when.value, params: when.params };
+      const params = Object.keys(when.params).length === 0 ? {} : { params: when.params };
+      return { fact: root, path, operator: when.operator, value: when.value, ...params };
     }
     case 'not':
       return { not: conditionsOf(when.of[0]) };
@@ -139,11 +140,10 @@ export function truthWithout(judged: Judged, blind: (leaf: Leaf) => boolean): Tr
 export function memoized(read: (leaf: Leaf) => Reading): (leaf: Leaf) => Reading {
   const readings = new Map<string, Reading>();
   return (leaf) => {
-    const key = readKey(leaf);
-    const before = readings.get(key);
+    const before = readings.get(leaf.key);
     if (before !== undefined) return before;
     const reading = read(leaf);
-    readings.set(key, reading);
+    readings.set(leaf.key, reading);
     return reading;
   };
 }

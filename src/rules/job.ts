@@ -1,7 +1,7 @@
 import type { Machine } from '../api/machine.ts';
 import { fullRung, RUNG_DEFAULTS } from '../api/noderemedier.ts';
-import type { RemedyOperationJobSpec } from '../api/remedyoperationjob.ts';
-import { whyFired } from './explain.ts';
+import type { RemedyOperationJob, RemedyOperationJobSpec } from '../api/remedyoperationjob.ts';
+import { explain, explanationLines, whyFired } from './explain.ts';
 import type { LadderStep } from './ladder.ts';
 import type { RuleOutcome } from './pass.ts';
 
@@ -32,4 +32,25 @@ export function jobSpecOf(
     matchedSince: new Date(outcome.sinceMs ?? nowMs).toISOString(),
     why: whyFired(outcome),
   };
+}
+
+const MAX_LINES = 32;
+
+/** What a human who is asked should know: what is seen, what was tried and how it ended. `RemedyOperationJob.status.diagnosis`. */
+export function diagnosisOf(
+  outcome: RuleOutcome,
+  step: LadderStep & { step: 'AskHuman' },
+  jobs: readonly RemedyOperationJob[],
+  machineUID: string,
+): string[] {
+  const note: unknown = outcome.rule.rule.spec.ladder[step.rung]?.args?.['note'];
+  const tried = jobs
+    .filter((job) => job.spec.rule === outcome.rule.name && job.spec.machine.uid === machineUID && job.status?.orderedAt !== undefined)
+    .map(
+      ({ metadata, spec, status }) =>
+        `tried ${spec.action} at ${status?.orderedAt} (${metadata.name}): ${status?.outcome}: ${status?.explanation}`,
+    );
+  return [step.why, ...(typeof note === 'string' ? [note] : []), ...tried.slice(-10), ...explanationLines(explain(outcome))]
+    .slice(0, MAX_LINES)
+    .map((line) => (line.length > 1024 ? `${line.slice(0, 1023)}…` : line));
 }

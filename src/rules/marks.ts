@@ -35,8 +35,9 @@ export class Marks {
     }
   }
 
-  clock(key: string): HoldClock | undefined {
-    return this.#clocks.get(key);
+  /** Whether there is anything to say of a rule that does not match. */
+  knows(rule: CompiledRule): boolean {
+    return this.#clocks.has(ruleKey(rule));
   }
 
   /** The clock of a rule after this look. */

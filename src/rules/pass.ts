@@ -59,7 +59,7 @@ export async function lookAt(input: PassInput): Promise<PassResult> {
   const outcomes = evaluations.map((evaluation) => {
     const { rule, truth } = evaluation;
     const holds = truth === 'True';
-    const clock = held ? undefined : marks.lookAtRule(rule, { holds, ...transitionsOf(rule, snapshot) });
+    const clock = held || !(holds || marks.knows(rule)) ? undefined : marks.lookAtRule(rule, { holds, ...transitionsOf(rule, snapshot) });
     return outcomeOf(
       evaluation,
       clock,

@@ -12,7 +12,7 @@ import { observeHeartbeats, type Heartbeats } from './heartbeats.ts';
 import { beforeOf, proofFrom, verify } from './heal.ts';
 import type { ExpectedJob, History, HistoryEvent } from './history.ts';
 import { compileRule, indexRules, rulesReading, type RuleIndex } from './index.ts';
-import { jobSpecOf } from './job.ts';
+import { diagnosisOf, jobSpecOf } from './job.ts';
 import { compareContenders, nextRung } from './ladder.ts';
 import { lookAt, type RuleOutcome } from './pass.ts';
 import { RecordedMachine } from './recorded.ts';
@@ -29,6 +29,8 @@ export interface Told {
   endsAt?: number;
   /** Why it ended so. */
   ending: string;
+  /** What a human is told who is asked; else empty. */
+  diagnosis: readonly string[];
 }
 
 export interface Replay {
@@ -109,6 +111,7 @@ class Run {
         ends,
         ...(status?.finishedAt === undefined ? {} : { endsAt: seconds(status.finishedAt) }),
         ending: status?.explanation ?? '',
+        diagnosis: status?.diagnosis ?? [],
       };
     });
   }
@@ -216,7 +219,6 @@ class Run {
     for (const { outcome, step } of due) {
       const at = new Date(nowMs).toISOString();
       const shadow = outcome.rule.rule.spec.mode !== 'Enforce';
-      const human = step.step === 'AskHuman';
       const job: RemedyOperationJob = {
         apiVersion: API_VERSION,
         kind: 'RemedyOperationJob',
@@ -224,8 +226,8 @@ class Run {
         spec: jobSpecOf(outcome, step, machine, nowMs),
         status: shadow
           ? { phase: 'Shadow', finishedAt: at, explanation: step.why }
-          : human
-            ? { phase: 'NeedsHuman', explanation: step.why }
+          : step.step === 'AskHuman'
+            ? { phase: 'NeedsHuman', explanation: step.why, diagnosis: diagnosisOf(outcome, step, this.#jobs, machine.metadata.uid ?? '') }
             : { phase: 'Running', orderedAt: at, before: beforeOf(snapshot) },
       };
       this.#jobs.push(job);

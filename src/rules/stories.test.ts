@@ -145,6 +145,24 @@ it('endless replace loop (CAPI #7353, NVSentinel #1543): the ladder is climbed o
   ]);
 });
 
+it('the human who is asked reads what was seen, what was tried and how it ended', async () => {
+  const short = rule('hung', {
+    ladder: [
+      { action: 'Reboot', timeoutSeconds: 60 },
+      { action: 'Human', args: { note: 'see runbooks/hung.md' } },
+    ],
+  });
+  const { told: jobs } = await run([short], [ill(100), { at: 140, acted: 'Succeeded' }], { untilSeconds: 300 });
+  expect(jobs.at(-1)?.diagnosis).toEqual([
+    'nothing helped: Reboot: PermanentFailure',
+    'see runbooks/hung.md',
+    'tried Reboot at 2026-01-01T00:02:10.000Z (hung-1): PermanentFailure: not proved within 60 s: it is still boot boot-1',
+    'hung matches, held for 30 s of 30 s: due',
+    '  yes all of',
+    '  yes   condition.KernelDeadlock.status is "True"; found "True" (KernelDeadlockIsTrue)',
+  ]);
+});
+
 it('a repair that helps for a while climbs as one that does not help', async () => {
   const short = rule('hung', { healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 60 } });
   const heals = (at: number): History['events'] => [

@@ -14,6 +14,8 @@ export interface Leaf {
   operator: Operator;
   value: Scalar | readonly Scalar[];
   params: Params;
+  /** Two leaves with the same key always read the same value. */
+  key: string;
 }
 
 export type When = { kind: 'all' | 'any'; at: string; of: readonly When[] } | { kind: 'not'; at: string; of: readonly [When] } | Leaf;
@@ -107,7 +109,7 @@ export function compileWhen(value: unknown, at = 'spec.when'): { when: When; mis
     const params = compileParams(node['params'], ref, `${path}.params`);
     if (params !== undefined && value !== undefined) checkAbsence(ref, operator, value, params, path, negated);
     if (mistakes.length > before || value === undefined || params === undefined) return undefined;
-    return { kind: 'leaf', at: path, ref, operator, value, params };
+    return { kind: 'leaf', at: path, ref, operator, value, params, key: readKey(ref.name, params) };
   }
 
   function compileFact(node: Record<string, unknown>, path: string): FactRef | undefined {
@@ -219,5 +221,6 @@ export function* leavesOf(when: When): Generator<Leaf> {
   else for (const each of when.of) yield* leavesOf(each);
 }
 
-/** Two leaves with the same key always read the same value. */
-export const readKey = (leaf: Pick<Leaf, 'ref' | 'params'>): string => `${leaf.ref.name} ${JSON.stringify(leaf.params)}`;
+/** What a fact with these parameters is known by, in one run. */
+export const readKey = (name: string, params: object | undefined): string =>
+  params === undefined || Object.keys(params).length === 0 ? name : `${name} ${JSON.stringify(params)}`;
