@@ -29,6 +29,8 @@ const SILENCE_MS = 300_000;
 /** Watches that fail in a row before the Machine is polled between them. */
 const DEGRADED_AFTER = 3;
 const POLL_MS = 60_000;
+/** More refusals than this in a row are a failure like any other. */
+const MISPLACED = 3;
 
 /**
  * Follows one object. It never lists, since an agent may not: it reads the object once, watches it by name from there, goes on from the
@@ -39,6 +41,8 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
   let from: string | undefined;
   let begun = false;
   let failures = 0;
+  /** Watches in a row that were refused for where they were to begin. */
+  let refused = 0;
 
   async function read(): Promise<void> {
     const found = await client.find(Machines, machine, { signal });
@@ -69,6 +73,7 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
       for await (const event of events) {
         rearm();
         failures = 0;
+        refused = 0;
         from = event.object.metadata.resourceVersion;
         if (event.type === 'DELETED') onMachine(undefined);
         else if (event.type !== 'BOOKMARK') onMachine(event.object);
@@ -86,10 +91,14 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
       failures = 0;
     } catch (error) {
       if (signal.aborted) return;
-      failures++;
       // The history is gone, or the server has less of it than was seen. Without a version a watch begins with the object as it is; with the
       // version of the object, which may not have changed for months, it would end the same way.
-      if (isExpired(error) || isFromTheFuture(error)) from = undefined;
+      const misplaced = isExpired(error) || isFromTheFuture(error);
+      if (misplaced) from = undefined;
+      // A server that answers so is well: it lost its history when it restarted, and with it every agent's place. That is no reason to wait.
+      refused = misplaced ? refused + 1 : 0;
+      if (!misplaced || refused > MISPLACED) failures++;
+      else failures = 0;
       log.warn({ error: messageOf(error), failures }, 'the Machine is not watched');
     }
     const pauseMs =

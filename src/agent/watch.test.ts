@@ -1,0 +1,182 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { Machine } from '../api/machine.ts';
+import type { Stored } from '../api/wire.ts';
+import { createClient } from '../kube/httpclient.ts';
+import { fakeApiServer, statusResponse } from '../kube/testing/apiserver.ts';
+import type { FakeApiServer } from '../kube/testing/apiserver.ts';
+import { fakeClock, seededRandom } from '../kube/testing/clock.ts';
+import type { FakeClock } from '../kube/testing/clock.ts';
+import { recordingLog } from '../kube/testing/log.ts';
+import { settle } from '../kube/testing/waitfor.ts';
+import { watchMachine } from './watch.ts';
+import { Machines } from './wanted.ts';
+
+const key = { namespace: 'web', name: 'a' };
+let api: FakeApiServer;
+let clock: FakeClock;
+let ended: AbortController;
+let seen: (Stored<Machine> | undefined)[];
+let running: Promise<void>;
+
+function put(hold: boolean, name = 'a'): Stored<Machine> {
+  return api.put(Machines, { apiVersion: 'kubenode.io/v1alpha1', kind: 'Machine', metadata: { namespace: 'web', name }, spec: { hold } });
+}
+
+const holds = (): (boolean | undefined)[] => seen.map((each) => each?.spec.hold);
+const watches = () => api.requests.filter((each) => each.query?.['watch'] === 'true');
+const reads = () => api.requests.filter((each) => each.query?.['watch'] === undefined);
+
+beforeEach(() => {
+  api = fakeApiServer();
+  clock = fakeClock();
+  ended = new AbortController();
+  seen = [];
+});
+
+afterEach(async () => {
+  ended.abort(new Error('ended'));
+  await clock.advance(1);
+  await running;
+});
+
+async function follow(): Promise<void> {
+  running = watchMachine({
+    client: createClient(api.transport),
+    machine: key,
+    clock,
+    random: seededRandom(1),
+    log: recordingLog(),
+    signal: ended.signal,
+    onMachine: (machine) => seen.push(machine),
+  });
+  await settle();
+}
+
+test('the Machine is read once and then followed', async () => {
+  put(false);
+  put(true, 'b');
+  await follow();
+  put(true);
+  put(false, 'b');
+  await settle();
+  expect(holds()).toEqual([false, true]);
+  expect([reads().length, watches().length]).toEqual([1, 1]);
+  // An agent may get and watch its own Machine, and list nothing.
+  expect(reads()[0]?.path).toMatch(/\/machines\/a$/);
+  expect(watches()[0]?.query?.['fieldSelector']).toBe('metadata.name=a');
+  ended.abort(new Error('ended'));
+  await clock.advance(1);
+  await running;
+  expect(api.watches.open).toBe(0);
+});
+
+test('after an interruption it goes on from the last bookmark, without reading anything again', async () => {
+  put(false);
+  await follow();
+  put(true, 'other');
+  api.bookmark();
+  await settle();
+  api.watches.reset();
+  put(true);
+  await clock.advance(5_000);
+  expect(holds()).toEqual([false, true]);
+  expect(reads()).toHaveLength(1);
+  expect(watches().map((each) => each.query?.['resourceVersion'])).toEqual(['101', '102']);
+});
+
+test('when the history is gone a watch without a version tells what there is', async () => {
+  put(false);
+  await follow();
+  api.watches.end();
+  put(true);
+  api.compact();
+  await clock.advance(10_000);
+  expect(holds()).toEqual([false, true]);
+  expect(watches().at(-1)?.query?.['resourceVersion']).toBeUndefined();
+  put(false);
+  await settle();
+  expect(holds()).toEqual([false, true, false]);
+});
+
+test('a server that was put back to a backup is believed', async () => {
+  put(false);
+  put(true);
+  await follow();
+  api.watches.end();
+  api.rewind(50);
+  await clock.advance(60_000);
+  put(false);
+  await settle();
+  expect(holds().at(-1)).toBe(false);
+});
+
+test('a silent connection is given up', async () => {
+  put(false);
+  await follow();
+  api.watches.stall();
+  put(true);
+  await clock.advance(310_000);
+  expect(holds()).toEqual([false, true]);
+});
+
+test('while watches fail the Machine is polled, about once a minute', async () => {
+  put(false);
+  await follow();
+  const stop = api.intercept((request) => (request.query?.['watch'] === undefined ? undefined : statusResponse(502, 'BadGateway')));
+  api.watches.reset();
+  await clock.advance(120_000);
+  put(true);
+  await clock.advance(120_000);
+  expect(holds().at(-1)).toBe(true);
+  const before = api.requests.length;
+  await clock.advance(3_600_000);
+  const polls = api.requests.slice(before).filter((each) => each.query?.['watch'] === undefined).length;
+  expect(polls).toBeGreaterThan(45);
+  expect(polls).toBeLessThan(80);
+  stop();
+  await clock.advance(120_000);
+  put(false);
+  await settle();
+  expect(holds().at(-1)).toBe(false);
+});
+
+test('a Machine that is gone is told as gone', async () => {
+  put(false);
+  await follow();
+  api.remove(Machines, key);
+  await settle();
+  expect(holds()).toEqual([false, undefined]);
+  put(true);
+  await settle();
+  expect(holds()).toEqual([false, undefined, true]);
+});
+
+test('an idle hour costs at most two watches', async () => {
+  put(false);
+  await follow();
+  const before = api.requests.length;
+  for (let minute = 0; minute < 60; minute++) {
+    await clock.advance(60_000);
+    api.bookmark();
+  }
+  expect(api.requests.length - before).toBeLessThanOrEqual(2);
+  expect(Number(watches()[0]?.query?.['timeoutSeconds'])).toBeGreaterThanOrEqual(2_400);
+});
+
+test('a server that came back without its history is no reason to wait, however often it was refused before', async () => {
+  put(false);
+  await follow();
+  let refusals = 0;
+  api.intercept((request) => {
+    if (request.query?.['watch'] !== 'true') return undefined;
+    refusals += 1;
+    if (refusals === 1) throw new Error('connection refused');
+    return refusals === 2 ? statusResponse(410, 'Expired', 'too old resource version') : undefined;
+  });
+  api.watches.reset();
+  put(true);
+  // The interruption and the refused connection take 4 and 8 s at most; the refused place is then asked for again within a second.
+  await clock.advance(14_000);
+  await settle();
+  expect(holds().at(-1)).toBe(true);
+});
