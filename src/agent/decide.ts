@@ -85,7 +85,8 @@ function prepareStep(o: Observed, due: Due): Step | undefined {
   for (const component of Object.values(o.state.components)) {
     const { name, revision } = component;
     const pending = pendingOf(o, name);
-    if (pending.kind !== 'preparing') continue;
+    // What is being switched to is there.
+    if (pending.kind !== 'preparing' || (o.state.transaction?.name === name && o.state.transaction.revision === revision)) continue;
     const prepared = o.prepared.get(name);
     if (prepared?.revision !== revision) return { do: 'prepare', name, rebuild: false };
     if (prepared.status !== 'retry') continue;

@@ -126,6 +126,6 @@ export function resolveUrl(url: string, mirror: string | undefined): string {
     });
   }
   const resolved = new URL(url, mirror);
-  if (!resolved.href.startsWith(mirror)) throw agentError('UrlRefused', `"${url}" leads out of the mirror ${mirror}`);
+  if (!resolved.href.startsWith(new URL(mirror).href)) throw agentError('UrlRefused', `"${url}" leads out of the mirror ${mirror}`);
   return checkUrl(resolved.href).href;
 }

@@ -4,7 +4,7 @@ import type { ExploreOptions } from './testing/explore.ts';
 import { scenarios } from './testing/scenarios.ts';
 
 const eager = (path: string): boolean => path.includes('/specs/') || path.includes('/store/');
-const options: ExploreOptions = { models: ['weak', 'ordered'], eager };
+const options: ExploreOptions = { models: ['weak'], eager };
 
 describe('no sync is there for nothing', () => {
   /** Repairs of drift are not reported as done: what is lost of one is found and repaired again, by the code that builds generations. */

@@ -1,0 +1,99 @@
+import { expect, test } from 'vitest';
+import { MachineComponents } from '../api/machinecomponent.ts';
+import { parseComponentSpec } from './componentspec.ts';
+
+const linux = { os: 'linux', arch: 'amd64' };
+const sha256 = 'a'.repeat(64);
+const artifact = { name: 'bin', url: 'x', sha256 };
+const whole = {
+  componentName: 'app',
+  version: '1.0.0+build_1',
+  platforms: [{ os: 'any', arch: 'any', artifacts: [artifact, { ...artifact, name: 'tree', unpack: 'TarGz', mode: '0644' }] }],
+  files: [{ path: '/etc/app.conf', content: '', mode: '0600', onDrift: 'Report' }],
+  units: [{ name: 'app', exec: ['{{dir}}/bin'], environment: { A: '' }, stopTimeoutSeconds: 1, reload: 'SIGHUP' }],
+  hooks: { preInstall: { command: ['a'] }, postInstall: { command: ['b'], timeoutSeconds: 5 }, preRemove: { command: ['c'] } },
+  probes: [
+    { name: 'u', unit: 'app' },
+    { name: 'h', http: { url: 'http://127.0.0.1/' }, periodSeconds: 1, timeoutSeconds: 1, successThreshold: 3 },
+    { name: 'e', exec: { command: ['true'] } },
+  ],
+  healthDeadlineSeconds: 10,
+  disruption: { install: 'None', config: 'Reload', patch: 'Restart', minor: 'Drain', major: 'Reboot' },
+  requires: [{ componentName: 'containerd', versionRange: '>=1' }, { componentName: 'cni' }],
+};
+
+test('what the API takes is read, with the defaults of its schema', () => {
+  const metadata = { name: 'app-1.0.0-build-1' };
+  expect(MachineComponents.validate({ apiVersion: 'kubenode.io/v1alpha1', kind: 'MachineComponent', metadata, spec: whole })).toEqual([]);
+  expect(parseComponentSpec(whole, linux)).toMatchObject({
+    artifacts: [
+      { unpack: 'None', mode: 0o755 },
+      { unpack: 'TarGz', mode: 0o644 },
+    ],
+    files: [{ mode: 0o600, onDrift: 'Report' }],
+    hooks: { preInstall: { timeoutSeconds: 60 }, postInstall: { timeoutSeconds: 5 } },
+    probes: [
+      { unit: 'app', timeoutSeconds: 3, periodSeconds: 2, successThreshold: 1 },
+      { url: 'http://127.0.0.1/', successThreshold: 3 },
+      { exec: ['true'] },
+    ],
+  });
+  const least = { componentName: 'app', version: '1', platforms: [{ os: 'linux', arch: 'amd64', artifacts: [] }] };
+  expect(parseComponentSpec(least, linux)).toMatchObject({
+    files: [],
+    units: [],
+    hooks: {},
+    probes: [],
+    healthDeadlineSeconds: 300,
+    requires: [],
+  });
+});
+
+test('the platform that is named best is taken', () => {
+  const platform = (os: string, arch: string) => ({ os, arch, artifacts: [{ ...artifact, url: `${os}/${arch}` }] });
+  const urls = (platforms: object[]): string[] => parseComponentSpec({ ...whole, platforms }, linux).artifacts.map((each) => each.url);
+  expect(urls([platform('any', 'any'), platform('any', 'amd64'), platform('linux', 'any'), platform('linux', 'amd64')])).toEqual([
+    'linux/amd64',
+  ]);
+  expect(urls([platform('any', 'any'), platform('any', 'amd64'), platform('linux', 'any')])).toEqual(['linux/any']);
+  expect(urls([platform('darwin', 'arm64'), platform('any', 'any')])).toEqual(['any/any']);
+  expect(() => urls([platform('darwin', 'any'), platform('linux', 'arm64')])).toThrow('it has: darwin/any, linux/arm64');
+});
+
+test.each([
+  [{ files: [{ path: 'etc/x', content: '' }] }, 'SpecInvalid', 'spec.files[0].path'],
+  [{ files: [{ path: '/etc/../x', content: '' }] }, 'PathRefused', 'spec.files[0].path'],
+  [{ files: [{ path: '/etc//x', content: '' }] }, 'PathRefused', 'spec.files[0].path'],
+  [{ files: [{ path: '/etc/x/', content: '' }] }, 'PathRefused', 'spec.files[0].path'],
+  [{ files: [{ path: '/var/lib/kubenode/journal', content: '' }] }, 'PathRefused', '/var/lib/kubenode'],
+  [{ files: [{ path: '/etc/kubenode/hold', content: '' }] }, 'PathRefused', '/etc/kubenode'],
+  [{ files: [{ path: '/run/kubenode', content: '' }] }, 'PathRefused', '/run/kubenode'],
+  [{ files: [{ path: '/etc/x', content: '', mode: '644' }] }, 'SpecInvalid', 'spec.files[0].mode'],
+  [
+    {
+      files: [
+        { path: '/x', content: '' },
+        { path: '/x', content: '' },
+      ],
+    },
+    'SpecInvalid',
+    'names "/x" twice',
+  ],
+  [{ units: [{ name: '../x', exec: ['a'] }] }, 'SpecInvalid', 'spec.units[0].name'],
+  [{ units: [{ name: 'x', exec: [] }] }, 'SpecInvalid', 'spec.units[0].exec'],
+  [{ units: [{ name: 'x', exec: ['a'], reload: 'SIGKILL' }] }, 'SpecInvalid', 'spec.units[0].reload'],
+  [{ units: [{ name: 'x', exec: ['a'], stopTimeoutSeconds: 0 }] }, 'SpecInvalid', 'at least 1'],
+  [{ probes: [{ name: 'p' }] }, 'SpecInvalid', 'exactly one of unit, http and exec'],
+  [{ probes: [{ name: 'p', unit: 'other' }] }, 'SpecInvalid', 'names no unit of this component: "other"'],
+  [{ hooks: { preInstall: { command: 'rm -rf /' } } }, 'SpecInvalid', 'spec.hooks.preInstall.command'],
+  [{ disruption: { minor: 'Explode' } }, 'SpecInvalid', 'spec.disruption.minor'],
+  [{ platforms: [{ os: 'any', arch: 'any', artifacts: [{ ...artifact, sha256: 'abc' }] }] }, 'SpecInvalid', 'sha256'],
+  [{ platforms: [{ os: 'any', arch: 'any', artifacts: [{ name: 'x', url: 'y' }] }] }, 'SpecInvalid', 'sha256'],
+  [{ platforms: [{ os: 'any', arch: 'any', artifacts: [{ ...artifact, name: '.kubenode' }] }] }, 'SpecInvalid', 'name'],
+  [{ platforms: [{ os: 'any', arch: 'any', artifacts: [artifact, artifact] }] }, 'SpecInvalid', 'names "bin" twice'],
+  [{ healthDeadlineSeconds: '5' }, 'SpecInvalid', 'spec.healthDeadlineSeconds'],
+])('%j is refused', (change, code, message) => {
+  expect(() => parseComponentSpec({ ...whole, ...change }, linux)).toThrow(
+    expect.objectContaining({ code, message: expect.stringContaining(message) }),
+  );
+});

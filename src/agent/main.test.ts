@@ -1,0 +1,230 @@
+import { fork, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { rolldown } from 'rolldown';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { Leases } from '../api/builtin.ts';
+import { sha256Hex } from '../api/digest.ts';
+import type { ComponentEntry, ComponentStatus, Machine } from '../api/machine.ts';
+import type { MachineComponent } from '../api/machinecomponent.ts';
+import { seededRandom } from '../kube/testing/clock.ts';
+import { waitFor } from '../kube/testing/waitfor.ts';
+import { startOf } from './ports/processes.ts';
+import { stopAllUnits } from './ports/supervisor.ts';
+import type { UnitRecord } from './ports/supervisor.ts';
+import { tarGz } from './testing/archive.ts';
+import { httpCell } from './testing/httpcell.ts';
+import type { HttpCell } from './testing/httpcell.ts';
+import { entry } from './testing/world.ts';
+import { MachineComponents, Machines } from './wanted.ts';
+
+let build: string;
+let folder: string;
+let root: string;
+let cell: HttpCell;
+const agents: ChildProcess[] = [];
+
+beforeAll(async () => {
+  build = mkdtempSync(join(tmpdir(), 'kubenode-agent-'));
+  const bundle = await rolldown({ input: join(import.meta.dirname, 'main.ts'), platform: 'node', logLevel: 'silent' });
+  await bundle.write({ file: join(build, 'agent.mjs'), format: 'esm', codeSplitting: false });
+  await bundle.close();
+});
+
+afterAll(() => rmSync(build, { recursive: true }));
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'kubenode-node-'));
+  root = join(folder, 'root');
+  mkdirSync(join(root, 'run/kubenode'), { recursive: true });
+  writeFileSync(join(root, 'run/kubenode/boot-id'), 'boot-1\n');
+  cell = await httpCell();
+});
+
+afterEach(async () => {
+  for (const agent of agents.splice(0)) await kill(agent);
+  await stopAllUnits(root);
+  await cell.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** A version whose program is unpacked, says that it begins, and runs on. */
+function release(version: string, spec: object = {}): void {
+  const program = `#!/bin/sh\necho "begin ${version}" >> "$KUBENODE_ROOT/begun"\nwhile true; do sleep 0.1; done\n`;
+  const bytes = tarGz([{ name: 'app', content: program, mode: 0o755 }]);
+  cell.artifacts.set(`app-${version}.tgz`, bytes);
+  const component: MachineComponent = {
+    apiVersion: 'kubenode.io/v1alpha1',
+    kind: 'MachineComponent',
+    metadata: { name: `app-${version}` },
+    spec: {
+      componentName: 'app',
+      version,
+      platforms: [
+        { os: 'any', arch: 'any', artifacts: [{ name: 'bin', url: `app-${version}.tgz`, sha256: sha256Hex(bytes), unpack: 'TarGz' }] },
+      ],
+      files: [{ path: '/etc/app.conf', content: 'version {{version}} on {{machine.name}}\n' }],
+      units: [{ name: 'app', exec: ['{{dir}}/bin/app'], stopTimeoutSeconds: 2 }],
+      probes: [{ name: 'runs', unit: 'app', periodSeconds: 1 }],
+      ...spec,
+    },
+  };
+  cell.api.put(MachineComponents, component);
+}
+
+function change(spec: Machine['spec']): void {
+  const [machine] = cell.api.objects(Machines);
+  const before = machine ?? { apiVersion: 'kubenode.io/v1alpha1', kind: 'Machine', metadata: { name: 'a', namespace: 'web' }, spec: {} };
+  const { metadata } = cell.api.put(Machines, { ...before, spec: { ...before.spec, ...spec } });
+  if (machine !== undefined) return;
+  writeFileSync(
+    join(folder, 'bootstrap.json'),
+    JSON.stringify({
+      server: cell.server,
+      certificateAuthority: cell.certificateAuthority,
+      token: 'a-secret-token',
+      machine: { namespace: 'web', name: 'a', uid: metadata.uid },
+      providerID: 'local://a',
+      mirror: cell.mirror,
+    }),
+  );
+}
+
+const want = (...components: ComponentEntry[]): void => change({ components });
+const args = (): string[] => ['--bootstrap', join(folder, 'bootstrap.json'), '--root', root, '--host', 'local'];
+
+function start(): ChildProcess {
+  const agent = spawn(process.execPath, [join(build, 'agent.mjs'), ...args()], { stdio: ['pipe', 'pipe', 'pipe'] });
+  collect(agent);
+  agents.push(agent);
+  return agent;
+}
+
+const output = new WeakMap<ChildProcess, string>();
+function collect(agent: ChildProcess): void {
+  output.set(agent, '');
+  for (const stream of [agent.stdout, agent.stderr]) {
+    stream?.on('data', (chunk: Buffer) => output.set(agent, (output.get(agent) ?? '') + chunk.toString()));
+  }
+}
+
+async function kill(agent: ChildProcess, signal: NodeJS.Signals = 'SIGKILL'): Promise<unknown> {
+  if (agent.exitCode !== null || agent.signalCode !== null) return agent.exitCode;
+  agent.kill(signal);
+  const [code] = (await once(agent, 'exit')) as [number | null];
+  return code;
+}
+
+const status = (): Machine['status'] => cell.api.objects(Machines)[0]?.status;
+const app = (): ComponentStatus | undefined => status()?.components?.find((each) => each.name === 'app');
+const healthy = (version: string) => (): boolean => app()?.version === version && app()?.state === 'Healthy';
+const begun = (): string[] => (existsSync(join(root, 'begun')) ? readFileSync(join(root, 'begun'), 'utf8').trim().split('\n') : []);
+const unit = (): UnitRecord => JSON.parse(readFileSync(join(root, 'var/lib/kubenode/units/app.json'), 'utf8')) as UnitRecord;
+const patient = { deadlineMs: 15_000 };
+
+test('a node is installed over the wire, kept, and taken over by the next agent, even with nobody to ask', async () => {
+  release('1.0.0');
+  want(entry('app', '1.0.0', 1));
+  const first = start();
+  await waitFor(healthy('1.0.0'), patient);
+  expect(readFileSync(join(root, 'etc/app.conf'), 'utf8')).toBe('version 1.0.0 on a\n');
+  expect(status()?.agent).toMatchObject({ bootID: 'boot-1', apiLevel: 1 });
+  expect(cell.api.objects(Leases)).toMatchObject([
+    { metadata: { name: 'agent-a', namespace: 'web' }, spec: { leaseDurationSeconds: 180 } },
+  ]);
+  expect(cell.api.requests.every((each) => each.headers?.['authorization'] === 'Bearer a-secret-token')).toBe(true);
+
+  writeFileSync(join(root, 'etc/app.conf'), 'drift');
+  await waitFor(() => readFileSync(join(root, 'etc/app.conf'), 'utf8') === 'version 1.0.0 on a\n');
+
+  const { invocation, pid } = unit();
+  expect(await kill(first, 'SIGTERM')).toBe(0);
+  expect(await startOf(pid)).toBeDefined();
+  // Keeping what is here needs nobody.
+  cell.away = true;
+  const second = start();
+  await waitFor(() => output.get(second)?.includes('the agent begins') === true);
+  process.kill(pid, 'SIGKILL');
+  await waitFor(() => begun().length === 2, patient);
+  expect(unit().invocation).not.toBe(invocation);
+  expect(output.get(first)).not.toContain('a-secret-token');
+});
+
+test('killed at any moment of an upgrade, it comes to its end, and the unit is restarted once', async () => {
+  release('1.0.0');
+  want(entry('app', '1.0.0', 1));
+  let agent = start();
+  await waitFor(healthy('1.0.0'), patient);
+  release('1.1.0');
+  const operation = {
+    id: 'op',
+    epoch: 1,
+    kind: 'Change' as const,
+    components: [{ name: 'app', revision: 2 }],
+    notAfter: '2099-01-01T00:00:00Z',
+  };
+  change({ components: [entry('app', '1.1.0', 2)], operation });
+  const random = seededRandom(Number(process.env['KUBENODE_SEED'] ?? 1));
+  const rounds = process.env['KUBENODE_THOROUGH'] === '1' ? 200 : 6;
+  let kills = 0;
+  for (let round = 0; round < rounds && app()?.running !== 2; round++) {
+    await delay(random() * 400);
+    await kill(agent);
+    kills++;
+    agent = start();
+  }
+  await waitFor(() => healthy('1.1.0')() && status()?.operation?.state === 'Done', patient);
+  expect(status()?.operation).toMatchObject({ id: 'op', outcome: 'Succeeded' });
+  expect(begun()).toEqual(['begin 1.0.0', 'begin 1.1.0']);
+  expect(readFileSync(join(root, 'etc/app.conf'), 'utf8')).toBe('version 1.1.0 on a\n');
+  process.stdout.write(`agent: a process killed ${kills} times during an upgrade\n`);
+});
+
+test('it ends when its parent closes the pipe, and when it disconnects', async () => {
+  release('1.0.0');
+  want();
+  const piped = start();
+  await waitFor(() => output.get(piped)?.includes('the agent begins') === true);
+  piped.stdin?.end();
+  expect(await once(piped, 'exit')).toEqual([0, null]);
+
+  const forked = fork(join(build, 'agent.mjs'), args(), { stdio: ['ignore', 'pipe', 'pipe', 'ipc'], execArgv: [] });
+  collect(forked);
+  agents.push(forked);
+  await waitFor(() => output.get(forked)?.includes('the agent begins') === true);
+  forked.disconnect();
+  expect(await once(forked, 'exit')).toEqual([0, null]);
+});
+
+test.each([
+  [['--bootstrap', 'x'], 64, 'usage: kubenode-agent'],
+  [['--bootstrap', 'x', '--root', 'y', '--host', 'moon'], 64, '--host must be "local", got "moon"'],
+  [['--what'], 64, 'usage: kubenode-agent'],
+  [['--bootstrap', '/no/such/file', '--root', '/tmp', '--host', 'local'], 1, '/no/such/file cannot be read'],
+])('%j ends with %i', async (argv, code, message) => {
+  const agent = spawn(process.execPath, [join(build, 'agent.mjs'), ...argv]);
+  collect(agent);
+  const [ended] = (await once(agent, 'close')) as [number];
+  expect([ended, output.get(agent)]).toEqual([code, expect.stringContaining(message)]);
+});
+
+test('a bootstrap file that lacks something is named, and its token is not', async () => {
+  want();
+  const path = join(folder, 'bootstrap.json');
+  const bootstrap = JSON.parse(readFileSync(path, 'utf8')) as { machine: object };
+  for (const [changed, message] of [
+    [{ machine: { name: 'a', namespace: 'web' } }, '`machine.uid` must be text'],
+    [{ mirror: 'https://x/no-slash' }, '`mirror` must be a URL that ends with a slash'],
+    [{ server: 7 }, '`server` must be text'],
+  ] as const) {
+    writeFileSync(path, JSON.stringify({ ...bootstrap, ...changed }));
+    const agent = start();
+    await once(agent, 'close');
+    expect(output.get(agent)).toContain(message);
+    expect(output.get(agent)).not.toContain('a-secret-token');
+  }
+});

@@ -1,0 +1,85 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterEach, expect, test } from 'vitest';
+import { createAuthority, serveTls } from '../../kube/testing/tls.ts';
+import { nodeNetwork } from './network.ts';
+import type { Download } from './network.ts';
+
+const closing: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+async function serve(handle: (request: IncomingMessage, response: ServerResponse) => void): Promise<string> {
+  const server: Server = createServer(handle).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  closing.push(async () => {
+    server.closeAllConnections();
+    server.close();
+    await once(server, 'close');
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+async function text({ body }: Download): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+}
+
+const { signal } = new AbortController();
+
+test('bytes are had from where they are asked for', async () => {
+  const url = await serve((request, response) => {
+    const from = Number(/bytes=(\d+)-/.exec(request.headers.range ?? '')?.[1] ?? 0);
+    response.writeHead(from === 0 ? 200 : 206, from === 0 ? {} : { 'content-range': `bytes ${from}-9/10` }).end('0123456789'.slice(from));
+  });
+  const network = nodeNetwork();
+  const whole = await network.download(`${url}/x`, 0, signal);
+  expect([whole.status, whole.from, await text(whole)]).toEqual([200, 0, '0123456789']);
+  const rest = await network.download(`${url}/x`, 4, signal);
+  expect([rest.status, rest.from, await text(rest)]).toEqual([206, 4, '456789']);
+});
+
+test('redirects are followed, but never to where an artifact may not come from', async () => {
+  const url = await serve((request, response) => {
+    const location = { '/a': '/b', '/away': 'http://example.com/x', '/loop': '/loop' }[request.url ?? ''];
+    response.writeHead(location === undefined ? 200 : 302, location === undefined ? {} : { location }).end('here');
+  });
+  const network = nodeNetwork();
+  expect(await text(await network.download(`${url}/a`, 0, signal))).toBe('here');
+  await expect(network.download(`${url}/away`, 0, signal)).rejects.toMatchObject({ code: 'UrlRefused' });
+  await expect(network.download(`${url}/loop`, 0, signal)).rejects.toMatchObject({ code: 'UrlRefused' });
+});
+
+test.each(['http://example.com/x', 'ftp://127.0.0.1/x', 'file:///etc/passwd', 'nothing'])('%s is refused', async (url) => {
+  await expect(nodeNetwork().download(url, 0, signal)).rejects.toMatchObject({ code: 'UrlRefused' });
+});
+
+test('the cell’s authority vouches for its own mirror and for nobody else', async () => {
+  const authority = await createAuthority();
+  const server = await serveTls(await authority.issue('mirror'), (_request, response) => void response.end('trusted'));
+  closing.push(() => server.close());
+  const ours = nodeNetwork({ authority: { ca: authority.ca, origin: server.url } });
+  expect(await text(await ours.download(`${server.url}/x`, 0, signal))).toBe('trusted');
+  await expect(
+    nodeNetwork({ authority: { ca: authority.ca, origin: 'https://other' } }).download(`${server.url}/x`, 0, signal),
+  ).rejects.toMatchObject({
+    code: expect.stringMatching(/CERT|SIGNATURE/),
+  });
+});
+
+test('a server that falls silent is not waited for', async () => {
+  const url = await serve((_request, response) => void response.writeHead(200).write('begun'));
+  const download = await nodeNetwork({ idleTimeoutMs: 50 }).download(`${url}/x`, 0, signal);
+  await expect(text(download)).rejects.toThrow(/50 ms|aborted/);
+});
+
+test('a status is the status, whatever comes with it', async () => {
+  const url = await serve((request, response) => void response.writeHead(request.url === '/healthz' ? 204 : 503).end());
+  expect(await nodeNetwork().status(`${url}/healthz`, signal)).toBe(204);
+  expect(await nodeNetwork().status(`${url}/else`, signal)).toBe(503);
+  await expect(nodeNetwork().status('http://127.0.0.1:1/', signal)).rejects.toThrow(/ECONNREFUSED/);
+});

@@ -1,0 +1,46 @@
+import { tmpdir } from 'node:os';
+import { expect, test } from 'vitest';
+import { waitFor } from '../../kube/testing/waitfor.ts';
+import { startOf } from './processes.ts';
+import { nodeRunner } from './runner.ts';
+
+const run = nodeRunner();
+const command = (script: string, timeoutMs = 5000) => ({
+  argv: ['/bin/sh', '-c', script],
+  environment: { PATH: '/bin:/usr/bin', X: '1' },
+  cwd: tmpdir(),
+  timeoutMs,
+});
+const never = new AbortController().signal;
+
+test.each([
+  ['exit 0', { ok: true, how: 'exit code 0', output: '' }],
+  ['echo out; echo err >&2; exit 3', { ok: false, how: 'exit code 3', output: 'out\nerr' }],
+  ['echo $X$HOME', { ok: true, how: 'exit code 0', output: '1' }],
+  ['kill -9 $$', { ok: false, how: 'signal SIGKILL', output: '' }],
+])('%s', async (script, expected) => {
+  expect(await run(command(script), never)).toEqual(expected);
+});
+
+test('what takes too long is ended, with what it started', async () => {
+  const result = await run(command('sleep 60 & echo $!; wait', 200), never);
+  expect(result).toMatchObject({ ok: false, how: 'no end within 0.2 s' });
+  await waitFor(async () => (await startOf(Number(result.output))) === undefined);
+});
+
+test('only the end of what it writes is kept', async () => {
+  const { output } = await run(command('i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done'), never);
+  expect(output.length).toBeLessThanOrEqual(2048);
+  expect(output).toMatch(/line 1999$/);
+});
+
+test('a program that is not there is a failure, not an error', async () => {
+  expect(await run({ ...command(''), argv: ['/no/such'] }, never)).toMatchObject({ ok: false, how: expect.stringContaining('ENOENT') });
+});
+
+test('an abort ends it', async () => {
+  const ended = new AbortController();
+  const running = run(command('sleep 60'), ended.signal);
+  ended.abort(new Error('enough'));
+  await expect(running).rejects.toThrow('enough');
+});

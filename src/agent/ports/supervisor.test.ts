@@ -1,0 +1,199 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { systemClock } from '../../kube/clock.ts';
+import { recordingLog } from '../../kube/testing/log.ts';
+import { waitFor } from '../../kube/testing/waitfor.ts';
+import { logPath, openLog, rotateLog } from './logs.ts';
+import { close } from './nodefs.ts';
+import { send, startOf } from './processes.ts';
+import { createSupervisor, stopAllUnits } from './supervisor.ts';
+import type { Supervisor, UnitRecord } from './supervisor.ts';
+import type { UnitDefinition } from './units.ts';
+
+let root: string;
+const supervisors: Supervisor[] = [];
+
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'kubenode-units-'));
+});
+
+afterEach(async () => {
+  for (const supervisor of supervisors.splice(0)) supervisor.close();
+  await stopAllUnits(root);
+  rmSync(root, { recursive: true });
+});
+
+async function supervise(): Promise<Supervisor> {
+  const supervisor = await createSupervisor({ root, clock: systemClock(), log: recordingLog() });
+  supervisors.push(supervisor);
+  return supervisor;
+}
+
+const shell = (script: string, rest: Partial<UnitDefinition> = {}): UnitDefinition => ({
+  name: 'app',
+  exec: ['/bin/sh', '-c', script],
+  environment: {},
+  stopTimeoutSeconds: 5,
+  hash: 'h1',
+  generation: 'g1',
+  ...rest,
+});
+const FOREVER = 'echo begun; while true; do sleep 0.05; done';
+
+const log = (): string => (existsSync(logPath(root, 'app')) ? readFileSync(logPath(root, 'app'), 'utf8') : '');
+const record = (): UnitRecord => JSON.parse(readFileSync(join(root, 'var/lib/kubenode/units/app.json'), 'utf8')) as UnitRecord;
+const begun = async (): Promise<unknown> => await waitFor(() => log().includes('begun'));
+
+test('a unit runs in its own session, with nothing of the agent’s environment but the way to programs', async () => {
+  process.env['KUBENODE_SECRET'] = 'secret';
+  const units = await supervise();
+  const status = await units.start(shell('echo begun; env; exec sleep 60', { environment: { OWN: 'value' } }));
+  delete process.env['KUBENODE_SECRET'];
+  expect(status).toMatchObject({ name: 'app', running: true, hash: 'h1', generation: 'g1' });
+  await waitFor(() => log().includes('OWN=value'));
+  expect(log()).toContain(`KUBENODE_ROOT=${root}`);
+  expect(log()).toContain(`PWD=${root}`);
+  expect(log()).not.toContain('secret');
+  expect(log()).not.toContain('HOME=');
+  expect(await startOf(record().pid)).toBe(record().startTime);
+});
+
+test('a unit outlives its supervisor, and the next one adopts it', async () => {
+  const first = await supervise();
+  const { invocation } = await first.start(shell(FOREVER));
+  await begun();
+  first.close();
+  const second = await supervise();
+  expect(await second.list()).toEqual([{ name: 'app', running: true, invocation, hash: 'h1', generation: 'g1' }]);
+  process.kill(record().pid, 'SIGKILL');
+  await waitFor(async () => (await second.list())[0]?.running === false);
+});
+
+test('who has the ID of a unit that is gone is nobody’s unit, and is left alone', async () => {
+  const stranger = spawn('sleep', ['60'], { detached: true });
+  try {
+    const folder = join(root, 'var/lib/kubenode/units');
+    mkdirSync(folder, { recursive: true });
+    const taken: UnitRecord = {
+      name: 'app',
+      pid: stranger.pid ?? 0,
+      startTime: 'another',
+      invocation: 'i',
+      hash: 'h',
+      generation: 'g',
+      stopTimeoutSeconds: 1,
+    };
+    writeFileSync(join(folder, 'app.json'), JSON.stringify(taken));
+    const units = await supervise();
+    expect((await units.list())[0]?.running).toBe(false);
+    await units.reload('app');
+    await units.stop('app');
+    expect(await units.list()).toEqual([]);
+    expect(send(stranger.pid ?? 0, 0)).toBe(true);
+  } finally {
+    stranger.kill('SIGKILL');
+  }
+});
+
+test('a unit that ends by itself is told of at once, with how it ended', async () => {
+  const units = await supervise();
+  let told = 0;
+  units.onExit(() => told++);
+  await units.start(shell('exit 3'));
+  await waitFor(() => told === 1);
+  expect(await units.list()).toMatchObject([{ running: false, exit: 'exit code 3' }]);
+});
+
+test('a program that is not there ends its unit; nothing else comes of it', async () => {
+  const units = await supervise();
+  await units.start(shell('', { exec: ['/no/such/program'] }));
+  await waitFor(async () => (await units.list())[0]?.exit === 'exit code 127');
+  expect(log()).toContain('/no/such/program');
+});
+
+test('stopping asks first, and then takes the whole group', async () => {
+  const units = await supervise();
+  await units.start(shell(`trap 'echo asked; exit 0' TERM; ${FOREVER}`));
+  await begun();
+  await units.stop('app');
+  expect(log()).toContain('asked');
+
+  await units.start(
+    shell(`trap '' TERM; sh -c "trap '' TERM; while true; do sleep 0.05; done" & echo child $!; ${FOREVER.replace('begun', 'again')}`, {
+      stopTimeoutSeconds: 1,
+    }),
+  );
+  await waitFor(() => log().includes('again'));
+  const { pid } = record();
+  const child = Number(/child (\d+)/.exec(log())?.[1]);
+  expect(await startOf(child)).toBeDefined();
+  await units.stop('app');
+  expect(await startOf(pid)).toBeUndefined();
+  expect(await startOf(child)).toBeUndefined();
+  expect(await units.list()).toEqual([]);
+});
+
+test.runIf(process.platform === 'linux')('what a dead leader left behind is stopped before the unit runs again', async () => {
+  const units = await supervise();
+  await units.start(shell(`sh -c 'while true; do sleep 0.05; done' & echo child $!; echo begun; sleep 60`));
+  await begun();
+  const child = Number(/child (\d+)/.exec(log())?.[1]);
+  process.kill(record().pid, 'SIGKILL');
+  await waitFor(async () => (await units.list())[0]?.running === false);
+  expect(await startOf(child)).toBeDefined();
+  await units.start(shell(FOREVER, { hash: 'h2' }));
+  expect(await startOf(child)).toBeUndefined();
+  expect(await units.list()).toMatchObject([{ running: true, hash: 'h2' }]);
+});
+
+test('a unit that is started again is another invocation; one that is reloaded is not', async () => {
+  const units = await supervise();
+  const first = await units.start(shell(`trap 'echo reloaded' HUP; ${FOREVER}`));
+  await begun();
+  await units.reload('app');
+  await waitFor(() => log().includes('reloaded'));
+  expect((await units.list())[0]?.invocation).toBe(first.invocation);
+  const second = await units.start(shell(FOREVER, { generation: 'g2' }));
+  expect(second.invocation).not.toBe(first.invocation);
+  expect(await units.list()).toMatchObject([{ running: true, generation: 'g2' }]);
+});
+
+test('a launcher whose agent died before it was written down never becomes the program', async () => {
+  // As the supervisor does it, up to where an agent may be killed: the line is never sent.
+  const launcher = spawn('/bin/sh', ['-c', 'read -r go <&3 && exec 3<&- && exec "$@"', 'app', '/bin/sh', '-c', `echo ran > ${root}/ran`], {
+    stdio: ['ignore', 'ignore', 'ignore', 'pipe'],
+  });
+  const ended = new Promise((resolve) => launcher.once('exit', resolve));
+  (launcher.stdio[3] as { destroy(): void }).destroy();
+  await ended;
+  expect(existsSync(join(root, 'ran'))).toBe(false);
+});
+
+test('all units of a root are stopped without their agent', async () => {
+  const units = await supervise();
+  await units.start(shell(FOREVER));
+  await begun();
+  const { pid } = record();
+  units.close();
+  await stopAllUnits(root);
+  expect(await startOf(pid)).toBeUndefined();
+  expect(existsSync(join(root, 'var/lib/kubenode/units/app.json'))).toBe(false);
+});
+
+test('a log is rotated under a unit that goes on writing', async () => {
+  const file = await openLog(root, 'app');
+  await close(file);
+  const units = await supervise();
+  await units.start(shell('i=0; while true; do i=$((i+1)); echo line $i; sleep 0.01; done'));
+  await waitFor(() => log().includes('line 5'));
+  expect(await rotateLog(root, 'app', 10_000_000)).toBe(false);
+  expect(await rotateLog(root, 'app', 10)).toBe(true);
+  expect(readFileSync(`${logPath(root, 'app')}.1`, 'utf8')).toMatch(/^line 1\n/);
+  await waitFor(() => log().includes('line'));
+  // At its new end, not beyond a hole of what was cut.
+  expect(log()).toMatch(/^line [0-9]+\n/);
+  expect(statSync(logPath(root, 'app')).size).toBeLessThan(5000);
+});

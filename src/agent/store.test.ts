@@ -1,0 +1,123 @@
+import { expect, test } from 'vitest';
+import { sha256Hex } from '../api/digest.ts';
+import type { Network } from './ports/network.ts';
+import { createStore, resolveUrl } from './store.ts';
+import { Disk, simulatedFiles } from './testing/disk.ts';
+
+const content = Buffer.from('0123456789'.repeat(10));
+const artifact = { url: 'https://mirror/x', sha256: sha256Hex(content) };
+const { signal } = new AbortController();
+
+/** A server that breaks off after `breakAt` bytes of each answer, and can go on where it stopped. */
+function world(options: { breakAt?: number; ranges?: boolean; answer?: number; bytes?: Buffer; maxBytes?: number } = {}) {
+  const disk = new Disk();
+  const asked: number[] = [];
+  const network: Network = {
+    status: () => Promise.resolve(200),
+    download(_url, from) {
+      asked.push(from);
+      const bytes = options.bytes ?? content;
+      const start = options.ranges === false ? 0 : from;
+      async function* body(): AsyncGenerator<Uint8Array, void> {
+        const end = options.breakAt === undefined ? bytes.length : Math.min(bytes.length, start + options.breakAt);
+        for (let at = start; at < end; at += 7) yield await Promise.resolve(bytes.subarray(at, Math.min(at + 7, end)));
+        if (end < bytes.length) throw new Error('connection reset');
+      }
+      return Promise.resolve({ status: options.answer ?? (start > 0 ? 206 : 200), from: start, body: body() });
+    },
+  };
+  const files = simulatedFiles(disk);
+  const limits = options.maxBytes === undefined ? {} : { maxBytes: options.maxBytes };
+  return { asked, disk, files, store: createStore({ files, folder: '/store', network, mirror: undefined, ...limits }) };
+}
+
+async function read(chunks: AsyncIterable<Uint8Array>): Promise<string> {
+  const all: Uint8Array[] = [];
+  for await (const chunk of chunks) all.push(chunk);
+  return Buffer.concat(all).toString();
+}
+
+test('an artifact is fetched once, and read back whole', async () => {
+  const { asked, store } = world();
+  await Promise.all([store.ensure(artifact, signal), store.ensure(artifact, signal)]);
+  await store.ensure(artifact, signal);
+  expect(asked).toEqual([0]);
+  expect(await read(store.open(artifact.sha256))).toBe(content.toString());
+});
+
+test('a transfer that breaks off goes on where it stopped', async () => {
+  const { asked, store } = world({ breakAt: 40 });
+  await expect(store.ensure(artifact, signal)).rejects.toThrow('connection reset');
+  await expect(store.ensure(artifact, signal)).rejects.toThrow('connection reset');
+  await store.ensure(artifact, signal);
+  expect(asked).toEqual([0, 40, 80]);
+  expect(await read(store.open(artifact.sha256))).toBe(content.toString());
+});
+
+test('a server that knows no ranges is read from the start', async () => {
+  const { asked, files, store } = world({ ranges: false });
+  await files.mkdir('/store');
+  await files.write(`/store/${artifact.sha256}.part`, Buffer.from('anything'), { mode: 0o600 });
+  await store.ensure(artifact, signal);
+  expect(asked).toEqual([8]);
+  expect(await read(store.open(artifact.sha256))).toBe(content.toString());
+});
+
+test('bytes that are not those are never kept, wherever they came from', async () => {
+  const wrong = world({ bytes: Buffer.from('something else') });
+  await expect(wrong.store.ensure(artifact, signal)).rejects.toMatchObject({
+    code: 'DigestMismatch',
+    message: expect.stringContaining(artifact.sha256),
+  });
+  expect(wrong.disk.key()).not.toContain(artifact.sha256);
+
+  const torn = world();
+  await torn.files.mkdir('/store');
+  await torn.files.write(`/store/${artifact.sha256}`, Buffer.from('torn by a loss of power'), { mode: 0o600 });
+  await expect(read(torn.store.open(artifact.sha256))).rejects.toMatchObject({ code: 'DigestMismatch' });
+  expect(await torn.store.has(artifact.sha256)).toBe(false);
+  await torn.store.ensure(artifact, signal);
+  expect(await read(torn.store.open(artifact.sha256))).toBe(content.toString());
+});
+
+test('what is too large is given up on the way, and leaves nothing', async () => {
+  const { disk, store } = world({ maxBytes: 50 });
+  await expect(store.ensure(artifact, signal)).rejects.toMatchObject({ code: 'TooLarge' });
+  expect(disk.key()).not.toContain('.part');
+});
+
+test.each([
+  [404, 'ArtifactRefused'],
+  [403, 'ArtifactRefused'],
+  [429, 'HttpStatus'],
+  [500, 'HttpStatus'],
+  [304, 'HttpStatus'],
+])('the answer %i is %s', async (answer, code) => {
+  await expect(world({ answer }).store.ensure(artifact, signal)).rejects.toMatchObject({ code });
+});
+
+test('a part that the server cannot continue is dropped', async () => {
+  const { disk, files, store } = world({ answer: 416 });
+  await files.mkdir('/store');
+  await files.write(`/store/${artifact.sha256}.part`, Buffer.from('x'), { mode: 0o600 });
+  await expect(store.ensure(artifact, signal)).rejects.toMatchObject({ code: 'HttpStatus' });
+  expect(disk.key()).not.toContain('.part');
+});
+
+test.each([
+  ['https://a/b', undefined, 'https://a/b'],
+  ['artifacts/x.tgz', 'https://mirror:1/base/', 'https://mirror:1/base/artifacts/x.tgz'],
+  ['x', 'http://127.0.0.1:80/', 'http://127.0.0.1/x'],
+])('%s with the mirror %s is %s', (url, mirror, expected) => {
+  expect(resolveUrl(url, mirror)).toBe(expected);
+});
+
+test.each([
+  ['x', undefined, 'installed without a mirror'],
+  ['../x', 'https://mirror/base/', 'leads out of the mirror'],
+  ['//evil/x', 'https://mirror/base/', 'leads out of the mirror'],
+  ['x', 'http://mirror/', 'over https'],
+  ['http://mirror/x', undefined, 'over https'],
+])('%s with the mirror %s is refused', (url, mirror, message) => {
+  expect(() => resolveUrl(url, mirror)).toThrow(expect.objectContaining({ code: 'UrlRefused', message: expect.stringContaining(message) }));
+});
