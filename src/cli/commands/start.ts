@@ -58,6 +58,7 @@ async function start(flags: Flags, output: Output): Promise<number> {
   };
   process.on('SIGINT', onSignal);
   process.on('SIGTERM', onSignal);
+  process.on('SIGHUP', onSignal);
   const running = await startLocal({
     state: resolve(flags.state),
     repository: existsSync(join(repository, '.git')) || existsSync(join(repository, 'HEAD')) ? repository : undefined,
