@@ -9,8 +9,6 @@ import { Machines } from './machine.ts';
 import { MachineComponents } from './machinecomponent.ts';
 import { MachineComponentSets } from './machinecomponentset.ts';
 import { MachineSets } from './machineset.ts';
-import { NodeRemediers } from './noderemedier.ts';
-import { RemedyOperationJobs } from './remedyoperationjob.ts';
 import { Rollouts } from './rollout.ts';
 
 export const HUB_KINDS: Kind[] = [Fleets, Clusters, Rollouts];
@@ -19,8 +17,6 @@ export const CELL_KINDS: Kind[] = [
   MachineSets,
   MachineComponents,
   MachineComponentSets,
-  NodeRemediers,
-  RemedyOperationJobs,
   DefenderPolicies,
   DisruptionLedgers,
   Freezes,

@@ -3,7 +3,6 @@ import { localSource } from './local.ts';
 import { httpSource } from './remote.ts';
 import type { GitPorts, GitSource, GitSpec } from './source.ts';
 
-export { gitErrorCodes, type GitErrorCode } from './errors.ts';
 export { initRepository, type NewRepository } from './init.ts';
 export { parseAllowedSigners, type AllowedSigner } from './signers.ts';
 export type {
