@@ -25,10 +25,11 @@ const STARTS = { baseMs: 1_000, maxMs: 60_000 };
 const REREAD = { baseMs: 2_000, maxMs: 30_000 };
 /** After a repair that did not work. */
 const REPAIR_AGAIN_MS = 60_000;
+const STRAY_AGAIN_MS = 60_000;
 
 /** Carries out one step. Errors: `DiskFailing` when the journal must be opened again; anything else is tried again later. */
 export async function act(ctx: Context, step: Step): Promise<void> {
-  const { memory, ports } = ctx;
+  const { memory } = ctx;
   const journal = journalOf(memory);
   switch (step.do) {
     case 'wait':
@@ -67,7 +68,7 @@ export async function act(ctx: Context, step: Step): Promise<void> {
     case 'startUnit':
       return await startUnit(ctx, step.name, step.unit);
     case 'stopUnit':
-      return await ports.units.stop(step.unit);
+      return await stopStray(ctx, step.unit);
     case 'reread':
       return await reread(ctx);
     case 'begin':
@@ -86,7 +87,7 @@ export async function act(ctx: Context, step: Step): Promise<void> {
     case 'finish':
       return await finish(ctx, step);
     case 'sweep':
-      return await sweep(ctx);
+      return await trySweep(ctx);
   }
 }
 
@@ -172,10 +173,36 @@ async function startUnit(ctx: Context, name: string, unitName: string): Promise<
   const failures = before === undefined || nowMs - before.lastMs > LASTING_MS ? 0 : before.failures + 1;
   memory.starts.set(unitName, { failures, lastMs: nowMs, notBeforeMs: nowMs + halfJitterMs(STARTS, failures + 1, ports.random) });
   const ended = (await ports.units.list()).find((each) => each.name === unitName);
-  await ports.units.start({ ...unit, generation: manifest.digest });
+  try {
+    await ports.units.start({ ...unit, generation: manifest.digest });
+  } catch (error) {
+    return ctx.happened({ type: 'Warning', reason: 'UnitFailed', message: `${name}: ${messageOf(error)}` });
+  }
   if (ended !== undefined) {
     const how = ended.exit === undefined ? '' : ` (${ended.exit})`;
     ctx.happened({ type: 'Warning', reason: 'UnitStarted', message: `${name}: unit ${unitName} had ended${how} and was started again` });
+  }
+}
+
+async function stopStray(ctx: Context, unit: string): Promise<void> {
+  const { memory, ports } = ctx;
+  const nowMs = ports.clock.monotonic();
+  memory.starts.set(unit, { failures: 0, lastMs: nowMs, notBeforeMs: nowMs + STRAY_AGAIN_MS });
+  try {
+    await ports.units.stop(unit);
+    memory.starts.delete(unit);
+  } catch (error) {
+    ctx.happened({ type: 'Warning', reason: 'UnitFailed', message: `unit ${unit} is nobody’s and does not end: ${messageOf(error)}` });
+  }
+}
+
+/** What cannot be removed now is removed another time. */
+async function trySweep(ctx: Context): Promise<void> {
+  ctx.memory.sweep = false;
+  try {
+    await sweep(ctx);
+  } catch (error) {
+    ctx.ports.log.warn({ error: messageOf(error) }, 'what is needed no more could not be removed');
   }
 }
 
@@ -186,8 +213,9 @@ async function reread(ctx: Context): Promise<void> {
     if (wanted.uid !== ctx.node.uid) throw new Error(`the Machine has UID ${wanted.uid}: it is another one`);
     if (serverMs === undefined) throw new Error('the answer of the API server has no date');
     memory.server = { ms: serverMs, atMs: ports.clock.monotonic() };
-    memory.wanted = wanted;
-    memory.reread = wanted.operation?.id;
+    // The watch may have told of something newer meanwhile: all the better.
+    if (memory.isNews(wanted.resourceVersion)) memory.wanted = wanted;
+    memory.reread = memory.wanted?.operation?.id;
     memory.rereadNotBeforeMs = 0;
   } catch (error) {
     memory.rereadNotBeforeMs = ports.clock.monotonic() + halfJitterMs(REREAD, 3, ports.random);

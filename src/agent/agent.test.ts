@@ -150,6 +150,19 @@ test('another Machine of the same name is not this node’s: nothing is done for
   expect(leases(before)).toBe(0);
 });
 
+test('a server that was put back to a backup is followed, though its versions begin again lower', async () => {
+  const { metadata } = put({ components: [entry('app', '1.0.0', 1)] });
+  for (let change = 0; change < 20; change++) put({ components: [entry('app', '1.0.0', 1)], labels: { change: String(change) } });
+  start(metadata.uid ?? '');
+  await minutes(2);
+  api.watches.end();
+  api.rewind(50);
+  await minutes(3);
+  put({ components: [entry('app', '1.0.0', 5)] });
+  await minutes(3);
+  expect(status()?.components).toMatchObject([{ revision: 5, running: 5 }]);
+});
+
 test('a server that is away for an hour finds the node as it was, and is told what it missed', async () => {
   const { metadata } = put({ components: [entry('app', '1.0.0', 1)] });
   start(metadata.uid ?? '');

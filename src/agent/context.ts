@@ -11,6 +11,7 @@ import type { Runner } from './ports/runner.ts';
 import type { Units } from './ports/units.ts';
 import type { Probing } from './probes.ts';
 import type { Store } from './store.ts';
+import { createNewest } from './wanted.ts';
 import type { Wanted } from './wanted.ts';
 
 /** What the agent asks of the API while it works. */
@@ -48,6 +49,7 @@ export interface Memory {
   trouble: { reason: 'JournalDamaged' | 'ReceiptDamaged' | 'DiskFailing'; message: string } | undefined;
   notBeforeMs: number;
   wanted: Wanted | undefined;
+  isNews: ReturnType<typeof createNewest>;
   server: { ms: number; atMs: number } | undefined;
   installed: Map<string, Installed>;
   manifests: Map<string, Manifest>;
@@ -89,13 +91,14 @@ export function newProgress(giveUpMs = Infinity): Progress {
   return { done: new Set(), failures: 0, notBeforeMs: 0, error: undefined, probing: undefined, giveUpMs };
 }
 
-export function newMemory(): Memory {
+export function newMemory(clock: Clock): Memory {
   return {
     journal: undefined,
     foreign: false,
     trouble: undefined,
     notBeforeMs: 0,
     wanted: undefined,
+    isNews: createNewest(clock),
     server: undefined,
     installed: new Map(),
     manifests: new Map(),

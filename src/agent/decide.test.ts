@@ -65,6 +65,7 @@ const state = (component: ComponentState, rest: Partial<State> = {}): State => (
 function machine(rest: Partial<Wanted> = {}): Wanted {
   return {
     uid: 'u',
+    resourceVersion: '1',
     generation: 1,
     held: false,
     deleting: false,

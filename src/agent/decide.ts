@@ -1,5 +1,4 @@
 import { contentOf } from './content.ts';
-import { canonical } from '../api/digest.ts';
 import { immediateStep, orderStep, runningStep } from './decideoperation.ts';
 import { transactionStep } from './decidetransaction.ts';
 import { upkeepStep } from './decideupkeep.ts';
@@ -35,7 +34,7 @@ export function decide(o: Observed): Step {
 function noteStep({ wanted, state }: Observed): Step | undefined {
   if (wanted === undefined) return undefined;
   const note = { held: wanted.held || wanted.deleting, verified: wanted.verified };
-  return canonical(note) === canonical({ held: state.held, verified: state.verified }) ? undefined : { do: 'note', ...note };
+  return JSON.stringify(note) === JSON.stringify({ held: state.held, verified: state.verified }) ? undefined : { do: 'note', ...note };
 }
 
 function acceptStep({ wanted, state, installed }: Observed): Step | undefined {

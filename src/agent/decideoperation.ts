@@ -27,7 +27,9 @@ export function runningStep(o: Observed, operation: OperationRecord): Step {
   for (const { name, revision } of operation.components) {
     const component = componentOf(o.state, name);
     if (component?.failed !== undefined) failed.push(`${name}: ${component.failed.reason}: ${component.failed.message}`);
-    else if (component?.revision === revision && runningRevision(o, name) !== revision) left.push(name);
+    else if (component?.driftFailed !== undefined && component.driftFailed === o.installed.get(name)?.receipt.generation) {
+      failed.push(`${name}: a restart did not put it right`);
+    } else if (component?.revision === revision && runningRevision(o, name) !== revision) left.push(name);
     else if (component !== undefined && component.revision > revision && pendingOf(o, name).kind === 'ready') stronger.push(name);
   }
   if (failed.length > 0) return finish(operation, 'PermanentFailure', failed.join('; '));

@@ -11,7 +11,7 @@ export const HOUR_MS = 3_600_000;
 
 /** What keeps the node as it is: units that are down are started, what drifted is put right where that disrupts nothing. */
 export function upkeepStep(o: Observed, due: Due): Step | undefined {
-  if (o.state.cleared) return strayStep(o);
+  if (o.state.cleared) return strayStep(o, due);
   const tx = o.state.transaction;
   const names = inOrder(o, [...o.installed.keys()]).filter((name) => name !== tx?.name);
   for (const name of names) {
@@ -23,7 +23,7 @@ export function upkeepStep(o: Observed, due: Due): Step | undefined {
   const probed =
     tx !== undefined && o.progress.probing !== undefined ? o.manifests.get((tx.back === undefined ? tx.to : tx.from) ?? '') : undefined;
   if (probed !== undefined) return startStep(o, probed, due);
-  return tx === undefined ? strayStep(o) : undefined;
+  return tx === undefined ? strayStep(o, due) : undefined;
 }
 
 function startStep(o: Observed, manifest: Manifest, due: Due): Step | undefined {
@@ -73,12 +73,15 @@ function rebuildStep(o: Observed, name: string, due: Due): Step | undefined {
 }
 
 /** A unit of nobody: left by something that was taken away. */
-function strayStep(o: Observed): Step | undefined {
+function strayStep(o: Observed, due: Due): Step | undefined {
   const manifests = [...o.installed.values()].map((each) => each.manifest);
   // Of a damaged generation nobody knows which units it has.
   if (manifests.includes(undefined)) return undefined;
   for (const name of o.units.keys()) {
-    if (!manifests.some((manifest) => manifest?.units.some((unit) => unit.name === name))) return { do: 'stopUnit', unit: name };
+    if (manifests.some((manifest) => manifest?.units.some((unit) => unit.name === name))) continue;
+    const notBefore = o.starts.get(name)?.notBeforeMs ?? 0;
+    if (o.nowMs >= notBefore) return { do: 'stopUnit', unit: name };
+    due(notBefore);
   }
   return undefined;
 }

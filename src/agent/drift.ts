@@ -1,9 +1,12 @@
 import { join } from 'node:path';
+import { messageOf } from '../api/errors.ts';
+import type { FileSpec } from './componentspec.ts';
 import type { Context } from './context.ts';
 import { damagedPaths, loadManifest } from './generation.ts';
 import { componentLayout, onNode } from './layout.ts';
 import type { Manifest } from './manifest.ts';
 import type { Finding } from './observed.ts';
+import type { Files } from './ports/files.ts';
 
 /** What of an installed component is not as it was installed. `full`: its artifacts too, which are hashed. */
 export async function findDrift(ctx: Context, manifest: Manifest, full: boolean): Promise<Finding[]> {
@@ -12,13 +15,10 @@ export async function findDrift(ctx: Context, manifest: Manifest, full: boolean)
   const findings: Finding[] = [];
   for (const file of manifest.files) {
     if (file.onDrift === 'Ignore') continue;
-    const path = onNode(layout.root, file.path);
-    const found = await files.stat(path);
-    let what: string | undefined;
-    if (found === undefined) what = 'is missing';
-    else if (found.kind !== 'file') what = `is a ${found.kind}`;
-    else if (!(await files.read(path))?.equals(Buffer.from(file.content))) what = 'has other content';
-    else if (found.mode !== file.mode) what = `has mode ${octal(found.mode)}, not ${octal(file.mode)}`;
+    // What cannot even be looked at is put right like anything else.
+    const what = await differenceOf(files, onNode(layout.root, file.path), file).catch(
+      (error: unknown) => `cannot be read: ${messageOf(error)}`,
+    );
     if (what !== undefined) findings.push({ kind: 'file', path: file.path, what, repair: file.onDrift === 'Repair' });
   }
   const paths = componentLayout(layout, manifest.name);
@@ -31,10 +31,18 @@ export async function findDrift(ctx: Context, manifest: Manifest, full: boolean)
       findings.push({ kind: 'tree', path: join(folder, '.kubenode'), what: 'is damaged', repair: true });
     }
     for (const path of await damagedPaths(durable, folder)) {
-      findings.push({ kind: 'tree', path: join(folder, path), what: 'is missing or has other content', repair: true });
+      findings.push({ kind: 'tree', path: join(folder, path), what: 'is missing or differs', repair: true });
     }
   }
   return findings;
+}
+
+async function differenceOf(files: Files, path: string, file: FileSpec): Promise<string | undefined> {
+  const found = await files.stat(path);
+  if (found === undefined) return 'is missing';
+  if (found.kind !== 'file') return `is a ${found.kind}`;
+  if (!(await files.read(path))?.equals(Buffer.from(file.content))) return 'has other content';
+  return found.mode === file.mode ? undefined : `has mode ${octal(found.mode)}, not ${octal(file.mode)}`;
 }
 
 export const describe = ({ path, what }: Finding): string => `${path} ${what}`;

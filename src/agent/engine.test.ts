@@ -808,3 +808,82 @@ test('a journal that is damaged in the middle stops everything, and says so', as
   expect(app(world)).toMatchObject({ version: '1.0.0', running: 2 });
   expect(world.effects).toEqual([]);
 });
+
+test('while the node is held no deadline runs: what was being probed is probed afresh', async () => {
+  const { world, life } = await node();
+  world.mkdir(`${ROOT}/etc/kubenode`);
+  release(world, '1.1.0', { program: 'bad' });
+  want(world, life, [entry('app', '1.1.0', 2)]);
+  await waiting(world, life);
+  give(world, life, order(world, 'op'));
+  await live(world, life, () => app(world)?.state === 'Probing');
+  put(world, '/etc/kubenode/hold', '');
+  await rest(world, life, 1_200_000);
+  expect(app(world)).toMatchObject({ state: 'Probing' });
+  expect(outcome(world)).toBeUndefined();
+  put(world, '/etc/kubenode/hold', undefined);
+  // It works by now.
+  unit(world).program = 'app 1.1.0 good';
+  await live(world, life, () => outcome(world) === 'Succeeded');
+  expect(app(world)).toMatchObject({ version: '1.1.0', state: 'Healthy' });
+});
+
+test('a restart that does not put a unit right is reported, and not tried again', async () => {
+  const { world, life } = await node();
+  unit(world).hash = 'started by hand';
+  await waiting(world, life);
+  find(world, '/var/lib/kubenode/components/app/current/bin').data = Buffer.from('app 1.0.0 is broken');
+  give(world, life, order(world, 'op'));
+  await live(world, life, () => outcome(world) !== undefined);
+  expect(world.status.operation).toMatchObject({ outcome: 'PermanentFailure', message: 'app: a restart did not put it right' });
+  unit(world).hash = 'again by hand';
+  await rest(world, life, 60_000);
+  expect(app(world)?.needs).toBeUndefined();
+  expect(world.effects.map((each) => each.what)).toEqual(['restart']);
+});
+
+test('a folder in the place of a file is reported and kept, and the rest goes on', async () => {
+  const { world, life } = await node();
+  put(world, '/etc/app/app.conf', undefined);
+  world.mkdir(`${ROOT}/etc/app/app.conf`);
+  put(world, '/etc/app/app.conf/precious', 'x');
+  release(world, '2.0.0', { name: 'web' });
+  want(world, life, [entry('app', '1.0.0', 1), entry('web', '2.0.0', 1)]);
+  await live(world, life, () => world.component('web')?.state === 'Healthy');
+  expect(world.text('/etc/app/app.conf/precious')).toBe('x');
+  expect(world.events).toContainEqual(expect.stringContaining('RepairFailed: app: /node/etc/app/app.conf is a folder'));
+});
+
+test('an order for two components switches those first that others require, and one operation is the whole of it', async () => {
+  const { world, life } = await node();
+  const requires = [{ componentName: 'app', versionRange: '>=1' }];
+  release(world, '2.0.0', { name: 'web', spec: { requires } });
+  release(world, '2.1.0', { name: 'web', spec: { requires } });
+  release(world, '1.1.0');
+  want(world, life, [entry('app', '1.0.0', 1), entry('web', '2.0.0', 1)]);
+  await live(world, life, () => world.component('web')?.state === 'Healthy');
+  world.effects = [];
+  want(world, life, [entry('app', '1.1.0', 2), entry('web', '2.1.0', 2)]);
+  await live(world, life, () => (world.status.components ?? []).every((each) => each.needs === 'Restart'));
+  give(world, life, order(world, 'op'));
+  await live(world, life, () => outcome(world) !== undefined);
+  expect(outcome(world)).toBe('Succeeded');
+  expect(world.effects.filter((each) => each.what === 'restart').map((each) => each.name)).toEqual(['app', 'web']);
+  expect(world.requests.machine).toBe(1);
+});
+
+test('when one of two fails the other is still carried out, and the operation tells which', async () => {
+  const { world, life } = await node();
+  release(world, '2.0.0', { name: 'web' });
+  release(world, '2.1.0', { name: 'web' });
+  release(world, '1.1.0', { program: 'bad' });
+  want(world, life, [entry('app', '1.0.0', 1), entry('web', '2.0.0', 1)]);
+  await live(world, life, () => world.component('web')?.state === 'Healthy');
+  want(world, life, [entry('app', '1.1.0', 2), entry('web', '2.1.0', 2)]);
+  await live(world, life, () => (world.status.components ?? []).every((each) => each.needs === 'Restart'));
+  give(world, life, order(world, 'op'));
+  await live(world, life, () => outcome(world) !== undefined);
+  expect(world.status.operation).toMatchObject({ outcome: 'PermanentFailure', message: expect.stringMatching(/^app: ProbesFailed/) });
+  expect(world.component('web')).toMatchObject({ version: '2.1.0', running: 2 });
+  expect(app(world)).toMatchObject({ version: '1.0.0', failed: { restored: true } });
+});

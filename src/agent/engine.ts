@@ -5,6 +5,7 @@ import { newMemory } from './context.ts';
 import type { Context, Happening, Ports } from './context.ts';
 import { decide } from './decide.ts';
 import { createDurable } from './durable.ts';
+import { codeOf } from './errors.ts';
 import { layoutOf } from './layout.ts';
 import type { Node } from './manifest.ts';
 import { observe } from './observe.ts';
@@ -12,7 +13,7 @@ import type { Observed } from './observed.ts';
 import { openDisk } from './open.ts';
 import { createStore } from './store.ts';
 import type { Step } from './steps.ts';
-import { stopUpkeep, syncUpkeep } from './upkeep.ts';
+import { stopUpkeep, suspend, syncUpkeep } from './upkeep.ts';
 import type { Wanted } from './wanted.ts';
 
 export interface EngineOptions {
@@ -35,8 +36,8 @@ export interface Engine {
   step(): Promise<{ step: Step['do'] | 'trouble'; waitUntilMs: number | undefined }>;
   /** Steps until the signal. Settles when nothing of it runs any more. */
   run(): Promise<void>;
-  /** The Machine, as it was read or as a watch told. */
-  seen(wanted: Wanted): void;
+  /** The Machine, as it was read or as a watch told; `anew`: by one who does not rely on what was seen before. */
+  seen(wanted: Wanted, anew?: boolean): void;
   /** The API server's clock, of an answer just had. */
   heard(serverMs: number): void;
   view(): Promise<View>;
@@ -55,7 +56,7 @@ const SETTLED_AFTER_MS = 30_000;
 export function createEngine(options: EngineOptions): Engine {
   const { ports, signal } = options;
   const { clock, log } = ports;
-  const memory = newMemory();
+  const memory = newMemory(clock);
   const layout = layoutOf(options.root);
   const durable = createDurable(ports.files, options.root);
   const tasks = new Set<Promise<void>>();
@@ -94,6 +95,7 @@ export function createEngine(options: EngineOptions): Engine {
     if (memory.trouble !== undefined) return pause();
     try {
       const observed = await observe(ctx);
+      if (observed.holdFile) suspend(ctx);
       const next = decide(observed);
       if (next.do === 'wait') {
         failures = 0;
@@ -113,17 +115,19 @@ export function createEngine(options: EngineOptions): Engine {
       return { step: next.do, waitUntilMs: undefined };
     } catch (error) {
       signal.throwIfAborted();
-      log.error({ error: messageOf(error), code: isCoded(error) ? error.code : undefined }, 'a step failed');
-      // Nobody knows what of a failed write is there: everything is read again.
-      memory.journal = undefined;
-      if (isCoded(error, 'DiskFailing')) memory.trouble = { reason: 'DiskFailing', message: error.message };
+      log.error({ error: messageOf(error), code: codeOf(error) }, 'a step failed');
+      if (isCoded(error, 'DiskFailing')) {
+        // Nobody knows what of a failed write is there: everything is read again.
+        memory.journal = undefined;
+        memory.trouble = { reason: 'DiskFailing', message: error.message };
+      }
       return pause();
     }
   }
 
   function pause(): Awaited<ReturnType<Engine['step']>> {
     failures++;
-    memory.journal = undefined;
+    if (memory.trouble !== undefined) memory.journal = undefined;
     memory.notBeforeMs = clock.monotonic() + halfJitterMs(AGAIN, failures, ports.random);
     options.looked?.();
     return { step: 'trouble', waitUntilMs: memory.notBeforeMs };
@@ -167,8 +171,8 @@ export function createEngine(options: EngineOptions): Engine {
       }
     },
 
-    seen(wanted) {
-      memory.wanted = wanted;
+    seen(wanted, anew) {
+      if (memory.isNews(wanted.resourceVersion, anew)) memory.wanted = wanted;
       ctx.wake();
     },
 

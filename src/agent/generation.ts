@@ -135,15 +135,16 @@ export async function damagedPaths({ files }: Durable, folder: string, known?: T
   }
   const damaged: string[] = [];
   for (const entry of tree) {
-    const path = join(folder, entry.path);
-    const found = await files.stat(path);
-    if (found?.kind !== 'file' || found.mode !== entry.mode) {
-      damaged.push(entry.path);
-      continue;
-    }
-    const hash = createHash('sha256');
-    for await (const chunk of files.chunks(path)) hash.update(chunk);
-    if (hash.digest('hex') !== entry.sha256) damaged.push(entry.path);
+    // What cannot be read is as good as gone.
+    if (!(await isWhole(files, join(folder, entry.path), entry).catch(() => false))) damaged.push(entry.path);
   }
   return damaged;
+}
+
+async function isWhole(files: Files, path: string, { mode, sha256 }: TreeEntry): Promise<boolean> {
+  const found = await files.stat(path);
+  if (found?.kind !== 'file' || found.mode !== mode) return false;
+  const hash = createHash('sha256');
+  for await (const chunk of files.chunks(path)) hash.update(chunk);
+  return hash.digest('hex') === sha256;
 }

@@ -39,7 +39,10 @@ export async function openDisk(ctx: Context): Promise<void> {
     memory.trouble = undefined;
   } catch (error) {
     if (isCoded(error, 'JournalDamaged', 'ReceiptDamaged')) {
-      memory.trouble = { reason: error.code === 'JournalDamaged' ? 'JournalDamaged' : 'ReceiptDamaged', message: error.message };
+      memory.trouble = {
+        reason: error.code === 'JournalDamaged' ? 'JournalDamaged' : 'ReceiptDamaged',
+        message: error.next === undefined ? error.message : `${error.message}; next: ${error.next}`,
+      };
       return;
     }
     memory.trouble = { reason: 'DiskFailing', message: messageOf(error) };

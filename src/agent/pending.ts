@@ -54,7 +54,7 @@ function execDrift(o: Observed, name: string): Pending {
   if (manifest === undefined) return NOTHING;
   const component = componentOf(o.state, name);
   // A repair that failed is not tried again either.
-  if (component?.failed !== undefined && component.failed.revision === o.installed.get(name)?.receipt.revision) return NOTHING;
+  if (component?.driftFailed === manifest.digest) return NOTHING;
   const differs = driftedUnits(o, manifest);
   return differs.length === 0 ? NOTHING : { kind: 'ready', why: 'Drift', class: 'Restart', to: manifest };
 }

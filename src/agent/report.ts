@@ -122,7 +122,7 @@ function stateOf(o: Observed, component: ComponentState): StatePart {
       : said('Switching', o.progress.error?.message);
   }
   const health = o.health.get(name);
-  if (component.removed) return { state: 'Removed' };
+  if (component.removed || (o.state.cleared && !o.installed.has(name))) return { state: 'Removed' };
   if (component.failed !== undefined && !component.failed.restored && health?.state !== 'Healthy') return { state: 'Failed' };
   const pending = pendingOf(o, name);
   const prepared = o.prepared.get(name);

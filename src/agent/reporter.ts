@@ -8,7 +8,7 @@ import { sleep } from '../kube/clock.ts';
 import type { Engine } from './engine.ts';
 import { report } from './report.ts';
 import type { AgentStatus, Identity } from './report.ts';
-import { wantedOf } from './wanted.ts';
+import { createNewest, wantedOf } from './wanted.ts';
 
 export interface ReporterOptions {
   engine: Pick<Engine, 'view' | 'settled'>;
@@ -21,8 +21,8 @@ export interface ReporterOptions {
 }
 
 export interface Reporter {
-  /** The Machine, as it was read. */
-  seen(machine: Stored<Machine>): void;
+  /** The Machine, as it was read; `anew`: by one who does not rely on what was seen before. */
+  seen(machine: Stored<Machine>, anew?: boolean): void;
   /** Something may have to be said. */
   poke(): void;
   /** Resolves when the signal has ended it. */
@@ -36,6 +36,7 @@ const BACKOFF = { baseMs: 2_000, maxMs: 60_000 };
 /** Says in the Machine's status what is true here, when it is not what is said there already. */
 export function createReporter(options: ReporterOptions): Reporter {
   const { engine, identity, clock, random, log, signal } = options;
+  const isNews = createNewest(clock);
   let latest: Stored<Machine> | undefined;
   /** What was said last, and what the server made of it: the Machine must go on showing that. */
   let said: { text: string; shown: string } | undefined;
@@ -55,15 +56,9 @@ export function createReporter(options: ReporterOptions): Reporter {
       said = { text, shown };
       return;
     }
-    const machine = await options.apply(latest.metadata.uid, status, signal);
-    see(machine);
-    said = { text, shown: ownPart(machine) };
-  }
-
-  function see(machine: Stored<Machine>): void {
-    // A watch may still be telling of what came before an answer.
-    if (latest !== undefined && latest.metadata.uid === machine.metadata.uid && isOlder(machine, latest)) return;
-    latest = machine;
+    const answer = await options.apply(latest.metadata.uid, status, signal);
+    if (isNews(answer.metadata.resourceVersion)) latest = answer;
+    said = { text, shown: ownPart(answer) };
   }
 
   function poke(): void {
@@ -73,8 +68,8 @@ export function createReporter(options: ReporterOptions): Reporter {
 
   return {
     poke,
-    seen(machine) {
-      see(machine);
+    seen(machine, anew) {
+      if (isNews(machine.metadata.resourceVersion, anew)) latest = machine;
       poke();
     },
     async run() {
@@ -103,10 +98,4 @@ export function createReporter(options: ReporterOptions): Reporter {
 function ownPart({ status = {} }: Stored<Machine>): string {
   const { agent, components, operation, conditions = [] } = status;
   return canonical({ agent, components, operation, conditions: conditions.filter((each) => each.type === 'AgentReady') });
-}
-
-/** Versions of one object grow; one that is no number is taken as news. */
-function isOlder(a: Stored<Machine>, b: Stored<Machine>): boolean {
-  const [one, other] = [a, b].map(({ metadata }) => metadata.resourceVersion);
-  return /^\d+$/.test(one ?? '') && /^\d+$/.test(other ?? '') && BigInt(one ?? 0) < BigInt(other ?? 0);
 }

@@ -21,6 +21,8 @@ export interface Failure {
 
 export interface ComponentState extends Accepted {
   failed?: Failure;
+  /** Generation whose units could not be put right by a restart: not tried again. */
+  driftFailed?: string;
   /** `action: Remove` was carried out, or the machine was cleaned up. */
   removed: boolean;
   driftRepairs: number;
@@ -151,6 +153,9 @@ export function fold(state: State | undefined, entry: Entry): State {
     }
     case 'fail': {
       const component = componentOf(state, entry.name);
+      if (component !== undefined && entry.ends && transaction?.why === 'Drift' && transaction.to !== undefined) {
+        return withComponent(closed, { ...component, driftFailed: transaction.to });
+      }
       const next = entry.ends ? closed : state;
       // A newer revision that was accepted meanwhile has not failed.
       return component === undefined || component.revision !== entry.failed.revision

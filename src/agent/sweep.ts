@@ -55,5 +55,4 @@ export async function sweep(ctx: Context): Promise<void> {
   for (const file of await durable.files.list(layout.specs)) {
     if (!specs.has(join(layout.specs, file))) await durable.files.unlink(join(layout.specs, file));
   }
-  memory.sweep = false;
 }

@@ -5,6 +5,7 @@ import type { Context } from './context.ts';
 import { componentLayout, onNode } from './layout.ts';
 import type { Manifest } from './manifest.ts';
 import type { Health } from './observed.ts';
+import { giveUpMs } from './open.ts';
 import { startProbes } from './probes.ts';
 import type { Probing } from './probes.ts';
 
@@ -28,6 +29,14 @@ export function stopUpkeep({ memory }: Context): void {
   for (const { probing } of memory.probing.values()) probing.stop();
   for (const { close } of memory.watches.values()) close();
   memory.switching.probing?.stop();
+}
+
+/** While the node is held no deadline runs: what is probed is probed afresh afterwards. */
+export function suspend(ctx: Context): void {
+  const { memory } = ctx;
+  memory.switching.probing?.stop();
+  memory.switching.probing = undefined;
+  memory.progress = { ...memory.progress, giveUpMs: giveUpMs(ctx) };
 }
 
 /** What may be looked after: everything that is installed and not just being changed. */

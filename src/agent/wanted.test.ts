@@ -3,9 +3,10 @@ import { Machines as ApiMachines } from '../api/machine.ts';
 import type { Machine } from '../api/machine.ts';
 import { MachineComponents as ApiComponents } from '../api/machinecomponent.ts';
 import type { Stored } from '../api/wire.ts';
+import { fakeClock } from '../kube/testing/clock.ts';
 import { contentOf } from './content.ts';
 import { entry } from './testing/world.ts';
-import { MachineComponents, Machines, wantedOf } from './wanted.ts';
+import { MachineComponents, Machines, createNewest, wantedOf } from './wanted.ts';
 
 const operation = { id: 'op', epoch: 1, kind: 'Change', components: [{ name: 'app', revision: 2 }], notAfter: '2026-11-20T00:00:00Z' };
 
@@ -87,4 +88,14 @@ test.each([
   [{ paused: true }, true],
 ])('%j: held is %s', (spec, held) => {
   expect(wantedOf(machine(spec) as Stored<Machine>).held).toBe(held);
+});
+
+test('what is older than what was seen is no news, for a while, unless it is read anew', () => {
+  const clock = fakeClock();
+  const isNews = createNewest(clock);
+  expect([isNews('9'), isNews('10'), isNews('9'), isNews('10')]).toEqual([true, true, false, true]);
+  expect([isNews('5', true), isNews('6')]).toEqual([true, true]);
+  clock.pause(60_000);
+  expect([isNews('2'), isNews('1')]).toEqual([true, false]);
+  expect([isNews('not-a-number'), isNews('1')]).toEqual([true, true]);
 });

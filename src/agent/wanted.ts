@@ -1,6 +1,7 @@
 import { CodedError } from '../api/errors.ts';
 import type { ComponentEntry, ComponentStatus, Machine, Operation } from '../api/machine.ts';
 import type { MachineComponent } from '../api/machinecomponent.ts';
+import type { Clock } from '../api/ports.ts';
 import type { Resource } from '../api/resource.ts';
 import type { Condition, KubeObject, Stored } from '../api/wire.ts';
 import { contentOf } from './content.ts';
@@ -62,6 +63,7 @@ export const MachineComponents: Resource<MachineComponent> = {
 /** What the Machine asks of its node, and what it last heard from it. */
 export interface Wanted {
   uid: string;
+  resourceVersion: string;
   generation: number;
   /** `hold`, `paused` or being deleted: nothing new is begun. */
   held: boolean;
@@ -86,6 +88,7 @@ export function wantedOf(machine: Stored<Machine>): Wanted {
   }
   return {
     uid: metadata.uid,
+    resourceVersion: metadata.resourceVersion,
     generation: metadata.generation ?? 0,
     held: spec.hold === true || spec.paused === true,
     deleting: metadata.deletionTimestamp !== undefined,
@@ -98,6 +101,25 @@ export function wantedOf(machine: Stored<Machine>): Wanted {
       operation: status.operation,
       ready: (status.conditions ?? []).find((each) => each.type === 'AgentReady'),
     },
+  };
+}
+
+/** How late a watch, or an answer, may be. */
+const LATE_MS = 60_000;
+
+/**
+ * Whether a state of the object is news. Watches and answers come over several connections and overtake each other; versions tell which is
+ * newer, but only for a while, and not to one who reads `anew`: those of a server that was put back to a backup begin again lower.
+ */
+export function createNewest(clock: Pick<Clock, 'monotonic'>): (version: string, anew?: boolean) => boolean {
+  let held = '';
+  let untilMs = 0;
+  return (version, anew = false) => {
+    const comparable = /^\d+$/.test(version) && /^\d+$/.test(held);
+    if (!anew && comparable && clock.monotonic() < untilMs && BigInt(version) < BigInt(held)) return false;
+    held = version;
+    untilMs = clock.monotonic() + LATE_MS;
+    return true;
   };
 }
 

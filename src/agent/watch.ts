@@ -15,8 +15,8 @@ export interface MachineWatchOptions {
   random: Random;
   log: Log;
   signal: AbortSignal;
-  /** Called with every state seen, in order; undefined when it is gone. */
-  onMachine: (machine: Stored<Machine> | undefined) => void;
+  /** Called with every state seen, in order; undefined when it is gone. `anew`: read without reliance on what was seen before. */
+  onMachine: (machine: Stored<Machine> | undefined, anew: boolean) => void;
 }
 
 /** Wide from the start: a server that restarts loses every agent at once. */
@@ -46,7 +46,7 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
 
   async function read(): Promise<void> {
     const found = await client.find(Machines, machine, { signal });
-    onMachine(found);
+    onMachine(found, true);
     if (!begun) from = found?.metadata.resourceVersion;
     begun = true;
   }
@@ -57,6 +57,7 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
     const onAbort = (): void => ended.abort(signal.reason);
     signal.addEventListener('abort', onAbort, { once: true });
     let cancel: (() => void) | undefined;
+    let anew = from === undefined;
     const rearm = (): void => {
       cancel?.();
       cancel = clock.setTimer(SILENCE_MS, () => ended.abort(new Error(`the watch was silent for ${SILENCE_MS / 1000} s`)));
@@ -75,8 +76,9 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
         failures = 0;
         refused = 0;
         from = event.object.metadata.resourceVersion;
-        if (event.type === 'DELETED') onMachine(undefined);
-        else if (event.type !== 'BOOKMARK') onMachine(event.object);
+        if (event.type === 'DELETED') onMachine(undefined, anew);
+        else if (event.type !== 'BOOKMARK') onMachine(event.object, anew);
+        anew = false;
       }
     } finally {
       cancel?.();

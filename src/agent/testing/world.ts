@@ -255,7 +255,12 @@ export function begin(world: World, faults: Faults = {}): Life {
     if (text === said) return;
     said = text;
     world.requests.status++;
-    world.machine = { ...world.machine, status: { ...world.machine.status, ...status } };
+    const resourceVersion = String(Number(world.machine.metadata.resourceVersion) + 1);
+    world.machine = {
+      ...world.machine,
+      metadata: { ...world.machine.metadata, resourceVersion },
+      status: { ...world.machine.status, ...status },
+    };
     seen('after status');
   }
 
