@@ -15,10 +15,10 @@ export interface Limit {
  * cell at its first dead node for as long as that node stays dead, while a small cell (up to 19 machines) still goes one by one. Sets have
  * their own limit beside it, one machine unless they say otherwise.
  */
-export const BUILTIN_LIMIT = { name: 'builtin/cluster', max: '10%' } as const;
+const BUILTIN_LIMIT = { name: 'builtin/cluster', max: '10%' } as const;
 
 /** Of a MachineComponentSet that does not say. */
-export const DEFAULT_SET_MAX_UNAVAILABLE = 1;
+const DEFAULT_SET_MAX_UNAVAILABLE = 1;
 
 export interface LimitSources {
   policies: readonly Pick<DefenderPolicy, 'metadata' | 'spec'>[];

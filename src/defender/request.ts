@@ -4,7 +4,7 @@ import type { MachineStatus } from '../api/machine.ts';
 export type RequestClass = LedgerRow['class'];
 
 /** Restore before Repair before Change (D9). */
-export const CLASSES: readonly RequestClass[] = ['Restore', 'Repair', 'Change'];
+const CLASSES: readonly RequestClass[] = ['Restore', 'Repair', 'Change'];
 
 /** One machine that asks to be disrupted. */
 export interface Request {

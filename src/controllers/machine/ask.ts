@@ -45,7 +45,7 @@ const DEFAULT_OPERATION_SECONDS = 900;
 export const drainTimeoutMs = (machine: Machine): number => (machine.spec.drainTimeoutSeconds ?? DEFAULT_DRAIN_SECONDS) * 1000;
 const operationTimeoutMs = (machine: Machine): number => (machine.spec.operationTimeoutSeconds ?? DEFAULT_OPERATION_SECONDS) * 1000;
 
-export const poolOf = (machine: Machine): string => machine.metadata.namespace ?? '';
+const poolOf = (machine: Machine): string => machine.metadata.namespace ?? '';
 export const nameOf = (machine: Machine): string => `${poolOf(machine)}/${machine.metadata.name}`;
 export const isDeleting = (machine: Machine): boolean => machine.metadata.deletionTimestamp !== undefined;
 export const hasFinalizer = (machine: Machine): boolean => (machine.metadata.finalizers ?? []).includes(FINALIZERS.machine);

@@ -31,8 +31,3 @@ export function claimOf(machine: Machine, providerID: string | undefined, node: 
     message: `Node ${node.metadata.name} has providerID "${node.spec?.providerID ?? ''}", this machine's is "${providerID ?? ''}"`,
   };
 }
-
-/** The Node a write is meant for, as read live: the claimed one or none. */
-export function isClaimed(machine: Machine, node: Node | undefined): boolean {
-  return node !== undefined && machine.status?.nodeRef !== undefined && node.metadata.uid === machine.status.nodeRef.uid;
-}

@@ -76,7 +76,7 @@ export interface Decision {
   waits?: { for: 'Defender' | 'Pods' | 'Agent' | 'SetController' | 'Provider'; why: string; untilMs?: number };
 }
 
-export const drainDeadlineMs = (row: LedgerRow, machine: Machine): number => Date.parse(row.since) + drainTimeoutMs(machine);
+const drainDeadlineMs = (row: LedgerRow, machine: Machine): number => Date.parse(row.since) + drainTimeoutMs(machine);
 
 /** Entries a row may carry out now: permitted, and within the scopes whose limits were asked. */
 export function orderable(row: LedgerRow, machine: Machine, facts: AskFacts): WaitingComponent[] {

@@ -97,7 +97,10 @@ export function createObserver(client: Client, stores: Stores, ages: LeaseAges, 
   function staleness(marks: ReleaseMarks): string | undefined {
     for (const store of Object.values(stores)) {
       if (!store.synced) return `${store.resource.plural} are not listed yet`;
-      if (store.quietMs() > STALE_MS) return `nothing was heard of ${store.resource.plural} for ${Math.round(store.quietMs() / 1000)} s`;
+      if (store.quietMs() <= STALE_MS) continue;
+      // Where a server sends no bookmarks silence proves nothing; a list does.
+      if (store.state.phase === 'watching') store.relist();
+      return `nothing was heard of ${store.resource.plural} for ${Math.round(store.quietMs() / 1000)} s`;
     }
     return marks.allPassed() ? undefined : 'a release is not seen in the stores yet';
   }

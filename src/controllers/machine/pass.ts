@@ -48,7 +48,7 @@ function censusMachine(machine: Stored<Machine>, view: CellView): CensusMachine 
   };
 }
 
-export function decidePass(view: CellView, state: LedgerState, newID: () => string): PassResult {
+function decidePass(view: CellView, state: LedgerState, newID: () => string): PassResult {
   const requests: Request[] = [];
   const verdicts = new Map<string, Verdict>();
   for (const machine of view.machines) {
