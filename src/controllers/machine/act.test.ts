@@ -1,0 +1,149 @@
+import { describe, expect, test } from 'vitest';
+import type { LedgerRow } from '../../api/disruptionledger.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import type { Seen } from '../../defender/guardedwrite.ts';
+import { actOf } from './act.ts';
+import type { Step } from './decide.ts';
+import { freeVanished } from './ledgeracts.ts';
+import { at, cordoned, entry, facts, machine, node, operation, row, waiting } from './testing/objects.ts';
+
+const ledger = (epoch: number, ...rows: LedgerRow[]) => ({
+  apiVersion: API_VERSION,
+  kind: 'DisruptionLedger',
+  metadata: { name: 'cell', uid: 'l', resourceVersion: '5', creationTimestamp: at(0) },
+  spec: {},
+  status: { epoch, rows },
+});
+const context = { epoch: 3, machine: { namespace: 'web', name: 'a' }, node: 'a', facts: facts(), newID: () => 'new' };
+
+function judged(step: Step, seen: Seen) {
+  const act = actOf(step, context);
+  if (act === undefined) throw new Error(`${step.do} is no guarded write`);
+  const move = act.judge({ machine: machine(), node: node(), ledger: ledger(3, row()), ...seen });
+  if ('stop' in move || 'effect' in move) return move;
+  return { ...move, reads: act.reads };
+}
+const order: Step = { do: 'Order', row: row(), drained: false, why: '' };
+const guarded: Step[] = [
+  { do: 'Cordon', row: row(), why: '' },
+  order,
+  { do: 'WriteCancelled', row: row(), reason: 'x', why: '' },
+  { do: 'FreeCancelled', row: row(), why: '' },
+  { do: 'Release', row: row(), why: '' },
+  { do: 'TakeOver', row: row(), why: '' },
+  { do: 'DeleteInstance', row: row({ kind: 'Delete' }), providerID: 'x', why: '' },
+];
+
+describe('D3: whoever meets the trace of a later term stops', () => {
+  const deposed = expect.objectContaining({ code: 'Deposed' });
+  test.each(guarded)('$do, in the ledger', (step) => {
+    expect(() => judged(step, { ledger: ledger(4, row()) })).toThrow(deposed);
+  });
+  test.each(guarded)('$do, on the Machine', (step) => {
+    expect(() => judged(step, { machine: machine({ spec: { operation: operation({ id: 'r0', epoch: 4 }) } }) })).toThrow(deposed);
+  });
+  test.each(guarded)('$do, where another machine has the name', (step) => {
+    expect(judged(step, { machine: machine({ uid: 'another' }) })).toHaveProperty('stop');
+  });
+  test.each(guarded)('$do, where the ledger has another row of this machine', (step) => {
+    expect(judged(step, { ledger: ledger(3, row({ id: 'r2' })) })).toHaveProperty('stop');
+  });
+});
+
+describe('C1: an order', () => {
+  test("is the row's id under the writer's epoch, with exactly what waits, conditioned on what was read", () => {
+    expect(judged(order, {})).toMatchObject({
+      write: 'machine',
+      reads: ['machine', 'ledger'],
+      object: { metadata: { resourceVersion: '1' }, spec: { operation: operation({ epoch: 3, notAfter: row().notAfter }) } },
+    });
+  });
+
+  test('names no component that needs a drain which was not made', () => {
+    const two = machine({
+      entries: [entry(), entry({ name: 'containerd' })],
+      components: [waiting(), waiting({ name: 'containerd', needs: 'Drain' })],
+    });
+    expect(judged(order, { machine: two })).toMatchObject({
+      object: { spec: { operation: { components: [{ name: 'kubelet', revision: 2 }] } } },
+    });
+    const both = [
+      { name: 'containerd', revision: 2 },
+      { name: 'kubelet', revision: 2 },
+    ];
+    expect(judged({ ...order, drained: true }, { machine: two })).toMatchObject({ object: { spec: { operation: { components: both } } } });
+  });
+
+  test('names no component of a set whose limit was not asked', () => {
+    const other = machine({ entries: [entry(), entry({ name: 'cni', setUID: 's2' })], components: [waiting(), waiting({ name: 'cni' })] });
+    const sets = new Map([...context.facts.sets, ['s2', { name: 'cni', stopped: undefined }]] as const);
+    const act = actOf(order, { ...context, facts: facts({ sets }) });
+    expect(act?.judge({ machine: other, ledger: ledger(3, row()) })).toMatchObject({
+      object: { spec: { operation: { components: [{ name: 'kubelet', revision: 2 }] } } },
+    });
+  });
+
+  test('is not given twice, nor after its cancellation, nor for a change of a machine that is being deleted', () => {
+    for (const kind of ['Change', 'Cancelled'] as const)
+      expect(judged(order, { machine: machine({ spec: { operation: operation({ kind }) } }) })).toHaveProperty('stop');
+    expect(judged(order, { machine: machine({ metadata: { deletionTimestamp: at(0) } }) })).toHaveProperty('stop');
+  });
+});
+
+describe('C4: on the Node', () => {
+  test('a cordon reads the Node first and the ledger last', () => {
+    expect(judged({ do: 'Cordon', row: row(), why: '' }, {})).toMatchObject({ write: 'node', reads: ['node', 'machine', 'ledger'] });
+  });
+  test('a stray cordon is lifted only where the ledger, read after the Node, lacks its row', () => {
+    const lift: Step = { do: 'LiftCordon', owner: 'r1', why: '' };
+    expect(judged(lift, { node: cordoned('a', 'r1') })).toEqual({ stop: 'the ledger has the row' });
+    expect(judged(lift, { node: cordoned('a', 'r1'), ledger: ledger(3) })).toMatchObject({ write: 'node', reads: ['node', 'ledger'] });
+    expect(judged(lift, { node: cordoned('a', 'r2'), ledger: ledger(3) })).toHaveProperty('stop');
+  });
+  test('a pod is evicted only under a cordon that names the row', () => {
+    const pod = { namespace: 'web', name: 'p', uid: 'p', terminating: false };
+    const evict: Step = { do: 'Evict', row: row(), pod, why: '' };
+    expect(judged(evict, { node: cordoned('a', 'r1') })).toEqual({ effect: { do: 'Evict', pod } });
+    for (const object of [node(), cordoned('a', 'r2'), cordoned('a', 'Degraded'), undefined])
+      expect(judged(evict, { node: object })).toHaveProperty('stop');
+  });
+  test('another Node of the same name is not touched', () => {
+    const other = cordoned('a', 'r1');
+    const stranger = { ...other, metadata: { ...other.metadata, uid: 'another' } };
+    const done = machine({ spec: { operation: operation() }, status: { operation: { id: 'r1', state: 'Done' } } });
+    expect(judged({ do: 'Settle', row: row(), why: '' }, { machine: done, node: stranger })).toHaveProperty('stop');
+    expect(judged({ do: 'Cordon', row: row(), why: '' }, { node: stranger })).toHaveProperty('stop');
+  });
+});
+
+describe('a release', () => {
+  const done = machine({ spec: { operation: operation() }, status: { operation: { id: 'r1', state: 'Done', outcome: 'Succeeded' } } });
+  const released: Step = { do: 'Release', row: row(), why: '' };
+  test('D4: carries the versions by which its evidence was read', () => {
+    expect(judged(released, { machine: done })).toMatchObject({
+      write: 'ledger',
+      object: { status: { epoch: 3, rows: [] } },
+      releases: { machine: { uid: 'uid-a', resourceVersion: '1' }, node: { name: 'a', resourceVersion: '1' } },
+    });
+    expect(judged(released, { machine: done, node: undefined })).toMatchObject({ releases: { node: { name: 'a', goneUID: 'node-a' } } });
+  });
+  test('C3: waits for the uncordon', () => {
+    expect(judged(released, { machine: done, node: cordoned('a', 'r1') })).toHaveProperty('stop');
+    expect(judged(released, { machine: done, node: cordoned('a', 'Degraded') })).toHaveProperty('write');
+  });
+  test('D5: of a row without a report, or without its record, does not happen', () => {
+    expect(judged(released, { machine: machine({ spec: { operation: operation() } }) })).toHaveProperty('stop');
+    const failed = waiting({ state: 'Failed', failed: { revision: 2, reason: 'x', message: '', restored: true } });
+    const status = { operation: { id: 'r1', state: 'Done' as const, outcome: 'PermanentFailure' as const } };
+    expect(judged(released, { machine: machine({ components: [failed], spec: { operation: operation() }, status }) })).toHaveProperty(
+      'stop',
+    );
+  });
+  test('C8: of a machine that is gone needs no more than that, and holds up no reservation by a Node that has its name', () => {
+    const act = freeVanished(row(), 3);
+    const move = act.judge({ machine: undefined, node: node(), ledger: ledger(3, row()) });
+    expect(move).toMatchObject({ write: 'ledger', object: { status: { rows: [] } }, releases: { node: undefined } });
+    expect(act.judge({ machine: machine(), node: node(), ledger: ledger(3, row()) })).toHaveProperty('stop');
+    expect(act.judge({ machine: machine({ uid: 'its-successor' }), node: node(), ledger: ledger(3, row()) })).toHaveProperty('write');
+  });
+});
