@@ -13,14 +13,14 @@ const FEWEST_AN_HOUR = 60;
 const benchmark: Benchmark = {
   processes: 2,
   about: `
-Memory of the ${NODES} agents of the whole system on real processes (the one bundled file that nodes run, with three components installed and their probes
-running), ${IDLE_MS / 1000} s after the last of them was done, each beside a process \`node -e 'setInterval(() => {}, 1e9)'\` of the same Node that has been idle as
-long. \`resident\` is VmRSS, \`private-dirty\` what no other process shares (both of /proc; on other systems than Linux only what \`ps\` calls RSS), \`peak\` the most that
-was ever resident, installing included. 1 MB is 10⁶ bytes.
+Memory of the ${NODES} agents of the whole system on real processes (the one bundled file that nodes run, with three components installed and
+their probes running), ${IDLE_MS / 1000} s after the last of them was done, each beside a process \`node -e 'setInterval(() => {}, 1e9)'\` of the same Node that
+has been idle as long. \`resident\` is VmRSS, \`private-dirty\` what no other process shares (both of /proc; on other systems than Linux only
+what \`ps\` calls RSS), \`peak\` the most that was ever resident, installing included. 1 MB is 10⁶ bytes.
 
-\`requests-per-hour\` is counted in a virtual hour: the agent's own code with its real client, watch, Lease and reporter, on a simulated disk, with
-an embedded API server in the same process under the same fake clock, one component installed and probed each 2 s, ${HOURS} different seeds of all jitter. The
-reference is ${FEWEST_AN_HOUR}: a Lease renewal a minute. A watch that the server ends is opened again, which is what comes on top.`,
+\`requests-per-hour\` is counted in a virtual hour: the agent's own code with its real client, watch, Lease and reporter, on a simulated disk,
+with an embedded API server in the same process under the same fake clock, one component installed and probed each 2 s, ${HOURS} different seeds
+of all jitter a run. The reference is ${FEWEST_AN_HOUR}: a Lease renewal a minute. A watch that the server ends is opened again, which is what comes on top.`,
   goals: {
     'agent/resident': { of: 'value', most: 60 },
     'agent/requests-per-hour': { of: 'value', most: 62 },

@@ -12,18 +12,19 @@ const PATIENCE_MS = 120_000;
 const benchmark: Benchmark = {
   processes: 5,
   about: `
-The whole system as \`kubenode start\` runs it: hub, three cells, seven nodes, each part a process. The fleet is a clone of the reference fleet with one
-batch (\`['100%']\`), no soak in sets and stages, and no budgets, so that nothing is waited for on purpose. A commit bumps \`${BUMPED}\` by a patch version, which
-restarts its service. The clock starts when Git moved the branch (the time of the ref's file).
+The whole system as \`kubenode start\` runs it: hub, three cells, seven nodes, each part a process. The fleet is a clone of the reference fleet
+with one batch (\`['100%']\`), no soak in sets and stages, and no budgets, so that nothing is waited for on purpose. A commit bumps
+\`${BUMPED}\` by a patch version, which restarts its service. The clock starts when Git moved the branch (the time of the ref's file).
 
-- \`first-machine\`: until a watch shows the first Machine with the new version in its spec. In between: fetch, render in the sandbox (twice, it is
-  verified), validate, plan, Rollout, apply, set controller.
-- \`fleet-done\`: until the Rollout is Done: test, then pre, then prod, and in each cell announce, reserve, cordon, order, switch, probe, uncordon, release.
+- \`first-machine\`: until a watch shows the first Machine with the new version in its spec. In between: fetch, render in the sandbox twice
+  and compare, validate, plan, Rollout, apply, set controller.
+- \`fleet-done\`: until the Rollout is Done: test, then pre, then prod, and in each cell announce, reserve, cordon, order, switch, probe,
+  uncordon, release.
 
-The reference is a client that makes 20 writes one after the other and waits for nothing but their answers, on the same servers with the same objects
-after the controllers and agents were stopped: MachineComponent and set in three clusters, entries in seven Machines, status of seven Machines. It
-renders nothing, installs nothing and proves nothing, so the ratio says what all of that costs, and not what a better controller could reach: an
-agent writes its status at most once a second, and each stage has three such writes one after the other.`,
+The reference is a client that makes 20 writes one after the other and waits for nothing but their answers, on the same servers with the same
+objects after the controllers and agents were stopped: MachineComponent and set in three clusters, entries in seven Machines, status of seven
+Machines. It renders nothing, installs nothing and proves nothing, so the ratio says what all of that costs and not what a better controller
+could reach: an agent writes its status at most once a second, and each stage has three such writes one after the other.`,
   goals: {},
   async run(report) {
     const system = await openSystem();

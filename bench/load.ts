@@ -1,22 +1,30 @@
 /** Ways to ask. */
 import type { ApiRequest, Transport } from '../src/api/transport.ts';
 
-export interface Load {
+export interface Rate {
   perSecond: number;
+  /** Of one core, by this process. */
+  askerPercent: number;
+}
+
+export interface Load extends Rate {
   /** Of each request of an open loop. */
   ms: number[];
 }
 
-/** `count` requests, so many at a time, as fast as they are answered. Returns how many a second. */
-export async function closedLoop(count: number, atOnce: number, ask: (index: number) => Promise<void>): Promise<number> {
+/** `count` requests, so many at a time, as fast as they are answered. */
+export async function closedLoop(count: number, atOnce: number, ask: (index: number) => Promise<void>): Promise<Rate> {
   let next = 0;
+  const cpu = process.cpuUsage();
   const began = performance.now();
   await Promise.all(
     Array.from({ length: atOnce }, async () => {
       while (next < count) await ask(next++);
     }),
   );
-  return count / ((performance.now() - began) / 1000);
+  const ms = performance.now() - began;
+  const { user, system } = process.cpuUsage(cpu);
+  return { perSecond: count / (ms / 1000), askerPercent: (user + system) / 10 / ms };
 }
 
 /** `count` requests, each begun when it is due and timed from then on. Returns how long each took, in ms. */

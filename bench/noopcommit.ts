@@ -14,18 +14,20 @@ const FEWEST: Record<Exclude<Asker, 'others'>, number> = { hub: 12, 'cell contro
 const benchmark: Benchmark = {
   processes: 2,
   about: `
-Requests as they arrive at the API servers, told apart by user agent, in the whole system on real processes (as in commit-to-machine). Renewals of
-Leases go on regardless and are left out; so are the stand-ins' own requests and those of what measures. Watches were opened before.
+Requests as they arrive at the API servers, told apart by user agent, in the whole system on real processes (as in commit-to-machine).
+Renewals of Leases go on regardless and are left out; so are the stand-ins' own requests and those of what measures. Watches were opened
+before.
 
-\`hub\` and \`cell-…\` are requests after a commit that changes no unit: to the hub the fewest possible is 1, the status that names the commit; to a
-cell it is 0.
+\`hub\` and \`cell-…\` are requests after a commit that changes no unit: to the hub the fewest possible is 1, the status that names the
+commit; to a cell it is 0.
 
-\`changed-node-…\` are requests of a rollout that restarts \`${BUMPED}\` on ${NODES} nodes in 3 clusters, divided by ${NODES}. The fewest possible, when every
-read comes from a watch and every write is conditioned instead of preceded by a read, and Events are done without:
+\`changed-node-…\` are requests of a rollout that restarts \`${BUMPED}\` on ${NODES} nodes in 3 clusters, divided by ${NODES}. The fewest possible, when
+every read comes from a watch, every write is conditioned instead of preceded by a read, and Events are done without:
 
-- hub, ${FEWEST.hub}: the Rollout, the Fleet's status, a MachineComponent and a set in each cluster, the record of evidence of each cluster, the Rollout's end.
-- cell controllers, ${FEWEST['cell controllers']}: for each node the entry, the cordon, the order, the outcome, the uncordon; for each cluster one reservation and one release of
-  all its nodes together, and the set's evidence.
+- hub, ${FEWEST.hub}: the Rollout, the Fleet's status, a MachineComponent and a set in each cluster, the record of evidence of each cluster, the
+  Rollout's end.
+- cell controllers, ${FEWEST['cell controllers']}: for each node the entry, the cordon, the order, the outcome, the uncordon; for each cluster one reservation and one
+  release of all its nodes together, and the set's evidence.
 - agent, ${FEWEST.agent}: for each node the MachineComponent, the announcement, the reading again before it begins (a rule), the report of the end.`,
   goals: Object.fromEntries(CELLS.map((cell) => [`noop-commit/cell-${cell}`, { of: 'value', most: 0 } as const])),
   async run(report) {
