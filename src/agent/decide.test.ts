@@ -227,6 +227,14 @@ test.each<[string, Observed, object]>([
     { do: 'accept', accepted: { version: '1.1.0', revision: 2 } },
   ],
   [
+    'an entry has a higher revision, and the Machine is being deleted',
+    node({
+      wanted: machine({ deleting: true, components: [entry('app', '1.1.0', 2)] }),
+      state: state(accepted('1.0.0', 1), { held: true }),
+    }),
+    { do: 'wait' },
+  ],
+  [
     'an entry has a lower revision',
     node({
       wanted: machine({ components: [entry('app', '0.9.0', 1)] }),
@@ -504,6 +512,11 @@ test.each<[string, Observed, object]>([
     { do: 'begin', transaction: { revision: 3, to: 'd1.2.0', from: 'd1.0.0', touched: ['d1.1.0'] } },
   ],
   ['a newer revision is ready and stronger', newer('Drain'), { do: 'wait' }],
+  [
+    'a newer revision is ready, and the reboot is under way',
+    newer('Restart', { class: 'Reboot', rebootThere: 'b' }),
+    { do: 'stage', stage: 'reboot' },
+  ],
   ['a newer revision is ready, on the way back', newer('Restart', { back: { reason: 'r', message: 'm' } }), { do: 'wait' }],
 ])('%s', (_what, observed, expected) => {
   expect(decide(observed)).toMatchObject(expected);

@@ -887,3 +887,79 @@ test('when one of two fails the other is still carried out, and the operation te
   expect(world.component('web')).toMatchObject({ version: '2.1.0', running: 2 });
   expect(app(world)).toMatchObject({ version: '1.0.0', failed: { restored: true } });
 });
+
+test('a Machine that was made again under the same name gives this node no orders', async () => {
+  const { world, life } = await node();
+  release(world, '1.1.0');
+  want(world, life, [entry('app', '1.1.0', 2)]);
+  await waiting(world, life);
+  give(world, life, order(world, 'op'));
+  world.machine = { ...world.machine, metadata: { ...world.machine.metadata, uid: 'another' } };
+  await rest(world, life, 120_000);
+  expect(world.effects).toEqual([]);
+  expect(world.requests.machine).toBeGreaterThan(1);
+});
+
+test('what was read live is good for the very next step only', async () => {
+  const { world, life } = await node();
+  release(world, '1.1.0');
+  want(world, life, [entry('app', '1.1.0', 2)]);
+  await waiting(world, life);
+  give(world, life, order(world, 'op'));
+  // The live read finds an entry that has to be accepted first.
+  world.change({ components: [entry('app', '1.1.0', 2), entry('web', '2.0.0', 1)] });
+  await live(world, life, () => outcome(world) === 'Succeeded');
+  expect(world.requests.machine).toBe(2);
+});
+
+test('the failure of a revision is not that of a newer one, which could not be taken in time', async () => {
+  const { world, life } = await node();
+  release(world, '1.1.0', { program: 'bad' });
+  want(world, life, [entry('app', '1.1.0', 2)]);
+  await waiting(world, life);
+  give(world, life, order(world, 'op'));
+  await live(world, life, () => app(world)?.state === 'Probing');
+  // Nobody has this version yet.
+  want(world, life, [entry('app', '1.1.1', 3)]);
+  await live(world, life, () => outcome(world) !== undefined);
+  expect(app(world)).toMatchObject({ revision: 3, running: 1, state: 'Fetching' });
+  expect(app(world)?.failed).toBeUndefined();
+  release(world, '1.1.1');
+  await waiting(world, life);
+});
+
+test('after a reboot the evidence of the boot before is not that of this one', async () => {
+  const { world, life } = await node();
+  life.end();
+  world.reboot();
+  const next = begin(world);
+  while (!unit(world).running) await next.step();
+  unit(world).program = 'app 1.0.0 does not answer in this boot';
+  await live(world, next, () => app(world)?.state === 'Unhealthy');
+  expect(app(world)?.bootID).toBe('boot-1');
+  expect(app(world)?.healthySince).toBeUndefined();
+});
+
+test('a folder that was deleted with its files is made again, and watched again', async () => {
+  const { world, life } = await node();
+  for (const round of [1, 2]) {
+    put(world, '/etc/app', undefined);
+    // As inotify tells it: of the folder that is gone.
+    world.disk.watches.forEach((watch) => watch.onChange());
+    const began = world.ms;
+    await live(world, life, () => world.text('/etc/app/app.conf') !== undefined);
+    expect([round, world.ms - began < 5_000]).toEqual([round, true]);
+  }
+  put(world, '/etc/app/app.conf', 'drift');
+  await rest(world, life);
+  expect(world.text('/etc/app/app.conf')).toBe('version=1.0.0 color=blue\n');
+});
+
+test('a machine that goes away is not kept by a hook that fails', async () => {
+  const { world, life } = await node({ spec: { hooks: { preRemove: { command: ['hook', 'app', 'fail'] } } } });
+  give(world, life, order(world, 'op', { kind: 'Delete' }));
+  await live(world, life, () => outcome(world) !== undefined);
+  expect(outcome(world)).toBe('Succeeded');
+  expect(world.events).toContainEqual(expect.stringContaining('HookFailed: app: preRemove: exit code 1'));
+  expect(world.units.size).toBe(0);
+});

@@ -84,7 +84,7 @@ function requirement(o: Observed, manifest: Manifest): string | undefined {
   for (const { componentName, versionRange } of manifest.requires) {
     const wanted = versionRange === undefined ? componentName : `${componentName} ${versionRange}`;
     const installed = o.installed.get(componentName);
-    if (installed === undefined || o.state.transaction?.name === componentName) return `it requires ${wanted}, which is not installed`;
+    if (installed === undefined) return `it requires ${wanted}, which is not installed`;
     const { version } = installed.receipt;
     if (versionRange !== undefined && !semver.satisfies(version, versionRange, { includePrerelease: true })) {
       return `it requires ${wanted}; installed is ${version}`;

@@ -38,7 +38,8 @@ export class Disk {
   inodes = new Map<number, Inode>([[1, { kind: 'folder', names: new Map(), durable: new Map() }]]);
   pending: Renaming[] = [];
   next = 2;
-  watches: { folder: string; onChange: () => void }[] = [];
+  /** As inotify does, a watch follows its folder, not the folder's name. */
+  watches: { folder: number | undefined; onChange: () => void }[] = [];
 
   clone(): Disk {
     const copy = new Disk();
@@ -98,7 +99,8 @@ export class Disk {
   }
 
   notify(folder: string): void {
-    for (const watch of this.watches) if (watch.folder === folder) queueMicrotask(watch.onChange);
+    const id = this.find(folder, true);
+    for (const watch of this.watches) if (watch.folder === id) queueMicrotask(watch.onChange);
   }
 
   syncFile(id: number): void {
@@ -373,8 +375,7 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
       disk.change(path, [[posix.basename(path), undefined]]);
     },
     watch(folder, onChange) {
-      idOf(folder, true);
-      const watch = { folder, onChange };
+      const watch = { folder: idOf(folder, true), onChange };
       disk.watches.push(watch);
       return () => void (disk.watches = disk.watches.filter((each) => each !== watch));
     },
