@@ -13,6 +13,7 @@ import { fanOut } from './fanout.ts';
 import { percentile, type Benchmark } from './harness.ts';
 import { bytesOf, closedLoop, openLoop, type Load } from './load.ts';
 
+const WARM = 300;
 const REQUESTS = 1000;
 const SECONDS = 2;
 const PER_SECOND = 200;
