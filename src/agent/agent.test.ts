@@ -9,7 +9,8 @@ import { recordingLog } from '../kube/testing/log.ts';
 import { settle } from '../kube/testing/waitfor.ts';
 import { runAgent } from './agent.ts';
 import type { AgentOptions } from './agent.ts';
-import { Disk, simulatedFiles } from './testing/disk.ts';
+import { Disk } from './testing/inodes.ts';
+import { simulatedFiles } from './testing/disk.ts';
 import { entry } from './testing/world.ts';
 import { MachineComponents, Machines } from './wanted.ts';
 

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { createDurable, draftOf } from './durable.ts';
-import { Disk, simulatedFiles } from './testing/disk.ts';
+import { Disk } from './testing/inodes.ts';
+import { simulatedFiles } from './testing/disk.ts';
 
 function world() {
   const disk = new Disk();

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { contentOf } from './content.ts';
-import { World, begin, entry, live, order, release, ROOT } from './testing/world.ts';
-import type { Life } from './testing/world.ts';
+import { World, entry, order, release, ROOT } from './testing/world.ts';
+import { begin, live } from './testing/life.ts';
+import type { Life } from './testing/life.ts';
 import type { ComponentEntry, Operation } from '../api/machine.ts';
 
 /** A node on which app 1.0.0 runs, and its agent. */

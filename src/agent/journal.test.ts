@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { createDurable } from './durable.ts';
 import { beginJournal, encode, openJournal, replay } from './journal.ts';
 import type { Entry } from './state.ts';
-import { Disk, simulatedFiles } from './testing/disk.ts';
+import { Disk } from './testing/inodes.ts';
+import { simulatedFiles } from './testing/disk.ts';
 
 const accept = (name: string, revision: number): Entry => ({
   t: 'accept',

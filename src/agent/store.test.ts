@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import { sha256Hex } from '../api/digest.ts';
 import type { Network } from './ports/network.ts';
 import { createStore, resolveUrl } from './store.ts';
-import { Disk, simulatedFiles } from './testing/disk.ts';
+import { Disk } from './testing/inodes.ts';
+import { simulatedFiles } from './testing/disk.ts';
 
 const content = Buffer.from('0123456789'.repeat(10));
 const artifact = { url: 'https://mirror/x', sha256: sha256Hex(content) };

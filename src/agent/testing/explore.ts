@@ -5,9 +5,11 @@ import { loadReceipts } from '../receipts.ts';
 import { componentOf } from '../state.ts';
 import type { State } from '../state.ts';
 import { simulatedFiles } from './disk.ts';
-import type { DiskHooks, Model } from './disk.ts';
+import type { Model } from './inodes.ts';
+import type { DiskHooks } from './disk.ts';
 import type { Scenario } from './scenarios.ts';
-import { ROOT, begin, live } from './world.ts';
+import { ROOT } from './world.ts';
+import { begin, live } from './life.ts';
 import type { Effect, World } from './world.ts';
 
 /*

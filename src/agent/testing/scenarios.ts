@@ -1,4 +1,5 @@
-import { World, begin, entry, live, order, release } from './world.ts';
+import { World, entry, order, release } from './world.ts';
+import { begin, live } from './life.ts';
 
 /** Something that a node goes through: how it begins, what its cell does, and how it must end, whatever happens to it on the way. */
 export interface Scenario {

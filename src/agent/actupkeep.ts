@@ -1,0 +1,120 @@
+import { messageOf } from '../api/errors.ts';
+import { halfJitterMs } from '../kube/backoff.ts';
+import { journalOf } from './context.ts';
+import type { Context } from './context.ts';
+import { describe, findDrift } from './drift.ts';
+import { short } from './errors.ts';
+import { buildGeneration } from './generation.ts';
+import { componentLayout } from './layout.ts';
+import { LASTING_MS } from './observed.ts';
+import { placeFile } from './place.ts';
+import { sweep } from './sweep.ts';
+
+/* The steps that keep a node as it is. What fails of them is told, and tried again later: it must not hold up the rest. */
+
+/** Between starts of a unit that does not stay up. */
+const STARTS = { baseMs: 1_000, maxMs: 60_000 };
+/** After a repair that did not work. */
+const REPAIR_AGAIN_MS = 60_000;
+const STRAY_AGAIN_MS = 60_000;
+
+export async function check(ctx: Context, name: string, full: boolean): Promise<void> {
+  const { memory } = ctx;
+  const manifest = memory.installed.get(name)?.manifest;
+  if (manifest === undefined) return;
+  const before = memory.drift.get(name);
+  const found = await findDrift(ctx, manifest, full);
+  // Artifacts that were found damaged stay so until they are hashed again.
+  const findings = full ? found : [...found, ...(before?.findings.filter((each) => each.kind === 'tree') ?? [])];
+  const nowMs = ctx.ports.clock.monotonic();
+  const nextFullMs = full ? nowMs + CHECK_EVERY_MS : (before?.nextFullMs ?? nowMs);
+  memory.drift.set(name, { findings, lookedMs: nowMs, nextMs: nextFullMs, nextFullMs });
+  for (const finding of findings) {
+    if (before?.findings.some((each) => each.path === finding.path && each.what === finding.what) === true) continue;
+    ctx.happened({
+      type: 'Warning',
+      reason: 'DriftFound',
+      message: `${name}: ${describe(finding)}${finding.repair ? '' : ' (only reported)'}`,
+    });
+  }
+}
+
+/** Artifacts and files are looked at this often, whatever is heard of them. */
+export const CHECK_EVERY_MS = 600_000;
+
+export async function repair(ctx: Context, name: string): Promise<void> {
+  const { memory, ports, layout, durable } = ctx;
+  const installed = memory.installed.get(name);
+  const drift = memory.drift.get(name);
+  if (installed?.manifest === undefined || drift === undefined) return;
+  const { manifest } = installed;
+  await journalOf(memory).append({ t: 'repair', name, at: ports.clock.now() });
+  const findings = drift.findings.filter((each) => each.repair);
+  const nowMs = ports.clock.monotonic();
+  try {
+    for (const file of manifest.files) {
+      if (findings.some((each) => each.kind === 'file' && each.path === file.path)) await placeFile(durable, layout.root, file);
+    }
+    if (findings.some((each) => each.kind === 'link')) await durable.link(componentLayout(layout, name).current, manifest.digest);
+    const tree = findings.some((each) => each.kind === 'tree');
+    if (tree) {
+      for (const artifact of manifest.artifacts) await ctx.store.ensure(artifact, ctx.signal);
+      await buildGeneration(durable, layout, ctx.store, manifest);
+    }
+    if (findings.some((each) => each.kind === 'file')) {
+      for (const unit of manifest.units) if (unit.reload === 'SIGHUP') await ports.units.reload(unit.name);
+    }
+    memory.drift.set(name, { findings: [], lookedMs: nowMs, nextMs: nowMs, nextFullMs: tree ? nowMs : drift.nextFullMs });
+    ctx.happened({ type: 'Normal', reason: 'DriftRepaired', message: `${name}: ${short(findings.map(describe).join('; '), 500)}` });
+  } catch (error) {
+    // Found again by the next look, which is not at once.
+    const againMs = nowMs + REPAIR_AGAIN_MS;
+    memory.drift.set(name, { findings: [], lookedMs: againMs, nextMs: againMs, nextFullMs: Math.max(drift.nextFullMs, againMs) });
+    ctx.happened({ type: 'Warning', reason: 'RepairFailed', message: `${name}: ${messageOf(error)}` });
+  }
+}
+
+export async function startUnit(ctx: Context, name: string, unitName: string): Promise<void> {
+  const { memory, ports } = ctx;
+  const tx = journalOf(memory).state.transaction;
+  const manifest =
+    tx?.name === name ? memory.manifests.get((tx.back === undefined ? tx.to : tx.from) ?? '') : memory.installed.get(name)?.manifest;
+  const unit = manifest?.units.find((each) => each.name === unitName);
+  if (manifest === undefined || unit === undefined) return;
+  const nowMs = ports.clock.monotonic();
+  const before = memory.starts.get(unitName);
+  const failures = before === undefined || nowMs - before.lastMs > LASTING_MS ? 0 : before.failures + 1;
+  memory.starts.set(unitName, { failures, lastMs: nowMs, notBeforeMs: nowMs + halfJitterMs(STARTS, failures + 1, ports.random) });
+  const ended = (await ports.units.list()).find((each) => each.name === unitName);
+  try {
+    await ports.units.start({ ...unit, generation: manifest.digest });
+  } catch (error) {
+    return ctx.happened({ type: 'Warning', reason: 'UnitFailed', message: `${name}: ${messageOf(error)}` });
+  }
+  if (ended !== undefined) {
+    const how = ended.exit === undefined ? '' : ` (${ended.exit})`;
+    ctx.happened({ type: 'Warning', reason: 'UnitStarted', message: `${name}: unit ${unitName} had ended${how} and was started again` });
+  }
+}
+
+export async function stopStray(ctx: Context, unit: string): Promise<void> {
+  const { memory, ports } = ctx;
+  const nowMs = ports.clock.monotonic();
+  memory.starts.set(unit, { failures: 0, lastMs: nowMs, notBeforeMs: nowMs + STRAY_AGAIN_MS });
+  try {
+    await ports.units.stop(unit);
+    memory.starts.delete(unit);
+  } catch (error) {
+    ctx.happened({ type: 'Warning', reason: 'UnitFailed', message: `unit ${unit} is nobody’s and does not end: ${messageOf(error)}` });
+  }
+}
+
+/** What cannot be removed now is removed another time. */
+export async function trySweep(ctx: Context): Promise<void> {
+  ctx.memory.sweep = false;
+  try {
+    await sweep(ctx);
+  } catch (error) {
+    ctx.ports.log.warn({ error: messageOf(error) }, 'what is needed no more could not be removed');
+  }
+}
