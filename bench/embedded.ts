@@ -1,14 +1,12 @@
 import { Agent } from 'undici';
-import { Machines } from '../src/api/machine.ts';
 import type { ApiRequest, Transport } from '../src/api/transport.ts';
 import { VALIDATORS } from '../src/cli/validators.ts';
 import { openCluster } from '../src/embedded/index.ts';
 import { systemClock } from '../src/kube/clock.ts';
-import { createClient } from '../src/kube/httpclient.ts';
 import { httpTransport } from '../src/kube/httptransport.ts';
 import { connectionOf, serveProcess } from './apiserver.ts';
 import { bareProcess } from './bareprocess.ts';
-import { applyEntries, createMachine, machineName, patchStatus, prepare } from './bodies.ts';
+import { applyEntries, createMachine, patchStatus, prepare } from './bodies.ts';
 import { fanOut } from './fanout.ts';
 import { percentile, type Benchmark } from './harness.ts';
 import { bytesOf, closedLoop, openLoop, type Load } from './load.ts';
@@ -65,8 +63,6 @@ in a loop. \`memory-N\` is what the server grew for N watches, one watch's share
       const [value, reference] = [wire, echo].map((found) => Math.max(...found.map(({ askerPercent }) => askerPercent)));
       if (value !== undefined && reference !== undefined)
         report({ name: 'embedded/asker-cpu', tier: 'W', unit: '% of a core', value, reference });
-      const stored = JSON.stringify(await createClient(https).get(Machines, { namespace: 'bench', name: machineName(0) })).length;
-      report({ name: 'embedded/stored', tier: 'W', unit: 'bytes a Machine', value: stored, reference: 8500 });
     } finally {
       await https.close();
       await cluster.close();
