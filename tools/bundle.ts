@@ -18,6 +18,9 @@ const ENTRIES = {
 };
 export type Bundle = keyof typeof ENTRIES;
 
+/** Some packages of the bundles were written as CommonJS and name their own folder, which a bundle has not. */
+export const BANNER = "const __dirname = '/';";
+
 export const bundlePath = (name: Bundle): string => join(BUNDLES, `${name}.mjs`);
 
 function newest(folder: string): number {
@@ -48,7 +51,13 @@ export async function bundleAll({ force = false, only }: { force?: boolean; only
       logLevel: 'warn',
     });
     const beside = `${bundlePath(name)}.${process.pid}`;
-    await build.write({ file: beside, format: 'esm', codeSplitting: false, minify: { compress: true, mangle: false, codegen: true } });
+    await build.write({
+      file: beside,
+      format: 'esm',
+      banner: BANNER,
+      codeSplitting: false,
+      minify: { compress: true, mangle: false, codegen: true },
+    });
     await build.close();
     renameSync(beside, bundlePath(name));
   }

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { rolldown } from 'rolldown';
 import { sha256Hex } from '../../../api/digest.ts';
+import { BANNER } from '../../../../tools/bundle.ts';
 import { childEntry } from '../render.ts';
 
 const ROOT = fileURLToPath(new URL('../../../..', import.meta.url));
@@ -31,7 +32,13 @@ async function bundle(): Promise<string> {
     logLevel: 'warn',
   });
   const beside = `${path}.${process.pid}`;
-  await build.write({ file: beside, format: 'esm', codeSplitting: false, minify: { compress: true, mangle: false, codegen: true } });
+  await build.write({
+    file: beside,
+    format: 'esm',
+    banner: BANNER,
+    codeSplitting: false,
+    minify: { compress: true, mangle: false, codegen: true },
+  });
   await build.close();
   renameSync(beside, path);
   return path;
