@@ -23,7 +23,7 @@ const agentPid = (machine: Machine): number =>
 const found = (machine: Machine) => machine.status?.components?.find((each) => each.name === RUNTIME);
 
 async function settled(version: string): Promise<void> {
-  await until(`${MACHINES} machines run ${RUNTIME} ${version}`, 120_000, async () => {
+  await until(`${MACHINES} machines run ${RUNTIME} ${version}`, 300_000, async () => {
     const all = await system.allMachines();
     if (all.length !== MACHINES) return false;
     for (const { machine } of all) {
@@ -42,7 +42,7 @@ async function settled(version: string): Promise<void> {
 }
 
 async function done(commit: string): Promise<void> {
-  await until('the rollout is done', 120_000, async () => (await system.rolloutOf(commit))?.status?.phase === 'Done');
+  await until('the rollout is done', 300_000, async () => (await system.rolloutOf(commit))?.status?.phase === 'Done');
 }
 
 beforeAll(async () => {
@@ -50,7 +50,7 @@ beforeAll(async () => {
   fleet = await cloneFleet(checkout, join(dir, 'fleet'));
   system = await startSystem(fleet.dir, join(dir, 'state'));
   await settled('1.0.0');
-}, 180_000);
+}, 400_000);
 
 afterAll(async () => {
   await system?.stop();
@@ -71,17 +71,17 @@ async function whileRollingOut(version: string, kill: () => Promise<void>): Prom
 describe('kill -9 in the middle of a rollout', () => {
   it('of the API server loses nothing', async () => {
     await whileRollingOut('1.0.1', async () => void process.kill(pidOf('server'), 'SIGKILL'));
-  }, 180_000);
+  }, 400_000);
 
   it('of the hub controllers loses nothing', async () => {
     await whileRollingOut('1.1.0', async () => void process.kill(pidOf('hub'), 'SIGKILL'));
-  }, 180_000);
+  }, 400_000);
 
   it('of a cell’s controllers loses nothing', async () => {
     await whileRollingOut('1.0.1', async () => {
       for (const cell of CELLS) process.kill(pidOf(`cell-${cell}`), 'SIGKILL');
     });
-  }, 180_000);
+  }, 400_000);
 
   it('of agents loses nothing, and their services go on meanwhile', async () => {
     await whileRollingOut('1.1.0', async () => {
@@ -90,7 +90,7 @@ describe('kill -9 in the middle of a rollout', () => {
         expect(await system.ask(machine, 'local-detector')).toBeDefined();
       }
     });
-  }, 180_000);
+  }, 400_000);
 
   it('of everything at once loses nothing: the next start goes on', async () => {
     await whileRollingOut('1.0.1', async () => {
@@ -98,7 +98,7 @@ describe('kill -9 in the middle of a rollout', () => {
       await system.stop();
       system = await startSystem(fleet.dir, system.state);
     });
-  }, 180_000);
+  }, 400_000);
 });
 
 it('leaves no process behind after it was stopped', async () => {
