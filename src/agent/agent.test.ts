@@ -1,13 +1,14 @@
+import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { Events, Leases } from '../api/builtin.ts';
 import type { Machine } from '../api/machine.ts';
-import { fakeApiServer } from '../kube/testing/apiserver.ts';
+import { fakeApiServer, statusResponse } from '../kube/testing/apiserver.ts';
 import type { FakeApiServer } from '../kube/testing/apiserver.ts';
 import { fakeClock, seededRandom } from '../kube/testing/clock.ts';
 import type { FakeClock } from '../kube/testing/clock.ts';
 import { recordingLog } from '../kube/testing/log.ts';
 import { settle } from '../kube/testing/waitfor.ts';
-import { runAgent } from './agent.ts';
+import { AGENT_VERSION, runAgent } from './agent.ts';
 import type { AgentOptions } from './agent.ts';
 import { Disk } from './testing/inodes.ts';
 import { simulatedFiles } from './testing/disk.ts';
@@ -18,7 +19,7 @@ let api: FakeApiServer;
 let clock: FakeClock;
 let disk: Disk;
 let ended: AbortController;
-let running: Promise<void>;
+let running: Promise<void> = Promise.resolve();
 
 const ports = (): AgentOptions['ports'] => ({
   files: simulatedFiles(disk),
@@ -106,6 +107,11 @@ test('a healthy hour costs sixty renewals of the Lease, and nothing else but a w
   process.stdout.write(`agent: an idle hour costs ${leases(before)} renewals and ${others.length} other requests\n`);
 });
 
+test('the version that is reported is that of the package', () => {
+  const file = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string };
+  expect(AGENT_VERSION).toBe(file.version);
+});
+
 test('the Lease is made where there is none, and belongs to the Machine', async () => {
   const { metadata } = put({});
   start(metadata.uid ?? '');
@@ -164,14 +170,16 @@ test('a server that was put back to a backup is followed, though its versions be
   expect(status()?.components).toMatchObject([{ revision: 5, running: 5 }]);
 });
 
-test('a server that is away for an hour finds the node as it was, and is told what it missed', async () => {
+test.each([
+  ['is away', () => Promise.reject(new Error('connection refused'))],
+  ['takes its rights away', () => statusResponse(403, 'Forbidden')],
+  ['finds its token out of date', () => statusResponse(401, 'Unauthorized')],
+])('a server that %s for hours finds the node as it was, and is told what it missed', async (_what, answer) => {
   const { metadata } = put({ components: [entry('app', '1.0.0', 1)] });
   start(metadata.uid ?? '');
   await minutes(2);
   expect(api.watches.open).toBe(1);
-  const stop = api.intercept(() => {
-    throw new Error('connection refused');
-  });
+  const stop = api.intercept(answer);
   api.watches.reset();
   const inode = disk.inodes.get(disk.find('/etc/app', true) ?? 0);
   if (inode?.kind === 'file') inode.data = Buffer.from('drift');

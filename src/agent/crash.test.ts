@@ -32,12 +32,16 @@ describe('whenever it is killed or loses power, it comes to the same end, knows 
   /** Those in which the life after a kill has most to say. */
   const twice = ['removal', 'the same content under a new revision'];
 
-  test.each(scenarios.map((scenario) => [scenario.name, scenario] as const))('%s', async (name, scenario) => {
-    const result = await explore(scenario, { ...options, twice: THOROUGH || twice.includes(name) });
-    count(result);
-    expect(result.violations.slice(0, 3)).toEqual([]);
-    expect(result.points).toBeGreaterThan(15);
-  });
+  test.each(scenarios.map((scenario) => [scenario.name, scenario] as const))(
+    '%s',
+    async (name, scenario) => {
+      const result = await explore(scenario, { ...options, twice: THOROUGH || twice.includes(name) });
+      count(result);
+      expect(result.violations.slice(0, 3)).toEqual([]);
+      expect(result.points).toBeGreaterThan(15);
+    },
+    60_000,
+  );
 
   test.runIf(THOROUGH)('also when nothing of the store had reached the disk', async () => {
     const [scenario] = scenarios;

@@ -65,7 +65,13 @@ export function createDurable(files: Files, root: string): Durable {
         const draft = draftOf(path);
         // Never written through: a link that someone put there would lead elsewhere.
         await files.unlink(draft);
-        await files.write(draft, data, { mode, sync: true });
+        try {
+          await files.write(draft, data, { mode, sync: true });
+        } catch (error) {
+          // On a disk that is full every byte counts.
+          await files.unlink(draft).catch(() => undefined);
+          throw error;
+        }
         await files.rename(draft, path);
       }
       await files.sync(dirname(path));

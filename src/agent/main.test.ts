@@ -182,7 +182,7 @@ test('killed at any moment of an upgrade, it comes to its end, and the unit is r
   expect(begun()).toEqual(['begin 1.0.0', 'begin 1.1.0']);
   expect(readFileSync(join(root, 'etc/app.conf'), 'utf8')).toBe('version 1.1.0 on a\n');
   process.stdout.write(`agent: a process killed ${kills} times during an upgrade\n`);
-});
+}, 300_000);
 
 test('it ends when its parent closes the pipe, and when it disconnects', async () => {
   release('1.0.0');
