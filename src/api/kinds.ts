@@ -9,6 +9,8 @@ import { Machines } from './machine.ts';
 import { MachineComponents } from './machinecomponent.ts';
 import { MachineComponentSets } from './machinecomponentset.ts';
 import { MachineSets } from './machineset.ts';
+import { NodeRemediers } from './noderemedier.ts';
+import { RemedyOperationJobs } from './remedyoperationjob.ts';
 import { Rollouts } from './rollout.ts';
 
 export const HUB_KINDS: Kind[] = [Fleets, Clusters, Rollouts];
@@ -20,6 +22,8 @@ export const CELL_KINDS: Kind[] = [
   DefenderPolicies,
   DisruptionLedgers,
   Freezes,
+  NodeRemediers,
+  RemedyOperationJobs,
 ];
 export const ALL_KINDS: Kind[] = [...HUB_KINDS, ...CELL_KINDS];
 

@@ -160,6 +160,7 @@ export const machineStatus = Type.Object({
   ),
   components: Type.Optional(listMap(componentStatus, ['name'], { maxItems: 64 })),
   operation: Type.Optional(operationStatus),
+  repair: Type.Optional(operationStatus),
   verified: Type.Optional(
     atomic(verifiedContent, { maxItems: 128, description: 'the two last verified contents of each component, newest first' }),
   ),

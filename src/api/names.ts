@@ -18,6 +18,12 @@ export const ANNOTATIONS = {
   origin: 'kubenode.io/origin',
 } as const;
 
+/** Conditions of a Machine that one controller writes and another reads. */
+export const MACHINE_CONDITIONS = {
+  /** By the remedy controller: True while an enforced rule is due here, so that nobody puts pods back on a node that is not healed. */
+  repairNeeded: 'RepairNeeded',
+} as const;
+
 export const FINALIZERS = { machine: 'kubenode.io/machine' } as const;
 
 /** Field managers: one a writer. */
@@ -28,6 +34,8 @@ export const MANAGERS = {
   machineSet: 'kubenode-machineset',
   machineComponentSet: 'kubenode-machinecomponentset',
   defender: 'kubenode-defender',
+  remedy: 'kubenode-remedy',
+  remedyJob: 'kubenode-remedyjob',
   agent: 'kubenode-agent',
 } as const;
 

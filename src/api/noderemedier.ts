@@ -28,6 +28,15 @@ export const ACTION_TRAITS: Readonly<Record<Action, ActionTraits>> = {
   Replace: { by: 'Controller', disruption: 'Reboot', proof: 'Gone' },
 };
 
+/**
+ * `action` of an operation of kind Repair. What the agent carries out it reports in `Machine.status.operation`; the rest is carried out by the
+ * machine controller, which reports in `Machine.status.repair`, and agents leave it alone. PowerCycle is a Reboot of a node whose agent is
+ * silent, by its provider.
+ */
+export const AGENT_OPERATIONS = ['CleanDisk', 'RestartComponent', 'Reboot'] as const;
+export const CONTROLLER_OPERATIONS = ['MigratePods', 'Replace', 'PowerCycle'] as const;
+export type RepairOperation = (typeof AGENT_OPERATIONS)[number] | (typeof CONTROLLER_OPERATIONS)[number];
+
 export const rung = Type.Object({
   action: Type.Enum([...ACTIONS]),
   args: Type.Optional(values('arguments of the action; which there are: ACTION_ARGS')),

@@ -1,5 +1,6 @@
 import type { LedgerRow } from '../api/disruptionledger.ts';
 import type { MachineStatus } from '../api/machine.ts';
+import type { Action } from '../api/noderemedier.ts';
 
 export type RequestClass = LedgerRow['class'];
 
@@ -17,6 +18,12 @@ export interface Request {
   requesterUID: string;
   /** kind/name, to read. */
   requester: string;
+  /** What a Repair would do; limits may allow only some actions for a class of nodes. */
+  action?: Action;
+  /** Of the machine and its Node together: zone, rack, and what classes of nodes are told by. */
+  labels: Readonly<Record<string, string>>;
+  /** When a disruption of this machine last began, ms; undefined: none is known of. */
+  lastDisruptionMs: number | undefined;
   /** Limits of these must have room; see `scopes`. */
   scopes: string[];
   /** Since when it asks, ms. */
@@ -39,7 +46,7 @@ export function inOrder(requests: readonly Request[]): Request[] {
 }
 
 /** The ledger row of a granted request. */
-export function rowFor(request: Request, id: string, nowMs: number): LedgerRow {
+export function rowFor(request: Omit<Request, 'action' | 'labels' | 'lastDisruptionMs'>, id: string, nowMs: number): LedgerRow {
   return {
     id,
     machineUID: request.machineUID,

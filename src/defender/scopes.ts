@@ -1,6 +1,12 @@
 /** Names of what a limit covers, as they stand in a row's `scopes`. A scope is a string so that rows outlive what made them. */
 export const CLUSTER_SCOPE = 'cluster';
 export const poolScope = (namespace: string): string => `pool/${namespace}`;
+/** By the zone label of the machine. */
+export const zoneScope = (zone: string): string => `zone/${zone}`;
+/** By the rack label of the machine. */
+export const rackScope = (rack: string): string => `rack/${rack}`;
+/** Of repairs that a condition asks for, whatever the machine. */
+export const conditionScope = (type: string): string => `condition/${type}`;
 /** Of a MachineSet. */
 export const machineSetScope = (namespace: string, name: string): string => `machineset/${namespace}/${name}`;
 /** Of a MachineComponentSet (PROTOCOLS B8). */

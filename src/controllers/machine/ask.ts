@@ -113,6 +113,8 @@ export function askOf(machine: Machine, facts: AskFacts): Ask {
     machineUID: machine.metadata.uid ?? '',
     machine: nameOf(machine),
     nodeUID: machine.status?.nodeRef?.uid,
+    labels: { ...machine.spec.labels, ...machine.metadata.labels },
+    lastDisruptionMs: lastDisruptionMs(machine),
   };
   if (isDeleting(machine)) {
     if (!hasFinalizer(machine)) return { state: 'Nothing' };
@@ -145,6 +147,11 @@ export function askOf(machine: Machine, facts: AskFacts): Ask {
     mustBeginWithinMs: (drainNeeded(riding) ? drainTimeoutMs(machine) : 0) + operationTimeoutMs(machine),
   };
   return { state: 'Asks', request, components: riding };
+}
+
+function lastDisruptionMs(machine: Machine): number | undefined {
+  const ms = Date.parse(machine.status?.lastDisruption ?? '');
+  return Number.isNaN(ms) ? undefined : ms;
 }
 
 /** What a Delete row says of itself. */

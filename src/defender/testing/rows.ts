@@ -30,6 +30,8 @@ export function request(machine: string, change: Partial<Request> = {}): Request
     class: 'Change',
     requesterUID: 's1',
     requester: 'MachineComponentSet/kubelet',
+    labels: {},
+    lastDisruptionMs: undefined,
     scopes: ['cluster', 'pool/web'],
     since: 0,
     mustBeginWithinMs: 900_000,
