@@ -17,6 +17,7 @@ let clock: FakeClock;
 let ended: AbortController;
 let seen: (Stored<Machine> | undefined)[];
 let running: Promise<void>;
+let random: () => number;
 
 function put(hold: boolean, name = 'a'): Stored<Machine> {
   return api.put(Machines, { apiVersion: 'kubenode.io/v1alpha1', kind: 'Machine', metadata: { namespace: 'web', name }, spec: { hold } });
@@ -31,6 +32,7 @@ beforeEach(() => {
   clock = fakeClock();
   ended = new AbortController();
   seen = [];
+  random = seededRandom(1);
 });
 
 afterEach(async () => {
@@ -44,7 +46,7 @@ async function follow(): Promise<void> {
     client: createClient(api.transport),
     machine: key,
     clock,
-    random: seededRandom(1),
+    random: () => random(),
     log: recordingLog(),
     signal: ended.signal,
     onMachine: (machine) => seen.push(machine),
@@ -138,6 +140,22 @@ test('while watches fail the Machine is polled, about once a minute', async () =
   put(false);
   await settle();
   expect(holds().at(-1)).toBe(false);
+});
+
+test('a server that restarts within seconds is watched again within seconds, however many tries it refused', async () => {
+  put(false);
+  random = () => 0.01;
+  await follow();
+  let refusals = 0;
+  const stop = api.intercept(() => (refusals++, statusResponse(503, 'ServiceUnavailable')));
+  api.watches.reset();
+  await clock.advance(1_500);
+  expect(refusals).toBeGreaterThan(10);
+  stop();
+  put(true);
+  random = () => 0.5;
+  await clock.advance(9_000);
+  expect(holds().at(-1)).toBe(true);
 });
 
 test('a Machine that is gone is told as gone', async () => {

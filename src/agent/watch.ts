@@ -3,7 +3,6 @@ import type { Clock, Log, Random } from '../api/ports.ts';
 import type { Machine } from '../api/machine.ts';
 import type { Stored } from '../api/wire.ts';
 import { isExpired, isFromTheFuture } from '../kube/apierror.ts';
-import { fullJitterMs } from '../kube/backoff.ts';
 import type { Client } from '../kube/client.ts';
 import { sleep } from '../kube/clock.ts';
 import { Machines } from './wanted.ts';
@@ -19,15 +18,21 @@ export interface MachineWatchOptions {
   onMachine: (machine: Stored<Machine> | undefined, anew: boolean) => void;
 }
 
-/** Wide from the start: a server that restarts loses every agent at once. */
-const BACKOFF = { baseMs: 4_000, maxMs: 60_000 };
+/**
+ * A pause is drawn from a window that is wide from the start, since a server that restarts loses every agent at once, and then as long as the
+ * failure has lasted: by its number of tries an agent that drew a few short pauses would wait a minute for a server that was away for seconds.
+ */
+const WINDOW_MS = { least: 8_000, most: 60_000 };
 const REOPEN_MS = 1_000;
 /** The server ends a watch after once to twice this time: two requests an hour. */
 const WATCH_SECONDS = 2_400;
 /** Bookmarks come about each minute; silence for this long is a connection that died unnoticed. */
 const SILENCE_MS = 300_000;
-/** Watches that fail in a row before the Machine is polled between them. */
-const DEGRADED_AFTER = 3;
+/**
+ * Watches have failed for this long: the Machine is polled between them. Told by time, not by their number: a server that restarts refuses
+ * several in a second, and an agent that took that for a lasting failure would not look again for a minute.
+ */
+const DEGRADED_AFTER_MS = 60_000;
 const POLL_MS = 60_000;
 /** More refusals than this in a row are a failure like any other. */
 const MISPLACED = 3;
@@ -41,8 +46,12 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
   let from: string | undefined;
   let begun = false;
   let failures = 0;
+  /** Monotonic ms; the first of them. */
+  let failingSince = 0;
   /** Watches in a row that were refused for where they were to begin. */
   let refused = 0;
+
+  const degraded = (): boolean => failures > 0 && clock.monotonic() - failingSince >= DEGRADED_AFTER_MS;
 
   async function read(): Promise<void> {
     const found = await client.find(Machines, machine, { signal });
@@ -88,7 +97,7 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
 
   while (!signal.aborted) {
     try {
-      if (!begun || failures >= DEGRADED_AFTER) await read();
+      if (!begun || degraded()) await read();
       await follow();
       failures = 0;
     } catch (error) {
@@ -99,16 +108,15 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
       if (misplaced) from = undefined;
       // A server that answers so is well: it lost its history when it restarted, and with it every agent's place. That is no reason to wait.
       refused = misplaced ? refused + 1 : 0;
-      if (!misplaced || refused > MISPLACED) failures++;
-      else failures = 0;
+      if (misplaced && refused <= MISPLACED) failures = 0;
+      else if (failures++ === 0) failingSince = clock.monotonic();
       log.warn({ error: messageOf(error), failures }, 'the Machine is not watched');
     }
-    const pauseMs =
-      failures >= DEGRADED_AFTER
-        ? POLL_MS * (0.5 + random())
-        : failures === 0
-          ? REOPEN_MS * random()
-          : fullJitterMs(BACKOFF, failures, random);
+    const pauseMs = degraded()
+      ? POLL_MS * (0.5 + random())
+      : failures === 0
+        ? REOPEN_MS * random()
+        : random() * Math.min(WINDOW_MS.most, Math.max(WINDOW_MS.least, clock.monotonic() - failingSince));
     await sleep(clock, pauseMs, signal).catch(() => undefined);
   }
 }
