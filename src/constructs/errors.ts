@@ -9,6 +9,8 @@ export const fleetErrorCodes = {
   ClusterOrder: 'clusters declared or selected while clusters are being built',
   PoolDeclared: 'a pool whose labels are given twice',
   ReleaseInvalid: 'a release that cannot be: no such version in the lock, no artifacts, a digest of the wrong form',
+  FactUnknown: 'a fact that the catalogue does not have',
+  RuleInvalid: 'a condition or a rung of a repair rule that cannot be',
   ReleaseConflict: 'two releases of one component and version with different content',
 } as const;
 

@@ -5,6 +5,10 @@ export { KubeObject, type KubeObjectProps, type MetadataProps } from './object.t
 export { MachineSet, type MachineSetProps } from './machineset.ts';
 export { MachineComponentSet, type MachineComponentSetProps } from './machinecomponentset.ts';
 export { DefenderPolicy, type DefenderPolicyProps } from './defenderpolicy.ts';
+export { NodeRemedier, type NodeRemedierProps } from './noderemedier.ts';
+export { all, any, not, type Term } from './remedy/term.ts';
+export { condition, fact, machineCondition, type FactName } from './remedy/fact.ts';
+export { askHuman, cleanDisk, migratePods, reboot, replaceMachine, restartComponent, type RungProps } from './remedy/actions.ts';
 export {
   Release,
   locked,
