@@ -23,6 +23,7 @@ export interface InstanceRequest {
 
 export interface Instance {
   providerID: string;
+  /** Stopped: its power is proven to be off, so that nothing runs on it. */
   state: 'Pending' | 'Running' | 'Stopped' | 'Deleting';
   addresses: { type: string; address: string }[];
 }
@@ -42,8 +43,16 @@ export interface InfraProvider {
   list(signal: AbortSignal): Promise<Instance[]>;
   /** 'gone' is proof of absence; 'deleting' asks to be called again. */
   delete(providerID: string, signal: AbortSignal): Promise<'gone' | 'deleting'>;
-  /** Power cycle, where the provider can. */
-  reboot?(providerID: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Power cycle, where the provider can: also of an instance that hangs; one that is stopped is turned on. At most once for an operation ID,
+   * ever: it can be repeated after any crash, by whoever leads then. Resolves when it will happen for certain, not when the instance has booted.
+   */
+  reboot?(providerID: string, operationID: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Cuts the power, where the provider can, until `reboot`; can be repeated. It is off once `get` says Stopped, which is the proof that nothing
+   * runs there any more.
+   */
+  stop?(providerID: string, signal: AbortSignal): Promise<void>;
 }
 
 export const PROVIDER_ERRORS = [

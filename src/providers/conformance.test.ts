@@ -3,9 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { NodeBootstrap } from '../api/provider.ts';
+import { systemClock } from '../kube/clock.ts';
 import { fakeInfra, fakeProvider } from './fake/provider.ts';
 import { nodeDisk, type Disk } from './local/disk.ts';
 import { layoutOf, parseInstance } from './local/layout.ts';
+import { cutPower, cyclesAsked, isKeptOff, noteCycled, noteOff } from './local/power.ts';
 import { localProvider } from './local/provider.ts';
 import { providerConformance } from './conformance.ts';
 
@@ -39,15 +41,32 @@ providerConformance('local', async () => {
   const nodesDir = join(parent, 'nodes');
   const disk = nodeDisk();
   await disk.makeFolder(nodesDir);
+  const ports = { disk, clock: systemClock({ ref: true }), stopUnits: () => Promise.resolve() };
+  const cycles = new Map<string, number>();
   return {
     open: (dieAt) => localProvider({ nodesDir, disk: dieAt === undefined ? disk : dyingDisk(dieAt) }),
-    // What the host does about deletion, without processes.
+    // What the host does about deletion and power, without processes.
     async progress() {
       for (const name of (await disk.list(nodesDir)) ?? []) {
-        const { instance, folder } = layoutOf(nodesDir, name);
-        const text = name.startsWith('.') ? undefined : await disk.read(instance);
-        if (text !== undefined && parseInstance(text, instance).deleting === true) await disk.remove(folder);
+        const layout = layoutOf(nodesDir, name);
+        const text = name.startsWith('.') ? undefined : await disk.read(layout.instance);
+        if (text === undefined) continue;
+        const { deleting, providerID } = parseInstance(text, layout.instance);
+        const asked = await cyclesAsked(disk, layout);
+        if (deleting === true) await disk.remove(layout.folder);
+        else if (asked.length > 0) {
+          await cutPower(ports, layout);
+          await noteCycled(disk, layout, asked);
+          cycles.set(providerID, (cycles.get(providerID) ?? 0) + 1);
+        } else if (await isKeptOff(disk, layout)) {
+          await cutPower(ports, layout);
+          await noteOff(disk, layout);
+        }
       }
+    },
+    async cyclesOf(providerID) {
+      await Promise.resolve();
+      return cycles.get(providerID) ?? 0;
     },
     async bootstrapOf(providerID) {
       const { instance, bootstrap } = layoutOf(nodesDir, uidOf(providerID));
@@ -73,6 +92,10 @@ providerConformance('fake', async () => {
     async progress() {
       infra.progress();
       await Promise.resolve();
+    },
+    async cyclesOf(providerID) {
+      await Promise.resolve();
+      return infra.instances.get(providerID)?.reboots ?? 0;
     },
     async bootstrapOf(providerID) {
       await Promise.resolve();

@@ -9,8 +9,10 @@ export interface ProviderHarness {
    * once: the write does not happen and the call rejects.
    */
   open(dieAt?: number): InfraProvider;
-  /** The infrastructure carries out what it was asked: it boots, it deletes. */
+  /** The infrastructure carries out what it was asked: it boots, it cuts power, it deletes. */
   progress(): Promise<void>;
+  /** How often its power was cycled. */
+  cyclesOf(providerID: string): Promise<number>;
   /** What the node would find to come up with; undefined: nothing whole. */
   bootstrapOf(providerID: string): Promise<NodeBootstrap | undefined>;
   /** Makes it impossible to say of one instance what it is. */
@@ -192,6 +194,77 @@ export function providerConformance(name: string, begin: () => Promise<ProviderH
         await deleteWholly(next, id);
         expect(await next.get(id, signal)).toBeUndefined();
         if (!isDead) return;
+      }
+    });
+
+    const powers = (provider: InfraProvider): boolean => provider.reboot !== undefined && provider.stop !== undefined;
+
+    it('cycles the power once for an operation, however often and by however many it is asked', async () => {
+      const [one, other] = [harness.open(), harness.open()];
+      if (!powers(one)) return;
+      const id = await ensure(one, 'uid-1');
+      await harness.progress();
+      await Promise.all([one.reboot?.(id, 'op-1', signal), other.reboot?.(id, 'op-1', signal)]);
+      await harness.progress();
+      await other.reboot?.(id, 'op-1', signal);
+      await harness.progress();
+      expect(await harness.cyclesOf(id)).toBe(1);
+      await one.reboot?.(id, 'op-2', signal);
+      await harness.progress();
+      expect(await harness.cyclesOf(id)).toBe(2);
+    });
+
+    it('may die at any write of a power cycle, and repeated there is one', async () => {
+      let died = 0;
+      for (let at = 1; at <= MOST_WRITES; at++) {
+        const id = await ensure(harness.open(), `uid-${at}`);
+        await harness.progress();
+        const dying = harness.open(at);
+        if (!powers(dying)) return;
+        let isDead = false;
+        await dying.reboot?.(id, 'op-1', signal).catch(() => {
+          isDead = true;
+          died++;
+        });
+        // The infrastructure may come to it before or after the one who asks again.
+        if (at % 2 === 0) await harness.progress();
+        await harness.open().reboot?.(id, 'op-1', signal);
+        await harness.progress();
+        await harness.open().reboot?.(id, 'op-1', signal);
+        await harness.progress();
+        expect(await harness.cyclesOf(id), `cycles after dying at write ${at}`).toBe(1);
+        if (!isDead) break;
+      }
+      expect(died, 'writes that were died at').toBeGreaterThan(0);
+    });
+
+    it('cuts the power: Stopped is proof, stays true, and ends with a power cycle', async () => {
+      const provider = harness.open();
+      if (!powers(provider)) return;
+      const [id, other] = [await ensure(provider, 'uid-1'), await ensure(provider, 'uid-2')];
+      await harness.progress();
+      const before = (await provider.get(other, signal))?.state;
+      await provider.stop?.(id, signal);
+      expect((await provider.get(id, signal))?.state).not.toBe('Stopped');
+      await harness.progress();
+      expect((await provider.get(id, signal))?.state).toBe('Stopped');
+      await harness.open().stop?.(id, signal);
+      await harness.progress();
+      expect((await provider.get(id, signal))?.state).toBe('Stopped');
+      expect((await provider.get(other, signal))?.state).toBe(before);
+      await provider.reboot?.(id, 'op-1', signal);
+      await harness.progress();
+      expect((await provider.get(id, signal))?.state).not.toBe('Stopped');
+    });
+
+    it('turns nothing on or off that is not there', async () => {
+      const provider = harness.open();
+      if (!powers(provider)) return;
+      const id = await ensure(provider, 'uid-1');
+      await provider.delete(id, signal);
+      for (const gone of [id, provider.providerIDOf(request('uid-9'))]) {
+        await expect(provider.reboot?.(gone, 'op-1', signal)).rejects.toSatisfy((error) => isCoded(error, 'InvalidConfig'));
+        await expect(provider.stop?.(gone, signal)).rejects.toSatisfy((error) => isCoded(error, 'InvalidConfig'));
       }
     });
 

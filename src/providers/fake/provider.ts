@@ -8,12 +8,12 @@ export interface FakeInfra {
   /** Every call, as `operation providerID`. */
   readonly calls: string[];
   /** Asked before each write of each call, counted from 1 within the call; throwing ends the call there. */
-  fault: (operation: 'ensure' | 'delete' | 'reboot', write: number) => void;
+  fault: (operation: 'ensure' | 'delete' | 'reboot' | 'stop', write: number) => void;
   /** Set: every call throws it. */
   down: Error | undefined;
   /** Set: the next page of a list cannot be had. */
   hidden: boolean;
-  /** Boots what is pending and finishes deletions. */
+  /** Boots what is pending, cuts power that is to be cut and finishes deletions. */
   progress(): void;
 }
 
@@ -22,6 +22,9 @@ export interface FakeInstance extends Instance {
   /** undefined while only the idempotency key is taken. */
   bootstrap: NodeBootstrap | undefined;
   reboots: number;
+  /** Operation IDs of its power cycles. */
+  cycles: Set<string>;
+  stopping: boolean;
 }
 
 export function fakeInfra(): FakeInfra {
@@ -35,6 +38,7 @@ export function fakeInfra(): FakeInfra {
     progress() {
       for (const [id, instance] of infra.instances) {
         if (instance.state === 'Deleting') infra.instances.delete(id);
+        else if (instance.stopping) instance.state = 'Stopped';
         else if (instance.state === 'Pending' && instance.bootstrap !== undefined) instance.state = 'Running';
       }
     },
@@ -67,6 +71,12 @@ export function fakeProvider(infra: FakeInfra = fakeInfra()): InfraProvider {
     return found?.bootstrap === undefined ? undefined : found;
   }
 
+  function powered(id: string, doing: string): FakeInstance {
+    const instance = known(id);
+    if (instance !== undefined && instance.state !== 'Deleting') return instance;
+    throw providerError('InvalidConfig', `there is no instance ${id} to ${doing}`);
+  }
+
   return {
     name: 'fake',
     validate(config) {
@@ -85,7 +95,16 @@ export function fakeProvider(infra: FakeInfra = fakeInfra()): InfraProvider {
       if (instance === undefined) {
         infra.fault('ensure', 1);
         const addresses = [{ type: 'InternalIP', address: `10.0.0.${infra.instances.size + 1}` }];
-        instance = { providerID, state: 'Pending', addresses, request, bootstrap: undefined, reboots: 0 };
+        instance = {
+          providerID,
+          state: 'Pending',
+          addresses,
+          request,
+          bootstrap: undefined,
+          reboots: 0,
+          cycles: new Set(),
+          stopping: false,
+        };
         infra.instances.set(providerID, instance);
       }
       if (instance.state !== 'Deleting') {
@@ -122,13 +141,26 @@ export function fakeProvider(infra: FakeInfra = fakeInfra()): InfraProvider {
       infra.fault('delete', 3);
       return 'deleting';
     },
-    async reboot(providerID, signal) {
+    async reboot(providerID, operationID, signal) {
       await Promise.resolve();
       begin('reboot', providerID, signal);
-      const instance = known(providerID);
-      if (instance === undefined) throw providerError('InvalidConfig', `there is no instance ${providerID} to reboot`);
+      const instance = powered(providerID, 'reboot');
       infra.fault('reboot', 1);
-      instance.reboots++;
+      if (!instance.cycles.has(operationID)) {
+        instance.cycles.add(operationID);
+        instance.reboots++;
+        instance.stopping = false;
+        instance.state = 'Pending';
+      }
+      infra.fault('reboot', 2);
+    },
+    async stop(providerID, signal) {
+      await Promise.resolve();
+      begin('stop', providerID, signal);
+      const instance = powered(providerID, 'stop');
+      infra.fault('stop', 1);
+      instance.stopping = true;
+      infra.fault('stop', 2);
     },
   };
 }

@@ -17,8 +17,13 @@ export interface NodeLayout {
   bootID: string;
   /** Left by the agent: reboot this node. */
   rebootRequest: string;
-  /** Left by the provider: cut the power and bring it back. */
-  powerCycle: string;
+  /**
+   * Power cycles that the provider asks for: one file an operation, which the host renames to `<operation>.done` when the power is cut, before it
+   * boots the node again. What is done stays, so that no operation is done twice.
+   */
+  powerCycles: string;
+  /** Left by the provider: keep the power off until the next cycle. */
+  powerOff: string;
   log: string;
 }
 
@@ -35,7 +40,8 @@ export function layoutOf(nodesDir: string, machineUID: string): NodeLayout {
     run,
     bootID: join(run, 'kubenode/boot-id'),
     rebootRequest: join(run, 'kubenode/reboot-request'),
-    powerCycle: join(folder, 'power-cycle'),
+    powerCycles: join(folder, 'power-cycles'),
+    powerOff: join(folder, 'power-off'),
     log: join(folder, 'agent.log'),
   };
 }
@@ -56,8 +62,6 @@ const instanceFile = Type.Object({
   name: Type.String(),
   providerID: Type.String(),
   failureDomain: Type.Optional(Type.String()),
-  /** Absent: on. */
-  power: Type.Optional(Type.Union([Type.Literal('on'), Type.Literal('off')])),
   deleting: Type.Optional(Type.Boolean()),
 });
 export type InstanceFile = Static<typeof instanceFile>;
@@ -68,6 +72,8 @@ const hostFile = Type.Object({
   hostBoot: Type.Optional(Type.String()),
   agentPid: Type.Optional(Type.Integer()),
   agentStart: Type.Optional(Type.String()),
+  /** The power was cut and stays off: nothing of the node runs. Gone before it is turned on again. */
+  off: Type.Optional(Type.Boolean()),
 });
 export type HostFile = Static<typeof hostFile>;
 

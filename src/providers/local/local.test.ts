@@ -202,10 +202,45 @@ describe('the host', () => {
     await startHost();
     await make();
     await startedTimes(1);
-    await provider().reboot?.(`local://${UID}`, signal);
+    await provider().reboot?.(`local://${UID}`, 'op-1', signal);
     await startedTimes(2);
     expect(starts()[1]?.bootID).not.toBe(starts()[0]?.bootID);
-    expect(existsSync(layoutOf(nodesDir, UID).powerCycle)).toBe(false);
+    // Somebody who was slow asks again, and so does one who had looked before it was done.
+    await provider().reboot?.(`local://${UID}`, 'op-1', signal);
+    writeFileSync(join(layoutOf(nodesDir, UID).powerCycles, 'op-1'), '');
+    await provider().reboot?.(`local://${UID}`, 'op-2', signal);
+    await startedTimes(3);
+    expect(starts()).toHaveLength(3);
+  });
+
+  it('C9: cycles the power of a node that hangs', async () => {
+    await startHost();
+    await make();
+    await startedTimes(1);
+    const [agent, service] = [await identityOf(starts()[0]?.pid ?? 0), await serviceOf()];
+    for (const { pid } of [agent, service]) process.kill(pid, 'SIGSTOP');
+    await provider().reboot?.(`local://${UID}`, 'op-1', signal);
+    await startedTimes(2);
+    expect([await isAlive(agent), await isAlive(service)]).toEqual([false, false]);
+    expect(starts()[1]?.bootID).not.toBe(starts()[0]?.bootID);
+  }, 20_000);
+
+  it('says Stopped only when nothing of the node runs, keeps it off over its own restarts, and turns it on by a power cycle', async () => {
+    await startHost();
+    await make();
+    await startedTimes(1);
+    const [agent, service] = [await identityOf(starts()[0]?.pid ?? 0), await serviceOf()];
+    await provider().stop?.(`local://${UID}`, signal);
+    expect(await stateOf()).not.toBe('Stopped');
+    await waitFor(async () => (await stateOf()) === 'Stopped', LATE);
+    expect([await isAlive(agent), await isAlive(service)]).toEqual([false, false]);
+    await host?.stop();
+    await startHost();
+    await waitFor(async () => (await stateOf()) === 'Stopped', LATE);
+    expect(starts()).toHaveLength(1);
+    await provider().reboot?.(`local://${UID}`, 'op-1', signal);
+    await startedTimes(2);
+    expect(await stateOf()).not.toBe('Stopped');
   });
 
   it('removes a deleted node only after its processes, so that its absence is proof', async () => {

@@ -5,7 +5,7 @@ import { ceilingMs } from '../../kube/backoff.ts';
 import { sleep } from '../../kube/clock.ts';
 import { startAgent, type AgentProcess } from './agentprocess.ts';
 import { parseInstance, trashOf, type NodeLayout } from './layout.ts';
-import { bootNode, cutPower, endFormerAgent, writeHost, type PowerPorts } from './power.ts';
+import { bootNode, cutPower, cyclesAsked, endFormerAgent, isKeptOff, noteCycled, noteOff, writeHost, type PowerPorts } from './power.ts';
 import { hostBoot } from './process.ts';
 
 export interface NodePorts extends PowerPorts {
@@ -54,16 +54,16 @@ export async function keepNode(ports: NodePorts, nodesDir: string, layout: NodeL
     if (text === undefined) return 'off';
     const file = parseInstance(text, layout.instance);
     if (file.deleting === true) return 'deleted';
-    if (file.power === 'off') return 'off';
-    const requests = await Promise.all([layout.rebootRequest, layout.powerCycle].map((path) => disk.read(path)));
-    return requests.some((request) => request !== undefined) ? 'reboot' : 'on';
+    if ((await cyclesAsked(disk, layout)).length > 0) return 'reboot';
+    if (await isKeptOff(disk, layout)) return 'off';
+    return (await disk.read(layout.rebootRequest)) === undefined ? 'on' : 'reboot';
   }
 
   async function reboot(): Promise<void> {
-    log.info(about, 'rebooting');
+    const operations = await cyclesAsked(disk, layout);
+    log.info({ ...about, operations }, 'rebooting');
     await off();
-    // Last: dying before it only means one more boot, dying after it would mean none.
-    await disk.remove(layout.powerCycle);
+    if (operations.length > 0) await noteCycled(disk, layout, operations);
   }
 
   async function remove(): Promise<void> {
@@ -126,6 +126,7 @@ export async function keepNode(ports: NodePorts, nodesDir: string, layout: NodeL
     if (state !== 'off') return state === 'deleted' ? 'done' : 'again';
     // A folder without instance.json is no node.
     if ((await disk.read(layout.instance)) === undefined) return 'done';
+    if (await isKeptOff(disk, layout)) await noteOff(disk, layout);
     await waitWhile('off', Infinity);
     return 'again';
   }

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { Clock } from '../../api/ports.ts';
 import { CodedError } from '../../api/errors.ts';
 import { markOf } from './agentprocess.ts';
 import { replaceFile, type Disk } from './disk.ts';
-import { parseHost, type HostFile, type NodeLayout } from './layout.ts';
+import { isUID, parseHost, type HostFile, type NodeLayout } from './layout.ts';
 import { end, hostBoot, processesWith } from './process.ts';
 
 export interface PowerPorts {
@@ -48,6 +48,42 @@ export async function cutPower(ports: PowerPorts, layout: NodeLayout): Promise<v
     );
   await ports.disk.remove(layout.run);
   await writeHost(ports.disk, layout, {});
+}
+
+const doneOf = (layout: NodeLayout, operation: string): string => join(layout.powerCycles, `${operation}.done`);
+
+export async function isCycled(disk: Disk, layout: NodeLayout, operation: string): Promise<boolean> {
+  return (await disk.read(doneOf(layout, operation))) !== undefined;
+}
+
+/** Operations that a power cycle was asked for and that none was made for. */
+export async function cyclesAsked(disk: Disk, layout: NodeLayout): Promise<string[]> {
+  const asked = ((await disk.list(layout.powerCycles)) ?? []).filter(isUID);
+  const done = await Promise.all(asked.map((operation) => isCycled(disk, layout, operation)));
+  return asked.filter((_, index) => done[index] === false);
+}
+
+/**
+ * Notes, while the power is cut, that these operations have their cycle: the boot that follows is the only one they get. One cycle serves all that
+ * were asked for before it. Dying in here only means that the power, which is off, is cut once more.
+ */
+export async function noteCycled(disk: Disk, layout: NodeLayout, operations: readonly string[]): Promise<void> {
+  await disk.remove(layout.powerOff);
+  for (const operation of operations) await disk.rename(join(layout.powerCycles, operation), doneOf(layout, operation));
+  if (operations.length > 0) await disk.syncFolder(layout.powerCycles);
+}
+
+/** Whether the node is to stay off. */
+export async function isKeptOff(disk: Disk, layout: NodeLayout): Promise<boolean> {
+  return (await disk.read(layout.powerOff)) !== undefined;
+}
+
+/**
+ * Notes that the power is off for good; it must have been cut. What boots a node cuts the power first, which takes this back, and only then lifts
+ * the wish to keep it off: so wish and note together prove that nothing runs.
+ */
+export async function noteOff(disk: Disk, layout: NodeLayout): Promise<void> {
+  await writeHost(disk, layout, { off: true });
 }
 
 function stillThere(layout: NodeLayout, pids: number[]): CodedError {

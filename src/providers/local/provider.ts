@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import type { InfraProvider, Instance, InstanceRequest, NodeBootstrap } from '../../api/provider.ts';
 import { asProviderError, errnoOf, providerError } from '../errors.ts';
 import { nodeDisk, replaceFile, type Disk } from './disk.ts';
-import { graveyardOf, isUID, layoutOf, parseHost, parseInstance, trashOf, type InstanceFile } from './layout.ts';
+import { graveyardOf, isUID, layoutOf, parseHost, parseInstance, trashOf, type InstanceFile, type NodeLayout } from './layout.ts';
+import { isCycled, isKeptOff } from './power.ts';
 import { isAlive } from './process.ts';
 
 export interface LocalProviderOptions {
@@ -44,8 +45,9 @@ export function localProvider({ nodesDir, disk = nodeDisk() }: LocalProviderOpti
 
   async function stateOf(file: InstanceFile): Promise<Instance['state']> {
     if (file.deleting === true) return 'Deleting';
-    if (file.power === 'off') return 'Stopped';
-    const { agentPid, agentStart } = parseHost(await disk.read(layoutOf(nodesDir, file.machineUID).host));
+    const layout = layoutOf(nodesDir, file.machineUID);
+    const { agentPid, agentStart, off } = parseHost(await disk.read(layout.host));
+    if (off === true && (await isKeptOff(disk, layout))) return 'Stopped';
     if (agentPid === undefined || agentStart === undefined) return 'Pending';
     return (await isAlive({ pid: agentPid, start: agentStart })) ? 'Running' : 'Pending';
   }
@@ -77,7 +79,6 @@ export function localProvider({ nodesDir, disk = nodeDisk() }: LocalProviderOpti
       name,
       providerID,
       ...(failureDomain === undefined ? {} : { failureDomain }),
-      power: 'on',
     };
     await assertNotBuried(machineUID);
     await disk.makeFolder(layout.root);
@@ -124,6 +125,30 @@ export function localProvider({ nodesDir, disk = nodeDisk() }: LocalProviderOpti
     await disk.remove(trash);
   }
 
+  /** A node that is there to be turned on and off. */
+  async function powered(machineUID: string, doing: string): Promise<NodeLayout> {
+    const file = await readInstance(machineUID);
+    if (file !== undefined && file.deleting !== true) return layoutOf(nodesDir, machineUID);
+    await assertReachable();
+    throw providerError('InvalidConfig', `there is no node ${SCHEME}${machineUID} to ${doing}`);
+  }
+
+  /** The host is the one that knows whether it has happened; asking again for what it has done is told by its note, here or there. */
+  async function reboot(machineUID: string, operationID: string): Promise<void> {
+    if (!isUID(operationID))
+      throw providerError('InvalidConfig', `an operation ID is letters, digits and dashes, at most 64; got "${operationID}"`);
+    const layout = await powered(machineUID, 'reboot');
+    if (await isCycled(disk, layout, operationID)) return;
+    await disk.makeFolder(layout.powerCycles);
+    await disk.syncFolder(layout.folder);
+    await replaceFile(disk, join(layout.powerCycles, operationID), '', 0o644);
+  }
+
+  async function stop(machineUID: string): Promise<void> {
+    const layout = await powered(machineUID, 'stop');
+    if (!(await isKeptOff(disk, layout))) await replaceFile(disk, layout.powerOff, '', 0o644);
+  }
+
   async function list(): Promise<Instance[]> {
     const names = await assertReachable();
     const files = await Promise.all(names.filter(isUID).map(readInstance));
@@ -146,13 +171,8 @@ export function localProvider({ nodesDir, disk = nodeDisk() }: LocalProviderOpti
       }),
     list: (signal) => guarded(signal, `list the nodes in ${nodesDir}`, list),
     delete: (providerID, signal) => guarded(signal, `delete ${providerID}`, () => remove(uidOf(providerID))),
-    reboot: (providerID, signal) =>
-      guarded(signal, `reboot ${providerID}`, async () => {
-        const uid = uidOf(providerID);
-        const file = await readInstance(uid);
-        if (file === undefined || file.deleting === true) throw providerError('InvalidConfig', `there is no node ${providerID} to reboot`);
-        await replaceFile(disk, layoutOf(nodesDir, uid).powerCycle, '', 0o644);
-      }),
+    reboot: (providerID, operationID, signal) => guarded(signal, `reboot ${providerID}`, () => reboot(uidOf(providerID), operationID)),
+    stop: (providerID, signal) => guarded(signal, `stop ${providerID}`, () => stop(uidOf(providerID))),
   };
 }
 
