@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { canonical } from './digest.ts';
+import { canonical, sha256Hex } from './digest.ts';
 import { atomic, conditions, listMap, name, time, values } from './fields.ts';
 import { defineKind } from './kind.ts';
 import { machineStatus, OUTCOMES } from './machine.ts';
@@ -33,6 +33,9 @@ export const remedyOperationJobSpec = Type.Object({
   unitDigest: Type.Optional(Type.String({ description: 'of the rule that fired' })),
   machine: Type.Object({ name: name(), uid: Type.String({ minLength: 1 }) }),
   node: Type.String({ description: 'name of the Node, to read' }),
+  mode: Type.Optional(
+    Type.Enum(['Shadow', 'Enforce'], { description: 'of the rule then; in Shadow it ends at once and asks for nothing. Absent: Enforce' }),
+  ),
   rung: Type.Integer({ minimum: 0, description: 'place in the ladder, from 0' }),
   attempt: Type.Integer({ minimum: 1, description: 'at this rung, from 1' }),
   action: Type.Enum([...ACTIONS]),
@@ -125,6 +128,16 @@ export const RemedyOperationJobs = defineKind({
 });
 export type RemedyOperationJob = ReturnType<typeof RemedyOperationJobs.parse>;
 export type RemedyOperationJobStatus = NonNullable<RemedyOperationJob['status']>;
+
+/** On every job. Names that are too long for the value of a label are cut: see `jobLabel`. */
+export const JOB_LABELS = { rule: 'kubenode.io/rule', machine: 'kubenode.io/machine' } as const;
+
+const MAX_LABEL = 63;
+
+/** The name of a rule or machine as the value of a label. */
+export function jobLabel(name: string): string {
+  return name.length <= MAX_LABEL ? name : `${name.slice(0, MAX_LABEL - 9)}-${sha256Hex(name).slice(0, 8)}`;
+}
 
 /** Whether it has ended for good. A job that asks a human has not while its rule still matches. */
 export function isFinished(job: Pick<RemedyOperationJob, 'status'>): boolean {

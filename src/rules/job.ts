@@ -22,6 +22,7 @@ export function jobSpecOf(
     ...(spec.unitDigest === undefined ? {} : { unitDigest: spec.unitDigest }),
     machine: { name: machine.metadata.name, uid: machine.metadata.uid ?? '' },
     node: machine.status?.nodeRef?.name ?? '',
+    mode: spec.mode ?? 'Shadow',
     rung: step.rung,
     attempt: step.step === 'Act' ? step.attempt : 1,
     action: step.step === 'Act' ? step.action : 'Human',

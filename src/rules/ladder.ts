@@ -41,7 +41,9 @@ export interface LadderInput {
 
 const rungKey = ({ action, args }: Pick<Rung, 'action'> & { args?: Record<string, unknown> | undefined }): string =>
   `${action} ${canonical(args ?? {})}`;
-const createdMs = (job: RemedyOperationJob): number => Date.parse(job.metadata.creationTimestamp ?? job.spec.matchedSince);
+/** A server says in whole seconds when it was created; that was never before what it is about was seen. */
+const createdMs = ({ metadata, spec }: RemedyOperationJob): number =>
+  Math.max(Date.parse(metadata.creationTimestamp ?? spec.matchedSince), Date.parse(spec.matchedSince));
 const finishedMs = (job: RemedyOperationJob): number =>
   job.status?.finishedAt === undefined ? createdMs(job) : Date.parse(job.status.finishedAt);
 const isAttempt = (job: RemedyOperationJob): boolean => job.status?.orderedAt !== undefined && job.status.phase !== 'Shadow';
