@@ -2,6 +2,7 @@ import { CodedError } from '../api/errors.ts';
 import { MANAGERS } from '../api/names.ts';
 import { runDefenderPolicyController } from '../controllers/defenderpolicy/controller.ts';
 import { runMachineController } from '../controllers/machine/controller.ts';
+import { runMachineComponentController } from '../controllers/machinecomponent/controller.ts';
 import { runMachineComponentSetController } from '../controllers/machinecomponentset/controller.ts';
 import { runMachineSetController } from '../controllers/machineset/controller.ts';
 import type { InfraProvider } from '../api/provider.ts';
@@ -37,6 +38,7 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
         (signal) => runMachineController({ ...shared, signal, providers, cell, recorder: recorder('kubenode-machine') }),
         (signal) => runMachineSetController({ ...shared, signal, recorder: recorder('kubenode-machineset') }),
         (signal) => runMachineComponentSetController({ ...shared, signal, recorder: recorder('kubenode-machinecomponentset') }),
+        (signal) => runMachineComponentController({ ...shared, signal }),
         (signal) => runDefenderPolicyController({ ...shared, signal }),
       ]);
       await cache.done();
