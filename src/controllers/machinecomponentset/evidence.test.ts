@@ -193,7 +193,7 @@ describe('E3: verified on a machine', () => {
       return `${found?.status}/${found?.reason}`;
     };
     await world.round();
-    expect(upToDate()).toBe('True/NothingWanted');
+    expect(upToDate()).toBe('Unknown/NothingWanted');
     world.set({ version: '1.0.0' });
     await world.rounds(2);
     expect(upToDate()).toBe('False/Updating');

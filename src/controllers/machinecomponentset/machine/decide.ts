@@ -206,7 +206,10 @@ function upToDate(
                 reason: 'Soaking',
                 message: underWay.map((each) => each.type.slice(soakType('').length)).join(', '),
               } as const)
-            : ({ status: 'True', reason: entries.length === 0 ? 'NothingWanted' : 'AllProved', message: '' } as const);
+            : entries.length === 0
+              ? // Absence is not health: nothing is proved of a machine that no set has written to.
+                ({ status: 'Unknown', reason: 'NothingWanted', message: 'no set has given it content yet' } as const)
+              : ({ status: 'True', reason: 'AllProved', message: '' } as const);
   const { generation } = machine.metadata;
   return setCondition(
     machine.status?.conditions,
