@@ -44,6 +44,7 @@ export async function main(argv: string[]): Promise<void> {
     controller: async () => (await import('./commands/controller.ts')).controllerCommand,
     agent: async () => (await import('./commands/agent.ts')).agentCommand,
     status: async () => (await import('./commands/status.ts')).statusCommand,
+    release: async () => (await import('./commands/release.ts')).releaseCommand,
     rollout: async () => (await import('./commands/rollout.ts')).rolloutCommand,
     check: async () => (await import('./commands/check.ts')).checkCommand,
     tour: async () => (await import('./commands/tour.ts')).tourCommand,

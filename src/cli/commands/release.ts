@@ -1,0 +1,59 @@
+import type { Command } from 'commander';
+import { CodedError } from '../../api/errors.ts';
+import { Machines } from '../../api/machine.ts';
+import { hasReason } from '../../kube/apierror.ts';
+import { operatorRelease } from '../../controllers/machine/operatorrelease.ts';
+import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
+import { EXIT } from '../exit.ts';
+import type { Output } from '../output.ts';
+import type { Run } from '../main.ts';
+
+interface Flags extends ConnectionFlags {
+  namespace: string;
+  reason: string;
+  dryRun?: boolean;
+}
+
+/** Field manager of what a person writes through this command. */
+const MANAGER = 'kubenode-cli';
+
+/** `kubenode release MACHINE`: the one way out of the ledger that a human has (PROTOCOLS D5). */
+export function releaseCommand(program: Command, run: Run): void {
+  connectionFlags(program.command('release <machine>'))
+    .description('give up the operation of a machine whose agent will never report its end, so that its place in the ledger is freed')
+    .requiredOption('-n, --namespace <pool>', 'pool of the machine')
+    .requiredOption('--reason <text>', 'why nobody needs to wait for the node; kept on the Machine and shown in its Events')
+    .option('--dry-run', 'let the server judge it, and change nothing')
+    .addHelpText(
+      'after',
+      `
+Only for a node that you know is off or gone: nothing waits for it afterwards, and another may be disrupted in its place.
+If its agent lives after all it reports the operation Cancelled, or what it did.`,
+    )
+    .action((machine: string, flags: Flags) => run((output) => release(machine, flags, output)));
+}
+
+async function release(name: string, flags: Flags, output: Output): Promise<number> {
+  const reason = flags.reason.trim();
+  if (reason === '') throw new CodedError('Usage', '`--reason` must say something', { next: "--reason 'rack 12 burned down, INC-4711'" });
+  const key = { namespace: flags.namespace, name };
+  const { client, close } = await connect(flags);
+  try {
+    const machine = await client.find(Machines, key);
+    if (machine === undefined)
+      throw new CodedError('NotFound', `there is no Machine ${name} in ${flags.namespace}`, { next: `kubectl get machines -A` });
+    const released = operatorRelease(machine, `OperatorRelease: ${reason}`);
+    await client.update(Machines, released, { fieldManager: MANAGER, dryRun: flags.dryRun === true });
+    const what = `operation ${machine.spec.operation?.id ?? ''} (${machine.spec.operation?.kind ?? ''})`;
+    output.say('done', `machine/${name}: ${what} is given up${flags.dryRun === true ? ' (dry run)' : '; the leader frees its row'}`);
+    return EXIT.ok;
+  } catch (error) {
+    if (!hasReason(error, 'Conflict')) throw error;
+    throw new CodedError('Conflict', `Machine ${flags.namespace}/${name} changed meanwhile; nothing was given up`, {
+      cause: error,
+      next: `kubenode why ${name}`,
+    });
+  } finally {
+    await close();
+  }
+}
