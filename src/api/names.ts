@@ -12,8 +12,14 @@ export const LABELS = {
 export const ANNOTATIONS = {
   /** On a Node: whose cordon it is: a ledger row's id, or `Degraded`. */
   cordonOwner: 'kubenode.io/cordon-owner',
+  /** On a Node: it was unschedulable before our owner annotation was put there, and stays so when that goes. */
+  cordonKept: 'kubenode.io/cordon-kept',
+  /** On a Node: the last row that was cancelled here. Its write makes every cordon that was under way for that row lose (PROTOCOLS D6). */
+  cordonFence: 'kubenode.io/cordon-fence',
   /** On a Node: label and taint keys that KubeNode put there, so that it removes only its own. */
   ownedKeys: 'kubenode.io/owned-keys',
+  /** On a Machine: this one first, when its set is made smaller. */
+  deleteFirst: 'kubenode.io/delete-machine',
   /** On what sync applied: `file:line` in the fleet repository. */
   origin: 'kubenode.io/origin',
 } as const;

@@ -3,7 +3,7 @@ import type { Node } from '../../src/api/builtin.ts';
 import { ANNOTATIONS } from '../../src/api/names.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
-import { CORDON_FENCE, KEPT_CORDON, ownerOf } from '../../src/controllers/machine/cordon.ts';
+import { ownerOf } from '../../src/controllers/machine/cordon.ts';
 import type { MachineView, Step } from '../../src/controllers/machine/decide.ts';
 import type { CellView } from '../../src/controllers/machine/pass.ts';
 import type { GuardedWrite, Seen, Target } from '../../src/defender/guardedwrite.ts';
@@ -59,7 +59,7 @@ const clearAny = (act: Act): Act => ({
   judge(seen) {
     const { node } = seen;
     if (node === undefined) return act.judge(seen);
-    const { [ANNOTATIONS.cordonOwner]: _, [KEPT_CORDON]: __, ...annotations } = node.metadata.annotations ?? {};
+    const { [ANNOTATIONS.cordonOwner]: _, [ANNOTATIONS.cordonKept]: __, ...annotations } = node.metadata.annotations ?? {};
     const { unschedulable: ___, ...spec } = node.spec ?? {};
     const object: Stored<Node> = { ...node, metadata: { ...node.metadata, annotations }, spec };
     return { write: 'node', object };
@@ -168,7 +168,7 @@ export const MUTANTS: Mutant[] = [
           const mine = node.metadata.annotations?.[ANNOTATIONS.cordonOwner] === id;
           return mine
             ? node
-            : { ...node, metadata: { ...node.metadata, annotations: { ...node.metadata.annotations, [CORDON_FENCE]: id } } };
+            : { ...node, metadata: { ...node.metadata, annotations: { ...node.metadata.annotations, [ANNOTATIONS.cordonFence]: id } } };
         }),
       ),
     },
@@ -249,7 +249,7 @@ export const MUTANTS: Mutant[] = [
         judge(seen) {
           const move = act.judge(seen);
           if (!('write' in move) || move.write !== 'node') return move;
-          const { [KEPT_CORDON]: _, ...annotations } = move.object.metadata.annotations ?? {};
+          const { [ANNOTATIONS.cordonKept]: _, ...annotations } = move.object.metadata.annotations ?? {};
           return { ...move, object: { ...move.object, metadata: { ...move.object.metadata, annotations } } };
         },
       })),

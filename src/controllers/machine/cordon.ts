@@ -11,17 +11,12 @@ import type { Stored } from '../../api/wire.ts';
 
 export const DEGRADED = 'Degraded';
 
-/** On a Node: it was unschedulable before our owner annotation was put there, and stays so when that goes. */
-export const KEPT_CORDON = 'kubenode.io/cordon-kept';
-/** On a Node: the last row that was cancelled here. Its write makes every cordon that was under way for that row lose (⊢ D6). */
-export const CORDON_FENCE = 'kubenode.io/cordon-fence';
-
 export const ownerOf = (node: Node): string | undefined => node.metadata.annotations?.[ANNOTATIONS.cordonOwner];
 export const isCordoned = (node: Node): boolean => node.spec?.unschedulable === true;
 export const isCordonedFor = (node: Node, owner: string): boolean => isCordoned(node) && ownerOf(node) === owner;
 /** Unschedulable by someone else's will. */
 export const hasForeignCordon = (node: Node): boolean =>
-  isCordoned(node) && (ownerOf(node) === undefined || node.metadata.annotations?.[KEPT_CORDON] === 'true');
+  isCordoned(node) && (ownerOf(node) === undefined || node.metadata.annotations?.[ANNOTATIONS.cordonKept] === 'true');
 
 function changed(node: Stored<Node>, unschedulable: boolean, annotations: Record<string, string | undefined>): Stored<Node> {
   const merged = Object.entries({ ...node.metadata.annotations, ...annotations }).filter((entry) => entry[1] !== undefined);
@@ -38,21 +33,22 @@ export function cordonedFor(node: Stored<Node>, owner: string): Stored<Node> | u
   if (isCordonedFor(node, owner)) return undefined;
   return changed(node, true, {
     [ANNOTATIONS.cordonOwner]: owner,
-    [KEPT_CORDON]: hasForeignCordon(node) ? 'true' : undefined,
+    [ANNOTATIONS.cordonKept]: hasForeignCordon(node) ? 'true' : undefined,
   });
 }
 
 /** Without the cordon of `owner`; one of anybody else stays as it is. */
 export function uncordonedBy(node: Stored<Node>, owner: string): Stored<Node> | undefined {
   if (ownerOf(node) !== owner) return undefined;
-  return changed(node, hasForeignCordon(node), { [ANNOTATIONS.cordonOwner]: undefined, [KEPT_CORDON]: undefined });
+  return changed(node, hasForeignCordon(node), { [ANNOTATIONS.cordonOwner]: undefined, [ANNOTATIONS.cordonKept]: undefined });
 }
 
-export const isFencedFor = (node: Node, row: string): boolean => node.metadata.annotations?.[CORDON_FENCE] === row && ownerOf(node) !== row;
+export const isFencedFor = (node: Node, row: string): boolean =>
+  node.metadata.annotations?.[ANNOTATIONS.cordonFence] === row && ownerOf(node) !== row;
 
 /** Without the cordon of this row and marked so that a late one loses. Always a change of the object: an equal write would not be one. */
 export function fencedFor(node: Stored<Node>, row: string): Stored<Node> | undefined {
   if (isFencedFor(node, row)) return undefined;
   const cleared = uncordonedBy(node, row) ?? node;
-  return changed(cleared, isCordoned(cleared), { [CORDON_FENCE]: row });
+  return changed(cleared, isCordoned(cleared), { [ANNOTATIONS.cordonFence]: row });
 }

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
 import { ANNOTATIONS } from '../../api/names.ts';
-import { CORDON_FENCE } from './cordon.ts';
 import { decide, isDraining, type MachineView } from './decide.ts';
 import { at, cordoned, entry, facts, machine, node, NOW, operation, row, view, waiting } from './testing/objects.ts';
 
@@ -133,9 +132,9 @@ describe('D6: a row without an order is cancelled', () => {
     expect(steps({ row: row(), machine: machine({ spec }), claim: claimed(cordoned('a', 'r1')) })).toEqual(['Fence']);
     // Also where no cordon of it is: one may be on its way.
     expect(steps({ row: row(), machine: machine({ spec }) })).toEqual(['Fence']);
-    expect(steps({ row: row(), machine: machine({ spec }), claim: claimed(node('a', { annotations: { [CORDON_FENCE]: 'r1' } })) })).toEqual(
-      ['FreeCancelled'],
-    );
+    expect(
+      steps({ row: row(), machine: machine({ spec }), claim: claimed(node('a', { annotations: { [ANNOTATIONS.cordonFence]: 'r1' } })) }),
+    ).toEqual(['FreeCancelled']);
     expect(steps({ row: row(), machine: machine({ spec }), claim: { state: 'None' } })).toEqual(['FreeCancelled']);
   });
 

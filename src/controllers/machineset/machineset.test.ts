@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { MachineSets } from '../../api/machineset.ts';
-import { LABELS } from '../../api/names.ts';
+import { ANNOTATIONS, LABELS } from '../../api/names.ts';
 import type { Stored } from '../../api/wire.ts';
 import { createSetWorld, type SetWorld } from './testing/world.ts';
-import { chooseVictims, DELETE_FIRST } from './victims.ts';
+import { chooseVictims } from './victims.ts';
 
 const names = (world: SetWorld): string[] => world.alive().map((machine) => machine.metadata.name);
 
@@ -94,7 +94,7 @@ describe('scaling down', () => {
       made.push(name);
     }
     const [oldest = '', second = '', third = '', fourth = '', newest = ''] = made;
-    world.edit(oldest, ({ metadata }) => void (metadata.annotations = { [DELETE_FIRST]: '' }));
+    world.edit(oldest, ({ metadata }) => void (metadata.annotations = { [ANNOTATIONS.deleteFirst]: '' }));
     world.ready(second, false);
     const left: string[][] = [];
     for (const replicas of [4, 3, 2]) {

@@ -1,9 +1,7 @@
 import type { Machine } from '../../api/machine.ts';
+import { ANNOTATIONS } from '../../api/names.ts';
 import type { Stored } from '../../api/wire.ts';
 import { isTrue } from '../../kube/conditions.ts';
-
-/** On a Machine: this one first, when its set is made smaller. */
-export const DELETE_FIRST = 'kubenode.io/delete-machine';
 
 /**
  * Which machines go: those that someone marked, then those that are not Ready, then the newest; among equals from the failure domain
@@ -33,6 +31,6 @@ function comesBefore(a: Stored<Machine>, b: Stored<Machine>, crowd: (machine: Ma
 }
 
 function rank(machine: Machine): number {
-  if (machine.metadata.annotations?.[DELETE_FIRST] !== undefined) return 0;
+  if (machine.metadata.annotations?.[ANNOTATIONS.deleteFirst] !== undefined) return 0;
   return isTrue(machine.status?.conditions, 'Ready') ? 2 : 1;
 }
