@@ -6,6 +6,7 @@ import { API_VERSION } from '../api/kind.ts';
 import { DefenderPolicies } from '../api/defenderpolicy.ts';
 import { MachineComponentSets } from '../api/machinecomponentset.ts';
 import { MachineSets } from '../api/machineset.ts';
+import { NodeRemediers } from '../api/noderemedier.ts';
 import { SYSTEM_NAMESPACE, MANAGERS } from '../api/names.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import { apiVersionOf, type Resource } from '../api/resource.ts';
@@ -16,7 +17,7 @@ import type { Reflector } from '../kube/reflector.ts';
 import { syncError } from './errors.ts';
 
 /** The kinds whose units are watched in cells: those that have evidence of their own. */
-const WATCHED: Resource[] = [MachineComponentSets, MachineSets, DefenderPolicies];
+const WATCHED: Resource[] = [MachineComponentSets, MachineSets, DefenderPolicies, NodeRemediers];
 
 /** One cell as the hub reaches it. */
 export interface Cell {

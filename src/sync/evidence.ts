@@ -1,6 +1,7 @@
 import type { MachineComponentSet } from '../api/machinecomponentset.ts';
 import type { MachineSet } from '../api/machineset.ts';
 import { API_VERSION } from '../api/kind.ts';
+import type { NodeRemedier } from '../api/noderemedier.ts';
 import type { Condition, KubeObject, Stored } from '../api/wire.ts';
 
 export interface Evidence {
@@ -17,6 +18,7 @@ export function evidenceOf(object: Stored<KubeObject>, digest: string): Evidence
   if (object.apiVersion === API_VERSION && object.kind === 'MachineComponentSet')
     return ofComponentSet(object as Stored<MachineComponentSet>, digest);
   if (object.apiVersion === API_VERSION && object.kind === 'MachineSet') return ofMachineSet(object as Stored<MachineSet>);
+  if (object.apiVersion === API_VERSION && object.kind === 'NodeRemedier') return ofRule(object as Stored<NodeRemedier>, digest);
   if (object.apiVersion === API_VERSION) return ofConditions(object, ['Accepted', 'Ready']);
   return ofConditions(object, []);
 }
@@ -58,6 +60,15 @@ function ofMachineSet(set: Stored<MachineSet>): Evidence {
     halted: undefined,
     progress: `${available}/${wanted} machines available`,
   };
+}
+
+/**
+ * Accepted by the cell, for this digest. That is all in Shadow, where a rule only says what it would do; how one comes to be enforced is told
+ * by `rehearsalOf`.
+ */
+function ofRule(rule: Stored<NodeRemedier>, digest: string): Evidence {
+  const accepted = ofConditions(rule, ['Accepted']);
+  return { ...accepted, evidence: accepted.evidence && observed(rule) && rule.status?.acceptedDigest === digest };
 }
 
 /** The named conditions that the kind has must be True; a kind of ours without any of them has not been looked at yet. */

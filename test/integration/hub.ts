@@ -21,6 +21,7 @@ import { createRecorder } from '../../src/kube/recorder.ts';
 import { recordingLog } from '../../src/kube/testing/log.ts';
 import { waitFor } from '../../src/kube/testing/waitfor.ts';
 import { openBundles } from '../../src/sync/bundles.ts';
+import { checkRules } from '../../src/rules/check.ts';
 import { openCheckouts } from '../../src/sync/fleet/checkouts.ts';
 import { runFleetController } from '../../src/sync/fleet/controller.ts';
 import { testRepository } from '../../src/sync/git/testing.ts';
@@ -110,7 +111,7 @@ export async function openHub(options: { prune?: number } = {}) {
     const ports = { client, clock, random: Math.random, log, signal };
     const cache = createCache(ports);
     const bundles = openBundles(join(dir, 'units'));
-    const checkouts = openCheckouts({ ...ports, cacheDir: join(dir, 'git'), childPath: await childBundle() });
+    const checkouts = openCheckouts({ ...ports, cacheDir: join(dir, 'git'), childPath: await childBundle(), checkRules });
     const recorder = createRecorder({ ...ports, component: 'kubenode-sync', instance: 'test' });
     const done = Promise.all([
       runFleetController({ ...ports, cache, bundles, checkouts, recorder }),

@@ -78,12 +78,13 @@ async function controller(flags: Flags): Promise<number> {
 }
 
 async function runHub(ports: Ports, flags: Flags): Promise<void> {
-  const [{ runFleetController }, { runRolloutController }, { openCheckouts }, { openBundles }, { clientFromKubeconfig }] =
+  const [{ runFleetController }, { runRolloutController }, { openCheckouts }, { openBundles }, { checkRules }, { clientFromKubeconfig }] =
     await Promise.all([
       import('../../sync/fleet/controller.ts'),
       import('../../sync/rollout/controller.ts'),
       import('../../sync/fleet/checkouts.ts'),
       import('../../sync/bundles.ts'),
+      import('../../rules/check.ts'),
       import('../remote.ts'),
     ]);
   const dir = flags.cache ?? '';
@@ -93,7 +94,7 @@ async function runHub(ports: Ports, flags: Flags): Promise<void> {
     async (signal) => {
       const cache = createCache({ ...ports, signal });
       const recorder = createRecorder({ ...ports, signal, component: 'kubenode-sync', instance: 'hub' });
-      const checkouts = openCheckouts({ ...ports, signal, cacheDir: join(dir, 'git'), childPath });
+      const checkouts = openCheckouts({ ...ports, signal, cacheDir: join(dir, 'git'), childPath, checkRules });
       await together(signal, [
         (signal) => runFleetController({ ...ports, signal, cache, bundles, checkouts, recorder }),
         (signal) =>

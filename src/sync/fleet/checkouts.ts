@@ -14,7 +14,7 @@ import { openSource, parseAllowedSigners, type GitSource, type GitSpec } from '.
 import { findingText, type Finding } from '../render/finding.ts';
 import { RenderError } from '../render/errors.ts';
 import { render } from '../render/render.ts';
-import { objectKey, validate } from '../render/validate.ts';
+import { objectKey, validate, type CheckRules } from '../render/validate.ts';
 import type { Checkout, Checkouts, RenderedCommit } from './checkout.ts';
 
 export interface CheckoutsOptions {
@@ -26,6 +26,8 @@ export interface CheckoutsOptions {
   cacheDir: string;
   /** The bundled render child. */
   childPath: string;
+  /** The check of repair rules. */
+  checkRules: CheckRules;
 }
 
 export interface OpenCheckouts extends Checkouts {
@@ -102,7 +104,7 @@ export function openCheckouts(options: CheckoutsOptions): OpenCheckouts {
   return checkouts;
 }
 
-function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath }: CheckoutsOptions): Checkout {
+function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath, checkRules }: CheckoutsOptions): Checkout {
   const { spec } = fleet;
   const firstSeen = new Map<string, number>();
   const signers = spec.signatures === undefined ? undefined : parseAllowedSigners(spec.signatures.allowedSigners);
@@ -119,7 +121,7 @@ function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath }: Check
         verify: true,
         signal,
       });
-      const validation = validate(rendered);
+      const validation = validate(rendered, { checkRules });
       if (!validation.ok) throw refusal(validation.findings);
       return {
         isolation: rendered.isolation,

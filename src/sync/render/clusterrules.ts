@@ -3,7 +3,9 @@ import { satisfies, valid as isVersion } from 'semver';
 import { DefenderPolicies } from '../../api/defenderpolicy.ts';
 import { MachineComponents } from '../../api/machinecomponent.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../../api/machinecomponentset.ts';
+import { NodeRemediers } from '../../api/noderemedier.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
+import { wrongTerms } from '../../api/rehearsal.ts';
 import { splitUnits, unitKey } from '../../api/unit.ts';
 import type { KubeObject } from '../../api/wire.ts';
 import type { Kind } from '../../api/kind.ts';
@@ -15,9 +17,16 @@ export type ClusterFinding = ObjectFinding & { about: KubeObject };
 
 const EXISTING = new Set(['default', 'kube-system', 'kube-public', 'kube-node-lease', SYSTEM_NAMESPACE]);
 
+/** Mistakes of repair rules, by name of the rule: the check of `src/rules`, which sync does not import. */
+export type CheckRules = (rules: readonly KubeObject[]) => ReadonlyMap<string, readonly { path: string; message: string; mend: string }[]>;
+
 /** `where` says where an object was made, for findings about two of them. */
-export function checkCluster(objects: readonly KubeObject[], where: (object: KubeObject) => string): ClusterFinding[] {
-  return [...namespaces(objects), ...components(objects), ...overlaps(objects, where)];
+export function checkCluster(
+  objects: readonly KubeObject[],
+  where: (object: KubeObject) => string,
+  checkRules: CheckRules,
+): ClusterFinding[] {
+  return [...namespaces(objects), ...components(objects), ...overlaps(objects, where), ...remedies(objects, checkRules)];
 }
 
 export function checkDuplicates(objects: readonly KubeObject[], where: (object: KubeObject) => string): ClusterFinding[] {
@@ -62,7 +71,9 @@ function namespaces(objects: readonly KubeObject[]): ClusterFinding[] {
         next: `cluster.pool('${namespace}')`,
       });
     const named =
-      of(MachineComponentSets, object)?.spec.pools ?? of(DefenderPolicies, object)?.spec.limits.flatMap((limit) => limit.pools ?? []);
+      of(MachineComponentSets, object)?.spec.pools ??
+      of(NodeRemediers, object)?.spec.pools ??
+      of(DefenderPolicies, object)?.spec.limits.flatMap((limit) => limit.pools ?? []);
     for (const pool of named ?? [])
       if (!pools.has(pool))
         findings.push({
@@ -171,6 +182,40 @@ function selectorsMeet(a: Record<string, string>, b: Record<string, string>): bo
 
 function within(some: Record<string, string>, more: Record<string, string>): boolean {
   return Object.entries(some).every(([key, value]) => more[key] === value);
+}
+
+/** What rules say about each other and about the facts, and what they need of this cluster. */
+function remedies(objects: readonly KubeObject[], checkRules: CheckRules): ClusterFinding[] {
+  const rules = all(NodeRemediers, objects);
+  const findings: ClusterFinding[] = [];
+  const mistakes = checkRules(rules);
+  const installed = new Set(
+    all(MachineComponentSets, objects).flatMap(({ spec }) => (spec.action === 'Remove' ? [] : [spec.componentName])),
+  );
+  for (const about of rules) {
+    for (const { path, message, mend } of mistakes.get(about.metadata.name) ?? [])
+      findings.push({ about, code: 'RuleInvalid', path, message, next: mend });
+    for (const [index, { action, args }] of about.spec.ladder.entries()) {
+      const component = args?.['component'];
+      if (action !== 'RestartComponent' || typeof component !== 'string' || installed.has(component)) continue;
+      findings.push({
+        about,
+        code: 'RequirementMissing',
+        path: `spec.ladder[${index}].args.component`,
+        message: `names ${component}; no set installs it here`,
+        next: installed.size === 0 ? 'install it with a MachineComponentSet' : `name one of ${[...installed].join(', ')}`,
+      });
+    }
+    for (const name of wrongTerms(about.metadata))
+      findings.push({
+        about,
+        code: 'FieldRefused',
+        path: `metadata.annotations["${name}"]`,
+        message: `must be a whole number, got "${about.metadata.annotations?.[name]}"`,
+        next: 'enforceAfter: { shadowSeconds: 600, maxJobs: 3 }',
+      });
+  }
+  return findings;
 }
 
 function of<Spec, Status>(kind: Kind<Spec, Status>, object: KubeObject): ReturnType<Kind<Spec, Status>['parse']> | undefined {

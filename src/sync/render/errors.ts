@@ -39,6 +39,7 @@ export const findingCodes = {
   ComponentUnused: 'a version that no set names',
   RequirementMissing: 'a component whose requirement nothing installs',
   SelectorEmpty: 'a selector that matches nothing',
+  RuleInvalid: 'a repair rule that would never be run: a fact, an operator, a rung or a proof that cannot be',
   SetsConflict: 'two sets that select the same machines for one component',
 } as const;
 

@@ -15,6 +15,7 @@ const REFUSED = new Map([
   ['Machine', 'is made by a MachineSet or by `kubenode import`'],
   ['Freeze', 'is made by hand: it must work without Git'],
   ['DisruptionLedger', "is Defender's own"],
+  ['RemedyOperationJob', 'is made in a cell by the rule that matched: write a NodeRemedier'],
 ]);
 
 const BUILTIN: [apiVersion: string, scope: Scope, kinds: string[]][] = [

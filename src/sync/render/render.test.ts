@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { canonical } from '../../api/digest.ts';
+import { checkRules } from '../../rules/check.ts';
 import { RenderError } from './errors.ts';
 import { findingText } from './finding.ts';
 import { render } from './render.ts';
@@ -79,7 +80,7 @@ class Team extends Construct {
     );
     const [plain, inTeam] = await Promise.all([renderFleet(inCluster(machineSet)), renderFleet(wrapped)]);
     const digests = (rendered: typeof plain) => {
-      const result = validate(rendered);
+      const result = validate(rendered, { checkRules });
       return result.ok ? result.valid.clusters.map(({ units }) => units.map(({ key, digest }) => [key, digest])) : result.findings;
     };
     expect(digests(inTeam)).toEqual(digests(plain));

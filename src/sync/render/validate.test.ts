@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
 import type { KubeObject } from '../../api/wire.ts';
+import { checkRules } from '../../rules/check.ts';
 import { findingCodes } from './errors.ts';
 import { findingText, placeOf, type Finding } from './finding.ts';
 import { validate, type Valid } from './validate.ts';
@@ -33,16 +34,19 @@ const cluster = (name: string, spec: object = {}) => ours('Cluster', name, spec)
 
 /** Objects of one cluster, the first one made in line 1 and so on. */
 function check(objects: KubeObject[], hub: KubeObject = cluster('prod')) {
-  return validate({
-    clusters: [
-      {
-        name: 'prod',
-        object: hub,
-        location: 'fleet/clusters.ts:1:1',
-        objects: objects.map((object, index) => ({ object, location: `fleet/nodes.ts:${index + 1}:3`, constructPath: 'x' })),
-      },
-    ],
-  });
+  return validate(
+    {
+      clusters: [
+        {
+          name: 'prod',
+          object: hub,
+          location: 'fleet/clusters.ts:1:1',
+          objects: objects.map((object, index) => ({ object, location: `fleet/nodes.ts:${index + 1}:3`, constructPath: 'x' })),
+        },
+      ],
+    },
+    { checkRules },
+  );
 }
 
 function accepted(objects: KubeObject[]): Valid {
@@ -99,6 +103,7 @@ describe('what kubernetes needs besides nodes', () => {
     [API_VERSION, 'Freeze', 'a Freeze is made by hand: it must work without Git'],
     [API_VERSION, 'DisruptionLedger', "a DisruptionLedger is Defender's own"],
     [API_VERSION, 'Machine', 'a Machine is made by a MachineSet'],
+    [API_VERSION, 'RemedyOperationJob', 'a RemedyOperationJob is made in a cell by the rule that matched'],
     [API_VERSION, 'MachineComponets', 'kubenode.io has no kind "MachineComponets"; it has MachineSet, '],
     ['kubenode.io/v1', 'MachineSet', '`apiVersion` of a MachineSet must be "kubenode.io/v1alpha1", got "kubenode.io/v1"'],
   ])('%s %s is refused', (apiVersion, kind, message) => {
@@ -246,6 +251,69 @@ describe('objects together', () => {
 
   it('with a selector that matches nothing are refused', () => {
     expect(findings([component(), set({ selector: {} })])).toMatchObject([{ code: 'SelectorEmpty', path: 'spec.selector' }]);
+  });
+});
+
+describe('repair rules', () => {
+  const rule = (spec: object = {}, name = 'hung', annotations?: Record<string, string>): KubeObject => ({
+    ...ours('NodeRemedier', name, {
+      when: { all: [{ fact: 'condition.KernelDeadlock.status', operator: 'equal', value: 'True' }] },
+      holdsForSeconds: 30,
+      ladder: [{ action: 'Reboot' }, { action: 'Human' }],
+      healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 300 },
+      ...spec,
+    }),
+    metadata: { name, ...(annotations === undefined ? {} : { annotations }) },
+  });
+
+  it('pass when they may run', () => {
+    expect(findings([rule()])).toEqual([]);
+  });
+
+  it('are refused for a fact that there is not, with the line, the field and what mends it', () => {
+    const when = { all: [{ fact: 'condition.KernelDeadlock.state', operator: 'equal', value: 'True' }] };
+    expect(findings([pool(), rule({ when })])).toMatchObject([
+      {
+        code: 'RuleInvalid',
+        file: 'fleet/nodes.ts',
+        line: 2,
+        object: 'NodeRemedier/hung',
+        path: 'spec.when.all[0].fact',
+        message: expect.stringContaining('there is no fact "condition.KernelDeadlock.state"') as unknown,
+        next: expect.stringContaining('use one of condition.<Type>.status') as unknown,
+      },
+    ]);
+  });
+
+  it('are refused when two of them would undo each other, both with their own line', () => {
+    const back = rule(
+      {
+        when: { all: [{ fact: 'condition.KernelDeadlock.status', operator: 'equal', value: 'False' }] },
+        healedWhen: { condition: 'KernelDeadlock', is: 'True', forSeconds: 1 },
+      },
+      'back',
+    );
+    expect(findings([rule({}, 'a'), back]).map(({ line }) => line)).toContain(2);
+  });
+
+  it('must be for pools that there are', () => {
+    expect(findings([pool(), rule({ pools: ['wbe'] })])).toMatchObject([{ code: 'PoolMissing', object: 'NodeRemedier/hung' }]);
+  });
+
+  it('must restart what some set installs', () => {
+    const ladder = [{ action: 'RestartComponent', args: { component: 'kubelet' } }, { action: 'Human' }];
+    const healedWhen = { condition: 'Ready', is: 'True', forSeconds: 60 };
+    expect(findings([component(), set(), rule({ ladder, healedWhen })])).toEqual([]);
+    expect(findings([rule({ ladder, healedWhen })])).toMatchObject([
+      { code: 'RequirementMissing', path: 'spec.ladder[0].args.component', message: 'names kubelet; no set installs it here' },
+    ]);
+  });
+
+  it('must say in whole numbers when they may be enforced', () => {
+    expect(findings([rule({}, 'a', { 'kubenode.io/enforce-after-shadow-seconds': '60' })])).toEqual([]);
+    expect(findings([rule({}, 'a', { 'kubenode.io/enforce-after-shadow-seconds': '1h' })])).toMatchObject([
+      { code: 'FieldRefused', message: 'must be a whole number, got "1h"' },
+    ]);
   });
 });
 

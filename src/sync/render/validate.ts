@@ -2,7 +2,7 @@
 import { Clusters, type Cluster } from '../../api/cluster.ts';
 import { splitUnits, unitKey, type Unit } from '../../api/unit.ts';
 import type { KubeObject } from '../../api/wire.ts';
-import { checkCluster, checkDuplicates } from './clusterrules.ts';
+import { checkCluster, checkDuplicates, type CheckRules } from './clusterrules.ts';
 import type { RenderedCluster } from './decode.ts';
 import { placeOf, type Finding } from './finding.ts';
 import { checkLabels, checkObject, label, type ObjectFinding } from './objectrules.ts';
@@ -25,6 +25,13 @@ export interface Valid {
   clusters: ValidCluster[];
 }
 
+export type { CheckRules };
+
+/** What only others know. */
+export interface Checks {
+  checkRules: CheckRules;
+}
+
 export type Validation = { ok: true; valid: Valid } | { ok: false; findings: [Finding, ...Finding[]] };
 
 /** `apiVersion/Kind/[namespace/]name` */
@@ -33,13 +40,13 @@ export function objectKey(object: KubeObject): string {
 }
 
 /** All findings, in the order of clusters and objects. One finding refuses the whole commit. */
-export function validate(rendered: Pick<Rendered, 'clusters'>): Validation {
+export function validate(rendered: Pick<Rendered, 'clusters'>, checks: Checks): Validation {
   const findings: Finding[] = [];
   const clusters: ValidCluster[] = [];
   for (const each of rendered.clusters) {
     const cluster = checkHubObject(each, findings);
     const before = findings.length;
-    const objects = checkObjects(each, findings);
+    const objects = checkObjects(each, checks, findings);
     if (cluster === undefined || findings.length > before) continue;
     const locations = new Map(each.objects.map(({ object, location }) => [objectKey(object), location]));
     clusters.push({ name: each.name, cluster, units: splitUnits(objects).units, locations, location: each.location });
@@ -61,7 +68,7 @@ function checkHubObject({ name, object, location }: RenderedCluster, findings: F
   return found.length > 0 ? undefined : parsed;
 }
 
-function checkObjects({ name, objects }: RenderedCluster, findings: Finding[]): KubeObject[] {
+function checkObjects({ name, objects }: RenderedCluster, { checkRules }: Checks, findings: Finding[]): KubeObject[] {
   const places = new Map(objects.map(({ object, location }) => [object, location]));
   const where = (object: KubeObject) => places.get(object) ?? '';
   const say = (object: KubeObject, { code, message, path, next }: ObjectFinding) => {
@@ -74,7 +81,7 @@ function checkObjects({ name, objects }: RenderedCluster, findings: Finding[]): 
     if (found.length === 0) sound.push(object);
   }
   // When some objects are wrong by themselves, others would seem to miss them.
-  const together = sound.length === objects.length ? checkCluster(sound, where) : [];
+  const together = sound.length === objects.length ? checkCluster(sound, where, checkRules) : [];
   for (const { about, ...finding } of [
     ...checkDuplicates(
       objects.map(({ object }) => object),

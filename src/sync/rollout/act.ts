@@ -2,11 +2,13 @@ import { Clusters } from '../../api/cluster.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { Clock } from '../../api/ports.ts';
+import type { KubeObject, Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
 import { applyUnit, inventoryOf, removeUnit, sameObject } from '../applyunit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import type { Cell } from '../cells.ts';
 import { changeRecord, records } from '../records.ts';
+import { asRehearsed } from './rehearsal.ts';
 import type { Step } from './world.ts';
 
 export interface ActPorts {
@@ -35,7 +37,8 @@ export async function act(step: Step, ports: ActPorts): Promise<void> {
       if (cell === undefined) return;
       const unit = await ports.unit(step.digest, step.commit, step.unit, step.cluster);
       await record(records.intend(fleet, inventoryOf(unit), sameObject));
-      const inventory = await applyUnit(cell, unit, step.digest, fleet, signal);
+      const due = step.proven ? unit : asRehearsed(unit, step.digest, liveTop(cell, unit), clock.now());
+      const inventory = await applyUnit(cell, due, step.digest, fleet, signal);
       await record(records.applied(step.digest, step.commit, step.lane, now(), inventory));
       return;
     }
@@ -65,6 +68,11 @@ export async function act(step: Step, ports: ActPorts): Promise<void> {
       return;
     }
   }
+}
+
+function liveTop(cell: Cell, unit: StoredUnit): Stored<KubeObject> | undefined {
+  const { kind, metadata } = unit.objects.at(-1) ?? {};
+  return kind === undefined || metadata === undefined ? undefined : cell.store(kind)?.get(metadata);
 }
 
 function withUnit<T extends { unit: string }>(unit: string, record: T | undefined): T | undefined {

@@ -100,7 +100,16 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit, retry: st
       ...(place.message === undefined ? {} : { message: place.message.slice(0, 1024) }),
     })),
   };
-  return { steps, status, again: forward.soakUntil };
+  return {
+    steps,
+    status,
+    again: earliest([forward.soakUntil, ...places.map(({ live }) => (live.state === 'Present' ? live.againAt : undefined))]),
+  };
+}
+
+function earliest(times: readonly (number | undefined)[]): number | undefined {
+  const known = times.filter((each) => each !== undefined);
+  return known.length === 0 ? undefined : Math.min(...known);
 }
 
 /** What is done wherever a place stands: evidence, drift, ceilings, revocation of what halted, a human's retry. */
@@ -126,7 +135,11 @@ function upkeep(world: World, rollout: Rollout, place: Place, retry: string | un
       digest: target,
       commit: rollout.spec.commit,
       lane: place.lane,
-      because: 'it was changed in the cluster by someone else',
+      proven: isProven(place),
+      because:
+        place.live.state === 'Present' && place.live.rehearsed === true
+          ? 'its rehearsal is over'
+          : 'it was changed in the cluster by someone else',
     });
   }
   if (place.phase === 'Halted' && target !== undefined) {
@@ -159,6 +172,10 @@ function upkeep(world: World, rollout: Rollout, place: Place, retry: string | un
   return steps;
 }
 
+function isProven({ lane, phase }: Place): boolean {
+  return lane === 'Restore' || phase === 'Verified';
+}
+
 function revoke(world: World, unit: string, digest: string | undefined, because: string): Step[] {
   if (digest === undefined) return [];
   const steps: Step[] = [];
@@ -173,7 +190,7 @@ function revoke(world: World, unit: string, digest: string | undefined, because:
 function begin(rollout: Rollout, place: Place, because: string): Step[] {
   const { unit, cluster, target, lane } = place;
   if (target === undefined) return [{ do: 'Remove', unit, cluster, commit: rollout.spec.commit, because }];
-  return [{ do: 'Apply', unit, cluster, digest: target, commit: rollout.spec.commit, lane, because }];
+  return [{ do: 'Apply', unit, cluster, digest: target, commit: rollout.spec.commit, lane, proven: isProven(place), because }];
 }
 
 interface Advance {

@@ -1,4 +1,4 @@
-import type { Cluster } from '../../api/cluster.ts';
+import type { Cluster, UnitStatus } from '../../api/cluster.ts';
 import type { Rollout } from '../../api/rollout.ts';
 import type { MachineSet } from '../../api/machineset.ts';
 import type { MachineComponentSet } from '../../api/machinecomponentset.ts';
@@ -10,6 +10,7 @@ import { stamped } from '../applyunit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import type { Cell } from '../cells.ts';
 import { evidenceOf, type Evidence } from '../evidence.ts';
+import { asRehearsed, rehearsalOf, type Rehearsal } from './rehearsal.ts';
 import type { ClusterView, LiveUnit, World } from './world.ts';
 
 export interface ObserveInput {
@@ -52,7 +53,7 @@ export function observe(input: ObserveInput): World {
 function liveUnit(
   cell: Cell,
   unit: string,
-  record: { digest?: string } | undefined,
+  record: Pick<UnitStatus, 'digest' | 'evidence' | 'lane'> | undefined,
   machineSets: readonly string[],
   input: ObserveInput,
 ): LiveUnit {
@@ -78,16 +79,26 @@ function liveUnit(
   if (object === undefined || object.metadata.deletionTimestamp !== undefined) return { state: 'Absent' };
   const { unitDigest, ceiling } = (object as Partial<Stored<MachineComponentSet>>).spec ?? {};
   const wanted = digest === undefined ? undefined : input.unit(digest);
+  // What was verified here, or is put back, need not be rehearsed.
+  const proven = record?.lane === 'Restore' || (digest !== undefined && record?.evidence === digest);
+  const rehearsal: Rehearsal = proven ? { state: 'None' } : rehearsalOf(object, input.now);
+  const due = proven || wanted === undefined ? wanted : asRehearsed(wanted, digest ?? '', object, input.now);
+  const found = unitDigest === undefined ? UNSEEN : judged(object, unitDigest, cell, machineSets);
   return {
     state: 'Present',
     unitDigest,
-    drifted: wanted !== undefined && unitDigest !== undefined && isDrifted(object, wanted, digest ?? '', input.fleet),
-    ...(unitDigest === undefined
-      ? { evidence: false, halted: undefined, progress: undefined }
-      : judged(object, unitDigest, cell, machineSets)),
+    drifted:
+      rehearsal.state === 'Over' || (due !== undefined && unitDigest !== undefined && isDrifted(object, due, digest ?? '', input.fleet)),
+    ...found,
+    // What is in Shadow is no evidence for what is to be enforced.
+    ...(rehearsal.state === 'None' ? {} : { evidence: false, rehearsed: rehearsal.state === 'Over' }),
+    ...(rehearsal.state === 'Running' ? { progress: rehearsal.why, againAt: rehearsal.againAt } : {}),
+    ...(rehearsal.state === 'Failed' ? { halted: found.halted ?? rehearsal.why } : {}),
     ceiling,
   };
 }
+
+const UNSEEN: Evidence = { evidence: false, halted: undefined, progress: undefined };
 
 function isDrifted(live: Stored<KubeObject>, unit: StoredUnit, digest: string, fleet: string): boolean {
   const top = unit.objects.at(-1);

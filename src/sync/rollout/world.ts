@@ -19,6 +19,10 @@ export type LiveUnit =
       ceiling: { unitDigest: string; nodes: number } | undefined;
       /** `3/4`, to read. */
       progress: string | undefined;
+      /** A repair rule whose rehearsal is over well: it waits to be enforced. */
+      rehearsed?: boolean;
+      /** Time alone may change what is said here: look again then, ms. */
+      againAt?: number | undefined;
     };
 
 export interface ClusterView {
@@ -42,8 +46,17 @@ export interface World {
 }
 
 export type Step =
-  /** Apply the unit's objects; `holds` is what the cluster held before. */
-  | { do: 'Apply'; unit: string; cluster: string; digest: string; commit: string; lane: 'Forward' | 'Restore'; because: string }
+  /** Apply the unit's objects. `proven`: the digest was verified there, so that a repair rule need not be rehearsed. */
+  | {
+      do: 'Apply';
+      unit: string;
+      cluster: string;
+      digest: string;
+      commit: string;
+      lane: 'Forward' | 'Restore';
+      proven: boolean;
+      because: string;
+    }
   | { do: 'Remove'; unit: string; cluster: string; commit: string; because: string }
   | { do: 'RecordEvidence'; unit: string; cluster: string; digest: string; commit: string; because: string }
   /** On every cluster that has the unit. */

@@ -1,0 +1,287 @@
+import { describe, expect, it } from 'vitest';
+import type { Cluster, UnitStatus } from '../../api/cluster.ts';
+import { unitDigest } from '../../api/digest.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import type { NodeRemedier } from '../../api/noderemedier.ts';
+import { MANAGERS } from '../../api/names.ts';
+import { REHEARSAL_ANNOTATIONS } from '../../api/rehearsal.ts';
+import type { Rollout } from '../../api/rollout.ts';
+import type { KubeObject, Stored } from '../../api/wire.ts';
+import { stamped } from '../applyunit.ts';
+import type { StoredUnit } from '../bundles.ts';
+import type { Cell } from '../cells.ts';
+import { records } from '../records.ts';
+import { decide } from './decide.ts';
+import { observe } from './observe.ts';
+import { asRehearsed, REHEARSAL } from './rehearsal.ts';
+import type { Step } from './world.ts';
+
+const UNIT = 'NodeRemedier/hung';
+
+function rule(spec: Partial<NodeRemedier['spec']> = {}, terms: { shadowSeconds?: number; maxJobs?: number } = {}): NodeRemedier {
+  const annotations = Object.fromEntries(
+    Object.entries(terms).map(([key, value]) => [REHEARSAL_ANNOTATIONS[key as keyof typeof terms], String(value)]),
+  );
+  return {
+    apiVersion: API_VERSION,
+    kind: 'NodeRemedier',
+    metadata: { name: 'hung', ...(Object.keys(terms).length === 0 ? {} : { annotations }) },
+    spec: {
+      when: { all: [{ fact: 'condition.KernelDeadlock.status', operator: 'equal', value: 'True' }] },
+      holdsForSeconds: 30,
+      ladder: [{ action: 'Reboot' }, { action: 'Human' }],
+      healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 300 },
+      mode: 'Enforce',
+      ...spec,
+    },
+  };
+}
+
+/** As the server notes who wrote what: lists are whole, objects field by field. */
+function owned(value: object): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(value).map(([key, each]: [string, unknown]) => [
+      `f:${key}`,
+      each !== null && typeof each === 'object' && !Array.isArray(each) ? owned(each) : {},
+    ]),
+  );
+}
+
+/** A hub and one cell, whose remedy controller accepts what it sees at once and counts from then on. */
+function world() {
+  let now = Date.UTC(2026, 0, 1);
+  const units = new Map<string, StoredUnit>();
+  let rollouts: Stored<Rollout>[] = [];
+  let record: UnitStatus | undefined;
+  let live: Stored<NodeRemedier> | undefined;
+  let accepting = true;
+  const store = { synced: true, get: () => live } as unknown as ReturnType<Cell['store']>;
+  const cell = { name: 'prod', silent: () => undefined, store: () => store } as unknown as Cell;
+
+  const statusOf = (rule: Stored<NodeRemedier>, before: NodeRemedier['status']): NonNullable<NodeRemedier['status']> => ({
+    observedGeneration: rule.metadata.generation ?? 0,
+    acceptedDigest: rule.spec.unitDigest ?? '',
+    counters: before?.counters ?? { since: iso(), wouldBeJobs: 0, jobs: 0, succeeded: 0, failed: 0, needsHuman: 0 },
+    conditions: [
+      {
+        type: 'Accepted',
+        status: accepting ? 'True' : 'False',
+        reason: accepting ? 'Accepted' : 'RuleInvalid',
+        message: accepting ? '' : 'spec.when: no such fact',
+        lastTransitionTime: iso(),
+        observedGeneration: rule.metadata.generation ?? 0,
+      },
+    ],
+  });
+  const iso = () => new Date(now).toISOString();
+
+  function carryOut(step: Step): void {
+    if (step.do === 'Apply') {
+      const unit = units.get(step.digest);
+      if (unit === undefined) throw new Error(`no unit ${step.digest}`);
+      const due = step.proven ? unit : asRehearsed(unit, step.digest, live, now);
+      const object = stamped(due.objects.at(-1) as KubeObject, true, step.digest, 'main', undefined) as Stored<NodeRemedier>;
+      const generation = (live?.metadata.generation ?? 0) + (JSON.stringify(live?.spec) === JSON.stringify(object.spec) ? 0 : 1);
+      const { name: _name, ...mine } = object.metadata;
+      const managed = { manager: MANAGERS.sync, operation: 'Apply', fieldsType: 'FieldsV1', apiVersion: API_VERSION };
+      const managedFields = [{ ...managed, fieldsV1: owned({ metadata: mine, spec: object.spec }) }];
+      const metadata = {
+        ...object.metadata,
+        uid: 'u',
+        resourceVersion: '1',
+        creationTimestamp: iso(),
+        generation,
+        managedFields,
+      } as Stored<NodeRemedier>['metadata'];
+      const next: Stored<NodeRemedier> = { ...object, metadata };
+      const same = live !== undefined && JSON.stringify(whole(live)) === JSON.stringify(whole(next));
+      live = { ...next, status: statusOf(next, same ? live?.status : undefined) };
+      record = records.applied(step.digest, step.commit, step.lane, iso(), [])(records.intend('main', [], () => true)(record));
+    }
+    if (step.do === 'RecordEvidence') record = records.verified(step.digest, step.commit, iso())(record);
+    if (step.do === 'Revoke') record = records.revoked(step.digest)(record);
+  }
+  const whole = ({ spec: { unitDigest: _digest, mode: _mode, ...rest } }: NodeRemedier) => rest;
+
+  return {
+    commit(object: NodeRemedier): void {
+      const unit = { key: UNIT, objects: [object], origins: [undefined] };
+      const digest = unitDigest([object]);
+      units.set(digest, unit);
+      const sequence = rollouts.length + 1;
+      rollouts = [
+        ...rollouts,
+        {
+          apiVersion: API_VERSION,
+          kind: 'Rollout',
+          metadata: { name: `main-${sequence}`, uid: `r${sequence}`, resourceVersion: '1', creationTimestamp: iso(), generation: 1 },
+          spec: {
+            fleet: 'main',
+            commit: `c${sequence}`,
+            sequence,
+            stages: [{ name: 'prod', clusters: ['prod'], soakSeconds: 0, maxClusters: 1 }],
+            units: [{ unit: UNIT, clusters: [{ name: 'prod', digest }] }],
+          },
+        },
+      ];
+    },
+    /** Looks until nothing is left to do now; says when it would look again, seconds from now. */
+    settle(): number | undefined {
+      for (let turn = 0; turn < 20; turn += 1) {
+        const cluster = {
+          apiVersion: API_VERSION,
+          kind: 'Cluster',
+          metadata: { name: 'prod', uid: 'c', resourceVersion: '1', creationTimestamp: iso() },
+          spec: {},
+          status: { units: record === undefined ? [] : [{ ...record, unit: UNIT }] },
+        } satisfies Stored<Cluster>;
+        const { steps, statuses, again } = decide(
+          observe({
+            now,
+            fleet: 'main',
+            rollouts,
+            clusters: [cluster],
+            cell: () => cell,
+            unit: (digest) => units.get(digest),
+            failing: () => undefined,
+          }),
+        );
+        for (const step of steps) carryOut(step);
+        rollouts = rollouts.map((each) => ({ ...each, status: statuses.get(each.metadata.name) ?? {} }));
+        if (steps.length === 0) return again === undefined ? undefined : (again - now) / 1000;
+      }
+      throw new Error('it does not settle');
+    },
+    pass: (seconds: number) => (now += seconds * 1000),
+    wouldBeJobs(count: number): void {
+      if (live?.status?.counters !== undefined) live.status.counters.wouldBeJobs = count;
+    },
+    refuseAll: () => (accepting = false),
+    edit(spec: Partial<NodeRemedier['spec']>): void {
+      if (live !== undefined) live = { ...live, spec: { ...live.spec, ...spec } };
+    },
+    get mode() {
+      return `${live?.spec.mode}${live?.metadata.annotations?.[REHEARSAL] === undefined ? '' : ` for ${live.metadata.annotations[REHEARSAL]}`}`;
+    },
+    get unit() {
+      return rollouts.at(-1)?.status?.units?.[0];
+    },
+    get message() {
+      return this.unit?.clusters?.[0]?.message;
+    },
+  };
+}
+
+describe('E2: a repair rule', () => {
+  it('in Shadow is verified as soon as its cell has accepted it', () => {
+    const hub = world();
+    hub.commit(rule({ mode: 'Shadow' }));
+    hub.settle();
+    expect([hub.mode, hub.unit?.phase]).toEqual(['Shadow', 'Done']);
+  });
+
+  it('that is new and to be enforced goes through Shadow first, and the hub looks again when that is over', () => {
+    const hub = world();
+    hub.commit(rule({}, { shadowSeconds: 60, maxJobs: 1 }));
+    expect(hub.settle()).toBe(60);
+    expect([hub.mode, hub.unit?.phase, hub.message]).toEqual([
+      'Shadow for Enforce',
+      'Progressing',
+      'in Shadow first: 0 of 60 s, would have made 0 jobs of at most 1',
+    ]);
+    hub.pass(59);
+    hub.wouldBeJobs(1);
+    expect(hub.settle()).toBe(1);
+    hub.pass(1);
+    hub.settle();
+    expect([hub.mode, hub.unit?.phase]).toEqual(['Enforce', 'Done']);
+  });
+
+  it('takes ten minutes and three jobs where it does not say', () => {
+    const hub = world();
+    hub.commit(rule());
+    expect(hub.settle()).toBe(600);
+    expect(hub.message).toContain('at most 3');
+  });
+
+  it('that was in Shadow for long enough is enforced at once', () => {
+    const hub = world();
+    hub.commit(rule({ mode: 'Shadow' }));
+    hub.settle();
+    hub.pass(600);
+    hub.commit(rule({ mode: 'Enforce' }));
+    hub.settle();
+    expect([hub.mode, hub.unit?.phase]).toEqual(['Enforce', 'Done']);
+  });
+
+  it('that was another rule in Shadow begins anew', () => {
+    const hub = world();
+    hub.commit(rule({ mode: 'Shadow', holdsForSeconds: 5 }));
+    hub.settle();
+    hub.pass(600);
+    hub.commit(rule());
+    hub.settle();
+    expect(hub.mode).toBe('Shadow for Enforce');
+  });
+
+  it('that is enforced and edited is rehearsed again', () => {
+    const hub = world();
+    hub.commit(rule());
+    hub.settle();
+    hub.pass(600);
+    hub.settle();
+    expect(hub.mode).toBe('Enforce');
+    hub.commit(rule({ holdsForSeconds: 1 }));
+    hub.settle();
+    expect(hub.mode).toBe('Shadow for Enforce');
+  });
+
+  it('that would have done too much halts its rollout in Shadow, and goes on when it may want more', () => {
+    const hub = world();
+    hub.commit(rule());
+    hub.settle();
+    hub.wouldBeJobs(4);
+    hub.pass(600);
+    hub.settle();
+    expect([hub.mode, hub.unit?.phase]).toEqual(['Shadow for Enforce', 'Halted']);
+    expect(hub.message).toContain('it would have made 4 jobs in Shadow since 2026-01-01T00:00:00.000Z, and may want 3');
+    hub.commit(rule({}, { maxJobs: 4 }));
+    hub.settle();
+    expect([hub.mode, hub.unit?.phase]).toEqual(['Enforce', 'Done']);
+  });
+
+  it('that was enforced and verified before is enforced at once when it is put back', () => {
+    const hub = world();
+    hub.commit(rule());
+    hub.settle();
+    hub.pass(600);
+    hub.settle();
+    hub.commit(rule({ holdsForSeconds: 1 }));
+    hub.settle();
+    hub.commit(rule());
+    hub.settle();
+    expect([hub.mode, hub.unit?.lane, hub.unit?.phase]).toEqual(['Enforce', 'Restore', 'Done']);
+  });
+
+  it('that somebody enforces by hand during its rehearsal goes back to Shadow, and one that is verified to Enforce', () => {
+    const hub = world();
+    hub.commit(rule());
+    hub.settle();
+    hub.edit({ mode: 'Enforce' });
+    hub.settle();
+    expect(hub.mode).toBe('Shadow for Enforce');
+    hub.pass(600);
+    hub.settle();
+    hub.edit({ mode: 'Shadow' });
+    hub.settle();
+    expect(hub.mode).toBe('Enforce');
+  });
+
+  it('that its cell does not accept halts its rollout', () => {
+    const hub = world();
+    hub.refuseAll();
+    hub.commit(rule());
+    hub.settle();
+    expect([hub.mode, hub.unit?.phase, hub.message]).toEqual(['Shadow for Enforce', 'Halted', 'RuleInvalid: spec.when: no such fact']);
+  });
+});
