@@ -52,7 +52,7 @@ export async function requestsInAnHour(seed: number): Promise<number> {
         units: units(),
         network: network(world.artifacts),
         runner: async () => ({ ok: true, how: 'exit code 0', output: '' }),
-        host: { bootID: world.bootID, os: 'linux', arch: 'amd64', reboot: async () => undefined },
+        host: { bootID: world.bootID, os: 'linux', arch: 'amd64', reboot: async () => undefined, keepUp: async () => undefined },
       },
       clock,
       random: seededRandom(seed + 1),

@@ -57,6 +57,7 @@ const LOADERS: Record<string, () => Promise<{ default: Benchmark }>> = {
   agent: () => import('./agent.ts'),
   embedded: () => import('./embedded.ts'),
   render: () => import('./render.ts'),
+  rules: () => import('./rules.ts'),
 };
 export const NAMES: readonly string[] = Object.keys(LOADERS);
 
