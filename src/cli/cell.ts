@@ -5,9 +5,12 @@ import { runMachineController } from '../controllers/machine/controller.ts';
 import { runMachineComponentController } from '../controllers/machinecomponent/controller.ts';
 import { runMachineComponentSetController } from '../controllers/machinecomponentset/controller.ts';
 import { runMachineSetController } from '../controllers/machineset/controller.ts';
+import { runRemedyController } from '../controllers/remedy/controller.ts';
+import { openSight } from '../controllers/remedy/sight.ts';
+import { runRemedyJobController } from '../controllers/remedyjob/controller.ts';
 import type { InfraProvider } from '../api/provider.ts';
-import { createCache } from '../kube/cache.ts';
-import { createRecorder } from '../kube/recorder.ts';
+import { createCache, type Cache } from '../kube/cache.ts';
+import { createRecorder, type Recorder } from '../kube/recorder.ts';
 import { localProvider } from '../providers/local/provider.ts';
 import { together, type Ports } from './ports.ts';
 
@@ -17,6 +20,19 @@ export interface CellOptions {
   /** How nodes reach this cell. */
   server: string;
   certificateAuthority: string | undefined;
+}
+
+/** Both see the same, so that what one decides about a machine and what the other proves is never of two minds. */
+async function runRemedies(ports: Ports & { cache: Cache }, recorder: Recorder): Promise<void> {
+  const sight = await openSight(ports);
+  try {
+    await together(ports.signal, [
+      (signal) => runRemedyController({ ...ports, signal, sight, recorder }),
+      (signal) => runRemedyJobController({ ...ports, signal, sight, recorder }),
+    ]);
+  } finally {
+    sight.stop();
+  }
 }
 
 /** Runs the controllers of one cell for one term of leadership; everything is read afresh. */
@@ -40,6 +56,7 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
         (signal) => runMachineComponentSetController({ ...shared, signal, recorder: recorder('kubenode-machinecomponentset') }),
         (signal) => runMachineComponentController({ ...shared, signal }),
         (signal) => runDefenderPolicyController({ ...shared, signal }),
+        (signal) => runRemedies({ ...shared, signal }, recorder('kubenode-remedy')),
       ]);
       await cache.done();
     },

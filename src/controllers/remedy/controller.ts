@@ -1,0 +1,165 @@
+import { MANAGERS } from '../../api/names.ts';
+import { NodeRemediers } from '../../api/noderemedier.ts';
+import type { Clock, Log, Random } from '../../api/ports.ts';
+import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import { keyOf, parseKey } from '../../api/resource.ts';
+import type { Stored } from '../../api/wire.ts';
+import { hasReason } from '../../kube/apierror.ts';
+import type { Client } from '../../kube/client.ts';
+import { runController, watch, type Reconciled, type ReconcileContext } from '../../kube/controller.ts';
+import type { QueueResult } from '../../kube/queue.ts';
+import type { Recorder } from '../../kube/recorder.ts';
+import { mergeDiff } from '../machinecomponentset/mergepatch.ts';
+import { createJob, listJobs, reportMachine } from './act.ts';
+import { decide, type Decision, type MachineView } from './decide.ts';
+import { observe, remember, scopesOf, wakeAtMs, type Look, type Memory } from './observe.ts';
+import { createOnlookers } from './onlookers.ts';
+import { eventOfRule, ruleStatus } from './report.ts';
+import type { Sight } from './sight.ts';
+
+export interface RemedyControllerOptions {
+  client: Client;
+  /** Of the same cell; may be shared with the remedyjob controller. */
+  sight: Sight;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  recorder: Recorder;
+  /** Of this term of leadership. */
+  signal: AbortSignal;
+  /** Told of each look at a machine that evaluated rules, with how many. */
+  onEvaluated?: (machine: string, rules: number) => void;
+  onReconciled?: (run: Reconciled) => void;
+}
+
+/** A server that cannot be heard is asked again about this often. */
+const DEAF_MS = 5000;
+/** Jobs of a rule are counted at most this often. */
+const COUNT_MS = 1000;
+const BY_RULE = 'remedy/rule';
+const byRule = (job: Stored<RemedyOperationJob>): string[] => [job.spec.rule];
+
+/**
+ * Finds out which repair rules match which machines, and makes jobs of what has matched for long enough. Two loops: one a machine, which
+ * evaluates only the rules that read what changed; one a rule, which says whether it runs and what it did.
+ * Writes no job's status, and no node. Resolves when the signal has ended both.
+ */
+export async function runRemedyController(options: RemedyControllerOptions): Promise<void> {
+  const { client, sight, clock, random, log, recorder, signal } = options;
+  const { stores } = sight;
+  const memories = new Map<string, Memory>();
+  const onlookers = createOnlookers();
+  const counted = new Map<string, number>();
+  stores.jobs.addIndex(BY_RULE, byRule);
+
+  async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {
+    const machine = stores.machines.get(parseKey(key));
+    const memory = memories.get(key);
+    // Whatever fails, all is looked at anew.
+    memories.delete(key);
+    if (machine === undefined || machine.metadata.deletionTimestamp !== undefined || machine.spec.paused === true) {
+      onlookers.set(key, []);
+      return undefined;
+    }
+    if (sight.isDeaf()) return { requeueAfterMs: DEAF_MS };
+    const look = await observe(sight, machine, memory?.snapshot.machine.metadata.uid === machine.metadata.uid ? memory : undefined);
+    const waits = look.pass === undefined ? new Map<string, number>() : await act(look, look.pass, run);
+    const kept = remember(memory, look, waits);
+    memories.set(key, kept);
+    const groups = sight.groupsOf(machine.metadata.uid);
+    onlookers.set(
+      key,
+      [...scopesOf(kept)].map((scope) => groups[scope]).filter((group) => group !== undefined),
+    );
+    const atMs = wakeAtMs(kept);
+    return atMs === undefined ? undefined : { requeueAfterMs: Math.max(1, atMs - sight.now()) };
+  }
+
+  async function act(look: Look, pass: NonNullable<Look['pass']>, run: ReconcileContext): Promise<Decision['waits']> {
+    const { machine } = look;
+    options.onEvaluated?.(keyOf(machine.metadata), pass.outcomes.length);
+    const view: MachineView = { nowMs: look.snapshot.atMs, machine, jobs: look.jobs, index: look.index, outcomes: pass.outcomes };
+    let decision = decide(view);
+    // What is about to be made may be there already, unseen: another leader's, or ours of before a crash.
+    if (decision.create.length > 0) decision = decide({ ...view, jobs: await listJobs(run.client, machine, signal) });
+    sight.supersede(machine.metadata.uid, decision.superseded);
+    const make = async (isShadow: boolean): Promise<void> => {
+      for (const job of decision.create) {
+        if ((job.spec.mode === 'Shadow') !== isShadow) continue;
+        const made = await createJob(run.client, machine, job, signal);
+        run.log.info({ job: job.name, rule: job.spec.rule, action: job.spec.action, mode: job.spec.mode, made }, job.why);
+      }
+    };
+    await make(false);
+    try {
+      const { observations, changed } = pass;
+      await reportMachine(run.client, machine, { observations, changed, repairNeeded: decision.repairNeeded }, sight.now(), signal);
+    } catch (error) {
+      // Gone, or another machine has the name: the store will say so.
+      if (!hasReason(error, 'NotFound', 'Conflict')) throw error;
+    }
+    // After the observations: in Shadow only they tell that this match has been told of.
+    await make(true);
+    return decision.waits;
+  }
+
+  async function reconcileRule(name: string, run: ReconcileContext): Promise<QueueResult | void> {
+    const rule = stores.rules.get({ name });
+    if (rule === undefined || rule.metadata.deletionTimestamp !== undefined) return void counted.delete(name);
+    const isNew = rule.status?.observedGeneration !== rule.metadata.generation;
+    const lastMs = counted.get(name);
+    if (!isNew && lastMs !== undefined && clock.monotonic() < lastMs + COUNT_MS)
+      return { requeueAfterMs: lastMs + COUNT_MS - clock.monotonic() };
+    counted.set(name, clock.monotonic());
+    const mistakes = sight.rulebook().mistakes.get(name) ?? [];
+    const status = ruleStatus({ nowMs: sight.now(), rule, mistakes, jobs: stores.jobs.byIndex(BY_RULE, name) });
+    const diff = mergeDiff(rule.status, status);
+    if (diff === undefined) return undefined;
+    const { resourceVersion } = rule.metadata;
+    const write = { fieldManager: MANAGERS.remedy, subresource: 'status', signal };
+    await run.client.patch(NodeRemediers, { name }, { merge: { metadata: { resourceVersion }, status: diff } }, write);
+    const event = eventOfRule(rule.status, status);
+    if (event !== undefined) recorder.event(rule, event);
+    return undefined;
+  }
+
+  const shared = {
+    client,
+    clock,
+    random,
+    log,
+    signal,
+    ...(options.onReconciled === undefined ? {} : { onReconciled: options.onReconciled }),
+  };
+  const ofMachine = (job: Stored<RemedyOperationJob>): string[] => [
+    keyOf({ namespace: job.metadata.namespace, name: job.spec.machine.name }),
+  ];
+  await Promise.all([
+    runController({
+      ...shared,
+      name: 'remedy',
+      concurrency: 16,
+      watches: [
+        watch(stores.machines, (machine) => [keyOf(machine.metadata)]),
+        watch(stores.nodes, (node) => sight.machinesOfNode(node.metadata.name).map((machine) => keyOf(machine.metadata))),
+        watch(stores.jobs, ofMachine),
+        watch(stores.leases, () => []),
+        watch(stores.ledgers, () => []),
+      ],
+      reconcile,
+      triggers: [
+        (add) => sight.onMachine(add),
+        (add) => sight.onGroups((groups) => onlookers.of(groups).forEach(add)),
+        (add) => sight.onRulebook(() => stores.machines.list().forEach((machine) => add(keyOf(machine.metadata)))),
+      ],
+    }),
+    runController({
+      ...shared,
+      name: 'remedy-rule',
+      watches: [watch(stores.rules, (rule) => [rule.metadata.name]), watch(stores.jobs, byRule)],
+      reconcile: reconcileRule,
+      // Whether a rule may run depends on the others.
+      triggers: [(add) => sight.onRulebook((_before, { sources }) => [...sources.keys()].forEach((name) => add(name)))],
+    }),
+  ]);
+}

@@ -1,0 +1,68 @@
+/** How the operations of a machine stand in the way of its rules' clocks (PROTOCOLS F2). Pure, save for what it remembers of past looks. */
+import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { Machine } from '../../api/machine.ts';
+import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { Hold } from '../../rules/snapshot.ts';
+
+export interface HoldInput {
+  machine: Machine;
+  row: LedgerRow | undefined;
+  /** All of this machine. */
+  jobs: readonly RemedyOperationJob[];
+}
+
+/** Whether the node may have been touched by now. */
+export function isOrdered({ status }: Pick<RemedyOperationJob, 'status'>): boolean {
+  return status?.orderedAt !== undefined || status?.phase === 'Running' || status?.phase === 'Verifying';
+}
+
+/**
+ * A row holds the machine from its first step, that of a job only from its order: until then a stronger rule may take its place (F6), and
+ * whether the fault is still there has to be known. A row whose job has ended does not hold.
+ */
+export function isHeld({ machine, row, jobs }: HoldInput): boolean {
+  if (row === undefined || row.kind === 'Delete') return false;
+  if (row.kind === 'Change') return true;
+  const job = jobs.find((each) => each.metadata.uid === row.requesterUID);
+  if (job === undefined || isFinished(job)) return false;
+  const order = machine.spec.operation;
+  return isOrdered(job) || (order?.id === row.id && order.kind !== 'Cancelled');
+}
+
+/** When the last disruption that is over ended, as objects tell it; a disruption under way has not. */
+export function releasedAt({ machine, row, jobs }: HoldInput): string | undefined {
+  const { lastDisruption } = machine.status ?? {};
+  const ends = jobs.flatMap(({ status }) => (status?.operationID === undefined ? [] : (status.finishedAt ?? [])));
+  const times = [...ends, ...(lastDisruption === undefined || lastDisruption === row?.since ? [] : [lastDisruption])];
+  return times.length === 0 ? undefined : times.reduce((a, b) => (Date.parse(b) > Date.parse(a) ? b : a));
+}
+
+interface Past {
+  held: boolean;
+  /** What `releasedAt` said, and what was made of it. */
+  said: string | undefined;
+  releasedAtMs: number | undefined;
+}
+
+export interface Holds {
+  of(machineUID: string, input: HoldInput, nowMs: number): Hold;
+  forget(machineUID: string): void;
+}
+
+export function createHolds(): Holds {
+  const pasts = new Map<string, Past>();
+  return {
+    of(machineUID, input, nowMs) {
+      const past = pasts.get(machineUID);
+      const held = isHeld(input);
+      const said = releasedAt(input);
+      let releasedAtMs = past?.releasedAtMs;
+      // A clock that was ahead when it wrote this must not stop ours until we have caught up.
+      if (said !== undefined && said !== past?.said) releasedAtMs = Math.max(releasedAtMs ?? 0, Math.min(Date.parse(said), nowMs));
+      if (past?.held === true && !held) releasedAtMs = nowMs;
+      if (held || releasedAtMs !== undefined) pasts.set(machineUID, { held, said, releasedAtMs });
+      return { held, releasedAtMs };
+    },
+    forget: (machineUID) => void pasts.delete(machineUID),
+  };
+}

@@ -1,0 +1,89 @@
+/** What is said of a rule: whether it runs, why not, and how many jobs it made. Pure. */
+import type { NodeRemedier } from '../../api/noderemedier.ts';
+import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { Stored } from '../../api/wire.ts';
+import { findCondition, setCondition } from '../../kube/conditions.ts';
+import type { RecordedEvent } from '../../kube/recorder.ts';
+import { mistakeText, type Mistake } from '../../rules/mistake.ts';
+
+export type RuleStatus = NonNullable<NodeRemedier['status']>;
+
+const MAX_MISTAKES = 20;
+const MAX_MESSAGE = 1024;
+
+export interface RuleView {
+  nowMs: number;
+  rule: Stored<NodeRemedier>;
+  mistakes: readonly Mistake[];
+  /** Of this rule's name, also of one that had the name before. */
+  jobs: readonly Stored<RemedyOperationJob>[];
+}
+
+/**
+ * Everything in it is counted anew from the jobs that are kept (30 days), so that a crash neither loses nor doubles one; only `since` is
+ * remembered.
+ */
+export function ruleStatus(view: RuleView): RuleStatus {
+  const { rule, mistakes, nowMs } = view;
+  const { generation } = rule.metadata;
+  const accepted = mistakes.length === 0;
+  const counters = accepted ? countersOf(view) : undefined;
+  const lastJob = lastJobOf(view);
+  const text = mistakes.map(mistakeText).join('; ');
+  const conditions = setCondition(
+    rule.status?.conditions,
+    {
+      type: 'Accepted',
+      status: accepted ? 'True' : 'False',
+      reason: accepted ? 'Accepted' : 'Refused',
+      message: text.length > MAX_MESSAGE ? `${text.slice(0, MAX_MESSAGE - 1)}…` : text,
+      ...(generation === undefined ? {} : { observedGeneration: generation }),
+    },
+    nowMs,
+  );
+  return {
+    ...(generation === undefined ? {} : { observedGeneration: generation }),
+    ...(rule.spec.unitDigest === undefined ? {} : { acceptedDigest: rule.spec.unitDigest }),
+    ...(accepted ? {} : { mistakes: mistakes.slice(0, MAX_MISTAKES).map(({ path, message, mend }) => ({ path, message, mend })) }),
+    ...(counters === undefined ? {} : { counters }),
+    ...(lastJob === undefined ? {} : { lastJob }),
+    conditions,
+  };
+}
+
+const createdMs = (job: Stored<RemedyOperationJob>): number => Date.parse(job.metadata.creationTimestamp);
+
+function countersOf({ rule, jobs, nowMs }: RuleView): RuleStatus['counters'] {
+  const { status, metadata } = rule;
+  const since = status?.observedGeneration === metadata.generation ? status?.counters?.since : undefined;
+  const from = since ?? new Date(nowMs).toISOString();
+  // Servers tell when an object was created in whole seconds.
+  const fromMs = Math.floor(Date.parse(from) / 1000) * 1000;
+  const own = jobs.filter((job) => job.spec.ruleUID === metadata.uid && createdMs(job) >= fromMs);
+  const count = (is: (job: RemedyOperationJob) => boolean): number => own.filter(is).length;
+  return {
+    since: from,
+    wouldBeJobs: count((job) => job.spec.mode === 'Shadow'),
+    jobs: count((job) => job.spec.mode !== 'Shadow'),
+    succeeded: count((job) => job.status?.phase === 'Succeeded'),
+    failed: count((job) => job.status?.phase === 'Failed'),
+    needsHuman: count((job) => job.status?.phase === 'NeedsHuman'),
+  };
+}
+
+function lastJobOf({ rule, jobs }: RuleView): RuleStatus['lastJob'] {
+  const own = jobs.filter((job) => job.spec.ruleUID === rule.metadata.uid);
+  if (own.length === 0) return rule.status?.lastJob;
+  const { metadata, spec } = own.reduce((a, b) => (createdMs(b) > createdMs(a) ? b : a));
+  return { name: metadata.name, node: spec.node, at: metadata.creationTimestamp };
+}
+
+/** What changed in a rule that its author wants to hear of. */
+export function eventOfRule(before: RuleStatus | undefined, after: RuleStatus): RecordedEvent | undefined {
+  const now = findCondition(after.conditions, 'Accepted');
+  const old = findCondition(before?.conditions, 'Accepted');
+  if (now === undefined || (old?.status === now.status && old.message === now.message)) return undefined;
+  return now.status === 'True'
+    ? { type: 'Normal', reason: 'RuleAccepted', message: 'the rule runs' }
+    : { type: 'Warning', reason: 'RuleRefused', message: now.message };
+}

@@ -1,0 +1,242 @@
+/**
+ * What the two remedy controllers see of a cell: the stores, what is remembered of heartbeats and Leases, who is ill beside whom, and the
+ * rules that run. Kept up to date event by event; nothing here is proportional to the number of machines, save where a rule changes.
+ *
+ * All it knows is derived from objects and can be derived again by whoever starts next.
+ */
+import { Leases, Nodes, type Lease, type Node } from '../../api/builtin.ts';
+import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerRow } from '../../api/disruptionledger.ts';
+import { Machines, type Machine } from '../../api/machine.ts';
+import { agentLeaseName } from '../../api/names.ts';
+import { NodeRemediers, type NodeRemedier } from '../../api/noderemedier.ts';
+import type { Clock } from '../../api/ports.ts';
+import { RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import { keyOf, type ObjectKey } from '../../api/resource.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { Cache } from '../../kube/cache.ts';
+import type { Reflector } from '../../kube/reflector.ts';
+import { observeHeartbeats, type Heartbeats } from '../../rules/heartbeats.ts';
+import { PeerIndex, peerOf } from '../../rules/peers.ts';
+import { takeSnapshot, type Snapshot } from '../../rules/snapshot.ts';
+import { createHolds } from './hold.ts';
+import { watchRenewals } from './leases.ts';
+import { EMPTY_BOOK, openRulebook, type Rulebook } from './rulebook.ts';
+import { steadyNow } from './steadyclock.ts';
+
+export interface SightStores {
+  machines: Reflector<Machine>;
+  nodes: Reflector<Node>;
+  leases: Reflector<Lease>;
+  ledgers: Reflector<DisruptionLedger>;
+  rules: Reflector<NodeRemedier>;
+  jobs: Reflector<RemedyOperationJob>;
+}
+
+export interface Sight {
+  readonly stores: SightStores;
+  /** Wall time that never jumps in this process, ms. */
+  now(): number;
+  rulebook(): Rulebook;
+  machinesOfNode(node: string): Stored<Machine>[];
+  jobsOf(machineUID: string): Stored<RemedyOperationJob>[];
+  jobOfUID(uid: string): Stored<RemedyOperationJob> | undefined;
+  rowOf(machineUID: string): LedgerRow | undefined;
+  /** The row that a job asked for. */
+  rowAskedBy(requesterUID: string): LedgerRow | undefined;
+  /** `live`: what was just read of it, where the stores may be too old. */
+  snapshot(machine: Machine, live?: { node: Node | undefined }): Snapshot;
+  /** Names of the groups a machine is in, by scope. */
+  groupsOf(machineUID: string): ReturnType<PeerIndex['groupsOf']>;
+  /** Whether the server has not been heard for so long that what is seen must not be acted upon. */
+  isDeaf(): boolean;
+  /** Told of machines that came into or out of sight otherwise than by an event of their Machine, Node or jobs. Returns the cancellation. */
+  onMachine(listener: (key: string) => void): () => void;
+  /** Told of peer groups whose counts moved. */
+  onGroups(listener: (groups: ReadonlySet<string>) => void): () => void;
+  onRulebook(listener: (before: Rulebook, after: Rulebook) => void): () => void;
+  /** Why something better shall take the place of a job that has no order yet; derived anew by whoever looks at the machine. */
+  supersededBy(jobUID: string): string | undefined;
+  /** Says so of one job of a machine (undefined: of none). Tells `onSuperseded` of what changed. */
+  supersede(machineUID: string, verdict: { job: Stored<RemedyOperationJob>; why: string } | undefined): void;
+  onSuperseded(listener: (job: Stored<RemedyOperationJob>) => void): () => void;
+  stop(): void;
+}
+
+export interface SightOptions {
+  cache: Cache;
+  clock: Clock;
+  signal: AbortSignal;
+}
+
+/** Bookmarks come each minute. */
+const DEAF_MS = 150_000;
+const KUBELET_LEASES = 'kube-node-lease';
+
+const BY_NODE = 'remedy/node';
+const byNode = (machine: Stored<Machine>): string[] => (machine.status?.nodeRef === undefined ? [] : [machine.status.nodeRef.name]);
+const BY_AGENT = 'remedy/agent';
+const byAgent = ({ metadata }: Stored<Machine>): string[] => [`${metadata.namespace}/${agentLeaseName(metadata.name)}`];
+const BY_UID = 'remedy/uid';
+const byUID = ({ metadata }: { metadata: { uid: string } }): string[] => [metadata.uid];
+const BY_MACHINE = 'remedy/machine';
+const byMachine = (job: Stored<RemedyOperationJob>): string[] => [job.spec.machine.uid];
+
+interface Rows {
+  ledger: Stored<DisruptionLedger> | undefined;
+  byMachine: ReadonlyMap<string, LedgerRow>;
+  byRequester: ReadonlyMap<string, LedgerRow>;
+}
+
+function rowsOf(ledger: Stored<DisruptionLedger> | undefined): Rows {
+  const rows = ledger?.status?.rows ?? [];
+  return {
+    ledger,
+    byMachine: new Map(rows.map((row) => [row.machineUID, row])),
+    byRequester: new Map(rows.map((row) => [row.requesterUID, row])),
+  };
+}
+
+/** Resolves when every store is synced and everybody is counted: a rule about peers must not be asked before. */
+export async function openSight({ cache, clock, signal }: SightOptions): Promise<Sight> {
+  const stores: SightStores = {
+    machines: cache.store(Machines, { indexes: { [BY_NODE]: byNode, [BY_AGENT]: byAgent, [BY_UID]: byUID } }),
+    nodes: cache.store(Nodes),
+    leases: cache.store(Leases),
+    ledgers: cache.store(DisruptionLedgers),
+    rules: cache.store(NodeRemediers),
+    jobs: cache.store(RemedyOperationJobs, { indexes: { [BY_MACHINE]: byMachine, [BY_UID]: byUID } }),
+  };
+  await Promise.all(Object.values(stores).map((store) => store.whenSynced(signal)));
+  return seeing(stores, clock);
+}
+
+function seeing(stores: SightStores, clock: Clock): Sight {
+  const now = steadyNow(clock);
+  const heartbeats = new Map<string, Heartbeats>();
+  const holds = createHolds();
+  const peers = new PeerIndex();
+  const listeners = {
+    machine: new Set<(key: string) => void>(),
+    groups: new Set<(groups: ReadonlySet<string>) => void>(),
+    rulebook: new Set<(before: Rulebook, after: Rulebook) => void>(),
+    superseded: new Set<(job: Stored<RemedyOperationJob>) => void>(),
+  };
+  /** By machine: at most one job of it is open before its order. */
+  const superseded = new Map<string, { jobUID: string; why: string }>();
+  let rows = rowsOf(stores.ledgers.get({ name: LEDGER_NAME }));
+  let book = openRulebook(stores.rules.list(), EMPTY_BOOK);
+
+  const listen = <T>(set: Set<T>, listener: T) => (set.add(listener), () => void set.delete(listener));
+  const moved = (machine: Stored<Machine>): void => {
+    count(machine);
+    for (const listener of listeners.machine) listener(keyOf(machine.metadata));
+  };
+
+  const renewals = watchRenewals(stores.leases, now, (key: ObjectKey) => {
+    const machines =
+      key.namespace === KUBELET_LEASES ? stores.machines.byIndex(BY_NODE, key.name) : stores.machines.byIndex(BY_AGENT, keyOf(key));
+    for (const machine of machines) moved(machine);
+  });
+
+  function heard(node: Stored<Node>): void {
+    const { name, uid } = node.metadata;
+    heartbeats.set(name, observeHeartbeats(heartbeats.get(name), uid, node.status?.conditions ?? [], now()));
+  }
+
+  function snapshot(machine: Machine, live?: { node: Node | undefined }): Snapshot {
+    const uid = machine.metadata.uid ?? '';
+    const nodeName = machine.status?.nodeRef?.name;
+    const nowMs = now();
+    const node = live === undefined ? (nodeName === undefined ? undefined : stores.nodes.get({ name: nodeName })) : live.node;
+    return takeSnapshot({
+      nowMs,
+      machine,
+      node,
+      heartbeats: nodeName === undefined ? undefined : heartbeats.get(nodeName),
+      kubeletFreshUntilMs: nodeName === undefined ? undefined : renewals.freshUntilMs({ namespace: KUBELET_LEASES, name: nodeName }),
+      agentFreshUntilMs: renewals.freshUntilMs({
+        namespace: machine.metadata.namespace ?? '',
+        name: agentLeaseName(machine.metadata.name),
+      }),
+      peers: peers.factsFor(uid),
+      hold: holds.of(uid, { machine, row: rows.byMachine.get(uid), jobs: stores.jobs.byIndex(BY_MACHINE, uid) }, nowMs),
+    });
+  }
+
+  function count(machine: Stored<Machine>): void {
+    const { uid } = machine.metadata;
+    tell(peers.set(uid, peerOf(snapshot(machine), rows.byMachine.has(uid))));
+  }
+
+  function tell(groups: ReadonlySet<string>): void {
+    if (groups.size > 0) for (const listener of listeners.groups) listener(groups);
+  }
+
+  for (const node of stores.nodes.list()) heard(node);
+  for (const machine of stores.machines.list()) count(machine);
+
+  const cancellations = [
+    stores.nodes.subscribe((event) => {
+      if (event.type === 'listed' || event.type === 'bookmark') return;
+      const { name, uid } = event.object.metadata;
+      if (event.type !== 'deleted') heard(event.object);
+      else if (heartbeats.get(name)?.nodeUID === uid) heartbeats.delete(name);
+      for (const machine of stores.machines.byIndex(BY_NODE, name)) count(machine);
+    }),
+    stores.machines.subscribe((event) => {
+      if (event.type === 'listed' || event.type === 'bookmark') return;
+      if (event.type !== 'deleted') return count(event.object);
+      holds.forget(event.object.metadata.uid);
+      superseded.delete(event.object.metadata.uid);
+      tell(peers.set(event.object.metadata.uid, undefined));
+    }),
+    stores.ledgers.subscribe((event) => {
+      if (event.type === 'listed' || event.type === 'bookmark' || event.object.metadata.name !== LEDGER_NAME) return;
+      const before = rows;
+      rows = rowsOf(event.type === 'deleted' ? undefined : event.object);
+      for (const [uid, row] of [...before.byMachine, ...rows.byMachine])
+        if (before.byMachine.get(uid)?.id !== rows.byMachine.get(uid)?.id || !rows.byMachine.has(uid))
+          for (const machine of stores.machines.byIndex(BY_UID, row.machineUID)) moved(machine);
+    }),
+    stores.rules.subscribe((event) => {
+      if (event.type === 'listed' || event.type === 'bookmark') return;
+      const before = book;
+      book = openRulebook(stores.rules.list(), before);
+      if (book !== before) for (const listener of listeners.rulebook) listener(before, book);
+    }),
+  ];
+
+  return {
+    stores,
+    now,
+    rulebook: () => book,
+    machinesOfNode: (node) => stores.machines.byIndex(BY_NODE, node),
+    jobsOf: (machineUID) => stores.jobs.byIndex(BY_MACHINE, machineUID),
+    jobOfUID: (uid) => stores.jobs.byIndex(BY_UID, uid)[0],
+    rowOf: (machineUID) => rows.byMachine.get(machineUID),
+    rowAskedBy: (requesterUID) => rows.byRequester.get(requesterUID),
+    snapshot,
+    groupsOf: (machineUID) => peers.groupsOf(machineUID),
+    isDeaf: () => [stores.machines, stores.nodes, stores.leases, stores.ledgers, stores.jobs].some((store) => store.quietMs() > DEAF_MS),
+    onMachine: (listener) => listen(listeners.machine, listener),
+    onGroups: (listener) => listen(listeners.groups, listener),
+    onRulebook: (listener) => listen(listeners.rulebook, listener),
+    supersededBy: (jobUID) => {
+      const machineUID = stores.jobs.byIndex(BY_UID, jobUID)[0]?.spec.machine.uid;
+      const verdict = machineUID === undefined ? undefined : superseded.get(machineUID);
+      return verdict?.jobUID === jobUID ? verdict.why : undefined;
+    },
+    supersede(machineUID, verdict) {
+      const before = superseded.get(machineUID);
+      if (verdict === undefined) superseded.delete(machineUID);
+      else superseded.set(machineUID, { jobUID: verdict.job.metadata.uid, why: verdict.why });
+      if (verdict !== undefined && before?.jobUID !== verdict.job.metadata.uid)
+        for (const listener of listeners.superseded) listener(verdict.job);
+    },
+    onSuperseded: (listener) => listen(listeners.superseded, listener),
+    stop() {
+      renewals.stop();
+      for (const cancel of cancellations) cancel();
+    },
+  };
+}
