@@ -59,6 +59,14 @@ it('renders three clusters of one, two and four nodes', async () => {
     'MachineComponentSet/local-kubelet',
     'MachineComponentSet/local-runtime',
     'MachineSet/web/web',
+    'NodeRemedier/disk-watermark',
+    'NodeRemedier/hung-kernel-task',
+    'NodeRemedier/kernel-deadlock',
+    'NodeRemedier/kubelet-unhealthy',
+    'NodeRemedier/not-ready',
+    'NodeRemedier/readonly-filesystem',
+    'NodeRemedier/runtime-restarting',
+    'NodeRemedier/runtime-unhealthy',
     'Namespace/web',
   ]);
 });

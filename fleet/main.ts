@@ -1,5 +1,5 @@
 /**
- * The reference fleet: three clusters, one pool of web nodes in each, three components on every node. This file is what
+ * The reference fleet: three clusters, one pool of web nodes in each, three components on every node, and repair rules in Shadow. This file is what
  * `spec.entry` of the Fleet object names; it only says which files belong to the fleet, and their order does not matter.
  *
  * The stages that a change passes through (test, then pre, then prod) are not here but in the Fleet object in the hub: what says
@@ -8,3 +8,4 @@
 import './clusters.ts';
 import './nodes.ts';
 import '../rules/defender.ts';
+import '../rules/remedies.ts';

@@ -11,6 +11,7 @@ Try it:   kubenode start              a whole fleet on this machine
 Look:     kubenode status             fleets, clusters, rollouts
           kubenode rollout show       where each change is
 Prepare:  kubenode check              what this machine has and what is wanted
+          kubenode rules test         what the fleet's repair rules do in recorded histories
 
 Environment: KUBECONFIG, NO_COLOR, CLICOLOR_FORCE, KUBENODE_DEBUG (stack traces)
 ${EXIT_CODES}`;
@@ -47,6 +48,7 @@ export async function main(argv: string[]): Promise<void> {
     release: async () => (await import('./commands/release.ts')).releaseCommand,
     rollout: async () => (await import('./commands/rollout.ts')).rolloutCommand,
     check: async () => (await import('./commands/check.ts')).checkCommand,
+    rules: async () => (await import('./commands/rules.ts')).rulesCommand,
     tour: async () => (await import('./commands/tour.ts')).tourCommand,
   };
   const one = wanted === undefined ? undefined : load[wanted];

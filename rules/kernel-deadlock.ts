@@ -1,0 +1,29 @@
+/**
+ * The kernel hangs and the node does not answer: the detector said KernelDeadlock, and then the kubelet fell silent.
+ *
+ * - No drain can succeed, since nobody on the node ends its pods: the boot is the first thing to do. Where the agent is silent too, the
+ *   provider cycles the power; without fencing proof nobody's pods are deleted by force.
+ * - Two independent witnesses are asked: the detector's last word, which counts only while its own heartbeat is younger than ten minutes,
+ *   and the kubelet's Lease. A network that takes the Leases of many away takes this rule's match from them: see the rack.
+ * - The Lease is stale after 40 s; two minutes more outlast a restart of the kubelet, or of the API server that it talks to
+ *   (kubelets lost their API path and healthy nodes were deleted: gardener/machine-controller-manager#679).
+ */
+import { all, condition, fact, fleet, NodeRemedier, reboot, replaceMachine } from 'kubenode/constructs';
+import { inUse } from './inuse.ts';
+
+fleet.allClusters((cluster) => {
+  new NodeRemedier(cluster, 'kernel-deadlock', {
+    when: all(
+      condition('KernelDeadlock').is('True'),
+      fact('heartbeat.kubelet').equals('Stale'),
+      // Of its rack at most one other is ill. A node without a rack label never matches: nobody can tell a dead node from a dead switch.
+      fact('peers.rack.unhealthy').atMost(1),
+      inUse,
+    ),
+    holdsForSeconds: 120,
+    ladder: [reboot({ attempts: 1, timeoutSeconds: 900 }), replaceMachine()],
+    healedWhen: { condition: 'KernelDeadlock', is: 'False', onNewBoot: true, forSeconds: 300 },
+    priority: 310,
+    mode: 'Shadow',
+  });
+});

@@ -1,0 +1,52 @@
+/** Every rule of the reference fleet passes its check, heals in its recorded histories, and leaves alone what it must. */
+import { fileURLToPath } from 'node:url';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { fleetRules, type FleetRules } from '../src/cli/rules/fleetrules.ts';
+import { runHistories, type HistoryRun } from '../src/cli/rules/histories.ts';
+import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from '../src/cli/rules/workingtree.ts';
+import { childBundle } from '../src/sync/render/testing/childbundle.ts';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+const CATALOGUE = [
+  'disk-watermark',
+  'hung-kernel-task',
+  'kernel-deadlock',
+  'kubelet-unhealthy',
+  'not-ready',
+  'readonly-filesystem',
+  'runtime-restarting',
+  'runtime-unhealthy',
+];
+
+let loaded: FleetRules;
+let runs: HistoryRun[];
+beforeAll(async () => {
+  const folder = { root, entry: DEFAULT_ENTRY, include: DEFAULT_INCLUDE };
+  loaded = await fleetRules(folder, await childBundle(), AbortSignal.timeout(60_000));
+  runs = await runHistories(root, loaded.rules, []);
+}, 60_000);
+
+it('the catalogue is in every cluster, in Shadow, and without mistakes', () => {
+  expect(loaded.findings).toEqual([]);
+  expect(loaded.rules.map(({ rule, clusters }) => [rule.metadata.name, rule.spec.mode, clusters.join()])).toEqual(
+    CATALOGUE.map((name) => [name, 'Shadow', 'pre,prod,test']),
+  );
+});
+
+it('each history says what happens', () => {
+  expect(runs.filter(({ passed }) => !passed)).toEqual([]);
+});
+
+describe.each(CATALOGUE)('%s', (name) => {
+  const own = () => runs.filter(({ rule }) => rule === name);
+  it('heals', () => {
+    const heals = own().find(({ file }) => file.endsWith('/heals.json'));
+    expect(heals?.told.at(-1)).toMatch(/ → Succeeded at /);
+  });
+  it('has a history in which it must not fire, and says why it did not', () => {
+    const silent = own().filter((run) => run.name.startsWith('must not fire') && run.told.every((line) => line.startsWith('no job: ')));
+    expect(silent.length).toBeGreaterThan(0);
+    expect(own().filter((run) => run.name.startsWith('must not fire'))).toEqual(silent);
+    for (const { told } of silent) expect(told[0]).not.toContain('not about this machine');
+  });
+});

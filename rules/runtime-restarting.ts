@@ -1,0 +1,27 @@
+/**
+ * The container runtime restarts often: five times in 20 minutes, counted every five.
+ * https://github.com/kubernetes/node-problem-detector/blob/master/config/systemd-monitor-counter.json
+ *
+ * - One more restart does not mend what restarts by itself, but it tells a runtime that was left in a bad state from a host that is ill,
+ *   and costs nothing. It counts as one of the five.
+ * - The proof is slow: the detector looks back 20 minutes, so it can be False 25 minutes after the last restart at the earliest. Hence
+ *   45 minutes for each rung.
+ */
+import { all, condition, fact, fleet, migratePods, NodeRemedier, reboot, restartComponent } from 'kubenode/constructs';
+import { runtime } from '../fleet/versions.ts';
+import { inUse } from './inuse.ts';
+
+fleet.allClusters((cluster) => {
+  new NodeRemedier(cluster, 'runtime-restarting', {
+    when: all(condition('FrequentContainerdRestart').is('True'), fact('peers.pool.unhealthyPercent').below(20), inUse),
+    holdsForSeconds: 300,
+    ladder: [
+      restartComponent(runtime, { attempts: 1, timeoutSeconds: 2700 }),
+      migratePods({ graceSeconds: 30 }),
+      reboot({ attempts: 1, timeoutSeconds: 2700 }),
+    ],
+    healedWhen: { condition: 'FrequentContainerdRestart', is: 'False', forSeconds: 600 },
+    priority: 105,
+    mode: 'Shadow',
+  });
+});

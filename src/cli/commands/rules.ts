@@ -1,0 +1,166 @@
+import { existsSync, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import type { Command } from 'commander';
+import { FACTS } from '../../api/facts.ts';
+import { CodedError } from '../../api/errors.ts';
+import { findingText } from '../../sync/render/finding.ts';
+import { EXIT } from '../exit.ts';
+import { table, type Output } from '../output.ts';
+import { fleetRules, type ClusterFindings, type FleetRules } from '../rules/fleetrules.ts';
+import { runHistories, type HistoryRun } from '../rules/histories.ts';
+import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from '../rules/workingtree.ts';
+import type { Run } from '../main.ts';
+
+interface Flags {
+  entry: string;
+  include?: string[];
+  json?: boolean;
+}
+
+/** `kubenode rules check|test|facts`. Works on files alone: no server is asked. */
+export function rulesCommand(program: Command, run: Run): void {
+  const rules = program.command('rules').description('check and test the repair rules of a fleet, before they are committed');
+
+  fleetFlags(rules.command('check [folder]'))
+    .description('render the fleet in a folder and check its rules as the hub does; exit code 1 when one would be refused')
+    .action((folder: string | undefined, flags: Flags) =>
+      run(async (output) => reportCheck(await load(folder ?? '.', flags), flags.json === true, output)),
+    );
+
+  fleetFlags(rules.command('test [folder-or-rule...]'))
+    .description('replay the recorded histories of rules, rules/histories/<rule>/*.json, under virtual time')
+    .action((words: string[], flags: Flags) =>
+      run(async (output) => {
+        const { folder, names } = sorted(words, flags.entry);
+        const loaded = await load(folder, flags);
+        if (loaded.findings.length > 0) return reportCheck(loaded, flags.json === true, output);
+        return reportTest(await runHistories(resolve(folder), loaded.rules, names), flags.json === true, output);
+      }),
+    );
+
+  rules
+    .command('facts')
+    .description('everything that a rule may read')
+    .option('-o, --output <format>', 'wide or json')
+    .action((flags: { output?: string }) => run(async (output) => facts(flags.output, output)));
+}
+
+function fleetFlags(command: Command): Command {
+  return command
+    .option('--entry <path>', 'module that declares the fleet, as spec.entry of the Fleet', DEFAULT_ENTRY)
+    .option('--include <folder...>', `folders that rendering sees, as spec.include of the Fleet (default: ${DEFAULT_INCLUDE.join(', ')})`)
+    .option('--json', 'one JSON object');
+}
+
+async function load(folder: string, flags: Flags): Promise<FleetRules> {
+  const { bundleFor } = await import('../bundles.ts');
+  const root = resolve(folder);
+  if (!existsSync(root)) throw new CodedError('Usage', `there is no folder ${root}`);
+  const tree = { root, entry: flags.entry, include: flags.include ?? DEFAULT_INCLUDE };
+  return await fleetRules(tree, await bundleFor('render'), AbortSignal.timeout(120_000));
+}
+
+/** A word that names a folder with a fleet is the folder, at most one; the others are rules. */
+function sorted(words: readonly string[], entry: string): { folder: string; names: string[] } {
+  const isFolder = (word: string): boolean =>
+    existsSync(join(word, entry)) || (existsSync(word) && statSync(word).isDirectory() && word.includes('/'));
+  const folders = words.filter(isFolder);
+  if (folders.length > 1) throw new CodedError('Usage', `one fleet at a time, got the folders ${folders.join(' and ')}`);
+  return { folder: folders[0] ?? '.', names: words.filter((word) => !isFolder(word)) };
+}
+
+export function reportCheck({ rules, clusters, findings }: FleetRules, json: boolean, output: Output): number {
+  const code = findings.length === 0 ? EXIT.ok : EXIT.failed;
+  if (json) {
+    const listed = rules.map(({ rule, clusters, location }) => ({ name: rule.metadata.name, mode: rule.spec.mode, clusters, location }));
+    output.print(JSON.stringify({ ok: findings.length === 0, rules: listed, findings }));
+    return code;
+  }
+  if (findings.length > 0) {
+    for (const finding of findings) output.print(findingLines(finding).join('\n'));
+    output.say('failed', `${count(findings.length, 'mistake')}: the hub would refuse this fleet`);
+    return code;
+  }
+  if (rules.length === 0) {
+    output.say('warning', 'the fleet has no repair rules');
+    return code;
+  }
+  output.print(
+    table(
+      ['NAME', 'MODE', 'HOLDS', 'LADDER', 'PRIORITY', 'CLUSTERS', 'WHERE'],
+      rules.map(({ rule: { metadata, spec }, clusters, location }) => [
+        metadata.name,
+        spec.mode ?? 'Shadow',
+        `${spec.holdsForSeconds}s`,
+        spec.ladder.map(({ action }) => action).join('>'),
+        String(spec.priority ?? 0),
+        clusters.join(','),
+        location.replace(/:\d+$/, ''),
+      ]),
+    ),
+  );
+  output.say('done', `${count(rules.length, 'rule')} in ${count(clusters.length, 'cluster')}, no mistakes`);
+  return code;
+}
+
+function findingLines({ clusters, next, ...finding }: ClusterFindings): string[] {
+  const where = clusters.length > 1 ? { ...finding, cluster: clusters.join(', ') } : finding;
+  return [findingText(where), ...(next === undefined ? [] : [`  mend: ${next}`])];
+}
+
+export function reportTest(runs: readonly HistoryRun[], json: boolean, output: Output): number {
+  const failed = runs.filter(({ passed }) => !passed).length;
+  const code = failed === 0 && runs.length > 0 ? EXIT.ok : EXIT.failed;
+  if (json) {
+    output.print(JSON.stringify({ ok: code === EXIT.ok, passed: runs.length - failed, failed, histories: runs }));
+    return code;
+  }
+  for (const [rule, own] of Map.groupBy(runs, (each) => each.rule)) {
+    output.print(rule);
+    for (const { file, name, passed, clusters, told, wrong } of own) {
+      const place = [file.split('/').at(-1) ?? '', clusters.length === 0 ? '' : `(${clusters.join(', ')})`]
+        .filter((part) => part !== '')
+        .join(' ');
+      const title = [place, name].filter((part) => part !== '').join(': ');
+      output.print(`  ${passed ? 'ok  ' : 'FAIL'}  ${title === '' ? wrong[0] : title}`);
+      for (const line of title === '' ? wrong.slice(1) : wrong) output.print(`          ${line}`);
+      for (const line of told) output.print(`        ${line}`);
+    }
+  }
+  const rules = new Set(runs.map(({ rule }) => rule)).size;
+  const summary = `${count(rules, 'rule')}, ${count(runs.length, 'history', 'histories')}`;
+  if (runs.length === 0) output.say('failed', 'there is nothing to test: the fleet has no repair rules');
+  else if (failed > 0) output.say('failed', `${summary}: ${failed} failed`);
+  else output.say('done', `${summary}: all passed`);
+  return code;
+}
+
+function count(number: number, one: string, many = `${one}s`): string {
+  return `${number} ${number === 1 ? one : many}`;
+}
+
+function facts(format: string | undefined, output: Output): number {
+  if (format === 'json') {
+    output.print(
+      JSON.stringify(
+        FACTS.map((each) => ({ params: [], ...each, fact: each.pattern })),
+        null,
+        2,
+      ),
+    );
+    return EXIT.ok;
+  }
+  if (format !== undefined && format !== 'wide') throw new CodedError('Usage', `--output must be "wide" or "json", got "${format}"`);
+  const wide = format === 'wide';
+  output.print(
+    table(
+      ['FACT', 'TYPE', 'VALUES', ...(wide ? ['MISSING', 'MISSING-WHEN', 'SOURCE'] : ['SOURCE'])],
+      FACTS.map((each) => {
+        const { pattern, type, missing, missingWhen, source } = each;
+        const values = 'values' in each ? each.values.join(',') : 'params' in each ? `(${each.params.join(',')})` : '';
+        return [pattern, type, values, ...(wide ? [missing, missingWhen, source] : [source])];
+      }),
+    ),
+  );
+  return EXIT.ok;
+}
