@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { atomic, listMap, time } from './fields.ts';
 import { defineKind } from './kind.ts';
+import { ACTIONS } from './noderemedier.ts';
 
 /** One reserved disruption of one machine (PROTOCOLS D1). */
 export const ledgerRow = Type.Object({
@@ -12,11 +13,30 @@ export const ledgerRow = Type.Object({
   class: Type.Enum(['Restore', 'Repair', 'Change'], { description: 'what it was asked as; Delete rows keep theirs' }),
   requesterUID: Type.String({ description: 'UID of the set, job or machine that asked' }),
   requester: Type.String({ description: 'kind/name, to read' }),
-  scopes: atomic(Type.String(), { maxItems: 16, description: 'cluster, pool/NS, set/UID …' }),
+  scopes: atomic(Type.String(), { maxItems: 24, description: 'cluster, zone/ZONE, rack/RACK, pool/NS, set/UID, condition/TYPE …' }),
+  action: Type.Optional(Type.Enum([...ACTIONS], { description: 'Repair: what it was reserved for' })),
+  counted: Type.Optional(
+    Type.Object(
+      { at: time(), class: Type.String(), scopes: atomic(Type.String(), { maxItems: 24 }) },
+      { description: 'where `hours` counts it; given back, in the write that removes the row, if it never had an order' },
+    ),
+  ),
   since: time(),
   notAfter: time('execution must have begun by then; frees nothing'),
 });
 export type LedgerRow = Static<typeof ledgerRow>;
+
+/** How many disruptions were reserved in a stretch of time, for rates (PROTOCOLS D1). */
+export const startsBucket = Type.Object({
+  from: time('by the clock of the leader that opened it; no later one is counted before it'),
+  minutes: Type.Integer({ minimum: 1, description: 'how long: 5, or 60 once it is older than an hour' }),
+  starts: Type.Unsafe<Record<string, number>>({
+    type: 'object',
+    additionalProperties: { type: 'integer' },
+    description: 'by `<class> <scope>`; only what a rate speaks of',
+  }),
+});
+export type StartsBucket = Static<typeof startsBucket>;
 
 export const LEDGER_NAME = 'cell';
 
@@ -30,6 +50,7 @@ export const DisruptionLedgers = defineKind({
   status: Type.Object({
     epoch: Type.Optional(Type.Integer({ minimum: 0, description: 'raised by each acquisition of leadership; never falls' })),
     rows: Type.Optional(listMap(ledgerRow, ['id'], { maxItems: 500 })),
+    hours: Type.Optional(atomic(startsBucket, { maxItems: 64, description: 'the last day, oldest first; absent while no rate is set' })),
   }),
   rules: [
     {

@@ -1,9 +1,11 @@
 import { resolveCount } from '../api/batches.ts';
 import { isCoded } from '../api/errors.ts';
 import type { Census } from './census.ts';
-import { limitsOn, type Limit, type LimitSources } from './limits.ts';
+import { gatesOf, lacking } from './gates.ts';
+import { limitsOf, type Limit, type Limits, type LimitSources } from './limits.ts';
 import { MAX_ROWS } from './protocol.ts';
-import { inOrder, type Request, type Verdict } from './request.ts';
+import { MAX_COUNTS } from './rates.ts';
+import { classOf, inOrder, type Request, type Subject, type Verdict } from './request.ts';
 
 export interface Judgement {
   /** In the order they were granted; all of them fit together. */
@@ -12,44 +14,94 @@ export interface Judgement {
   verdicts: Map<string, Verdict>;
 }
 
-type Refusal = Verdict & { allowed: false; /** Whether the end of operations under way would make room. */ passing: boolean };
+/** `passing`: whether the end of operations under way would make room. */
+type Refusal = { verdict: Verdict; passing: boolean };
 
-function refusalBy(limit: Limit, request: Request, census: Census): Refusal | undefined {
+const no = (limit: string, wouldPassWhen: string): Refusal => ({ verdict: { allowed: false, limit, wouldPassWhen }, passing: false });
+
+/** How many of the machines of a scope; a refusal where that cannot be told. */
+export function ceilingOf(limit: Limit, census: Census): { max: number; total: number } | { refusal: Refusal } {
+  if (limit.measure.of !== 'Unavailable') throw new TypeError(`${limit.name} measures no machines`);
   const total = census.total(limit.scope);
-  if (total === undefined)
-    return { allowed: false, limit: limit.name, wouldPassWhen: `the machines of ${limit.scope} are known`, passing: false };
-  let max: number;
+  if (total === undefined) return { refusal: no(limit.name, `the machines of ${limit.scope} are known`) };
   try {
-    max = resolveCount(limit.max, total, `${limit.name}.maxUnavailable`);
+    return { total, max: resolveCount(limit.measure.max, total, `${limit.name}.maxUnavailable`) };
   } catch (error) {
     if (!isCoded(error)) throw error;
-    return { allowed: false, limit: limit.name, wouldPassWhen: error.message, passing: false };
+    return { refusal: no(limit.name, error.message) };
   }
-  const used = census.used(limit.scope);
-  // D7: a machine that already counts adds nothing.
-  if (census.counts(limit.scope, request.machineUID) || used < max) return undefined;
-  return {
-    allowed: false,
-    limit: limit.name,
-    used,
-    of: max,
-    holders: census.holders(limit.scope),
-    wouldPassWhen:
+}
+
+function refusalBy(limit: Limit, subject: Subject, census: Census, nowMs: number): Refusal | undefined {
+  const { name, scope, classes, measure } = limit;
+  if (measure.of === 'Unavailable') {
+    const ceiling = ceilingOf(limit, census);
+    if ('refusal' in ceiling) return ceiling.refusal;
+    const { max, total } = ceiling;
+    const places = census.places(scope);
+    // D7: a machine that already counts adds nothing.
+    if (places.used < max || census.counts(scope, subject.machineUID)) return undefined;
+    const { holders, lasting } = places.who();
+    const when =
       max === 0
-        ? `${limit.name} allows more than 0 of the ${total} machines of ${limit.scope}`
-        : `fewer than ${max} of the ${total} machines of ${limit.scope} are unavailable or reserved`,
-    passing: census.lasting(limit.scope) < max,
-  };
+        ? `${name} allows more than 0 of the ${total} machines of ${scope}`
+        : `fewer than ${max} of the ${total} machines of ${scope} are unavailable or reserved`;
+    return full(name, places.used, max, holders, when, lasting < max);
+  }
+  if (measure.of === 'Concurrent') {
+    const rows = census.rows(scope, classes);
+    if (rows.used < measure.max) return undefined;
+    const { holders, lasting } = rows.who();
+    const when =
+      measure.max === 0
+        ? `${name} allows more than 0 operations at once in ${scope}`
+        : `fewer than ${measure.max} operations (${classes.join(', ')}) are under way in ${scope}`;
+    return full(name, rows.used, measure.max, holders, when, lasting < measure.max);
+  }
+  if (measure.of === 'Starts') {
+    const used = census.starts.within(measure.in, classes, scope);
+    if (used < measure.max) return undefined;
+    const at = new Date(census.starts.belowAt(measure.in, classes, scope, measure.max)).toISOString();
+    const when = `fewer than ${measure.max} disruptions (${classes.join(', ')}) began in ${scope} within ${measure.in === 'Hour' ? 'an hour' : 'a day'}: at ${at} if nothing else begins`;
+    return full(name, used, measure.max, [], when, false);
+  }
+  if (subject.lastDisruptionMs === undefined || nowMs - subject.lastDisruptionMs >= measure.ms) return undefined;
+  const at = new Date(subject.lastDisruptionMs + measure.ms).toISOString();
+  return no(name, `it is ${at}, ${measure.ms / 1000} s after the last disruption of this machine`);
+}
+
+function full(limit: string, used: number, of: number, holders: readonly string[], wouldPassWhen: string, passing: boolean): Refusal {
+  const named = holders.length === 0 ? {} : { holders: [...holders] };
+  return { verdict: { allowed: false, limit, used, of, ...named, wouldPassWhen }, passing };
+}
+
+/** By budgets, rates and intervals, in the order of scopes and policies. */
+export function refusalsBy(limits: Limits, subject: Subject, census: Census, nowMs: number): Refusal[] {
+  const on = limits.on(subject);
+  const refusals = on.placeless.map(({ name, lacks }) => no(name, lacking(lacks)));
+  for (const limit of on.limits) {
+    const refusal = refusalBy(limit, subject, census, nowMs);
+    if (refusal !== undefined) refusals.push(refusal);
+  }
+  return refusals;
 }
 
 /**
  * Grants what fits, in order of class and age (D8, D9). All limits of all scopes of a request must have room.
  *
  * Nothing starves: a request that needs room in two limits at once could otherwise wait for ever while younger ones take each as it
- * frees. So the first that is refused only because of operations under way is counted as if reserved; what such a place costs ends with those
- * operations. A request that waits for a dead node gets no such place: everything behind it would wait as well.
+ * frees. So the first that is refused only because of operations under way is counted as if reserved, for budgets and for rates; what such a
+ * place costs ends with those operations. A request that waits for a dead node, or for time to pass, gets no such place: everything behind it
+ * would wait as well.
  */
-export function judge(requests: readonly Request[], census: Census, sources: LimitSources, rows: number): Judgement {
+export function judge(
+  requests: readonly Request[],
+  census: Census,
+  sources: LimitSources,
+  { rows, nowMs }: { /** How many the ledger holds. */ rows: number; nowMs: number },
+): Judgement {
+  const limits = limitsOf(sources);
+  const gates = gatesOf(sources, nowMs);
   const granted: Request[] = [];
   const verdicts = new Map<string, Verdict>();
   let first: Request | undefined;
@@ -58,24 +110,28 @@ export function judge(requests: readonly Request[], census: Census, sources: Lim
     verdicts.set(request.machineUID, verdict);
     if (!verdict.allowed) continue;
     granted.push(request);
-    census.add(request.machineUID, request.machine, request.scopes);
+    census.add(request);
   }
   return { granted, verdicts };
 
   function verdictOn(request: Request): Verdict {
     if (rows + granted.length >= MAX_ROWS)
       return { allowed: false, limit: 'ledger/rows', used: MAX_ROWS, of: MAX_ROWS, wouldPassWhen: 'an operation under way has ended' };
-    const refusals = request.scopes
-      .flatMap((scope) => limitsOn(scope, sources))
-      .map((limit) => refusalBy(limit, request, census))
-      .filter((refusal) => refusal !== undefined);
+    const closed = gates(request, census);
+    if (closed !== undefined) return closed;
+    const refusals = refusalsBy(limits, request, census, nowMs);
     const [refusal] = refusals;
-    if (refusal === undefined) return { allowed: true };
+    if (refusal === undefined) return overflow(request) ?? { allowed: true };
     if (first === undefined && refusals.every((each) => each.passing)) {
       first = request;
-      census.add(request.machineUID, request.machine, request.scopes);
+      census.add(request);
     }
-    const { passing: _, ...verdict } = refusal;
-    return verdict;
+    return refusal.verdict;
+  }
+
+  /** What cannot be counted is not begun. */
+  function overflow(request: Request): Verdict | undefined {
+    if (census.starts.size < MAX_COUNTS || !request.scopes.some((scope) => limits.rated(classOf(request), scope))) return undefined;
+    return { allowed: false, limit: 'ledger/hours', used: MAX_COUNTS, of: MAX_COUNTS, wouldPassWhen: 'the ledger counts less for rates' };
   }
 }

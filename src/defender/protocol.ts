@@ -11,6 +11,7 @@
 import type { LedgerRow } from '../api/disruptionledger.ts';
 import { CodedError } from '../api/errors.ts';
 import type { OperationStatus } from '../api/machine.ts';
+import { countStarts, giveBack, type Rated } from './rates.ts';
 import { rowOfID, rowOfMachine, type LedgerState } from './state.ts';
 
 /** As many rows as the ledger's schema takes. */
@@ -27,17 +28,26 @@ export function requireEpoch(state: LedgerState, epoch: number): void {
     throw new CodedError('Deposed', `the ledger carries epoch ${state.epoch}, this leader's is ${epoch}: another term has begun`);
 }
 
-/** Several reservations in one state; that every limit has room is judged before (`judge`), on the same read of the ledger. */
-export function reserve(state: LedgerState, epoch: number, rows: readonly LedgerRow[]): LedgerState {
+/**
+ * Several reservations in one state; that every limit has room is judged before (`judge`), on the same read of the ledger. What a rate speaks of
+ * is counted in this very state.
+ */
+export function reserve(
+  state: LedgerState,
+  epoch: number,
+  rows: readonly LedgerRow[],
+  { nowMs, rated }: { nowMs: number; rated: Rated } = { nowMs: 0, rated: () => false },
+): LedgerState {
   requireEpoch(state, epoch);
   const next = [...state.rows];
-  for (const row of rows) {
+  const counted = countStarts(state.hours ?? [], rows, nowMs, rated);
+  for (const row of counted.rows) {
     const other = next.find((each) => each.machineUID === row.machineUID || each.id === row.id);
     if (other !== undefined) throw new CodedError('RowExists', `machine ${row.machine} already has row ${other.id} in the ledger`);
     next.push(row);
   }
   if (next.length > MAX_ROWS) throw new CodedError('LedgerFull', `the ledger holds at most ${MAX_ROWS} rows`);
-  return { ...state, rows: next };
+  return { ...state, rows: next, ...(counted.hours.length === 0 ? {} : { hours: counted.hours }) };
 }
 
 /** What proves that a row's effect is known. There is no other way out of the ledger (D5). */
@@ -45,7 +55,14 @@ export type ReleaseEvidence =
   /** The agent's terminal report of this row's operation, recorded on what asked. */
   | { by: 'Report'; machineUID: string; report: OperationStatus; recorded: boolean }
   /** The Machine's operation is this row's and Cancelled (an operator's release, or a row that never got an order), and the Node is fenced. */
-  | { by: 'Cancelled'; machineUID: string; operationID: string; fenced: boolean }
+  | {
+      by: 'Cancelled';
+      machineUID: string;
+      operationID: string;
+      fenced: boolean;
+      /** The leader wrote it where no order was. Then nothing began, and rates get back what the row counted. */
+      unordered?: boolean;
+    }
   /** No Machine has the row's UID any more: its finalizer went after the provider's proof of absence. */
   | { by: 'MachineGone'; presentUID: string | undefined };
 
@@ -64,7 +81,9 @@ export function release(state: LedgerState, epoch: number, id: string, evidence:
     throw new CodedError('NoEvidence', `what is known of ${row.machine} does not prove that operation ${id} has ended`, {
       next: `kubenode why ${row.machine}`,
     });
-  return { ...state, rows: state.rows.filter((each) => each.id !== id) };
+  const rows = state.rows.filter((each) => each.id !== id);
+  const unordered = evidence.by === 'Cancelled' && evidence.unordered === true;
+  return { ...state, rows, ...(unordered && state.hours !== undefined ? { hours: giveBack(state.hours, row) } : {}) };
 }
 
 /** Why a row may be replaced by another one while its operation may still run. The machine stays reserved throughout. */
@@ -74,6 +93,7 @@ export type Succession =
   /** A provider repairs a node whose agent is silent and whose order can no longer begin (C9). */
   | { because: 'ProviderRepair'; agentSilent: boolean; nowMs: number };
 
+/** The successor counts for no rate of its own, and its end gives nothing back: the disruption that began is the one that was counted. */
 export function takeOver(state: LedgerState, epoch: number, id: string, successor: LedgerRow, why: Succession): LedgerState {
   requireEpoch(state, epoch);
   const row = rowOfID(state, id);
@@ -86,7 +106,9 @@ export function takeOver(state: LedgerState, epoch: number, id: string, successo
       : successor.kind === 'Repair' && row.kind !== 'Delete' && why.agentSilent && why.nowMs > Date.parse(row.notAfter));
   if (!allowed)
     throw new CodedError('NoEvidence', `row ${id} (${row.kind}) of ${row.machine} must not be taken over by a ${successor.kind} row yet`);
-  return { ...state, rows: state.rows.map((each) => (each.id === id ? { ...successor, class: row.class } : each)) };
+  // A deletion goes on as what it was asked as; a repair is one, whatever it comes after.
+  const next = why.because === 'Deleting' ? { ...successor, class: row.class } : successor;
+  return { ...state, rows: state.rows.map((each) => (each.id === id ? next : each)) };
 }
 
 /** Whether this very row is the machine's. */

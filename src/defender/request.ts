@@ -1,3 +1,4 @@
+import type { LimitClass } from '../api/defenderpolicy.ts';
 import type { LedgerRow } from '../api/disruptionledger.ts';
 import type { MachineStatus } from '../api/machine.ts';
 import type { Action } from '../api/noderemedier.ts';
@@ -32,11 +33,19 @@ export interface Request {
   mustBeginWithinMs: number;
 }
 
+/** As policies tell it apart. */
+export const classOf = ({ kind, class: asked }: Pick<Request, 'kind' | 'class'>): LimitClass => (kind === 'Delete' ? 'Delete' : asked);
+
+/** What rules of policies are judged on: a request, or a row that has no order yet. */
+export type Subject = Pick<Request, 'machineUID' | 'machine' | 'kind' | 'class' | 'action' | 'labels' | 'lastDisruptionMs'> & {
+  scopes: readonly string[];
+};
+
 /** What Defender says to one request (D10). */
 export type Verdict = NonNullable<MachineStatus['verdict']>;
 
 /** By class, then by age, then by name so that the order is total. */
-export function inOrder(requests: readonly Request[]): Request[] {
+export function inOrder<Asked extends Pick<Request, 'class' | 'since' | 'machine'>>(requests: readonly Asked[]): Asked[] {
   return [...requests].sort(
     (a, b) =>
       CLASSES.indexOf(a.class) - CLASSES.indexOf(b.class) ||
@@ -46,7 +55,7 @@ export function inOrder(requests: readonly Request[]): Request[] {
 }
 
 /** The ledger row of a granted request. */
-export function rowFor(request: Omit<Request, 'action' | 'labels' | 'lastDisruptionMs'>, id: string, nowMs: number): LedgerRow {
+export function rowFor(request: Omit<Request, 'labels' | 'lastDisruptionMs'>, id: string, nowMs: number): LedgerRow {
   return {
     id,
     machineUID: request.machineUID,
@@ -54,6 +63,7 @@ export function rowFor(request: Omit<Request, 'action' | 'labels' | 'lastDisrupt
     ...(request.nodeUID === undefined ? {} : { nodeUID: request.nodeUID }),
     kind: request.kind,
     class: request.class,
+    ...(request.action === undefined ? {} : { action: request.action }),
     requesterUID: request.requesterUID,
     requester: request.requester,
     scopes: request.scopes,

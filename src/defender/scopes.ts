@@ -15,15 +15,39 @@ export const setScope = (uid: string): string => `set/${uid}`;
 export type Scope =
   | { kind: 'Cluster' }
   | { kind: 'Pool'; pool: string }
+  | { kind: 'Zone' | 'Rack' }
+  | { kind: 'Condition'; type: string }
   | { kind: 'MachineSet'; pool: string; name: string }
   | { kind: 'Set'; uid: string };
 
 /** undefined for a scope that this build does not know. */
 export function parseScope(scope: string): Scope | undefined {
-  const [kind, first, second] = scope.split('/');
   if (scope === CLUSTER_SCOPE) return { kind: 'Cluster' };
-  if (kind === 'pool' && first !== undefined) return { kind: 'Pool', pool: first };
-  if (kind === 'machineset' && first !== undefined && second !== undefined) return { kind: 'MachineSet', pool: first, name: second };
-  if (kind === 'set' && first !== undefined) return { kind: 'Set', uid: first };
-  return undefined;
+  const slash = scope.indexOf('/');
+  const rest = scope.slice(slash + 1);
+  if (slash < 0 || rest === '') return undefined;
+  switch (scope.slice(0, slash)) {
+    case 'pool':
+      return { kind: 'Pool', pool: rest };
+    case 'zone':
+      return { kind: 'Zone' };
+    case 'rack':
+      return { kind: 'Rack' };
+    // Types may hold a slash: `example.com/Broken`.
+    case 'condition':
+      return { kind: 'Condition', type: rest };
+    case 'set':
+      return { kind: 'Set', uid: rest };
+    case 'machineset': {
+      const [pool, name] = rest.split('/');
+      return pool === undefined || name === undefined ? undefined : { kind: 'MachineSet', pool, name };
+    }
+    default:
+      return undefined;
+  }
 }
+
+export const isConditionScope = (scope: string): boolean => scope.startsWith('condition/');
+/** The zone or the rack that one of these scopes names. */
+export const placeIn = (scopes: readonly string[], kind: 'Zone' | 'Rack'): string | undefined =>
+  scopes.find((scope) => scope.startsWith(kind === 'Zone' ? 'zone/' : 'rack/'));

@@ -7,16 +7,22 @@ import type { Node } from '../../api/builtin.ts';
 import type { DefenderPolicy } from '../../api/defenderpolicy.ts';
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine } from '../../api/machine.ts';
+import { LABELS } from '../../api/names.ts';
 import type { Stored } from '../../api/wire.ts';
-import { takeCensus, type CensusMachine } from '../../defender/census.ts';
+import { takeCensus, type Census, type CensusMachine } from '../../defender/census.ts';
+import { frozenBy, frozenVerdict } from '../../defender/freeze.ts';
+import { gatesOf } from '../../defender/gates.ts';
 import type { GuardedWrite } from '../../defender/guardedwrite.ts';
 import { judge } from '../../defender/judge.ts';
+import { limitsOf, poolOf } from '../../defender/limits.ts';
 import { requireEpoch, reserve } from '../../defender/protocol.ts';
-import { rowFor, type Request, type Verdict } from '../../defender/request.ts';
-import { rowOfMachine, stateOf, withState, type LedgerState } from '../../defender/state.ts';
+import { isRevocable, revocations, type Unordered } from '../../defender/recheck.ts';
+import { rowFor, type Request, type Subject, type Verdict } from '../../defender/request.ts';
+import { placeIn, rackScope, zoneScope } from '../../defender/scopes.ts';
+import { stateOf, withState, type LedgerState } from '../../defender/state.ts';
 import { askOf, nameOf, scopesOf, type AskFacts } from './ask.ts';
-import { availabilityOf } from './availability.ts';
-import { claimOf } from './claim.ts';
+import { availabilityOf, isNodeReady } from './availability.ts';
+import { claimOf, type Claim } from './claim.ts';
 
 /** One look at the stores. */
 export interface CellView {
@@ -36,28 +42,103 @@ export interface PassResult {
   rows: LedgerRow[];
   /** By machine UID, for every machine that asks and has no row. */
   verdicts: Map<string, Verdict>;
+  /** By row ID: rows without an order that would not be granted any more, and why; undefined: not judged, since the stores are stale. */
+  revoked: () => ReadonlyMap<string, Verdict> | undefined;
+}
+
+/** A row whose order was not given: nothing has begun that could not be left. */
+export const isUnordered = (row: LedgerRow, machine: Machine | undefined): boolean =>
+  machine !== undefined && machine.metadata.uid === row.machineUID && machine.spec.operation?.id !== row.id;
+
+/** Labels of a machine and of its Node, the machine's own first. */
+const labelsOf = (machine: Machine, node: Node | undefined): Record<string, string> => ({
+  ...node?.metadata.labels,
+  ...machine.spec.labels,
+  ...machine.metadata.labels,
+});
+
+/** With the zone and the rack that its Node tells, where the machine does not tell its own. */
+function placed(scopes: readonly string[], { [LABELS.zone]: zone, [LABELS.rack]: rack }: Record<string, string>): readonly string[] {
+  const more = [
+    ...(zone === undefined || placeIn(scopes, 'Zone') !== undefined ? [] : [zoneScope(zone)]),
+    ...(rack === undefined || placeIn(scopes, 'Rack') !== undefined ? [] : [rackScope(rack)]),
+  ];
+  return more.length === 0 ? scopes : [...scopes, ...more];
+}
+
+function ailmentsOf(claim: Claim, kubeletAnswers: boolean): string[] {
+  if (claim.state !== 'Claimed') return ['NodeAbsent'];
+  const types = (claim.node.status?.conditions ?? [])
+    .filter(({ type, status }) => type !== 'Ready' && status === 'True')
+    .map(({ type }) => type);
+  return [...(kubeletAnswers ? [] : ['KubeletSilent']), ...(isNodeReady(claim.node, true) ? [] : ['NotReady']), ...types];
 }
 
 function censusMachine(machine: Stored<Machine>, view: CellView): CensusMachine {
-  const claim = claimOf(machine, machine.status?.providerID, view.nodeNamed(machine.metadata.name));
+  const node = view.nodeNamed(machine.metadata.name);
+  const claim = claimOf(machine, machine.status?.providerID, node);
+  const kubeletAnswers = view.kubeletAnswers(machine.metadata.name);
+  const availability = availabilityOf(claim, kubeletAnswers);
   return {
     uid: machine.metadata.uid,
     name: nameOf(machine),
-    scopes: scopesOf(machine, view.facts.sets),
-    ...availabilityOf(claim, view.kubeletAnswers(machine.metadata.name)),
+    scopes: placed(scopesOf(machine, view.facts.sets), labelsOf(machine, claim.state === 'Claimed' ? node : undefined)),
+    ...availability,
+    ...(availability.lastingly ? { ailments: ailmentsOf(claim, kubeletAnswers) } : {}),
   };
 }
 
-function decidePass(view: CellView, state: LedgerState, newID: () => string): PassResult {
+/** What asks, and why what may not even ask may not. Counted against nothing yet. */
+function requestsOf(view: CellView, state: LedgerState): { requests: Request[]; refused: Map<string, Verdict> } {
   const requests: Request[] = [];
-  const verdicts = new Map<string, Verdict>();
+  const refused = new Map<string, Verdict>();
+  const reserved = new Set(state.rows.map((row) => row.machineUID));
   for (const machine of view.machines) {
-    if (rowOfMachine(state, machine.metadata.uid) !== undefined) continue;
+    if (reserved.has(machine.metadata.uid)) continue;
     const ask = askOf(machine, { ...view.facts, agentAnswers: view.agentAnswers(machine) });
-    if (ask.state === 'Refused') verdicts.set(machine.metadata.uid, ask.verdict);
-    if (ask.state === 'Asks') requests.push({ ...ask.request, since: view.askingSince(machine.metadata.uid) });
+    if (ask.state === 'Refused') refused.set(machine.metadata.uid, ask.verdict);
+    if (ask.state !== 'Asks') continue;
+    const labels = { ...labelsOf(machine, view.nodeNamed(machine.metadata.name)), ...ask.request.labels };
+    const scopes = [...placed(ask.request.scopes, labels)];
+    requests.push({ ...ask.request, labels, scopes, since: view.askingSince(machine.metadata.uid) });
   }
-  if (requests.length === 0) return { rows: [], verdicts };
+  return { requests, refused };
+}
+
+/** The rows that have no order, each with its machine as it is now. */
+function unorderedOf(view: CellView, state: LedgerState): Unordered[] {
+  const byUID = new Map(state.rows.map((row) => [row.machineUID, row]));
+  return view.machines.flatMap((machine) => {
+    const row = byUID.get(machine.metadata.uid);
+    return row !== undefined && isUnordered(row, machine)
+      ? [{ row, subject: subjectOf(row, machine, view.nodeNamed(machine.metadata.name)) }]
+      : [];
+  });
+}
+
+function subjectOf(row: LedgerRow, machine: Stored<Machine>, node: Stored<Node> | undefined): Subject {
+  const labels = labelsOf(machine, node);
+  const last = Date.parse(machine.status?.lastDisruption ?? '');
+  return {
+    machineUID: row.machineUID,
+    machine: row.machine,
+    kind: row.kind,
+    class: row.class,
+    ...(row.action === undefined ? {} : { action: row.action }),
+    labels,
+    lastDisruptionMs: Number.isNaN(last) ? undefined : last,
+    scopes: placed(row.scopes, labels),
+  };
+}
+
+const NONE: ReadonlyMap<string, Verdict> = new Map();
+
+/** Everything the stores and the ledger say, judged once. */
+export function decidePass(view: CellView, state: LedgerState, newID: () => string): PassResult {
+  const { nowMs } = view.facts;
+  const { requests, refused: verdicts } = requestsOf(view, state);
+  const unordered = unorderedOf(view, state);
+  const sources = { policies: view.policies, sets: view.facts.sets };
   if (view.stale !== undefined) {
     for (const request of requests)
       verdicts.set(request.machineUID, {
@@ -65,15 +146,37 @@ function decidePass(view: CellView, state: LedgerState, newID: () => string): Pa
         limit: 'Defender/inputs',
         wouldPassWhen: `what Defender sees is current: ${view.stale}`,
       });
-    return { rows: [], verdicts };
+    return { rows: [], verdicts, revoked: () => undefined };
   }
-  const census = takeCensus(
-    view.machines.map((machine) => censusMachine(machine, view)),
-    state.rows,
-  );
-  const judgement = judge(requests, census, { policies: view.policies, sets: view.facts.sets }, state.rows.length);
-  for (const [uid, verdict] of judgement.verdicts) verdicts.set(uid, verdict);
-  return { rows: judgement.granted.map((request) => rowFor(request, newID(), view.facts.nowMs)), verdicts };
+  if (requests.length === 0 && unordered.length === 0) return { rows: [], verdicts, revoked: () => NONE };
+
+  const machines = view.machines.map((machine) => censusMachine(machine, view));
+  const waiting = new Set(unordered.map(({ row }) => row.machineUID));
+  const ordered = new Set(state.rows.map((row) => row.machineUID).filter((uid) => !waiting.has(uid)));
+  const census = (): Census =>
+    takeCensus(machines, state.rows, { nowMs, ordered, ...(state.hours === undefined ? {} : { hours: state.hours }) });
+
+  const revoked = (): ReadonlyMap<string, Verdict> => (unordered.length === 0 ? NONE : revocations(unordered, census(), sources, nowMs));
+  // What is revoked still holds its places: it goes by the machine controller's writes, and only then.
+  const judgement = requests.length === 0 ? undefined : judge(requests, census(), sources, { rows: state.rows.length, nowMs });
+  for (const [uid, verdict] of judgement?.verdicts ?? []) verdicts.set(uid, verdict);
+  return { rows: (judgement?.granted ?? []).map((request) => rowFor(request, newID(), nowMs)), verdicts, revoked };
+}
+
+/**
+ * Why a row without an order may not go on by clock and labels alone, at this very moment: what lies between two passes. undefined for every
+ * other row.
+ */
+export function closedNow(
+  row: LedgerRow,
+  machine: Stored<Machine>,
+  node: Stored<Node> | undefined,
+  view: Pick<CellView, 'facts' | 'policies'>,
+): Verdict | undefined {
+  if (!isUnordered(row, machine) || !isRevocable(row)) return undefined;
+  const freeze = frozenBy(view.facts.freezes, row.class, poolOf(row.machine));
+  if (freeze !== undefined) return frozenVerdict(freeze);
+  return gatesOf(view, view.facts.nowMs)(subjectOf(row, machine, node), undefined);
 }
 
 /** L; writes L. A release or a reservation that comes between makes it lose. `said` gets the result of every judgement. */
@@ -93,10 +196,12 @@ export function reservation(
       if (seen.ledger === undefined) return { stop: 'there is no ledger' };
       const state = stateOf(seen.ledger);
       requireEpoch(state, epoch);
-      const result = decidePass(gather(), state, newID);
+      const view = gather();
+      const result = decidePass(view, state, newID);
       said(result);
       if (result.rows.length === 0) return { stop: 'nothing is granted' };
-      return { write: 'ledger', object: withState(seen.ledger, reserve(state, epoch, result.rows)) };
+      const { rated } = limitsOf({ policies: view.policies, sets: view.facts.sets });
+      return { write: 'ledger', object: withState(seen.ledger, reserve(state, epoch, result.rows, { nowMs: view.facts.nowMs, rated })) };
     },
   };
 }

@@ -1,3 +1,4 @@
+import type { DefenderPolicySpec, Limit } from '../../api/defenderpolicy.ts';
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { CensusMachine } from '../census.ts';
 import type { Request } from '../request.ts';
@@ -50,10 +51,7 @@ export function counted(machine: string, change: Partial<CensusMachine> = {}): C
   };
 }
 
-export const policy = (
-  name: string,
-  ...limits: { name: string; scope: 'Cluster' | 'Pool' | 'Set'; maxUnavailable: number | string; pools?: string[] }[]
-) => ({
+export const policy = (name: string, ...limits: Limit[]): { metadata: { name: string }; spec: DefenderPolicySpec } => ({
   metadata: { name },
   spec: { limits },
 });

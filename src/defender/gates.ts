@@ -1,0 +1,152 @@
+/** What of policies is no budget: when something may begin, what may be done to which nodes, and where nothing may be until somebody has looked. */
+import { resolveCount } from '../api/batches.ts';
+import { nextOpen, type Calendar } from '../api/calendar.ts';
+import { DefenderPolicies, type DefenderPolicy, type LimitClass } from '../api/defenderpolicy.ts';
+import { calendarOfFreeze, calendarOfWindow, policyMistakes, speaksOf, YEAR_MS } from '../api/defenderpolicycheck.ts';
+import type { FieldError } from '../api/kind.ts';
+import { matchesLabels, selectorText } from '../api/selector.ts';
+import { zonedText } from '../api/zonedtime.ts';
+import type { Census } from './census.ts';
+import { poolOf, type LimitSources } from './limits.ts';
+import { classOf, type Subject, type Verdict } from './request.ts';
+import { CLUSTER_SCOPE, placeIn, poolScope } from './scopes.ts';
+
+type Policy = Pick<DefenderPolicy, 'metadata' | 'spec'>;
+export type Refusal = Verdict & { allowed: false };
+
+const refused = (limit: string, wouldPassWhen: string): Refusal => ({ allowed: false, limit, wouldPassWhen });
+
+interface Readings {
+  mistakes: readonly FieldError[];
+  windows: { spec: NonNullable<Policy['spec']['windows']>[number]; calendar: Calendar }[];
+  freezes: { spec: NonNullable<Policy['spec']['freezes']>[number]; calendar: Calendar }[];
+}
+
+/** By spec: stores hand out the same one until it changes. */
+const read = new WeakMap<Policy['spec'], Readings>();
+
+function readingsOf({ spec }: Policy): Readings {
+  let readings = read.get(spec);
+  if (readings === undefined) {
+    const mistakes = policyMistakes(spec);
+    readings =
+      mistakes.length > 0
+        ? { mistakes, windows: [], freezes: [] }
+        : {
+            mistakes,
+            windows: (spec.windows ?? []).map((window) => ({ spec: window, calendar: calendarOfWindow(window) })),
+            freezes: (spec.freezes ?? []).map((freeze) => ({ spec: freeze, calendar: calendarOfFreeze(freeze) })),
+          };
+    read.set(spec, readings);
+  }
+  return readings;
+}
+
+/** The first refusal by what is told from clock, labels and the census of who is ill; undefined: none. */
+export type Gates = (subject: Subject, census: Census | undefined) => Refusal | undefined;
+
+/** `census` undefined: breakers are left out. Cheap to ask many times: what depends on class and pool alone is told once. */
+export function gatesOf({ policies }: Pick<LimitSources, 'policies'>, nowMs: number): Gates {
+  const told = new Map<string, Refusal | undefined>();
+
+  function timely(subject: Subject): Refusal | undefined {
+    const asked = classOf(subject);
+    const pool = poolOf(subject.machine);
+    const key = `${asked} ${pool}`;
+    if (!told.has(key))
+      told.set(
+        key,
+        first(policies, (policy) => untimely(policy, asked, pool, nowMs)),
+      );
+    return told.get(key);
+  }
+
+  return (subject, census) =>
+    timely(subject) ??
+    first(policies, (policy) => unbearable(policy, subject)) ??
+    (census === undefined ? undefined : first(policies, (policy) => tripped(policy, subject, census)));
+}
+
+function first(policies: readonly Policy[], judge: (policy: Policy) => Refusal | undefined): Refusal | undefined {
+  for (const policy of policies) {
+    const refusal = judge(policy);
+    if (refusal !== undefined) return refusal;
+  }
+  return undefined;
+}
+
+function untimely(policy: Policy, asked: LimitClass, pool: string, nowMs: number): Refusal | undefined {
+  const { mistakes, ...all } = readingsOf(policy);
+  const { name } = policy.metadata;
+  const [mistake] = mistakes;
+  // Nobody knows what a policy with mistakes was to forbid. Recovery it forbids by what of its limits can be read.
+  if (mistake !== undefined)
+    return asked === 'Restore'
+      ? undefined
+      : refused(name, `${DefenderPolicies.kind} ${name} is mended: \`${mistake.path}\` ${mistake.message}`);
+  const windows = all.windows.filter(({ spec }) => speaksOf(spec, asked, pool));
+  const freezes = all.freezes.filter(({ spec }) => speaksOf(spec, asked, pool));
+  const calendars = { windows: windows.map(({ calendar }) => calendar), freezes: freezes.map(({ calendar }) => calendar) };
+  const freeze = freezes.find(({ calendar }) => calendar.at(nowMs) !== undefined);
+  if (freeze === undefined && (windows.length === 0 || windows.some(({ calendar }) => calendar.at(nowMs) !== undefined))) return undefined;
+
+  const opens = nextOpen(nowMs, calendars, YEAR_MS);
+  const window = opens === undefined ? windows[0] : windows.find(({ calendar }) => calendar.at(opens) !== undefined);
+  const spoken = freeze?.spec ?? window?.spec;
+  if (spoken === undefined) return undefined;
+  const because = freeze === undefined ? '' : `freeze ${freeze.spec.name} (${freeze.spec.reason}) is over`;
+  const inside = window === undefined ? '' : `window ${window.spec.name} is open`;
+  const what = [because, inside].filter((part) => part !== '').join(' and ');
+  const when = opens === undefined ? 'not within a year' : `from ${zonedText(opens, spoken.timeZone)} on`;
+  return refused(`${name}/${spoken.name}`, `${what}: ${when}`);
+}
+
+function unbearable(policy: Policy, subject: Subject): Refusal | undefined {
+  if (classOf(subject) !== 'Repair') return undefined;
+  for (const { selector, allowed } of policy.spec.actions ?? []) {
+    if (!matchesLabels(selector, subject.labels)) continue;
+    if (allowed.some((action) => action === subject.action)) continue;
+    const only = allowed.length === 0 ? 'no repair is allowed' : `allowed: ${allowed.join(', ')}`;
+    const { name } = policy.metadata;
+    const labels = selectorText(selector);
+    return refused(`${name}/actions`, `${name} allows ${subject.action ?? 'what is asked'} on machines with ${labels}; ${only}`);
+  }
+  return undefined;
+}
+
+/**
+ * Many machines of one place that are ill at once have one cause, and a repair of each is no cure for it. Stops harm, never recovery: neither
+ * Restore nor the deletion of a machine that is ill already.
+ */
+function tripped(policy: Policy, subject: Subject, census: Census): Refusal | undefined {
+  const { breaker } = policy.spec;
+  const asked = classOf(subject);
+  if (breaker === undefined || asked === 'Restore' || (asked === 'Delete' && census.ails(subject.machineUID))) return undefined;
+  const { name } = policy.metadata;
+  const limit = `${name}/breaker`;
+  const scope =
+    breaker.scope === 'Cluster'
+      ? CLUSTER_SCOPE
+      : breaker.scope === 'Pool'
+        ? poolScope(poolOf(subject.machine))
+        : placeIn(subject.scopes, breaker.scope);
+  if (scope === undefined) return refused(limit, lacking(breaker.scope === 'Zone' ? 'Zone' : 'Rack'));
+  const total = census.total(scope);
+  if (total === undefined) return refused(limit, `the machines of ${scope} are known`);
+  const max = resolveCount(breaker.unavailableAbove, total, `${limit}.unavailableAbove`);
+  const outage = census.outage(scope);
+  if (outage.machines <= max) return undefined;
+  const shared = outage.shared.length === 0 ? '' : `; most of them say ${outage.shared.slice(0, 3).join(', ')}`;
+  return {
+    allowed: false,
+    limit,
+    used: outage.machines,
+    of: max,
+    holders: [...outage.holders],
+    wouldPassWhen: `at most ${max} of the ${total} machines of ${scope} are unavailable by themselves: suspect ${scope}${shared}`,
+  };
+}
+
+/** What a machine needs that a limit of zones or racks applies to. */
+export const lacking = (kind: 'Zone' | 'Rack'): string =>
+  `the machine or its Node has the label ${kind === 'Zone' ? 'topology.kubernetes.io/zone' : 'topology.kubenode.io/rack'}`;

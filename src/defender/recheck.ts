@@ -1,0 +1,103 @@
+/**
+ * Judges again what is reserved and not ordered: between the two a policy may have been lowered, a window may have closed, and a machine that
+ * cost nothing when it was reserved, being unavailable, may have come back (D7).
+ */
+import type { LedgerRow } from '../api/disruptionledger.ts';
+import type { Census } from './census.ts';
+import { gatesOf } from './gates.ts';
+import { ceilingOf } from './judge.ts';
+import { limitsOf, type Limit, type LimitSources } from './limits.ts';
+import { inOrder, type Subject, type Verdict } from './request.ts';
+
+/** A row without an order, and what is known of its machine now. */
+export interface Unordered {
+  row: LedgerRow;
+  subject: Subject;
+}
+
+/** Recovery is never taken back; a deletion may have begun without an order, and ends only with the machine. */
+export const isRevocable = (row: LedgerRow): boolean => row.class !== 'Restore' && row.kind !== 'Delete';
+
+/**
+ * By row ID, why it may not go on. Of those that only do not fit together any more as many as needed, in the order opposite to D9: Change before
+ * Repair, the youngest first. Takes what is revoked out of the census, which must hold every row.
+ */
+export function revocations(unordered: readonly Unordered[], census: Census, sources: LimitSources, nowMs: number): Map<string, Verdict> {
+  const limits = limitsOf(sources);
+  const gates = gatesOf(sources, nowMs);
+  const revoked = new Map<string, Verdict>();
+  const revoke = (row: LedgerRow, verdict: Verdict): void => {
+    revoked.set(row.id, verdict);
+    census.remove(row);
+  };
+  const revocable = unordered.filter(({ row }) => isRevocable(row));
+  for (const { row, subject } of revocable) {
+    const closed = gates(subject, census);
+    if (closed !== undefined) revoke(row, closed);
+  }
+  for (const { row, subject } of youngestFirst(revocable)) {
+    if (revoked.has(row.id)) continue;
+    for (const limit of limits.on(subject).limits) {
+      const verdict = exceeded(limit, row, subject, census, nowMs);
+      if (verdict === undefined) continue;
+      revoke(row, verdict);
+      break;
+    }
+  }
+  return revoked;
+}
+
+function youngestFirst(rows: readonly Unordered[]): Unordered[] {
+  const ordered = inOrder(
+    rows.map((each) => ({ ...each, class: each.row.class, machine: each.row.machine, since: Date.parse(each.row.since) })),
+  );
+  return ordered.toReversed();
+}
+
+/** Whether more is taken than the limit has, and less would be without this row. */
+function exceeded(
+  { name, scope, classes, measure }: Limit,
+  row: LedgerRow,
+  subject: Subject,
+  census: Census,
+  nowMs: number,
+): Verdict | undefined {
+  const over = (used: number, of: number, holders: readonly string[], wouldPassWhen: string): Verdict | undefined =>
+    used > of
+      ? { allowed: false, limit: name, used, of, ...(holders.length === 0 ? {} : { holders: [...holders] }), wouldPassWhen }
+      : undefined;
+  if (measure.of === 'Unavailable') {
+    const ceiling = ceilingOf({ name, scope, classes, measure }, census);
+    if ('refusal' in ceiling || census.ails(row.machineUID)) return undefined;
+    const { max, total } = ceiling;
+    const places = census.places(scope);
+    if (places.used <= max) return undefined;
+    return over(
+      places.used,
+      max,
+      places.who().holders,
+      `at most ${max} of the ${total} machines of ${scope} are unavailable or reserved, this one with them`,
+    );
+  }
+  if (measure.of === 'Concurrent') {
+    const rows = census.rows(scope, classes);
+    if (rows.used <= measure.max) return undefined;
+    return over(
+      rows.used,
+      measure.max,
+      rows.who().holders,
+      `at most ${measure.max} operations (${classes.join(', ')}) are under way in ${scope}`,
+    );
+  }
+  if (measure.of === 'Starts') {
+    if (row.counted?.scopes.includes(scope) !== true) return undefined;
+    const used = census.starts.within(measure.in, classes, scope);
+    const span = measure.in === 'Hour' ? 'an hour' : 'a day';
+    return over(used, measure.max, [], `at most ${measure.max} disruptions (${classes.join(', ')}) began in ${scope} within ${span}`);
+  }
+  // Its own disruption has begun with the cordon, and is none to keep a distance from.
+  const last = subject.lastDisruptionMs;
+  if (last === undefined || last >= Date.parse(row.since) || nowMs - last >= measure.ms) return undefined;
+  const at = new Date(last + measure.ms).toISOString();
+  return { allowed: false, limit: name, wouldPassWhen: `it is ${at}, ${measure.ms / 1000} s after the last disruption of this machine` };
+}
