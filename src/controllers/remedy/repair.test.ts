@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { Machines } from '../../api/machine.ts';
 import { openRemedyCell, type Process, type RemedyCell } from './testing/cell.ts';
 
 let cell: RemedyCell;
@@ -85,7 +86,7 @@ describe('a repair', () => {
 
   it('is asked for once a machine, however long it takes', async () => {
     await cell.says('a', ill);
-    await cell.pass(3600);
+    await cell.pass(900);
     expect(await cell.phases()).toEqual(['Reboot Pending']);
   });
 
@@ -227,7 +228,6 @@ describe('how an operation ends', () => {
 
   it('a machine that is deleted takes its job with it, as a failure', async () => {
     const { job } = await ordered();
-    const { Machines } = await import('../../api/machine.ts');
     await cell.client.delete(Machines, { namespace: 'web', name: job.spec.machine.name });
     expect((await cell.job('Failed')).status).toMatchObject({ outcome: 'PermanentFailure', explanation: expect.stringContaining('gone') });
   });

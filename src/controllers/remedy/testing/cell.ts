@@ -36,7 +36,7 @@ import { openSight, type Sight } from '../sight.ts';
 
 export const POOL = 'web';
 /** Conditions of a healthy node, as the kubelet and Node Problem Detector write them. */
-const HEALTHY = { Ready: 'True', KernelDeadlock: 'False', ReadonlyFilesystem: 'False', KubeletUnhealthy: 'False' } as const;
+const HEALTHY = { Ready: 'True', KernelDeadlock: 'False', ReadonlyFilesystem: 'False', KubeletUnhealthy: 'False', GPUFault: 'False' } as const;
 
 /** One process: what ends when it does. */
 export interface Process {
