@@ -10,6 +10,7 @@ import { openSight } from '../controllers/remedy/sight.ts';
 import { runRemedyJobController } from '../controllers/remedyjob/controller.ts';
 import type { InfraProvider } from '../api/provider.ts';
 import { createCache, type Cache } from '../kube/cache.ts';
+import type { Client } from '../kube/client.ts';
 import { createRecorder, type Recorder } from '../kube/recorder.ts';
 import { localProvider } from '../providers/local/provider.ts';
 import { together, type Ports } from './ports.ts';
@@ -20,15 +21,19 @@ export interface CellOptions {
   /** How nodes reach this cell. */
   server: string;
   certificateAuthority: string | undefined;
+  /** The client of a writer (MANAGERS), where each has an identity of its own; absent: all write as this process. */
+  as?: (writer: string) => Client;
 }
 
 /** Both see the same, so that what one decides about a machine and what the other proves is never of two minds. */
-async function runRemedies(ports: Ports & { cache: Cache }, recorder: Recorder): Promise<void> {
+async function runRemedies(given: (writer: string) => Ports & { cache: Cache; recorder: Recorder }): Promise<void> {
+  const ports = given(MANAGERS.remedy);
+  const jobs = given(MANAGERS.remedyJob);
   const sight = await openSight(ports);
   try {
     await together(ports.signal, [
-      (signal) => runRemedyController({ ...ports, signal, sight, recorder }),
-      (signal) => runRemedyJobController({ ...ports, signal, sight, recorder }),
+      (signal) => runRemedyController({ ...ports, signal, sight }),
+      (signal) => runRemedyJobController({ ...jobs, signal, sight }),
     ]);
   } finally {
     sight.stop();
@@ -48,15 +53,18 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
   await together(ports.signal, [
     async (signal) => {
       const cache = createCache({ ...ports, signal, keepManagers: [MANAGERS.machine, MANAGERS.machineSet] });
-      const recorder = (component: string) => createRecorder({ ...ports, signal, component, instance: String(process.pid) });
-      const shared = { ...ports, signal, cache };
+      const as = options.as ?? (() => ports.client);
+      const recorder = (component: string) =>
+        createRecorder({ ...ports, signal, client: as(component), component, instance: String(process.pid) });
+      /** What a controller is given: it reads as this process, through the cache, and writes as `writer`. */
+      const given = (writer: string, signal: AbortSignal) => ({ ...ports, signal, cache, client: as(writer), recorder: recorder(writer) });
       await together(signal, [
-        (signal) => runMachineController({ ...shared, signal, providers, cell, recorder: recorder('kubenode-machine') }),
-        (signal) => runMachineSetController({ ...shared, signal, recorder: recorder('kubenode-machineset') }),
-        (signal) => runMachineComponentSetController({ ...shared, signal, recorder: recorder('kubenode-machinecomponentset') }),
-        (signal) => runMachineComponentController({ ...shared, signal }),
-        (signal) => runDefenderPolicyController({ ...shared, signal }),
-        (signal) => runRemedies({ ...shared, signal }, recorder('kubenode-remedy')),
+        (signal) => runMachineController({ ...given(MANAGERS.machine, signal), providers, cell }),
+        (signal) => runMachineSetController(given(MANAGERS.machineSet, signal)),
+        (signal) => runMachineComponentSetController(given(MANAGERS.machineComponentSet, signal)),
+        (signal) => runMachineComponentController(given(MANAGERS.machineComponentSet, signal)),
+        (signal) => runDefenderPolicyController(given(MANAGERS.defender, signal)),
+        (signal) => runRemedies((writer) => given(writer, signal)),
       ]);
       await cache.done();
     },

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
+import type { Transport } from '../api/transport.ts';
 import type { Client } from '../kube/client.ts';
 import { createClient } from '../kube/httpclient.ts';
 import { systemClock } from '../kube/clock.ts';
@@ -17,13 +18,24 @@ const LOCAL = '.kubenode/kubeconfig';
 
 export function connectionFlags(command: Command): Command {
   return command
-    .option('--kubeconfig <file>', `kubeconfig of the API servers (default: $KUBECONFIG, else ${LOCAL} here, else ~/.kube/config)`)
+    .option(
+      '--kubeconfig <file>',
+      `kubeconfig of the API servers (default: $KUBECONFIG, else ${LOCAL} here, else ~/.kube/config, else the service account of the pod)`,
+    )
     .option('--context <name>', 'context of the kubeconfig (default: its current one)');
 }
 
-export async function connect(
-  flags: ConnectionFlags,
-): Promise<{ client: Client; source: string; server: string; ca: string | undefined; close: () => Promise<void> }> {
+export interface Connected {
+  client: Client;
+  /** As another user, which the API server must allow this one (verb `impersonate`). */
+  as: (user: string) => Client;
+  source: string;
+  server: string;
+  ca: string | undefined;
+  close: () => Promise<void>;
+}
+
+export async function connect(flags: ConnectionFlags): Promise<Connected> {
   const local = process.env['KUBECONFIG'] === undefined && existsSync(LOCAL) ? resolve(LOCAL) : undefined;
   const path = flags.kubeconfig ?? local;
   const connection = await loadKubeconfig({
@@ -33,8 +45,13 @@ export async function connect(
     clock: systemClock(),
   });
   const transport = httpTransport(connection);
+  const impersonating =
+    (user: string): Transport =>
+    (request) =>
+      transport({ ...request, headers: { ...request.headers, 'impersonate-user': user } });
   return {
     client: createClient(transport, { userAgent: 'kubenode-cli' }),
+    as: (user) => createClient(impersonating(user), { userAgent: 'kubenode-cli' }),
     source: connection.source,
     server: connection.server,
     ca: connection.ca,

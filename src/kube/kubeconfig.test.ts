@@ -98,6 +98,24 @@ describe('reading', () => {
     const env = { HOME: join(folder, 'nowhere'), KUBERNETES_SERVICE_HOST: 'fd00::1', KUBERNETES_SERVICE_PORT: '443' };
     const loaded = await loadKubeconfig({ env, clock, serviceAccountFolder: folder });
     expect(loaded).toMatchObject({ server: 'https://[fd00::1]:443', ca: 'the ca', namespace: 'kubenode' });
+    const { token } = loaded;
+    if (typeof token !== 'function') throw new Error('the token of a file must be a function');
+    await file('token', 'second\n');
+    expect(await token()).toBe('first');
+    await clock.advance(60_000);
+    expect(await token()).toBe('second');
+    await rm(join(folder, 'token'));
+    await clock.advance(60_000);
+    expect(await token()).toBe('second');
+    await file('token', 'third');
+    expect(await token()).toBe('third');
+  });
+
+  test('in a pod there are no contexts', async () => {
+    const env = { HOME: join(folder, 'nowhere'), KUBERNETES_SERVICE_HOST: '10.0.0.1' };
+    await expect(loadKubeconfig({ env, clock, context: 'prod', serviceAccountFolder: folder })).rejects.toMatchObject({
+      code: 'NoContext',
+    });
   });
 
   test('a program is run for its credentials, through client-node', async () => {

@@ -80,7 +80,12 @@ async function kubeconfigFiles(options: KubeconfigOptions): Promise<{ file: stri
     }
   }
   if (found.length > 0) return found;
-  if (listed.length === 0 && env['KUBERNETES_SERVICE_HOST'] !== undefined) return undefined;
+  if (listed.length === 0 && env['KUBERNETES_SERVICE_HOST'] !== undefined) {
+    if (options.context === undefined) return undefined;
+    throw new CodedError('NoContext', `there is no context "${options.context}": this is a pod, and there is no kubeconfig`, {
+      next: 'leave --context out to use the service account of the pod',
+    });
+  }
   throw new CodedError('KubeconfigAbsent', `there is no kubeconfig: ${paths.join(', ')} does not exist`, {
     next: 'name one with --kubeconfig or $KUBECONFIG',
   });
@@ -288,8 +293,9 @@ async function tokenFrom(path: string, source: string, clock: Clock): Promise<()
   let readAt = clock.monotonic();
   return async () => {
     if (clock.monotonic() - readAt >= TOKEN_FILE_MS) {
-      token = (await fileText(path, source)).trim();
-      readAt = clock.monotonic();
+      // One that cannot be read now is read at the next request; the one in hand is good for a while longer.
+      const read = await readFile(path, 'utf8').catch(() => '');
+      if (read.trim() !== '') [token, readAt] = [read.trim(), clock.monotonic()];
     }
     return token;
   };

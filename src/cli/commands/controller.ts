@@ -2,13 +2,16 @@ import { join } from 'node:path';
 import { Option, type Command } from 'commander';
 import { pino } from 'pino';
 import { CodedError } from '../../api/errors.ts';
+import { serviceAccountUser } from '../../api/identity.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
 import { createCache } from '../../kube/cache.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { runLeaderElection } from '../../kube/lease.ts';
 import { createRecorder } from '../../kube/recorder.ts';
-import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
+import type { Client } from '../../kube/client.ts';
+import { connect, connectionFlags, type Connected, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
+import type { Health } from '../health.ts';
 import { together, type Ports } from '../ports.ts';
 import type { Run } from '../main.ts';
 import { exitWithParent } from '../start/child.ts';
@@ -20,6 +23,10 @@ interface Flags extends ConnectionFlags {
   cache?: string;
   localNodes?: string;
   mirror?: string;
+  namespace: string;
+  server?: string;
+  separateIdentities?: boolean;
+  health?: string;
   logLevel: string;
 }
 
@@ -34,6 +41,13 @@ export function controllerCommand(program: Command, run: Run): void {
     .option('--cache <dir>', 'folder for what can be made again: rendered bundles, fetched commits (hub; required there)')
     .option('--local-nodes <dir>', "folder of the local provider's nodes (cell)")
     .option('--mirror <url>', 'where new nodes resolve relative artifact URLs (cell)')
+    .option('--server <url>', 'how new nodes reach this API server (cell; default: as this process does)')
+    .option('--namespace <name>', "namespace of the leader's Lease and of the service accounts", SYSTEM_NAMESPACE)
+    .option(
+      '--separate-identities',
+      'write as the service account of each controller, by impersonation; `kubenode install --cell` grants that (cell)',
+    )
+    .option('--health <address>', 'serve /healthz, /readyz and /metrics at this host:port, or :port (default: not served)')
     .addOption(
       new Option('--log-level <level>', 'how much is logged, as JSON lines on stdout')
         .choices(['debug', 'info', 'warn', 'error'])
@@ -46,6 +60,12 @@ async function controller(flags: Flags): Promise<number> {
   if (flags.hub !== true && flags.cell !== true) throw new CodedError('Usage', 'say which controllers to run: --hub or --cell');
   if (flags.hub === true && flags.cache === undefined)
     throw new CodedError('Usage', '--hub needs --cache DIR, a folder for what can be made again');
+  for (const name of ['server', 'separateIdentities', 'mirror', 'localNodes'] as const) {
+    if (flags.hub === true && flags[name] !== undefined)
+      throw new CodedError('Usage', `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} is for --cell`);
+  }
+  if (flags.server !== undefined && !/^https:\/\/[^/?#]+\/?$/.test(flags.server))
+    throw new CodedError('Usage', `\`--server\` must be https://host:port, got "${flags.server}"`);
   const stopped = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stopped.abort(new Error(name)));
   exitWithParent(() => stopped.abort(new Error('the parent is gone')));
@@ -59,22 +79,32 @@ async function controller(flags: Flags): Promise<number> {
       : (signal: AbortSignal) => runCell({ ...ports, signal }, flags, connection);
 
   log.info({ role, server: connection.server, leaderElect: flags.leaderElect }, 'starting');
+  let health: Health | undefined;
   try {
+    health = flags.health === undefined ? undefined : await healthOf(flags.health, role, connection.client);
+    const lead = (signal: AbortSignal): Promise<void> => health?.lead(signal, () => work(signal)) ?? work(signal);
     if (flags.leaderElect === 'true') {
       const identity = `${(await import('node:os')).hostname()}_${crypto.randomUUID()}`;
-      await runLeaderElection({ ...ports, namespace: SYSTEM_NAMESPACE, name: `kubenode-${role}`, identity }, (term) =>
-        work(AbortSignal.any([term.signal, stopped.signal])),
+      await runLeaderElection({ ...ports, namespace: flags.namespace, name: `kubenode-${role}`, identity }, (term) =>
+        lead(AbortSignal.any([term.signal, stopped.signal])),
       );
     } else {
-      await work(stopped.signal);
+      await lead(stopped.signal);
     }
   } catch (error) {
     if (!stopped.signal.aborted) throw error;
   } finally {
+    await health?.close();
     await connection.close();
   }
   log.info({ role }, 'stopped');
   return EXIT.ok;
+}
+
+async function healthOf(listen: string, role: 'hub' | 'cell', client: Client): Promise<Health> {
+  const [{ serveHealth }, { version }] = await Promise.all([import('../health.ts'), import('../main.ts')]);
+  const reach = (signal: AbortSignal): Promise<unknown> => client.request({ method: 'GET', path: '/version', signal });
+  return await serveHealth({ listen, role, version: version(), clock: systemClock(), reach });
 }
 
 async function runHub(ports: Ports, flags: Flags): Promise<void> {
@@ -120,12 +150,13 @@ async function renderChild(): Promise<string> {
   return await bundleFor('render');
 }
 
-async function runCell(ports: Ports, flags: Flags, connection: { server: string; ca: string | undefined }): Promise<void> {
+async function runCell(ports: Ports, flags: Flags, connection: Connected): Promise<void> {
   const { runCellControllers } = await import('../cell.ts');
   await runCellControllers(ports, {
     localNodes: flags.localNodes,
     mirror: flags.mirror,
-    server: connection.server,
+    server: flags.server ?? connection.server,
     certificateAuthority: connection.ca,
+    ...(flags.separateIdentities === true ? { as: (writer) => connection.as(serviceAccountUser(flags.namespace, writer)) } : {}),
   });
 }

@@ -1,0 +1,121 @@
+/** What RBAC cannot say: `create` has no names, and a rule has no fields. */
+import type { Construct } from 'constructs';
+import { AGENT_PREFIX, serviceAccountUser } from '../../src/api/identity.ts';
+import { AGENT_CLUSTER_ROLE } from '../../src/api/machineaccess.ts';
+import { CELL_WRITERS } from '../identities.ts';
+import { literal, policy } from './policy.ts';
+import { AGENT_OF, IS_AGENT } from './who.ts';
+
+/** Agents create their own Lease, Events about their own Machine, and requests for certificates of the signers that they need. */
+export function agentCreatesPolicy(scope: Construct): void {
+  policy(scope, {
+    name: 'kubenode-agent-creates',
+    match: [
+      { apiGroups: ['coordination.k8s.io'], apiVersions: ['v1'], operations: ['CREATE'], resources: ['leases'] },
+      { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['events'] },
+      { apiGroups: ['events.k8s.io'], apiVersions: ['v1'], operations: ['CREATE'], resources: ['events'] },
+      { apiGroups: ['certificates.k8s.io'], apiVersions: ['v1'], operations: ['CREATE'], resources: ['certificatesigningrequests'] },
+    ],
+    conditions: [{ name: 'agents', expression: IS_AGENT }],
+    variables: [AGENT_OF, { name: 'about', expression: 'dyn(object).?involvedObject.orValue(dyn(object).?regarding.orValue({}))' }],
+    validations: [
+      {
+        expression: `request.resource.resource != 'leases'
+          || (request.namespace == variables.me[0] && dyn(object).metadata.name == 'agent-' + variables.me[1])`,
+        messageExpression: "'an agent makes only its own Lease, agent-' + variables.me[1] + ' in ' + variables.me[0]",
+      },
+      {
+        expression: `request.resource.resource != 'events'
+          || (request.namespace == variables.me[0] && variables.about.?kind.orValue('') == 'Machine'
+            && variables.about.?namespace.orValue('') == variables.me[0] && variables.about.?name.orValue('') == variables.me[1])`,
+        messageExpression: "'an agent tells only of its own Machine'",
+      },
+      {
+        expression: `request.resource.resource != 'certificatesigningrequests'
+          || dyn(object).spec.signerName in ['kubernetes.io/kube-apiserver-client', 'kubernetes.io/kube-apiserver-client-kubelet']`,
+        messageExpression: "'an agent asks for client certificates only, not of signer ' + dyn(object).spec.signerName",
+      },
+    ],
+  });
+}
+
+/**
+ * The machine controller gives agents their identity. Without this it could make itself a token of any ServiceAccount in the cluster and
+ * overwrite any Role that holds no more than it has.
+ */
+export function grantsPolicy(scope: Construct, namespace: string): void {
+  const rbac = 'rbac.authorization.k8s.io';
+  policy(scope, {
+    name: 'kubenode-agent-grants',
+    match: [
+      {
+        apiGroups: [''],
+        apiVersions: ['v1'],
+        operations: ['CREATE', 'UPDATE', 'DELETE'],
+        resources: ['serviceaccounts', 'serviceaccounts/token'],
+      },
+      {
+        apiGroups: [rbac],
+        apiVersions: ['*'],
+        operations: ['CREATE', 'UPDATE', 'DELETE'],
+        resources: ['roles', 'rolebindings', 'clusterroles', 'clusterrolebindings'],
+      },
+    ],
+    conditions: [
+      {
+        name: 'machine-controller',
+        expression: `request.userInfo.username == ${literal(serviceAccountUser(namespace, CELL_WRITERS.machine))}`,
+      },
+    ],
+    variables: [
+      // The object of a TokenRequest has no name of its own.
+      {
+        name: 'name',
+        expression: `request.?subResource.orValue('') == '' && object != null ? dyn(object).metadata.name : request.?name.orValue('')`,
+      },
+    ],
+    validations: [
+      {
+        expression: `variables.name.startsWith('${AGENT_PREFIX}')`,
+        messageExpression: `'the machine controller writes only ${AGENT_PREFIX}*, not ' + request.resource.resource + ' ' + variables.name`,
+      },
+      {
+        expression: `!(request.resource.resource in ['rolebindings', 'clusterrolebindings']) || object == null
+          || dyn(object).roleRef.name == (request.resource.resource == 'rolebindings' ? variables.name : '${AGENT_CLUSTER_ROLE}')`,
+        messageExpression: "'the machine controller binds agents to their own Role only, not to ' + dyn(object).roleRef.name",
+      },
+    ],
+  });
+}
+
+/** Cordon, labels, taints and annotations; what a Node is, is the kubelet's and the cloud's. */
+export function nodePolicy(scope: Construct, namespace: string): void {
+  const fields = ['unschedulable', 'taints'];
+  policy(scope, {
+    name: 'kubenode-nodes',
+    match: [{ apiGroups: [''], apiVersions: ['v1'], operations: ['UPDATE'], resources: ['nodes'] }],
+    conditions: [
+      {
+        name: 'machine-controller',
+        expression: `request.userInfo.username == ${literal(serviceAccountUser(namespace, CELL_WRITERS.machine))}`,
+      },
+    ],
+    variables: [
+      { name: 'old', expression: 'dyn(oldObject).?spec.orValue({})' },
+      { name: 'new', expression: 'dyn(object).?spec.orValue({})' },
+    ],
+    validations: [
+      {
+        expression: ['podCIDR', 'podCIDRs', 'providerID', 'configSource', 'externalID']
+          .map((field) => `variables.old[?'${field}'] == variables.new[?'${field}']`)
+          .join(' && '),
+        messageExpression: `'the machine controller changes only ${fields.join(' and ')} of the spec of a Node'`,
+      },
+      {
+        expression: `dyn(object).metadata.?finalizers.orValue([]) == dyn(oldObject).metadata.?finalizers.orValue([])
+          && dyn(object).metadata.?ownerReferences.orValue([]) == dyn(oldObject).metadata.?ownerReferences.orValue([])`,
+        messageExpression: "'the machine controller changes neither finalizers nor owners of a Node'",
+      },
+    ],
+  });
+}

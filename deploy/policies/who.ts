@@ -1,0 +1,28 @@
+/** CEL that tells who writes. */
+import { AGENT_PREFIX, AGENTS, serviceAccountUser } from '../../src/api/identity.ts';
+import { CELL_WRITERS, HUB, SYNC } from '../identities.ts';
+import { literal } from './policy.ts';
+
+/** By certificate, or by the ServiceAccount of its Machine. */
+export const IS_AGENT = `('${AGENTS}' in request.userInfo.groups || request.userInfo.username.startsWith('kubenode:machine:')
+  || request.userInfo.username.matches('^system:serviceaccount:[^:]+:${AGENT_PREFIX}'))`;
+
+/** `[namespace, name]` of the agent's Machine; empty strings where the user name is none of an agent's. */
+export const AGENT_OF = {
+  name: 'me',
+  expression: `request.userInfo.username.matches('^kubenode:machine:[^:]+:[^:]+$')
+    ? [request.userInfo.username.split(':')[2], request.userInfo.username.split(':')[3]]
+    : request.userInfo.username.matches('^system:serviceaccount:[^:]+:${AGENT_PREFIX}[^:]+$')
+      ? [request.userInfo.username.split(':')[2], request.userInfo.username.split(':')[3].substring(${AGENT_PREFIX.length})]
+      : ['', '']`,
+};
+
+/** The writer as `owners.ts` names it; `human` is everyone else. */
+export function whoIs(namespace: string): { name: string; expression: string } {
+  const users: Record<string, string> = {
+    ...Object.fromEntries(Object.entries(CELL_WRITERS).map(([writer, name]) => [serviceAccountUser(namespace, name), writer])),
+    [serviceAccountUser(namespace, SYNC)]: 'sync',
+    [serviceAccountUser(namespace, HUB)]: 'hub',
+  };
+  return { name: 'who', expression: `${literal(users)}[?request.userInfo.username].orValue('human')` };
+}

@@ -1,0 +1,148 @@
+/** The owner table: who may create, delete, label and write which field of `spec`. */
+import type { Construct } from 'constructs';
+import { GROUP } from '../../src/api/kind.ts';
+import type { Owners, Writer } from '../owners.ts';
+import { HELD, literal, policy } from './policy.ts';
+import { IS_AGENT, whoIs } from './who.ts';
+
+/** For messages. */
+const WORDS: Record<Writer, string> = {
+  human: 'people',
+  hub: 'the hub, from Git: change it in fleet/',
+  sync: 'the hub, from Git: change it in fleet/ or rules/',
+  machine: 'the machine controller',
+  machineSet: 'the MachineSet controller, from the template of its set',
+  machineComponentSet: 'the MachineComponentSet controller',
+  defender: 'Defender',
+  remedy: 'the remedy controller',
+  remedyJob: 'the remedy job controller',
+};
+
+/** What a condition on the resource picks from a table by resource. */
+const pick = (table: Record<string, unknown>, none: string): string => `${literal(table)}[?request.resource.resource].orValue(${none})`;
+
+const column = (owners: Record<string, Owners>, of: (each: Owners) => unknown): Record<string, unknown> =>
+  Object.fromEntries(Object.entries(owners).map(([plural, each]) => [plural, of(each)]));
+
+/**
+ * Fields are compared one by one, so that a write that changes nothing of another's passes, as does a PUT of the whole object. A removed
+ * field is a changed one. `operation` has a second writer, a person, for exactly one change: an operator's release (PROTOCOLS D5).
+ */
+export function writersPolicy(scope: Construct, side: 'hub' | 'cell', owners: Record<string, Owners>, namespace: string): void {
+  const byHand = column(owners, (each) => each.byHand ?? { create: [], update: [] });
+  const words = (list: string): string => `${list}.map(w, ${literal(WORDS)}[?w].orValue(w)).join(' or ')`;
+  const metadata = (field: 'labels' | 'finalizers' | 'ownerReferences', empty: string) => ({
+    expression: `request.operation == 'DELETE' || variables.who in variables.${field}
+      || variables.meta.?${field}.orValue(${empty}) == variables.oldMeta.?${field}.orValue(${empty})
+      ${field === 'labels' ? '|| variables.isByHand' : ''}`,
+    messageExpression: `'metadata.${field} of ' + request.resource.resource + ' are written by ' + ${words(`variables.${field}`)}`,
+  });
+  policy(scope, {
+    name: `kubenode-${side}-writers`,
+    match: [{ apiGroups: [GROUP], apiVersions: ['*'], operations: ['CREATE', 'UPDATE', 'DELETE'], resources: Object.keys(owners) }],
+    // Agents have a policy of their own, which lets none of these through.
+    conditions: [...HELD, { name: 'not-an-agent', expression: `!${IS_AGENT}` }],
+    variables: [
+      whoIs(namespace),
+      { name: 'old', expression: 'oldObject == null ? {} : dyn(oldObject).?spec.orValue({})' },
+      { name: 'new', expression: 'object == null ? {} : dyn(object).?spec.orValue({})' },
+      { name: 'oldMeta', expression: 'oldObject == null ? {} : dyn(oldObject).metadata' },
+      { name: 'meta', expression: 'object == null ? {} : dyn(object).metadata' },
+      {
+        name: 'changed',
+        expression: `variables.new.filter(k, !(k in variables.old && variables.new[k] == variables.old[k]))
+          + variables.old.filter(k, !(k in variables.new))`,
+      },
+      {
+        name: 'owners',
+        expression: pick(
+          column(owners, (each) => each.fields),
+          '{}',
+        ),
+      },
+      {
+        name: 'creators',
+        expression: pick(
+          column(owners, (each) => each.create),
+          '[]',
+        ),
+      },
+      {
+        name: 'deleters',
+        expression: pick(
+          column(owners, (each) => each.delete),
+          '[]',
+        ),
+      },
+      {
+        name: 'labels',
+        expression: pick(
+          column(owners, (each) => each.labels),
+          '[]',
+        ),
+      },
+      {
+        name: 'finalizers',
+        expression: pick(
+          column(owners, (each) => each.finalizers ?? each.labels),
+          '[]',
+        ),
+      },
+      {
+        name: 'ownerReferences',
+        expression: pick(
+          column(owners, (each) => each.ownerReferences ?? each.labels),
+          '[]',
+        ),
+      },
+      {
+        // Both: nobody makes it his own by taking its owner away.
+        name: 'isByHand',
+        expression: `variables.who == 'human' && request.resource.resource == 'machines'
+          && !variables.meta.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))
+          && !variables.oldMeta.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))`,
+      },
+      {
+        name: 'byHand',
+        expression: `variables.isByHand
+          ? ${pick(byHand, "{'create': [], 'update': []}")}[request.operation == 'CREATE' ? 'create' : 'update'] : []`,
+      },
+      {
+        name: 'release',
+        expression: `request.resource.resource == 'machines' && variables.who == 'human'
+          && has(variables.old.operation) && has(variables.new.operation)
+          && variables.old.operation.kind in ['Change', 'Repair'] && variables.new.operation.kind == 'Cancelled'
+          && variables.new.operation.id == variables.old.operation.id && variables.new.operation.epoch == variables.old.operation.epoch
+          && variables.new.operation.notAfter == variables.old.operation.notAfter
+          && variables.new.operation.?reason.orValue('') != ''
+          && variables.new.operation.all(k, k in ['id', 'epoch', 'kind', 'notAfter', 'reason'])`,
+      },
+      {
+        name: 'bad',
+        expression: `variables.changed.filter(f, !(variables.who in variables.owners[?f].orValue([]))
+          && !(f in variables.byHand) && !(f == 'operation' && variables.release))`,
+      },
+    ],
+    validations: [
+      {
+        expression: "request.operation != 'CREATE' || variables.who in variables.creators",
+        messageExpression: `request.resource.resource + ' are made by ' + ${words('variables.creators')}`,
+      },
+      {
+        expression: "request.operation != 'DELETE' || variables.who in variables.deleters",
+        messageExpression: `variables.deleters.size() == 0 ? request.resource.resource + ' are deleted by nobody'
+          : request.resource.resource + ' are deleted by ' + ${words('variables.deleters')}`,
+      },
+      {
+        expression: "request.operation == 'DELETE' || variables.bad.size() == 0",
+        messageExpression: `'spec.' + variables.bad[0] + ' is written by '
+          + (variables.owners[?variables.bad[0]].orValue([]).size() == 0 ? 'nobody' : ${words('variables.owners[?variables.bad[0]].orValue([])')})
+          + '; ' + request.userInfo.username + ' may change '
+          + (variables.owners.exists(f, variables.who in variables.owners[f]) ? 'only ' + variables.owners.filter(f, variables.who in variables.owners[f]).join(', ') : 'nothing of it')`,
+      },
+      metadata('labels', '{}'),
+      metadata('finalizers', '[]'),
+      metadata('ownerReferences', '[]'),
+    ],
+  });
+}

@@ -1,0 +1,109 @@
+/** What KubeNode's own processes may do in a cell. */
+import type { Construct } from 'constructs';
+import { ServiceAccount } from 'cdk8s-plus-27';
+import { CELL, CELL_WRITERS, SYNC } from '../identities.ts';
+import { aggregate, clusterRole, clusterRoleBinding, core, EVENTS, named, of, own, role, type Rule } from './rules.ts';
+
+const RBAC = 'rbac.authorization.k8s.io';
+const LEASES = 'coordination.k8s.io';
+
+/** The caches that all controllers share. */
+const READS = [
+  own(
+    'machines machinesets machinecomponents machinecomponentsets defenderpolicies disruptionledgers freezes noderemediers remedyoperationjobs',
+    'get list watch',
+  ),
+  core('nodes', 'get list watch'),
+  of(LEASES, 'leases', 'list watch'),
+];
+
+const WRITES: Record<keyof typeof CELL_WRITERS, Rule[]> = {
+  machine: [
+    // Order, finalizer, claim; nothing of this is in a subresource, so the admission policies hold the rest.
+    own('machines', 'get patch update'),
+    own('machines/status', 'patch'),
+    own('disruptionledgers', 'get create'),
+    own('disruptionledgers/status', 'update'),
+    own('remedyoperationjobs', 'get'),
+    // Cordon, labels, taints; the Node of a machine that is proven gone.
+    core('nodes', 'get update delete'),
+    core('pods', 'list'),
+    core('pods/eviction', 'create'),
+    of(LEASES, 'leases', 'delete'),
+    // An agent's identity and rights, by policy only under names of agents. Granting needs what is granted.
+    core('serviceaccounts', 'get create patch'),
+    core('serviceaccounts/token', 'create'),
+    of(RBAC, 'roles rolebindings clusterrolebindings', 'get create patch'),
+    own('machines', 'watch'),
+    own('machinecomponents', 'get'),
+    of(LEASES, 'leases', 'get create patch'),
+    EVENTS,
+  ],
+  machineSet: [
+    own('machinesets', 'get'),
+    own('machinesets/status', 'patch'),
+    // Where owner references are checked (OwnerReferencesPermissionEnforcement), a blocking one asks for this.
+    own('machinesets/finalizers', 'update'),
+    own('machines', 'get create patch delete'),
+    EVENTS,
+  ],
+  machineComponentSet: [
+    own('machinecomponentsets', 'get list'),
+    own('machinecomponentsets/status machinecomponents/status', 'patch'),
+    own('machinecomponents', 'delete'),
+    own('machines', 'get list patch'),
+    own('machines/status', 'patch'),
+    EVENTS,
+  ],
+  defender: [own('defenderpolicies/status', 'patch')],
+  remedy: [
+    own('noderemediers/status remedyoperationjobs/status machines/status', 'patch'),
+    own('remedyoperationjobs', 'get list create delete'),
+    own('noderemediers machines', 'get'),
+    EVENTS,
+  ],
+  remedyJob: [
+    own('remedyoperationjobs', 'get list delete'),
+    own('remedyoperationjobs/status', 'patch'),
+    own('noderemediers machines', 'get'),
+    core('nodes', 'get'),
+    EVENTS,
+  ],
+};
+
+/** What a commit may bring into a cell besides KubeNode's own kinds is for whoever runs the cell to say: label a ClusterRole with this. */
+export const SYNC_LABEL = 'kubenode.io/aggregate-to-sync';
+
+const SYNCED: Rule[] = [
+  own('machinesets machinecomponentsets defenderpolicies noderemediers', 'get list watch create patch delete'),
+  // Never deleted by sync (PROTOCOLS A7), nor are namespaces.
+  own('machinecomponents', 'get list watch create patch'),
+  core('namespaces', 'get create patch'),
+];
+
+export function cellRights(scope: Construct, namespace: string): void {
+  const account = (name: string) =>
+    new ServiceAccount(scope, `ServiceAccount:${name}`, { metadata: { name, namespace }, automountToken: false });
+  const subject = (name: string) => ({ kind: 'ServiceAccount' as const, name, namespace });
+  const give = (name: string, rules: Rule[]): void => {
+    clusterRole(scope, name, rules);
+    clusterRoleBinding(scope, name, name, subject(name));
+  };
+  for (const name of [CELL, ...Object.values(CELL_WRITERS), SYNC]) account(name);
+  give(CELL, READS);
+  role(
+    scope,
+    namespace,
+    CELL,
+    [
+      of(LEASES, 'leases', 'create'),
+      named(of(LEASES, 'leases', 'get update'), CELL),
+      named(core('serviceaccounts', 'impersonate'), ...Object.values(CELL_WRITERS)),
+    ],
+    subject(CELL),
+  );
+  for (const [writer, name] of Object.entries(CELL_WRITERS)) give(name, WRITES[writer as keyof typeof CELL_WRITERS]);
+  clusterRole(scope, `${SYNC}-own`, SYNCED, { [SYNC_LABEL]: 'true' });
+  aggregate(scope, SYNC, SYNC_LABEL);
+  clusterRoleBinding(scope, SYNC, SYNC, subject(SYNC));
+}

@@ -1,0 +1,101 @@
+/** The processes: a Deployment of `kubenode controller`, of which one leads, and the Service that its metrics are read from. */
+import { ApiObject, Duration, JsonPatch, Size } from 'cdk8s';
+import {
+  Cpu,
+  Deployment,
+  DeploymentStrategy,
+  ImagePullPolicy,
+  LabelSelector,
+  PercentOrAbsolute,
+  Probe,
+  Protocol,
+  Service,
+  ServiceAccount,
+  Volume,
+} from 'cdk8s-plus-27';
+import type { Construct } from 'constructs';
+import { CELL, HUB } from './identities.ts';
+import type { InstallOptions } from './options.ts';
+import { object } from './object.ts';
+
+const PORT = 8080;
+
+function argsOf({ role, namespace, server, mirror }: InstallOptions): string[] {
+  const args = ['controller', `--${role}`, '--namespace', namespace, '--health', `:${PORT}`];
+  if (role === 'hub') return [...args, '--cache', '/cache'];
+  return [
+    ...args,
+    '--separate-identities',
+    ...(server === undefined ? [] : ['--server', server]),
+    ...(mirror === undefined ? [] : ['--mirror', mirror]),
+  ];
+}
+
+export function controllers(scope: Construct, options: InstallOptions): void {
+  const { role, namespace, image, replicas } = options;
+  const name = role === 'hub' ? HUB : CELL;
+  const labels = { 'app.kubernetes.io/name': 'kubenode', 'app.kubernetes.io/component': role };
+  const metadata = { name, namespace, labels };
+  const deployment = new Deployment(scope, `Deployment:${name}`, {
+    metadata,
+    podMetadata: { labels },
+    select: false,
+    replicas,
+    strategy: DeploymentStrategy.rollingUpdate({ maxSurge: PercentOrAbsolute.absolute(1), maxUnavailable: PercentOrAbsolute.absolute(0) }),
+    serviceAccount: ServiceAccount.fromServiceAccountName(scope, `ServiceAccountOf:${name}`, name),
+    automountServiceAccountToken: true,
+    securityContext: { ensureNonRoot: true, user: 65532, group: 65532, fsGroup: 65532 },
+    // Longer than a term takes to end and its Lease to be given back.
+    terminationGracePeriod: Duration.seconds(30),
+  });
+  deployment.select(LabelSelector.of({ labels }));
+  const container = deployment.addContainer({
+    name: 'controller',
+    image,
+    imagePullPolicy: ImagePullPolicy.IF_NOT_PRESENT,
+    args: argsOf(options),
+    ports: [{ name: 'http', number: PORT, protocol: Protocol.TCP }],
+    // A candidate that waits is live and ready; a leader whose work does not end with its term is not live.
+    liveness: Probe.fromHttpGet('/healthz', {
+      port: PORT,
+      initialDelaySeconds: Duration.seconds(10),
+      periodSeconds: Duration.seconds(10),
+      failureThreshold: 6,
+    }),
+    readiness: Probe.fromHttpGet('/readyz', { port: PORT, periodSeconds: Duration.seconds(10), timeoutSeconds: Duration.seconds(5) }),
+    resources: {
+      cpu: { request: Cpu.millis(100), limit: Cpu.units(2) },
+      memory: { request: Size.mebibytes(256), limit: Size.gibibytes(role === 'hub' ? 2 : 1) },
+    },
+    securityContext: { ensureNonRoot: true, readOnlyRootFilesystem: true, allowPrivilegeEscalation: false, user: 65532, group: 65532 },
+  });
+  const spread = {
+    maxSkew: 1,
+    topologyKey: 'kubernetes.io/hostname',
+    whenUnsatisfiable: 'ScheduleAnyway',
+    labelSelector: { matchLabels: labels },
+  };
+  ApiObject.of(deployment).addJsonPatch(
+    // The construct's own spreading demands a zone a replica, which few clusters have.
+    JsonPatch.add('/spec/template/spec/topologySpreadConstraints', [spread]),
+    // Its own list of capabilities comes out as null.
+    JsonPatch.add('/spec/template/spec/containers/0/securityContext/capabilities', { drop: ['ALL'] }),
+    JsonPatch.add('/spec/template/spec/securityContext/seccompProfile', { type: 'RuntimeDefault' }),
+    JsonPatch.remove('/spec/template/metadata/labels/cdk8s.io~1metadata.addr'),
+  );
+  container.mount('/tmp', Volume.fromEmptyDir(scope, `tmp:${name}`, 'tmp'));
+  if (role === 'hub') container.mount('/cache', Volume.fromEmptyDir(scope, `cache:${name}`, 'cache'));
+  const service = new Service(scope, `Service:${name}`, {
+    metadata: { name: `${name}-metrics`, namespace, labels },
+    ports: [{ name: 'http', port: PORT }],
+  });
+  for (const [key, value] of Object.entries(labels)) service.selectLabel(key, value);
+  if (replicas > 1) {
+    object(scope, {
+      apiVersion: 'policy/v1',
+      kind: 'PodDisruptionBudget',
+      metadata: { name, namespace, labels },
+      spec: { maxUnavailable: 1, selector: { matchLabels: labels } },
+    });
+  }
+}

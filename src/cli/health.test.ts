@@ -1,0 +1,78 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { fakeClock } from '../kube/testing/clock.ts';
+import { serveHealth, type Health } from './health.ts';
+
+const open: Health[] = [];
+afterEach(async () => {
+  for (const health of open.splice(0)) await health.close();
+});
+
+async function serve(reach: () => Promise<unknown> = () => Promise.resolve()) {
+  const clock = fakeClock(Date.now());
+  const health = await serveHealth({ listen: '127.0.0.1:0', role: 'cell', version: '1.2.3', clock, reach });
+  open.push(health);
+  const get = async (path: string) => {
+    const answer = await fetch(`http://127.0.0.1:${health.port}${path}`);
+    return { status: answer.status, text: await answer.text() };
+  };
+  return { clock, health, get };
+}
+
+describe('a controller that is asked how it is', () => {
+  test('is live and ready while it waits for its turn, and leads nothing', async () => {
+    const { get } = await serve();
+    expect(await get('/healthz')).toEqual({ status: 200, text: 'ok\n' });
+    expect(await get('/readyz')).toEqual({ status: 200, text: 'ok\n' });
+    expect((await get('/metrics')).text).toContain('kubenode_leader{role="cell"} 0\n');
+  });
+
+  test('is not ready while the API server does not answer it, and says why', async () => {
+    let up = false;
+    const { clock, get } = await serve(() => (up ? Promise.resolve() : Promise.reject(new Error('connection refused'))));
+    expect(await get('/readyz')).toEqual({ status: 503, text: 'the API server is not reached: connection refused\n' });
+    up = true;
+    expect((await get('/readyz')).status).toBe(200);
+    up = false;
+    expect((await get('/readyz')).status).toBe(200);
+    await clock.advance(5000);
+    expect((await get('/readyz')).status).toBe(503);
+  });
+
+  test('is to be restarted when the work of a term does not end with it', async () => {
+    const { clock, health, get } = await serve();
+    const term = new AbortController();
+    const work = Promise.withResolvers<void>();
+    const led = health.lead(term.signal, () => work.promise);
+    expect((await get('/metrics')).text).toMatch(/kubenode_leader\{role="cell"\} 1\n[^]*kubenode_leader_terms_total\{role="cell"\} 1\n/);
+    await clock.advance(3_600_000);
+    expect((await get('/healthz')).status).toBe(200);
+    term.abort();
+    await clock.advance(60_000);
+    expect((await get('/healthz')).status).toBe(200);
+    await clock.advance(1);
+    expect(await get('/healthz')).toEqual({ status: 503, text: 'the work of a term that is over does not end\n' });
+    work.resolve();
+    await led;
+    expect((await get('/healthz')).status).toBe(200);
+    expect((await get('/metrics')).text).toContain('kubenode_leader{role="cell"} 0\n');
+  });
+
+  test('answers nothing else', async () => {
+    const { get, health } = await serve();
+    expect((await get('/debug')).status).toBe(404);
+    expect((await fetch(`http://127.0.0.1:${health.port}/healthz`, { method: 'POST' })).status).toBe(405);
+  });
+});
+
+test.each(['8080', 'host', ':70000', 'http://x:1', 'a:b:1'])('`--health %s` is refused', async (listen) => {
+  const clock = fakeClock(0);
+  await expect(serveHealth({ listen, role: 'hub', version: '', clock, reach: () => Promise.resolve() })).rejects.toMatchObject({
+    code: 'Usage',
+  });
+});
+
+test('a port that is taken is said so', async () => {
+  const { health, clock } = await serve();
+  const again = serveHealth({ listen: `127.0.0.1:${health.port}`, role: 'hub', version: '', clock, reach: () => Promise.resolve() });
+  await expect(again).rejects.toMatchObject({ code: 'ListenFailed' });
+});

@@ -1,0 +1,121 @@
+/** What a kubelet and Prometheus ask a controller. */
+import { createServer } from 'node:http';
+import { CodedError, messageOf } from '../api/errors.ts';
+import type { Clock } from '../api/ports.ts';
+
+export interface HealthOptions {
+  /** `host:port`, or `:port` for every address. */
+  listen: string;
+  role: 'hub' | 'cell';
+  version: string;
+  clock: Clock;
+  /** Resolves when the API server answers. */
+  reach: (signal: AbortSignal) => Promise<unknown>;
+}
+
+export interface Health {
+  /** Runs the work of one term. */
+  lead<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T>;
+  /** Where it listens; undefined where nothing was asked for. */
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+/** A leader that was deposed, or stopped, has to be gone by then. */
+const TO_END_MS = 60_000;
+const REACH_MS = 3000;
+/** How long an answer of the API server counts. */
+const REACHED_MS = 5000;
+
+/**
+ * `/healthz`: this process should live on: it answers, and the work of a term that is over has ended. `/readyz`: it reaches the API server;
+ * one that waits for its turn to lead is ready. `/metrics`: in the text format of Prometheus.
+ *
+ * Errors: `Usage` for an address that is none; `ListenFailed`.
+ */
+export async function serveHealth({ listen, role, version, clock, reach }: HealthOptions): Promise<Health> {
+  const { host, port } = addressOf(listen);
+  const state = { leading: 0, terms: 0, overSince: undefined as number | undefined, reachedAt: undefined as number | undefined };
+
+  async function unready(): Promise<string | undefined> {
+    if (state.reachedAt !== undefined && clock.monotonic() - state.reachedAt < REACHED_MS) return undefined;
+    try {
+      await reach(AbortSignal.timeout(REACH_MS));
+      state.reachedAt = clock.monotonic();
+      return undefined;
+    } catch (error) {
+      return `the API server is not reached: ${messageOf(error)}`;
+    }
+  }
+
+  function dead(): string | undefined {
+    const { overSince } = state;
+    return overSince !== undefined && clock.monotonic() - overSince > TO_END_MS
+      ? 'the work of a term that is over does not end'
+      : undefined;
+  }
+
+  function metrics(): string {
+    const { user, system } = process.cpuUsage();
+    const lines: [string, string, string, number][] = [
+      ['kubenode_build_info', 'gauge', `{version="${version}"}`, 1],
+      ['kubenode_leader', 'gauge', `{role="${role}"}`, state.leading],
+      ['kubenode_leader_terms_total', 'counter', `{role="${role}"}`, state.terms],
+      ['process_cpu_seconds_total', 'counter', '', (user + system) / 1e6],
+      ['process_resident_memory_bytes', 'gauge', '', process.memoryUsage.rss()],
+      ['process_start_time_seconds', 'gauge', '', Math.round((clock.now() - process.uptime() * 1000) / 1000)],
+    ];
+    return lines.map(([name, type, labels, value]) => `# TYPE ${name} ${type}\n${name}${labels} ${value}\n`).join('');
+  }
+
+  const server = createServer((request, response) => {
+    const path = (request.url ?? '').split('?')[0];
+    const answer = (status: number, text: string, type = 'text/plain; charset=utf-8'): void => {
+      response.writeHead(status, { 'content-type': type }).end(text);
+    };
+    const judged = (problem: string | undefined): void => answer(problem === undefined ? 200 : 503, `${problem ?? 'ok'}\n`);
+    if (request.method !== 'GET') answer(405, 'only GET\n');
+    else if (path === '/healthz') judged(dead());
+    else if (path === '/readyz') void unready().then(judged);
+    else if (path === '/metrics') answer(200, metrics(), 'text/plain; version=0.0.4; charset=utf-8');
+    else answer(404, 'there are /healthz, /readyz and /metrics\n');
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (cause) =>
+      reject(new CodedError('ListenFailed', `--health ${listen}: ${messageOf(cause)}`, { cause, next: 'name another port' })),
+    );
+    server.listen(port, host, resolve);
+  });
+  const bound = server.address();
+
+  return {
+    port: typeof bound === 'object' && bound !== null ? bound.port : port,
+    async lead(signal, work) {
+      state.leading = 1;
+      state.terms++;
+      const over = (): void => void (state.overSince = clock.monotonic());
+      signal.addEventListener('abort', over, { once: true });
+      try {
+        return await work();
+      } finally {
+        signal.removeEventListener('abort', over);
+        state.leading = 0;
+        state.overSince = undefined;
+      }
+    },
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+function addressOf(listen: string): { host: string | undefined; port: number } {
+  const match = /^(?:(\[[0-9a-f:]+\]|[^:]*):)(\d{1,5})$/i.exec(listen);
+  const port = Number(match?.[2]);
+  if (match === null || port > 65_535)
+    throw new CodedError('Usage', `\`--health\` must be host:port or :port, got "${listen}"`, { next: '--health :8080' });
+  const host = match[1]?.replaceAll(/[[\]]/g, '');
+  return { host: host === '' ? undefined : host, port };
+}
