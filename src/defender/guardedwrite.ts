@@ -17,7 +17,7 @@ export interface Seen {
 }
 
 export type Move<Effect = never> =
-  | { write: 'machine'; object: Stored<Machine> }
+  | { write: 'machine'; object: Stored<Machine>; /** Its status, and nothing else; absent: all but that. */ status?: true }
   | { write: 'node'; object: Stored<Node> }
   | { write: 'ledger'; object: Stored<DisruptionLedger>; releases?: ReleaseMark }
   /** Something outside the three objects: an eviction, a provider's call. */

@@ -4,10 +4,11 @@ import type { KubeObject, Stored } from '../../src/api/wire.ts';
 import { actOf } from '../../src/controllers/machine/act.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
 import { freeVanished } from '../../src/controllers/machine/ledgeracts.ts';
-import type { AskFacts, SetFacts } from '../../src/controllers/machine/ask.ts';
+import type { AskFacts, SetFacts } from '../../src/controllers/machine/facts.ts';
 import { claimOf } from '../../src/controllers/machine/claim.ts';
 import { mayAsk } from '../../src/controllers/machine/components.ts';
-import { decide, isDraining, type MachineView, type Step } from '../../src/controllers/machine/decide.ts';
+import { decide, isDraining } from '../../src/controllers/machine/decide.ts';
+import type { MachineView, Step } from '../../src/controllers/machine/view.ts';
 import { reservation, rowsWithoutMachine, type CellView } from '../../src/controllers/machine/pass.ts';
 import { isCoded } from '../../src/api/errors.ts';
 import type { ReleaseMark } from '../../src/defender/evidence.ts';
@@ -50,8 +51,10 @@ const policiesOf = (limit: number) => [
   { metadata: { name: 'cell' }, spec: { limits: [{ name: 'cluster', scope: 'Cluster' as const, maxUnavailable: limit }] } },
 ];
 
+const noJobs = (): never[] => [];
+
 function factsOf(nowMs: number, halted: boolean, silent: boolean): AskFacts {
-  return { nowMs, sets: sets[halted ? 1 : 0] ?? new Map(), freezes: [], agentAnswers: !silent };
+  return { nowMs, sets: sets[halted ? 1 : 0] ?? new Map(), freezes: [], jobsOf: noJobs, canPowerCycle: () => false, agentAnswers: !silent };
 }
 
 /** What a leader's stores show. */
@@ -93,6 +96,9 @@ function machineView(world: World, cell: Cell, index: number): MachineView | und
     facts: factsOf(TIMES[world.time], world.halted, silent),
     pods: undefined,
     nodeDrift: false,
+    revoked: undefined,
+    canStop: false,
+    powerCycled: false,
   };
   const count = world.pods[index] ?? 0;
   const pods = Array.from({ length: count }, (_, at) => ({ namespace: POOL, name: `p${at}`, uid: `p${at}`, terminating: false }));
@@ -244,7 +250,7 @@ function startable(world: World, leader: Leader, mutation: Mutation): Flight[] {
   if (!runs(leader, 'cell')) {
     const machines = cell.machines.flatMap((held) => (held.object === undefined ? [] : [held.object]));
     for (const row of rowsWithoutMachine(state.rows, machines)) flights.push({ key: 'cell', what: { vanished: row }, epoch, reads: 0 });
-    if (machines.some((machine) => mayAsk(machine) && rowOfMachine(state, machine.metadata.uid) === undefined))
+    if (machines.some((machine) => mayAsk(machine, noJobs) && rowOfMachine(state, machine.metadata.uid) === undefined))
       flights.push({ key: 'cell', what: 'reserve', epoch, reads: 0 });
   }
   for (let index = 0; index < world.machines.length; index++) {
@@ -393,6 +399,8 @@ function carryOut(
 ): World {
   if ('effect' in move) {
     if (move.effect.do === 'Evict') return { ...world, pods: replaced(world.pods, at, Math.max(0, (world.pods[at] ?? 0) - 1)) };
+    // Repairs are not in this world.
+    if (move.effect.do !== 'DeleteInstance') return world;
     const { providerID } = move.effect;
     if (`p://${world.instances[at] ?? ''}` !== providerID) return world;
     const agent: Agent = { ...FRESH_AGENT, state: 'dead' };

@@ -4,7 +4,7 @@ import { ANNOTATIONS } from '../../src/api/names.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
 import { ownerOf } from '../../src/controllers/machine/cordon.ts';
-import type { MachineView, Step } from '../../src/controllers/machine/decide.ts';
+import type { MachineView, Step } from '../../src/controllers/machine/view.ts';
 import type { CellView } from '../../src/controllers/machine/pass.ts';
 import type { GuardedWrite, Seen, Target } from '../../src/defender/guardedwrite.ts';
 import { stateOf, withState } from '../../src/defender/state.ts';

@@ -6,7 +6,7 @@ import { API_VERSION } from '../../src/api/kind.ts';
 import type { ComponentEntry, ComponentStatus, Machine, Operation } from '../../src/api/machine.ts';
 import { FINALIZERS } from '../../src/api/names.ts';
 import type { KubeObject, Stored } from '../../src/api/wire.ts';
-import type { Step } from '../../src/controllers/machine/decide.ts';
+import type { Step } from '../../src/controllers/machine/view.ts';
 import type { LedgerRow } from '../../src/api/disruptionledger.ts';
 
 /** An object as the API server holds it; absent ones keep their place in the count. Objects carry no resourceVersion, so that equal contents are equal. */

@@ -3,7 +3,7 @@ import type { LedgerRow } from '../../api/disruptionledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Seen } from '../../defender/guardedwrite.ts';
 import { actOf } from './act.ts';
-import type { Step } from './decide.ts';
+import type { Step } from './view.ts';
 import { freeVanished } from './ledgeracts.ts';
 import { at, cordoned, entry, facts, machine, node, operation, row, waiting } from './testing/objects.ts';
 

@@ -2,11 +2,12 @@
  * The steps that decide who is disrupted, as guarded writes. Each says what it reads again, in which order, and why that is enough: there M is
  * the Machine, N its Node, L the ledger; r is the row of the step. The explorer in test/explorer runs exactly these.
  */
-import type { Step } from './decide.ts';
+import type { Step } from './view.ts';
 import type { Act, ActContext } from './guards.ts';
-import { freeCancelled, releaseReported, takeOverForDeletion } from './ledgeracts.ts';
+import { freeCancelled, releaseReported, takeOverForDeletion, takeOverForRepair } from './ledgeracts.ts';
 import { cordon, evict, fence, liftCordon, liftDegraded, markDegraded, settle } from './nodeacts.ts';
 import { deleteInstance, order, writeCancelled } from './orderacts.ts';
+import { beginRepair, deleteMachine, endRepair, forceDelete, markOutOfService, powerCycle, stopInstance } from './repairacts.ts';
 
 /** The step as a guarded write; undefined for steps that touch none of what leaders dispute. */
 export function actOf(step: Step, context: ActContext): Act | undefined {
@@ -14,7 +15,7 @@ export function actOf(step: Step, context: ActContext): Act | undefined {
     case 'Cordon':
       return cordon(step.row, context);
     case 'Evict':
-      return evict(step.row, step.pod, context);
+      return evict(step, context);
     case 'Order':
       return order(step.row, step.drained, context);
     case 'WriteCancelled':
@@ -29,6 +30,22 @@ export function actOf(step: Step, context: ActContext): Act | undefined {
       return releaseReported(step.row, context);
     case 'TakeOver':
       return takeOverForDeletion(step.row, context);
+    case 'TakeOverForRepair':
+      return takeOverForRepair(step.row, step.job, context);
+    case 'BeginRepair':
+      return beginRepair(step, context);
+    case 'EndRepair':
+      return endRepair(step, context);
+    case 'PowerCycle':
+      return powerCycle(step, context);
+    case 'StopInstance':
+      return stopInstance(step, context);
+    case 'MarkOutOfService':
+      return markOutOfService(step.row, context);
+    case 'ForceDelete':
+      return forceDelete(step, context);
+    case 'DeleteMachine':
+      return deleteMachine(step.row, context);
     case 'DeleteInstance':
       return deleteInstance(step.row, step.providerID, context);
     case 'LiftCordon':

@@ -1,7 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import type { Machine } from '../../api/machine.ts';
 import { LABELS } from '../../api/names.ts';
-import { askOf, DRAIN_TIMEOUT, scopesOf, type AskFacts, type SetFacts } from './ask.ts';
+import { askOf, scopesOf } from './ask.ts';
+import { DRAIN_TIMEOUT } from './drain.ts';
+import type { AskFacts, SetFacts } from './facts.ts';
 import { at, entry, facts, KUBELET_SET, machine, NOW, operation, VERIFIED_OLD, waiting } from './testing/objects.ts';
 
 const sets = (...named: [string, Partial<SetFacts>][]): ReadonlyMap<string, SetFacts> =>

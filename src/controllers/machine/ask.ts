@@ -1,58 +1,38 @@
 /** What a machine asks of Defender, and what forbids it before any limit is looked at. Pure. */
-import type { CountOrPercent } from '../../api/batches.ts';
-import type { Freeze } from '../../api/freeze.ts';
 import type { Machine } from '../../api/machine.ts';
-import { FINALIZERS, LABELS } from '../../api/names.ts';
 import { matchesLabels } from '../../api/selector.ts';
 import { frozenBy, frozenVerdict } from '../../defender/freeze.ts';
 import type { Request, RequestClass, Verdict } from '../../defender/request.ts';
-import { CLUSTER_SCOPE, machineSetScope, poolScope, setScope } from '../../defender/scopes.ts';
+import { setScope } from '../../defender/scopes.ts';
 import { drainNeeded, waitingComponents, type WaitingComponent } from './components.ts';
+import { DRAIN_TIMEOUT } from './drain.ts';
+import {
+  baseScopes,
+  drainTimeoutMs,
+  hasFinalizer,
+  heldBy,
+  isDeleting,
+  nameOf,
+  operationTimeoutMs,
+  poolOf,
+  refused,
+  requestBase,
+  type AskFacts,
+  type SetFacts,
+} from './facts.ts';
+import { askRepair } from './repair.ts';
 
-/** What is read of a MachineComponentSet. */
-export interface SetFacts {
-  name: string;
-  /** Condition Halted is True, or spec.paused: nothing forward of it begins. */
-  stopped: 'Halted' | 'Paused' | undefined;
-  maxUnavailable?: CountOrPercent | undefined;
-  pools?: readonly string[] | undefined;
-  selector?: Record<string, string> | undefined;
-}
-
-/** What besides the Machine decides whether it may ask. */
-export interface AskFacts {
-  nowMs: number;
-  /** By UID. */
-  sets: ReadonlyMap<string, SetFacts>;
-  freezes: readonly Pick<Freeze, 'metadata' | 'spec'>[];
-  /** The agent's Lease is fresh. Absence of a heartbeat is not health: nothing is reserved for a machine that would not take the order. */
-  agentAnswers: boolean;
-}
+export { nameOf, type AskFacts, type SetFacts } from './facts.ts';
 
 export type Ask =
   | { state: 'Nothing' }
   | { state: 'Refused'; verdict: Verdict }
   | { state: 'Asks'; request: Omit<Request, 'since'>; components: WaitingComponent[] };
 
-/** Reason of a row that was cancelled because its pods did not go in time. */
-export const DRAIN_TIMEOUT = 'DrainTimeout';
-
-/** A row's `scopes` take 16. */
-const MAX_SETS_A_ROW = 12;
-const DEFAULT_DRAIN_SECONDS = 600;
-const DEFAULT_OPERATION_SECONDS = 900;
-
-export const drainTimeoutMs = (machine: Machine): number => (machine.spec.drainTimeoutSeconds ?? DEFAULT_DRAIN_SECONDS) * 1000;
-const operationTimeoutMs = (machine: Machine): number => (machine.spec.operationTimeoutSeconds ?? DEFAULT_OPERATION_SECONDS) * 1000;
-
-const poolOf = (machine: Machine): string => machine.metadata.namespace ?? '';
-export const nameOf = (machine: Machine): string => `${poolOf(machine)}/${machine.metadata.name}`;
-export const isDeleting = (machine: Machine): boolean => machine.metadata.deletionTimestamp !== undefined;
-export const hasFinalizer = (machine: Machine): boolean => (machine.metadata.finalizers ?? []).includes(FINALIZERS.machine);
+/** A row's `scopes` take 16, five of which are the machine's own. */
+const MAX_SETS_A_ROW = 11;
 
 const classOf = (component: Pick<WaitingComponent, 'kind'>): RequestClass => (component.kind === 'Restore' ? 'Restore' : 'Change');
-
-const refused = (limit: string, wouldPassWhen: string): Verdict => ({ allowed: false, limit, wouldPassWhen });
 
 function refusalOf(component: WaitingComponent, machine: Machine, facts: AskFacts): Verdict | undefined {
   const set = facts.sets.get(component.setUID);
@@ -69,9 +49,8 @@ function refusalOf(component: WaitingComponent, machine: Machine, facts: AskFact
 export function permitted(machine: Machine, facts: AskFacts): { components: WaitingComponent[]; refusal: Verdict | undefined } {
   const waiting = waitingComponents(machine);
   if (waiting.length === 0) return { components: [], refusal: undefined };
-  if (machine.spec.hold === true) return { components: [], refusal: refused('Machine/hold', 'spec.hold is no longer true') };
-  if (machine.status?.agent?.hold === true)
-    return { components: [], refusal: refused('Node/hold', '/etc/kubenode/hold on the node is removed') };
+  const held = heldBy(machine);
+  if (held !== undefined) return { components: [], refusal: held };
   const judged = waiting.map((component) => ({ component, refusal: refusalOf(component, machine, facts) }));
   return {
     components: judged.filter(({ refusal }) => refusal === undefined).map(({ component }) => component),
@@ -84,15 +63,10 @@ function retryAt(machine: Machine): string | undefined {
   const order = machine.spec.operation;
   if (order === undefined) return undefined;
   const report = machine.status?.operation;
-  const passing = report?.id === order.id && report.outcome === 'TransientFailure';
+  // What a repair left behind is for its rule to answer.
+  const passing = order.kind === 'Change' && report?.id === order.id && report.outcome === 'TransientFailure';
   const blocked = order.kind === 'Cancelled' && order.reason?.startsWith(DRAIN_TIMEOUT) === true;
   return passing || blocked ? order.notAfter : undefined;
-}
-
-function baseScopes(machine: Machine): string[] {
-  const set = machine.metadata.labels?.[LABELS.machineSet];
-  const pool = poolOf(machine);
-  return [CLUSTER_SCOPE, poolScope(pool), ...(set === undefined ? [] : [machineSetScope(pool, set)])];
 }
 
 /** Every scope a machine counts in, also those of sets that have nothing to do here now. */
@@ -107,28 +81,32 @@ export function scopesOf(machine: Machine, sets: ReadonlyMap<string, SetFacts>):
   return [...baseScopes(machine), ...selected.map(([uid]) => setScope(uid))];
 }
 
+/** A machine asks for one thing at a time: a repair goes before a change, the way back to what is verified before both (D9). */
 export function askOf(machine: Machine, facts: AskFacts): Ask {
   if (machine.spec.paused === true) return { state: 'Nothing' };
-  const common = {
-    machineUID: machine.metadata.uid ?? '',
-    machine: nameOf(machine),
-    nodeUID: machine.status?.nodeRef?.uid,
-    labels: { ...machine.spec.labels, ...machine.metadata.labels },
-    lastDisruptionMs: lastDisruptionMs(machine),
+  if (isDeleting(machine)) return askDeletion(machine, facts);
+  const change = askChange(machine, facts);
+  if (change.state === 'Asks' && change.request.class === 'Restore') return change;
+  const repair = askRepair(machine, facts);
+  if (repair.state === 'Asks') return repair;
+  return change.state === 'Asks' || repair.state === 'Nothing' ? change : repair;
+}
+
+function askDeletion(machine: Machine, facts: AskFacts): Ask {
+  if (!hasFinalizer(machine)) return { state: 'Nothing' };
+  if (machine.spec.hold === true) return { state: 'Refused', verdict: refused('Machine/hold', 'spec.hold is no longer true') };
+  const freeze = frozenBy(facts.freezes, 'Change', poolOf(machine));
+  if (freeze !== undefined) return { state: 'Refused', verdict: frozenVerdict(freeze) };
+  const request: Omit<Request, 'since'> = {
+    ...requestBase(machine),
+    ...deletion(machine),
+    class: 'Change',
+    scopes: baseScopes(machine),
   };
-  if (isDeleting(machine)) {
-    if (!hasFinalizer(machine)) return { state: 'Nothing' };
-    if (machine.spec.hold === true) return { state: 'Refused', verdict: refused('Machine/hold', 'spec.hold is no longer true') };
-    const freeze = frozenBy(facts.freezes, 'Change', poolOf(machine));
-    if (freeze !== undefined) return { state: 'Refused', verdict: frozenVerdict(freeze) };
-    const request: Omit<Request, 'since'> = {
-      ...common,
-      ...deletion(machine),
-      class: 'Change',
-      scopes: baseScopes(machine),
-    };
-    return { state: 'Asks', request, components: [] };
-  }
+  return { state: 'Asks', request, components: [] };
+}
+
+function askChange(machine: Machine, facts: AskFacts): Ask {
   const { components, refusal } = permitted(machine, facts);
   const riding = ridesTogether(components);
   const [first] = riding;
@@ -138,7 +116,7 @@ export function askOf(machine: Machine, facts: AskFacts): Ask {
   if (waitUntil !== undefined && facts.nowMs <= Date.parse(waitUntil))
     return { state: 'Refused', verdict: refused('Machine/retry', `it is past ${waitUntil}, when the time of the last try is over`) };
   const request: Omit<Request, 'since'> = {
-    ...common,
+    ...requestBase(machine),
     kind: 'Change',
     class: riding.some((component) => component.kind === 'Restore') ? 'Restore' : 'Change',
     requesterUID: first.setUID,
@@ -147,11 +125,6 @@ export function askOf(machine: Machine, facts: AskFacts): Ask {
     mustBeginWithinMs: (drainNeeded(riding) ? drainTimeoutMs(machine) : 0) + operationTimeoutMs(machine),
   };
   return { state: 'Asks', request, components: riding };
-}
-
-function lastDisruptionMs(machine: Machine): number | undefined {
-  const ms = Date.parse(machine.status?.lastDisruption ?? '');
-  return Number.isNaN(ms) ? undefined : ms;
 }
 
 /** What a Delete row says of itself. */

@@ -9,7 +9,7 @@ import { hasReason } from '../../kube/apierror.ts';
 import type { Client } from '../../kube/client.ts';
 import { actOf } from './act.ts';
 import type { ActContext, Effect } from './guards.ts';
-import type { MachineView, Step } from './decide.ts';
+import type { MachineView, Step } from './view.ts';
 import { ensureInstance, type CellAddress } from './instance.ts';
 import { syncedNode } from './nodesync.ts';
 
@@ -85,11 +85,11 @@ async function plainly(step: Step, view: MachineView, hands: Hands): Promise<Per
   }
 }
 
-async function syncNode({ machine, claim }: MachineView, { client, signal }: Hands): Promise<Performed> {
+async function syncNode({ machine, claim, kubeletAnswers }: MachineView, { client, signal }: Hands): Promise<Performed> {
   const live = await client.find(Nodes, { name: machine.metadata.name }, { signal });
   if (live === undefined || claim.state !== 'Claimed' || live.metadata.uid !== claim.node.metadata.uid)
     return { done: false, why: 'the Node is another one' };
-  const object = syncedNode(machine, live);
+  const object = syncedNode(machine, live, kubeletAnswers);
   if (object === undefined) return { done: false, why: 'the Node has them already' };
   return await unlessConflict(client.update(Nodes, object, { fieldManager: MANAGERS.machine, signal }));
 }

@@ -2,6 +2,8 @@
 import { needsDrain, needsOperation, type Disruption } from '../../api/disruption.ts';
 import { contentOf, type ComponentEntry, type ComponentStatus, type Machine, type Operation } from '../../api/machine.ts';
 import { API_LEVEL } from '../../api/names.ts';
+import type { JobsOf } from './facts.ts';
+import { askingJob } from './repair.ts';
 
 /** An entry whose agent waits for an operation (PROTOCOLS A4). */
 export interface WaitingComponent {
@@ -60,9 +62,11 @@ export function drainNeeded(components: readonly Pick<WaitingComponent, 'needs'>
   return components.some((component) => needsDrain(component.needs));
 }
 
-/** Whether anything here may ask for an operation; an index function, so that the pass reads only these. */
-export function mayAsk(machine: Machine): boolean {
-  return machine.metadata.deletionTimestamp !== undefined || waitingComponents(machine).length > 0;
+/** Whether anything here may ask for an operation, cheaply: the pass begins only where something may. */
+export function mayAsk(machine: Machine, jobsOf: JobsOf): boolean {
+  return (
+    machine.metadata.deletionTimestamp !== undefined || waitingComponents(machine).length > 0 || askingJob(machine, jobsOf) !== undefined
+  );
 }
 
 /**

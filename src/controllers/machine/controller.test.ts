@@ -235,10 +235,10 @@ describe('a change is carried out', () => {
     await test.report('a', { components: [waiting({ needs: 'Drain' })], verified: [{ ...VERIFIED_OLD, setUID: uid }] });
     const refused = await waitFor(
       async () =>
-        (await test.machine('a')).status?.conditions?.find(({ type, reason }) => type === 'Drained' && reason === 'EvictionRefused'),
+        (await test.machine('a')).status?.conditions?.find(({ type, reason }) => type === 'Drained' && reason === 'BudgetNeverAllows'),
       LONG,
     );
-    expect(refused.message).toContain(`${POOL}/guarded`);
+    expect(refused.message).toContain(`PodDisruptionBudget ${POOL}/guarded never allows it: it wants 1 of 1 pods healthy`);
     await waitFor(async () => (await test.client.find(Pods, { namespace: POOL, name: 'free' })) === undefined, LONG);
     expect(await orderOf(test, 'a')).toBeUndefined();
     await test.client.delete(PodDisruptionBudgets, { namespace: POOL, name: budget.metadata.name });

@@ -7,10 +7,12 @@ import { Machines, type Machine } from '../../api/machine.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import type { InfraProvider } from '../../api/provider.ts';
+import { RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import { keyOf, parseKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import { createReleaseMarks } from '../../defender/evidence.ts';
 import { beginTerm } from '../../defender/ledger.ts';
+import type { Verdict } from '../../defender/request.ts';
 import { stateOf } from '../../defender/state.ts';
 import { hasReason } from '../../kube/apierror.ts';
 import type { Cache } from '../../kube/cache.ts';
@@ -20,13 +22,15 @@ import { runController, watch, type ReconcileContext } from '../../kube/controll
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import { leaseAges } from '../machinecomponentset/leaseages.ts';
+import { unendingBudgets } from './budgets.ts';
 import { carryOutAll } from './carryout.ts';
 import { mayAsk } from './components.ts';
-import { decide, type Decision, type MachineView } from './decide.ts';
+import { decide } from './decide.ts';
+import type { Decision, MachineView } from './view.ts';
 import { eventOf, eventOfChange } from './events.ts';
 import type { CellAddress } from './instance.ts';
-import { createObserver, type Stores } from './observe.ts';
-import { createPass, PASS } from './passloop.ts';
+import { createObserver, type OwnKnowledge, type Stores } from './observe.ts';
+import { createPass, PASS, type Pass } from './passloop.ts';
 import { apiPort } from './port.ts';
 import { report } from './report.ts';
 
@@ -46,6 +50,8 @@ export interface MachineControllerOptions {
 
 const POLL_MS = 1000;
 const RESYNC_MS = 30_000;
+/** How often a node that was power-cycled is looked at: no event tells that its agent's Lease is renewed again. */
+const BOOT_MS = 2000;
 /** Between two rounds of evictions that somebody's budget refused, as kubectl drain waits. */
 const REFUSED_MS = 5000;
 
@@ -71,9 +77,10 @@ export async function runMachineController(options: MachineControllerOptions): P
     policies: cache.store(DefenderPolicies),
     freezes: cache.store(Freezes),
     ledgers: cache.store(DisruptionLedgers),
+    jobs: cache.store(RemedyOperationJobs),
   };
   const marks = createReleaseMarks();
-  for (const store of [stores.machines, stores.nodes, stores.sets, stores.policies, stores.freezes]) {
+  for (const store of [stores.machines, stores.nodes, stores.sets, stores.policies, stores.freezes, stores.jobs]) {
     // What earlier terms released, they had released before this epoch: a list begun after it shows all of that.
     const mark = store.mark();
     store.relist();
@@ -81,7 +88,8 @@ export async function runMachineController(options: MachineControllerOptions): P
   }
   await cache.whenSynced(signal);
   const ages = leaseAges(stores.leases, clock);
-  const observer = createObserver(client, stores, ages, clock);
+  const observer = createObserver(client, stores, providers, ages, clock);
+  const cycled = new Set<string>();
   const newID = (): string => [48, 40].map((bits) => Math.floor(random() * 2 ** bits).toString(36)).join('-');
   let wakeMachine = nobody;
   let wakePass = nobody;
@@ -98,16 +106,20 @@ export async function runMachineController(options: MachineControllerOptions): P
     }
   }
 
-  const portOf = (using: Client, provider: InfraProvider | undefined) => apiPort({ client: using, stores, marks, provider, signal });
+  const portOf = (using: Client, provider: InfraProvider | undefined) =>
+    apiPort({ client: using, stores, marks, provider, cycled, signal });
   const pass = createPass({
     epoch,
     stores,
     clock,
     newID,
+    jobsOf: observer.jobsOf,
     view: (askingSince) => observer.cell(askingSince, marks),
     portOf: (using) => portOf(using, undefined),
     wakeMachine: (key) => wakeMachine(key),
   });
+
+  const own: OwnKnowledge = { revokedBy: (id) => revokedBy(pass, id), cycled };
 
   async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {
     const machine = stores.machines.get(parseKey(key));
@@ -115,7 +127,7 @@ export async function runMachineController(options: MachineControllerOptions): P
     if (machine === undefined) return wakePass(PASS);
     if (machine.spec.paused === true) return;
     const provider = providers.get(machine.spec.provider?.name ?? '');
-    const view = await observer.machine(machine, provider, signal);
+    const view = await observer.machine(machine, provider, own, signal);
     const decision = decide(view);
     const hands = { client: run.client, port: portOf(run.client, provider), provider, cell, epoch, newID, signal };
     const { done, refusals, failure } = await carryOutAll(decision.steps, view, hands, (step, { note }) => {
@@ -128,16 +140,17 @@ export async function runMachineController(options: MachineControllerOptions): P
     if (done.some((step) => step === 'Release' || step === 'FreeCancelled')) wakePass(PASS);
     // A machine whose finalizer went is gone by now, or soon; there is nothing left to report on.
     if (done.includes('Finalize')) return;
-    await tell(view, refusals, run);
+    const refusedPods = refusals.length > 0 ? (view.pods?.filter((pod) => !pod.terminating) ?? []) : [];
+    await tell(view, refusals, await unendingBudgets(run.client, refusedPods, signal), run);
     if (failure !== undefined) throw failure;
     return again(view, decision, done.length > 0, refusals.length > 0);
   }
 
-  async function tell(view: MachineView, refusals: readonly string[], run: ReconcileContext): Promise<void> {
+  async function tell(view: MachineView, refusals: readonly string[], unending: readonly string[], run: ReconcileContext): Promise<void> {
     const { machine } = view;
     const verdict = view.row === undefined ? pass.verdicts.of(machine.metadata.uid) : undefined;
     try {
-      const changed = await report(run.client, { view, verdict, refusals }, signal);
+      const changed = await report(run.client, { view, verdict, refusals, unending }, signal);
       const event = changed ? eventOfChange(machine.status?.phase, view) : undefined;
       if (event !== undefined) recorder.event(machine, event);
     } catch (error) {
@@ -155,7 +168,10 @@ export async function runMachineController(options: MachineControllerOptions): P
         ...shared,
         name: 'defender',
         watches: [
-          watch(stores.machines, (machine, old) => (mayAsk(machine) || (old !== undefined && mayAsk(old)) ? [PASS] : [])),
+          watch(stores.machines, (machine, old) =>
+            mayAsk(machine, observer.jobsOf) || (old !== undefined && mayAsk(old, observer.jobsOf)) ? [PASS] : [],
+          ),
+          watch(stores.jobs, () => [PASS]),
           watch(stores.ledgers, () => [PASS]),
           watch(stores.policies, () => [PASS]),
           watch(stores.freezes, () => [PASS]),
@@ -170,6 +186,7 @@ export async function runMachineController(options: MachineControllerOptions): P
         name: 'machine',
         watches: [
           watch(stores.machines, key),
+          watch(stores.jobs, machineOfJob),
           watch(stores.nodes, (node) => machinesNamed(node.metadata.name)),
           watch(stores.ledgers, (ledger, old) => changedRows(stateOf(ledger).rows, old === undefined ? [] : stateOf(old).rows)),
         ],
@@ -204,14 +221,23 @@ async function begun({
 
 const nobody: (key: string) => void = () => undefined;
 const key = (machine: Stored<Machine>): string[] => [keyOf(machine.metadata)];
+const machineOfJob = ({ metadata, spec }: RemedyOperationJob): string[] => [
+  keyOf({ namespace: metadata.namespace, name: spec.machine.name }),
+];
 const BY_NAME = 'machine/name';
 const byName = (machine: Stored<Machine>): string[] => [machine.metadata.name];
+
+/** A pass that looks at rows again says which it would not grant any more. */
+function revokedBy(pass: Pass & { revokedBy?: (rowID: string) => Verdict | undefined }, rowID: string): Verdict | undefined {
+  return pass.revokedBy?.(rowID);
+}
 
 /** When to look again where no event will tell. */
 function again(view: MachineView, decision: Decision, progressed: boolean, refused: boolean): QueueResult | undefined {
   const { waits } = decision;
   if (waits?.for === 'Pods') return { requeueAfterMs: refused ? REFUSED_MS : POLL_MS };
   if (waits?.for === 'Provider') return { requeueAfterMs: POLL_MS };
+  if (waits?.for === 'Boot') return { requeueAfterMs: BOOT_MS };
   // The step's own write leads back here.
   if (progressed) return undefined;
   if (waits?.untilMs !== undefined) return { requeueAfterMs: Math.max(POLL_MS, Math.min(RESYNC_MS, waits.untilMs - view.nowMs)) };

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { ANNOTATIONS } from '../../api/names.ts';
-import { decide, isDraining, type MachineView } from './decide.ts';
+import { decide, isDraining } from './decide.ts';
+import type { MachineView } from './view.ts';
 import { at, cordoned, entry, facts, machine, node, NOW, operation, row, view, waiting } from './testing/objects.ts';
 
 const steps = (change: Partial<MachineView>): string[] => decide(view(change)).steps.map((step) => step.do);

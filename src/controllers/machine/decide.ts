@@ -2,81 +2,27 @@
  * What to do for one machine next, and why: pure. Each step of an operation is found from the state of Machine, Node and ledger alone, so that any
  * of them can be repeated by whoever leads next (PROTOCOLS C3). What a step needs to be safe it reads again itself (`act.ts`).
  */
-import type { Instance } from '../../api/provider.ts';
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine } from '../../api/machine.ts';
-import type { Stored } from '../../api/wire.ts';
-import { DRAIN_TIMEOUT, drainTimeoutMs, hasFinalizer, isDeleting, permitted, type AskFacts } from './ask.ts';
+import { setScope } from '../../defender/scopes.ts';
+import { permitted } from './ask.ts';
 import { isNodeReady } from './availability.ts';
-import type { Claim } from './claim.ts';
 import { degradedBy, drainNeeded, failedComponents, isRecorded, type WaitingComponent } from './components.ts';
 import { DEGRADED, isCordonedFor, isFencedFor, ownerOf } from './cordon.ts';
-import { setScope } from '../../defender/scopes.ts';
-
-export type InstanceView =
-  /** The Machine names no provider: nothing was made, nothing is unmade. */
-  | { state: 'NoProvider' }
-  /** Not known now; nothing is concluded from it. */
-  | { state: 'Unknown'; reason: string; message: string }
-  /** Proven absent. */
-  | { state: 'Absent' }
-  | { state: 'Present'; instance: Instance };
-
-/** A pod that a drain takes away; `terminating` ones are waited for. */
-export interface DrainedPod {
-  namespace: string;
-  name: string;
-  uid: string;
-  terminating: boolean;
-}
-
-export interface MachineView {
-  nowMs: number;
-  machine: Stored<Machine>;
-  /** The ledger's row of this machine's UID. */
-  row: LedgerRow | undefined;
-  claim: Claim;
-  /** As recorded, or as the provider says it now; undefined while there was no instance. */
-  providerID: string | undefined;
-  /** What the provider calls, or would call, the instance of this machine; empty without a provider. */
-  instanceID: string;
-  instance: InstanceView;
-  kubeletAnswers: boolean;
-  facts: AskFacts;
-  /** What a drain must still take away; undefined unless `isDraining`. */
-  pods: readonly DrainedPod[] | undefined;
-  /** Whether labels and taints of the claimed Node differ from the Machine's. */
-  nodeDrift: boolean;
-}
-
-export type Step = { why: string } & (
-  | { do: 'AddFinalizer' }
-  | { do: 'EnsureInstance' }
-  | { do: 'SyncNode' }
-  | { do: 'LiftCordon'; owner: string }
-  | { do: 'MarkDegraded' }
-  | { do: 'LiftDegraded' }
-  | { do: 'TakeOver'; row: LedgerRow }
-  | { do: 'Cordon'; row: LedgerRow }
-  | { do: 'Evict'; row: LedgerRow; pod: DrainedPod }
-  | { do: 'Order'; row: LedgerRow; /** Whether the node was drained: only then may what needs it be ordered. */ drained: boolean }
-  | { do: 'WriteCancelled'; row: LedgerRow; reason: string }
-  | { do: 'Fence'; row: LedgerRow }
-  | { do: 'FreeCancelled'; row: LedgerRow }
-  | { do: 'Settle'; row: LedgerRow }
-  | { do: 'Release'; row: LedgerRow }
-  | { do: 'DeleteInstance'; row: LedgerRow; providerID: string }
-  /** Only after a DeleteInstance of the same run said `gone`, where that stands before it. */
-  | { do: 'Finalize'; row: LedgerRow }
-);
-
-export interface Decision {
-  steps: Step[];
-  /** What is waited for where nothing is to be done; `untilMs` where the clock alone changes the answer. */
-  waits?: { for: 'Defender' | 'Pods' | 'Agent' | 'SetController' | 'Provider'; why: string; untilMs?: number };
-}
-
-const drainDeadlineMs = (row: LedgerRow, machine: Machine): number => Date.parse(row.since) + drainTimeoutMs(machine);
+import { drainDeadlineMs, DRAIN_TIMEOUT, evicting, obstacleTo } from './drain.ts';
+import { hasFinalizer, isDeleting, isRepairNeeded, type AskFacts } from './facts.ts';
+import { carryingOut } from './ownoperation.ts';
+import {
+  finalReport,
+  isControllerOperation,
+  jobOfRow,
+  repairOrder,
+  repairRefusal,
+  successorOf,
+  wantsCordon,
+  wantsDrainFirst,
+} from './repair.ts';
+import type { Decision, MachineView, Step } from './view.ts';
 
 /** Entries a row may carry out now: permitted, and within the scopes whose limits were asked. */
 export function orderable(row: LedgerRow, machine: Machine, facts: AskFacts): WaitingComponent[] {
@@ -86,17 +32,33 @@ export function orderable(row: LedgerRow, machine: Machine, facts: AskFacts): Wa
 const isMine = (row: LedgerRow, machine: Machine): boolean => machine.spec.operation?.id === row.id;
 
 function wantsDrain(view: MachineView, row: LedgerRow): boolean {
-  if (view.claim.state !== 'Claimed' || isMine(row, view.machine)) return false;
+  const { machine, claim } = view;
+  if (claim.state !== 'Claimed') return false;
+  if (isMine(row, machine)) return isMigrating(view);
   if (row.kind === 'Delete')
     // What cannot be drained is not waited for: without its kubelet no pod of this node ends.
-    return isNodeReady(view.claim.node, view.kubeletAnswers) && view.nowMs < drainDeadlineMs(row, view.machine);
-  return drainNeeded(orderable(row, view.machine, view.facts));
+    return isNodeReady(claim.node, view.kubeletAnswers) && view.nowMs < drainDeadlineMs(row, machine);
+  if (row.kind === 'Change') return drainNeeded(orderable(row, machine, view.facts));
+  const job = jobOfRow(row, view.facts);
+  return job !== undefined && wantsDrainFirst(job, machine);
+}
+
+/** Whether a repair takes the pods away after its order, and has not ended. */
+function isMigrating({ machine }: MachineView): boolean {
+  const { operation } = machine.spec;
+  return operation?.kind === 'Repair' && operation.action === 'MigratePods' && finalReport(machine) === undefined;
 }
 
 /** Whether pods are being taken away now, so that they must be looked at. */
 export function isDraining(view: MachineView): boolean {
   const { row, claim } = view;
   return row !== undefined && claim.state === 'Claimed' && isCordonedFor(claim.node, row.id) && wantsDrain(view, row);
+}
+
+/** Whether what the provider says of the instance is acted on, so that nothing older than this moment will do. */
+export function isOnItsProvider({ machine, row }: Pick<MachineView, 'machine' | 'row'>): boolean {
+  const { operation } = machine.spec;
+  return row !== undefined && operation?.id === row.id && operation.kind === 'Repair' && isControllerOperation(operation.action);
 }
 
 export function decide(view: MachineView): Decision {
@@ -129,8 +91,8 @@ function withoutRow(view: MachineView): Decision {
     if (!isDeleting(machine)) {
       const [degraded] = degradedBy(machine);
       if (degraded !== undefined && !isCordonedFor(claim.node, DEGRADED)) return { steps: [{ do: 'MarkDegraded', why: degraded }] };
-      if (owner === DEGRADED && failedComponents(machine).length === 0)
-        return { steps: [{ do: 'LiftDegraded', why: 'no component is in a failure any more' }] };
+      if (owner === DEGRADED && failedComponents(machine).length === 0 && !isRepairNeeded(machine))
+        return { steps: [{ do: 'LiftDegraded', why: 'no component is in a failure any more, and no repair is due' }] };
     }
   }
   if (isDeleting(machine)) return { steps: [], waits: { for: 'Defender', why: 'deletion disrupts the node and needs a reservation' } };
@@ -157,57 +119,81 @@ function cancelled(view: MachineView, row: LedgerRow): Decision {
 
 function ordered(view: MachineView, row: LedgerRow): Decision {
   const { machine, claim } = view;
-  const report = machine.status?.operation;
   const order = machine.spec.operation;
-  if (order === undefined || report?.id !== row.id || report.state !== 'Done')
+  const report = finalReport(machine);
+  if (order === undefined || report === undefined) {
+    if (order?.kind === 'Repair' && isControllerOperation(order.action)) return carryingOut(view, row, order);
+    const successor = successorOf(row, machine, view.facts);
+    if (successor !== undefined) {
+      const why = `its agent is silent and operation ${row.id} can no longer begin; ${successor.metadata.name} repairs it without`;
+      return { steps: [{ do: 'TakeOverForRepair', row, job: successor.metadata.uid ?? '', why }] };
+    }
     return {
       steps: [],
       waits: { for: 'Agent', why: `operation ${row.id} is ordered; a row is freed by the agent's report, never by the clock` },
     };
+  }
+  // Until its recovery is proven a node under repair is neither given back nor counted as one that is there.
+  if (row.kind === 'Repair' && jobOfRow(row, view.facts) !== undefined)
+    return { steps: [], waits: { for: 'RemedyJob', why: `${row.requester} has not recorded what came of operation ${row.id}` } };
   if (claim.state === 'Claimed' && ownerOf(claim.node) === row.id)
-    return { steps: [{ do: 'Settle', row, why: `the agent reports ${report.outcome ?? 'the end'} of operation ${row.id}` }] };
+    return { steps: [{ do: 'Settle', row, why: `operation ${row.id} ended: ${report.outcome ?? 'nobody says how'}` }] };
   if (!isRecorded(machine, order, (uid) => view.facts.sets.has(uid)))
     return { steps: [], waits: { for: 'SetController', why: 'a failed change is over when its set has answered it' } };
   return { steps: [{ do: 'Release', row, why: `operation ${row.id} ended as ${report.outcome ?? 'reported'} and is recorded` }] };
 }
 
+/** Why a row without an order is given up (D6); undefined while it may go on. */
+function givenUp(view: MachineView, row: LedgerRow): string | undefined {
+  const { machine, facts, nowMs } = view;
+  if (row.kind === 'Repair') {
+    const job = jobOfRow(row, facts);
+    if (job === undefined) return `RequestGone: ${row.requester} is finished or gone`;
+    if (job.status?.cancelling !== undefined) return `RequestGone: ${job.status.cancelling}`;
+    const refusal = repairRefusal(job, machine, facts);
+    if (refusal !== undefined) return `Refused: ${refusal.limit ?? ''} stops it`;
+  } else if (orderable(row, machine, facts).length === 0) {
+    const { refusal } = permitted(machine, facts);
+    return refusal === undefined ? 'RequestGone: nothing waits any more' : `Refused: ${refusal.limit ?? ''} stops it`;
+  }
+  if (view.revoked !== undefined) return `Refused: ${view.revoked.limit ?? ''}`;
+  return nowMs > Date.parse(row.notAfter) ? `Expired: it had not begun by ${row.notAfter}` : undefined;
+}
+
 function notOrdered(view: MachineView, row: LedgerRow): Decision {
-  const { machine, claim, nowMs } = view;
-  const { refusal } = permitted(machine, view.facts);
-  const components = orderable(row, machine, view.facts);
+  const { machine, claim, nowMs, facts } = view;
   const cancel = (reason: string): Decision => ({ steps: [{ do: 'WriteCancelled', row, reason, why: reason }] });
-  if (row.kind === 'Change' && components.length === 0)
-    return cancel(refusal === undefined ? 'RequestGone: nothing waits any more' : `Refused: ${refusal.limit ?? ''} stops it`);
-  if (nowMs > Date.parse(row.notAfter)) return cancel(`Expired: it had not begun by ${row.notAfter}`);
-  if (claim.state === 'Claimed' && !isCordonedFor(claim.node, row.id))
+  const reason = givenUp(view, row);
+  if (reason !== undefined) return cancel(reason);
+  const job = row.kind === 'Repair' ? jobOfRow(row, facts) : undefined;
+  if (claim.state === 'Claimed' && !isCordonedFor(claim.node, row.id) && (job === undefined || wantsCordon(job, machine)))
     return { steps: [{ do: 'Cordon', row, why: `operation ${row.id} is reserved` }] };
-  const drain = drainNeeded(components);
-  if (drain && claim.state === 'Claimed' && (view.pods === undefined || view.pods.length > 0)) {
+  const drain = wantsDrain(view, row);
+  if (drain && claim.state === 'Claimed' && isHeldByPods(view, row)) {
     const deadline = drainDeadlineMs(row, machine);
     if (nowMs < deadline) return evicting(view, row, deadline);
     // A node that cannot end its pods is no better off for waiting; one that could and did not is protected by somebody's budget.
     if (isNodeReady(claim.node, view.kubeletAnswers))
-      return cancel(`${DRAIN_TIMEOUT}: pods were left at ${new Date(deadline).toISOString()}`);
+      return cancel(
+        [`${DRAIN_TIMEOUT}: pods were left at ${new Date(deadline).toISOString()}`, obstacleTo(machine)].filter(Boolean).join('; '),
+      );
   }
-  if (!view.facts.agentAnswers)
-    return {
-      steps: [],
-      waits: { for: 'Agent', why: 'no order is given to an agent that is silent', untilMs: Date.parse(row.notAfter) },
-    };
-  return { steps: [{ do: 'Order', row, drained: drain, why: `${components.map((each) => each.name).join(', ')} may switch` }] };
+  const untilMs = Date.parse(row.notAfter);
+  if (row.kind === 'Repair') {
+    const repair = repairOrder(row, machine, facts);
+    if ('waitsFor' in repair) return { steps: [], waits: { for: repair.waitsFor, why: repair.why, untilMs } };
+    return { steps: [{ do: 'Order', row, drained: drain, why: `${row.requester}: ${repair.action}` }] };
+  }
+  if (!facts.agentAnswers) return { steps: [], waits: { for: 'Agent', why: 'no order is given to an agent that is silent', untilMs } };
+  const components = orderable(row, machine, facts);
+  const why = `${components.map((each) => each.name).join(', ')} may switch`;
+  return { steps: [{ do: 'Order', row, drained: drainNeeded(components), why }] };
 }
 
-/** Asked for in one run; the others follow. A pod whose eviction is refused must not keep the next ones waiting. */
-const EVICTIONS_AT_ONCE = 20;
-
-function evicting(view: MachineView, row: LedgerRow, untilMs: number): Decision {
-  const pods = view.pods ?? [];
-  const why = `${pods.length} pod${pods.length === 1 ? ' is' : 's are'} still on the node`;
-  const steps = pods
-    .filter((pod) => !pod.terminating)
-    .slice(0, EVICTIONS_AT_ONCE)
-    .map((pod): Step => ({ do: 'Evict', row, pod, why }));
-  return { steps, waits: { for: 'Pods', why, untilMs } };
+/** Whether pods keep the order waiting. Under a repair those that are on their way do not where the kubelet that would end them is what is ill. */
+function isHeldByPods({ pods, kubeletAnswers }: MachineView, row: LedgerRow): boolean {
+  if (pods === undefined) return true;
+  return row.kind === 'Repair' && !kubeletAnswers ? pods.some((pod) => !pod.terminating) : pods.length > 0;
 }
 
 function deleting(view: MachineView, row: LedgerRow): Decision {

@@ -1,5 +1,6 @@
 import type { RecordedEvent } from '../../kube/recorder.ts';
-import type { MachineView, Step } from './decide.ts';
+import { finalReport } from './repair.ts';
+import type { MachineView, Step } from './view.ts';
 
 const normal = (reason: string, message: string): RecordedEvent => ({ type: 'Normal', reason, message });
 const warning = (reason: string, message: string): RecordedEvent => ({ type: 'Warning', reason, message });
@@ -18,7 +19,7 @@ export function eventOf(step: Step, view: MachineView, note: string | undefined)
     case 'WriteCancelled':
       return normal('OperationCancelled', step.reason);
     case 'Settle':
-      return view.machine.status?.operation?.outcome === 'Succeeded'
+      return finalReport(view.machine)?.outcome === 'Succeeded'
         ? normal('OperationSucceeded', step.why)
         : warning('OperationEnded', step.why);
     case 'Release':
@@ -30,6 +31,19 @@ export function eventOf(step: Step, view: MachineView, note: string | undefined)
       return warning('Degraded', step.why);
     case 'LiftDegraded':
       return normal('DegradedLifted', step.why);
+    case 'EndRepair':
+      return step.outcome === 'Succeeded' ? normal('RepairDone', step.why) : warning('RepairFailed', step.why);
+    case 'PowerCycle':
+      return warning('PowerCycled', note ?? step.why);
+    case 'StopInstance':
+      return warning('PowerCut', step.why);
+    case 'MarkOutOfService':
+      return warning('OutOfService', step.why);
+    case 'ForceDelete':
+      return warning('PodTakenByForce', note ?? step.why);
+    case 'DeleteMachine':
+      return warning('Replaced', step.why);
+    case 'TakeOverForRepair':
     case 'TakeOver':
       return normal('OperationTakenOver', step.why);
     case 'DeleteInstance':

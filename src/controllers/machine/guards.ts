@@ -2,17 +2,26 @@
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import { CodedError } from '../../api/errors.ts';
 import type { Machine, OperationStatus } from '../../api/machine.ts';
+import type { RepairOperation } from '../../api/noderemedier.ts';
 import type { ObjectKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { GuardedWrite, Move, Seen } from '../../defender/guardedwrite.ts';
 import { holds, requireEpoch } from '../../defender/protocol.ts';
 import { stateOf, type LedgerState } from '../../defender/state.ts';
-import { nameOf, type AskFacts } from './ask.ts';
+import { nameOf, type AskFacts } from './facts.ts';
+import { finalReport } from './repair.ts';
 import { claimOf, type Claim } from './claim.ts';
-import type { DrainedPod } from './decide.ts';
+import type { DrainedPod } from './view.ts';
 
 /** What leaves the three objects. */
-export type Effect = { do: 'Evict'; pod: DrainedPod } | { do: 'DeleteInstance'; providerID: string };
+export type Effect =
+  | { do: 'Evict'; pod: DrainedPod; graceSeconds?: number }
+  | { do: 'DeleteInstance'; providerID: string }
+  | { do: 'StopInstance'; providerID: string }
+  | { do: 'PowerCycle'; providerID: string; operationID: string }
+  /** Not without the provider's word, asked for right before, that the instance is off or gone. */
+  | { do: 'ForceDelete'; pods: readonly DrainedPod[]; providerID: string }
+  | { do: 'DeleteMachine'; machine: Stored<Machine> };
 
 export interface ActContext {
   /** Of the leader that acts. */
@@ -53,6 +62,14 @@ export const isCancelled = (row: LedgerRow, machine: Machine): boolean =>
 
 /** The final report on r. */
 export function reportOn(row: LedgerRow, machine: Machine): OperationStatus | undefined {
-  const report = machine.status?.operation;
-  return machine.spec.operation?.id === row.id && report?.id === row.id && report.state === 'Done' ? report : undefined;
+  const report = finalReport(machine);
+  return report?.id === row.id ? report : undefined;
+}
+
+/** r's repair, while it is carried out here. `action`: only this one. */
+export function repairUnderWay(row: LedgerRow, machine: Machine, action?: RepairOperation): OperationStatus | undefined {
+  const order = machine.spec.operation;
+  const repair = machine.status?.repair;
+  if (order?.id !== row.id || order.kind !== 'Repair' || (action !== undefined && order.action !== action)) return undefined;
+  return repair?.id === row.id && repair.state === 'Running' ? repair : undefined;
 }

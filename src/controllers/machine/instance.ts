@@ -8,8 +8,8 @@ import { pathOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/apierror.ts';
 import type { Client } from '../../kube/client.ts';
-import { isDeleting } from './ask.ts';
-import type { InstanceView } from './decide.ts';
+import { isDeleting } from './facts.ts';
+import type { InstanceView } from './view.ts';
 
 /** How nodes of this cell reach it. */
 export interface CellAddress {

@@ -9,10 +9,12 @@ import type { GuardedWrite, Move, Seen } from '../../defender/guardedwrite.ts';
 import { release, takeOver, type ReleaseEvidence } from '../../defender/protocol.ts';
 import { rowFor } from '../../defender/request.ts';
 import { withState, type LedgerState } from '../../defender/state.ts';
-import { deletion, isDeleting } from './ask.ts';
+import { deletion } from './ask.ts';
 import type { Claim } from './claim.ts';
 import { isRecorded } from './components.ts';
 import { isFencedFor, ownerOf } from './cordon.ts';
+import { isDeleting } from './facts.ts';
+import { jobOfRow, repairRequest, successorOf } from './repair.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type Act, type ActContext, type Guarded } from './guards.ts';
 
 /** M, N, L; writes L. What M and N show of r stays so until a later row, which r's place in L excludes. */
@@ -32,7 +34,10 @@ export function releaseReported(row: LedgerRow, context: ActContext): Act {
     const operation = machine.spec.operation;
     if (report === undefined || operation === undefined) return stop('the operation has not ended');
     if (claim.state === 'Claimed' && ownerOf(claim.node) === row.id) return stop('the Node still bears the cordon of the row');
-    const recorded = isRecorded(machine, operation, (uid) => context.facts.sets.has(uid));
+    const recorded =
+      row.kind === 'Repair'
+        ? jobOfRow(row, context.facts) === undefined
+        : isRecorded(machine, operation, (uid) => context.facts.sets.has(uid));
     return { by: 'Report', machineUID: machine.metadata.uid ?? '', report, recorded };
   });
 }
@@ -80,6 +85,27 @@ export function takeOverForDeletion(row: LedgerRow, context: ActContext): Act {
         write: 'ledger',
         object: withState(seen.ledger, takeOver(state, context.epoch, row.id, successor, { because: 'Deleting' })),
       };
+    },
+  };
+}
+
+/** ⊢ C9. M, L; writes L. The machine stays reserved throughout; the order that it replaces can no longer begin. */
+export function takeOverForRepair(row: LedgerRow, jobUID: string, context: ActContext): Act {
+  return {
+    ...base('take-over-for-repair', context),
+    reads: ['machine', 'ledger'],
+    writes: 'ledger',
+    judge(seen): Guarded {
+      const state = ledgerWith(row, seen, context.epoch);
+      if (state === undefined || seen.ledger === undefined) return stop('the ledger lacks the row');
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined || isDeleting(machine)) return stop('the machine is gone, or going');
+      const { facts } = context;
+      const job = successorOf(row, machine, facts);
+      if (job === undefined || job.metadata.uid !== jobUID) return stop('the row is waited for again, or another repair is asked for');
+      const successor = rowFor({ ...repairRequest(job, machine), since: facts.nowMs }, context.newID(), facts.nowMs);
+      const why = { because: 'ProviderRepair', agentSilent: !facts.agentAnswers, nowMs: facts.nowMs } as const;
+      return { write: 'ledger', object: withState(seen.ledger, takeOver(state, context.epoch, row.id, successor, why)) };
     },
   };
 }

@@ -7,7 +7,9 @@ import { stateOf } from '../../defender/state.ts';
 import type { Claim } from './claim.ts';
 import { degradedBy, failedComponents } from './components.ts';
 import { cordonedFor, DEGRADED, fencedFor, isCordonedFor, ownerOf, uncordonedBy } from './cordon.ts';
-import type { DrainedPod } from './decide.ts';
+import { isRepairNeeded } from './facts.ts';
+import { staysCordoned } from './repair.ts';
+import type { Step } from './view.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type Act, type ActContext, type Guarded } from './guards.ts';
 
 /**
@@ -34,14 +36,14 @@ export function cordon(row: LedgerRow, context: ActContext): Act {
 }
 
 /** N; the eviction follows. Not fenced further: between this read and the eviction nothing can stop it, so it is one pod, by its UID. */
-export function evict(row: LedgerRow, pod: DrainedPod, context: ActContext): Act {
+export function evict({ row, pod, graceSeconds }: Extract<Step, { do: 'Evict' }>, context: ActContext): Act {
   return {
     ...base('evict', context),
     reads: ['node'],
     writes: 'effect',
     judge(seen): Guarded {
       if (seen.node === undefined || !isCordonedFor(seen.node, row.id)) return stop("the Node's cordon does not name the row");
-      return { effect: { do: 'Evict', pod } };
+      return { effect: { do: 'Evict', pod, ...(graceSeconds === undefined ? {} : { graceSeconds }) } };
     },
   };
 }
@@ -73,10 +75,13 @@ export function settle(row: LedgerRow, context: ActContext): Act {
     writes: 'node',
     judge(seen): Guarded {
       const machine = machineOf(row, seen, context.epoch);
-      if (machine === undefined || reportOn(row, machine) === undefined) return stop('the operation has not ended');
+      const report = machine === undefined ? undefined : reportOn(row, machine);
+      if (machine === undefined || report === undefined) return stop('the operation has not ended');
       const claim = claimIn(machine, seen);
       if (claim.state !== 'Claimed' || ownerOf(claim.node) !== row.id) return stop("the Node's cordon is not the row's");
-      const object = degradedBy(machine).length > 0 ? cordonedFor(claim.node, DEGRADED) : uncordonedBy(claim.node, row.id);
+      const { operation } = machine.spec;
+      const stays = degradedBy(machine).length > 0 || (operation !== undefined && staysCordoned(machine, operation, report));
+      const object = stays ? cordonedFor(claim.node, DEGRADED) : uncordonedBy(claim.node, row.id);
       return object === undefined ? stop('settled already') : { write: 'node', object };
     },
   };
@@ -110,7 +115,7 @@ export function markDegraded(context: ActContext): Act {
 /** N, M, L; writes N. As `markDegraded`. */
 export function liftDegraded(context: ActContext): Act {
   return degrading('lift-degraded', context, (machine, claim) =>
-    failedComponents(machine).length > 0 ? undefined : uncordonedBy(claim.node, DEGRADED),
+    failedComponents(machine).length > 0 || isRepairNeeded(machine) ? undefined : uncordonedBy(claim.node, DEGRADED),
   );
 }
 

@@ -7,15 +7,15 @@ import { syncedNode } from './nodesync.ts';
 import { node } from './testing/objects.ts';
 
 const wants = (labels: Record<string, string>, taints: Taint[] = []): Pick<Machine, 'spec'> => ({ spec: { labels, taints } });
-const after = (object: ReturnType<typeof node>, machine: Pick<Machine, 'spec'>) => syncedNode(machine, object) ?? object;
+const after = (object: ReturnType<typeof node>, machine: Pick<Machine, 'spec'>) => syncedNode(machine, object, true) ?? object;
 
 describe('labels and taints of a Machine on its Node', () => {
   test('are put there once', () => {
     const synced = after(node(), wants({ tier: 'web' }, [{ key: 'only', value: 'web', effect: 'NoSchedule' }]));
     expect(synced.metadata.labels).toEqual({ tier: 'web' });
     expect(synced.spec?.taints).toEqual([{ key: 'only', value: 'web', effect: 'NoSchedule' }]);
-    expect(syncedNode(wants({ tier: 'web' }, [{ key: 'only', value: 'web', effect: 'NoSchedule' }]), synced)).toBeUndefined();
-    expect(syncedNode(wants({}), node())).toBeUndefined();
+    expect(syncedNode(wants({ tier: 'web' }, [{ key: 'only', value: 'web', effect: 'NoSchedule' }]), synced, true)).toBeUndefined();
+    expect(syncedNode(wants({}), node(), true)).toBeUndefined();
   });
 
   test('go when the Machine drops them; what was there before stays', () => {

@@ -11,6 +11,12 @@ interface Owned {
   taints: string[];
 }
 
+/**
+ * Tells Kubernetes that the node is off for certain: what ran there may start elsewhere, its volumes with it. Ours is there from the proof until
+ * the kubelet answers again; one that somebody else put there stays theirs.
+ */
+const OUT_OF_SERVICE: Taint = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
+
 const idOf = ({ key, effect }: Pick<Taint, 'key' | 'effect'>): string => `${key}:${effect}`;
 const strings = (list: unknown): string[] => (Array.isArray(list) ? list.filter((item) => typeof item === 'string') : []);
 
@@ -26,11 +32,23 @@ function ownedOn(node: Node): Owned {
 
 const concerned = ({ metadata, spec }: Node): string => canonical([metadata.labels ?? {}, metadata.annotations ?? {}, spec?.taints ?? []]);
 
+export const isOutOfService = (node: Node): boolean => node.spec?.taints?.some((taint) => idOf(taint) === idOf(OUT_OF_SERVICE)) === true;
+
+/** The Node marked as off for certain; undefined when it is so already. */
+export function markedOutOfService(machine: Pick<Machine, 'spec'>, node: Stored<Node>): Stored<Node> | undefined {
+  return isOutOfService(node) ? undefined : withTaints(machine, node, [OUT_OF_SERVICE]);
+}
+
 /** The Node with the Machine's labels and taints, or undefined when it has them already. */
-export function syncedNode(machine: Pick<Machine, 'spec'>, node: Stored<Node>): Stored<Node> | undefined {
+export function syncedNode(machine: Pick<Machine, 'spec'>, node: Stored<Node>, kubeletAnswers: boolean): Stored<Node> | undefined {
+  const stays = !kubeletAnswers && ownedOn(node).taints.includes(idOf(OUT_OF_SERVICE));
+  return withTaints(machine, node, stays ? [OUT_OF_SERVICE] : []);
+}
+
+function withTaints(machine: Pick<Machine, 'spec'>, node: Stored<Node>, besides: readonly Taint[]): Stored<Node> | undefined {
   const owned = ownedOn(node);
   const wantedLabels = machine.spec.labels ?? {};
-  const wantedTaints = machine.spec.taints ?? [];
+  const wantedTaints: readonly Taint[] = [...(machine.spec.taints ?? []), ...besides];
   const had = node.metadata.labels ?? {};
   const hadTaints = node.spec?.taints ?? [];
 

@@ -1,22 +1,24 @@
 import type { Lease, Node } from '../../api/builtin.ts';
 import type { DefenderPolicy } from '../../api/defenderpolicy.ts';
-import type { DisruptionLedger } from '../../api/disruptionledger.ts';
-import { LEDGER_NAME } from '../../api/disruptionledger.ts';
+import { LEDGER_NAME, type DisruptionLedger, type LedgerRow } from '../../api/disruptionledger.ts';
 import type { Freeze } from '../../api/freeze.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { MachineComponentSet } from '../../api/machinecomponentset.ts';
 import { agentLeaseName } from '../../api/names.ts';
 import type { Clock } from '../../api/ports.ts';
 import type { InfraProvider } from '../../api/provider.ts';
+import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
 import type { Reflector } from '../../kube/reflector.ts';
 import type { ReleaseMarks } from '../../defender/evidence.ts';
+import type { Verdict } from '../../defender/request.ts';
 import { rowOfMachine, stateOf } from '../../defender/state.ts';
 import type { LeaseAges } from '../machinecomponentset/leaseages.ts';
-import { isDeleting, type AskFacts, type SetFacts } from './ask.ts';
+import { isDeleting, type AskFacts, type JobsOf, type SetFacts } from './facts.ts';
 import { claimOf } from './claim.ts';
-import { isDraining, type InstanceView, type MachineView } from './decide.ts';
+import { isDraining, isOnItsProvider } from './decide.ts';
+import type { InstanceView, MachineView } from './view.ts';
 import { instanceOf, requestOf } from './instance.ts';
 import { syncedNode } from './nodesync.ts';
 import { drainedPods } from './pods.ts';
@@ -30,6 +32,7 @@ export interface Stores {
   policies: Reflector<DefenderPolicy>;
   freezes: Reflector<Freeze>;
   ledgers: Reflector<DisruptionLedger>;
+  jobs: Reflector<RemedyOperationJob>;
 }
 
 /** How old the provider's word on a machine that runs may be; it is asked again at once about any other. */
@@ -58,26 +61,54 @@ function setFacts(sets: readonly Stored<MachineComponentSet>[]): Map<string, Set
   );
 }
 
+/** What of a machine only this process knows. */
+export interface OwnKnowledge {
+  /** By row ID: what Defender says of a row without an order that it would not grant any more. */
+  revokedBy: (rowID: string) => Verdict | undefined;
+  /** Operations whose power cycle the provider has taken. */
+  cycled: ReadonlySet<string>;
+}
+
 export interface Observer {
   /** Everything about one machine. Asks the provider, and the server for pods where a drain is under way. */
-  machine(machine: Stored<Machine>, provider: InfraProvider | undefined, signal: AbortSignal): Promise<MachineView>;
+  machine(machine: Stored<Machine>, provider: InfraProvider | undefined, own: OwnKnowledge, signal: AbortSignal): Promise<MachineView>;
+  /** Jobs that are not finished. */
+  jobsOf: JobsOf;
   /** The epoch that the ledger's store shows. */
   epoch(): number;
   /** Everything about the cell, from the stores. */
   cell(askingSince: (uid: string) => number, marks: ReleaseMarks): CellView;
 }
 
-export function createObserver(client: Client, stores: Stores, ages: LeaseAges, clock: Clock): Observer {
+const OPEN_JOBS = 'job/open-of-machine';
+
+export function createObserver(
+  client: Client,
+  stores: Stores,
+  providers: ReadonlyMap<string, InfraProvider>,
+  ages: LeaseAges,
+  clock: Clock,
+): Observer {
   const nowMs = (): number => clock.now();
+  // Finished jobs are the record of a month: they are left out, so that asking costs nothing by their number.
+  stores.jobs.addIndex(OPEN_JOBS, (job) => (isFinished(job) ? [] : [job.spec.machine.uid]));
+  const jobsOf: JobsOf = (machineUID) => stores.jobs.byIndex(OPEN_JOBS, machineUID);
+  const canPowerCycle = ({ spec }: Machine): boolean => providers.get(spec.provider?.name ?? '')?.reboot !== undefined;
   const instances = new Map<string, { view: InstanceView; at: number }>();
   stores.machines.subscribe((event) => {
     if (event.type === 'deleted') instances.delete(event.object.metadata.uid);
   });
 
-  async function instanceNow(machine: Stored<Machine>, provider: InfraProvider | undefined, signal: AbortSignal): Promise<InstanceView> {
+  async function instanceNow(
+    machine: Stored<Machine>,
+    row: LedgerRow | undefined,
+    provider: InfraProvider | undefined,
+    signal: AbortSignal,
+  ): Promise<InstanceView> {
     const { uid } = machine.metadata;
     const known = instances.get(uid);
-    const settled = machine.status?.phase === 'Running' && !isDeleting(machine) && known?.view.state === 'Present';
+    const settled =
+      !isOnItsProvider({ machine, row }) && machine.status?.phase === 'Running' && !isDeleting(machine) && known?.view.state === 'Present';
     if (settled && clock.monotonic() - known.at < INSTANCE_MS) return known.view;
     const view = await instanceOf(machine, provider, signal);
     instances.set(uid, { view, at: clock.monotonic() });
@@ -92,6 +123,8 @@ export function createObserver(client: Client, stores: Stores, ages: LeaseAges, 
     nowMs: nowMs(),
     sets: setFacts(stores.sets.list()),
     freezes: stores.freezes.list(),
+    jobsOf,
+    canPowerCycle,
   });
 
   function staleness(marks: ReleaseMarks): string | undefined {
@@ -106,25 +139,31 @@ export function createObserver(client: Client, stores: Stores, ages: LeaseAges, 
   }
 
   return {
-    async machine(machine, provider, signal) {
-      const instance = await instanceNow(machine, provider, signal);
+    async machine(machine, provider, own, signal) {
+      const row = rowOfMachine(ledgerState(), machine.metadata.uid);
+      const instance = await instanceNow(machine, row, provider, signal);
       const providerID = machine.status?.providerID ?? (instance.state === 'Present' ? instance.instance.providerID : undefined);
       const claim = claimOf(machine, providerID, stores.nodes.get({ name: machine.metadata.name }));
+      const answers = kubeletAnswers(machine.metadata.name);
       const view: MachineView = {
         nowMs: nowMs(),
         machine,
-        row: rowOfMachine(ledgerState(), machine.metadata.uid),
+        row,
         claim,
         providerID,
         instanceID: machine.status?.providerID ?? provider?.providerIDOf(requestOf(machine)) ?? '',
         instance,
-        kubeletAnswers: kubeletAnswers(machine.metadata.name),
+        kubeletAnswers: answers,
         facts: { ...facts(), agentAnswers: agentAnswers(machine) },
         pods: undefined,
-        nodeDrift: claim.state === 'Claimed' && syncedNode(machine, claim.node) !== undefined,
+        nodeDrift: claim.state === 'Claimed' && syncedNode(machine, claim.node, answers) !== undefined,
+        revoked: row === undefined ? undefined : own.revokedBy(row.id),
+        canStop: provider?.stop !== undefined,
+        powerCycled: row !== undefined && own.cycled.has(row.id),
       };
       return isDraining(view) ? { ...view, pods: await drainedPods(client, machine.metadata.name, signal) } : view;
     },
+    jobsOf,
     epoch: () => ledgerState().epoch,
     cell: (askingSince, marks) => ({
       facts: facts(),

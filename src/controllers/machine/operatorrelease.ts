@@ -1,7 +1,8 @@
 import { CodedError } from '../../api/errors.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
-import { nameOf } from './ask.ts';
+import { nameOf } from './facts.ts';
+import { finalReport } from './repair.ts';
 
 /**
  * What an operator writes to give up an operation whose agent will not report (⊢ D5): the order is replaced by Cancelled under the same id and
@@ -11,8 +12,7 @@ import { nameOf } from './ask.ts';
  */
 export function operatorRelease(machine: Stored<Machine>, reason: string): Stored<Machine> {
   const order = machine.spec.operation;
-  const report = machine.status?.operation;
-  if (order === undefined || order.kind === 'Cancelled' || (report?.id === order.id && report.state === 'Done'))
+  if (order === undefined || order.kind === 'Cancelled' || finalReport(machine) !== undefined)
     throw new CodedError('NothingToRelease', `${nameOf(machine)} has no operation under way`, { next: `kubenode why ${nameOf(machine)}` });
   if (order.kind === 'Delete')
     throw new CodedError('NothingToRelease', `${nameOf(machine)} is being deleted: its row goes when the provider proves that it is gone`, {

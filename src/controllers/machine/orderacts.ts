@@ -1,9 +1,10 @@
 /** Guarded writes of the Machine's operation, and of what the provider has. See `act.ts` for how they are built. */
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Operation } from '../../api/machine.ts';
-import { isDeleting } from './ask.ts';
+import { isDeleting } from './facts.ts';
 import { drainNeeded } from './components.ts';
 import { orderable } from './decide.ts';
+import { repairOrder } from './repair.ts';
 import { base, ledgerWith, machineOf, stop, type Act, type ActContext, type Guarded } from './guards.ts';
 
 /**
@@ -26,6 +27,12 @@ export function order(row: LedgerRow, drained: boolean, context: ActContext): Ac
         const components = orderable(row, machine, context.facts).filter((component) => drained || !drainNeeded([component]));
         if (components.length === 0) return stop('nothing waits any more');
         operation.components = components.map(({ name, revision }) => ({ name, revision }));
+      }
+      if (row.kind === 'Repair') {
+        const repair = repairOrder(row, machine, context.facts);
+        if ('waitsFor' in repair) return stop(repair.why);
+        operation.action = repair.action;
+        if (repair.args !== undefined) operation.args = repair.args;
       }
       return { write: 'machine', object: { ...machine, spec: { ...machine.spec, operation } } };
     },

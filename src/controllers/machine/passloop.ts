@@ -11,6 +11,7 @@ import type { Store } from '../../kube/store.ts';
 import type { Effect } from './guards.ts';
 import { freeVanished } from './ledgeracts.ts';
 import { mayAsk } from './components.ts';
+import type { JobsOf } from './facts.ts';
 import { reservation, rowsWithoutMachine, type CellView } from './pass.ts';
 import { createVerdicts, type Verdicts } from './verdicts.ts';
 
@@ -24,6 +25,7 @@ export interface PassOptions {
   stores: { machines: Store<Machine>; ledgers: Store<DisruptionLedger> };
   clock: Clock;
   newID: () => string;
+  jobsOf: JobsOf;
   view: (askingSince: (uid: string) => number) => CellView;
   portOf: (client: Client) => GuardedPort<Effect>;
   /** This machine's verdict is news. */
@@ -36,7 +38,7 @@ export interface Pass {
 }
 
 /** Reserves for whoever asks, and frees the rows of machines that are gone. Costs no request while nobody asks. */
-export function createPass({ epoch, stores, clock, newID, view, portOf, wakeMachine }: PassOptions): Pass {
+export function createPass({ epoch, stores, clock, newID, jobsOf, view, portOf, wakeMachine }: PassOptions): Pass {
   const verdicts = createVerdicts();
   /** Since when each machine asks, by UID, monotonic ms: a new leader knows of no ages, and starts all equal. */
   const asking = new Map<string, number>();
@@ -52,7 +54,7 @@ export function createPass({ epoch, stores, clock, newID, view, portOf, wakeMach
     async run({ client, log }) {
       const state = stateOf(stores.ledgers.get({ name: LEDGER_NAME }) ?? {});
       const machines = stores.machines.list();
-      const asks = machines.some((machine) => mayAsk(machine) && rowOfMachine(state, machine.metadata.uid) === undefined);
+      const asks = machines.some((machine) => mayAsk(machine, jobsOf) && rowOfMachine(state, machine.metadata.uid) === undefined);
       const port = portOf(client);
       if (asks)
         await perform(

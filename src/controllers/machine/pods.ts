@@ -1,7 +1,7 @@
 import { Pods, type Pod } from '../../api/builtin.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
-import type { DrainedPod } from './decide.ts';
+import type { DrainedPod } from './view.ts';
 
 /** Pods that a drain of this node takes away, live. */
 export async function drainedPods(client: Client, node: string, signal: AbortSignal): Promise<DrainedPod[]> {
@@ -11,6 +11,7 @@ export async function drainedPods(client: Client, node: string, signal: AbortSig
     name: pod.metadata.name,
     uid: pod.metadata.uid,
     terminating: pod.metadata.deletionTimestamp !== undefined,
+    labels: pod.metadata.labels ?? {},
   }));
 }
 

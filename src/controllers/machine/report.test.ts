@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { MachineView } from './decide.ts';
+import type { MachineView } from './view.ts';
 import { statusOf } from './report.ts';
 import { at, cordoned, machine, node, operation, row, view, waiting } from './testing/objects.ts';
 

@@ -6,11 +6,12 @@ import type { Verdict } from '../../defender/request.ts';
 import { applyIfChanged } from '../../kube/apply.ts';
 import type { Client } from '../../kube/client.ts';
 import { setConditions, type ConditionInput } from '../../kube/conditions.ts';
-import { isDeleting } from './ask.ts';
 import { isNodeReady } from './availability.ts';
 import { degradedBy } from './components.ts';
 import { isCordonedFor } from './cordon.ts';
-import type { MachineView } from './decide.ts';
+import { podsLeft } from './drain.ts';
+import { isDeleting } from './facts.ts';
+import type { MachineView } from './view.ts';
 
 /** Conditions that this controller writes; the others on the object are the agent's and the set controller's. */
 const OURS = ['InfrastructureReady', 'NodeReady', 'Drained', 'Degraded', 'Ready'] as const;
@@ -22,6 +23,8 @@ export interface ReportInput {
   verdict: Verdict | undefined;
   /** Evictions that were refused in this run, each with whose no it was. */
   refusals: readonly string[];
+  /** Budgets that will never let these pods go, as they stand. */
+  unending?: readonly string[];
 }
 
 type Own = Pick<
@@ -47,7 +50,7 @@ function findingsOf({ machine, claim, instance, kubeletAnswers }: MachineView): 
 }
 
 /** The part of the Machine's status that this controller owns, whole: what is left out is given up. Pure. */
-export function statusOf({ view, verdict, refusals }: ReportInput): Own {
+export function statusOf({ view, verdict, refusals, unending = [] }: ReportInput): Own {
   const { machine, claim, instance } = view;
   const { status } = machine;
   const { generation } = machine.metadata;
@@ -56,7 +59,7 @@ export function statusOf({ view, verdict, refusals }: ReportInput): Own {
     infrastructure(view),
     nodeReady(view, findings),
     degraded(findings),
-    ...drained(view, refusals),
+    ...drained(view, refusals, unending),
     summary(view, findings),
   ].map((each) => ({ ...each, ...(generation === undefined ? {} : { observedGeneration: generation }) }));
   const before = (status?.conditions ?? []).filter((each) => inputs.some((input) => input.type === each.type));
@@ -118,10 +121,11 @@ function degraded({ degraded: reasons }: Findings): ConditionInput {
 }
 
 /** Only while pods are being taken away. */
-function drained({ pods }: MachineView, refusals: readonly string[]): ConditionInput[] {
+function drained({ pods }: MachineView, refusals: readonly string[], unending: readonly string[]): ConditionInput[] {
   if (pods === undefined) return [];
   if (pods.length === 0) return [condition('Drained', 'True', 'Drained')];
-  const left = `${pods.length} pod${pods.length === 1 ? ' is' : 's are'} still on the node`;
+  const left = podsLeft(pods);
+  if (unending.length > 0) return [condition('Drained', 'False', 'BudgetNeverAllows', [left, ...unending.slice(0, 3)].join('; '))];
   return refusals.length === 0
     ? [condition('Drained', 'False', 'Draining', left)]
     : [condition('Drained', 'False', 'EvictionRefused', [left, ...refusals.slice(0, 3)].join('; '))];

@@ -12,8 +12,8 @@ import {
 import { ANNOTATIONS, FINALIZERS } from '../../../api/names.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { setScope } from '../../../defender/scopes.ts';
-import type { AskFacts, SetFacts } from '../ask.ts';
-import type { MachineView } from '../decide.ts';
+import type { AskFacts, SetFacts } from '../facts.ts';
+import type { MachineView } from '../view.ts';
 
 export const NOW = Date.UTC(2026, 10, 20, 12);
 export const at = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();
@@ -141,7 +141,15 @@ export const operation = (change: Partial<Operation> = {}): Operation => ({
 export const KUBELET_SET: SetFacts = { name: 'kubelet', stopped: undefined };
 
 export function facts(change: Partial<AskFacts> = {}): AskFacts {
-  return { nowMs: NOW, sets: new Map([['s1', KUBELET_SET]]), freezes: [], agentAnswers: true, ...change };
+  return {
+    nowMs: NOW,
+    sets: new Map([['s1', KUBELET_SET]]),
+    freezes: [],
+    jobsOf: () => [],
+    canPowerCycle: () => true,
+    agentAnswers: true,
+    ...change,
+  };
 }
 
 /** A machine in good health with its Node. */
@@ -158,6 +166,9 @@ export function view(change: Partial<MachineView> = {}): MachineView {
     facts: facts(),
     pods: undefined,
     nodeDrift: false,
+    revoked: undefined,
+    canStop: true,
+    powerCycled: false,
     ...change,
   };
 }

@@ -1,0 +1,33 @@
+/** Taking the pods off a node. Pure. */
+import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { Machine } from '../../api/machine.ts';
+import { drainTimeoutMs } from './facts.ts';
+import type { Decision, DrainedPod, MachineView, Step } from './view.ts';
+
+/** Reason of a row that was cancelled because its pods did not go in time. */
+export const DRAIN_TIMEOUT = 'DrainTimeout';
+
+/** Asked for in one run; the others follow. A pod whose eviction is refused must not keep the next ones waiting. */
+const EVICTIONS_AT_ONCE = 20;
+
+export const drainDeadlineMs = (row: LedgerRow, machine: Machine): number => Date.parse(row.since) + drainTimeoutMs(machine);
+
+export const podsLeft = (pods: readonly DrainedPod[]): string =>
+  `${pods.length} pod${pods.length === 1 ? ' is' : 's are'} still on the node`;
+
+/** Evicts what is not on its way yet, and waits for the rest. `graceSeconds`: instead of what the pods say themselves. */
+export function evicting(view: MachineView, row: LedgerRow, untilMs: number, graceSeconds?: number): Decision {
+  const pods = view.pods ?? [];
+  const why = podsLeft(pods);
+  const steps = pods
+    .filter((pod) => !pod.terminating)
+    .slice(0, EVICTIONS_AT_ONCE)
+    .map((pod): Step => ({ do: 'Evict', row, pod, why, ...(graceSeconds === undefined ? {} : { graceSeconds }) }));
+  return { steps, waits: { for: 'Pods', why, untilMs } };
+}
+
+/** Who keeps the pods, as it was last found; empty where nobody is known of. */
+export function obstacleTo(machine: Machine): string {
+  const drained = machine.status?.conditions?.find(({ type }) => type === 'Drained');
+  return drained?.status === 'False' ? drained.message : '';
+}

@@ -1,0 +1,93 @@
+/** What is read of a machine and of its cell before anything is asked for. */
+import type { CountOrPercent } from '../../api/batches.ts';
+import type { Freeze } from '../../api/freeze.ts';
+import type { Machine } from '../../api/machine.ts';
+import { FINALIZERS, LABELS, MACHINE_CONDITIONS } from '../../api/names.ts';
+import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { Verdict } from '../../defender/request.ts';
+import { CLUSTER_SCOPE, machineSetScope, poolScope, rackScope, zoneScope } from '../../defender/scopes.ts';
+
+/** What is read of a MachineComponentSet. */
+export interface SetFacts {
+  name: string;
+  /** Condition Halted is True, or spec.paused: nothing forward of it begins. */
+  stopped: 'Halted' | 'Paused' | undefined;
+  maxUnavailable?: CountOrPercent | undefined;
+  pools?: readonly string[] | undefined;
+  selector?: Record<string, string> | undefined;
+}
+
+/** The jobs of a machine, by its UID, that are not finished. */
+export type JobsOf = (machineUID: string) => readonly RemedyOperationJob[];
+
+/** What besides the Machine decides whether it may ask. */
+export interface AskFacts {
+  nowMs: number;
+  /** By UID. */
+  sets: ReadonlyMap<string, SetFacts>;
+  freezes: readonly Pick<Freeze, 'metadata' | 'spec'>[];
+  jobsOf: JobsOf;
+  /** Whether its provider can turn it off and on. */
+  canPowerCycle: (machine: Machine) => boolean;
+  /** The agent's Lease is fresh. Absence of a heartbeat is not health: nothing is reserved for a machine that would not take the order. */
+  agentAnswers: boolean;
+}
+
+const DEFAULT_DRAIN_SECONDS = 600;
+const DEFAULT_OPERATION_SECONDS = 900;
+
+export const drainTimeoutMs = (machine: Machine): number => (machine.spec.drainTimeoutSeconds ?? DEFAULT_DRAIN_SECONDS) * 1000;
+export const operationTimeoutMs = (machine: Machine): number => (machine.spec.operationTimeoutSeconds ?? DEFAULT_OPERATION_SECONDS) * 1000;
+
+export const poolOf = (machine: Machine): string => machine.metadata.namespace ?? '';
+export const nameOf = (machine: Machine): string => `${poolOf(machine)}/${machine.metadata.name}`;
+export const isDeleting = (machine: Machine): boolean => machine.metadata.deletionTimestamp !== undefined;
+export const hasFinalizer = (machine: Machine): boolean => (machine.metadata.finalizers ?? []).includes(FINALIZERS.machine);
+
+/** A MachineSet makes another one when it goes. */
+export const isReplaceable = (machine: Machine): boolean =>
+  machine.metadata.ownerReferences?.some((owner) => owner.kind === 'MachineSet' && owner.controller === true) === true;
+
+/** An enforced rule is due here, or its repair has not helped yet: pods must not be put back. */
+export const isRepairNeeded = (machine: Machine): boolean =>
+  machine.status?.conditions?.some(({ type, status }) => type === MACHINE_CONDITIONS.repairNeeded && status === 'True') === true;
+
+export const refused = (limit: string, wouldPassWhen: string): Verdict => ({ allowed: false, limit, wouldPassWhen });
+
+/** What holds whatever is asked: a human said that nothing new starts here. */
+export function heldBy(machine: Machine): Verdict | undefined {
+  if (machine.spec.hold === true) return refused('Machine/hold', 'spec.hold is no longer true');
+  if (machine.status?.agent?.hold === true) return refused('Node/hold', '/etc/kubenode/hold on the node is removed');
+  return undefined;
+}
+
+export const labelsOf = (machine: Machine): Record<string, string> => ({ ...machine.spec.labels, ...machine.metadata.labels });
+
+/** The scopes of a machine whatever is to be done there. */
+export function baseScopes(machine: Machine): string[] {
+  const pool = poolOf(machine);
+  const { [LABELS.machineSet]: set, [LABELS.zone]: zone, [LABELS.rack]: rack } = labelsOf(machine);
+  return [
+    CLUSTER_SCOPE,
+    poolScope(pool),
+    ...(set === undefined ? [] : [machineSetScope(pool, set)]),
+    ...(zone === undefined ? [] : [zoneScope(zone)]),
+    ...(rack === undefined ? [] : [rackScope(rack)]),
+  ];
+}
+
+/** What every request of a machine says of it. */
+export function requestBase(machine: Machine) {
+  return {
+    machineUID: machine.metadata.uid ?? '',
+    machine: nameOf(machine),
+    nodeUID: machine.status?.nodeRef?.uid,
+    labels: labelsOf(machine),
+    lastDisruptionMs: lastDisruptionMs(machine),
+  };
+}
+
+function lastDisruptionMs(machine: Machine): number | undefined {
+  const ms = Date.parse(machine.status?.lastDisruption ?? '');
+  return Number.isNaN(ms) ? undefined : ms;
+}

@@ -1,0 +1,147 @@
+/** Guarded writes and effects of the repairs that this controller carries out itself. See `act.ts` for how they are built. */
+import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { Machine, OperationStatus } from '../../api/machine.ts';
+import type { RepairOperation } from '../../api/noderemedier.ts';
+import type { Stored } from '../../api/wire.ts';
+import { isCordonedFor } from './cordon.ts';
+import { isDeleting, isReplaceable } from './facts.ts';
+import {
+  base,
+  claimIn,
+  ledgerWith,
+  machineOf,
+  repairUnderWay,
+  stop,
+  type Act,
+  type ActContext,
+  type Effect,
+  type Guarded,
+} from './guards.ts';
+import { markedOutOfService } from './nodesync.ts';
+import { isControllerOperation } from './repair.ts';
+import type { Step } from './view.ts';
+
+const MAX_MESSAGE = 1024;
+
+/** M, L; writes M's status. r is ordered, and nobody has begun it: the boot that is noted is that before anything was done. */
+export function beginRepair({ row, bootID }: Extract<Step, { do: 'BeginRepair' }>, context: ActContext): Act {
+  return onMachine('begin-repair', 'machine', row, context, (machine) => {
+    const order = machine.spec.operation;
+    if (order?.id !== row.id || order.kind !== 'Repair' || !isControllerOperation(order.action)) return stop('the row has no such order');
+    if (machine.status?.repair?.id === row.id) return stop('begun already');
+    return withRepair(machine, { id: row.id, state: 'Running', bootID, startedAt: at(context) });
+  });
+}
+
+/** M, L; writes M's status. What is over stays so: a late end finds another one, or another order. */
+export function endRepair({ row, outcome, message, bootID }: Extract<Step, { do: 'EndRepair' }>, context: ActContext): Act {
+  return onMachine('end-repair', 'machine', row, context, (machine) => {
+    const repair = repairUnderWay(row, machine);
+    if (repair === undefined) return stop('the repair is not under way');
+    return withRepair(machine, {
+      ...repair,
+      state: 'Done',
+      outcome,
+      message: message.slice(0, MAX_MESSAGE),
+      finishedAt: at(context),
+      ...(bootID === undefined ? {} : { bootID }),
+    });
+  });
+}
+
+/**
+ * M, L; the provider follows. The operation is under way: the boot before it is noted. A late call, or a second one, cycles nothing, since the
+ * provider does so once for an operation.
+ */
+export function powerCycle({ row, providerID }: Extract<Step, { do: 'PowerCycle' }>, context: ActContext): Act {
+  return effect('power-cycle', 'PowerCycle', row, context, () => ({ do: 'PowerCycle', providerID, operationID: row.id }));
+}
+
+/** M, L; the provider follows. The node's pods were to leave it anyway, and nobody on it answers. */
+export function stopInstance({ row, providerID }: Extract<Step, { do: 'StopInstance' }>, context: ActContext): Act {
+  return effect('stop-instance', 'MigratePods', row, context, () => ({ do: 'StopInstance', providerID }));
+}
+
+/** M, L; the deletion follows, of this very version: what came between, such as an operator's release, makes it lose. */
+export function deleteMachine(row: LedgerRow, context: ActContext): Act {
+  return effect('delete-machine', 'Replace', row, context, (machine) =>
+    isDeleting(machine) || !isReplaceable(machine)
+      ? stop('the machine is being deleted, or nothing would take its place')
+      : { do: 'DeleteMachine', machine },
+  );
+}
+
+/** N, M, L; writes N. Only after the proof that the node is off; a node that was turned on since was so by a later row. */
+export function markOutOfService(row: LedgerRow, context: ActContext): Act {
+  return {
+    ...base('mark-out-of-service', context),
+    reads: ['node', 'machine', 'ledger'],
+    writes: 'node',
+    judge(seen): Guarded {
+      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined || repairUnderWay(row, machine, 'MigratePods') === undefined) return stop('the repair is not under way');
+      const claim = claimIn(machine, seen);
+      if (claim.state !== 'Claimed' || !isCordonedFor(claim.node, row.id)) return stop("the Node's cordon does not name the row");
+      const object = markedOutOfService(machine, claim.node);
+      return object === undefined ? stop('marked already') : { write: 'node', object };
+    },
+  };
+}
+
+/** N, M, L; the provider is asked again, and the deletion of these pods, by their UIDs, follows. */
+export function forceDelete({ row, pods, providerID }: Extract<Step, { do: 'ForceDelete' }>, context: ActContext): Act {
+  return {
+    ...base('force-delete', context),
+    reads: ['node', 'machine', 'ledger'],
+    writes: 'effect',
+    judge(seen): Guarded {
+      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined || repairUnderWay(row, machine, 'MigratePods') === undefined) return stop('the repair is not under way');
+      if (seen.node === undefined || !isCordonedFor(seen.node, row.id)) return stop("the Node's cordon does not name the row");
+      return { effect: { do: 'ForceDelete', pods, providerID } };
+    },
+  };
+}
+
+const at = ({ facts }: ActContext): string => new Date(facts.nowMs).toISOString();
+
+const withRepair = (machine: Stored<Machine>, repair: OperationStatus): Guarded => ({
+  write: 'machine',
+  object: { ...machine, status: { ...machine.status, repair } },
+  status: true,
+});
+
+function onMachine(
+  name: string,
+  writes: 'machine' | 'effect',
+  row: LedgerRow,
+  context: ActContext,
+  judge: (machine: Stored<Machine>) => Guarded,
+): Act {
+  return {
+    ...base(name, context),
+    reads: ['machine', 'ledger'],
+    writes,
+    judge(seen): Guarded {
+      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
+      const machine = machineOf(row, seen, context.epoch);
+      return machine === undefined ? stop('the machine is gone') : judge(machine);
+    },
+  };
+}
+
+function effect(
+  name: string,
+  action: RepairOperation,
+  row: LedgerRow,
+  context: ActContext,
+  made: (machine: Stored<Machine>) => Effect | { stop: string },
+): Act {
+  return onMachine(name, 'effect', row, context, (machine) => {
+    if (repairUnderWay(row, machine, action) === undefined) return stop('the repair is not under way');
+    const found = made(machine);
+    return 'stop' in found ? found : { effect: found };
+  });
+}

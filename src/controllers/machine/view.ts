@@ -1,0 +1,86 @@
+/** One machine as a decision sees it, and what a decision is. */
+import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { Machine, Outcome } from '../../api/machine.ts';
+import type { Instance } from '../../api/provider.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { Verdict } from '../../defender/request.ts';
+import type { Claim } from './claim.ts';
+import type { AskFacts } from './facts.ts';
+
+export type InstanceView =
+  /** The Machine names no provider: nothing was made, nothing is unmade. */
+  | { state: 'NoProvider' }
+  /** Not known now; nothing is concluded from it. */
+  | { state: 'Unknown'; reason: string; message: string }
+  /** Proven absent. */
+  | { state: 'Absent' }
+  | { state: 'Present'; instance: Instance };
+
+/** A pod that a drain takes away; `terminating` ones are waited for. */
+export interface DrainedPod {
+  namespace: string;
+  name: string;
+  uid: string;
+  terminating: boolean;
+  labels?: Readonly<Record<string, string>>;
+}
+
+export interface MachineView {
+  nowMs: number;
+  machine: Stored<Machine>;
+  /** The ledger's row of this machine's UID. */
+  row: LedgerRow | undefined;
+  claim: Claim;
+  /** As recorded, or as the provider says it now; undefined while there was no instance. */
+  providerID: string | undefined;
+  /** What the provider calls, or would call, the instance of this machine; empty without a provider. */
+  instanceID: string;
+  instance: InstanceView;
+  kubeletAnswers: boolean;
+  facts: AskFacts;
+  /** What a drain must still take away; undefined unless `isDraining`. */
+  pods: readonly DrainedPod[] | undefined;
+  /** Whether labels and taints of the claimed Node differ from the Machine's. */
+  nodeDrift: boolean;
+  /** Why Defender takes back the row, which has no order yet: what it was granted under does not hold any more. */
+  revoked: Verdict | undefined;
+  /** Whether the provider can cut the power of this machine. */
+  canStop: boolean;
+  /** This process knows that the provider has taken the power cycle of the operation under way; asking twice is safe, and for nothing. */
+  powerCycled: boolean;
+}
+
+export type Step = { why: string } & (
+  | { do: 'AddFinalizer' }
+  | { do: 'EnsureInstance' }
+  | { do: 'SyncNode' }
+  | { do: 'LiftCordon'; owner: string }
+  | { do: 'MarkDegraded' }
+  | { do: 'LiftDegraded' }
+  | { do: 'TakeOver'; row: LedgerRow }
+  | { do: 'TakeOverForRepair'; row: LedgerRow; /** UID of the job that gets the new row. */ job: string }
+  | { do: 'Cordon'; row: LedgerRow }
+  | { do: 'Evict'; row: LedgerRow; pod: DrainedPod; /** Instead of the pod's own. */ graceSeconds?: number }
+  | { do: 'Order'; row: LedgerRow; /** Whether the node was drained: only then may what needs it be ordered. */ drained: boolean }
+  | { do: 'BeginRepair'; row: LedgerRow; /** The one it runs in. */ bootID: string }
+  | { do: 'EndRepair'; row: LedgerRow; outcome: Outcome; message: string; bootID?: string }
+  | { do: 'PowerCycle'; row: LedgerRow; providerID: string }
+  | { do: 'StopInstance'; row: LedgerRow; providerID: string }
+  | { do: 'MarkOutOfService'; row: LedgerRow }
+  | { do: 'ForceDelete'; row: LedgerRow; pods: readonly DrainedPod[]; providerID: string }
+  | { do: 'DeleteMachine'; row: LedgerRow }
+  | { do: 'WriteCancelled'; row: LedgerRow; reason: string }
+  | { do: 'Fence'; row: LedgerRow }
+  | { do: 'FreeCancelled'; row: LedgerRow }
+  | { do: 'Settle'; row: LedgerRow }
+  | { do: 'Release'; row: LedgerRow }
+  | { do: 'DeleteInstance'; row: LedgerRow; providerID: string }
+  /** Only after a DeleteInstance of the same run said `gone`, where that stands before it. */
+  | { do: 'Finalize'; row: LedgerRow }
+);
+
+export interface Decision {
+  steps: Step[];
+  /** What is waited for where nothing is to be done; `untilMs` where the clock alone changes the answer. */
+  waits?: { for: 'Defender' | 'Pods' | 'Agent' | 'SetController' | 'RemedyJob' | 'Provider' | 'Boot'; why: string; untilMs?: number };
+}
