@@ -1,5 +1,5 @@
 /**
- * Makes the files that run on their own: the agent, and the child that renders fleets. Quick enough to run at each start;
+ * Makes the files that run on their own: the agent, the child that renders fleets, and the manifests of `kubenode install`. Quick enough to run at each start;
  * skipped when no source file is newer than what is there.
  *
  *   node tools/bundle.ts [--force]
@@ -15,6 +15,7 @@ export const BUNDLES = join(ROOT, '.build', 'bundles');
 const ENTRIES = {
   agent: 'src/agent/main.ts',
   render: 'src/sync/render/child.ts',
+  deploy: 'deploy/main.ts',
 };
 export type Bundle = keyof typeof ENTRIES;
 
@@ -39,7 +40,12 @@ function fresh(name: Bundle, sources: number): boolean {
 
 export async function bundleAll({ force = false, only }: { force?: boolean; only?: Bundle[] } = {}): Promise<void> {
   const lock = join(ROOT, 'package-lock.json');
-  const sources = Math.max(newest(join(ROOT, 'src')), statSync(lock).mtimeMs, statSync(fileURLToPath(import.meta.url)).mtimeMs);
+  const sources = Math.max(
+    newest(join(ROOT, 'src')),
+    newest(join(ROOT, 'deploy')),
+    statSync(lock).mtimeMs,
+    statSync(fileURLToPath(import.meta.url)).mtimeMs,
+  );
   mkdirSync(BUNDLES, { recursive: true });
   for (const [name, entry] of Object.entries(ENTRIES) as [Bundle, string][]) {
     if (only !== undefined && !only.includes(name)) continue;

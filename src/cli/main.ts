@@ -8,8 +8,10 @@ export type Run = (work: (output: Output) => Promise<number>) => Promise<void>;
 
 const HELP = `
 Try it:   kubenode start              a whole fleet on this machine
+Install:  kubenode install --cell     manifests for a real cluster
 Look:     kubenode status             fleets, clusters, rollouts
           kubenode rollout show       where each change is
+          kubenode why NAME           why a node, repair, rule or rollout is as it is
 Prepare:  kubenode check              what this machine has and what is wanted
           kubenode rules test         what the fleet's repair rules do in recorded histories
 
@@ -44,10 +46,12 @@ export async function main(argv: string[]): Promise<void> {
     serve: async () => (await import('./commands/serve.ts')).serveCommand,
     controller: async () => (await import('./commands/controller.ts')).controllerCommand,
     agent: async () => (await import('./commands/agent.ts')).agentCommand,
+    install: async () => (await import('./commands/install.ts')).installCommand,
     status: async () => (await import('./commands/status.ts')).statusCommand,
     release: async () => (await import('./commands/release.ts')).releaseCommand,
     rollout: async () => (await import('./commands/rollout.ts')).rolloutCommand,
     check: async () => (await import('./commands/check.ts')).checkCommand,
+    why: async () => (await import('./commands/why.ts')).whyCommand,
     rules: async () => (await import('./commands/rules.ts')).rulesCommand,
     tour: async () => (await import('./commands/tour.ts')).tourCommand,
   };

@@ -1,0 +1,106 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { Option, type Command } from 'commander';
+import { stringify } from 'yaml';
+import { CodedError } from '../../api/errors.ts';
+import { SYSTEM_NAMESPACE } from '../../api/names.ts';
+import type { KubeObject } from '../../api/wire.ts';
+import { EXIT } from '../exit.ts';
+import { version, type Run } from '../main.ts';
+import type { Output } from '../output.ts';
+
+interface Flags {
+  hub?: boolean;
+  cell?: boolean;
+  namespace: string;
+  image?: string;
+  replicas: string;
+  server?: string;
+  mirror?: string;
+  output: 'yaml' | 'json';
+}
+
+/** As `deploy/options.ts`, which a published package does not have as a source. */
+interface InstallOptions {
+  role: 'hub' | 'cell';
+  namespace: string;
+  image: string;
+  replicas: number;
+  server?: string;
+  mirror?: string;
+}
+
+export function installCommand(program: Command, run: Run): void {
+  program
+    .command('install')
+    .description('print the manifests that make a cluster a hub or a cell: kinds, rights, admission policies, controllers')
+    .addOption(new Option('--hub', 'the hub: fleets and rollouts'))
+    .addOption(new Option('--cell', 'a cell: machines and their components').conflicts('hub'))
+    .option('--namespace <name>', "where KubeNode's own processes run", SYSTEM_NAMESPACE)
+    .option('--image <image>', `image of the controllers (default: kubenode:${version()})`)
+    .option('--replicas <count>', 'of which one leads', '2')
+    .option('--server <url>', 'how nodes reach this API server: https://host:port (cell)')
+    .option('--mirror <url>', 'where new nodes resolve relative artifact URLs (cell)')
+    .addOption(new Option('-o, --output <format>', 'of what is printed').choices(['yaml', 'json']).default('yaml'))
+    .addHelpText(
+      'after',
+      `
+Nothing is changed: apply what is printed.
+  kubenode install --hub | kubectl apply --server-side -f -
+  kubenode install --cell --server https://api.example:6443 | kubectl apply --server-side -f -
+One cluster may be both. docs/install.md goes through it step by step.`,
+    )
+    .action((flags: Flags) => run((output) => install(flags, output)));
+}
+
+async function install(flags: Flags, output: Output): Promise<number> {
+  const options = installOptions(flags);
+  const objects = await render(options);
+  if (options.role === 'cell' && options.server === undefined)
+    output.say('warning', 'without --server new nodes are told an address that only pods reach');
+  // `| head` is no failure.
+  process.stdout.once('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? EXIT.ok : EXIT.failed));
+  output.print(
+    flags.output === 'json'
+      ? JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }, null, 2)
+      : objects.map((object) => stringify(object, { lineWidth: 0 })).join('---\n'),
+  );
+  return EXIT.ok;
+}
+
+/** Errors: `Usage`. */
+function installOptions({ hub, cell, namespace, image = `kubenode:${version()}`, replicas, server, mirror }: Flags): InstallOptions {
+  const usage = (message: string, next?: string): CodedError => new CodedError('Usage', message, next === undefined ? {} : { next });
+  if (hub !== true && cell !== true)
+    throw usage('say what this cluster shall be: --hub or --cell', 'kubenode install --cell --server https://HOST:PORT');
+  if (!/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(namespace))
+    throw usage(`\`--namespace\` must be the name of a namespace (lower-case letters, digits and "-"), got "${namespace}"`);
+  if (!/^[^\s:/@]+[^\s]*$/.test(image)) throw usage(`\`--image\` must name an image, got "${image}"`);
+  if (!/^([1-9]|10)$/.test(replicas)) throw usage(`\`--replicas\` must be a whole number from 1 to 10, got "${replicas}"`);
+  if (hub === true && server !== undefined) throw usage('--server is for --cell: no node is installed from a hub');
+  if (hub === true && mirror !== undefined) throw usage('--mirror is for --cell: no node is installed from a hub');
+  if (server !== undefined && !/^https:\/\/[^/?#\s]+\/?$/.test(server))
+    throw usage(`\`--server\` must be https://host:port, got "${server}"`);
+  if (mirror !== undefined && !/^https?:\/\/[^\s]+\/$/.test(mirror))
+    throw usage(`\`--mirror\` must be a URL that ends with a slash, got "${mirror}"`);
+  return {
+    role: hub === true ? 'hub' : 'cell',
+    namespace,
+    image,
+    replicas: Number(replicas),
+    ...(server === undefined ? {} : { server }),
+    ...(mirror === undefined ? {} : { mirror }),
+  };
+}
+
+interface Deploy {
+  manifests: (options: InstallOptions) => KubeObject[];
+}
+
+/** In a checkout the manifests are made by its own `deploy/`; a published package ships it as one file. */
+async function render(options: InstallOptions): Promise<KubeObject[]> {
+  const shipped = new URL('../../bundles/deploy.mjs', import.meta.url);
+  const source: string = existsSync(fileURLToPath(shipped)) ? shipped.href : new URL('../../../deploy/main.ts', import.meta.url).href;
+  const { manifests } = (await import(source)) as Deploy;
+  return manifests(options);
+}
