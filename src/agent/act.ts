@@ -2,6 +2,7 @@ import { messageOf } from '../api/errors.ts';
 import { halfJitterMs } from '../kube/backoff.ts';
 import { journalOf, newProgress, newSwitching } from './context.ts';
 import type { Context } from './context.ts';
+import { askForReboot, clean, endRepairing, operate, restartUnits } from './actrepair.ts';
 import { actStage } from './acttransaction.ts';
 import { check, repair, startUnit, stopStray, trySweep } from './actupkeep.ts';
 import { backoffMs } from './decidetransaction.ts';
@@ -11,9 +12,10 @@ import type { Manifest } from './manifest.ts';
 import { giveUpMs, loadTransaction, startOver } from './open.ts';
 import { startPreparation } from './prepare.ts';
 import { writeReceipt } from './receipts.ts';
+import { nameOf } from './repair.ts';
 import { componentOf } from './state.ts';
 import type { Failure, OperationRecord, Transaction } from './state.ts';
-import type { Step } from './steps.ts';
+import type { Finish, Step } from './steps.ts';
 
 const REREAD = { baseMs: 2_000, maxMs: 30_000 };
 
@@ -33,7 +35,12 @@ export async function act(ctx: Context, step: Step): Promise<void> {
       });
     case 'note':
       memory.sweep = true;
-      return await journal.append({ t: 'machine', held: step.held, verified: step.verified });
+      return await journal.append({
+        t: 'machine',
+        held: step.held,
+        verified: step.verified,
+        ...(step.epoch === undefined ? {} : { epoch: step.epoch }),
+      });
     case 'accept':
       memory.sweep = true;
       return await journal.append({ t: 'accept', accepted: step.accepted });
@@ -63,6 +70,17 @@ export async function act(ctx: Context, step: Step): Promise<void> {
       return await reread(ctx);
     case 'begin':
       return await begin(ctx, step.transaction, step.operation);
+    case 'operate':
+      return await operate(ctx, step.operation);
+    case 'restartUnits':
+      return await restartUnits(ctx, step.operation, step.component);
+    case 'clean':
+      return await clean(ctx, step.operation, step.belowPercent);
+    case 'reboot':
+      return await askForReboot(ctx, step.operation);
+    case 'withdraw':
+      await ctx.ports.host.keepUp(step.operation.id);
+      return await finish(ctx, step.finish);
     case 'stage':
       return await stage(ctx, step.stage);
     case 'turnBack':
@@ -189,7 +207,7 @@ async function fail(ctx: Context, failed: Failure): Promise<void> {
   happenedTo(ctx, 'Warning', failed.restored ? 'Restored' : 'Failed', tx.name, failed);
 }
 
-async function finish(ctx: Context, step: Extract<Step, { do: 'finish' }>): Promise<void> {
+async function finish(ctx: Context, step: Finish): Promise<void> {
   const { memory, ports } = ctx;
   const journal = journalOf(memory);
   const { id, epoch, kind, outcome, message, cleared } = step;
@@ -204,6 +222,11 @@ async function finish(ctx: Context, step: Extract<Step, { do: 'finish' }>): Prom
   };
   await journal.append({ t: 'finish', operation, ...(cleared ? { cleared } : {}) });
   memory.sweep = true;
+  if (kind !== 'Repair') return;
+  endRepairing(ctx);
+  const what = known?.task === undefined ? id : `${nameOf(known.task)} (operation ${id})`;
+  const type = outcome === 'Succeeded' ? 'Normal' : 'Warning';
+  ctx.happened({ type, reason: 'RepairEnded', message: short(`${what}: ${outcome}${message === '' ? '' : `: ${message}`}`, 800) });
 }
 
 /** Probing of the open transaction ends, and what was known of it. */

@@ -8,7 +8,7 @@ import { createEngine } from './engine.ts';
 import { createEvents } from './events.ts';
 import { keepLease } from './lease.ts';
 import { createReporter } from './reporter.ts';
-import type { Reporter } from './reporter.ts';
+import type { Reporter, ReporterOptions } from './reporter.ts';
 import { watchMachine } from './watch.ts';
 import { wantedOf } from './wanted.ts';
 
@@ -54,7 +54,13 @@ export async function runAgent(options: AgentOptions): Promise<void> {
     happened: (what) => events.send(what),
   });
   const identity = { version: AGENT_VERSION, apiLevel: API_LEVEL, bootID: host.bootID, os: host.os, arch: host.arch };
-  reporter = createReporter({ engine, identity, apply: (uid, status, each) => api.apply(uid, status, each), ...common });
+  // The answer shows what the cell knows now: no need to wait for the watch to tell.
+  const apply: ReporterOptions['apply'] = async (uid, status, each) => {
+    const answer = await api.apply(uid, status, each);
+    engine.seen(wantedOf(answer));
+    return answer;
+  };
+  reporter = createReporter({ engine, identity, apply, ...common });
 
   /** Another Machine of this name must not look alive by this node's Lease. */
   let ours = true;

@@ -47,6 +47,12 @@ export interface ProbeSpec {
   successThreshold: number;
 }
 
+/** A folder whose files may be deleted when the disk is full, once they are older than that. */
+export interface Disposable {
+  path: string;
+  olderThanSeconds: number;
+}
+
 export interface ComponentSpec {
   componentName: string;
   version: string;
@@ -55,6 +61,8 @@ export interface ComponentSpec {
   units: UnitSpec[];
   hooks: { preInstall?: Hook; postInstall?: Hook; preRemove?: Hook };
   probes: ProbeSpec[];
+  /** Absent where there is none: digests of generations that were made before there could be must stay. */
+  disposable?: Disposable[];
   healthDeadlineSeconds: number;
   disruption: NonNullable<MachineComponentSpec['disruption']>;
   requires: { componentName: string; versionRange?: string }[];
@@ -66,6 +74,7 @@ type Fields = Record<string, unknown>;
 export function parseComponentSpec(value: unknown, platform: { os: string; arch: string }): ComponentSpec {
   const spec = object(value, 'spec');
   const units = list(spec['units'], 'spec.units').map(unitOf);
+  const disposable = list(spec['disposable'], 'spec.disposable').map(disposableOf);
   const parsed: ComponentSpec = {
     componentName: text(spec['componentName'], 'spec.componentName', /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/),
     version: text(spec['version'], 'spec.version'),
@@ -74,12 +83,14 @@ export function parseComponentSpec(value: unknown, platform: { os: string; arch:
     units,
     hooks: hooksOf(spec['hooks']),
     probes: list(spec['probes'], 'spec.probes').map((each, index) => probeOf(each, `spec.probes[${index}]`, units)),
+    ...(disposable.length === 0 ? {} : { disposable }),
     healthDeadlineSeconds: count(spec['healthDeadlineSeconds'], 'spec.healthDeadlineSeconds', 300, 1),
     disruption: disruptionsOf(spec['disruption']),
     requires: list(spec['requires'], 'spec.requires').map(requirementOf),
   };
   unique(parsed.files, (each) => each.path, 'spec.files');
   unique(parsed.units, (each) => each.name, 'spec.units');
+  unique(disposable, (each) => each.path, 'spec.disposable');
   unique(parsed.artifacts, (each) => each.name, 'spec.platforms.artifacts');
   return parsed;
 }
@@ -111,10 +122,7 @@ function artifactsFor(platforms: unknown[], { os, arch }: { os: string; arch: st
 function fileOf(value: unknown, index: number): FileSpec {
   const at = `spec.files[${index}]`;
   const fields = object(value, at);
-  const path = text(fields['path'], `${at}.path`, /^\/[^\0]+$/);
-  if (path.split('/').some((part, position) => part === '..' || part === '.' || (part === '' && position > 0))) {
-    throw agentError('PathRefused', `${at}.path must be a plain absolute path, got "${path}"`);
-  }
+  const path = pathOf(fields['path'], `${at}.path`);
   if (OWN_FOLDERS.some((own) => path === own || path.startsWith(`${own}/`))) {
     throw agentError('PathRefused', `${at}.path must not be in ${OWN_FOLDERS.join(' or ')}, got "${path}"`);
   }
@@ -124,6 +132,23 @@ function fileOf(value: unknown, index: number): FileSpec {
     mode: modeOf(fields['mode'], `${at}.mode`, 0o644),
     onDrift: oneOf(fields['onDrift'], `${at}.onDrift`, ['Repair', 'Report', 'Ignore'], 'Repair'),
   };
+}
+
+function disposableOf(value: unknown, index: number): Disposable {
+  const at = `spec.disposable[${index}]`;
+  const fields = object(value, at);
+  const path = pathOf(fields['path'], `${at}.path`);
+  const own = OWN_FOLDERS.find((each) => `${each}/`.startsWith(`${path}/`) || `${path}/`.startsWith(`${each}/`));
+  if (own !== undefined) throw agentError('PathRefused', `${at}.path must not hold or be in ${own}, which is the agent's; got "${path}"`);
+  return { path, olderThanSeconds: count(fields['olderThanSeconds'], `${at}.olderThanSeconds`, undefined, 1) };
+}
+
+function pathOf(value: unknown, at: string): string {
+  const path = text(value, at, /^\/[^\0]+$/);
+  if (path.split('/').some((part, position) => part === '..' || part === '.' || (part === '' && position > 0))) {
+    throw agentError('PathRefused', `${at} must be a plain absolute path, got "${path}"`);
+  }
+  return path;
 }
 
 function unitOf(value: unknown, index: number): UnitSpec {
@@ -225,8 +250,9 @@ function argv(value: unknown, path: string): string[] {
   return parts;
 }
 
-function count(value: unknown, path: string, otherwise: number, minimum: number): number {
-  if (value === undefined) return otherwise;
+/** `otherwise` absent: it must be there. */
+function count(value: unknown, path: string, otherwise: number | undefined, minimum: number): number {
+  if (value === undefined && otherwise !== undefined) return otherwise;
   if (typeof value === 'number' && Number.isInteger(value) && value >= minimum) return value;
   throw agentError('SpecInvalid', `${path} must be a whole number, at least ${minimum}`);
 }

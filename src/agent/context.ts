@@ -1,9 +1,10 @@
 import type { Clock, Log, Random } from '../api/ports.ts';
+import type { Cleaner } from './cleaner.ts';
 import type { Durable } from './durable.ts';
 import type { Journal } from './journal.ts';
 import type { Layout } from './layout.ts';
 import type { Manifest, Node } from './manifest.ts';
-import type { Drift, Health, Installed, Preparation, Progress, Starts } from './observed.ts';
+import type { Drift, Health, Installed, Preparation, Progress, Repairing, Starts } from './observed.ts';
 import type { Files } from './ports/files.ts';
 import type { Host } from './ports/host.ts';
 import type { Network } from './ports/network.ts';
@@ -65,6 +66,8 @@ export interface Memory {
   progress: Progress;
   /** Of the open transaction. */
   switching: { probing: Probing | undefined; deadlineMs: number; invocations: Map<string, string>; filesChanged: boolean };
+  /** Of the running Repair. */
+  repairing: Omit<Repairing, 'probing'> & { probing: Probing | undefined; cleaner: Cleaner | undefined };
   reread: string | undefined;
   rereadNotBeforeMs: number;
   sweep: boolean;
@@ -112,6 +115,7 @@ export function newMemory(clock: Clock): Memory {
     watches: new Map(),
     progress: newProgress(),
     switching: newSwitching(),
+    repairing: newRepairing(),
     reread: undefined,
     rereadNotBeforeMs: 0,
     sweep: true,
@@ -121,6 +125,19 @@ export function newMemory(clock: Clock): Memory {
 export function newSwitching(): Memory['switching'] {
   // Files may have been written by the process before this one: their readers are told once more.
   return { probing: undefined, deadlineMs: 0, invocations: new Map(), filesChanged: true };
+}
+
+export function newRepairing(): Memory['repairing'] {
+  return {
+    probing: undefined,
+    deadlineMs: undefined,
+    notBeforeMs: 0,
+    failures: 0,
+    error: undefined,
+    cleaning: undefined,
+    percent: 100,
+    cleaner: undefined,
+  };
 }
 
 /** Steps are only taken on an open journal. */

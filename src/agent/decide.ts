@@ -1,9 +1,11 @@
 import { contentOf } from './content.ts';
 import { immediateStep, orderStep, runningStep } from './decideoperation.ts';
+import { repairStep } from './deciderepair.ts';
 import { transactionStep } from './decidetransaction.ts';
 import { upkeepStep } from './decideupkeep.ts';
 import type { Observed } from './observed.ts';
 import { pendingOf } from './pending.ts';
+import { isControllers } from './repair.ts';
 import { componentOf, runningOperation } from './state.ts';
 import type { Accepted } from './state.ts';
 import type { Due, Step } from './steps.ts';
@@ -25,6 +27,7 @@ export function decide(o: Observed): Step {
     acceptStep(o) ??
     openStep(o, due) ??
     upkeepStep(o, due) ??
+    openRepairStep(o, due) ??
     prepareStep(o, due) ??
     nextStep(o, due) ?? { do: 'wait', untilMs, why: 'nothing to do' }
   );
@@ -34,7 +37,11 @@ export function decide(o: Observed): Step {
 function noteStep({ wanted, state }: Observed): Step | undefined {
   if (wanted === undefined) return undefined;
   const note = { held: wanted.held || wanted.deleting, verified: wanted.verified };
-  return JSON.stringify(note) === JSON.stringify({ held: state.held, verified: state.verified }) ? undefined : { do: 'note', ...note };
+  const { operation } = wanted;
+  // Of what the cell carries out itself nothing is kept but its fence.
+  const raised = operation !== undefined && isControllers(operation) && operation.epoch > state.epoch;
+  const same = JSON.stringify(note) === JSON.stringify({ held: state.held, verified: state.verified });
+  return same && !raised ? undefined : { do: 'note', ...note, ...(raised ? { epoch: operation.epoch } : {}) };
 }
 
 function acceptStep({ wanted, state, installed }: Observed): Step | undefined {
@@ -76,7 +83,16 @@ function openStep(o: Observed, due: Due): Step | undefined {
   const tx = o.state.transaction;
   if (tx !== undefined) return transactionStep(o, tx, due);
   const operation = runningOperation(o.state);
-  return operation === undefined ? undefined : runningStep(o, operation);
+  if (operation === undefined) return undefined;
+  if (operation.task === undefined) return runningStep(o, operation);
+  // What was read live is good for this very step only; else the node is looked after first.
+  return o.reread === operation.id ? repairStep(o, operation, operation.task, due) : undefined;
+}
+
+/** Of a Repair that takes its time: units are started and drift is repaired meanwhile. */
+function openRepairStep(o: Observed, due: Due): Step | undefined {
+  const operation = o.state.transaction === undefined ? runningOperation(o.state) : undefined;
+  return operation?.task === undefined ? undefined : repairStep(o, operation, operation.task, due);
 }
 
 function prepareStep(o: Observed, due: Due): Step | undefined {
@@ -107,6 +123,8 @@ function nextStep(o: Observed, due: Due): Step | undefined {
       return { do: 'refuse', name, failed: { revision, reason: pending.reason, message: pending.message, restored } };
     }
   }
+  // One operation a node, and what needs none waits for it too.
+  if (runningOperation(o.state) !== undefined) return undefined;
   const step = orderStep(o, due) ?? immediateStep(o);
   if (step !== undefined) return step;
   const preparing = [...o.prepared.values(), ...o.rebuilt.values()].some((each) => each.status === 'working');

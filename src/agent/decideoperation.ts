@@ -1,9 +1,12 @@
 import { needsOperation, stronger } from '../api/disruption.ts';
 import type { Disruption } from '../api/disruption.ts';
 import type { Outcome, Operation } from '../api/machine.ts';
+import { finish, repairTodo } from './deciderepair.ts';
+import type { Todo } from './deciderepair.ts';
 import { REMOVE_FAILED, strongerThan } from './decidetransaction.ts';
 import type { Observed } from './observed.ts';
 import { pendingOf } from './pending.ts';
+import { isControllers } from './repair.ts';
 import { componentOf } from './state.ts';
 import type { OperationRecord, Transaction } from './state.ts';
 import type { Due, Step } from './steps.ts';
@@ -55,11 +58,15 @@ function changeStep(o: Observed, operation: OperationRecord, name: string): Step
 export function orderStep(o: Observed, due: Due): Step | undefined {
   const order = o.wanted?.operation;
   if (o.wanted === undefined || order === undefined || o.state.operations.some((each) => each.id === order.id)) return undefined;
+  if (isControllers(order)) return undefined;
   const reported = o.wanted.reported.operation;
   if (reported?.id === order.id) {
     // Carried out by this machine before its disk was lost or put back.
     const outcome = OUTCOMES.find((each) => each === reported.outcome);
     if (reported.state === 'Done' && outcome !== undefined) return finish(order, outcome, reported.message ?? '');
+    if (order.action === 'Reboot' && reported.bootID !== undefined && reported.bootID !== o.bootID) {
+      return finish(order, 'Succeeded', `this node is in boot ${o.bootID}, it was in ${reported.bootID}; its own record was lost`);
+    }
     return finish(order, 'PermanentFailure', 'this node has no record of the operation that was under way; what it did cannot be told');
   }
   if (order.epoch < o.state.epoch) {
@@ -84,17 +91,13 @@ export function orderStep(o: Observed, due: Due): Step | undefined {
   return undefined;
 }
 
-type Todo = { kind: 'ready' | 'finish'; step: Step } | { kind: 'waiting' };
-
 function todoOf(o: Observed, order: Operation): Todo {
   if (order.kind === 'Delete') {
     const record = recordOf(o, order, [], 'Drain');
     return { kind: 'ready', step: deletionStep(o, record) };
   }
-  if (order.kind !== 'Change') {
-    const what = order.action === undefined ? '' : ` ${order.action}`;
-    return { kind: 'finish', step: finish(order, 'PermanentFailure', `this agent knows no ${order.kind}${what}`) };
-  }
+  if (order.kind === 'Repair') return repairTodo(o, order);
+  if (order.kind !== 'Change') return { kind: 'finish', step: finish(order, 'PermanentFailure', `this agent knows no ${order.kind}`) };
   const named = order.components ?? [];
   let strongest: Disruption = 'None';
   let waiting = false;
@@ -188,15 +191,6 @@ export function immediateStep(o: Observed): Step | undefined {
 
 function recordOf(o: Observed, order: Operation, components: OperationRecord['components'], strongest: Disruption): OperationRecord {
   return { id: order.id, epoch: order.epoch, kind: order.kind, startedAt: o.wallMs, components, class: strongest };
-}
-
-function finish(
-  operation: { id: string; epoch: number; kind: string },
-  outcome: Outcome,
-  message: string,
-): Extract<Step, { do: 'finish' }> {
-  const { id, epoch, kind } = operation;
-  return { do: 'finish', id, epoch, kind, outcome, message, cleared: false };
 }
 
 function runningRevision(o: Observed, name: string): number {

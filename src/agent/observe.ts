@@ -9,7 +9,7 @@ const UNKNOWN: Health = { state: 'Unknown', bootID: undefined, since: undefined,
 export async function observe(ctx: Context): Promise<Observed> {
   const { memory, ports, layout } = ctx;
   const nowMs = ports.clock.monotonic();
-  const { switching, progress } = memory;
+  const { switching, progress, repairing } = memory;
   const units = new Map((await ports.units.list()).map((unit) => [unit.name, unit]));
   const { state } = journalOf(memory);
   const health = new Map<string, Health>();
@@ -45,6 +45,7 @@ export async function observe(ctx: Context): Promise<Observed> {
       ...progress,
       probing: switching.probing === undefined ? undefined : { view: switching.probing.view(), deadlineMs: switching.deadlineMs },
     },
+    repairing: { ...repairing, probing: repairing.probing?.view() },
     reread: memory.reread,
     rereadNotBeforeMs: memory.rereadNotBeforeMs,
     sweep: memory.sweep,

@@ -56,6 +56,21 @@ export interface Progress {
   giveUpMs: number;
 }
 
+/** How far the running Repair is in this process. */
+export interface Repairing {
+  /** Of the restarted units. */
+  probing: ProbeView | undefined;
+  /** When the probes must hold, or the reboot have come; unknown until this process did something for it. */
+  deadlineMs: number | undefined;
+  /** Of what is tried, or asked for, again. */
+  notBeforeMs: number;
+  failures: number;
+  error: string | undefined;
+  cleaning: { end: 'enough' | 'nothing' | undefined; notes: string } | undefined;
+  /** Of the disk, in use when it was last looked at. */
+  percent: number;
+}
+
 export interface Starts {
   /** Starts that did not last, in a row. */
   failures: number;
@@ -95,6 +110,7 @@ export interface Observed {
   health: ReadonlyMap<string, Health>;
   drift: ReadonlyMap<string, Drift>;
   progress: Progress;
+  repairing: Repairing;
   /** The operation that was found in the Machine by the step before this one, read live. */
   reread: string | undefined;
   rereadNotBeforeMs: number;

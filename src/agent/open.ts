@@ -1,4 +1,5 @@
 import { isCoded, messageOf } from '../api/errors.ts';
+import { endRepairing } from './actrepair.ts';
 import { newProgress, newSwitching } from './context.ts';
 import type { Context } from './context.ts';
 import { loadManifest } from './generation.ts';
@@ -28,6 +29,7 @@ export async function openDisk(ctx: Context): Promise<void> {
     memory.drift.clear();
     memory.switching.probing?.stop();
     memory.switching = newSwitching();
+    endRepairing(ctx);
     memory.progress = newProgress(giveUpMs(ctx));
     memory.sweep = true;
     if (!memory.foreign) {

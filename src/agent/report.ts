@@ -10,6 +10,7 @@ import type { View } from './engine.ts';
 import { short } from './errors.ts';
 import type { Observed } from './observed.ts';
 import { pendingOf } from './pending.ts';
+import { restartingOf } from './repair.ts';
 import type { ComponentState, OperationRecord, State } from './state.ts';
 import type { Wanted } from './wanted.ts';
 
@@ -121,6 +122,7 @@ function stateOf(o: Observed, component: ComponentState): StatePart {
       ? said('Probing', o.progress.probing?.view.message)
       : said('Switching', o.progress.error?.message);
   }
+  if (restartingOf(o.state) === name) return said('Probing', o.repairing.probing?.message);
   const health = o.health.get(name);
   if (component.removed || (o.state.cleared && !o.installed.has(name))) return { state: 'Removed' };
   if (component.failed !== undefined && !component.failed.restored && health?.state !== 'Healthy') return { state: 'Failed' };

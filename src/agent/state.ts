@@ -30,6 +30,23 @@ export interface ComponentState extends Accepted {
   repairs: number[];
 }
 
+/** What an operation of kind Repair is to do here: `action` and `args` of the order, checked. */
+export type Task =
+  | { action: 'RestartComponent'; component: string }
+  | { action: 'CleanDisk'; belowPercent: number }
+  /** Into another boot than this one. */
+  | { action: 'Reboot'; fromBootID: string };
+
+/** Written before the first thing that cannot be taken back; without it nothing was done yet. */
+export interface Acting {
+  /** Wall time, ms. */
+  at: number;
+  /** Of the units that ran: those that have it still are yet to be restarted. */
+  invocations?: Record<string, string>;
+  /** So far. */
+  freed?: { files: number; bytes: number };
+}
+
 export interface OperationRecord {
   id: string;
   epoch: number;
@@ -38,8 +55,11 @@ export interface OperationRecord {
   /** While it runs: what it may switch, and the strongest class it was given for. */
   components: { name: string; revision: number }[];
   class: Disruption;
+  task?: Task;
+  acting?: Acting;
   outcome?: Outcome;
   message?: string;
+  /** In which it ended; of a Repair that runs: in which it was begun. */
   bootID?: string;
   finishedAt?: number;
 }
@@ -85,10 +105,13 @@ export interface State {
 export type Entry =
   | { t: 'open'; machineUID: string }
   | { t: 'state'; state: State }
-  | { t: 'machine'; held: boolean; verified: Record<string, string[]> }
+  | { t: 'machine'; held: boolean; verified: Record<string, string[]>; epoch?: number }
   | { t: 'accept'; accepted: Accepted }
   | { t: 'forget'; name: string }
   | { t: 'begin'; transaction: Transaction; operation?: OperationRecord }
+  /** A Repair: intended, and nothing done. */
+  | { t: 'operate'; operation: OperationRecord }
+  | { t: 'act'; id: string; acting: Acting }
   | { t: 'reboot'; bootID: string }
   | { t: 'back'; reason: string; message: string }
   /** The transaction reached its end: a receipt says what runs, or none is left. */
@@ -114,7 +137,7 @@ export function fold(state: State | undefined, entry: Entry): State {
 
   switch (entry.t) {
     case 'machine':
-      return { ...state, held: entry.held, verified: entry.verified };
+      return { ...state, held: entry.held, verified: entry.verified, epoch: Math.max(state.epoch, entry.epoch ?? 0) };
     case 'accept': {
       const old = componentOf(state, entry.accepted.name);
       const { driftRepairs, repairs } = old ?? { driftRepairs: 0, repairs: [] };
@@ -124,14 +147,13 @@ export function fold(state: State | undefined, entry: Entry): State {
       const { [entry.name]: _gone, ...components } = state.components;
       return { ...state, components };
     }
-    case 'begin': {
-      const { operation } = entry;
-      const known = operation === undefined || state.operations.some((each) => each.id === operation.id);
-      return {
-        ...state,
-        transaction: entry.transaction,
-        ...(known ? {} : { operations: remembered([...state.operations, operation]), epoch: Math.max(state.epoch, operation.epoch) }),
-      };
+    case 'begin':
+      return { ...withOperation(state, entry.operation), transaction: entry.transaction };
+    case 'operate':
+      return withOperation(state, entry.operation);
+    case 'act': {
+      const operations = state.operations.map((each) => (each.id === entry.id ? { ...each, acting: entry.acting } : each));
+      return { ...state, operations };
     }
     case 'reboot':
       if (transaction === undefined) return state;
@@ -187,6 +209,11 @@ export function fold(state: State | undefined, entry: Entry): State {
 
 function withComponent(state: State, component: ComponentState): State {
   return { ...state, components: { ...state.components, [component.name]: component } };
+}
+
+function withOperation(state: State, operation: OperationRecord | undefined): State {
+  if (operation === undefined || state.operations.some((each) => each.id === operation.id)) return state;
+  return { ...state, operations: remembered([...state.operations, operation]), epoch: Math.max(state.epoch, operation.epoch) };
 }
 
 function remembered(operations: OperationRecord[]): OperationRecord[] {

@@ -23,7 +23,7 @@ export type Step =
   | { do: 'wait'; untilMs: number; why: string }
   /** Leave nothing of the machine that this disk was in before. */
   | { do: 'startOver' }
-  | { do: 'note'; held: boolean; verified: Record<string, string[]> }
+  | { do: 'note'; held: boolean; verified: Record<string, string[]>; epoch?: number }
   | { do: 'accept'; accepted: Accepted }
   | { do: 'forget'; name: string }
   | { do: 'advance'; name: string }
@@ -36,12 +36,30 @@ export type Step =
   | { do: 'stopUnit'; unit: string }
   | { do: 'reread'; operation: string }
   | { do: 'begin'; transaction: Transaction; operation: OperationRecord | undefined }
+  /** A Repair is intended. */
+  | { do: 'operate'; operation: OperationRecord }
+  /** A Repair is done, or gone on with. */
+  | { do: 'restartUnits'; operation: OperationRecord; component: string }
+  | { do: 'clean'; operation: OperationRecord; belowPercent: number }
+  | { do: 'reboot'; operation: OperationRecord }
+  /** A reboot that was asked for shall not come any more. */
+  | { do: 'withdraw'; operation: OperationRecord; finish: Finish }
   | { do: 'stage'; stage: Stage }
   | { do: 'turnBack'; reason: string; message: string }
   | { do: 'commit' }
   | { do: 'fail'; failed: Failure }
-  | { do: 'finish'; id: string; epoch: number; kind: string; outcome: Outcome; message: string; cleared: boolean }
+  | Finish
   | { do: 'sweep' };
+
+export interface Finish {
+  do: 'finish';
+  id: string;
+  epoch: number;
+  kind: string;
+  outcome: Outcome;
+  message: string;
+  cleared: boolean;
+}
 
 /** Collects the times at which to look again. */
 export type Due = (ms: number) => void;

@@ -15,8 +15,8 @@ export interface Store {
   has(sha256: string): Promise<boolean>;
   /** Bytes of an artifact that is here. Errors: `DigestMismatch` at the end, when they were not those; then it is here no more. */
   open(sha256: string): AsyncIterable<Uint8Array>;
-  /** Removes everything but these. */
-  keep(digests: ReadonlySet<string>): Promise<void>;
+  /** Removes everything but these. Returns what went. */
+  keep(digests: ReadonlySet<string>): Promise<{ files: number; bytes: number }>;
 }
 
 export interface StoreOptions {
@@ -109,10 +109,16 @@ export function createStore(options: StoreOptions): Store {
     },
 
     async keep(digests) {
+      const gone = { files: 0, bytes: 0 };
       for (const name of await files.list(folder)) {
         const sha256 = name.endsWith(PART) ? name.slice(0, -PART.length) : name;
-        if (!digests.has(sha256) && !underWay.has(sha256)) await files.unlink(join(folder, name));
+        if (digests.has(sha256) || underWay.has(sha256)) continue;
+        const bytes = (await files.stat(join(folder, name)))?.size ?? 0;
+        await files.unlink(join(folder, name));
+        gone.files++;
+        gone.bytes += bytes;
       }
+      return gone;
     },
   };
 }

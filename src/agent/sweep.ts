@@ -10,8 +10,9 @@ const DIGEST = /^[a-f0-9]{24}$/;
 /**
  * Removes what is needed no more: generations but the one that runs, the one before it, the two last verified and the one that is wanted;
  * artifacts and MachineComponents that none of these was made of. No transaction is open and nothing is being made ready.
+ * Returns what went of the store.
  */
-export async function sweep(ctx: Context): Promise<void> {
+export async function sweep(ctx: Context): Promise<{ files: number; bytes: number }> {
   const { memory, durable, layout } = ctx;
   const { state } = journalOf(memory);
   const artifacts = new Set<string>();
@@ -51,8 +52,9 @@ export async function sweep(ctx: Context): Promise<void> {
     const prepared = memory.prepared.get(name);
     return prepared?.revision === revision && prepared.status === 'retry';
   });
-  if (!fetching) await ctx.store.keep(artifacts);
+  const gone = fetching ? { files: 0, bytes: 0 } : await ctx.store.keep(artifacts);
   for (const file of await durable.files.list(layout.specs)) {
     if (!specs.has(join(layout.specs, file))) await durable.files.unlink(join(layout.specs, file));
   }
+  return gone;
 }

@@ -6,6 +6,7 @@ import { componentLayout, onNode } from './layout.ts';
 import type { Manifest } from './manifest.ts';
 import type { Health } from './observed.ts';
 import { giveUpMs } from './open.ts';
+import { restartingOf } from './repair.ts';
 import { startProbes } from './probes.ts';
 import type { Probing } from './probes.ts';
 
@@ -29,6 +30,7 @@ export function stopUpkeep({ memory }: Context): void {
   for (const { probing } of memory.probing.values()) probing.stop();
   for (const { close } of memory.watches.values()) close();
   memory.switching.probing?.stop();
+  memory.repairing.probing?.stop();
 }
 
 /** While the node is held no deadline runs: what is probed is probed afresh afterwards. */
@@ -36,15 +38,17 @@ export function suspend(ctx: Context): void {
   const { memory } = ctx;
   memory.switching.probing?.stop();
   memory.switching.probing = undefined;
+  memory.repairing.probing?.stop();
+  Object.assign(memory.repairing, { probing: undefined, deadlineMs: undefined });
   memory.progress = { ...memory.progress, giveUpMs: giveUpMs(ctx) };
 }
 
 /** What may be looked after: everything that is installed and not just being changed. */
 function settled({ memory }: Context): Map<string, Manifest> {
-  const changing = memory.journal?.state.transaction?.name;
+  const changing = new Set([memory.journal?.state.transaction?.name, restartingOf(memory.journal?.state)]);
   const out = new Map<string, Manifest>();
   if (memory.journal === undefined || journalOf(memory).state.cleared) return out;
-  for (const [name, { manifest }] of memory.installed) if (manifest !== undefined && name !== changing) out.set(name, manifest);
+  for (const [name, { manifest }] of memory.installed) if (manifest !== undefined && !changing.has(name)) out.set(name, manifest);
   return out;
 }
 

@@ -75,7 +75,7 @@ export interface Wanted {
   verified: Record<string, string[]>;
   reported: {
     components: ComponentStatus[];
-    operation: { id: string; state: string; outcome?: string; message?: string } | undefined;
+    operation: { id: string; state: string; outcome?: string; message?: string; bootID?: string } | undefined;
     ready: Condition | undefined;
   };
 }

@@ -22,6 +22,11 @@ export const artifact = Type.Object({
   mode: Type.Optional(Type.String({ pattern: '^0[0-7]{3}$', description: 'of a file that is not unpacked; default 0755' })),
 });
 
+/** Segments that are neither empty nor `.` nor `..`; at least one. */
+const DISPOSABLE_PATH = '^(/([^/.\\0][^/\\0]*|\\.[^/.\\0][^/\\0]*|\\.\\.[^/\\0]+))+$';
+/** The agent's own. */
+const OWN_FOLDERS = ['/var/lib/kubenode', '/etc/kubenode', '/run/kubenode'];
+
 export const machineComponentSpec = Type.Object({
   componentName: Type.String({ pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$' }),
   version: Type.String({ pattern: '^[A-Za-z0-9][-A-Za-z0-9.+_]*$' }),
@@ -71,6 +76,23 @@ export const machineComponentSpec = Type.Object({
         successThreshold: Type.Optional(Type.Integer({ minimum: 1, default: 1, description: 'successes in a row' })),
       }),
       ['name'],
+    ),
+  ),
+  disposable: Type.Optional(
+    listMap(
+      Type.Object({
+        path: Type.String({
+          pattern: DISPOSABLE_PATH,
+          description: 'folder on the node, absolute and plain: never with .., never /, and no symbolic link on the way',
+        }),
+        olderThanSeconds: seconds('since a file was last written', { minimum: 1 }),
+      }),
+      ['path'],
+      {
+        maxItems: 16,
+        description:
+          "CleanDisk may delete files of these folders, and of folders in them, once they are this old: never the component's own",
+      },
     ),
   ),
   healthDeadlineSeconds: Type.Optional(
@@ -126,6 +148,14 @@ export const MachineComponents = defineKind({
     for (const [index, file] of (spec.files ?? []).entries()) {
       if (file.path.split('/').includes('..'))
         errors.push({ path: `spec.files[${index}].path`, message: `must not hold "..", got "${file.path}"` });
+    }
+    for (const [index, { path }] of (spec.disposable ?? []).entries()) {
+      const own = OWN_FOLDERS.find((each) => `${each}/`.startsWith(`${path}/`) || `${path}/`.startsWith(`${each}/`));
+      if (own !== undefined)
+        errors.push({
+          path: `spec.disposable[${index}].path`,
+          message: `must not hold or be in ${own}, which is the agent's; got "${path}"`,
+        });
     }
     const units = new Set((spec.units ?? []).map((unit) => unit.name));
     for (const [index, probe] of (spec.probes ?? []).entries()) {

@@ -1,4 +1,6 @@
 import { codeOf } from '../errors.ts';
+import { openFolder } from './folders.ts';
+import type { OpenFolder } from './folders.ts';
 import {
   close,
   fchmod,
@@ -14,6 +16,7 @@ import {
   realpath,
   rename,
   rmdir,
+  statfs,
   symlink,
   unlink,
   write,
@@ -61,6 +64,10 @@ export interface Files {
   unlink(path: string): Promise<void>;
   /** Empty folders. Not there: no error. */
   rmdir(path: string): Promise<void>;
+  /** The file system that a path is on, in bytes: what is used, and what the agent may still use. Errors: ENOENT. */
+  space(path: string): Promise<{ used: number; available: number }>;
+  /** A folder, to delete in it. undefined: there is none. */
+  open(path: string): Promise<OpenFolder | undefined>;
   /** Calls back soon after something in the folder changed, perhaps several times. Returns its end. Errors: ENOENT. */
   watch(folder: string, onChange: () => void): () => void;
 }
@@ -136,6 +143,11 @@ export function nodeFiles(): Files {
     symlink: async (target, path) => await symlink(target, path),
     unlink: async (path) => await absent(unlink(path), undefined),
     rmdir: async (path) => await absent(rmdir(path), undefined),
+    async space(path) {
+      const { bsize, blocks, bfree, bavail } = await statfs(path);
+      return { used: (blocks - bfree) * bsize, available: bavail * bsize };
+    },
+    open: openFolder,
     watch(folder, onChange) {
       const watcher = fs.watch(folder, { persistent: false }, () => onChange());
       // A folder that vanishes ends its watcher with an error; the caller finds out by looking.

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { agentError } from '../errors.ts';
-import { mkdir, readFile, rename, writeFile } from './nodefs.ts';
+import { mkdir, readFile, rename, unlink, writeFile } from './nodefs.ts';
 
 /** The machine itself. */
 export interface Host {
@@ -10,12 +10,15 @@ export interface Host {
   readonly arch: 'amd64' | 'arm64';
   /** Asks for a reboot and returns; the process ends some time after. Asking twice for one operation in one boot is asking once. */
   reboot(operation: string): Promise<void>;
+  /** Takes back what was asked for this operation, if it is not under way. Nothing was asked: no error. */
+  keepUp(operation: string): Promise<void>;
 }
 
 /** A node that is a folder, rebooted by the process that owns the folder. Errors: `BootUnknown`, `NoPlatform`. */
 export async function localHost(root: string): Promise<Host> {
   const run = join(root, 'run/kubenode');
   const path = join(run, 'boot-id');
+  const request = join(run, 'reboot-request');
   const bootID = (await readFile(path, 'utf8').catch(() => '')).trim();
   if (bootID === '') {
     throw agentError('BootUnknown', `${path} is missing or empty: who starts this node must write a new boot ID there`);
@@ -26,11 +29,16 @@ export async function localHost(root: string): Promise<Host> {
     async reboot(operation) {
       await mkdir(run, { recursive: true });
       const draft = join(run, '.reboot-request');
-      await writeFile(draft, `${JSON.stringify({ operationID: operation })}\n`);
-      await rename(draft, join(run, 'reboot-request'));
+      await writeFile(draft, textOf(operation));
+      await rename(draft, request);
+    },
+    async keepUp(operation) {
+      if ((await readFile(request, 'utf8').catch(() => undefined)) === textOf(operation)) await unlink(request);
     },
   };
 }
+
+const textOf = (operation: string): string => `${JSON.stringify({ operationID: operation })}\n`;
 
 function platform(): Pick<Host, 'os' | 'arch'> {
   const os = process.platform;

@@ -3,7 +3,10 @@ import { copyFile, mkdir, open, stat, truncate } from './nodefs.ts';
 
 const ROTATE_BYTES = 8 * 1024 * 1024;
 
-export const logPath = (root: string, unit: string): string => join(root === '' ? '/' : root, 'var/log/kubenode', `${unit}.log`);
+/** Of the node: what its units wrote. */
+export const LOG_FOLDER = '/var/log/kubenode';
+
+export const logPath = (root: string, unit: string): string => join(root === '' ? '/' : root, LOG_FOLDER, `${unit}.log`);
 
 /** A descriptor for appending: so that a unit goes on at the new end after its log was cut. */
 export async function openLog(root: string, unit: string): Promise<number> {

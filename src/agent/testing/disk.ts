@@ -1,5 +1,6 @@
 import { posix } from 'node:path';
 import type { FileStat, Files, WriteOptions } from '../ports/files.ts';
+import type { Found, OpenFolder } from '../ports/folders.ts';
 import { failure } from './inodes.ts';
 import type { Disk } from './inodes.ts';
 
@@ -158,6 +159,13 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
       if (inode.names.size > 0) throw failure('ENOTEMPTY', path);
       disk.change(path, [[posix.basename(path), undefined]]);
     },
+    async space() {
+      return { used: disk.used, available: Math.max(disk.capacity - disk.used, 0) };
+    },
+    async open(path) {
+      const id = disk.find(path, true);
+      return id === undefined ? undefined : openFolder(disk, id, before);
+    },
     watch(folder, onChange) {
       const watch = { folder: idOf(folder, true), onChange };
       disk.watches.push(watch);
@@ -165,6 +173,40 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
     },
   };
   return files;
+}
+
+function openFolder(disk: Disk, id: number, before: (what: 'unlink', path: string) => void): OpenFolder | undefined {
+  const folder = disk.inodes.get(id);
+  if (folder?.kind !== 'folder') return undefined;
+  const where = (): string => disk.pathOf(id) ?? '(deleted)';
+  const identity = `1:${id}`;
+  return {
+    identity,
+    device: '1',
+    realpath: async () => where(),
+    async *names() {
+      yield* [...folder.names.keys()].sort();
+    },
+    async stat(name): Promise<Found | undefined> {
+      const found = folder.names.get(name);
+      const inode = found === undefined ? undefined : disk.inodes.get(found);
+      if (inode === undefined) return undefined;
+      const file = inode.kind === 'file' ? inode : undefined;
+      const writtenMs = file?.writtenMs ?? Infinity;
+      return { kind: inode.kind, identity: `1:${found}`, device: '1', writtenMs, bytes: file?.data.length ?? 0, links: 1 };
+    },
+    async open(name) {
+      const found = folder.names.get(name);
+      return found === undefined ? undefined : openFolder(disk, found, before);
+    },
+    async unlink(name) {
+      const path = posix.join(where(), name);
+      before('unlink', path);
+      if (disk.inodes.get(folder.names.get(name) ?? 0)?.kind === 'folder') throw failure('EISDIR', path);
+      disk.change(path, [[name, undefined]]);
+    },
+    close: async () => undefined,
+  };
 }
 
 function realpathOf(disk: Disk, path: string, depth = 0): string {

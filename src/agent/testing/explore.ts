@@ -105,6 +105,9 @@ async function record(scenario: Scenario, options: ExploreOptions): Promise<Snap
   return snapshots;
 }
 
+/** More than any scenario asks for. */
+const MOST_BOOTS = 5;
+
 /** One life after another until the end, since a reboot that is asked for ends one. */
 async function lifeOf(
   scenario: Scenario,
@@ -113,7 +116,8 @@ async function lifeOf(
   take?: (where: string) => void,
   everyChange = true,
 ): Promise<void> {
-  for (;;) {
+  for (let boots = 0; ; boots++) {
+    if (boots > MOST_BOOTS) throw new Error(`it was rebooted ${boots} times`);
     const life = begin(world, {
       ...(take === undefined ? {} : { observe: take }),
       disk: {

@@ -6,7 +6,7 @@ import { posix } from 'node:path';
  */
 type Inode =
   /** `durable`: what a sync saw last. `lost`: a sync failed, and the system has forgotten that the data is not on the disk. */
-  | { kind: 'file'; data: Buffer; durable: Buffer | undefined; lost: boolean; mode: number }
+  | { kind: 'file'; data: Buffer; durable: Buffer | undefined; lost: boolean; mode: number; writtenMs?: number }
   | { kind: 'folder'; names: Map<string, number>; durable: Map<string, number> }
   | { kind: 'link'; target: string };
 
@@ -29,12 +29,15 @@ export class Disk {
   inodes = new Map<number, Inode>([[1, { kind: 'folder', names: new Map(), durable: new Map() }]]);
   pending: Renaming[] = [];
   next = 2;
+  /** Bytes of content that it holds. */
+  capacity = 1e9;
   /** As inotify does, a watch follows its folder, not the folder's name. */
   watches: { folder: number | undefined; onChange: () => void }[] = [];
 
   clone(): Disk {
     const copy = new Disk();
     copy.next = this.next;
+    copy.capacity = this.capacity;
     copy.pending = [...this.pending];
     copy.inodes = new Map(
       [...this.inodes].map(([id, inode]) => [
@@ -87,6 +90,32 @@ export class Disk {
   add(inode: Inode): number {
     this.inodes.set(this.next, inode);
     return this.next++;
+  }
+
+  get used(): number {
+    let used = 0;
+    const visit = (id: number): void => {
+      const inode = this.inodes.get(id);
+      if (inode?.kind === 'file') used += inode.data.length;
+      if (inode?.kind === 'folder') for (const each of inode.names.values()) visit(each);
+    };
+    visit(1);
+    return used;
+  }
+
+  /** Where a folder is now. */
+  pathOf(id: number): string | undefined {
+    const visit = (at: number, path: string): string | undefined => {
+      if (at === id) return path === '' ? '/' : path;
+      const inode = this.inodes.get(at);
+      if (inode?.kind !== 'folder') return undefined;
+      for (const [name, each] of inode.names) {
+        const found = visit(each, `${path}/${name}`);
+        if (found !== undefined) return found;
+      }
+      return undefined;
+    };
+    return visit(1, '');
   }
 
   notify(folder: string): void {

@@ -8,6 +8,7 @@ import type { UnitStatus, Units } from '../ports/units.ts';
 import { report } from '../report.ts';
 import type { AgentStatus } from '../report.ts';
 import { wantedOf } from '../wanted.ts';
+import { runningOperation } from '../state.ts';
 import { simulatedFiles } from './disk.ts';
 import type { DiskHooks } from './disk.ts';
 import { MIRROR, ROOT, START_MS } from './world.ts';
@@ -48,7 +49,7 @@ export function begin(world: World, faults: Faults = {}): Life {
   const record = (what: Effect['what'], name: string, generation: string): void => {
     const tx = world.journal()?.transaction;
     const transaction =
-      tx === undefined ? undefined : { name: tx.name, revision: tx.revision, operation: tx.operation, back: tx.back !== undefined };
+      tx === undefined ? repairOf(world) : { name: tx.name, revision: tx.revision, operation: tx.operation, back: tx.back !== undefined };
     world.effects.push({ what, name, generation, transaction });
   };
   const silent: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
@@ -87,6 +88,9 @@ export function begin(world: World, faults: Faults = {}): Life {
         if (!world.rebootAsked) record('reboot', '', '');
         world.rebootAsked = true;
       },
+      async keepUp() {
+        world.rebootAsked = false;
+      },
     },
     cell: {
       async machine() {
@@ -116,7 +120,7 @@ export function begin(world: World, faults: Faults = {}): Life {
   let said: string | undefined;
 
   async function acknowledge(): Promise<void> {
-    if (!world.reachable || !engine.settled()) return;
+    if (!world.reachable || world.reportsLost || !engine.settled()) return;
     const view = await engine.view();
     if (view.trouble?.reason === 'Starting') return;
     const identity = { version: '0', apiLevel: 1, bootID: world.bootID, os: 'linux', arch: 'amd64' };
@@ -132,6 +136,7 @@ export function begin(world: World, faults: Faults = {}): Life {
       status: { ...world.machine.status, ...status },
     };
     seen('after status');
+    tell();
   }
 
   const tell = (): void => {
@@ -168,6 +173,15 @@ export function begin(world: World, faults: Faults = {}): Life {
   };
 }
 
+/** What is done for a Repair is done for its operation. */
+function repairOf(world: World): Effect['transaction'] {
+  const state = world.journal();
+  const running = state === undefined ? undefined : runningOperation(state);
+  if (running?.task === undefined) return undefined;
+  const name = running.task.action === 'RestartComponent' ? running.task.component : '';
+  return { name, revision: 0, operation: running.id, back: false };
+}
+
 const statusOf = ({ name, running, invocation, hash, generation, exit }: SimulatedUnit): UnitStatus => ({
   name,
   running,
@@ -188,6 +202,12 @@ function simulatedUnits(
       const { name, hash, generation } = definition;
       seen(`before start ${name}`);
       const was = world.units.get(name)?.running === true;
+      if (was) {
+        // What ran is stopped first, and forgotten.
+        record('restart', name, generation);
+        world.units.delete(name);
+        seen(`stopped ${name} to start it again`);
+      }
       const path = definition.exec[0] ?? '';
       const id = world.disk.find(path, true);
       const inode = id === undefined ? undefined : world.disk.inodes.get(id);
@@ -204,7 +224,7 @@ function simulatedUnits(
         ...(running ? {} : { exit: content === undefined ? 'exit code 127' : 'exit code 1' }),
       };
       world.units.set(name, unit);
-      record(was ? 'restart' : 'start', name, generation);
+      if (!was) record('start', name, generation);
       seen(`after start ${name}`);
       return statusOf(unit);
     },

@@ -1,4 +1,4 @@
-import { World, entry, order, release } from './world.ts';
+import { World, entry, order, putOld, release, repair } from './world.ts';
 import { begin, live } from './life.ts';
 
 /** Something that a node goes through: how it begins, what its cell does, and how it must end, whatever happens to it on the way. */
@@ -40,6 +40,8 @@ async function running(versions: string[], options: (version: string) => Paramet
   world.events = [];
   return world;
 }
+
+const DAY_MS = 86_400_000;
 
 const state = (world: World): string | undefined => world.component('app')?.state;
 const outcome = (world: World): string | undefined => (world.status.operation?.id === 'op-1' ? world.status.operation.outcome : undefined);
@@ -254,5 +256,73 @@ export const scenarios: Scenario[] = [
     drive: orderOnce,
     done: (world) =>
       state(world) === 'Healthy' && world.component('app')?.failed?.restored === true && outcome(world) === 'PermanentFailure',
+  },
+  {
+    name: 'restart of a component',
+    async prepare() {
+      const units = [
+        { name: 'app', exec: ['{{dir}}/bin'] },
+        { name: 'helper', exec: ['{{dir}}/bin', 'helper'] },
+      ];
+      const world = await running(['1.0.0'], () => ({ spec: { units } }));
+      world.change({ operation: repair(world, 'op-1', 'RestartComponent', { component: 'app' }) });
+      return world;
+    },
+    drive: () => false,
+    done: (world) =>
+      state(world) === 'Healthy' &&
+      outcome(world) === 'Succeeded' &&
+      [...world.units.values()].every((unit) => Number(unit.invocation) > 2),
+  },
+  {
+    name: 'restart of a component that does not become healthy',
+    disturbed: true,
+    async prepare() {
+      const world = await running(['1.0.0']);
+      const id = world.disk.find('/node/var/lib/kubenode/components/app/current/bin', true);
+      const inode = id === undefined ? undefined : world.disk.inodes.get(id);
+      if (inode?.kind === 'file') inode.data = Buffer.from('app 1.0.0 bad');
+      world.disk.settleAll();
+      world.change({ operation: repair(world, 'op-1', 'RestartComponent', { component: 'app' }) });
+      return world;
+    },
+    drive: () => false,
+    // Before or after the drift is found and put right.
+    done: (world) => outcome(world) === 'PermanentFailure' || outcome(world) === 'Succeeded',
+  },
+  {
+    name: 'cleaning of a disk',
+    async prepare() {
+      const disposable = [{ path: '/var/cache/app', olderThanSeconds: 86_400 }];
+      const world = await running(['1.0.0'], () => ({ spec: { disposable } }));
+      for (const days of [2, 3, 4]) putOld(world, `/var/cache/app/${days}`, 20_000, days * DAY_MS);
+      putOld(world, '/var/cache/app/young', 20_000, 0);
+      putOld(world, '/var/cache/other', 20_000, 9 * DAY_MS);
+      world.disk.settleAll();
+      world.disk.pending = [];
+      // Two of them are too many.
+      world.disk.capacity = Math.ceil((world.disk.used - 30_000) / 0.8);
+      world.change({ operation: repair(world, 'op-1', 'CleanDisk', { belowPercent: 80 }) });
+      return world;
+    },
+    drive: () => false,
+    done: (world) =>
+      outcome(world) === 'Succeeded' &&
+      ['/var/cache/app/2', '/var/cache/app/young', '/var/cache/other'].every((path) => world.text(path) !== undefined),
+  },
+  {
+    name: 'reboot',
+    async prepare() {
+      const world = await running(['1.0.0']);
+      world.change({ operation: repair(world, 'op-1', 'Reboot') });
+      return world;
+    },
+    drive: () => false,
+    done: (world) =>
+      state(world) === 'Healthy' &&
+      outcome(world) === 'Succeeded' &&
+      world.boots > 1 &&
+      world.status.operation?.bootID !== 'boot-1' &&
+      world.effects.filter((each) => each.what === 'reboot').length <= 1,
   },
 ];

@@ -37,6 +37,8 @@ export class World {
   effects: Effect[] = [];
   ms = 1000;
   reachable = true;
+  /** What the agent says does not arrive. */
+  reportsLost = false;
   machine: Stored<Machine>;
   /** MachineComponents by object name. */
   components = new Map<string, object>();
@@ -80,12 +82,18 @@ export class World {
     copy.artifacts = this.artifacts;
     copy.requests = { ...this.requests };
     copy.events = [...this.events];
-    for (const key of ['boots', 'invocations', 'ms', 'reachable', 'rebootAsked'] as const) Object.assign(copy, { [key]: this[key] });
+    for (const key of ['boots', 'invocations', 'ms', 'reachable', 'reportsLost', 'rebootAsked'] as const)
+      Object.assign(copy, { [key]: this[key] });
     return copy;
   }
 
   get bootID(): string {
     return `boot-${this.boots}`;
+  }
+
+  /** Makes the disk so large that it is full but for a part. */
+  capacity(times: number): void {
+    this.disk.capacity = Math.ceil(this.disk.used * times);
   }
 
   /** Everything that runs ends; the disk is one of those that may be found. */
@@ -187,4 +195,29 @@ export function order(world: World, id: string, rest: Partial<Operation> = {}): 
     notAfter: new Date(START_MS + world.ms + 900_000).toISOString(),
     ...rest,
   };
+}
+
+/** An order of kind Repair. */
+export function repair(
+  world: World,
+  id: string,
+  action: string,
+  args: Record<string, unknown> = {},
+  rest: Partial<Operation> = {},
+): Operation {
+  const { components: _none, ...ordered } = order(world, id);
+  return { ...ordered, kind: 'Repair', action, args, ...rest };
+}
+
+/** A file that nobody wrote lately. */
+export function putOld(world: World, path: string, bytes: number, ageMs: number): void {
+  const full = `${ROOT}${path}`;
+  const parts = full.split('/').filter(Boolean);
+  for (let length = 1; length < parts.length; length++) {
+    const folder = `/${parts.slice(0, length).join('/')}`;
+    if (world.disk.find(folder, false) === undefined) world.mkdir(folder);
+  }
+  const data = Buffer.alloc(bytes, 'x');
+  const id = world.disk.add({ kind: 'file', data, durable: data, lost: false, mode: 0o644, writtenMs: START_MS + world.ms - ageMs });
+  world.disk.change(full, [[parts.at(-1) ?? '', id]]);
 }

@@ -1,0 +1,127 @@
+import { codeOf } from '../errors.ts';
+import { close, fs, fstat, lstat, open, opendir, readlink, realpath, unlink } from './nodefs.ts';
+
+/** Of something in a folder; of the link itself where it is one. */
+export interface Found {
+  kind: 'file' | 'folder' | 'link' | 'other';
+  /** Device and inode: what has the same is the same. */
+  identity: string;
+  device: string;
+  /** Wall time of the last write, ms. */
+  writtenMs: number;
+  /** What it takes of the disk. */
+  bytes: number;
+  /** Names that it has. */
+  links: number;
+}
+
+/** A path as bytes, one a character. */
+export const bytesOf = (path: string): string => Buffer.from(path).toString('latin1');
+
+/**
+ * A folder that is held open. What is done through it is done in that very folder, wherever its path leads meanwhile, and no link is ever
+ * followed. Names are bytes, one a character (latin1): they may hold anything but `/` and NUL.
+ */
+export interface OpenFolder {
+  readonly identity: string;
+  readonly device: string;
+  /** Where it is now, links resolved; as bytes. */
+  realpath(): Promise<string>;
+  /** In no order. To be read to its end, or ended by `break`. */
+  names(): AsyncIterable<string>;
+  stat(name: string): Promise<Found | undefined>;
+  /** A folder in it; undefined: there is none that may be read, or it is something else, a link above all. */
+  open(name: string): Promise<OpenFolder | undefined>;
+  /** Not there: no error. */
+  unlink(name: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** Absent, something else, or not to be read. */
+const NOT_OPENED = ['ENOENT', 'ENOTDIR', 'ELOOP', 'EACCES', 'EPERM'];
+
+/** `path`: of a root, whose own links are followed. undefined: as `open`. */
+export async function openFolder(path: string): Promise<OpenFolder | undefined> {
+  const real = await realpath(path, 'latin1').catch(() => undefined);
+  return real === undefined ? undefined : await opened(Buffer.from(real, 'latin1'), real);
+}
+
+/**
+ * Linux reaches what is in an open folder through /proc, whatever became of its name. Elsewhere Node has no way to, so that there the path is
+ * compared just before each use.
+ */
+const BY_DESCRIPTOR = process.platform === 'linux';
+
+async function opened(path: Buffer, plain: string): Promise<OpenFolder | undefined> {
+  const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
+  let file: number;
+  try {
+    file = await open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  } catch (error) {
+    if (NOT_OPENED.includes(codeOf(error))) return undefined;
+    throw error;
+  }
+  try {
+    const { dev, ino } = await fstat(file, { bigint: true });
+    return folderOf(file, plain, dev, ino);
+  } catch (error) {
+    await close(file);
+    throw error;
+  }
+}
+
+function folderOf(file: number, plain: string, device: bigint, inode: bigint): OpenFolder {
+  const held = BY_DESCRIPTOR ? `/proc/self/fd/${file}` : plain;
+
+  async function at(name?: string): Promise<Buffer> {
+    if (!BY_DESCRIPTOR) {
+      const path = Buffer.from(plain, 'latin1');
+      const now = await lstat(path, { bigint: true });
+      if (now.dev !== device || now.ino !== inode || (await realpath(path, 'latin1')) !== plain) throw moved(plain);
+    }
+    return Buffer.from(`${held}/${name ?? ''}`, 'latin1');
+  }
+
+  return {
+    identity: identityOf(device, inode),
+    device: String(device),
+    realpath: () => (BY_DESCRIPTOR ? readlink(held, 'latin1') : realpath(Buffer.from(plain, 'latin1'), 'latin1')),
+    async *names() {
+      const entries = await opendir(await at(), { encoding: 'latin1', bufferSize: 64 });
+      try {
+        for (let entry = await entries.read(); entry !== null; entry = await entries.read()) yield entry.name;
+      } finally {
+        await entries.close();
+      }
+    },
+    async stat(name) {
+      try {
+        const found = await lstat(await at(name), { bigint: true });
+        return {
+          kind: found.isFile() ? 'file' : found.isDirectory() ? 'folder' : found.isSymbolicLink() ? 'link' : 'other',
+          identity: identityOf(found.dev, found.ino),
+          device: String(found.dev),
+          writtenMs: Number(found.mtimeMs),
+          bytes: Number(found.blocks * 512n),
+          links: Number(found.nlink),
+        };
+      } catch (error) {
+        if (NOT_OPENED.includes(codeOf(error))) return undefined;
+        throw error;
+      }
+    },
+    open: async (name) => await opened(await at(name), `${plain}/${name}`),
+    async unlink(name) {
+      await unlink(await at(name)).catch((error: unknown) => {
+        if (codeOf(error) !== 'ENOENT') throw error;
+      });
+    },
+    close: () => close(file),
+  };
+}
+
+const identityOf = (device: bigint, inode: bigint): string => `${device}:${inode}`;
+
+function moved(path: string): Error {
+  return Object.assign(new Error(`${path} is another folder now`), { code: 'ENOENT' });
+}
