@@ -24,7 +24,7 @@ export const localKubelet = (version: string): Release =>
   );
 
 export const localDetector = (version: string): Release =>
-  standIn('local-detector', version, {}, { requires: [{ componentName: 'local-kubelet' }] });
+  standIn('local-detector', version, { heartbeatSeconds: 2 }, { requires: [{ componentName: 'local-kubelet' }] });
 
 /** The artifact is a folder with a `main.js`, which serves on a socket under the node's root and probes it. */
 function standIn(name: string, version: string, config: object, content: ReleaseContent = {}): Release {

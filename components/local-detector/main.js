@@ -25,6 +25,8 @@ service((state) => {
   const now = () => new Date().toISOString();
   for (const rule of RULES)
     conditions.set(rule.type, { type: rule.type, status: 'False', reason: rule.healthy, message: '', lastTransitionTime: now() });
+  // As --k8s-exporter-heartbeat-period: how soon a node is known to be healed hangs on it.
+  const heartbeatMs = (state.config.heartbeatSeconds ?? 300) * 1000;
   let offset;
   let reportedAt = -Infinity;
   let changed = true;
@@ -67,7 +69,7 @@ service((state) => {
         changed = true;
       }
     }
-    if (!changed && performance.now() - reportedAt < 300_000) return;
+    if (!changed && performance.now() - reportedAt < heartbeatMs) return;
     const status = { conditions: [...conditions.values()].map((condition) => ({ ...condition, lastHeartbeatTime: now() })) };
     const patched = await call(
       'PATCH',
