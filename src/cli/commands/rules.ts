@@ -118,7 +118,10 @@ export function reportTest(runs: readonly HistoryRun[], json: boolean, output: O
   for (const [rule, own] of Map.groupBy(runs, (each) => each.rule)) {
     output.print(rule);
     for (const { file, name, passed, clusters, told, wrong } of own) {
-      const place = [file.split('/').at(-1) ?? '', clusters.length === 0 ? '' : `(${clusters.join(', ')})`]
+      const place = [
+        file.endsWith('.json') ? file.slice(file.lastIndexOf('/') + 1) : file,
+        clusters.length === 0 ? '' : `(${clusters.join(', ')})`,
+      ]
         .filter((part) => part !== '')
         .join(' ');
       const title = [place, name].filter((part) => part !== '').join(': ');

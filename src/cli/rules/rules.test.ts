@@ -1,0 +1,158 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { childBundle } from '../../sync/render/testing/childbundle.ts';
+import { reportCheck, reportTest } from '../commands/rules.ts';
+import type { Output } from '../output.ts';
+import { fleetRules } from './fleetrules.ts';
+import { runHistories } from './histories.ts';
+import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from './workingtree.ts';
+
+const MAIN = `import { fleet } from 'kubenode/constructs';
+import '../rules/hung.ts';
+fleet.cluster('prod');
+fleet.cluster('test');
+`;
+const RULE = `import { condition, fleet, NodeRemedier, reboot } from 'kubenode/constructs';
+
+fleet.allClusters((cluster) => {
+  new NodeRemedier(cluster, 'hung', {
+    when: condition('KernelDeadlock').is('True'),
+    holdsForSeconds: 30,
+    ladder: [reboot()],
+    healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 300 },
+  });
+});
+`;
+const HEALS = {
+  name: 'a boot mends it',
+  events: [
+    { at: 0, conditions: { KernelDeadlock: 'False' } },
+    { at: 60, conditions: { KernelDeadlock: 'True' } },
+    { at: 120, boot: true, detectors: 'Restarted' },
+    { at: 130, acted: 'Succeeded' },
+  ],
+  expect: [{ at: 90, action: 'Reboot', ends: 'Succeeded', endsAt: 490 }],
+};
+
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'kubenode-rules-'));
+  write('fleet/main.ts', MAIN);
+  write('rules/hung.ts', RULE);
+});
+afterEach(() => rmSync(root, { recursive: true }));
+
+function write(path: string, content: string | object): void {
+  mkdirSync(dirname(join(root, path)), { recursive: true });
+  writeFileSync(join(root, path), typeof content === 'string' ? content : JSON.stringify(content));
+}
+
+const history = (name: string, content: string | object) => write(`rules/histories/hung/${name}.json`, content);
+const load = async () =>
+  await fleetRules({ root, entry: DEFAULT_ENTRY, include: DEFAULT_INCLUDE }, await childBundle(), AbortSignal.timeout(30_000));
+
+/** What a command prints on stdout and says on stderr, and its exit code. */
+function printed(report: (output: Output) => number): string {
+  const lines: string[] = [];
+  const code = report({
+    live: false,
+    plain: true,
+    print: (text) => void lines.push(text),
+    say: (word, message) => void lines.push(`(${word}) ${message}`),
+  });
+  return `${lines.join('\n')}\n(exit ${code})\n`;
+}
+const check = async (json = false) => {
+  const rules = await load();
+  return printed((output) => reportCheck(rules, json, output));
+};
+const test = async (json = false, names: string[] = []) => {
+  const runs = await runHistories(root, (await load()).rules, names);
+  return printed((output) => reportTest(runs, json, output));
+};
+
+describe('kubenode rules check', () => {
+  it('lists the rules of a fleet, once for all clusters that have them', async () => {
+    await expect(await check()).toMatchFileSnapshot('golden/check.txt');
+  });
+
+  it('names file and line, cluster, object, field and mend of each mistake, once', async () => {
+    write(
+      'rules/hung.ts',
+      RULE.replace("'False', forSeconds: 300", "'True', forSeconds: 300").replace(
+        'reboot()',
+        "reboot(), { action: 'Reboot', attempts: 3 }",
+      ),
+    );
+    await expect(await check()).toMatchFileSnapshot('golden/check-mistakes.txt');
+    expect(JSON.parse((await check(true)).split('\n')[0] ?? '')).toMatchObject({
+      ok: false,
+      rules: [],
+      findings: expect.arrayContaining([
+        expect.objectContaining({
+          code: 'RuleInvalid',
+          file: 'rules/hung.ts',
+          line: 4,
+          path: 'spec.ladder[1]',
+          clusters: ['prod', 'test'],
+        }),
+      ]) as unknown,
+    });
+  });
+
+  it('leads to the very line of a fact that there is not', async () => {
+    write(
+      'rules/hung.ts',
+      RULE.replace("condition('KernelDeadlock').is('True')", "fact('machine.fase').equals('x')").replace('condition,', 'fact,'),
+    );
+    await expect(await check()).toMatchFileSnapshot('golden/check-fact.txt');
+  });
+
+  it('says that a fleet has no rules, and that a folder has no fleet', async () => {
+    write('fleet/main.ts', "import { fleet } from 'kubenode/constructs';\nfleet.cluster('a').pool('web');\n");
+    expect(await check()).toBe('(warning) the fleet has no repair rules\n(exit 0)\n');
+    rmSync(join(root, 'fleet'), { recursive: true });
+    await expect(load()).rejects.toMatchObject({ code: 'FleetNotFound', next: expect.stringContaining('--entry') as unknown });
+  });
+});
+
+describe('kubenode rules test', () => {
+  it('says what happened in each history', async () => {
+    history('heals', HEALS);
+    history('never', { name: 'must not fire', events: HEALS.events.slice(0, 1), expect: [] });
+    await expect(await test()).toMatchFileSnapshot('golden/test.txt');
+  });
+
+  it('fails where something else happened than is expected, and where something is wrong with a history', async () => {
+    history('differs', { ...HEALS, expect: [{ at: 90, action: 'Replace' }] });
+    history('no-expect', { name: 'nothing', events: HEALS.events });
+    history('no-json', '{');
+    history('typo', { ...HEALS, events: [{ at: 0, condition: {} }] });
+    write('rules/histories/gone/heals.json', HEALS);
+    await expect(await test()).toMatchFileSnapshot('golden/test-failed.txt');
+  });
+
+  it('does not pass a rule without a history, nor a fleet without rules', async () => {
+    expect(await test()).toContain('FAIL  it has no history: write rules/histories/hung/heals.json');
+    write('fleet/main.ts', "import { fleet } from 'kubenode/constructs';\nfleet.cluster('a').pool('web');\n");
+    expect(await test()).toBe('(failed) there is nothing to test: the fleet has no repair rules\n(exit 1)\n');
+  });
+
+  it('tests the rules that are named, and knows those that are not', async () => {
+    history('heals', HEALS);
+    write('rules/histories/gone/heals.json', HEALS);
+    const { passed, failed } = JSON.parse((await test(true, ['hung'])).split('\n')[0] ?? '') as { passed: number; failed: number };
+    expect([passed, failed]).toEqual([1, 0]);
+    await expect(test(false, ['hang'])).rejects.toMatchObject({ code: 'NotFound', message: 'the fleet has no rule "hang"; it has hung' });
+  });
+
+  it('tests each variant of a rule that differs between clusters', async () => {
+    write('rules/hung.ts', RULE.replace('holdsForSeconds: 30', "holdsForSeconds: cluster.name === 'prod' ? 30 : 60"));
+    history('heals', HEALS);
+    const text = await test();
+    expect(text).toContain('ok    heals.json (prod): a boot mends it');
+    expect(text).toContain('FAIL  heals.json (test): a boot mends it');
+  });
+});

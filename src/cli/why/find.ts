@@ -1,0 +1,108 @@
+/** What a name means on the API server that is asked. */
+import { Nodes } from '../../api/builtin.ts';
+import { CodedError } from '../../api/errors.ts';
+import { Machines, type Machine } from '../../api/machine.ts';
+import { NodeRemediers, type NodeRemedier } from '../../api/noderemedier.ts';
+import { RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { Resource } from '../../api/resource.ts';
+import { Rollouts, type Rollout } from '../../api/rollout.ts';
+import type { KubeObject, Stored } from '../../api/wire.ts';
+import { hasReason } from '../../kube/apierror.ts';
+import type { Client } from '../../kube/client.ts';
+
+export type Subject =
+  | { kind: 'machine'; object: Stored<Machine> }
+  | { kind: 'job'; object: Stored<RemedyOperationJob> }
+  | { kind: 'rollout'; object: Stored<Rollout> }
+  | { kind: 'rule'; object: Stored<NodeRemedier> };
+
+/** Words before a slash, as kubectl takes them. */
+const KINDS: Readonly<Record<string, Subject['kind']>> = {
+  node: 'machine',
+  nodes: 'machine',
+  no: 'machine',
+  machine: 'machine',
+  machines: 'machine',
+  ma: 'machine',
+  job: 'job',
+  remedyoperationjob: 'job',
+  remedyoperationjobs: 'job',
+  roj: 'job',
+  rollout: 'rollout',
+  rollouts: 'rollout',
+  ro: 'rollout',
+  rule: 'rule',
+  noderemedier: 'rule',
+  noderemediers: 'rule',
+  nrem: 'rule',
+};
+
+/**
+ * The one thing of this name: `NAME` or `KIND/NAME`. A Node is the Machine that claimed it. Throws Usage, NotFound, Ambiguous, each with what
+ * to do next.
+ */
+export async function findSubject(client: Client, text: string, namespace: string | undefined): Promise<Subject> {
+  const slash = text.indexOf('/');
+  const [word, name] = slash < 0 ? [undefined, text] : [text.slice(0, slash), text.slice(slash + 1)];
+  const kind = word === undefined ? undefined : KINDS[word.toLowerCase()];
+  if ((word !== undefined && kind === undefined) || name === '' || name.includes('/'))
+    throw new CodedError('Usage', `"${text}" must be NAME or KIND/NAME; kinds: node, machine, job, rollout, rule`, {
+      next: `kubenode why ${name === '' || name.includes('/') ? 'NAME' : name}`,
+    });
+  const wants = (each: Subject['kind']): boolean => kind === undefined || kind === each;
+  const [machines, jobs, rollouts, rules] = await Promise.all([
+    wants('machine') ? machinesNamed(client, name, namespace) : [],
+    wants('job') ? named(client, RemedyOperationJobs, name, namespace) : [],
+    wants('rollout') ? named(client, Rollouts, name, undefined) : [],
+    wants('rule') ? named(client, NodeRemediers, name, undefined) : [],
+  ]);
+  const found: Subject[] = [
+    ...machines.map((object) => ({ kind: 'machine' as const, object })),
+    ...jobs.map((object) => ({ kind: 'job' as const, object })),
+    ...rollouts.map((object) => ({ kind: 'rollout' as const, object })),
+    ...rules.map((object) => ({ kind: 'rule' as const, object })),
+  ];
+  const [one, ...more] = found;
+  if (one === undefined)
+    throw new CodedError(
+      'NotFound',
+      `this API server has no ${kind ?? 'node, machine, job, rollout or rule'} "${name}"${namespace === undefined ? '' : ` in ${namespace}`}`,
+      { next: 'name the cluster it is in (rollouts: the hub): kubenode why --context NAME …' },
+    );
+  if (more.length > 0)
+    throw new CodedError('Ambiguous', `"${text}" is ${found.map(nameOf).join(' and ')}`, {
+      next: `kubenode why ${one.kind}/${name}${one.object.metadata.namespace === undefined ? '' : ` -n ${one.object.metadata.namespace}`}`,
+    });
+  return one;
+}
+
+/** `job/web/hung-x7` */
+export function nameOf({ kind, object }: Subject): string {
+  const { namespace, name } = object.metadata;
+  return `${kind}/${namespace === undefined ? '' : `${namespace}/`}${name}`;
+}
+
+/** A server without the kind has none of that name. */
+async function named<T extends KubeObject>(
+  client: Client,
+  resource: Resource<T>,
+  name: string,
+  namespace: string | undefined,
+): Promise<Stored<T>[]> {
+  try {
+    const where = namespace === undefined || !resource.namespaced ? {} : { namespace };
+    return (await client.listAll(resource, { ...where, fieldSelector: `metadata.name=${name}` })).items;
+  } catch (error) {
+    if (hasReason(error, 'NotFound')) return [];
+    throw error;
+  }
+}
+
+async function machinesNamed(client: Client, name: string, namespace: string | undefined): Promise<Stored<Machine>[]> {
+  const own = await named(client, Machines, name, namespace);
+  if (own.length > 0) return own;
+  const nodes = await named(client, Nodes, name, undefined);
+  if (nodes.length === 0) return [];
+  const { items } = await client.listAll(Machines, namespace === undefined ? {} : { namespace });
+  return items.filter((machine) => machine.status?.nodeRef?.name === name);
+}

@@ -1,0 +1,57 @@
+/** The story of one repair, from what its rule saw to how it ended. */
+import { fullRung } from '../../api/noderemedier.ts';
+import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { Stored } from '../../api/wire.ts';
+import { age } from '../output.ts';
+import { ago, verdictLines } from './words.ts';
+
+export function jobLines(job: Stored<RemedyOperationJob>, nowMs: number): string[] {
+  const { metadata, spec, status } = job;
+  const phase = status?.phase ?? 'Pending';
+  const args = Object.entries(spec.args ?? {}).map(([key, value]) => ` ${key}=${String(value)}`);
+  const { timeoutSeconds } = fullRung(spec);
+  const lines = [
+    `job/${metadata.namespace}/${metadata.name}  ${phase}${status?.outcome === undefined ? '' : ` (${status.outcome})`}`,
+    `rule      ${spec.rule}, rung ${spec.rung}, attempt ${spec.attempt}${spec.mode === 'Shadow' ? ', in Shadow' : ''}`,
+    `action    ${spec.action}${args.join('')} on machine ${spec.machine.name}${spec.node === '' ? '' : `, node ${spec.node}`}`,
+    `saw       ${spec.why}`,
+    `proof     ${proofText(spec)}, to begin within ${timeoutSeconds} s of the order`,
+    '',
+    'STORY',
+    ...story(job).map(({ at, what }) => `  ${ago(at, nowMs)}  ${what}`),
+  ];
+  lines.push('', isFinished(job) ? 'WHY IT ENDED SO' : 'WHAT IT WAITS FOR');
+  if (status?.explanation !== undefined) lines.push(`  ${status.explanation}`);
+  if (status?.cancelling !== undefined && !isFinished(job)) lines.push(`  it is being cancelled: ${status.cancelling}`);
+  if (status?.verdict !== undefined) lines.push(...verdictLines('Defender', status.verdict).map((line) => `  ${line}`));
+  else if (status?.answer !== undefined) lines.push(`  Defender: ${status.answer}`);
+  if (status?.explanation === undefined && status?.verdict === undefined && status?.answer === undefined)
+    lines.push(`  ${phase === 'Pending' ? 'nobody has answered it yet: is a controller of this cell running?' : 'nothing is said'}`);
+  if (phase === 'NeedsHuman' && !isFinished(job)) lines.push('  it ends by itself when its rule no longer matches');
+  if ((status?.diagnosis ?? []).length > 0) lines.push('', 'DIAGNOSIS', ...(status?.diagnosis ?? []).map((line) => `  ${line}`));
+  return lines;
+}
+
+/** What happened, in the order it did. */
+function story({ metadata, spec, status }: Stored<RemedyOperationJob>): { at: string; what: string }[] {
+  const events: { at: string | undefined; what: string }[] = [
+    { at: spec.matchedSince, what: 'it matches' },
+    { at: metadata.creationTimestamp, what: 'the job is made' },
+    ...(status?.steps ?? []).map(({ name, startedAt, finishedAt, outcome, message }) => {
+      const took = finishedAt === undefined ? 'begins' : age(Date.parse(finishedAt) - Date.parse(startedAt));
+      const end = [outcome, message].filter((part) => part !== undefined && part !== '').join(': ');
+      return { at: startedAt, what: `${name} ${took}${end === '' ? '' : `, ${end}`}` };
+    }),
+    { at: status?.orderedAt, what: `ordered as ${status?.operationID ?? 'an operation'}` },
+    { at: status?.actedAt, what: 'the action had ended' },
+    { at: status?.proof?.since, what: 'the proof began to hold' },
+    { at: status?.finishedAt, what: status?.phase ?? '' },
+  ];
+  return events
+    .flatMap(({ at, what }) => (at === undefined ? [] : [{ at, what }]))
+    .sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
+}
+
+function proofText({ healedWhen: { condition, of, is, onNewBoot, forSeconds } }: RemedyOperationJob['spec']): string {
+  return `${of === 'Machine' ? "the Machine's " : ''}${condition} ${is} for ${forSeconds} s${onNewBoot === true ? ', in a new boot' : ''}`;
+}

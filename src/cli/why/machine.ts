@@ -1,0 +1,238 @@
+/**
+ * Why a node is repaired or not. The rules are evaluated here once more, by the code that runs in the cell, over what its API server says
+ * now; for what only the controller knows, its notes on the Machine (`status.observations`) are taken, and the rest is named.
+ */
+import { Leases, Nodes, type Lease, type Node } from '../../api/builtin.ts';
+import { canonical } from '../../api/digest.ts';
+import { DisruptionLedgers, LEDGER_NAME, type LedgerRow } from '../../api/disruptionledger.ts';
+import { Freezes, type Freeze } from '../../api/freeze.ts';
+import { Machines, type Machine } from '../../api/machine.ts';
+import { agentLeaseName, MACHINE_CONDITIONS } from '../../api/names.ts';
+import { NodeRemediers, type NodeRemedier } from '../../api/noderemedier.ts';
+import { isFinished, JOB_LABELS, jobLabel, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { Stored } from '../../api/wire.ts';
+import { isHeld, releasedAt } from '../../controllers/remedy/hold.ts';
+import { openRulebook } from '../../controllers/remedy/rulebook.ts';
+import { frozenBy } from '../../defender/freeze.ts';
+import type { Client } from '../../kube/client.ts';
+import { explain, type Explanation } from '../../rules/explain.ts';
+import { observeHeartbeats } from '../../rules/heartbeats.ts';
+import { appliesTo } from '../../rules/index.ts';
+import { nextRung } from '../../rules/ladder.ts';
+import { mistakeText } from '../../rules/mistake.ts';
+import { lookAt } from '../../rules/pass.ts';
+import { PeerIndex, peerOf } from '../../rules/peers.ts';
+import { takeSnapshot, type PeerFacts, type Snapshot } from '../../rules/snapshot.ts';
+import { ago, verdictLines } from './words.ts';
+
+/** Everything that is asked of the cell. */
+export interface MachineInput {
+  nowMs: number;
+  machine: Stored<Machine>;
+  node: Node | undefined;
+  rules: Stored<NodeRemedier>[];
+  /** Of this machine. */
+  jobs: Stored<RemedyOperationJob>[];
+  rows: LedgerRow[];
+  freezes: Freeze[];
+  kubeletLease: Lease | undefined;
+  agentLease: Lease | undefined;
+  peers: PeerFacts;
+}
+
+export interface WhyRule {
+  rule: string;
+  mode: string;
+  /** Absent: it does not run, or is not about this machine. */
+  explanation?: Explanation;
+  /** What it does next here, or why nothing. */
+  next: string;
+}
+
+export interface WhyMachine {
+  machine: string;
+  phase: string;
+  node: string;
+  rules: WhyRule[];
+  jobs: { name: string; phase: string; action: string; explanation: string }[];
+  defender: string[];
+  wouldChange: string[];
+  notKnown: string[];
+}
+
+const KUBELET_LEASES = 'kube-node-lease';
+const LEASE_SECONDS = 180;
+
+export async function gatherMachine(client: Client, machine: Stored<Machine>, nowMs: number): Promise<MachineInput> {
+  const { namespace = '', name, uid } = machine.metadata;
+  const nodeName = machine.status?.nodeRef?.name;
+  const [node, rules, jobs, ledger, freezes, kubeletLease, agentLease] = await Promise.all([
+    nodeName === undefined ? undefined : client.find(Nodes, { name: nodeName }),
+    client.listAll(NodeRemediers),
+    client.listAll(RemedyOperationJobs, { namespace, labelSelector: `${JOB_LABELS.machine}=${jobLabel(name)}` }),
+    client.find(DisruptionLedgers, { name: LEDGER_NAME }),
+    client.listAll(Freezes),
+    nodeName === undefined ? undefined : client.find(Leases, { namespace: KUBELET_LEASES, name: nodeName }),
+    client.find(Leases, { namespace, name: agentLeaseName(name) }),
+  ]);
+  const rows = ledger?.status?.rows ?? [];
+  const own = jobs.items.filter((job) => job.spec.machine.uid === uid);
+  const base = { nowMs, machine, node, rules: rules.items, jobs: own, rows, freezes: freezes.items, kubeletLease, agentLease };
+  // Counting the others means listing them all: only where a rule asks for it.
+  const asks = rules.items.some((rule) => appliesTo(rule, machine) && JSON.stringify(rule.spec.when).includes('"peers.'));
+  return { ...base, peers: asks ? await peersOf(client, base) : {} };
+}
+
+async function peersOf(client: Client, { nowMs, machine, rows }: Omit<MachineInput, 'peers'>): Promise<PeerFacts> {
+  const [machines, nodes, leases] = await Promise.all([
+    client.listAll(Machines),
+    client.listAll(Nodes),
+    client.listAll(Leases, { namespace: KUBELET_LEASES }),
+  ]);
+  const nodeOf = new Map(nodes.items.map((node) => [node.metadata.name, node]));
+  const leaseOf = new Map(leases.items.map((lease) => [lease.metadata.name, lease]));
+  const held = new Set(rows.map(({ machineUID }) => machineUID));
+  const index = new PeerIndex();
+  for (const each of machines.items) {
+    const name = each.status?.nodeRef?.name ?? '';
+    const snapshot = snapshotOf({ nowMs, machine: each, node: nodeOf.get(name), kubeletLease: leaseOf.get(name), agentLease: undefined });
+    index.set(each.metadata.uid, peerOf(snapshot, held.has(each.metadata.uid)));
+  }
+  return index.factsFor(machine.metadata.uid);
+}
+
+interface Seen extends Pick<MachineInput, 'nowMs' | 'machine' | 'node' | 'kubeletLease' | 'agentLease'> {
+  peers?: PeerFacts;
+  hold?: Snapshot['hold'];
+}
+
+/** As a controller would see it that has just started: heartbeats and Leases are taken by the times they carry. */
+function snapshotOf({ nowMs, machine, node, kubeletLease, agentLease, peers = {}, hold }: Seen): Snapshot {
+  return takeSnapshot({
+    nowMs,
+    machine,
+    node,
+    heartbeats:
+      node === undefined ? undefined : observeHeartbeats(undefined, node.metadata.uid ?? '', node.status?.conditions ?? [], nowMs),
+    kubeletFreshUntilMs: freshUntilMs(kubeletLease),
+    agentFreshUntilMs: freshUntilMs(agentLease),
+    peers,
+    hold: hold ?? { held: false, releasedAtMs: undefined },
+  });
+}
+
+function freshUntilMs(lease: Lease | undefined): number | undefined {
+  const renewedMs = Date.parse(lease?.spec?.renewTime ?? '');
+  return Number.isNaN(renewedMs) ? undefined : renewedMs + (lease?.spec?.leaseDurationSeconds ?? LEASE_SECONDS) * 1000;
+}
+
+export async function whyMachine(input: MachineInput): Promise<WhyMachine> {
+  const { machine, jobs } = input;
+  const row = input.rows.find(({ machineUID }) => machineUID === machine.metadata.uid);
+  const holding = { machine, row, jobs };
+  const released = releasedAt(holding);
+  const hold = { held: isHeld(holding), releasedAtMs: released === undefined ? undefined : Date.parse(released) };
+  const snapshot = snapshotOf({ ...input, hold });
+  const rules = await rulesOf(input, snapshot);
+  const { status, spec } = machine;
+  return {
+    machine: `machine/${machine.metadata.namespace}/${machine.metadata.name}`,
+    phase: status?.phase ?? 'Pending',
+    node: status?.nodeRef?.name ?? '',
+    rules,
+    jobs: jobs
+      .filter((job) => !isFinished(job))
+      .map(({ metadata, spec, status }) => ({
+        name: metadata.name,
+        phase: status?.phase ?? 'Pending',
+        action: spec.action,
+        explanation: status?.explanation ?? status?.answer ?? '',
+      })),
+    defender: defenderLines(input, row),
+    wouldChange: wouldChange(input, rules),
+    notKnown: [
+      'when the controller saw heartbeats and Leases change: here they are judged by the times they carry, by this clock',
+      ...(status?.observations === undefined && rules.some(({ explanation }) => explanation?.truth === 'True')
+        ? ['since when what matches has held: no controller has noted it on the Machine yet']
+        : []),
+      ...(spec.paused === true ? ['anything since it was paused: nobody looks'] : []),
+    ],
+  };
+}
+
+async function rulesOf({ machine, rules, jobs, nowMs }: MachineInput, snapshot: Snapshot): Promise<WhyRule[]> {
+  const book = openRulebook(rules);
+  const names = [...book.index.rules.keys()];
+  const pass = await lookAt({ index: book.index, names, snapshot, observations: machine.status?.observations ?? [] });
+  const outcomes = new Map(pass.outcomes.map((outcome) => [outcome.rule.name, outcome]));
+  const found = rules.map((rule): WhyRule => {
+    const { name } = rule.metadata;
+    const mode = rule.spec.mode ?? 'Shadow';
+    const mistakes = book.mistakes.get(name);
+    if (mistakes !== undefined) return { rule: name, mode, next: `it does not run: ${mistakes.map(mistakeText).join('; ')}` };
+    const outcome = outcomes.get(name);
+    if (outcome === undefined) return { rule: name, mode, next: 'it is not about this machine: another pool, or other labels' };
+    const explanation = explain(outcome);
+    if (!outcome.due) return { rule: name, mode, explanation, next: outcome.truth === 'True' ? 'it waits' : 'nothing' };
+    const asked = {
+      rule: { name, spec: rule.spec },
+      machineUID: machine.metadata.uid,
+      jobs,
+      matchedSinceMs: outcome.sinceMs ?? nowMs,
+      nowMs,
+    };
+    const step = nextRung(asked);
+    const what = step.step === 'Act' ? `${step.action}, attempt ${step.attempt}` : step.step === 'AskHuman' ? 'ask a human' : 'nothing';
+    const until = step.step === 'Wait' ? ` until ${new Date(step.untilMs).toISOString()}` : '';
+    return { rule: name, mode, explanation, next: `${mode === 'Enforce' ? '' : 'in Shadow, only says: '}${what}: ${step.why}${until}` };
+  });
+  const rank = ({ explanation }: WhyRule): number => ['True', 'Unknown', 'False'].indexOf(explanation?.truth ?? '') >>> 0;
+  return found.sort((a, b) => rank(a) - rank(b) || (a.rule < b.rule ? -1 : 1));
+}
+
+function defenderLines({ nowMs, machine, rows, jobs, freezes }: MachineInput, row: LedgerRow | undefined): string[] {
+  const { status, spec, metadata } = machine;
+  const lines: string[] = [];
+  if (row !== undefined)
+    lines.push(`holds row ${row.id}: ${row.kind} for ${row.requester}, since ${ago(row.since, nowMs)}, to begin by ${row.notAfter}`);
+  const same = jobs.some((job) => !isFinished(job) && canonical(job.status?.verdict ?? null) === canonical(status?.verdict ?? null));
+  if (status?.verdict !== undefined && !same) lines.push(...verdictLines('last word', status.verdict));
+  for (const job of jobs)
+    if (!isFinished(job) && job.status?.verdict !== undefined) lines.push(...verdictLines(`job ${job.metadata.name}`, job.status.verdict));
+  const holders = new Set(status?.verdict?.allowed === false ? (status.verdict.holders ?? []) : []);
+  for (const other of rows)
+    if (other !== row && [...holders].some((holder) => holder.includes(other.machine) || other.machine.endsWith(`/${holder}`)))
+      lines.push(`${other.machine} holds row ${other.id}: ${other.kind} for ${other.requester}, since ${ago(other.since, nowMs)}`);
+  for (const asked of ['Repair', 'Change', 'Restore'] as const) {
+    const freeze = frozenBy(freezes, asked, metadata.namespace ?? '');
+    if (freeze !== undefined)
+      lines.push(`Freeze ${freeze.metadata.name} stops ${asked}${freeze.spec.reason === undefined ? '' : `: ${freeze.spec.reason}`}`);
+  }
+  if (spec.hold === true) lines.push('spec.hold is set: nothing new begins here');
+  if (spec.paused === true) lines.push('spec.paused is set: nobody looks at this machine');
+  if (status?.agent?.hold === true) lines.push('/etc/kubenode/hold is there: its agent changes nothing');
+  const order = spec.operation;
+  if (order !== undefined && order.kind !== 'Cancelled' && (row?.id === order.id || row === undefined)) {
+    const report = [status?.operation, status?.repair].find((each) => each?.id === order.id);
+    const end = report === undefined ? 'not reported yet' : `${report.state}${report.outcome === undefined ? '' : `, ${report.outcome}`}`;
+    if (report?.state !== 'Done' || row !== undefined) lines.push(`order ${order.id}: ${order.action ?? order.kind}, ${end}`);
+  }
+  const needed = status?.conditions?.find(({ type }) => type === MACHINE_CONDITIONS.repairNeeded);
+  if (needed?.status === 'True') lines.push(`RepairNeeded by ${needed.reason}: a cordon of a repair that did not help stays`);
+  return lines.length === 0 ? ['nothing is asked, held or frozen'] : lines;
+}
+
+function wouldChange({ machine, freezes }: MachineInput, rules: readonly WhyRule[]): string[] {
+  const { verdict } = machine.status ?? {};
+  const freeze = frozenBy(freezes, 'Repair', machine.metadata.namespace ?? '');
+  const matching = rules.filter(({ explanation }) => explanation?.truth === 'True');
+  return [
+    ...(verdict?.allowed === false && verdict.wouldPassWhen !== undefined ? [`Defender lets it pass when ${verdict.wouldPassWhen}`] : []),
+    ...(freeze === undefined ? [] : [`kubectl delete freeze ${freeze.metadata.name}`]),
+    ...(machine.spec.hold === true
+      ? [`kubectl patch machine ${machine.metadata.name} -n ${machine.metadata.namespace} --type merge -p '{"spec":{"hold":false}}'`]
+      : []),
+    ...matching.filter(({ mode }) => mode !== 'Enforce').map(({ rule }) => `${rule} acts when a commit sets its mode to Enforce`),
+    ...matching.flatMap(({ rule, explanation }) => (explanation?.due === false ? [`${rule} is due when it has held for long enough`] : [])),
+  ];
+}

@@ -1,0 +1,62 @@
+/** Why each unit of a rollout is where it is, cluster by cluster. */
+import type { Rollout, RolloutUnitStatus } from '../../api/rollout.ts';
+import type { Stored } from '../../api/wire.ts';
+import { age } from '../output.ts';
+import { ago } from './words.ts';
+
+export function rolloutLines(rollout: Stored<Rollout>, nowMs: number): string[] {
+  const { metadata, spec, status } = rollout;
+  const lines = [
+    `rollout/${metadata.name}  ${status?.phase ?? 'Pending'}${spec.paused === true ? ' (paused)' : ''}`,
+    `commit  ${spec.commit.slice(0, 10)}${spec.subject === undefined ? '' : ` ${spec.subject}`}, ${ago(metadata.creationTimestamp, nowMs)}`,
+    `stages  ${spec.stages.map(({ name, clusters }) => `${name}: ${clusters.join(', ') || 'none'}`).join(' → ')}`,
+  ];
+  for (const { unit } of spec.units) {
+    const found = status?.units?.find((each) => each.unit === unit);
+    lines.push('', `${unit}  ${found?.phase ?? 'Pending'}${found?.lane === undefined ? '' : ` (${found.lane})`}`);
+    if (found === undefined) {
+      lines.push('  the hub has not looked at it yet: is its controller running?');
+      continue;
+    }
+    lines.push(...unitLines(rollout, found, nowMs).map((line) => `  ${line}`));
+  }
+  if (status?.phase === 'Halted')
+    lines.push('', `go on: git revert ${spec.commit.slice(0, 10)}, a commit that corrects it, or kubenode rollout retry ${metadata.name}`);
+  if (spec.paused === true) lines.push('', `go on: kubenode rollout resume ${metadata.name}`);
+  return lines;
+}
+
+function unitLines({ spec }: Rollout, unit: RolloutUnitStatus, nowMs: number): string[] {
+  const lines: string[] = [];
+  const clusters = unit.clusters ?? [];
+  if (unit.soakUntil !== undefined)
+    lines.push(`stage ${unit.stage} soaks until ${unit.soakUntil}, ${age(Date.parse(unit.soakUntil) - nowMs)} more`);
+  else if (unit.message !== undefined && !clusters.some(({ name, message }) => unit.message === `${name}: ${message}`))
+    lines.push(unit.message);
+  const stageOf = (cluster: string) => spec.stages.findIndex(({ clusters }) => clusters.includes(cluster));
+  const current = spec.stages.findIndex(({ name }) => name === unit.stage);
+  for (const { name, phase, message, appliedAt, verifiedAt } of clusters) {
+    const at = stageOf(name);
+    const stage = spec.stages[at];
+    const times = [
+      appliedAt === undefined ? '' : `applied ${ago(appliedAt, nowMs)}`,
+      verifiedAt === undefined ? '' : `verified ${ago(verifiedAt, nowMs)}`,
+    ].filter((part) => part !== '');
+    const why =
+      message ??
+      (phase !== 'Pending' || unit.phase === 'Done'
+        ? ''
+        : unit.phase === 'Halted'
+          ? 'nothing begins while it is halted'
+          : at > current
+            ? `waits for stage ${unit.stage ?? 'before it'}`
+            : `waits for its turn: ${stage?.maxClusters ?? 1} at once in stage ${stage?.name ?? ''}`);
+    lines.push(
+      `${name}  ${phase}${[why, ...times]
+        .filter((part) => part !== '')
+        .map((part) => `; ${part}`)
+        .join('')}`,
+    );
+  }
+  return lines;
+}

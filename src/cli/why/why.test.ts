@@ -1,0 +1,387 @@
+import { describe, expect, it } from 'vitest';
+import { CustomResourceDefinitions, Leases, Namespaces, Nodes, type Node } from '../../api/builtin.ts';
+import { sha256Hex } from '../../api/digest.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import { CELL_KINDS } from '../../api/kinds.ts';
+import { Machines, type Machine } from '../../api/machine.ts';
+import { NodeRemediers, type NodeRemedier, type NodeRemedierSpec } from '../../api/noderemedier.ts';
+import { JOB_LABELS, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { Rollout } from '../../api/rollout.ts';
+import type { Stored } from '../../api/wire.ts';
+import { openCluster } from '../../embedded/index.ts';
+import { systemClock } from '../../kube/clock.ts';
+import { createClient } from '../../kube/httpclient.ts';
+import { compileRule } from '../../rules/index.ts';
+import { ruleKey } from '../../rules/marks.ts';
+import { answer, machineLines } from '../commands/why.ts';
+import { findSubject } from './find.ts';
+import { jobLines } from './job.ts';
+import { whyMachine, type MachineInput } from './machine.ts';
+import { rolloutLines } from './rollout.ts';
+import { ruleLines } from './rule.ts';
+
+const NOW = Date.parse('2026-01-01T12:00:00Z');
+const before = (seconds: number): string => new Date(NOW - seconds * 1000).toISOString().replace('.000Z', 'Z');
+const stored = (name: string, namespace?: string) => ({
+  name,
+  ...(namespace === undefined ? {} : { namespace }),
+  uid: `uid-${name}`,
+  resourceVersion: '1',
+  creationTimestamp: before(40),
+  generation: 1,
+});
+
+const rule = (name: string, spec: Partial<NodeRemedierSpec> = {}): Stored<NodeRemedier> => ({
+  apiVersion: API_VERSION,
+  kind: 'NodeRemedier',
+  metadata: stored(name),
+  spec: {
+    when: { all: [{ fact: 'condition.KernelDeadlock.status', operator: 'equal', value: 'True' }] },
+    holdsForSeconds: 30,
+    ladder: [{ action: 'Reboot' }, { action: 'Human' }],
+    healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 300 },
+    mode: 'Enforce',
+    ...spec,
+  },
+});
+
+const machine = (status: Partial<NonNullable<Machine['status']>> = {}, spec: Machine['spec'] = {}): Stored<Machine> => ({
+  apiVersion: API_VERSION,
+  kind: 'Machine',
+  metadata: stored('web-1', 'web'),
+  spec,
+  status: { phase: 'Running', nodeRef: { name: 'web-1', uid: 'uid-node' }, ...status },
+});
+
+const node = (conditions: Record<string, string>, beat = 20): Stored<Node> => ({
+  apiVersion: 'v1',
+  kind: 'Node',
+  metadata: { ...stored('web-1'), uid: 'uid-node' },
+  status: {
+    conditions: Object.entries(conditions).map(([type, status]) => ({
+      type,
+      status: status as 'True',
+      reason: `${type}Is${status}`,
+      lastHeartbeatTime: before(beat),
+      lastTransitionTime: before(100),
+    })),
+  },
+});
+
+const job = (status: RemedyOperationJob['status'], spec: Partial<RemedyOperationJob['spec']> = {}): Stored<RemedyOperationJob> => ({
+  apiVersion: API_VERSION,
+  kind: 'RemedyOperationJob',
+  metadata: { ...stored('hung-x7k2p', 'web'), labels: { [JOB_LABELS.rule]: 'hung', [JOB_LABELS.machine]: 'web-1' } },
+  spec: {
+    rule: 'hung',
+    machine: { name: 'web-1', uid: 'uid-web-1' },
+    node: 'web-1',
+    rung: 0,
+    attempt: 1,
+    action: 'Reboot',
+    timeoutSeconds: 600,
+    healedWhen: { condition: 'KernelDeadlock', is: 'False', onNewBoot: true, forSeconds: 300 },
+    priority: 0,
+    matchedSince: before(70),
+    why: 'condition.KernelDeadlock.status is "True"; found "True" (DockerHung), for 30 s (asked: 30 s)',
+    ...spec,
+  },
+  ...(status === undefined ? {} : { status }),
+});
+
+const renewed = (seconds: number) => ({
+  apiVersion: 'coordination.k8s.io/v1',
+  kind: 'Lease',
+  metadata: { name: 'web-1' },
+  spec: { renewTime: before(seconds).replace('Z', '.000000Z'), leaseDurationSeconds: 40 },
+});
+
+async function told(input: Partial<MachineInput>): Promise<string> {
+  const whole: MachineInput = {
+    nowMs: NOW,
+    machine: machine(),
+    node: node({ Ready: 'True', KernelDeadlock: 'True' }),
+    rules: [rule('hung')],
+    jobs: [],
+    rows: [],
+    freezes: [],
+    kubeletLease: renewed(10),
+    agentLease: renewed(10),
+    peers: {},
+    ...input,
+  };
+  return `${machineLines(await whyMachine(whole)).join('\n')}\n`;
+}
+
+const golden = (text: string, name: string) => expect(text).toMatchFileSnapshot(`golden/${name}.txt`);
+const row = (id: string, name: string) => ({
+  id,
+  machineUID: `uid-${name}`,
+  machine: `web/${name}`,
+  kind: 'Repair' as const,
+  class: 'Repair' as const,
+  requesterUID: 'uid-job',
+  requester: 'RemedyOperationJob/web/hung-a1',
+  scopes: ['cluster'],
+  since: before(130),
+  notAfter: before(-770),
+});
+
+describe('why a machine', () => {
+  it('is not repaired though a rule matches: its budget is full, who holds it, and what would change that', async () => {
+    const verdict = {
+      allowed: false,
+      limit: 'default/one-in-a-pool',
+      used: 1,
+      of: 1,
+      holders: ['web/web-2'],
+      wouldPassWhen: 'a row of pool/web is released',
+    };
+    await golden(
+      await told({
+        machine: machine({ verdict, observations: [observed('hung', 60)] }),
+        rules: [
+          rule('hung'),
+          rule('shadow', { mode: 'Shadow', holdsForSeconds: 600 }),
+          rule('other-pool', { pools: ['db'] }),
+          rule('wrong', { when: { all: [] } }),
+          rule('rack', {
+            when: {
+              all: [
+                { fact: 'condition.Ready.status', operator: 'in', value: ['False', 'Unknown'] },
+                { fact: 'peers.rack.unhealthy', operator: 'lessThan', value: 2 },
+              ],
+            },
+            healedWhen: { condition: 'Ready', is: 'True', forSeconds: 60 },
+          }),
+        ],
+        jobs: [job({ phase: 'Pending', verdict, explanation: 'asks Defender' })],
+        rows: [row('row-7', 'web-2')],
+      }),
+      'machine-refused',
+    );
+  });
+
+  it('is left alone: it is frozen, held, paused, and its detector is silent', async () => {
+    const freeze = {
+      apiVersion: API_VERSION,
+      kind: 'Freeze',
+      metadata: { name: 'black-friday' },
+      spec: { reason: 'no changes this week' },
+    };
+    await golden(
+      await told({
+        machine: machine({}, { hold: true, paused: true }),
+        node: node({ Ready: 'True', KernelDeadlock: 'True' }, 900),
+        freezes: [freeze],
+      }),
+      'machine-frozen',
+    );
+  });
+
+  it('is under repair: its order, its row and its job', async () => {
+    const operation = { id: 'row-9', epoch: 3, kind: 'Repair' as const, action: 'Reboot', notAfter: before(-700) };
+    await golden(
+      await told({
+        machine: machine({ operation: { id: 'row-9', state: 'Running' } }, { operation }),
+        jobs: [job({ phase: 'Running', operationID: 'row-9', orderedAt: before(20), explanation: 'the agent reboots the node' })],
+        rows: [{ ...row('row-9', 'web-1'), requesterUID: 'uid-hung-x7k2p' }],
+      }),
+      'machine-ordered',
+    );
+  });
+
+  it('has nothing to be said of: no Node and no rules', async () => {
+    const bare = machine();
+    delete bare.status;
+    await golden(await told({ machine: bare, node: undefined, rules: [], kubeletLease: undefined, agentLease: undefined }), 'machine-bare');
+  });
+
+  /** The controller's note that a rule matches since so many seconds. */
+  function observed(name: string, seconds: number) {
+    const stamp = sha256Hex(before(100)).slice(0, 8);
+    return { key: `${ruleKey(compileRule(rule(name)))}#${stamp}`, firstSeen: before(seconds), lastSeen: before(1) };
+  }
+});
+
+describe('why a job', () => {
+  it('waits: what Defender said', async () => {
+    await golden(
+      `${jobLines(job({ phase: 'Pending', verdict: { allowed: false, limit: 'Freeze/night', wouldPassWhen: 'Freeze night is deleted' } }), NOW).join('\n')}\n`,
+      'job-pending',
+    );
+  });
+
+  it('ended so: its steps with their times', async () => {
+    const steps = [
+      { name: 'Ask' as const, startedAt: before(40), finishedAt: before(38), outcome: 'Succeeded' as const, message: 'granted' },
+      { name: 'Drain' as const, startedAt: before(38), finishedAt: before(20), outcome: 'Succeeded' as const },
+      { name: 'Verify' as const, startedAt: before(15) },
+    ];
+    const status = {
+      phase: 'Failed' as const,
+      outcome: 'PermanentFailure' as const,
+      steps,
+      orderedAt: before(20),
+      operationID: 'row-9',
+      actedAt: before(15),
+      finishedAt: before(1),
+      explanation: 'not proved within 600 s: it is still boot boot-1',
+    };
+    await golden(`${jobLines(job(status), NOW).join('\n')}\n`, 'job-failed');
+  });
+
+  it('asks a human: what it diagnosed', async () => {
+    const status = {
+      phase: 'NeedsHuman' as const,
+      explanation: 'nothing helped',
+      diagnosis: ['tried Reboot: PermanentFailure', 'it is still True'],
+    };
+    await golden(`${jobLines(job(status, { action: 'Human', mode: 'Enforce' }), NOW).join('\n')}\n`, 'job-human');
+  });
+
+  it('is not answered by anybody', () => {
+    expect(jobLines(job(undefined), NOW).at(-1)).toContain('is a controller of this cell running?');
+  });
+});
+
+it('why a rollout waits: unit by unit and cluster by cluster', async () => {
+  const rollout: Stored<Rollout> = {
+    apiVersion: API_VERSION,
+    kind: 'Rollout',
+    metadata: stored('main-7'),
+    spec: {
+      fleet: 'main',
+      commit: 'abcdef0123456789',
+      subject: 'Enforce the rule of hung tasks',
+      sequence: 7,
+      stages: [
+        { name: 'test', clusters: ['test'], soakSeconds: 60, maxClusters: 1 },
+        { name: 'prod', clusters: ['prod-1', 'prod-2'], soakSeconds: 0, maxClusters: 1 },
+      ],
+      units: ['NodeRemedier/hung', 'MachineComponentSet/kubelet', 'MachineSet/web/web', 'NodeRemedier/new'].map((unit) => ({
+        unit,
+        clusters: [],
+      })),
+    },
+    status: {
+      phase: 'Halted',
+      units: [
+        {
+          unit: 'NodeRemedier/hung',
+          phase: 'Progressing',
+          lane: 'Forward',
+          stage: 'test',
+          message: 'test: in Shadow first: 12 of 600 s, would have made 0 jobs of at most 3',
+          clusters: [
+            {
+              name: 'test',
+              phase: 'Waiting',
+              lane: 'Forward',
+              appliedAt: before(30),
+              message: 'in Shadow first: 12 of 600 s, would have made 0 jobs of at most 3',
+            },
+            { name: 'prod-1', phase: 'Pending', lane: 'Forward' },
+          ],
+        },
+        {
+          unit: 'MachineComponentSet/kubelet',
+          phase: 'Soaking',
+          lane: 'Forward',
+          stage: 'test',
+          soakUntil: before(-45),
+          clusters: [
+            { name: 'test', phase: 'Verified', lane: 'Forward', appliedAt: before(30), verifiedAt: before(15) },
+            { name: 'prod-1', phase: 'Pending', lane: 'Forward' },
+          ],
+        },
+        {
+          unit: 'MachineSet/web/web',
+          phase: 'Halted',
+          lane: 'Forward',
+          stage: 'prod',
+          message: 'prod-1: Unreachable',
+          clusters: [
+            { name: 'prod-1', phase: 'Halted', lane: 'Forward', message: 'the provider refuses' },
+            { name: 'prod-2', phase: 'Pending', lane: 'Forward' },
+          ],
+        },
+      ],
+    },
+  };
+  await golden(`${rolloutLines(rollout, NOW).join('\n')}\n`, 'rollout');
+});
+
+it('why a rule does nothing: its mistakes, its mode and its jobs', async () => {
+  const status = {
+    observedGeneration: 1,
+    mistakes: [{ path: 'spec.when.all', message: 'is empty', mend: 'name at least one condition' }],
+    counters: { since: before(3600), wouldBeJobs: 2, jobs: 0, succeeded: 0, failed: 0, needsHuman: 0 },
+    conditions: [{ type: 'Accepted', status: 'False' as const, reason: 'RuleInvalid', message: 'm', lastTransitionTime: before(9) }],
+  };
+  const asked = job({ phase: 'NeedsHuman', explanation: 'nothing helped' });
+  await golden(`${ruleLines({ ...rule('hung', { mode: 'Shadow' }), status }, [asked], NOW).join('\n')}\n`, 'rule');
+});
+
+describe('a name', () => {
+  it('is found in a cell by what it is, and said to be missing or ambiguous with what to do next', async () => {
+    const clock = systemClock({ ref: true });
+    const cluster = await openCluster({ name: 'cell', state: 'memory', clock });
+    try {
+      const client = createClient(cluster.asUser(), { fieldManager: 'a-test' });
+      for (const kind of CELL_KINDS) await client.create(CustomResourceDefinitions, CustomResourceDefinitions.parse(kind.crd()));
+      for (const name of ['web', 'db'])
+        await client.create(Namespaces, Namespaces.parse({ apiVersion: 'v1', kind: 'Namespace', metadata: { name } }));
+      const bare = (namespace: string, name: string): Machine => ({
+        apiVersion: API_VERSION,
+        kind: 'Machine',
+        metadata: { namespace, name },
+        spec: {},
+      });
+      await client.create(Machines, bare('web', 'a'));
+      await client.create(Machines, bare('web', 'twice'));
+      await client.create(Machines, bare('db', 'twice'));
+      const made = await client.create(Nodes, Nodes.parse({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'ip-10-0-0-1' } }));
+      await client.patch(
+        Machines,
+        { namespace: 'web', name: 'a' },
+        { merge: { status: { nodeRef: { name: 'ip-10-0-0-1', uid: made.metadata.uid } } } },
+        { subresource: 'status' },
+      );
+      await client.create(Leases, Leases.parse({ ...renewed(1), metadata: { namespace: 'kube-node-lease', name: 'ip-10-0-0-1' } }));
+      const { metadata, ...rest } = job(undefined);
+      await client.create(RemedyOperationJobs, { ...rest, metadata: { namespace: 'web', name: 'hung-1', labels: metadata.labels ?? {} } });
+      const { spec } = rule('hung', { when: { all: [{ fact: 'peers.pool.total', operator: 'equal', value: 1 }] } });
+      await client.create(NodeRemediers, { apiVersion: API_VERSION, kind: 'NodeRemedier', metadata: { name: 'hung' }, spec });
+
+      const kindOf = async (text: string, namespace?: string) => (await findSubject(client, text, namespace)).kind;
+      expect(await kindOf('a')).toBe('machine');
+      expect(await kindOf('ip-10-0-0-1')).toBe('machine');
+      expect(await kindOf('node/ip-10-0-0-1')).toBe('machine');
+      expect(await kindOf('hung-1')).toBe('job');
+      expect(await kindOf('rule/hung')).toBe('rule');
+      expect(await kindOf('twice', 'db')).toBe('machine');
+      await expect(findSubject(client, 'twice', undefined)).rejects.toMatchObject({
+        code: 'Ambiguous',
+        message: '"twice" is machine/db/twice and machine/web/twice',
+        next: 'kubenode why machine/twice -n db',
+      });
+      await expect(findSubject(client, 'nothing', 'web')).rejects.toMatchObject({
+        code: 'NotFound',
+        message: 'this API server has no node, machine, job, rollout or rule "nothing" in web',
+        next: expect.stringContaining('--context') as unknown,
+      });
+      await expect(findSubject(client, 'pod/a', undefined)).rejects.toMatchObject({ code: 'Usage', next: 'kubenode why a' });
+      await expect(findSubject(client, 'node/', undefined)).rejects.toMatchObject({ code: 'Usage' });
+
+      // The whole way, peers counted: one other machine in the pool.
+      const { lines } = await answer(client, await findSubject(client, 'a', undefined), Date.now());
+      expect(lines.join('\n')).toContain('yes   peers.pool.total is 1; found 1');
+      expect((await answer(client, await findSubject(client, 'rule/hung', undefined), Date.now())).lines[0]).toBe(
+        'rule/hung  Enforce, not looked at yet',
+      );
+    } finally {
+      await cluster.close();
+    }
+  });
+});
