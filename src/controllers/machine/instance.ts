@@ -1,12 +1,7 @@
-import { ServiceAccounts } from '../../api/builtin.ts';
 import { CodedError, messageOf } from '../../api/errors.ts';
-import { API_VERSION } from '../../api/kind.ts';
 import type { Machine } from '../../api/machine.ts';
-import { MANAGERS } from '../../api/names.ts';
 import type { InfraProvider, InstanceRequest, NodeBootstrap } from '../../api/provider.ts';
-import { pathOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
-import { hasReason } from '../../kube/apierror.ts';
 import type { Client } from '../../kube/client.ts';
 import { isDeleting } from './facts.ts';
 import type { InstanceView } from './view.ts';
@@ -18,9 +13,6 @@ export interface CellAddress {
   certificateAuthority: string;
   mirror: string | undefined;
 }
-
-/** Asked for; the server may give less. */
-const TOKEN_SECONDS = 365 * 24 * 3600;
 
 export function requestOf(machine: Stored<Machine>): InstanceRequest {
   const { failureDomain, provider } = machine.spec;
@@ -55,48 +47,28 @@ export async function instanceOf(
   }
 }
 
-/** Makes the instance with an identity of its own: a ServiceAccount that belongs to the Machine and goes with it. */
+/**
+ * Makes the instance unless there is one, and gives it a bootstrap whose token admits the agent of exactly this machine, once (PROTOCOLS G1).
+ * `anew`: in a new epoch in any case.
+ */
 export async function ensureInstance(
   client: Client,
   machine: Stored<Machine>,
   provider: InfraProvider,
   cell: CellAddress,
   signal: AbortSignal,
+  options: { anew?: boolean } = {},
 ): Promise<void> {
   const request = requestOf(machine);
+  const { namespace, name, machineUID: uid } = request;
+  const { token } = await openAdmission(client, { namespace, name, uid }, { ...options, signal });
   const bootstrap: NodeBootstrap = {
     server: cell.server,
     certificateAuthority: cell.certificateAuthority,
-    token: await agentToken(client, machine, signal),
-    machine: { namespace: request.namespace, name: request.name, uid: request.machineUID },
+    token,
+    machine: { namespace, name, uid },
     providerID: provider.providerIDOf(request),
     ...(cell.mirror === undefined ? {} : { mirror: cell.mirror }),
   };
   await provider.ensure(request, bootstrap, signal);
-}
-
-async function agentToken(client: Client, machine: Stored<Machine>, signal: AbortSignal): Promise<string> {
-  const key = { namespace: machine.metadata.namespace ?? '', name: `machine-${machine.metadata.name}` };
-  const owner = { apiVersion: API_VERSION, kind: 'Machine', name: machine.metadata.name, uid: machine.metadata.uid };
-  try {
-    await client.create(
-      ServiceAccounts,
-      { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { ...key, ownerReferences: [owner] } },
-      { fieldManager: MANAGERS.machine, signal },
-    );
-  } catch (error) {
-    if (!hasReason(error, 'AlreadyExists')) throw error;
-    const found = await client.get(ServiceAccounts, key, { signal });
-    if (!found.metadata.ownerReferences?.some(({ uid }) => uid === machine.metadata.uid)) {
-      throw new CodedError('ForeignServiceAccount', `ServiceAccount ${key.namespace}/${key.name} belongs to something else`, {
-        next: 'it goes with the Machine that had this name; wait, or delete it',
-      });
-    }
-  }
-  const request = { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: { expirationSeconds: TOKEN_SECONDS } };
-  const answer = await client.post(pathOf(ServiceAccounts, key.namespace, key.name, 'token'), request, { signal });
-  const token = (answer as { status?: { token?: unknown } } | null)?.status?.token;
-  if (typeof token !== 'string')
-    throw new CodedError('NoToken', `the server gave no token for ServiceAccount ${key.namespace}/${key.name}`);
-  return token;
 }

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { Taint } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
-import { syncedNode } from './nodesync.ts';
+import { isOutOfService, markedOutOfService, syncedNode } from './nodesync.ts';
 import { node } from './testing/objects.ts';
 
 const wants = (labels: Record<string, string>, taints: Taint[] = []): Pick<Machine, 'spec'> => ({ spec: { labels, taints } });
@@ -66,5 +66,24 @@ describe('labels and taints of a Machine on its Node', () => {
         expect(after(now, wants({})).metadata.labels).toEqual(foreign);
       }),
     );
+  });
+});
+
+describe('the taint of a node that is proven to be off', () => {
+  const outOfService: Taint = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
+  const wanted = wants({ tier: 'web' });
+  test('stays until the kubelet answers again', () => {
+    const synced = after(node(), wanted);
+    const marked = markedOutOfService(wanted, synced) ?? synced;
+    expect(marked.spec?.taints).toEqual([outOfService]);
+    expect(syncedNode(wanted, marked, false)).toBeUndefined();
+    const back = syncedNode(wanted, marked, true);
+    expect(back?.spec?.taints).toEqual([]);
+    expect(back?.metadata).toEqual(synced.metadata);
+  });
+  test('is left alone where somebody else put it', () => {
+    const theirs = node('a', { spec: { taints: [outOfService] } });
+    expect(markedOutOfService(wants({}), theirs)).toBeUndefined();
+    expect(isOutOfService(after(theirs, wants({})))).toBe(true);
   });
 });

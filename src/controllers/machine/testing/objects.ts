@@ -10,6 +10,8 @@ import {
   type Operation,
 } from '../../../api/machine.ts';
 import { ANNOTATIONS, FINALIZERS } from '../../../api/names.ts';
+import type { Action } from '../../../api/noderemedier.ts';
+import type { RemedyOperationJob } from '../../../api/remedyoperationjob.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { setScope } from '../../../defender/scopes.ts';
 import type { AskFacts, SetFacts } from '../facts.ts';
@@ -137,6 +139,55 @@ export const operation = (change: Partial<Operation> = {}): Operation => ({
   notAfter: at(890),
   ...change,
 });
+
+export interface JobParts {
+  name?: string;
+  action?: Action;
+  machine?: string;
+  priority?: number;
+  args?: Record<string, unknown>;
+  status?: RemedyOperationJob['status'];
+}
+
+/** A job that asks to reboot the machine. */
+export function job({ name = 'j1', action = 'Reboot', machine: of = 'a', priority = 0, args, status }: JobParts = {}): RemedyOperationJob {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'RemedyOperationJob',
+    metadata: { name, namespace: 'web', uid: `uid-${name}` },
+    spec: {
+      rule: 'hung',
+      machine: { name: of, uid: `uid-${of}` },
+      node: of,
+      rung: 0,
+      attempt: 1,
+      action,
+      ...(args === undefined ? {} : { args }),
+      timeoutSeconds: 600,
+      healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 60 },
+      priority,
+      matchedSince: at(-60),
+      why: 'KernelDeadlock is True',
+    },
+    status: status ?? { phase: 'Pending' },
+  };
+}
+
+/** As a job stands when its row `r1` may be ordered. */
+export const granted = (parts: JobParts = {}): RemedyOperationJob =>
+  job({ ...parts, status: { phase: 'Granted', operationID: 'r1', before: { bootID: 'b', conditions: [] }, ...parts.status } });
+
+/** The row of a job. */
+export const repairRow = (change: Partial<LedgerRow> = {}): LedgerRow =>
+  row({ kind: 'Repair', class: 'Repair', requesterUID: 'uid-j1', requester: 'RemedyOperationJob/web/j1', ...change });
+
+/** A machine in good order but for what its jobs say. */
+export const idle = (parts: MachineParts = {}): Stored<Machine> => machine({ entries: [], components: [], ...parts });
+
+export function repairOperation(change: Partial<Operation> = {}): Operation {
+  const { components: _, ...order } = operation({ kind: 'Repair', ...change });
+  return order;
+}
 
 export const KUBELET_SET: SetFacts = { name: 'kubelet', stopped: undefined };
 

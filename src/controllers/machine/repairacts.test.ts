@@ -1,0 +1,193 @@
+import { describe, expect, test } from 'vitest';
+import type { LedgerRow } from '../../api/disruptionledger.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import type { Machine, OperationStatus } from '../../api/machine.ts';
+import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { Seen } from '../../defender/guardedwrite.ts';
+import { actOf } from './act.ts';
+import type { AskFacts } from './facts.ts';
+import { at, cordoned, facts, granted, idle, job, node, NOW, operation, repairOperation, repairRow } from './testing/objects.ts';
+import type { Step } from './view.ts';
+
+const ledger = (epoch: number, ...rows: LedgerRow[]) => ({
+  apiVersion: API_VERSION,
+  kind: 'DisruptionLedger',
+  metadata: { name: 'cell', uid: 'l', resourceVersion: '5', creationTimestamp: at(0) },
+  spec: {},
+  status: { epoch, rows },
+});
+const pod = { namespace: 'web', name: 'p', uid: 'p', terminating: true };
+const row = repairRow();
+const owners = [{ apiVersion: 'x', kind: 'MachineSet', name: 's', uid: 's', controller: true }];
+
+function judged(step: Step, seen: Seen, known: Partial<AskFacts> & { jobs?: RemedyOperationJob[] } = {}) {
+  const { jobs = [granted()], ...change } = known;
+  const context = {
+    epoch: 3,
+    machine: { namespace: 'web', name: 'a' },
+    node: 'a',
+    facts: facts({ jobsOf: () => jobs, ...change }),
+    newID: () => 'new',
+  };
+  const act = actOf(step, context);
+  if (act === undefined) throw new Error(`${step.do} is no guarded write`);
+  return act.judge({ machine: idle(), node: cordoned('a', 'r1'), ledger: ledger(3, row), ...seen });
+}
+
+const underWay = (
+  action: string,
+  repair: OperationStatus = { id: 'r1', state: 'Running', bootID: 'b', startedAt: at(-1) },
+): Stored<Machine> =>
+  idle({
+    spec: { operation: repairOperation({ action }) },
+    status: { repair },
+    metadata: { ownerReferences: owners },
+  });
+
+const steps: [string, Step][] = [
+  ['MigratePods', { do: 'BeginRepair', row, bootID: 'b', why: '' }],
+  ['MigratePods', { do: 'EndRepair', row, outcome: 'Succeeded', message: '', why: '' }],
+  ['PowerCycle', { do: 'PowerCycle', row, providerID: 'fake://a', why: '' }],
+  ['MigratePods', { do: 'StopInstance', row, providerID: 'fake://a', why: '' }],
+  ['MigratePods', { do: 'MarkOutOfService', row, why: '' }],
+  ['MigratePods', { do: 'ForceDelete', row, pods: [pod], providerID: 'fake://a', why: '' }],
+  ['Replace', { do: 'DeleteMachine', row, why: '' }],
+];
+
+describe('D3: a leader that was deposed carries out no repair', () => {
+  const deposed = expect.objectContaining({ code: 'Deposed' });
+  test.each(steps)('%s: $do, by the ledger', (action, step) => {
+    expect(() => judged(step, { machine: underWay(action), ledger: ledger(4, row) })).toThrow(deposed);
+  });
+  test.each(steps)('%s: $do, by the Machine', (action, step) => {
+    const machine = underWay(action);
+    machine.spec.operation = operation({ id: 'r2', epoch: 4 });
+    expect(() => judged(step, { machine })).toThrow(deposed);
+  });
+  test.each(steps)('%s: $do stops where the ledger has another row, or another machine has the name', (action, step) => {
+    expect(judged(step, { machine: underWay(action), ledger: ledger(3, repairRow({ id: 'r2' })) })).toHaveProperty('stop');
+    expect(judged(step, { machine: { ...underWay(action), metadata: { ...underWay(action).metadata, uid: 'x' } } })).toHaveProperty('stop');
+  });
+});
+
+describe('invariant 5: what is begun or over is never done again', () => {
+  test.each(steps.slice(1))('%s: $do only while the repair runs', (action, step) => {
+    expect(judged(step, { machine: underWay(action) })).not.toHaveProperty('stop');
+    for (const repair of [
+      { id: 'r1', state: 'Done' as const, outcome: 'Succeeded' as const },
+      { id: 'r0', state: 'Running' as const },
+    ])
+      expect(judged(step, { machine: underWay(action, repair) })).toHaveProperty('stop');
+    const released = underWay(action);
+    released.spec.operation = operation({ kind: 'Cancelled' });
+    expect(judged(step, { machine: released })).toHaveProperty('stop');
+  });
+  test('a beginning is written once, so that the boot it names is the one before', () => {
+    const begin: Step = { do: 'BeginRepair', row, bootID: 'b', why: '' };
+    expect(judged(begin, { machine: underWay('PowerCycle', { id: 'r0', state: 'Done' }) })).toMatchObject({
+      write: 'machine',
+      status: true,
+      object: { metadata: { resourceVersion: '1' }, status: { repair: { id: 'r1', state: 'Running', bootID: 'b' } } },
+    });
+    expect(judged(begin, { machine: underWay('PowerCycle') })).toHaveProperty('stop');
+    expect(judged(begin, { machine: underWay('Reboot', { id: 'r0', state: 'Done' }) })).toHaveProperty('stop');
+  });
+  test('a power cycle is asked for under the ID of its operation', () => {
+    expect(judged({ do: 'PowerCycle', row, providerID: 'fake://a', why: '' }, { machine: underWay('PowerCycle') })).toEqual({
+      effect: { do: 'PowerCycle', providerID: 'fake://a', operationID: 'r1' },
+    });
+  });
+  test('pods are taken by force, and the node is marked, only under a cordon that names the row', () => {
+    for (const [action, step] of steps.filter(([, { do: what }]) => what === 'ForceDelete' || what === 'MarkOutOfService'))
+      for (const other of [node(), cordoned('a', 'r2'), undefined])
+        expect(judged(step, { machine: underWay(action), node: other })).toHaveProperty('stop');
+  });
+  test('only a machine that is replaced is deleted, in the version that was read', () => {
+    const remove: Step = { do: 'DeleteMachine', row, why: '' };
+    expect(judged(remove, { machine: underWay('Replace') })).toMatchObject({
+      effect: { do: 'DeleteMachine', machine: { metadata: { resourceVersion: '1' } } },
+    });
+    const single = underWay('Replace');
+    delete single.metadata.ownerReferences;
+    expect(judged(remove, { machine: single })).toHaveProperty('stop');
+  });
+});
+
+describe('C1: the order of a repair', () => {
+  const order: Step = { do: 'Order', row, drained: true, why: '' };
+  test('bears action and arguments of its job', () => {
+    const jobs = [granted({ action: 'CleanDisk', args: { belowPercent: 80 } })];
+    expect(judged(order, {}, { jobs })).toMatchObject({
+      write: 'machine',
+      object: {
+        spec: {
+          operation: { id: 'r1', epoch: 3, kind: 'Repair', action: 'CleanDisk', args: { belowPercent: 80 }, notAfter: row.notAfter },
+        },
+      },
+    });
+    expect(judged(order, {}, { agentAnswers: false })).toMatchObject({ object: { spec: { operation: { action: 'PowerCycle' } } } });
+  });
+  test.each<[string, RemedyOperationJob[]]>([
+    ['proof 23: over', [granted({ status: { phase: 'Cancelled' } })]],
+    ['gone', []],
+    ['about to be cancelled', [granted({ status: { cancelling: 'x' } })]],
+    ['still Pending', [job()]],
+    ['granted another row', [granted({ status: { operationID: 'r9' } })]],
+  ])('is not given for a job that is %s', (_, jobs) => {
+    expect(judged(order, {}, { jobs })).toHaveProperty('stop');
+  });
+});
+
+describe('a repair ends', () => {
+  const due = [{ type: 'RepairNeeded', status: 'True' as const, reason: 'hung', message: '', lastTransitionTime: at(0) }];
+  const settled = (action: string, outcome: NonNullable<OperationStatus['outcome']>, conditions = due) => {
+    const report: OperationStatus = { id: 'r1', state: 'Done', outcome };
+    const machine = idle({
+      spec: { operation: repairOperation({ action }) },
+      status: { conditions, ...(action === 'MigratePods' || action === 'PowerCycle' ? { repair: report } : { operation: report }) },
+    });
+    const move = judged({ do: 'Settle', row, why: '' }, { machine });
+    return 'write' in move && move.write === 'node'
+      ? (move.object.metadata.annotations?.['kubenode.io/cordon-owner'] ?? 'uncordoned')
+      : move;
+  };
+  test.each([
+    ['Reboot', 'Succeeded', 'Degraded'],
+    ['MigratePods', 'Succeeded', 'Degraded'],
+    ['PowerCycle', 'TransientFailure', 'Degraded'],
+    ['RestartComponent', 'Succeeded', 'uncordoned'],
+    ['RestartComponent', 'PermanentFailure', 'Degraded'],
+  ] as const)('C4: after %s, %s, while its rule is due, the node is %s', (action, outcome, expected) => {
+    expect(settled(action, outcome)).toBe(expected);
+    expect(settled(action, outcome, [])).toBe('uncordoned');
+  });
+
+  test('D5: its row is released by the report, once the job is over', () => {
+    const machine = idle({
+      spec: { operation: repairOperation({ action: 'Reboot' }) },
+      status: { operation: { id: 'r1', state: 'Done', outcome: 'Succeeded' } },
+    });
+    const release: Step = { do: 'Release', row, why: '' };
+    expect(judged(release, { machine, node: node() }, { jobs: [job({ status: { phase: 'Verifying' } })] })).toHaveProperty('stop');
+    expect(judged(release, { machine, node: node() }, { jobs: [] })).toMatchObject({ write: 'ledger', object: { status: { rows: [] } } });
+  });
+});
+
+describe('C9: one write gives the row of a silent agent to a repair by the provider', () => {
+  const late = { agentAnswers: false, nowMs: NOW + 900_000 };
+  const step: Step = { do: 'TakeOverForRepair', row, job: 'uid-j2', why: '' };
+  const machine = idle({ spec: { operation: repairOperation({ action: 'Reboot' }) } });
+  test('under a new ID, in the name of the job', () => {
+    expect(judged(step, { machine }, { jobs: [job({ name: 'j2' })], ...late })).toMatchObject({
+      write: 'ledger',
+      object: { status: { rows: [{ id: 'new', kind: 'Repair', class: 'Repair', machineUID: 'uid-a', requesterUID: 'uid-j2' }] } },
+    });
+  });
+  test('not once it has reported, or answers again, or the job is another', () => {
+    const reported = { ...machine, status: { ...machine.status, operation: { id: 'r1', state: 'Done' as const } } };
+    expect(judged(step, { machine: reported }, { jobs: [job({ name: 'j2' })], ...late })).toHaveProperty('stop');
+    expect(judged(step, { machine }, { jobs: [job({ name: 'j2' })], ...late, agentAnswers: true })).toHaveProperty('stop');
+    expect(judged(step, { machine }, { jobs: [job({ name: 'j3' })], ...late })).toHaveProperty('stop');
+  });
+});
