@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import type { Command } from 'commander';
+import { Option, type Command } from 'commander';
 import { messageOf } from '../../api/errors.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
@@ -10,6 +10,7 @@ import type { Run } from '../main.ts';
 interface Flags {
   json?: boolean;
   keep?: boolean;
+  part?: 'change' | 'repair';
   repository: string;
 }
 
@@ -20,16 +21,18 @@ export function tourCommand(program: Command, run: Run): void {
       'the whole system on a clone of its own in a temporary folder, step by step; exit code 0 only if every step was seen to come true',
     )
     .option('--json', 'one JSON line a step: {step, ok, ms, detail}')
+    .addOption(new Option('--part <part>', 'only this part, after the import of the nodes; without it both').choices(['change', 'repair']))
     .option('--keep', 'leave the temporary folder')
     .option('--repository <dir>', 'the fleet repository to clone', '.')
     .action((flags: Flags) => run((output) => tour(flags, output)));
 }
 
 async function tour(flags: Flags, output: Output): Promise<number> {
-  const [{ cloneFleet }, { startSystem }, { changeSteps }] = await Promise.all([
+  const [{ cloneFleet }, { startSystem }, { changeSteps, importStep }, { repairSteps }] = await Promise.all([
     import('../tour/fleet.ts'),
     import('../tour/system.ts'),
     import('../tour/steps.ts'),
+    import('../tour/repairsteps.ts'),
   ]);
   const dir = await mkdtemp(join(tmpdir(), 'kubenode-tour-'));
   const began = performance.now();
@@ -69,7 +72,12 @@ async function tour(flags: Flags, output: Output): Promise<number> {
     process.once('SIGINT', stopOnSignal);
     process.once('SIGTERM', stopOnSignal);
     // A later step builds on the earlier ones: after the first that fails there is nothing to show.
-    for (const each of changeSteps(system.system, system.fleet)) {
+    const steps = [
+      importStep(system.system),
+      ...(flags.part === 'repair' ? [] : changeSteps(system.system, system.fleet)),
+      ...(flags.part === 'change' ? [] : repairSteps(system.system, system.fleet)),
+    ];
+    for (const each of steps) {
       if (!failed) await step<string>(each, (detail) => detail);
     }
     await system.system.stop();

@@ -15,6 +15,8 @@ export interface TourFleet {
   bump(component: string, version: string): Promise<string>;
   /** `git revert` of the last commit. */
   revert(): Promise<string>;
+  /** Adds a file, lets fleet/main.ts import it, and commits. Returns the commit. */
+  add(path: string, text: string, message: string): Promise<string>;
   /** Commits something that no unit depends on. */
   remark(): Promise<string>;
 }
@@ -71,6 +73,13 @@ export async function cloneFleet(source: string, dir: string): Promise<TourFleet
     async revert() {
       await here('revert', '--no-edit', 'HEAD');
       return await here('rev-parse', 'HEAD');
+    },
+    async add(path, text, message) {
+      await writeFile(join(dir, path), text);
+      const main = join(dir, 'fleet', 'main.ts');
+      await writeFile(main, `${await readFile(main, 'utf8')}import '../${path}';\n`);
+      await here('add', '--', path);
+      return await commit(message);
     },
     async remark() {
       await writeFile(versions, `${await readFile(versions, 'utf8')}// A remark changes no unit.\n`);
