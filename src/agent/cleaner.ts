@@ -34,6 +34,8 @@ export interface CleanerOptions {
   nowMs: number;
   /** Asked before each file: whether enough was deleted. */
   enough: () => Promise<boolean>;
+  /** How many of the oldest files are remembered of one pass over all folders; for more there is another pass. */
+  remembered?: number;
 }
 
 /**
@@ -41,7 +43,7 @@ export interface CleanerOptions {
  *
  * Guarantees: nothing outside the folders of the rules, nothing through a symbolic link, nothing on another file system than the root's, nothing
  * with a second name, only regular files. What is deleted is the file that was looked at: its folder is reached anew from the root, link by link
- * refused, and compared with the one that was seen.
+ * refused, and the file compared with the one that was seen.
  *
  * Caveat: between the last look at a file and its deletion another one could get its name, in the same folder; it would be deleted.
  */
@@ -57,7 +59,7 @@ export interface Cleaner {
 /** Entries looked at, and files deleted, in one step. */
 export const LOOKED_A_STEP = 1000;
 export const DELETED_A_STEP = 50;
-/** The oldest files that are remembered of one pass over all folders; for more there is another pass. */
+/** Some 2 MB. */
 const REMEMBERED = 5000;
 /** Each level holds a descriptor. */
 const DEEPEST = 64;
@@ -65,12 +67,11 @@ const ROTATED = /^.+\.log\.\d+$/;
 
 interface Candidate {
   folder: string[];
-  folderIdentity: string;
   name: string;
   found: Found;
 }
 
-export function createCleaner({ files, root, rules, kept, nowMs, enough }: CleanerOptions): Cleaner {
+export function createCleaner({ files, root, rules, kept, nowMs, enough, remembered = REMEMBERED }: CleanerOptions): Cleaner {
   const freed: Freed = { files: 0, bytes: 0 };
   const notes = new Set<string>();
   /** Not deleted when its turn came: not tried again. */
@@ -81,9 +82,10 @@ export function createCleaner({ files, root, rules, kept, nowMs, enough }: Clean
   let pass: AsyncGenerator<Candidate | undefined, void> | undefined;
   let complete = false;
 
-  /** A folder of the node, link by link refused. */
-  async function reach(segments: readonly string[], note?: string): Promise<OpenFolder | undefined> {
+  /** A folder of the node, link by link refused, and where the node's root really is. */
+  async function reach(segments: readonly string[], note?: string): Promise<{ folder: OpenFolder; base: string } | undefined> {
     let at = await files.open(root === '' ? '/' : root);
+    const base = (await at?.realpath()) ?? '';
     for (const segment of segments) {
       if (at === undefined) return undefined;
       const next = await at.open(segment);
@@ -92,19 +94,20 @@ export function createCleaner({ files, root, rules, kept, nowMs, enough }: Clean
       await at.close();
       at = next;
     }
-    return at;
+    return at === undefined ? undefined : { folder: at, base };
   }
 
   async function* walk(): AsyncGenerator<Candidate | undefined, void> {
     const top = await reach([]);
     if (top === undefined) return;
-    const { device } = top;
-    const base = await top.realpath();
-    await top.close();
+    const { base, folder: first } = top;
+    const { device } = first;
+    await first.close();
     for (const rule of rules) {
       const segments = segmentsOf(rule.path);
-      const folder = await reach(segments, rule.path);
-      if (folder === undefined) continue;
+      const reached = await reach(segments, rule.path);
+      if (reached === undefined) continue;
+      const { folder } = reached;
       if (folder.device === device) yield* walkFolder(folder, segments, { rule, device, base, depth: 0 });
       else {
         notes.add(`${rule.path} is on another file system and is left alone`);
@@ -128,7 +131,7 @@ export function createCleaner({ files, root, rules, kept, nowMs, enough }: Clean
           if (inner === undefined) continue;
           yield* walkFolder(inner, [...segments, name], { ...context, depth: context.depth + 1 });
         } else if (found !== undefined && mayGo(segments, name, found, context)) {
-          yield { folder: segments, folderIdentity: folder.identity, name, found };
+          yield { folder: segments, name, found };
           continue;
         }
         yield undefined;
@@ -152,29 +155,29 @@ export function createCleaner({ files, root, rules, kept, nowMs, enough }: Clean
       if (done === true) {
         pass = undefined;
         complete = !overflow;
-        queue = oldest.sort(byAge);
+        oldest.sort(byAge);
+        // What comes after was not compared with what was dropped.
+        queue = overflow ? oldest.slice(0, remembered) : oldest;
         oldest = [];
         overflow = false;
         return;
       }
       if (value === undefined) continue;
       oldest.push(value);
-      if (oldest.length < 2 * REMEMBERED) continue;
-      oldest = oldest.sort(byAge).slice(0, REMEMBERED);
+      if (oldest.length < 2 * remembered) continue;
+      oldest = oldest.sort(byAge).slice(0, remembered);
       overflow = true;
     }
   }
 
   /** False: it is not what was looked at, or not where. */
-  async function remove({ folder: segments, folderIdentity, name, found }: Candidate): Promise<boolean> {
-    const folder = await reach(segments);
-    if (folder === undefined) return false;
+  async function remove({ folder: segments, name, found }: Candidate): Promise<boolean> {
+    const reached = await reach(segments);
+    if (reached === undefined) return false;
+    const { folder, base } = reached;
     try {
-      const top = await reach([]);
-      const base = await top?.realpath();
-      await top?.close();
-      // Moved away while it was being reached, or another one by now.
-      if (base === undefined || folder.identity !== folderIdentity || (await folder.realpath()) !== pathOf(base, segments)) return false;
+      // Moved away while it was being reached.
+      if ((await folder.realpath()) !== pathOf(base, segments)) return false;
       const now = await folder.stat(name);
       const same = now?.kind === 'file' && now.identity === found.identity && now.writtenMs === found.writtenMs && now.links === 1;
       if (!same || kept.files.has(pathOf(base, [...segments, name]))) return false;

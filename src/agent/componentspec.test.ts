@@ -97,3 +97,38 @@ test.each([
     expect.objectContaining({ code, message: expect.stringContaining(message) }),
   );
 });
+
+const disposable = (path: string, olderThanSeconds: unknown = 60) => ({ ...whole, disposable: [{ path, olderThanSeconds }] });
+const validated = (spec: object) =>
+  MachineComponents.validate({
+    apiVersion: 'kubenode.io/v1alpha1',
+    kind: 'MachineComponent',
+    metadata: { name: 'app-1.0.0-build-1' },
+    spec,
+  });
+
+test.each(['/var/cache/app', '/tmp', '/data/.hidden/..a/...', '/a b/\n'])('%j may be disposable', (path) => {
+  expect(validated(disposable(path))).toEqual([]);
+  expect(parseComponentSpec(disposable(path), linux).disposable).toEqual([{ path, olderThanSeconds: 60 }]);
+});
+
+test.each([
+  ...['/', '', 'var/cache', '/..', '/.', '/var/../etc', '/var/cache/..', '/var/./cache', '/var//cache', '/var/cache/', '/a\0b'],
+  ...['/var', '/var/lib', '/var/lib/kubenode', '/var/lib/kubenode/store', '/etc', '/etc/kubenode', '/run'],
+])('%j may not be disposable, as the API says and as the agent does', (path) => {
+  expect(validated(disposable(path))[0]?.path).toBe('spec.disposable[0].path');
+  expect(() => parseComponentSpec(disposable(path), linux)).toThrow('spec.disposable[0].path');
+});
+
+test('what is disposable says from which age, and names a folder once', () => {
+  for (const age of [null, 0, -1, 1.5, '60']) {
+    expect(validated(disposable('/var/cache', age))).not.toEqual([]);
+    expect(() => parseComponentSpec(disposable('/var/cache', age), linux)).toThrow('spec.disposable[0].olderThanSeconds');
+  }
+  const twice = { ...whole, disposable: [1, 2].map((olderThanSeconds) => ({ path: '/var/cache', olderThanSeconds })) };
+  expect(() => parseComponentSpec(twice, linux)).toThrow('spec.disposable names "/var/cache" twice');
+});
+
+test('without anything disposable the spec is as it was before there could be: digests of what is installed stay', () => {
+  expect(Object.hasOwn(parseComponentSpec(whole, linux), 'disposable')).toBe(false);
+});

@@ -28,7 +28,7 @@ afterAll(() => {
   );
 });
 
-describe('whenever it is killed or loses power, it comes to the same end, knows what it said and did, and repeats nothing', () => {
+describe('invariant 5: whenever it is killed or loses power, it comes to the same end, knows what it said and did, and repeats nothing', () => {
   /** Those in which the life after a kill has most to say. */
   const twice = ['removal', 'the same content under a new revision'];
 
@@ -52,7 +52,7 @@ describe('whenever it is killed or loses power, it comes to the same end, knows 
   });
 });
 
-describe('whatever the disk refuses, it ends as it should once the disk works again, or went back and said so', () => {
+describe('invariant 4: whatever the disk refuses, it ends as it should once the disk works again, or went back and said so', () => {
   const faults: Fault[] = THOROUGH ? ['sync fails', 'full once', 'full for a while'] : ['sync fails', 'full for a while'];
 
   test.each(faults.flatMap((fault) => scenarios.map((scenario) => [scenario.name, fault, scenario] as const)))(

@@ -127,7 +127,7 @@ test('a revision that goes back, or that changes its content, is refused and wha
   expect(app(world)?.refused).toBeUndefined();
 });
 
-test('an operation is begun only after the Machine was read again, live', async () => {
+test('C5: an operation is begun only after the Machine was read again, live', async () => {
   const { world, life } = await node();
   release(world, '1.1.0');
   want(world, life, [entry('app', '1.1.0', 2)]);
@@ -141,7 +141,7 @@ test('an operation is begun only after the Machine was read again, live', async 
   await live(world, life, () => outcome(world) === 'Succeeded');
 });
 
-test('an order that was taken back meanwhile is found out by reading again', async () => {
+test('C5: an order that was taken back meanwhile is found out by reading again', async () => {
   const { world, life } = await node();
   release(world, '1.1.0');
   want(world, life, [entry('app', '1.1.0', 2)]);
@@ -154,7 +154,7 @@ test('an order that was taken back meanwhile is found out by reading again', asy
   expect(world.effects).toEqual([]);
 });
 
-test('once begun, an operation is finished without the API server', async () => {
+test('C5: once begun, an operation is finished without the API server', async () => {
   const { world, life } = await node();
   release(world, '1.1.0');
   want(world, life, [entry('app', '1.1.0', 2)]);
@@ -180,7 +180,7 @@ test.each([
   ['for a component that is not here', { components: [{ name: 'other', revision: 1 }] }, 'Superseded'],
   ['of kind Cancelled', { kind: 'Cancelled' as const }, 'Cancelled'],
   ['for a repair that this agent does not know', { kind: 'Repair' as const, action: 'Levitate' }, 'PermanentFailure'],
-])('an order %s ends at once', async (_what, others, expected) => {
+])('C5, C7: an order %s ends at once', async (_what, others, expected) => {
   const { world, life } = await node();
   release(world, '1.1.0');
   want(world, life, [entry('app', '1.1.0', 2)]);
@@ -192,7 +192,7 @@ test.each([
   expect(app(world)).toMatchObject({ state: 'Waiting', needs: 'Restart' });
 });
 
-test('an order of an epoch below one seen before is cancelled, and says so', async () => {
+test('D3: an order of an epoch below one seen before is cancelled, and says so', async () => {
   const { world, life } = await node();
   release(world, '1.1.0');
   want(world, life, [entry('app', '1.1.0', 2)]);
@@ -205,7 +205,7 @@ test('an order of an epoch below one seen before is cancelled, and says so', asy
   expect(world.effects).toEqual([]);
 });
 
-test('an order that was carried out is not repeated after a reboot, nor after the disk was lost', async () => {
+test('C5, invariant 5: an order that was carried out is not repeated after a reboot, nor after the disk was lost', async () => {
   const { world, life } = await node();
   release(world, '1.1.0');
   want(world, life, [entry('app', '1.1.0', 2)]);
@@ -230,7 +230,7 @@ test('an order that was carried out is not repeated after a reboot, nor after th
   expect(world.effects.every((each) => each.transaction?.operation === undefined)).toBe(true);
 });
 
-test('an operation that was under way when the disk was lost ends as one whose effect cannot be told', async () => {
+test('C7: an operation that was under way when the disk was lost ends as one whose effect cannot be told', async () => {
   const { world, life } = await node();
   release(world, '1.1.0');
   want(world, life, [entry('app', '1.1.0', 2)]);
@@ -244,7 +244,7 @@ test('an operation that was under way when the disk was lost ends as one whose e
   expect(world.status.operation).toMatchObject({ id: 'op', outcome: 'PermanentFailure', message: expect.stringContaining('no record') });
 });
 
-test('what fails its probes goes back to what ran before, and is not tried again until its revision changes', async () => {
+test('invariant 4: what fails its probes goes back to what ran before, and is not tried again until its revision changes', async () => {
   const { world, life } = await node();
   release(world, '1.1.0', { program: 'bad' });
   want(world, life, [entry('app', '1.1.0', 2)]);
@@ -855,7 +855,7 @@ test('a folder in the place of a file is reported and kept, and the rest goes on
   expect(world.events).toContainEqual(expect.stringContaining('RepairFailed: app: /node/etc/app/app.conf is a folder'));
 });
 
-test('an order for two components switches those first that others require, and one operation is the whole of it', async () => {
+test('C1: an order for two components switches those first that others require, and one operation is the whole of it', async () => {
   const { world, life } = await node();
   const requires = [{ componentName: 'app', versionRange: '>=1' }];
   release(world, '2.0.0', { name: 'web', spec: { requires } });
@@ -889,7 +889,7 @@ test('when one of two fails the other is still carried out, and the operation te
   expect(app(world)).toMatchObject({ version: '1.0.0', failed: { restored: true } });
 });
 
-test('a Machine that was made again under the same name gives this node no orders', async () => {
+test('D3: a Machine that was made again under the same name gives this node no orders', async () => {
   const { world, life } = await node();
   release(world, '1.1.0');
   want(world, life, [entry('app', '1.1.0', 2)]);
@@ -901,7 +901,7 @@ test('a Machine that was made again under the same name gives this node no order
   expect(world.requests.machine).toBeGreaterThan(1);
 });
 
-test('what was read live is good for the very next step only', async () => {
+test('C5: what was read live is good for the very next step only', async () => {
   const { world, life } = await node();
   release(world, '1.1.0');
   want(world, life, [entry('app', '1.1.0', 2)]);

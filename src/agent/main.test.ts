@@ -1,7 +1,7 @@
 import { fork, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -154,7 +154,7 @@ test('a node is installed over the wire, kept, and taken over by the next agent,
   expect(output.get(first)).not.toContain('a-secret-token');
 });
 
-test('killed at any moment of an upgrade, it comes to its end, and the unit is restarted once', async () => {
+test('invariant 5: killed at any moment of an upgrade, it comes to its end, and the unit is restarted once', async () => {
   release('1.0.0');
   want(entry('app', '1.0.0', 1));
   let agent = start();
@@ -183,6 +183,52 @@ test('killed at any moment of an upgrade, it comes to its end, and the unit is r
   expect(readFileSync(join(root, 'etc/app.conf'), 'utf8')).toBe('version 1.1.0 on a\n');
   process.stdout.write(`agent: a process killed ${kills} times during an upgrade\n`);
 }, 300_000);
+
+test('what a human would do by hand is ordered: a unit restarted, a disk cleaned, a reboot asked for, each once', async () => {
+  release('1.0.0', { disposable: [{ path: '/var/cache/app', olderThanSeconds: 60 }] });
+  want(entry('app', '1.0.0', 1));
+  const first = start();
+  await waitFor(healthy('1.0.0'), patient);
+  const { invocation, pid } = unit();
+  const ordered = (id: string, action: string, given: Record<string, unknown> = {}): void =>
+    change({ operation: { id, epoch: 1, kind: 'Repair', action, args: given, notAfter: new Date(Date.now() + 600_000).toISOString() } });
+  const ended = (id: string) => (): boolean => status()?.operation?.id === id && status()?.operation?.state === 'Done';
+
+  ordered('one', 'RestartComponent', { component: 'app' });
+  await waitFor(ended('one'), patient);
+  expect(status()?.operation).toMatchObject({ outcome: 'Succeeded', message: 'restarted app; all probes hold' });
+  expect(unit().invocation).not.toBe(invocation);
+  expect(await startOf(pid)).toBeUndefined();
+  expect(begun()).toHaveLength(2);
+
+  mkdirSync(join(root, 'var/cache/app/deep'), { recursive: true });
+  for (const name of ['old', 'young']) writeFileSync(join(root, 'var/cache/app/deep', name), 'x');
+  utimesSync(join(root, 'var/cache/app/deep/old'), 1, 1);
+  // No disk of a developer is that empty.
+  ordered('two', 'CleanDisk', { belowPercent: 1 });
+  await waitFor(ended('two'), patient);
+  expect(status()?.operation?.outcome).toBe('TransientFailure');
+  expect(status()?.operation?.message).toMatch(/^still at [\d.]+ %, nothing left that may go; freed \d+ bytes in 1 files$/);
+  expect(readdirSync(join(root, 'var/cache/app/deep'))).toEqual(['young']);
+
+  const request = join(root, 'run/kubenode/reboot-request');
+  ordered('three', 'Reboot');
+  await waitFor(() => existsSync(request), patient);
+  expect(JSON.parse(readFileSync(request, 'utf8'))).toEqual({ operationID: 'three' });
+  expect(status()?.operation).toMatchObject({ id: 'three', state: 'Running', bootID: 'boot-1' });
+  // What the owner of a local node does.
+  await kill(first);
+  await stopAllUnits(root);
+  rmSync(join(root, 'run'), { recursive: true });
+  mkdirSync(join(root, 'run/kubenode'), { recursive: true });
+  writeFileSync(join(root, 'run/kubenode/boot-id'), 'boot-2\n');
+  start();
+  await waitFor(ended('three'), patient);
+  expect(status()?.operation).toMatchObject({ outcome: 'Succeeded', bootID: 'boot-2' });
+  await waitFor(healthy('1.0.0'), patient);
+  expect(begun()).toHaveLength(3);
+  expect(existsSync(request)).toBe(false);
+}, 40_000);
 
 test('it ends when its parent closes the pipe, and when it disconnects', async () => {
   release('1.0.0');

@@ -133,7 +133,7 @@ test.each(API_CONTROLLER.map((each) => [each]))(
   },
 );
 
-test('while a Repair runs no change begins, not even one that needs no order', async () => {
+test('C1: while a Repair runs no change begins, not even one that needs no order', async () => {
   const { world, life } = await node(reloads);
   give(world, life, repair(world, 'op', 'Reboot'));
   await live(world, life, () => world.rebootAsked);
