@@ -78,6 +78,7 @@ export function takeCensus(
   const known = new Map<string, CensusMachine>();
   const summaries = new Map<string, ReturnType<Occupation['who']>>();
   let outages: Map<string, CensusMachine[]> | undefined;
+  const noted = new Map<string, Outage>();
 
   function of<Value>(map: Map<string, Map<string, Value>>, scope: string): Map<string, Value> {
     let inScope = map.get(scope);
@@ -149,8 +150,13 @@ export function takeCensus(
     },
     starts,
     outage(scope) {
-      const all = outagesByScope().get(scope) ?? [];
-      return { machines: all.length, holders: all.slice(0, 5).map((machine) => machine.name), shared: sharedBy(all) };
+      let outage = noted.get(scope);
+      if (outage === undefined) {
+        const all = outagesByScope().get(scope) ?? [];
+        outage = { machines: all.length, holders: all.slice(0, 5).map((machine) => machine.name), shared: sharedBy(all) };
+        noted.set(scope, outage);
+      }
+      return outage;
     },
     add(granted) {
       count(granted);

@@ -19,8 +19,19 @@ type Refusal = { verdict: Verdict; passing: boolean };
 
 const no = (limit: string, wouldPassWhen: string): Refusal => ({ verdict: { allowed: false, limit, wouldPassWhen }, passing: false });
 
-/** How many of the machines of a scope; a refusal where that cannot be told. */
-export function ceilingOf(limit: Limit, census: Census): { max: number; total: number } | { refusal: Refusal } {
+type Ceiling = { max: number; total: number } | { refusal: Refusal };
+const ceilings = new WeakMap<Census, Map<Limit, Ceiling>>();
+
+/** How many of the machines of a scope; a refusal where that cannot be told. The total of a scope is the same throughout a census. */
+export function ceilingOf(limit: Limit, census: Census): Ceiling {
+  let known = ceilings.get(census);
+  if (known === undefined) ceilings.set(census, (known = new Map()));
+  let ceiling = known.get(limit);
+  if (ceiling === undefined) known.set(limit, (ceiling = resolved(limit, census)));
+  return ceiling;
+}
+
+function resolved(limit: Limit, census: Census): Ceiling {
   if (limit.measure.of !== 'Unavailable') throw new TypeError(`${limit.name} measures no machines`);
   const total = census.total(limit.scope);
   if (total === undefined) return { refusal: no(limit.name, `the machines of ${limit.scope} are known`) };

@@ -132,18 +132,28 @@ export function limitsOf({ policies, sets }: LimitSources): Limits {
     return limits;
   }
 
+  const together = new Map<string, ReturnType<Limits['on']>>();
+
+  function onAll(scopes: readonly string[], asked: LimitClass, pool: string): ReturnType<Limits['on']> {
+    const limits = scopes.flatMap((scope) => onScope(scope, asked, pool));
+    const placeless: Placeless[] = [];
+    for (const kind of ['Zone', 'Rack'] as const)
+      if (placeIn(scopes, kind) === undefined)
+        for (const each of byScope.get(kind) ?? [])
+          if (inPool(each, pool) && each.measures.some(({ classes }) => classes.includes(asked)))
+            placeless.push({ name: each.name, lacks: kind });
+    return { limits, placeless };
+  }
+
   return {
     on(subject) {
       const asked = classOf(subject);
       const pool = poolOf(subject.machine);
-      const limits = subject.scopes.flatMap((scope) => onScope(scope, asked, pool));
-      const placeless: Placeless[] = [];
-      for (const kind of ['Zone', 'Rack'] as const)
-        if (placeIn(subject.scopes, kind) === undefined)
-          for (const each of byScope.get(kind) ?? [])
-            if (inPool(each, pool) && each.measures.some(({ classes }) => classes.includes(asked)))
-              placeless.push({ name: each.name, lacks: kind });
-      return { limits, placeless };
+      // Machines of one rack and pool that want the same share this.
+      const key = `${asked} ${pool} ${subject.scopes.join(' ')}`;
+      let found = together.get(key);
+      if (found === undefined) together.set(key, (found = onAll(subject.scopes, asked, pool)));
+      return found;
     },
     rated(asked, scope) {
       const parsed = parseScope(scope);

@@ -56,6 +56,7 @@ export function countsOf(buckets: readonly StartsBucket[], nowMs: number): Count
   return {
     size,
     within(span, classes, scope) {
+      if (sums[span].size === 0) return 0;
       let sum = 0;
       for (const asked of classes) sum += sums[span].get(keyOf(asked, scope)) ?? 0;
       return sum;

@@ -56,18 +56,19 @@ function youngestFirst(rows: readonly Unordered[]): Unordered[] {
 
 /** Whether more is taken than the limit has, and less would be without this row. */
 function exceeded(
-  { name, scope, classes, measure }: Limit,
+  limit: Limit,
   row: LedgerRow,
   subject: Subject,
   census: Census,
   nowMs: number,
 ): Verdict | undefined {
+  const { name, scope, classes, measure } = limit;
   const over = (used: number, of: number, holders: readonly string[], wouldPassWhen: string): Verdict | undefined =>
     used > of
       ? { allowed: false, limit: name, used, of, ...(holders.length === 0 ? {} : { holders: [...holders] }), wouldPassWhen }
       : undefined;
   if (measure.of === 'Unavailable') {
-    const ceiling = ceilingOf({ name, scope, classes, measure }, census);
+    const ceiling = ceilingOf(limit, census);
     if ('refusal' in ceiling || census.ails(row.machineUID)) return undefined;
     const { max, total } = ceiling;
     const places = census.places(scope);

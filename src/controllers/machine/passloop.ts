@@ -1,9 +1,10 @@
 import { LEDGER_NAME, type DisruptionLedger } from '../../api/disruptionledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Clock } from '../../api/ports.ts';
-import { keyOf } from '../../api/resource.ts';
+import { keyOf, parseKey } from '../../api/resource.ts';
 import { perform, type GuardedPort } from '../../defender/guardedwrite.ts';
-import { rowOfMachine, stateOf } from '../../defender/state.ts';
+import type { Verdict } from '../../defender/request.ts';
+import { rowOfID, stateOf } from '../../defender/state.ts';
 import type { Client } from '../../kube/client.ts';
 import type { ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
@@ -12,12 +13,12 @@ import type { Effect } from './guards.ts';
 import { freeVanished } from './ledgeracts.ts';
 import { mayAsk } from './components.ts';
 import type { JobsOf } from './facts.ts';
-import { reservation, rowsWithoutMachine, type CellView } from './pass.ts';
+import { closedNow, decidePass, isUnordered, reservation, rowsWithoutMachine, type CellView, type PassResult } from './pass.ts';
 import { createVerdicts, type Verdicts } from './verdicts.ts';
 
 /** The only key of the reservation pass. */
 export const PASS = 'cell';
-/** What is asked depends on time and on what no event tells (a Lease that grows old, a store that catches up). */
+/** What is asked, and whether what is reserved may go on, depends on time and on what no event tells (a Lease that grows old, a window that closes). */
 const AGAIN_MS = 2000;
 
 export interface PassOptions {
@@ -28,16 +29,24 @@ export interface PassOptions {
   jobsOf: JobsOf;
   view: (askingSince: (uid: string) => number) => CellView;
   portOf: (client: Client) => GuardedPort<Effect>;
-  /** This machine's verdict is news. */
+  /** This machine's verdict is news, or its row is revoked. */
   wakeMachine: (key: string) => void;
 }
 
 export interface Pass {
   run(context: ReconcileContext): Promise<QueueResult | void>;
   readonly verdicts: Verdicts;
+  /**
+   * Why a row without an order may not be ordered any more: by the last pass, or by clock and labels at this moment. undefined for every other row.
+   * Whoever cancels it may take its time: it holds its places until it is gone.
+   */
+  revokedBy(rowID: string): Verdict | undefined;
 }
 
-/** Reserves for whoever asks, and frees the rows of machines that are gone. Costs no request while nobody asks. */
+/**
+ * Reserves for whoever asks, judges again what is reserved and not ordered, and frees the rows of machines that are gone. Costs no request while
+ * nobody asks, and next to no time while nothing waits for its order either.
+ */
 export function createPass({ epoch, stores, clock, newID, jobsOf, view, portOf, wakeMachine }: PassOptions): Pass {
   const verdicts = createVerdicts();
   /** Since when each machine asks, by UID, monotonic ms: a new leader knows of no ages, and starts all equal. */
@@ -49,12 +58,19 @@ export function createPass({ epoch, stores, clock, newID, jobsOf, view, portOf, 
     return since;
   }
 
+  /** By row ID; undefined before the first judgement of this term, which `revokedBy` then makes itself. */
+  let revoked: ReadonlyMap<string, Verdict> | undefined;
+
+  const ledgerState = () => stateOf(stores.ledgers.get({ name: LEDGER_NAME }) ?? {});
+
   return {
     verdicts,
     async run({ client, log }) {
-      const state = stateOf(stores.ledgers.get({ name: LEDGER_NAME }) ?? {});
+      const state = ledgerState();
       const machines = stores.machines.list();
-      const asks = machines.some((machine) => mayAsk(machine, jobsOf) && rowOfMachine(state, machine.metadata.uid) === undefined);
+      const reserved = new Set(state.rows.map((row) => row.machineUID));
+      const asks = machines.some((machine) => !reserved.has(machine.metadata.uid) && mayAsk(machine, jobsOf));
+      const waits = state.rows.some((row) => isUnordered(row, stores.machines.get(parseKey(row.machine))));
       const port = portOf(client);
       if (asks)
         await perform(
@@ -66,23 +82,45 @@ export function createPass({ epoch, stores, clock, newID, jobsOf, view, portOf, 
               const waiting = new Set(result.verdicts.keys());
               for (const uid of asking.keys()) if (!waiting.has(uid)) asking.delete(uid);
               for (const row of result.rows) log.info({ row: row.id, machine: row.machine, class: row.class }, 'reserves');
-              tell(result.verdicts);
+              tell(result);
             },
           ),
           port,
         );
-      else tell(new Map());
+      else tell(waits ? decidePass(view(askingSince), state, newID) : NOTHING);
       for (const row of rowsWithoutMachine(state.rows, machines)) {
         const freed = await perform(freeVanished(row, epoch), port);
         if (freed.done) log.info({ row: row.id, machine: row.machine }, 'released: the machine is gone');
       }
-      return asks ? { requeueAfterMs: AGAIN_MS } : undefined;
+      return asks || waits ? { requeueAfterMs: AGAIN_MS } : undefined;
+    },
+    revokedBy(rowID) {
+      const state = ledgerState();
+      const row = rowOfID(state, rowID);
+      const machine = row === undefined ? undefined : stores.machines.get(parseKey(row.machine));
+      if (row === undefined || machine === undefined || !isUnordered(row, machine)) return undefined;
+      const seen = view(askingSince);
+      // A term that has just begun orders nothing that it has not looked at itself.
+      revoked ??= decidePass(seen, state, newID).revoked();
+      return revoked?.get(rowID) ?? closedNow(row, machine, seen.nodeNamed(machine.metadata.name), seen);
     },
   };
 
-  function tell(said: Parameters<Verdicts['replace']>[0]): void {
-    const news = new Set(verdicts.replace(said));
-    if (news.size === 0) return;
-    for (const machine of stores.machines.list()) if (news.has(machine.metadata.uid)) wakeMachine(keyOf(machine.metadata));
+  function tell(said: PassResult): void {
+    const news = new Set(verdicts.replace(said.verdicts));
+    // Stores that must not be judged by take nothing back, and give nothing back either.
+    const before = revoked;
+    const found = said.revoked();
+    revoked = found ?? revoked;
+    const rows = [...(found?.keys() ?? [])].filter((id) => before?.has(id) !== true);
+    if (news.size > 0)
+      for (const machine of stores.machines.list()) if (news.has(machine.metadata.uid)) wakeMachine(keyOf(machine.metadata));
+    const state = rows.length === 0 ? undefined : ledgerState();
+    for (const id of rows) {
+      const row = state === undefined ? undefined : rowOfID(state, id);
+      if (row !== undefined) wakeMachine(row.machine);
+    }
   }
 }
+
+const NOTHING: PassResult = { rows: [], verdicts: new Map(), revoked: () => new Map() };

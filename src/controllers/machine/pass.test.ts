@@ -1,0 +1,150 @@
+import { describe, expect, test } from 'vitest';
+import type { DefenderPolicySpec } from '../../api/defenderpolicy.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import type { DisruptionLedger, LedgerRow } from '../../api/disruptionledger.ts';
+import type { Stored } from '../../api/wire.ts';
+import { LABELS } from '../../api/names.ts';
+import { stateOf } from '../../defender/state.ts';
+import { closedNow, decidePass, reservation, type CellView } from './pass.ts';
+import { at, cordoned, facts, machine, node, NOW, operation, row } from './testing/objects.ts';
+
+const ids = () => {
+  let serial = 0;
+  return () => `new-${serial++}`;
+};
+
+interface Cell {
+  machines: ReturnType<typeof machine>[];
+  nodes?: ReturnType<typeof node>[];
+  spec?: Partial<DefenderPolicySpec>;
+  stale?: string;
+  nowMs?: number;
+}
+
+function cell({ machines, nodes = machines.map(({ metadata }) => node(metadata.name)), spec = {}, stale, nowMs = NOW }: Cell): CellView {
+  const { agentAnswers: _, ...shared } = facts({
+    nowMs,
+    sets: new Map([['s1', { name: 'kubelet', stopped: undefined, maxUnavailable: '100%' }]]),
+  });
+  return {
+    facts: shared,
+    machines,
+    nodeNamed: (name) => nodes.find((each) => each.metadata.name === name),
+    kubeletAnswers: () => true,
+    agentAnswers: () => true,
+    policies: [{ metadata: { name: 'p' }, spec: { limits: [{ name: 'cell', scope: 'Cluster', maxUnavailable: '100%' }], ...spec } }],
+    askingSince: () => 0,
+    stale,
+  };
+}
+const ledger = (rows: LedgerRow[], hours?: NonNullable<DisruptionLedger['status']>['hours']): Stored<DisruptionLedger> => ({
+  apiVersion: API_VERSION,
+  kind: 'DisruptionLedger',
+  metadata: { name: 'cell', uid: 'l', resourceVersion: '5', creationTimestamp: at(-9) },
+  spec: {},
+  status: { epoch: 1, rows, ...(hours === undefined ? {} : { hours }) },
+});
+const zoned = { limits: [{ name: 'zone', scope: 'Zone' as const, maxUnavailable: 1 }] };
+const zone = (name: string) => ({ [LABELS.zone]: name });
+
+describe('the pass', () => {
+  test('D8: takes zone and rack from the Node where the Machine does not tell them', () => {
+    const machines = [machine(), machine({ name: 'b' }), machine({ name: 'c' }), machine({ name: 'd', metadata: { labels: zone('i') } })];
+    const nodes = [node('a', { labels: zone('h') }), node('b', { labels: zone('h') }), node('c'), node('d', { labels: zone('h') })];
+    const { rows, verdicts } = decidePass(cell({ machines, nodes, spec: zoned }), { epoch: 1, rows: [] }, ids());
+    expect(rows.map((each) => [each.machine, each.scopes.find((scope) => scope.startsWith('zone/'))])).toEqual([
+      ['web/a', 'zone/h'],
+      ['web/d', 'zone/i'],
+    ]);
+    expect(verdicts.get('uid-b')).toMatchObject({ limit: 'p/zone', used: 1, of: 1, holders: ['web/a'] });
+    expect(verdicts.get('uid-c')?.wouldPassWhen).toContain(LABELS.zone);
+  });
+
+  test('D1: counts for rates in the very write that reserves, and only then', () => {
+    const spec = { limits: [{ name: 'cell', scope: 'Cluster' as const, maxUnavailable: '100%', maxPerHour: 2 }] };
+    const machines = ['a', 'b', 'c'].map((name) => machine({ name }));
+    const write = reservation(1, () => cell({ machines, spec }), ids());
+    const move = write.judge({ ledger: ledger([]) });
+    if (!('write' in move) || move.write !== 'ledger') throw new Error('nothing is written');
+    const state = stateOf(move.object);
+    expect(move.object.metadata.resourceVersion).toBe('5');
+    expect(state.rows.map((each) => [each.machine, each.counted?.scopes])).toEqual([
+      ['web/a', ['cluster']],
+      ['web/b', ['cluster']],
+    ]);
+    expect(state.hours).toEqual([{ from: at(0), minutes: 5, starts: { 'Change cluster': 2 } }]);
+    // The next leader reads both, or neither.
+    const later = decidePass(cell({ machines, spec, nowMs: NOW + 59 * 60_000 }), { ...state, rows: [] }, ids());
+    expect(later.rows).toEqual([]);
+    expect(decidePass(cell({ machines, spec, nowMs: NOW + 65 * 60_000 }), { ...state, rows: [] }, ids()).rows).toHaveLength(2);
+  });
+
+  test('leaves the ledger as it is where no rate is set', () => {
+    const move = reservation(1, () => cell({ machines: [machine()] }), ids()).judge({ ledger: ledger([]) });
+    expect('write' in move && move.write === 'ledger' ? Object.keys(move.object.status ?? {}) : []).toEqual(['epoch', 'rows']);
+  });
+
+  test('D8: says no to everything, and takes nothing back, while its stores are stale', () => {
+    const view = cell({ machines: [machine()], stale: 'nodes are not listed yet' });
+    const result = decidePass(view, { epoch: 1, rows: [] }, ids());
+    expect(result.verdicts.get('uid-a')).toMatchObject({ allowed: false, limit: 'Defender/inputs' });
+    expect(result.revoked()).toBeUndefined();
+  });
+});
+
+describe('what is reserved and has no order', () => {
+  const one = { limits: [{ name: 'one', scope: 'Cluster' as const, maxUnavailable: 1 }] };
+  const rows = [row({ id: 'r1', since: at(-20) }), row({ id: 'r2', machineUID: 'uid-b', machine: 'web/b', since: at(-10) })];
+  const both = [machine(), machine({ name: 'b' })];
+  const revoked = (view: CellView, held = rows): string[] => [
+    ...(decidePass(view, { epoch: 1, rows: held }, ids()).revoked()?.keys() ?? []),
+  ];
+
+  test('case 25: is taken back, the youngest first, when its policy is lowered', () => {
+    const nodes = [cordoned('a', 'r1'), cordoned('b', 'r2')];
+    expect(revoked(cell({ machines: both, nodes }))).toEqual([]);
+    expect(revoked(cell({ machines: both, nodes, spec: one }))).toEqual(['r2']);
+  });
+
+  test('case 25: and what has its order, or is cancelled already, is not', () => {
+    const [first, second] = both;
+    const ordered = machine({ name: 'b', spec: { operation: operation({ id: 'r2' }) } });
+    if (first === undefined || second === undefined) throw new Error('there are two');
+    expect(revoked(cell({ machines: [first, ordered], spec: one }))).toEqual(['r1']);
+    const done = machine({ name: 'a', spec: { operation: operation({ id: 'r1', kind: 'Cancelled' }) } });
+    expect(revoked(cell({ machines: [done, ordered], spec: one }))).toEqual([]);
+  });
+
+  test('D7: is taken back when its machine, which cost nothing, has come back', () => {
+    const repairs = [row({ id: 'r1', kind: 'Repair', class: 'Repair', since: at(-20) }), ...rows.slice(1)];
+    const ill = [node('a', { ready: false }), cordoned('b', 'r2')];
+    const spec = { limits: [{ name: 'two', scope: 'Cluster' as const, maxUnavailable: 2 }] };
+    expect(revoked(cell({ machines: [...both, machine({ name: 'c' })], nodes: [...ill, node('c')], spec }), repairs)).toEqual([]);
+    const worse = [node('a'), cordoned('b', 'r2'), node('c', { ready: false })];
+    expect(revoked(cell({ machines: [...both, machine({ name: 'c' })], nodes: worse, spec }), repairs)).toEqual(['r2']);
+  });
+
+  test('goes by the clock alone, also between two passes', () => {
+    const spec = { windows: [{ name: 'noon', timeZone: 'UTC', schedule: '0 12 * * *', durationMinutes: 60 }] };
+    const [first] = both;
+    if (first === undefined) throw new Error('there are two');
+    const [held] = rows;
+    if (held === undefined) throw new Error('there are two');
+    const closed = (minutes: number, which = held) =>
+      closedNow(which, first, node(), cell({ machines: both, spec, nowMs: NOW + minutes * 60_000 }))?.limit;
+    expect([closed(0), closed(59), closed(60)]).toEqual([undefined, undefined, 'p/noon']);
+    expect(closed(60, { ...held, class: 'Restore' })).toBeUndefined();
+    const ordered = machine({ spec: { operation: operation() } });
+    expect(closedNow(held, ordered, node(), cell({ machines: both, spec, nowMs: NOW + 60 * 60_000 }))).toBeUndefined();
+    expect(revoked(cell({ machines: both, spec, nowMs: NOW + 60 * 60_000 }))).toEqual(['r1', 'r2']);
+  });
+
+  test('D11: and by a Freeze that came meanwhile', () => {
+    const view = cell({ machines: both });
+    const freezes = [{ metadata: { name: 'stop' }, spec: {} }];
+    const [held] = rows;
+    const [first] = both;
+    if (held === undefined || first === undefined) throw new Error('there are two');
+    expect(closedNow(held, first, node(), { ...view, facts: { ...view.facts, freezes } })?.limit).toBe('Freeze/stop');
+  });
+});

@@ -1,0 +1,134 @@
+import { describe, expect, test } from 'vitest';
+import type { DefenderPolicySpec, Limit } from '../api/defenderpolicy.ts';
+import type { LedgerRow } from '../api/disruptionledger.ts';
+import { takeCensus, type CensusMachine } from './census.ts';
+import { countStarts } from './rates.ts';
+import { revocations } from './recheck.ts';
+import { counted, policy, request, row, T0 } from './testing/rows.ts';
+
+const young = (seconds: number): string => new Date(T0 + seconds * 1000).toISOString();
+const nameIn = (each: LedgerRow): string => each.machine.slice(4);
+const dead = { unavailable: true, lastingly: true };
+/** As our own cordon makes it. */
+const cordoned = { unavailable: true, lastingly: false };
+
+interface World {
+  limits?: Limit[];
+  more?: Partial<DefenderPolicySpec>;
+  machines: CensusMachine[];
+  /** With an order. */
+  ordered?: LedgerRow[];
+  /** Without. */
+  waiting: LedgerRow[];
+  nowMs?: number;
+  lastDisruptionMs?: number;
+  hours?: { reserved: LedgerRow[] };
+}
+
+function revoked({ limits = [], more = {}, machines, ordered = [], waiting, nowMs = T0, lastDisruptionMs, hours }: World) {
+  const counting = hours === undefined ? { hours: [], rows: waiting } : countStarts([], [...ordered, ...waiting], nowMs, () => true);
+  const rows = [...ordered, ...waiting].map((each) => counting.rows.find(({ id }) => id === each.id) ?? each);
+  const census = takeCensus(machines, rows, { hours: counting.hours, nowMs, ordered: new Set(ordered.map((each) => each.machineUID)) });
+  const sources = { policies: [{ ...policy('p', ...limits), spec: { limits, ...more } }], sets: new Map() };
+  const unordered = rows
+    .filter((each) => waiting.some(({ id }) => id === each.id))
+    .map((each) => ({ row: each, subject: { ...request(nameIn(each), { ...each, since: 0, lastDisruptionMs }), scopes: each.scopes } }));
+  return revocations(unordered, census, sources, nowMs);
+}
+const ids = (world: World): string[] => [...revoked(world).keys()].toSorted();
+const cell = (maxUnavailable: number | string): Limit[] => [{ name: 'cell', scope: 'Cluster', maxUnavailable }];
+const but = (free: string): CensusMachine[] => ['a', 'b', 'c', 'd', 'e'].map((name) => counted(name, name === free ? {} : cordoned));
+const five = but('e');
+
+describe('case 25: a limit is lowered below what is in use', () => {
+  const waiting = [row('old', 'b', { since: young(1) }), row('mid', 'c', { since: young(2) }), row('new', 'd', { since: young(3) })];
+  const ordered = [row('r', 'a', { since: young(9) })];
+
+  test('of what has no order the youngest go, as many as needed; what has one stays', () => {
+    expect(ids({ limits: cell(4), machines: five, ordered, waiting })).toEqual([]);
+    expect(ids({ limits: cell(3), machines: five, ordered, waiting })).toEqual(['new']);
+    expect(ids({ limits: cell(2), machines: five, ordered, waiting })).toEqual(['mid', 'new']);
+    expect(ids({ limits: cell(0), machines: five, ordered, waiting })).toEqual(['mid', 'new', 'old']);
+  });
+
+  test('Change goes before Repair, Restore and Delete not at all', () => {
+    const mixed = [
+      row('change', 'b', { since: young(1) }),
+      row('repair', 'c', { since: young(5), kind: 'Repair', class: 'Repair' }),
+      row('restore', 'd', { since: young(9), class: 'Restore' }),
+      row('delete', 'e', { since: young(9), kind: 'Delete' }),
+    ];
+    expect(ids({ limits: cell(3), machines: but('a'), waiting: mixed })).toEqual(['change']);
+    expect(ids({ limits: cell(0), machines: but('a'), waiting: mixed })).toEqual(['change', 'repair']);
+  });
+
+  test('says which, how full, and by whom', () => {
+    expect(revoked({ limits: cell(3), machines: five, ordered, waiting }).get('new')).toEqual({
+      allowed: false,
+      limit: 'p/cell',
+      used: 4,
+      of: 3,
+      holders: ['web/a', 'web/b', 'web/c', 'web/d'],
+      wouldPassWhen: 'at most 3 of the 5 machines of cluster are unavailable or reserved, this one with them',
+    });
+  });
+
+  test('the same holds of operations at once, and of rates, which get their tokens back', () => {
+    expect(ids({ limits: [{ name: 'c', scope: 'Pool', maxConcurrent: 2 }], machines: five, ordered, waiting })).toEqual(['mid', 'new']);
+    const rate: Limit = { name: 'r', scope: 'Cluster', maxPerHour: 3 };
+    expect(ids({ limits: [...cell(9), rate], machines: five, ordered, waiting, hours: { reserved: ordered } })).toEqual(['new']);
+    expect(ids({ limits: [...cell(9), { ...rate, classes: ['Repair'] }], machines: five, ordered, waiting, hours: { reserved: ordered } })).toEqual([]);
+  });
+
+  test('a policy that is deleted leaves what holds without one', () => {
+    const machines = Array.from({ length: 20 }, (_, index) => counted(`m${index}`));
+    const rows = [1, 2, 3].map((index) => row(`r${index}`, `m${index}`, { since: young(index) }));
+    expect(ids({ limits: [], machines, waiting: rows })).toEqual(['r3']);
+  });
+});
+
+describe("D7: a machine that was reserved while it was unavailable and has come back", () => {
+  const repair = row('repair', 'a', { kind: 'Repair', class: 'Repair', since: young(1) });
+  const change = row('change', 'b', { since: young(2) });
+
+  test('costs a place again: what does not fit beside it any more is taken back', () => {
+    const machines = [counted('a', dead), counted('b', cordoned), counted('c')];
+    expect(ids({ limits: cell(1), machines, waiting: [repair] })).toEqual([]);
+    // While it was dead it took the place that there is; the other one came by a limit of before.
+    expect(ids({ limits: cell(1), machines: [counted('a'), counted('b', dead), counted('c')], waiting: [repair] })).toEqual(['repair']);
+    expect(ids({ limits: cell(1), machines: [counted('a'), counted('b', cordoned), counted('c')], waiting: [repair, change] })).toEqual(['change']);
+  });
+
+  test('case 19: and one that is ill by itself is left alone, since taking it back would free nothing', () => {
+    expect(ids({ limits: cell(0), machines: [counted('a', dead), counted('b')], waiting: [repair] })).toEqual([]);
+  });
+});
+
+describe('judged again before its order', () => {
+  const window = { name: 'w', timeZone: 'UTC', schedule: '0 0 * * *', durationMinutes: 60 };
+  const machines = [counted('a'), counted('b')];
+  const repair = row('repair', 'a', { kind: 'Repair', class: 'Repair', action: 'Reboot', since: young(0) });
+  const restore = row('restore', 'b', { class: 'Restore' });
+
+  test('a row whose window has closed meanwhile is taken back', () => {
+    const world = { limits: cell('100%'), machines, waiting: [repair, restore], more: { windows: [window] } };
+    expect(ids({ ...world, nowMs: T0 + 59 * 60_000 })).toEqual([]);
+    expect(ids({ ...world, nowMs: T0 + 60 * 60_000 })).toEqual(['repair']);
+  });
+
+  test('so is one whose action is not allowed any more, and one in a place that a breaker closed', () => {
+    const more = { actions: [{ selector: { gpu: 'true' }, allowed: [] }] };
+    expect(ids({ limits: cell('100%'), machines, waiting: [repair], more })).toEqual([]);
+    const tripped = { breaker: { scope: 'Cluster' as const, unavailableAbove: 1 } };
+    const ill = [counted('a'), counted('x', dead), counted('y', dead)];
+    expect(ids({ limits: cell('100%'), machines: ill, waiting: [repair], more: tripped })).toEqual(['repair']);
+  });
+
+  test('a longer interval counts from disruptions before its own, which began with its cordon', () => {
+    const limits: Limit[] = [...cell('100%'), { name: 'rest', scope: 'Cluster', minIntervalSeconds: 3600 }];
+    const world = { limits, machines, waiting: [repair], nowMs: T0 + 60_000 };
+    expect(ids({ ...world, lastDisruptionMs: T0 })).toEqual([]);
+    expect(ids({ ...world, lastDisruptionMs: T0 - 60_000 })).toEqual(['repair']);
+    expect(ids({ ...world, lastDisruptionMs: T0 - 3_600_000 })).toEqual([]);
+  });
+});
