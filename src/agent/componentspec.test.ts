@@ -112,10 +112,22 @@ test.each(['/var/cache/app', '/tmp', '/data/.hidden/..a/...', '/a b/\n'])('%j ma
   expect(parseComponentSpec(disposable(path), linux).disposable).toEqual([{ path, olderThanSeconds: 60 }]);
 });
 
-test.each([
-  ...['/', '', 'var/cache', '/..', '/.', '/var/../etc', '/var/cache/..', '/var/./cache', '/var//cache', '/var/cache/', '/a\0b'],
-  ...['/var', '/var/lib', '/var/lib/kubenode', '/var/lib/kubenode/store', '/etc', '/etc/kubenode', '/run'],
-])('%j may not be disposable, as the API says and as the agent does', (path) => {
+const NOT_PLAIN = [
+  '/',
+  '',
+  'var/cache',
+  '/..',
+  '/.',
+  '/var/../etc',
+  '/var/cache/..',
+  '/var/./cache',
+  '/var//cache',
+  '/var/cache/',
+  '/a\0b',
+];
+const THE_AGENTS = ['/var', '/var/lib', '/var/lib/kubenode', '/var/lib/kubenode/store', '/etc', '/etc/kubenode', '/run'];
+
+test.each([...NOT_PLAIN, ...THE_AGENTS])('%j may not be disposable, as the API says and as the agent does', (path) => {
   expect(validated(disposable(path))[0]?.path).toBe('spec.disposable[0].path');
   expect(() => parseComponentSpec(disposable(path), linux)).toThrow('spec.disposable[0].path');
 });
