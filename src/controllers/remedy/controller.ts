@@ -1,7 +1,7 @@
 import { MANAGERS } from '../../api/names.ts';
 import { NodeRemediers } from '../../api/noderemedier.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
-import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import { keyOf, parseKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/apierror.ts';
@@ -9,6 +9,7 @@ import type { Client } from '../../kube/client.ts';
 import { runController, watch, type Reconciled, type ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
+import type { RuleOutcome } from '../../rules/pass.ts';
 import { mergeDiff } from '../machinecomponentset/mergepatch.ts';
 import { createJob, listJobs, reportMachine } from './act.ts';
 import { decide, type Decision, type MachineView } from './decide.ts';
@@ -83,6 +84,7 @@ export async function runRemedyController(options: RemedyControllerOptions): Pro
     // What is about to be made may be there already, unseen: another leader's, or ours of before a crash.
     if (decision.create.length > 0) decision = decide({ ...view, jobs: await listJobs(run.client, machine, signal) });
     sight.supersede(machine.metadata.uid, decision.superseded);
+    wakeJobsOf(look, pass.outcomes);
     const make = async (isShadow: boolean): Promise<void> => {
       for (const job of decision.create) {
         if ((job.spec.mode === 'Shadow') !== isShadow) continue;
@@ -101,6 +103,12 @@ export async function runRemedyController(options: RemedyControllerOptions): Pro
     // After the observations: in Shadow only they tell that this match has been told of.
     await make(true);
     return decision.waits;
+  }
+
+  /** Time and peers are events only here: whoever waits for permission must hear that its rule does not match any more. */
+  function wakeJobsOf({ jobs }: Look, outcomes: readonly RuleOutcome[]): void {
+    const over = new Set(outcomes.filter((outcome) => outcome.truth === 'False').map((outcome) => outcome.rule.name));
+    for (const job of jobs) if (over.has(job.spec.rule) && !isFinished(job)) sight.wakeJob(job);
   }
 
   async function reconcileRule(name: string, run: ReconcileContext): Promise<QueueResult | void> {

@@ -56,9 +56,11 @@ export interface Sight {
   onRulebook(listener: (before: Rulebook, after: Rulebook) => void): () => void;
   /** Why something better shall take the place of a job that has no order yet; derived anew by whoever looks at the machine. */
   supersededBy(jobUID: string): string | undefined;
-  /** Says so of one job of a machine (undefined: of none). Tells `onSuperseded` of what changed. */
+  /** Says so of one job of a machine (undefined: of none). Wakes it where that is news. */
   supersede(machineUID: string, verdict: { job: Stored<RemedyOperationJob>; why: string } | undefined): void;
-  onSuperseded(listener: (job: Stored<RemedyOperationJob>) => void): () => void;
+  /** Calls for a look at a job of which something else than its objects has changed. */
+  wakeJob(job: Stored<RemedyOperationJob>): void;
+  onJob(listener: (job: Stored<RemedyOperationJob>) => void): () => void;
   stop(): void;
 }
 
@@ -70,6 +72,8 @@ export interface SightOptions {
 
 /** Bookmarks come each minute. */
 const DEAF_MS = 150_000;
+/** Counts of peers are told this often at most; a look that needs them reads them as they are. */
+const GATHER_MS = 100;
 const KUBELET_LEASES = 'kube-node-lease';
 
 const BY_NODE = 'remedy/node';
@@ -119,7 +123,7 @@ function seeing(stores: SightStores, clock: Clock): Sight {
     machine: new Set<(key: string) => void>(),
     groups: new Set<(groups: ReadonlySet<string>) => void>(),
     rulebook: new Set<(before: Rulebook, after: Rulebook) => void>(),
-    superseded: new Set<(job: Stored<RemedyOperationJob>) => void>(),
+    job: new Set<(job: Stored<RemedyOperationJob>) => void>(),
   };
   /** By machine: at most one job of it is open before its order. */
   const superseded = new Map<string, { jobUID: string; why: string }>();
@@ -168,12 +172,27 @@ function seeing(stores: SightStores, clock: Clock): Sight {
     tell(peers.set(uid, peerOf(snapshot(machine), rows.byMachine.has(uid))));
   }
 
+  /** Gathered for a while: where a whole zone falls ill, each of its machines moves the counts for all the others. */
+  const movedGroups = new Set<string>();
+  let cancelTelling: (() => void) | undefined;
   function tell(groups: ReadonlySet<string>): void {
-    if (groups.size > 0) for (const listener of listeners.groups) listener(groups);
+    for (const group of groups) movedGroups.add(group);
+    if (movedGroups.size === 0 || cancelTelling !== undefined) return;
+    cancelTelling = clock.setTimer(GATHER_MS, () => {
+      cancelTelling = undefined;
+      const told = new Set(movedGroups);
+      movedGroups.clear();
+      for (const listener of listeners.groups) listener(told);
+    });
+  }
+
+  function wakeJob(job: Stored<RemedyOperationJob>): void {
+    for (const listener of listeners.job) listener(job);
   }
 
   for (const node of stores.nodes.list()) heard(node);
   for (const machine of stores.machines.list()) count(machine);
+  movedGroups.clear();
 
   const cancellations = [
     stores.nodes.subscribe((event) => {
@@ -230,11 +249,12 @@ function seeing(stores: SightStores, clock: Clock): Sight {
       const before = superseded.get(machineUID);
       if (verdict === undefined) superseded.delete(machineUID);
       else superseded.set(machineUID, { jobUID: verdict.job.metadata.uid, why: verdict.why });
-      if (verdict !== undefined && before?.jobUID !== verdict.job.metadata.uid)
-        for (const listener of listeners.superseded) listener(verdict.job);
+      if (verdict !== undefined && before?.jobUID !== verdict.job.metadata.uid) wakeJob(verdict.job);
     },
-    onSuperseded: (listener) => listen(listeners.superseded, listener),
+    wakeJob,
+    onJob: (listener) => listen(listeners.job, listener),
     stop() {
+      cancelTelling?.();
       renewals.stop();
       for (const cancel of cancellations) cancel();
     },

@@ -138,7 +138,7 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
           const machine = stores.machines.get(parseKey(key));
           if (machine !== undefined) openJobs(machine.metadata.uid).forEach(add);
         }),
-      (add) => sight.onSuperseded((job) => add(keyOf(job.metadata))),
+      (add) => sight.onJob((job) => add(keyOf(job.metadata))),
       (add) =>
         sight.onRulebook((before, after) => {
           const names = changedRules(before, after);

@@ -266,6 +266,8 @@ function verified(view: JobView): Move {
     matches,
     gone: false,
   });
+  // An end cannot be taken back, and a relapse may not have been shown yet.
+  if ((found.state === 'Healed' || found.state === 'Failed') && !view.isLive) return { read: 'the node as it is at the end' };
   const learned: Status = sameProof(found.proof, status.proof ?? {}) ? status : { ...status, proof: found.proof };
   const told = { ...view, job: { ...job, status: learned } };
   if (found.state === 'Healed') return ended(told, 'Succeeded', 'Succeeded', found.why);

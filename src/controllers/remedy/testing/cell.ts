@@ -36,7 +36,13 @@ import { openSight, type Sight } from '../sight.ts';
 
 export const POOL = 'web';
 /** Conditions of a healthy node, as the kubelet and Node Problem Detector write them. */
-const HEALTHY = { Ready: 'True', KernelDeadlock: 'False', ReadonlyFilesystem: 'False', KubeletUnhealthy: 'False', GPUFault: 'False' } as const;
+const HEALTHY = {
+  Ready: 'True',
+  KernelDeadlock: 'False',
+  ReadonlyFilesystem: 'False',
+  KubeletUnhealthy: 'False',
+  GPUFault: 'False',
+} as const;
 
 /** One process: what ends when it does. */
 export interface Process {
@@ -337,7 +343,7 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
       for (;;) {
         const found = await condition();
         if (found !== undefined && found !== false) return found;
-        if (performance.now() - start > 5000) throw new Error(`waited 5 s in vain for ${what}`);
+        if (performance.now() - start > 20_000) throw new Error(`waited 20 s in vain for ${what}`);
         await clock.advance(1);
       }
     },
