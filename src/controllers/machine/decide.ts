@@ -13,6 +13,7 @@ import { drainDeadlineMs, DRAIN_TIMEOUT, evicting, obstacleTo } from './drain.ts
 import { hasFinalizer, isDeleting, isRepairNeeded, type AskFacts } from './facts.ts';
 import { carryingOut } from './ownoperation.ts';
 import {
+  askingJob,
   finalReport,
   isControllerOperation,
   jobOfRow,
@@ -130,7 +131,11 @@ function ordered(view: MachineView, row: LedgerRow): Decision {
     }
     return {
       steps: [],
-      waits: { for: 'Agent', why: `operation ${row.id} is ordered; a row is freed by the agent's report, never by the clock` },
+      waits: {
+        for: 'Agent',
+        why: `operation ${row.id} is ordered; a row is freed by the agent's report, never by the clock`,
+        ...(askingJob(machine, view.facts.jobsOf) === undefined ? {} : { untilMs: Date.parse(row.notAfter) }),
+      },
     };
   }
   // Until its recovery is proven a node under repair is neither given back nor counted as one that is there.

@@ -3,6 +3,7 @@ import { DisruptionLedgers, LEDGER_NAME, type LedgerRow } from '../../../api/dis
 import { API_VERSION } from '../../../api/kind.ts';
 import { CELL_KINDS } from '../../../api/kinds.ts';
 import { Machines, type Machine, type MachineStatus } from '../../../api/machine.ts';
+import { RemedyOperationJobs, type RemedyOperationJob } from '../../../api/remedyoperationjob.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../../../api/machinecomponentset.ts';
 import { agentLeaseName } from '../../../api/names.ts';
 import type { Stored } from '../../../api/wire.ts';
@@ -14,8 +15,10 @@ import { createClient } from '../../../kube/httpclient.ts';
 import type { RecordedEvent } from '../../../kube/recorder.ts';
 import { recordingLog } from '../../../kube/testing/log.ts';
 import { waitFor } from '../../../kube/testing/waitfor.ts';
+import { runMachineSetController } from '../../machineset/controller.ts';
 import { fakeInfra, fakeProvider, type FakeInfra } from '../../../providers/fake/provider.ts';
 import { runMachineController } from '../controller.ts';
+import { job, type JobParts } from './objects.ts';
 
 const clock = systemClock({ ref: true });
 export const POOL = 'web';
@@ -32,7 +35,7 @@ export interface TestCell {
   readonly infra: FakeInfra;
   readonly events: RecordedEvent[];
   /** A leader; several may run at once, as in life. */
-  lead(): Leadership;
+  lead(options?: { sets?: boolean }): Leadership;
   set(spec?: Partial<MachineComponentSet['spec']>): Promise<Stored<MachineComponentSet>>;
   addMachine(name: string, spec?: Partial<Machine['spec']>): Promise<void>;
   machine(name: string): Promise<Stored<Machine>>;
@@ -42,6 +45,13 @@ export interface TestCell {
   editNode(name: string, change: (node: Stored<Node>) => void): Promise<void>;
   /** Boots the machine's instance: it registers a Node, and kubelet and agent have just renewed their Leases. */
   boot(name: string): Promise<void>;
+  /** Nothing is heard any more of kubelet and agent, or one of them: their Leases are gone. */
+  silence(name: string, ...who: ('kubelet' | 'agent')[]): Promise<void>;
+  beat(name: string): Promise<void>;
+  addJob(parts: JobParts): Promise<Stored<RemedyOperationJob>>;
+  /** The job controller's part: notes the row that the job was given, so that it may be ordered. Returns the row's ID. */
+  grant(job: string): Promise<string>;
+  jobStatus(job: string, status: RemedyOperationJob['status']): Promise<void>;
   rows(): Promise<LedgerRow[]>;
   phase(name: string, phase: NonNullable<MachineStatus['phase']>): Promise<void>;
   close(): Promise<void>;
@@ -58,14 +68,15 @@ export async function openCell(): Promise<TestCell> {
     if ((await client.find(Namespaces, { name })) === undefined)
       await client.create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
 
-  function lead(): Leadership {
+  function lead({ sets = false }: { sets?: boolean } = {}): Leadership {
     const ended = new AbortController();
     const shared = { client, clock, random: Math.random, log: recordingLog(), signal: ended.signal };
     const cache = createCache({ ...shared, keepManagers: ['kubenode-machine'] });
     const recorder = { event: (_: object, event: RecordedEvent) => void events.push(event), flush: () => Promise.resolve() };
     const cell = { server: 'https://cell', certificateAuthority: 'PEM', mirror: undefined };
     const providers = new Map([['fake', fakeProvider(infra)]]);
-    const done = runMachineController({ ...shared, cache, recorder, cell, providers });
+    const machines = runMachineController({ ...shared, cache, recorder, cell, providers });
+    const done = sets ? Promise.all([machines, runMachineSetController({ ...shared, cache, recorder })]).then(() => undefined) : machines;
     done.catch(() => undefined);
     const leadership = {
       done,
@@ -94,6 +105,15 @@ export async function openCell(): Promise<TestCell> {
     if (found === undefined)
       await client.create(Leases, { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { namespace, name }, spec });
     else await client.update(Leases, { ...found, spec });
+  }
+
+  const rows = async (): Promise<LedgerRow[]> => (await client.find(DisruptionLedgers, { name: LEDGER_NAME }))?.status?.rows ?? [];
+
+  async function jobStatus(name: string, status: RemedyOperationJob['status']): Promise<void> {
+    await retried(async () => {
+      const found = await client.get(RemedyOperationJobs, { namespace: POOL, name });
+      await client.update(RemedyOperationJobs, { ...found, status: { ...found.status, ...status } }, { subresource: 'status' });
+    });
   }
 
   return {
@@ -146,7 +166,33 @@ export async function openCell(): Promise<TestCell> {
         'status',
       );
     },
-    rows: async () => (await client.find(DisruptionLedgers, { name: LEDGER_NAME }))?.status?.rows ?? [],
+    async silence(name, ...who) {
+      if (who.includes('kubelet')) await client.delete(Leases, { namespace: 'kube-node-lease', name });
+      if (who.includes('agent')) await client.delete(Leases, { namespace: POOL, name: agentLeaseName(name) });
+    },
+    async beat(name) {
+      await beat('kube-node-lease', name);
+      await beat(POOL, agentLeaseName(name));
+    },
+    async addJob(parts) {
+      const { metadata, status, ...asked } = job(parts);
+      const { uid } = (await client.get(Machines, { namespace: POOL, name: asked.spec.machine.name })).metadata;
+      const { uid: _, ...named } = metadata;
+      const spec = { ...asked.spec, machine: { ...asked.spec.machine, uid } };
+      const made = await client.create(RemedyOperationJobs, { ...asked, metadata: named, spec });
+      return await client.update(RemedyOperationJobs, { ...made, ...(status === undefined ? {} : { status }) }, { subresource: 'status' });
+    },
+    async grant(name) {
+      const { uid } = (await client.get(RemedyOperationJobs, { namespace: POOL, name })).metadata;
+      const row = await waitFor(async () => (await rows()).find((each) => each.requesterUID === uid), {
+        what: `a row of ${name}`,
+        deadlineMs: 15_000,
+      });
+      await jobStatus(name, { phase: 'Granted', operationID: row.id, before: { bootID: 'b', conditions: [] } });
+      return row.id;
+    },
+    jobStatus,
+    rows,
     async phase(name, phase) {
       await waitFor(async () => (await client.get(Machines, { namespace: POOL, name })).status?.phase === phase, {
         what: `${name} to be ${phase}`,

@@ -1,0 +1,331 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { Pods, PodDisruptionBudgets } from '../../api/builtin.ts';
+import { Freezes } from '../../api/freeze.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import { Machines, type Operation, type Outcome } from '../../api/machine.ts';
+import { MachineSets } from '../../api/machineset.ts';
+import { waitFor } from '../../kube/testing/waitfor.ts';
+import { isCordoned, ownerOf } from './cordon.ts';
+import { isOutOfService } from './nodesync.ts';
+import { openCell, POOL, type TestCell } from './testing/cell.ts';
+import { entry, VERIFIED_OLD, waiting } from './testing/objects.ts';
+
+let cell: TestCell | undefined;
+afterEach(async () => {
+  await cell?.close();
+  cell = undefined;
+});
+
+const LONG = { deadlineMs: 15_000 };
+
+async function started(options?: { sets?: boolean }): Promise<TestCell> {
+  cell = await openCell();
+  cell.lead(options);
+  return cell;
+}
+
+async function runningMachines(test: TestCell, ...names: string[]): Promise<void> {
+  for (const name of names) {
+    await test.addMachine(name, { drainTimeoutSeconds: 60, operationTimeoutSeconds: 60 });
+    await test.boot(name);
+  }
+  for (const name of names) await test.phase(name, 'Running');
+}
+
+async function orderOf(test: TestCell, name: string, id: string): Promise<Operation> {
+  return await waitFor(
+    async () => {
+      const { operation } = (await test.machine(name)).spec;
+      return operation?.id === id ? operation : undefined;
+    },
+    { ...LONG, what: `operation ${id} on ${name}` },
+  );
+}
+
+/** What the agent and then the job controller do. */
+async function finish(test: TestCell, name: string, job: string, id: string, outcome: Outcome = 'Succeeded'): Promise<void> {
+  await test.jobStatus(job, { phase: 'Running' });
+  await test.report(name, { operation: { id, state: 'Done', outcome } });
+  await test.jobStatus(job, { phase: outcome === 'Succeeded' ? 'Succeeded' : 'Failed', outcome });
+}
+
+const pod = (test: TestCell, name: string, graceSeconds = 0) =>
+  test.client.create(Pods, {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { name, namespace: POOL, labels: { app: name } },
+    spec: { nodeName: 'a', containers: [{ name: 'c', image: 'i' }], terminationGracePeriodSeconds: graceSeconds },
+  });
+const repairOf = async (test: TestCell, name: string, id: string) =>
+  await waitFor(
+    async () => {
+      const repair = (await test.machine(name)).status?.repair;
+      return repair?.id === id && repair.state === 'Done' ? repair : undefined;
+    },
+    { ...LONG, what: `the end of repair ${id}` },
+  );
+const noRows = (test: TestCell) => waitFor(async () => (await test.rows()).length === 0, { ...LONG, what: 'no rows' });
+
+describe('a repair that the agent carries out', () => {
+  test('proof 19: takes its place until its job has recorded the end; a second one over the budget waits, and goes then', async () => {
+    const test = await started();
+    await runningMachines(test, 'a', 'b');
+    await pod(test, 'free');
+    await test.addJob({ name: 'j1', machine: 'a' });
+    const id = await test.grant('j1');
+    await waitFor(async () => (await test.client.find(Pods, { namespace: POOL, name: 'free' })) === undefined, LONG);
+    const order = await orderOf(test, 'a', id);
+    expect(order).toMatchObject({ kind: 'Repair', action: 'Reboot' });
+    const node = await test.node('a');
+    expect(node === undefined ? undefined : [isCordoned(node), ownerOf(node)]).toEqual([true, id]);
+
+    await test.addJob({ name: 'j2', machine: 'b' });
+    const verdict = await waitFor(async () => (await test.machine('b')).status?.verdict, LONG);
+    expect(verdict).toMatchObject({ allowed: false, limit: 'builtin/cluster', holders: [`${POOL}/a`] });
+    await test.report('a', { operation: { id, state: 'Done', outcome: 'Succeeded' } });
+    await test.jobStatus('j1', { phase: 'Verifying' });
+    // What is being verified looks healthy, and still counts.
+    await test.edit('b', (machine) => void (machine.metadata.labels = { looked: 'again' }));
+    await waitFor(async () => (await test.machine('b')).status?.verdict?.holders?.[0] === `${POOL}/a`, LONG);
+    expect((await test.rows()).map((row) => row.id)).toEqual([id]);
+    expect(isCordoned((await test.node('a')) ?? never())).toBe(true);
+
+    await test.jobStatus('j1', { phase: 'Succeeded', outcome: 'Succeeded' });
+    const second = await test.grant('j2');
+    expect(isCordoned((await test.node('a')) ?? never())).toBe(false);
+    await orderOf(test, 'b', second);
+    await finish(test, 'b', 'j2', second);
+    await noRows(test);
+    expect((await test.machine('a')).status?.lastDisruption).toBeDefined();
+  }, 30_000);
+
+  test('C4: leaves the node cordoned as Degraded while its rule is due, and gives it back when it is not', async () => {
+    const test = await started();
+    await runningMachines(test, 'a');
+    const due = (status: 'True' | 'False') =>
+      test.edit(
+        'a',
+        (machine) => {
+          const others = (machine.status?.conditions ?? []).filter(({ type }) => type !== 'RepairNeeded');
+          const condition = { type: 'RepairNeeded', status, reason: 'hung', message: '', lastTransitionTime: new Date().toISOString() };
+          machine.status = { ...machine.status, conditions: [...others, condition] };
+        },
+        'status',
+      );
+    await due('True');
+    await test.addJob({ name: 'j1' });
+    const id = await test.grant('j1');
+    await orderOf(test, 'a', id);
+    await finish(test, 'a', 'j1', id, 'TransientFailure');
+    await noRows(test);
+    expect(ownerOf((await test.node('a')) ?? never())).toBe('Degraded');
+    await due('False');
+    await waitFor(async () => !isCordoned((await test.node('a')) ?? never()), LONG);
+  }, 30_000);
+
+  test('proof 23: is cancelled on Machine, Node and ledger when its job ends before the order', async () => {
+    const test = await started();
+    await runningMachines(test, 'a');
+    await test.addJob({ name: 'j1' });
+    const row = await waitFor(async () => (await test.rows())[0], LONG);
+    await waitFor(async () => ownerOf((await test.node('a')) ?? never()) === row.id, LONG);
+    await test.jobStatus('j1', { phase: 'Cancelled', explanation: 'the condition cleared' });
+    await noRows(test);
+    expect((await test.machine('a')).spec.operation).toMatchObject({ id: row.id, kind: 'Cancelled' });
+    expect(isCordoned((await test.node('a')) ?? never())).toBe(false);
+  }, 30_000);
+
+  test('DrainTimeout: is cancelled where a budget keeps its pods for ever, and says whose', async () => {
+    const test = await started();
+    await runningMachines(test, 'a');
+    await test.edit('a', (machine) => void (machine.spec.drainTimeoutSeconds = 3));
+    const guarded = await pod(test, 'guarded');
+    const status = { phase: 'Running', conditions: [{ type: 'Ready', status: 'True' as const }] };
+    await test.client.update(Pods, { ...guarded, status }, { subresource: 'status' });
+    await test.client.create(PodDisruptionBudgets, {
+      apiVersion: 'policy/v1',
+      kind: 'PodDisruptionBudget',
+      metadata: { name: 'keep', namespace: POOL },
+      spec: { minAvailable: 1, selector: { matchLabels: { app: 'guarded' } } },
+    });
+    await test.addJob({ name: 'j1' });
+    const id = await test.grant('j1');
+    const condition = await waitFor(
+      async () => (await test.machine('a')).status?.conditions?.find(({ type, status: is }) => type === 'Drained' && is === 'False'),
+      LONG,
+    );
+    expect([condition.reason, condition.message]).toEqual([
+      'BudgetNeverAllows',
+      `1 pod is still on the node; PodDisruptionBudget ${POOL}/keep never allows it: it wants 1 of 1 pods healthy`,
+    ]);
+    expect(await orderOf(test, 'a', id)).toMatchObject({ kind: 'Cancelled', reason: expect.stringMatching(/^DrainTimeout: .*web\/keep/) });
+    await test.jobStatus('j1', { phase: 'Failed' });
+    await noRows(test);
+    expect(await test.client.find(Pods, { namespace: POOL, name: 'guarded' })).toBeDefined();
+  }, 30_000);
+
+  test('invariant 6: takes turns with a change of the same machine', async () => {
+    const test = await started();
+    const { uid } = (await test.set({ maxUnavailable: '100%' })).metadata;
+    await test.addMachine('a', { components: [entry({ setUID: uid })] });
+    await test.boot('a');
+    await test.phase('a', 'Running');
+    await test.report('a', { components: [waiting()], verified: [{ ...VERIFIED_OLD, setUID: uid }] });
+    const change = await waitFor(async () => (await test.rows())[0], LONG);
+    await test.addJob({ name: 'j1', action: 'RestartComponent', args: { component: 'kubelet' } });
+    expect((await orderOf(test, 'a', change.id)).kind).toBe('Change');
+    expect((await test.rows()).map((row) => row.id)).toEqual([change.id]);
+    // The next revision waits already when the change ends: the repair goes first.
+    await test.edit('a', (machine) => void (machine.spec.components = [entry({ setUID: uid, revision: 3, version: '3.0.0' })]));
+    await test.report('a', { operation: { id: change.id, state: 'Done', outcome: 'Superseded' }, components: [waiting({ revision: 3 })] });
+    const id = await test.grant('j1');
+    expect(await orderOf(test, 'a', id)).toMatchObject({ kind: 'Repair', action: 'RestartComponent', args: { component: 'kubelet' } });
+    await finish(test, 'a', 'j1', id);
+    await waitFor(async () => (await test.machine('a')).spec.operation?.components?.[0]?.revision === 3, LONG);
+  }, 30_000);
+
+  test('D11: waits for the end of a Freeze', async () => {
+    const test = await started();
+    await runningMachines(test, 'a');
+    await test.client.create(Freezes, { apiVersion: API_VERSION, kind: 'Freeze', metadata: { name: 'night' }, spec: {} });
+    await test.addJob({ name: 'j1' });
+    await waitFor(async () => (await test.machine('a')).status?.verdict?.limit === 'Freeze/night', LONG);
+    await test.client.delete(Freezes, { name: 'night' });
+    await orderOf(test, 'a', await test.grant('j1'));
+  }, 30_000);
+});
+
+describe('a node that does not answer', () => {
+  const instanceOf = async (test: TestCell, name: string) =>
+    test.infra.instances.get(`fake://${(await test.machine(name)).metadata.uid}`) ?? never();
+
+  test('proof 20: has its power cycled once, though the answer is lost and the process dies, and its new boot is the proof', async () => {
+    cell = await openCell();
+    const test = cell;
+    const first = test.lead();
+    await runningMachines(test, 'a');
+    await test.silence('a', 'kubelet', 'agent');
+    let lost = false;
+    test.infra.fault = (operation, write) => {
+      if (operation !== 'reboot' || write !== 2 || lost) return;
+      lost = true;
+      throw new Error('the answer is lost');
+    };
+    await test.addJob({ name: 'j1' });
+    const id = await test.grant('j1');
+    expect(await orderOf(test, 'a', id)).toMatchObject({ kind: 'Repair', action: 'PowerCycle' });
+    await waitFor(() => lost, LONG);
+    await first.stop();
+    test.lead();
+    const instance = await instanceOf(test, 'a');
+    await waitFor(() => test.infra.calls.filter((call) => call.startsWith('reboot')).length === 2, LONG);
+    expect((await test.machine('a')).status?.repair).toMatchObject({ id, state: 'Running', bootID: 'b' });
+    test.infra.progress();
+    await test.report('a', { agent: { version: '1', apiLevel: 1, bootID: 'c', os: 'linux', arch: 'amd64' } });
+    await test.beat('a');
+    expect(await repairOf(test, 'a', id)).toMatchObject({ outcome: 'Succeeded', bootID: 'c' });
+    expect(instance.reboots).toBe(1);
+    await test.jobStatus('j1', { phase: 'Succeeded' });
+    await noRows(test);
+  }, 30_000);
+
+  test('C9: frees a change that its agent will never report, by a power cycle', async () => {
+    const test = await started();
+    const { uid } = (await test.set({ maxUnavailable: '100%' })).metadata;
+    await test.addMachine('a', { components: [entry({ setUID: uid })], operationTimeoutSeconds: 4 });
+    await test.boot('a');
+    await test.phase('a', 'Running');
+    await test.report('a', { components: [waiting()], verified: [{ ...VERIFIED_OLD, setUID: uid }] });
+    const change = await waitFor(async () => (await test.rows())[0], LONG);
+    await orderOf(test, 'a', change.id);
+    await test.silence('a', 'kubelet', 'agent');
+    await test.addJob({ name: 'j1' });
+    const id = await test.grant('j1');
+    expect(id).not.toBe(change.id);
+    expect((await test.rows()).map((row) => [row.id, row.kind, row.class])).toEqual([[id, 'Repair', 'Repair']]);
+    expect(await orderOf(test, 'a', id)).toMatchObject({ kind: 'Repair', action: 'PowerCycle' });
+    const instance = await instanceOf(test, 'a');
+    await waitFor(() => instance.reboots === 1, LONG);
+  }, 30_000);
+
+  test('has its pods migrated: evicted, and taken by force only when the provider proves that it is off', async () => {
+    const test = await started();
+    await runningMachines(test, 'a');
+    await pod(test, 'stuck', 3600);
+    await test.silence('a', 'kubelet', 'agent');
+    await test.addJob({ name: 'j1', action: 'MigratePods' });
+    const id = await test.grant('j1');
+    const instance = await instanceOf(test, 'a');
+    await waitFor(() => instance.stopping, LONG);
+    const evicted = await test.client.get(Pods, { namespace: POOL, name: 'stuck' });
+    expect(evicted.metadata.deletionTimestamp).toBeDefined();
+    expect(isOutOfService((await test.node('a')) ?? never())).toBe(false);
+    test.infra.progress();
+    expect(await repairOf(test, 'a', id)).toMatchObject({ outcome: 'Succeeded' });
+    expect(await test.client.find(Pods, { namespace: POOL, name: 'stuck' })).toBeUndefined();
+    expect(isOutOfService((await test.node('a')) ?? never())).toBe(true);
+    await test.jobStatus('j1', { phase: 'Succeeded' });
+    await noRows(test);
+    await test.beat('a');
+    await test.edit('a', (machine) => void (machine.metadata.labels = { looked: 'again' }));
+    await waitFor(async () => !isOutOfService((await test.node('a')) ?? never()), LONG);
+  }, 30_000);
+
+  test('keeps pods that nobody proves to be dead, and says so', async () => {
+    const test = await started();
+    await runningMachines(test, 'a');
+    await pod(test, 'stuck', 3600);
+    await test.silence('a', 'kubelet');
+    await test.addJob({ name: 'j1', action: 'MigratePods' });
+    const id = await test.grant('j1');
+    expect(await repairOf(test, 'a', id)).toMatchObject({
+      outcome: 'TransientFailure',
+      message: expect.stringContaining('not taken by force'),
+    });
+    expect(await test.client.find(Pods, { namespace: POOL, name: 'stuck' })).toBeDefined();
+    expect(test.infra.calls.filter((call) => call.startsWith('stop'))).toEqual([]);
+  }, 30_000);
+});
+
+describe('Replace', () => {
+  test('C8: deletes the machine and its instance, and its MachineSet makes another', async () => {
+    const test = await started({ sets: true });
+    await test.client.create(MachineSets, {
+      apiVersion: API_VERSION,
+      kind: 'MachineSet',
+      metadata: { name: 'web', namespace: POOL },
+      spec: { replicas: 1, provider: { name: 'fake' } },
+    });
+    const names = async () => (await test.client.list(Machines, { namespace: POOL })).items.map(({ metadata }) => metadata.name);
+    const [name = ''] = await waitFor(async () => ((await names()).length === 1 ? await names() : undefined), LONG);
+    await test.boot(name);
+    await test.phase(name, 'Running');
+    await test.silence(name, 'kubelet', 'agent');
+    const { uid } = (await test.machine(name)).metadata;
+    await test.addJob({ name: 'j1', machine: name, action: 'Replace' });
+    const id = await test.grant('j1');
+    expect(await orderOf(test, name, id)).toMatchObject({ kind: 'Repair', action: 'Replace' });
+    await waitFor(async () => {
+      test.infra.progress();
+      return (await test.client.find(Machines, { namespace: POOL, name })) === undefined;
+    }, LONG);
+    expect(test.infra.buried).toEqual(new Set([`fake://${uid}`]));
+    await waitFor(async () => (await names()).length === 1, LONG);
+    expect(await names()).not.toContain(name);
+    await noRows(test);
+  }, 30_000);
+
+  test('of a machine that no MachineSet owns is refused, and its node is left as it is', async () => {
+    const test = await started();
+    await runningMachines(test, 'a');
+    await test.addJob({ name: 'j1', action: 'Replace' });
+    const id = await test.grant('j1');
+    expect(await repairOf(test, 'a', id)).toMatchObject({ outcome: 'PermanentFailure' });
+    expect(isCordoned((await test.node('a')) ?? never())).toBe(false);
+    expect((await test.machine('a')).metadata.deletionTimestamp).toBeUndefined();
+  }, 30_000);
+});
+
+function never(): never {
+  throw new Error('there is none');
+}
