@@ -11,7 +11,13 @@ const repair = (change: Partial<Request> = {}) => request('a', { kind: 'Repair',
 const deletion = request('a', { kind: 'Delete' });
 const restore = request('a', { class: 'Restore' });
 
-function refusal(policy: DefenderPolicySpec, asked: Request, now = '2026-11-20T12:00Z', machines: CensusMachine[] = [], ordered: string[] = []) {
+function refusal(
+  policy: DefenderPolicySpec,
+  asked: Request,
+  now = '2026-11-20T12:00Z',
+  machines: CensusMachine[] = [],
+  ordered: string[] = [],
+) {
   const census = takeCensus(machines, [], { ordered: new Set(ordered.map((name) => `uid-${name}`)) });
   return gatesOf({ policies: [{ metadata: { name: 'p' }, spec: policy }] }, at(now))(asked, census);
 }
@@ -82,7 +88,9 @@ describe('freezes', () => {
 
   test('stop no Restore unless they name it, and only the pools they name', () => {
     const held = (change: object) =>
-      [request('a'), repair(), restore, deletion].map((asked) => refusal(spec({ freezes: [{ ...sale, ...change }] }), asked, '2026-11-10T00:00Z') !== undefined);
+      [request('a'), repair(), restore, deletion].map(
+        (asked) => refusal(spec({ freezes: [{ ...sale, ...change }] }), asked, '2026-11-10T00:00Z') !== undefined,
+      );
     expect(held({})).toEqual([true, true, false, true]);
     expect(held({ classes: ['Restore', 'Delete'] })).toEqual([false, false, true, true]);
     expect(held({ pools: ['db'] })).toEqual([false, false, false, false]);
@@ -99,7 +107,9 @@ describe('actions', () => {
       limit: 'p/actions',
       wouldPassWhen: 'p allows Reboot on machines with gpu=true; allowed: RestartComponent',
     });
-    expect(refusal(spec({ actions: [{ selector: { gpu: 'true' }, allowed: [] }] }), repair({ labels }))?.wouldPassWhen).toContain('no repair is allowed');
+    expect(refusal(spec({ actions: [{ selector: { gpu: 'true' }, allowed: [] }] }), repair({ labels }))?.wouldPassWhen).toContain(
+      'no repair is allowed',
+    );
   });
 
   test('that it bears, on other nodes, and what is no repair pass', () => {
@@ -119,7 +129,8 @@ describe('actions', () => {
 describe('the breaker', () => {
   const policy = spec({ breaker: { scope: 'Rack', unavailableAbove: '40%' } });
   const inRack = (rack: string, change: Partial<Request> = {}) => repair({ scopes: ['cluster', 'pool/web', `rack/${rack}`], ...change });
-  const machine = (name: string, change: Partial<CensusMachine> = {}) => counted(name, { scopes: ['cluster', 'pool/web', 'rack/7'], ...change });
+  const machine = (name: string, change: Partial<CensusMachine> = {}) =>
+    counted(name, { scopes: ['cluster', 'pool/web', 'rack/7'], ...change });
   const ill = (...ailments: string[]) => ({ unavailable: true, lastingly: true, ailments });
   const now = '2026-11-20T12:00Z';
   const healthy = ['a', 'b', 'c', 'd', 'e'].map((name) => machine(name));
@@ -169,8 +180,13 @@ describe('the breaker', () => {
 });
 
 test('a policy with a mistake says no to all but Restore, since nobody knows what it was to forbid', () => {
-  const wrong = spec({ windows: [{ name: 'w', timeZone: 'Mars/Olympus', schedule: '* * * * *', durationMinutes: 5, classes: ['Restore'] }] });
+  const wrong = spec({
+    windows: [{ name: 'w', timeZone: 'Mars/Olympus', schedule: '* * * * *', durationMinutes: 5, classes: ['Restore'] }],
+  });
   for (const asked of [request('a'), repair(), deletion])
-    expect(refusal(wrong, asked)).toMatchObject({ limit: 'p', wouldPassWhen: expect.stringContaining('DefenderPolicy p is mended: `spec.windows[0].timeZone`') });
+    expect(refusal(wrong, asked)).toMatchObject({
+      limit: 'p',
+      wouldPassWhen: expect.stringContaining('DefenderPolicy p is mended: `spec.windows[0].timeZone`'),
+    });
   expect(refusal(wrong, restore)).toBeUndefined();
 });

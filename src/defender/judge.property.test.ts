@@ -48,10 +48,14 @@ const drawnLimit = fc.record({
   classes: fc.option(fc.uniqueArray(fc.constantFrom(...LIMIT_CLASSES), { minLength: 1 }), { nil: undefined }),
   measure: measures,
 });
-const world = fc.record({ machines: fc.array(drawnMachine, { minLength: 1, maxLength: 12 }), limits: fc.array(drawnLimit, { minLength: 1, maxLength: 4 }) });
+const world = fc.record({
+  machines: fc.array(drawnMachine, { minLength: 1, maxLength: 12 }),
+  limits: fc.array(drawnLimit, { minLength: 1, maxLength: 4 }),
+});
 type World = typeof world extends fc.Arbitrary<infer Value> ? Value : never;
 
-const kindOf = (each: World['machines'][number]): LedgerRow['kind'] => (each.kind === 'Delete' ? 'Delete' : each.class === 'Repair' ? 'Repair' : 'Change');
+const kindOf = (each: World['machines'][number]): LedgerRow['kind'] =>
+  each.kind === 'Delete' ? 'Delete' : each.class === 'Repair' ? 'Repair' : 'Change';
 
 function built({ machines: drawn, limits: drawnLimits }: World) {
   const limits = drawnLimits.map(({ scope, pools, classes, measure }, index): Limit => {
@@ -133,10 +137,18 @@ const PREFIX: Record<Limit['scope'], string> = {
 };
 
 /** Written without the code under test: what a limit says, machine by machine. */
-function useOf(limit: Limit, scope: string, machines: readonly CensusMachine[], takers: readonly Taker[], gone: ReadonlySet<string> = new Set()) {
+function useOf(
+  limit: Limit,
+  scope: string,
+  machines: readonly CensusMachine[],
+  takers: readonly Taker[],
+  gone: ReadonlySet<string> = new Set(),
+) {
   const speaks = (asked: string): boolean => limit.classes?.some((each) => each === asked) ?? true;
   const inScope = takers.filter((taker) => taker.scopes.includes(scope));
-  const unavailable = machines.filter((machine) => machine.scopes.includes(scope) && (gone.has(machine.uid) ? machine.lastingly : machine.unavailable));
+  const unavailable = machines.filter(
+    (machine) => machine.scopes.includes(scope) && (gone.has(machine.uid) ? machine.lastingly : machine.unavailable),
+  );
   const total = scope.startsWith('condition/') ? machines.length : machines.filter((machine) => machine.scopes.includes(scope)).length;
   return {
     union: new Set([...unavailable.map((machine) => machine.uid), ...inScope.map((taker) => taker.uid)]).size,
@@ -164,7 +176,9 @@ test('invariant 2: whatever is granted found room in every limit that speaks of 
           for (const scope of taker.scopes.filter((name) => name.startsWith(PREFIX[limit.scope]))) {
             const use = useOf(limit, scope, machines, takers);
             if (!use.holds(taker)) continue;
-            const unavailable = machines.some((machine) => machine.uid === taker.uid && machine.unavailable && machine.scopes.includes(scope));
+            const unavailable = machines.some(
+              (machine) => machine.uid === taker.uid && machine.unavailable && machine.scopes.includes(scope),
+            );
             if (!unavailable) expect(use.union + 1).toBeLessThanOrEqual(use.max);
             if (limit.maxConcurrent !== undefined) expect(use.rows + 1).toBeLessThanOrEqual(limit.maxConcurrent);
             if (!forward.some((asked) => asked === taker.class)) continue;
@@ -215,12 +229,22 @@ test('D9: what could go alone goes, and the first in order among equals first; n
       const { rated } = limitsOf(sources);
       const possible = new Set(
         requests
-          .filter((each) => judge([each], takeCensus(machines, [], { nowMs: T0 + 99 * 60 * MINUTE }), sources, { rows: 0, nowMs: T0 + 99 * 60 * MINUTE }).granted.length > 0)
+          .filter(
+            (each) =>
+              judge([each], takeCensus(machines, [], { nowMs: T0 + 99 * 60 * MINUTE }), sources, { rows: 0, nowMs: T0 + 99 * 60 * MINUTE })
+                .granted.length > 0,
+          )
           .map((each) => each.machineUID),
       );
       for (let round = 0; round < requests.length * 3 && waiting.length > 0; round++) {
         const { granted } = judge(waiting, takeCensus(machines, [], { hours, nowMs }), sources, { rows: 0, nowMs });
-        hours = reserve({ epoch: 1, rows: [], hours }, 1, granted.map((each, index) => rowFor(each, `${round}-${index}`, nowMs)), { nowMs, rated }).hours ?? hours;
+        hours =
+          reserve(
+            { epoch: 1, rows: [], hours },
+            1,
+            granted.map((each, index) => rowFor(each, `${round}-${index}`, nowMs)),
+            { nowMs, rated },
+          ).hours ?? hours;
         waiting = waiting.filter((each) => !granted.includes(each));
         nowMs += 26 * 60 * MINUTE;
       }
@@ -250,7 +274,9 @@ test('case 25: after what is revoked has gone every limit is kept, or nothing is
       for (const limit of limits)
         for (const scope of scopesUnder(limit, left.map(takerOf))) {
           const use = useOf(limit, scope, machines, left.map(takerOf), gone);
-          const could = left.filter((each) => !ordered.has(each.machineUID) && each.class !== 'Restore' && each.kind !== 'Delete' && use.holds(takerOf(each)));
+          const could = left.filter(
+            (each) => !ordered.has(each.machineUID) && each.class !== 'Restore' && each.kind !== 'Delete' && use.holds(takerOf(each)),
+          );
           const helping = could.filter((each) => machines.find((machine) => machine.uid === each.machineUID)?.lastingly !== true);
           if (helping.length > 0) expect(use.union).toBeLessThanOrEqual(use.max);
           if (could.length > 0 && limit.maxConcurrent !== undefined) expect(use.rows).toBeLessThanOrEqual(limit.maxConcurrent);

@@ -20,13 +20,19 @@ interface World {
 }
 
 function ask(requests: Request[], { limits, machines, rows = [], begun = [] }: World) {
-  const hours = begun.reduce((sum, [each, minutes]) => countStarts(sum, [each], T0 - minutes * MINUTE, rated).hours, countStarts([], [], T0, rated).hours);
-  const all = machines ?? requests.map((each) => counted(each.machine.slice(4), { scopes: each.scopes.filter((scope) => !scope.startsWith('condition/')) }));
+  const hours = begun.reduce(
+    (sum, [each, minutes]) => countStarts(sum, [each], T0 - minutes * MINUTE, rated).hours,
+    countStarts([], [], T0, rated).hours,
+  );
+  const all =
+    machines ??
+    requests.map((each) => counted(each.machine.slice(4), { scopes: each.scopes.filter((scope) => !scope.startsWith('condition/')) }));
   const sources = { policies: [policy('p', roomy, ...limits)], sets: new Map() };
   const { granted, verdicts } = judge(requests, takeCensus(all, rows, { hours, nowMs: T0 }), sources, { rows: rows.length, nowMs: T0 });
   return { granted: granted.map((each) => each.machine.slice(4)), of: (name: string): Verdict | undefined => verdicts.get(`uid-${name}`) };
 }
-const repair = (name: string, change: Partial<Request> = {}): Request => request(name, { kind: 'Repair', class: 'Repair', action: 'Reboot', ...change });
+const repair = (name: string, change: Partial<Request> = {}): Request =>
+  request(name, { kind: 'Repair', class: 'Repair', action: 'Reboot', ...change });
 const restore = (name: string, change: Partial<Request> = {}): Request => request(name, { class: 'Restore', ...change });
 const dead = { unavailable: true, lastingly: true };
 
@@ -51,7 +57,10 @@ describe('maxConcurrent', () => {
   test('counts only rows of the classes it names, and holds only those to it', () => {
     const repairs: Limit = { ...one, classes: ['Repair'] };
     const machines = ['a', 'b', 'c', 'd'].map((name) => counted(name));
-    expect(ask([repair('a'), repair('b'), request('c')], { limits: [repairs], machines, rows: [row('r1', 'd')] }).granted).toEqual(['a', 'c']);
+    expect(ask([repair('a'), repair('b'), request('c')], { limits: [repairs], machines, rows: [row('r1', 'd')] }).granted).toEqual([
+      'a',
+      'c',
+    ]);
   });
 
   test('0 means none', () => {
@@ -62,7 +71,8 @@ describe('maxConcurrent', () => {
 });
 
 describe('zones, racks and conditions', () => {
-  const at = (name: string, zone: string, rack: string): CensusMachine => counted(name, { scopes: ['cluster', 'pool/web', `zone/${zone}`, `rack/${rack}`] });
+  const at = (name: string, zone: string, rack: string): CensusMachine =>
+    counted(name, { scopes: ['cluster', 'pool/web', `zone/${zone}`, `rack/${rack}`] });
   const machines = [at('a', 'h', '1'), at('b', 'h', '2'), at('c', 'i', '3'), at('d', 'i', '3')];
   const from = (name: string) => request(name, { scopes: [...(machines.find((each) => each.uid === `uid-${name}`)?.scopes ?? [])] });
 
@@ -70,7 +80,10 @@ describe('zones, racks and conditions', () => {
     const all = ['a', 'b', 'c', 'd'].map(from);
     expect(ask(all, { machines, limits: [{ name: 'z', scope: 'Zone', maxUnavailable: 1 }] }).granted).toEqual(['a', 'c']);
     expect(ask(all, { machines, limits: [{ name: 'r', scope: 'Rack', maxUnavailable: '50%' }] }).granted).toEqual(['a', 'b', 'c']);
-    expect(ask(all, { machines, limits: [{ name: 'r', scope: 'Rack', maxUnavailable: 1 }] }).of('d')).toMatchObject({ limit: 'p/r', holders: ['web/c'] });
+    expect(ask(all, { machines, limits: [{ name: 'r', scope: 'Rack', maxUnavailable: 1 }] }).of('d')).toMatchObject({
+      limit: 'p/r',
+      holders: ['web/c'],
+    });
   });
 
   test('D8: a machine without the label is refused where its zone or rack is limited, whatever it asks', () => {
@@ -116,7 +129,10 @@ describe('rates', () => {
         'fewer than 2 disruptions (Change, Repair, Delete) began in cluster within an hour: at 2026-11-20T00:25:00.000Z if nothing else begins',
     });
     expect(ask([request('a')], { limits: [{ name: 'd', scope: 'Cluster', maxPerDay: 3 }], begun }).granted).toEqual(['a']);
-    expect(ask([request('a')], { limits: [{ name: 'd', scope: 'Cluster', maxPerDay: 2 }], begun: begun.map(([each]) => [each, 1200]) }).of('a')?.of).toBe(2);
+    expect(
+      ask([request('a')], { limits: [{ name: 'd', scope: 'Cluster', maxPerDay: 2 }], begun: begun.map(([each]) => [each, 1200]) }).of('a')
+        ?.of,
+    ).toBe(2);
   });
 
   test('hold up no Restore, unless they name it', () => {
@@ -155,9 +171,11 @@ describe('minIntervalSeconds', () => {
 
   test('holds up no Restore, unless it is named', () => {
     expect(ask([restore('a', last(1))], { limits }).granted).toEqual(['a']);
-    expect(ask([restore('a', last(1))], { limits: [{ ...limits[0], name: 'rest', scope: 'Pool', classes: ['Restore'], minIntervalSeconds: 3600 }] }).granted).toEqual(
-      [],
-    );
+    expect(
+      ask([restore('a', last(1))], {
+        limits: [{ ...limits[0], name: 'rest', scope: 'Pool', classes: ['Restore'], minIntervalSeconds: 3600 }],
+      }).granted,
+    ).toEqual([]);
   });
 });
 

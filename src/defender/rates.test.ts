@@ -69,39 +69,50 @@ test('D1: no 60 minutes and no 24 hours ever see more starts than the rate, howe
     cancels: fc.boolean(),
   });
   fc.assert(
-    fc.property(fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 9 }), fc.array(stepArb, { maxLength: 60 }), (perHour, perDay, steps) => {
-      let hours: StartsBucket[] = [];
-      let now = T0 + 13 * MINUTE;
-      let serial = 0;
-      let last: LedgerRow | undefined;
-      let begun: number[] = [];
-      for (const { minutes, asks, cancels } of steps) {
-        now += minutes * MINUTE;
-        if (cancels && last !== undefined) {
-          hours = giveBack(hours, last);
-          begun = begun.slice(0, -1);
-          last = undefined;
+    fc.property(
+      fc.integer({ min: 1, max: 4 }),
+      fc.integer({ min: 1, max: 9 }),
+      fc.array(stepArb, { maxLength: 60 }),
+      (perHour, perDay, steps) => {
+        let hours: StartsBucket[] = [];
+        let now = T0 + 13 * MINUTE;
+        let serial = 0;
+        let last: LedgerRow | undefined;
+        let begun: number[] = [];
+        for (const { minutes, asks, cancels } of steps) {
+          now += minutes * MINUTE;
+          if (cancels && last !== undefined) {
+            hours = giveBack(hours, last);
+            begun = begun.slice(0, -1);
+            last = undefined;
+          }
+          for (let each = 0; each < asks; each++) {
+            if (within(hours, 'Hour', now) >= perHour || within(hours, 'Day', now) >= perDay) break;
+            const counted = count(hours, `r${serial++}`, now);
+            ({ hours } = counted);
+            [last] = counted.rows;
+            begun.push(now);
+          }
+          for (const from of begun) {
+            expect(begun.filter((at) => at >= from && at < from + HOUR).length).toBeLessThanOrEqual(perHour);
+            expect(begun.filter((at) => at >= from && at < from + 24 * HOUR).length).toBeLessThanOrEqual(perDay);
+          }
         }
-        for (let each = 0; each < asks; each++) {
-          if (within(hours, 'Hour', now) >= perHour || within(hours, 'Day', now) >= perDay) break;
-          const counted = count(hours, `r${serial++}`, now);
-          ({ hours } = counted);
-          [last] = counted.rows;
-          begun.push(now);
-        }
-        for (const from of begun) {
-          expect(begun.filter((at) => at >= from && at < from + HOUR).length).toBeLessThanOrEqual(perHour);
-          expect(begun.filter((at) => at >= from && at < from + 24 * HOUR).length).toBeLessThanOrEqual(perDay);
-        }
-      }
-    }),
+      },
+    ),
     { numRuns: 200 },
   );
 });
 
 describe('case 26: a token', () => {
   const state: LedgerState = { epoch: 3, rows: [] };
-  const cancelled = (id: string, unordered: boolean) => ({ by: 'Cancelled' as const, machineUID: `uid-${id}`, operationID: id, fenced: true, unordered });
+  const cancelled = (id: string, unordered: boolean) => ({
+    by: 'Cancelled' as const,
+    machineUID: `uid-${id}`,
+    operationID: id,
+    fenced: true,
+    unordered,
+  });
   const reserved = (): LedgerState => reserve(state, 3, [repair('a')], { nowMs: T0, rated });
 
   test('of a row that died between reservation and order comes back once, with whoever leads then', () => {
@@ -152,7 +163,8 @@ describe('case 26: a token', () => {
             if (act === 'term') return { ...ledger, epoch: ledger.epoch + 1 };
             if (act === 'reserve') return reserve(ledger, ledger.epoch, [repair(machine)], { nowMs: clock, rated });
             const report = { id: machine, state: 'Done' as const };
-            const evidence = act === 'cancel' ? cancelled(machine, true) : { by: 'Report' as const, machineUID: `uid-${machine}`, report, recorded: true };
+            const evidence =
+              act === 'cancel' ? cancelled(machine, true) : { by: 'Report' as const, machineUID: `uid-${machine}`, report, recorded: true };
             return release(ledger, ledger.epoch, machine, evidence);
           };
           // An answer that was lost is answered by trying again.

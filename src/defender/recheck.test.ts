@@ -77,7 +77,9 @@ describe('case 25: a limit is lowered below what is in use', () => {
     expect(ids({ limits: [{ name: 'c', scope: 'Pool', maxConcurrent: 2 }], machines: five, ordered, waiting })).toEqual(['mid', 'new']);
     const rate: Limit = { name: 'r', scope: 'Cluster', maxPerHour: 3 };
     expect(ids({ limits: [...cell(9), rate], machines: five, ordered, waiting, hours: { reserved: ordered } })).toEqual(['new']);
-    expect(ids({ limits: [...cell(9), { ...rate, classes: ['Repair'] }], machines: five, ordered, waiting, hours: { reserved: ordered } })).toEqual([]);
+    expect(
+      ids({ limits: [...cell(9), { ...rate, classes: ['Repair'] }], machines: five, ordered, waiting, hours: { reserved: ordered } }),
+    ).toEqual([]);
   });
 
   test('a policy that is deleted leaves what holds without one', () => {
@@ -87,7 +89,7 @@ describe('case 25: a limit is lowered below what is in use', () => {
   });
 });
 
-describe("D7: a machine that was reserved while it was unavailable and has come back", () => {
+describe('D7: a machine that was reserved while it was unavailable and has come back', () => {
   const repair = row('repair', 'a', { kind: 'Repair', class: 'Repair', since: young(1) });
   const change = row('change', 'b', { since: young(2) });
 
@@ -96,7 +98,9 @@ describe("D7: a machine that was reserved while it was unavailable and has come 
     expect(ids({ limits: cell(1), machines, waiting: [repair] })).toEqual([]);
     // While it was dead it took the place that there is; the other one came by a limit of before.
     expect(ids({ limits: cell(1), machines: [counted('a'), counted('b', dead), counted('c')], waiting: [repair] })).toEqual(['repair']);
-    expect(ids({ limits: cell(1), machines: [counted('a'), counted('b', cordoned), counted('c')], waiting: [repair, change] })).toEqual(['change']);
+    expect(ids({ limits: cell(1), machines: [counted('a'), counted('b', cordoned), counted('c')], waiting: [repair, change] })).toEqual([
+      'change',
+    ]);
   });
 
   test('case 19: and one that is ill by itself is left alone, since taking it back would free nothing', () => {

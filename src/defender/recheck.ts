@@ -55,13 +55,7 @@ function youngestFirst(rows: readonly Unordered[]): Unordered[] {
 }
 
 /** Whether more is taken than the limit has, and less would be without this row. */
-function exceeded(
-  limit: Limit,
-  row: LedgerRow,
-  subject: Subject,
-  census: Census,
-  nowMs: number,
-): Verdict | undefined {
+function exceeded(limit: Limit, row: LedgerRow, subject: Subject, census: Census, nowMs: number): Verdict | undefined {
   const { name, scope, classes, measure } = limit;
   const over = (used: number, of: number, holders: readonly string[], wouldPassWhen: string): Verdict | undefined =>
     used > of

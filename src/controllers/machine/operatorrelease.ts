@@ -18,6 +18,7 @@ export function operatorRelease(machine: Stored<Machine>, reason: string): Store
     throw new CodedError('NothingToRelease', `${nameOf(machine)} is being deleted: its row goes when the provider proves that it is gone`, {
       next: `kubectl describe machine -n ${machine.metadata.namespace ?? ''} ${machine.metadata.name}`,
     });
-  const operation = { id: order.id, epoch: order.epoch, kind: 'Cancelled' as const, notAfter: order.notAfter, reason };
+  // What was ordered stays in it: that tells it from a cancellation without an order, which had no effect (`freeCancelled`).
+  const operation = { ...order, kind: 'Cancelled' as const, reason };
   return { ...machine, spec: { ...machine.spec, operation } };
 }

@@ -5,6 +5,9 @@ import type { DisruptionLedger, LedgerRow } from '../../api/disruptionledger.ts'
 import type { Stored } from '../../api/wire.ts';
 import { LABELS } from '../../api/names.ts';
 import { stateOf } from '../../defender/state.ts';
+import { freeCancelled } from './ledgeracts.ts';
+import { operatorRelease } from './operatorrelease.ts';
+import { writeCancelled } from './orderacts.ts';
 import { closedNow, decidePass, reservation, type CellView } from './pass.ts';
 import { at, cordoned, facts, machine, node, NOW, operation, row } from './testing/objects.ts';
 
@@ -146,5 +149,30 @@ describe('what is reserved and has no order', () => {
     const [first] = both;
     if (held === undefined || first === undefined) throw new Error('there are two');
     expect(closedNow(held, first, node(), { ...view, facts: { ...view.facts, freezes } })?.limit).toBe('Freeze/stop');
+  });
+});
+
+describe('case 26: a token of a rate, through the writes that end a row', () => {
+  const held = row({ counted: { at: at(-10), class: 'Change', scopes: ['cluster'] } });
+  const hours = [{ from: at(-300), minutes: 5, starts: { 'Change cluster': 1 } }];
+  const context = { epoch: 1, machine: { namespace: 'web', name: 'a' }, node: 'a', facts: facts(), newID: () => 'new' };
+  const fenced = node('a', { annotations: { 'kubenode.io/cordon-fence': 'r1' } });
+  const freed = (cancelled: ReturnType<typeof machine>) => {
+    const move = freeCancelled(held, context).judge({ machine: cancelled, node: fenced, ledger: ledger([held], hours) });
+    if (!('write' in move) || move.write !== 'ledger') throw new Error('nothing is written');
+    return move.object.status;
+  };
+
+  test('comes back where the leader cancelled what had no order', () => {
+    const move = writeCancelled(held, 'Refused: p/one', context).judge({ machine: machine(), ledger: ledger([held], hours) });
+    if (!('write' in move) || move.write !== 'machine') throw new Error('nothing is written');
+    expect(freed(move.object)).toEqual({ epoch: 1, rows: [], hours: [{ ...hours[0], starts: {} }] });
+  });
+
+  test('stays spent where an operator gave up what had one', () => {
+    const ordered = machine({ spec: { operation: operation() } });
+    expect(freed(operatorRelease(ordered, 'lost'))).toEqual({ epoch: 1, rows: [], hours });
+    const repaired = machine({ spec: { operation: { id: 'r1', epoch: 1, kind: 'Repair', action: 'Reboot', notAfter: at(9) } } });
+    expect(freed(operatorRelease(repaired, 'lost'))).toEqual({ epoch: 1, rows: [], hours });
   });
 });
