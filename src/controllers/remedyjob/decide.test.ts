@@ -1,0 +1,319 @@
+import { describe, expect, it } from 'vitest';
+import type { Node } from '../../api/builtin.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import type { Machine, MachineSpec, MachineStatus } from '../../api/machine.ts';
+import type { Action } from '../../api/noderemedier.ts';
+import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../api/remedyoperationjob.ts';
+import type { Stored } from '../../api/wire.ts';
+import { observeHeartbeats } from '../../rules/heartbeats.ts';
+import { takeSnapshot } from '../../rules/snapshot.ts';
+import { decide } from './decide.ts';
+import type { JobView } from './observe.ts';
+
+const NOW = Date.parse('2026-01-01T01:00:00Z');
+const iso = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();
+const stored = (name: string, uid: string) => ({
+  namespace: 'web',
+  name,
+  uid,
+  resourceVersion: '1',
+  creationTimestamp: iso(-600),
+  generation: 1,
+});
+
+interface Given {
+  action?: Action;
+  mode?: 'Shadow' | 'Enforce';
+  status?: RemedyOperationJobStatus;
+  machine?: Partial<MachineStatus> | undefined;
+  operation?: MachineSpec['operation'];
+  deleting?: boolean;
+  row?: string;
+  view?: Partial<JobView>;
+}
+
+const order = (
+  id: string,
+  kind: 'Repair' | 'Cancelled' | 'Change' | 'Delete' = 'Repair',
+  rest: object = {},
+): NonNullable<MachineSpec['operation']> => ({
+  id,
+  epoch: 1,
+  kind,
+  notAfter: iso(900),
+  ...rest,
+});
+
+function viewOf({ action = 'Reboot', mode = 'Enforce', status, machine, operation, deleting, row, view }: Given): JobView {
+  const job: Stored<RemedyOperationJob> = {
+    apiVersion: API_VERSION,
+    kind: 'RemedyOperationJob',
+    metadata: stored('hung-1', 'job'),
+    spec: {
+      rule: 'hung',
+      machine: { name: 'a', uid: 'm' },
+      node: 'a',
+      mode,
+      rung: 0,
+      attempt: 1,
+      action,
+      timeoutSeconds: 600,
+      healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 60 },
+      priority: 0,
+      matchedSince: iso(-60),
+      why: 'it was seen',
+    },
+    ...(status === undefined ? {} : { status }),
+  };
+  const conditions = [{ type: 'KernelDeadlock', status: 'True' as const, lastHeartbeatTime: iso(-1), lastTransitionTime: iso(-100) }];
+  const node: Stored<Node> = {
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { ...stored('a', 'n'), annotations: { 'kubenode.io/cordon-owner': 'row' } },
+    spec: {},
+    status: { conditions },
+  };
+  const found: Stored<Machine> = {
+    apiVersion: API_VERSION,
+    kind: 'Machine',
+    metadata: { ...stored('a', 'm'), ...(deleting === true ? { deletionTimestamp: iso(-1) } : {}) },
+    spec: operation === undefined ? {} : { operation },
+    status: {
+      nodeRef: { name: 'a', uid: 'n' },
+      agent: { version: '1', apiLevel: 1, bootID: 'b1', os: 'linux', arch: 'amd64' },
+      ...machine,
+    },
+  };
+  const snapshot = takeSnapshot({
+    nowMs: NOW,
+    machine: found,
+    node,
+    heartbeats: observeHeartbeats(undefined, 'n', conditions, NOW),
+    kubeletFreshUntilMs: NOW + 40_000,
+    agentFreshUntilMs: NOW + 60_000,
+    peers: {},
+    hold: { held: false, releasedAtMs: undefined },
+  });
+  return {
+    nowMs: NOW,
+    job,
+    machine: found,
+    node,
+    row:
+      row === undefined
+        ? undefined
+        : {
+            id: row,
+            machineUID: 'm',
+            machine: 'web/a',
+            kind: 'Repair',
+            class: 'Repair',
+            requesterUID: 'job',
+            requester: 'RemedyOperationJob/web/hung-1',
+            scopes: [],
+            since: iso(0),
+            notAfter: iso(900),
+          },
+    snapshot,
+    rule: 'Enforced',
+    matches: 'True',
+    superseded: undefined,
+    diagnosis: [],
+    hasSuccessor: false,
+    forgetAfterMs: 86_400_000,
+    isLive: true,
+    ...view,
+  };
+}
+
+const gone: Partial<JobView> = { machine: undefined, node: undefined, snapshot: undefined, matches: undefined };
+const before = { bootID: 'b1', conditions: [] };
+const granted: RemedyOperationJobStatus = { phase: 'Granted', operationID: 'row', before };
+const running: RemedyOperationJobStatus = { ...granted, phase: 'Running', orderedAt: iso(-30) };
+const verifying: RemedyOperationJobStatus = { ...running, phase: 'Verifying', actedAt: iso(-20), proof: {} };
+const done = (id: string, outcome: 'Succeeded' | 'TransientFailure' | 'Cancelled') => ({
+  id,
+  state: 'Done' as const,
+  outcome,
+  message: 'so it is',
+});
+
+const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delete'][] = [
+  ['a new job asks', {}, { phase: 'Pending' }],
+  [
+    'one of a rule in Shadow ends at once',
+    { mode: 'Shadow' },
+    { phase: 'Shadow', finishedAt: iso(0), explanation: 'would Reboot: it was seen' },
+  ],
+  [
+    'one for a human tells him what is known',
+    { action: 'Human', view: { diagnosis: ['nothing helped', 'seen'] } },
+    { phase: 'NeedsHuman', explanation: 'nothing helped', diagnosis: ['nothing helped', 'seen'] },
+  ],
+  ['what waits for permission waits', { status: { phase: 'Pending' } }, 'Wait'],
+  ['it goes on waiting while nothing is known of its rule', { status: { phase: 'Pending' }, view: { matches: 'Unknown' } }, 'Wait'],
+  [
+    'it repeats what Defender said',
+    {
+      status: { phase: 'Pending' },
+      machine: { verdict: { allowed: false, limit: 'cluster/max', used: 3, of: 3, wouldPassWhen: 'one ends' } },
+    },
+    { answer: 'cluster/max 3/3', explanation: 'waits until one ends' },
+  ],
+  ['a row is a grant', { status: { phase: 'Pending' }, row: 'row' }, { phase: 'Granted', operationID: 'row' }],
+  ['what the node was like is read afresh', { status: { phase: 'Pending' }, row: 'row', view: { isLive: false } }, 'Read'],
+  [
+    'a row that comes when it recovered is not taken',
+    { status: { phase: 'Pending' }, row: 'row', view: { matches: 'False' } },
+    { phase: 'Cancelled' },
+  ],
+  [
+    'what is superseded gives way',
+    { status: { phase: 'Pending' }, view: { superseded: 'superseded by Replace' } },
+    { phase: 'Cancelled', outcome: 'Superseded' },
+  ],
+  ['a machine that is deleted is not repaired', { status: { phase: 'Pending' }, deleting: true }, { phase: 'Cancelled' }],
+  ['that a machine is gone is read afresh', { status: { phase: 'Pending' }, view: { ...gone, isLive: false } }, 'Read'],
+  ['a machine that is gone is not repaired', { status: { phase: 'Pending' }, view: gone }, { phase: 'Cancelled' }],
+  ['an order begins it', { status: granted, row: 'row', operation: order('row') }, { phase: 'Running', orderedAt: iso(0) }],
+  [
+    'an order that comes although it should stop begins it',
+    { status: { ...granted, cancelling: 'x' }, row: 'row', operation: order('row') },
+    { phase: 'Running' },
+  ],
+  ['what recovered asks to be cancelled', { status: granted, row: 'row', view: { matches: 'False' } }, { phase: 'Granted' }],
+  [
+    'a row that was cancelled ends it, uncounted',
+    { status: granted, row: 'row', operation: order('row', 'Cancelled', { reason: 'frozen' }) },
+    { phase: 'Cancelled', outcome: 'Cancelled', explanation: 'its reservation was cancelled: frozen' },
+  ],
+  [
+    'a drain that did not end is a failed attempt',
+    { status: granted, row: 'row', operation: order('row', 'Cancelled', { reason: 'DrainTimeout: 1 pod' }) },
+    { phase: 'Failed', outcome: 'TransientFailure', orderedAt: iso(0) },
+  ],
+  [
+    'unless it should stop anyway',
+    { status: { ...granted, cancelling: 'it recovered' }, operation: order('row', 'Cancelled', { reason: 'DrainTimeout: 1 pod' }) },
+    { phase: 'Cancelled', explanation: 'it recovered' },
+  ],
+  ['a row that is not seen is looked for', { status: granted, view: { isLive: false } }, 'Read'],
+  ['a row that is gone ends it', { status: granted }, { phase: 'Cancelled' }],
+  [
+    'the report of another operation is none',
+    { status: running, operation: order('row'), machine: { operation: done('other', 'Succeeded') } },
+    'Wait',
+  ],
+  [
+    'a report of the end begins the proof',
+    { status: running, operation: order('row'), machine: { operation: done('row', 'Succeeded') } },
+    { phase: 'Verifying' },
+  ],
+  [
+    'a cancelled operation is not a success',
+    { status: running, operation: order('row'), machine: { operation: done('row', 'Cancelled') } },
+    { phase: 'Failed', outcome: 'Cancelled', explanation: 'so it is' },
+  ],
+  [
+    'what the controller carries out it reports itself',
+    { status: running, operation: order('row', 'Repair', { action: 'PowerCycle' }), machine: { operation: done('row', 'Succeeded') } },
+    'Wait',
+  ],
+  [
+    'what mends nothing by itself is done when it is done',
+    {
+      action: 'MigratePods',
+      status: running,
+      operation: order('row', 'Repair', { action: 'MigratePods' }),
+      machine: { repair: done('row', 'Succeeded') },
+    },
+    { phase: 'Succeeded' },
+  ],
+  [
+    'from the grant to the end in one look',
+    {
+      action: 'MigratePods',
+      status: granted,
+      row: 'row',
+      operation: order('row', 'Repair', { action: 'MigratePods' }),
+      machine: { repair: done('row', 'Succeeded') },
+    },
+    { phase: 'Succeeded', orderedAt: iso(0), actedAt: iso(0) },
+  ],
+  [
+    'another operation in its place ends it',
+    { status: running, operation: order('other', 'Delete') },
+    { phase: 'Failed', outcome: 'Superseded' },
+  ],
+  ['which is looked for first', { status: running, operation: order('other'), view: { isLive: false } }, 'Read'],
+  [
+    'a Replace whose machine is on its way out goes on',
+    { action: 'Replace', status: running, operation: order('other', 'Delete'), deleting: true },
+    'Wait',
+  ],
+  ['a Replace has succeeded when it is gone', { action: 'Replace', status: running, view: gone }, { phase: 'Succeeded' }],
+  ['anything else has not', { status: running, view: gone }, { phase: 'Failed', outcome: 'PermanentFailure' }],
+  [
+    'an order that is taken back has failed',
+    { status: verifying, operation: order('row', 'Cancelled') },
+    { phase: 'Failed', outcome: 'Cancelled' },
+  ],
+  [
+    'its time is over',
+    { status: { ...running, orderedAt: iso(-601) }, operation: order('row') },
+    { phase: 'Failed', outcome: 'PermanentFailure' },
+  ],
+  [
+    'which is decided on what is there now',
+    { status: { ...running, orderedAt: iso(-601) }, operation: order('row'), view: { isLive: false } },
+    'Read',
+  ],
+  [
+    'a human is asked until it is known not to match',
+    { status: { phase: 'NeedsHuman' }, action: 'Human', view: { matches: 'Unknown' } },
+    'Wait',
+  ],
+  [
+    'then no more',
+    { status: { phase: 'NeedsHuman' }, action: 'Human', view: { matches: 'False' } },
+    { phase: 'NeedsHuman', finishedAt: iso(0) },
+  ],
+  ['nor when the rule is gone', { status: { phase: 'NeedsHuman' }, action: 'Human', view: { rule: 'Gone' } }, { finishedAt: iso(0) }],
+  ['what has ended is never touched again', { status: { phase: 'Failed', finishedAt: iso(-60) }, operation: order('row') }, 'Wait'],
+  ['for 30 days', { status: { phase: 'Failed', finishedAt: iso(-30 * 86_400) } }, 'Delete'],
+  [
+    'or for as long as the ladder remembers it',
+    { status: { phase: 'Failed', finishedAt: iso(-30 * 86_400) }, view: { forgetAfterMs: 90 * 86_400_000 } },
+    'Wait',
+  ],
+  [
+    'unless a later one is there',
+    { status: { phase: 'Failed', finishedAt: iso(-30 * 86_400) }, view: { forgetAfterMs: 90 * 86_400_000, hasSuccessor: true } },
+    'Delete',
+  ],
+];
+
+describe('the next status of a job', () => {
+  it.each(table)('%s', (_name, given, expected) => {
+    const decision = decide(viewOf(given));
+    if (typeof expected === 'string') expect(decision).toMatchObject({ step: expected });
+    else expect(decision).toMatchObject({ step: 'Write', status: expected });
+  });
+
+  it('takes over the verdict about another request only where it cannot be told from its own', () => {
+    const verdict = { allowed: false, limit: 'x', requester: 'MachineComponentSet/kubelet' };
+    expect(decide(viewOf({ status: { phase: 'Pending' }, machine: { verdict } }))).toMatchObject({ step: 'Wait' });
+    const own = { allowed: false, limit: 'x', requester: 'RemedyOperationJob/web/hung-1' };
+    expect(decide(viewOf({ status: { phase: 'Pending' }, machine: { verdict: own } }))).toMatchObject({ step: 'Write' });
+  });
+
+  it('is the same when it is decided twice', () => {
+    for (const [, given] of table) {
+      const view = viewOf(given);
+      const decision = decide(view);
+      if (decision.step !== 'Write') continue;
+      const again = decide({ ...view, job: { ...view.job, status: decision.status } });
+      expect(again.step).toBe('Wait');
+    }
+  });
+});
