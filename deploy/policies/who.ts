@@ -1,6 +1,6 @@
 /** CEL that tells who writes. */
 import { AGENT_PREFIX, AGENTS, serviceAccountUser } from '../../src/api/identity.ts';
-import { CELL_WRITERS, HUB, SYNC } from '../identities.ts';
+import { CELL, CELL_WRITERS, HUB, SYNC } from '../identities.ts';
 import { literal } from './policy.ts';
 
 /** By certificate, or by the ServiceAccount of its Machine. */
@@ -21,6 +21,8 @@ export const AGENT_OF = {
 export function whoIs(namespace: string): { name: string; expression: string } {
   const users: Record<string, string> = {
     ...Object.fromEntries(Object.entries(CELL_WRITERS).map(([writer, name]) => [serviceAccountUser(namespace, name), writer])),
+    // It writes as the others, never as itself.
+    [serviceAccountUser(namespace, CELL)]: 'nobody',
     [serviceAccountUser(namespace, SYNC)]: 'sync',
     [serviceAccountUser(namespace, HUB)]: 'hub',
   };

@@ -112,10 +112,10 @@ export function writersPolicy(scope: Construct, side: 'hub' | 'cell', owners: Re
         expression: `request.resource.resource == 'machines' && variables.who == 'human'
           && has(variables.old.operation) && has(variables.new.operation)
           && variables.old.operation.kind in ['Change', 'Repair'] && variables.new.operation.kind == 'Cancelled'
-          && variables.new.operation.id == variables.old.operation.id && variables.new.operation.epoch == variables.old.operation.epoch
-          && variables.new.operation.notAfter == variables.old.operation.notAfter
           && variables.new.operation.?reason.orValue('') != ''
-          && variables.new.operation.all(k, k in ['id', 'epoch', 'kind', 'notAfter', 'reason'])`,
+          && variables.new.operation.all(k, k in ['kind', 'reason']
+            || (k in variables.old.operation && variables.old.operation[k] == variables.new.operation[k]))
+          && variables.old.operation.all(k, k in ['kind', 'reason'] || k in variables.new.operation)`,
       },
       {
         name: 'bad',

@@ -1,0 +1,380 @@
+/** What an agent can do, by certificate and by ServiceAccount: its own Machine, and nothing else (PROTOCOLS G3, invariant 9). */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { BREAK_GLASS } from '../../deploy/identities.ts';
+import { AGENTS, agentServiceAccountName, agentUser, serviceAccountUser } from '../../src/api/identity.ts';
+import { API_VERSION } from '../../src/api/kind.ts';
+import { machineAccess, poolAccess } from '../../src/api/machineaccess.ts';
+import { Machines, type Machine } from '../../src/api/machine.ts';
+import type { JsonObject, Stored } from '../../src/api/wire.ts';
+import { makeRequestAndKey } from '../../src/embedded/testing/csr.ts';
+import { install, loosen } from './installed.ts';
+import { attempt, until, WHO, type Outcome, type Rig, type Who } from './rig.ts';
+
+const MACHINES = '/apis/kubenode.io/v1alpha1/namespaces/web/machines';
+const LEASES = '/apis/coordination.k8s.io/v1/namespaces/web/leases';
+const NOW = '2026-11-20T12:00:00Z';
+const ready = (type: string, status = 'True') => ({ type, status, reason: 'A', message: '', lastTransitionTime: NOW });
+const agent = { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' };
+const component = { name: 'kubelet', version: '1', content: 'c', revision: 1, running: 1, state: 'Healthy' };
+
+let rig: Rig & { remove: () => Promise<void> };
+
+beforeAll(async () => {
+  rig = await install();
+  for (const [namespace, name] of [
+    ['web', 'm1'],
+    ['web', 'm2'],
+    ['db', 'm1'],
+  ] as const) {
+    const path = `/apis/kubenode.io/v1alpha1/namespaces/${namespace}/machines`;
+    await attempt(rig.admin.request({ method: 'DELETE', path: `${path}/${name}` }));
+    const made = await rig.admin.create(Machines, { apiVersion: API_VERSION, kind: 'Machine', metadata: { namespace, name }, spec: {} });
+    // By the machine controller itself: it must be able to give what it gives.
+    const { role, roleBinding } = machineAccess(made);
+    for (const object of [role, roleBinding, poolAccess(namespace)]) await rig.apply(object, rig.as(WHO.machine));
+    // What controllers say stays when the agent speaks.
+    const status = { phase: 'Pending', providerID: 'p', conditions: [ready('Ready'), ready('NodeReady')] };
+    await rig.as(WHO.machine).patch(Machines, { namespace, name }, { merge: { status } }, { subresource: 'status' });
+  }
+  for (const who of BOTH) await until('the rights of the agent', async () => (await attempt(get(who, 'machines/m1'))).outcome === 'ok');
+}, 120_000);
+
+afterAll(async () => {
+  for (const path of [`${MACHINES}/m1`, `${MACHINES}/m2`, MACHINES.replace('web', 'db') + '/m1'])
+    await attempt(rig.admin.request({ method: 'DELETE', path }));
+  await rig.remove();
+});
+
+const BOTH: Who[] = [WHO.agent, WHO.agentAccount];
+const each = describe.each([
+  ['by certificate', WHO.agent],
+  ['by ServiceAccount', WHO.agentAccount],
+] as [string, Who][]);
+
+const get = (who: Who, path: string, query: Record<string, string> = {}): Promise<unknown> =>
+  rig.as(who).request({ method: 'GET', path: path.startsWith('/') ? path : `${MACHINES.replace('/machines', '')}/${path}`, query });
+
+function send(
+  who: Who,
+  method: 'POST' | 'PATCH' | 'PUT' | 'DELETE',
+  path: string,
+  body?: object,
+  type = 'application/merge-patch+json',
+  dry = true,
+) {
+  return rig.as(who).request({
+    method,
+    path,
+    query: { ...(dry ? { dryRun: 'All' } : {}), ...(type.includes('apply') ? { fieldManager: 'kubenode-agent', force: 'true' } : {}) },
+    ...(body === undefined
+      ? {}
+      : { headers: { 'content-type': method === 'PATCH' ? type : 'application/json' }, body: JSON.stringify(body) }),
+  });
+}
+
+const says = (who: Who, status: JsonObject | null, path = `${MACHINES}/m1/status`) => attempt(send(who, 'PATCH', path, { status }));
+const applies = (who: Who, status: object, dry = true, name = 'm1') =>
+  attempt(
+    send(
+      who,
+      'PATCH',
+      `${MACHINES}/${name}/status`,
+      { apiVersion: API_VERSION, kind: 'Machine', metadata: { name, namespace: 'web' }, status },
+      'application/apply-patch+yaml',
+      dry,
+    ),
+  );
+const live = (): Promise<Stored<Machine>> => rig.admin.get(Machines, { namespace: 'web', name: 'm1' });
+
+each('an agent %s', (_, who) => {
+  test('reads its Machine, the components that it names, and Nodes: one by one, never as a list', async () => {
+    const cases: [string, Record<string, string>, Outcome][] = [
+      ['machines/m1', {}, 'ok'],
+      ['machines/m2', {}, 'rbac'],
+      [`${MACHINES.replace('web', 'db')}/m1`, {}, 'rbac'],
+      ['machines', {}, 'rbac'],
+      ['machines', { fieldSelector: 'metadata.name=m1' }, 'rbac'],
+      ['machines', { watch: '1', timeoutSeconds: '1', fieldSelector: 'metadata.name=m2' }, 'rbac'],
+      ['machines', { watch: '1', timeoutSeconds: '1', fieldSelector: 'metadata.name!=m2' }, 'rbac'],
+      ['machines', { watch: '1', timeoutSeconds: '1' }, 'rbac'],
+      ['/apis/kubenode.io/v1alpha1/machines', { watch: '1', timeoutSeconds: '1', fieldSelector: 'metadata.name=m1' }, 'rbac'],
+      ['machines/m1/status', {}, 'rbac'],
+      ['/apis/kubenode.io/v1alpha1/machinecomponents/none', {}, 'absent'],
+      ['/apis/kubenode.io/v1alpha1/machinecomponents', {}, 'rbac'],
+      ['/api/v1/nodes/none', {}, 'absent'],
+      ['/api/v1/nodes', {}, 'rbac'],
+      ['/api/v1/namespaces/web/secrets', {}, 'rbac'],
+      ['/api/v1/namespaces/web/secrets/any', {}, 'rbac'],
+      ['/api/v1/namespaces/web/configmaps', {}, 'rbac'],
+      ['/api/v1/namespaces/web/pods', {}, 'rbac'],
+      ['/api/v1/namespaces/kubenode-system/secrets/cluster-prod', {}, 'rbac'],
+      [`${LEASES}/agent-m2`, {}, 'rbac'],
+      [LEASES, {}, 'rbac'],
+      ...['machinesets', 'disruptionledgers', 'freezes', 'noderemediers', 'machinecomponentsets', 'remedyoperationjobs'].map(
+        (plural): [string, Record<string, string>, Outcome] => [`/apis/kubenode.io/v1alpha1/${plural}`, {}, 'rbac'],
+      ),
+    ];
+    const found = await Promise.all(cases.map(async ([path, query]) => (await attempt(get(who, path, query))).outcome));
+    expect(found.map((outcome, index) => [...(cases[index] ?? []).slice(0, 2), outcome])).toEqual(cases);
+  });
+
+  test('watches its own Machine by name, and hears of it', async () => {
+    const stop = AbortSignal.timeout(10_000);
+    for await (const event of rig
+      .as(who)
+      .watch(Machines, { namespace: 'web', fieldSelector: 'metadata.name=m1', timeoutSeconds: 5, signal: stop })) {
+      expect(event).toMatchObject({ type: 'ADDED', object: { metadata: { name: 'm1' } } });
+      break;
+    }
+  });
+
+  test('says what is its own to say, and leaves what others said', async () => {
+    expect(
+      await applies(
+        who,
+        { agent, components: [component], operation: { id: 'a', state: 'Running' }, conditions: [ready('AgentReady')] },
+        false,
+      ),
+    ).toEqual({
+      outcome: 'ok',
+      message: '',
+    });
+    const { status } = await live();
+    expect(status).toMatchObject({ phase: 'Pending', providerID: 'p', agent, components: [component] });
+    expect(status?.conditions?.map(({ type }) => type).sort()).toEqual(['AgentReady', 'NodeReady', 'Ready']);
+    expect((await applies(who, { agent, conditions: [ready('AgentReady', 'False')] }, false)).outcome).toBe('ok');
+    expect((await live()).status?.components).toBeUndefined();
+    expect((await says(who, { agent: { ...agent, version: '2' } })).outcome).toBe('ok');
+    expect((await says(who, { agent: null, components: null })).outcome).toBe('ok');
+  });
+
+  test("changes nothing that is others', set, changed, emptied or removed", async () => {
+    const foreign: (JsonObject | null)[] = [
+      { phase: 'Running' },
+      { phase: null },
+      { providerID: 'other' },
+      { providerID: null },
+      { nodeRef: { name: 'n', uid: 'u' } },
+      { addresses: [] },
+      { verified: [] },
+      { verdict: { allowed: true } },
+      { lastDisruption: NOW },
+      { observations: [] },
+      { observedGeneration: 9 },
+      { repair: { id: 'a', state: 'Done' } },
+      null,
+      { conditions: null },
+      { conditions: [] },
+      { conditions: [ready('AgentReady')] },
+      { conditions: [ready('Ready'), ready('NodeReady', 'False'), ready('AgentReady')] },
+      { conditions: [ready('Ready'), ready('NodeReady'), ready('Healthy'), ready('AgentReady')] },
+      { conditions: [ready('NodeReady'), ready('AgentReady')] },
+      { agent, phase: 'Running' },
+    ];
+    for (const status of foreign) {
+      const { outcome, message } = await says(who, status);
+      expect([status, outcome, message]).toEqual([status, 'policy', expect.stringContaining('agent')]);
+    }
+    expect((await applies(who, { conditions: [ready('Ready', 'False')] })).outcome).toBe('policy');
+    expect((await applies(who, { phase: 'Running' })).outcome).toBe('policy');
+  });
+
+  test('has no other way to its Machine: neither spec nor metadata, neither made nor deleted', async () => {
+    const machine = await live();
+    const smuggled = { metadata: { labels: { a: 'b' }, finalizers: ['a/b'] }, spec: { hold: true }, status: { agent } };
+    expect((await attempt(send(who, 'PATCH', `${MACHINES}/m1/status`, smuggled, undefined, false))).outcome).toBe('ok');
+    const after = await live();
+    expect([after.metadata.labels, after.metadata.finalizers, after.spec]).toEqual([
+      machine.metadata.labels,
+      machine.metadata.finalizers,
+      machine.spec,
+    ]);
+    for (const [method, path, body] of [
+      ['PATCH', `${MACHINES}/m1`, { spec: { hold: true } }],
+      ['PATCH', `${MACHINES}/m1`, {}],
+      ['PATCH', `${MACHINES}/m1`, { metadata: { labels: { a: 'b' } } }],
+      ['PUT', `${MACHINES}/m1`, machine],
+      ['PUT', `${MACHINES}/m1/status`, machine],
+      ['DELETE', `${MACHINES}/m1`, undefined],
+      ['DELETE', MACHINES, undefined],
+      ['POST', MACHINES, { ...machine, metadata: { name: 'm3' } }],
+    ] as const)
+      expect([method, path, (await attempt(send(who, method, path, body))).outcome]).toEqual([method, path, 'rbac']);
+  });
+
+  test('says nothing of other machines, not even nothing', async () => {
+    for (const path of [`${MACHINES}/m2/status`, `${MACHINES.replace('web', 'db')}/m1/status`])
+      for (const status of [{ agent }, {}, null]) expect([path, (await says(who, status, path)).outcome]).toEqual([path, 'rbac']);
+    expect((await applies(who, { agent }, true, 'm2')).outcome).toBe('rbac');
+  });
+
+  test('renews its own Lease and makes no other', async () => {
+    const lease = (name: string) => ({
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { name },
+      spec: { holderIdentity: 'x' },
+    });
+    expect((await attempt(send(who, 'POST', LEASES, lease('agent-m1')))).outcome).toBe('ok');
+    for (const name of ['agent-m2', 'm1', 'kubenode-cell', 'agent-m1-x', 'agent-m'])
+      expect([name, (await attempt(send(who, 'POST', LEASES, lease(name)))).outcome]).toEqual([name, 'policy']);
+    for (const namespace of ['db', 'kube-node-lease', 'kubenode-system'])
+      expect((await attempt(send(who, 'POST', LEASES.replace('web', namespace), lease('agent-m1')))).outcome).toBe('rbac');
+    const generated = { ...lease(''), metadata: { generateName: 'agent-m1' } };
+    expect((await attempt(send(who, 'POST', LEASES, generated))).outcome).toBe('policy');
+    await rig.admin.request({
+      method: 'POST',
+      path: LEASES,
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(lease('agent-m2')),
+    });
+    expect((await attempt(send(who, 'PATCH', `${LEASES}/agent-m2`, { spec: { holderIdentity: 'me' } }))).outcome).toBe('rbac');
+    expect((await attempt(send(who, 'DELETE', `${LEASES}/agent-m1`))).outcome).toBe('rbac');
+    await rig.admin.request({ method: 'DELETE', path: `${LEASES}/agent-m2` });
+  });
+
+  test('tells Events about its own Machine only', async () => {
+    const path = '/api/v1/namespaces/web/events';
+    const event = (about: object) => ({
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata: { name: 'e1', namespace: 'web' },
+      reason: 'A',
+      type: 'Normal',
+      involvedObject: { apiVersion: API_VERSION, kind: 'Machine', namespace: 'web', name: 'm1', ...about },
+    });
+    expect((await attempt(send(who, 'POST', path, event({})))).outcome).toBe('ok');
+    for (const about of [{ name: 'm2' }, { kind: 'Pod' }, { kind: 'MachineSet', name: 'web' }])
+      expect([about, (await attempt(send(who, 'POST', path, event(about)))).outcome]).toEqual([about, 'policy']);
+    expect((await attempt(send(who, 'POST', path.replace('web', 'db'), event({ namespace: 'db' })))).outcome).toBe('rbac');
+    expect((await attempt(send(who, 'PATCH', `${path}/e1`, {}))).outcome).toBe('rbac');
+  });
+
+  test('gives itself nothing: no tokens, roles, accounts, approvals', async () => {
+    const binding = { ...machineAccess(await live()).roleBinding, metadata: { name: 'mine', namespace: 'web' } };
+    const post = (path: string, body: object = {}) => attempt(send(who, 'POST', path, body));
+    const rbac = '/apis/rbac.authorization.k8s.io/v1';
+    for (const path of [
+      '/api/v1/namespaces/web/serviceaccounts/default/token',
+      `/api/v1/namespaces/web/serviceaccounts/${agentServiceAccountName('m1')}/token`,
+      '/api/v1/namespaces/web/serviceaccounts',
+      '/api/v1/namespaces/web/pods',
+      '/api/v1/namespaces/web/secrets',
+      '/apis/policy/v1/namespaces/web/poddisruptionbudgets',
+    ])
+      expect([path, (await post(path)).outcome]).toEqual([path, 'rbac']);
+    expect((await post(`${rbac}/namespaces/web/rolebindings`, binding)).outcome).toBe('rbac');
+    expect((await post(`${rbac}/clusterrolebindings`, binding)).outcome).toBe('rbac');
+    expect((await attempt(send(who, 'PATCH', '/apis/certificates.k8s.io/v1/certificatesigningrequests/x/approval', {}))).outcome).toBe(
+      'rbac',
+    );
+    expect((await attempt(send(who, 'PATCH', '/api/v1/nodes/m1', { spec: { unschedulable: true } }))).outcome).toBe('rbac');
+  });
+});
+
+describe('whatever rights an agent was given by mistake', () => {
+  let tighten: () => Promise<void>;
+  beforeAll(async () => {
+    tighten = await loosen(rig);
+  });
+  afterAll(() => tighten());
+
+  const IMPOSTORS: [string, Who][] = [
+    ['m2', { user: agentUser('web', 'm2'), group: AGENTS }],
+    ['m1 of another pool', { user: agentUser('db', 'm1'), group: AGENTS }],
+    ['a member of the group with another name', { user: 'somebody', group: AGENTS }],
+    ['an agent without the group, m2', { user: agentUser('web', 'm2') }],
+    ['a name that is too long', { user: 'kubenode:machine:web:m1:x', group: AGENTS }],
+    ['a name that is too short', { user: 'kubenode:machine:m1', group: AGENTS }],
+    ['the ServiceAccount of m2', { user: serviceAccountUser('web', agentServiceAccountName('m2')) }],
+    ['the ServiceAccount of m1 in another pool', { user: serviceAccountUser('db', agentServiceAccountName('m1')) }],
+    ['an agent that broke the glass', { user: agentUser('web', 'm2'), group: BREAK_GLASS }],
+  ];
+
+  test.each(IMPOSTORS)('%s says nothing of m1', async (_, who) => {
+    for (const status of [{ agent }, {}, null, { phase: 'Running' }]) expect((await says(who, status)).outcome).toBe('policy');
+    const lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name: 'agent-m1' } };
+    expect((await attempt(send(who, 'POST', LEASES, lease))).outcome).toBe('policy');
+  });
+
+  each('an agent %s', (_, who) => {
+    test('changes nothing of kubenode.io but its status: not by spec, labels, scale or deletion, of no kind', async () => {
+      const path = '/apis/kubenode.io/v1alpha1';
+      const machine = await live();
+      const attempts: [() => Promise<unknown>, string][] = [
+        [() => send(who, 'PATCH', `${MACHINES}/m1`, { spec: { hold: true } }), 'spec'],
+        [() => send(who, 'PATCH', `${MACHINES}/m1`, {}), 'nothing'],
+        [() => send(who, 'PATCH', `${MACHINES}/m1`, { metadata: { labels: { a: 'b' } } }), 'labels'],
+        [() => send(who, 'PATCH', `${MACHINES}/m1`, { metadata: { annotations: { a: 'b' } } }), 'annotations'],
+        [() => send(who, 'DELETE', `${MACHINES}/m1`), 'delete'],
+        [() => send(who, 'DELETE', MACHINES), 'delete all'],
+        [() => send(who, 'POST', MACHINES, { ...machine, metadata: { name: 'm3' } }), 'create'],
+        [
+          () => send(who, 'POST', `${path}/freezes`, { apiVersion: API_VERSION, kind: 'Freeze', metadata: { name: 'x' }, spec: {} }),
+          'freeze',
+        ],
+        [
+          () =>
+            send(who, 'POST', `${path}/disruptionledgers`, {
+              apiVersion: API_VERSION,
+              kind: 'DisruptionLedger',
+              metadata: { name: 'x' },
+              spec: {},
+            }),
+          'ledger',
+        ],
+      ];
+      for (const [work, what] of attempts) expect([what, (await attempt(work())).outcome]).toEqual([what, 'policy']);
+      expect((await says(who, { agent: { ...agent, version: '3' } })).outcome).toBe('ok');
+    });
+
+    test('asks for client certificates only', async () => {
+      const { request } = await makeRequestAndKey([{ CN: [WHO.agent.user] }, { O: [AGENTS] }]);
+      const csr = (signerName: string) => ({
+        apiVersion: 'certificates.k8s.io/v1',
+        kind: 'CertificateSigningRequest',
+        metadata: { generateName: 'x-' },
+        spec: { signerName, request: Buffer.from(request).toString('base64'), usages: ['client auth'] },
+      });
+      const ask = async (signer: string) =>
+        (await attempt(send(who, 'POST', '/apis/certificates.k8s.io/v1/certificatesigningrequests', csr(signer)))).outcome;
+      expect(await ask('kubernetes.io/kube-apiserver-client')).toBe('ok');
+      expect(await ask('kubernetes.io/kube-apiserver-client-kubelet')).toBe('ok');
+      for (const signer of ['kubernetes.io/kubelet-serving', 'example.com/any'])
+        expect([signer, await ask(signer)]).toEqual([signer, 'policy']);
+    });
+  });
+
+  test('nobody else speaks for an agent', async () => {
+    await applies(WHO.agent, { agent, conditions: [ready('AgentReady')] }, false);
+    const names = [
+      'machine',
+      'machineSet',
+      'machineComponentSet',
+      'remedy',
+      'remedyJob',
+      'sync',
+      'hub',
+      'operator',
+      'clusterAdmin',
+    ] as const;
+    for (const name of names) {
+      for (const status of [
+        { agent: null },
+        { agent: { ...agent, version: '9' } },
+        { components: [component] },
+        { operation: { id: 'x', state: 'Done' } },
+        null,
+        { conditions: [] },
+      ])
+        expect([name, status, (await says(WHO[name], status)).outcome]).toEqual([name, status, 'policy']);
+      const conditions = [...((await live()).status?.conditions ?? []), ready('Degraded')];
+      const cell = ['machine', 'machineComponentSet', 'remedy', 'remedyJob'].includes(name);
+      expect([name, (await says(WHO[name], { conditions: conditions as unknown as JsonObject[] })).outcome]).toEqual([
+        name,
+        cell ? 'ok' : 'policy',
+      ]);
+      expect([name, (await says(WHO[name], { phase: 'Running' })).outcome]).toEqual([name, cell ? 'ok' : 'policy']);
+    }
+  });
+});
