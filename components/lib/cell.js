@@ -1,14 +1,35 @@
-// A very small client of the cell's API for the stand-ins that report to it: the node's own bootstrap file says where and as whom.
-import { readFileSync } from 'node:fs';
+// A very small client of the cell's API for the stand-ins that report to it. The node's bootstrap file says where the cell is; they speak as
+// the node's agent does, with the identity that it renews. (A real kubelet has a certificate of its own.)
+import { readFileSync, statSync } from 'node:fs';
 import { Agent, request } from 'node:https';
+
+const IDENTITY = 'var/lib/kubenode/identity/current.json';
+
+// Looks for a newer identity before each request.
+function identityOf(ca) {
+  let seen;
+  let found;
+  return () => {
+    const { mtimeMs, ino } = statSync(IDENTITY);
+    const now = `${mtimeMs} ${ino}`;
+    if (now === seen) return found;
+    const { key, certificate, token } = JSON.parse(readFileSync(IDENTITY, 'utf8'));
+    found?.agent.destroy();
+    const own = token === undefined ? { key, cert: certificate } : {};
+    found = { agent: new Agent({ keepAlive: true, ca, ...own }), headers: token === undefined ? {} : { authorization: `Bearer ${token}` } };
+    seen = now;
+    return found;
+  };
+}
 
 export function cell(bootstrapPath) {
   const bootstrap = JSON.parse(readFileSync(bootstrapPath, 'utf8'));
-  const agent = new Agent({ keepAlive: true, ca: bootstrap.certificateAuthority });
   const base = new URL(bootstrap.server);
+  const identity = identityOf(bootstrap.certificateAuthority);
 
   return function call(method, path, body, contentType = 'application/json') {
     return new Promise((resolve, reject) => {
+      const { agent, headers } = identity();
       const text = body === undefined ? undefined : JSON.stringify(body);
       const options = {
         agent,
@@ -18,7 +39,7 @@ export function cell(bootstrapPath) {
         path: base.pathname.replace(/\/$/, '') + path,
         timeout: 10_000,
         headers: {
-          authorization: `Bearer ${bootstrap.token}`,
+          ...headers,
           accept: 'application/json',
           ...(text === undefined ? {} : { 'content-type': contentType, 'content-length': Buffer.byteLength(text) }),
         },

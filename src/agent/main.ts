@@ -4,8 +4,12 @@ import { resolve } from 'node:path';
 import { isCoded, messageOf } from '../api/errors.ts';
 import { systemClock } from '../kube/clock.ts';
 import { nodeHttpsTransport } from '../kube/httpstransport.ts';
-import { runAgent } from './agent.ts';
+import { AGENT_VERSION, runAgent } from './agent.ts';
 import { readBootstrap } from './bootstrap.ts';
+import { createDurable } from './durable.ts';
+import { createIdentity } from './identity.ts';
+import { identityState } from './identitystate.ts';
+import { layoutOf } from './layout.ts';
 import { nodeFiles } from './ports/files.ts';
 import { localHost } from './ports/host.ts';
 import { lineLog } from './ports/log.ts';
@@ -55,26 +59,33 @@ async function main(): Promise<number> {
   const bootstrap = await readBootstrap(bootstrapPath);
   const host = await localHost(root);
   const clock = systemClock({ ref: true });
-  const transport = nodeHttpsTransport({ server: bootstrap.server, ca: bootstrap.certificateAuthority, token: bootstrap.token });
+  const files = nodeFiles();
+  const ports = { clock, random: Math.random, log, signal: ended.signal };
+  const identity = createIdentity({
+    ...ports,
+    machine: bootstrap.machine,
+    readToken: async () => (await readBootstrap(bootstrapPath)).token,
+    state: identityState(createDurable(files, root), layoutOf(root).state, bootstrap.machine.uid),
+    connect: (credentials) => nodeHttpsTransport({ server: bootstrap.server, ca: bootstrap.certificateAuthority, ...credentials }),
+    userAgent: `kubenode-agent/${AGENT_VERSION}`,
+  });
   const supervisor = await createSupervisor({ root, clock, log });
   const authority =
     bootstrap.mirror === undefined ? {} : { authority: { ca: bootstrap.certificateAuthority, origin: new URL(bootstrap.mirror).origin } };
   log.info({ machine: bootstrap.machine, root, bootID: host.bootID, pid: process.pid }, 'the agent begins');
   try {
-    await runAgent({
+    const agent = runAgent({
+      ...ports,
       bootstrap,
       bootstrapPath,
       root,
-      transport,
-      ports: { files: nodeFiles(), units: supervisor, network: nodeNetwork(authority), runner: nodeRunner(), host },
-      clock,
-      random: Math.random,
-      log,
-      signal: ended.signal,
+      transport: identity.transport,
+      ports: { files, units: supervisor, network: nodeNetwork(authority), runner: nodeRunner(), host },
     });
+    await Promise.all([agent, identity.run()]);
   } finally {
     supervisor.close();
-    await transport.close();
+    await identity.close();
   }
   return 0;
 }

@@ -124,6 +124,24 @@ export const observation = Type.Object({
 });
 export type Observation = Static<typeof observation>;
 
+/**
+ * Who may be this machine's agent (PROTOCOLS G1). Recorded before the request it names is approved; in one epoch no other request for
+ * admission is.
+ */
+export const bootstrap = Type.Object({
+  epoch: Type.Integer({ minimum: 1, description: 'counts admissions; raised when the node gets a new bootstrap' }),
+  accountUID: Type.String({ description: 'the ServiceAccount whose tokens admit in this epoch' }),
+  tokenUntil: time('the last token given out in this epoch ends then'),
+  csrUID: Type.Optional(Type.String({ description: 'the one request that was admitted; never another in this epoch' })),
+  keySHA256: Type.Optional(Type.String({ description: "of the agent's newest public key, which vouches for the next" })),
+  formerKeySHA256: Type.Optional(Type.String({ description: 'of the key before it, which the agent has until its renewal arrived' })),
+  by: Type.Optional(
+    Type.Enum(['Certificate', 'Token'], { description: 'Token: the cluster signs no client certificates; a ServiceAccount is used' }),
+  ),
+  until: Type.Optional(time("end of the newest certificate asked for, by the controller's clock; later the node gets a new bootstrap")),
+});
+export type Bootstrap = Static<typeof bootstrap>;
+
 export const PHASES = ['Pending', 'Provisioning', 'Installing', 'Running', 'Degraded', 'NodeLost', 'Deleting'] as const;
 
 export const machineTemplateSpec = {
@@ -147,6 +165,7 @@ export const machineStatus = Type.Object({
   phase: Type.Optional(Type.Enum([...PHASES])),
   providerID: Type.Optional(Type.String()),
   nodeRef: Type.Optional(Type.Object({ name: Type.String(), uid: Type.String() })),
+  bootstrap: Type.Optional(bootstrap),
   addresses: Type.Optional(atomic(Type.Object({ type: Type.String(), address: Type.String() }))),
   agent: Type.Optional(
     Type.Object({
@@ -186,6 +205,31 @@ export const machineStatus = Type.Object({
 export type MachineSpec = Static<typeof machineSpec>;
 export type MachineStatus = Static<typeof machineStatus>;
 
+const BOOTSTRAP_EPOCH = 'the bootstrap is never removed and its epoch never falls';
+const ONE_ADMISSION = 'one request is admitted in an epoch of the bootstrap, and no other';
+
+interface Checked {
+  spec: MachineSpec;
+  status?: MachineStatus;
+}
+
+interface Problem {
+  path: string;
+  message: string;
+}
+
+function operationProblems(now: Operation | undefined, before: Operation | undefined): Problem[] {
+  if (before === undefined || (now !== undefined && now.epoch >= before.epoch)) return [];
+  return [{ path: 'spec.operation', message: 'the operation is never removed and its epoch never falls' }];
+}
+
+function bootstrapProblems(now: Bootstrap | undefined, before: Bootstrap | undefined): Problem[] {
+  if (before === undefined) return [];
+  if (now === undefined || now.epoch < before.epoch) return [{ path: 'status.bootstrap', message: BOOTSTRAP_EPOCH }];
+  if (before.csrUID === undefined || now.epoch > before.epoch || now.csrUID === before.csrUID) return [];
+  return [{ path: 'status.bootstrap.csrUID', message: ONE_ADMISSION }];
+}
+
 export const Machines = defineKind({
   kind: 'Machine',
   plural: 'machines',
@@ -200,6 +244,16 @@ export const Machines = defineKind({
       message: 'the operation is never removed and its epoch never falls',
       fieldPath: '.spec',
     },
+    {
+      rule: '!has(oldSelf.status) || !has(oldSelf.status.bootstrap) || (has(self.status) && has(self.status.bootstrap) && self.status.bootstrap.epoch >= oldSelf.status.bootstrap.epoch)',
+      message: BOOTSTRAP_EPOCH,
+      fieldPath: '.status',
+    },
+    {
+      rule: '!has(oldSelf.status) || !has(oldSelf.status.bootstrap) || !has(oldSelf.status.bootstrap.csrUID) || !has(self.status) || !has(self.status.bootstrap) || self.status.bootstrap.epoch > oldSelf.status.bootstrap.epoch || (has(self.status.bootstrap.csrUID) && self.status.bootstrap.csrUID == oldSelf.status.bootstrap.csrUID)',
+      message: ONE_ADMISSION,
+      fieldPath: '.status',
+    },
   ],
   columns: [
     { name: 'Phase', type: 'string', jsonPath: '.status.phase' },
@@ -209,13 +263,11 @@ export const Machines = defineKind({
     { name: 'Operation', type: 'string', jsonPath: '.spec.operation.kind', priority: 1 },
     { name: 'Agent', type: 'string', jsonPath: '.status.agent.version', priority: 1 },
   ],
-  check(object, old) {
-    const before = old?.spec.operation;
-    const now = object.spec.operation;
-    if (before === undefined) return [];
-    if (now === undefined || now.epoch < before.epoch)
-      return [{ path: 'spec.operation', message: 'the operation is never removed and its epoch never falls' }];
-    return [];
+  check(object: Checked, old?: Checked) {
+    return [
+      ...operationProblems(object.spec.operation, old?.spec.operation),
+      ...bootstrapProblems(object.status?.bootstrap, old?.status?.bootstrap),
+    ];
   },
 });
 export type Machine = ReturnType<typeof Machines.parse>;

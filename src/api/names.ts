@@ -37,6 +37,7 @@ export const MANAGERS = {
   sync: 'kubenode-sync',
   rollout: 'kubenode-rollout',
   machine: 'kubenode-machine',
+  identity: 'kubenode-identity',
   machineSet: 'kubenode-machineset',
   machineComponentSet: 'kubenode-machinecomponentset',
   defender: 'kubenode-defender',

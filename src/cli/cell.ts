@@ -1,6 +1,7 @@
 import { CodedError } from '../api/errors.ts';
 import { MANAGERS } from '../api/names.ts';
 import { runDefenderPolicyController } from '../controllers/defenderpolicy/controller.ts';
+import { runIdentityController } from '../controllers/identity/controller.ts';
 import { runMachineController } from '../controllers/machine/controller.ts';
 import { runMachineComponentController } from '../controllers/machinecomponent/controller.ts';
 import { runMachineComponentSetController } from '../controllers/machinecomponentset/controller.ts';
@@ -60,6 +61,7 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
       const given = (writer: string, signal: AbortSignal) => ({ ...ports, signal, cache, client: as(writer), recorder: recorder(writer) });
       await together(signal, [
         (signal) => runMachineController({ ...given(MANAGERS.machine, signal), providers, cell }),
+        (signal) => runIdentityController({ ...given(MANAGERS.identity, signal), providers, cell }),
         (signal) => runMachineSetController(given(MANAGERS.machineSet, signal)),
         (signal) => runMachineComponentSetController(given(MANAGERS.machineComponentSet, signal)),
         (signal) => runMachineComponentController(given(MANAGERS.machineComponentSet, signal)),

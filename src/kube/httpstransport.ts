@@ -5,8 +5,13 @@ import type { ApiRequest, ApiResponse } from '../api/transport.ts';
 import { authorization, endpointOf, isWatch, plainHeaders, targetOf } from './connect.ts';
 import type { ClosableTransport, Connection, TransportOptions } from './connect.ts';
 
+export interface RetirableTransport extends ClosableTransport {
+  /** No request more: each connection ends with the answer that it is at, a watch when the server ends it. */
+  retire(): void;
+}
+
 /** Over node:https with keep-alive; for the agent, which must stay small. */
-export function nodeHttpsTransport(connection: Connection, options: TransportOptions = {}): ClosableTransport {
+export function nodeHttpsTransport(connection: Connection, options: TransportOptions = {}): RetirableTransport {
   const endpoint = endpointOf(connection);
   const idleTimeoutMs = options.idleTimeoutMs ?? 60_000;
   const agent = new Agent({
@@ -61,6 +66,12 @@ export function nodeHttpsTransport(connection: Connection, options: TransportOpt
     return await attempt(request);
   }
   return Object.assign(send, {
+    retire(): void {
+      closed = true;
+      // What Node asks before it keeps a connection that has become free.
+      Object.assign(agent, { keepAlive: false });
+      for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
+    },
     close(): Promise<void> {
       closed = true;
       agent.destroy();

@@ -3,6 +3,7 @@ import type { Machine } from '../../api/machine.ts';
 import type { InfraProvider, InstanceRequest, NodeBootstrap } from '../../api/provider.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
+import { openAdmission } from '../identity/admission.ts';
 import { isDeleting } from './facts.ts';
 import type { InstanceView } from './view.ts';
 

@@ -1,0 +1,42 @@
+/** What is asked, what is known, and what is said to it. */
+import type { Bootstrap, Machine } from '../../api/machine.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { SigningRequest } from './signingrequest.ts';
+
+/** A CertificateSigningRequest as a decision sees it. */
+export interface Asked {
+  uid: string;
+  signerName: string;
+  usages: readonly string[];
+  expirationSeconds: number | undefined;
+  /** Who asks, as the API server wrote it down. */
+  username: string;
+  userUID: string | undefined;
+  groups: readonly string[];
+  voucher: string | undefined;
+  /** Or why it cannot be read. */
+  request: SigningRequest | { unreadable: string };
+}
+
+export interface Known {
+  nowMs: number;
+  /** The Machine that the requester's name stands for, read live. */
+  machine: Stored<Machine> | undefined;
+  /** Machines that claim the Node which the subject names, or have its name. */
+  ofNode: readonly Stored<Machine>[];
+}
+
+export type Verdict =
+  /** It is no business of KubeNode. */
+  | { do: 'Leave' }
+  | { do: 'Wait'; why: string }
+  | { do: 'Deny'; reason: string; message: string }
+  /** `record` is written to the Machine first, and only if it is as it was read. */
+  | { do: 'Approve'; reason: string; message: string; record?: Bootstrap };
+
+export const deny = (reason: string, message: string): Verdict => ({ do: 'Deny', reason, message });
+
+/** Equal as sets, and without repetition. */
+export function isSet(found: readonly string[], expected: readonly string[]): boolean {
+  return found.length === expected.length && expected.every((each) => found.includes(each));
+}

@@ -1,0 +1,182 @@
+import { CertificateSigningRequests } from '../../api/builtin.ts';
+import { messageOf } from '../../api/errors.ts';
+import { Machines, type Bootstrap, type Machine } from '../../api/machine.ts';
+import type { Clock, Log, Random } from '../../api/ports.ts';
+import type { InfraProvider } from '../../api/provider.ts';
+import { keyOf, parseKey } from '../../api/resource.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { Cache } from '../../kube/cache.ts';
+import type { Client } from '../../kube/client.ts';
+import { runController, watch, type ReconcileContext } from '../../kube/controller.ts';
+import type { QueueResult } from '../../kube/queue.ts';
+import type { Recorder } from '../../kube/recorder.ts';
+import { ensureInstance, requestOf as instanceRequestOf, type CellAddress } from '../machine/instance.ts';
+import { makeTokenAccount } from './admission.ts';
+import type { Known } from './asked.ts';
+import { decide } from './decide.ts';
+import { nodeOf } from './kubelet.ts';
+import { readmissionOf } from './readmission.ts';
+import { recordBootstrap } from './record.ts';
+import { answer, askedOf, conditionOf, isLookedAt, machineOf, requestOf, stateOf, type StoredRequest } from './requests.ts';
+
+export interface IdentityControllerOptions {
+  client: Client;
+  cache: Cache;
+  /** By name, as `spec.provider.name` says it. */
+  providers: ReadonlyMap<string, InfraProvider>;
+  cell: CellAddress;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  recorder: Recorder;
+  signal: AbortSignal;
+  /** A request that was approved and is not signed by then is taken for one that never will be. Default 60,000. */
+  signerDeadlineMs?: number;
+}
+
+const RESYNC_MS = 300_000;
+const AGAIN_MS = 5_000;
+
+/**
+ * Admits agents and renews their identity (PROTOCOLS G). One loop answers requests for certificates; the other gives a node a new bootstrap
+ * when the identity it had, or the token it never used, has run out. Resolves when ended.
+ */
+export async function runIdentityController(options: IdentityControllerOptions): Promise<void> {
+  const { client, cache, providers, cell, clock, random, log, recorder, signal } = options;
+  const signerDeadlineMs = options.signerDeadlineMs ?? 60_000;
+  const requests = cache.store(CertificateSigningRequests);
+  const machines = cache.store(Machines);
+  machines.addIndex(BY_NODE, nodesOf);
+
+  async function reconcileRequest(name: string, run: ReconcileContext): Promise<QueueResult | void> {
+    const request = requests.get({ name });
+    if (request === undefined || !isLookedAt(request)) return;
+    const state = stateOf(request);
+    if (state === 'Open') return await judge(request, run);
+    if (state === 'Approved' || state === 'Failed') return await afterApproval(request, state, run);
+  }
+
+  /** Of the requester, as it is now and not as a cache has it. */
+  async function machineNow(request: StoredRequest): Promise<Stored<Machine> | undefined> {
+    const key = machineOf(request);
+    return key === undefined ? undefined : await client.find(Machines, { namespace: key.namespace, name: key.name }, { signal });
+  }
+
+  async function judge(request: StoredRequest, run: ReconcileContext): Promise<QueueResult | void> {
+    const asked = askedOf(request);
+    const node = nodeOf(asked);
+    const known: Known = {
+      nowMs: clock.now(),
+      machine: await machineNow(request),
+      ofNode: node === undefined ? [] : machines.byIndex(BY_NODE, node),
+    };
+    const verdict = decide(asked, known);
+    if (verdict.do === 'Leave') return;
+    if (verdict.do === 'Wait') {
+      run.log.info({ requester: asked.username }, verdict.why);
+      return { requeueAfterMs: AGAIN_MS };
+    }
+    const { machine } = known;
+    if (verdict.do === 'Approve' && verdict.record !== undefined && machine !== undefined) {
+      const { record } = verdict;
+      const condition = conditionFor(record, machine);
+      await recordBootstrap(run.client, machine, record, { condition, nowMs: known.nowMs }, signal);
+    }
+    await answer(run.client, request, verdict, known.nowMs, signal);
+    const { reason, message } = verdict;
+    run.log.info({ requester: asked.username, verdict: verdict.do, reason }, message);
+    if (machine === undefined) return;
+    if (verdict.do === 'Deny') recorder.event(machine, { type: 'Warning', reason: 'CertificateDenied', message: `${reason}: ${message}` });
+    else if (reason === 'Admitted') recorder.event(machine, { type: 'Normal', reason, message: `the agent was ${message}` });
+  }
+
+  /** Where the cluster's signer refuses or is silent, the agent gets the token of a ServiceAccount, and the Machine says so (G2). */
+  async function afterApproval(request: StoredRequest, state: 'Approved' | 'Failed', run: ReconcileContext): Promise<QueueResult | void> {
+    const asked = requestOf(request.spec.request);
+    if (machineOf(request) === undefined || 'unreadable' in asked) return;
+    const machine = await machineNow(request);
+    const bootstrap = machine?.status?.bootstrap;
+    // Only what is the machine's own newest request: an old one that was never signed says nothing of now.
+    if (machine === undefined || bootstrap?.by !== 'Certificate' || bootstrap.keySHA256 !== asked.keySHA256) return;
+    const approved = conditionOf(request, 'Approved');
+    const sinceMs = Date.parse(approved?.lastUpdateTime ?? request.metadata.creationTimestamp);
+    const waitMs = sinceMs + signerDeadlineMs - clock.now();
+    if (state === 'Approved' && waitMs > 0) return { requeueAfterMs: waitMs };
+    const failed = conditionOf(request, 'Failed');
+    const why =
+      failed === undefined
+        ? `it signed nothing within ${Math.round(signerDeadlineMs / 1000)} s`
+        : `it refused: ${[failed.reason, failed.message].filter((each) => each !== undefined && each !== '').join(': ')}`;
+    const message = `signer ${request.spec.signerName} gives no client certificates (${why}): the agent is a ServiceAccount instead`;
+    await makeTokenAccount(run.client, machine, signal);
+    const record: Bootstrap = { ...bootstrap, by: 'Token' };
+    const condition = { status: 'True', reason: TOKEN, message } as const;
+    await recordBootstrap(run.client, machine, record, { condition, nowMs: clock.now() }, signal);
+    run.log.warn({ machine: machine.metadata.name }, message);
+    recorder.event(machine, { type: 'Warning', reason: 'SignerRefused', message });
+  }
+
+  async function reconcileMachine(key: string, run: ReconcileContext): Promise<QueueResult | void> {
+    const machine = machines.get(parseKey(key));
+    if (machine === undefined) return;
+    const provider = providers.get(machine.spec.provider?.name ?? '');
+    const due = readmissionOf(machine, clock.now());
+    if (due === undefined || provider === undefined) return;
+    if (due.inMs > 0) return { requeueAfterMs: due.inMs };
+    // An agent that was admitted a moment ago must not be put out by what a cache has not seen.
+    const live = await client.find(Machines, machine.metadata, { signal });
+    if (live?.metadata.uid !== machine.metadata.uid || (readmissionOf(live, clock.now())?.inMs ?? 1) > 0)
+      return { requeueAfterMs: AGAIN_MS };
+    // What is not there is not made here: its machine is NodeLost, or the machine controller makes it.
+    const instance = await provider.get(machine.status?.providerID ?? provider.providerIDOf(instanceRequestOf(machine)), signal);
+    if (instance === undefined || instance.state === 'Deleting') return { requeueAfterMs: RESYNC_MS };
+    run.log.info({ why: due.why, anew: due.anew }, 'the node gets a new bootstrap');
+    await ensureInstance(run.client, machine, provider, cell, signal, { anew: due.anew });
+    recorder.event(machine, { type: 'Normal', reason: 'BootstrapRenewed', message: `the node gets a new bootstrap: ${due.why}` });
+  }
+
+  const shared = { client, clock, random, log, signal, resyncMs: RESYNC_MS };
+  await Promise.all([
+    runController({
+      ...shared,
+      name: 'identity-requests',
+      watches: [watch(requests, (request) => (isLookedAt(request) ? [request.metadata.name] : [])), watch(machines, () => [])],
+      reconcile: reconcileRequest,
+      concurrency: 8,
+    }),
+    runController({
+      ...shared,
+      name: 'identity-machines',
+      watches: [watch(machines, (machine, old) => (isNews(machine, old) ? [keyOf(machine.metadata)] : []))],
+      reconcile: async (key, run) => {
+        try {
+          return await reconcileMachine(key, run);
+        } catch (error) {
+          run.log.warn({ error: messageOf(error) }, 'the node did not get its bootstrap');
+          throw error;
+        }
+      },
+      concurrency: 4,
+    }),
+  ]);
+}
+
+const TOKEN = 'ServiceAccountToken';
+const BY_NODE = 'identity/node';
+const nodesOf = ({ metadata, status }: Stored<Machine>): string[] => [
+  ...new Set([metadata.name, ...(status?.nodeRef === undefined ? [] : [status.nodeRef.name])]),
+];
+
+/** Most writes of a Machine say nothing about its admission. */
+function isNews(machine: Stored<Machine>, old: Stored<Machine> | undefined): boolean {
+  if (old === undefined) return true;
+  const [now, before] = [machine, old].map(({ status }) => JSON.stringify([status?.bootstrap, status?.providerID, status?.agent?.version]));
+  return now !== before;
+}
+
+function conditionFor(record: Bootstrap, machine: Stored<Machine>) {
+  const before = machine.status?.conditions?.find(({ type }) => type === 'Admitted');
+  if (record.by === 'Token') return { status: 'True', reason: TOKEN, message: before?.message ?? 'the agent is a ServiceAccount' } as const;
+  const message = `the agent was admitted in epoch ${record.epoch}; its newest certificate ends by ${record.until ?? ''}`;
+  return { status: 'True', reason: 'ClientCertificate', message } as const;
+}

@@ -1,0 +1,97 @@
+/** Kubelets' certificates: a client certificate for the Node of that Machine, a serving one for that Machine's addresses (PROTOCOLS G4). */
+import { requesterOf, SIGNERS } from '../../api/admission.ts';
+import { AGENTS } from '../../api/identity.ts';
+import type { Machine } from '../../api/machine.ts';
+import type { Stored } from '../../api/wire.ts';
+import { deny, isSet, type Asked, type Known, type Verdict } from './asked.ts';
+import { canonicalAddress, kindOfKey, type SigningRequest } from './signingrequest.ts';
+
+const NODES = 'system:nodes';
+const NODE_USER = 'system:node:';
+const LEAVE: Verdict = { do: 'Leave' };
+
+/** Node that a request of a kubelet's signer names; undefined when it names none. */
+export function nodeOf(asked: Pick<Asked, 'request'>): string | undefined {
+  if ('unreadable' in asked.request) return undefined;
+  const name = asked.request.subject.find(({ type, value }) => type === 'CN' && value.startsWith(NODE_USER))?.value.slice(NODE_USER.length);
+  return name === '' ? undefined : name;
+}
+
+export function decideKubelet(asked: Asked, known: Known): Verdict {
+  const agent = requesterOf(asked.username);
+  const isNode = asked.username.startsWith(NODE_USER);
+  // Others may have approvers of their own for nodes that they bootstrap.
+  if (agent === undefined && !isNode) return LEAVE;
+  const serving = asked.signerName === SIGNERS.kubeletServing;
+  if (isNode) {
+    const node = asked.username.slice(NODE_USER.length);
+    const owners = known.ofNode.filter((machine) => machine.status?.nodeRef?.name === node);
+    const [machine, ...more] = owners;
+    if (machine === undefined) return LEAVE;
+    if (more.length > 0) return deny('NodeAmbiguous', `${owners.length} Machines claim Node ${node}`);
+    if (!asked.groups.includes(NODES)) return deny('ForeignRequester', `${asked.username} is not in group ${NODES}`);
+    return judge(asked, machine, node, serving);
+  }
+  const { machine } = known;
+  if (machine === undefined) return agent?.kind === 'Certificate' ? deny('NoMachine', 'there is no Machine of this requester') : LEAVE;
+  if (agent?.kind === 'Bootstrap')
+    return machine.status?.bootstrap?.accountUID === asked.userUID
+      ? deny('ForeignRequester', 'a bootstrap token is for the certificate of the agent, and for nothing else')
+      : LEAVE;
+  if (agent?.kind === 'Certificate' && !asked.groups.includes(AGENTS))
+    return deny('ForeignRequester', `${asked.username} is not in group ${AGENTS}`);
+  if (agent?.kind === 'Token' && machine.status?.bootstrap?.by !== 'Token') return LEAVE;
+  if (serving) return deny('ForeignRequester', 'a serving certificate is asked for by the node itself');
+  const node = machine.metadata.name;
+  const other = known.ofNode.find(({ metadata, status }) => metadata.uid !== machine.metadata.uid && status?.nodeRef?.name === node);
+  if (other !== undefined)
+    return deny('NodeOfAnother', `Node ${node} is that of Machine ${other.metadata.namespace}/${other.metadata.name}`);
+  return judge(asked, machine, node, false);
+}
+
+function judge(asked: Asked, machine: Stored<Machine>, node: string, serving: boolean): Verdict {
+  if (machine.metadata.deletionTimestamp !== undefined) return deny('MachineDeleting', `Machine ${machine.metadata.name} is being deleted`);
+  if ('unreadable' in asked.request) return deny('RequestUnreadable', `the request cannot be read: ${asked.request.unreadable}`);
+  const wrong = subjectMistake(asked.request, node) ?? usageMistake(asked.usages, serving) ?? keyMistake(asked.request);
+  if (wrong !== undefined) return deny('RequestInvalid', wrong);
+  if (!serving) {
+    const { names, others } = asked.request;
+    if (names.length > 0 || others.length > 0) return deny('RequestInvalid', 'a client certificate of a kubelet has no extensions');
+    return { do: 'Approve', reason: 'NodeOfMachine', message: `Node ${node} is that of this Machine` };
+  }
+  return judgeNames(asked.request, machine, node);
+}
+
+function subjectMistake({ subject }: SigningRequest, node: string): string | undefined {
+  for (const [type, value] of [
+    ['O', NODES],
+    ['CN', `${NODE_USER}${node}`],
+  ] as const) {
+    const found = subject.filter((each) => each.type === type).map((each) => each.value);
+    if (found.length !== 1 || found[0] !== value) return `${type} must be ${value} and no other, not ${found.join(', ') || 'nothing'}`;
+  }
+  return subject.length === 2 ? undefined : 'the subject has attributes besides CN and O';
+}
+
+function usageMistake(usages: readonly string[], serving: boolean): string | undefined {
+  const needed = [serving ? 'server auth' : 'client auth', 'digital signature'];
+  if (isSet(usages, needed) || isSet(usages, [...needed, 'key encipherment'])) return undefined;
+  return `usages must be ${needed.join(', ')} and at most key encipherment, not ${usages.join(', ')}`;
+}
+
+function keyMistake({ key }: SigningRequest): string | undefined {
+  if (key.asymmetricKeyType !== 'rsa' || (key.asymmetricKeyDetails?.modulusLength ?? 0) >= 2048) return undefined;
+  return `its key is too short: ${kindOfKey(key)}`;
+}
+
+function judgeNames({ names, others }: SigningRequest, machine: Stored<Machine>, node: string): Verdict {
+  if (others.length > 0) return deny('RequestInvalid', `it asks for extensions or attributes ${others.join(', ')}`);
+  if (names.length === 0) return deny('RequestInvalid', 'a serving certificate needs alternative names');
+  const addresses = machine.status?.addresses;
+  if (addresses === undefined) return { do: 'Wait', why: `the addresses of Machine ${machine.metadata.name} are not known yet` };
+  const known = new Set([node, ...addresses.map(({ address }) => canonicalAddress(address))]);
+  const strange = names.find(({ type, value }) => (type !== 'dns' && type !== 'ip') || !known.has(value));
+  if (strange !== undefined)
+    return deny('NameOfAnother', `${strange.type} ${strange.value} is not of this Machine, whose addresses are ${[...known].join(', ')}`);
+  return { do: 'Approve', reason: 'AddressesOfMachine', message: 'all names are those of this Machine' };
+}
