@@ -74,6 +74,9 @@ export const jobProof = Type.Object({
   since: Type.Optional(time('the proof has held since then')),
   transition: Type.Optional(Type.String({ description: "the condition's transition at `since`" })),
   bootID: Type.Optional(Type.String({ description: 'boot in which it began' })),
+  relapsed: Type.Optional(
+    Type.String({ description: 'later boot in which the condition was found bad again; one that latches cannot recover in it' }),
+  ),
   reset: Type.Optional(Type.String({ description: 'heartbeat that came with the last restart of the detector seen since the order' })),
 });
 export type JobProof = Static<typeof jobProof>;

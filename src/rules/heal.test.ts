@@ -204,3 +204,28 @@ it('what mends nothing is done when it is done, and a replaced machine when it i
   expect(verify({ ...input, spec: { ...restart, action: 'Replace' } }).state).toBe('Waiting');
   expect(verify({ ...input, spec: { ...restart, action: 'Replace' }, gone: true }).state).toBe('Healed');
 });
+
+describe('a condition that latches and came back after the reboot', () => {
+  const ill = (at: number) => ({ KernelDeadlock: ['True', at], Ready: ['True', 20] }) satisfies Seen['conditions'];
+  const well = (at: number) => ({ KernelDeadlock: ['False', at], Ready: ['True', 20] }) satisfies Seen['conditions'];
+  const boot = 'boot-2';
+  const relapse = { at: 100, conditions: ill(100), boot };
+
+  it('is not healed by a restart of its detector in that boot', () => {
+    const found = course(reboot, ill(-60), { at: 30, conditions: well(30), boot }, relapse, { at: 120, conditions: well(120), boot });
+    expect(found).toMatchObject({ state: 'Waiting', proof: { relapsed: boot } });
+    expect(found?.why).toContain('only a restart of its detector does that');
+  });
+
+  it('is by another boot', () => {
+    const next = 'boot-3';
+    const looks = [relapse, { at: 200, conditions: well(200), boot: next }, { at: 500, conditions: well(200), boot: next }];
+    expect(course(reboot, ill(-60), ...looks)?.state).toBe('Healed');
+  });
+
+  it('has not come back by what its detector said before it', () => {
+    const old = { at: 20, beat: 0, conditions: ill(-60), boot };
+    const looks = [old, { at: 30, conditions: well(30), boot }, { at: 330, conditions: well(30), boot }];
+    expect(course(reboot, ill(-60), ...looks)?.state).toBe('Healed');
+  });
+});

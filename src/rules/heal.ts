@@ -4,7 +4,8 @@
  * Guarantees (PROTOCOLS F4)
  * - Only a heartbeat that came after the action counts, told by its being another one than before, not by its time.
  * - A Reboot, and `onNewBoot`, need another boot ID than that of the order.
- * - A detector that restarted proves nothing: a condition that only a restart or a boot can clear needs a boot; one that is probed has to stay
+ * - A detector that restarted proves nothing: a condition that only a restart or a boot can clear needs a boot, and another one if it came
+ *   back in that; one that is probed has to stay
  *   healthy anew, beginning with the heartbeat after the restart.
  * - The proof must hold without a transition for `forSeconds`; and the rule must be known not to match.
  * - What cannot be told when its time is over has failed.
@@ -72,9 +73,11 @@ export function verify(input: VerifyInput): Verification {
 
   const boot = bootOf(input);
   const reset = boot.isNew ? undefined : resetOf(input);
-  const doubt = boot.doubt ?? doubtOf(input, boot.isNew, reset);
+  const relapsed = relapsedIn(input, boot);
+  const doubt = boot.doubt ?? doubtOf(input, boot.isNew && relapsed !== boot.id, reset);
+  const learned = { ...(reset === undefined ? {} : { reset }), ...(relapsed === undefined ? {} : { relapsed }) };
   // Whatever was begun before a relapse or a restart of the detector is worth nothing.
-  if (doubt !== undefined) return waiting(doubt, { ...without(input.proof), ...(reset === undefined ? {} : { reset }) });
+  if (doubt !== undefined) return waiting(doubt, { ...without(input.proof), ...learned });
   const { transition } = provingCondition(input) ?? { transition: '' };
   const begun = input.proof.since !== undefined && input.proof.transition === transition && input.proof.bootID === boot.id;
   const sinceMs = begun ? Date.parse(input.proof.since ?? '') : nowMs;
@@ -82,7 +85,7 @@ export function verify(input: VerifyInput): Verification {
     ? input.proof
     : {
         ...without(input.proof),
-        ...(reset === undefined ? {} : { reset }),
+        ...learned,
         since: new Date(nowMs).toISOString(),
         transition,
         bootID: boot.id,
@@ -117,6 +120,16 @@ function bootOf({ spec, snapshot, before }: VerifyInput): { id: string; isNew: b
   if (!needed || isNew) return { id, isNew, doubt: undefined };
   if (before.bootID === '') return { id, isNew, doubt: 'the boot before the order is not known' };
   return { id, isNew, doubt: snapshot.agent === 'Fresh' ? `it is still boot ${before.bootID}` : 'the agent has not spoken since' };
+}
+
+/** The last boot since the order in which a condition that latches was found bad: nothing but a restart of its detector clears it there. */
+function relapsedIn(input: VerifyInput, boot: { id: string; isNew: boolean }): string | undefined {
+  const { condition, is, of } = input.spec.healedWhen;
+  const { relapsed, heartbeat } = input.proof;
+  if (!boot.isNew || of === 'Machine' || clearingOf(condition) !== 'Latched') return relapsed;
+  const found = provingCondition(input);
+  const isBad = found !== undefined && found.status !== 'Unknown' && found.status !== is && found.heartbeat !== heartbeat;
+  return isBad ? boot.id : relapsed;
 }
 
 /**

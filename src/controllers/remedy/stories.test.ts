@@ -200,18 +200,35 @@ describe('detectors', () => {
     await cell.job('Pending');
   });
 
-  it('one that flaps is neither healed nor made a new job of each time', async () => {
-    await begin();
-    await acted();
-    await cell.says('a', well);
+  it('one that flaps extends the proof instead of ending it, and makes no further job', async () => {
+    await begin({ when: { all: [bad('KubeletUnhealthy')] }, healedWhen: { condition: 'KubeletUnhealthy', is: 'False', forSeconds: 300 } });
+    await cell.says('a', { KubeletUnhealthy: 'True' });
+    await cell.pass(40);
+    await cell.order(await grant());
+    await cell.boot('a', 'boot-2');
+    await cell.report(await cell.job('Running'), 'Succeeded');
+    await cell.says('a', { KubeletUnhealthy: 'False' });
     await cell.pass(200);
-    await cell.says('a', ill);
-    await cell.says('a', well);
+    await cell.says('a', { KubeletUnhealthy: 'True' });
+    await cell.says('a', { KubeletUnhealthy: 'False' });
     await cell.pass(200);
     await cell.job('Verifying');
     await cell.pass(150);
     await cell.job('Succeeded');
     expect(await cell.jobs()).toHaveLength(1);
+  });
+
+  it('one that restarts after the fault came back in the new boot does not make that boot a cure', async () => {
+    await begin();
+    await acted();
+    await cell.says('a', well);
+    await cell.pass(100);
+    await cell.says('a', ill);
+    await cell.says('a', well);
+    await cell.pass(450);
+    expect((await cell.job('Verifying')).status?.proof?.relapsed).toBe('boot-2');
+    await cell.pass(100);
+    await cell.job('Failed');
   });
 });
 
