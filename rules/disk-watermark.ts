@@ -10,7 +10,7 @@
  * - Moving pods away frees what belongs to them. A reboot or a new machine frees nothing that cleaning does not: then somebody must look.
  */
 import { all, askHuman, cleanDisk, condition, fleet, migratePods, NodeRemedier } from 'kubenode/constructs';
-import { inUse } from './inuse.ts';
+import { inUse } from './guards.ts';
 
 fleet.allClusters((cluster) => {
   new NodeRemedier(cluster, 'disk-watermark', {

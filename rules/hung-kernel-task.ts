@@ -13,7 +13,7 @@
  * - Ten minutes for a boot: firmware of large hosts takes several. A second boot that does not help means hardware.
  */
 import { all, condition, fact, fleet, migratePods, NodeRemedier, reboot, replaceMachine } from 'kubenode/constructs';
-import { inUse } from './inuse.ts';
+import { inUse } from './guards.ts';
 
 fleet.allClusters((cluster) => {
   new NodeRemedier(cluster, 'hung-kernel-task', {

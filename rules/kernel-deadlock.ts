@@ -9,7 +9,7 @@
  *   (kubelets lost their API path and healthy nodes were deleted: gardener/machine-controller-manager#679).
  */
 import { all, condition, fact, fleet, NodeRemedier, reboot, replaceMachine } from 'kubenode/constructs';
-import { inUse } from './inuse.ts';
+import { inUse } from './guards.ts';
 
 fleet.allClusters((cluster) => {
   new NodeRemedier(cluster, 'kernel-deadlock', {

@@ -7,13 +7,13 @@
  *   start usually has a bad configuration, which a new machine would get too.
  * - The detector writes the condition itself, so that it is heard of while the kubelet is silent.
  */
-import { all, askHuman, condition, fact, fleet, NodeRemedier, reboot, restartComponent } from 'kubenode/constructs';
+import { all, askHuman, condition, fleet, NodeRemedier, reboot, restartComponent } from 'kubenode/constructs';
 import { kubelet } from '../fleet/versions.ts';
-import { inUse } from './inuse.ts';
+import { inUse, poolIsWell } from './guards.ts';
 
 fleet.allClusters((cluster) => {
   new NodeRemedier(cluster, 'kubelet-unhealthy', {
-    when: all(condition('KubeletUnhealthy').is('True'), fact('peers.pool.unhealthyPercent').below(20), inUse),
+    when: all(condition('KubeletUnhealthy').is('True'), poolIsWell(20), inUse),
     holdsForSeconds: 60,
     ladder: [
       restartComponent(kubelet, { attempts: 2, timeoutSeconds: 180, cooldownSeconds: 60 }),

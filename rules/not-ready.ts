@@ -10,16 +10,11 @@
  */
 import { all, condition, fact, fleet, NodeRemedier, reboot, replaceMachine, restartComponent } from 'kubenode/constructs';
 import { kubelet } from '../fleet/versions.ts';
-import { inUse } from './inuse.ts';
+import { inUse, poolIsWell } from './guards.ts';
 
 fleet.allClusters((cluster) => {
   new NodeRemedier(cluster, 'not-ready', {
-    when: all(
-      condition('Ready').isOneOf('False', 'Unknown'),
-      fact('peers.rack.unhealthy').atMost(1),
-      fact('peers.pool.unhealthyPercent').below(10),
-      inUse,
-    ),
+    when: all(condition('Ready').isOneOf('False', 'Unknown'), fact('peers.rack.unhealthy').atMost(1), poolIsWell(10), inUse),
     holdsForSeconds: 600,
     // A node that comes and goes for a minute at a time is not well.
     clearsAfterSeconds: 120,

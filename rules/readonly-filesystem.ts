@@ -8,7 +8,7 @@
  * - The condition is latched, like every condition that comes from a log line: only a new boot counts.
  */
 import { all, askHuman, condition, fleet, migratePods, NodeRemedier, reboot, replaceMachine } from 'kubenode/constructs';
-import { inUse } from './inuse.ts';
+import { inUse } from './guards.ts';
 
 fleet.allClusters((cluster) => {
   new NodeRemedier(cluster, 'readonly-filesystem', {

@@ -7,13 +7,13 @@
  * - The proof is slow: the detector looks back 20 minutes, so it can be False 25 minutes after the last restart at the earliest. Hence
  *   45 minutes for each rung.
  */
-import { all, condition, fact, fleet, migratePods, NodeRemedier, reboot, restartComponent } from 'kubenode/constructs';
+import { all, condition, fleet, migratePods, NodeRemedier, reboot, restartComponent } from 'kubenode/constructs';
 import { runtime } from '../fleet/versions.ts';
-import { inUse } from './inuse.ts';
+import { inUse, poolIsWell } from './guards.ts';
 
 fleet.allClusters((cluster) => {
   new NodeRemedier(cluster, 'runtime-restarting', {
-    when: all(condition('FrequentContainerdRestart').is('True'), fact('peers.pool.unhealthyPercent').below(20), inUse),
+    when: all(condition('FrequentContainerdRestart').is('True'), poolIsWell(20), inUse),
     holdsForSeconds: 300,
     ladder: [
       restartComponent(runtime, { attempts: 1, timeoutSeconds: 2700 }),

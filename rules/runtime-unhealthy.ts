@@ -8,13 +8,13 @@
  * - When a fifth of the pool has the same, it is a version or a registry and not this node: nothing is done, and the rollout is to blame.
  * - The check runs every 10 s and may hang for 60 s; two minutes are more than one false alarm.
  */
-import { all, condition, fact, fleet, migratePods, NodeRemedier, reboot, restartComponent } from 'kubenode/constructs';
+import { all, condition, fleet, migratePods, NodeRemedier, reboot, restartComponent } from 'kubenode/constructs';
 import { runtime } from '../fleet/versions.ts';
-import { inUse } from './inuse.ts';
+import { inUse, poolIsWell } from './guards.ts';
 
 fleet.allClusters((cluster) => {
   new NodeRemedier(cluster, 'runtime-unhealthy', {
-    when: all(condition('ContainerRuntimeUnhealthy').is('True'), fact('peers.pool.unhealthyPercent').below(20), inUse),
+    when: all(condition('ContainerRuntimeUnhealthy').is('True'), poolIsWell(20), inUse),
     holdsForSeconds: 120,
     ladder: [
       restartComponent(runtime, { attempts: 2, timeoutSeconds: 300, cooldownSeconds: 60 }),

@@ -272,14 +272,14 @@ it('why a rollout waits: unit by unit and cluster by cluster', async () => {
           phase: 'Progressing',
           lane: 'Forward',
           stage: 'test',
-          message: 'test: in Shadow first: 12 of 600 s, would have made 0 jobs of at most 3',
+          message: 'test: in Shadow first, until 2026-01-01T12:09:48.000Z; would have made 0 jobs of at most 3',
           clusters: [
             {
               name: 'test',
               phase: 'Waiting',
               lane: 'Forward',
               appliedAt: before(30),
-              message: 'in Shadow first: 12 of 600 s, would have made 0 jobs of at most 3',
+              message: 'in Shadow first, until 2026-01-01T12:09:48.000Z; would have made 0 jobs of at most 3',
             },
             { name: 'prod-1', phase: 'Pending', lane: 'Forward' },
           ],

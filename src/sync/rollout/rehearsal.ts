@@ -41,10 +41,9 @@ function shadowOf(rule: NodeRemedier, now: number): Rehearsal {
     };
   const endsAt = Date.parse(since) + shadowSeconds * 1000;
   if (now >= endsAt) return { state: 'Over' };
-  const done = Math.max(0, Math.floor(shadowSeconds - (endsAt - now) / 1000));
   return {
     state: 'Running',
-    why: `in Shadow first: ${done} of ${shadowSeconds} s, would have made ${wouldBeJobs} jobs of at most ${maxJobs}`,
+    why: `in Shadow first, until ${new Date(endsAt).toISOString()}; would have made ${wouldBeJobs} jobs of at most ${maxJobs}`,
     againAt: endsAt,
   };
 }
