@@ -1,0 +1,161 @@
+import { describe, expect, it } from 'vitest';
+import { API_VERSION } from '../../api/kind.ts';
+import type { Machine } from '../../api/machine.ts';
+import type { Action, NodeRemedierSpec } from '../../api/noderemedier.ts';
+import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../api/remedyoperationjob.ts';
+import type { Condition, Stored } from '../../api/wire.ts';
+import { compileRule, indexRules } from '../../rules/index.ts';
+import type { RuleOutcome } from '../../rules/pass.ts';
+import { bad, rule } from '../../rules/testing.ts';
+import { decide, type MachineView } from './decide.ts';
+import { nextJobName } from './names.ts';
+
+const NOW = Date.parse('2026-01-01T01:00:00Z');
+const iso = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();
+
+/** A rule that matches and is due, unless told otherwise. */
+function outcome(name: string, spec: Partial<NodeRemedierSpec> = {}, rest: Partial<RuleOutcome> = {}): RuleOutcome {
+  const compiled = compileRule(rule(name, { when: { all: [bad('KernelDeadlock')] }, ...spec }));
+  return {
+    rule: compiled,
+    truth: 'True',
+    judged: { kind: 'all', at: 'spec.when', truth: 'True', of: [] },
+    sinceMs: NOW - 60_000,
+    heldMs: 60_000,
+    due: true,
+    waits: undefined,
+    peers: [],
+    nextAtMs: undefined,
+    ...rest,
+  };
+}
+
+function job(
+  ruleName: string,
+  status: RemedyOperationJobStatus,
+  rest: { action?: Action; priority?: number; name?: string; at?: number } = {},
+) {
+  const { action = 'Reboot', priority = 0, name = `${ruleName}-1`, at = -30 } = rest;
+  const made: Stored<RemedyOperationJob> = {
+    apiVersion: API_VERSION,
+    kind: 'RemedyOperationJob',
+    metadata: { namespace: 'web', name, uid: name, resourceVersion: '1', creationTimestamp: iso(at) },
+    spec: {
+      rule: ruleName,
+      machine: { name: 'a', uid: 'm' },
+      node: 'a',
+      mode: 'Enforce',
+      rung: 0,
+      attempt: 1,
+      action,
+      timeoutSeconds: 600,
+      healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 60 },
+      priority,
+      matchedSince: iso(at - 30),
+      why: '',
+    },
+    status,
+  };
+  return made;
+}
+
+function look(outcomes: RuleOutcome[], jobs: MachineView['jobs'] = [], condition?: Pick<Condition, 'status' | 'reason'>) {
+  const machine: Stored<Machine> = {
+    apiVersion: API_VERSION,
+    kind: 'Machine',
+    metadata: { namespace: 'web', name: 'a', uid: 'm', resourceVersion: '1', creationTimestamp: iso(-9999) },
+    spec: {},
+    status: {
+      nodeRef: { name: 'a', uid: 'n' },
+      conditions: condition === undefined ? [] : [{ type: 'RepairNeeded', message: '', lastTransitionTime: iso(-10), ...condition }],
+    },
+  };
+  const decision = decide({ nowMs: NOW, machine, jobs, index: indexRules(outcomes.map((each) => each.rule)), outcomes });
+  return { ...decision, made: decision.create.map(({ spec }) => `${spec.rule} ${spec.action} ${spec.mode}`) };
+}
+
+const failed: RemedyOperationJobStatus = { phase: 'Failed', outcome: 'PermanentFailure', orderedAt: iso(-30), finishedAt: iso(-20) };
+const strong = { ladder: [{ action: 'Replace' as const }, { action: 'Human' as const }] };
+
+describe('jobs that are made', () => {
+  it('none of what does not match for long enough', () =>
+    expect(look([outcome('hung', {}, { due: false, waits: 'Time' })]).made).toEqual([]));
+  it('one, of the rule that comes first', () =>
+    expect(look([outcome('hung'), outcome('urgent', { priority: 9 })]).made).toEqual(['urgent Reboot Enforce']));
+  it('of equal priority the stronger action', () =>
+    expect(look([outcome('hung'), outcome('other', strong)]).made).toEqual(['other Replace Enforce']));
+  it('none while another rule has the machine', () => {
+    expect(look([outcome('hung')], [job('other', { phase: 'Running', orderedAt: iso(-1) })]).made).toEqual([]);
+    expect(look([outcome('hung')], [job('other', { phase: 'Pending' })]).made).toEqual([]);
+  });
+  it('but a question to a human takes no machine', () => {
+    const asked = job('other', { phase: 'NeedsHuman' }, { action: 'Human' });
+    expect(look([outcome('hung')], [asked]).made).toEqual(['hung Reboot Enforce']);
+    expect(look([outcome('hung')], [job('hung', failed), job('other', { phase: 'Running', orderedAt: iso(-1) })]).made).toEqual([
+      'hung Human Enforce',
+    ]);
+  });
+  it('nor does what is only told in Shadow', () =>
+    expect(look([outcome('hung', { mode: 'Shadow' }), outcome('other')]).made).toEqual(['other Reboot Enforce', 'hung Reboot Shadow']));
+  it('waits for the cool-down of the last one', () => {
+    const cooling = outcome('hung', { ladder: [{ action: 'Reboot', attempts: 2, cooldownSeconds: 60 }, { action: 'Human' }] });
+    const { made, waits } = look([cooling], [job('hung', failed)]);
+    expect(made).toEqual([]);
+    expect(waits.get('hung')).toBe(NOW + 40_000);
+  });
+  it('have the same name for whoever knows the same jobs, and the next another', () => {
+    const first = look([outcome('hung')]).create[0]?.name ?? '';
+    expect(look([outcome('hung')]).create[0]?.name).toBe(first);
+    expect(first).toMatch(/^hung-[0-9a-f]{10}$/);
+    const cancelled = job('hung', { phase: 'Cancelled', finishedAt: iso(-5) }, { name: first });
+    const second = look([outcome('hung')], [cancelled]).create[0]?.name ?? '';
+    expect(second).not.toBe(first);
+    expect(nextJobName('hung', 'm', ['b', 'a'])).toBe(nextJobName('hung', 'm', ['a', 'b']));
+    expect(nextJobName('hung', 'other machine', [])).not.toBe(first);
+  });
+});
+
+describe('a job under way', () => {
+  it('gives way to a higher priority before its order', () => {
+    const pending = job('hung', { phase: 'Pending' });
+    expect(look([outcome('hung'), outcome('urgent', { priority: 9 })], [pending]).superseded).toMatchObject({
+      job: { metadata: { name: 'hung-1' } },
+    });
+    expect(look([outcome('hung'), outcome('other', strong)], [pending]).superseded?.why).toContain('Replace of NodeRemedier other');
+  });
+  it('and not after it', () => {
+    const running = job('hung', { phase: 'Running', orderedAt: iso(-1) });
+    expect(look([outcome('hung'), outcome('urgent', { priority: 9 })], [running]).superseded).toBeUndefined();
+  });
+  it('nor to its equal, or to a human', () => {
+    const pending = job('hung', { phase: 'Pending' });
+    expect(look([outcome('hung'), outcome('again')], [pending]).superseded).toBeUndefined();
+    expect(look([outcome('urgent', { priority: 9 })], [pending, job('urgent', failed)]).superseded).toBeUndefined();
+  });
+  it('of two that two leaders made, the lesser gives way, never one that has its order', () => {
+    const [hung, urgent] = [job('hung', { phase: 'Pending' }), job('urgent', { phase: 'Pending' }, { priority: 9 })];
+    expect(look([], [hung, urgent]).superseded?.job).toBe(hung);
+    const running = job('hung', { phase: 'Running', orderedAt: iso(-1) });
+    expect(look([], [running, urgent]).superseded?.job).toBe(urgent);
+  });
+});
+
+describe('RepairNeeded', () => {
+  const matching = outcome('hung', {}, { due: false });
+  const unknown = outcome('hung', {}, { due: false, truth: 'Unknown' });
+  const well = outcome('hung', {}, { due: false, truth: 'False' });
+  const named = { status: 'True', reason: 'hung' } as const;
+  it.each([
+    ['is absent where nothing ever was due', look([matching]), undefined],
+    ['is True while a rule is due', look([outcome('hung'), outcome('b')]), { status: 'True', reason: 'b,hung' }],
+    ['is never made by a rule in Shadow', look([outcome('hung', { mode: 'Shadow' })]), undefined],
+    ['is True while a rule that acted still matches', look([matching], [job('hung', failed)]), { status: 'True', reason: 'hung' }],
+    ['stays True while nobody knows', look([unknown], [], named), { status: 'True', reason: 'hung' }],
+    ['stays True while an operation makes it wait', look([matching], [], named), { status: 'True', reason: 'hung' }],
+    ['is False once it is known not to match', look([well], [job('hung', failed)], named), { status: 'False' }],
+    ['is not made True by what acted and is not known', look([unknown], [job('hung', failed)]), undefined],
+  ])('%s', (_name, { repairNeeded }, expected) => {
+    if (expected === undefined) expect(repairNeeded).toBeUndefined();
+    else expect(repairNeeded).toMatchObject(expected);
+  });
+});

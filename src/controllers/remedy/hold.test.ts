@@ -1,0 +1,100 @@
+import { describe, expect, it } from 'vitest';
+import type { LedgerRow } from '../../api/disruptionledger.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import type { Machine, MachineStatus } from '../../api/machine.ts';
+import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../api/remedyoperationjob.ts';
+import { createHolds, isHeld, type HoldInput } from './hold.ts';
+
+const NOW = Date.parse('2026-01-01T01:00:00Z');
+const iso = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();
+
+const row = (kind: LedgerRow['kind'], requesterUID = 'job'): LedgerRow => ({
+  id: 'row',
+  machineUID: 'm',
+  machine: 'web/a',
+  kind,
+  class: 'Repair',
+  requesterUID,
+  requester: '',
+  scopes: [],
+  since: iso(-100),
+  notAfter: iso(900),
+});
+const machine = (status: MachineStatus = {}, spec: Machine['spec'] = {}): Machine => ({
+  apiVersion: API_VERSION,
+  kind: 'Machine',
+  metadata: { name: 'a', uid: 'm' },
+  spec,
+  status,
+});
+const job = (status: RemedyOperationJobStatus): RemedyOperationJob => ({
+  apiVersion: API_VERSION,
+  kind: 'RemedyOperationJob',
+  metadata: { name: 'j', uid: 'job' },
+  spec: {
+    rule: 'hung',
+    machine: { name: 'a', uid: 'm' },
+    node: 'a',
+    rung: 0,
+    attempt: 1,
+    action: 'Reboot',
+    timeoutSeconds: 1,
+    healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 1 },
+    priority: 0,
+    matchedSince: iso(-200),
+    why: '',
+  },
+  status,
+});
+const input = (given: Partial<HoldInput>): HoldInput => ({ machine: machine(), row: undefined, jobs: [], ...given });
+const ordered = { operation: { id: 'row', epoch: 1, kind: 'Repair' as const, notAfter: iso(900) } };
+
+describe('a row holds the clocks of a machine', () => {
+  it.each([
+    ['not where there is none', {}, false],
+    ['of a Change, from its first step', { row: row('Change', 'set') }, true],
+    ['not of a deletion: nothing is repaired there', { row: row('Delete', 'm') }, false],
+    [
+      'not of a job before its order: a stronger rule may still take its place',
+      { row: row('Repair'), jobs: [job({ phase: 'Granted' })] },
+      false,
+    ],
+    ['of a job with its order', { row: row('Repair'), jobs: [job({ phase: 'Running', orderedAt: iso(-1) })] }, true],
+    [
+      'of a job whose order it has not recorded yet',
+      { row: row('Repair'), jobs: [job({ phase: 'Granted' })], machine: machine({}, ordered) },
+      true,
+    ],
+    ['not of a job that has ended: only the next rung can take it over', { row: row('Repair'), jobs: [job({ phase: 'Failed' })] }, false],
+    ['not of a job that is gone', { row: row('Repair') }, false],
+  ])('%s', (_name, given, expected) => expect(isHeld(input(given))).toBe(expected));
+});
+
+describe('clocks begin anew', () => {
+  const of = (given: Partial<HoldInput>) => createHolds().of('m', input(given), NOW).releasedAtMs;
+
+  it('after the last disruption, not that of the row that is still there', () => {
+    expect(of({ machine: machine({ lastDisruption: iso(-500) }) })).toBe(NOW - 500_000);
+    expect(of({ machine: machine({ lastDisruption: iso(-100) }), row: row('Repair') })).toBeUndefined();
+  });
+
+  it('after the end of the last job that had a row', () => {
+    expect(of({ jobs: [job({ phase: 'Failed', operationID: 'row', finishedAt: iso(-5) })] })).toBe(NOW - 5000);
+    expect(of({ jobs: [job({ phase: 'Cancelled', finishedAt: iso(-5) })] })).toBeUndefined();
+    expect(of({ jobs: [job({ phase: 'Shadow', finishedAt: iso(-5) })] })).toBeUndefined();
+  });
+
+  it('when a hold is seen to end, whatever objects say of it', () => {
+    const holds = createHolds();
+    expect(holds.of('m', input({ row: row('Change', 'set') }), NOW)).toEqual({ held: true, releasedAtMs: undefined });
+    expect(holds.of('m', input({}), NOW + 7)).toEqual({ held: false, releasedAtMs: NOW + 7 });
+    expect(holds.of('m', input({}), NOW + 99)).toEqual({ held: false, releasedAtMs: NOW + 7 });
+  });
+
+  it('at once, where a clock that was ahead wrote the end: ours does not wait until it has caught up', () => {
+    const holds = createHolds();
+    const ahead = input({ jobs: [job({ phase: 'Failed', operationID: 'row', finishedAt: iso(3600) })] });
+    expect(holds.of('m', ahead, NOW).releasedAtMs).toBe(NOW);
+    expect(holds.of('m', ahead, NOW + 60_000).releasedAtMs).toBe(NOW);
+  });
+});
