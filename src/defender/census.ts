@@ -14,7 +14,7 @@ export interface CensusMachine {
   unavailable: boolean;
   /** Unavailable by something else than a cordon of ours, so that no operation's end will mend it. */
   lastingly: boolean;
-  /** What its Node says is wrong with it, for naming a suspect: types of conditions. */
+  /** What its Node says is wrong with it, by which a suspect is told; absent where there was no Node yet, which is no outage. */
   ailments?: readonly string[];
 }
 
@@ -115,7 +115,7 @@ export function takeCensus(
     if (outages !== undefined) return outages;
     outages = new Map();
     for (const machine of machines) {
-      if (!machine.lastingly || ordered.has(machine.uid)) continue;
+      if (!machine.lastingly || machine.ailments === undefined || ordered.has(machine.uid)) continue;
       for (const scope of machine.scopes) {
         const inScope = outages.get(scope);
         if (inScope === undefined) outages.set(scope, [machine]);

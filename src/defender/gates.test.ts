@@ -168,6 +168,13 @@ describe('the breaker', () => {
     expect(refusal(policy, inRack('7'), now, cordoned)).toBeUndefined();
   });
 
+  test('does not count machines that have not joined yet', () => {
+    const joining = { unavailable: true, lastingly: true };
+    expect(
+      refusal(policy, inRack('7'), now, [...broken.slice(0, 2), machine('c', joining), machine('d', joining), machine('e')]),
+    ).toBeUndefined();
+  });
+
   test('D8: says no where the place or its size is not known', () => {
     expect(refusal(policy, repair(), now, broken)?.wouldPassWhen).toBe('the machine or its Node has the label topology.kubenode.io/rack');
     expect(refusal(policy, inRack('9'), now, broken)?.wouldPassWhen).toBe('the machines of rack/9 are known');
@@ -189,4 +196,12 @@ test('a policy with a mistake says no to all but Restore, since nobody knows wha
       wouldPassWhen: expect.stringContaining('DefenderPolicy p is mended: `spec.windows[0].timeZone`'),
     });
   expect(refusal(wrong, restore)).toBeUndefined();
+});
+
+test('so does one with a field or a scope of a later build', () => {
+  const later = { ...spec({}), moonPhases: ['full'] };
+  expect(refusal(later, request('a'))).toMatchObject({
+    limit: 'p',
+    wouldPassWhen: 'DefenderPolicy p is mended: `spec.moonPhases` unknown field',
+  });
 });

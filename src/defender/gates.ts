@@ -2,8 +2,8 @@
 import { resolveCount } from '../api/batches.ts';
 import { nextOpen, type Calendar } from '../api/calendar.ts';
 import { DefenderPolicies, type DefenderPolicy, type LimitClass } from '../api/defenderpolicy.ts';
-import { calendarOfFreeze, calendarOfWindow, policyMistakes, speaksOf, YEAR_MS } from '../api/defenderpolicycheck.ts';
-import type { FieldError } from '../api/kind.ts';
+import { calendarOfFreeze, calendarOfWindow, speaksOf, YEAR_MS } from '../api/defenderpolicycheck.ts';
+import { API_VERSION, type FieldError } from '../api/kind.ts';
 import { matchesLabels, selectorText } from '../api/selector.ts';
 import { zonedText } from '../api/zonedtime.ts';
 import type { Census } from './census.ts';
@@ -25,10 +25,16 @@ interface Readings {
 /** By spec: stores hand out the same one until it changes. */
 const read = new WeakMap<Policy['spec'], Readings>();
 
-function readingsOf({ spec }: Policy): Readings {
+function readingsOf({ metadata, spec }: Policy): Readings {
   let readings = read.get(spec);
   if (readings === undefined) {
-    const mistakes = policyMistakes(spec);
+    // Also a field that this build does not know is one: what it forbids would be passed over.
+    const mistakes = DefenderPolicies.validate({
+      apiVersion: API_VERSION,
+      kind: DefenderPolicies.kind,
+      metadata: { name: metadata.name },
+      spec,
+    });
     readings =
       mistakes.length > 0
         ? { mistakes, windows: [], freezes: [] }

@@ -73,11 +73,16 @@ describe('a limit', () => {
     });
   });
 
-  test('D8: a limit that makes no sense is a no', () => {
+  test('D8: a limit that makes no sense is a no, also for what outranks the mistakes of a policy', () => {
     expect(ask([request('a')], three, cluster('abc')).of('a')).toMatchObject({
       allowed: false,
+      limit: 'p',
+      wouldPassWhen: expect.stringContaining('`spec.limits[0].maxUnavailable`') as string,
+    });
+    expect(ask([request('a', { class: 'Restore' })], three, cluster('abc')).of('a')).toMatchObject({
+      allowed: false,
       limit: 'p/all',
-      wouldPassWhen: expect.stringContaining('"abc"'),
+      wouldPassWhen: expect.stringContaining('"abc"') as string,
     });
   });
 

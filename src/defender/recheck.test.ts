@@ -8,7 +8,7 @@ import { counted, policy, request, row, T0 } from './testing/rows.ts';
 
 const young = (seconds: number): string => new Date(T0 + seconds * 1000).toISOString();
 const nameIn = (each: LedgerRow): string => each.machine.slice(4);
-const dead = { unavailable: true, lastingly: true };
+const dead = { unavailable: true, lastingly: true, ailments: ['NotReady'] };
 /** As our own cordon makes it. */
 const cordoned = { unavailable: true, lastingly: false };
 

@@ -1,5 +1,6 @@
 import { canonical } from '../../api/digest.ts';
 import { DefenderPolicies } from '../../api/defenderpolicy.ts';
+import type { FieldError } from '../../api/kind.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import type { Cache } from '../../kube/cache.ts';
@@ -16,7 +17,17 @@ export interface DefenderPolicyControllerOptions {
   signal: AbortSignal;
 }
 
-/** Says of each policy whether Defender can hold to it. */
+/** A condition's message takes 32 KiB; nobody reads more mistakes at once. */
+const MAX_MISTAKES = 20;
+
+function toldOf(mistakes: readonly FieldError[]): string {
+  const told = mistakes.slice(0, MAX_MISTAKES).map(({ path, message }) => `\`${path}\` ${message}`);
+  if (mistakes.length > MAX_MISTAKES) told.push(`and ${mistakes.length - MAX_MISTAKES} more`);
+  if (mistakes.length > 0) told.push('until this is mended nothing but Restore is reserved');
+  return told.join('; ');
+}
+
+/** Says of each policy whether Defender can hold to it, with every mistake. */
 export async function runDefenderPolicyController(options: DefenderPolicyControllerOptions): Promise<void> {
   const { cache, clock, signal } = options;
   const policies = cache.store(DefenderPolicies);
@@ -27,7 +38,9 @@ export async function runDefenderPolicyController(options: DefenderPolicyControl
     async reconcile(name, { client }) {
       const policy = policies.get({ name });
       if (policy === undefined) return;
-      const mistakes = DefenderPolicies.compare(policy, undefined);
+      const { apiVersion, kind, spec } = policy;
+      // As Defender itself reads it, so that nothing is obeyed in part: also a field that this build does not know is a mistake.
+      const mistakes = DefenderPolicies.validate({ apiVersion, kind, metadata: { name }, spec });
       const { generation } = policy.metadata;
       const conditions = setCondition(
         policy.status?.conditions,
@@ -35,7 +48,7 @@ export async function runDefenderPolicyController(options: DefenderPolicyControl
           type: 'Accepted',
           status: mistakes.length === 0 ? 'True' : 'False',
           reason: mistakes.length === 0 ? 'Accepted' : 'Invalid',
-          message: mistakes.map((mistake) => `\`${mistake.path}\` ${mistake.message}`).join('; '),
+          message: toldOf(mistakes),
           ...(generation === undefined ? {} : { observedGeneration: generation }),
         },
         clock.now(),

@@ -82,6 +82,25 @@ describe('the pass', () => {
     expect(decidePass(cell({ machines, spec, nowMs: NOW + 65 * 60_000 }), { ...state, rows: [] }, ids()).rows).toHaveLength(2);
   });
 
+  test('names what most of a broken place say, and does not count machines that have not joined', () => {
+    const names = ['a', 'b', 'c', 'd', 'e', 'f'];
+    const machines = names.map((name) =>
+      machine({ name, ...(name < 'd' ? { components: [] } : {}), ...(name === 'f' ? { status: { nodeRef: undefined } as never } : {}) }),
+    );
+    const sick = (name: string) => {
+      const made = node(name, { ready: false });
+      return { ...made, status: { conditions: [...(made.status?.conditions ?? []), { type: 'SwitchDown', status: 'True' as const }] } };
+    };
+    const nodes = [sick('a'), sick('b'), node('c', { ready: false }), node('d'), node('e')];
+    const spec = { breaker: { scope: 'Cluster' as const, unavailableAbove: 2 } };
+    const { rows, verdicts } = decidePass(cell({ machines, nodes, spec }), { epoch: 1, rows: [] }, ids());
+    expect(rows).toEqual([]);
+    expect(verdicts.get('uid-d')).toMatchObject({ limit: 'p/breaker', used: 3, of: 2, holders: ['web/a', 'web/b', 'web/c'] });
+    expect(verdicts.get('uid-d')?.wouldPassWhen).toBe(
+      'at most 2 of the 6 machines of cluster are unavailable by themselves: suspect cluster; most of them say NotReady, SwitchDown',
+    );
+  });
+
   test('leaves the ledger as it is where no rate is set', () => {
     const move = reservation(1, () => cell({ machines: [machine()] }), ids()).judge({ ledger: ledger([]) });
     expect('write' in move && move.write === 'ledger' ? Object.keys(move.object.status ?? {}) : []).toEqual(['epoch', 'rows']);

@@ -88,7 +88,9 @@ function censusMachine(machine: Stored<Machine>, view: CellView): CensusMachine 
     name: nameOf(machine),
     scopes: placed(scopesOf(machine, view.facts.sets), machine, claim.state === 'Claimed' ? claim.node : undefined),
     ...availability,
-    ...(availability.lastingly ? { ailments: ailmentsOf(claim, kubeletAnswers) } : {}),
+    ...(availability.lastingly && (claim.state === 'Claimed' || claim.state === 'Lost')
+      ? { ailments: ailmentsOf(claim, kubeletAnswers) }
+      : {}),
   };
 }
 

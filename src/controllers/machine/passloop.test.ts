@@ -63,7 +63,7 @@ function looped() {
       stale: cell.stale,
     };
   };
-  const port: GuardedPort<never> = {
+  const port: GuardedPort = {
     read: async (target) => {
       cell.calls.push(`read ${target}`);
       return await Promise.resolve({ ledger: ledger() });
@@ -84,7 +84,7 @@ function looped() {
     newID: () => `id-${cell.rows.length}`,
     jobsOf: () => [],
     view,
-    portOf: () => port as GuardedPort<never> as never,
+    portOf: () => port,
     wakeMachine: (key) => void cell.woken.push(key),
   });
   const context = {
