@@ -7,6 +7,7 @@ import { NodeRemediers } from '../../api/noderemedier.ts';
 import { isFinished, RemedyOperationJobs } from '../../api/remedyoperationjob.ts';
 import { findCondition } from '../../kube/conditions.ts';
 import { bad, good } from '../../rules/testing.ts';
+import { createFaults } from './testing/faults.ts';
 import { openRemedyCell, type Process, type RemedyCell } from './testing/cell.ts';
 
 let cell: RemedyCell;
@@ -229,6 +230,35 @@ describe('detectors', () => {
     expect((await cell.job('Verifying')).status?.proof?.relapsed).toBe('boot-2');
     await cell.pass(100);
     await cell.job('Failed');
+  });
+});
+
+describe('Leases', () => {
+  const silentKubelet = { when: { all: [{ fact: 'heartbeat.kubelet', operator: 'equal', value: 'Stale' }] }, holdsForSeconds: 60 };
+
+  it('a kubelet that falls silent is noticed without an event, and one that is back at once', async () => {
+    await begin(silentKubelet);
+    await cell.pass(300);
+    expect(await cell.jobs()).toEqual([]);
+    cell.silent.kubelet.add('a');
+    await cell.pass(80);
+    expect(await cell.jobs()).toEqual([]);
+    await cell.pass(40);
+    await cell.job('Pending');
+    cell.silent.kubelet.delete('a');
+    await cell.pass(10);
+    expect((await cell.job('Cancelled')).status?.explanation).toContain('recovered before the order');
+  });
+
+  it('nobody is silent for not having been listened to: a controller that hears nothing does nothing', async () => {
+    await cell.rule('hung', silentKubelet);
+    const faults = createFaults();
+    process = await cell.start({ through: (transport) => faults.through(transport) });
+    faults.stalled = true;
+    await cell.pass(900);
+    faults.stalled = false;
+    await cell.pass(30);
+    expect(await cell.jobs()).toEqual([]);
   });
 });
 
