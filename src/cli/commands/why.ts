@@ -73,7 +73,9 @@ export function machineLines({ machine, phase, node, rules, jobs, defender, woul
     `${machine}  ${phase}${node === '' ? ', it has claimed no Node' : `, node ${node}`}`,
     '',
     'JOBS',
-    ...(jobs.length === 0 ? ['  none is open'] : jobs.map((job) => `  ${job.name}  ${job.phase}  ${job.action}; ${job.explanation}`)),
+    ...(jobs.length === 0
+      ? ['  none is open']
+      : jobs.map((job) => `  ${job.name}  ${job.phase}  ${job.action}${job.explanation === '' ? '' : `; ${job.explanation}`}`)),
     '',
     'DEFENDER',
     ...indent(defender),

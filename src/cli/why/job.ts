@@ -1,5 +1,5 @@
 /** The story of one repair, from what its rule saw to how it ended. */
-import { fullRung } from '../../api/noderemedier.ts';
+import { ACTION_TRAITS } from '../../api/noderemedier.ts';
 import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import type { Stored } from '../../api/wire.ts';
 import { age } from '../output.ts';
@@ -9,13 +9,12 @@ export function jobLines(job: Stored<RemedyOperationJob>, nowMs: number): string
   const { metadata, spec, status } = job;
   const phase = status?.phase ?? 'Pending';
   const args = Object.entries(spec.args ?? {}).map(([key, value]) => ` ${key}=${String(value)}`);
-  const { timeoutSeconds } = fullRung(spec);
   const lines = [
     `job/${metadata.namespace}/${metadata.name}  ${phase}${status?.outcome === undefined ? '' : ` (${status.outcome})`}`,
     `rule      ${spec.rule}, rung ${spec.rung}, attempt ${spec.attempt}${spec.mode === 'Shadow' ? ', in Shadow' : ''}`,
     `action    ${spec.action}${args.join('')} on machine ${spec.machine.name}${spec.node === '' ? '' : `, node ${spec.node}`}`,
     `saw       ${spec.why}`,
-    `proof     ${proofText(spec)}, to begin within ${timeoutSeconds} s of the order`,
+    `proof     ${proofText(spec)}`,
     '',
     'STORY',
     ...story(job).map(({ at, what }) => `  ${ago(at, nowMs)}  ${what}`),
@@ -32,17 +31,23 @@ export function jobLines(job: Stored<RemedyOperationJob>, nowMs: number): string
   return lines;
 }
 
+const PROOFS = {
+  Done: 'that it is done; it mends nothing by itself',
+  Gone: 'that its provider says the machine is gone',
+  Nothing: 'none: a human is asked',
+} as const;
+
 /** What happened, in the order it did. */
 function story({ metadata, spec, status }: Stored<RemedyOperationJob>): { at: string; what: string }[] {
   const events: { at: string | undefined; what: string }[] = [
     { at: spec.matchedSince, what: 'it matches' },
     { at: metadata.creationTimestamp, what: 'the job is made' },
+    { at: status?.orderedAt, what: `ordered as ${status?.operationID ?? 'an operation'}` },
     ...(status?.steps ?? []).map(({ name, startedAt, finishedAt, outcome, message }) => {
       const took = finishedAt === undefined ? 'begins' : age(Date.parse(finishedAt) - Date.parse(startedAt));
       const end = [outcome, message].filter((part) => part !== undefined && part !== '').join(': ');
       return { at: startedAt, what: `${name} ${took}${end === '' ? '' : `, ${end}`}` };
     }),
-    { at: status?.orderedAt, what: `ordered as ${status?.operationID ?? 'an operation'}` },
     { at: status?.actedAt, what: 'the action had ended' },
     { at: status?.proof?.since, what: 'the proof began to hold' },
     { at: status?.finishedAt, what: status?.phase ?? '' },
@@ -52,6 +57,12 @@ function story({ metadata, spec, status }: Stored<RemedyOperationJob>): { at: st
     .sort((one, other) => Date.parse(one.at) - Date.parse(other.at));
 }
 
-function proofText({ healedWhen: { condition, of, is, onNewBoot, forSeconds } }: RemedyOperationJob['spec']): string {
-  return `${of === 'Machine' ? "the Machine's " : ''}${condition} ${is} for ${forSeconds} s${onNewBoot === true ? ', in a new boot' : ''}`;
+function proofText({
+  action,
+  timeoutSeconds,
+  healedWhen: { condition, of, is, onNewBoot, forSeconds },
+}: RemedyOperationJob['spec']): string {
+  const { proof } = ACTION_TRAITS[action];
+  if (proof !== 'Healed') return PROOFS[proof];
+  return `${of === 'Machine' ? "the Machine's " : ''}${condition} ${is} for ${forSeconds} s${onNewBoot === true || action === 'Reboot' ? ', in a new boot' : ''}, to begin within ${timeoutSeconds} s of the order`;
 }

@@ -218,7 +218,7 @@ function defenderLines({ nowMs, machine, rows, jobs, freezes }: MachineInput, ro
     if (report?.state !== 'Done' || row !== undefined) lines.push(`order ${order.id}: ${order.action ?? order.kind}, ${end}`);
   }
   const needed = status?.conditions?.find(({ type }) => type === MACHINE_CONDITIONS.repairNeeded);
-  if (needed?.status === 'True') lines.push(`RepairNeeded by ${needed.reason}: a cordon of a repair that did not help stays`);
+  if (needed?.status === 'True') lines.push(`RepairNeeded by ${needed.reason}: pods are not put back while this is so`);
   return lines.length === 0 ? ['nothing is asked, held or frozen'] : lines;
 }
 
@@ -233,6 +233,8 @@ function wouldChange({ machine, freezes }: MachineInput, rules: readonly WhyRule
       ? [`kubectl patch machine ${machine.metadata.name} -n ${machine.metadata.namespace} --type merge -p '{"spec":{"hold":false}}'`]
       : []),
     ...matching.filter(({ mode }) => mode !== 'Enforce').map(({ rule }) => `${rule} acts when a commit sets its mode to Enforce`),
-    ...matching.flatMap(({ rule, explanation }) => (explanation?.due === false ? [`${rule} is due when it has held for long enough`] : [])),
+    ...matching.flatMap(({ rule, explanation }) =>
+      explanation?.due === false && explanation.summary.includes('held for') ? [`${rule} is due when it has held for long enough`] : [],
+    ),
   ];
 }
