@@ -1,0 +1,315 @@
+import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import { describe, expect, it, test } from 'vitest';
+import { SIGNERS } from '../../api/admission.ts';
+import type { Bootstrap } from '../../api/machine.ts';
+import { makeRequest, pemOf, spkiOf, vouch } from '../../agent/identityrequest.ts';
+import type { Asked, Known, Verdict } from './asked.ts';
+import { decide } from './decide.ts';
+import { requestOf } from './requests.ts';
+import { keyHash } from './signingrequest.ts';
+import { AGENT_SUBJECT, AGENT_USER, asked, base64, BOOTSTRAP_USER, machineWith, OPEN, TOKEN_USER, type Made } from './testing/requests.ts';
+
+const nowMs = Date.parse('2026-11-20T12:00:00Z');
+const known = (bootstrap: Bootstrap | undefined, more: Partial<Known> = {}): Known => ({
+  nowMs,
+  machine: machineWith(bootstrap),
+  ofNode: [],
+  ...more,
+});
+const said = (verdict: Verdict): string => ('reason' in verdict ? `${verdict.do} ${verdict.reason}` : verdict.do);
+const hashOf = ({ request }: Asked): string => ('keySHA256' in request ? request.keySHA256 : '');
+
+describe('G1: the request of a bootstrap token', () => {
+  it('is recorded and approved, once in an epoch', async () => {
+    const first = await asked();
+    const verdict = decide(first, known(OPEN));
+    const record = { ...OPEN, csrUID: 'csr-1', keySHA256: hashOf(first), by: 'Certificate', until: '2026-11-21T12:00:00Z' };
+    expect(verdict).toMatchObject({ do: 'Approve', reason: 'Admitted', record });
+    // The leader that recorded it crashed before it approved.
+    expect(decide(first, known(record as Bootstrap))).toEqual({ do: 'Approve', reason: 'Admitted', message: 'admitted in epoch 1' });
+  });
+
+  it('that is the second of an epoch is denied, though it is the same one made again', async () => {
+    const first = await asked();
+    const record: Bootstrap = { ...OPEN, csrUID: 'csr-1', keySHA256: hashOf(first) };
+    expect(said(decide({ ...first, uid: 'csr-2' }, known(record)))).toBe('Deny TokenUsed');
+    expect(said(decide(await asked({}, { uid: 'csr-2' }), known(record)))).toBe('Deny TokenUsed');
+  });
+
+  it('of an epoch that is over is denied', async () => {
+    expect(said(decide(await asked(), known({ ...OPEN, epoch: 2, accountUID: 'account-2' })))).toBe('Deny TokenOutdated');
+    expect(said(decide(await asked({}, { userUID: undefined }), known(OPEN)))).toBe('Deny TokenOutdated');
+    expect(said(decide(await asked(), known(undefined)))).toBe('Deny TokenOutdated');
+  });
+
+  it('of a Machine that is gone or going is denied', async () => {
+    expect(said(decide(await asked(), known(OPEN, { machine: undefined })))).toBe('Deny NoMachine');
+    const machine = machineWith(OPEN);
+    machine.metadata.deletionTimestamp = '2026-11-20T12:00:00Z';
+    expect(said(decide(await asked(), known(OPEN, { machine })))).toBe('Deny MachineDeleting');
+  });
+
+  const attacks: [string, Made, Partial<Asked>, string][] = [
+    ["another machine's name", { subject: [{ O: ['kubenode:machines'] }, { CN: ['kubenode:machine:web:b'] }] }, {}, 'CN must be'],
+    ["another pool's name", { subject: [{ O: ['kubenode:machines'] }, { CN: ['kubenode:machine:db:a'] }] }, {}, 'CN must be'],
+    ['no name', { subject: [{ O: ['kubenode:machines'] }] }, {}, 'CN must be'],
+    ['two names', { subject: [...AGENT_SUBJECT, { CN: ['admin'] }] }, {}, 'CN must be'],
+    ['the name twice', { subject: [...AGENT_SUBJECT, { CN: ['kubenode:machine:web:a'] }] }, {}, 'CN must be'],
+    ['one more group', { subject: [...AGENT_SUBJECT, { O: ['system:masters'] }] }, {}, 'O must be'],
+    [
+      'one more group beside the first',
+      { subject: [{ O: ['kubenode:machines', 'system:nodes'] }, ...AGENT_SUBJECT.slice(1)] },
+      {},
+      'O must',
+    ],
+    ['another group', { subject: [{ O: ['system:nodes'] }, ...AGENT_SUBJECT.slice(1)] }, {}, 'O must be'],
+    ['no group', { subject: AGENT_SUBJECT.slice(1) }, {}, 'O must be'],
+    ['an attribute more', { subject: [...AGENT_SUBJECT, { OU: ['x'] }] }, {}, 'attribute 2.5.4.11'],
+    ['a SAN', { names: [{ type: 'dns', value: 'api.example' }] }, {}, 'alternative names api.example'],
+    ['an extension', { extensions: ['2.5.29.19'] }, {}, '2.5.29.19'],
+    ['an attribute of PKCS#9', { challenge: 'x' }, {}, '1.2.840.113549.1.9.7'],
+    ['a usage more', {}, { usages: ['client auth', 'digital signature', 'server auth'] }, 'usages must be exactly'],
+    ['other usages', {}, { usages: ['server auth', 'digital signature'] }, 'usages must be exactly'],
+    ['a usage twice', {}, { usages: ['client auth', 'client auth'] }, 'usages must be exactly'],
+    ['no end', {}, { expirationSeconds: undefined }, 'expirationSeconds must be'],
+    ['a year', {}, { expirationSeconds: 365 * 86_400 }, 'expirationSeconds must be'],
+    ['a key that is not expected', { algorithm: 'P-384' }, {}, 'its key must be'],
+    ['an RSA key', { algorithm: 'RSA' }, {}, 'its key must be'],
+  ];
+  test.each(attacks)('for %s is denied', async (_what, made, more, why) => {
+    const verdict = decide(await asked(made, more), known(OPEN));
+    expect(verdict).toMatchObject({ do: 'Deny', reason: 'RequestInvalid' });
+    expect('message' in verdict && verdict.message).toContain(why);
+  });
+
+  it('that cannot be read is denied', async () => {
+    expect(said(decide(await asked({}, { request: { unreadable: 'torn' } }), known(OPEN)))).toBe('Deny RequestUnreadable');
+  });
+});
+
+describe('the identity of an agent', () => {
+  it.each(['alice', 'system:node:a', 'system:serviceaccount:web:default', 'kubenode:machine:web', 'kubenode:machine:a:b:c'])(
+    'is denied to %s',
+    async (username) => {
+      expect(said(decide(await asked({}, { username }), known(OPEN, { machine: undefined })))).toBe('Deny ForeignRequester');
+    },
+  );
+
+  it('asked for by the token of another machine is denied', async () => {
+    const username = 'system:serviceaccount:web:kubenode-bootstrap-b';
+    const verdict = decide(await asked({}, { username, userUID: 'account-b' }), {
+      nowMs,
+      machine: machineWith({ ...OPEN, accountUID: 'account-b' }, {}, 'b'),
+      ofNode: [],
+    });
+    expect(said(verdict)).toBe('Deny RequestInvalid');
+  });
+
+  it('is all that is looked at: what others ask of the same signer is left to others', async () => {
+    const subject = [{ O: ['sre'] }, { CN: ['bob'] }];
+    for (const username of ['alice', 'system:serviceaccount:web:kubenode-bootstrap-of-mine'])
+      expect(said(decide(await asked({ subject }, { username }), known(undefined, { machine: undefined })))).toBe('Leave');
+    expect(said(decide(await asked({ subject }, { userUID: 'no account of ours' }), known(OPEN)))).toBe('Leave');
+    expect(said(decide(await asked({}, { signerName: 'example.com/signer' }), known(OPEN)))).toBe('Leave');
+  });
+});
+
+describe('a renewal', () => {
+  const keyOf = (): KeyObject => generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
+  const [first, second, third] = [keyOf(), keyOf(), keyOf()];
+  const hash = (key: KeyObject): string => keyHash(spkiOf(key));
+  const ADMITTED: Bootstrap = { ...OPEN, csrUID: 'csr-0', keySHA256: hash(first), by: 'Certificate', until: '2026-11-20T20:00:00Z' };
+
+  async function renewal(key: KeyObject, by?: KeyObject, more: Partial<Asked> = {}): Promise<Asked> {
+    const der = makeRequest(key, AGENT_USER, 'kubenode:machines');
+    const groups = ['kubenode:machines', 'system:authenticated'];
+    const voucher = by === undefined ? undefined : vouch(by, der);
+    return {
+      ...(await asked()),
+      username: AGENT_USER,
+      userUID: undefined,
+      groups,
+      request: requestOf(base64(pemOf(der))),
+      voucher,
+      ...more,
+    };
+  }
+
+  it('with the key that was admitted is approved, and its end recorded', async () => {
+    expect(decide(await renewal(first), known(ADMITTED))).toMatchObject({
+      do: 'Approve',
+      reason: 'Renewed',
+      record: { ...ADMITTED, until: '2026-11-21T12:00:00Z' },
+    });
+  });
+
+  it('with a new key is approved if the one so far vouches for it, and again after a crash', async () => {
+    const request = await renewal(second, first);
+    const verdict = decide(request, known(ADMITTED));
+    const record = { ...ADMITTED, keySHA256: hash(second), formerKeySHA256: hash(first), until: '2026-11-21T12:00:00Z' };
+    expect(verdict).toMatchObject({ do: 'Approve', record });
+    expect(decide(request, known(record))).toMatchObject({ do: 'Approve', record });
+  });
+
+  it('that follows one whose certificate never arrived is approved with the key before it', async () => {
+    const record = { ...ADMITTED, keySHA256: hash(second), formerKeySHA256: hash(first) };
+    expect(decide(await renewal(third, first), known(record))).toMatchObject({
+      record: { keySHA256: hash(third), formerKeySHA256: hash(first) },
+    });
+  });
+
+  it.each([
+    ['nobody vouches for', async () => await renewal(second)],
+    ['a stranger vouches for', async () => await renewal(second, third)],
+    ['whose voucher is of another request', async () => ({ ...(await renewal(second)), voucher: (await renewal(third, first)).voucher })],
+    ['whose voucher is nonsense', async () => await renewal(second, undefined, { voucher: 'AAAA.BBBB' })],
+    ['whose voucher is empty', async () => await renewal(second, undefined, { voucher: '' })],
+  ])('with a key that %s is denied', async (_what, make) => {
+    expect(said(decide(await make(), known(ADMITTED)))).toBe('Deny KeyUnknown');
+  });
+
+  it('by a certificate of an earlier epoch is denied, while the next is open and after it', async () => {
+    expect(said(decide(await renewal(first), known({ ...OPEN, epoch: 2 })))).toBe('Deny NotAdmitted');
+    const next = { ...ADMITTED, epoch: 2, keySHA256: hash(third) };
+    expect(said(decide(await renewal(first), known(next)))).toBe('Deny KeyUnknown');
+    expect(said(decide(await renewal(second, first), known(next)))).toBe('Deny KeyUnknown');
+  });
+
+  it('for another machine, by a user outside the group, or of a Machine that is gone is denied', async () => {
+    expect(said(decide(await renewal(first, undefined, { username: 'kubenode:machine:web:b' }), known(ADMITTED)))).toBe(
+      'Deny RequestInvalid',
+    );
+    expect(said(decide(await renewal(first, undefined, { groups: ['system:authenticated'] }), known(ADMITTED)))).toBe(
+      'Deny RequestInvalid',
+    );
+    expect(said(decide(await renewal(first), known(ADMITTED, { machine: undefined })))).toBe('Deny NoMachine');
+  });
+
+  it('by the token in place of a certificate is approved only where that was granted, with the key that was admitted', async () => {
+    const token = { username: TOKEN_USER, userUID: 'account-9' };
+    expect(said(decide(await renewal(first, undefined, token), known(ADMITTED)))).toBe('Deny NotByToken');
+    expect(decide(await renewal(first, undefined, token), known({ ...ADMITTED, by: 'Token' }))).toMatchObject({
+      do: 'Approve',
+      record: { by: 'Token' },
+    });
+    expect(said(decide(await renewal(second, undefined, token), known({ ...ADMITTED, by: 'Token' })))).toBe('Deny KeyUnknown');
+  });
+
+  it('by a certificate ends the token in its place', async () => {
+    expect(decide(await renewal(first), known({ ...ADMITTED, by: 'Token' }))).toMatchObject({ record: { by: 'Certificate' } });
+  });
+
+  it('is vouched for by the key on the disk, as it is stored', () => {
+    const stored = createPrivateKey(first.export({ type: 'pkcs8', format: 'pem' }));
+    expect(hash(stored)).toBe(hash(first));
+  });
+});
+
+describe('G4: a kubelet', () => {
+  const subject = [{ O: ['system:nodes'] }, { CN: ['system:node:a'] }];
+  const nodeRef = { name: 'a', uid: 'node-a' };
+  const addresses = [
+    { type: 'InternalIP', address: '10.0.0.1' },
+    { type: 'InternalIP', address: '2001:db8::1' },
+    { type: 'Hostname', address: 'a.example' },
+  ];
+  const agent = { username: AGENT_USER, userUID: undefined, groups: ['kubenode:machines'], signerName: SIGNERS.kubeletClient };
+  const node = { username: 'system:node:a', userUID: undefined, groups: ['system:nodes'] };
+  const owner = machineWith(OPEN, { nodeRef, addresses });
+  const mine = known(OPEN, { machine: machineWith(OPEN), ofNode: [machineWith(OPEN)] });
+  const claimed = known(OPEN, { machine: undefined, ofNode: [owner] });
+  const client = { ...node, signerName: SIGNERS.kubeletClient };
+  const serving = { ...node, signerName: SIGNERS.kubeletServing, usages: ['server auth', 'digital signature'] };
+  const own = [
+    { type: 'dns', value: 'a.example' },
+    { type: 'ip', value: '10.0.0.1' },
+    { type: 'ip', value: '2001:db8:0::1' },
+  ] as const;
+
+  const table: [string, Made, Partial<Asked>, Known, string][] = [
+    ["its machine's agent asks for the Node of its machine", { subject }, agent, mine, 'Approve NodeOfMachine'],
+    [
+      'with key encipherment',
+      { subject },
+      { ...agent, usages: ['client auth', 'key encipherment', 'digital signature'] },
+      mine,
+      'Approve NodeOfMachine',
+    ],
+    ['the node renews itself', { subject }, client, claimed, 'Approve NodeOfMachine'],
+    ['an RSA key', { subject, algorithm: 'RSA' }, client, claimed, 'Approve NodeOfMachine'],
+    ['a short key', { subject, algorithm: 'RSA-1024' }, client, claimed, 'Deny RequestInvalid'],
+    ['another Node', { subject: [{ O: ['system:nodes'] }, { CN: ['system:node:b'] }] }, agent, mine, 'Deny RequestInvalid'],
+    ['another Node, by a node', { subject: [{ O: ['system:nodes'] }, { CN: ['system:node:b'] }] }, client, claimed, 'Deny RequestInvalid'],
+    ['masters, too', { subject: [...subject, { O: ['system:masters'] }] }, agent, mine, 'Deny RequestInvalid'],
+    ['a SAN', { subject, names: [{ type: 'dns', value: 'a.example' }] }, agent, mine, 'Deny RequestInvalid'],
+    ['serving by its client', { subject }, { ...agent, usages: ['server auth', 'digital signature'] }, mine, 'Deny RequestInvalid'],
+    ['a bootstrap token', { subject }, { signerName: SIGNERS.kubeletClient }, mine, 'Deny ForeignRequester'],
+    [
+      'a Node that another Machine has',
+      { subject },
+      agent,
+      {
+        ...mine,
+        ofNode: [machineWith(OPEN), { ...machineWith(OPEN, { nodeRef }), metadata: { ...owner.metadata, namespace: 'db', uid: 'other' } }],
+      },
+      'Deny NodeOfAnother',
+    ],
+    [
+      'two Machines claim it',
+      { subject },
+      client,
+      { ...claimed, ofNode: [owner, { ...owner, metadata: { ...owner.metadata, namespace: 'db' } }] },
+      'Deny NodeAmbiguous',
+    ],
+    ['a node of no Machine', { subject }, client, known(undefined, { machine: undefined }), 'Leave'],
+    ['a kubeadm token', { subject }, { ...client, username: 'system:bootstrap:abcdef' }, claimed, 'Leave'],
+    ['a node outside its group', { subject }, { ...client, groups: [] }, claimed, 'Deny ForeignRequester'],
+    ['serving, for its addresses', { subject, names: [...own] }, serving, claimed, 'Approve AddressesOfMachine'],
+    ['serving, for its Node name', { subject, names: [{ type: 'dns', value: 'a' }] }, serving, claimed, 'Approve AddressesOfMachine'],
+    [
+      'serving, for an address more',
+      { subject, names: [...own, { type: 'ip', value: '10.0.0.2' }] },
+      serving,
+      claimed,
+      'Deny NameOfAnother',
+    ],
+    [
+      'serving, for a name more',
+      { subject, names: [...own, { type: 'dns', value: 'kubernetes' }] },
+      serving,
+      claimed,
+      'Deny NameOfAnother',
+    ],
+    ['serving, for a URI', { subject, names: [...own, { type: 'url', value: 'a.example' }] }, serving, claimed, 'Deny NameOfAnother'],
+    ['serving, for nothing', { subject }, serving, claimed, 'Deny RequestInvalid'],
+    [
+      'serving, and client',
+      { subject, names: [...own] },
+      { ...serving, usages: ['server auth', 'client auth', 'digital signature'] },
+      claimed,
+      'Deny RequestInvalid',
+    ],
+    [
+      'serving, by its agent',
+      { subject, names: [...own] },
+      { ...serving, ...agent, signerName: SIGNERS.kubeletServing },
+      mine,
+      'Deny ForeignRequester',
+    ],
+    [
+      'serving, before its addresses are known',
+      { subject, names: [...own] },
+      serving,
+      { ...claimed, ofNode: [machineWith(OPEN, { nodeRef })] },
+      'Wait',
+    ],
+  ];
+  test.each(table)('%s', async (_what, made, more, knows, expected) => {
+    expect(said(decide(await asked(made, more), knows))).toBe(expected);
+  });
+
+  it('is of no interest where it is not ours', async () => {
+    expect(BOOTSTRAP_USER).toContain('kubenode-bootstrap-');
+    expect(said(decide(await asked({ subject }, { ...client, username: 'system:node:zz' }), claimed))).toBe('Leave');
+  });
+});

@@ -1,0 +1,123 @@
+import { createPrivateKey, generateKeyPairSync } from 'node:crypto';
+import { beforeAll, describe, expect, it } from 'vitest';
+import fc from 'fast-check';
+import { makeRequest, pemOf } from '../../agent/identityrequest.ts';
+import { DerError } from './der.ts';
+import { canonicalAddress, kindOfKey, parseSigningRequest } from './signingrequest.ts';
+import { AGENT_SUBJECT, base64, pkcs10 } from './testing/requests.ts';
+
+const pem = (der: Uint8Array): string => base64(pemOf(der));
+let der: Buffer;
+beforeAll(async () => void ({ der } = await pkcs10()));
+
+describe('a request', () => {
+  it('of another library is read whole', async () => {
+    const { pem } = await pkcs10({
+      names: [
+        { type: 'dns', value: 'node.example' },
+        { type: 'ip', value: '10.0.0.1' },
+        { type: 'ip', value: '2001:db8::1' },
+        { type: 'email', value: 'a@b' },
+        { type: 'url', value: 'spiffe://x' },
+      ],
+      extensions: ['1.2.3.4'],
+      challenge: 'x',
+    });
+    expect(parseSigningRequest(base64(pem))).toMatchObject({
+      subject: [
+        { type: 'O', value: 'kubenode:machines' },
+        { type: 'CN', value: 'kubenode:machine:web:a' },
+      ],
+      names: [
+        { type: 'dns', value: 'node.example' },
+        { type: 'ip', value: '10.0.0.1' },
+        { type: 'ip', value: '2001:db8:0:0:0:0:0:1' },
+        { type: 'email', value: 'a@b' },
+        { type: 'uri', value: 'spiffe://x' },
+      ],
+      others: ['1.2.840.113549.1.9.7', '1.2.3.4'],
+    });
+  });
+
+  it.each(['P-256', 'P-384', 'RSA'] as const)('with a key of %s is verified', async (algorithm) => {
+    const { pem } = await pkcs10({ algorithm });
+    const kind = { 'P-256': 'ECDSA P-256', 'P-384': 'ECDSA secp384r1', RSA: 'RSA 2048' }[algorithm];
+    expect(kindOfKey(parseSigningRequest(base64(pem)).key)).toBe(kind);
+  });
+
+  it('of the agent is read, and is for the key it was made with', () => {
+    const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+    const read = parseSigningRequest(pem(makeRequest(privateKey, 'kubenode:machine:web:a', 'kubenode:machines')));
+    expect(read.subject).toEqual(AGENT_SUBJECT.map((part) => Object.entries(part).map(([type, [value]]) => ({ type, value }))).flat());
+    expect([read.names, read.others]).toEqual([[], []]);
+    const own = createPrivateKey(privateKey.export({ type: 'pkcs8', format: 'pem' }));
+    expect(read.key.export({ format: 'jwk' })).toMatchObject({ x: own.export({ format: 'jwk' }).x });
+  });
+});
+
+describe('a request is refused', () => {
+  it.each([
+    ['that is signed with another key', (bytes: Buffer) => void (bytes[bytes.length - 5] = (bytes.at(-5) ?? 0) ^ 1)],
+    ['whose subject was changed after', (bytes: Buffer) => void bytes.write('b', bytes.indexOf('kubenode:machine:web:a') + 21)],
+  ])('%s', (_what, change) => {
+    const bytes = Buffer.from(der);
+    change(bytes);
+    expect(() => parseSigningRequest(pem(bytes))).toThrow(/signature/);
+  });
+
+  it('with bytes behind it', () => {
+    expect(() => parseSigningRequest(pem(Buffer.concat([der, Buffer.from([0x05, 0])])))).toThrow('something follows the request');
+  });
+
+  it.each([
+    ['', 'it is not one PEM block'],
+    ['hi', 'it is not one PEM block'],
+    ['-----BEGIN CERTIFICATE REQUEST-----\nA\n-----END CERTIFICATE REQUEST-----\n', 'its base64 is not valid'],
+    ['-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n', 'it ends too early'],
+    ['-----BEGIN NEW CERTIFICATE REQUEST-----\nAAAA\n-----END NEW CERTIFICATE REQUEST-----\n', 'it is not one PEM block'],
+    [`${'x'.repeat(20_000)}`, 'it is too long'],
+  ])('%# that is no PEM of one', (text, why) => {
+    expect(() => parseSigningRequest(base64(text))).toThrow(why);
+  });
+
+  it('of two blocks, since another reader may take the other one', () => {
+    const twice = pemOf(der) + pemOf(der);
+    expect(() => parseSigningRequest(base64(twice))).toThrow('it is not one PEM block');
+    expect(() => parseSigningRequest(base64(`text before\n${pemOf(der)}`))).toThrow('it is not one PEM block');
+  });
+
+  it('with a length that is not in its shortest form', () => {
+    // 30 82 LL LL becomes 30 83 00 LL LL.
+    const long = Buffer.concat([Buffer.from([0x30, 0x83, 0]), der.subarray(2)]);
+    expect(() => parseSigningRequest(pem(long))).toThrow(/length/);
+  });
+
+  it.each(['kubenode:machine:web:a\u0000.evil', 'a\nb'])('whose name holds control characters: %j', async (value) => {
+    const { pem: text } = await pkcs10({ subject: [{ CN: [value] }] });
+    expect(() => parseSigningRequest(base64(text))).toThrow(DerError);
+  });
+
+  it('whatever its bytes are, without another error', () => {
+    fc.assert(
+      fc.property(fc.nat({ max: der.length - 1 }), fc.integer({ min: 1, max: 255 }), fc.boolean(), (at, change, cut) => {
+        const bytes = Buffer.from(der);
+        bytes[at] = (bytes[at] ?? 0) ^ change;
+        // No byte of it can be changed unnoticed: what is not structure is signed.
+        expect(() => parseSigningRequest(pem(cut ? bytes.subarray(0, at) : bytes))).toThrow(DerError);
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
+
+it.each([
+  ['::1', '0:0:0:0:0:0:0:1'],
+  ['2001:DB8::0001', '2001:db8:0:0:0:0:0:1'],
+  ['1::', '1:0:0:0:0:0:0:0'],
+  ['::ffff:10.0.0.1', '0:0:0:0:0:ffff:a00:1'],
+  ['fe80::1%eth0', 'fe80:0:0:0:0:0:0:1'],
+  ['10.0.0.1', '10.0.0.1'],
+  ['node.example', 'node.example'],
+])('address %s is written as %s', (text, canonical) => {
+  expect(canonicalAddress(text)).toBe(canonical);
+});
