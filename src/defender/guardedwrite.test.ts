@@ -57,6 +57,14 @@ describe('a guarded write', () => {
     expect(await perform(act({ write: 'ledger', object: ledger }), port)).toEqual({ done: false, why: 'the ledger changed meanwhile' });
   });
 
+  test('that loses a race begins again at its first read, since nothing would wake it', async () => {
+    let lost = 0;
+    const { port, calls } = recorded(() => (lost++ < 2 ? Promise.reject(new CodedError('Conflict', 'changed')) : Promise.resolve()));
+    expect(await perform(act({ write: 'ledger', object: ledger }), port)).toEqual({ done: true });
+    expect(calls.filter((call) => call.startsWith('read node'))).toHaveLength(3);
+    expect(calls.filter((call) => call.startsWith('put'))).toHaveLength(3);
+  });
+
   test('writes nothing where its judgement says stop', async () => {
     const { port, calls } = recorded();
     expect(await perform(act({ stop: 'gone' }), port)).toEqual({ done: false, why: 'gone' });

@@ -59,22 +59,27 @@ export type Performed =
   | { done: true; note?: string }
   | { done: false; why: string; /** By who is asked for an effect. */ refused?: boolean };
 
-/** Carries one out. A lost race is not an error: whatever won is read at the next attempt. */
+/** Several rows that end at once write one ledger, and nothing wakes those that lose: each tries again, from its first read. */
+const ATTEMPTS = 5;
+
+/** Carries one out. A lost race is not an error: whatever won is read, and judged again; one that is lost again and again is left to its next turn. */
 export async function perform<Effect>(act: GuardedWrite<Effect>, port: GuardedPort<Effect>): Promise<Performed> {
-  let seen: Seen = {};
-  for (const target of act.reads) seen = { ...seen, ...(await port.read(target, act)) };
-  const move = act.judge(seen);
-  if ('stop' in move) return { done: false, why: move.stop };
-  if ('effect' in move) {
-    const { note, refused } = await port.run(move.effect);
-    return refused === true ? { done: false, why: note, refused } : { done: true, note };
+  for (let attempt = 1; ; attempt++) {
+    let seen: Seen = {};
+    for (const target of act.reads) seen = { ...seen, ...(await port.read(target, act)) };
+    const move = act.judge(seen);
+    if ('stop' in move) return { done: false, why: move.stop };
+    if ('effect' in move) {
+      const { note, refused } = await port.run(move.effect);
+      return refused === true ? { done: false, why: note, refused } : { done: true, note };
+    }
+    try {
+      if (move.write === 'ledger' && move.releases !== undefined) port.releasing(move.releases);
+      await port.put(move);
+      return { done: true };
+    } catch (error) {
+      if (!isCoded(error, 'Conflict')) throw error;
+      if (attempt === ATTEMPTS) return { done: false, why: `the ${move.write} changed meanwhile` };
+    }
   }
-  try {
-    if (move.write === 'ledger' && move.releases !== undefined) port.releasing(move.releases);
-    await port.put(move);
-  } catch (error) {
-    if (isCoded(error, 'Conflict')) return { done: false, why: `the ${move.write} changed meanwhile` };
-    throw error;
-  }
-  return { done: true };
 }
