@@ -12,7 +12,6 @@ import { keyOf, parseKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import { createReleaseMarks } from '../../defender/evidence.ts';
 import { beginTerm } from '../../defender/ledger.ts';
-import type { Verdict } from '../../defender/request.ts';
 import { stateOf } from '../../defender/state.ts';
 import { hasReason } from '../../kube/apierror.ts';
 import type { Cache } from '../../kube/cache.ts';
@@ -30,7 +29,7 @@ import type { Decision, MachineView } from './view.ts';
 import { eventOf, eventOfChange } from './events.ts';
 import type { CellAddress } from './instance.ts';
 import { createObserver, type OwnKnowledge, type Stores } from './observe.ts';
-import { createPass, PASS, type Pass } from './passloop.ts';
+import { createPass, PASS } from './passloop.ts';
 import { apiPort } from './port.ts';
 import { report } from './report.ts';
 
@@ -119,7 +118,7 @@ export async function runMachineController(options: MachineControllerOptions): P
     wakeMachine: (key) => wakeMachine(key),
   });
 
-  const own: OwnKnowledge = { revokedBy: (id) => revokedBy(pass, id), cycled };
+  const own: OwnKnowledge = { revokedBy: (id) => pass.revokedBy(id), cycled };
 
   async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {
     const machine = stores.machines.get(parseKey(key));
@@ -226,11 +225,6 @@ const machineOfJob = ({ metadata, spec }: RemedyOperationJob): string[] => [
 ];
 const BY_NAME = 'machine/name';
 const byName = (machine: Stored<Machine>): string[] => [machine.metadata.name];
-
-/** A pass that looks at rows again says which it would not grant any more. */
-function revokedBy(pass: Pass & { revokedBy?: (rowID: string) => Verdict | undefined }, rowID: string): Verdict | undefined {
-  return pass.revokedBy?.(rowID);
-}
 
 /** When to look again where no event will tell. */
 function again(view: MachineView, decision: Decision, progressed: boolean, refused: boolean): QueueResult | undefined {
