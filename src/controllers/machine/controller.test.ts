@@ -123,7 +123,7 @@ describe('a machine is made', () => {
 });
 
 describe('a change is carried out', () => {
-  test('C3: reserve, cordon, order, report, uncordon, release; one machine after the other where the limit is one', async () => {
+  test('C2, C3: reserve, cordon, order, report, uncordon, release, by this controller alone; one machine after the other where the limit is one', async () => {
     const test = await started();
     await waitingMachines(test, ['a', 'b']);
     const first = await waitFor(

@@ -71,7 +71,7 @@ describe('D3: a leader that was deposed carries out no repair', () => {
   });
 });
 
-describe('invariant 5: what is begun or over is never done again', () => {
+describe('C5, invariant 5: what is begun or over is never done again', () => {
   test.each(steps.slice(1))('%s: $do only while the repair runs', (action, step) => {
     expect(judged(step, { machine: underWay(action) })).not.toHaveProperty('stop');
     for (const repair of [
