@@ -49,8 +49,9 @@ describe('a commit', () => {
     await hub.stop();
     for (const counter of hub.counters.values()) counter.requests.length = 0;
     await hub.start();
+    // One watch for each kind with evidence of its own: component sets, machine sets, policies, repair rules.
     for (const counter of hub.counters.values()) {
-      if (counter !== hub.counters.get('hub')) await waitFor(() => counter.requests.filter((request) => request.watch).length === 3);
+      if (counter !== hub.counters.get('hub')) await waitFor(() => counter.requests.filter((request) => request.watch).length === 4);
     }
     for (const counter of hub.counters.values()) counter.requests.length = 0;
     const commit = hub.commit('A remark', { 'fleet/versions.ts': `${versions({ runtime: '1.0.0', kubelet: '1.0.0' })}// a remark\n` });

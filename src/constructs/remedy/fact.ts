@@ -92,7 +92,7 @@ export function fact<const Name extends FactName, const Params extends FactParam
   ...[params]: Given<Name, Params>
 ): FactQuestion<Name, Params> {
   // The interfaces above give of it what this fact has.
-  return new Question(name, (params ?? {}) as Values) as unknown as FactQuestion<Name, Params>;
+  return new Question(name, params ?? {}) as unknown as FactQuestion<Name, Params>;
 }
 
 export interface ConditionQuestion {
