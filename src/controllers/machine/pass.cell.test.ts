@@ -1,6 +1,6 @@
 /** The pass in a whole cell: what Defender takes back is cancelled by the machine controller, and what that leaves. */
 import { afterEach, describe, expect, test } from 'vitest';
-import { Pods, PodDisruptionBudgets } from '../../api/builtin.ts';
+import { Pods } from '../../api/builtin.ts';
 import { DefenderPolicies, type DefenderPolicySpec } from '../../api/defenderpolicy.ts';
 import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruptionledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
@@ -22,24 +22,18 @@ const started = async (test: TestCell): Promise<number> => {
   return (ledger.status?.hours ?? []).reduce((sum, { starts }) => sum + (starts['Change cluster'] ?? 0), 0);
 };
 
-/** Two machines that are reserved and drained, which a pod of each holds up: no order can be given. */
+/** Two machines that are reserved and drained, which a pod of each that does not end holds up: no order can be given. */
 async function held(spec: DefenderPolicySpec): Promise<TestCell> {
   const test = (cell = await openCell());
   const { client } = test;
   await client.create(DefenderPolicies, { apiVersion: API_VERSION, kind: 'DefenderPolicy', metadata: { name: 'p' }, spec });
-  await client.create(PodDisruptionBudgets, {
-    apiVersion: 'policy/v1',
-    kind: 'PodDisruptionBudget',
-    metadata: { name: 'keep', namespace: POOL },
-    spec: { minAvailable: 2, selector: { matchLabels: { app: 'keep' } } },
-  });
   test.lead();
   const { uid } = (await test.set({ maxUnavailable: '100%' })).metadata;
   for (const name of ['a', 'b']) {
     await client.create(Pods, {
       apiVersion: 'v1',
       kind: 'Pod',
-      metadata: { name, namespace: POOL, labels: { app: 'keep' } },
+      metadata: { name, namespace: POOL, finalizers: ['kubenode.io/test'] },
       spec: { nodeName: name, containers: [{ name: 'c', image: 'i' }] },
     });
     await test.addMachine(name, { components: [entry({ setUID: uid })] });

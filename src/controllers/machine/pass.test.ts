@@ -137,6 +137,16 @@ describe('what is reserved and has no order', () => {
     expect(revoked(cell({ machines: [done, ordered], spec: one }))).toEqual([]);
   });
 
+  test('case 25: costs nobody else, once it is cancelled and only waits to be freed', () => {
+    const cancelled = machine({ name: 'b', spec: { operation: { ...operation({ id: 'r2' }), kind: 'Cancelled' } } });
+    const nodes = [cordoned('a', 'r1'), cordoned('b', 'r2')];
+    expect(revoked(cell({ machines: [machine(), cancelled], nodes, spec: one }))).toEqual([]);
+    // Unless its machine is ill by itself.
+    expect(
+      revoked(cell({ machines: [machine(), cancelled], nodes: [cordoned('a', 'r1'), node('b', { ready: false })], spec: one })),
+    ).toEqual(['r1']);
+  });
+
   test('D7: is taken back when its machine, which cost nothing, has come back', () => {
     const repairs = [row({ id: 'r1', kind: 'Repair', class: 'Repair', since: at(-20) }), ...rows.slice(1)];
     const ill = [node('a', { ready: false }), cordoned('b', 'r2')];

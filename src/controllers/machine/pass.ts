@@ -140,6 +140,15 @@ function unorderedOf(view: CellView, state: LedgerState): Unordered[] {
   });
 }
 
+/** The rows that were cancelled and are not freed yet. */
+function cancelledOf(view: CellView, state: LedgerState): LedgerRow[] {
+  const byID = new Map(state.rows.map((row) => [row.id, row]));
+  return view.machines.flatMap(({ metadata, spec }) => {
+    const row = spec.operation?.kind === 'Cancelled' ? byID.get(spec.operation.id) : undefined;
+    return row?.machineUID === metadata.uid ? [row] : [];
+  });
+}
+
 function subjectOf(row: LedgerRow, machine: Stored<Machine>, node: Stored<Node> | undefined): Subject {
   const last = Date.parse(machine.status?.lastDisruption ?? '');
   return {
@@ -179,7 +188,13 @@ export function decidePass(view: CellView, state: LedgerState, newID: () => stri
   const census = (): Census =>
     takeCensus(machines, state.rows, { nowMs, ordered, ...(state.hours === undefined ? {} : { hours: state.hours }) });
 
-  const revoked = (): ReadonlyMap<string, Verdict> => (unordered.length === 0 ? NONE : revocations(unordered, census(), sources, nowMs));
+  const revoked = (): ReadonlyMap<string, Verdict> => {
+    if (unordered.length === 0) return NONE;
+    const left = census();
+    // What is cancelled already is on its way out: nothing more need go for it.
+    for (const row of cancelledOf(view, state)) left.remove(row);
+    return revocations(unordered, left, sources, nowMs);
+  };
   // What is revoked still holds its places: it goes by the machine controller's writes, and only then.
   const judgement = requests.length === 0 ? undefined : judge(requests, census(), sources, { rows: state.rows.length, nowMs });
   for (const [uid, verdict] of judgement?.verdicts ?? []) verdicts.set(uid, verdict);
