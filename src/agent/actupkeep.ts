@@ -114,7 +114,22 @@ export async function trySweep(ctx: Context): Promise<void> {
   ctx.memory.sweep = false;
   try {
     await sweep(ctx);
+    await keepReserve(ctx);
   } catch (error) {
     ctx.ports.log.warn({ error: messageOf(error) }, 'what is needed no more could not be removed');
+  }
+}
+
+/** More than a journal takes that is written anew. */
+const RESERVE = 64 * 1024;
+
+/** On a disk that is full even the order to clean it could not be written down. Not durable: what is lost of it is made another time. */
+async function keepReserve({ durable, layout }: Context): Promise<void> {
+  const { files } = durable;
+  if ((await files.stat(layout.reserve))?.size === RESERVE) return;
+  try {
+    await files.write(layout.reserve, Buffer.alloc(RESERVE, 'kubenode'), { mode: 0o600 });
+  } catch {
+    await files.unlink(layout.reserve);
   }
 }

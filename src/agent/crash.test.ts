@@ -11,7 +11,7 @@ import { scenarios } from './testing/scenarios.ts';
 const THOROUGH = process.env['KUBENODE_THOROUGH'] === '1';
 
 /** Caches that nothing depends on, and that would multiply what may be found; one test below leaves the store to chance. */
-const eager = (path: string): boolean => path.includes('/specs/') || path.includes('/store/');
+const eager = (path: string): boolean => path.includes('/specs/') || path.includes('/store/') || path.endsWith('/reserve');
 const options: ExploreOptions = { models: THOROUGH ? ['weak', 'ordered'] : ['weak'], eager };
 const counts = { points: 0, disks: 0, lives: 0, faults: 0 };
 

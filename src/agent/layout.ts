@@ -6,6 +6,8 @@ export interface Layout {
   /** Everything of the agent's own. */
   state: string;
   journal: string;
+  /** Given up when the journal cannot be written, so that it can on a disk that is full. */
+  reserve: string;
   /** Artifacts by sha256. */
   store: string;
   /** MachineComponents as they were read: a cache. */
@@ -21,6 +23,7 @@ export function layoutOf(root: string): Layout {
     root,
     state,
     journal: join(state, 'journal'),
+    reserve: join(state, 'reserve'),
     store: join(state, 'store'),
     specs: join(state, 'specs'),
     components: join(state, 'components'),

@@ -16,6 +16,7 @@ export async function openDisk(ctx: Context): Promise<void> {
   const { memory, durable, layout, node } = ctx;
   memory.journal = undefined;
   try {
+    if (memory.trouble?.reason === 'DiskFailing') await durable.files.unlink(layout.reserve);
     await durable.folder(layout.state);
     const journal = await openJournal(durable, layout.journal);
     const receipts = await loadReceipts(durable, layout);

@@ -3,7 +3,7 @@ import { explore } from './testing/explore.ts';
 import type { ExploreOptions } from './testing/explore.ts';
 import { scenarios } from './testing/scenarios.ts';
 
-const eager = (path: string): boolean => path.includes('/specs/') || path.includes('/store/');
+const eager = (path: string): boolean => path.includes('/specs/') || path.includes('/store/') || path.endsWith('/reserve');
 const options: ExploreOptions = { models: ['weak'], eager };
 
 describe('no sync is there for nothing', () => {

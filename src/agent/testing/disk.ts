@@ -110,6 +110,7 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
       }
       const put = (chunk: Uint8Array): void => {
         before('write', path);
+        if (disk.used + chunk.length > disk.capacity) throw failure('ENOSPC', path);
         if (inode?.kind === 'file') inode.data = Buffer.concat([inode.data, chunk]);
       };
       if (data instanceof Uint8Array) put(data);
