@@ -4,7 +4,7 @@ import type { Machine } from '../../api/machine.ts';
 import type { Action, NodeRemedierSpec } from '../../api/noderemedier.ts';
 import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../api/remedyoperationjob.ts';
 import type { Condition, Stored } from '../../api/wire.ts';
-import { compileRule, indexRules } from '../../rules/index.ts';
+import { compileRule } from '../../rules/index.ts';
 import type { RuleOutcome } from '../../rules/pass.ts';
 import { bad, rule } from '../../rules/testing.ts';
 import { decide, type MachineView } from './decide.ts';
@@ -70,7 +70,7 @@ function look(outcomes: RuleOutcome[], jobs: MachineView['jobs'] = [], condition
       conditions: condition === undefined ? [] : [{ type: 'RepairNeeded', message: '', lastTransitionTime: iso(-10), ...condition }],
     },
   };
-  const decision = decide({ nowMs: NOW, machine, jobs, index: indexRules(outcomes.map((each) => each.rule)), outcomes });
+  const decision = decide({ nowMs: NOW, machine, jobs, outcomes });
   return { ...decision, made: decision.create.map(({ spec }) => `${spec.rule} ${spec.action} ${spec.mode}`) };
 }
 

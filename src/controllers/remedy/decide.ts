@@ -4,7 +4,6 @@ import { MACHINE_CONDITIONS } from '../../api/names.ts';
 import { isFinished, type RemedyOperationJob, type RemedyOperationJobSpec } from '../../api/remedyoperationjob.ts';
 import type { Stored } from '../../api/wire.ts';
 import { findCondition, type ConditionInput } from '../../kube/conditions.ts';
-import type { RuleIndex } from '../../rules/index.ts';
 import { jobSpecOf } from '../../rules/job.ts';
 import { compareContenders, nextRung, supersedes, type Contender, type LadderStep } from '../../rules/ladder.ts';
 import type { RuleOutcome } from '../../rules/pass.ts';
@@ -16,7 +15,6 @@ export interface MachineView {
   machine: Stored<Machine>;
   /** All of this machine, by its UID. */
   jobs: readonly Stored<RemedyOperationJob>[];
-  index: RuleIndex;
   /** At least of every rule that matches, that `named` names, and that acted here. */
   outcomes: readonly RuleOutcome[];
 }
