@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { Nodes, Pods, PodDisruptionBudgets, ServiceAccounts } from '../../api/builtin.ts';
+import { Nodes, Pods, PodDisruptionBudgets } from '../../api/builtin.ts';
 import { DefenderPolicies } from '../../api/defenderpolicy.ts';
 import { Freezes } from '../../api/freeze.ts';
 import { API_VERSION } from '../../api/kind.ts';
@@ -73,8 +73,6 @@ describe('a machine is made', () => {
       providerID: machine.status?.providerID,
     });
     expect(instance?.bootstrap?.token.length).toBeGreaterThan(20);
-    const account = await test.client.get(ServiceAccounts, { namespace: POOL, name: 'machine-a' });
-    expect(account.metadata.ownerReferences?.[0]?.uid).toBe(machine.metadata.uid);
   });
 
   test('once, also when the process dies between the making and the record of it', async () => {
