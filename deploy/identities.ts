@@ -4,6 +4,7 @@ import { MANAGERS } from '../src/api/names.ts';
 /** Writers of a cell. `kubenode controller --cell` runs as `kubenode-cell` and writes as the others, which it impersonates. */
 export const CELL_WRITERS = {
   machine: MANAGERS.machine,
+  identity: MANAGERS.identity,
   machineSet: MANAGERS.machineSet,
   machineComponentSet: MANAGERS.machineComponentSet,
   defender: MANAGERS.defender,

@@ -17,7 +17,17 @@ import { RemedyOperationJobs } from '../src/api/remedyoperationjob.ts';
 import { Rollouts } from '../src/api/rollout.ts';
 
 /** `human` is everyone who is none of KubeNode's own: people, autoscalers, pipelines. */
-export type Writer = 'human' | 'hub' | 'sync' | 'machine' | 'machineSet' | 'machineComponentSet' | 'defender' | 'remedy' | 'remedyJob';
+export type Writer =
+  | 'human'
+  | 'hub'
+  | 'sync'
+  | 'machine'
+  | 'identity'
+  | 'machineSet'
+  | 'machineComponentSet'
+  | 'defender'
+  | 'remedy'
+  | 'remedyJob';
 
 export interface Owners {
   create: Writer[];
@@ -49,7 +59,8 @@ const TEMPLATE = ['labels', 'taints', 'failureDomain', 'drainTimeoutSeconds', 'o
 export const CELL_OWNERS: Record<string, Owners> = {
   [Machines.plural]: {
     create: ['machineSet', 'human'],
-    delete: ['machineSet', 'human'],
+    // The machine controller to replace one.
+    delete: ['machineSet', 'machine', 'human'],
     labels: ['machineSet'],
     finalizers: ['machine'],
     ownerReferences: ['machineSet'],
@@ -72,7 +83,7 @@ export const CELL_OWNERS: Record<string, Owners> = {
   [NodeRemediers.plural]: by('sync', NodeRemediers),
   [Freezes.plural]: by('human', Freezes),
   [DisruptionLedgers.plural]: { ...by('machine', DisruptionLedgers), delete: [] },
-  [RemedyOperationJobs.plural]: { ...by('remedy', RemedyOperationJobs), delete: ['remedy', 'remedyJob'] },
+  [RemedyOperationJobs.plural]: { ...by('remedy', RemedyOperationJobs), delete: ['remedyJob'] },
 };
 
 export const HUB_OWNERS: Record<string, Owners> = {

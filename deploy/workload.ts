@@ -90,6 +90,8 @@ export function controllers(scope: Construct, options: InstallOptions): void {
     ports: [{ name: 'http', port: PORT }],
   });
   for (const [key, value] of Object.entries(labels)) service.selectLabel(key, value);
+  // An empty list is not what the server keeps.
+  ApiObject.of(service).addJsonPatch(JsonPatch.remove('/spec/externalIPs'));
   if (replicas > 1) {
     object(scope, {
       apiVersion: 'policy/v1',

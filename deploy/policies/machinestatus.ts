@@ -57,7 +57,7 @@ export function machineStatusPolicy(scope: Construct, namespace: string): void {
     variables: [whoIs(namespace), ...STATUS, { name: 'foreign', expression: `variables.changed.filter(k, k in ${literal(AGENT_STATUS)})` }],
     validations: [
       {
-        expression: "variables.who in ['machine', 'machineComponentSet', 'remedy', 'remedyJob']",
+        expression: "variables.who in ['machine', 'identity', 'machineComponentSet', 'remedy', 'remedyJob']",
         messageExpression:
           "'the status of a Machine is written by its agent and the controllers of the cell, not by ' + request.userInfo.username",
       },

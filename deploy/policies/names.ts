@@ -1,7 +1,8 @@
 /** What RBAC cannot say: `create` has no names, and a rule has no fields. */
 import type { Construct } from 'constructs';
+import { bootstrapAccountName, SIGNERS } from '../../src/api/admission.ts';
 import { AGENT_PREFIX, serviceAccountUser } from '../../src/api/identity.ts';
-import { AGENT_CLUSTER_ROLE } from '../../src/api/machineaccess.ts';
+import { AGENT_CLUSTER_ROLE, BOOTSTRAP_CLUSTER_ROLE } from '../../src/api/machineaccess.ts';
 import { CELL_WRITERS } from '../identities.ts';
 import { literal, policy } from './policy.ts';
 import { AGENT_OF, IS_AGENT } from './who.ts';
@@ -32,7 +33,8 @@ export function agentCreatesPolicy(scope: Construct): void {
       },
       {
         expression: `request.resource.resource != 'certificatesigningrequests'
-          || dyn(object).spec.signerName in ['kubernetes.io/kube-apiserver-client', 'kubernetes.io/kube-apiserver-client-kubelet']`,
+          || dyn(object).spec.signerName == '${SIGNERS.client}'
+          || (dyn(object).spec.signerName == '${SIGNERS.kubeletClient}' && variables.me[1] != '')`,
         messageExpression: "'an agent asks for client certificates only, not of signer ' + dyn(object).spec.signerName",
       },
     ],
@@ -40,11 +42,12 @@ export function agentCreatesPolicy(scope: Construct): void {
 }
 
 /**
- * The machine controller gives agents their identity. Without this it could make itself a token of any ServiceAccount in the cluster and
+ * Who gives agents their identity. Without this it could make itself a token of any ServiceAccount in the cluster and
  * overwrite any Role that holds no more than it has.
  */
 export function grantsPolicy(scope: Construct, namespace: string): void {
   const rbac = 'rbac.authorization.k8s.io';
+  const admits = [CELL_WRITERS.machine, CELL_WRITERS.identity].map((name) => serviceAccountUser(namespace, name));
   policy(scope, {
     name: 'kubenode-agent-grants',
     match: [
@@ -61,12 +64,7 @@ export function grantsPolicy(scope: Construct, namespace: string): void {
         resources: ['roles', 'rolebindings', 'clusterroles', 'clusterrolebindings'],
       },
     ],
-    conditions: [
-      {
-        name: 'machine-controller',
-        expression: `request.userInfo.username == ${literal(serviceAccountUser(namespace, CELL_WRITERS.machine))}`,
-      },
-    ],
+    conditions: [{ name: 'who-admits', expression: `request.userInfo.username in ${literal(admits)}` }],
     variables: [
       // The object of a TokenRequest has no name of its own.
       {
@@ -76,13 +74,15 @@ export function grantsPolicy(scope: Construct, namespace: string): void {
     ],
     validations: [
       {
-        expression: `variables.name.startsWith('${AGENT_PREFIX}')`,
-        messageExpression: `'the machine controller writes only ${AGENT_PREFIX}*, not ' + request.resource.resource + ' ' + variables.name`,
+        expression: `variables.name.startsWith('${AGENT_PREFIX}') || variables.name.startsWith('${bootstrapAccountName('')}')`,
+        messageExpression: `request.userInfo.username + ' writes only what is of agents (${AGENT_PREFIX}*), not '
+          + request.resource.resource + ' ' + variables.name`,
       },
       {
         expression: `!(request.resource.resource in ['rolebindings', 'clusterrolebindings']) || object == null
-          || dyn(object).roleRef.name == (request.resource.resource == 'rolebindings' ? variables.name : '${AGENT_CLUSTER_ROLE}')`,
-        messageExpression: "'the machine controller binds agents to their own Role only, not to ' + dyn(object).roleRef.name",
+          || (request.resource.resource == 'rolebindings' ? dyn(object).roleRef.name == variables.name && dyn(object).roleRef.kind == 'Role'
+              : dyn(object).roleRef.name in ${literal([AGENT_CLUSTER_ROLE, BOOTSTRAP_CLUSTER_ROLE])})`,
+        messageExpression: "request.userInfo.username + ' binds agents to their own Role only, not to ' + dyn(object).roleRef.name",
       },
     ],
   });

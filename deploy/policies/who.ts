@@ -1,11 +1,14 @@
 /** CEL that tells who writes. */
+import { bootstrapAccountName } from '../../src/api/admission.ts';
 import { AGENT_PREFIX, AGENTS, serviceAccountUser } from '../../src/api/identity.ts';
 import { CELL, CELL_WRITERS, HUB, SYNC } from '../identities.ts';
 import { literal } from './policy.ts';
 
-/** By certificate, or by the ServiceAccount of its Machine. */
+const BOOTSTRAP_PREFIX = bootstrapAccountName('');
+
+/** By certificate, by the ServiceAccount that stands in for one, or by the bootstrap token of its Machine, which is no identity yet. */
 export const IS_AGENT = `('${AGENTS}' in request.userInfo.groups || request.userInfo.username.startsWith('kubenode:machine:')
-  || request.userInfo.username.matches('^system:serviceaccount:[^:]+:${AGENT_PREFIX}'))`;
+  || request.userInfo.username.matches('^system:serviceaccount:[^:]+:(${AGENT_PREFIX}|${BOOTSTRAP_PREFIX})'))`;
 
 /** `[namespace, name]` of the agent's Machine; empty strings where the user name is none of an agent's. */
 export const AGENT_OF = {

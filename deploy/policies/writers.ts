@@ -11,6 +11,7 @@ const WORDS: Record<Writer, string> = {
   hub: 'the hub, from Git: change it in fleet/',
   sync: 'the hub, from Git: change it in fleet/ or rules/',
   machine: 'the machine controller',
+  identity: 'the identity controller',
   machineSet: 'the MachineSet controller, from the template of its set',
   machineComponentSet: 'the MachineComponentSet controller',
   defender: 'Defender',

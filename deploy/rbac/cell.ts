@@ -6,6 +6,7 @@ import { aggregate, clusterRole, clusterRoleBinding, core, EVENTS, named, of, ow
 
 const RBAC = 'rbac.authorization.k8s.io';
 const LEASES = 'coordination.k8s.io';
+const CERTIFICATES = 'certificates.k8s.io';
 
 /** The caches that all controllers share. */
 const READS = [
@@ -15,29 +16,51 @@ const READS = [
   ),
   core('nodes', 'get list watch'),
   of(LEASES, 'leases', 'list watch'),
+  of(CERTIFICATES, 'certificatesigningrequests', 'list watch'),
+];
+
+/**
+ * An agent's identity and rights. Admission lets them be given under names of agents only; and granting needs what is granted, so that nobody
+ * gives more than he has.
+ */
+const ADMITS: Rule[] = [
+  own('machines', 'get watch'),
+  own('machines/status', 'patch'),
+  own('machinecomponents', 'get'),
+  core('nodes', 'get'),
+  core('serviceaccounts', 'get create delete'),
+  core('serviceaccounts/token', 'create'),
+  of(LEASES, 'leases', 'get create patch'),
+  of(CERTIFICATES, 'certificatesigningrequests', 'get create'),
+  of(RBAC, 'roles rolebindings clusterrolebindings', 'get create patch'),
+  EVENTS,
 ];
 
 const WRITES: Record<keyof typeof CELL_WRITERS, Rule[]> = {
   machine: [
-    // Order, finalizer, claim; nothing of this is in a subresource, so the admission policies hold the rest.
-    own('machines', 'get patch update'),
-    own('machines/status', 'patch'),
+    ...ADMITS,
+    // Order and finalizer are in no subresource: the admission policies hold the rest of the Machine. Replacing a machine begins with its deletion.
+    own('machines', 'patch update delete'),
+    own('machines/status', 'update'),
     own('disruptionledgers', 'get create'),
     own('disruptionledgers/status', 'update'),
-    own('remedyoperationjobs', 'get'),
-    // Cordon, labels, taints; the Node of a machine that is proven gone.
-    core('nodes', 'get update delete'),
-    core('pods', 'list'),
-    core('pods/eviction', 'create'),
+    // Cordon, labels, taints; the Node of a machine that is proven gone, with its Lease.
+    core('nodes', 'update delete'),
     of(LEASES, 'leases', 'delete'),
-    // An agent's identity and rights, by policy only under names of agents. Granting needs what is granted.
-    core('serviceaccounts', 'get create patch'),
-    core('serviceaccounts/token', 'create'),
-    of(RBAC, 'roles rolebindings clusterrolebindings', 'get create patch'),
-    own('machines', 'watch'),
-    own('machinecomponents', 'get'),
-    of(LEASES, 'leases', 'get create patch'),
-    EVENTS,
+    // Deleted only where the node is proven gone: nothing else ends pods that no kubelet answers for.
+    core('pods', 'list delete'),
+    core('pods/eviction', 'create'),
+    of('policy', 'poddisruptionbudgets', 'list'),
+  ],
+  identity: [
+    ...ADMITS,
+    of(CERTIFICATES, 'certificatesigningrequests/approval', 'update'),
+    named(
+      of(CERTIFICATES, 'signers', 'approve'),
+      'kubernetes.io/kube-apiserver-client',
+      'kubernetes.io/kube-apiserver-client-kubelet',
+      'kubernetes.io/kubelet-serving',
+    ),
   ],
   machineSet: [
     own('machinesets', 'get'),
@@ -56,16 +79,11 @@ const WRITES: Record<keyof typeof CELL_WRITERS, Rule[]> = {
     EVENTS,
   ],
   defender: [own('defenderpolicies/status', 'patch')],
-  remedy: [
-    own('noderemediers/status remedyoperationjobs/status machines/status', 'patch'),
-    own('remedyoperationjobs', 'get list create delete'),
-    own('noderemediers machines', 'get'),
-    EVENTS,
-  ],
+  remedy: [own('noderemediers/status machines/status', 'patch'), own('remedyoperationjobs', 'list create'), EVENTS],
   remedyJob: [
-    own('remedyoperationjobs', 'get list delete'),
+    own('remedyoperationjobs', 'delete'),
     own('remedyoperationjobs/status', 'patch'),
-    own('noderemediers machines', 'get'),
+    own('machines disruptionledgers', 'get'),
     core('nodes', 'get'),
     EVENTS,
   ],

@@ -1,4 +1,5 @@
 /** What an agent may do in its pool's namespace: objects that belong to its Machine and go with it (PROTOCOLS G3). */
+import { bootstrapAccountName } from './admission.ts';
 import { AGENT_PREFIX, agentServiceAccountName, agentUser } from './identity.ts';
 import { API_VERSION, GROUP } from './kind.ts';
 import type { Machine } from './machine.ts';
@@ -7,8 +8,9 @@ import type { KubeObject, OwnerReference, Stored } from './wire.ts';
 
 const RBAC = 'rbac.authorization.k8s.io';
 
-/** ClusterRole of what all agents may read; `kubenode install` makes it. */
+/** ClusterRoles that `kubenode install` makes: what every agent may do, and what a node may that is not admitted yet. */
 export const AGENT_CLUSTER_ROLE = 'kubenode-agent';
+export const BOOTSTRAP_CLUSTER_ROLE = 'kubenode-bootstrap';
 
 export interface Role extends KubeObject {
   rules: { apiGroups: string[]; resources: string[]; resourceNames?: string[]; verbs: string[] }[];
@@ -24,54 +26,78 @@ export interface MachineAccess {
   roleBinding: RoleBinding;
 }
 
-/**
- * Get and watch of this one Machine (never list), patch of its status, its Lease, Events. Bound to the user of its certificate and to its
- * ServiceAccount, so that either identity will do. Two RoleBindings would cost every request in the namespace twice.
- *
- * `create` cannot be limited by name: admission holds Leases and Events to the machine's own.
- */
-export function machineAccess(machine: Pick<Stored<Machine>, 'metadata'>): MachineAccess {
-  const { name: machineName, namespace = '', uid } = machine.metadata;
-  const name = `${AGENT_PREFIX}${machineName}`;
-  const owner: OwnerReference = { apiVersion: API_VERSION, kind: 'Machine', name: machineName, uid };
-  const metadata = { name, namespace, ownerReferences: [owner] };
-  const lease = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] };
+const ownedBy = ({ name, uid }: Stored<Machine>['metadata']): OwnerReference => ({ apiVersion: API_VERSION, kind: 'Machine', name, uid });
+
+function access(
+  { metadata }: Pick<Stored<Machine>, 'metadata'>,
+  name: string,
+  rules: Role['rules'],
+  subjects: RoleBinding['subjects'],
+): MachineAccess {
+  const about = { name, namespace: metadata.namespace ?? '', ownerReferences: [ownedBy(metadata)] };
+  const apiVersion = `${RBAC}/v1`;
   return {
-    role: {
-      apiVersion: `${RBAC}/v1`,
-      kind: 'Role',
-      metadata,
-      rules: [
-        { apiGroups: [GROUP], resources: ['machines'], resourceNames: [machineName], verbs: ['get', 'watch'] },
-        { apiGroups: [GROUP], resources: ['machines/status'], resourceNames: [machineName], verbs: ['patch'] },
-        { ...lease, resourceNames: [agentLeaseName(machineName)], verbs: ['get', 'patch'] },
-        { ...lease, verbs: ['create'] },
-        { apiGroups: [''], resources: ['events'], verbs: ['create'] },
-      ],
-    },
-    roleBinding: {
-      apiVersion: `${RBAC}/v1`,
-      kind: 'RoleBinding',
-      metadata,
-      roleRef: { apiGroup: RBAC, kind: 'Role', name },
-      subjects: [
-        { apiGroup: RBAC, kind: 'User', name: agentUser(namespace, machineName) },
-        { kind: 'ServiceAccount', name: agentServiceAccountName(machineName), namespace },
-      ],
-    },
+    role: { apiVersion, kind: 'Role', metadata: about, rules },
+    roleBinding: { apiVersion, kind: 'RoleBinding', metadata: about, roleRef: { apiGroup: RBAC, kind: 'Role', name }, subjects },
   };
 }
 
 /**
- * One a pool, only where agents have tokens of ServiceAccounts, which cannot be put into a group: its service accounts may read Nodes and
- * MachineComponents by name. One binding a machine would slow every request of the cluster.
+ * Get and watch of this one Machine (never list), patch of its status, its Lease, Events. Bound to the user of its certificate and to the
+ * ServiceAccount that may stand in for it: two RoleBindings would cost every request in the namespace twice.
+ *
+ * `create` cannot be limited by name: admission holds Leases and Events to the machine's own.
  */
-export function poolAccess(namespace: string): RoleBinding {
+export function machineAccess(machine: Pick<Stored<Machine>, 'metadata'>): MachineAccess {
+  const { name, namespace = '' } = machine.metadata;
+  const lease = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] };
+  return access(
+    machine,
+    `${AGENT_PREFIX}${name}`,
+    [
+      { apiGroups: [GROUP], resources: ['machines'], resourceNames: [name], verbs: ['get', 'watch'] },
+      { apiGroups: [GROUP], resources: ['machines/status'], resourceNames: [name], verbs: ['patch'] },
+      { ...lease, resourceNames: [agentLeaseName(name)], verbs: ['get', 'patch'] },
+      { ...lease, verbs: ['create'] },
+      { apiGroups: [''], resources: ['events'], verbs: ['create'] },
+    ],
+    [
+      { apiGroup: RBAC, kind: 'User', name: agentUser(namespace, name) },
+      { kind: 'ServiceAccount', name: agentServiceAccountName(name), namespace },
+    ],
+  );
+}
+
+/**
+ * Only where the cluster signs no certificates: whoever has the bootstrap, and later the stand-in itself, gets tokens of the ServiceAccount that
+ * stands in for a certificate.
+ */
+export function standInAccess(machine: Pick<Stored<Machine>, 'metadata'>): MachineAccess {
+  const { name, namespace = '' } = machine.metadata;
+  const standIn = agentServiceAccountName(name);
+  return access(
+    machine,
+    bootstrapAccountName(name),
+    [{ apiGroups: [''], resources: ['serviceaccounts/token'], resourceNames: [standIn], verbs: ['create'] }],
+    [bootstrapAccountName(name), standIn].map((account) => ({ kind: 'ServiceAccount', name: account, namespace })),
+  );
+}
+
+/**
+ * One a pool: its ServiceAccounts may ask for certificates, which is how an agent is admitted. They are in no group but their namespace's, and a
+ * binding a machine would slow every request of the cluster.
+ */
+export const poolAccess = (namespace: string): RoleBinding => forPool(namespace, bootstrapAccountName(''), BOOTSTRAP_CLUSTER_ROLE);
+
+/** One a pool, only where the cluster signs no certificates: what agents with a certificate may read, for their stand-ins. */
+export const standInPoolAccess = (namespace: string): RoleBinding => forPool(namespace, AGENT_PREFIX, AGENT_CLUSTER_ROLE);
+
+function forPool(namespace: string, prefix: string, role: string): RoleBinding {
   return {
     apiVersion: `${RBAC}/v1`,
     kind: 'ClusterRoleBinding',
-    metadata: { name: `${AGENT_PREFIX}pool-${namespace}` },
-    roleRef: { apiGroup: RBAC, kind: 'ClusterRole', name: AGENT_CLUSTER_ROLE },
+    metadata: { name: `${prefix}pool-${namespace}` },
+    roleRef: { apiGroup: RBAC, kind: 'ClusterRole', name: role },
     subjects: [{ apiGroup: RBAC, kind: 'Group', name: `system:serviceaccounts:${namespace}` }],
   };
 }

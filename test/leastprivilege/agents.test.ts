@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BREAK_GLASS } from '../../deploy/identities.ts';
 import { AGENTS, agentServiceAccountName, agentUser, serviceAccountUser } from '../../src/api/identity.ts';
 import { API_VERSION } from '../../src/api/kind.ts';
-import { machineAccess, poolAccess } from '../../src/api/machineaccess.ts';
+import { machineAccess, poolAccess, standInPoolAccess } from '../../src/api/machineaccess.ts';
 import { Machines, type Machine } from '../../src/api/machine.ts';
 import type { JsonObject, Stored } from '../../src/api/wire.ts';
 import { makeRequestAndKey } from '../../src/embedded/testing/csr.ts';
@@ -31,7 +31,8 @@ beforeAll(async () => {
     const made = await rig.admin.create(Machines, { apiVersion: API_VERSION, kind: 'Machine', metadata: { namespace, name }, spec: {} });
     // By the machine controller itself: it must be able to give what it gives.
     const { role, roleBinding } = machineAccess(made);
-    for (const object of [role, roleBinding, poolAccess(namespace)]) await rig.apply(object, rig.as(WHO.machine));
+    for (const object of [role, roleBinding, poolAccess(namespace), standInPoolAccess(namespace)])
+      await rig.apply(object, rig.as(WHO.machine));
     // What controllers say stays when the agent speaks.
     const status = { phase: 'Pending', providerID: 'p', conditions: [ready('Ready'), ready('NodeReady')] };
     await rig.as(WHO.machine).patch(Machines, { namespace, name }, { merge: { status } }, { subresource: 'status' });

@@ -28,7 +28,7 @@ const git: Expected = { create: ['sync'], delete: ['sync'], labels: ['sync'], fi
 const EXPECTED: Record<string, Expected> = {
   machines: {
     create: ['machineSet', ...PEOPLE],
-    delete: ['machineSet', ...PEOPLE],
+    delete: ['machineSet', 'machine', ...PEOPLE],
     labels: ['machineSet'],
     fields: { components: ['machineComponentSet'], operation: ['machine'], hold: PEOPLE, paused: PEOPLE },
     rest: ['machineSet'],
@@ -40,7 +40,7 @@ const EXPECTED: Record<string, Expected> = {
   noderemediers: git,
   freezes: { create: PEOPLE, delete: PEOPLE, labels: PEOPLE, fields: {}, rest: PEOPLE },
   disruptionledgers: { create: ['machine'], delete: [], labels: ['machine'], fields: {}, rest: [] },
-  remedyoperationjobs: { create: ['remedy'], delete: ['remedy', 'remedyJob'], labels: ['remedy'], fields: {}, rest: ['remedy'] },
+  remedyoperationjobs: { create: ['remedy'], delete: ['remedyJob'], labels: ['remedy'], fields: {}, rest: ['remedy'] },
   fleets: { create: PEOPLE, delete: PEOPLE, labels: PEOPLE, fields: {}, rest: PEOPLE },
   clusters: { create: ['hub'], delete: PEOPLE, labels: ['hub'], fields: { paused: ['hub', ...PEOPLE] }, rest: ['hub'] },
   rollouts: { create: ['hub'], delete: ['hub'], labels: ['hub'], fields: { paused: PEOPLE, retry: PEOPLE }, rest: ['hub'] },
@@ -187,7 +187,7 @@ describe.each(SAMPLES.map((sample): [string, Sample] => [sample.plural, sample])
     const whole = { ...request('PATCH', path, live, true), method: 'PUT' as const, headers: { 'content-type': 'application/json' } };
     const tries = EVERYONE.flatMap((name): Try[] => {
       // An agent writes nothing but its status, not even the same.
-      const expected: Outcome[] = name === 'agent' || name === 'agentAccount' ? ['policy'] : ['ok'];
+      const expected: Outcome[] = ['agent', 'agentAccount', 'bootstrap'].includes(name) ? ['policy'] : ['ok'];
       return [
         { what: 'patch with the same', name, expected, run: patch(name, { spec: live.spec }) },
         { what: 'patch with nothing', name, expected, run: patch(name, {}) },
@@ -199,6 +199,6 @@ describe.each(SAMPLES.map((sample): [string, Sample] => [sample.plural, sample])
 });
 
 test('everything was tried', () => {
-  expect(EVERYONE).toHaveLength(14);
+  expect(EVERYONE).toHaveLength(16);
   expect(tried).toBeGreaterThan(2900);
 });

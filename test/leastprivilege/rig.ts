@@ -3,6 +3,7 @@
  * admission policies, so these tests need a real one: `npm run test:kubernetes`.
  */
 import { manifests } from '../../deploy/main.ts';
+import { bootstrapAccountName } from '../../src/api/admission.ts';
 import { AGENTS, agentServiceAccountName, agentUser, serviceAccountUser } from '../../src/api/identity.ts';
 import { SYSTEM_NAMESPACE } from '../../src/api/names.ts';
 import type { Transport } from '../../src/api/transport.ts';
@@ -27,6 +28,7 @@ const account = (name: string, namespace = SYSTEM_NAMESPACE): Who => ({ user: se
 export const WHO = {
   cell: account('kubenode-cell'),
   machine: account('kubenode-machine'),
+  identity: account('kubenode-identity'),
   machineSet: account('kubenode-machineset'),
   machineComponentSet: account('kubenode-machinecomponentset'),
   defender: account('kubenode-defender'),
@@ -36,6 +38,7 @@ export const WHO = {
   hub: account('kubenode-hub'),
   agent: { user: agentUser('web', 'm1'), group: AGENTS },
   agentAccount: account(agentServiceAccountName('m1'), 'web'),
+  bootstrap: account(bootstrapAccountName('m1'), 'web'),
   viewer: { user: 'vera', group: 'viewers' },
   operator: { user: 'olga', group: 'operators' },
   admin: { user: 'ada', group: 'admins' },
@@ -95,7 +98,8 @@ export async function openRig(): Promise<Rig> {
       (await client.request({
         method: 'PATCH',
         path: pathOfObject(object),
-        query: { fieldManager: 'leastprivilege', force: 'true' },
+        // The name that kubectl apply --server-side goes by, so that the two never conflict.
+        query: { fieldManager: 'kubectl', force: 'true' },
         headers: { 'content-type': 'application/apply-patch+yaml' },
         body: JSON.stringify(object),
       })) as KubeObject,

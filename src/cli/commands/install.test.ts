@@ -1,0 +1,292 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { parseAllDocuments } from 'yaml';
+import { manifests } from '../../../deploy/main.ts';
+import { CELL_OWNERS, HUB_OWNERS } from '../../../deploy/owners.ts';
+import { ALL_KINDS, CELL_KINDS, HUB_KINDS } from '../../api/kinds.ts';
+import { Machines } from '../../api/machine.ts';
+import type { KubeObject } from '../../api/wire.ts';
+
+const ENTRY = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
+const run = (...args: string[]) => spawnSync(process.execPath, [...process.execArgv, ENTRY, 'install', ...args], { encoding: 'utf8' });
+
+const OPTIONS = { namespace: 'kubenode-system', image: 'kubenode:1', replicas: 2 };
+const cell = (more: object = {}): KubeObject[] => manifests({ ...OPTIONS, role: 'cell', ...more });
+const hub = (more: object = {}): KubeObject[] => manifests({ ...OPTIONS, role: 'hub', ...more });
+
+const names = (objects: KubeObject[]): Record<string, string[]> =>
+  Object.fromEntries(
+    [...Map.groupBy(objects, ({ kind }) => kind)].map(([kind, all]) => [
+      kind,
+      all.map(({ metadata }) => (metadata.namespace === undefined ? metadata.name : `${metadata.namespace}/${metadata.name}`)),
+    ]),
+  );
+
+describe('what is installed', () => {
+  test('in a cell', () => {
+    expect(names(cell())).toMatchInlineSnapshot(`
+      {
+        "ClusterRole": [
+          "kubenode-cell",
+          "kubenode-machine",
+          "kubenode-identity",
+          "kubenode-machineset",
+          "kubenode-machinecomponentset",
+          "kubenode-defender",
+          "kubenode-remedy",
+          "kubenode-remedyjob",
+          "kubenode-sync-own",
+          "kubenode-sync",
+          "kubenode-agent",
+          "kubenode-bootstrap",
+          "kubenode-view",
+          "kubenode-cell-view",
+          "kubenode-operator",
+          "kubenode-cell-operator",
+          "kubenode-admin",
+        ],
+        "ClusterRoleBinding": [
+          "kubenode-cell",
+          "kubenode-machine",
+          "kubenode-identity",
+          "kubenode-machineset",
+          "kubenode-machinecomponentset",
+          "kubenode-defender",
+          "kubenode-remedy",
+          "kubenode-remedyjob",
+          "kubenode-sync",
+          "kubenode-agent",
+        ],
+        "CustomResourceDefinition": [
+          "machines.kubenode.io",
+          "machinesets.kubenode.io",
+          "machinecomponents.kubenode.io",
+          "machinecomponentsets.kubenode.io",
+          "defenderpolicies.kubenode.io",
+          "disruptionledgers.kubenode.io",
+          "freezes.kubenode.io",
+          "noderemediers.kubenode.io",
+          "remedyoperationjobs.kubenode.io",
+        ],
+        "Deployment": [
+          "kubenode-system/kubenode-cell",
+        ],
+        "FlowSchema": [
+          "kubenode-agents",
+        ],
+        "Namespace": [
+          "kubenode-system",
+        ],
+        "PodDisruptionBudget": [
+          "kubenode-system/kubenode-cell",
+        ],
+        "PriorityLevelConfiguration": [
+          "kubenode-agents",
+        ],
+        "Role": [
+          "kubenode-system/kubenode-cell",
+        ],
+        "RoleBinding": [
+          "kubenode-system/kubenode-cell",
+        ],
+        "Service": [
+          "kubenode-system/kubenode-cell-metrics",
+        ],
+        "ServiceAccount": [
+          "kubenode-system/kubenode-cell",
+          "kubenode-system/kubenode-machine",
+          "kubenode-system/kubenode-identity",
+          "kubenode-system/kubenode-machineset",
+          "kubenode-system/kubenode-machinecomponentset",
+          "kubenode-system/kubenode-defender",
+          "kubenode-system/kubenode-remedy",
+          "kubenode-system/kubenode-remedyjob",
+          "kubenode-system/kubenode-sync",
+        ],
+        "ValidatingAdmissionPolicy": [
+          "kubenode-cell-writers",
+          "kubenode-machine-status",
+          "kubenode-agents",
+          "kubenode-agent-creates",
+          "kubenode-agent-grants",
+          "kubenode-nodes",
+        ],
+        "ValidatingAdmissionPolicyBinding": [
+          "kubenode-cell-writers",
+          "kubenode-machine-status",
+          "kubenode-agents",
+          "kubenode-agent-creates",
+          "kubenode-agent-grants",
+          "kubenode-nodes",
+        ],
+      }
+    `);
+  });
+
+  test('in a hub', () => {
+    expect(names(hub())).toMatchInlineSnapshot(`
+      {
+        "ClusterRole": [
+          "kubenode-hub",
+          "kubenode-view",
+          "kubenode-hub-view",
+          "kubenode-operator",
+          "kubenode-hub-operator",
+          "kubenode-admin",
+          "kubenode-hub-admin",
+        ],
+        "ClusterRoleBinding": [
+          "kubenode-hub",
+        ],
+        "CustomResourceDefinition": [
+          "fleets.kubenode.io",
+          "clusters.kubenode.io",
+          "rollouts.kubenode.io",
+        ],
+        "Deployment": [
+          "kubenode-system/kubenode-hub",
+        ],
+        "Namespace": [
+          "kubenode-system",
+        ],
+        "PodDisruptionBudget": [
+          "kubenode-system/kubenode-hub",
+        ],
+        "Role": [
+          "kubenode-system/kubenode-hub",
+          "kubenode-system/kubenode-hub-secrets",
+          "kubenode-system/kubenode-cluster-secrets",
+        ],
+        "RoleBinding": [
+          "kubenode-system/kubenode-hub",
+          "kubenode-system/kubenode-hub-secrets",
+        ],
+        "Service": [
+          "kubenode-system/kubenode-hub-metrics",
+        ],
+        "ServiceAccount": [
+          "kubenode-system/kubenode-hub",
+        ],
+        "ValidatingAdmissionPolicy": [
+          "kubenode-hub-writers",
+        ],
+        "ValidatingAdmissionPolicyBinding": [
+          "kubenode-hub-writers",
+        ],
+      }
+    `);
+  });
+
+  test('hub and cell in one cluster say the same of what both have', () => {
+    const id = ({ kind, metadata }: KubeObject): string => `${kind} ${metadata.namespace ?? ''} ${metadata.name}`;
+    const ofCell = new Map(cell().map((object) => [id(object), object]));
+    const shared = hub().filter((object) => ofCell.has(id(object)));
+    expect(shared.map(id)).toEqual([
+      'Namespace  kubenode-system',
+      'ClusterRole  kubenode-view',
+      'ClusterRole  kubenode-operator',
+      'ClusterRole  kubenode-admin',
+    ]);
+    for (const object of shared) expect(object).toEqual(ofCell.get(id(object)));
+  });
+
+  test('its processes hold to the strictest standard of pods, and what they are told is what the command takes', () => {
+    for (const [objects, args] of [
+      [
+        cell({ server: 'https://api:6443', mirror: 'https://mirror/' }),
+        '--cell --namespace kubenode-system --health :8080 --separate-identities --server https://api:6443 --mirror https://mirror/',
+      ],
+      [hub(), '--hub --namespace kubenode-system --health :8080 --cache /cache'],
+    ] as const) {
+      const deployment = objects.find(({ kind }) => kind === 'Deployment');
+      expect(deployment).toMatchObject({
+        spec: {
+          replicas: 2,
+          template: {
+            spec: {
+              securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+              containers: [
+                {
+                  image: 'kubenode:1',
+                  args: ['controller', ...args.split(' ')],
+                  securityContext: { allowPrivilegeEscalation: false, readOnlyRootFilesystem: true, capabilities: { drop: ['ALL'] } },
+                  livenessProbe: { httpGet: { path: '/healthz', port: 8080 } },
+                  readinessProbe: { httpGet: { path: '/readyz', port: 8080 } },
+                },
+              ],
+            },
+          },
+        },
+      });
+      const help = execFileSync(process.execPath, [...process.execArgv, ENTRY, 'controller', '--help'], { encoding: 'utf8' });
+      for (const flag of args.split(' ').filter((word) => word.startsWith('--'))) expect(help).toContain(`${flag} `);
+    }
+  });
+
+  test('one replica needs no disruption budget', () => {
+    expect(names(cell({ replicas: 1 }))).not.toHaveProperty('PodDisruptionBudget');
+  });
+
+  test('another namespace is used throughout, save for the Secrets that the hub reads', () => {
+    const text = JSON.stringify(cell({ namespace: 'elsewhere' }));
+    expect(text).toContain('system:serviceaccount:elsewhere:kubenode-machine');
+    expect(text.replaceAll('"kubenode-system/', '')).not.toContain('kubenode-system:');
+    const there = names(hub({ namespace: 'elsewhere' }));
+    expect(there['Role']).toEqual([
+      'elsewhere/kubenode-hub',
+      'kubenode-system/kubenode-hub-secrets',
+      'kubenode-system/kubenode-cluster-secrets',
+    ]);
+  });
+});
+
+describe('the owner table', () => {
+  test('speaks of every kind, where it lives', () => {
+    expect(Object.keys(CELL_OWNERS).sort()).toEqual(CELL_KINDS.map(({ plural }) => plural).sort());
+    expect(Object.keys(HUB_OWNERS).sort()).toEqual(HUB_KINDS.map(({ plural }) => plural).sort());
+  });
+
+  test('speaks of every field and of no other: a new field of a Machine has to be somebody’s', () => {
+    const owners = { ...CELL_OWNERS, ...HUB_OWNERS };
+    for (const { plural, specFields } of ALL_KINDS)
+      expect([plural, Object.keys(owners[plural]?.fields ?? {}).sort()]).toEqual([plural, [...specFields].sort()]);
+    expect(Machines.specFields.size).toBe(Object.keys(CELL_OWNERS['machines']?.fields ?? {}).length);
+  });
+});
+
+describe('the command', () => {
+  test('prints YAML or JSON of the same, and nothing else on stdout', () => {
+    const yaml = run('--cell', '--server', 'https://api:6443');
+    expect([yaml.status, yaml.stderr]).toEqual([0, '']);
+    const objects = parseAllDocuments(yaml.stdout).map((document) => document.toJS() as KubeObject);
+    const json = run('--cell', '--server', 'https://api:6443', '-o', 'json');
+    expect(JSON.parse(json.stdout)).toMatchObject({ apiVersion: 'v1', kind: 'List' });
+    expect((JSON.parse(json.stdout) as { items: KubeObject[] }).items).toEqual(objects);
+    expect(objects.length).toBe(cell().length);
+  });
+
+  test('says aloud that nodes will not find the server', () => {
+    const { status, stderr } = run('--cell');
+    expect([status, stderr]).toEqual([0, expect.stringContaining('without --server new nodes are told an address that only pods reach')]);
+  });
+
+  test.each([
+    [[], 'say what this cluster shall be: --hub or --cell'],
+    [['--hub', '--cell'], "option '--cell' cannot be used with option '--hub'"],
+    [['--cell', '--replicas', '0'], '`--replicas` must be a whole number from 1 to 10, got "0"'],
+    [['--cell', '--replicas', '2.5'], '`--replicas` must be a whole number from 1 to 10, got "2.5"'],
+    [['--cell', '--namespace', 'Not A Name'], '`--namespace` must be the name of a namespace'],
+    [['--cell', '--image', 'a b'], '`--image` must name an image, got "a b"'],
+    [['--cell', '--server', 'http://api:6443'], '`--server` must be https://host:port, got "http://api:6443"'],
+    [['--cell', '--mirror', 'https://mirror/x'], '`--mirror` must be a URL that ends with a slash, got "https://mirror/x"'],
+    [['--hub', '--server', 'https://api:6443'], '--server is for --cell'],
+    [['--hub', '--mirror', 'https://m/'], '--mirror is for --cell'],
+    [['--cell', '-o', 'xml'], "argument 'xml' is invalid. Allowed choices are yaml, json."],
+    [['--cells'], "unknown option '--cells'"],
+  ])('%j is refused in one sentence', (args, message) => {
+    const { status, stdout, stderr } = run(...args);
+    expect([status, stdout, stderr]).toEqual([2, '', expect.stringContaining(message)]);
+    expect(stderr.trim().split('\n').length).toBeLessThan(3);
+  });
+});
