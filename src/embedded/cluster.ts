@@ -46,6 +46,8 @@ export interface ClusterOptions {
   readonly podsEndedBy?: 'server' | 'kubelet';
   /** A Node whose kubelet is silent for longer is said to be Ready=Unknown. Absent: nobody judges nodes, as on a bare API server. */
   readonly nodeGraceMs?: number;
+  /** False: nobody signs client certificates, as on clusters whose provider runs no such signer. Default true. */
+  readonly signsCertificates?: boolean;
   /** Faults inside the server; never secrets. */
   readonly log?: Pick<Log, 'error'>;
 }
@@ -140,7 +142,7 @@ export async function openCluster(options: ClusterOptions): Promise<EmbeddedClus
       namespacesController(context),
       garbageController(context),
       budgetsController(context),
-      signerController(context),
+      ...(options.signsCertificates === false ? [] : [signerController(context)]),
       expiryController(context),
       ...(options.podsEndedBy === 'kubelet' ? [] : [gracesController(context)]),
       ...(options.nodeGraceMs === undefined ? [] : [nodeLifecycleController(context, options.nodeGraceMs)]),

@@ -2,8 +2,11 @@ import { once } from 'node:events';
 import { createServer as createHttp } from 'node:http';
 import type { AddressInfo, Server } from 'node:net';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { TLSSocket } from 'node:tls';
+import type { CertificateSigningRequest } from '../../api/builtin.ts';
 import type { ApiRequest } from '../../api/transport.ts';
-import { fakeApiServer } from '../../kube/testing/apiserver.ts';
+import { makeAuthority, signClient } from '../../embedded/pki.ts';
+import { fakeApiServer, jsonResponse } from '../../kube/testing/apiserver.ts';
 import type { FakeApiServer } from '../../kube/testing/apiserver.ts';
 import { createAuthority, serveTls } from '../../kube/testing/tls.ts';
 
@@ -16,6 +19,8 @@ export interface HttpCell {
   readonly mirror: string;
   /** What the mirror serves, by path. */
   readonly artifacts: Map<string, Buffer>;
+  /** Who asked, in the order of their first request: the name in a client certificate, or the `authorization` header. */
+  readonly peers: Set<string>;
   /** Answers no request while this is set. */
   away: boolean;
   close(): Promise<void>;
@@ -25,10 +30,30 @@ export async function httpCell(): Promise<HttpCell> {
   const api = fakeApiServer();
   const artifacts = new Map<string, Buffer>();
   const authority = await createAuthority();
-  const secure = await serveTls(await authority.issue('cell'), (request, response) => {
-    if (cell.away) request.destroy();
-    else void serve(api, request, response).catch(() => response.destroy());
+  const making = { now: Date.now(), random: Math.random };
+  const clients = await makeAuthority('clients', making);
+  const peers = new Set<string>();
+  // Approves and signs whatever is asked for; who may have what is not the agent's to know.
+  api.intercept(async ({ method, path, body }) => {
+    if (method !== 'POST' || !path.endsWith('/certificatesigningrequests')) return undefined;
+    const object = JSON.parse(Buffer.from(body ?? '').toString()) as CertificateSigningRequest;
+    const certificate = await signClient(clients, Buffer.from(object.spec.request, 'base64').toString(), 3600, making);
+    return jsonResponse(201, {
+      ...object,
+      metadata: { ...object.metadata, uid: 'csr', resourceVersion: '1', creationTimestamp: '2026-11-20T00:00:00Z' },
+      status: { certificate: Buffer.from(certificate).toString('base64') },
+    });
   });
+  const secure = await serveTls(
+    await authority.issue('cell'),
+    (request, response) => {
+      const { subject } = (request.socket as TLSSocket).getPeerCertificate() as { subject?: { CN: string } };
+      peers.add(request.headers.authorization ?? subject?.CN ?? 'nobody');
+      if (cell.away) request.destroy();
+      else void serve(api, request, response).catch(() => response.destroy());
+    },
+    { clientCa: clients.certificate },
+  );
   const plain = createHttp((request, response) => {
     const bytes = artifacts.get((request.url ?? '').slice(1));
     response.writeHead(bytes === undefined ? 404 : 200).end(bytes);
@@ -39,6 +64,7 @@ export async function httpCell(): Promise<HttpCell> {
     certificateAuthority: authority.ca,
     mirror: `http://127.0.0.1:${await listen(plain)}/`,
     artifacts,
+    peers,
     away: false,
     async close() {
       api.watches.end();

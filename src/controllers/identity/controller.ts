@@ -102,6 +102,9 @@ export async function runIdentityController(options: IdentityControllerOptions):
     const sinceMs = Date.parse(approved?.lastUpdateTime ?? request.metadata.creationTimestamp);
     const waitMs = sinceMs + signerDeadlineMs - clock.now();
     if (state === 'Approved' && waitMs > 0) return { requeueAfterMs: waitMs };
+    // A cache that lags would take a signer for silent that has signed.
+    const live = await client.find(CertificateSigningRequests, { name: request.metadata.name }, { signal });
+    if (live?.metadata.uid !== request.metadata.uid || stateOf(live) !== state) return { requeueAfterMs: AGAIN_MS };
     const failed = conditionOf(request, 'Failed');
     const why =
       failed === undefined

@@ -1,0 +1,211 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { CertificateSigningRequests, ServiceAccounts } from '../../api/builtin.ts';
+import { Disk } from '../../agent/testing/inodes.ts';
+import { agentServiceAccountName } from '../../api/identity.ts';
+import { Machines } from '../../api/machine.ts';
+import { KEY, openWorld, requestsOf, type Agent, type IdentityWorld } from './testing/world.ts';
+
+const HOUR = 3_600_000;
+const AGENT = 'kubenode:machine:web:a';
+const STAND_IN = 'system:serviceaccount:web:kubenode-agent-a';
+
+let world: IdentityWorld;
+beforeEach(async () => {
+  world = await openWorld();
+  return () => world.close();
+});
+
+const admitted = (agent: Agent, as = AGENT): Promise<true> => world.until(`the agent is ${as}`, async () => (await agent.whoIs()) === as);
+const bootstrap = async () => (await world.machine()).status?.bootstrap;
+const condition = async () => (await world.machine()).status?.conditions?.find(({ type }) => type === 'Admitted');
+const logged = (agent: Agent, text: string): boolean => agent.log.lines.some(({ message }) => message.includes(text));
+
+describe('an agent', () => {
+  it('is admitted with its token and speaks as its machine from then on', async () => {
+    await world.make();
+    world.lead();
+    const agent = world.start();
+    await admitted(agent);
+    const [request] = await requestsOf(world);
+    expect(await bootstrap()).toMatchObject({ epoch: 1, csrUID: request?.metadata.uid, by: 'Certificate' });
+    expect(await condition()).toMatchObject({ status: 'True', reason: 'ClientCertificate' });
+    expect(world.events).toMatchObject([{ reason: 'Admitted' }]);
+    // Within the second that a person would not notice.
+    expect(world.requests.filter((each) => each.includes('certificatesigningrequests')).length).toBeLessThan(10);
+  });
+
+  it('renews at two thirds of its life with another key, and goes on so for weeks', async () => {
+    await world.make();
+    world.lead();
+    const agent = world.start();
+    await admitted(agent);
+    await world.editStatus({ agent: { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' } });
+    const first = (await bootstrap())?.keySHA256;
+    await world.clock.advance(14 * HOUR);
+    expect((await requestsOf(world)).length).toBe(1);
+    await world.until('the renewal was made', async () => (await bootstrap())?.keySHA256 !== first, 4 * HOUR);
+    expect((await bootstrap())?.formerKeySHA256).toBe(first);
+    for (let day = 0; day < 2; day++) {
+      await world.pass(24 * HOUR);
+      expect(await agent.whoIs()).toBe(AGENT);
+    }
+    expect(await bootstrap()).toMatchObject({ epoch: 1 });
+    expect(world.events.filter(({ type }) => type === 'Warning')).toEqual([]);
+  });
+
+  it('started anew goes on with what it has, and asks nothing', async () => {
+    await world.make();
+    world.lead();
+    const first = world.start();
+    await admitted(first);
+    await first.stop();
+    const before = world.requests.length;
+    const second = world.start();
+    expect(await second.whoIs()).toBe(AGENT);
+    expect(world.requests.length).toBe(before + 1);
+  });
+
+  it('whose cell has no leader waits, and is admitted when there is one', async () => {
+    await world.make();
+    const agent = world.start();
+    await world.clock.advance(HOUR / 4);
+    world.lead();
+    await admitted(agent);
+    expect((await requestsOf(world)).length).toBe(1);
+  });
+});
+
+describe('G1: a leader that dies between recording and approving', () => {
+  it('is followed by one that approves the same request, and no other', async () => {
+    await world.make();
+    let approvals = 0;
+    world.onWrite = (request) => {
+      if (request.path.endsWith('/approval') && approvals++ === 0) throw new Error('the leader died');
+    };
+    const dying = world.lead();
+    const agent = world.start();
+    await world.until('the request is recorded', async () => (await bootstrap())?.csrUID !== undefined);
+    await dying.stop();
+    const recorded = await bootstrap();
+    const [request] = await requestsOf(world);
+    expect([recorded?.csrUID, request?.status?.conditions ?? []]).toEqual([request?.metadata.uid, []]);
+    world.lead();
+    await admitted(agent);
+    expect(await bootstrap()).toEqual(recorded);
+  });
+
+  it('has recorded nothing else that could be approved: the API itself refuses a second request in an epoch', async () => {
+    await world.make();
+    world.lead();
+    await admitted(world.start());
+    const write = world.editStatus({ bootstrap: { csrUID: 'another' } });
+    await expect(write).rejects.toThrow('one request is admitted in an epoch');
+    await expect(world.editStatus({ bootstrap: { epoch: 0 } })).rejects.toThrow();
+  });
+});
+
+describe('a token', () => {
+  it('that admitted an agent admits no second one', async () => {
+    await world.make();
+    world.lead();
+    await admitted(world.start());
+    world.disk = new Disk();
+    const second = world.start();
+    await world.until('it is told so', () => logged(second, 'TokenUsed'));
+    expect(await second.whoIs()).toContain('not admitted');
+    expect(world.events.filter(({ type }) => type === 'Warning')).toMatchObject([{ reason: 'CertificateDenied' }]);
+  });
+
+  it('that ran out before the node booted is replaced, in the same epoch', async () => {
+    await world.make();
+    world.lead();
+    await world.clock.advance(5 * HOUR);
+    const agent = world.start();
+    await admitted(agent);
+    expect(await bootstrap()).toMatchObject({ epoch: 1 });
+  });
+
+  it('that ran out is nothing, and is said to be so; the node is kept', async () => {
+    await world.make();
+    await world.clock.advance(5 * HOUR);
+    const agent = world.start();
+    await world.until('it says so', () => logged(agent, 'the bootstrap token is not accepted'));
+    expect(await agent.whoIs()).toContain('the node is kept as it is');
+  });
+});
+
+describe('after an outage that was longer than a certificate lasts', () => {
+  it('a node gets a new bootstrap from its provider, and is admitted in the next epoch', async () => {
+    await world.make();
+    const leader = world.lead();
+    const agent = world.start();
+    await admitted(agent);
+    await world.editStatus({ agent: { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' } });
+    await Promise.all([leader.stop(), agent.stop()]);
+    await world.clock.advance(72 * HOUR);
+    const returned = world.start();
+    await world.until('it says that it cannot go on', () => logged(returned, 'admit it anew'));
+    expect(await returned.whoIs()).toBe(401);
+    world.lead();
+    await admitted(returned);
+    expect(await bootstrap()).toMatchObject({ epoch: 2 });
+    expect(world.events.map(({ reason }) => reason)).toContain('BootstrapRenewed');
+  });
+});
+
+describe('G2: a cluster whose signer', () => {
+  it('is silent gives its agents tokens instead, says so, and renews them', async () => {
+    await world.close();
+    world = await openWorld({ signs: false });
+    await world.make();
+    world.lead();
+    const agent = world.start();
+    await admitted(agent, STAND_IN);
+    await world.editStatus({ agent: { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' } });
+    expect(await condition()).toMatchObject({
+      status: 'True',
+      reason: 'ServiceAccountToken',
+      message: expect.stringContaining('signed nothing within 60 s'),
+    });
+    expect(world.events.filter(({ type }) => type === 'Warning')).toMatchObject([{ reason: 'SignerRefused' }]);
+    for (let day = 0; day < 2; day++) {
+      await world.pass(24 * HOUR);
+      expect(await agent.whoIs()).toBe(STAND_IN);
+    }
+    expect(await bootstrap()).toMatchObject({ epoch: 1, by: 'Token' });
+  });
+
+  it('refuses is told by its reason, at once', async () => {
+    await world.close();
+    world = await openWorld({ signs: false });
+    await world.make();
+    world.lead();
+    const agent = world.start();
+    const request = await world.until('it is approved', async () =>
+      (await requestsOf(world)).find(({ status }) => status?.conditions !== undefined),
+    );
+    const failed = { type: 'Failed', status: 'True', reason: 'SignerValidationFailure', message: 'not here' };
+    const status = { ...request.status, conditions: [...(request.status?.conditions ?? []), failed] };
+    await world.client.update(CertificateSigningRequests, { ...request, status }, { subresource: 'status' });
+    await admitted(agent, STAND_IN);
+    expect((await condition())?.message).toContain('it refused: SignerValidationFailure: not here');
+  });
+
+  it('gives no token to a machine that has a certificate', async () => {
+    await world.make();
+    world.lead();
+    await admitted(world.start());
+    expect(await world.client.find(ServiceAccounts, { namespace: 'web', name: agentServiceAccountName('a') })).toBeUndefined();
+  });
+});
+
+describe('a Machine that is deleted', () => {
+  it('renews nothing any more', async () => {
+    await world.make();
+    world.lead();
+    const agent = world.start();
+    await admitted(agent);
+    await world.client.delete(Machines, KEY);
+    await world.until('the renewal is denied', () => logged(agent, 'the renewal of this identity is denied'), 20 * HOUR);
+  });
+});
