@@ -58,7 +58,8 @@ export async function parseBody(text: string, yaml: boolean): Promise<unknown> {
   try {
     return JSON.parse(text);
   } catch (error) {
-    if (!yaml) throw badRequest(`couldn't get version/kind; json parse error: ${messageOf(error)}`);
+    if (!yaml)
+      throw badRequest(`couldn't get version/kind; json parse error: ${messageOf(error).replace('Unexpected end', 'unexpected end')}`);
   }
   const { parse } = await import('yaml');
   try {
@@ -68,6 +69,9 @@ export async function parseBody(text: string, yaml: boolean): Promise<unknown> {
   }
 }
 
+const TYPE_META = String.raw`struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`;
+const goName = (value: unknown): string => (typeof value === 'boolean' ? 'bool' : typeof value);
+
 /** The object in a body; undefined when there is no body. */
 export async function bodyObject(call: Pick<Call, 'request' | 'headers'>): Promise<JsonObject | undefined> {
   const text = bodyText(call.request);
@@ -76,7 +80,11 @@ export async function bodyObject(call: Pick<Call, 'request' | 'headers'>): Promi
   if (type === PROTOBUF) return decodeProtobuf(bodyBytes(call.request));
   if (type !== '' && !BODY_TYPES.includes(type)) throw unsupportedMediaType(BODY_TYPES);
   const value = await parseBody(text, type === 'application/yaml');
-  if (!isObject(value)) throw badRequest("couldn't get version/kind; json parse error: json: cannot unmarshal into an object");
+  if (value === null) throw badRequest("Object 'Kind' is missing in 'null'");
+  if (!isObject(value))
+    throw badRequest(
+      `couldn't get version/kind; json parse error: json: cannot unmarshal ${Array.isArray(value) ? 'array' : goName(value)} into Go value of type ${TYPE_META}`,
+    );
   return value;
 }
 
@@ -97,6 +105,16 @@ function fieldValidation(value: string | undefined, kind: string): FieldValidati
   throw invalidObject('meta.k8s.io', kind, '', [unsupported('fieldValidation', value, ['', 'Ignore', 'Strict', 'Warn'])]);
 }
 
+const ESCAPES: Record<string, string> = { '\u0007': '\\a', '\b': '\\b', '\f': '\\f', '\n': '\\n', '\r': '\\r', '\t': '\\t', '\v': '\\v' };
+
+/** As Go's %q prints a text. */
+function goQuote(text: string): string {
+  const body = text
+    .replaceAll(/["\\]/g, '\\$&')
+    .replaceAll(/\p{Cc}/gu, (letter) => ESCAPES[letter] ?? `\\x${letter.charCodeAt(0).toString(16).padStart(2, '0')}`);
+  return `"${body}"`;
+}
+
 /** The name a write is recorded under: the request's, or the program's from its User-Agent. */
 function managerOf(call: Call): string {
   const given = call.query['fieldManager'];
@@ -110,6 +128,17 @@ export function writerOf(call: Call, kind: 'CreateOptions' | 'UpdateOptions' | '
   if (manager.length > 128) {
     throw invalidObject('meta.k8s.io', kind, '', [
       { type: 'FieldValueTooLong', field: 'fieldManager', message: 'Too long: may not be more than 128 bytes' },
+    ]);
+  }
+  const odd = Array.from(manager).findIndex((letter) => /[\p{C}\p{Zl}\p{Zp}]/u.test(letter) || (letter !== ' ' && /\p{Zs}/u.test(letter)));
+  if (odd >= 0) {
+    const code = (Array.from(manager)[odd]?.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
+    throw invalidObject('meta.k8s.io', kind, '', [
+      {
+        type: 'FieldValueInvalid',
+        field: 'fieldManager',
+        message: `Invalid value: ${goQuote(manager)}: invalid character U+${code} (at position ${odd})`,
+      },
     ]);
   }
   return {

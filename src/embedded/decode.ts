@@ -1,8 +1,10 @@
 import type { Json, JsonObject } from '../api/wire.ts';
 import { isObject, metaOf, shown } from './json.ts';
 import { apiVersion, type Served } from './kinds/served.ts';
+import { dropEmpty } from './kinds/goform.ts';
 import { objectMeta } from './kinds/objectmeta.ts';
-import { badRequest, type Refusal } from './refusal.ts';
+import { invalid } from './fielderror.ts';
+import { badRequest, invalidObject, type Refusal } from './refusal.ts';
 import { fillDefaults } from './schema/defaults.ts';
 import { dropAllNulls, dropNulls, prune } from './schema/prune.ts';
 import type { Schema } from './schema/schema.ts';
@@ -21,6 +23,10 @@ function mismatch(value: Json, schema: Schema, prefix: string): string | undefin
   const found = typeMismatch(value, schema);
   if (found === undefined) return undefined;
   if (found.want === 'base64') return 'illegal base64 data';
+  if (found.want === 'date-time' || found.want === 'micro-time') {
+    const layout = found.want === 'date-time' ? '2006-01-02T15:04:05Z07:00' : '2006-01-02T15:04:05.000000Z07:00';
+    return `parsing time ${found.got.replaceAll('"', String.raw`\"`)} as ${JSON.stringify(layout)}`;
+  }
   return `json: cannot unmarshal ${found.got} into Go struct field ${prefix}${found.path} of type ${GO_TYPES[found.want] ?? found.want}`;
 }
 
@@ -29,6 +35,7 @@ function tidyMetadata(object: JsonObject, unknown: string[]): void {
   const metadata = metaOf(object);
   dropAllNulls(metadata);
   prune(metadata, objectMeta, 'metadata', unknown);
+  dropEmpty(metadata, objectMeta);
 }
 
 /**
@@ -36,7 +43,7 @@ function tidyMetadata(object: JsonObject, unknown: string[]): void {
  * Returns the paths of the fields that the kind does not know. Throws a Refusal 400 when a value has a type that the
  * real server could not decode.
  */
-export function decode(served: Served, object: JsonObject): string[] {
+export function decode(served: Served, object: JsonObject, nulls: 'dropped' | 'kept' = 'dropped'): string[] {
   const unknown: string[] = [];
   if (object['metadata'] !== undefined && object['metadata'] !== null && !isObject(object['metadata'])) {
     throw cannotHandle(served, 'json: cannot unmarshal the metadata into Go struct field ObjectMeta');
@@ -48,6 +55,7 @@ export function decode(served: Served, object: JsonObject): string[] {
     const wrong = mismatch(object, served.schema, `${served.kind}.`);
     if (wrong !== undefined) throw cannotHandle(served, wrong);
     served.strategy.defaults?.(object);
+    served.settle?.(object);
     return unknown;
   }
   tidyMetadata(object, unknown);
@@ -56,7 +64,8 @@ export function decode(served: Served, object: JsonObject): string[] {
   const fields: string[] = [];
   prune(object, served.schema, '', fields, true);
   unknown.push(...fields.sort());
-  dropNulls(object, served.schema);
+  // The result of a server-side apply has been decoded already, and a null in it is a mistake.
+  if (nulls === 'dropped') dropNulls(object, served.schema);
   fillDefaults(object, served.schema);
   return unknown;
 }
@@ -95,6 +104,10 @@ export function checkType(served: Served, object: JsonObject): void {
     throw badRequest(`the API version in the data (${shown(given)}) does not match the expected API version (${version})`);
   }
   if (object['kind'] === served.kind && object['apiVersion'] === version) return;
+  if (served.custom !== undefined) {
+    const name = isObject(object['metadata']) ? shown(object['metadata']['name']) : '';
+    throw invalidObject(served.group, shown(object['kind']), name, [invalid('kind', object['kind'], `must be ${served.kind}`)]);
+  }
   throw badRequest(
     `${shown(object['kind'])} in version ${JSON.stringify(shown(object['apiVersion']).split('/').at(-1))} cannot be handled as a ${served.kind}: unknown conversion`,
   );

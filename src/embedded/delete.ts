@@ -44,6 +44,7 @@ export async function deleteCollection(call: Call): Promise<Reply> {
       object: { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details: { kind: call.served.plural } },
     };
   }
+  if (call.served.custom !== undefined) metadata['continue'] ??= '';
   const items = entries.map((entry) => objectOf(call.served, entry));
   return { status: 200, object: { kind: call.served.listKind, apiVersion: apiVersion(call.served), metadata, items } };
 }

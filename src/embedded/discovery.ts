@@ -17,7 +17,14 @@ const SUBRESOURCES: Record<string, { verbs: string[]; group?: string; version?: 
 };
 
 export const verbsOf = (served: Served): string[] =>
-  served.storageKey === '/namespaces' ? VERBS.filter((verb) => verb !== 'deletecollection') : VERBS;
+  served.storageKey === '/namespaces'
+    ? VERBS.filter((verb) => verb !== 'deletecollection')
+    : served.custom === undefined
+      ? VERBS
+      : CUSTOM_VERBS;
+
+/** The same for custom resources, in the order in which the real server says them. */
+const CUSTOM_VERBS = ['delete', 'deletecollection', 'get', 'list', 'patch', 'create', 'update', 'watch'];
 
 const subresource = (name: string) => SUBRESOURCES[name] ?? { verbs: ['get'] };
 
@@ -101,7 +108,11 @@ function resourcesOf({ served, reviews }: GroupVersion): JsonObject[] {
 
 function aggregatedResources({ served, reviews }: GroupVersion): JsonObject[] {
   const out: JsonObject[] = served.map((item) => {
-    const own: JsonObject = { group: item.group, version: item.version, kind: item.kind };
+    // Built-in resources leave out of their kind what is that of their document.
+    const own: JsonObject =
+      item.custom === undefined
+        ? { group: '', version: '', kind: item.kind }
+        : { group: item.group, version: item.version, kind: item.kind };
     return {
       resource: item.plural,
       responseKind: own,
@@ -159,7 +170,12 @@ function resourceList(world: World, group: string, version: string): JsonObject 
     .find(({ name }) => name === group)
     ?.versions.find((item) => item.version === version);
   if (found === undefined) return undefined;
-  return { kind: 'APIResourceList', apiVersion: 'v1', groupVersion: groupVersion(group, version), resources: resourcesOf(found) };
+  return {
+    kind: 'APIResourceList',
+    ...(group === '' ? {} : { apiVersion: 'v1' }),
+    groupVersion: groupVersion(group, version),
+    resources: resourcesOf(found),
+  };
 }
 
 /** All of `/api` or `/apis` in one document. */

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../api/wire.ts';
 import { bodyObject, type Call, type Reply } from './call.ts';
 import { BUDGETS, budgetsFor, isReady, PODS } from './controllers/budgets.ts';
-import { change } from './controllers/controller.ts';
+import { change, UNRECORDED } from './controllers/controller.ts';
 import { isObject, listAt, numberAt, objectAt, stringMapAt, textAt } from './json.ts';
 import { badRequest, forbiddenObject, notFound, Refusal, tooManyRequests } from './refusal.ts';
 import { deleteOptions, dryRunOf, remove, type DeleteOptions } from './remove.ts';
@@ -98,6 +98,7 @@ function mark(world: World, call: Call, uid: string): void {
         status: 'True',
         reason: 'EvictionByEvictionAPI',
         message: 'Eviction API: evicting',
+        lastProbeTime: null,
         lastTransitionTime: now(world),
       };
       const before = listAt(status, 'conditions');
@@ -107,7 +108,7 @@ function mark(world: World, call: Call, uid: string): void {
       object['status'] = { ...status, conditions: [...before.filter((item) => textAt(item, 'type') !== 'DisruptionTarget'), target] };
       return object;
     },
-    'kube-apiserver',
+    UNRECORDED,
   );
 }
 

@@ -76,6 +76,7 @@ function discover(world: World, request: ApiRequest, segments: readonly string[]
     }
   }
   const found = discoveryAt(world, segments);
+  if (found === undefined && root === 'api') throw noSuchPath();
   return found === undefined ? undefined : answer(200, JSON.stringify(found));
 }
 
@@ -117,6 +118,9 @@ function other(world: World, request: ApiRequest, segments: readonly string[]): 
 
 const notAllowed = (served: Served, verb: string) => (served.custom === undefined ? noSuchMethod() : methodNotAllowed(served, verb));
 
+const nameless = (served: Served, verb: string) =>
+  served.custom === undefined ? notAllowed(served, verb) : badRequest('name must be provided');
+
 function subresource(call: Call): Promise<Reply> | Reply {
   const { info, served } = call;
   const { verb } = info;
@@ -147,10 +151,10 @@ function act(call: Call): Promise<Reply> | Reply {
       if (info.name !== '' && served.custom === undefined) throw noSuchMethod();
       return create(call);
     case 'update':
-      if (info.name === '') throw notAllowed(served, 'update');
+      if (info.name === '') throw nameless(served, 'update');
       return put(call);
     case 'patch':
-      if (info.name === '') throw notAllowed(served, 'patch');
+      if (info.name === '') throw nameless(served, 'patch');
       return patch(call);
     case 'delete':
       return deleteOne(call);
@@ -203,7 +207,7 @@ async function route(world: World, user: User, request: ApiRequest): Promise<Pla
     const builtin = world.registry
       .all()
       .some((item) => item.custom === undefined && item.group === info.group && item.version === info.version);
-    if (!builtin) return document404();
+    if (!builtin && info.group !== '') return document404();
     throw noSuchPath();
   }
   if (served.custom?.deprecationWarning !== undefined) warnings.push(served.custom.deprecationWarning);

@@ -209,6 +209,29 @@ describe('a certificate signing request', () => {
     );
   });
 
+  it('is forgotten an hour after it was answered, or a day after nobody did', async () => {
+    await rig.api.create(REQUESTS, request(await makeRequest(subject)));
+    await rig.api.create(REQUESTS, { ...request(await makeRequest(subject)), metadata: { name: 'm2' } });
+    await approve();
+    await issued();
+    const has = async (name: string): Promise<boolean> => (await rig.api.get(`${REQUESTS}/${name}`)).status === 200;
+    await rig.clock.advance(50 * 60_000);
+    expect([await has('m1'), await has('m2')]).toEqual([true, true]);
+    await rig.clock.advance(30 * 60_000);
+    expect([await has('m1'), await has('m2')]).toEqual([false, true]);
+    await rig.clock.advance(24 * 3_600_000);
+    expect(await has('m2')).toBe(false);
+  });
+
+  it('is never signed where the cluster signs none', async () => {
+    const other = await openRig({ name: 'other', signsCertificates: false });
+    await other.api.create(REQUESTS, request(await makeRequest(subject)));
+    await other.api.merge(`${REQUESTS}/m1/approval`, { status: { conditions: [{ type: 'Approved', status: 'True', reason: 'Test' }] } });
+    await settled();
+    expect(pick((await other.api.get(`${REQUESTS}/m1`)).body, 'status.certificate')).toBeUndefined();
+    await other.cluster.close();
+  });
+
   it.each([
     [{ request: Buffer.from('hi').toString('base64') }, 'spec.request'],
     [{ usages: [] }, 'spec.usages'],

@@ -3,7 +3,7 @@ import { accepted, objectOf, textOf, type Call, type Reply } from './call.ts';
 import { decodeContinue, encodeContinue } from './continue.ts';
 import { forbidden, unsupported, type FieldProblem } from './fielderror.ts';
 import { apiVersion, type Served } from './kinds/served.ts';
-import { badRequest, expired, invalidObject, tooLargeResourceVersion } from './refusal.ts';
+import { badRequest, expired, invalidObject, tooLargeResourceVersion, Refusal } from './refusal.ts';
 import { parseFieldSelector, parseLabelSelector, type FieldSelector, type LabelSelector } from './selector.ts';
 import { keyOf, type Entry } from './store/entry.ts';
 import type { Snapshot } from './store/table.ts';
@@ -25,7 +25,8 @@ export function selectionOf(call: Call): Selection {
     ...(served.namespaced ? ['metadata.namespace'] : []),
     ...(served.strategy.selectableNames ?? []),
   ]);
-  const fields = parseFieldSelector(query['fieldSelector'], (field) => known.has(field));
+  const onlyMetadata = served.custom === undefined && served.strategy.selectableNames === undefined;
+  const fields = parseFieldSelector(query['fieldSelector'], (field) => known.has(field), onlyMetadata);
   const pinned = fields.exactly('metadata.name') ?? '';
   if (info.name !== '' && pinned !== '' && pinned !== info.name) {
     throw badRequest("fieldSelector metadata.name doesn't match requested name");
@@ -50,6 +51,16 @@ function fieldOf(entry: Entry, field: string): string {
   if (field === 'metadata.name') return entry.name;
   if (field === 'metadata.namespace') return entry.namespace;
   return entry.fields[field] ?? '';
+}
+
+/** Of a get or a watch: 500 for what is no version, where a list says 400. */
+export function parseOwnVersion(text: string | undefined): number | undefined {
+  try {
+    return parseVersion(text);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    throw new Refusal(500, undefined, error.message.replace('invalid resource version: ', ''));
+  }
 }
 
 export function parseVersion(text: string | undefined): number | undefined {
@@ -180,10 +191,13 @@ export function list(call: Call): Reply {
     case 'table': {
       const options = { version: form.version, include: includeObject(call.query['includeObject']) };
       const objects = entries.map((entry) => objectOf(served, entry));
+      if (metadata['continue'] === '') delete metadata['continue'];
       return { status: 200, object: tableOf(served, objects, metadata, options, call.world.clock.now()) };
     }
     case 'partial': {
-      const items = entries.map((entry) => partialMetadata(objectOf(served, entry), form.version));
+      const partial = entries.map((entry) => partialMetadata(objectOf(served, entry), form.version));
+      const items = partial.length === 0 ? null : partial;
+      if (metadata['continue'] === '') delete metadata['continue'];
       return { status: 200, object: { kind: 'PartialObjectMetadataList', apiVersion: `meta.k8s.io/${form.version}`, metadata, items } };
     }
     default: {

@@ -1,5 +1,6 @@
 import type { JsonObject } from '../api/wire.ts';
 import { customResetFields, resetFieldsOf, update } from './apply/index.ts';
+import { isObject, listAt, objectAt } from './json.ts';
 import type { Served } from './kinds/served.ts';
 import { now, type World } from './world.ts';
 
@@ -18,7 +19,7 @@ export function recorded(
   subresource: string,
   manager: string,
 ): JsonObject {
-  return update({
+  const out = update({
     live,
     updated,
     manager,
@@ -27,4 +28,16 @@ export function recorded(
     schema: served.fieldSchema,
     now: now(world),
   });
+  return subresource === 'scale' ? withoutTime(out) : out;
+}
+
+/** What is written through `scale` bears no time: upstream carries it over from the Scale, which has none. */
+function withoutTime(object: JsonObject): JsonObject {
+  const metadata = objectAt(object, 'metadata');
+  const entries = listAt(metadata, 'managedFields').map((entry) => {
+    if (!isObject(entry) || entry['subresource'] !== 'scale') return entry;
+    const { time: _, ...rest } = entry;
+    return rest;
+  });
+  return { ...object, metadata: { ...metadata, managedFields: entries } };
 }

@@ -21,7 +21,8 @@ function regexError(message: string, pattern: string, ...examples: string[]): st
 export function checkLabelName(value: string): string[] {
   const out: string[] = [];
   if (value.length > 63) out.push(maxLength(63));
-  if (!labelPattern.test(value)) {
+  if (!labelPattern.test(value) && subdomainPattern.test(value)) out.push('must not contain dots');
+  else if (!labelPattern.test(value)) {
     out.push(
       regexError(
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character",

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../api/wire.ts';
-import { forbidden, invalid, required, type FieldProblem } from './fielderror.ts';
-import { equal, isObject, listAt, numberAt, objectAt, stringsAt, textAt } from './json.ts';
+import { forbidden, invalid, required, tooLong, type FieldProblem } from './fielderror.ts';
+import { at, equal, isObject, listAt, objectAt, shown, stringsAt, textAt } from './json.ts';
 import type { Served } from './kinds/served.ts';
 import { checkLabelName, checkLabelValue, checkPathSegment, checkQualifiedName, checkSubdomain } from './names.ts';
 import type { Schema } from './schema/schema.ts';
@@ -63,6 +63,9 @@ function checkMetadata(metadata: JsonObject, namespaced: boolean): FieldProblem[
       message: `Too long: may not be more than ${MAX_ANNOTATIONS} bytes`,
     });
   }
+  for (const [index, entry] of listAt(metadata, 'managedFields').entries()) {
+    if ((textAt(entry, 'manager') ?? '').length > 128) out.push(tooLong(`metadata.managedFields[${index}].manager`, 128));
+  }
   out.push(...checkOwners(metadata));
   const finalizers = stringsAt(metadata, 'finalizers');
   for (const finalizer of finalizers) {
@@ -106,12 +109,22 @@ const BLOCKING = new Set([
   'FieldValueTypeInvalid',
 ]);
 
+function goType(value: Json): string {
+  if (Array.isArray(value)) return '[]interface {}';
+  if (isObject(value)) return 'map[string]interface {}';
+  return typeof value === 'boolean' ? 'bool' : typeof value === 'number' ? 'float64' : value === null ? '<nil>' : 'string';
+}
+
 function checkScale(served: Served, object: JsonObject): FieldProblem[] {
   if (served.scale === undefined) return [];
   return [served.scale.spec, served.scale.status].flatMap((path) => {
-    const value = numberAt(object, ...path);
-    if (value === undefined || value >= 0) return [];
-    return [invalid(`.${path.join('.')}`, value, 'should be a non-negative integer')];
+    const field = `.${path.join('.')}`;
+    const value = at(object, ...path);
+    if (value === undefined) return [];
+    if (typeof value !== 'number' || !Number.isInteger(value)) {
+      return [invalid(field, 0, `${field} accessor error: ${shown(value)} is of the type ${goType(value)}, expected int64`)];
+    }
+    return value >= 0 ? [] : [invalid(field, value, 'should be a non-negative integer')];
   });
 }
 
@@ -124,7 +137,11 @@ function checkCustom(served: Served, object: JsonObject, old: JsonObject | undef
   const out: FieldProblem[] = [];
   if (subresource === 'status') {
     const schema = served.schema.properties?.['status'];
-    if (schema !== undefined && body['status'] !== undefined) out.push(...validate(body['status'], schema, 'status', before?.['status']));
+    if (schema !== undefined && body['status'] !== undefined) {
+      // Upstream's words begin at the status, its paths at the object.
+      const found = validate(body['status'], schema, 'status', before?.['status']);
+      out.push(...found.map((problem) => ({ ...problem, message: problem.message.replace(': status.', ': ') })));
+    }
   } else out.push(...validate(body, withoutMetadata(served), '', before));
   out.push(...checkScale(served, object));
   const { metadata: _metadata, ...rest } = served.schema.properties ?? {};

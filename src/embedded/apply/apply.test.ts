@@ -333,7 +333,7 @@ describe('subresources', () => {
       return Object.keys(metadata?.managedFields[0]?.fieldsV1 ?? {});
     };
     expect(owned()).toEqual(['f:metadata', 'f:spec']);
-    expect(owned('status')).toEqual(['f:status']);
+    expect(owned('status')).toEqual(['f:metadata', 'f:status']);
     expect(owned('scale')).toEqual(['f:metadata', 'f:spec', 'f:status']);
   });
 });

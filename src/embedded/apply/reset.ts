@@ -22,8 +22,8 @@ export function resetFieldsOf(group: string, kind: string, subresource = ''): re
   return builtin[`${group}/${kind}`]?.[subresource] ?? [];
 }
 
-/** What it resets for a custom resource with or without a status subresource. Before 1.36 `/status` left `metadata` out. */
+/** What it resets for a custom resource with or without a status subresource. `/status` leaves metadata out until 1.36: who writes labels there owns them, though they are dropped. */
 export function customResetFields(hasStatus: boolean, subresource?: string): readonly string[] {
-  if (subresource === 'status') return ['metadata', 'spec'];
+  if (subresource === 'status') return specOnly;
   return subresource === undefined && hasStatus ? statusOnly : [];
 }

@@ -32,13 +32,16 @@ export const systemWriter = (manager: string): Writer => ({
 });
 
 /** Changes an object if it is still there and still the same one. Returns false when it is not. */
+/** In place of a manager: the write is inside the API server, and nobody comes to own what it changes. */
+export const UNRECORDED = Symbol('unrecorded');
+
 export function change(
   world: World,
   served: Served,
   entry: Entry,
   subresource: string,
   edit: (object: JsonObject) => JsonObject,
-  manager = 'kube-controller-manager',
+  manager: string | typeof UNRECORDED = 'kube-controller-manager',
 ): boolean {
   const current = world.store.table(served.storageKey).get(entry.key);
   if (current?.uid !== entry.uid) return false;
@@ -46,9 +49,9 @@ export function change(
     namespace: entry.namespace,
     name: entry.name,
     subresource,
-    writer: systemWriter(manager),
+    writer: systemWriter(manager === UNRECORDED ? 'kube-apiserver' : manager),
     allowCreate: false,
-    recorded: false,
+    recorded: manager === UNRECORDED,
     unconditional: true,
     change: (live) => edit(copy(live ?? {})),
   });

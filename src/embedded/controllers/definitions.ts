@@ -18,11 +18,12 @@ const condition = (type: string, status: string, reason: string, message: string
   lastTransitionTime: at,
 });
 
-/** Names of a definition that another established one of its group holds. */
-function conflictOf(context: Context, crd: JsonObject): string | undefined {
+/** The name of a definition that another established one of its group holds: of several the last, as the real server says. */
+function conflictOf(context: Context, crd: JsonObject): { reason: string; message: string } | undefined {
   const table = context.world.store.table(DEFINITIONS);
   const names = objectAt(crd, 'spec', 'names');
-  const mine = [textAt(names, 'plural'), textAt(names, 'singular'), ...stringsAt(names, 'shortNames')];
+  const resources = new Set<string | undefined>();
+  const kinds = new Set<string | undefined>();
   for (const entry of table.entries()) {
     const other = parsed(entry);
     const theirs = objectAt(other, 'spec', 'names');
@@ -32,12 +33,18 @@ function conflictOf(context: Context, crd: JsonObject): string | undefined {
       !established(other)
     )
       continue;
-    const taken = new Set([textAt(theirs, 'plural'), textAt(theirs, 'singular'), ...stringsAt(theirs, 'shortNames')]);
-    const clash = mine.find((name) => name !== undefined && taken.has(name));
-    if (clash !== undefined) return `${JSON.stringify(clash)} is already in use`;
-    if (textAt(theirs, 'kind') === textAt(names, 'kind')) return `${JSON.stringify(textAt(names, 'kind') ?? '')} is already in use`;
+    for (const name of [textAt(theirs, 'plural'), textAt(theirs, 'singular'), ...stringsAt(theirs, 'shortNames')]) resources.add(name);
+    for (const name of [textAt(theirs, 'kind'), textAt(theirs, 'listKind')]) kinds.add(name);
   }
-  return undefined;
+  const claims: [string, string | undefined, Set<string | undefined>][] = [
+    ['PluralConflict', textAt(names, 'plural'), resources],
+    ['SingularConflict', textAt(names, 'singular'), resources],
+    ...stringsAt(names, 'shortNames').map((name): [string, string, Set<string | undefined>] => ['ShortNamesConflict', name, resources]),
+    ['KindConflict', textAt(names, 'kind'), kinds],
+    ['ListKindConflict', textAt(names, 'listKind'), kinds],
+  ];
+  const clash = claims.findLast(([, name, taken]) => name !== undefined && taken.has(name));
+  return clash === undefined ? undefined : { reason: clash[0], message: `${JSON.stringify(clash[1])} is already in use` };
 }
 
 /** Makes the resource of a definition known. Returns the version its objects are stored in, if any is served. */
@@ -91,7 +98,7 @@ export function definitionsController(context: Context): Controller {
                 condition('Established', 'True', 'InitialNamesAccepted', 'the initial names have been accepted', at),
               ]
             : [
-                condition('NamesAccepted', 'False', 'NameConflict', clash, at),
+                condition('NamesAccepted', 'False', clash.reason, clash.message, at),
                 condition('Established', 'False', 'NotAccepted', 'not all names are accepted', at),
               ];
         object['status'] = { ...status, conditions: [...conditions, ...rest], ...(clash === undefined ? { acceptedNames: names } : {}) };

@@ -124,7 +124,8 @@ function validate(object: JsonObject, old: JsonObject | undefined): FieldProblem
   const group = textAt(object, 'spec', 'group') ?? '';
   const plural = textAt(object, 'spec', 'names', 'plural') ?? '';
   const name = textAt(object, 'metadata', 'name') ?? '';
-  if (name !== `${plural}.${group}`) out.push(invalid('metadata.name', name, 'must be spec.names.plural+"."+spec.group'));
+  if (old === undefined && name !== `${plural}.${group}`)
+    out.push(invalid('metadata.name', name, 'must be spec.names.plural+"."+spec.group'));
   if (group === '') out.push(required('spec.group'));
   else for (const line of checkSubdomain(group)) out.push(invalid('spec.group', group, line));
   if (group !== '' && !group.includes('.')) out.push(invalid('spec.group', group, 'should be a domain with at least one dot'));

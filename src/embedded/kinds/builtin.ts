@@ -1,6 +1,7 @@
 import type { JsonObject } from '../../api/wire.ts';
 import { schemaJson, type Schema } from '../schema/schema.ts';
 import { schemaOf, type FieldSchema } from '../apply/index.ts';
+import { dropEmpty, fillZeros, type ItemZeros } from './goform.ts';
 import type { CellsOf, Column, ScalePaths, Served, Strategy } from './served.ts';
 
 /** What one file of a built-in kind says. */
@@ -15,6 +16,8 @@ export interface Builtin {
   readonly schema: Schema;
   /** What Go's zero object of the kind encodes to: fields that are there without anyone having set them. */
   readonly empty?: JsonObject;
+  /** The same of items of lists. */
+  readonly emptyItems?: ItemZeros;
   readonly subresources?: readonly string[];
   readonly scale?: ScalePaths;
   readonly columns: readonly Column[];
@@ -44,6 +47,10 @@ export function servedBuiltin(kind: Builtin): Served {
       return fieldSchema;
     },
     strategy: { ...STRATEGY, ...kind.strategy },
+    settle(object) {
+      dropEmpty(object, kind.schema);
+      fillZeros(object, kind.empty ?? {}, kind.emptyItems ?? {});
+    },
     columns: kind.columns,
     cells: kind.cells,
     subresources: new Set(kind.subresources ?? []),

@@ -1,4 +1,5 @@
 import { ageOf } from '../age.ts';
+import { invalid } from '../fielderror.ts';
 import { objectAt, textAt } from '../json.ts';
 import { checkSubdomain } from '../names.ts';
 import { bytes, flag, mapOf, text } from '../schema/schema.ts';
@@ -27,6 +28,12 @@ export const configMap: Builtin = {
   ],
   strategy: {
     validateName: checkSubdomain,
-    validate: (object, old) => [...checkKeys(object, 'data', 'binaryData'), ...checkImmutable(object, old, 'data', 'binaryData')],
+    validate: (object, old) => [
+      ...Object.keys(objectAt(object, 'data'))
+        .filter((key) => objectAt(object, 'binaryData')[key] !== undefined)
+        .map((key) => invalid(`data[${key}]`, key, 'duplicate of key present in binaryData')),
+      ...checkKeys(object, 'data', 'binaryData'),
+      ...checkImmutable(object, old, 'data', 'binaryData'),
+    ],
   },
 };

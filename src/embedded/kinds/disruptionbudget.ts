@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from '../../api/wire.ts';
 import { ageOf } from '../age.ts';
 import { invalid, unsupported, type FieldProblem } from '../fielderror.ts';
-import { at, numberAt, shown, textAt } from '../json.ts';
+import { at, listAt, numberAt, shown, textAt } from '../json.ts';
 import { checkSubdomain } from '../names.ts';
 import { fields, intOrString, mapOf, text, time, whole } from '../schema/schema.ts';
 import type { Builtin } from './builtin.ts';
@@ -32,6 +32,11 @@ function validate(object: JsonObject): FieldProblem[] {
   const out = [...checkCount('spec.minAvailable', min), ...checkCount('spec.maxUnavailable', max)];
   if (min !== undefined && max !== undefined) {
     out.push(invalid('spec', at(object, 'spec'), 'minAvailable and maxUnavailable cannot be both set'));
+  }
+  for (const [index, term] of listAt(object, 'spec', 'selector', 'matchExpressions').entries()) {
+    const operator = textAt(term, 'operator') ?? '';
+    if (!['In', 'NotIn', 'Exists', 'DoesNotExist'].includes(operator))
+      out.push(invalid(`spec.selector.matchExpressions[${index}].operator`, operator, 'not a valid selector operator'));
   }
   const policy = textAt(object, 'spec', 'unhealthyPodEvictionPolicy');
   if (policy !== undefined && policy !== 'IfHealthyBudget' && policy !== 'AlwaysAllow') {

@@ -3,7 +3,7 @@ import { ageOf } from '../age.ts';
 import { invalid } from '../fielderror.ts';
 import { isObject, numberAt, objectAt, textAt } from '../json.ts';
 import { checkSubdomain } from '../names.ts';
-import { fields, text, time, whole } from '../schema/schema.ts';
+import { fields, microTime, text, time, whole } from '../schema/schema.ts';
 import type { Builtin } from './builtin.ts';
 import { column, wide } from './columns.ts';
 import { objectReference, wholeObject } from './objectmeta.ts';
@@ -51,7 +51,7 @@ export const event: Builtin = {
     {
       action: text('What was done.'),
       count: whole('How often it happened.', 'int32'),
-      eventTime: time('When it was first observed.'),
+      eventTime: microTime('When it was first observed.'),
       firstTimestamp: time('When it was first recorded.'),
       involvedObject: objectReference,
       lastTimestamp: time('When it was last recorded.'),
@@ -60,7 +60,7 @@ export const event: Builtin = {
       related: objectReference,
       reportingComponent: text('Controller that reports.'),
       reportingInstance: text('Instance of the controller.'),
-      series: fields({ count: whole(undefined, 'int32'), lastObservedTime: time() }),
+      series: fields({ count: whole(undefined, 'int32'), lastObservedTime: microTime() }),
       source: fields({ component: text(), host: text() }, 'Who reports.'),
       type: text('Normal or Warning.'),
     },

@@ -2,7 +2,7 @@ import { ageOf } from '../age.ts';
 import { invalid, type FieldProblem } from '../fielderror.ts';
 import { numberAt, textAt } from '../json.ts';
 import { checkSubdomain } from '../names.ts';
-import { fields, text, time, whole } from '../schema/schema.ts';
+import { fields, microTime, text, whole } from '../schema/schema.ts';
 import type { Builtin } from './builtin.ts';
 import { AGE, column, NAME } from './columns.ts';
 import { wholeObject } from './objectmeta.ts';
@@ -16,12 +16,12 @@ export const lease: Builtin = {
   schema: wholeObject('io.k8s.api.coordination.v1.Lease', 'A lease: a lock or a heartbeat.', {
     spec: fields(
       {
-        acquireTime: time('When the holder took it; microseconds.'),
+        acquireTime: microTime('When the holder took it; microseconds.'),
         holderIdentity: text('Who holds it.'),
         leaseDurationSeconds: whole('Seconds after renewTime at which others may take it.', 'int32'),
         leaseTransitions: whole('How often it changed hands.', 'int32'),
         preferredHolder: text(),
-        renewTime: time('When the holder last renewed it; microseconds.'),
+        renewTime: microTime('When the holder last renewed it; microseconds.'),
         strategy: text(),
       },
       'The lease.',

@@ -2,7 +2,7 @@ import type { Json, JsonObject } from '../../api/wire.ts';
 import { ageOf } from '../age.ts';
 import { required, unsupported, invalid, forbidden, type FieldProblem } from '../fielderror.ts';
 import { equal, isObject, listAt, metaOf, objectAt, textAt } from '../json.ts';
-import { checkSubdomain } from '../names.ts';
+import { checkLabelValue, checkQualifiedName, checkSubdomain } from '../names.ts';
 import { atomicList, fields, flag, free, intOrString, listMap, mapOf, quantity, setOf, text, time } from '../schema/schema.ts';
 import type { Builtin } from './builtin.ts';
 import { AGE, column, NAME, wide } from './columns.ts';
@@ -84,7 +84,9 @@ function checkTaints(taints: Json[]): FieldProblem[] {
     const path = `metadata.taints[${index}]`;
     const key = textAt(item, 'key') ?? '';
     const effect = textAt(item, 'effect') ?? '';
-    if (key === '') out.push(required(`${path}.key`));
+    for (const line of checkQualifiedName(key)) out.push(invalid(`${path}.key`, key, line));
+    const value = textAt(item, 'value') ?? '';
+    for (const line of checkLabelValue(value)) out.push(invalid(`${path}.value`, value, line));
     if (effect === '') out.push(required(`${path}.effect`));
     else if (!EFFECTS.includes(effect)) out.push(unsupported(`${path}.effect`, effect, EFFECTS));
     const id = `${key}:${effect}`;
@@ -92,7 +94,7 @@ function checkTaints(taints: Json[]): FieldProblem[] {
       out.push({
         type: 'FieldValueDuplicate',
         field: path,
-        message: `Duplicate value: ${JSON.stringify(item)}: taints must be unique by key and effect pair`,
+        message: `Duplicate value: ${JSON.stringify({ Key: key, Value: value, Effect: effect, TimeAdded: null })}: taints must be unique by key and effect pair`,
       });
     seen.add(id);
   }
@@ -162,6 +164,7 @@ export const node: Builtin = {
     spec: {},
     status: { daemonEndpoints: { kubeletEndpoint: { Port: 0 } }, nodeInfo: Object.fromEntries(INFO.map((name) => [name, ''])) },
   },
+  emptyItems: { 'status.conditions': { lastHeartbeatTime: null, lastTransitionTime: null } },
   subresources: ['status'],
   columns: [
     NAME,
@@ -183,7 +186,8 @@ export const node: Builtin = {
     defaults(object) {
       metaOf(object);
       if (!isObject(object['spec'])) object['spec'] = {};
-      if (!isObject(object['status'])) object['status'] = {};
+      const status = isObject(object['status']) ? object['status'] : (object['status'] = {});
+      if (isObject(status['capacity']) && Object.keys(status['capacity']).length > 0) status['allocatable'] ??= { ...status['capacity'] };
     },
     // A kubelet registers its node with the status in one request.
     keepsStatusOnCreate: true,

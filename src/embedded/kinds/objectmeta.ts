@@ -22,7 +22,7 @@ const managedFieldsEntry = named(
     {
       apiVersion: text('Version of the resource that this field set applies to.'),
       fieldsType: text('Always "FieldsV1".'),
-      fieldsV1: free('The set of fields.'),
+      fieldsV1: named('io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1', free('The set of fields.')),
       manager: text('Name of the workflow managing these fields.'),
       operation: text('"Apply" or "Update".'),
       subresource: text('Subresource through which the fields were set; empty for the main resource.'),

@@ -1,4 +1,4 @@
-import type { JsonObject } from '../../api/wire.ts';
+import type { Json, JsonObject } from '../../api/wire.ts';
 import { duplicate, forbidden, required, type FieldProblem } from '../fielderror.ts';
 import { equal, isObject, listAt, metaOf, numberAt, objectAt, textAt } from '../json.ts';
 import { checkSubdomain } from '../names.ts';
@@ -10,6 +10,8 @@ import { podSpec, podStatus } from './pod.schema.ts';
 
 function defaults(pod: JsonObject): void {
   metaOf(pod);
+  const [first] = listAt(pod, 'status', 'podIPs');
+  if (first !== undefined) pod['status'] = { ...objectAt(pod, 'status'), podIP: textAt(first, 'ip') ?? '' };
   const spec = isObject(pod['spec']) ? pod['spec'] : (pod['spec'] = {});
   spec['restartPolicy'] ??= 'Always';
   spec['dnsPolicy'] ??= 'ClusterFirst';
@@ -24,11 +26,35 @@ function defaults(pod: JsonObject): void {
     container['terminationMessagePath'] ??= '/dev/termination-log';
     container['terminationMessagePolicy'] ??= 'File';
     container['resources'] ??= {};
+    requestLimits(container['resources']);
     const image = textAt(container, 'image') ?? '';
     const tag = image.slice(image.lastIndexOf('/') + 1).split(':')[1];
     container['imagePullPolicy'] ??= (tag === undefined || tag === 'latest') && !image.includes('@') ? 'Always' : 'IfNotPresent';
     for (const port of listAt(container, 'ports')) if (isObject(port)) port['protocol'] ??= 'TCP';
   }
+}
+
+/** What is limited is asked for. */
+function requestLimits(resources: Json): void {
+  if (!isObject(resources) || !isObject(resources['limits'])) return;
+  resources['requests'] = { ...resources['limits'], ...(isObject(resources['requests']) ? resources['requests'] : {}) };
+}
+
+/** What admission adds to every pod: the default priority, and five minutes on a node that was lost. */
+function admit(spec: JsonObject): void {
+  spec['priority'] ??= 0;
+  spec['preemptionPolicy'] ??= 'PreemptLowerPriority';
+  const tolerations = listAt(spec, 'tolerations');
+  const tolerated = (key: string): boolean =>
+    tolerations.some((item) => {
+      const [own, effect] = [textAt(item, 'key') ?? '', textAt(item, 'effect') ?? ''];
+      return (own === key || own === '') && (effect === 'NoExecute' || effect === '');
+    });
+  const added = ['not-ready', 'unreachable']
+    .map((name) => `node.kubernetes.io/${name}`)
+    .filter((key) => !tolerated(key))
+    .map((key) => ({ key, operator: 'Exists', effect: 'NoExecute', tolerationSeconds: 300 }));
+  if (added.length > 0) spec['tolerations'] = [...tolerations, ...added];
 }
 
 function qosClass(spec: JsonObject): string {
@@ -109,6 +135,7 @@ export const pod: Builtin = {
   categories: ['all'],
   schema: wholeObject('io.k8s.api.core.v1.Pod', 'Containers that run together on one node.', { spec: podSpec, status: podStatus }),
   empty: { spec: { containers: null }, status: {} },
+  emptyItems: { 'status.conditions': { lastProbeTime: null, lastTransitionTime: null } },
   subresources: ['status', 'eviction'],
   columns: [
     NAME,
@@ -133,11 +160,7 @@ export const pod: Builtin = {
       object['status'] = { phase: 'Pending', qosClass: qosClass(objectAt(object, 'spec')) };
       const spec = objectAt(object, 'spec');
       spec['serviceAccountName'] ??= spec['serviceAccount'] ??= 'default';
-    },
-    prepareUpdate(object, _old, subresource) {
-      const status = objectAt(object, 'status');
-      const [first] = listAt(status, 'podIPs');
-      if (subresource === 'status' && first !== undefined) object['status'] = { ...status, podIP: textAt(first, 'ip') ?? '' };
+      admit(spec);
     },
     returnsDeleted: true,
     validate,

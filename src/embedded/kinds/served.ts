@@ -88,6 +88,8 @@ export interface Served {
   readonly schema: Schema;
   readonly fieldSchema: FieldSchema;
   readonly strategy: Strategy;
+  /** Brings an object into the form that the real server's encoder gives to a kind that it is compiled with; in place. */
+  readonly settle?: (object: JsonObject) => void;
   readonly columns: readonly Column[];
   readonly cells: CellsOf;
   /** `status`, `scale`, and others with handlers of their own, such as `eviction`. */

@@ -27,7 +27,10 @@ function validate(object: JsonObject, old: JsonObject | undefined, subresource: 
     if (!/-----BEGIN (NEW )?CERTIFICATE REQUEST-----/.test(request)) {
       out.push(invalid('spec.request', textAt(object, 'spec', 'request') ?? '', 'PEM block type must be CERTIFICATE REQUEST'));
     }
-    if ((textAt(object, 'spec', 'signerName') ?? '') === '') out.push(required('spec.signerName'));
+    const signer = textAt(object, 'spec', 'signerName') ?? '';
+    if (signer === '') out.push(required('spec.signerName'));
+    else if (!/^[^/]+\.[^/]+\/.+$/.test(signer))
+      out.push(invalid('spec.signerName', signer, "must be a fully qualified domain and path of the form 'example.com/signer-name'"));
     if (listAt(object, 'spec', 'usages').length === 0) out.push(required('spec.usages'));
     const seconds = numberAt(object, 'spec', 'expirationSeconds');
     if (seconds !== undefined && seconds < 600)

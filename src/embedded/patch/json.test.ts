@@ -36,7 +36,6 @@ describe('a JSON patch', () => {
     [{ op: 'test', path: '/a/b', value: 2 }],
     [{ op: 'test', path: '/absent', value: 1 }],
     [{ op: 'remove', path: '/absent' }],
-    [{ op: 'replace', path: '/absent', value: 1 }],
     [{ op: 'add', path: '/absent/deep', value: 1 }],
     [{ op: 'add', path: '/list/9', value: 1 }],
     [{ op: 'add', path: '/list/01', value: 1 }],

@@ -60,7 +60,8 @@ function write(root: Json, path: readonly string[], how: 'add' | 'replace' | 're
     else if (how === 'remove') parent.splice(at, 1);
     else parent[at] = value;
   } else if (isObject(parent)) {
-    if (how !== 'add' && parent[last] === undefined) throw unprocessable();
+    // Upstream's library lets `replace` set what is not there.
+    if (how === 'remove' && parent[last] === undefined) throw unprocessable();
     if (how === 'remove') delete parent[last];
     else parent[last] = value;
   } else throw unprocessable();

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../../api/wire.ts';
-import { copy, equal, isObject } from '../json.ts';
-import { badRequest } from '../refusal.ts';
+import { copy, equal, isObject, shown } from '../json.ts';
+import { badRequest, Refusal } from '../refusal.ts';
 import type { Schema } from '../schema/schema.ts';
 
 const DIRECTIVE = '$patch';
@@ -23,9 +23,16 @@ function fieldSchema(schema: Schema | undefined, key: string): Schema | undefine
   return schema?.properties?.[key] ?? (typeof schema?.additionalProperties === 'object' ? schema.additionalProperties : undefined);
 }
 
+/** As Go prints a map of plain values. */
+function goMap(item: Json): string {
+  if (!isObject(item)) return shown(item);
+  const keys = Object.keys(item).sort();
+  return `map[${keys.map((key) => `${key}:${goMap(item[key] ?? null)}`).join(' ')}]`;
+}
+
 function keyValue(item: Json, mergeKey: string): Json {
   const value = isObject(item) ? item[mergeKey] : undefined;
-  if (value === undefined) throw badRequest(`map: ${JSON.stringify(item)} does not contain declared merge key: ${mergeKey}`);
+  if (value === undefined) throw new Refusal(500, undefined, `map: ${goMap(item)} does not contain declared merge key: ${mergeKey}`);
   return value;
 }
 
@@ -83,7 +90,7 @@ function mergeMaps(live: Json[], patch: Json[], meta: ListMeta, mergeKey: string
       const id = identity(item, mergeKey);
       kept = kept.filter((other) => identity(other, mergeKey) !== id);
     } else if (directive === 'replace') replace = true;
-    else throw badRequest(`unknown patch type found: ${JSON.stringify(directive)}`);
+    else throw new Refusal(500, undefined, `unknown patch type: ${shown(directive)} in map: ${goMap(item)}`);
   }
   if (replace) return items.flatMap((item) => withoutDirectives(item) ?? []);
   const merged = [...kept];
@@ -189,6 +196,9 @@ function mergeObjects(live: JsonObject, patch: JsonObject, schema: Schema | unde
  * `$setElementOrder` and `$deleteFromPrimitiveList`. The target is not changed. Throws a Refusal 400.
  */
 export function strategicPatch(target: JsonObject, patch: Json, schema: Schema): JsonObject {
-  if (!isObject(patch)) throw badRequest('error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}');
+  if (!isObject(patch))
+    throw badRequest(
+      `json: cannot unmarshal ${Array.isArray(patch) ? 'array' : typeof patch} into Go value of type map[string]interface {}`,
+    );
   return mergeObjects(copy(target), patch, schema);
 }

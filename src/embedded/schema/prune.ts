@@ -1,5 +1,6 @@
 import type { Json } from '../../api/wire.ts';
 import { isObject } from '../json.ts';
+import { objectMeta } from '../kinds/objectmeta.ts';
 import type { Schema } from './schema.ts';
 
 const TYPE_AND_METADATA = new Set(['apiVersion', 'kind', 'metadata']);
@@ -14,6 +15,11 @@ function additional(schema: Schema): Schema | undefined {
   return typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined;
 }
 
+/** The metadata of an embedded object is that of any object. */
+function pruneMetadata(key: string, item: Json, path: string, unknown: string[]): void {
+  if (key === 'metadata') prune(item, objectMeta, pathTo(path, key), unknown);
+}
+
 /** Inside `preserve-unknown-fields` only what the schema names is looked into. */
 function pruneKnown(value: Json, schema: Schema, path: string, unknown: string[]): void {
   if (Array.isArray(value)) {
@@ -23,7 +29,10 @@ function pruneKnown(value: Json, schema: Schema, path: string, unknown: string[]
   }
   if (!isObject(value)) return;
   for (const [key, item] of Object.entries(value)) {
-    if (embeds(schema) && TYPE_AND_METADATA.has(key)) continue;
+    if (embeds(schema) && TYPE_AND_METADATA.has(key)) {
+      pruneMetadata(key, item, path, unknown);
+      continue;
+    }
     const known = schema.properties?.[key] ?? additional(schema);
     if (known !== undefined) prune(item, known, pathTo(path, key), unknown);
   }
@@ -41,7 +50,10 @@ export function prune(value: Json, schema: Schema | undefined, path: string, unk
   }
   if (!isObject(value)) return;
   for (const [key, item] of Object.entries(value)) {
-    if ((root || embeds(schema)) && TYPE_AND_METADATA.has(key)) continue;
+    if ((root || embeds(schema)) && TYPE_AND_METADATA.has(key)) {
+      if (!root) pruneMetadata(key, item, path, unknown);
+      continue;
+    }
     const known = schema?.properties?.[key] ?? (schema === undefined ? undefined : additional(schema));
     if (known !== undefined) prune(item, known, pathTo(path, key), unknown);
     else if (schema?.additionalProperties !== true) {

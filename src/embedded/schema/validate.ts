@@ -63,13 +63,14 @@ function checkString(value: string, schema: Schema, path: Path, out: FieldProble
 }
 
 function checkList(value: Json[], old: Json | undefined, schema: Schema, path: Path, out: FieldProblem[]): void {
+  if (schema.items !== undefined) {
+    const correlate = correlator(schema, old);
+    for (const [index, item] of value.entries()) check(item, correlate(item), schema.items, `${path}[${index}]`, out);
+  }
   if (schema.maxItems !== undefined && value.length > schema.maxItems) out.push(tooMany(path, value.length, schema.maxItems));
   if (schema.minItems !== undefined && value.length < schema.minItems) {
     out.push(invalid(path, value.length, `${path} in body should have at least ${schema.minItems} items`));
   }
-  if (schema.items === undefined) return;
-  const correlate = correlator(schema, old);
-  for (const [index, item] of value.entries()) check(item, correlate(item), schema.items, `${path}[${index}]`, out);
 }
 
 /** Finds the old item that a new one succeeds; only items of list-maps can be told. */
@@ -136,6 +137,12 @@ function closest(tries: FieldProblem[][]): FieldProblem[] {
   return tries.reduce((best, problems) => (problems.length < best.length ? problems : best), tries[0] ?? []);
 }
 
+function checkEnum(value: Json, schema: Schema, path: Path, out: FieldProblem[]): void {
+  if (schema.enum === undefined || schema.enum.some((allowed) => equal(allowed, value))) return;
+  const allowed = schema.enum.map((item) => (typeof item === 'string' ? item : JSON.stringify(item)));
+  out.push(unsupported(path, value, allowed));
+}
+
 function check(value: Json, old: Json | undefined, schema: Schema, path: Path, out: FieldProblem[]): void {
   // Ratcheting: what was stored like this before is not held against an update (CRDValidationRatcheting, GA in 1.33).
   if (old !== undefined && equal(value, old)) return;
@@ -147,17 +154,10 @@ function check(value: Json, old: Json | undefined, schema: Schema, path: Path, o
     }
   } else if (schema.type !== undefined && !hasType(value, schema.type)) {
     out.push(typeInvalid(path, typeOf(value), `${path} in body must be of type ${schema.type}: ${JSON.stringify(typeOf(value))}`));
+    checkEnum(value, schema, path, out);
     return;
   }
-  if (schema.enum !== undefined && !schema.enum.some((allowed) => equal(allowed, value))) {
-    out.push(
-      unsupported(
-        path,
-        value,
-        schema.enum.map((allowed) => (typeof allowed === 'string' ? allowed : JSON.stringify(allowed))),
-      ),
-    );
-  }
+  checkEnum(value, schema, path, out);
   if (typeof value === 'number') checkNumber(value, schema, path, out);
   else if (typeof value === 'string') checkString(value, schema, path, out);
   else if (Array.isArray(value)) checkList(value, old, schema, path, out);
@@ -221,8 +221,9 @@ export function typeMismatch(value: Json, schema: Schema, path = ''): { path: st
     return { path, got, want: schema.type };
   }
   if (schema.format === 'byte' && typeof value === 'string' && !satisfies('byte', value)) return { path, got: 'string', want: 'base64' };
-  if (schema.format === 'date-time' && typeof value === 'string' && value !== '' && !satisfies('date-time', value)) {
-    return { path, got: JSON.stringify(value), want: 'time' };
+  if (schema.format === 'date-time' || schema.format === 'micro-time') {
+    if (typeof value === 'string' && value !== '' && !satisfies(schema.format, value))
+      return { path, got: JSON.stringify(value), want: schema.format };
   }
   if (Array.isArray(value)) {
     for (const item of value) {
