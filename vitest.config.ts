@@ -3,6 +3,13 @@ import { defineConfig } from 'vitest/config';
 /** Tests that start whole systems: one file at a time, after all others, so that nothing else takes their processor. */
 const SYSTEM = ['test/e2e/**/*.test.ts', 'test/integration/**/*.test.ts', 'test/package/**/*.test.ts'];
 
+/** The embedded server beside a real one, or beside what a real one answered when it was recorded. */
+const CONFORMANCE = ['test/conformance/**/*.test.ts'];
+
+/** What needs a real API server: `npm run test:kubernetes` starts one. */
+const KUBERNETES = ['test/kubernetes/**/*.test.ts', 'test/leastprivilege/**/*.test.ts'];
+const withKubernetes = process.env['KUBENODE_TEST_KUBECONFIG'] !== undefined;
+
 export default defineConfig({
   resolve: { conditions: ['@kubenode/source'] },
   ssr: { resolve: { conditions: ['@kubenode/source'] } },
@@ -15,14 +22,27 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['{src,test,fleet,rules,bench}/**/*.test.ts'],
-          exclude: ['node_modules/**', 'dist/**', ...SYSTEM],
+          exclude: ['node_modules/**', 'dist/**', ...SYSTEM, ...CONFORMANCE, ...KUBERNETES],
           sequence: { groupOrder: 0 },
         },
       },
       {
         extends: true,
+        // One file at a time: the files share the real server.
+        test: { name: 'conformance', include: CONFORMANCE, fileParallelism: false, sequence: { groupOrder: 0 } },
+      },
+      {
+        extends: true,
         test: { name: 'system', include: SYSTEM, fileParallelism: false, sequence: { groupOrder: 1 } },
       },
+      ...(withKubernetes
+        ? [
+            {
+              extends: true as const,
+              test: { name: 'kubernetes', include: KUBERNETES, fileParallelism: false, sequence: { groupOrder: 2 } },
+            },
+          ]
+        : []),
     ],
   },
 });

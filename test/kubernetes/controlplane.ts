@@ -76,7 +76,7 @@ async function files(folder: string) {
     clientKey: write('client.key', key),
     accountsKey: write('accounts.key', accounts.privateKey.export({ format: 'pem', type: 'sec1' }).toString()),
     accountsPublic: write('accounts.pub', accounts.publicKey.export({ format: 'pem', type: 'spki' }).toString()),
-    tokens: write('tokens.csv', `${token},kubernetes-admin,admin,"system:masters"\n`),
+    tokens: write('tokens.csv', `${token},kubernetes-admin,,"system:masters"\n`),
   };
 }
 
@@ -139,8 +139,9 @@ export async function startControlPlane(programs: Programs): Promise<ControlPlan
       '--enable-bootstrap-token-auth',
       '--authorization-mode=Node,RBAC',
       '--allow-privileged',
-      // It wants a ServiceAccount in every namespace before the first pod; no test is about it.
-      '--disable-admission-plugins=ServiceAccount',
+      // The one wants a ServiceAccount in every namespace before the first pod, the other taints nodes until a controller that
+      // does not run here takes it back.
+      '--disable-admission-plugins=ServiceAccount,TaintNodesByCondition',
       '--service-cluster-ip-range=10.0.0.0/24',
       '--service-account-issuer=https://kubernetes.default.svc',
       `--service-account-key-file=${made.accountsPublic}`,
@@ -178,4 +179,3 @@ export async function startControlPlane(programs: Programs): Promise<ControlPlan
     throw error;
   }
 }
-

