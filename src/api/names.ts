@@ -14,6 +14,8 @@ export const ANNOTATIONS = {
   cordonOwner: 'kubenode.io/cordon-owner',
   /** On a Node: it was unschedulable before our owner annotation was put there, and stays so when that goes. */
   cordonKept: 'kubenode.io/cordon-kept',
+  /** On a Node: the row took the cordon over from `Degraded`, and gives it back where the node is not healed. */
+  cordonDegraded: 'kubenode.io/cordon-degraded',
   /** On a Node: the last row that was cancelled here. Its write makes every cordon that was under way for that row lose (PROTOCOLS D6). */
   cordonFence: 'kubenode.io/cordon-fence',
   /** On a Node: label and taint keys that KubeNode put there, so that it removes only its own. */

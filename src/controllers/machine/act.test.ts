@@ -2,7 +2,9 @@ import { describe, expect, test } from 'vitest';
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Seen } from '../../defender/guardedwrite.ts';
+import type { MachineStatus } from '../../api/machine.ts';
 import { actOf } from './act.ts';
+import { cordonedFor } from './cordon.ts';
 import type { Step } from './view.ts';
 import { freeVanished } from './ledgeracts.ts';
 import { at, cordoned, entry, facts, machine, node, operation, row, waiting } from './testing/objects.ts';
@@ -114,6 +116,19 @@ describe('C4: on the Node', () => {
     expect(judged({ do: 'Settle', row: row(), why: '' }, { machine: done, node: stranger })).toHaveProperty('stop');
     expect(judged({ do: 'Cordon', row: row(), why: '' }, { node: stranger })).toHaveProperty('stop');
   });
+});
+
+test('C4: a Change that took its cordon over from Degraded leaves it so while a repair is needed, and lifts it otherwise', () => {
+  const conditions = [{ type: 'RepairNeeded', status: 'True' as const, reason: 'hung', message: '', lastTransitionTime: at(0) }];
+  const ended = (conditions: MachineStatus['conditions'] = []) =>
+    machine({ spec: { operation: operation() }, status: { conditions, operation: { id: 'r1', state: 'Done', outcome: 'Succeeded' } } });
+  const settle: Step = { do: 'Settle', row: row(), why: '' };
+  const taken = cordonedFor(cordoned('a', 'Degraded'), 'r1') ?? node();
+  expect(judged(settle, { machine: ended(conditions), node: taken })).toMatchObject({
+    object: { metadata: { annotations: { 'kubenode.io/cordon-owner': 'Degraded' } }, spec: { unschedulable: true } },
+  });
+  expect(judged(settle, { machine: ended(), node: taken })).toMatchObject({ object: { metadata: { annotations: {} }, spec: {} } });
+  expect(judged(settle, { machine: ended(conditions), node: cordoned('a', 'r1') })).toMatchObject({ object: { spec: {} } });
 });
 
 describe('a release', () => {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cordonedFor, fencedFor, isCordoned, isCordonedFor, isFencedFor, ownerOf, uncordonedBy } from './cordon.ts';
+import { cordonedFor, fencedFor, isCordoned, isCordonedFor, isFencedFor, ownerOf, uncordonedBy, wasDegraded } from './cordon.ts';
 import { cordoned, node } from './testing/objects.ts';
 
 const unschedulable = () => node('a', { spec: { unschedulable: true } });
@@ -33,6 +33,26 @@ describe('C4: a cordon', () => {
     const lifted = { ...beside, spec: {} };
     const again = cordonedFor(lifted, 'r1');
     expect(again === undefined ? undefined : isCordoned(uncordonedBy(again, 'r1') ?? again)).toBe(false);
+  });
+});
+
+describe('C4: a cordon that was taken over from Degraded', () => {
+  const taken = cordonedFor(cordoned('a', 'Degraded'), 'r1');
+  if (taken === undefined) throw new Error('no cordon');
+
+  test('is remembered, also by the row after', () => {
+    expect(wasDegraded(taken)).toBe(true);
+    expect(wasDegraded(cordonedFor(taken, 'r2') ?? node())).toBe(true);
+    expect(wasDegraded(cordonedFor(node(), 'r1') ?? node())).toBe(false);
+  });
+  test('is given back by a cancelled row where the node is not healed, and lifted where it is', () => {
+    const back = fencedFor(taken, 'r1', true);
+    expect(back === undefined ? undefined : [isCordonedFor(back, 'Degraded'), isFencedFor(back, 'r1')]).toEqual([true, true]);
+    const lifted = fencedFor(taken, 'r1', false);
+    expect(lifted === undefined ? undefined : [isCordoned(lifted), wasDegraded(lifted)]).toEqual([false, false]);
+  });
+  test('is forgotten when it is lifted', () => {
+    expect(uncordonedBy(taken, 'r1')?.metadata.annotations).toEqual({});
   });
 });
 

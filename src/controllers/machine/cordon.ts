@@ -28,27 +28,39 @@ function changed(node: Stored<Node>, unschedulable: boolean, annotations: Record
   };
 }
 
+/** Degraded, or taken over from that by the row that owns the cordon now. */
+export const wasDegraded = (node: Node): boolean =>
+  ownerOf(node) === DEGRADED || node.metadata.annotations?.[ANNOTATIONS.cordonDegraded] === 'true';
+
 /** Cordoned in the name of `owner`; takes over any cordon of ours, and stands beside one of others. */
 export function cordonedFor(node: Stored<Node>, owner: string): Stored<Node> | undefined {
   if (isCordonedFor(node, owner)) return undefined;
   return changed(node, true, {
     [ANNOTATIONS.cordonOwner]: owner,
     [ANNOTATIONS.cordonKept]: hasForeignCordon(node) ? 'true' : undefined,
+    [ANNOTATIONS.cordonDegraded]: owner !== DEGRADED && wasDegraded(node) ? 'true' : undefined,
   });
 }
 
 /** Without the cordon of `owner`; one of anybody else stays as it is. */
 export function uncordonedBy(node: Stored<Node>, owner: string): Stored<Node> | undefined {
   if (ownerOf(node) !== owner) return undefined;
-  return changed(node, hasForeignCordon(node), { [ANNOTATIONS.cordonOwner]: undefined, [ANNOTATIONS.cordonKept]: undefined });
+  return changed(node, hasForeignCordon(node), {
+    [ANNOTATIONS.cordonOwner]: undefined,
+    [ANNOTATIONS.cordonKept]: undefined,
+    [ANNOTATIONS.cordonDegraded]: undefined,
+  });
 }
 
 export const isFencedFor = (node: Node, row: string): boolean =>
   node.metadata.annotations?.[ANNOTATIONS.cordonFence] === row && ownerOf(node) !== row;
 
-/** Without the cordon of this row and marked so that a late one loses. Always a change of the object: an equal write would not be one. */
-export function fencedFor(node: Stored<Node>, row: string): Stored<Node> | undefined {
+/**
+ * Without the cordon of this row and marked so that a late one loses. Always a change of the object: an equal write would not be one.
+ * `unhealed`: what the row had taken over from Degraded it gives back.
+ */
+export function fencedFor(node: Stored<Node>, row: string, unhealed = false): Stored<Node> | undefined {
   if (isFencedFor(node, row)) return undefined;
-  const cleared = uncordonedBy(node, row) ?? node;
+  const cleared = (unhealed && ownerOf(node) === row && wasDegraded(node) ? cordonedFor(node, DEGRADED) : uncordonedBy(node, row)) ?? node;
   return changed(cleared, isCordoned(cleared), { [ANNOTATIONS.cordonFence]: row });
 }

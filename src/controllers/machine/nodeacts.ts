@@ -6,7 +6,7 @@ import { requireEpoch } from '../../defender/protocol.ts';
 import { stateOf } from '../../defender/state.ts';
 import type { Claim } from './claim.ts';
 import { degradedBy, failedComponents } from './components.ts';
-import { cordonedFor, DEGRADED, fencedFor, isCordonedFor, ownerOf, uncordonedBy } from './cordon.ts';
+import { cordonedFor, DEGRADED, fencedFor, isCordonedFor, ownerOf, uncordonedBy, wasDegraded } from './cordon.ts';
 import { isRepairNeeded } from './facts.ts';
 import { staysCordoned } from './repair.ts';
 import type { Step } from './view.ts';
@@ -59,7 +59,7 @@ export function fence(row: LedgerRow, context: ActContext): Act {
       if (machine === undefined || !isCancelled(row, machine)) return stop('the row is not cancelled');
       const claim = claimIn(machine, seen);
       if (claim.state !== 'Claimed') return stop('the machine has no Node');
-      const object = fencedFor(claim.node, row.id);
+      const object = fencedFor(claim.node, row.id, isRepairNeeded(machine));
       return object === undefined ? stop('fenced already') : { write: 'node', object };
     },
   };
@@ -80,7 +80,8 @@ export function settle(row: LedgerRow, context: ActContext): Act {
       const claim = claimIn(machine, seen);
       if (claim.state !== 'Claimed' || ownerOf(claim.node) !== row.id) return stop("the Node's cordon is not the row's");
       const { operation } = machine.spec;
-      const stays = degradedBy(machine).length > 0 || (operation !== undefined && staysCordoned(machine, operation, report));
+      const unhealed = isRepairNeeded(machine) && wasDegraded(claim.node);
+      const stays = unhealed || degradedBy(machine).length > 0 || (operation !== undefined && staysCordoned(machine, operation, report));
       const object = stays ? cordonedFor(claim.node, DEGRADED) : uncordonedBy(claim.node, row.id);
       return object === undefined ? stop('settled already') : { write: 'node', object };
     },
