@@ -8,6 +8,7 @@ import { pathOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/apierror.ts';
 import type { Client } from '../../kube/client.ts';
+import { grantAgent, grantStandIn } from './access.ts';
 import { recordBootstrap } from './record.ts';
 
 /** Asked for; the server may give less. Time for a machine to be made, to boot and to reach its cell. */
@@ -51,6 +52,7 @@ async function open(client: Client, key: MachineKey & { uid: string }, anew: boo
   const account = await client.find(ServiceAccounts, { namespace, name: bootstrapAccountName(name) }, { signal });
   if (account !== undefined) requireOwned(account, machine);
   const goesOn = !anew && before !== undefined && before.csrUID === undefined && account?.metadata.uid === before.accountUID;
+  await grantAgent(client, machine, signal);
   const used = goesOn ? account : await replaced(client, machine, account, signal);
   const { token, until } = await tokenOf(client, used, signal);
   const bootstrap: Bootstrap = {
@@ -116,6 +118,7 @@ export async function makeTokenAccount(client: Client, machine: Stored<Machine>,
   const { namespace = '', name } = machine.metadata;
   const key = { namespace, name: agentServiceAccountName(name) };
   const found = await client.find(ServiceAccounts, key, { signal });
-  if (found !== undefined) return requireOwned(found, machine);
-  await client.create(ServiceAccounts, accountOf(machine, key.name), { signal });
+  if (found === undefined) await client.create(ServiceAccounts, accountOf(machine, key.name), { signal });
+  else requireOwned(found, machine);
+  await grantStandIn(client, machine, signal);
 }

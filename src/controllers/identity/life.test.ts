@@ -42,7 +42,7 @@ describe('an agent', () => {
     await world.editStatus({ agent: { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' } });
     const first = (await bootstrap())?.keySHA256;
     await world.clock.advance(14 * HOUR);
-    expect((await requestsOf(world)).length).toBe(1);
+    expect((await bootstrap())?.keySHA256).toBe(first);
     await world.until('the renewal was made', async () => (await bootstrap())?.keySHA256 !== first, 4 * HOUR);
     expect((await bootstrap())?.formerKeySHA256).toBe(first);
     for (let day = 0; day < 2; day++) {
@@ -100,7 +100,7 @@ describe('G1: a leader that dies between recording and approving', () => {
     await admitted(world.start());
     const write = world.editStatus({ bootstrap: { csrUID: 'another' } });
     await expect(write).rejects.toThrow('one request is admitted in an epoch');
-    await expect(world.editStatus({ bootstrap: { epoch: 0 } })).rejects.toThrow();
+    await expect(world.editStatus({ bootstrap: { epoch: 0 } })).rejects.toThrow(/epoch/);
   });
 });
 

@@ -33,7 +33,7 @@ export async function pkcs10({ subject = AGENT_SUBJECT, names, extensions = [], 
   await makeAuthority('warm-up', { now: 0, random: () => 0.5 });
   const lib = await import('@peculiar/x509');
   const signingAlgorithm = ALGORITHMS[algorithm];
-  const keys = (await webcrypto.subtle.generateKey(signingAlgorithm, true, ['sign', 'verify'])) as webcrypto.CryptoKeyPair;
+  const keys = await webcrypto.subtle.generateKey(signingAlgorithm, true, ['sign', 'verify']);
   const all: Extension[] = extensions.map((oid) => new lib.Extension(oid, true, new Uint8Array([0x05, 0x00])));
   if (names !== undefined) all.push(new lib.SubjectAlternativeNameExtension(names));
   const request = await lib.Pkcs10CertificateRequestGenerator.create({

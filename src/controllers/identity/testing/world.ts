@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
-import { createIdentity, type Credentials } from '../../../agent/identity.ts';
-import type { AgentIdentity } from '../../../agent/identity.ts';
+import { createIdentity } from '../../../agent/identity.ts';
+import type { AgentIdentity, Credentials } from '../../../agent/identity.ts';
 import { createDurable } from '../../../agent/durable.ts';
 import { identityState } from '../../../agent/identitystate.ts';
 import { simulatedFiles, type DiskHooks } from '../../../agent/testing/disk.ts';
