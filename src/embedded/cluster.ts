@@ -12,6 +12,7 @@ import { garbageController } from './controllers/garbage.ts';
 import { gracesController } from './controllers/graces.ts';
 import { namespacesController } from './controllers/namespaces.ts';
 import { nodeLifecycleController } from './controllers/nodelifecycle.ts';
+import { requestCleaner } from './controllers/requestcleaner.ts';
 import { clientAuthority, signerController } from './controllers/signer.ts';
 import { Tasks } from './controllers/tasks.ts';
 import { established } from './crd/definition.ts';
@@ -144,6 +145,7 @@ export async function openCluster(options: ClusterOptions): Promise<EmbeddedClus
       budgetsController(context),
       ...(options.signsCertificates === false ? [] : [signerController(context)]),
       expiryController(context),
+      requestCleaner(context),
       ...(options.podsEndedBy === 'kubelet' ? [] : [gracesController(context)]),
       ...(options.nodeGraceMs === undefined ? [] : [nodeLifecycleController(context, options.nodeGraceMs)]),
     ];
