@@ -190,6 +190,7 @@ export const machineStatus = Type.Object({
     Type.Object(
       {
         allowed: Type.Boolean(),
+        requester: Type.Optional(Type.String({ description: 'kind/name of what was asked for' })),
         limit: Type.Optional(Type.String()),
         used: Type.Optional(Type.Integer()),
         of: Type.Optional(Type.Integer()),

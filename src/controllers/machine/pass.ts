@@ -175,6 +175,7 @@ export function decidePass(view: CellView, state: LedgerState, newID: () => stri
     for (const request of requests)
       verdicts.set(request.machineUID, {
         allowed: false,
+        requester: request.requester,
         limit: 'Defender/inputs',
         wouldPassWhen: `what Defender sees is current: ${view.stale}`,
       });
@@ -197,7 +198,10 @@ export function decidePass(view: CellView, state: LedgerState, newID: () => stri
   };
   // What is revoked still holds its places: it goes by the machine controller's writes, and only then.
   const judgement = requests.length === 0 ? undefined : judge(requests, census(), sources, { rows: state.rows.length, nowMs });
-  for (const [uid, verdict] of judgement?.verdicts ?? []) verdicts.set(uid, verdict);
+  for (const { machineUID, requester } of requests) {
+    const verdict = judgement?.verdicts.get(machineUID);
+    if (verdict !== undefined) verdicts.set(machineUID, { ...verdict, requester });
+  }
   return { rows: (judgement?.granted ?? []).map((request) => rowFor(request, newID(), nowMs)), verdicts, revoked };
 }
 

@@ -7,7 +7,7 @@ import type { Verdict } from '../../defender/request.ts';
  */
 export function isNews(verdict: Verdict | undefined, before: Verdict | undefined): boolean {
   if (verdict === undefined || before === undefined) return verdict !== before;
-  if (verdict.allowed !== before.allowed || verdict.limit !== before.limit) return true;
+  if (verdict.requester !== before.requester || verdict.allowed !== before.allowed || verdict.limit !== before.limit) return true;
   if (verdict.of !== before.of || verdict.wouldPassWhen !== before.wouldPassWhen) return true;
   const holders = before.holders ?? [];
   return holders.length > 0 ? !holders.some((holder) => verdict.holders?.includes(holder)) : (verdict.holders ?? []).length > 0;

@@ -136,7 +136,8 @@ function pending(view: JobView): Move {
 /** What was said of this job; a machine that asks for something else first is answered about that. */
 function withVerdict(status: Status, job: Stored<RemedyOperationJob>, verdict: MachineStatus['verdict']): Status {
   if (verdict === undefined || verdict.allowed) return status;
-  if ('requester' in verdict && verdict.requester !== `RemedyOperationJob/${job.metadata.namespace}/${job.metadata.name}`) return status;
+  if (verdict.requester !== undefined && verdict.requester !== `RemedyOperationJob/${job.metadata.namespace}/${job.metadata.name}`)
+    return status;
   if (canonical(status.verdict) === canonical(verdict)) return status;
   const { limit, used, of, wouldPassWhen } = verdict;
   const full = used === undefined || of === undefined ? '' : ` ${used}/${of}`;
