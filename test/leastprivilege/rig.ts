@@ -141,7 +141,7 @@ export function write(
 }
 
 /** What came of an attempt, in a few words. */
-export type Outcome = 'ok' | 'rbac' | 'policy' | 'invalid' | 'absent' | 'conflict';
+export type Outcome = 'ok' | 'rbac' | 'policy' | 'invalid' | 'absent' | 'conflict' | 'busy';
 
 export interface Result {
   outcome: Outcome;
@@ -160,6 +160,8 @@ export async function attempt(work: Promise<unknown>): Promise<Result> {
     if (status === 403) return { outcome: 'rbac', message };
     if (status === 422) return { outcome: 'invalid', message };
     if (status === 404) return { outcome: 'absent', message };
+    // A kind that was made a moment ago.
+    if (status === 429 || status === 503) return { outcome: 'busy', message };
     if (status === 409) return { outcome: 'conflict', message };
     throw error;
   }
