@@ -11,6 +11,8 @@ import { pause } from './system.ts';
 
 export interface ServeProcess {
   pid: number;
+  /** For programs of their own; there until `close`. */
+  kubeconfig: string;
   connections: ReadonlyMap<string, LoadedConnection>;
   close(): Promise<void>;
 }
@@ -34,6 +36,7 @@ export async function serveProcess(clusters: readonly string[], state: string): 
   const close = async (): Promise<void> => {
     child.kill('SIGTERM');
     await gone;
+    await rm(dir, { recursive: true, force: true });
   };
   try {
     const deadline = performance.now() + UP_MS;
@@ -43,12 +46,10 @@ export async function serveProcess(clusters: readonly string[], state: string): 
     }
     const load = (context: string) => loadKubeconfig({ path, context, env: {}, clock: systemClock() });
     const connections = new Map(await Promise.all(clusters.map(async (name) => [name, await load(name)] as const)));
-    return { pid: child.pid ?? 0, connections, close };
+    return { pid: child.pid ?? 0, kubeconfig: path, connections, close };
   } catch (error) {
     await close();
     throw error;
-  } finally {
-    await rm(dir, { recursive: true, force: true });
   }
 }
 

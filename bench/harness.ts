@@ -58,6 +58,7 @@ const LOADERS: Record<string, () => Promise<{ default: Benchmark }>> = {
   embedded: () => import('./embedded.ts'),
   render: () => import('./render.ts'),
   rules: () => import('./rules.ts'),
+  'condition-to-order': () => import('./conditiontoorder.ts'),
 };
 export const NAMES: readonly string[] = Object.keys(LOADERS);
 
