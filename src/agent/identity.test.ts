@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { openWorld, requestsOf, type Agent, type IdentityWorld } from '../controllers/identity/testing/world.ts';
-import { Disk } from './testing/inodes.ts';
-import type { DiskHooks, DiskOperation } from './testing/disk.ts';
+import type { Disk } from './testing/inodes.ts';
+import type { DiskHooks } from './testing/disk.ts';
 
 const HOUR = 3_600_000;
 const AGENT = 'kubenode:machine:web:a';
@@ -38,7 +38,7 @@ function deadAfter(count: number): { hooks: DiskHooks; request: () => void; died
   const step = (): void => {
     if (left-- <= 0) throw new Error('the process is dead');
   };
-  return { hooks: { before: (_: DiskOperation) => step() }, request: step, died: () => left < 0 };
+  return { hooks: { before: () => step() }, request: step, died: () => left < 0 };
 }
 
 describe('an agent that is killed', () => {
