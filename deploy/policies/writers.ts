@@ -97,11 +97,10 @@ export function writersPolicy(scope: Construct, side: 'hub' | 'cell', owners: Re
         ),
       },
       {
-        // Both: nobody makes it his own by taking its owner away.
+        // Nobody makes it his own by taking its owner away: that is refused below.
         name: 'isByHand',
         expression: `variables.who == 'human' && request.resource.resource == 'machines'
-          && !variables.meta.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))
-          && !variables.oldMeta.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))`,
+          && !variables.meta.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))`,
       },
       {
         name: 'byHand',
