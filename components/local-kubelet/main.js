@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Stands in for the kubelet: registers the Node, renews its Lease, keeps its Ready condition. It runs no pods.
+// Stands in for the kubelet: registers the Node, renews its Lease, keeps its Ready condition, and lets go
+// of its pods when they are to end. It runs no pods.
 import { readFileSync } from 'node:fs';
 import { arch, cpus, platform, release as kernel, totalmem } from 'node:os';
 import { cell, every } from './cell.js';
@@ -94,6 +95,23 @@ service((state) => {
     const made = await call('POST', '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases', object);
     if (made.status !== 201) throw new Error(`making the Lease: ${made.status} ${made.body?.message ?? ''}`);
   }
+
+  // Nobody else ends the pods of a node that answers: the API server waits until the kubelet says that their containers are gone.
+  async function endPods() {
+    const listed = await call('GET', `/api/v1/pods?fieldSelector=spec.nodeName%3D${nodeName}&resourceVersion=0`);
+    if (listed.status !== 200) throw new Error(`reading the pods: ${listed.status} ${listed.body?.message ?? ''}`);
+    for (const { metadata } of listed.body.items) {
+      // It is the moment at which the grace is over.
+      if (metadata.deletionTimestamp === undefined || Date.parse(metadata.deletionTimestamp) > Date.now()) continue;
+      const options = { apiVersion: 'v1', kind: 'DeleteOptions', gracePeriodSeconds: 0, preconditions: { uid: metadata.uid } };
+      const ended = await call('DELETE', `/api/v1/namespaces/${metadata.namespace}/pods/${metadata.name}`, options);
+      if (ended.status === 200) log(`pod ${metadata.namespace}/${metadata.name} has ended`);
+      else if (ended.status !== 404 && ended.status !== 409)
+        throw new Error(`ending pod ${metadata.namespace}/${metadata.name}: ${ended.status} ${ended.body?.message ?? ''}`);
+    }
+  }
+
+  every(2000, log, endPods);
 
   // As the kubelet: the Lease every 10 s; the status every 5 minutes, or at once when what is there is not what is true.
   every(10_000, log, async () => {
