@@ -11,7 +11,7 @@ export interface Encoder {
   mentions(world: World, text: string): boolean;
 }
 
-/** Slots: machines, nodes, then the ledger. */
+/** Slots: machines, nodes, the ledger, then jobs. */
 function slotsOf(world: World): Held<KubeObject>[][] {
   const slots: Held<KubeObject>[][] = [];
   const count = world.machines.length;
@@ -20,6 +20,7 @@ function slotsOf(world: World): Held<KubeObject>[][] {
       index < count ? world.machines[index] : index < 2 * count ? world.nodes[index - count] : world.ledger;
     slots.push(current === undefined ? [] : [current]);
   }
+  for (const job of world.jobs) slots.push([job]);
   return slots;
 }
 
@@ -59,6 +60,8 @@ export function createEncoder(): Encoder {
       leader.frozen.machines?.forEach((held, index) => note(index, held.version));
       leader.frozen.nodes?.forEach((held, index) => note(count + index, held.version));
       note(2 * count, leader.frozen.ledger?.version);
+      leader.frozen.jobs?.forEach((held, index) => note(2 * count + 1 + index, held.version));
+      for (const look of leader.looks) note(2 * count + 1 + look.index, look.version);
       for (const mark of leader.marks) {
         note(mark.machine, mark.machineVersion);
         note(count + mark.machine, mark.nodeVersion);
@@ -97,12 +100,27 @@ export function createEncoder(): Encoder {
       );
       parts.push(leader.frozen.nodes === undefined ? '-' : leader.frozen.nodes.map((each, index) => held(count + index, each)).join(':'));
       parts.push(held(2 * count, leader.frozen.ledger));
+      if (world.jobs.length > 0) {
+        parts.push(
+          leader.frozen.jobs === undefined ? '-' : leader.frozen.jobs.map((each, index) => held(2 * count + 1 + index, each)).join(':'),
+          leader.cycled.join(':'),
+        );
+        const looks = leader.looks.map(({ index, version, job, ledger, status }) =>
+          [index, rank(2 * count + 1 + index, version), numberOf(job), numberOf(ledger?.object), numberOf(status)].join(':'),
+        );
+        parts.push(...looks.sort());
+      }
       for (const mark of leader.marks)
         parts.push(
           `${mark.uid}:${mark.own}:${mark.nodeGoneUID ?? '-'}:${rank(mark.machine, mark.machineVersion)}:${rank(count + mark.machine, mark.nodeVersion)}`,
         );
     }
     for (const agent of world.agents) parts.push(agent.epoch, agent.last, agent.state, numberOf(agent.order), agent.version ?? '');
+    if (world.jobs.length > 0) {
+      for (const agent of world.agents) parts.push(agent.boot ?? '', numberOf(agent.report));
+      for (const site of world.sites) parts.push(numberOf(site));
+      parts.push(world.withdrawn ? 1 : 0);
+    }
     parts.push(
       world.instances.join(':'),
       world.pods.join(':'),
@@ -121,7 +139,9 @@ export function createEncoder(): Encoder {
       holds(world.ledger.object) ||
       world.machines.some((held) => holds(held.object)) ||
       world.nodes.some((held) => holds(held.object)) ||
-      world.agents.some((agent) => `"${agent.last}"`.includes(text) || holds(agent.order)) ||
+      world.agents.some((agent) => `"${agent.last}"`.includes(text) || holds(agent.order) || holds(agent.report)) ||
+      world.jobs.some((held) => holds(held.object)) ||
+      world.sites.some(holds) ||
       world.leaders.some(
         (leader) =>
           leader.flights.some(
@@ -133,7 +153,10 @@ export function createEncoder(): Encoder {
           ) ||
           (leader.frozen.machines ?? []).some((held) => holds(held.object)) ||
           (leader.frozen.nodes ?? []).some((held) => holds(held.object)) ||
-          holds(leader.frozen.ledger?.object),
+          holds(leader.frozen.ledger?.object) ||
+          (leader.frozen.jobs ?? []).some((held) => holds(held.object)) ||
+          leader.looks.some(({ job, ledger, status }) => holds(job) || holds(ledger?.object) || holds(status)) ||
+          leader.cycled.some((id) => `"${id}"` === text),
       )
     );
   }

@@ -2,13 +2,17 @@
  * Visits every state of a scenario once, breadth first, so that the first counterexample is a shortest one. Nothing is sampled and no
  * depth is cut: when it ends without a word about `limit`, that was all.
  */
+import { API_VERSION } from '../../src/api/kind.ts';
+import type { Machine } from '../../src/api/machine.ts';
+import type { Stored } from '../../src/api/wire.ts';
 import { stateOf } from '../../src/defender/state.ts';
 import { createEncoder } from './encode.ts';
 import { brokenBetween, brokenIn, isConverged } from './invariants.ts';
-import { leaderMoves, settle, DOWN } from './leader.ts';
+import { leaderMoves, settle, DOWN, type Successor } from './leader.ts';
 import type { Mutation } from './mutants.ts';
 import { natureMoves, newEntry, oldEntry, statusOf } from './nature.ts';
-import { FRESH_AGENT, ledgerObject, machineObject, nodeObject, NO_EVENTS, type Scenario, type World } from './world.ts';
+import { bootName, degradedNode, jobOf, repairNeeded, timePassed } from './repairs.ts';
+import { FRESH_AGENT, FRESH_SITE, ledgerObject, machineObject, nodeObject, NO_EVENTS, type RepairPlan, type Scenario, type World } from './world.ts';
 
 export interface Exploration {
   states: number;
@@ -28,14 +32,17 @@ export function initialWorld(scenario: Scenario): World {
   const objects = indexes.map((index) =>
     machineObject(index, 1, statusOf(index, 1, verified), [index < (scenario.changed ?? scenario.machines) ? newEntry() : oldEntry()]),
   );
+  const { repair } = scenario;
   const world: World = {
-    machines: objects.map((object) => ({ version: 1, object })),
-    nodes: indexes.map((index) => ({ version: 1, object: nodeObject(index, 1) })),
+    machines: objects.map((object, index) => ({ version: 1, object: repair === undefined ? object : underRepair(object, index, repair) })),
+    nodes: indexes
+      .map((index) => ({ version: 1, object: nodeObject(index, 1) }))
+      .map((held, index) => (repair?.degraded === true && repair.ill[index] !== undefined ? degradedNode(held) : held)),
     ledger: { version: 1, object: ledgerObject(1) },
     leaders: Array.from({ length: scenario.leaders }, (_, index) => (index === 0 ? { ...DOWN, epoch: 1 } : DOWN)),
     agents: indexes.map(() => FRESH_AGENT),
     instances: objects.map((object) => object.metadata.uid),
-    pods: indexes.map(() => (scenario.needs === 'Drain' ? (scenario.pods ?? 1) : 0)),
+    pods: indexes.map(() => (scenario.needs === 'Drain' ? (scenario.pods ?? 1) : repair === undefined ? 0 : (scenario.pods ?? 0))),
     held: indexes.map(() => false),
     halted: false,
     time: 0,
@@ -43,8 +50,41 @@ export function initialWorld(scenario: Scenario): World {
     lateEvictions: 0,
     frozenTogether: scenario.frozenTogether === true,
     budget: { ...NO_EVENTS, ...scenario.budget },
+    jobs:
+      repair === undefined
+        ? []
+        : indexes.map((index) => ({ version: 1, object: repair.ill[index] === undefined ? undefined : jobOf(index, `j${index}`, 0, repair) })),
+    sites: repair === undefined ? [] : indexes.map((index) => ({ ...FRESH_SITE, health: repair.ill[index] ?? 'well' })),
+    withdrawn: false,
   };
   return scenario.acting === true ? underWay(world, scenario) : world;
+}
+
+/** Of a MachineSet and a provider, with the boot it is in, and a rule that is due. */
+function underRepair(machine: Stored<Machine>, index: number, plan: RepairPlan): Stored<Machine> {
+  const owner = { apiVersion: API_VERSION, kind: 'MachineSet', name: 'set', uid: 'machineset', controller: true };
+  const agent = { version: '1', apiLevel: 1, bootID: bootName(FRESH_SITE.boot), os: 'linux', arch: 'amd64' };
+  return {
+    ...machine,
+    metadata: { ...machine.metadata, ...(plan.replaceable === true ? { ownerReferences: [owner] } : {}) },
+    status: { ...machine.status, agent, conditions: repairNeeded(plan.ill[index] !== undefined) },
+  };
+}
+
+/** Everything that may happen next. Time passes where nothing else is left that is not a fault, and, as often as there is a budget for it, early. */
+export function movesOf(world: World, scenario: Scenario, identities: (world: World) => () => string, mutation: Mutation): Successor[] {
+  const moves = [
+    ...world.leaders.flatMap((_, index) => leaderMoves(world, index, scenario, identities, mutation)),
+    ...natureMoves(world, scenario, () => identities(world)()),
+  ];
+  if (scenario.repair === undefined) return moves;
+  const quiet = moves.every((move) => move.fault);
+  if (quiet) moves.push({ label: 'time passes', world: timePassed(world), fault: false });
+  else if (world.budget.expiry > 0) {
+    const budget = { ...world.budget, expiry: world.budget.expiry - 1 };
+    moves.push({ label: 'time passes early', world: timePassed({ ...world, budget }), fault: true });
+  }
+  return moves;
 }
 
 /** Follows steps without a fault until every machine has announced and the first agent acts. */
@@ -52,7 +92,7 @@ function underWay(start: World, scenario: Scenario): World {
   let world = start;
   for (;;) {
     const reserved = stateOf(world.ledger.object ?? {}).rows.length > 0;
-    const moves = [...natureMoves(world, scenario), ...leaderMoves(world, 0, 1, () => () => 'r0', {})].filter(
+    const moves = [...natureMoves(world, scenario), ...leaderMoves(world, 0, scenario, () => () => 'r0', {})].filter(
       (move) => !move.fault && !(reserved && move.label.includes('reserve')),
     );
     const next =
@@ -105,14 +145,11 @@ export function explore(scenario: Scenario, options: { mutation?: Mutation; limi
   while (frontier.length > 0) {
     const next: typeof frontier = [];
     for (const { number, world } of frontier) {
-      if (isConverged(world)) goals.push(number);
-      const moves = [
-        ...world.leaders.flatMap((_, index) => leaderMoves(world, index, scenario.flights, identities, mutation)),
-        ...natureMoves(world, scenario),
-      ];
+      if (isConverged(world, scenario.repair)) goals.push(number);
+      const moves = movesOf(world, scenario, identities, mutation);
       for (const each of moves) {
         transitions++;
-        const move = mutation.cas === undefined && mutation.epochIgnored !== true ? { ...each, world: settle(each.world) } : each;
+        const move = mutation.cas === undefined && mutation.epochIgnored !== true && mutation.jobsUnconditioned !== true ? { ...each, world: settle(each.world) } : each;
         const key = encoder.key(move.world);
         let reached = numbers.get(key);
         const isNew = reached === undefined;
@@ -174,10 +211,7 @@ function firstTrap(states: number, goals: readonly number[], from: readonly numb
 function replay(scenario: Scenario, trace: readonly string[], mutation: Mutation, identities: (world: World) => () => string): World {
   let world = initialWorld(scenario);
   for (const label of trace) {
-    const moves = [
-      ...world.leaders.flatMap((_, index) => leaderMoves(world, index, scenario.flights, identities, mutation)),
-      ...natureMoves(world, scenario),
-    ];
+    const moves = movesOf(world, scenario, identities, mutation);
     world = settle(moves.find((move) => move.label === label)?.world ?? world);
   }
   return world;

@@ -5,7 +5,9 @@ import { ANNOTATIONS } from '../../src/api/names.ts';
 import { failedComponents, isRecorded } from '../../src/controllers/machine/components.ts';
 import { DEGRADED, hasForeignCordon, isCordoned, ownerOf } from '../../src/controllers/machine/cordon.ts';
 import { stateOf } from '../../src/defender/state.ts';
-import { machineName, type World } from './world.ts';
+import { isRepaired, orderedWrongly, repairEnded, repairsBrokenIn, takenOver } from './repairinvariants.ts';
+import { hears } from './repairs.ts';
+import { machineName, type RepairPlan, type World } from './world.ts';
 
 const rowsOf = (world: World) => stateOf(world.ledger.object ?? {}).rows;
 const uidOf = (world: World, index: number): string | undefined => world.machines[index]?.object?.metadata.uid;
@@ -25,6 +27,9 @@ function counted(world: World): Set<string> {
     const uid = held.object?.metadata.uid ?? machineName(index);
     if (isDisrupted(world, index)) uids.add(uid);
     if (world.held[index] === true) uids.delete(uid);
+    // A node that hangs is unavailable by itself.
+    const site = world.sites[index];
+    if (site !== undefined && !hears(site).kubelet) uids.delete(uid);
   });
   return uids;
 }
@@ -41,7 +46,7 @@ function tooMany(world: World): string[] {
 export function brokenIn(world: World, humans: boolean): string[] {
   const rows = rowsOf(world);
   const uids = new Set(rows.map((row) => row.machineUID));
-  const broken: string[] = humans ? [] : tooMany(world);
+  const broken: string[] = [...(humans ? [] : tooMany(world)), ...repairsBrokenIn(world)];
   if (uids.size < rows.length) broken.push('invariant 6: two rows for one machine');
   world.machines.forEach((held, index) => {
     if (world.agents[index]?.state === 'acting' && !uids.has(held.object?.metadata.uid ?? ''))
@@ -61,6 +66,7 @@ export function brokenBetween(before: World, after: World): string[] {
     if (
       before.agents[index]?.state !== 'acting' &&
       after.agents[index]?.state === 'acting' &&
+      after.agents[index]?.order?.kind !== 'Repair' &&
       before.agents[index]?.last === after.agents[index]?.last
     )
       broken.push(`invariant 5: ${machineName(index)} began one operation twice`);
@@ -94,6 +100,7 @@ function orders(before: World, after: World, index: number): string[] {
   const broken: string[] = [];
   if (row === undefined || (row.id !== order.id && row.kind !== 'Delete'))
     broken.push(`C3: ${machineName(index)} is given an order without a row`);
+  broken.push(...orderedWrongly(before, row, order, machineName(index)));
   if (order.epoch < (old.spec.operation?.epoch ?? 0)) broken.push(`D3: the epoch on ${machineName(index)} falls`);
   return broken;
 }
@@ -125,23 +132,27 @@ function releases(before: World, after: World): string[] {
     if (
       machine === undefined ||
       (successor?.kind === 'Delete' && machine.metadata.deletionTimestamp !== undefined) ||
-      hasEnded(machine, row.id)
+      hasEnded(before, machine, row) ||
+      takenOver(machine, row, successor)
     )
       return [];
     return [`D5: row ${row.id} of ${row.machine} is freed though its effect is not known`];
   });
 }
 
-function hasEnded(machine: Machine, id: string): boolean {
+function hasEnded(world: World, machine: Machine, row: LedgerRow): boolean {
+  const { id } = row;
   const order = machine.spec.operation;
   if (order?.id !== id) return false;
   if (order.kind === 'Cancelled') return true;
+  if (order.kind === 'Repair') return repairEnded(world, machine, row);
   const report = machine.status?.operation;
   return order.kind !== 'Delete' && report?.id === id && report.state === 'Done' && isRecorded(machine, order, () => true);
 }
 
 /** Nothing is left to do. Every state must be able to get here with no more faults and no human but the one who lifts a halt. */
-export function isConverged(world: World): boolean {
+export function isConverged(world: World, repair?: RepairPlan): boolean {
+  if (repair !== undefined) return isRepairedAll(world, repair);
   if (world.halted || rowsOf(world).some((row) => !waitsForTime(world, row))) return false;
   // A Degraded node takes its place in every limit until a human has seen to it; others may have to wait for that.
   const places = world.machines.filter((_, index) => needsHuman(world, index)).length;
@@ -149,6 +160,18 @@ export function isConverged(world: World): boolean {
     (_, index) => needsHuman(world, index) || isDone(world, index) || (places >= world.limit && waits(world, index)),
   );
 }
+
+/** A node that waits for a human takes its place; others may have to wait for that. */
+function isRepairedAll(world: World, repair: RepairPlan): boolean {
+  const places = world.nodes.filter(({ object }) => object !== undefined && ownerOf(object) === DEGRADED).length;
+  const idle = world.leaders.every((leader) => leader.flights.length === 0 && leader.looks.length === 0);
+  if (!idle) return false;
+  return world.machines.every((_, index) => isRepaired(world, index, repair) || (places >= world.limit && blocked(world, index)));
+}
+
+/** It asks, and the places are taken. */
+const blocked = (world: World, index: number): boolean =>
+  world.jobs[index]?.object?.status?.phase === 'Pending' && rowsOf(world).length === 0 && ownerOn(world, index) === undefined;
 
 const ownerOn = (world: World, index: number): string | undefined => {
   const node = world.nodes[index]?.object;

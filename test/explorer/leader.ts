@@ -1,5 +1,6 @@
 /** What a process that leads does: the real decisions and guarded writes of src, one API call at a time. */
 import type { Machine } from '../../src/api/machine.ts';
+import { isFinished } from '../../src/api/remedyoperationjob.ts';
 import type { KubeObject, Stored } from '../../src/api/wire.ts';
 import { actOf } from '../../src/controllers/machine/act.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
@@ -15,19 +16,26 @@ import type { ReleaseMark } from '../../src/defender/evidence.ts';
 import type { GuardedWrite, Move } from '../../src/defender/guardedwrite.ts';
 import { rowOfMachine, stateOf, withState } from '../../src/defender/state.ts';
 import { takeLeadership } from '../../src/defender/protocol.ts';
+import { jobMoves } from './jobs.ts';
 import type { Mutation } from './mutants.ts';
+import { brokenByAct } from './repairinvariants.ts';
+import { cyclePower, hears, withSite } from './repairs.ts';
 import {
   machineName,
   POOL,
   SET_UID,
   TIMES,
   FRESH_AGENT,
+  FRESH_SITE,
+  replaced,
   type Agent,
   type Cell,
   type Flight,
   type Held,
   type Leader,
   type Mark,
+  type RepairPlan,
+  type Scenario,
   type World,
 } from './world.ts';
 
@@ -51,24 +59,47 @@ const policiesOf = (limit: number) => [
   { metadata: { name: 'cell' }, spec: { limits: [{ name: 'cluster', scope: 'Cluster' as const, maxUnavailable: limit }] } },
 ];
 
-const noJobs = (): never[] => [];
+/** Of the store: those that are not finished. */
+const jobsIn = (cell: Cell): AskFacts['jobsOf'] => {
+  const open = cell.jobs.flatMap(({ object }) => (object === undefined || isFinished(object) ? [] : [object]));
+  return (machineUID) => open.filter((job) => job.spec.machine.uid === machineUID);
+};
 
-function factsOf(nowMs: number, halted: boolean, silent: boolean): AskFacts {
-  return { nowMs, sets: sets[halted ? 1 : 0] ?? new Map(), freezes: [], jobsOf: noJobs, canPowerCycle: () => false, agentAnswers: !silent };
+function factsOf(nowMs: number, halted: boolean, silent: boolean, cell: Cell, powers: boolean): AskFacts {
+  return {
+    nowMs,
+    sets: sets[halted ? 1 : 0] ?? new Map(),
+    freezes: [],
+    jobsOf: jobsIn(cell),
+    canPowerCycle: () => powers,
+    agentAnswers: !silent,
+  };
 }
+
+const hasPower = ({ repair }: Scenario): boolean => repair !== undefined && repair.powerless !== true;
+
+/** Whether the Lease of this machine's agent is stale. */
+export function isSilent(world: World, index: number): boolean {
+  const site = world.sites[index];
+  return world.agents[index]?.state === 'dead' || (site !== undefined && !hears(site).agent);
+}
+
+const kubeletAnswers = (world: World, index: number): boolean => {
+  const site = world.sites[index];
+  return site === undefined || hears(site).kubelet;
+};
 
 /** What a leader's stores show. */
 const viewOf = (leader: Leader, world: World): Cell => ({
   machines: leader.frozen.machines ?? world.machines,
   nodes: leader.frozen.nodes ?? world.nodes,
   ledger: leader.frozen.ledger ?? world.ledger,
+  jobs: leader.frozen.jobs ?? world.jobs,
 });
-
-const replaced = <T>(list: readonly T[], index: number, value: T): T[] => list.map((each, at) => (at === index ? value : each));
 
 const withLeader = (world: World, index: number, leader: Leader): World => ({ ...world, leaders: replaced(world.leaders, index, leader) });
 
-export const DOWN: Leader = { epoch: undefined, flights: [], frozen: {}, marks: [] };
+export const DOWN: Leader = { epoch: undefined, flights: [], frozen: {}, marks: [], looks: [], cycled: [] };
 
 /** An object as a live read gives it. */
 function read<T extends KubeObject>(held: Held<T> | undefined): Stored<T> | undefined {
@@ -76,43 +107,45 @@ function read<T extends KubeObject>(held: Held<T> | undefined): Stored<T> | unde
   return { ...held.object, metadata: { ...held.object.metadata, resourceVersion: String(held.version) } };
 }
 
-function machineView(world: World, cell: Cell, index: number): MachineView | undefined {
+function machineView(world: World, leader: Leader, cell: Cell, index: number, scenario: Scenario, mutation: Mutation): MachineView | undefined {
   const machine = cell.machines[index]?.object;
   if (machine === undefined) return undefined;
   const providerID = machine.status?.providerID;
-  const silent = world.agents[index]?.state === 'dead';
+  const silent = isSilent(world, index) || mutation.deaf === true;
+  const site = world.sites[index] ?? FRESH_SITE;
+  const row = rowOfMachine(stateOf(cell.ledger.object ?? {}), machine.metadata.uid);
   const instance = world.instances[index] === machine.metadata.uid;
   const view: MachineView = {
     nowMs: TIMES[world.time],
     machine,
-    row: rowOfMachine(stateOf(cell.ledger.object ?? {}), machine.metadata.uid),
+    row,
     claim: claimOf(machine, providerID, cell.nodes[index]?.object),
     providerID,
     instanceID: providerID ?? '',
     instance: instance
-      ? { state: 'Present', instance: { providerID: providerID ?? '', state: 'Running', addresses: [] } }
+      ? { state: 'Present', instance: { providerID: providerID ?? '', state: site.power, addresses: [] } }
       : { state: 'Absent' },
-    kubeletAnswers: true,
-    facts: factsOf(TIMES[world.time], world.halted, silent),
+    kubeletAnswers: kubeletAnswers(world, index),
+    facts: factsOf(TIMES[world.time], world.halted, silent, cell, hasPower(scenario)),
     pods: undefined,
     nodeDrift: false,
     revoked: undefined,
-    canStop: false,
-    powerCycled: false,
+    canStop: hasPower(scenario),
+    powerCycled: row !== undefined && leader.cycled.includes(row.id),
   };
   const count = world.pods[index] ?? 0;
-  const pods = Array.from({ length: count }, (_, at) => ({ namespace: POOL, name: `p${at}`, uid: `p${at}`, terminating: false }));
+  const pods = Array.from({ length: count }, (_, at) => ({ namespace: POOL, name: `p${at}`, uid: `p${at}`, terminating: at < site.terminating }));
   return isDraining(view) ? { ...view, pods } : view;
 }
 
-function cellView(world: World, leader: Leader, at: Cell = viewOf(leader, world), mutation: Mutation = {}): CellView {
+function cellView(world: World, leader: Leader, scenario: Scenario, at: Cell = viewOf(leader, world), mutation: Mutation = {}): CellView {
   const passed = leader.marks.every((mark) => !mark.own || markPassed(mark, at));
   const view: CellView = {
-    facts: factsOf(TIMES[world.time], world.halted, false),
+    facts: factsOf(TIMES[world.time], world.halted, false, at, hasPower(scenario)),
     machines: at.machines.flatMap((held) => (held.object === undefined ? [] : [held.object])),
     nodeNamed: (name) => at.nodes[Number(name.slice(1))]?.object,
-    kubeletAnswers: () => true,
-    agentAnswers: (machine) => world.agents[Number(machine.metadata.name.slice(1))]?.state !== 'dead',
+    kubeletAnswers: (name) => kubeletAnswers(world, Number(name.slice(1))),
+    agentAnswers: (machine) => !isSilent(world, Number(machine.metadata.name.slice(1))),
     policies: policiesOf(world.limit),
     askingSince: () => 0,
     stale: passed ? undefined : 'a release is not seen',
@@ -139,10 +172,11 @@ export function settle(world: World): World {
   const leaders = world.leaders.map((leader) => {
     const flights = leader.flights.filter((flight) => !loses(flight, world));
     const seen = stateOf(viewOf(leader, world).ledger.object ?? {}).epoch;
-    const over = leader.epoch !== undefined && flights.length === 0 && seen > leader.epoch;
-    if (flights.length === leader.flights.length && !over) return leader;
+    const looks = leader.looks.filter((look) => look.version === world.jobs[look.index]?.version);
+    const over = leader.epoch !== undefined && flights.length === 0 && looks.length === 0 && seen > leader.epoch;
+    if (flights.length === leader.flights.length && looks.length === leader.looks.length && !over) return leader;
     changed = true;
-    return over ? DOWN : { ...leader, flights };
+    return over ? DOWN : { ...leader, flights, looks };
   });
   return changed ? { ...world, leaders } : world;
 }
@@ -162,10 +196,11 @@ function loses(flight: Flight, world: World): boolean {
 }
 
 /** Starts, continues and ends what one leader may do next. */
-export function leaderMoves(world: World, index: number, maxFlights: number, identities: Identities, mutation: Mutation): Successor[] {
+export function leaderMoves(world: World, index: number, scenario: Scenario, identities: Identities, mutation: Mutation): Successor[] {
+  const maxFlights = scenario.flights;
   const leader = world.leaders[index];
   if (leader === undefined) return [];
-  const moves: Successor[] = [...terms(world, index, leader, mutation), ...staleness(world, index, leader, mutation)];
+  const moves: Successor[] = [...terms(world, index, leader, scenario, mutation), ...staleness(world, index, leader, scenario, mutation)];
   if (leader.epoch === undefined) return moves;
   if (world.budget.crash > 0)
     moves.push({
@@ -174,21 +209,24 @@ export function leaderMoves(world: World, index: number, maxFlights: number, ide
       fault: true,
     });
   for (const flight of leader.flights) {
-    const next = advance(world, index, leader, flight, identities, mutation);
+    const next = advance(world, index, leader, flight, scenario, identities, mutation);
     moves.push({ ...next, fault: false });
   }
+  if (world.jobs.length > 0)
+    for (const { label, leader: after, jobs } of jobMoves(world, leader, viewOf(leader, world), mutation))
+      moves.push({ label: `leader ${index} ${label}`, world: { ...withLeader(world, index, after), jobs }, fault: false });
   if (leader.flights.length < maxFlights) {
-    for (const flight of startable(world, leader, mutation)) {
+    for (const flight of startable(world, leader, scenario, mutation)) {
       const begun = { ...leader, flights: [...leader.flights, flight] };
-      moves.push({ ...advance(withLeader(world, index, begun), index, begun, flight, identities, mutation), fault: false });
+      moves.push({ ...advance(withLeader(world, index, begun), index, begun, flight, scenario, identities, mutation), fault: false });
     }
-    moves.push(...finalizations(world, index, leader, mutation));
+    moves.push(...finalizations(world, index, leader, scenario, mutation));
   }
   return moves;
 }
 
 /** Terms: raising the epoch is one conditioned write, and a lost race changes nothing. */
-function terms(world: World, index: number, leader: Leader, mutation: Mutation): Successor[] {
+function terms(world: World, index: number, leader: Leader, scenario: Scenario, mutation: Mutation): Successor[] {
   const { ledger } = world;
   if (leader.epoch !== undefined || ledger.object === undefined) return [];
   const state = stateOf(ledger.object);
@@ -197,7 +235,7 @@ function terms(world: World, index: number, leader: Leader, mutation: Mutation):
   const raised = takeLeadership(state);
   const budget = led ? { ...world.budget, takeover: world.budget.takeover - 1 } : world.budget;
   const after = { ...world, budget, ledger: { version: ledger.version + 1, object: withState(ledger.object, raised) } };
-  const term: Leader = { ...DOWN, epoch: raised.epoch, frozen: mutation.coldTerm === true ? leader.frozen : {} };
+  const term: Leader = { ...DOWN, epoch: raised.epoch, frozen: mutation.coldTerm === true ? leader.frozen : scenario.repair?.coldJobs === true ? onlyJobs(leader.frozen) : {} };
   const moves: Successor[] = [{ label: `leader ${index} begins term ${raised.epoch}`, world: withLeader(after, index, term), fault: led }];
   if (world.budget.lostReply > 0) {
     const lost = { ...after, budget: { ...budget, lostReply: budget.lostReply - 1 } };
@@ -210,13 +248,19 @@ function terms(world: World, index: number, leader: Leader, mutation: Mutation):
   return moves;
 }
 
+const onlyJobs = ({ jobs }: Leader['frozen']): Leader['frozen'] => (jobs === undefined ? {} : { jobs });
+
 /** A store that stops following, and follows again later. */
-function staleness(world: World, index: number, leader: Leader, mutation: Mutation): Successor[] {
-  if (leader.epoch === undefined && mutation.coldTerm !== true) return [];
+function staleness(world: World, index: number, leader: Leader, scenario: Scenario, mutation: Mutation): Successor[] {
+  if (leader.epoch === undefined && mutation.coldTerm !== true && scenario.repair?.coldJobs !== true) return [];
   const moves: Successor[] = [];
   const groups = world.frozenTogether
-    ? [['machines', 'nodes', 'ledger'] as const]
-    : [['machines'] as const, ['nodes'] as const, ['ledger'] as const];
+    ? [['machines', 'nodes', 'ledger', 'jobs'] as const]
+    : scenario.repair === undefined
+      ? [['machines'] as const, ['nodes'] as const, ['ledger'] as const]
+      : scenario.repair.coldJobs === true
+        ? [['jobs'] as const]
+        : [['machines'] as const, ['nodes'] as const, ['ledger'] as const, ['jobs'] as const];
   for (const group of groups) {
     const stores = `leader ${index}'s ${group.join(', ')}`;
     if (leader.frozen[group[0]] !== undefined) {
@@ -240,7 +284,7 @@ function settled(leader: Leader, world: World): Leader {
 
 const runs = (leader: Leader, key: Flight['key']): boolean => leader.flights.some((flight) => flight.key === key);
 
-function startable(world: World, leader: Leader, mutation: Mutation): Flight[] {
+function startable(world: World, leader: Leader, scenario: Scenario, mutation: Mutation): Flight[] {
   const flights: Flight[] = [];
   const cell = viewOf(leader, world);
   const epoch = leader.epoch ?? 0;
@@ -250,23 +294,38 @@ function startable(world: World, leader: Leader, mutation: Mutation): Flight[] {
   if (!runs(leader, 'cell')) {
     const machines = cell.machines.flatMap((held) => (held.object === undefined ? [] : [held.object]));
     for (const row of rowsWithoutMachine(state.rows, machines)) flights.push({ key: 'cell', what: { vanished: row }, epoch, reads: 0 });
-    if (machines.some((machine) => mayAsk(machine, noJobs) && rowOfMachine(state, machine.metadata.uid) === undefined))
+    const asks = machines.some((machine) => mayAsk(machine, jobsIn(cell)) && rowOfMachine(state, machine.metadata.uid) === undefined);
+    if (asks && (scenario.repair === undefined || grants(world, leader, scenario, mutation)))
       flights.push({ key: 'cell', what: 'reserve', epoch, reads: 0 });
   }
   for (let index = 0; index < world.machines.length; index++) {
     if (runs(leader, index)) continue;
-    const view = machineView(world, cell, index);
+    const view = machineView(world, leader, cell, index, scenario, mutation);
     if (view === undefined) continue;
     const step = stepOf(view, mutation);
     if (step === undefined) continue;
     flights.push({
       key: index,
-      what: { step, nowMs: view.nowMs, halted: world.halted, silent: !view.facts.agentAnswers },
+      what: { step, nowMs: view.nowMs, halted: world.halted, silent: isSilent(world, index) },
       epoch,
       reads: 0,
     });
   }
   return flights;
+}
+
+/**
+ * Whether a pass that began now and met nobody would write. One that would not is left out: what changes its mind is a later ledger, which
+ * makes it lose, or a later store, and then it may as well begin later.
+ */
+function grants(world: World, leader: Leader, scenario: Scenario, mutation: Mutation): boolean {
+  try {
+    const pass = reservation(leader.epoch ?? 0, () => cellView(world, leader, scenario, undefined, mutation), () => '-');
+    return 'write' in pass.judge({ ledger: read(world.ledger) });
+  } catch (error) {
+    if (isCoded(error, 'Deposed')) return true;
+    throw error;
+  }
 }
 
 function stepOf(view: MachineView, mutation: Mutation): Step | undefined {
@@ -275,10 +334,10 @@ function stepOf(view: MachineView, mutation: Mutation): Step | undefined {
 }
 
 /** Finalizer and Node of a machine whose instance is gone: each one conditioned write, made only after the provider's proof. */
-function finalizations(world: World, index: number, leader: Leader, mutation: Mutation): Successor[] {
+function finalizations(world: World, index: number, leader: Leader, scenario: Scenario, mutation: Mutation): Successor[] {
   const cell = viewOf(leader, world);
   return world.machines.flatMap((held, at): Successor[] => {
-    const view = machineView(world, cell, at);
+    const view = machineView(world, leader, cell, at, scenario, mutation);
     const finalize = view !== undefined && decide(view).steps.some((step) => step.do === 'Finalize');
     if (!finalize || runs(leader, at) || mutation.epochIgnored === true) return [];
     if (held.object === undefined || held.object.metadata.uid !== view.machine.metadata.uid) return [];
@@ -305,6 +364,7 @@ function actFor(
   world: World,
   leader: Leader,
   flight: Flight,
+  scenario: Scenario,
   identities: Identities,
   mutation: Mutation,
 ): GuardedWrite<Effect> | undefined {
@@ -312,7 +372,7 @@ function actFor(
   let act: GuardedWrite<Effect> | undefined;
   if (flight.what === 'reserve') {
     const before = mutation.gatherFirst === true ? flight.gathered : undefined;
-    act = reservation(flight.epoch, () => cellView(world, leader, before, mutation), newID);
+    act = reservation(flight.epoch, () => cellView(world, leader, scenario, before, mutation), newID);
   } else if ('vanished' in flight.what) act = freeVanished(flight.what.vanished, flight.epoch);
   else {
     const { step, nowMs, halted, silent } = flight.what;
@@ -321,7 +381,8 @@ function actFor(
       epoch: flight.epoch,
       machine: { namespace: POOL, name },
       node: name,
-      facts: factsOf(nowMs, halted, silent),
+      // Of the jobs the newest that the store has by then: it is asked while the act judges.
+      facts: factsOf(nowMs, halted, silent || mutation.deaf === true, viewOf(leader, world), hasPower(scenario)),
       newID,
     });
   }
@@ -341,12 +402,13 @@ function advance(
   index: number,
   leader: Leader,
   flight: Flight,
+  scenario: Scenario,
   identities: Identities,
   mutation: Mutation,
 ): Omit<Successor, 'fault'> {
   const others = leader.flights.filter((each) => each !== flight);
   const at = machineOf(flight);
-  const act = actFor(world, leader, flight, identities, mutation);
+  const act = actFor(world, leader, flight, scenario, identities, mutation);
   const ended: World = withLeader(world, index, { ...leader, flights: others });
   const name =
     `leader ${index} ${act?.name ?? ''} ${flight.key === 'cell' && typeof flight.what === 'string' ? '' : machineName(at)}`.trim();
@@ -372,7 +434,7 @@ function advance(
     return { label: `${name}: deposed`, world: withLeader(world, index, DOWN) };
   }
   if ('stop' in move) return { label: `${name}: stops, ${move.stop}`, world: ended };
-  const after = carryOut(ended, index, at, flight, move, mutation);
+  const after = carryOut(ended, index, at, flight, move, scenario, mutation);
   const uid = world.machines[at]?.object?.metadata.uid;
   const evicts =
     'effect' in move && move.effect.do === 'Evict' && stateOf(world.ledger.object ?? {}).rows.every((row) => row.machineUID !== uid);
@@ -382,9 +444,11 @@ function advance(
     return { label: `${name}: evicts late`, world: { ...after, lateEvictions: after.lateEvictions + 1 }, ...broken };
   }
   const blindly = flight.what === 'reserve' && after.ledger !== ended.ledger && leader.marks.length > 0;
+  const wrong = scenario.repair === undefined ? undefined : brokenByAct(ended, after, index, at, flight, act.name, move);
   return {
     label: `${name}: writes`,
     world: after,
+    ...(wrong === undefined ? {} : { broken: wrong }),
     ...(blindly ? { broken: 'D4: a reservation is judged by stores older than a release' } : {}),
   };
 }
@@ -395,11 +459,13 @@ function carryOut(
   at: number,
   flight: Flight,
   move: Exclude<Move<Effect>, { stop: string }>,
+  scenario: Scenario,
   mutation: Mutation,
 ): World {
   if ('effect' in move) {
+    if (scenario.repair !== undefined && move.effect.do !== 'DeleteInstance')
+      return repairEffect(world, index, at, move.effect, scenario.repair, mutation);
     if (move.effect.do === 'Evict') return { ...world, pods: replaced(world.pods, at, Math.max(0, (world.pods[at] ?? 0) - 1)) };
-    // Repairs are not in this world.
     if (move.effect.do !== 'DeleteInstance') return world;
     const { providerID } = move.effect;
     if (`p://${world.instances[at] ?? ''}` !== providerID) return world;
@@ -427,11 +493,49 @@ function carryOut(
   const held = world.machines[at];
   if (held?.object === undefined || held.object.metadata.uid !== move.object.metadata.uid) return world;
   if (flight.machine?.version !== held.version && mutation.cas !== 'machine') return world;
+  if (move.status === true) {
+    const written: Stored<Machine> = { ...held.object, ...(move.object.status === undefined ? {} : { status: move.object.status }) };
+    return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, object: written }) };
+  }
   const before = held.object.spec.operation?.epoch ?? 0;
   if ((move.object.spec.operation?.epoch ?? -1) < before) return world;
   const { status: _, ...main } = bare as Stored<Machine>;
   const object: Stored<Machine> = { ...main, ...(held.object.status === undefined ? {} : { status: held.object.status }) };
   return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, object }) };
+}
+
+/** As src/controllers/machine/effects.ts does it. */
+function repairEffect(world: World, index: number, at: number, effect: Effect, plan: RepairPlan, mutation: Mutation): World {
+  const site = world.sites[at];
+  const leader = world.leaders[index];
+  if (site === undefined || leader === undefined) return world;
+  const count = world.pods[at] ?? 0;
+  switch (effect.do) {
+    case 'Evict':
+      if (effect.pod.terminating || count === 0) return world;
+      return kubeletAnswers(world, at) ? { ...world, pods: replaced(world.pods, at, count - 1) } : withSite(world, at, { terminating: site.terminating + 1 });
+    case 'StopInstance':
+      return withSite(world, at, { power: 'Stopped' });
+    case 'PowerCycle': {
+      const id = mutation.keyless === true ? `${effect.operationID}#${site.keys.length}` : effect.operationID;
+      const cycled = cyclePower(world, at, id, plan);
+      const told = withLeader(cycled, index, { ...leader, cycled: [effect.operationID] });
+      return mutation.keyless === true ? withSite(told, at, { acts: [...site.acts, effect.operationID] }) : told;
+    }
+    case 'ForceDelete': {
+      if (site.power !== 'Stopped' && mutation.oldProof !== true) return world;
+      const left = count - effect.pods.length;
+      return withSite({ ...world, pods: replaced(world.pods, at, Math.max(0, left)) }, at, { terminating: 0 });
+    }
+    case 'DeleteMachine': {
+      const held = world.machines[at];
+      if (held?.object === undefined || String(held.version) !== effect.machine.metadata.resourceVersion) return world;
+      const object = { ...held.object, metadata: { ...held.object.metadata, deletionTimestamp: '2026-11-20T00:00:00Z' } };
+      return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, object }) };
+    }
+    default:
+      return world;
+  }
 }
 
 function markFrom(releases: ReleaseMark, machine: number, own: boolean): Mark {

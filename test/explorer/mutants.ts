@@ -21,6 +21,14 @@ export interface Mutation {
   coldTerm?: boolean;
   /** The pass looks at its stores when it first reads something, which must then not be the ledger. */
   gatherFirst?: boolean;
+  /** Writes of a job's status are not conditioned. */
+  jobsUnconditioned?: boolean;
+  /** Every agent is taken for silent. */
+  deaf?: boolean;
+  /** The provider is not told for which operation it cycles the power. */
+  keyless?: boolean;
+  /** Pods are taken by force without asking the provider again. */
+  oldProof?: boolean;
   cellView?: (view: CellView) => CellView;
   act?: (act: Act, flight: Flight) => Act | undefined;
   step?: (view: MachineView, step: Step | undefined) => Step | undefined;

@@ -4,7 +4,9 @@ import type { Stored } from '../../src/api/wire.ts';
 import { isCoded } from '../../src/api/errors.ts';
 import { operatorRelease } from '../../src/controllers/machine/operatorrelease.ts';
 import { isCordoned } from '../../src/controllers/machine/cordon.ts';
+import { isFinished } from '../../src/api/remedyoperationjob.ts';
 import type { Successor } from './leader.ts';
+import { hears, repairMoves, rungsLeft } from './repairs.ts';
 import {
   component,
   entry,
@@ -12,6 +14,7 @@ import {
   machineName,
   machineObject,
   nodeObject,
+  replaced,
   TIMES,
   type Agent,
   type Budget,
@@ -21,7 +24,6 @@ import {
 
 const OLD = '1.0.0';
 const NEW = '2.0.0';
-const replaced = <T>(list: readonly T[], index: number, value: T): T[] => list.map((each, at) => (at === index ? value : each));
 
 function withMachine(world: World, index: number, change: (machine: Stored<Machine>) => Stored<Machine>): World {
   const held = world.machines[index];
@@ -35,7 +37,8 @@ const withStatus = (world: World, index: number, change: (status: MachineStatus)
 const withAgent = (world: World, index: number, agent: Agent): World => ({ ...world, agents: replaced(world.agents, index, agent) });
 const spend = (world: World, what: keyof Budget): World => ({ ...world, budget: { ...world.budget, [what]: world.budget[what] - 1 } });
 
-export function natureMoves(world: World, scenario: Scenario): Successor[] {
+export function natureMoves(world: World, scenario: Scenario, fresh: () => string = () => ''): Successor[] {
+  const repairs = repairMoves(world, scenario, fresh);
   return world.machines
     .flatMap((held, index) =>
       held.object === undefined
@@ -43,10 +46,10 @@ export function natureMoves(world: World, scenario: Scenario): Successor[] {
         : [
             ...agentMoves(world, index, held.object, scenario),
             ...setController(world, index, held.object, scenario),
-            ...people(world, index, held.object),
+            ...people(world, index, held.object, scenario),
           ],
     )
-    .concat(once(world));
+    .concat(scenario.repair === undefined ? once(world) : repairs);
 }
 
 const waits = (machine: Machine): boolean => machine.status?.components?.[0]?.state === 'Waiting';
@@ -56,6 +59,8 @@ function agentMoves(world: World, index: number, machine: Stored<Machine>, scena
   const wanted = machine.spec.components?.[0];
   const found = machine.status?.components?.[0];
   if (agent === undefined || wanted === undefined || found === undefined || agent.state === 'dead') return [];
+  const site = world.sites[index];
+  if ((site !== undefined && !hears(site).agent) || agent.order?.kind === 'Repair' || agent.report !== undefined) return [];
   const name = `agent ${machineName(index)}`;
   const moves: Successor[] = [];
   const move = (label: string, next: World, fault = false): void => void moves.push({ label: `${name} ${label}`, world: next, fault });
@@ -118,7 +123,7 @@ function agentMoves(world: World, index: number, machine: Stored<Machine>, scena
     );
   }
   const order = machine.spec.operation;
-  if (order !== undefined && order.kind !== 'Cancelled' && order.id !== agent.last && order.epoch >= agent.epoch)
+  if (order !== undefined && order.kind !== 'Cancelled' && order.kind !== 'Repair' && order.id !== agent.last && order.epoch >= agent.epoch)
     moves.push(...takes(world, index, machine, agent, order, wanted));
   return moves;
 }
@@ -167,7 +172,7 @@ function setController(world: World, index: number, machine: Stored<Machine>, sc
   ];
 }
 
-function people(world: World, index: number, machine: Stored<Machine>): Successor[] {
+function people(world: World, index: number, machine: Stored<Machine>, scenario: Scenario): Successor[] {
   const moves: Successor[] = [];
   const happens = (label: string, next: World): void => void moves.push({ label, world: next, fault: true });
   const wanted = machine.spec.components?.[0];
@@ -216,8 +221,17 @@ function people(world: World, index: number, machine: Stored<Machine>): Successo
       fault: false,
     });
   }
-  if (world.agents[index]?.state === 'dead') moves.push(...released(world, index, machine));
+  if (isLost(world, index, machine, scenario)) moves.push(...released(world, index, machine));
   return moves;
+}
+
+/** Nothing but an operator can end what its agent has begun. */
+function isLost(world: World, index: number, machine: Stored<Machine>, { repair }: Scenario): boolean {
+  const site = world.sites[index];
+  const job = world.jobs[index]?.object;
+  if (world.agents[index]?.state === 'dead') return true;
+  if (repair === undefined || site === undefined || hears(site).agent || (job !== undefined && !isFinished(job))) return false;
+  return rungsLeft(world, index, repair) === 0 || machine.spec.operation?.kind === 'Change' || world.withdrawn;
 }
 
 function released(world: World, index: number, machine: Stored<Machine>): Successor[] {

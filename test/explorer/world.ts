@@ -3,8 +3,10 @@ import type { Node } from '../../src/api/builtin.ts';
 import type { DisruptionLedger } from '../../src/api/disruptionledger.ts';
 import { LEDGER_NAME } from '../../src/api/disruptionledger.ts';
 import { API_VERSION } from '../../src/api/kind.ts';
-import type { ComponentEntry, ComponentStatus, Machine, Operation } from '../../src/api/machine.ts';
+import type { ComponentEntry, ComponentStatus, Machine, Operation, OperationStatus } from '../../src/api/machine.ts';
 import { FINALIZERS } from '../../src/api/names.ts';
+import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../src/api/remedyoperationjob.ts';
+import type { Action } from '../../src/api/noderemedier.ts';
 import type { KubeObject, Stored } from '../../src/api/wire.ts';
 import type { Step } from '../../src/controllers/machine/view.ts';
 import type { LedgerRow } from '../../src/api/disruptionledger.ts';
@@ -20,6 +22,8 @@ export interface Cell {
   machines: readonly Held<Machine>[];
   nodes: readonly Held<Node>[];
   ledger: Held<DisruptionLedger>;
+  /** One place a machine, for the last job that was made for it; empty in worlds without repairs. */
+  jobs: readonly Held<RemedyOperationJob>[];
 }
 
 /** An act that has begun: what it was decided to do, and what it has read so far. */
@@ -56,23 +60,61 @@ export interface Leader {
   frozen: Partial<Cell>;
   /** Releases that its stores have not passed. */
   marks: readonly Mark[];
+  /** Jobs whose next status is being decided or written. */
+  looks: readonly Look[];
+  /** Operations whose power cycle the provider has told this process that it took. */
+  cycled: readonly string[];
 }
 
 export interface Agent {
   /** Highest epoch it has taken an order of, and the last operation it has begun or refused: on its disk. */
   epoch: number;
   last: string;
-  state: 'idle' | 'about-to-start' | 'acting' | 'dead';
+  state: 'idle' | 'begun' | 'about-to-start' | 'acting' | 'dead';
   order: Operation | undefined;
   /** What the order makes it switch to, as read just before it started. */
   version?: string;
+  /** Repair: the boot in which it was begun. */
+  boot?: number;
+  /** On its disk, and not sent yet. */
+  report?: OperationStatus;
+}
+
+/** What a machine is like, whatever its objects say. */
+export interface Site {
+  /** `cut`: its agent is not heard, and works. `hung`: nothing on it works, nor is heard; what its pods write to may still be written to. */
+  health: 'well' | 'sick' | 'cut' | 'hung';
+  boot: number;
+  power: 'Running' | 'Stopped';
+  /** The provider's memory of the operations it has cycled the power for. */
+  keys: readonly string[];
+  /** Every restart and boot that was made, by operation. */
+  acts: readonly string[];
+  /** Pods that were asked to end, and that nobody on the node ends. */
+  terminating: number;
+}
+
+export const FRESH_SITE: Site = { health: 'well', boot: 1, power: 'Running', keys: [], acts: [], terminating: 0 };
+
+/** A turn of the remedyjob controller that took more than a look at its stores. */
+export interface Look {
+  index: number;
+  /** Of the job, as the store showed it: the write is conditioned on that. */
+  version: number;
+  job: Stored<RemedyOperationJob>;
+  /** Read first. */
+  ledger?: Held<DisruptionLedger>;
+  status?: RemedyOperationJobStatus;
 }
 
 export const FRESH_AGENT: Agent = { epoch: 0, last: '', state: 'idle', order: undefined };
 
+/** `clears`, `cuts` and `hangs`: a node recovers, or gets worse, by itself. `withdraw`: the rule is deleted. `removeJob`: by a human. */
+export type RepairEvent = 'clears' | 'cuts' | 'hangs' | 'powerOn' | 'withdraw' | 'removeJob';
+
 /** How often each thing may still happen. */
 export type Budget = Record<
-  'crash' | 'lostReply' | 'freeze' | 'takeover' | 'expiry' | 'revert' | 'deletion' | 'cordonByHuman' | 'halt' | 'agentDeath' | 'recreate',
+  'crash' | 'lostReply' | 'freeze' | 'takeover' | 'expiry' | 'revert' | 'deletion' | 'cordonByHuman' | 'halt' | 'agentDeath' | 'recreate' | RepairEvent,
   number
 >;
 
@@ -93,6 +135,9 @@ export interface World extends Cell {
   /** 0, or 1: past the notAfter of every row reserved before. */
   time: 0 | 1;
   budget: Budget;
+  sites: readonly Site[];
+  /** The rule that makes jobs is gone. */
+  withdrawn: boolean;
 }
 
 export const NO_EVENTS: Budget = {
@@ -107,6 +152,12 @@ export const NO_EVENTS: Budget = {
   halt: 0,
   agentDeath: 0,
   recreate: 0,
+  clears: 0,
+  cuts: 0,
+  hangs: 0,
+  powerOn: 0,
+  withdraw: 0,
+  removeJob: 0,
 };
 
 export const SET_UID = 'set';
@@ -114,7 +165,26 @@ export const POOL = 'pool';
 /** An order of time 0 is over at time 1. */
 export const TIMES = [Date.UTC(2026, 10, 20), Date.UTC(2026, 10, 21)] as const;
 
+export const replaced = <T>(list: readonly T[], index: number, value: T): T[] => list.map((each, at) => (at === index ? value : each));
+
 export const machineName = (index: number): string => `m${index}`;
+
+/** A rule that is due on the first machines, and what is tried against it. */
+export interface RepairPlan {
+  ladder: readonly Action[];
+  /** How the first machines are ill; one a machine. */
+  ill: readonly Site['health'][];
+  /** What makes a node well that is not by itself; what powers it on at least makes it heard again. */
+  helps: readonly ('RestartComponent' | 'Reboot' | 'PowerCycle')[];
+  /** An earlier repair has left its cordon as Degraded. */
+  degraded?: boolean;
+  /** A MachineSet makes another machine where one goes. */
+  replaceable?: boolean;
+  /** The provider can neither stop nor cycle. */
+  powerless?: boolean;
+  /** A term may begin with a store of jobs as old as it was. */
+  coldJobs?: boolean;
+}
 
 export interface Scenario {
   machines: number;
@@ -135,6 +205,7 @@ export interface Scenario {
   frozenTogether?: boolean;
   /** Of cluster and set; default 1. */
   limit?: number;
+  repair?: RepairPlan;
   /** Both machines have announced, and the agent of the first is acting on its order: a shorter way to what comes after. */
   acting?: boolean;
 }

@@ -1,0 +1,113 @@
+/** The remedyjob controller of a leader: its real decision, over stores that may be old, and its one write, conditioned on the job that was decided on. */
+import type { Node } from '../../src/api/builtin.ts';
+import type { Machine } from '../../src/api/machine.ts';
+import { isFinished, type RemedyOperationJob, type RemedyOperationJobStatus } from '../../src/api/remedyoperationjob.ts';
+import type { Stored } from '../../src/api/wire.ts';
+import { decide } from '../../src/controllers/remedyjob/decide.ts';
+import type { JobView } from '../../src/controllers/remedyjob/observe.ts';
+import { stateOf } from '../../src/defender/state.ts';
+import { takeSnapshot, type Snapshot } from '../../src/rules/snapshot.ts';
+import type { Mutation } from './mutants.ts';
+import { hears, needsRepair, SICK } from './repairs.ts';
+import { replaced, TIMES, type Cell, type Held, type Leader, type Look, type Site, type World } from './world.ts';
+
+interface JobMove {
+  label: string;
+  leader: Leader;
+  jobs: World['jobs'];
+}
+
+/** Looks that begin, go on and end. */
+export function jobMoves(world: World, leader: Leader, cell: Cell, mutation: Mutation): JobMove[] {
+  const moves: JobMove[] = [];
+  const others = (look: Look): readonly Look[] => leader.looks.filter((each) => each !== look);
+  for (const look of leader.looks) moves.push({ jobs: world.jobs, ...goOn(world, leader, look, others(look), mutation) });
+  // One at a time: looks at different jobs share nothing.
+  if (leader.looks.length > 0) return moves;
+  cell.jobs.forEach((held, index) => {
+    const { object: job, version } = held;
+    if (job === undefined || isFinished(job)) return;
+    const told = toldOf(job, jobView(world, cell, index, job, false));
+    const label = `looks at the job of m${index}`;
+    if (told === 'Read') moves.push({ label: `${label}: reads the ledger`, jobs: world.jobs, leader: withLooks(leader, [{ index, version, job, ledger: world.ledger }]) });
+    else if (told !== undefined) {
+      const jobs = written(world, index, version, job, told, mutation);
+      if (jobs !== world.jobs) moves.push({ label: `${label}: ${told.phase ?? ''}`, leader, jobs });
+    }
+  });
+  return moves;
+}
+
+function goOn(world: World, leader: Leader, look: Look, others: readonly Look[], mutation: Mutation): Omit<JobMove, 'jobs'> & Partial<Pick<JobMove, 'jobs'>> {
+  const { index, version, job, ledger, status } = look;
+  const label = `looks at the job of m${index}`;
+  if (status !== undefined)
+    return { label: `${label}: ${status.phase ?? ''}`, leader: withLooks(leader, others), jobs: written(world, index, version, job, status, mutation) };
+  const told = toldOf(job, jobView(world, { ...world, ledger: ledger ?? world.ledger }, index, job, true));
+  if (told === undefined || told === 'Read') return { label: `${label}: reads the machine, and waits`, leader: withLooks(leader, others) };
+  return { label: `${label}: reads the machine`, leader: withLooks(leader, [...others, { index, version, job, status: told }]) };
+}
+
+const withLooks = (leader: Leader, looks: readonly Look[]): Leader => ({ ...leader, looks });
+
+/** A merge patch of what differs, which the server refuses where the job has changed. */
+function written(world: World, index: number, version: number, job: Stored<RemedyOperationJob>, status: RemedyOperationJobStatus, mutation: Mutation): World['jobs'] {
+  const held = world.jobs[index];
+  if (held?.object === undefined || held.object.metadata.uid !== job.metadata.uid) return world.jobs;
+  if (held.version !== version && mutation.jobsUnconditioned !== true) return world.jobs;
+  return replaced(world.jobs, index, { version: held.version + 1, object: { ...held.object, status } });
+}
+
+/** What is to be written; undefined: nothing. What only tells people how far a job is would be a state of its own at each step, and decides nothing. */
+function toldOf(job: Stored<RemedyOperationJob>, view: JobView): RemedyOperationJobStatus | 'Read' | undefined {
+  const decision = decide(view);
+  if (decision.step === 'Read') return 'Read';
+  if (decision.step !== 'Write') return undefined;
+  const { steps: _, step: __, answer: ___, verdict: ____, explanation: _____, ...status } = decision.status;
+  return JSON.stringify(status) === JSON.stringify(job.status) ? undefined : status;
+}
+
+function jobView(world: World, cell: Cell, index: number, job: Stored<RemedyOperationJob>, isLive: boolean): JobView {
+  const found = cell.machines[index]?.object;
+  const machine = found?.metadata.uid === job.spec.machine.uid ? found : undefined;
+  const at = cell.nodes[index]?.object;
+  const node = at?.metadata.uid === machine?.status?.nodeRef?.uid ? at : undefined;
+  const site = world.sites[index];
+  return {
+    nowMs: TIMES[0],
+    job,
+    machine,
+    node,
+    row: stateOf(cell.ledger.object ?? {}).rows.find((row) => row.requesterUID === job.metadata.uid),
+    snapshot: machine === undefined || site === undefined ? undefined : snapshotOf(machine, node, site, job),
+    rule: world.withdrawn ? 'Gone' : 'Enforced',
+    matches: world.withdrawn || machine === undefined ? undefined : needsRepair(world, index) ? 'True' : 'False',
+    superseded: undefined,
+    diagnosis: [],
+    hasSuccessor: false,
+    forgetAfterMs: 0,
+    isLive,
+  };
+}
+
+/** Detectors speak at every moment where anything on the node does: another heartbeat than that of the action's end is there at once. */
+function snapshotOf(machine: Stored<Machine>, node: Held<Node>['object'], site: Site, job: Stored<RemedyOperationJob>): Snapshot {
+  const on = hears(site).kubelet;
+  const beat = job.status?.phase === 'Verifying' ? '2026-11-20T00:00:00Z' : '2026-11-19T23:59:00Z';
+  const conditions = [
+    { type: SICK, status: site.health === 'sick' ? ('True' as const) : ('False' as const), lastHeartbeatTime: beat, lastTransitionTime: '2026-11-19T00:00:00Z' },
+    { type: 'Ready', status: on ? ('True' as const) : ('Unknown' as const), lastHeartbeatTime: beat, lastTransitionTime: '2026-11-19T00:00:00Z' },
+  ];
+  const nowMs = TIMES[0];
+  const aliveMs = on ? nowMs : Number.NEGATIVE_INFINITY;
+  return takeSnapshot({
+    nowMs,
+    machine,
+    node: node === undefined ? undefined : { ...node, status: { ...node.status, conditions } },
+    heartbeats: { nodeUID: node?.metadata.uid ?? '', byType: new Map(conditions.map(({ type }) => [type, { value: beat, aliveMs }])) },
+    kubeletFreshUntilMs: nowMs + (on ? 1 : -1),
+    agentFreshUntilMs: nowMs + (hears(site).agent ? 1 : -1),
+    peers: {},
+    hold: { held: false, releasedAtMs: undefined },
+  });
+}
