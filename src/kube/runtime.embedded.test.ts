@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ConfigMaps, CustomResourceDefinitions, Events, Leases, Nodes } from '../api/builtin.ts';
+import { isCoded } from '../api/errors.ts';
 import { keyOf, parseKey } from '../api/resource.ts';
 import type { Resource } from '../api/resource.ts';
 import type { KubeObject } from '../api/wire.ts';
@@ -267,6 +268,11 @@ const definition = {
   },
 };
 
+function unlessEmptied(error: unknown): undefined {
+  if (isCoded(error, 'Invalid') && error.message.includes('Invalid value: "null"')) return undefined;
+  throw error;
+}
+
 describe('what would change, against the server that does it', () => {
   const name = fc.constantFrom('a', 'b', 'c');
   const items = fc.uniqueArray(fc.record({ name, value: fc.nat(2) }, { requiredKeys: ['name'] }), {
@@ -307,7 +313,12 @@ describe('what would change, against the server that does it', () => {
             continue;
           }
           const said = wouldChange(desired, stored, { fieldManager: manager });
-          const applied = await client.apply(Things, desired, { fieldManager: manager, force: true });
+          const applied = await client.apply(Things, desired, { fieldManager: manager, force: true }).catch(unlessEmptied);
+          // A list that an Update manager made and that loses its last item by an apply becomes null, which the schema refuses, as on a real server.
+          if (applied === undefined) {
+            expect(said).not.toBe(false);
+            continue;
+          }
           const changed = applied.metadata.resourceVersion !== stored.metadata.resourceVersion;
           expect(said === false && changed).toBe(false);
           expect(wouldChange(desired, applied, { fieldManager: manager })).toBe(
