@@ -28,10 +28,11 @@ test('who gets it is who the approver admits as this machine, and nobody else', 
   expect(users(standInAccess(machine).roleBinding)).toEqual([
     { kind: 'Bootstrap', ...me },
     { kind: 'Token', ...me },
+    { kind: 'Certificate', ...me },
   ]);
 });
 
-test('a bootstrap token gives tokens of the stand-in, and nothing of the Machine', () => {
+test('it gives tokens of the stand-in, and nothing of the Machine', () => {
   expect(standInAccess(machine).role.rules).toEqual([
     { apiGroups: [''], resources: ['serviceaccounts/token'], resourceNames: ['kubenode-agent-m1'], verbs: ['create'] },
   ]);

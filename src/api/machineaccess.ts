@@ -69,7 +69,7 @@ export function machineAccess(machine: Pick<Stored<Machine>, 'metadata'>): Machi
 }
 
 /**
- * Only where the cluster signs no certificates: whoever has the bootstrap, and later the stand-in itself, gets tokens of the ServiceAccount that
+ * Only where the cluster signs no certificates: whoever has the bootstrap or the last certificate, and later the stand-in itself, gets tokens of the ServiceAccount that
  * stands in for a certificate.
  */
 export function standInAccess(machine: Pick<Stored<Machine>, 'metadata'>): MachineAccess {
@@ -79,7 +79,11 @@ export function standInAccess(machine: Pick<Stored<Machine>, 'metadata'>): Machi
     machine,
     bootstrapAccountName(name),
     [{ apiGroups: [''], resources: ['serviceaccounts/token'], resourceNames: [standIn], verbs: ['create'] }],
-    [bootstrapAccountName(name), standIn].map((account) => ({ kind: 'ServiceAccount', name: account, namespace })),
+    [
+      ...[bootstrapAccountName(name), standIn].map((account) => ({ kind: 'ServiceAccount', name: account, namespace })),
+      // A signer may stop signing after it has admitted: the agent asks while its last certificate is still good.
+      { apiGroup: RBAC, kind: 'User', name: agentUser(namespace, name) },
+    ],
   );
 }
 
