@@ -80,7 +80,7 @@ export function standInAccess(machine: Pick<Stored<Machine>, 'metadata'>): Machi
     bootstrapAccountName(name),
     [{ apiGroups: [''], resources: ['serviceaccounts/token'], resourceNames: [standIn], verbs: ['create'] }],
     [
-      ...[bootstrapAccountName(name), standIn].map((account) => ({ kind: 'ServiceAccount', name: account, namespace })),
+      ...[bootstrapAccountName(name), standIn].map((account) => ({ kind: 'ServiceAccount' as const, name: account, namespace })),
       // A signer may stop signing after it has admitted: the agent asks while its last certificate is still good.
       { apiGroup: RBAC, kind: 'User', name: agentUser(namespace, name) },
     ],
