@@ -423,7 +423,7 @@ test('two components do not own one file', async () => {
   expect(world.text('/etc/app/app.conf')).toContain('version=1.0.0');
 });
 
-test('a newer revision is taken under the same operation while the older one is probed', async () => {
+test('C6: a newer revision is taken under the same operation while the older one is probed', async () => {
   const { world, life } = await node();
   release(world, '1.1.0', { program: 'bad' });
   release(world, '1.1.1');
@@ -451,7 +451,7 @@ test('a newer revision that is what ran before is a way back that nothing failed
   expect(app(world)?.failed).toBeUndefined();
 });
 
-test('a newer revision that disrupts more than was ordered is not taken under the operation', async () => {
+test('C6: a newer revision that disrupts more than was ordered is not taken under the operation', async () => {
   const { world, life } = await node();
   release(world, '1.1.0');
   release(world, '2.0.0');

@@ -29,7 +29,7 @@ it('a gap longer than clearsAfter ends it', () => {
   expect(run(look(0, true), look(20_000, false), look(80_001, false))).toBeUndefined();
 });
 
-describe('between two looks', () => {
+describe('F2: between two looks', () => {
   const a = { stamp: 'a' };
   const b = { stamp: 'b' };
   it('a condition without a transition has held, however long nobody looked', () => {

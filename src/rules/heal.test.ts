@@ -66,7 +66,7 @@ function course(spec: VerifyInput['spec'], ill: Seen['conditions'], ...looks: (S
 const ILL = { KubeletUnhealthy: ['True', -60], Ready: ['True', -900] } satisfies Seen['conditions'];
 const WELL = { KubeletUnhealthy: ['False', 20], Ready: ['True', -900] } satisfies Seen['conditions'];
 
-describe('a repair is proved', () => {
+describe('F4: a repair is proved', () => {
   it('by a healthy condition that stays so for as long as the rule says', () => {
     expect(course(restart, ILL, { at: 30, conditions: WELL })).toMatchObject({ state: 'Holding', nextAtMs: T0 + 330_000 });
     expect(course(restart, ILL, { at: 30, conditions: WELL }, { at: 329, conditions: WELL })?.state).toBe('Holding');

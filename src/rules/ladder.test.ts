@@ -49,7 +49,7 @@ function next(jobs: Past[], given: { at?: number; since?: number; ladder?: Rung[
   });
 }
 
-describe('the next rung', () => {
+describe('F5: the next rung', () => {
   it('is the first one on a machine where nothing was tried', () => expect(next([])).toMatchObject({ step: 'Act', rung: 0, attempt: 1 }));
 
   it('counts attempts per rung, and climbs when they are used up', () => {
@@ -167,7 +167,7 @@ describe('in Shadow', () => {
   });
 });
 
-describe('two rules on one machine', () => {
+describe('F6: two rules on one machine', () => {
   const of = (rule: string, priority: number, action: Action): Contender => ({ rule, priority, action });
   it('go by priority, then by strength, then by name', () => {
     const all = [of('d', 0, 'Human'), of('c', 0, 'Reboot'), of('b', 0, 'Reboot'), of('a', 0, 'CleanDisk'), of('e', 5, 'CleanDisk')];

@@ -48,7 +48,7 @@ it('leaves a cluster alone that the commit no longer declares', () => {
   expect(planned({ test: { a: '1' } }, { test: { a: '1' }, 'prod-a': { a: '1' } }).units).toEqual([]);
 });
 
-it('invariant 8: more deletions than the budget are refused as a whole', () => {
+it('E9, invariant 8: more deletions than the budget are refused as a whole', () => {
   const wanted = { test: { a: '1', b: '1', c: '1', d: '1' } };
   expect(planned({ test: { a: '1', b: '1' } }, wanted).units.map((unit) => unit.clusters)).toEqual([
     [{ name: 'test', from: '1' }],

@@ -88,7 +88,7 @@ const applies = (who: Who, status: object, dry = true, name = 'm1') =>
 const live = (): Promise<Stored<Machine>> => rig.admin.get(Machines, { namespace: 'web', name: 'm1' });
 
 each('an agent %s', (_, who) => {
-  test('reads its Machine, the components that it names, and Nodes: one by one, never as a list', async () => {
+  test('G3: reads its Machine, the components that it names, and Nodes: one by one, never as a list', async () => {
     const cases: [string, Record<string, string>, Outcome][] = [
       ['machines/m1', {}, 'ok'],
       ['machines/m2', {}, 'rbac'],
@@ -273,7 +273,7 @@ each('an agent %s', (_, who) => {
   });
 });
 
-describe('whatever rights an agent was given by mistake', () => {
+describe('G3, invariant 9: whatever rights an agent was given by mistake', () => {
   let tighten: () => Promise<void>;
   beforeAll(async () => {
     tighten = await loosen(rig);

@@ -72,7 +72,7 @@ afterAll(async () => {
 
 const tries = async (client: Client, merge: object, dryRun = true) => await attempt(client.patch(Machines, KEY, { merge }, { dryRun }));
 
-describe('an operator', () => {
+describe('G5: an operator', () => {
   test('holds, pauses, freezes, scales, retries', async () => {
     await make({ provider: { name: 'local' } }, { ownerReferences: [owner] });
     const done = [

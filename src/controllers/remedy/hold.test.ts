@@ -49,7 +49,7 @@ const job = (status: RemedyOperationJobStatus): RemedyOperationJob => ({
 const input = (given: Partial<HoldInput>): HoldInput => ({ machine: machine(), row: undefined, jobs: [], ...given });
 const ordered = { operation: { id: 'row', epoch: 1, kind: 'Repair' as const, notAfter: iso(900) } };
 
-describe('a row holds the clocks of a machine', () => {
+describe('F2: a row holds the clocks of a machine', () => {
   it.each([
     ['not where there is none', {}, false],
     ['of a Change, from its first step', { row: row('Change', 'set') }, true],

@@ -25,7 +25,7 @@ async function ordered() {
   return { id, job: await cell.job('Running') };
 }
 
-describe('a repair', () => {
+describe('F3: a repair', () => {
   it('goes from a match over Pending, Granted, Running and Verifying to Succeeded', async () => {
     await cell.says('a', ill);
     await cell.pass(20);

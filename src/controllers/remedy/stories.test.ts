@@ -390,7 +390,7 @@ describe('case 22: rules', () => {
     expect(await cell.reasons()).toEqual(expect.arrayContaining(['RuleAccepted', 'RuleRefused']));
   });
 
-  it('that fail their check never run, and others do', async () => {
+  it('F1: that fail their check never run, and others do', async () => {
     await begin();
     await cell.rule('typo', { when: { all: [{ fact: 'condition.KernelDeadlock.statsu', operator: 'equal', value: 'True' }] } });
     await cell.says('a', ill);
@@ -409,7 +409,7 @@ describe('two rules on one machine', () => {
     priority: 10,
   };
 
-  it('the higher priority supersedes a job that is Pending', async () => {
+  it('F6: the higher priority supersedes a job that is Pending', async () => {
     await begin();
     await cell.rule('urgent', urgent);
     await cell.says('a', ill);
@@ -527,7 +527,7 @@ it('a machine that is paused or being deleted gets no job', async () => {
   expect(await cell.jobs()).toEqual([]);
 });
 
-it('a Change under way stops the clocks: they begin anew when its row is gone', async () => {
+it('F2: a Change under way stops the clocks: they begin anew when its row is gone', async () => {
   await begin();
   const machine = await cell.machine('a');
   await cell.rows(() => [
