@@ -49,6 +49,8 @@ export interface MachineControllerOptions {
 
 const POLL_MS = 1000;
 const RESYNC_MS = 30_000;
+/** How soon the lists of a new term are looked for. */
+const LISTS_MS = 20;
 /** How often a node that was power-cycled is looked at: no event tells that its agent's Lease is renewed again. */
 const BOOT_MS = 2000;
 /** Between two rounds of evictions that somebody's budget refused, as kubectl drain waits. */
@@ -58,7 +60,7 @@ const REFUSED_MS = 5000;
  * The machine controller of a cell: nobody else reserves, cordons, drains, orders or uncordons (PROTOCOLS C2). Two loops: one key for the
  * whole cell, which reserves for all machines at once, and one key a machine, which takes the next step.
  *
- * Begins a term by raising the ledger's epoch, and reserves nothing before its stores have been read again after that (D2). Rejects with
+ * Begins a term by raising the ledger's epoch, and does nothing more before its stores have been read again after that (D2). Rejects with
  * code `Deposed` when a later term is met: whoever runs it may be elected again, which is another term.
  */
 export async function runMachineController(options: MachineControllerOptions): Promise<void> {
@@ -86,6 +88,9 @@ export async function runMachineController(options: MachineControllerOptions): P
     marks.record(() => store.hasPassed({ name: '' }, undefined, mark));
   }
   await cache.whenSynced(signal);
+  // ⊢ D2: by a store from before the term a job that is under way could be missing, and so be taken for one that is over: its node would be
+  // given back, and its row released, before its repair is proven.
+  while (!marks.allPassed()) await sleep(clock, LISTS_MS, signal);
   const ages = leaseAges(stores.leases, clock);
   const observer = createObserver(client, stores, providers, ages, clock);
   const cycled = new Set<string>();
