@@ -145,7 +145,7 @@ export function explore(scenario: Scenario, options: { mutation?: Mutation; limi
   while (frontier.length > 0) {
     const next: typeof frontier = [];
     for (const { number, world } of frontier) {
-      if (isConverged(world, scenario.repair)) goals.push(number);
+      if (isConverged(world, scenario)) goals.push(number);
       const moves = movesOf(world, scenario, identities, mutation);
       for (const each of moves) {
         transitions++;

@@ -7,7 +7,7 @@ import { DEGRADED, hasForeignCordon, isCordoned, ownerOf } from '../../src/contr
 import { stateOf } from '../../src/defender/state.ts';
 import { isRepaired, orderedWrongly, repairEnded, repairsBrokenIn, takenOver } from './repairinvariants.ts';
 import { hears } from './repairs.ts';
-import { machineName, type RepairPlan, type World } from './world.ts';
+import { machineName, type RepairPlan, type Scenario, type World } from './world.ts';
 
 const rowsOf = (world: World) => stateOf(world.ledger.object ?? {}).rows;
 const uidOf = (world: World, index: number): string | undefined => world.machines[index]?.object?.metadata.uid;
@@ -151,8 +151,8 @@ function hasEnded(world: World, machine: Machine, row: LedgerRow): boolean {
 }
 
 /** Nothing is left to do. Every state must be able to get here with no more faults and no human but the one who lifts a halt. */
-export function isConverged(world: World, repair?: RepairPlan): boolean {
-  if (repair !== undefined) return isRepairedAll(world, repair);
+export function isConverged(world: World, scenario?: Scenario): boolean {
+  if (scenario?.repair !== undefined) return isRepairedAll(world, scenario.repair, !fallsIllAgain(scenario));
   if (world.halted || rowsOf(world).some((row) => !waitsForTime(world, row))) return false;
   // A Degraded node takes its place in every limit until a human has seen to it; others may have to wait for that.
   const places = world.machines.filter((_, index) => needsHuman(world, index)).length;
@@ -162,11 +162,20 @@ export function isConverged(world: World, repair?: RepairPlan): boolean {
 }
 
 /** A node that waits for a human takes its place; others may have to wait for that. */
-function isRepairedAll(world: World, repair: RepairPlan): boolean {
+function isRepairedAll(world: World, repair: RepairPlan, strictly: boolean): boolean {
   const places = world.nodes.filter(({ object }) => object !== undefined && ownerOf(object) === DEGRADED).length;
   const idle = world.leaders.every((leader) => leader.flights.length === 0 && leader.looks.length === 0);
   if (!idle) return false;
-  return world.machines.every((_, index) => isRepaired(world, index, repair) || (places >= world.limit && blocked(world, index)));
+  return world.machines.every((_, index) => isRepaired(world, index, repair, strictly) || (places >= world.limit && blocked(world, index)));
+}
+
+/**
+ * What recovered may be ill again, with a ladder that is over: by itself, or since a leader that was deposed had sent for its power to be cut
+ * before it recovered, which nothing can stop.
+ */
+function fallsIllAgain({ budget, repair }: Scenario): boolean {
+  const stopped = repair?.ladder.includes('MigratePods') === true && (budget.takeover ?? 0) > 0 && (budget.clears ?? 0) > 0;
+  return (budget.cuts ?? 0) + (budget.hangs ?? 0) > 0 || stopped;
 }
 
 /** It asks, and the places are taken. */

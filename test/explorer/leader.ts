@@ -235,7 +235,7 @@ function terms(world: World, index: number, leader: Leader, scenario: Scenario, 
   const raised = takeLeadership(state);
   const budget = led ? { ...world.budget, takeover: world.budget.takeover - 1 } : world.budget;
   const after = { ...world, budget, ledger: { version: ledger.version + 1, object: withState(ledger.object, raised) } };
-  const term: Leader = { ...DOWN, epoch: raised.epoch, frozen: mutation.coldTerm === true ? leader.frozen : scenario.repair?.coldJobs === true ? onlyJobs(leader.frozen) : {} };
+  const term: Leader = { ...DOWN, epoch: raised.epoch, frozen: mutation.coldTerm === true ? leader.frozen : mutation.coldJobs === true ? onlyJobs(leader.frozen) : {} };
   const moves: Successor[] = [{ label: `leader ${index} begins term ${raised.epoch}`, world: withLeader(after, index, term), fault: led }];
   if (world.budget.lostReply > 0) {
     const lost = { ...after, budget: { ...budget, lostReply: budget.lostReply - 1 } };
@@ -252,13 +252,13 @@ const onlyJobs = ({ jobs }: Leader['frozen']): Leader['frozen'] => (jobs === und
 
 /** A store that stops following, and follows again later. */
 function staleness(world: World, index: number, leader: Leader, scenario: Scenario, mutation: Mutation): Successor[] {
-  if (leader.epoch === undefined && mutation.coldTerm !== true && scenario.repair?.coldJobs !== true) return [];
+  if (leader.epoch === undefined && mutation.coldTerm !== true && mutation.coldJobs !== true) return [];
   const moves: Successor[] = [];
   const groups = world.frozenTogether
     ? [['machines', 'nodes', 'ledger', 'jobs'] as const]
     : scenario.repair === undefined
       ? [['machines'] as const, ['nodes'] as const, ['ledger'] as const]
-      : scenario.repair.coldJobs === true
+      : mutation.coldJobs === true
         ? [['jobs'] as const]
         : [['machines'] as const, ['nodes'] as const, ['ledger'] as const, ['jobs'] as const];
   for (const group of groups) {

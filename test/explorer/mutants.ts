@@ -21,6 +21,8 @@ export interface Mutation {
   coldTerm?: boolean;
   /** The pass looks at its stores when it first reads something, which must then not be the ledger. */
   gatherFirst?: boolean;
+  /** A new term goes on with a store of jobs that is as old as before. */
+  coldJobs?: boolean;
   /** Writes of a job's status are not conditioned. */
   jobsUnconditioned?: boolean;
   /** Every agent is taken for silent. */

@@ -237,7 +237,11 @@ function isLost(world: World, index: number, machine: Stored<Machine>, { repair 
 function released(world: World, index: number, machine: Stored<Machine>): Successor[] {
   try {
     const object = operatorRelease(machine, 'the node is lost');
-    return [{ label: `an operator releases ${machineName(index)}`, world: withMachine(world, index, () => object), fault: false }];
+    const agent = world.agents[index];
+    const freed = withMachine(world, index, () => object);
+    // Whoever gives up an operation has to know that it does not run any more.
+    const still = agent?.order === undefined ? freed : withAgent(freed, index, { ...agent, state: 'idle', order: undefined });
+    return [{ label: `an operator releases ${machineName(index)}`, world: still, fault: false }];
   } catch (error) {
     if (!isCoded(error, 'NothingToRelease')) throw error;
     return [];

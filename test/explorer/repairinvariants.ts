@@ -100,8 +100,8 @@ export function repairsBrokenIn(world: World): string[] {
   );
 }
 
-/** Nothing is left to do for this machine but by a human; undefined: it is not about repairs. */
-export function isRepaired(world: World, index: number, plan: RepairPlan): boolean {
+/** Nothing is left to do for this machine but by a human. `strictly`: what is ill now was never well since its last repair. */
+export function isRepaired(world: World, index: number, plan: RepairPlan, strictly: boolean): boolean {
   const machine = world.machines[index]?.object;
   const node = world.nodes[index]?.object;
   const site = world.sites[index];
@@ -128,5 +128,5 @@ export function isRepaired(world: World, index: number, plan: RepairPlan): boole
   const order = machine.spec.operation;
   const report = finalReport(machine);
   const stays = order?.kind === 'Repair' && report !== undefined && (drains(order) || report.outcome !== 'Succeeded');
-  return stays ? owner === DEGRADED : owner === undefined || owner === DEGRADED;
+  return stays && strictly ? owner === DEGRADED : owner === undefined || owner === DEGRADED;
 }

@@ -182,8 +182,6 @@ export interface RepairPlan {
   replaceable?: boolean;
   /** The provider can neither stop nor cycle. */
   powerless?: boolean;
-  /** A term may begin with a store of jobs as old as it was. */
-  coldJobs?: boolean;
 }
 
 export interface Scenario {
