@@ -31,13 +31,14 @@ export function inlineConnection(text: string): Connection {
   }
   if (cluster['certificate-authority'] !== undefined) throw invalid('its cluster must have certificate-authority-data, not a file');
   if (cluster['insecure-skip-tls-verify'] === true) throw invalid('insecure-skip-tls-verify is set; KubeNode verifies every server');
-  const { server, 'certificate-authority-data': ca } = cluster;
+  const { server, 'certificate-authority-data': ca, 'tls-server-name': tlsServerName } = cluster;
   const { token, 'client-certificate-data': cert, 'client-key-data': key } = user;
   if (typeof server !== 'string') throw invalid('its cluster has no server');
   const decode = (value: unknown): string => Buffer.from(String(value), 'base64').toString('utf8');
   return {
     server,
     ...(ca === undefined ? {} : { ca: decode(ca) }),
+    ...(typeof tlsServerName === 'string' ? { tlsServerName } : {}),
     ...(typeof token === 'string' ? { token } : {}),
     ...(cert === undefined || key === undefined ? {} : { clientCert: decode(cert), clientKey: decode(key) }),
   };

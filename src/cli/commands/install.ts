@@ -1,12 +1,10 @@
-import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { Option, type Command } from 'commander';
 import { stringify } from 'yaml';
 import { CodedError } from '../../api/errors.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
-import type { KubeObject } from '../../api/wire.ts';
 import { EXIT } from '../exit.ts';
 import { version, type Run } from '../main.ts';
+import { manifests, type InstallOptions } from '../manifests.ts';
 import type { Output } from '../output.ts';
 
 interface Flags {
@@ -18,16 +16,6 @@ interface Flags {
   server?: string;
   mirror?: string;
   output: 'yaml' | 'json';
-}
-
-/** As `deploy/options.ts`, which a published package does not have as a source. */
-interface InstallOptions {
-  role: 'hub' | 'cell';
-  namespace: string;
-  image: string;
-  replicas: number;
-  server?: string;
-  mirror?: string;
 }
 
 export function installCommand(program: Command, run: Run): void {
@@ -55,7 +43,7 @@ One cluster may be both. docs/install.md goes through it step by step.`,
 
 async function install(flags: Flags, output: Output): Promise<number> {
   const options = installOptions(flags);
-  const objects = await render(options);
+  const objects = await manifests(options);
   if (options.role === 'cell' && options.server === undefined)
     output.say('warning', 'without --server new nodes are told an address that only pods reach');
   // `| head` is no failure.
@@ -91,16 +79,4 @@ function installOptions({ hub, cell, namespace, image = `kubenode:${version()}`,
     ...(server === undefined ? {} : { server }),
     ...(mirror === undefined ? {} : { mirror }),
   };
-}
-
-interface Deploy {
-  manifests: (options: InstallOptions) => KubeObject[];
-}
-
-/** In a checkout the manifests are made by its own `deploy/`; a published package ships it as one file. */
-async function render(options: InstallOptions): Promise<KubeObject[]> {
-  const shipped = new URL('../../bundles/deploy.mjs', import.meta.url);
-  const source: string = existsSync(fileURLToPath(shipped)) ? shipped.href : new URL('../../../deploy/main.ts', import.meta.url).href;
-  const { manifests } = (await import(source)) as Deploy;
-  return manifests(options);
 }

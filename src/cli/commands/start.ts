@@ -14,6 +14,7 @@ interface Flags {
   branch?: string;
   port: string;
   artifactsPort: string;
+  controlPlanes?: string;
   color?: boolean;
 }
 
@@ -33,6 +34,12 @@ export function startCommand(program: Command, run: Run): void {
       new Option('--artifacts-port <port>', 'port of the artifact mirror on 127.0.0.1; 0 chooses one and keeps it').default(
         String(DEFAULT_PORTS.artifacts),
       ),
+    )
+    .addOption(
+      new Option(
+        '--control-planes <kubeconfig>',
+        'use these API servers and start none: contexts hub, test, pre and prod, as administrator. Kinds, a namespace and rights of nodes are made there; nothing is deleted',
+      ).conflicts('port'),
     )
     .action((flags: Flags) => run(async (output) => await start(flags, output)));
 }
@@ -65,6 +72,7 @@ async function start(flags: Flags, output: Output): Promise<number> {
     source: repository,
     ...(flags.branch === undefined ? {} : { branch: flags.branch }),
     ports: { server: port(flags.port, '--port'), artifacts: port(flags.artifactsPort, '--artifacts-port') },
+    ...(flags.controlPlanes === undefined ? {} : { controlPlanes: resolve(flags.controlPlanes) }),
     output,
     until: stopped.promise,
   });

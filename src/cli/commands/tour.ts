@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Option, type Command } from 'commander';
-import { messageOf } from '../../api/errors.ts';
+import { CodedError, messageOf } from '../../api/errors.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
 import type { Run } from '../main.ts';
@@ -12,6 +12,8 @@ interface Flags {
   keep?: boolean;
   part?: 'change' | 'repair';
   repository: string;
+  controlPlanes?: string;
+  patience: string;
 }
 
 export function tourCommand(program: Command, run: Run): void {
@@ -24,6 +26,11 @@ export function tourCommand(program: Command, run: Run): void {
     .addOption(new Option('--part <part>', 'only this part, after the import of the nodes; without it both').choices(['change', 'repair']))
     .option('--keep', 'leave the temporary folder')
     .option('--repository <dir>', 'the fleet repository to clone', '.')
+    .option(
+      '--control-planes <kubeconfig>',
+      'use these API servers, which KubeNode has not been on, and start none: contexts hub, test, pre and prod. Nothing is deleted there',
+    )
+    .option('--patience <factor>', 'wait this many times as long before a step has failed: for slow machines', '1')
     .action((flags: Flags) => run((output) => tour(flags, output)));
 }
 
@@ -34,6 +41,11 @@ async function tour(flags: Flags, output: Output): Promise<number> {
     import('../tour/steps.ts'),
     import('../tour/repairsteps.ts'),
   ]);
+  const patience = Number(flags.patience);
+  if (!(patience >= 1 && patience <= 100))
+    throw new CodedError('Usage', `--patience must be a number from 1 to 100, got "${flags.patience}"`);
+  const controlPlanes = flags.controlPlanes === undefined ? undefined : resolve(flags.controlPlanes);
+  if (controlPlanes !== undefined) await (await import('../tour/unused.ts')).requireUnused(controlPlanes);
   const dir = await mkdtemp(join(tmpdir(), 'kubenode-tour-'));
   const began = performance.now();
   let failed = false;
@@ -62,7 +74,10 @@ async function tour(flags: Flags, output: Output): Promise<number> {
       name: 'clone the fleet and start: hub, three cells, one agent a node',
       run: async () => {
         const fleet = await cloneFleet(resolve(flags.repository), join(dir, 'fleet'));
-        return { fleet, system: await startSystem(fleet.dir, join(dir, 'state')) };
+        return {
+          fleet,
+          system: await startSystem(fleet.dir, join(dir, 'state'), { patience, ...(controlPlanes === undefined ? {} : { controlPlanes }) }),
+        };
       },
     },
     ({ system }) => `up, state in ${system.state}`,

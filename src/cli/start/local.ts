@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { renameSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -16,10 +16,11 @@ import type { Output } from '../output.ts';
 import { artifactFolder } from '../packed.ts';
 import { serveArtifacts } from './artifacts.ts';
 import { keepRunning, tail, type Child } from './child.ts';
+import { readControlPlanes } from './controlplanes.ts';
 import { followProgress } from './progress.ts';
 import { CELLS, prepareCluster, prepareHub } from './prepare.ts';
 import { ownRepository } from './repository.ts';
-import { openState, readPorts } from './state.ts';
+import { openState, readPorts, requireServers } from './state.ts';
 import { welcome } from './welcome.ts';
 
 const ALL = ['hub', ...CELLS];
@@ -32,6 +33,8 @@ export interface LocalOptions {
   source: string;
   branch?: string;
   ports: { server: number; artifacts: number };
+  /** Kubeconfig of the API servers to use; absent: those of its own. */
+  controlPlanes?: string;
   output: Output;
   until: Promise<void>;
 }
@@ -54,13 +57,15 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
   void options.until.then(() => stopped.abort(new Error('stopping')));
 
   try {
+    const given = options.controlPlanes === undefined ? undefined : await readControlPlanes(options.controlPlanes);
     const kept = readPorts(options.state);
+    requireServers(options.state, given?.servers);
     const ports = kept ?? { server: options.ports.server || (await freePort()), artifacts: options.ports.artifacts || (await freePort()) };
-    await assertFree(ports.server, 'the API servers', '--port');
+    if (given === undefined) await assertFree(ports.server, 'the API servers', '--port');
     const artifacts = await serveArtifacts(await artifactFolder(), ports.artifacts);
     closing.push(() => artifacts.close());
-    output.say('doing', 'starting the API servers, the controllers and the nodes');
-    const state = openState(options.state, ports);
+    output.say('doing', `starting ${given === undefined ? 'the API servers, ' : ''}the controllers and the nodes`);
+    const state = openState(options.state, ports, given?.servers);
     const repository = options.repository ?? (await ownRepository(state.repository, options.source));
     if (options.repository === undefined)
       output.say('doing', `${options.source} is no Git repository; the fleet is followed in ${repository}`);
@@ -91,16 +96,21 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
       if (!stopped.signal.aborted) output.say('warning', `${name} ended (${why}); it is started again`);
     };
 
-    const listen = `127.0.0.1:${ports.server}`;
     let serverFailed: string | undefined;
-    child(
-      'server',
-      ['serve', '--listen', listen, '--state', state.server, '--clusters', ALL.join(','), '--write-kubeconfig', state.kubeconfig],
-      (why) => {
-        serverFailed = why;
-        noisy('server')(why);
-      },
-    );
+    if (given === undefined) {
+      const listen = `127.0.0.1:${ports.server}`;
+      child(
+        'server',
+        ['serve', '--listen', listen, '--state', state.server, '--clusters', ALL.join(','), '--write-kubeconfig', state.kubeconfig],
+        (why) => {
+          serverFailed = why;
+          noisy('server')(why);
+        },
+      );
+    } else {
+      writeFileSync(`${state.kubeconfig}.new`, given.kubeconfig, { mode: 0o600, flush: true });
+      renameSync(`${state.kubeconfig}.new`, state.kubeconfig);
+    }
     const deadline = clock.monotonic() + UP_MS;
     const clients = new Map<string, Client>();
     for (const name of ALL) {
@@ -133,7 +143,13 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
       }
     }
     const hub = must(clients, 'hub');
-    await Promise.all(ALL.map((name) => prepareCluster(must(clients, name), name === 'hub')));
+    await Promise.all(
+      ALL.map(async (name) => {
+        const { signal } = stopped;
+        const made = await prepareCluster(must(clients, name), { hub: name === 'hub', given: given !== undefined, clock, signal });
+        if (given !== undefined) output.say('done', `${name}, ${given.servers[name]}: there are now ${made}`);
+      }),
+    );
     await prepareHub(hub, {
       kubeconfig: state.kubeconfig,
       cells: CELLS,
@@ -179,7 +195,7 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
     const progress = followProgress({ clients, output, clock, log, signal: stopped.signal });
     closing.push(() => progress.stop());
     await progress.firstLook(12_000);
-    welcome({ output, state, repository, progress, branch: options.branch });
+    welcome({ output, state, repository, progress, branch: options.branch, servers: given?.servers });
     progress.start();
     return { stop };
   } catch (error) {

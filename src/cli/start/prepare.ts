@@ -4,16 +4,28 @@ import { Fleets, type Fleet } from '../../api/fleet.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { CELL_KINDS, HUB_KINDS } from '../../api/kinds.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
+import type { Clock } from '../../api/ports.ts';
 import { applyIfChanged } from '../../kube/apply.ts';
 import type { Client } from '../../kube/client.ts';
+import { sleep } from '../../kube/clock.ts';
 import { contextOf } from '../remote.ts';
+import { grantNodes } from './rights.ts';
 
 const MANAGER = 'kubenode-start';
 const FLEET = 'main';
 export const CELLS = ['test', 'pre', 'prod'];
 
-/** What `kubenode install` will put into a cluster: the kinds and KubeNode's own namespace. */
-export async function prepareCluster(client: Client, hub: boolean): Promise<void> {
+/** A new kind is served a moment after it is made. */
+const SERVED_MS = 60_000;
+
+/**
+ * The kinds and KubeNode's own namespace, as `kubenode install` has them; resolves when the kinds are served. The controllers run as who starts
+ * them, so of its rights only those of nodes are needed, which an own server does not ask for.
+ */
+export async function prepareCluster(
+  client: Client,
+  { hub, given, clock, signal }: { hub: boolean; given: boolean; clock: Clock; signal: AbortSignal },
+): Promise<string> {
   const kinds = hub ? HUB_KINDS : CELL_KINDS;
   await Promise.all(
     kinds.map(async (kind) => {
@@ -28,6 +40,24 @@ export async function prepareCluster(client: Client, hub: boolean): Promise<void
     force: true,
     stored: await client.find(Namespaces, namespace.metadata),
   });
+  const rights = given && !hub ? await grantNodes(client, MANAGER) : [];
+  const deadline = clock.monotonic() + SERVED_MS;
+  for (const kind of kinds) {
+    for (;;) {
+      const failed = await client.list(kind, { limit: 1, signal }).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      if (failed === undefined) break;
+      if (clock.monotonic() > deadline) throw failed;
+      await sleep(clock, 100, signal);
+    }
+  }
+  return [
+    `${kinds.length} CustomResourceDefinitions`,
+    `Namespace ${SYSTEM_NAMESPACE}`,
+    ...rights.map((name) => `ClusterRole ${name}`),
+  ].join(', ');
 }
 
 export interface HubOptions {

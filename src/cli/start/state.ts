@@ -19,17 +19,48 @@ export interface StateFolder {
 }
 
 type Ports = StateFolder['ports'];
+/** Addresses by context. */
+type Servers = Readonly<Record<string, string>>;
+
+interface State {
+  format: number;
+  ports: Ports;
+  /** Where the API servers are somebody else's. */
+  servers?: Servers;
+}
 
 /** The ports that an existing folder holds to; undefined when there is none yet. Refuses as `openState` does. */
 export function readPorts(dir: string): Ports | undefined {
   return read(dir)?.ports;
 }
 
+/**
+ * Nodes and cache of a folder belong to the API servers that it was made with. `servers` undefined: those of its own. Errors: `OtherServers`, and
+ * as `openState`.
+ */
+export function requireServers(dir: string, servers: Servers | undefined): void {
+  const found = read(dir);
+  if (found === undefined || words(found.servers) === words(servers)) return;
+  throw new CodedError('OtherServers', `${dir} was made with ${words(found.servers)}, not with ${words(servers)}; nothing was changed`, {
+    next:
+      found.servers === undefined
+        ? 'start without --control-planes, or with another folder: --state DIR'
+        : 'use another folder: --state DIR',
+  });
+}
+
+const words = (servers: Servers | undefined): string =>
+  servers === undefined
+    ? 'API servers of its own'
+    : Object.entries(servers)
+        .map(([name, server]) => `${name} at ${server}`)
+        .join(', ');
+
 /** Opens or makes the folder; refuses one of a newer format, or one that is not ours. Changes nothing in what it refuses. */
-export function openState(dir: string, ports: Ports): StateFolder {
+export function openState(dir: string, ports: Ports, servers?: Servers): StateFolder {
   const file = join(dir, 'kubenode.json');
   const found = read(dir);
-  const state = found ?? { format: FORMAT, ports };
+  const state = found ?? { format: FORMAT, ports, ...(servers === undefined ? {} : { servers }) };
   const folder: StateFolder = {
     dir,
     server: join(dir, 'server'),
@@ -48,7 +79,7 @@ export function openState(dir: string, ports: Ports): StateFolder {
   return folder;
 }
 
-function read(dir: string): { format: number; ports: Ports } | undefined {
+function read(dir: string): State | undefined {
   const file = join(dir, 'kubenode.json');
   let text: string;
   try {
@@ -71,8 +102,12 @@ function read(dir: string): { format: number; ports: Ports } | undefined {
   }
 }
 
-function parse(found: unknown, file: string, dir: string): { format: number; ports: Ports } {
-  const { format, ports } = (found ?? {}) as { format?: unknown; ports?: { server?: unknown; artifacts?: unknown } };
+function parse(found: unknown, file: string, dir: string): State {
+  const { format, ports, servers } = (found ?? {}) as {
+    format?: unknown;
+    ports?: { server?: unknown; artifacts?: unknown };
+    servers?: unknown;
+  };
   if (typeof format === 'number' && format > FORMAT) {
     throw new CodedError(
       'StateTooNew',
@@ -82,10 +117,15 @@ function parse(found: unknown, file: string, dir: string): { format: number; por
       },
     );
   }
-  if (typeof format !== 'number' || typeof ports?.server !== 'number' || typeof ports.artifacts !== 'number') {
+  if (typeof format !== 'number' || typeof ports?.server !== 'number' || typeof ports.artifacts !== 'number' || !isServers(servers)) {
     throw new CodedError('StateDamaged', `${file} is not what KubeNode wrote`, {
       next: `move ${dir} away to start afresh, or use another folder: --state DIR`,
     });
   }
-  return { format, ports: { server: ports.server, artifacts: ports.artifacts } };
+  return { format, ports: { server: ports.server, artifacts: ports.artifacts }, ...(servers === undefined ? {} : { servers }) };
+}
+
+function isServers(value: unknown): value is Servers | undefined {
+  if (value === undefined) return true;
+  return value !== null && typeof value === 'object' && Object.values(value).every((each) => typeof each === 'string');
 }

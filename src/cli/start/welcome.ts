@@ -12,10 +12,12 @@ export interface WelcomeOptions {
   repository: string;
   branch: string | undefined;
   progress: Progress;
+  /** Of API servers that were given, by context. */
+  servers: Readonly<Record<string, string>> | undefined;
 }
 
 /** What is there and what to try: commands that can be pasted as they stand. */
-export function welcome({ output, state, repository, progress, branch }: WelcomeOptions): void {
+export function welcome({ output, state, repository, progress, branch, servers }: WelcomeOptions): void {
   const here = (path: string): string => {
     const short = relative(process.cwd(), path);
     return short === '' ? '.' : short.startsWith('..') ? path : short;
@@ -24,12 +26,13 @@ export function welcome({ output, state, repository, progress, branch }: Welcome
   const fleet = progress.fleet();
   const ready = fleet?.status?.conditions?.find((condition) => condition.type === 'Ready');
   const bump = bumpLine(repository);
+  const at = (name: string): string => (servers === undefined ? '' : ` on ${servers[name]}`);
   const lines = [
     '',
     `KubeNode follows ${branch === undefined ? 'the branch checked out in' : `branch ${branch} of`} ${here(repository)}${fleet?.status?.commit === undefined ? '' : `, commit ${fleet.status.commit.slice(0, 10)}`}`,
     ...(ready?.status === 'False' ? [`  but: ${ready.reason}: ${ready.message}`] : []),
-    `  hub    ${progress.clusters().length} clusters declared`,
-    ...CELLS.map((cell) => `  ${cell.padEnd(6)} ${progress.machines(cell).length} machines so far`),
+    `  hub    ${progress.clusters().length} clusters declared${at('hub')}`,
+    ...CELLS.map((cell) => `  ${cell.padEnd(6)} ${progress.machines(cell).length} machines so far${at(cell)}`),
     '',
     'Look around:',
     `  ${kubectl} --context test get machines -A`,
@@ -43,7 +46,9 @@ export function welcome({ output, state, repository, progress, branch }: Welcome
     `  git ${here(repository) === '.' ? '' : `-C ${here(repository)} `}commit -am 'Bump a component'     test, then pre, then prod follow`,
     `  git ${here(repository) === '.' ? '' : `-C ${here(repository)} `}revert --no-edit HEAD             and they go back at once`,
     '',
-    'Ctrl-C stops everything; the next start goes on from there.',
+    servers === undefined
+      ? 'Ctrl-C stops everything; the next start goes on from there.'
+      : 'Ctrl-C stops controllers and nodes; the API servers keep what is on them, and the next start goes on from there.',
     '',
   ];
   output.print(lines.join('\n'));

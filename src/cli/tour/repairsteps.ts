@@ -13,7 +13,7 @@ import type { Stored } from '../../api/wire.ts';
 import type { TourFleet } from './fleet.ts';
 import { FAULTS, RULES_FILE, RULES_TEXT } from './rules.ts';
 import type { TourStep } from './steps.ts';
-import { until, type TourSystem } from './system.ts';
+import type { TourSystem } from './system.ts';
 
 type Job = Stored<RemedyOperationJob>;
 
@@ -27,6 +27,7 @@ const RUNTIME = 'local-runtime';
  */
 export function repairSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
   const cell = system.client(CELL);
+  const { until } = system;
   const machines = async (): Promise<Stored<Machine>[]> =>
     (await system.machines(CELL)).sort((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
   /** The prod machines by place, always in the same order. */

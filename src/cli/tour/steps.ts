@@ -7,7 +7,7 @@ import type { Machine } from '../../api/machine.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { TourFleet } from './fleet.ts';
-import { CELLS, unitPids, until, type CellName, type TourSystem } from './system.ts';
+import { CELLS, unitPids, type CellName, type TourSystem } from './system.ts';
 
 export interface TourStep {
   name: string;
@@ -23,6 +23,7 @@ const DETECTOR = 'local-detector';
 /** Waits until the fleet is as the repository says. */
 export function importStep(system: TourSystem): TourStep {
   const hub = system.client('hub');
+  const { until } = system;
   return {
     name: 'nodes are imported, stage by stage',
     async run() {
@@ -58,6 +59,7 @@ export function importStep(system: TourSystem): TourStep {
 /** The first part of the tour: changes. Each step observes the API and the nodes' own files and processes. */
 export function changeSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
   const hub = system.client('hub');
+  const { until } = system;
   const statusOf = (machine: Machine, component: string) => machine.status?.components?.find((each) => each.name === component);
   const unitOf = (rollout: Rollout | undefined, component: string) => rollout?.status?.units?.find((unit) => unit.unit.includes(component));
 
@@ -246,7 +248,7 @@ export function changeSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
 }
 
 async function accepted(system: TourSystem, commit: string): Promise<void> {
-  await until(`commit ${commit.slice(0, 10)} is accepted`, 20_000, async () => {
+  await system.until(`commit ${commit.slice(0, 10)} is accepted`, 20_000, async () => {
     const [fleet] = (await system.client('hub').listAll(Fleets)).items;
     return fleet?.status?.commit === commit;
   });

@@ -29,12 +29,24 @@ export interface TourSystem {
   root(machine: Machine): string;
   /** What the stand-in itself answers on its socket; undefined when nothing does. */
   ask(machine: Machine, component: string): Promise<{ version: string; pid: number } | undefined>;
+  /** As `until`, with the patience that was asked for. */
+  until: typeof until;
   stop: () => Promise<void>;
 }
 
-export async function startSystem(repository: string, state: string): Promise<TourSystem> {
+export interface SystemOptions {
+  /** Kubeconfig of the API servers to use; absent: those of its own. */
+  controlPlanes?: string;
+  /** Every deadline is this many times as far away. Default 1. */
+  patience?: number;
+}
+
+export async function startSystem(repository: string, state: string, options: SystemOptions = {}): Promise<TourSystem> {
+  const { controlPlanes, patience = 1 } = options;
+  const untilThen: typeof until = (what, ms, look) => until(what, ms * patience, look);
   const entry = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
-  const args = [...process.execArgv, entry, 'start', '--state', state, '--repository', repository, '--port', '0', '--artifacts-port', '0'];
+  const servers = controlPlanes === undefined ? ['--port', '0'] : ['--control-planes', controlPlanes];
+  const args = [...process.execArgv, entry, 'start', '--state', state, '--repository', repository, ...servers, '--artifacts-port', '0'];
   const child: ChildProcess = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   const log = createWriteStream(`${state}.log`);
   let last = '';
@@ -60,7 +72,7 @@ export async function startSystem(repository: string, state: string): Promise<To
   const kubeconfig = join(state, 'kubeconfig');
   try {
     for (const context of ['hub', ...CELLS]) {
-      await until(`the API server of ${context} answers`, 40_000, async () => {
+      await untilThen(`the API server of ${context} answers`, 40_000, async () => {
         if (ended) throw new CodedError('StartFailed', `kubenode start ended:\n${last}`);
         if (!existsSync(kubeconfig)) return undefined;
         const transport = httpTransport(await loadKubeconfig({ path: kubeconfig, context, env: {}, clock: systemClock() }));
@@ -93,6 +105,7 @@ export async function startSystem(repository: string, state: string): Promise<To
     client,
     machines,
     root,
+    until: untilThen,
     stop,
     async allMachines() {
       const each = await Promise.all(CELLS.map(async (cell) => (await machines(cell)).map((machine) => ({ cell, machine }))));
