@@ -1,7 +1,8 @@
 import { defineConfig } from 'vitest/config';
 
 /** Tests that start whole systems: one file at a time, after all others, so that nothing else takes their processor. */
-const SYSTEM = ['test/e2e/**/*.test.ts', 'test/integration/**/*.test.ts', 'test/package/**/*.test.ts'];
+const INTEGRATION = ['test/integration/**/*.test.ts'];
+const SYSTEM = ['test/e2e/**/*.test.ts', ...INTEGRATION, 'test/package/**/*.test.ts'];
 
 /** The embedded server beside a real one, or beside what a real one answered when it was recorded. */
 const CONFORMANCE = ['test/conformance/**/*.test.ts'];
@@ -39,7 +40,7 @@ export default defineConfig({
         ? [
             {
               extends: true as const,
-              test: { name: 'kubernetes', include: KUBERNETES, fileParallelism: false, sequence: { groupOrder: 2 } },
+              test: { name: 'kubernetes', include: [...KUBERNETES, ...INTEGRATION], fileParallelism: false, sequence: { groupOrder: 2 } },
             },
           ]
         : []),

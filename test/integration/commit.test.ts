@@ -120,9 +120,13 @@ describe('a commit', () => {
       },
       { deadlineMs: 45_000 },
     );
-    expect(
-      (await hub.hub.get(Clusters, { name: 'prod' })).status?.conditions?.find((condition) => condition.type === 'Reachable')?.status,
-    ).toBe('False');
+    await waitFor(
+      async () =>
+        (await hub.hub.get(Clusters, { name: 'prod' })).status?.conditions?.some(
+          ({ type, status }) => type === 'Reachable' && status === 'False',
+        ),
+      { deadlineMs: 20_000, what: 'prod to be called unreachable' },
+    );
     hub.away.delete('prod');
     await hub.finish(commit);
   });

@@ -1,18 +1,15 @@
-/** A hub with its real controllers, real Git and real rendering, over embedded API servers in this process. Cells are played by the test. */
+/** A hub with its real controllers, real Git and real rendering, over API servers that are embedded in this process or real. Cells are played by the test. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CustomResourceDefinitions, Namespaces, Secrets } from '../../src/api/builtin.ts';
+import { Secrets } from '../../src/api/builtin.ts';
 import { Fleets, type Fleet } from '../../src/api/fleet.ts';
 import { API_VERSION } from '../../src/api/kind.ts';
-import { ALL_KINDS } from '../../src/api/kinds.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../../src/api/machinecomponentset.ts';
 import { SYSTEM_NAMESPACE } from '../../src/api/names.ts';
 import { Rollouts } from '../../src/api/rollout.ts';
 import type { ApiRequest, Transport } from '../../src/api/transport.ts';
 import type { Stored } from '../../src/api/wire.ts';
-import { VALIDATORS } from '../../src/cli/validators.ts';
-import { openCluster, type EmbeddedCluster } from '../../src/embedded/index.ts';
 import { createCache } from '../../src/kube/cache.ts';
 import type { Client } from '../../src/kube/client.ts';
 import { systemClock } from '../../src/kube/clock.ts';
@@ -27,6 +24,7 @@ import { runFleetController } from '../../src/sync/fleet/controller.ts';
 import { testRepository } from '../../src/sync/git/testing.ts';
 import { childBundle } from '../../src/sync/render/testing/childbundle.ts';
 import { runRolloutController } from '../../src/sync/rollout/controller.ts';
+import { openServer, type TestServer } from './servers.ts';
 
 export const CELLS = ['test', 'prod'] as const;
 
@@ -60,19 +58,14 @@ export async function openHub(options: { prune?: number } = {}) {
   const clock = systemClock();
   const log = recordingLog();
   const repository = testRepository(join(dir, 'fleet'));
-  const clusters = new Map<string, EmbeddedCluster>();
-  const clients = new Map<string, Client>();
+  const servers = new Map<string, TestServer>();
   const counters = new Map<string, Counter>();
   for (const name of ['hub', ...CELLS]) {
-    const cluster = await openCluster({ name, state: 'memory', clock, validators: VALIDATORS });
-    clusters.set(name, cluster);
-    const client = createClient(cluster.asUser());
-    clients.set(name, client);
+    servers.set(name, await openServer(name));
     counters.set(name, { requests: [] });
-    for (const kind of ALL_KINDS) await client.create(CustomResourceDefinitions, kind.crd());
-    await client.create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: SYSTEM_NAMESPACE } });
   }
-  const hub = must(clients.get('hub'));
+  const clientOf = (name: string): Client => must(servers.get(name)).client;
+  const hub = clientOf('hub');
   for (const cell of CELLS) {
     const data = { kubeconfig: Buffer.from(cell).toString('base64') };
     await hub.create(Secrets, {
@@ -91,7 +84,7 @@ export async function openHub(options: { prune?: number } = {}) {
     has: (cell: string): boolean => must(lines.get(cell)).signal.aborted,
   };
   async function connect(kubeconfig: string): Promise<{ client: Client; close(): Promise<void> }> {
-    const transport = counting(must(clusters.get(kubeconfig)).asUser(), must(counters.get(kubeconfig)));
+    const transport = counting(must(servers.get(kubeconfig)).transport, must(counters.get(kubeconfig)));
     const client = createClient(async (request) => {
       const line = must(lines.get(kubeconfig));
       line.signal.throwIfAborted();
@@ -107,7 +100,7 @@ export async function openHub(options: { prune?: number } = {}) {
   async function start(): Promise<void> {
     const stopped = new AbortController();
     const { signal } = stopped;
-    const client = createClient(must(clusters.get('hub')).asUser());
+    const client = createClient(must(servers.get('hub')).transport);
     const ports = { client, clock, random: Math.random, log, signal };
     const cache = createCache(ports);
     const bundles = openBundles(join(dir, 'units'));
@@ -143,20 +136,20 @@ export async function openHub(options: { prune?: number } = {}) {
     counters,
     start,
     patchFleet,
-    cell: (name: string): Client => must(clients.get(name)),
+    cell: (name: string): Client => clientOf(name),
     async stop(): Promise<void> {
       await running?.stop();
       running = undefined;
     },
     async close(): Promise<void> {
       await world.stop();
-      for (const cluster of clusters.values()) await cluster.close();
+      for (const server of servers.values()) await server.close();
       rmSync(dir, { recursive: true, force: true });
     },
     commit: (message: string, files: Record<string, string>) => repository.commit(message, files),
     /** The cell says that the sets it has hold their content. */
     async prove(cell: string): Promise<void> {
-      const client = must(clients.get(cell));
+      const client = clientOf(cell);
       for (const set of (await client.listAll(MachineComponentSets)).items) {
         const { unitDigest } = set.spec;
         const known = set.status?.observedGeneration === set.metadata.generation && set.status?.evidence?.unitDigest === unitDigest;
@@ -171,7 +164,7 @@ export async function openHub(options: { prune?: number } = {}) {
       }
     },
     async halt(cell: string, name: string, message: string): Promise<void> {
-      const client = must(clients.get(cell));
+      const client = clientOf(cell);
       const set = await client.get(MachineComponentSets, { name });
       const conditions = [{ type: 'Halted', status: 'True', reason: 'MaxFailed', message, lastTransitionTime: new Date().toISOString() }];
       await client.patch(
@@ -182,7 +175,7 @@ export async function openHub(options: { prune?: number } = {}) {
       );
     },
     async sets(cell: string): Promise<Record<string, string>> {
-      const sets: Stored<MachineComponentSet>[] = (await must(clients.get(cell)).listAll(MachineComponentSets)).items;
+      const sets: Stored<MachineComponentSet>[] = (await clientOf(cell).listAll(MachineComponentSets)).items;
       return Object.fromEntries(sets.map((set) => [set.metadata.name, set.spec.version]));
     },
     async fleet(): Promise<Stored<Fleet>> {

@@ -1,17 +1,11 @@
-/** A real control plane on loopback: etcd, kube-apiserver and, where there is one, kube-controller-manager. */
-import { generateKeyPairSync, randomBytes } from 'node:crypto';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
+/** Real control planes on loopback: etcd, kube-apiserver and, where there is one, kube-controller-manager. */
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
-import { makeAuthority, makeServerCertificate, signClient } from '../../src/embedded/pki.ts';
+import { parse, stringify } from 'yaml';
 import { kubeconfigText } from '../../src/embedded/serve/kubeconfig.ts';
-import { makeRequestAndKey } from '../../src/embedded/testing/csr.ts';
 import type { Connection } from '../../src/kube/connect.ts';
-import { httpTransport } from '../../src/kube/httptransport.ts';
 import type { Programs } from '../../tools/kubernetes/programs.ts';
-import { startProgram, type Program } from './program.ts';
+import { files, openRig } from './rig.ts';
 
 export interface ControlPlane {
   readonly connection: Connection & { ca: string; token: string };
@@ -37,145 +31,94 @@ const WITHOUT = [
   'ttl-controller',
 ];
 
-const MAKING = () => ({ now: Date.now(), random: () => randomBytes(6).readUIntBE(0, 6) / 2 ** 48 });
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  const address = server.address();
-  await new Promise<void>((resolve) => server.close(() => resolve()));
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
-}
-
-/** Writes secrets and certificates into the folder; returns their paths. */
-async function files(folder: string) {
-  const authority = await makeAuthority('kubernetes-test', MAKING());
-  const serving = await makeServerCertificate(authority, MAKING());
-  const { request, key } = await makeRequestAndKey([{ CN: ['kube-apiserver'] }]);
-  const client = await signClient(authority, request, 24 * 3600, MAKING());
-  const accounts = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  const token = randomBytes(24).toString('base64url');
-  const write = (name: string, text: string): string => {
-    const path = join(folder, name);
-    writeFileSync(path, text, { mode: 0o600 });
-    return path;
-  };
-  return {
-    authority: authority.certificate,
-    token,
-    write,
-    ca: write('ca.crt', authority.certificate),
-    caKey: write('ca.key', authority.key),
-    serving: write('serving.crt', serving.certificate),
-    servingKey: write('serving.key', serving.key),
-    client: write('client.crt', client),
-    clientKey: write('client.key', key),
-    accountsKey: write('accounts.key', accounts.privateKey.export({ format: 'pem', type: 'sec1' }).toString()),
-    accountsPublic: write('accounts.pub', accounts.publicKey.export({ format: 'pem', type: 'spki' }).toString()),
-    tokens: write('tokens.csv', `${token},kubernetes-admin,,"system:masters"\n`),
-  };
-}
-
-/** Waits until the condition holds; throws what the program said when it ends before, or is late. */
-async function until(program: Program, what: string, seconds: number, holds: () => Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + seconds * 1000;
-  for (;;) {
-    if (await holds().catch(() => false)) return;
-    if (program.ended !== undefined) throw new Error(`${program.name} did not become ready: ${program.ended}\n${program.said()}`);
-    if (performance.now() > deadline) throw new Error(`${program.name}: ${what} not within ${seconds} s\n${program.said()}`);
-    await delay(50);
-  }
-}
+const kubeconfigOf = (cluster: string, { server, ca, token }: { server: string; ca: string; token: string }): string =>
+  kubeconfigText({ cluster, server, authority: ca, token });
 
 /** Starts a control plane of its own on free ports; nothing is shared with another one. */
 export async function startControlPlane(programs: Programs): Promise<ControlPlane> {
-  const folder = mkdtempSync(join(tmpdir(), 'kubenode-kubernetes-'));
-  const running: Program[] = [];
-  const stop = async (): Promise<void> => {
-    for (const program of running.splice(0).toReversed()) await program.stop();
-    rmSync(folder, { recursive: true, force: true });
-  };
+  const { folder, stop, ...rig } = openRig(programs);
   try {
     const made = await files(folder);
-    mkdirSync(join(folder, 'etcd'), { mode: 0o700 });
-    const [clientPort, peerPort, port] = [await freePort(), await freePort(), await freePort()];
-    const start = (name: string, path: string, args: string[]): Program => {
-      const program = startProgram(name, path, args, join(folder, `${name}.log`));
-      running.push(program);
-      return program;
-    };
-    start('etcd', programs.etcd, [
-      `--data-dir=${join(folder, 'etcd')}`,
-      `--listen-client-urls=https://127.0.0.1:${clientPort}`,
-      `--advertise-client-urls=https://127.0.0.1:${clientPort}`,
-      `--listen-peer-urls=http://127.0.0.1:${peerPort}`,
-      `--initial-advertise-peer-urls=http://127.0.0.1:${peerPort}`,
-      `--initial-cluster=default=http://127.0.0.1:${peerPort}`,
-      `--cert-file=${made.serving}`,
-      `--key-file=${made.servingKey}`,
-      `--trusted-ca-file=${made.ca}`,
-      '--client-cert-auth',
-      '--enable-grpc-gateway=false',
-      // What is stored is thrown away with the folder.
-      '--unsafe-no-fsync',
-    ]);
-    const apiserver = start('kube-apiserver', programs.apiserver, [
-      `--etcd-servers=https://127.0.0.1:${clientPort}`,
-      `--etcd-cafile=${made.ca}`,
-      `--etcd-certfile=${made.client}`,
-      `--etcd-keyfile=${made.clientKey}`,
-      '--bind-address=127.0.0.1',
-      '--advertise-address=127.0.0.1',
-      '--endpoint-reconciler-type=none',
-      `--secure-port=${port}`,
-      `--tls-cert-file=${made.serving}`,
-      `--tls-private-key-file=${made.servingKey}`,
-      `--client-ca-file=${made.ca}`,
-      `--token-auth-file=${made.tokens}`,
-      '--enable-bootstrap-token-auth',
-      '--authorization-mode=Node,RBAC',
-      '--allow-privileged',
+    const connection = await rig.apiserver('the server', folder, made, [
+      ...(await rig.etcd(folder, made)),
       // The one wants a ServiceAccount in every namespace before the first pod, the other taints nodes until a controller that
       // does not run here takes it back.
       '--disable-admission-plugins=ServiceAccount,TaintNodesByCondition',
-      '--service-cluster-ip-range=10.0.0.0/24',
-      '--service-account-issuer=https://kubernetes.default.svc',
-      `--service-account-key-file=${made.accountsPublic}`,
-      `--service-account-signing-key-file=${made.accountsKey}`,
-      `--cert-dir=${folder}`,
     ]);
-    const server = `https://127.0.0.1:${port}`;
-    const connection = { server, ca: made.authority, token: made.token };
-    const kubeconfig = made.write('kubeconfig', kubeconfigText({ cluster: 'real', server, authority: made.authority, token: made.token }));
-    const transport = httpTransport(connection);
-    const ok = async (path: string): Promise<boolean> => {
-      const { status, body } = await transport({ method: 'GET', path });
-      for await (const _ of body);
-      return status === 200;
-    };
-    try {
-      await until(apiserver, '/readyz', 60, () => ok('/readyz'));
-      await until(apiserver, 'the namespace default', 30, () => ok('/api/v1/namespaces/default'));
-    } finally {
-      await transport.close();
-    }
-    if (programs.controllerManager !== undefined) {
-      start('kube-controller-manager', programs.controllerManager, [
-        `--kubeconfig=${kubeconfig}`,
-        '--leader-elect=false',
-        '--secure-port=0',
-        `--cluster-signing-cert-file=${made.ca}`,
-        `--cluster-signing-key-file=${made.caKey}`,
+    const kubeconfig = made.write('kubeconfig', kubeconfigOf('real', connection));
+    const { controllerManager } = programs;
+    if (controllerManager !== undefined)
+      rig.controllerManager(controllerManager, kubeconfig, folder, made, [
         `--controllers=*,${WITHOUT.map((name) => `-${name}`).join(',')}`,
       ]);
-    }
-    return { connection, kubeconfig, controllers: programs.controllerManager !== undefined, stop };
+    return { connection, kubeconfig, controllers: controllerManager !== undefined, stop };
   } catch (error) {
     await stop();
     throw error;
   }
+}
+
+/** What a fleet of nodes without workload needs of Kubernetes' own controllers. */
+const OF_A_FLEET = [
+  'certificatesigningrequest-signing-controller',
+  'clusterrole-aggregation-controller',
+  'garbage-collector-controller',
+  'namespace-controller',
+  'node-lifecycle-controller',
+  'pod-garbage-collector-controller',
+  'serviceaccount-controller',
+  'serviceaccount-token-controller',
+  'taint-eviction-controller',
+];
+
+export interface ControlPlanes {
+  /** A file with one context each; the administrators'. */
+  readonly kubeconfig: string;
+  stop(): Promise<void>;
+}
+
+/**
+ * Starts control planes that know nothing of each other, save that their API servers keep what they store in one etcd. Admission and rights are
+ * Kubernetes' own defaults. Throws where there is no kube-controller-manager.
+ */
+export async function startControlPlanes(programs: Programs, names: readonly string[]): Promise<ControlPlanes> {
+  const { controllerManager } = programs;
+  if (controllerManager === undefined) throw new Error('there is no kube-controller-manager, which signs the certificates of agents');
+  const { folder, stop, ...rig } = openRig(programs);
+  try {
+    const store = await files(folder);
+    const etcd = await rig.etcd(folder, store);
+    const contexts = await Promise.all(
+      names.map(async (name) => {
+        const within = join(folder, name);
+        mkdirSync(within, { mode: 0o700 });
+        const made = await files(within);
+        const connection = await rig.apiserver(name, within, made, [...etcd, `--etcd-prefix=/${name}`]);
+        const text = kubeconfigOf(name, connection);
+        rig.controllerManager(controllerManager, made.write('kubeconfig', text), within, made, [
+          `--controllers=${OF_A_FLEET.join(',')}`,
+          `--service-account-private-key-file=${made.accountsKey}`,
+          `--root-ca-file=${made.ca}`,
+        ]);
+        return parse(text) as Kubeconfig;
+      }),
+    );
+    const merged = {
+      apiVersion: 'v1',
+      kind: 'Config',
+      clusters: contexts.flatMap(({ clusters }) => clusters),
+      users: contexts.flatMap(({ users }) => users),
+      contexts: contexts.flatMap((each) => each.contexts),
+    };
+    return { kubeconfig: store.write('kubeconfig', stringify(merged)), stop };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+interface Kubeconfig {
+  clusters: unknown[];
+  users: unknown[];
+  contexts: unknown[];
 }

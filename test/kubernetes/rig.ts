@@ -1,0 +1,183 @@
+/** The programs of control planes in one temporary folder, with certificates and tokens of their own. */
+import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { makeAuthority, makeServerCertificate, signClient } from '../../src/embedded/pki.ts';
+import { makeRequestAndKey } from '../../src/embedded/testing/csr.ts';
+import type { Connection } from '../../src/kube/connect.ts';
+import { httpTransport } from '../../src/kube/httptransport.ts';
+import type { Programs } from '../../tools/kubernetes/programs.ts';
+import { startProgram, type Program } from './program.ts';
+
+const MAKING = () => ({ now: Date.now(), random: () => randomBytes(6).readUIntBE(0, 6) / 2 ** 48 });
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', resolve);
+  });
+  const address = server.address();
+  await new Promise<void>((resolve) => server.close(() => resolve()));
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
+
+/** Writes secrets and certificates into the folder; returns their paths. */
+export async function files(folder: string) {
+  const authority = await makeAuthority('kubernetes-test', MAKING());
+  const serving = await makeServerCertificate(authority, MAKING());
+  const { request, key } = await makeRequestAndKey([{ CN: ['kube-apiserver'] }]);
+  const client = await signClient(authority, request, 24 * 3600, MAKING());
+  const accounts = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const token = randomBytes(24).toString('base64url');
+  const write = (name: string, text: string): string => {
+    const path = join(folder, name);
+    writeFileSync(path, text, { mode: 0o600 });
+    return path;
+  };
+  return {
+    authority: authority.certificate,
+    token,
+    write,
+    ca: write('ca.crt', authority.certificate),
+    caKey: write('ca.key', authority.key),
+    serving: write('serving.crt', serving.certificate),
+    servingKey: write('serving.key', serving.key),
+    client: write('client.crt', client),
+    clientKey: write('client.key', key),
+    accountsKey: write('accounts.key', accounts.privateKey.export({ format: 'pem', type: 'sec1' }).toString()),
+    accountsPublic: write('accounts.pub', accounts.publicKey.export({ format: 'pem', type: 'spki' }).toString()),
+    tokens: write('tokens.csv', `${token},kubernetes-admin,,"system:masters"\n`),
+  };
+}
+
+/** Waits until the condition holds; throws what the program said when it ends before, or is late. */
+async function until(program: Program, what: string, seconds: number, holds: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + seconds * 1000;
+  for (;;) {
+    if (await holds().catch(() => false)) return;
+    if (program.ended !== undefined) throw new Error(`${program.name} did not become ready: ${program.ended}\n${program.said()}`);
+    if (performance.now() > deadline) throw new Error(`${program.name}: ${what} not within ${seconds} s\n${program.said()}`);
+    await delay(50);
+  }
+}
+
+type Files = Awaited<ReturnType<typeof files>>;
+
+/** Starts the programs of control planes; they end with `stop`, which removes the folder too. */
+export function openRig(programs: Programs) {
+  const folder = mkdtempSync(join(tmpdir(), 'kubenode-kubernetes-'));
+  const running: Program[] = [];
+  const start = (name: string, path: string, args: string[], within: string): Program => {
+    const program = startProgram(name, path, args, join(within, `${name}.log`));
+    running.push(program);
+    return program;
+  };
+  return {
+    folder,
+    stop: async (): Promise<void> => {
+      for (const program of running.splice(0).toReversed()) await program.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+
+    /** Where it listens, and what a client of it needs. */
+    async etcd(within: string, made: Files): Promise<string[]> {
+      mkdirSync(join(within, 'etcd'), { mode: 0o700 });
+      const [clientPort, peerPort] = [await freePort(), await freePort()];
+      start(
+        'etcd',
+        programs.etcd,
+        [
+          `--data-dir=${join(within, 'etcd')}`,
+          `--listen-client-urls=https://127.0.0.1:${clientPort}`,
+          `--advertise-client-urls=https://127.0.0.1:${clientPort}`,
+          `--listen-peer-urls=http://127.0.0.1:${peerPort}`,
+          `--initial-advertise-peer-urls=http://127.0.0.1:${peerPort}`,
+          `--initial-cluster=default=http://127.0.0.1:${peerPort}`,
+          `--cert-file=${made.serving}`,
+          `--key-file=${made.servingKey}`,
+          `--trusted-ca-file=${made.ca}`,
+          '--client-cert-auth',
+          '--enable-grpc-gateway=false',
+          // What is stored is thrown away with the folder.
+          '--unsafe-no-fsync',
+        ],
+        within,
+      );
+      return [
+        `--etcd-servers=https://127.0.0.1:${clientPort}`,
+        `--etcd-cafile=${made.ca}`,
+        `--etcd-certfile=${made.client}`,
+        `--etcd-keyfile=${made.clientKey}`,
+      ];
+    },
+
+    /** Ready when it resolves. */
+    async apiserver(
+      name: string,
+      within: string,
+      made: Files,
+      args: readonly string[],
+    ): Promise<Connection & { ca: string; token: string }> {
+      const port = await freePort();
+      const apiserver = start(
+        'kube-apiserver',
+        programs.apiserver,
+        [
+          '--bind-address=127.0.0.1',
+          '--advertise-address=127.0.0.1',
+          '--endpoint-reconciler-type=none',
+          `--secure-port=${port}`,
+          `--tls-cert-file=${made.serving}`,
+          `--tls-private-key-file=${made.servingKey}`,
+          `--client-ca-file=${made.ca}`,
+          `--token-auth-file=${made.tokens}`,
+          '--enable-bootstrap-token-auth',
+          '--authorization-mode=Node,RBAC',
+          '--allow-privileged',
+          '--service-cluster-ip-range=10.0.0.0/24',
+          '--service-account-issuer=https://kubernetes.default.svc',
+          `--service-account-key-file=${made.accountsPublic}`,
+          `--service-account-signing-key-file=${made.accountsKey}`,
+          `--cert-dir=${within}`,
+          ...args,
+        ],
+        within,
+      );
+      const connection = { server: `https://127.0.0.1:${port}`, ca: made.authority, token: made.token };
+      const transport = httpTransport(connection);
+      const ok = async (path: string): Promise<boolean> => {
+        const { status, body } = await transport({ method: 'GET', path });
+        for await (const _ of body);
+        return status === 200;
+      };
+      try {
+        await until(apiserver, `${name}: /readyz`, 120, () => ok('/readyz'));
+        await until(apiserver, `${name}: the namespace default`, 60, () => ok('/api/v1/namespaces/default'));
+      } finally {
+        await transport.close();
+      }
+      return connection;
+    },
+
+    controllerManager(path: string, kubeconfig: string, within: string, made: Files, args: readonly string[]): void {
+      start(
+        'kube-controller-manager',
+        path,
+        [
+          `--kubeconfig=${kubeconfig}`,
+          '--leader-elect=false',
+          '--secure-port=0',
+          `--cluster-signing-cert-file=${made.ca}`,
+          `--cluster-signing-key-file=${made.caKey}`,
+          ...args,
+        ],
+        within,
+      );
+    },
+  };
+}
