@@ -1,9 +1,11 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { Pods, PodDisruptionBudgets } from '../../api/builtin.ts';
+import { Nodes, Pods, PodDisruptionBudgets } from '../../api/builtin.ts';
 import { Freezes } from '../../api/freeze.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines, type Operation, type Outcome } from '../../api/machine.ts';
 import { MachineSets } from '../../api/machineset.ts';
+import { RemedyOperationJobs } from '../../api/remedyoperationjob.ts';
+import type { Client } from '../../kube/client.ts';
 import { waitFor } from '../../kube/testing/waitfor.ts';
 import { isCordoned, ownerOf } from './cordon.ts';
 import { isOutOfService } from './nodesync.ts';
@@ -66,7 +68,51 @@ const repairOf = async (test: TestCell, name: string, id: string) =>
   );
 const noRows = (test: TestCell) => waitFor(async () => (await test.rows()).length === 0, { ...LONG, what: 'no rows' });
 
+/** A client that shows no job until the gate opens, as the cache of a process that had fallen behind; notes the Nodes that it changes. */
+function behind(client: Client, gate: Promise<void>): { through: Client; changed: string[] } {
+  const changed: string[] = [];
+  let lists = 0;
+  const through: Client = {
+    ...client,
+    async list(resource, options) {
+      const isOld = resource.plural === RemedyOperationJobs.plural && lists++ === 0;
+      if (resource.plural === RemedyOperationJobs.plural && !isOld) await gate;
+      const list = await client.list(resource, options);
+      return isOld ? { ...list, items: [] } : list;
+    },
+    async update(resource, object, options) {
+      if (resource.plural === Nodes.plural) changed.push(object.metadata.name);
+      return await client.update(resource, object, options);
+    },
+  };
+  return { through, changed };
+}
+
 describe('a repair that the agent carries out', () => {
+  test('D2: is not taken for one that is over by a leader whose stores are older than its term', async () => {
+    cell = await openCell();
+    const test = cell;
+    const before = test.lead();
+    await runningMachines(test, 'a');
+    await test.addJob({ name: 'j1', machine: 'a' });
+    const id = await test.grant('j1');
+    await orderOf(test, 'a', id);
+    await test.jobStatus('j1', { phase: 'Verifying' });
+    await test.report('a', { operation: { id, state: 'Done', outcome: 'Succeeded' } });
+    await before.stop();
+
+    const gate = Promise.withResolvers<void>();
+    const { through, changed } = behind(test.client, gate.promise);
+    test.lead({ through });
+    await waitFor(() => changed.length > 0, { deadlineMs: 500 }).catch(() => undefined);
+    const early = [...changed, (await test.rows()).map((row) => row.id)];
+    gate.resolve();
+    expect(early).toEqual([[id]]);
+    await test.jobStatus('j1', { phase: 'Succeeded', outcome: 'Succeeded' });
+    await noRows(test);
+    expect(changed).toEqual(['a']);
+  });
+
   test('proof 19: takes its place until its job has recorded the end; a second one over the budget waits, and goes then', async () => {
     const test = await started();
     await runningMachines(test, 'a', 'b');

@@ -34,8 +34,8 @@ export interface TestCell {
   readonly cluster: EmbeddedCluster;
   readonly infra: FakeInfra;
   readonly events: RecordedEvent[];
-  /** A leader; several may run at once, as in life. */
-  lead(options?: { sets?: boolean }): Leadership;
+  /** A leader; several may run at once, as in life. `through`: what it reads and writes by. */
+  lead(options?: { sets?: boolean; through?: Client }): Leadership;
   set(spec?: Partial<MachineComponentSet['spec']>): Promise<Stored<MachineComponentSet>>;
   addMachine(name: string, spec?: Partial<Machine['spec']>): Promise<void>;
   machine(name: string): Promise<Stored<Machine>>;
@@ -68,9 +68,9 @@ export async function openCell(): Promise<TestCell> {
     if ((await client.find(Namespaces, { name })) === undefined)
       await client.create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
 
-  function lead({ sets = false }: { sets?: boolean } = {}): Leadership {
+  function lead({ sets = false, through = client }: { sets?: boolean; through?: Client } = {}): Leadership {
     const ended = new AbortController();
-    const shared = { client, clock, random: Math.random, log: recordingLog(), signal: ended.signal };
+    const shared = { client: through, clock, random: Math.random, log: recordingLog(), signal: ended.signal };
     const cache = createCache({ ...shared, keepManagers: ['kubenode-machine'] });
     const recorder = { event: (_: object, event: RecordedEvent) => void events.push(event), flush: () => Promise.resolve() };
     const cell = { server: 'https://cell', certificateAuthority: 'PEM', mirror: undefined };
