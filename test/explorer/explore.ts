@@ -12,7 +12,17 @@ import { leaderMoves, settle, DOWN, type Successor } from './leader.ts';
 import type { Mutation } from './mutants.ts';
 import { natureMoves, newEntry, oldEntry, statusOf } from './nature.ts';
 import { bootName, degradedNode, jobOf, repairNeeded, timePassed } from './repairs.ts';
-import { FRESH_AGENT, FRESH_SITE, ledgerObject, machineObject, nodeObject, NO_EVENTS, type RepairPlan, type Scenario, type World } from './world.ts';
+import {
+  FRESH_AGENT,
+  FRESH_SITE,
+  ledgerObject,
+  machineObject,
+  nodeObject,
+  NO_EVENTS,
+  type RepairPlan,
+  type Scenario,
+  type World,
+} from './world.ts';
 
 export interface Exploration {
   states: number;
@@ -53,12 +63,14 @@ export function initialWorld(scenario: Scenario): World {
     jobs:
       repair === undefined
         ? []
-        : indexes.map((index) => ({ version: 1, object: repair.ill[index] === undefined ? undefined : jobOf(index, `j${index}`, 0, repair) })),
+        : indexes.map((index) => ({ version: 1, object: isDue(index, repair) ? jobOf(index, `j${index}`, 0, repair) : undefined })),
     sites: repair === undefined ? [] : indexes.map((index) => ({ ...FRESH_SITE, health: repair.ill[index] ?? 'well' })),
     withdrawn: false,
   };
   return scenario.acting === true ? underWay(world, scenario) : world;
 }
+
+const isDue = (index: number, { ill }: RepairPlan): boolean => (ill[index] ?? 'well') !== 'well';
 
 /** Of a MachineSet and a provider, with the boot it is in, and a rule that is due. */
 function underRepair(machine: Stored<Machine>, index: number, plan: RepairPlan): Stored<Machine> {
@@ -67,7 +79,7 @@ function underRepair(machine: Stored<Machine>, index: number, plan: RepairPlan):
   return {
     ...machine,
     metadata: { ...machine.metadata, ...(plan.replaceable === true ? { ownerReferences: [owner] } : {}) },
-    status: { ...machine.status, agent, conditions: repairNeeded(plan.ill[index] !== undefined) },
+    status: { ...machine.status, agent, conditions: repairNeeded(isDue(index, plan)) },
   };
 }
 
@@ -149,7 +161,10 @@ export function explore(scenario: Scenario, options: { mutation?: Mutation; limi
       const moves = movesOf(world, scenario, identities, mutation);
       for (const each of moves) {
         transitions++;
-        const move = mutation.cas === undefined && mutation.epochIgnored !== true && mutation.jobsUnconditioned !== true ? { ...each, world: settle(each.world) } : each;
+        const move =
+          mutation.cas === undefined && mutation.epochIgnored !== true && mutation.jobsUnconditioned !== true
+            ? { ...each, world: settle(each.world) }
+            : each;
         const key = encoder.key(move.world);
         let reached = numbers.get(key);
         const isNew = reached === undefined;

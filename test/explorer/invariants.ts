@@ -175,7 +175,7 @@ function isRepairedAll(world: World, repair: RepairPlan, strictly: boolean): boo
  */
 function fallsIllAgain({ budget, repair }: Scenario): boolean {
   const stopped = repair?.ladder.includes('MigratePods') === true && (budget.takeover ?? 0) > 0 && (budget.clears ?? 0) > 0;
-  return (budget.cuts ?? 0) + (budget.hangs ?? 0) > 0 || stopped;
+  return (budget.sickens ?? 0) + (budget.cuts ?? 0) + (budget.hangs ?? 0) > 0 || stopped;
 }
 
 /** It asks, and the places are taken. */

@@ -27,9 +27,14 @@ export function jobMoves(world: World, leader: Leader, cell: Cell, mutation: Mut
   cell.jobs.forEach((held, index) => {
     const { object: job, version } = held;
     if (job === undefined || isFinished(job)) return;
-    const told = toldOf(job, jobView(world, cell, index, job, false));
+    const told = toldOf(job, jobView(world, cell, index, job, mutation.jobsByStores === true), mutation);
     const label = `looks at the job of m${index}`;
-    if (told === 'Read') moves.push({ label: `${label}: reads the ledger`, jobs: world.jobs, leader: withLooks(leader, [{ index, version, job, ledger: world.ledger }]) });
+    if (told === 'Read')
+      moves.push({
+        label: `${label}: reads the ledger`,
+        jobs: world.jobs,
+        leader: withLooks(leader, [{ index, version, job, ledger: world.ledger }]),
+      });
     else if (told !== undefined) {
       const jobs = written(world, index, version, job, told, mutation);
       if (jobs !== world.jobs) moves.push({ label: `${label}: ${told.phase ?? ''}`, leader, jobs });
@@ -38,12 +43,22 @@ export function jobMoves(world: World, leader: Leader, cell: Cell, mutation: Mut
   return moves;
 }
 
-function goOn(world: World, leader: Leader, look: Look, others: readonly Look[], mutation: Mutation): Omit<JobMove, 'jobs'> & Partial<Pick<JobMove, 'jobs'>> {
+function goOn(
+  world: World,
+  leader: Leader,
+  look: Look,
+  others: readonly Look[],
+  mutation: Mutation,
+): Omit<JobMove, 'jobs'> & Partial<Pick<JobMove, 'jobs'>> {
   const { index, version, job, ledger, status } = look;
   const label = `looks at the job of m${index}`;
   if (status !== undefined)
-    return { label: `${label}: ${status.phase ?? ''}`, leader: withLooks(leader, others), jobs: written(world, index, version, job, status, mutation) };
-  const told = toldOf(job, jobView(world, { ...world, ledger: ledger ?? world.ledger }, index, job, true));
+    return {
+      label: `${label}: ${status.phase ?? ''}`,
+      leader: withLooks(leader, others),
+      jobs: written(world, index, version, job, status, mutation),
+    };
+  const told = toldOf(job, jobView(world, { ...world, ledger: ledger ?? world.ledger }, index, job, true), mutation);
   if (told === undefined || told === 'Read') return { label: `${label}: reads the machine, and waits`, leader: withLooks(leader, others) };
   return { label: `${label}: reads the machine`, leader: withLooks(leader, [...others, { index, version, job, status: told }]) };
 }
@@ -51,7 +66,14 @@ function goOn(world: World, leader: Leader, look: Look, others: readonly Look[],
 const withLooks = (leader: Leader, looks: readonly Look[]): Leader => ({ ...leader, looks });
 
 /** A merge patch of what differs, which the server refuses where the job has changed. */
-function written(world: World, index: number, version: number, job: Stored<RemedyOperationJob>, status: RemedyOperationJobStatus, mutation: Mutation): World['jobs'] {
+function written(
+  world: World,
+  index: number,
+  version: number,
+  job: Stored<RemedyOperationJob>,
+  status: RemedyOperationJobStatus,
+  mutation: Mutation,
+): World['jobs'] {
   const held = world.jobs[index];
   if (held?.object === undefined || held.object.metadata.uid !== job.metadata.uid) return world.jobs;
   if (held.version !== version && mutation.jobsUnconditioned !== true) return world.jobs;
@@ -59,11 +81,12 @@ function written(world: World, index: number, version: number, job: Stored<Remed
 }
 
 /** What is to be written; undefined: nothing. What only tells people how far a job is would be a state of its own at each step, and decides nothing. */
-function toldOf(job: Stored<RemedyOperationJob>, view: JobView): RemedyOperationJobStatus | 'Read' | undefined {
+function toldOf(job: Stored<RemedyOperationJob>, view: JobView, mutation: Mutation): RemedyOperationJobStatus | 'Read' | undefined {
   const decision = decide(view);
   if (decision.step === 'Read') return 'Read';
   if (decision.step !== 'Write') return undefined;
-  const { steps: _, step: __, answer: ___, verdict: ____, explanation: _____, ...status } = decision.status;
+  const { steps: _, step: __, answer: ___, verdict: ____, explanation: _____, ...deciding } = decision.status;
+  const status = mutation.told?.(deciding) ?? deciding;
   return JSON.stringify(status) === JSON.stringify(job.status) ? undefined : status;
 }
 
@@ -95,8 +118,18 @@ function snapshotOf(machine: Stored<Machine>, node: Held<Node>['object'], site: 
   const on = hears(site).kubelet;
   const beat = job.status?.phase === 'Verifying' ? '2026-11-20T00:00:00Z' : '2026-11-19T23:59:00Z';
   const conditions = [
-    { type: SICK, status: site.health === 'sick' ? ('True' as const) : ('False' as const), lastHeartbeatTime: beat, lastTransitionTime: '2026-11-19T00:00:00Z' },
-    { type: 'Ready', status: on ? ('True' as const) : ('Unknown' as const), lastHeartbeatTime: beat, lastTransitionTime: '2026-11-19T00:00:00Z' },
+    {
+      type: SICK,
+      status: site.health === 'sick' ? ('True' as const) : ('False' as const),
+      lastHeartbeatTime: beat,
+      lastTransitionTime: '2026-11-19T00:00:00Z',
+    },
+    {
+      type: 'Ready',
+      status: on ? ('True' as const) : ('Unknown' as const),
+      lastHeartbeatTime: beat,
+      lastTransitionTime: '2026-11-19T00:00:00Z',
+    },
   ];
   const nowMs = TIMES[0];
   const aliveMs = on ? nowMs : Number.NEGATIVE_INFINITY;

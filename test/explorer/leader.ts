@@ -107,13 +107,21 @@ function read<T extends KubeObject>(held: Held<T> | undefined): Stored<T> | unde
   return { ...held.object, metadata: { ...held.object.metadata, resourceVersion: String(held.version) } };
 }
 
-function machineView(world: World, leader: Leader, cell: Cell, index: number, scenario: Scenario, mutation: Mutation): MachineView | undefined {
+function machineView(
+  world: World,
+  leader: Leader,
+  cell: Cell,
+  index: number,
+  scenario: Scenario,
+  mutation: Mutation,
+): MachineView | undefined {
   const machine = cell.machines[index]?.object;
   if (machine === undefined) return undefined;
   const providerID = machine.status?.providerID;
-  const silent = isSilent(world, index) || mutation.deaf === true;
   const site = world.sites[index] ?? FRESH_SITE;
   const row = rowOfMachine(stateOf(cell.ledger.object ?? {}), machine.metadata.uid);
+  const deaf = mutation.deaf === true && row !== undefined && machine.spec.operation?.id === row.id;
+  const silent = isSilent(world, index) || deaf;
   const instance = world.instances[index] === machine.metadata.uid;
   const view: MachineView = {
     nowMs: TIMES[world.time],
@@ -134,7 +142,12 @@ function machineView(world: World, leader: Leader, cell: Cell, index: number, sc
     powerCycled: row !== undefined && leader.cycled.includes(row.id),
   };
   const count = world.pods[index] ?? 0;
-  const pods = Array.from({ length: count }, (_, at) => ({ namespace: POOL, name: `p${at}`, uid: `p${at}`, terminating: at < site.terminating }));
+  const pods = Array.from({ length: count }, (_, at) => ({
+    namespace: POOL,
+    name: `p${at}`,
+    uid: `p${at}`,
+    terminating: at < site.terminating,
+  }));
   return isDraining(view) ? { ...view, pods } : view;
 }
 
@@ -235,7 +248,11 @@ function terms(world: World, index: number, leader: Leader, scenario: Scenario, 
   const raised = takeLeadership(state);
   const budget = led ? { ...world.budget, takeover: world.budget.takeover - 1 } : world.budget;
   const after = { ...world, budget, ledger: { version: ledger.version + 1, object: withState(ledger.object, raised) } };
-  const term: Leader = { ...DOWN, epoch: raised.epoch, frozen: mutation.coldTerm === true ? leader.frozen : mutation.coldJobs === true ? onlyJobs(leader.frozen) : {} };
+  const term: Leader = {
+    ...DOWN,
+    epoch: raised.epoch,
+    frozen: mutation.coldTerm === true ? leader.frozen : mutation.coldJobs === true ? onlyJobs(leader.frozen) : {},
+  };
   const moves: Successor[] = [{ label: `leader ${index} begins term ${raised.epoch}`, world: withLeader(after, index, term), fault: led }];
   if (world.budget.lostReply > 0) {
     const lost = { ...after, budget: { ...budget, lostReply: budget.lostReply - 1 } };
@@ -320,7 +337,11 @@ function startable(world: World, leader: Leader, scenario: Scenario, mutation: M
  */
 function grants(world: World, leader: Leader, scenario: Scenario, mutation: Mutation): boolean {
   try {
-    const pass = reservation(leader.epoch ?? 0, () => cellView(world, leader, scenario, undefined, mutation), () => '-');
+    const pass = reservation(
+      leader.epoch ?? 0,
+      () => cellView(world, leader, scenario, undefined, mutation),
+      () => '-',
+    );
     return 'write' in pass.judge({ ledger: read(world.ledger) });
   } catch (error) {
     if (isCoded(error, 'Deposed')) return true;
@@ -382,7 +403,13 @@ function actFor(
       machine: { namespace: POOL, name },
       node: name,
       // Of the jobs the newest that the store has by then: it is asked while the act judges.
-      facts: factsOf(nowMs, halted, silent || mutation.deaf === true, viewOf(leader, world), hasPower(scenario)),
+      facts: factsOf(
+        nowMs,
+        halted,
+        silent || (mutation.deaf === true && step.do === 'TakeOverForRepair'),
+        viewOf(leader, world),
+        hasPower(scenario),
+      ),
       newID,
     });
   }
@@ -513,7 +540,9 @@ function repairEffect(world: World, index: number, at: number, effect: Effect, p
   switch (effect.do) {
     case 'Evict':
       if (effect.pod.terminating || count === 0) return world;
-      return kubeletAnswers(world, at) ? { ...world, pods: replaced(world.pods, at, count - 1) } : withSite(world, at, { terminating: site.terminating + 1 });
+      return kubeletAnswers(world, at)
+        ? { ...world, pods: replaced(world.pods, at, count - 1) }
+        : withSite(world, at, { terminating: site.terminating + 1 });
     case 'StopInstance':
       return withSite(world, at, { power: 'Stopped' });
     case 'PowerCycle': {

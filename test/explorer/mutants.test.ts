@@ -1,9 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import { explore } from './explore.ts';
 import { MUTANTS } from './mutants.ts';
+import { REPAIR_MUTANTS } from './repairmutants.ts';
+
+const ALL = [...MUTANTS, ...REPAIR_MUTANTS];
 
 describe('the explorer catches code that leaves a rule out', () => {
-  test.each(MUTANTS)(
+  test.each(ALL)(
     '$rule',
     ({ mutation, scenario, caughtBy }) => {
       const result = explore(scenario, { mutation, limit: 400_000 });
@@ -13,7 +16,7 @@ describe('the explorer catches code that leaves a rule out', () => {
     120_000,
   );
 
-  test.each(MUTANTS)(
+  test.each(ALL)(
     'and finds nothing in the same world where the rule is kept: $rule',
     ({ scenario }) => {
       // Bounded: what matters is that the mutant and not the world is to blame; the worlds themselves are exhausted in their own tests.

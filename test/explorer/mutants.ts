@@ -1,6 +1,7 @@
 /** Ways to break the code under exploration, each a rule of PROTOCOLS left out: an explorer that finds nothing in them proves nothing. */
 import type { Node } from '../../src/api/builtin.ts';
 import { ANNOTATIONS } from '../../src/api/names.ts';
+import type { RemedyOperationJobStatus } from '../../src/api/remedyoperationjob.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
 import { ownerOf } from '../../src/controllers/machine/cordon.ts';
@@ -10,7 +11,7 @@ import type { GuardedWrite, Seen, Target } from '../../src/defender/guardedwrite
 import { stateOf, withState } from '../../src/defender/state.ts';
 import type { Flight, Scenario } from './world.ts';
 
-type Act = GuardedWrite<Effect>;
+export type Act = GuardedWrite<Effect>;
 
 export interface Mutation {
   /** Writes of this object are not conditioned. */
@@ -25,7 +26,10 @@ export interface Mutation {
   coldJobs?: boolean;
   /** Writes of a job's status are not conditioned. */
   jobsUnconditioned?: boolean;
-  /** Every agent is taken for silent. */
+  /** A job's end is decided by stores that may be old. */
+  jobsByStores?: boolean;
+  told?: (status: RemedyOperationJobStatus) => RemedyOperationJobStatus;
+  /** The agent of an order under way is taken for silent. */
   deaf?: boolean;
   /** The provider is not told for which operation it cycles the power. */
   keyless?: boolean;
@@ -60,11 +64,11 @@ function blind(act: Act, flight: Flight): Act {
   };
 }
 
-const only = (name: string | readonly string[], change: (act: Act, flight: Flight) => Act) => (act: Act, flight: Flight) =>
+export const only = (name: string | readonly string[], change: (act: Act, flight: Flight) => Act) => (act: Act, flight: Flight) =>
   (typeof name === 'string' ? [name] : name).includes(act.name) ? change(act, flight) : act;
 
 /** Makes the Node schedulable whoever's cordon it is. */
-const clearAny = (act: Act): Act => ({
+export const clearAny = (act: Act): Act => ({
   ...act,
   judge(seen) {
     const { node } = seen;
@@ -76,7 +80,7 @@ const clearAny = (act: Act): Act => ({
   },
 });
 
-const withNode = (act: Act, change: (node: Stored<Node>, seen: Seen) => Stored<Node>): Act => ({
+export const withNode = (act: Act, change: (node: Stored<Node>, seen: Seen) => Stored<Node>): Act => ({
   ...act,
   judge: (seen) => act.judge(seen.node === undefined ? seen : { ...seen, node: change(seen.node, seen) }),
 });

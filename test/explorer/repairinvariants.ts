@@ -60,7 +60,12 @@ function uncordoned(before: World, after: World, at: number, flight: Flight): st
   const row = rowsOf(before).find((each) => each.machineUID === before.machines[at]?.object?.metadata.uid);
   const live = before.machines[at]?.object;
   const phase = row === undefined ? undefined : jobOf(before, row.requesterUID)?.status?.phase;
-  if (row?.kind === 'Repair' && ownerOf(old) === row.id && live?.spec.operation?.kind === 'Repair' && (phase === 'Running' || phase === 'Verifying'))
+  if (
+    row?.kind === 'Repair' &&
+    ownerOf(old) === row.id &&
+    live?.spec.operation?.kind === 'Repair' &&
+    (phase === 'Running' || phase === 'Verifying')
+  )
     return `C3: ${name} is given back before its repair is proven`;
   const seen = flight.machine?.object;
   if (seen === undefined || !isRepairNeeded(seen)) return undefined;
@@ -77,7 +82,8 @@ export function orderedWrongly(before: World, row: LedgerRow | undefined, order:
   const job = jobOf(before, row.requesterUID);
   const { operationID, before: was } = job?.status ?? {};
   // Removed by a human just now, which no store has shown yet.
-  if (job === undefined) return before.jobs.some((held) => held.object === undefined) ? [] : [`F3: ${name} is ordered a repair for a job that is gone`];
+  if (job === undefined)
+    return before.jobs.some((held) => held.object === undefined) ? [] : [`F3: ${name} is ordered a repair for a job that is gone`];
   if (isFinished(job)) return [`F3: ${name} is ordered a repair for a job that is over`];
   if (operationID !== order.id) return [`F3: ${name} is ordered a repair for a job that was not granted ${order.id}`];
   return was === undefined ? [`F4: ${name} is ordered a repair of which nothing could be proven`] : [];
@@ -113,7 +119,13 @@ export function isRepaired(world: World, index: number, plan: RepairPlan, strict
   const job = world.jobs[index]?.object;
   const open = job !== undefined && !isFinished(job);
   // Of a node that is not heard and that nobody can reach there is nothing to order.
-  const waits = open && job.status?.phase === 'Pending' && !heard && plan.powerless === true && job.spec.action !== 'MigratePods' && job.spec.action !== 'Replace';
+  const waits =
+    open &&
+    job.status?.phase === 'Pending' &&
+    !heard &&
+    plan.powerless === true &&
+    job.spec.action !== 'MigratePods' &&
+    job.spec.action !== 'Replace';
   if (open && !waits) return false;
   if (isRepairNeeded(machine) !== needed) return false;
   if (heard && (agent.state !== 'idle' || agent.report !== undefined)) return false;

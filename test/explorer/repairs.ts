@@ -133,10 +133,18 @@ function agentUnderRepair(world: World, index: number, machine: Stored<Machine>,
   const site = world.sites[index];
   if (agent === undefined || site === undefined || agent.state === 'dead' || site.power === 'Stopped' || site.health === 'hung') return [];
   const moves: Successor[] = [];
-  const move = (label: string, next: World): void => void moves.push({ label: `agent ${machineName(index)} ${label}`, world: next, fault: false });
+  const move = (label: string, next: World): void =>
+    void moves.push({ label: `agent ${machineName(index)} ${label}`, world: next, fault: false });
   const ends = (from: Agent, order: Operation, outcome: Outcome): Agent => {
     const { boot: _, ...rest } = from;
-    return { ...rest, state: 'idle', order: undefined, last: order.id, epoch: order.epoch, report: { id: order.id, state: 'Done', outcome } };
+    return {
+      ...rest,
+      state: 'idle',
+      order: undefined,
+      last: order.id,
+      epoch: order.epoch,
+      report: { id: order.id, state: 'Done', outcome },
+    };
   };
 
   const { order } = agent;
@@ -155,14 +163,24 @@ function agentUnderRepair(world: World, index: number, machine: Stored<Machine>,
   if (agent.report !== undefined) move(`reports ${agent.report.outcome ?? agent.report.state}`, sent(world, index, agent, agent.report));
   if (order?.kind === 'Repair' && agent.state === 'begun' && agent.report === undefined) {
     const now = machine.spec.operation;
-    if (order.action === 'Reboot' && agent.boot !== site.boot) move('is in another boot already', withAgent(world, index, ends(agent, order, 'Succeeded')));
-    else if (now?.id !== order.id || now.kind !== 'Repair' || isPast(now.notAfter)) move('leaves the repair', withAgent(world, index, ends(agent, order, 'Cancelled')));
+    if (order.action === 'Reboot' && agent.boot !== site.boot)
+      move('is in another boot already', withAgent(world, index, ends(agent, order, 'Succeeded')));
+    else if (now?.id !== order.id || now.kind !== 'Repair' || isPast(now.notAfter))
+      move('leaves the repair', withAgent(world, index, ends(agent, order, 'Cancelled')));
     else move('reads again that it is to repair', withAgent(world, index, { ...agent, state: 'about-to-start' }));
   }
   const wanted = machine.spec.operation;
   const isNew = agent.state === 'idle' && agent.report === undefined && wanted?.kind === 'Repair' && !isControllers(wanted);
   if (isNew && wanted.id !== agent.last && wanted.epoch >= agent.epoch) {
-    const begun: Agent = { ...agent, state: 'begun', last: wanted.id, epoch: wanted.epoch, order: wanted, boot: site.boot, report: { id: wanted.id, state: 'Running' } };
+    const begun: Agent = {
+      ...agent,
+      state: 'begun',
+      last: wanted.id,
+      epoch: wanted.epoch,
+      order: wanted,
+      boot: site.boot,
+      report: { id: wanted.id, state: 'Running' },
+    };
     move('notes the repair', withAgent(world, index, isPast(wanted.notAfter) ? ends(agent, wanted, 'Cancelled') : begun));
   }
   return moves;
@@ -190,26 +208,35 @@ function site(world: World, index: number, plan: RepairPlan): Successor[] {
   if (site === undefined) return [];
   const moves: Successor[] = [];
   const name = machineName(index);
-  const spend = (what: 'clears' | 'cuts' | 'hangs' | 'powerOn' | 'removeJob' | 'withdraw', next: World): World => ({
+  const spend = (what: 'sickens' | 'clears' | 'cuts' | 'hangs' | 'powerOn' | 'removeJob' | 'withdraw', next: World): World => ({
     ...next,
     budget: { ...budget, [what]: budget[what] - 1 },
   });
   const happens = (label: string, next: World): void => void moves.push({ label, world: next, fault: true });
   const ill = plan.ill[index] !== undefined;
   if (site.power === 'Running') {
-    if (budget.clears > 0 && site.health !== 'well') happens(`${name} recovers by itself`, spend('clears', withSite(world, index, { health: 'well' })));
+    if (budget.clears > 0 && site.health !== 'well')
+      happens(`${name} recovers by itself`, spend('clears', withSite(world, index, { health: 'well' })));
+    if (ill && budget.sickens > 0 && site.health === 'well')
+      happens(`${name} falls ill`, spend('sickens', withSite(world, index, { health: 'sick' })));
     if (ill && budget.cuts > 0 && (site.health === 'well' || site.health === 'sick'))
       happens(`the agent of ${name} is not heard any more`, spend('cuts', withSite(world, index, { health: 'cut' })));
-    if (ill && budget.hangs > 0 && site.health !== 'hung') happens(`${name} hangs`, spend('hangs', withSite(world, index, { health: 'hung' })));
+    if (ill && budget.hangs > 0 && site.health !== 'hung')
+      happens(`${name} hangs`, spend('hangs', withSite(world, index, { health: 'hung' })));
   } else if (budget.powerOn > 0) happens(`a human turns ${name} on, which stays silent`, spend('powerOn', booted(world, index, 'hung')));
   const job = world.jobs[index];
   if (job?.object !== undefined && budget.removeJob > 0 && !isFinished(job.object))
-    happens(`a human removes the job of ${name}`, spend('removeJob', { ...world, jobs: replaced(world.jobs, index, { version: job.version + 1, object: undefined }) }));
+    happens(
+      `a human removes the job of ${name}`,
+      spend('removeJob', { ...world, jobs: replaced(world.jobs, index, { version: job.version + 1, object: undefined }) }),
+    );
   if (budget.withdraw > 0 && !world.withdrawn) happens('the rule is deleted', { ...spend('withdraw', world), withdrawn: true });
   if (site.terminating > 0 && hears(site).kubelet)
     moves.push({
       label: `the kubelet of ${name} ends a pod`,
-      world: withSite({ ...world, pods: replaced(world.pods, index, (world.pods[index] ?? 0) - site.terminating) }, index, { terminating: 0 }),
+      world: withSite({ ...world, pods: replaced(world.pods, index, (world.pods[index] ?? 0) - site.terminating) }, index, {
+        terminating: 0,
+      }),
       fault: false,
     });
   return moves;
@@ -294,4 +321,3 @@ export const degradedNode = <T extends World['nodes'][number]>(held: T): T =>
           spec: { ...held.object.spec, unschedulable: true },
         },
       };
-

@@ -109,12 +109,23 @@ export interface Look {
 
 export const FRESH_AGENT: Agent = { epoch: 0, last: '', state: 'idle', order: undefined };
 
-/** `clears`, `cuts` and `hangs`: a node recovers, or gets worse, by itself. `withdraw`: the rule is deleted. `removeJob`: by a human. */
-export type RepairEvent = 'clears' | 'cuts' | 'hangs' | 'powerOn' | 'withdraw' | 'removeJob';
+/** `sickens`, `clears`, `cuts` and `hangs`: a node falls ill, recovers, or gets worse, by itself. `withdraw`: the rule is deleted. `removeJob`: by a human. */
+export type RepairEvent = 'sickens' | 'clears' | 'cuts' | 'hangs' | 'powerOn' | 'withdraw' | 'removeJob';
 
 /** How often each thing may still happen. */
 export type Budget = Record<
-  'crash' | 'lostReply' | 'freeze' | 'takeover' | 'expiry' | 'revert' | 'deletion' | 'cordonByHuman' | 'halt' | 'agentDeath' | 'recreate' | RepairEvent,
+  | 'crash'
+  | 'lostReply'
+  | 'freeze'
+  | 'takeover'
+  | 'expiry'
+  | 'revert'
+  | 'deletion'
+  | 'cordonByHuman'
+  | 'halt'
+  | 'agentDeath'
+  | 'recreate'
+  | RepairEvent,
   number
 >;
 
@@ -152,6 +163,7 @@ export const NO_EVENTS: Budget = {
   halt: 0,
   agentDeath: 0,
   recreate: 0,
+  sickens: 0,
   clears: 0,
   cuts: 0,
   hangs: 0,
@@ -172,7 +184,7 @@ export const machineName = (index: number): string => `m${index}`;
 /** A rule that is due on the first machines, and what is tried against it. */
 export interface RepairPlan {
   ladder: readonly Action[];
-  /** How the first machines are ill; one a machine. */
+  /** How the first machines are ill; one a machine. `well`: not yet. */
   ill: readonly Site['health'][];
   /** What makes a node well that is not by itself; what powers it on at least makes it heard again. */
   helps: readonly ('RestartComponent' | 'Reboot' | 'PowerCycle')[];
