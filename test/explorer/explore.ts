@@ -44,7 +44,10 @@ export function initialWorld(scenario: Scenario): World {
   );
   const { repair } = scenario;
   const world: World = {
-    machines: objects.map((object, index) => ({ version: 1, object: repair === undefined ? object : underRepair(object, index, repair) })),
+    machines: objects.map((object, index) => ({
+      version: 1,
+      object: repair === undefined ? object : machineUnderRepair(object, index, repair),
+    })),
     nodes: indexes
       .map((index) => ({ version: 1, object: nodeObject(index, 1) }))
       .map((held, index) => (repair?.degraded === true && repair.ill[index] !== undefined ? degradedNode(held) : held)),
@@ -73,7 +76,7 @@ export function initialWorld(scenario: Scenario): World {
 const isDue = (index: number, { ill }: RepairPlan): boolean => (ill[index] ?? 'well') !== 'well';
 
 /** Of a MachineSet and a provider, with the boot it is in, and a rule that is due. */
-function underRepair(machine: Stored<Machine>, index: number, plan: RepairPlan): Stored<Machine> {
+function machineUnderRepair(machine: Stored<Machine>, index: number, plan: RepairPlan): Stored<Machine> {
   const owner = { apiVersion: API_VERSION, kind: 'MachineSet', name: 'set', uid: 'machineset', controller: true };
   const agent = { version: '1', apiLevel: 1, bootID: bootName(FRESH_SITE.boot), os: 'linux', arch: 'amd64' };
   return {
@@ -84,7 +87,7 @@ function underRepair(machine: Stored<Machine>, index: number, plan: RepairPlan):
 }
 
 /** Everything that may happen next. Time passes where nothing else is left that is not a fault, and, as often as there is a budget for it, early. */
-export function movesOf(world: World, scenario: Scenario, identities: (world: World) => () => string, mutation: Mutation): Successor[] {
+function movesOf(world: World, scenario: Scenario, identities: (world: World) => () => string, mutation: Mutation): Successor[] {
   const moves = [
     ...world.leaders.flatMap((_, index) => leaderMoves(world, index, scenario, identities, mutation)),
     ...natureMoves(world, scenario, () => identities(world)()),

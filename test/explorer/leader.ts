@@ -79,7 +79,7 @@ function factsOf(nowMs: number, halted: boolean, silent: boolean, cell: Cell, po
 const hasPower = ({ repair }: Scenario): boolean => repair !== undefined && repair.powerless !== true;
 
 /** Whether the Lease of this machine's agent is stale. */
-export function isSilent(world: World, index: number): boolean {
+function isSilent(world: World, index: number): boolean {
   const site = world.sites[index];
   return world.agents[index]?.state === 'dead' || (site !== undefined && !hears(site).agent);
 }

@@ -10,7 +10,18 @@ import type { Stored } from '../../src/api/wire.ts';
 import { isControllers } from '../../src/agent/repair.ts';
 import { rowOfMachine, stateOf } from '../../src/defender/state.ts';
 import type { Successor } from './leader.ts';
-import { machineName, POOL, replaced, TIMES, type Agent, type RepairPlan, type Scenario, type Site, type World } from './world.ts';
+import {
+  machineName,
+  POOL,
+  replaced,
+  TIMES,
+  type Agent,
+  type RepairEvent,
+  type RepairPlan,
+  type Scenario,
+  type Site,
+  type World,
+} from './world.ts';
 
 /** The condition by which the node is told to be ill or well. */
 export const SICK = 'Sick';
@@ -208,7 +219,7 @@ function site(world: World, index: number, plan: RepairPlan): Successor[] {
   if (site === undefined) return [];
   const moves: Successor[] = [];
   const name = machineName(index);
-  const spend = (what: 'sickens' | 'clears' | 'cuts' | 'hangs' | 'powerOn' | 'removeJob' | 'withdraw', next: World): World => ({
+  const spend = (what: RepairEvent, next: World): World => ({
     ...next,
     budget: { ...budget, [what]: budget[what] - 1 },
   });
