@@ -1,0 +1,51 @@
+/** A process of a test that can be killed without warning, and that ends when the test ends, however that ends. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import type { Readable } from 'node:stream';
+import { setTimeout as delay } from 'node:timers/promises';
+
+// The process lives as long as the other end of descriptor 3 is open: also a test that is killed leaves nothing behind.
+const GUARD =
+  '"$@" 3<&- 4>&- & child=$!; echo "$child" >&4; exec 4>&-; { cat >/dev/null; kill -9 "$child"; } <&3 2>/dev/null & wait "$child"';
+
+export interface Killable {
+  readonly ended: boolean;
+  /** SIGKILL; resolves when it is gone. */
+  kill(): Promise<void>;
+  said(): string;
+}
+
+export async function startKillable(command: string, args: readonly string[], logFile: string): Promise<Killable> {
+  const log = openSync(logFile, 'a', 0o600);
+  const shell = spawn('/bin/sh', ['-c', GUARD, 'sh', command, ...args], { stdio: ['ignore', log, log, 'pipe', 'pipe'] });
+  closeSync(log);
+  let ended = false;
+  const gone = once(shell, 'exit').then(() => {
+    ended = true;
+    shell.stdio[3]?.destroy();
+  });
+  const [line] = (await once(shell.stdio[4] as Readable, 'data')) as [Buffer];
+  const pid = Number(line.toString().trim());
+  return {
+    get ended() {
+      return ended;
+    },
+    said: () => readFileSync(logFile, 'utf8').trim().split('\n').slice(-15).join('\n'),
+    async kill() {
+      if (!ended) process.kill(pid, 'SIGKILL');
+      await gone;
+    },
+  };
+}
+
+/** Waits until it holds; throws what the process said when it ends before, or is late. */
+export async function untilReady(process: Killable, what: string, seconds: number, holds: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + seconds * 1000;
+  for (;;) {
+    if (await holds().catch(() => false)) return;
+    if (process.ended) throw new Error(`${what} is not ready: it ended\n${process.said()}`);
+    if (performance.now() > deadline) throw new Error(`${what} is not ready within ${seconds} s\n${process.said()}`);
+    await delay(20);
+  }
+}
