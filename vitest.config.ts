@@ -4,6 +4,9 @@ import { defineConfig } from 'vitest/config';
 const INTEGRATION = ['test/integration/**/*.test.ts'];
 const SYSTEM = ['test/e2e/**/*.test.ts', ...INTEGRATION, 'test/package/**/*.test.ts'];
 
+/** What lies between a client and its server breaks: an embedded server in every run, a real one too where one is wanted. */
+const FAULTS = ['test/faults/**/*.test.ts'];
+
 /** The embedded server beside a real one, or beside what a real one answered when it was recorded. */
 const CONFORMANCE = ['test/conformance/**/*.test.ts'];
 
@@ -23,7 +26,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['{src,test,fleet,rules,bench}/**/*.test.ts'],
-          exclude: ['node_modules/**', 'dist/**', ...SYSTEM, ...CONFORMANCE, ...KUBERNETES],
+          exclude: ['node_modules/**', 'dist/**', ...SYSTEM, ...FAULTS, ...CONFORMANCE, ...KUBERNETES],
           sequence: { groupOrder: 0 },
         },
       },
@@ -34,7 +37,7 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'system', include: SYSTEM, fileParallelism: false, sequence: { groupOrder: 1 } },
+        test: { name: 'system', include: [...SYSTEM, ...FAULTS], fileParallelism: false, sequence: { groupOrder: 1 } },
       },
       ...(withKubernetes
         ? [
