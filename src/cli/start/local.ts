@@ -3,7 +3,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { pino } from 'pino';
-import { CodedError } from '../../api/errors.ts';
+import { CodedError, messageOf } from '../../api/errors.ts';
 import { createClient } from '../../kube/httpclient.ts';
 import type { Client } from '../../kube/client.ts';
 import { systemClock, sleep } from '../../kube/clock.ts';
@@ -146,7 +146,11 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
     await Promise.all(
       ALL.map(async (name) => {
         const { signal } = stopped;
-        const made = await prepareCluster(must(clients, name), { hub: name === 'hub', given: given !== undefined, clock, signal });
+        const preparing = prepareCluster(must(clients, name), { hub: name === 'hub', given: given !== undefined, clock, signal });
+        const made = await preparing.catch((cause: unknown) => {
+          if (given === undefined) throw cause;
+          throw new CodedError('NotPrepared', `${name}, ${given.servers[name]}: ${messageOf(cause)}`, { cause });
+        });
         if (given !== undefined) output.say('done', `${name}, ${given.servers[name]}: there are now ${made}`);
       }),
     );

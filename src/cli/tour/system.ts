@@ -43,7 +43,6 @@ export interface SystemOptions {
 
 export async function startSystem(repository: string, state: string, options: SystemOptions = {}): Promise<TourSystem> {
   const { controlPlanes, patience = 1 } = options;
-  const untilThen: typeof until = (what, ms, look) => until(what, ms * patience, look);
   const entry = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
   const servers = controlPlanes === undefined ? ['--port', '0'] : ['--control-planes', controlPlanes];
   const args = [...process.execArgv, entry, 'start', '--state', state, '--repository', repository, ...servers, '--artifacts-port', '0'];
@@ -60,6 +59,12 @@ export async function startSystem(repository: string, state: string, options: Sy
   let ended = false;
   void gone.then(() => (ended = true));
   const clients = new Map<string, { client: Client; close: () => Promise<void> }>();
+  // Nothing comes true any more when it has ended.
+  const untilThen: typeof until = (what, ms, look) =>
+    until(what, ms * patience, async () => {
+      if (ended) throw new CodedError('StartFailed', `kubenode start ended:\n${last}`);
+      return await look();
+    });
 
   async function stop(): Promise<void> {
     for (const { close } of clients.values()) await close();
@@ -73,7 +78,6 @@ export async function startSystem(repository: string, state: string, options: Sy
   try {
     for (const context of ['hub', ...CELLS]) {
       await untilThen(`the API server of ${context} answers`, 40_000, async () => {
-        if (ended) throw new CodedError('StartFailed', `kubenode start ended:\n${last}`);
         if (!existsSync(kubeconfig)) return undefined;
         const transport = httpTransport(await loadKubeconfig({ path: kubeconfig, context, env: {}, clock: systemClock() }));
         const client = createClient(transport, { userAgent: 'kubenode-tour' });
