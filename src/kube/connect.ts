@@ -1,6 +1,12 @@
 import { CodedError, messageOf } from '../api/errors.ts';
 import type { ApiRequest, Transport } from '../api/transport.ts';
 
+export interface TokenSource {
+  (): Promise<string>;
+  /** Called when the server did not take a token (401): what is cached is not to be given again unseen. */
+  refused?: () => void;
+}
+
 /** How to reach one API server and as whom. Everything is text in memory: PEM, never a path. TLS is always verified. */
 export interface Connection {
   /** `https://host:port`, with an optional path prefix that is put before every request path. */
@@ -8,7 +14,7 @@ export interface Connection {
   /** PEM of the authorities to trust; absent: those of Node. */
   ca?: string;
   /** Bearer token; a function is asked before every request and does its own caching. */
-  token?: string | (() => Promise<string>);
+  token?: string | TokenSource;
   /** PEM; both or neither. */
   clientCert?: string;
   clientKey?: string;
@@ -54,6 +60,11 @@ export function targetOf(endpoint: URL, request: ApiRequest): string {
 export async function authorization(connection: Connection): Promise<{ authorization?: string }> {
   const token = typeof connection.token === 'function' ? await connection.token() : connection.token;
   return token === undefined ? {} : { authorization: `Bearer ${token}` };
+}
+
+/** Lets the source of a token know that the server refused it. */
+export function heed(connection: Connection, status: number | undefined): void {
+  if (status === 401 && typeof connection.token === 'function') connection.token.refused?.();
 }
 
 /** A watch may be silent for as long as nothing changes. */

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { Agent, request as httpsRequest } from 'node:https';
 import type { ApiRequest, ApiResponse } from '../api/transport.ts';
-import { authorization, endpointOf, isWatch, plainHeaders, targetOf } from './connect.ts';
+import { authorization, endpointOf, heed, isWatch, plainHeaders, targetOf } from './connect.ts';
 import type { ClosableTransport, Connection, TransportOptions } from './connect.ts';
 
 export interface RetirableTransport extends ClosableTransport {
@@ -27,6 +27,9 @@ export function nodeHttpsTransport(connection: Connection, options: TransportOpt
   let closed = false;
 
   async function attempt(request: ApiRequest): Promise<ApiResponse> {
+    const credentials = await authorization(connection);
+    // A signal that was aborted while the token was fetched calls no listener any more.
+    request.signal?.throwIfAborted();
     const outgoing = httpsRequest({
       agent,
       host: endpoint.hostname.replace(/^\[|\]$/g, ''),
@@ -35,7 +38,7 @@ export function nodeHttpsTransport(connection: Connection, options: TransportOpt
       method: request.method,
       headers: {
         ...request.headers,
-        ...(await authorization(connection)),
+        ...credentials,
         // Node frames the body of a DELETE only when it is told its length; without it the bytes would be taken for the next request.
         ...(request.body === undefined ? {} : { 'content-length': Buffer.byteLength(request.body) }),
       },
@@ -51,6 +54,7 @@ export function nodeHttpsTransport(connection: Connection, options: TransportOpt
       outgoing.on('error', (error) => incoming.destroy(error));
       incoming.on('error', () => undefined);
       if (isWatch(request)) outgoing.setTimeout(0);
+      heed(connection, incoming.statusCode);
       return { status: incoming.statusCode ?? 0, headers: plainHeaders(incoming.headers), body: incoming };
     } catch (error) {
       if (request.signal?.aborted === true) throw request.signal.reason;
@@ -62,7 +66,6 @@ export function nodeHttpsTransport(connection: Connection, options: TransportOpt
 
   async function send(request: ApiRequest): Promise<ApiResponse> {
     if (closed) throw new Error('this transport is closed');
-    request.signal?.throwIfAborted();
     return await attempt(request);
   }
   return Object.assign(send, {

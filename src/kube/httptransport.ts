@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Agent } from 'undici';
 import type { ApiRequest, ApiResponse } from '../api/transport.ts';
-import { authorization, endpointOf, isWatch, plainHeaders, targetOf } from './connect.ts';
+import { authorization, endpointOf, heed, isWatch, plainHeaders, targetOf } from './connect.ts';
 import type { ClosableTransport, Connection, TransportOptions } from './connect.ts';
 
 /**
@@ -24,7 +24,9 @@ function takePool(connection: Connection): { agent: Agent; release: () => Promis
       connect: {
         rejectUnauthorized: true,
         keepAliveInitialDelay: 30_000,
-        timeout: 10_000,
+        // A request that was given up leaves its connection behind, and the next one waits for it: a handshake that hangs must not
+        // hold a leader's renewals for as long as its Lease.
+        timeout: 5000,
         ...(ca === undefined ? {} : { ca }),
         ...(clientCert === undefined ? {} : { cert: clientCert }),
         ...(clientKey === undefined ? {} : { key: clientKey }),
@@ -64,6 +66,7 @@ export function httpTransport(connection: Connection, options: TransportOptions 
       headersTimeout: idleTimeoutMs,
       bodyTimeout: isWatch(request) ? 0 : idleTimeoutMs,
     });
+    heed(connection, response.statusCode);
     return { status: response.statusCode, headers: plainHeaders(response.headers), body: response.body };
   }
   return Object.assign(send, { close: () => (closed ??= pool.release()) });

@@ -68,8 +68,12 @@ describe('reading', () => {
     if (typeof token !== 'function') throw new Error('a token file must be a function');
     await file('token', 'second');
     expect(await token()).toBe('first');
-    await clock.advance(60_000);
+    token.refused?.();
     expect(await token()).toBe('second');
+    await file('token', 'third');
+    expect(await token()).toBe('second');
+    await clock.advance(60_000);
+    expect(await token()).toBe('third');
   });
 
   test('another context can be chosen', async () => {

@@ -5,7 +5,7 @@ import { delimiter, dirname, join, resolve } from 'node:path';
 import { parseDocument } from 'yaml';
 import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock } from '../api/ports.ts';
-import type { Connection } from './connect.ts';
+import type { Connection, TokenSource } from './connect.ts';
 
 export interface KubeconfigOptions {
   /** File to read; absent: `$KUBECONFIG` (several files are merged, the first wins), then `~/.kube/config`, then the pod's service account. */
@@ -288,10 +288,10 @@ async function fileText(path: string, source: string): Promise<string> {
   }
 }
 
-async function tokenFrom(path: string, source: string, clock: Clock): Promise<() => Promise<string>> {
+async function tokenFrom(path: string, source: string, clock: Clock): Promise<TokenSource> {
   let token = (await fileText(path, source)).trim();
   let readAt = clock.monotonic();
-  return async () => {
+  const give = async (): Promise<string> => {
     if (clock.monotonic() - readAt >= TOKEN_FILE_MS) {
       // One that cannot be read now is read at the next request; the one in hand is good for a while longer.
       const read = await readFile(path, 'utf8').catch(() => '');
@@ -299,6 +299,8 @@ async function tokenFrom(path: string, source: string, clock: Clock): Promise<()
     }
     return token;
   };
+  // As client-go: a token that expired early, or was revoked, is not given for the rest of its minute.
+  return Object.assign(give, { refused: () => void (readAt = -Infinity) });
 }
 
 function text(named: Named, field: string): string | undefined {
