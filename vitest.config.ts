@@ -43,7 +43,12 @@ export default defineConfig({
         ? [
             {
               extends: true as const,
-              test: { name: 'kubernetes', include: [...KUBERNETES, ...INTEGRATION], fileParallelism: false, sequence: { groupOrder: 2 } },
+              test: {
+                name: 'kubernetes',
+                include: [...KUBERNETES, ...INTEGRATION, ...FAULTS],
+                fileParallelism: false,
+                sequence: { groupOrder: 2 },
+              },
             },
           ]
         : []),
