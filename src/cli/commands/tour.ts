@@ -7,6 +7,8 @@ import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
 import type { Run } from '../main.ts';
 
+const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
+
 interface Flags {
   json?: boolean;
   keep?: boolean;
@@ -46,6 +48,11 @@ async function tour(flags: Flags, output: Output): Promise<number> {
     throw new CodedError('Usage', `--patience must be a number from 1 to 100, got "${flags.patience}"`);
   const controlPlanes = flags.controlPlanes === undefined ? undefined : resolve(flags.controlPlanes);
   if (controlPlanes !== undefined) await (await import('../tour/unused.ts')).requireUnused(controlPlanes);
+  const interrupted = new AbortController();
+  const { signal } = interrupted;
+  const onSignal = (): void => interrupted.abort(new CodedError('Interrupted', 'interrupted'));
+  // Also more than once: npm passes on what the terminal has sent already.
+  for (const name of SIGNALS) process.on(name, onSignal);
   const dir = await mkdtemp(join(tmpdir(), 'kubenode-tour-'));
   const began = performance.now();
   let failed = false;
@@ -76,16 +83,17 @@ async function tour(flags: Flags, output: Output): Promise<number> {
         const fleet = await cloneFleet(resolve(flags.repository), join(dir, 'fleet'));
         return {
           fleet,
-          system: await startSystem(fleet.dir, join(dir, 'state'), { patience, ...(controlPlanes === undefined ? {} : { controlPlanes }) }),
+          system: await startSystem(fleet.dir, join(dir, 'state'), {
+            patience,
+            signal,
+            ...(controlPlanes === undefined ? {} : { controlPlanes }),
+          }),
         };
       },
     },
     ({ system }) => `up, state in ${system.state}`,
   );
   if (system !== undefined) {
-    const stopOnSignal = (): void => void system.system.stop().then(() => process.exit(EXIT.failed));
-    process.once('SIGINT', stopOnSignal);
-    process.once('SIGTERM', stopOnSignal);
     // A later step builds on the earlier ones: after the first that fails there is nothing to show.
     const steps = [
       importStep(system.system),
@@ -96,11 +104,15 @@ async function tour(flags: Flags, output: Output): Promise<number> {
       if (!failed) await step<string>(each, (detail) => detail);
     }
     await system.system.stop();
-    process.removeListener('SIGINT', stopOnSignal);
-    process.removeListener('SIGTERM', stopOnSignal);
   }
-  const keep = flags.keep === true || failed;
+  for (const name of SIGNALS) process.removeListener(name, onSignal);
+  // Who interrupts does not look for what went wrong.
+  const keep = flags.keep === true || (failed && !signal.aborted);
   if (!keep) await rm(dir, { recursive: true, force: true });
+  if (failed && !keep) {
+    output.say('failed', 'interrupted; everything is stopped and removed');
+    return EXIT.failed;
+  }
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
   if (flags.json !== true)
     output.say(

@@ -39,10 +39,13 @@ export interface SystemOptions {
   controlPlanes?: string;
   /** Every deadline is this many times as far away. Default 1. */
   patience?: number;
+  /** Stops the system, and with it everything that waits for it. */
+  signal?: AbortSignal;
 }
 
 export async function startSystem(repository: string, state: string, options: SystemOptions = {}): Promise<TourSystem> {
-  const { controlPlanes, patience = 1 } = options;
+  const { controlPlanes, patience = 1, signal } = options;
+  signal?.throwIfAborted();
   const entry = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
   const servers = controlPlanes === undefined ? ['--port', '0'] : ['--control-planes', controlPlanes];
   const args = [...process.execArgv, entry, 'start', '--state', state, '--repository', repository, ...servers, '--artifacts-port', '0'];
@@ -59,9 +62,12 @@ export async function startSystem(repository: string, state: string, options: Sy
   let ended = false;
   void gone.then(() => (ended = true));
   const clients = new Map<string, { client: Client; close: () => Promise<void> }>();
+  const onAbort = (): void => void child.kill('SIGTERM');
+  signal?.addEventListener('abort', onAbort, { once: true });
   // Nothing comes true any more when it has ended.
   const untilThen: typeof until = (what, ms, look) =>
     until(what, ms * patience, async () => {
+      signal?.throwIfAborted();
       if (ended) throw new CodedError('StartFailed', `kubenode start ended:\n${last}`);
       return await look();
     });
@@ -69,6 +75,7 @@ export async function startSystem(repository: string, state: string, options: Sy
   async function stop(): Promise<void> {
     for (const { close } of clients.values()) await close();
     clients.clear();
+    signal?.removeEventListener('abort', onAbort);
     if (!ended) child.kill('SIGTERM');
     await gone;
     log.end();
@@ -154,7 +161,7 @@ export async function until<T>(what: string, ms: number, look: () => Promise<T |
       if (value !== undefined && value !== false) return value;
       last = undefined;
     } catch (error) {
-      if (error instanceof CodedError && ['StartFailed', 'Violated'].includes(error.code)) throw error;
+      if (error instanceof CodedError && ['Interrupted', 'StartFailed', 'Violated'].includes(error.code)) throw error;
       last = error;
     }
     if (performance.now() > deadline)
