@@ -8,10 +8,10 @@ const SYSTEM = ['test/e2e/**/*.test.ts', ...INTEGRATION, 'test/package/**/*.test
 const FAULTS = ['test/faults/**/*.test.ts'];
 
 /** The embedded server beside a real one, or beside what a real one answered when it was recorded. */
-const CONFORMANCE = ['test/conformance/**/*.test.ts'];
+const CONFORMANCE = ['test/conformance/**/*.test.ts', 'test/kubernetes/clientgo.test.ts'];
 
 /** What needs a real API server: `npm run test:kubernetes` starts one. */
-const KUBERNETES = ['test/kubernetes/**/*.test.ts', 'test/leastprivilege/**/*.test.ts'];
+const KUBERNETES = ['test/kubernetes/!(clientgo).test.ts', 'test/leastprivilege/**/*.test.ts'];
 const withKubernetes = process.env['KUBENODE_TEST_KUBECONFIG'] !== undefined;
 
 export default defineConfig({
