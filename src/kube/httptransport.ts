@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { Agent } from 'undici';
+import { Agent, buildConnector } from 'undici';
 import type { ApiRequest, ApiResponse } from '../api/transport.ts';
 import { authorization, endpointOf, heed, isWatch, plainHeaders, targetOf } from './connect.ts';
 import type { ClosableTransport, Connection, TransportOptions } from './connect.ts';
@@ -18,20 +18,9 @@ function takePool(connection: Connection): { agent: Agent; release: () => Promis
   const pool = pools.get(identity) ?? {
     users: 0,
     agent: new Agent({
-      // Watches over one HTTP/2 connection would share its stalls, and its death.
       allowH2: false,
       keepAliveTimeout: 30_000,
-      connect: {
-        rejectUnauthorized: true,
-        keepAliveInitialDelay: 30_000,
-        // A request that was given up leaves its connection behind, and the next one waits for it: a handshake that hangs must not
-        // hold a leader's renewals for as long as its Lease.
-        timeout: 5000,
-        ...(ca === undefined ? {} : { ca }),
-        ...(clientCert === undefined ? {} : { cert: clientCert }),
-        ...(clientKey === undefined ? {} : { key: clientKey }),
-        ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
-      },
+      connect: abandonable(connection),
     }),
   };
   pools.set(identity, pool);
@@ -47,6 +36,43 @@ function takePool(connection: Connection): { agent: Agent; release: () => Promis
   };
 }
 
+/** Connections that are being made for the request that is being sent right now. */
+let making: Set<Destroyable> | undefined;
+
+/**
+ * undici makes the connection that a request needs while the request is handed to it, and hears no signal before the connection is made.
+ * Aborting must end it all the same: a handshake that hangs would hold a leader's renewals for as long as its Lease lasts.
+ */
+function abandonable({ ca, clientCert, clientKey, tlsServerName }: Connection): buildConnector.connector {
+  const connect = buildConnector({
+    // Watches over one HTTP/2 connection would share its stalls, and its death.
+    allowH2: false,
+    rejectUnauthorized: true,
+    keepAliveInitialDelay: 30_000,
+    timeout: 10_000,
+    ...(ca === undefined ? {} : { ca }),
+    ...(clientCert === undefined ? {} : { cert: clientCert }),
+    ...(clientKey === undefined ? {} : { key: clientKey }),
+    ...(tlsServerName === undefined ? {} : { servername: tlsServerName }),
+  });
+  return (options, callback) => {
+    const mine = making;
+    const socket: unknown = connect(options, (...result) => {
+      if (isDestroyable(socket)) mine?.delete(socket);
+      callback(...result);
+    });
+    if (isDestroyable(socket)) mine?.add(socket);
+  };
+}
+
+interface Destroyable {
+  destroy(error: Error): void;
+}
+
+function isDestroyable(socket: unknown): socket is Destroyable {
+  return typeof socket === 'object' && socket !== null && 'destroy' in socket;
+}
+
 /** Over undici, through one Agent (connection pool) a TLS identity, shared by all transports that use it. */
 export function httpTransport(connection: Connection, options: TransportOptions = {}): ClosableTransport {
   const endpoint = endpointOf(connection);
@@ -56,18 +82,32 @@ export function httpTransport(connection: Connection, options: TransportOptions 
 
   async function send(request: ApiRequest): Promise<ApiResponse> {
     if (closed !== undefined) throw new Error('this transport is closed');
-    const response = await pool.agent.request({
+    const headers = { ...request.headers, ...(await authorization(connection)) };
+    const made = (making = new Set<Destroyable>());
+    const sent = pool.agent.request({
       origin: endpoint.origin,
       path: targetOf(endpoint, request),
       method: request.method,
-      headers: { ...request.headers, ...(await authorization(connection)) },
+      headers,
       body: request.body ?? null,
       signal: request.signal ?? null,
       headersTimeout: idleTimeoutMs,
       bodyTimeout: isWatch(request) ? 0 : idleTimeoutMs,
     });
-    heed(connection, response.statusCode);
-    return { status: response.statusCode, headers: plainHeaders(response.headers), body: response.body };
+    making = undefined;
+    const onAbort = (): void => {
+      for (const socket of made) socket.destroy(new Error('the request that wanted this connection was given up'));
+    };
+    request.signal?.addEventListener('abort', onAbort, { once: true });
+    try {
+      const { statusCode, headers, body } = await sent;
+      heed(connection, statusCode);
+      return { status: statusCode, headers: plainHeaders(headers), body };
+    } catch (error) {
+      throw request.signal?.aborted === true ? request.signal.reason : error;
+    } finally {
+      request.signal?.removeEventListener('abort', onAbort);
+    }
   }
   return Object.assign(send, { close: () => (closed ??= pool.release()) });
 }

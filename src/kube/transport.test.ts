@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { createServer, type AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { Nodes } from '../api/builtin.ts';
 import type { ApiRequest } from '../api/transport.ts';
@@ -6,6 +7,7 @@ import type { ClosableTransport, Connection, TransportOptions } from './connect.
 import { createClient } from './httpclient.ts';
 import { nodeHttpsTransport } from './httpstransport.ts';
 import { httpTransport } from './httptransport.ts';
+import { rejection } from './testing/rejection.ts';
 import { createAuthority, serveTls } from './testing/tls.ts';
 import type { Authority, Identity, TlsServer } from './testing/tls.ts';
 import { waitFor } from './testing/waitfor.ts';
@@ -50,6 +52,25 @@ describe.each([
     transports.push(transport);
     return transport;
   }
+
+  test('a request that is aborted while the TLS handshake hangs ends at once, and its connection with it', async () => {
+    let open = 0;
+    const silent = createServer((socket) => {
+      open++;
+      socket.on('error', () => undefined).once('close', () => open--);
+      socket.resume();
+    });
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    const { port } = silent.address() as AddressInfo;
+    const transport = connect({ server: `https://127.0.0.1:${port}` });
+    const aborted = new AbortController();
+    const error = rejection(transport({ method: 'GET', path: '/', signal: aborted.signal }));
+    await waitFor(() => open === 1);
+    aborted.abort(new Error('given up'));
+    expect(await error).toMatchObject({ message: 'given up' });
+    await waitFor(() => open === 0);
+    await new Promise((resolve) => silent.close(resolve));
+  });
 
   test('method, prefix, path, query, headers, token and body arrive; status, headers and body come back', async () => {
     handle = (request, response) => {
