@@ -37,7 +37,12 @@ export default defineConfig({
       },
       {
         extends: true,
-        test: { name: 'system', include: [...SYSTEM, ...FAULTS], fileParallelism: false, sequence: { groupOrder: 1 } },
+        test: { name: 'system', include: SYSTEM, fileParallelism: false, sequence: { groupOrder: 1 } },
+      },
+      {
+        extends: true,
+        // All files at once: each has a server of its own, and mostly they wait.
+        test: { name: 'faults', include: FAULTS, maxWorkers: 5, sequence: { groupOrder: 2 } },
       },
       ...(withKubernetes
         ? [
