@@ -9,7 +9,6 @@ import { API_VERSION } from '../src/api/kind.ts';
 import { CELL_KINDS } from '../src/api/kinds.ts';
 import { Machines } from '../src/api/machine.ts';
 import { MachineComponents, type MachineComponentSpec } from '../src/api/machinecomponent.ts';
-import { VALIDATORS } from '../src/cli/validators.ts';
 import { openCluster } from '../src/embedded/index.ts';
 import { createClient } from '../src/kube/httpclient.ts';
 import { fakeClock, seededRandom } from '../src/kube/testing/clock.ts';
@@ -21,7 +20,7 @@ const KEY = { namespace: 'web', name: 'a' };
 /** How many requests an agent with one healthy component makes in an hour in which nothing happens. */
 export async function requestsInAnHour(seed: number): Promise<number> {
   const clock = fakeClock();
-  const cluster = await openCluster({ name: 'cell', state: 'memory', clock, random: seededRandom(seed), validators: VALIDATORS });
+  const cluster = await openCluster({ name: 'cell', state: 'memory', clock, random: seededRandom(seed) });
   const client = createClient(cluster.asUser());
   const ended = new AbortController();
   let agent: Promise<void> | undefined;

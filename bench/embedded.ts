@@ -1,6 +1,5 @@
 import { Agent } from 'undici';
 import type { ApiRequest, Transport } from '../src/api/transport.ts';
-import { VALIDATORS } from '../src/cli/validators.ts';
 import { openCluster } from '../src/embedded/index.ts';
 import { systemClock } from '../src/kube/clock.ts';
 import { httpTransport } from '../src/kube/httptransport.ts';
@@ -43,7 +42,7 @@ in a loop. \`memory-N\` is what the server grew for N watches, one watch's share
   async run(report) {
     const bare = await bareProcess();
     const server = await serveProcess(['bench'], 'memory');
-    const cluster = await openCluster({ name: 'bench', state: 'memory', clock: systemClock(), validators: VALIDATORS });
+    const cluster = await openCluster({ name: 'bench', state: 'memory', clock: systemClock() });
     const https = httpTransport(connectionOf(server, 'bench'));
     try {
       for (const transport of [https, cluster.asUser()]) await prepare(transport);

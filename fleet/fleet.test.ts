@@ -10,6 +10,7 @@ import { expect, it } from 'vitest';
 import type { MachineComponent } from '../src/api/machinecomponent.ts';
 import type { MachineSet } from '../src/api/machineset.ts';
 import { checkRules } from '../src/rules/check.ts';
+import { judgeObject } from '../src/cli/objectrules.ts';
 import { findingText } from '../src/sync/render/finding.ts';
 import { render } from '../src/sync/render/render.ts';
 import { childBundle } from '../src/sync/render/testing/childbundle.ts';
@@ -31,7 +32,10 @@ function filesOf(root: string): Map<string, string> {
 }
 
 async function valid(files: Map<string, string>): Promise<Valid> {
-  const result = validate(await render(files, { childPath: await childBundle(), entry, signal, verify: true }), { checkRules });
+  const result = validate(await render(files, { childPath: await childBundle(), entry, signal, verify: true }), {
+    checkRules,
+    judgeObject,
+  });
   if (result.ok) return result.valid;
   throw new Error(result.findings.map(findingText).join('\n'));
 }

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { MachineComponents } from '../api/machinecomponent.ts';
+import { judgeObject } from '../cli/objectrules.ts';
 import { parseComponentSpec } from './componentspec.ts';
 
 const linux = { os: 'linux', arch: 'amd64' };
@@ -99,13 +100,11 @@ test.each([
 });
 
 const disposable = (path: string, olderThanSeconds: unknown = 60) => ({ ...whole, disposable: [{ path, olderThanSeconds }] });
-const validated = (spec: object) =>
-  MachineComponents.validate({
-    apiVersion: 'kubenode.io/v1alpha1',
-    kind: 'MachineComponent',
-    metadata: { name: 'app-1.0.0-build-1' },
-    spec,
-  });
+const validated = (spec: object) => {
+  const object = { apiVersion: 'kubenode.io/v1alpha1', kind: 'MachineComponent', metadata: { name: 'app-1.0.0-build-1' }, spec };
+  const mistakes = MachineComponents.validate(object);
+  return mistakes.length > 0 ? mistakes : judgeObject(object);
+};
 
 test.each(['/var/cache/app', '/tmp', '/data/.hidden/..a/...', '/a b/\n'])('%j may be disposable', (path) => {
   expect(validated(disposable(path))).toEqual([]);

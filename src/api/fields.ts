@@ -53,7 +53,7 @@ export const conditions = () =>
 export const listMap = <const Item extends TSchema>(
   item: Item,
   keys: string[],
-  options: { maxItems?: number; description?: string } = {},
+  options: { minItems?: number; maxItems?: number; description?: string } = {},
 ) =>
   Type.Array(
     { ...item, 'x-kubernetes-map-type': 'atomic' },

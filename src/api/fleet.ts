@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox';
 import { atomic, conditions, labelSelector, listMap, name, seconds, time } from './fields.ts';
-import { defineKind } from './kind.ts';
+import { celRules, defineKind } from './kind.ts';
 
 export const ISOLATIONS = ['process', 'namespaces', 'pod'] as const;
 
@@ -13,13 +13,19 @@ export const stage = Type.Object({
 export type Stage = Static<typeof stage>;
 
 export const fleetSpec = Type.Object({
-  source: Type.Object({
-    path: Type.Optional(Type.String({ description: 'a repository on the disk of the hub, read in place: only commits count' })),
-    url: Type.Optional(Type.String({ description: 'http(s) repository; no credentials in it' })),
-    branch: Type.Optional(Type.String({ description: 'with path, absent: the branch checked out there' })),
-    credentialsSecret: Type.Optional(Type.String({ description: 'Secret in kubenode-system with keys username and password' })),
-    pollSeconds: Type.Optional(seconds('between looks at the branch', { default: 30, minimum: 1 })),
-  }),
+  source: Type.Object(
+    {
+      path: Type.Optional(Type.String({ description: 'a repository on the disk of the hub, read in place: only commits count' })),
+      url: Type.Optional(Type.String({ description: 'http(s) repository; no credentials in it' })),
+      branch: Type.Optional(Type.String({ description: 'with path, absent: the branch checked out there' })),
+      credentialsSecret: Type.Optional(Type.String({ description: 'Secret in kubenode-system with keys username and password' })),
+      pollSeconds: Type.Optional(seconds('between looks at the branch', { default: 30, minimum: 1 })),
+    },
+    celRules(
+      { rule: 'has(self.path) != has(self.url)', message: 'must have exactly one of path and url' },
+      { rule: '!has(self.url) || has(self.branch)', message: 'must be set with url', fieldPath: '.branch' },
+    ),
+  ),
   entry: Type.Optional(Type.String({ default: 'fleet/main.ts', description: 'module that declares the fleet' })),
   include: Type.Optional(
     atomic(Type.String({ minLength: 1 }), {
@@ -38,7 +44,7 @@ export const fleetSpec = Type.Object({
   isolation: Type.Optional(
     Type.Enum([...ISOLATIONS], { description: 'the weakest wall around rendering that is accepted; default process' }),
   ),
-  stages: listMap(stage, ['name'], { maxItems: 20 }),
+  stages: listMap(stage, ['name'], { minItems: 1, maxItems: 20 }),
   prune: Type.Optional(
     Type.Object({
       maxDeletions: Type.Optional(
@@ -73,15 +79,5 @@ export const Fleets = defineKind({
     { name: 'Reason', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].reason' },
     { name: 'Message', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].message', priority: 1 },
   ],
-  check(object) {
-    const errors = [];
-    const { source, stages } = object.spec;
-    if ((source.path === undefined) === (source.url === undefined))
-      errors.push({ path: 'spec.source', message: 'must have exactly one of path and url' });
-    if (source.url !== undefined && source.branch === undefined)
-      errors.push({ path: 'spec.source.branch', message: 'must be set with url' });
-    if (stages.length === 0) errors.push({ path: 'spec.stages', message: 'must have at least one stage' });
-    return errors;
-  },
 });
 export type Fleet = ReturnType<typeof Fleets.parse>;

@@ -8,12 +8,18 @@ export const GROUP = 'kubenode.io';
 export const VERSION = 'v1alpha1';
 export const API_VERSION = `${GROUP}/${VERSION}`;
 
-/** A CEL rule of the CRD, at the root of the object unless the schema carries its own. */
+/** A CEL rule, of the object or of a part of its schema: `oldSelf` is what it was before an update. Said once, and asked by every server and offline. */
 export interface CelRule {
   rule: string;
+  /** One line; said when there is no messageExpression, or when it fails. */
   message: string;
+  messageExpression?: string;
+  /** Where the mistake is, below the part that has the rule: `.spec.batches`. */
   fieldPath?: string;
 }
+
+/** Rules of a part of a schema, as an option of it; `self` is that part. */
+export const celRules = (...rules: CelRule[]) => ({ 'x-kubernetes-validations': rules });
 
 export interface PrintColumn {
   name: string;
@@ -40,8 +46,8 @@ export interface KindDefinition<Spec extends TSchema, Status extends TSchema> {
   rules?: CelRule[];
   columns: PrintColumn[];
   scale?: { specReplicasPath: string; statusReplicasPath: string; labelSelectorPath?: string };
-  /** What CEL says on the real server, for offline use: same rules, same wording. Only called on schema-valid objects. */
-  check?: (object: { metadata: ObjectMeta; spec: Static<Spec> }, old?: { metadata: ObjectMeta; spec: Static<Spec> }) => FieldError[];
+  /** What neither schema nor CEL can say, so that no API server says it: offline, and by whoever reads the object. Only called on schema-valid objects. */
+  check?: (object: { metadata: ObjectMeta; spec: Static<Spec> }) => FieldError[];
 }
 
 export type KindObject<Spec, Status> = KubeObject & { spec: Spec; status?: Status };
@@ -54,10 +60,8 @@ export interface Kind<Spec = unknown, Status = unknown> extends Resource<KindObj
   readonly description: string;
   /** The CustomResourceDefinition, ready to apply. */
   crd(): KubeObject & { spec: JsonObject };
-  /** All mistakes of an object as a user writes it: unknown fields are refused, as strict field validation does. */
+  /** The mistakes of an object as a user writes it, but for those that CEL rules find: unknown fields are refused, as strict field validation does. */
   validate(object: unknown): FieldError[];
-  /** What the CRD's CEL rules and their like say about a schema-valid object, and about a change of one. */
-  compare(object: unknown, old: unknown): FieldError[];
 }
 
 const metadataSchema = { type: 'object', required: ['name'], properties: { name: { type: 'string', minLength: 1 } } };
@@ -164,11 +168,6 @@ export function defineKind<Spec extends TSchema, Status extends TSchema>(
       });
       if (!strictly(value)) return (strictly.errors ?? []).map(describe);
       return definition.check?.(value as Object) ?? [];
-    },
-
-    compare(value, old) {
-      if (definition.check === undefined || !isObject(value)) return [];
-      return definition.check(value, isObject(old) ? old : undefined);
     },
 
     crd() {

@@ -1,8 +1,7 @@
 import { Type, type Static } from 'typebox';
-import { canonical } from './digest.ts';
 import { DISRUPTIONS } from './disruption.ts';
 import { atomic, conditions, listMap, seconds, sha256, stringMap } from './fields.ts';
-import { defineKind } from './kind.ts';
+import { celRules, defineKind } from './kind.ts';
 
 const argv = (description: string) => atomic(Type.String(), { minItems: 1, description });
 
@@ -26,10 +25,15 @@ export const artifact = Type.Object({
 const DISPOSABLE_PATH = '^(/([^/.\\0][^/\\0]*|\\.[^/.\\0][^/\\0]*|\\.\\.[^/\\0]+))+$';
 /** The agent's own. */
 const OWN_FOLDERS = ['/var/lib/kubenode', '/etc/kubenode', '/run/kubenode'];
+/** For a path as `self`. */
+const NOT_OWN = `!${JSON.stringify(OWN_FOLDERS)}.exists(own, (own + '/').startsWith(self + '/') || (self + '/').startsWith(own + '/'))`;
+
+/** `MachineComponent.metadata.name`; as `machineComponentName`. */
+const NAME = "self.spec.componentName + '-' + self.spec.version.lowerAscii().replace('+', '-').replace('_', '-')";
 
 export const machineComponentSpec = Type.Object({
-  componentName: Type.String({ pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$' }),
-  version: Type.String({ pattern: '^[A-Za-z0-9][-A-Za-z0-9.+_]*$' }),
+  componentName: Type.String({ maxLength: 63, pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$' }),
+  version: Type.String({ maxLength: 128, pattern: '^[A-Za-z0-9][-A-Za-z0-9.+_]*$' }),
   platforms: listMap(
     Type.Object({
       os: Type.Enum(['linux', 'darwin', 'any']),
@@ -41,24 +45,35 @@ export const machineComponentSpec = Type.Object({
   files: Type.Optional(
     listMap(
       Type.Object({
-        path: Type.String({ pattern: '^/[^\\0]+$', description: 'absolute path on the node; never with ..' }),
+        path: Type.String({
+          maxLength: 1024,
+          pattern: '^/[^\\0]+$',
+          description: 'absolute path on the node; never with ..',
+          ...celRules({
+            rule: "!(self + '/').contains('/../')",
+            message: 'must not hold ".."',
+            messageExpression: '\'must not hold "..", got "\' + self + \'"\'',
+          }),
+        }),
         content: Type.String({ description: 'template: {{values.x}}, {{machine.name}}, {{dir}} …; logic-less' }),
         mode: Type.Optional(Type.String({ pattern: '^0[0-7]{3}$', default: '0644' })),
         onDrift: Type.Optional(Type.Enum(['Repair', 'Report', 'Ignore'], { default: 'Repair' })),
       }),
       ['path'],
+      { maxItems: 128 },
     ),
   ),
   units: Type.Optional(
     listMap(
       Type.Object({
-        name: Type.String({ pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$' }),
+        name: Type.String({ maxLength: 63, pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$' }),
         exec: argv('argument vector of the service; templates as in files'),
         environment: Type.Optional(stringMap()),
         stopTimeoutSeconds: Type.Optional(seconds('from SIGTERM to SIGKILL', { default: 10, minimum: 1 })),
         reload: Type.Optional(Type.Enum(['None', 'SIGHUP'], { default: 'None' })),
       }),
       ['name'],
+      { maxItems: 32 },
     ),
   ),
   hooks: Type.Optional(
@@ -66,24 +81,37 @@ export const machineComponentSpec = Type.Object({
   ),
   probes: Type.Optional(
     listMap(
-      Type.Object({
-        name: Type.String({ minLength: 1 }),
-        unit: Type.Optional(Type.String({ description: 'this unit runs and was not restarted since the switch' })),
-        http: Type.Optional(Type.Object({ url: Type.String({ description: 'loopback URL that must answer 2xx; template' }) })),
-        exec: Type.Optional(Type.Object({ command: argv('must exit 0') })),
-        timeoutSeconds: Type.Optional(seconds('one try', { default: 3, minimum: 1 })),
-        periodSeconds: Type.Optional(seconds('between tries', { default: 2, minimum: 1 })),
-        successThreshold: Type.Optional(Type.Integer({ minimum: 1, default: 1, description: 'successes in a row' })),
-      }),
+      Type.Object(
+        {
+          name: Type.String({ minLength: 1 }),
+          unit: Type.Optional(Type.String({ maxLength: 63, description: 'this unit runs and was not restarted since the switch' })),
+          http: Type.Optional(Type.Object({ url: Type.String({ description: 'loopback URL that must answer 2xx; template' }) })),
+          exec: Type.Optional(Type.Object({ command: argv('must exit 0') })),
+          timeoutSeconds: Type.Optional(seconds('one try', { default: 3, minimum: 1 })),
+          periodSeconds: Type.Optional(seconds('between tries', { default: 2, minimum: 1 })),
+          successThreshold: Type.Optional(Type.Integer({ minimum: 1, default: 1, description: 'successes in a row' })),
+        },
+        celRules({
+          rule: '[has(self.unit), has(self.http), has(self.exec)].filter(given, given).size() == 1',
+          message: 'must have exactly one of unit, http and exec',
+        }),
+      ),
       ['name'],
+      { maxItems: 32 },
     ),
   ),
   disposable: Type.Optional(
     listMap(
       Type.Object({
         path: Type.String({
+          maxLength: 1024,
           pattern: DISPOSABLE_PATH,
           description: 'folder on the node, absolute and plain: never with .., never /, and no symbolic link on the way',
+          ...celRules({
+            rule: NOT_OWN,
+            message: `must not hold or be in a folder that is the agent's: ${OWN_FOLDERS.join(', ')}`,
+            messageExpression: `'must not hold or be in a folder that is the agent\\'s (${OWN_FOLDERS.join(', ')}), got "' + self + '"'`,
+          }),
         }),
         olderThanSeconds: seconds('since a file was last written', { minimum: 1 }),
       }),
@@ -131,41 +159,24 @@ export const MachineComponents = defineKind({
   description: 'One immutable version of one component: what to fetch, what to write, what to run, how to tell that it works.',
   spec: machineComponentSpec,
   status: Type.Object({ conditions: conditions() }),
-  rules: [{ rule: 'self.spec == oldSelf.spec', message: 'a MachineComponent is immutable: make a new version', fieldPath: '.spec' }],
+  rules: [
+    { rule: 'self.spec == oldSelf.spec', message: 'a MachineComponent is immutable: make a new version', fieldPath: '.spec' },
+    {
+      rule: `self.metadata.name == ${NAME}`,
+      message: 'name must be made of componentName and version',
+      messageExpression: `'name must be "' + ${NAME} + '"'`,
+      fieldPath: '.metadata',
+    },
+    {
+      rule: '!has(self.spec.probes) || self.spec.probes.all(probe, !has(probe.unit) || (has(self.spec.units) && self.spec.units.exists(unit, unit.name == probe.unit)))',
+      message: 'must name only units of this component',
+      fieldPath: '.spec.probes',
+    },
+  ],
   columns: [
     { name: 'Component', type: 'string', jsonPath: '.spec.componentName' },
     { name: 'Version', type: 'string', jsonPath: '.spec.version' },
   ],
-  check(object, old) {
-    const errors = [];
-    const { spec } = object;
-    if (object.metadata.name !== machineComponentName(spec.componentName, spec.version)) {
-      errors.push({ path: 'metadata.name', message: `must be "${machineComponentName(spec.componentName, spec.version)}"` });
-    }
-    if (old !== undefined && canonical(old.spec) !== canonical(spec)) {
-      errors.push({ path: 'spec', message: 'a MachineComponent is immutable: make a new version' });
-    }
-    for (const [index, file] of (spec.files ?? []).entries()) {
-      if (file.path.split('/').includes('..'))
-        errors.push({ path: `spec.files[${index}].path`, message: `must not hold "..", got "${file.path}"` });
-    }
-    for (const [index, { path }] of (spec.disposable ?? []).entries()) {
-      const own = OWN_FOLDERS.find((each) => `${each}/`.startsWith(`${path}/`) || `${path}/`.startsWith(`${each}/`));
-      if (own !== undefined)
-        errors.push({
-          path: `spec.disposable[${index}].path`,
-          message: `must not hold or be in ${own}, which is the agent's; got "${path}"`,
-        });
-    }
-    const units = new Set((spec.units ?? []).map((unit) => unit.name));
-    for (const [index, probe] of (spec.probes ?? []).entries()) {
-      const kinds = [probe.unit, probe.http, probe.exec].filter((kind) => kind !== undefined).length;
-      if (kinds !== 1) errors.push({ path: `spec.probes[${index}]`, message: 'must have exactly one of unit, http and exec' });
-      if (probe.unit !== undefined && !units.has(probe.unit))
-        errors.push({ path: `spec.probes[${index}].unit`, message: `names no unit of this component: "${probe.unit}"` });
-    }
-    return errors;
-  },
 });
 
 export type MachineComponent = ReturnType<typeof MachineComponents.parse>;

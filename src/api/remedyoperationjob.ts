@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox';
-import { canonical, sha256Hex } from './digest.ts';
+import { sha256Hex } from './digest.ts';
 import { atomic, conditions, listMap, name, time, values } from './fields.ts';
 import { defineKind } from './kind.ts';
 import { machineStatus, OUTCOMES } from './machine.ts';
@@ -124,10 +124,6 @@ export const RemedyOperationJobs = defineKind({
     { name: 'Outcome', type: 'string', jsonPath: '.status.outcome' },
     { name: 'Explanation', type: 'string', jsonPath: '.status.explanation', priority: 1 },
   ],
-  check(object, old) {
-    if (old === undefined || canonical(old.spec) === canonical(object.spec)) return [];
-    return [{ path: 'spec', message: 'is immutable' }];
-  },
 });
 export type RemedyOperationJob = ReturnType<typeof RemedyOperationJobs.parse>;
 export type RemedyOperationJobStatus = NonNullable<RemedyOperationJob['status']>;

@@ -45,6 +45,10 @@ export const rolloutUnitStatus = Type.Object({
 });
 export type RolloutUnitStatus = Static<typeof rolloutUnitStatus>;
 
+const unchanged = (field: string): string => `self.spec.${field} == oldSelf.spec.${field}`;
+const textOf = (object: string, field: string): string => `(has(${object}.spec.${field}) ? ${object}.spec.${field} : '')`;
+const unchangedText = (field: string): string => `${textOf('self', field)} == ${textOf('oldSelf', field)}`;
+
 export const Rollouts = defineKind({
   kind: 'Rollout',
   plural: 'rollouts',
@@ -81,7 +85,9 @@ export const Rollouts = defineKind({
   }),
   rules: [
     {
-      rule: 'self.spec.units == oldSelf.spec.units && self.spec.stages == oldSelf.spec.stages && self.spec.commit == oldSelf.spec.commit && self.spec.sequence == oldSelf.spec.sequence',
+      rule: [...['fleet', 'commit', 'sequence', 'stages', 'units'].map(unchanged), ...['subject', 'author'].map(unchangedText)].join(
+        ' && ',
+      ),
       message: 'only paused and retry may change',
       fieldPath: '.spec',
     },
@@ -92,10 +98,5 @@ export const Rollouts = defineKind({
     { name: 'Commit', type: 'string', jsonPath: '.spec.commit' },
     { name: 'Subject', type: 'string', jsonPath: '.spec.subject' },
   ],
-  check(object, old) {
-    if (old === undefined) return [];
-    const fixed = ({ paused: _paused, retry: _retry, ...rest }: typeof object.spec) => JSON.stringify(rest);
-    return fixed(object.spec) === fixed(old.spec) ? [] : [{ path: 'spec', message: 'only paused and retry may change' }];
-  },
 });
 export type Rollout = ReturnType<typeof Rollouts.parse>;

@@ -26,7 +26,7 @@ import { memoryDisk, openDisk } from './store/disk.ts';
 import { parsed } from './store/entry.ts';
 import { Store } from './store/store.ts';
 import { adminToken } from './token.ts';
-import { factsFor, type Validator, type World } from './world.ts';
+import { factsFor, type World } from './world.ts';
 
 export interface ClusterOptions {
   /** Name of the cluster: a lower-case DNS label. */
@@ -36,8 +36,6 @@ export interface ClusterOptions {
   readonly clock: Clock;
   /** Of UIDs, generated names and watch timeouts. Default: a cryptographic one. Tokens and keys never come from it. */
   readonly random?: Random;
-  /** Rules of custom resources beyond their schema, by `plural.group`: what CEL says on a real server. */
-  readonly validators?: ReadonlyMap<string, Validator>;
   /** Events kept a resource, for watches that resume and lists that page. Default 5,000. */
   readonly history?: number;
   /**
@@ -105,7 +103,6 @@ function openWorld(options: ClusterOptions): World {
     clock: options.clock,
     random: options.random ?? cryptoRandom(),
     bookmarks: new Bookmarks(options.clock),
-    validators: options.validators ?? new Map(),
   };
 }
 

@@ -51,10 +51,16 @@ function quotedWarning(text: string): string {
     .replaceAll(/[^\x20-\x7e]/g, ' ')}"`;
 }
 
-export function refused(refusal: Refusal): Plain {
+export function refused(refusal: Refusal, warnings: readonly string[] = []): Plain {
   const retry = refusal.body.details?.retryAfterSeconds;
-  return answer(refusal.code, JSON.stringify(refusal.body), retry === undefined ? {} : { 'retry-after': String(retry) });
+  return answer(refusal.code, JSON.stringify(refusal.body), {
+    ...(retry === undefined ? {} : { 'retry-after': String(retry) }),
+    ...warningHeader(warnings),
+  });
 }
+
+const warningHeader = (warnings: readonly string[]): Record<string, string> =>
+  warnings.length === 0 ? {} : { warning: warnings.map(quotedWarning).join(', ') };
 
 /** A document whose content changes rarely: with ETag, and 304 for who has it. */
 function document(request: ApiRequest, text: string, etag: string, type = JSON_TYPE): Plain {
@@ -176,7 +182,7 @@ async function review(world: World, user: User, info: RequestInfo, request: ApiR
 }
 
 function sent(reply: Reply, warnings: readonly string[]): Plain {
-  const headers: Record<string, string> = warnings.length === 0 ? {} : { warning: warnings.map(quotedWarning).join(', ') };
+  const headers = warningHeader(warnings);
   if ('stream' in reply) {
     return {
       status: reply.status,
@@ -211,7 +217,12 @@ async function route(world: World, user: User, request: ApiRequest): Promise<Pla
     throw noSuchPath();
   }
   if (served.custom?.deprecationWarning !== undefined) warnings.push(served.custom.deprecationWarning);
-  return sent(await act({ ...base, served }), warnings);
+  try {
+    return sent(await act({ ...base, served }), warnings);
+  } catch (error) {
+    if (error instanceof Refusal) return refused(error, warnings);
+    throw error;
+  }
 }
 
 /**

@@ -6,4 +6,3 @@ export { openCluster, type ClusterOptions, type EmbeddedCluster } from './cluste
 export { LEFT_OUT } from './leftout.ts';
 export { serve, type ApiServer, type ServeOptions } from './serve/serve.ts';
 export type { User } from './kinds/served.ts';
-export type { Validator } from './world.ts';

@@ -1,7 +1,7 @@
 /** What a real cluster has and this server has not; one line each, for `kubenode serve --help` and the documentation. */
 export const LEFT_OUT: readonly string[] = [
   'authorization: every authenticated user may do everything (no RBAC, no admission policies, no webhooks)',
-  'CEL rules of CRDs: kinds of KubeNode are checked by the same rules in TypeScript, other x-kubernetes-validations are not evaluated',
+  'CEL rules of CRDs: their cost, rules inside allOf, anyOf, oneOf and not, comprehensions of two variables, and the libraries url, ip, cidr, quantity, format, sets and semver; regular expressions are those of JavaScript',
   'conversion between versions of a CRD beyond changing apiVersion',
   'workloads: no scheduler, no kubelet, no Deployments, DaemonSets, Jobs, Services or volumes; a Pod is a record',
   'pods/log, exec, attach, port-forward, proxy, binding and ephemeralcontainers; nodes/proxy',

@@ -3,9 +3,7 @@ import { forbidden, invalid, required, tooLong, type FieldProblem } from './fiel
 import { at, equal, isObject, listAt, objectAt, shown, stringsAt, textAt } from './json.ts';
 import type { Served } from './kinds/served.ts';
 import { checkLabelName, checkLabelValue, checkPathSegment, checkQualifiedName, checkSubdomain } from './names.ts';
-import type { Schema } from './schema/schema.ts';
 import { validate, validateLists } from './schema/validate.ts';
-import type { Validator } from './world.ts';
 
 const MAX_ANNOTATIONS = 256 * 1024;
 
@@ -169,35 +167,19 @@ function withoutMetadata(served: Served): Served['schema'] {
 const UNCHECKED =
   'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation';
 
-function hasRules(schema: Schema): boolean {
-  if (schema['x-kubernetes-validations'] !== undefined) return true;
-  const { items, additionalProperties: rest, properties } = schema;
-  return [...(items === undefined ? [] : [items]), ...(typeof rest === 'object' ? [rest] : []), ...Object.values(properties ?? {})].some(
-    hasRules,
-  );
-}
-
-/** The JSON type of the value at `spec.batches[0].name`; rules complain of a value by its type. */
-function typeAt(object: JsonObject, path: string): string {
-  let here: Json | undefined = object;
-  for (const part of path.split(/[.[\]]+/).filter((item) => item !== '')) {
-    here = Array.isArray(here) ? here[Number(part)] : isObject(here) ? here[part] : undefined;
-  }
-  if (Array.isArray(here)) return 'array';
-  return typeof here === 'number' ? (Number.isInteger(here) ? 'integer' : 'number') : here === undefined ? 'object' : typeof here;
-}
-
-/** What CEL checks on a real server; held back while the object does not have the shape that rules rely on. */
+/** What CEL rules say; held back while the object does not have the shape that they rely on. */
 function checkRules(
   served: Served,
   object: JsonObject,
   old: JsonObject | undefined,
-  validator: Validator | undefined,
   problems: readonly FieldProblem[],
+  warn: (text: string) => void,
 ): FieldProblem[] {
-  if (validator === undefined && !hasRules(served.schema)) return [];
-  if (problems.some((problem) => BLOCKING.has(problem.type))) return [invalid('', null, UNCHECKED)];
-  return (validator?.(object, old) ?? []).map(({ path, message }) => invalid(path, typeAt(object, path), message));
+  const rules = served.custom?.rules;
+  if (rules === undefined) return [];
+  return problems.some((problem) => BLOCKING.has(problem.type))
+    ? [invalid('', null, UNCHECKED)]
+    : rules.judge(object, old, warn).map(({ problem }) => problem);
 }
 
 /** Everything that is wrong with an object that is about to be stored. */
@@ -206,7 +188,7 @@ export function problemsOf(
   object: JsonObject,
   old: JsonObject | undefined,
   subresource: string,
-  validator: Validator | undefined,
+  warn: (text: string) => void,
 ): FieldProblem[] {
   const metadata = objectAt(object, 'metadata');
   const out = old === undefined ? [] : checkMetadataUpdate(metadata, objectAt(old, 'metadata'));
@@ -218,7 +200,7 @@ export function problemsOf(
   }
   if (served.custom !== undefined) {
     out.push(...checkCustom(served, object, old, subresource));
-    out.push(...checkRules(served, object, old, validator, out));
+    out.push(...checkRules(served, object, old, out, warn));
   } else out.push(...(served.strategy.validate?.(object, old, subresource) ?? []));
   return out;
 }

@@ -1,15 +1,11 @@
 import type { Clock, Random } from '../api/ports.ts';
 import type { JsonObject } from '../api/wire.ts';
-import type { FieldError } from '../api/kind.ts';
 import type { Bookmarks } from './bookmarks.ts';
 import type { Served, User } from './kinds/served.ts';
 import type { Registry } from './registry.ts';
 import type { Disk } from './store/disk.ts';
 import { factsOf, type Facts } from './store/entry.ts';
 import type { Store } from './store/store.ts';
-
-/** Rules of a kind that its schema cannot say. Called with schema-valid objects; `old` is absent on create. */
-export type Validator = (object: JsonObject, old: JsonObject | undefined) => readonly FieldError[];
 
 /** What every part of one cluster shares. */
 export interface World {
@@ -20,8 +16,6 @@ export interface World {
   readonly clock: Clock;
   readonly random: Random;
   readonly bookmarks: Bookmarks;
-  /** By `plural.group`. */
-  readonly validators: ReadonlyMap<string, Validator>;
 }
 
 /** What the server itself writes as. */

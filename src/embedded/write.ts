@@ -70,9 +70,8 @@ function dedupOwners(object: JsonObject, warn: (text: string) => void): void {
   );
 }
 
-function refuseInvalid(world: World, served: Served, object: JsonObject, old: JsonObject | undefined, subresource: string): void {
-  const validator = world.validators.get(`${served.plural}.${served.group}`);
-  const problems = problemsOf(served, object, old, subresource, validator);
+function refuseInvalid(served: Served, object: JsonObject, old: JsonObject | undefined, subresource: string, writer: Writer): void {
+  const problems = problemsOf(served, object, old, subresource, writer.warn);
   if (problems.length > 0) throw invalidObject(served.group, served.kind, textAt(object, 'metadata', 'name') ?? '', problems);
 }
 
@@ -138,7 +137,7 @@ function insertOnce(world: World, served: Served, object: JsonObject, { namespac
   served.strategy.prepareCreate?.(complete, writer.user, now(world));
   served.settle?.(complete);
   generationOf(served, complete, undefined);
-  refuseInvalid(world, served, complete, undefined, '');
+  refuseInvalid(served, complete, undefined, '', writer);
   if (served.custom !== undefined) for (const line of finalizerWarnings(complete, undefined)) writer.warn(line);
   return commit(world, served, complete, writer);
 }
@@ -250,7 +249,7 @@ export function modify(world: World, served: Served, given: Change): Written {
   }
   served.strategy.prepareUpdate?.(complete, live, subresource, now(world));
   generationOf(served, complete, live);
-  refuseInvalid(world, served, complete, live, subresource);
+  refuseInvalid(served, complete, live, subresource, writer);
   if (served.custom !== undefined && subresource === '') for (const line of finalizerWarnings(complete, live)) writer.warn(line);
   if (finishesDeletion(served, complete, live)) {
     if (!writer.dryRun) world.store.remove(served.storageKey, entry.namespace, entry.name);

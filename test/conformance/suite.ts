@@ -3,7 +3,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Transport } from '../../src/api/transport.ts';
 import type { Json } from '../../src/api/wire.ts';
-import { openCluster, type EmbeddedCluster, type Validator } from '../../src/embedded/index.ts';
+import { openCluster, type EmbeddedCluster } from '../../src/embedded/index.ts';
 import { Api, text } from '../../src/embedded/testing/rig.ts';
 import { systemClock } from '../../src/embedded/testing/systemclock.ts';
 import { realServer, type RealServer } from '../kubernetes/realserver.ts';
@@ -12,7 +12,6 @@ import { readRecordings, writeRecordings, type Recordings } from './recording.ts
 import { Scene } from './scene.ts';
 
 export interface SuiteOptions {
-  readonly validators?: ReadonlyMap<string, Validator>;
   /** Run on each server before the first sentence. */
   readonly prepare?: (api: Api) => Promise<void>;
 }
@@ -77,7 +76,6 @@ export function conformance(file: string, options: SuiteOptions, sentences: (sen
         clock: systemClock,
         podsEndedBy: 'kubelet',
         log: { error: (fields) => void faults.push(fields) },
-        ...(options.validators === undefined ? {} : { validators: options.validators }),
       });
       real = realServer();
       await options.prepare?.(new Api(embedded.asUser()));

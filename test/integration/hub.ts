@@ -19,6 +19,7 @@ import { recordingLog } from '../../src/kube/testing/log.ts';
 import { waitFor } from '../../src/kube/testing/waitfor.ts';
 import { openBundles } from '../../src/sync/bundles.ts';
 import { checkRules } from '../../src/rules/check.ts';
+import { judgeObject } from '../../src/cli/objectrules.ts';
 import { openCheckouts } from '../../src/sync/fleet/checkouts.ts';
 import { runFleetController } from '../../src/sync/fleet/controller.ts';
 import { testRepository } from '../../src/sync/git/testing.ts';
@@ -104,7 +105,7 @@ export async function openHub(options: { prune?: number } = {}) {
     const ports = { client, clock, random: Math.random, log, signal };
     const cache = createCache(ports);
     const bundles = openBundles(join(dir, 'units'));
-    const checkouts = openCheckouts({ ...ports, cacheDir: join(dir, 'git'), childPath: await childBundle(), checkRules });
+    const checkouts = openCheckouts({ ...ports, cacheDir: join(dir, 'git'), childPath: await childBundle(), checkRules, judgeObject });
     const recorder = createRecorder({ ...ports, component: 'kubenode-sync', instance: 'test' });
     const done = Promise.all([
       runFleetController({ ...ports, cache, bundles, checkouts, recorder }),

@@ -6,7 +6,6 @@ import { ALL_KINDS } from '../../src/api/kinds.ts';
 import { SYSTEM_NAMESPACE } from '../../src/api/names.ts';
 import type { Transport } from '../../src/api/transport.ts';
 import { contextOf, inlineConnection } from '../../src/cli/remote.ts';
-import { VALIDATORS } from '../../src/cli/validators.ts';
 import { openCluster } from '../../src/embedded/index.ts';
 import { hasReason } from '../../src/kube/apierror.ts';
 import type { Client } from '../../src/kube/client.ts';
@@ -28,7 +27,7 @@ export async function openServer(name: string): Promise<TestServer> {
 }
 
 async function embedded(name: string): Promise<TestServer> {
-  const cluster = await openCluster({ name, state: 'memory', clock: systemClock(), validators: VALIDATORS });
+  const cluster = await openCluster({ name, state: 'memory', clock: systemClock() });
   const transport = cluster.asUser();
   const client = createClient(transport);
   await prepare(client);

@@ -108,13 +108,14 @@ async function healthOf(listen: string, role: 'hub' | 'cell', client: Client): P
 }
 
 async function runHub(ports: Ports, flags: Flags): Promise<void> {
-  const [{ runFleetController }, { runRolloutController }, { openCheckouts }, { openBundles }, { checkRules }, { clientFromKubeconfig }] =
+  const [{ runFleetController }, { runRolloutController }, { openCheckouts }, { openBundles }, { checkRules }, { judgeObject }, { clientFromKubeconfig }] =
     await Promise.all([
       import('../../sync/fleet/controller.ts'),
       import('../../sync/rollout/controller.ts'),
       import('../../sync/fleet/checkouts.ts'),
       import('../../sync/bundles.ts'),
       import('../../rules/check.ts'),
+      import('../objectrules.ts'),
       import('../remote.ts'),
     ]);
   const dir = flags.cache ?? '';
@@ -124,7 +125,7 @@ async function runHub(ports: Ports, flags: Flags): Promise<void> {
     async (signal) => {
       const cache = createCache({ ...ports, signal });
       const recorder = createRecorder({ ...ports, signal, component: 'kubenode-sync', instance: 'hub' });
-      const checkouts = openCheckouts({ ...ports, signal, cacheDir: join(dir, 'git'), childPath, checkRules });
+      const checkouts = openCheckouts({ ...ports, signal, cacheDir: join(dir, 'git'), childPath, checkRules, judgeObject });
       await together(signal, [
         (signal) => runFleetController({ ...ports, signal, cache, bundles, checkouts, recorder }),
         (signal) =>

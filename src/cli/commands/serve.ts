@@ -9,7 +9,6 @@ import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
 import type { Run } from '../main.ts';
 import { exitWithParent } from '../start/child.ts';
-import { VALIDATORS } from '../validators.ts';
 
 /** As kube-controller-manager's --node-monitor-grace-period. */
 const NODE_GRACE_MS = 40_000;
@@ -53,7 +52,6 @@ async function serveClusters(flags: Flags, output: Output): Promise<number> {
           name,
           state: dir === undefined ? 'memory' : { dir: join(dir, name) },
           clock,
-          validators: VALIDATORS,
           nodeGraceMs: NODE_GRACE_MS,
           log,
         }),

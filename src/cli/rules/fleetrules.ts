@@ -2,6 +2,7 @@
 import { canonical } from '../../api/digest.ts';
 import { NodeRemediers, type NodeRemedier } from '../../api/noderemedier.ts';
 import { checkRules } from '../../rules/check.ts';
+import { judgeObject } from '../objectrules.ts';
 import { RenderError } from '../../sync/render/errors.ts';
 import type { Finding } from '../../sync/render/finding.ts';
 import { render } from '../../sync/render/render.ts';
@@ -34,7 +35,7 @@ export async function fleetRules(folder: FleetFolder, childPath: string, signal:
   });
   if (rendered instanceof RenderError) return { rules: [], clusters: [], findings: grouped(rendered.findings) };
   const clusters = rendered.clusters.map(({ name }) => name);
-  const validation = validate(rendered, { checkRules });
+  const validation = validate(rendered, { checkRules, judgeObject });
   if (!validation.ok) return { rules: [], clusters, findings: grouped(validation.findings) };
   const rules = new Map<string, FleetRule>();
   for (const { name, objects } of rendered.clusters)

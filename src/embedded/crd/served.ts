@@ -1,6 +1,7 @@
 import type { Json, JsonObject } from '../../api/wire.ts';
 import { ageOf } from '../age.ts';
 import { schemaOf, type FieldSchema } from '../apply/index.ts';
+import { compileRules, type Compiled } from '../cel/rules.ts';
 import { at, copy, isObject, listAt, objectAt, shown, stringsAt, textAt } from '../json.ts';
 import { compilePath } from '../jsonpath.ts';
 import { NAME } from '../kinds/columns.ts';
@@ -122,6 +123,7 @@ export function servedVersions(crd: JsonObject): Served[] {
           ? textAt(item, 'deprecationWarning') || `${group}/${version} ${kind} is deprecated`
           : undefined;
       let fieldSchema: FieldSchema | undefined;
+      let compiled: Compiled | undefined;
       return {
         group,
         version,
@@ -148,6 +150,10 @@ export function servedVersions(crd: JsonObject): Served[] {
         custom: {
           crd: textAt(crd, 'metadata', 'name') ?? '',
           terminating,
+          get rules() {
+            compiled ??= compileRules(schema, '');
+            return compiled.rules;
+          },
           ...(warning === undefined ? {} : { deprecationWarning: warning }),
         },
       };

@@ -1,7 +1,9 @@
 import type { Json, JsonObject } from '../../api/wire.ts';
 import { forbidden, invalid, required, unsupported, type FieldProblem } from '../fielderror.ts';
+import { compileRules } from '../cel/rules.ts';
 import { equal, isObject, stringsAt } from '../json.ts';
 import { satisfies } from '../schema/formats.ts';
+import type { Schema } from '../schema/schema.ts';
 import { validate } from '../schema/validate.ts';
 
 const TYPES = ['array', 'boolean', 'integer', 'number', 'object', 'string'];
@@ -44,6 +46,7 @@ const SHAPE = new Set(['properties', 'additionalProperties', 'items', 'allOf', '
 
 /** Keywords that would change an object's shape and so may not hide inside a logical junctor. */
 const NOT_IN_JUNCTORS = [
+  'x-kubernetes-validations',
   'type',
   'default',
   'title',
@@ -203,5 +206,6 @@ export function checkStructural(schema: Json | undefined, path: string): FieldPr
   if (isObject(schema) && schema['type'] !== undefined && schema['type'] !== 'object') {
     check.problems.push(invalid(`${path}.type`, schema['type'], 'must be object at the root'));
   }
+  if (check.problems.length === 0) check.problems.push(...compileRules(schema as Schema, path).problems);
   return check.problems;
 }

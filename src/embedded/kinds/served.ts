@@ -1,4 +1,5 @@
 import type { JsonObject } from '../../api/wire.ts';
+import type { Rules } from '../cel/rules.ts';
 import type { FieldSchema } from '../apply/index.ts';
 import type { FieldProblem } from '../fielderror.ts';
 import type { Schema } from '../schema/schema.ts';
@@ -105,6 +106,8 @@ interface CustomInfo {
   readonly crd: string;
   readonly terminating: boolean;
   readonly deprecationWarning?: string;
+  /** Its CEL rules, compiled when they are first asked. */
+  readonly rules: Rules | undefined;
 }
 
 export function apiVersion(served: { group: string; version: string }): string {

@@ -14,7 +14,7 @@ import { openSource, parseAllowedSigners, type GitSource, type GitSpec } from '.
 import { findingText, type Finding } from '../render/finding.ts';
 import { RenderError } from '../render/errors.ts';
 import { render } from '../render/render.ts';
-import { objectKey, validate, type CheckRules } from '../render/validate.ts';
+import { objectKey, validate, type CheckRules, type JudgeObject } from '../render/validate.ts';
 import type { Checkout, Checkouts, RenderedCommit } from './checkout.ts';
 
 export interface CheckoutsOptions {
@@ -28,6 +28,8 @@ export interface CheckoutsOptions {
   childPath: string;
   /** The check of repair rules. */
   checkRules: CheckRules;
+  /** The CEL rules of KubeNode's kinds. */
+  judgeObject: JudgeObject;
 }
 
 export interface OpenCheckouts extends Checkouts {
@@ -104,7 +106,7 @@ export function openCheckouts(options: CheckoutsOptions): OpenCheckouts {
   return checkouts;
 }
 
-function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath, checkRules }: CheckoutsOptions): Checkout {
+function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath, checkRules, judgeObject }: CheckoutsOptions): Checkout {
   const { spec } = fleet;
   const firstSeen = new Map<string, number>();
   const signers = spec.signatures === undefined ? undefined : parseAllowedSigners(spec.signatures.allowedSigners);
@@ -121,7 +123,7 @@ function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath, checkRu
         verify: true,
         signal,
       });
-      const validation = validate(rendered, { checkRules });
+      const validation = validate(rendered, { checkRules, judgeObject });
       if (!validation.ok) throw refusal(validation.findings);
       return {
         isolation: rendered.isolation,

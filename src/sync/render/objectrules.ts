@@ -1,4 +1,5 @@
 /** What must be true of one object by itself. */
+import type { FieldError } from '../../api/kind.ts';
 import type { KubeObject } from '../../api/wire.ts';
 import { ANNOTATIONS, LABELS } from '../../api/names.ts';
 import type { FindingCode } from './errors.ts';
@@ -29,7 +30,10 @@ const SPEC_OWNERS = new Map([
   ['ceiling', 'is written by rollouts'],
 ]);
 
-export function checkObject(object: KubeObject): ObjectFinding[] {
+/** What the CEL rules of its kind say of an object that its schema lets in: of `src/embedded`, which sync does not import. */
+export type JudgeObject = (object: KubeObject) => readonly FieldError[];
+
+export function checkObject(object: KubeObject, judgeObject: JudgeObject): ObjectFinding[] {
   const rule = kindRule(object);
   if (!rule.allowed) return [{ code: 'KindRefused', message: rule.message, ...(rule.next === undefined ? {} : { next: rule.next }) }];
   const findings: ObjectFinding[] = [...checkMetadata(object), ...checkSecrecy(object)];
@@ -58,10 +62,16 @@ export function checkObject(object: KubeObject): ObjectFinding[] {
       message: `must not be set: a ${object.kind} lives in no namespace`,
       next: 'make it in the cluster and not in a pool',
     });
-  if (findings.length === 0 && rule.kind !== undefined)
-    findings.push(...rule.kind.validate(object).map(({ path, message }) => ({ code: 'SchemaInvalid' as const, path, message })));
+  if (findings.length === 0 && rule.kind !== undefined) {
+    const mistakes = rule.kind.validate(object);
+    // Rules rely on the shape of what they judge.
+    findings.push(...asFindings(mistakes.length > 0 ? mistakes : judgeObject(object)));
+  }
   return findings;
 }
+
+export const asFindings = (mistakes: readonly FieldError[]): ObjectFinding[] =>
+  mistakes.map(({ path, message }) => ({ code: 'SchemaInvalid', path, message }));
 
 function checkSecrecy(object: KubeObject): ObjectFinding[] {
   if (object.kind !== 'Secret' || groupOf(object.apiVersion) !== '') return [];

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { canonical } from '../../api/digest.ts';
 import { checkRules } from '../../rules/check.ts';
+import { judgeObject } from '../../cli/objectrules.ts';
 import { RenderError } from './errors.ts';
 import { findingText } from './finding.ts';
 import { render } from './render.ts';
@@ -80,7 +81,7 @@ class Team extends Construct {
     );
     const [plain, inTeam] = await Promise.all([renderFleet(inCluster(machineSet)), renderFleet(wrapped)]);
     const digests = (rendered: typeof plain) => {
-      const result = validate(rendered, { checkRules });
+      const result = validate(rendered, { checkRules, judgeObject });
       return result.ok ? result.valid.clusters.map(({ units }) => units.map(({ key, digest }) => [key, digest])) : result.findings;
     };
     expect(digests(inTeam)).toEqual(digests(plain));

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
 import type { KubeObject } from '../../api/wire.ts';
 import { checkRules } from '../../rules/check.ts';
+import { judgeObject } from '../../cli/objectrules.ts';
 import { findingCodes } from './errors.ts';
 import { findingText, placeOf, type Finding } from './finding.ts';
 import { validate, type Valid } from './validate.ts';
@@ -45,7 +46,7 @@ function check(objects: KubeObject[], hub: KubeObject = cluster('prod')) {
         },
       ],
     },
-    { checkRules },
+    { checkRules, judgeObject },
   );
 }
 

@@ -5,7 +5,7 @@ import type { KubeObject } from '../../api/wire.ts';
 import { checkCluster, checkDuplicates, type CheckRules } from './clusterrules.ts';
 import type { RenderedCluster } from './decode.ts';
 import { placeOf, type Finding } from './finding.ts';
-import { checkLabels, checkObject, label, type ObjectFinding } from './objectrules.ts';
+import { asFindings, checkLabels, checkObject, label, type JudgeObject, type ObjectFinding } from './objectrules.ts';
 import type { Rendered } from './render.ts';
 
 export interface ValidCluster {
@@ -25,11 +25,12 @@ export interface Valid {
   clusters: ValidCluster[];
 }
 
-export type { CheckRules };
+export type { CheckRules, JudgeObject };
 
 /** What only others know. */
 export interface Checks {
   checkRules: CheckRules;
+  judgeObject: JudgeObject;
 }
 
 export type Validation = { ok: true; valid: Valid } | { ok: false; findings: [Finding, ...Finding[]] };
@@ -44,7 +45,7 @@ export function validate(rendered: Pick<Rendered, 'clusters'>, checks: Checks): 
   const findings: Finding[] = [];
   const clusters: ValidCluster[] = [];
   for (const each of rendered.clusters) {
-    const cluster = checkHubObject(each, findings);
+    const cluster = checkHubObject(each, checks, findings);
     const before = findings.length;
     const objects = checkObjects(each, checks, findings);
     if (cluster === undefined || findings.length > before) continue;
@@ -55,20 +56,21 @@ export function validate(rendered: Pick<Rendered, 'clusters'>, checks: Checks): 
   return first === undefined ? { ok: true, valid: { clusters } } : { ok: false, findings: [first, ...more] };
 }
 
-function checkHubObject({ name, object, location }: RenderedCluster, findings: Finding[]): Cluster | undefined {
+function checkHubObject({ name, object, location }: RenderedCluster, { judgeObject }: Checks, findings: Finding[]): Cluster | undefined {
   const found: ObjectFinding[] = checkLabels(object.metadata.labels, 'metadata.labels', true);
   const named = label(name);
   if (named !== undefined) found.push({ code: 'NameInvalid', path: 'metadata.name', message: named });
   if (object.metadata.name !== name) found.push({ code: 'NameInvalid', path: 'metadata.name', message: `must be "${name}"` });
-  const parsed = Clusters.validate(object).length === 0 ? Clusters.parse(object) : undefined;
+  const mistakes = Clusters.validate(object);
+  const parsed = mistakes.length === 0 ? Clusters.parse(object) : undefined;
   if (parsed?.spec.unitDigest !== undefined)
     found.push({ code: 'FieldRefused', path: 'spec.unitDigest', message: 'must not be set: it is written by sync' });
-  found.push(...Clusters.validate(object).map(({ path, message }) => ({ code: 'SchemaInvalid' as const, path, message })));
+  found.push(...asFindings(mistakes.length > 0 ? mistakes : judgeObject(object)));
   findings.push(...found.map((finding) => ({ ...placeOf(location), ...finding, object: `Cluster/${name}` })));
   return found.length > 0 ? undefined : parsed;
 }
 
-function checkObjects({ name, objects }: RenderedCluster, { checkRules }: Checks, findings: Finding[]): KubeObject[] {
+function checkObjects({ name, objects }: RenderedCluster, { checkRules, judgeObject }: Checks, findings: Finding[]): KubeObject[] {
   const places = new Map(objects.map(({ object, location }) => [object, location]));
   const where = (object: KubeObject) => places.get(object) ?? '';
   const say = (object: KubeObject, { code, message, path, next }: ObjectFinding) => {
@@ -76,7 +78,7 @@ function checkObjects({ name, objects }: RenderedCluster, { checkRules }: Checks
   };
   const sound: KubeObject[] = [];
   for (const { object } of objects) {
-    const found = checkObject(object);
+    const found = checkObject(object, judgeObject);
     for (const finding of found) say(object, finding);
     if (found.length === 0) sound.push(object);
   }

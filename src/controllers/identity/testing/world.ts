@@ -75,7 +75,6 @@ export async function openWorld(options: { signs?: boolean } = {}): Promise<Iden
     state: 'memory',
     clock,
     random: seededRandom(7),
-    validators: new Map(ALL_KINDS.map((kind) => [`${kind.plural}.${kind.group}`, (object, old) => kind.compare(object, old)])),
     ...(options.signs === false ? { signsCertificates: false } : {}),
   });
   const client = createClient(cluster.asUser(), { fieldManager: 'kubenode-test' });

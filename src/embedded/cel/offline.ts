@@ -1,0 +1,22 @@
+import type { FieldError } from '../../api/kind.ts';
+import type { Json, JsonObject } from '../../api/wire.ts';
+import { copy, listAt, objectAt } from '../json.ts';
+import { fillDefaults } from '../schema/defaults.ts';
+import type { Schema } from '../schema/schema.ts';
+import { compileRules } from './rules.ts';
+
+/** What the rules of the first version of a CustomResourceDefinition say of a new object that its schema lets in, with its defaults filled in. Throws on rules that cannot be compiled. */
+export function rulesOf(definition: JsonObject): (object: Json) => FieldError[] {
+  const [version] = listAt(definition, 'spec', 'versions');
+  // A definition of ours: its schema is made by `defineKind`.
+  const schema = objectAt(version, 'schema', 'openAPIV3Schema') as Schema;
+  const { rules, problems } = compileRules(schema, 'openAPIV3Schema');
+  const [first] = problems;
+  if (first !== undefined) throw new Error(`${first.field}: ${first.message}`);
+  return (object) => {
+    if (rules === undefined) return [];
+    const complete = copy(object);
+    fillDefaults(complete, schema);
+    return rules.judge(complete, undefined).map(({ path, message }) => ({ path, message }));
+  };
+}
