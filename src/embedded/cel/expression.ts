@@ -133,7 +133,7 @@ function attempt(environment: Environment, expression: string, objects: Readonly
     const checked = program.check();
     if (!checked.valid) return mistakeOf(expression, checked.error);
     const absent = absentField(program.ast, objects);
-    if (absent !== undefined) return new Mistake(expression, `undefined field '${absent.name}'`, Math.max(0, absent.start - 1));
+    if (absent !== undefined) return new Mistake(expression, `undefined field '${absent.name}'`, absent.at);
     return {
       result: checked.type ?? 'dyn',
       evaluate(values) {
@@ -153,16 +153,16 @@ function attempt(environment: Environment, expression: string, objects: Readonly
 interface Node {
   readonly op: string;
   readonly args: unknown;
-  readonly start: number;
+  readonly end: number;
   readonly checkedType?: { readonly name: string };
 }
 
 function isNode(value: unknown): value is Node {
-  return value !== null && typeof value === 'object' && 'op' in value && 'args' in value && 'start' in value;
+  return value !== null && typeof value === 'object' && 'op' in value && 'args' in value && 'end' in value;
 }
 
-/** A field that `has()` asks for and no object of the schema can have: the checker does not look into `has()`, upstream's does. */
-function absentField(value: unknown, objects: ReadonlyMap<string, ObjectType>): { name: string; start: number } | undefined {
+/** A field that `has()` asks for and no object of the schema can have: the checker does not look into `has()`, upstream's does. `at` is the dot before it. */
+function absentField(value: unknown, objects: ReadonlyMap<string, ObjectType>): { name: string; at: number } | undefined {
   if (Array.isArray(value)) {
     for (const item of value) {
       const found = absentField(item, objects);
@@ -181,14 +181,14 @@ function absentField(value: unknown, objects: ReadonlyMap<string, ObjectType>): 
 function selected(
   value: unknown,
   objects: ReadonlyMap<string, ObjectType>,
-): ObjectType | { absent: { name: string; start: number } } | undefined {
+): ObjectType | { absent: { name: string; at: number } } | undefined {
   if (!isNode(value)) return undefined;
   if (value.op === 'id') return objects.get(value.checkedType?.name ?? '');
   const [inner, name] = value.op === '.' && Array.isArray(value.args) ? value.args : [];
   const before = selected(inner, objects);
   if (before === undefined || 'absent' in before || typeof name !== 'string') return before;
   const field = before.fields.get(name);
-  return field === undefined ? { absent: { name, start: value.start } } : objects.get(field.type.name);
+  return field === undefined ? { absent: { name, at: value.end - name.length - 1 } } : objects.get(field.type.name);
 }
 
 /** The evaluator's word for it, said as cel-go does. */

@@ -7,7 +7,7 @@ import { identityState } from '../../../agent/identitystate.ts';
 import { simulatedFiles, type DiskHooks } from '../../../agent/testing/disk.ts';
 import { Disk } from '../../../agent/testing/inodes.ts';
 import { CertificateSigningRequests, CustomResourceDefinitions, Namespaces } from '../../../api/builtin.ts';
-import { ALL_KINDS, CELL_KINDS } from '../../../api/kinds.ts';
+import { CELL_KINDS } from '../../../api/kinds.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import { Machines, type Machine } from '../../../api/machine.ts';
 import type { ApiRequest, ApiResponse, Transport } from '../../../api/transport.ts';
