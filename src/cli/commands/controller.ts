@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { Option, type Command } from 'commander';
 import { pino } from 'pino';
-import { CodedError } from '../../api/errors.ts';
+import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
 import { serviceAccountUser } from '../../api/identity.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
 import { createCache } from '../../kube/cache.ts';
@@ -20,6 +20,7 @@ interface Flags extends ConnectionFlags {
   hub?: boolean;
   cell?: boolean;
   leaderElect: string;
+  leaseSeconds: string;
   cache?: string;
   localNodes?: string;
   mirror?: string;
@@ -37,6 +38,11 @@ export function controllerCommand(program: Command, run: Run): void {
     .addOption(new Option('--cell', 'a cell: machines, machine sets, component sets'))
     .addOption(
       new Option('--leader-elect <bool>', 'take turns with other replicas through a Lease').choices(['true', 'false']).default('true'),
+    )
+    .option(
+      '--lease-seconds <n>',
+      'how long others wait after a leader was last heard of; it renews every 2/15 of that, and steps down after 2/3 without an answer (3 to 3600)',
+      '15',
     )
     .option('--cache <dir>', 'folder for what can be made again: rendered bundles, fetched commits (hub; required there)')
     .option('--local-nodes <dir>', "folder of the local provider's nodes (cell)")
@@ -66,6 +72,9 @@ async function controller(flags: Flags): Promise<number> {
   }
   if (flags.server !== undefined && !/^https:\/\/[^/?#]+\/?$/.test(flags.server))
     throw new CodedError('Usage', `\`--server\` must be https://host:port, got "${flags.server}"`);
+  const leaseSeconds = Number(flags.leaseSeconds);
+  if (!Number.isInteger(leaseSeconds) || leaseSeconds < 3 || leaseSeconds > 3600)
+    throw new CodedError('Usage', `\`--lease-seconds\` must be whole seconds from 3 to 3600, got "${flags.leaseSeconds}"`);
   const stopped = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stopped.abort(new Error(name)));
   exitWithParent(() => stopped.abort(new Error('the parent is gone')));
@@ -85,9 +94,19 @@ async function controller(flags: Flags): Promise<number> {
     const lead = (signal: AbortSignal): Promise<void> => health?.lead(signal, () => work(signal)) ?? work(signal);
     if (flags.leaderElect === 'true') {
       const identity = `${(await import('node:os')).hostname()}_${crypto.randomUUID()}`;
-      await runLeaderElection({ ...ports, namespace: flags.namespace, name: `kubenode-${role}`, identity }, (term) =>
-        lead(AbortSignal.any([term.signal, stopped.signal])),
-      );
+      const lease = { namespace: flags.namespace, name: `kubenode-${role}`, identity, ...leaseTimes(leaseSeconds) };
+      // Between two requests nothing but its timers keeps a candidate alive.
+      const election = { ...ports, ...lease, clock: systemClock({ ref: true }) };
+      while (!stopped.signal.aborted)
+        await runLeaderElection(election, async (term) => {
+          try {
+            await lead(AbortSignal.any([term.signal, stopped.signal]));
+          } catch (error) {
+            // By the ledger a later term was met: this one is over, and another may be begun, whether or not the clock has told it too.
+            if (!isCoded(error, 'Deposed')) throw error;
+            log.warn({ error: messageOf(error) }, 'the term is over');
+          }
+        });
     } else {
       await lead(stopped.signal);
     }
@@ -101,6 +120,13 @@ async function controller(flags: Flags): Promise<number> {
   return EXIT.ok;
 }
 
+/** In the proportions of Kubernetes' own components: 15, 10 and 2 seconds. */
+const leaseTimes = (seconds: number) => ({
+  durationMs: seconds * 1000,
+  renewDeadlineMs: (seconds * 2000) / 3,
+  retryPeriodMs: (seconds * 2000) / 15,
+});
+
 async function healthOf(listen: string, role: 'hub' | 'cell', client: Client): Promise<Health> {
   const [{ serveHealth }, { version }] = await Promise.all([import('../health.ts'), import('../main.ts')]);
   const reach = (signal: AbortSignal): Promise<unknown> => client.request({ method: 'GET', path: '/version', signal });
@@ -108,16 +134,23 @@ async function healthOf(listen: string, role: 'hub' | 'cell', client: Client): P
 }
 
 async function runHub(ports: Ports, flags: Flags): Promise<void> {
-  const [{ runFleetController }, { runRolloutController }, { openCheckouts }, { openBundles }, { checkRules }, { judgeObject }, { clientFromKubeconfig }] =
-    await Promise.all([
-      import('../../sync/fleet/controller.ts'),
-      import('../../sync/rollout/controller.ts'),
-      import('../../sync/fleet/checkouts.ts'),
-      import('../../sync/bundles.ts'),
-      import('../../rules/check.ts'),
-      import('../objectrules.ts'),
-      import('../remote.ts'),
-    ]);
+  const [
+    { runFleetController },
+    { runRolloutController },
+    { openCheckouts },
+    { openBundles },
+    { checkRules },
+    { judgeObject },
+    { clientFromKubeconfig },
+  ] = await Promise.all([
+    import('../../sync/fleet/controller.ts'),
+    import('../../sync/rollout/controller.ts'),
+    import('../../sync/fleet/checkouts.ts'),
+    import('../../sync/bundles.ts'),
+    import('../../rules/check.ts'),
+    import('../objectrules.ts'),
+    import('../remote.ts'),
+  ]);
   const dir = flags.cache ?? '';
   const bundles = openBundles(join(dir, 'units'));
   const childPath = await renderChild();
