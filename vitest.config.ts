@@ -52,7 +52,7 @@ export default defineConfig({
                 name: 'kubernetes',
                 include: [...KUBERNETES, ...INTEGRATION, ...FAULTS],
                 fileParallelism: false,
-                sequence: { groupOrder: 2 },
+                sequence: { groupOrder: 3 },
               },
             },
           ]

@@ -21,7 +21,8 @@ export async function startKillable(command: string, args: readonly string[], lo
   const shell = spawn('/bin/sh', ['-c', GUARD, 'sh', command, ...args], { stdio: ['ignore', log, log, 'pipe', 'pipe'] });
   closeSync(log);
   let ended = false;
-  const gone = once(shell, 'exit').then(() => {
+  const gone = once(shell, 'exit');
+  shell.once('exit', () => {
     ended = true;
     shell.stdio[3]?.destroy();
   });

@@ -188,7 +188,10 @@ export async function startProxy(upstream: Connection & { server: string }, opti
 
   const front = createServer({ noDelay: true }, (client) => {
     client.on('error', () => undefined);
-    if (accepting === 'none') return void client.resetAndDestroy();
+    if (accepting === 'none') {
+      client.resetAndDestroy();
+      return;
+    }
     if (accepting === 'hang') {
       hanging.add(client);
       client.once('close', () => hanging.delete(client));
@@ -218,7 +221,7 @@ export async function startProxy(upstream: Connection & { server: string }, opti
     next: (match, fault, times = 1) => void orders.push({ match, fault, left: times }),
     clear: () => void orders.splice(0),
     resetAll() {
-      for (const { client } of [...pairs.values()]) client.resetAndDestroy();
+      for (const { client } of pairs.values()) client.resetAndDestroy();
       for (const client of hanging) client.resetAndDestroy();
     },
     stallAll() {

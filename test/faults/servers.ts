@@ -25,7 +25,7 @@ export interface BrokenServer {
 
 export interface Kind {
   name: string;
-  open(): Promise<BrokenServer>;
+  open: () => Promise<BrokenServer>;
 }
 
 /** Milliseconds for `what`, printed: a figure, never a condition. */

@@ -203,12 +203,11 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
   }
 
   async function carriedOut(within: string, wanted: Map<string, number>, logs: Map<string, string[]>): Promise<void> {
-    const last = async (): Promise<[string, string | undefined][]> =>
-      (await client.list(ConfigMaps, { namespace: within, labelSelector: 'role=effect' })).items.map((effect) => [
-        effect.metadata.name.replace('effect', 'intent'),
-        effect.data?.['log']?.split(' ').at(-1),
-      ]);
-    const all = JSON.stringify([...wanted].map(([name, n]) => [name, String(n)]).toSorted());
+    const last = async (): Promise<string[]> =>
+      (await client.list(ConfigMaps, { namespace: within, labelSelector: 'role=effect' })).items.map(
+        (effect) => `${effect.metadata.name.replace('effect', 'intent')} ${effect.data?.['log']?.split(' ').at(-1)}`,
+      );
+    const all = JSON.stringify([...wanted].map(([name, n]) => `${name} ${n}`).toSorted());
     await waitFor(async () => JSON.stringify((await last()).toSorted()) === all, { ...LATE, what: 'every intent to be carried out' });
     for (const [name, n] of wanted) {
       const effect = name.replace('intent', 'effect');
