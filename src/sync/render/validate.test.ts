@@ -128,6 +128,16 @@ describe('one object', () => {
     ['a misspelt field', machineSet({ replicaz: 3 }), { code: 'SchemaInvalid', path: 'spec.replicaz', message: 'unknown field' }],
     ['a value out of range', machineSet({ replicas: -1 }), { code: 'SchemaInvalid', path: 'spec.replicas', message: 'must be >= 0' }],
     ['a rule between fields', set({ batches: ['50%'] }), { code: 'SchemaInvalid', path: 'spec.batches' }],
+    [
+      'a rule in CEL',
+      component('1.0.0', { files: [{ path: '/etc/../x', content: '' }] }),
+      { code: 'SchemaInvalid', path: 'spec.files[0].path', message: 'must not hold "..", got "/etc/../x"' },
+    ],
+    [
+      'a rule in CEL about the whole',
+      component('1.0.0', { probes: [{ name: 'p', unit: 'other' }] }),
+      { code: 'SchemaInvalid', path: 'spec.probes', message: 'must name only units of this component' },
+    ],
     ['status', { ...machineSet(), status: {} } as KubeObject, { code: 'FieldRefused', path: 'status' }],
     [
       'a digest of its own',
