@@ -7,6 +7,8 @@ export interface Sample {
   object: KubeObject & { spec: JsonObject };
   /** Another value for each field; `null` where nothing but removing it can be tried. */
   others: JsonObject;
+  /** What a second object, called the same with `-2`, needs besides. */
+  second?: JsonObject;
 }
 
 const SHA = 'ab'.repeat(32);
@@ -105,6 +107,7 @@ export const SAMPLES: Sample[] = [
     }),
     // Immutable: not even sync changes one.
     others: {},
+    second: { version: '1.0.0-2' },
   },
   {
     plural: 'machinecomponentsets',
@@ -235,6 +238,7 @@ export const SAMPLES: Sample[] = [
       paused: false,
       retry: 'a',
     }),
-    others: { fleet: 'other', subject: 'b', author: 'b', paused: true, retry: 'b' },
+    // A rule of the kind keeps the rest as it is.
+    others: { paused: true, retry: 'b' },
   },
 ];
