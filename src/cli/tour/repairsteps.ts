@@ -193,14 +193,14 @@ export function repairSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
       async run() {
         const machine = await machineAt(2);
         const { name, uid } = machine.metadata;
-        const commit = await fleet.bump(RUNTIME, '1.1.0');
+        await fleet.bump(RUNTIME, '1.1.0');
         await until('the rollout has reached prod', 60_000, async () =>
           (await machines()).some((each) => each.spec.components?.some((entry) => entry.name === RUNTIME && entry.version === '1.1.0')),
         );
         await fault(machine, FAULTS.hungTask);
         const rows: string[] = [];
         const kinds: string[] = [];
-        await until('both are done', 100_000, async () => {
+        await until('both are done with it', 100_000, async () => {
           const mine = (await rowsNow()).filter((row) => row.machineUID === uid);
           if (mine.length > 1) throw new CodedError('Violated', `${name} had two rows at once`);
           for (const row of mine)
@@ -211,13 +211,12 @@ export function repairSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
           const now = await named(name);
           const runtime = now.status?.components?.find((each) => each.name === RUNTIME);
           const job = (await jobsOf(machine, 'tour-hung-task')).findLast((each) => each.spec.action === 'Reboot');
-          const rollout = await system.rolloutOf(commit);
-          return runtime?.version === '1.1.0' && job?.status?.finishedAt !== undefined && rollout?.status?.phase === 'Done';
+          return runtime?.version === '1.1.0' && job?.status?.finishedAt !== undefined;
         });
         await healed(machine, 'tour-hung-task', 20_000);
         if (!kinds.includes('Change') || !kinds.includes('Repair'))
           throw new CodedError('Violated', `rows of ${name}: ${kinds.join(', ')}`);
-        return `${name}: ${kinds.join(' → ')}; ${RUNTIME} 1.1.0 everywhere, and healed`;
+        return `${name}: ${kinds.join(' → ')}; ${RUNTIME} 1.1.0 runs there, and it is healed`;
       },
     },
     {
