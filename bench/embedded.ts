@@ -17,7 +17,7 @@ const PER_SECOND = 200;
 const OPERATIONS = ['create', 'apply', 'status'] as const;
 
 const benchmark: Benchmark = {
-  processes: 5,
+  processes: 2,
   about: `
 Machines with 12 components, 8 to 9 kB stored: created, changed in one entry by server-side apply, their whole status patched. \`…/rate\`:
 ${REQUESTS} requests, 16 at a time, after ${WARM} that do not count. \`…/p99\`: ${PER_SECOND} requests a second for ${SECONDS} s, begun when they are due and timed
