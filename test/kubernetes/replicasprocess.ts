@@ -34,7 +34,14 @@ const entry = fileURLToPath(new URL('../../bin/kubenode.js', import.meta.url));
 const LEADS = 'leads';
 const OVER = 'no longer leads';
 
-const takesEffect = ({ status = 0, path }: Write): boolean => status < 300 && !/\/leases(\/|$)|\/events(\/|$)|\/selfsubject/.test(path);
+/**
+ * What a controller tells of a Machine by an apply to its status orders nothing and frees nothing: a late one is corrected by the leader, which
+ * sees it. Its own repairs it notes there by PUT, conditioned on what it read.
+ */
+const isTold = ({ method, path }: Write): boolean => method === 'PATCH' && /\/machines\/[^/]+\/status$/.test(path);
+
+const takesEffect = (write: Write): boolean =>
+  (write.status ?? 0) < 300 && !isTold(write) && !/\/leases(\/|$)|\/events(\/|$)|\/selfsubject/.test(write.path);
 
 export async function startReplica(name: string, connection: Connection, dir: string, leaseSeconds: number): Promise<Replica> {
   const gate = await openGate(connection);
