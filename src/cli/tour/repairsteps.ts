@@ -168,6 +168,8 @@ export function repairSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
     {
       name: 'a Freeze stops a repair and lifts',
       async run() {
+        // For the step after this one: it takes a while until a commit has come to prod.
+        await fleet.bump(RUNTIME, '1.1.0');
         const machine = await machineAt(1);
         const boot = await bootOf(machine);
         await cell.create(Freezes, {
@@ -193,7 +195,6 @@ export function repairSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
       async run() {
         const machine = await machineAt(2);
         const { name, uid } = machine.metadata;
-        await fleet.bump(RUNTIME, '1.1.0');
         await until('the rollout has reached prod', 60_000, async () =>
           (await machines()).some((each) => each.spec.components?.some((entry) => entry.name === RUNTIME && entry.version === '1.1.0')),
         );
