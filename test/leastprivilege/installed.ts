@@ -2,7 +2,7 @@
 import { agentUser, AGENTS } from '../../src/api/identity.ts';
 import { API_VERSION } from '../../src/api/kind.ts';
 import type { KubeObject } from '../../src/api/wire.ts';
-import { attempt, everything, openRig, OPTIONS, until, WHO, type Rig } from './rig.ts';
+import { attempt, everything, openRig, OPTIONS, until, WHO, write, type Rig, type Who } from './rig.ts';
 
 const RBAC = 'rbac.authorization.k8s.io/v1';
 
@@ -46,6 +46,7 @@ export async function install(): Promise<Rig & { remove: () => Promise<void> }> 
           path: `/apis/${object.apiVersion}/validatingadmissionpolicybindings/${object.metadata.name}`,
         });
       }
+      await policies(rig, false);
       await rig.close();
     },
   };
@@ -62,51 +63,52 @@ export async function loosen({ apply, as, admin }: Rig): Promise<() => Promise<v
   };
 }
 
-/** Policies and aggregated roles are known to the server some time after they were made. One attempt each that nothing else refuses. */
-async function inForce(rig: Rig): Promise<void> {
-  const { admin, as } = rig;
-  const refuses = (what: string, work: () => Promise<unknown>) =>
-    until(what, async () => (await attempt(work())).message.includes('ValidatingAdmissionPolicy'));
-  const post = (client: typeof admin, path: string, body: object): Promise<unknown> =>
-    client.request({
-      method: 'POST',
-      path,
-      query: { dryRun: 'All' },
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
-  const spec = { fleet: 'x', commit: 'x', sequence: 1, stages: [], units: [] };
+/** For each policy an attempt that it refuses and nothing else does, where everyone may do everything. */
+function refusedBy({ admin, as }: Rig): Record<string, () => Promise<unknown>> {
+  const post = (client: typeof admin, path: string, body: object): Promise<unknown> => write(client, 'POST', path, body, { dryRun: true });
+  const ours = (kind: string, spec: object): object => ({ apiVersion: API_VERSION, kind, metadata: { name: 'x' }, spec });
   const path = '/apis/kubenode.io/v1alpha1';
-  const lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: { name: 'foreign' } };
+  const spec = { fleet: 'x', commit: 'x', sequence: 1, stages: [], units: [] };
   // The groups of an agent, the rights of the cluster's admin: two groups are one too many for `Who`, so the user has them.
-  const loose = await loosen(rig);
-  try {
-    await refuses('the policy of the hub', () =>
-      post(admin, `${path}/rollouts`, { apiVersion: API_VERSION, kind: 'Rollout', metadata: { name: 'x' }, spec }),
-    );
-    await refuses('the policy of the cell', () =>
-      post(admin, `${path}/disruptionledgers`, { apiVersion: API_VERSION, kind: 'DisruptionLedger', metadata: { name: 'x' }, spec: {} }),
-    );
-    const agent = as({ user: agentUser('web', 'm1'), group: AGENTS });
-    await refuses('the policy of agents', () =>
-      post(agent, `${path}/freezes`, { apiVersion: API_VERSION, kind: 'Freeze', metadata: { name: 'x' }, spec: {} }),
-    );
-    await refuses('the policy of what agents create', () => post(agent, '/apis/coordination.k8s.io/v1/namespaces/web/leases', lease));
-    await refuses('the policy of grants', () =>
+  const agent = as({ user: agentUser('web', 'm1'), group: AGENTS });
+  return {
+    hub: () => post(admin, `${path}/rollouts`, ours('Rollout', spec)),
+    cell: () => post(admin, `${path}/disruptionledgers`, ours('DisruptionLedger', {})),
+    agents: () => post(agent, `${path}/freezes`, ours('Freeze', {})),
+    'what agents create': () =>
+      post(agent, '/apis/coordination.k8s.io/v1/namespaces/web/leases', {
+        apiVersion: 'coordination.k8s.io/v1',
+        kind: 'Lease',
+        metadata: { name: 'foreign' },
+      }),
+    grants: () =>
       post(as(WHO.machine), '/api/v1/namespaces/web/serviceaccounts', {
         apiVersion: 'v1',
         kind: 'ServiceAccount',
         metadata: { name: 'foreign' },
       }),
-    );
+  };
+}
+
+/** The server learns of a policy, and that it is gone, some time after it was written: until then other tests would be refused by it. */
+async function policies(rig: Rig, inForce: boolean): Promise<void> {
+  const loose = await loosen(rig);
+  try {
+    for (const [whose, work] of Object.entries(refusedBy(rig)))
+      await until(
+        `the policy of ${whose} is ${inForce ? '' : 'no longer '}in force`,
+        async () => (await attempt(work())).message.includes('ValidatingAdmissionPolicy') === inForce,
+      );
   } finally {
     await loose();
   }
-  await until(
-    'the roles of people',
-    async () => (await attempt(as(WHO.admin).request({ method: 'GET', path: `${path}/fleets` }))).outcome === 'ok',
-  );
-  await until('the rights of sync', async () =>
-    ['ok'].includes((await attempt(as(WHO.sync).request({ method: 'GET', path: `/api/v1/namespaces/${OPTIONS.namespace}` }))).outcome),
-  );
+}
+
+/** Policies and aggregated roles are known to the server some time after they were made. */
+async function inForce(rig: Rig): Promise<void> {
+  await policies(rig, true);
+  const succeeds = (what: string, who: Who, path: string): Promise<void> =>
+    until(what, async () => (await attempt(rig.as(who).request({ method: 'GET', path }))).outcome === 'ok');
+  await succeeds('the roles of people', WHO.admin, '/apis/kubenode.io/v1alpha1/fleets');
+  await succeeds('the rights of sync', WHO.sync, `/api/v1/namespaces/${OPTIONS.namespace}`);
 }

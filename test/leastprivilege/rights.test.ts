@@ -6,24 +6,26 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { API_VERSION } from '../../src/api/kind.ts';
 import { machineAccess, poolAccess, standInAccess } from '../../src/api/machineaccess.ts';
-import { Machines } from '../../src/api/machine.ts';
+import { Machines, type Machine } from '../../src/api/machine.ts';
 import { serviceAccountUser } from '../../src/api/identity.ts';
+import type { Stored } from '../../src/api/wire.ts';
 import { systemClock } from '../../src/kube/clock.ts';
 import { createClient } from '../../src/kube/httpclient.ts';
 import { httpTransport } from '../../src/kube/httptransport.ts';
 import { loadKubeconfig } from '../../src/kube/kubeconfig.ts';
 import { install } from './installed.ts';
-import { attempt, OPTIONS, WHO, write, type Name, type Rig, type Who } from './rig.ts';
+import { attempt, OPTIONS, pathOfObject, WHO, write, type Name, type Rig, type Who } from './rig.ts';
 
 /** What everyone who is authenticated may do anyway. */
 const NOBODY = { user: 'nobody-in-particular' };
 
 let rig: Rig & { remove: () => Promise<void> };
+let machine: Stored<Machine>;
 beforeAll(async () => {
   rig = await install();
   const key = { namespace: 'web', name: 'm1' };
   await attempt(rig.admin.delete(Machines, key));
-  const machine = await rig.as(WHO.operator).create(Machines, { apiVersion: API_VERSION, kind: 'Machine', metadata: key, spec: {} });
+  machine = await rig.as(WHO.operator).create(Machines, { apiVersion: API_VERSION, kind: 'Machine', metadata: key, spec: {} });
   for (const { role, roleBinding } of [machineAccess(machine), standInAccess(machine)])
     for (const object of [role, roleBinding]) await rig.apply(object, rig.as(WHO.identity));
   await rig.apply(poolAccess('web'), rig.as(WHO.identity));
@@ -31,6 +33,9 @@ beforeAll(async () => {
   await attempt(write(rig.admin, 'DELETE', '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/kubenode-agent-pool-web'));
 }, 120_000);
 afterAll(async () => {
+  // Not left to the garbage collector: other files have a machine of this name, and tell what it may not do.
+  for (const { role, roleBinding } of [machineAccess(machine), standInAccess(machine)])
+    for (const object of [roleBinding, role]) await attempt(write(rig.admin, 'DELETE', pathOfObject(object)));
   await attempt(rig.as(WHO.operator).delete(Machines, { namespace: 'web', name: 'm1' }));
   await rig.remove();
 });
