@@ -1,45 +1,15 @@
 import { expect, test } from 'vitest';
 import { AGENT_OPERATIONS as API_AGENT, CONTROLLER_OPERATIONS as API_CONTROLLER } from '../api/noderemedier.ts';
-import type { Operation } from '../api/machine.ts';
 import { AGENT_OPERATIONS, CONTROLLER_OPERATIONS } from './repair.ts';
 import { begin, live } from './testing/life.ts';
-import type { Life } from './testing/life.ts';
-import { World, entry, putOld, release, repair, ROOT, START_MS } from './testing/world.ts';
+import { give, node, rest, unit } from './testing/node.ts';
+import { type World, entry, putOld, repair, ROOT, START_MS } from './testing/world.ts';
 
 const DAY_MS = 86_400_000;
-
-/** A node on which app 1.0.0 runs, and its agent. */
-async function node(options: Parameters<typeof release>[2] = {}): Promise<{ world: World; life: Life }> {
-  const world = new World();
-  release(world, '1.0.0', options);
-  world.change({ components: [entry('app', '1.0.0', 1)] });
-  const life = begin(world);
-  await live(world, life, () => world.component('app')?.state === 'Healthy');
-  await rest(world, life);
-  world.effects = [];
-  world.events = [];
-  world.requests.machine = 0;
-  return { world, life };
-}
-
-function give(world: World, life: Life, operation: Operation): void {
-  world.change({ operation });
-  life.tell();
-}
-
-async function rest(world: World, life: Life, ms = 5_000): Promise<void> {
-  const until = world.ms + ms;
-  await live(world, life, () => world.ms >= until);
-}
 
 const ended = (world: World, id = 'op') => world.status.operation?.id === id && world.status.operation.state === 'Done';
 const operation = (world: World) => world.status.operation;
 const did = (world: World) => world.effects.map((each) => `${each.what} ${each.name}`.trim());
-const unit = (world: World, name = 'app') => {
-  const found = world.units.get(name);
-  if (found === undefined) throw new Error(`unit ${name} is not there`);
-  return found;
-};
 
 /** A change of values needs no order. */
 const reloads = { spec: { units: [{ name: 'app', exec: ['{{dir}}/bin'], reload: 'SIGHUP' }], disruption: { config: 'Reload' } } };
