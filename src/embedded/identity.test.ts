@@ -190,6 +190,28 @@ describe('a certificate signing request', () => {
     expect(pick(await issued(), 'status.conditions.1.type')).toBe('Failed');
   });
 
+  const kubelet = { signerName: 'kubernetes.io/kube-apiserver-client-kubelet' };
+
+  it('of a kubelet is signed for its node', async () => {
+    await rig.api.create(REQUESTS, request(await makeRequest([{ O: ['system:nodes'] }, { CN: ['system:node:n1'] }]), kubelet));
+    await approve();
+    const certificate = new X509Certificate(Buffer.from(text(pick(await issued(), 'status.certificate')), 'base64').toString());
+    expect(userOfCertificate(certificate, await rig.cluster.clientAuthority(), rig.clock.now())).toEqual({
+      name: 'system:node:n1',
+      groups: ['system:nodes', 'system:authenticated'],
+    });
+  });
+
+  it.each([
+    [[{ O: ['system:masters'] }, { CN: ['system:node:n1'] }], 'subject organization is not system:nodes'],
+    [[{ O: ['system:nodes'] }, { O: ['system:masters'] }, { CN: ['system:node:n1'] }], 'subject organization is not system:nodes'],
+    [[{ O: ['system:nodes'] }, { CN: ['admin'] }], 'subject common name does not begin with system:node:'],
+  ])('of a kubelet for %j fails', async (name, why) => {
+    await rig.api.create(REQUESTS, request(await makeRequest(name as Record<string, string[]>[]), kubelet));
+    await approve();
+    expect(pick(await issued(), 'status.conditions.1')).toMatchObject({ type: 'Failed', message: why });
+  });
+
   it('is approved by its subresource alone, once, and not changed', async () => {
     await rig.api.create(REQUESTS, request(await makeRequest(subject)));
     const approved = { conditions: [{ type: 'Approved', status: 'True' }] };

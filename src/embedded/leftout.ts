@@ -7,7 +7,7 @@ export const LEFT_OUT: readonly string[] = [
   'pods/log, exec, attach, port-forward, proxy, binding and ephemeralcontainers; nodes/proxy',
   'events.k8s.io: Events are served as core/v1',
   'protobuf and CBOR: JSON and YAML only; /openapi/v2 (kubectl of 1.27 and later uses v3)',
-  'signers other than kubernetes.io/kube-apiserver-client; tokens bound to pods, nodes or secrets',
+  'signers other than kubernetes.io/kube-apiserver-client and kubernetes.io/kube-apiserver-client-kubelet; tokens bound to pods, nodes or secrets',
   'duplicate fields in JSON bodies are not detected: the last one counts',
   'watch history across a restart: a watch from before it is told to list again (410)',
 ];

@@ -116,14 +116,34 @@ export async function makeServerCertificate(authority: Identity, { now, random }
   return { certificate: certificate.toString('pem'), key: await privatePem(keys.privateKey) };
 }
 
+/** What a request asks for besides its key. */
+export interface Asked {
+  commonNames: string[];
+  organizations: string[];
+  hasAlternativeNames: boolean;
+}
+
+const ALTERNATIVE_NAMES = '2.5.29.17';
+
 /**
  * Signs a PKCS#10 request (PEM) as a client certificate with the request's subject. Throws an Error that says what is
- * wrong with the request.
+ * wrong with the request; `check` throws what is wrong with what it asks for.
  */
-export async function signClient(authority: Identity, request: string, seconds: number, { now, random }: Making): Promise<string> {
+export async function signClient(
+  authority: Identity,
+  request: string,
+  seconds: number,
+  { now, random }: Making,
+  check: (asked: Asked) => void = () => undefined,
+): Promise<string> {
   const lib = await x509();
   const parsed = new lib.Pkcs10CertificateRequest(request);
   if (!(await parsed.verify())) throw new Error('the signature of the request is not valid');
+  check({
+    commonNames: parsed.subjectName.getField('CN'),
+    organizations: parsed.subjectName.getField('O'),
+    hasAlternativeNames: parsed.getExtension(ALTERNATIVE_NAMES) !== null,
+  });
   const issuer = new lib.X509Certificate(authority.certificate);
   const certificate = await lib.X509CertificateGenerator.create({
     serialNumber: serial(random),

@@ -1,15 +1,26 @@
 import type { JsonObject } from '../../api/wire.ts';
 import { messageOf } from '../../api/errors.ts';
 import { listAt, numberAt, objectAt, stringsAt, textAt } from '../json.ts';
-import { makeAuthority, signClient, type Identity } from '../pki.ts';
+import { makeAuthority, signClient, type Asked, type Identity } from '../pki.ts';
 import type { Disk } from '../store/disk.ts';
 import { parsed, type Entry, type StoreEvent } from '../store/entry.ts';
 import { now, type World } from '../world.ts';
 import { change, type Context, type Controller } from './controller.ts';
 
-const SIGNER = 'kubernetes.io/kube-apiserver-client';
 const REQUESTS = 'certificates.k8s.io/certificatesigningrequests';
 const USAGES = new Set(['digital signature', 'key encipherment', 'client auth']);
+
+/** By name: what a request must be besides one for a client certificate, as kube-controller-manager asks it. */
+const SIGNERS = new Map<string, (asked: Asked) => void>([
+  ['kubernetes.io/kube-apiserver-client', () => undefined],
+  ['kubernetes.io/kube-apiserver-client-kubelet', requireKubelet],
+]);
+
+function requireKubelet({ commonNames, organizations, hasAlternativeNames }: Asked): void {
+  if (organizations.length !== 1 || organizations[0] !== 'system:nodes') throw new Error('subject organization is not system:nodes');
+  if (hasAlternativeNames) throw new Error('subjectAltNames are not allowed');
+  if (commonNames.at(-1)?.startsWith('system:node:') !== true) throw new Error('subject common name does not begin with system:node:');
+}
 
 /** Longest validity given, as kube-controller-manager's default. */
 const MAX_SECONDS = 365 * 24 * 3600;
@@ -44,7 +55,7 @@ function usagesProblem(object: JsonObject): string | undefined {
   return usages.includes('client auth') ? undefined : 'usages must include client auth';
 }
 
-/** Signs approved requests for `kubernetes.io/kube-apiserver-client`. Other signer names wait for other signers. */
+/** Signs approved requests for client certificates of users and of kubelets. Other signer names wait for other signers. */
 export function signerController({ world, tasks }: Context): Controller {
   const served = world.registry.byStorage(REQUESTS);
   const underWay = new Set<string>();
@@ -76,7 +87,8 @@ export function signerController({ world, tasks }: Context): Controller {
     const seconds = Math.min(MAX_SECONDS, numberAt(object, 'spec', 'expirationSeconds') ?? MAX_SECONDS);
     try {
       const authority = await clientAuthority(world);
-      const certificate = await signClient(authority, request, seconds, { now: world.clock.now(), random: world.random });
+      const making = { now: world.clock.now(), random: world.random };
+      const certificate = await signClient(authority, request, seconds, making, SIGNERS.get(textAt(object, 'spec', 'signerName') ?? ''));
       finish(entry, () => ({ certificate: Buffer.from(certificate, 'utf8').toString('base64') }));
     } catch (error) {
       fail(entry, messageOf(error));
@@ -88,7 +100,7 @@ export function signerController({ world, tasks }: Context): Controller {
     const object = parsed(entry);
     const open =
       has(object, 'Approved') && !has(object, 'Denied') && !has(object, 'Failed') && textAt(object, 'status', 'certificate') === undefined;
-    if (!open || textAt(object, 'spec', 'signerName') !== SIGNER) return;
+    if (!open || !SIGNERS.has(textAt(object, 'spec', 'signerName') ?? '')) return;
     underWay.add(entry.uid);
     void sign(entry, object).finally(() => underWay.delete(entry.uid));
   }
