@@ -1,52 +1,62 @@
-/** docs/benchmarks.md, made from the results of one run. */
-import { execFile } from 'node:child_process';
-import { arch, cpus, platform, release, totalmem } from 'node:os';
+/** docs/benchmarks.md, made of what was measured. */
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
-import { benchmarkNamed, type Goal, type Measured, type Result } from './harness.ts';
+import { benchmarkNamed, NAMES, type Goal, type Result } from './harness.ts';
+import type { Run } from './record.ts';
 
-const ROOT = fileURLToPath(new URL('..', import.meta.url));
 export const DOCUMENT: string = fileURLToPath(new URL('../docs/benchmarks.md', import.meta.url));
 
-/** Where and of what the numbers are, in words. */
-export async function surroundings(): Promise<string[]> {
-  const git = async (...args: string[]): Promise<string> =>
-    (await promisify(execFile)('git', ['-C', ROOT, ...args]).catch(() => ({ stdout: '' }))).stdout.trim();
-  const commit = await git('rev-parse', 'HEAD');
-  const changed = (await git('status', '--porcelain', '--untracked-files=no')) !== '';
-  return [
-    `Commit: ${commit === '' ? 'unknown, this was no Git checkout' : commit}${changed ? ', with changes that were not committed' : ''}`,
-    `Date: ${new Date().toISOString().slice(0, 16).replace('T', ' ')} UTC`,
-    `Machine: ${cpus().length} × ${cpus()[0]?.model.trim() ?? 'unknown processor'}, ${Math.round(totalmem() / 2 ** 30)} GiB, ${platform()} ${release()} ${arch()}, Node ${process.versions.node}`,
-  ];
-}
-
-export async function document(measured: ReadonlyMap<string, Measured>, lines: readonly string[]): Promise<string> {
-  const loads = [...measured.values()].flatMap(({ loads }) => loads);
-  const parts = await Promise.all([...measured].map(async ([name, { results }]) => await section(name, results)));
-  const missed = parts.flatMap(({ missed }) => missed);
+export async function document(record: ReadonlyMap<string, Run>): Promise<string> {
+  const sections = await Promise.all(NAMES.map(async (name) => await section(name, record.get(name))));
+  const missed = sections.flatMap((each) => each.missed);
+  const runs = NAMES.flatMap((name) => record.get(name) ?? []);
+  const loads = runs.flatMap(({ load }) => load);
+  const real = runs.some(({ results }) => results.some(({ tier }) => tier === 'R'));
   return `# Benchmarks
 
-Made by \`npm run bench -- --write\`. Each reference was measured in the same run, beside the value: read the ratio, which depends less on
-the machine than the value does. Nothing here is asserted by a test, and what misses its goal is published as it is.
+Made by \`npm run bench -- --write\` of what \`bench/results.jsonl\` keeps. Each reference was measured in the same run, beside the value: read the
+ratio, which depends less on the machine than the value does. Nothing here is asserted by a test, and what misses its goal is published as it is.
 
-${lines.map((line) => `- ${line}`).join('\n')}
+- Commit: ${perBenchmark(runs, ({ commit }) => `\`${commit}\``)}
+- Date: ${perBenchmark(runs, ({ date }) => date)}
+- Machine: ${perBenchmark(runs, ({ machine }) => machine)}
 - Load before the runs (one minute): ${number(Math.min(...loads))} to ${number(Math.max(...loads))}, the runs before included
 
 Tiers: **S**, everything in one process over the embedded store; **W**, the shipped programs over HTTPS with the embedded API server in a
-process of its own; **R**, etcd and kube-apiserver. R was not run. Value and reference are medians over the runs, the spread is the smallest and
+process of its own; **R**, etcd and kube-apiserver${real ? '' : ', which was not run'}. Value and reference are medians over the runs, the spread is the smallest and
 the largest value; every run begins in a fresh process. Nodes are processes on this same machine, and share its processors with the servers and with
 what measures.
 
 ${missed.length === 0 ? 'All goals were kept.' : `Missed: ${missed.join(', ')}.`}
 
-${parts.map(({ text }) => text).join('\n')}`;
+${sections.map(({ text }) => text).join('\n')}`;
 }
 
-async function section(name: string, results: readonly Result[]): Promise<{ text: string; missed: string[] }> {
-  const { about, goals } = await benchmarkNamed(name);
+/** What all have in common, or whose it is; the most frequent is that of the others. */
+function perBenchmark(runs: readonly Run[], of: (run: Run) => string): string {
+  const groups = [...Map.groupBy(runs, of)].toSorted(([, a], [, b]) => a.length - b.length);
+  const [only, ...more] = groups;
+  if (only !== undefined && more.length === 0) return only[0];
+  return groups
+    .map(
+      ([value, each], index) => `${value} for ${index === groups.length - 1 ? 'the others' : enumerated(each.map((run) => run.benchmark))}`,
+    )
+    .join('; ');
+}
+
+function enumerated(names: readonly string[]): string {
+  return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
+}
+
+async function section(name: string, run: Run | undefined): Promise<{ text: string; missed: string[] }> {
+  const { about, goals, tells } = await benchmarkNamed(name);
+  if (run === undefined) return { text: `## ${name}\n\n${about.trim()}\n\nNot run.\n`, missed: [] };
+  const resultOf = (wanted: string): Result => {
+    const found = run.results.find((result) => result.name === wanted);
+    if (found === undefined) throw new Error(`bench/results.jsonl has no ${wanted}`);
+    return found;
+  };
   const missed: string[] = [];
-  const rows = results.map((result) => {
+  const rows = run.results.map((result) => {
     const goal = goals[result.name];
     const kept = goal === undefined ? undefined : keeps(result, goal);
     if (kept === false) missed.push(`\`${result.name}\``);
@@ -71,7 +81,7 @@ ${about.trim()}
 | name | tier | value | reference | ratio | runs | spread | goal |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 ${rows.join('\n')}
-`;
+${tells === undefined ? '' : `\n${tells(resultOf).trim()}\n`}`;
   return { text, missed };
 }
 

@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process';
+import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
-import { document, keeps } from './document.ts';
+import { DOCUMENT, document, keeps } from './document.ts';
 import { benchmarkNamed, NAMES, percentile, resultsOf, type Sample } from './harness.ts';
+import { readRecord } from './record.ts';
 
 const sample = (name: string, value: number, reference: number): Sample => ({ name, tier: 'W', unit: 'ms', value, reference });
 
@@ -40,10 +42,30 @@ it('publishes a goal that was missed', async () => {
   if (result === undefined) throw new Error('no result');
   expect(keeps(result, { of: 'value', most: 70 })).toBe(true);
   expect(keeps(result, { of: 'ratio', least: 2 })).toBe(false);
-  const text = await document(new Map([['agent', { results: [result], loads: [0.5, 2] }]]), ['Commit: abc']);
+  const about = { benchmark: 'agent', commit: 'abc', date: '2026-11-20', machine: 'big', load: [0.5, 2] as [number, number] };
+  const text = await document(new Map([['agent', { ...about, results: [result] }]]));
   expect(text).toContain('Missed: `agent/requests-per-hour`.');
   expect(text).toContain('| agent/requests-per-hour | W | 70 ms | 60 | 1.17 | 1 | 70 – 70 | value ≤ 62: **missed** |');
   expect(text).toContain('Load before the runs (one minute): 0.5 to 2');
+  expect(text).toContain('Not run.');
+});
+
+it('names whose commit is whose where benchmarks ran at different ones', async () => {
+  const run = (benchmark: string, commit: string) => ({
+    benchmark,
+    commit,
+    date: '2026-11-20',
+    machine: 'big',
+    load: [0, 1] as [number, number],
+    results: [],
+  });
+  const runs = [run('agent', 'abc'), run('render', 'def'), run('noop-commit', 'abc'), run('rules', 'def'), run('embedded', 'def')];
+  const text = await document(new Map(runs.map((each) => [each.benchmark, each])));
+  expect(text).toContain('- Commit: `abc` for noop-commit and agent; `def` for the others\n- Date: 2026-11-20\n');
+});
+
+it('has in docs/benchmarks.md what the record and the descriptions make; `npm run bench -- --page` makes it anew', async () => {
+  expect(await readFile(DOCUMENT, 'utf8')).toBe(await document(await readRecord()));
 });
 
 it.each(NAMES)('says of %s what is measured against what', async (name) => {

@@ -3,6 +3,7 @@ import { fork } from 'node:child_process';
 import { loadavg } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { CodedError } from '../src/api/errors.ts';
+import { surroundings, type Run } from './record.ts';
 
 /**
  * What is real. S: everything in one process, over the embedded store. W: shipped programs over HTTPS, the embedded API server
@@ -47,6 +48,10 @@ export interface Benchmark {
   /** Markdown: what is measured, against what, how the fewest possible is counted. */
   about: string;
   goals: Record<string, Goal>;
+  /** Markdown, made of the results: what they mean to who runs a fleet. */
+  tells?: (of: (name: string) => Result) => string;
+  /** Why it cannot be run as things are, and what to do; undefined when it can. Asked only where it was not asked for by name. */
+  lacks?: () => Promise<string | undefined>;
   /** One run. */
   run(report: (sample: Sample) => void): Promise<void>;
 }
@@ -69,15 +74,14 @@ export async function benchmarkNamed(name: string): Promise<Benchmark> {
   return (await load()).default;
 }
 
-export interface Measured {
-  results: Result[];
-  /** Load of the machine over one minute, before each run. */
-  loads: number[];
-}
+let interruptedBy: NodeJS.Signals | undefined;
+/** Whether somebody wants it all to end. */
+export const interrupted = (): boolean => interruptedBy !== undefined;
 
 /** All runs of one benchmark. `say` is told of each that begins. */
-export async function measure(name: string, say: (text: string) => void): Promise<Measured> {
+export async function measure(name: string, say: (text: string) => void): Promise<Run> {
   const { processes } = await benchmarkNamed(name);
+  const about = await surroundings();
   const samples: Sample[] = [];
   const loads: number[] = [];
   for (let run = 1; run <= processes; run++) {
@@ -85,7 +89,7 @@ export async function measure(name: string, say: (text: string) => void): Promis
     say(`${name}, run ${run} of ${processes}`);
     await inProcess(name, (sample) => samples.push(sample));
   }
-  return { results: resultsOf(samples), loads };
+  return { benchmark: name, ...about, load: [Math.min(...loads), Math.max(...loads)], results: resultsOf(samples) };
 }
 
 /** What the forked process does. */
@@ -102,7 +106,10 @@ function inProcess(name: string, report: (sample: Sample) => void): Promise<void
   const entry = fileURLToPath(new URL('./main.ts', import.meta.url));
   return new Promise((resolve, reject) => {
     const child = fork(entry, ['--once', name], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
-    const onSignal = (signal: NodeJS.Signals): void => void child.kill(signal);
+    const onSignal = (signal: NodeJS.Signals): void => {
+      interruptedBy = signal;
+      child.kill(signal);
+    };
     const signals = ['SIGINT', 'SIGTERM'] as const;
     for (const signal of signals) process.once(signal, onSignal);
     child.on('message', (message) => {
