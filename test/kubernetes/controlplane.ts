@@ -3,12 +3,11 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
 import { kubeconfigText } from '../../src/embedded/serve/kubeconfig.ts';
-import type { Connection } from '../../src/kube/connect.ts';
 import type { Programs } from '../../tools/kubernetes/programs.ts';
-import { files, openRig } from './rig.ts';
+import { files, openRig, type AdminConnection } from './rig.ts';
 
 export interface ControlPlane {
-  readonly connection: Connection & { ca: string; token: string };
+  readonly connection: AdminConnection;
   /** A file; the administrator's. */
   readonly kubeconfig: string;
   /** Controllers run: owners are collected, namespaces emptied, certificates signed. */
@@ -39,8 +38,8 @@ export async function startControlPlane(programs: Programs): Promise<ControlPlan
   const { folder, stop, ...rig } = openRig(programs);
   try {
     const made = await files(folder);
-    const connection = await rig.apiserver('the server', folder, made, [
-      ...(await rig.etcd(folder, made)),
+    const { connection } = await rig.apiserver('the server', folder, made, [
+      ...(await rig.etcd(folder, made)).args,
       // The one wants a ServiceAccount in every namespace before the first pod, the other taints nodes until a controller that
       // does not run here takes it back.
       '--disable-admission-plugins=ServiceAccount,TaintNodesByCondition',
@@ -93,7 +92,7 @@ export async function startControlPlanes(programs: Programs, names: readonly str
         const within = join(folder, name);
         mkdirSync(within, { mode: 0o700 });
         const made = await files(within);
-        const connection = await rig.apiserver(name, within, made, [...etcd, `--etcd-prefix=/${name}`]);
+        const { connection } = await rig.apiserver(name, within, made, [...etcd.args, `--etcd-prefix=/${name}`]);
         const text = kubeconfigOf(name, connection);
         rig.controllerManager(controllerManager, made.write('kubeconfig', text), within, made, [
           `--controllers=${OF_A_FLEET.join(',')}`,

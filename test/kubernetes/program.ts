@@ -1,25 +1,31 @@
 /** A program of a test that ends when the test ends, however that ends. */
 import { spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
+import type { Readable } from 'node:stream';
+import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 
 // The program lives as long as the other end of descriptor 3 is open: also a test that is killed leaves nothing behind.
-const GUARD = '"$@" 3<&- & child=$!; { cat >/dev/null; kill "$child"; } <&3 2>/dev/null & wait "$child"';
+const GUARD = '"$@" 3<&- 4>&- & child=$!; echo "$child" >&4; exec 4>&-; { cat >/dev/null; kill "$child"; } <&3 2>/dev/null & wait "$child"';
 
 export interface Program {
   readonly name: string;
   /** Set when it has ended. */
   readonly ended: string | undefined;
+  /** Of the program itself. */
+  readonly pid: Promise<number>;
   /** The last lines it wrote. */
   said(): string;
   /** Ends it: politely, and after ten seconds by force. */
   stop(): Promise<void>;
+  /** Ends it at once, as a machine that loses power does. */
+  kill(): Promise<void>;
 }
 
 /** Starts a program with its output in a file. */
 export function startProgram(name: string, path: string, args: readonly string[], logFile: string): Program {
   const log = openSync(logFile, 'a', 0o600);
-  const child = spawn('/bin/sh', ['-c', GUARD, 'sh', path, ...args], { stdio: ['ignore', log, log, 'pipe'], detached: true });
+  const child = spawn('/bin/sh', ['-c', GUARD, 'sh', path, ...args], { stdio: ['ignore', log, log, 'pipe', 'pipe'], detached: true });
   closeSync(log);
   let ended: string | undefined;
   const end = new Promise<void>((resolve) => {
@@ -33,8 +39,16 @@ export function startProgram(name: string, path: string, args: readonly string[]
       resolve();
     });
   });
+  const pid = text(child.stdio[4] as Readable).then((told) => {
+    const number = Number(told);
+    // To 0 a signal would reach this process and all that it started.
+    if (!Number.isInteger(number) || number < 2) throw new Error(`${name} was not started`);
+    return number;
+  });
+  pid.catch(() => undefined);
   return {
     name,
+    pid,
     get ended() {
       return ended;
     },
@@ -48,6 +62,10 @@ export function startProgram(name: string, path: string, args: readonly string[]
         await end;
       }
       waited.abort();
+    },
+    async kill() {
+      if (ended === undefined) process.kill(await pid, 'SIGKILL');
+      await end;
     },
   };
 }

@@ -43,6 +43,8 @@ export async function files(folder: string) {
     authority: authority.certificate,
     token,
     write,
+    /** A certificate of a day for who a request (PEM) names. */
+    sign: (request: string) => signClient(authority, request, 24 * 3600, MAKING()),
     ca: write('ca.crt', authority.certificate),
     caKey: write('ca.key', authority.key),
     serving: write('serving.crt', serving.certificate),
@@ -66,6 +68,9 @@ async function until(program: Program, what: string, seconds: number, holds: () 
   }
 }
 
+/** Of the administrator. */
+export type AdminConnection = Connection & { ca: string; token: string };
+
 type Files = Awaited<ReturnType<typeof files>>;
 
 /** Starts the programs of control planes; they end with `stop`, which removes the folder too. */
@@ -84,11 +89,11 @@ export function openRig(programs: Programs) {
       rmSync(folder, { recursive: true, force: true });
     },
 
-    /** Where it listens, and what a client of it needs. */
-    async etcd(within: string, made: Files): Promise<string[]> {
+    /** With what an API server needs to be told of it. */
+    async etcd(within: string, made: Files): Promise<{ program: Program; args: string[] }> {
       mkdirSync(join(within, 'etcd'), { mode: 0o700 });
       const [clientPort, peerPort] = [await freePort(), await freePort()];
-      start(
+      const program = start(
         'etcd',
         programs.etcd,
         [
@@ -108,22 +113,24 @@ export function openRig(programs: Programs) {
         ],
         within,
       );
-      return [
+      const args = [
         `--etcd-servers=https://127.0.0.1:${clientPort}`,
         `--etcd-cafile=${made.ca}`,
         `--etcd-certfile=${made.client}`,
         `--etcd-keyfile=${made.clientKey}`,
       ];
+      return { program, args };
     },
 
-    /** Ready when it resolves. */
+    /** Ready when it resolves. One that was killed is started again on its own port. */
     async apiserver(
       name: string,
       within: string,
       made: Files,
       args: readonly string[],
-    ): Promise<Connection & { ca: string; token: string }> {
-      const port = await freePort();
+      port?: number,
+    ): Promise<{ program: Program; connection: AdminConnection }> {
+      port ??= await freePort();
       const apiserver = start(
         'kube-apiserver',
         programs.apiserver,
@@ -161,7 +168,7 @@ export function openRig(programs: Programs) {
       } finally {
         await transport.close();
       }
-      return connection;
+      return { program: apiserver, connection };
     },
 
     controllerManager(path: string, kubeconfig: string, within: string, made: Files, args: readonly string[]): void {

@@ -79,13 +79,25 @@ async function download(say: Say): Promise<Programs> {
   return found;
 }
 
+const built = (): Promise<string> => cachedAs(`kubernetes-${KUBERNETES}`, MODULES);
+
+/** The programs, where nothing has to be built or downloaded for them; else where they were looked for. */
+export async function presentPrograms(): Promise<Programs | string> {
+  const folder = await built();
+  const cached = await inFolder(folder, 'built');
+  if (cached !== undefined) return cached;
+  const assets = process.env['KUBEBUILDER_ASSETS'] ?? '';
+  const found = assets === '' ? undefined : await inFolder(assets, 'KUBEBUILDER_ASSETS');
+  return found ?? `neither ${folder} nor KUBEBUILDER_ASSETS (${assets === '' ? 'not set' : assets}) has kube-apiserver and etcd`;
+}
+
 /**
  * The programs, built or found. `say` is told of what takes long. Throws an Error that says what is missing for each of the
  * three ways.
  */
 export async function findPrograms(say: Say): Promise<Programs> {
   const missing: string[] = [];
-  const folder = await cachedAs(`kubernetes-${KUBERNETES}`, MODULES);
+  const folder = await built();
   const cached = await inFolder(folder, 'built');
   if (cached !== undefined) return cached;
   const go = await goCommand();
