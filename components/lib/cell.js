@@ -1,19 +1,17 @@
-// A very small client of the cell's API for the stand-ins that report to it. The node's bootstrap file says where the cell is; they speak as
-// the node's agent does, with the identity that it renews. (A real kubelet has a certificate of its own.)
+// A very small client of the cell's API for the stand-ins that report to it. The node's bootstrap file says where the cell is; whom they speak
+// as, a file on the node says.
 import { readFileSync, statSync } from 'node:fs';
 import { Agent, request } from 'node:https';
 
-const IDENTITY = 'var/lib/kubenode/identity/current.json';
-
 // Looks for a newer identity before each request.
-function identityOf(ca) {
+function identityOf(path, ca) {
   let seen;
   let found;
   return () => {
-    const { mtimeMs, ino } = statSync(IDENTITY);
+    const { mtimeMs, ino } = statSync(path);
     const now = `${mtimeMs} ${ino}`;
     if (now === seen) return found;
-    const { key, certificate, token } = JSON.parse(readFileSync(IDENTITY, 'utf8'));
+    const { key, certificate, token } = JSON.parse(readFileSync(path, 'utf8'));
     found?.agent.destroy();
     const own = token === undefined ? { key, cert: certificate } : {};
     found = { agent: new Agent({ keepAlive: true, ca, ...own }), headers: token === undefined ? {} : { authorization: `Bearer ${token}` } };
@@ -22,10 +20,10 @@ function identityOf(ca) {
   };
 }
 
-export function cell(bootstrapPath) {
+export function cell(bootstrapPath, identityPath) {
   const bootstrap = JSON.parse(readFileSync(bootstrapPath, 'utf8'));
   const base = new URL(bootstrap.server);
-  const identity = identityOf(bootstrap.certificateAuthority);
+  const identity = identityOf(identityPath, bootstrap.certificateAuthority);
 
   return function call(method, path, body, contentType = 'application/json') {
     return new Promise((resolve, reject) => {

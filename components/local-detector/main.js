@@ -1,7 +1,9 @@
 #!/usr/bin/env node
-// Stands in for node-problem-detector: turns lines of the node's kernel log into Node conditions, as its kernel monitor does.
-import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+// Stands in for node-problem-detector: turns lines of the node's kernel log into Node conditions, as its kernel monitor does. It speaks as the
+// node, whose kubelet's certificate it uses.
+import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
 import { cell, every } from './cell.js';
+import { NODE_IDENTITY } from './nodeidentity.js';
 import { log, service } from './service.js';
 
 const RULES = [
@@ -20,7 +22,7 @@ const RULES = [
 ];
 
 service((state) => {
-  const call = cell(state.config.bootstrap);
+  const call = cell(state.config.bootstrap, NODE_IDENTITY);
   const conditions = new Map();
   const now = () => new Date().toISOString();
   for (const rule of RULES)
@@ -70,6 +72,7 @@ service((state) => {
       }
     }
     if (!changed && performance.now() - reportedAt < heartbeatMs) return;
+    if (!existsSync(NODE_IDENTITY)) return; // nor has it its certificate
     const status = { conditions: [...conditions.values()].map((condition) => ({ ...condition, lastHeartbeatTime: now() })) };
     const patched = await call(
       'PATCH',

@@ -1,18 +1,26 @@
 #!/usr/bin/env node
-// Stands in for the kubelet: registers the Node, renews its Lease, keeps its Ready condition, and lets go
+// Stands in for the kubelet: has its own certificate, registers the Node, renews its Lease, keeps its Ready condition, and lets go
 // of its pods when they are to end. It runs no pods.
 import { readFileSync } from 'node:fs';
 import { arch, cpus, platform, release as kernel, totalmem } from 'node:os';
 import { cell, every } from './cell.js';
+import { nodeIdentity, NODE_IDENTITY } from './nodeidentity.js';
 import { log, service } from './service.js';
 
 service((state) => {
   const { bootstrap, nodeName, providerID } = state.config;
-  const call = cell(bootstrap);
+  const asNode = cell(bootstrap, NODE_IDENTITY);
+  const identity = nodeIdentity(bootstrap, nodeName, log);
   const path = `/api/v1/nodes/${nodeName}`;
   const lease = `/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/${nodeName}`;
   const bootID = readFileSync('run/kubenode/boot-id', 'utf8').trim();
   let statusAt = 0;
+
+  async function call(...request) {
+    const answer = await asNode(...request);
+    if (answer.status === 401) identity.drop();
+    return answer;
+  }
 
   const micro = () => new Date().toISOString().replace('Z', '000Z');
 
@@ -111,10 +119,8 @@ service((state) => {
     }
   }
 
-  every(2000, log, endPods);
-
   // As the kubelet: the Lease every 10 s; the status every 5 minutes, or at once when what is there is not what is true.
-  every(10_000, log, async () => {
+  async function heartbeat() {
     await renew();
     const node = await register();
     const ready = node.status?.conditions?.find((condition) => condition.type === 'Ready');
@@ -123,5 +129,14 @@ service((state) => {
       node.status?.nodeInfo?.kubeletVersion !== `v${state.release.version}` ||
       node.status?.nodeInfo?.bootID !== bootID;
     if (differs || performance.now() - statusAt > 300_000) await reportStatus(node);
+  }
+
+  let has = false;
+  every(10_000, log, async () => {
+    await identity.keep();
+    if (has) return;
+    has = true;
+    every(2000, log, endPods);
+    every(10_000, log, heartbeat);
   });
 });
