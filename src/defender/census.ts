@@ -1,28 +1,8 @@
 import type { LedgerRow, StartsBucket } from '../api/disruptionledger.ts';
 import { countsOf, type Counts } from './rates.ts';
 import { classOf, type Request } from './request.ts';
+import type { CensusMachine, Muster, Roll } from './roll.ts';
 import { CLUSTER_SCOPE, isConditionScope } from './scopes.ts';
-
-/** A machine as limits see it. */
-export interface CensusMachine {
-  uid: string;
-  /** namespace/name */
-  name: string;
-  /** Every scope it belongs to, also those of sets that want nothing of it now. */
-  scopes: readonly string[];
-  /** Node absent, not Ready=True by a fresh heartbeat, or unschedulable by anyone (D7). A deletion alone is not. */
-  unavailable: boolean;
-  /** Unavailable by something else than a cordon of ours, so that no operation's end will mend it. */
-  lastingly: boolean;
-  /** What its Node says is wrong with it, by which a suspect is told; absent where there was no Node yet, which is no outage. */
-  ailments?: readonly string[];
-}
-
-interface Member {
-  name: string;
-  reserved: boolean;
-  lastingly: boolean;
-}
 
 /** Who takes a place in a scope. */
 export interface Occupation {
@@ -34,12 +14,14 @@ export interface Occupation {
 /** Machines of a scope that are unavailable, and not because of a row of ours. */
 export interface Outage {
   machines: number;
-  holders: readonly string[];
-  /** Condition types that more than half of them share, the commonest first. */
-  shared: readonly string[];
+  /** Names of up to five, and the condition types that more than half of them share, the commonest first. */
+  who(): { holders: readonly string[]; shared: readonly string[] };
 }
 
-/** Who counts in each scope: unavailable machines, rows and starts. Grows as reservations are granted. */
+/**
+ * Who counts in each scope: unavailable machines, rows and starts. Grows as reservations are granted. It is the roll with the rows laid over
+ * it, and good only until the roll changes; asked after that it throws.
+ */
 export interface Census {
   /** Machines in a scope; undefined when it has none, which is an unknown total. */
   total(scope: string): number | undefined;
@@ -66,96 +48,136 @@ export interface CensusOptions {
   ordered?: ReadonlySet<string>;
 }
 
+/** A machine that has a row, in one scope. */
+interface Reserved {
+  name: string;
+  class: string;
+  lastingly: boolean;
+}
+
+/** What rows change in one scope of the roll. */
+interface Overlay {
+  rows: Map<string, Reserved>;
+  /** Machines with rows that the roll does not count as unavailable. */
+  added: number;
+  /** Machines that the roll counts, and whose row is taken away, with the cordon that made them unavailable. */
+  left: Set<string>;
+}
+
+const HOLDERS = 5;
+const NOBODY: ReadonlyMap<string, CensusMachine> = new Map();
+
 export function takeCensus(
-  machines: readonly CensusMachine[],
+  roll: Roll,
   rows: readonly LedgerRow[],
   { hours = [], nowMs = 0, ordered = new Set() }: CensusOptions = {},
 ): Census {
-  const totals = new Map<string, number>();
-  /** By scope, then by machine UID. */
-  const members = new Map<string, Map<string, Member>>();
-  const reserved = new Map<string, Map<string, Member & { class: string }>>();
-  const known = new Map<string, CensusMachine>();
+  const { version } = roll;
+  const overlays = new Map<string, Overlay>();
   const summaries = new Map<string, ReturnType<Occupation['who']>>();
-  let outages: Map<string, CensusMachine[]> | undefined;
-  const noted = new Map<string, Outage>();
+  const outages = new Map<string, Outage>();
+  const starts = countsOf(hours, nowMs);
 
-  function of<Value>(map: Map<string, Map<string, Value>>, scope: string): Map<string, Value> {
-    let inScope = map.get(scope);
-    if (inScope === undefined) map.set(scope, (inScope = new Map()));
-    return inScope;
+  function current(): Roll {
+    if (roll.version !== version) throw new Error('a census is asked after its roll has changed');
+    return roll;
   }
+
+  function overlayOf(scope: string): Overlay {
+    let overlay = overlays.get(scope);
+    if (overlay === undefined) overlays.set(scope, (overlay = { rows: new Map(), added: 0, left: new Set() }));
+    return overlay;
+  }
+
+  const unavailableIn = (scope: string): ReadonlyMap<string, CensusMachine> => current().in(scope)?.unavailable ?? NOBODY;
 
   /** A row whose Machine is not known counts by what it says itself. */
   function scopesOf(uid: string, scopes: readonly string[]): Set<string> {
-    return new Set([...(known.get(uid)?.scopes ?? []), ...scopes]);
+    return new Set([...(roll.of(uid)?.scopes ?? []), ...scopes]);
   }
 
-  const starts = countsOf(hours, nowMs);
-
   function count({ machineUID: uid, machine: name, kind, class: asked, scopes }: Parameters<Census['add']>[0]): void {
-    const lastingly = known.get(uid)?.lastingly ?? true;
+    const reserved = { name, class: classOf({ kind, class: asked }), lastingly: roll.of(uid)?.lastingly ?? true };
     for (const scope of scopesOf(uid, scopes)) {
-      of(members, scope).set(uid, { name, reserved: true, lastingly });
-      of(reserved, scope).set(uid, { name, reserved: true, lastingly, class: classOf({ kind, class: asked }) });
+      const overlay = overlayOf(scope);
+      overlay.left.delete(uid);
+      if (!overlay.rows.has(uid) && !unavailableIn(scope).has(uid)) overlay.added++;
+      overlay.rows.set(uid, reserved);
     }
     summaries.clear();
   }
 
-  for (const machine of machines) {
-    known.set(machine.uid, machine);
-    for (const scope of machine.scopes) {
-      totals.set(scope, (totals.get(scope) ?? 0) + 1);
-      if (machine.unavailable) of(members, scope).set(machine.uid, { name: machine.name, reserved: false, lastingly: machine.lastingly });
-    }
-  }
   for (const row of rows) count(row);
 
-  function outagesByScope(): Map<string, CensusMachine[]> {
-    if (outages !== undefined) return outages;
-    outages = new Map();
-    for (const machine of machines) {
-      if (!machine.lastingly || machine.ailments === undefined || ordered.has(machine.uid)) continue;
-      for (const scope of machine.scopes) {
-        const inScope = outages.get(scope);
-        if (inScope === undefined) outages.set(scope, [machine]);
-        else inScope.push(machine);
-      }
+  function whoIn(scope: string): ReturnType<Occupation['who']> {
+    const muster = roll.in(scope);
+    const overlay = overlays.get(scope);
+    const reserved = overlay === undefined ? [] : [...overlay.rows];
+    const holders = firstNames(reserved.map(([, { name }]) => name));
+    if (holders.length < HOLDERS && muster !== undefined) {
+      const others: string[] = [];
+      for (const [uid, { name }] of muster.unavailable)
+        if (overlay?.rows.has(uid) !== true && overlay?.left.has(uid) !== true) others.push(name);
+      holders.push(...firstNames(others, HOLDERS - holders.length));
     }
-    return outages;
+    const more = reserved.filter(([uid, { lastingly }]) => lastingly && muster?.unavailable.has(uid) !== true).length;
+    return { holders, lasting: (muster?.lasting ?? 0) + more };
   }
 
-  function summary(key: string, all: readonly Member[]): ReturnType<Occupation['who']> {
+  function summary(key: string, make: () => ReturnType<Occupation['who']>): ReturnType<Occupation['who']> {
     let known = summaries.get(key);
-    if (known === undefined) {
-      const holders = all
-        .toSorted((a, b) => Number(b.reserved) - Number(a.reserved) || (a.name < b.name ? -1 : 1))
-        .slice(0, 5)
-        .map((member) => member.name);
-      known = { holders, lasting: all.filter((member) => member.lastingly).length };
-      summaries.set(key, known);
-    }
+    if (known === undefined) summaries.set(key, (known = make()));
     return known;
+  }
+
+  function outageIn(scope: string): Outage {
+    const muster = roll.in(scope);
+    if (muster === undefined) return { machines: 0, who: () => ({ holders: [], shared: [] }) };
+    const excused = [...ordered].flatMap((uid) => muster.ailing.get(uid) ?? []);
+    let told: ReturnType<Outage['who']> | undefined;
+    return { machines: muster.ailing.size - excused.length, who: () => (told ??= suspects(muster, excused)) };
+  }
+
+  function suspects({ ailing, ailments }: Muster, excused: readonly CensusMachine[]): ReturnType<Outage['who']> {
+    const machines = ailing.size - excused.length;
+    const names: string[] = [];
+    for (const [uid, { name }] of ailing) if (!ordered.has(uid)) names.push(name);
+    const counts = new Map(ailments);
+    for (const machine of excused) for (const ailment of machine.ailments ?? []) counts.set(ailment, (counts.get(ailment) ?? 0) - 1);
+    const shared = [...counts]
+      .filter(([, times]) => times * 2 > machines)
+      .sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1))
+      .map(([type]) => type);
+    return { holders: firstNames(names), shared };
   }
 
   return {
     // Conditions are asked for on any machine.
-    total: (scope) => totals.get(isConditionScope(scope) ? CLUSTER_SCOPE : scope),
-    places: (scope) => ({ used: members.get(scope)?.size ?? 0, who: () => summary(scope, [...(members.get(scope)?.values() ?? [])]) }),
-    counts: (scope, uid) => members.get(scope)?.has(uid) ?? false,
-    ails: (uid) => known.get(uid)?.lastingly ?? true,
+    total: (scope) => current().in(isConditionScope(scope) ? CLUSTER_SCOPE : scope)?.total,
+    places(scope) {
+      const unavailable = current().in(scope)?.unavailable.size ?? 0;
+      const overlay = overlays.get(scope);
+      const used = overlay === undefined ? unavailable : unavailable + overlay.added - overlay.left.size;
+      return { used, who: () => summary(scope, () => whoIn(scope)) };
+    },
+    counts(scope, uid) {
+      const overlay = overlays.get(scope);
+      return overlay?.rows.has(uid) === true || (unavailableIn(scope).has(uid) && overlay?.left.has(uid) !== true);
+    },
+    ails: (uid) => current().of(uid)?.lastingly ?? true,
     rows(scope, classes) {
-      const all = [...(reserved.get(scope)?.values() ?? [])].filter((member) => classes.includes(member.class));
-      return { used: all.length, who: () => summary(`${scope} ${classes.join(' ')}`, all) };
+      const all = [...(overlays.get(scope)?.rows.values() ?? [])].filter((reserved) => classes.includes(reserved.class));
+      const who = (): ReturnType<Occupation['who']> => ({
+        holders: firstNames(all.map(({ name }) => name)),
+        lasting: all.filter(({ lastingly }) => lastingly).length,
+      });
+      return { used: all.length, who: () => summary(`${scope} ${classes.join(' ')}`, who) };
     },
     starts,
     outage(scope) {
-      let outage = noted.get(scope);
-      if (outage === undefined) {
-        const all = outagesByScope().get(scope) ?? [];
-        outage = { machines: all.length, holders: all.slice(0, 5).map((machine) => machine.name), shared: sharedBy(all) };
-        noted.set(scope, outage);
-      }
+      current();
+      let outage = outages.get(scope);
+      if (outage === undefined) outages.set(scope, (outage = outageIn(scope)));
       return outage;
     },
     add(granted) {
@@ -163,12 +185,12 @@ export function takeCensus(
       starts.add(classOf(granted), granted.scopes);
     },
     remove(row) {
-      for (const scope of scopesOf(row.machineUID, row.scopes)) {
-        reserved.get(scope)?.delete(row.machineUID);
-        const machine = known.get(row.machineUID);
-        if (machine?.lastingly === true && machine.scopes.includes(scope))
-          of(members, scope).set(machine.uid, { name: machine.name, reserved: false, lastingly: true });
-        else members.get(scope)?.delete(row.machineUID);
+      const uid = row.machineUID;
+      for (const scope of scopesOf(uid, row.scopes)) {
+        const overlay = overlayOf(scope);
+        const machine = unavailableIn(scope).get(uid);
+        if (overlay.rows.delete(uid) && machine === undefined) overlay.added--;
+        if (machine?.lastingly === false) overlay.left.add(uid);
       }
       starts.remove(row);
       summaries.clear();
@@ -176,11 +198,14 @@ export function takeCensus(
   };
 }
 
-function sharedBy(machines: readonly CensusMachine[]): string[] {
-  const counts = new Map<string, number>();
-  for (const machine of machines) for (const ailment of machine.ailments ?? []) counts.set(ailment, (counts.get(ailment) ?? 0) + 1);
-  return [...counts]
-    .filter(([, count]) => count * 2 > machines.length)
-    .sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1))
-    .map(([type]) => type);
+/** The first few by name, without sorting them all. */
+function firstNames(names: readonly string[], many = HOLDERS): string[] {
+  const first: string[] = [];
+  for (const name of names) {
+    if (first.length === many && name >= (first[many - 1] ?? '')) continue;
+    const at = first.findIndex((other) => name < other);
+    first.splice(at < 0 ? first.length : at, 0, name);
+    if (first.length > many) first.pop();
+  }
+  return first;
 }

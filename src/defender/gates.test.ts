@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { DefenderPolicySpec } from '../api/defenderpolicy.ts';
-import { takeCensus, type CensusMachine } from './census.ts';
+import { takeCensus } from './census.ts';
+import { createRoll, type CensusMachine } from './roll.ts';
 import { gatesOf } from './gates.ts';
 import type { Request } from './request.ts';
 import { counted, request } from './testing/rows.ts';
@@ -18,7 +19,7 @@ function refusal(
   machines: CensusMachine[] = [],
   ordered: string[] = [],
 ) {
-  const census = takeCensus(machines, [], { ordered: new Set(ordered.map((name) => `uid-${name}`)) });
+  const census = takeCensus(createRoll(machines), [], { ordered: new Set(ordered.map((name) => `uid-${name}`)) });
   return gatesOf({ policies: [{ metadata: { name: 'p' }, spec: policy }] }, at(now))(asked, census);
 }
 

@@ -142,14 +142,15 @@ function tripped(policy: Policy, subject: Subject, census: Census): Refusal | un
   const max = resolveCount(breaker.unavailableAbove, total, `${limit}.unavailableAbove`);
   const outage = census.outage(scope);
   if (outage.machines <= max) return undefined;
-  const shared = outage.shared.length === 0 ? '' : `; most of them say ${outage.shared.slice(0, 3).join(', ')}`;
+  const { holders, shared } = outage.who();
+  const saying = shared.length === 0 ? '' : `; most of them say ${shared.slice(0, 3).join(', ')}`;
   return {
     allowed: false,
     limit,
     used: outage.machines,
     of: max,
-    holders: [...outage.holders],
-    wouldPassWhen: `at most ${max} of the ${total} machines of ${scope} are unavailable by themselves: suspect ${scope}${shared}`,
+    holders: [...holders],
+    wouldPassWhen: `at most ${max} of the ${total} machines of ${scope} are unavailable by themselves: suspect ${scope}${saying}`,
   };
 }
 

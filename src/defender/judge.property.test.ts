@@ -3,7 +3,8 @@ import { expect, test } from 'vitest';
 import { resolveCount } from '../api/batches.ts';
 import { LIMIT_CLASSES, LIMIT_SCOPES, type Limit } from '../api/defenderpolicy.ts';
 import type { LedgerRow } from '../api/disruptionledger.ts';
-import { takeCensus, type CensusMachine } from './census.ts';
+import { takeCensus } from './census.ts';
+import { createRoll, type CensusMachine } from './roll.ts';
 import { judge } from './judge.ts';
 import { reserve } from './protocol.ts';
 import { countsOf } from './rates.ts';
@@ -164,7 +165,7 @@ test('invariant 2: whatever is granted found room in every limit that speaks of 
   fc.assert(
     fc.property(world, (drawn) => {
       const { limits, machines, requests, rows, hours, sources, rated } = built(drawn);
-      const census = takeCensus(machines, rows, { hours, nowMs: T0 });
+      const census = takeCensus(createRoll(machines), rows, { hours, nowMs: T0 });
       const { granted, verdicts } = judge(requests, census, sources, { rows: rows.length, nowMs: T0 });
       expect(verdicts.size).toBe(requests.length);
       const takers = rows.map(takerOf);
@@ -231,13 +232,15 @@ test('D9: what could go alone goes, and the first in order among equals first; n
         requests
           .filter(
             (each) =>
-              judge([each], takeCensus(machines, [], { nowMs: T0 + 99 * 60 * MINUTE }), sources, { rows: 0, nowMs: T0 + 99 * 60 * MINUTE })
-                .granted.length > 0,
+              judge([each], takeCensus(createRoll(machines), [], { nowMs: T0 + 99 * 60 * MINUTE }), sources, {
+                rows: 0,
+                nowMs: T0 + 99 * 60 * MINUTE,
+              }).granted.length > 0,
           )
           .map((each) => each.machineUID),
       );
       for (let round = 0; round < requests.length * 3 && waiting.length > 0; round++) {
-        const { granted } = judge(waiting, takeCensus(machines, [], { hours, nowMs }), sources, { rows: 0, nowMs });
+        const { granted } = judge(waiting, takeCensus(createRoll(machines), [], { hours, nowMs }), sources, { rows: 0, nowMs });
         hours =
           reserve(
             { epoch: 1, rows: [], hours },
@@ -259,7 +262,7 @@ test('case 25: after what is revoked has gone every limit is kept, or nothing is
     fc.property(world, fc.nat(12), (drawn, orders) => {
       const { limits, machines, rows, hours, sources } = built(drawn);
       const ordered = new Set(rows.slice(0, orders).map((each) => each.machineUID));
-      const census = takeCensus(machines, rows, { hours, nowMs: T0, ordered });
+      const census = takeCensus(createRoll(machines), rows, { hours, nowMs: T0, ordered });
       const unordered = rows
         .filter((each) => !ordered.has(each.machineUID))
         .map((each) => ({ row: each, subject: { ...each, labels: {}, lastDisruptionMs: undefined } }));

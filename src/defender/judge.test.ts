@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { LedgerRow } from '../api/disruptionledger.ts';
-import { takeCensus, type CensusMachine } from './census.ts';
+import { takeCensus } from './census.ts';
+import { createRoll, type CensusMachine } from './roll.ts';
 import { judge } from './judge.ts';
 import type { LimitSources } from './limits.ts';
 import { MAX_ROWS } from './protocol.ts';
@@ -11,7 +12,7 @@ const sources = (...policies: ReturnType<typeof policy>[]): LimitSources => ({ p
 const cluster = (maxUnavailable: number | string) => sources(policy('p', { name: 'all', scope: 'Cluster', maxUnavailable }));
 
 function ask(requests: Request[], machines: CensusMachine[], limits: LimitSources, rows: LedgerRow[] = []) {
-  const { granted, verdicts } = judge(requests, takeCensus(machines, rows), limits, { rows: rows.length, nowMs: T0 });
+  const { granted, verdicts } = judge(requests, takeCensus(createRoll(machines), rows), limits, { rows: rows.length, nowMs: T0 });
   return { granted: granted.map((each) => each.machine.slice(4)), of: (name: string): Verdict | undefined => verdicts.get(`uid-${name}`) };
 }
 const three = [counted('a'), counted('b'), counted('c')];

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Limit } from '../api/defenderpolicy.ts';
 import type { LedgerRow } from '../api/disruptionledger.ts';
-import { takeCensus, type CensusMachine } from './census.ts';
+import { takeCensus } from './census.ts';
+import { createRoll, type CensusMachine } from './roll.ts';
 import { judge } from './judge.ts';
 import { countStarts } from './rates.ts';
 import type { Request, Verdict } from './request.ts';
@@ -28,7 +29,10 @@ function ask(requests: Request[], { limits, machines, rows = [], begun = [] }: W
     machines ??
     requests.map((each) => counted(each.machine.slice(4), { scopes: each.scopes.filter((scope) => !scope.startsWith('condition/')) }));
   const sources = { policies: [policy('p', roomy, ...limits)], sets: new Map() };
-  const { granted, verdicts } = judge(requests, takeCensus(all, rows, { hours, nowMs: T0 }), sources, { rows: rows.length, nowMs: T0 });
+  const { granted, verdicts } = judge(requests, takeCensus(createRoll(all), rows, { hours, nowMs: T0 }), sources, {
+    rows: rows.length,
+    nowMs: T0,
+  });
   return { granted: granted.map((each) => each.machine.slice(4)), of: (name: string): Verdict | undefined => verdicts.get(`uid-${name}`) };
 }
 const repair = (name: string, change: Partial<Request> = {}): Request =>
@@ -149,7 +153,7 @@ describe('rates', () => {
     const starts = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`Repair rack/${index}`, 1]));
     const hours = [{ from: new Date(T0).toISOString(), minutes: 5, starts }];
     const requests = [repair('a'), restore('b')];
-    const census = takeCensus([counted('a'), counted('b')], [], { hours, nowMs: T0 });
+    const census = takeCensus(createRoll([counted('a'), counted('b')]), [], { hours, nowMs: T0 });
     const { verdicts } = judge(requests, census, { policies: [policy('p', roomy, two)], sets: new Map() }, { rows: 0, nowMs: T0 });
     expect(verdicts.get('uid-a')).toMatchObject({ allowed: false, limit: 'ledger/hours' });
     expect(verdicts.get('uid-b')).toEqual({ allowed: true });

@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { DefenderPolicySpec, Limit } from '../api/defenderpolicy.ts';
 import type { LedgerRow } from '../api/disruptionledger.ts';
-import { takeCensus, type CensusMachine } from './census.ts';
+import { takeCensus } from './census.ts';
+import { createRoll, type CensusMachine } from './roll.ts';
 import { countStarts } from './rates.ts';
 import { revocations } from './recheck.ts';
 import { counted, policy, request, row, T0 } from './testing/rows.ts';
@@ -28,7 +29,11 @@ interface World {
 function revoked({ limits = [], more = {}, machines, ordered = [], waiting, nowMs = T0, lastDisruptionMs, hours }: World) {
   const counting = hours === undefined ? { hours: [], rows: waiting } : countStarts([], [...ordered, ...waiting], nowMs, () => true);
   const rows = [...ordered, ...waiting].map((each) => counting.rows.find(({ id }) => id === each.id) ?? each);
-  const census = takeCensus(machines, rows, { hours: counting.hours, nowMs, ordered: new Set(ordered.map((each) => each.machineUID)) });
+  const census = takeCensus(createRoll(machines), rows, {
+    hours: counting.hours,
+    nowMs,
+    ordered: new Set(ordered.map((each) => each.machineUID)),
+  });
   const sources = { policies: [{ ...policy('p', ...limits), spec: { limits, ...more } }], sets: new Map() };
   const unordered = rows
     .filter((each) => waiting.some(({ id }) => id === each.id))

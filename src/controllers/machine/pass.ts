@@ -9,7 +9,7 @@ import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import { LABELS } from '../../api/names.ts';
 import type { Stored } from '../../api/wire.ts';
-import { takeCensus, type Census, type CensusMachine } from '../../defender/census.ts';
+import { takeCensus, type Census } from '../../defender/census.ts';
 import { frozenBy, frozenVerdict } from '../../defender/freeze.ts';
 import { gatesOf } from '../../defender/gates.ts';
 import type { GuardedWrite } from '../../defender/guardedwrite.ts';
@@ -18,6 +18,7 @@ import { limitsOf, poolOf } from '../../defender/limits.ts';
 import { requireEpoch, reserve } from '../../defender/protocol.ts';
 import { isRevocable, revocations, type Unordered } from '../../defender/recheck.ts';
 import { rowFor, type Request, type Subject, type Verdict } from '../../defender/request.ts';
+import { createRoll, type CensusMachine } from '../../defender/roll.ts';
 import { placeIn, rackScope, zoneScope } from '../../defender/scopes.ts';
 import { stateOf, withState, type LedgerState } from '../../defender/state.ts';
 import { askOf, nameOf, scopesOf, type AskFacts } from './ask.ts';
@@ -183,11 +184,11 @@ export function decidePass(view: CellView, state: LedgerState, newID: () => stri
   }
   if (requests.length === 0 && unordered.length === 0) return { rows: [], verdicts, revoked: () => NONE };
 
-  const machines = everyone(view);
+  const roll = createRoll(everyone(view));
   const waiting = new Set(unordered.map(({ row }) => row.machineUID));
   const ordered = new Set(state.rows.map((row) => row.machineUID).filter((uid) => !waiting.has(uid)));
   const census = (): Census =>
-    takeCensus(machines, state.rows, { nowMs, ordered, ...(state.hours === undefined ? {} : { hours: state.hours }) });
+    takeCensus(roll, state.rows, { nowMs, ordered, ...(state.hours === undefined ? {} : { hours: state.hours }) });
 
   const revoked = (): ReadonlyMap<string, Verdict> => {
     if (unordered.length === 0) return NONE;

@@ -1,6 +1,6 @@
 import type { DefenderPolicySpec, Limit } from '../../api/defenderpolicy.ts';
 import type { LedgerRow } from '../../api/disruptionledger.ts';
-import type { CensusMachine } from '../census.ts';
+import type { CensusMachine } from '../roll.ts';
 import type { Request } from '../request.ts';
 
 export const T0 = Date.UTC(2026, 10, 20);
