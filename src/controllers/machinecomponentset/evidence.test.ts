@@ -130,6 +130,22 @@ describe('E2: evidence of a unit', () => {
     expect(world.status().verified).toBeUndefined();
   });
 
+  it('of a set without machines is gone when the first machine comes, which has to prove it', async () => {
+    const world = createWorld({ machines: 0 });
+    world.set({ version: '1.0.0', unitDigest: 'A', soakSeconds: 60 });
+    await world.quiet();
+    expect(world.status()).toMatchObject({ desired: 0, evidence: { unitDigest: 'A' } });
+    world.join();
+    await world.round();
+    expect(world.status().desired).toBe(1);
+    expect(world.status().evidence).toBeUndefined();
+    await world.quiet();
+    expect(world.status()).toMatchObject({ evidence: { unitDigest: 'A' }, verified: { unitDigest: 'A' } });
+    world.leave('m0');
+    await world.quiet();
+    expect(world.status()).toMatchObject({ desired: 0, evidence: { unitDigest: 'A' } });
+  });
+
   it('does not come from machines that all failed or are set aside', async () => {
     const world = createWorld({ machines: 1, fails: () => true });
     world.set({ version: '1.0.0', unitDigest: 'A', maxFailed: 5 });

@@ -27,7 +27,7 @@ export function statusOf(view: SetView, facts: Facts): SetStatus {
   const count = (is: (each: Standing) => boolean): number => all.filter(is).length;
   const updated = count((each) => each.proves);
   const soakUntil = soakEnd(set, members);
-  const evidence = evidenceFor(view, facts);
+  const evidence = evidenceFor(view, facts, all.length);
   const verified = verifiedFor(view, facts, all.length);
   const failures = failuresOf(all);
   const canary = set.spec.canary === undefined ? [] : canaryOf(all, facts);
@@ -59,12 +59,16 @@ function soakEnd(set: MachineComponentSet, members: readonly Standing[]): number
   return starts.length === 0 ? undefined : starts.reduce((a, b) => Math.max(a, b)) + soakMs(set);
 }
 
-/** E2. Latches for its digest; a change to another digest and back has to be proved again. */
-function evidenceFor({ set, now }: SetView, facts: Facts): SetStatus['evidence'] {
+/**
+ * E2. Latches for its digest; a change to another digest and back has to be proved again. What a set without machines has counts only as long as
+ * there are none: the first that comes must prove it.
+ */
+function evidenceFor({ set, now }: SetView, facts: Facts, machines: number): SetStatus['evidence'] {
   const { unitDigest } = set.spec;
   const old = set.status?.evidence;
   if (unitDigest === undefined) return undefined;
-  if (old?.unitDigest === unitDigest) return old;
+  const isProved = machines === 0 || facts.revision.action === 'Remove' || set.status?.verified?.unitDigest === unitDigest;
+  if (old?.unitDigest === unitDigest && isProved) return old;
   return facts.isComplete ? { unitDigest, at: rfc3339(now) } : undefined;
 }
 
