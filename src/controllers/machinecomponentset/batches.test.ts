@@ -158,6 +158,62 @@ describe('B3: batches', () => {
   });
 });
 
+describe('B3: machines that were never in use', () => {
+  it('all get their first content at once: batches have nothing to protect', async () => {
+    const world = createWorld({ machines: 0 });
+    for (let count = 0; count < 8; count++) world.joinUnused();
+    world.set({ version: '1.0.0', batches: [1, '50%', '100%'], soakSeconds: 60 });
+    await world.rounds(2);
+    expect(world.given('1.0.0')).toHaveLength(8);
+    await world.quiet();
+    expect(world.condition('Progressing')).toBe('False/Complete');
+  });
+
+  it('get it also when others of their cell have their Nodes already, and are still being proved', async () => {
+    const world = createWorld({ machines: 0 });
+    const first = [world.joinUnused(), world.joinUnused()];
+    world.set({ version: '1.0.0', batches: [1, '100%'], soakSeconds: 600 });
+    await world.rounds(2);
+    for (const name of first) world.register(name);
+    const second = [world.joinUnused(), world.joinUnused()];
+    await world.rounds(2);
+    expect(world.given('1.0.0')).toEqual([...first, ...second]);
+  });
+
+  it('wait like all others once one in use waits', async () => {
+    const world = createWorld({ machines: 0 });
+    const inUse = world.joinUnused();
+    world.register(inUse);
+    for (let count = 0; count < 7; count++) world.joinUnused();
+    world.set({ version: '1.0.0', batches: [1, '50%', '100%'], soakSeconds: 60 });
+    await world.rounds(2);
+    expect(world.given('1.0.0')).toHaveLength(1);
+    await world.quiet();
+    expect(world.given('1.0.0')).toHaveLength(8);
+  });
+
+  it('count as in use while nobody has said that they have no Node', async () => {
+    const world = createWorld({ machines: 6 });
+    world.set({ version: '1.0.0', batches: [1, '100%'], soakSeconds: 600 });
+    await world.rounds(3);
+    expect(world.given('1.0.0')).toHaveLength(1);
+  });
+
+  it('get nothing beyond the ceiling, and nothing of a set that is halted', async () => {
+    const world = createWorld({ machines: 0, fails: (machine) => machine === 'm0' });
+    for (let count = 0; count < 4; count++) world.joinUnused();
+    world.set({ version: '1.0.0', unitDigest: 'A', ceiling: { unitDigest: 'A', nodes: 2 }, batches: [1, '100%'] });
+    await world.rounds(3);
+    expect(world.given('1.0.0')).toHaveLength(2);
+    world.set({ ceiling: undefined });
+    await world.quiet();
+    expect(world.condition('Halted')).toBe('True/MaxFailed');
+    const late = world.joinUnused();
+    await world.quiet();
+    expect(world.entry(late)).toBeUndefined();
+  });
+});
+
 describe('B4: maxFailed', () => {
   it('halts the set at that many failures, and a halted set gives nothing forward', async () => {
     const bad = new Set<string>();

@@ -16,7 +16,7 @@ import { agentLease, kubeletLease } from './observe.ts';
 import { createOverlay } from './overlay.ts';
 import { reconcileMachine } from './machine/reconcile.ts';
 import { reconcileSet } from './reconcile.ts';
-import { selects } from './selection.ts';
+import { isUnused, selects } from './selection.ts';
 
 export interface SetControllerOptions {
   client: Client;
@@ -133,13 +133,14 @@ function ifRelevant(keys: KeyFunction<Machine>): KeyFunction<Machine> {
   return (machine, old) => (old !== undefined && relevant(machine) === relevant(old) ? [] : keys(machine, old));
 }
 
-function relevant({ metadata, spec, status }: Machine): string {
+function relevant(machine: Machine): string {
+  const { metadata, spec, status } = machine;
   const { components, hold, paused, failureDomain, labels } = spec;
   const soaks = status?.conditions?.filter((condition) => condition.type.startsWith('soak.'));
   return JSON.stringify([
     [metadata.labels, metadata.deletionTimestamp, metadata.uid],
     [components, hold, paused, failureDomain, labels],
-    [status?.agent, status?.components, status?.verified, status?.nodeRef?.name, soaks],
+    [status?.agent, status?.components, status?.verified, status?.nodeRef?.name, isUnused(machine), soaks],
   ]);
 }
 

@@ -10,6 +10,7 @@ import { idOfVerified, missingEvidence } from './evidence.ts';
 import type { Lane } from './lane.ts';
 import type { SetView } from './observe.ts';
 import { findRequirements, obstacleOf, type Obstacle } from './obstacles.ts';
+import { isUnused } from './selection.ts';
 import { offlineCap, standingsOf, type Standing, type Standings } from './standing.ts';
 
 export type Revision = NonNullable<NonNullable<MachineComponentSet['status']>['revision']>;
@@ -119,7 +120,7 @@ function planWrites(
     ...standings.joiners.map((standing) => ({ standing, content: joining(standing) })),
   ].flatMap(({ standing, content }) => propose(view.set, standing, content));
 
-  let room = isHalted ? 0 : batches.room;
+  let room = isHalted ? 0 : isNobodyInUseWaiting(standings) ? Infinity : batches.room;
   let belowCeiling = ceilingRoom(view.set, standings);
   for (const { standing, content, lane } of proposals) {
     const obstacle = obstacleOf(view, standing, content, lane);
@@ -141,6 +142,11 @@ function planWrites(
     plan.writes.push({ machine: standing.machine, lane, entry: nextEntry(view.set, revision.number, standing, content, lane) });
   }
   return plan;
+}
+
+/** B3: batches bound how much of what is in use is put at risk. Machines that were never in use have nothing to lose, and nobody waits before them. */
+function isNobodyInUseWaiting({ members, joiners }: Standings): boolean {
+  return [...members, ...joiners].every((each) => each.holds || isUnused(each.machine));
 }
 
 interface Proposal {

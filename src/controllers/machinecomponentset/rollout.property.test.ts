@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { resolveBatches } from '../../api/batches.ts';
 import { contentOf, type ComponentEntry } from '../../api/machine.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
+import { isUnused } from './selection.ts';
 import type { Fault } from './testing/api.ts';
 import { createWorld, type SpecChange, type World } from './testing/world.ts';
 
@@ -17,7 +18,8 @@ const MAX_FAILED = 2;
 
 type Step =
   | { do: 'agent' | 'machine' | 'offline' | 'online' | 'reboot' | 'sick' | 'well' | 'forget' | 'hold' | 'leave'; index: number }
-  | { do: 'set' | 'relist' | 'restart' | 'join' | 'round' }
+  | { do: 'set' | 'relist' | 'restart' | 'join' | 'joinUnused' | 'round' }
+  | { do: 'register'; index: number }
   | { do: 'deliver'; count: number }
   | { do: 'tick'; seconds: number }
   | { do: 'fault'; fault: Fault; after: number }
@@ -38,6 +40,8 @@ const step = fc.oneof(
     arbitrary: fc.record({ do: fc.constantFrom('offline' as const, 'online', 'reboot', 'sick', 'well', 'forget', 'hold', 'leave'), index }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('join' as const, 'restart') }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('joinUnused' as const) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('register' as const), index }) },
   {
     weight: 2,
     arbitrary: fc.record({
@@ -87,6 +91,8 @@ function createJudge(world: World): Judge {
   const everPassed = new Map<number, Set<string>>();
   const everOffline = new Set<string>();
   const mostMachines = new Map<number, number>();
+  /** Content that a machine got while it was not in use. */
+  const givenUnused = new Map<string, string>();
   const highest = new Map<string, number>();
 
   function note(): void {
@@ -152,7 +158,21 @@ function createJudge(world: World): Judge {
         const isCanary = canary !== undefined && world.machine(name).metadata.labels?.['group'] === 'canary';
         return contentOf({ action: 'Install', ...(isCanary ? canary : { version, values }) });
       };
-      const holders = members.filter((name) => contentOf(world.entry(name) ?? expect.fail()) === target(name));
+      // What was never in use is not in flight, provided that nobody in use was seen to wait.
+      const isSeenUnused = (name: string): boolean => {
+        const seen = world.process.sees(name);
+        return seen !== undefined && isUnused(seen);
+      };
+      const isFree = [...world.agents.keys()].every((name) => {
+        const seen = world.process.sees(name);
+        const known = [seen?.spec.components?.find((entry) => entry.name === 'kubelet'), snapshot.get(name)];
+        return seen === undefined || isUnused(seen) || known.some((entry) => entry !== undefined && contentOf(entry) === target(name));
+      });
+      for (const { machine, after } of isFree ? forward : []) if (isSeenUnused(machine)) givenUnused.set(machine, contentOf(after));
+      const holders = members.filter((name) => {
+        const content = contentOf(world.entry(name) ?? expect.fail());
+        return content === target(name) && content !== givenUnused.get(name);
+      });
       const passed = everPassed.get(revision) ?? new Set();
       const passing = passed.size;
       // Machines come and go, and the reader may be late: any number of members since the revision began may be the one it saw.
@@ -218,6 +238,8 @@ async function play(world: World, steps: readonly Step[]): Promise<void> {
     else if (each.do === 'deliver') world.process.deliver(each.count);
     else if (each.do === 'relist') world.process.relist();
     else if (each.do === 'restart') world.restart();
+    else if (each.do === 'joinUnused') world.joinUnused();
+    else if (each.do === 'register') world.register(name);
     else if (each.do === 'join') world.join({ group: names.length % 2 === 0 ? 'canary' : 'main' });
     else if (each.do === 'spec') world.set(each.spec);
     else if (each.do === 'fault') world.process.faults = [...Array.from({ length: each.after }, () => 'none' as const), each.fault];

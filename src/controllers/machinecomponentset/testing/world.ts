@@ -7,6 +7,7 @@ import { agentLeaseName } from '../../../api/names.ts';
 import type { Clock } from '../../../api/ports.ts';
 import { keyOf } from '../../../api/resource.ts';
 import type { Stored } from '../../../api/wire.ts';
+import { rfc3339 } from '../../../kube/clock.ts';
 import type { RecordedEvent } from '../../../kube/recorder.ts';
 import { leaseAges } from '../leaseages.ts';
 import { reconcileMachine } from '../machine/reconcile.ts';
@@ -42,6 +43,10 @@ export interface World {
   status(name?: string): NonNullable<MachineComponentSet['status']>;
   condition(type: string, name?: string): string;
   join(labels?: Record<string, string>): string;
+  /** A machine that has no Node yet, as whoever looks for one says. */
+  joinUnused(): string;
+  /** Its Node registers. */
+  register(name: string): void;
   leave(name: string): void;
   machine(name: string): Stored<Machine>;
   machines(): Stored<Machine>[];
@@ -222,6 +227,21 @@ export function createWorld(options: WorldOptions): World {
         ),
       );
       return name;
+    },
+    joinUnused() {
+      const name = world.join();
+      world.editMachine(name, (machine) => {
+        machine.status = {
+          conditions: [{ type: 'NodeReady', status: 'False', reason: 'NoNode', message: '', lastTransitionTime: rfc3339(clock.now()) }],
+        };
+      });
+      return name;
+    },
+    register(name) {
+      world.editMachine(name, (machine) => {
+        machine.status ??= {};
+        machine.status.nodeRef ??= { name, uid: `node-${name}` };
+      });
     },
     leave(name) {
       api.remove(Machines, { namespace: NAMESPACE, name });
