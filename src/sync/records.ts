@@ -1,42 +1,41 @@
-import { Clusters, type Cluster, type UnitStatus } from '../api/cluster.ts';
+import { Clusters, type UnitStatus } from '../api/cluster.ts';
 import { canonical } from '../api/digest.ts';
-import type { Stored } from '../api/wire.ts';
 import { hasReason } from '../kube/apierror.ts';
 import type { Client } from '../kube/client.ts';
 
 const TRIES = 8;
 
+/** What becomes of the record of one unit; undefined drops it. */
+export interface RecordChange {
+  unit: string;
+  change: (record: UnitStatus | undefined) => UnitStatus | undefined;
+}
+
 /**
- * Changes what the hub records of one unit on one cluster. Each write is conditioned on the object it was computed from,
- * so a deposed hub or a concurrent writer never erases a record; on conflict it is computed again.
- * `change` returns the new record, or undefined to drop it. Nothing is written when nothing differs.
+ * Changes what the hub records of units on one cluster, all of it in one write. The write is conditioned on the object it was computed from,
+ * so a deposed hub or a concurrent writer never erases a record; on conflict it is computed again. Nothing is written when nothing differs.
  */
-export async function changeRecord(
-  hub: Client,
-  cluster: string,
-  unit: string,
-  change: (record: UnitStatus | undefined) => UnitStatus | undefined,
-  signal: AbortSignal,
-): Promise<Stored<Cluster>> {
-  for (let tries = 1; ; tries += 1) {
+export async function changeRecords(hub: Client, cluster: string, changes: readonly RecordChange[], signal: AbortSignal): Promise<void> {
+  for (let tries = 1; changes.length > 0; tries += 1) {
     const live = await hub.get(Clusters, { name: cluster }, { signal });
-    const units = live.status?.units ?? [];
-    const before = units.find((record) => record.unit === unit);
-    const after = change(before);
-    if (canonical(before ?? null) === canonical(after ?? null)) return live;
-    const next =
-      after === undefined
-        ? units.filter((record) => record.unit !== unit)
-        : before === undefined
-          ? [...units, after]
-          : units.map((record) => (record.unit === unit ? after : record));
-    const patch = { metadata: { resourceVersion: live.metadata.resourceVersion }, status: { units: next } };
+    const before = live.status?.units ?? [];
+    const units = changes.reduce(changed, before);
+    if (canonical(units) === canonical(before)) return;
+    const patch = { metadata: { resourceVersion: live.metadata.resourceVersion }, status: { units } };
     try {
-      return await hub.patch(Clusters, { name: cluster }, { merge: patch }, { subresource: 'status', signal });
+      await hub.patch(Clusters, { name: cluster }, { merge: patch }, { subresource: 'status', signal });
+      return;
     } catch (error) {
       if (!hasReason(error, 'Conflict') || tries === TRIES) throw error;
     }
   }
+}
+
+function changed(units: UnitStatus[], { unit, change }: RecordChange): UnitStatus[] {
+  const index = units.findIndex((record) => record.unit === unit);
+  const after = change(units[index]);
+  if (after === undefined) return index < 0 ? units : units.toSpliced(index, 1);
+  return index < 0 ? [...units, { ...after, unit }] : units.with(index, { ...after, unit });
 }
 
 const KEPT_VERIFIED = 10;

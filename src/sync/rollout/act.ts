@@ -1,4 +1,4 @@
-import { Clusters } from '../../api/cluster.ts';
+import { Clusters, type UnitStatus } from '../../api/cluster.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { Clock } from '../../api/ports.ts';
@@ -7,7 +7,7 @@ import type { Client } from '../../kube/client.ts';
 import { applyUnit, inventoryOf, removeUnit, sameObject } from '../applyunit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import type { Cell } from '../cells.ts';
-import { changeRecord, records } from '../records.ts';
+import { changeRecords, records, type RecordChange } from '../records.ts';
 import { asRehearsed } from './rehearsal.ts';
 import type { Step } from './world.ts';
 
@@ -15,66 +15,104 @@ export interface ActPorts {
   hub: Client;
   fleet: string;
   clock: Clock;
-  cell(cluster: string): Cell | undefined;
+  cell: Cell | undefined;
   /** The unit's objects; renders the commit again when the cache lost them. */
   unit(digest: string, commit: string, unit: string, cluster: string): Promise<StoredUnit>;
   signal: AbortSignal;
 }
 
-/**
- * Carries out one step. Each may be repeated after a crash at any point: intent is recorded before the first object is
- * applied and the digest only after the last, so a half-applied unit is applied again.
- */
-export async function act(step: Step, ports: ActPorts): Promise<void> {
-  const { hub, fleet, clock, signal } = ports;
-  const record = (change: Parameters<typeof changeRecord>[3]) =>
-    changeRecord(hub, step.cluster, step.unit, (before) => withUnit(step.unit, change(before)), signal);
-  const now = (): string => new Date(clock.now()).toISOString();
-  const cell = ports.cell(step.cluster);
+/** Units whose records are written together. */
+const AT_ONCE = 50;
+/** Units that are applied to one cell at the same time. */
+const PARALLEL = 8;
 
-  switch (step.do) {
-    case 'Apply': {
-      if (cell === undefined) return;
-      const unit = await ports.unit(step.digest, step.commit, step.unit, step.cluster);
-      await record(records.intend(fleet, inventoryOf(unit), sameObject));
-      const due = step.proven ? unit : asRehearsed(unit, step.digest, liveTop(cell, unit), clock.now());
-      const inventory = await applyUnit(cell, due, step.digest, fleet, signal);
-      await record(records.applied(step.digest, step.commit, step.lane, now(), inventory));
-      return;
-    }
-    case 'Remove': {
-      if (cell === undefined) return;
-      const live = await hub.get(Clusters, { name: step.cluster }, { signal });
-      const entries = live.status?.units?.find((each) => each.unit === step.unit)?.inventory ?? [];
-      const left = await removeUnit(cell, entries, fleet, signal);
-      await record(records.removed(left));
-      return;
-    }
-    case 'RecordEvidence':
-      await record(records.verified(step.digest, step.commit, now()));
-      return;
-    case 'Revoke':
-      await record(records.revoked(step.digest));
-      return;
-    case 'Reinstate':
-      await record(records.reinstated(step.digest));
-      return;
-    case 'Ceiling':
-    case 'TryAgain': {
-      if (cell === undefined) return;
-      const name = step.unit.slice(step.unit.lastIndexOf('/') + 1);
-      const spec = step.do === 'Ceiling' ? { ceiling: step.ceiling ?? null } : { rolloutID: step.rolloutID };
-      await cell.client.patch(MachineComponentSets, { name }, { merge: { spec } }, { fieldManager: MANAGERS.rollout, signal });
-      return;
+type Change = RecordChange['change'];
+type Apply = Extract<Step, { do: 'Apply' }>;
+
+/**
+ * Carries out the steps of one cluster. Returns what went wrong, by step. Each step may be repeated after a crash at any point: intent is recorded
+ * before the first object of a unit is applied and the digest only after its last, so a half-applied unit is applied again.
+ *
+ * The records of a cluster are one object on the hub, so those of many units are written together.
+ */
+export async function act(cluster: string, steps: readonly Step[], ports: ActPorts): Promise<Map<Step, unknown>> {
+  const errors = new Map<Step, unknown>();
+  for (let from = 0; from < steps.length; from += AT_ONCE) await actTogether(cluster, steps.slice(from, from + AT_ONCE), ports, errors);
+  return errors;
+}
+
+async function actTogether(cluster: string, steps: readonly Step[], ports: ActPorts, errors: Map<Step, unknown>): Promise<void> {
+  const { hub, cell, clock, fleet, signal } = ports;
+  const now = (): string => new Date(clock.now()).toISOString();
+  async function record(changes: ReadonlyMap<Step, Change>): Promise<void> {
+    const list = [...changes].map(([{ unit }, change]) => ({ unit, change }));
+    await changeRecords(hub, cluster, list, signal).catch((error: unknown) => {
+      for (const step of changes.keys()) errors.set(step, error);
+    });
+  }
+
+  const units = new Map<Apply, StoredUnit>();
+  const before = new Map<Step, Change>();
+  for (const step of steps) {
+    if (step.do === 'RecordEvidence') before.set(step, records.verified(step.digest, step.commit, now()));
+    else if (step.do === 'Revoke') before.set(step, records.revoked(step.digest));
+    else if (step.do === 'Reinstate') before.set(step, records.reinstated(step.digest));
+    else if (step.do === 'Apply' && cell !== undefined) {
+      try {
+        const unit = await ports.unit(step.digest, step.commit, step.unit, cluster);
+        units.set(step, unit);
+        before.set(step, records.intend(fleet, inventoryOf(unit), sameObject));
+      } catch (error) {
+        errors.set(step, error);
+      }
     }
   }
+  await record(before);
+  if (cell === undefined) return;
+
+  const after = new Map<Step, Change>();
+  async function carryOut(step: Step, to: Cell): Promise<void> {
+    try {
+      if (step.do === 'Apply') {
+        const unit = units.get(step);
+        if (unit === undefined) return;
+        const due = step.proven ? unit : asRehearsed(unit, step.digest, liveTop(to, unit), clock.now());
+        const inventory = await applyUnit(to, due, step.digest, fleet, signal);
+        after.set(step, records.applied(step.digest, step.commit, step.lane, now(), inventory));
+      } else if (step.do === 'Remove') {
+        const left = await removeUnit(to, await inventoryAt(hub, cluster, step.unit, signal), fleet, signal);
+        after.set(step, records.removed(left));
+      } else if (step.do === 'Ceiling' || step.do === 'TryAgain') {
+        const name = step.unit.slice(step.unit.lastIndexOf('/') + 1);
+        const spec = step.do === 'Ceiling' ? { ceiling: step.ceiling ?? null } : { rolloutID: step.rolloutID };
+        await to.client.patch(MachineComponentSets, { name }, { merge: { spec } }, { fieldManager: MANAGERS.rollout, signal });
+      }
+    } catch (error) {
+      errors.set(step, error);
+    }
+  }
+
+  const sound = steps.filter((step) => !errors.has(step));
+  for (const queue of [sound.filter(isGround), sound.filter((step) => !isGround(step))]) {
+    const worker = async (): Promise<void> => {
+      for (let step = queue.shift(); step !== undefined; step = queue.shift()) await carryOut(step, cell);
+    };
+    await Promise.all(Array.from({ length: Math.min(PARALLEL, queue.length) }, worker));
+  }
+  await record(after);
+}
+
+/** What is in a Namespace, or is of a kind, cannot be made before it. */
+function isGround({ unit }: Step): boolean {
+  return unit.startsWith('Namespace/') || unit.startsWith('CustomResourceDefinition/');
+}
+
+async function inventoryAt(hub: Client, cluster: string, unit: string, signal: AbortSignal): Promise<NonNullable<UnitStatus['inventory']>> {
+  const live = await hub.get(Clusters, { name: cluster }, { signal });
+  return live.status?.units?.find((each) => each.unit === unit)?.inventory ?? [];
 }
 
 function liveTop(cell: Cell, unit: StoredUnit): Stored<KubeObject> | undefined {
   const { kind, metadata } = unit.objects.at(-1) ?? {};
   return kind === undefined || metadata === undefined ? undefined : cell.store(kind)?.get(metadata);
-}
-
-function withUnit<T extends { unit: string }>(unit: string, record: T | undefined): T | undefined {
-  return record === undefined ? undefined : { ...record, unit };
 }

@@ -71,13 +71,8 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     // A cell that answers again may have nothing new to say, so that no event tells of it.
     if ([...world.clusters.values()].some((view) => view.blocked !== undefined)) waits.push(BLOCKED_POLL_MS);
 
-    // One line of steps a cluster: their records are one object.
-    const byCluster = Map.groupBy(namespacesFirst(decision.steps), (step) => step.cluster);
-    await Promise.all(
-      [...byCluster.values()].map(async (steps) => {
-        for (const step of steps) await carryOut(step, fleet, connections, context, waits);
-      }),
-    );
+    const byCluster = Map.groupBy(decision.steps, (step) => step.cluster);
+    await Promise.all([...byCluster].map(([cluster, steps]) => carryOut(cluster, steps, fleet, connections, context, waits)));
     for (const [name, status] of decision.statuses) {
       const rollout = mine.find((each) => each.metadata.name === name);
       if (rollout === undefined || canonical(rollout.status ?? null) === canonical(status)) continue;
@@ -89,35 +84,39 @@ export async function runRolloutController(options: RolloutControllerOptions): P
   }
 
   async function carryOut(
-    step: Step,
+    cluster: string,
+    steps: readonly Step[],
     fleet: string,
     connections: Map<string, Cell | string>,
     context: { client: Client; log: Log },
     waits: number[],
   ): Promise<void> {
-    const id = `${step.cluster} ${step.unit}`;
-    try {
-      const cell = connections.get(step.cluster);
-      context.log.info({ step: step.do, unit: step.unit, cluster: step.cluster }, step.because);
-      await act(step, {
-        hub: context.client,
-        fleet,
-        clock,
-        cell: () => (typeof cell === 'string' ? undefined : cell),
-        unit: (digest, commit, unit, cluster) => unitOf(fleet, digest, commit, unit, cluster),
-        signal,
-      });
-      failures.delete(id);
-      if (step.do === 'Remove') waits.push(REMOVAL_POLL_MS);
-      // The hub's own record is seen by its watch; another look is due anyway when nothing else moves.
-      waits.push(5000);
-    } catch (error) {
-      if (signal.aborted) throw error;
+    const cell = connections.get(cluster);
+    for (const { do: step, unit, because } of steps) context.log.info({ step, unit, cluster }, because);
+    const errors = await act(cluster, steps, {
+      hub: context.client,
+      fleet,
+      clock,
+      cell: typeof cell === 'string' ? undefined : cell,
+      unit: (digest, commit, unit, cluster) => unitOf(fleet, digest, commit, unit, cluster),
+      signal,
+    });
+    signal.throwIfAborted();
+    for (const step of steps) {
+      const id = `${cluster} ${step.unit}`;
+      if (!errors.has(step)) {
+        failures.delete(id);
+        if (step.do === 'Remove') waits.push(REMOVAL_POLL_MS);
+        // The hub's own record is seen by its watch; another look is due anyway when nothing else moves.
+        waits.push(5000);
+        continue;
+      }
+      const error = messageOf(errors.get(step));
       const count = (failures.get(id)?.count ?? 0) + 1;
       const delay = halfJitterMs(RETRY, count, random);
-      failures.set(id, { count, message: messageOf(error), notBefore: clock.monotonic() + delay });
+      failures.set(id, { count, message: error, notBefore: clock.monotonic() + delay });
       waits.push(delay);
-      context.log.warn({ unit: step.unit, cluster: step.cluster, error: messageOf(error) }, `${step.do} failed`);
+      context.log.warn({ unit: step.unit, cluster, error }, `${step.do} failed`);
     }
   }
 
@@ -209,12 +208,6 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     await cells.close();
     log.debug({}, 'rollout controller stopped');
   }
-}
-
-/** What is in a Namespace cannot be made before it. */
-function namespacesFirst(steps: readonly Step[]): Step[] {
-  const isNamespace = (step: Step): boolean => step.unit.startsWith('Namespace/');
-  return [...steps.filter(isNamespace), ...steps.filter((step) => !isNamespace(step))];
 }
 
 function countMachines(cell: Cell): { total: number; ready: number } {
