@@ -2,7 +2,7 @@ import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { ObjectKey, Resource } from '../api/resource.ts';
 import { matchesLabels, selectorText } from '../api/selector.ts';
-import type { KubeObject, Stored, WatchEvent } from '../api/wire.ts';
+import type { KubeList, KubeObject, Stored, WatchEvent } from '../api/wire.ts';
 import { ApiError, isExpired, isFromTheFuture } from './apierror.ts';
 import { fullJitterMs } from './backoff.ts';
 import type { Backoff } from './backoff.ts';
@@ -52,6 +52,8 @@ export interface StoreOptions<T extends KubeObject> {
   pageSize?: number;
   /** The server ends a watch after once to twice this time. Default 300. */
   watchTimeoutSeconds?: number;
+  /** A watch that brought nothing for this long is asked for again, after one small request. Default 190,000. */
+  silenceMs?: number;
   /** Between attempts after a failure, with full jitter. Default 800 ms to 30 s. */
   backoff?: Backoff;
 }
@@ -70,7 +72,10 @@ export interface Reflector<T extends KubeObject> extends Store<T> {
   readonly state: ReflectorState;
   /** Settles when the signal has ended it; never rejects. */
   readonly done: Promise<void>;
-  /** Ms since the server was last heard (list, event, bookmark); Infinity before the first list. What is old must not be trusted. */
+  /**
+   * Ms since the server was last heard (list, event, bookmark, a watch opened anew after silence); Infinity before the first list. What is old
+   * must not be trusted.
+   */
   quietMs(): number;
   /** Resolves when synced; rejects with the reason of `signal`, or of the reflector's own when it ends first. */
   whenSynced(signal?: AbortSignal): Promise<void>;
@@ -93,7 +98,10 @@ const PAGE = 500;
 const ANSWER_MS = 60_000;
 /** A server ends its watches itself; one that it did not end this long after their time is dead. */
 const GRACE_MS = 30_000;
-/** Servers that send bookmarks do so each minute; three missed ones are a stream that died without having been closed. */
+/**
+ * Bookmarks come each minute, but a real server sends none that is not newer than what the watch was opened with: on a kind where nothing happens
+ * none may come for long, as if the stream had died. Silence for three of them is reason to ask; it proves nothing.
+ */
 const SILENCE_MS = 190_000;
 /** A watch that ends sooner is a failure: reopening at once would be a loop without rest. */
 const SHORT_MS = 1000;
@@ -104,12 +112,14 @@ const BY_NAMESPACE = 'metadata.namespace';
  * Keeps a store in step with the server: lists in pages, then watches from the list's resourceVersion. Starts at once.
  *
  * Guarantees: the store is swapped whole by a list and then changed event by event; every difference is told, also deletions that a
- * relist finds; a failed or partial list changes nothing; it goes on until its signal ends it, whatever the server does.
+ * relist finds; a failed or partial list changes nothing; it goes on until its signal ends it, whatever the server does. What does not change
+ * is not listed again: silence costs one object and a new watch.
  *
  * Caveat: while the server cannot be heard the store grows old and says so only through `quietMs`.
  */
 export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
   const { client, resource, clock, random, log, signal } = options;
+  const { silenceMs = SILENCE_MS } = options;
   const about = { resource: resource.plural, namespace: options.namespace };
   if (options.labels !== undefined && Object.keys(options.labels).length === 0) {
     throw new CodedError(
@@ -142,7 +152,8 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   let partial: { objects: Stored<T>[]; token: string | undefined } | undefined;
   /** A list whose pages expired faster than they were read is repeated in one piece. */
   let paged = true;
-  let sendsBookmarks = false;
+  /** A watch fell silent: it may have died, the server may have been restored from a backup, or there is nothing to tell. */
+  let doubted = false;
   let stopWatch: ((reason: Error) => void) | undefined;
 
   function tell(event: StoreEvent<T>): void {
@@ -166,23 +177,24 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     return options.project === undefined ? object : options.project(object);
   }
 
+  function listed(query: { limit?: number; continue?: string }): Promise<KubeList<Stored<T>>> {
+    const late = (): Error => new CodedError('Stalled', `a page of the list of ${resource.plural} took longer than ${ANSWER_MS} ms`);
+    return withDeadline(clock, ANSWER_MS, signal, late, (signal) => client.list(resource, { ...selection, signal, ...query }));
+  }
+
   async function listPage(): Promise<void> {
     if (partial === undefined) {
       partial = { objects: [], token: undefined };
       mustList = false;
+      doubted = false;
       listsBegun++;
     }
     const under = partial;
     state = { phase: 'listing', items: under.objects.length };
-    const late = (): Error => new CodedError('Stalled', `a page of the list of ${resource.plural} took longer than ${ANSWER_MS} ms`);
-    const page = await withDeadline(clock, ANSWER_MS, signal, late, (signal) =>
-      client.list(resource, {
-        ...selection,
-        signal,
-        ...(paged ? { limit: options.pageSize ?? PAGE } : {}),
-        ...(under.token === undefined ? {} : { continue: under.token }),
-      }),
-    );
+    const page = await listed({
+      ...(paged ? { limit: options.pageSize ?? PAGE } : {}),
+      ...(under.token === undefined ? {} : { continue: under.token }),
+    });
     heardAt = clock.monotonic();
     for (const object of page.items.map(ingest)) under.objects.push(object);
     under.token = page.metadata.continue;
@@ -201,11 +213,20 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     firstList.resolve();
   }
 
+  /**
+   * After silence, before the watch is opened where it was: what it missed comes then. But a server restored from a backup keeps a watch silent
+   * until it has counted up to our version, and what it has by then is something else.
+   */
+  async function ask(): Promise<void> {
+    const { items, metadata } = await listed({ limit: 1 });
+    const count = metadata.continue === undefined ? items.length : 1 + (metadata.remainingItemCount ?? store.size - 1);
+    if (!hasReached(metadata.resourceVersion, resourceVersion ?? '') || count !== store.size) mustList = true;
+  }
+
   function take(event: Exclude<WatchEvent<Stored<T>>, { type: 'ERROR' }>): void {
     heardAt = clock.monotonic();
     const version = event.object.metadata.resourceVersion;
     if (event.type === 'BOOKMARK') {
-      sendsBookmarks = true;
       resourceVersion = version;
       tell({ type: 'bookmark', resourceVersion });
       return;
@@ -234,8 +255,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
 
     const deadline = (): number => {
       if (openedAt === undefined) return begunAt + ANSWER_MS;
-      const end = begunAt + timeoutSeconds * 1000 + GRACE_MS;
-      return sendsBookmarks ? Math.min(end, Math.max(openedAt, heardAt) + SILENCE_MS) : end;
+      return Math.min(begunAt + timeoutSeconds * 1000 + GRACE_MS, heardAt + silenceMs);
     };
     const guard = (): void => {
       const left = deadline() - clock.monotonic();
@@ -243,12 +263,15 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
         cancelTimer = clock.setTimer(left, guard);
         return;
       }
-      // A server restored from a backup keeps an open watch silent until it has counted up to our version: only a list shows that.
-      if (openedAt !== undefined) mustList = true;
-      controller.abort(new CodedError('Stalled', `the watch of ${resource.plural} fell silent without having been closed`));
+      const late = new CodedError('Stalled', `the watch of ${resource.plural} was not answered within ${ANSWER_MS} ms`);
+      controller.abort(openedAt === undefined ? late : SILENT);
     };
     const onOpen = (): void => {
       openedAt = clock.monotonic();
+      if (doubted) heardAt = openedAt;
+      doubted = false;
+      cancelTimer?.();
+      guard();
     };
     guard();
     signal.addEventListener('abort', onAbort, { once: true });
@@ -286,12 +309,21 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
       const heardBefore = heardAt;
       try {
         if (mustList || partial !== undefined) await listPage();
-        else await watch();
+        else {
+          doubted ||= clock.monotonic() - heardAt >= silenceMs;
+          if (doubted) await ask();
+          if (!mustList) await watch();
+        }
         failures = 0;
         expired = false;
       } catch (error) {
         if (signal.aborted) break;
         if (error === RELIST) continue;
+        if (error === SILENT) {
+          doubted = true;
+          log.debug({ ...about, quietMs: Math.round(clock.monotonic() - heardAt) }, `the watch of ${resource.plural} is silent`);
+          continue;
+        }
         judge(error);
         // Whoever says that our version is too old is well: one must not wait as for a server that was away.
         const answered = heardAt > heardBefore || (isExpired(error) && !expired);
@@ -374,5 +406,6 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   };
 }
 
-/** Ends a watch to list again; no failure. */
+/** End a watch; no failures. */
 const RELIST = new Error('the store was asked to list again');
+const SILENT = new Error('the watch was silent for long');
