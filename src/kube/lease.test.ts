@@ -104,6 +104,42 @@ describe('a single candidate', () => {
     expect(b.terms[0]?.transitions).toBe(1);
   });
 
+  test.each([
+    { retryAfter: '1', at: [2, 4, 6] },
+    { retryAfter: '5', at: [2, 7] },
+    { retryAfter: '60', at: [2] },
+  ])('a server that asks for $retryAfter s gets them, save that one try is left before the term ends', async ({ retryAfter, at }) => {
+    const server = fakeApiServer();
+    const clock = fakeClock();
+    const a = candidate(server.transport, clock, 'a');
+    await settle();
+    const begun = clock.monotonic();
+    const tries: number[] = [];
+    const cancel = server.intercept(() => {
+      tries.push((clock.monotonic() - begun) / 1000);
+      return statusResponse(429, 'TooManyRequests', 'slow down', { 'retry-after': retryAfter });
+    });
+    await clock.advance(7999);
+    expect(tries).toEqual(at);
+    cancel();
+    await clock.advance(30_000);
+    expect([a.leads(), a.terms.length]).toEqual([true, 1]);
+  });
+
+  test('a candidate waits as long as it is asked to, but no longer than a Lease lasts', async () => {
+    const server = fakeApiServer();
+    const clock = fakeClock();
+    const cancel = server.intercept(() => statusResponse(429, 'TooManyRequests', 'slow down', { 'retry-after': '600' }));
+    const a = candidate(server.transport, clock, 'a');
+    await settle();
+    const asked = server.requests.length;
+    cancel();
+    await clock.advance(15_000);
+    expect(server.requests.length).toBe(asked);
+    await clock.advance(5000);
+    expect(a.leads()).toBe(true);
+  });
+
   test('a stop in the middle of a renewal still frees the Lease', async () => {
     const server = fakeApiServer();
     const clock = fakeClock();

@@ -3,7 +3,7 @@ import type { Lease } from '../api/builtin.ts';
 import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { Stored } from '../api/wire.ts';
-import { hasReason } from './apierror.ts';
+import { ApiError, hasReason } from './apierror.ts';
 import type { Client } from './client.ts';
 import { microTime, sleep, withDeadline } from './clock.ts';
 
@@ -110,6 +110,7 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
 
   async function acquire(): Promise<Held | undefined> {
     while (!signal.aborted) {
+      let asked = 0;
       try {
         const held = await tryAcquire();
         if (held !== undefined) return held;
@@ -117,17 +118,18 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
         if (signal.aborted) return undefined;
         // Another was faster; that is what an election is.
         const fields = { ...about, error: messageOf(error) };
+        asked = askedMs(error);
         if (hasReason(error, 'Conflict', 'AlreadyExists')) log.debug(fields, 'the Lease was taken by another');
         else log.warn(fields, 'the Lease cannot be acquired');
       }
-      await pause();
+      await pause(Math.min(asked, durationMs));
     }
     return undefined;
   }
 
   /** With jitter, so that candidates do not all ask at once. Ends early when stopped. */
-  function pause(): Promise<void> {
-    return sleep(clock, retryPeriodMs * (1 + random() * JITTER), signal).catch(() => undefined);
+  function pause(leastMs = 0): Promise<void> {
+    return sleep(clock, leastMs + retryPeriodMs * (1 + random() * JITTER), signal).catch(() => undefined);
   }
 
   /**
@@ -171,15 +173,19 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
 
   /** Renews until the term ends; resolves with whether the Lease may still be ours. */
   async function keep(held: Held, term: AbortController): Promise<boolean> {
+    let waitMs = retryPeriodMs;
     while (!term.signal.aborted) {
       try {
-        await sleep(clock, retryPeriodMs, term.signal);
+        await sleep(clock, waitMs, term.signal);
+        waitMs = retryPeriodMs;
         if (!(await renew(held, term.signal))) {
           term.abort(new CodedError('LeaseLost', `the Lease ${about.lease} is held by another`));
           return false;
         }
       } catch (error) {
-        if (!term.signal.aborted) log.warn({ ...about, error: messageOf(error) }, 'the Lease cannot be renewed');
+        // A server that asks for time gets it, as long as one more try is left before the term ends.
+        waitMs = Math.max(retryPeriodMs, Math.min(askedMs(error), renewDeadlineMs - since(held.renewedAt) - retryPeriodMs));
+        if (!term.signal.aborted) log.warn({ ...about, error: messageOf(error), retryInMs: waitMs }, 'the Lease cannot be renewed');
       }
     }
     return true;
@@ -232,6 +238,11 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
     if (held === undefined || !(await serve(held))) return;
     await pause();
   }
+}
+
+/** How long the server asked to be left alone. */
+function askedMs(error: unknown): number {
+  return error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
 }
 
 function timesOf(options: LeaseOptions): { durationMs: number; renewDeadlineMs: number; retryPeriodMs: number } {
