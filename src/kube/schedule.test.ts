@@ -14,6 +14,13 @@ test('the earliest time of a key wins, and keys come out in order of time', () =
   expect(schedule.next()).toBeUndefined();
 });
 
+test('of what is due only as many as are asked for come out, and the others stay due', () => {
+  const schedule = createSchedule();
+  for (const [at, key] of ['c', 'a', 'b'].entries()) schedule.set(key, at);
+  expect(schedule.due(9, 2)).toEqual(['c', 'a']);
+  expect(schedule.due(9)).toEqual(['b']);
+});
+
 test('superseded times do not pile up', () => {
   const schedule = createSchedule();
   for (let i = 0; i < 10_000; i++) {

@@ -9,8 +9,8 @@ export interface Schedule {
   delete(key: string): void;
   /** The earliest time, or undefined. */
   next(): number | undefined;
-  /** Removes and returns the keys due at `now`, earliest first. */
-  due(now: number): string[];
+  /** Removes and returns the keys due at `now`, earliest first; `most`: no more than so many. */
+  due(now: number, most?: number): string[];
 }
 
 interface Item {
@@ -86,9 +86,9 @@ export function createSchedule(): Schedule {
     },
     delete: (key) => void times.delete(key),
     next: () => top()?.at,
-    due(now) {
+    due(now, most = Infinity) {
       const keys: string[] = [];
-      for (let item = top(); item !== undefined && item.at <= now; item = top()) {
+      for (let item = top(); item !== undefined && item.at <= now && keys.length < most; item = top()) {
         pop();
         times.delete(item.key);
         keys.push(item.key);

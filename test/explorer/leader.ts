@@ -10,7 +10,8 @@ import { claimOf } from '../../src/controllers/machine/claim.ts';
 import { mayAsk } from '../../src/controllers/machine/components.ts';
 import { decide, isDraining } from '../../src/controllers/machine/decide.ts';
 import type { MachineView, Step } from '../../src/controllers/machine/view.ts';
-import { reservation, rowsWithoutMachine, type CellView } from '../../src/controllers/machine/pass.ts';
+import { reservation, type CellView } from '../../src/controllers/machine/pass.ts';
+import { cellOf, type CellParts } from '../../src/controllers/machine/testing/cellof.ts';
 import { isCoded } from '../../src/api/errors.ts';
 import type { ReleaseMark } from '../../src/defender/evidence.ts';
 import type { GuardedWrite, Move } from '../../src/defender/guardedwrite.ts';
@@ -153,7 +154,7 @@ function machineView(
 
 function cellView(world: World, leader: Leader, scenario: Scenario, at: Cell = viewOf(leader, world), mutation: Mutation = {}): CellView {
   const passed = leader.marks.every((mark) => !mark.own || markPassed(mark, at));
-  const view: CellView = {
+  const parts: CellParts = {
     facts: factsOf(TIMES[world.time], world.halted, false, at, hasPower(scenario)),
     machines: at.machines.flatMap((held) => (held.object === undefined ? [] : [held.object])),
     nodeNamed: (name) => at.nodes[Number(name.slice(1))]?.object,
@@ -163,7 +164,7 @@ function cellView(world: World, leader: Leader, scenario: Scenario, at: Cell = v
     askingSince: () => 0,
     stale: passed ? undefined : 'a release is not seen',
   };
-  return mutation.cellView?.(view) ?? view;
+  return cellOf(mutation.cell?.(parts) ?? parts);
 }
 
 function markPassed(mark: Mark, cell: Cell): boolean {
@@ -310,7 +311,8 @@ function startable(world: World, leader: Leader, scenario: Scenario, mutation: M
   if (state.epoch > epoch && mutation.epochIgnored !== true) return [];
   if (!runs(leader, 'cell')) {
     const machines = cell.machines.flatMap((held) => (held.object === undefined ? [] : [held.object]));
-    for (const row of rowsWithoutMachine(state.rows, machines)) flights.push({ key: 'cell', what: { vanished: row }, epoch, reads: 0 });
+    for (const row of state.rows.filter((each) => machines.every((machine) => machine.metadata.uid !== each.machineUID)))
+      flights.push({ key: 'cell', what: { vanished: row }, epoch, reads: 0 });
     const asks = machines.some((machine) => mayAsk(machine, jobsIn(cell)) && rowOfMachine(state, machine.metadata.uid) === undefined);
     if (asks && (scenario.repair === undefined || grants(world, leader, scenario, mutation)))
       flights.push({ key: 'cell', what: 'reserve', epoch, reads: 0 });

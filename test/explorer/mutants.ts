@@ -6,7 +6,7 @@ import type { Stored } from '../../src/api/wire.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
 import { ownerOf } from '../../src/controllers/machine/cordon.ts';
 import type { MachineView, Step } from '../../src/controllers/machine/view.ts';
-import type { CellView } from '../../src/controllers/machine/pass.ts';
+import type { CellParts } from '../../src/controllers/machine/testing/cellof.ts';
 import type { GuardedWrite, Seen, Target } from '../../src/defender/guardedwrite.ts';
 import { stateOf, withState } from '../../src/defender/state.ts';
 import type { Flight, Scenario } from './world.ts';
@@ -35,7 +35,7 @@ export interface Mutation {
   keyless?: boolean;
   /** Pods are taken by force without asking the provider again. */
   oldProof?: boolean;
-  cellView?: (view: CellView) => CellView;
+  cell?: (cell: CellParts) => CellParts;
   act?: (act: Act, flight: Flight) => Act | undefined;
   step?: (view: MachineView, step: Step | undefined) => Step | undefined;
 }
@@ -120,7 +120,7 @@ export const MUTANTS: Mutant[] = [
   },
   {
     rule: 'D4: reservations do not wait for what was released',
-    mutation: { cellView: (view) => ({ ...view, stale: undefined }) },
+    mutation: { cell: (cell) => ({ ...cell, stale: undefined }) },
     scenario: world({ leaders: 1, fails: 'restored', budget: { takeover: 0, freeze: 1 } }),
     caughtBy: /D4/,
   },
@@ -210,10 +210,10 @@ export const MUTANTS: Mutant[] = [
   {
     rule: 'D7: what is cordoned is not counted',
     mutation: {
-      cellView: (view) => ({
-        ...view,
+      cell: (cell) => ({
+        ...cell,
         nodeNamed(name) {
-          const node = view.nodeNamed(name);
+          const node = cell.nodeNamed(name);
           return node === undefined ? undefined : { ...node, spec: { ...node.spec, unschedulable: false } };
         },
       }),

@@ -43,17 +43,28 @@ function isSpent(machine: Machine, name: string, revision: number): boolean {
   );
 }
 
-/** By name. Empty while the agent's own level is below what an order needs (DESIGN §10). */
+/** What the agent of a machine waits for with this entry; undefined: for nothing. */
+function needOf(machine: Machine, entry: ComponentEntry): { needs: Disruption; component: ComponentStatus } | undefined {
+  const component = componentOf(machine, entry.name);
+  if (component?.state !== 'Waiting' || component.revision !== entry.revision) return undefined;
+  const { needs } = component;
+  if (needs === undefined || !needsOperation(needs) || isSpent(machine, entry.name, entry.revision)) return undefined;
+  return { needs, component };
+}
+
+/** While the agent's own level is below what an order needs (DESIGN §10) nothing of it is taken for an announcement. */
+const understands = (machine: Machine): boolean => (machine.status?.agent?.apiLevel ?? API_LEVEL) >= API_LEVEL;
+
+/** By name. */
 export function waitingComponents(machine: Machine): WaitingComponent[] {
-  if ((machine.status?.agent?.apiLevel ?? API_LEVEL) < API_LEVEL) return [];
+  if (!understands(machine)) return [];
   const waiting: WaitingComponent[] = [];
   for (const entry of machine.spec.components ?? []) {
-    const component = componentOf(machine, entry.name);
-    if (component?.state !== 'Waiting' || component.revision !== entry.revision) continue;
-    if (component.needs === undefined || !needsOperation(component.needs) || isSpent(machine, entry.name, entry.revision)) continue;
+    const need = needOf(machine, entry);
+    if (need === undefined) continue;
     const restore = entry.action === 'Install' && verifiedOf(machine, entry.name).slice(0, 2).includes(contentOf(entry));
-    const kind = component.needsFor === 'Drift' ? 'Drift' : restore ? 'Restore' : 'Forward';
-    waiting.push({ name: entry.name, revision: entry.revision, needs: component.needs, kind, setUID: entry.setUID });
+    const kind = need.component.needsFor === 'Drift' ? 'Drift' : restore ? 'Restore' : 'Forward';
+    waiting.push({ name: entry.name, revision: entry.revision, needs: need.needs, kind, setUID: entry.setUID });
   }
   return waiting.sort((a, b) => (a.name < b.name ? -1 : 1));
 }
@@ -62,11 +73,15 @@ export function drainNeeded(components: readonly Pick<WaitingComponent, 'needs'>
   return components.some((component) => needsDrain(component.needs));
 }
 
+/** Whether a Machine may ask for an operation by what it says itself. Cheap. */
+export function asksByItself(machine: Machine): boolean {
+  if (machine.metadata.deletionTimestamp !== undefined) return true;
+  return understands(machine) && (machine.spec.components ?? []).some((entry) => needOf(machine, entry) !== undefined);
+}
+
 /** Whether anything here may ask for an operation, cheaply: the pass begins only where something may. */
 export function mayAsk(machine: Machine, jobsOf: JobsOf): boolean {
-  return (
-    machine.metadata.deletionTimestamp !== undefined || waitingComponents(machine).length > 0 || askingJob(machine, jobsOf) !== undefined
-  );
+  return asksByItself(machine) || askingJob(machine, jobsOf) !== undefined;
 }
 
 /**

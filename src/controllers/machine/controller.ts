@@ -29,7 +29,7 @@ import type { Decision, MachineView } from './view.ts';
 import { eventOf, eventOfChange } from './events.ts';
 import type { CellAddress } from './instance.ts';
 import { createObserver, type OwnKnowledge, type Stores } from './observe.ts';
-import { createPass, PASS } from './passloop.ts';
+import { BY_UID, createPass, PASS } from './passloop.ts';
 import { apiPort } from './port.ts';
 import { report } from './report.ts';
 
@@ -112,9 +112,11 @@ export async function runMachineController(options: MachineControllerOptions): P
 
   const portOf = (using: Client, provider: InfraProvider | undefined) =>
     apiPort({ client: using, stores, marks, provider, cycled, signal });
+  stores.machines.addIndex(BY_UID, byUID);
   const pass = createPass({
     epoch,
     stores,
+    asking: observer.asking,
     clock,
     newID,
     jobsOf: observer.jobsOf,
@@ -163,8 +165,6 @@ export async function runMachineController(options: MachineControllerOptions): P
     }
   }
 
-  const machinesNamed = (name: string): string[] => stores.machines.byIndex(BY_NAME, name).flatMap(key);
-  stores.machines.addIndex(BY_NAME, byName);
   const shared = { client, clock, random, log, signal, resyncMs: RESYNC_MS };
   try {
     await Promise.all([
@@ -191,7 +191,7 @@ export async function runMachineController(options: MachineControllerOptions): P
         watches: [
           watch(stores.machines, key),
           watch(stores.jobs, machineOfJob),
-          watch(stores.nodes, (node) => machinesNamed(node.metadata.name)),
+          watch(stores.nodes, (node) => observer.machinesNamed(node.metadata.name).flatMap(key)),
           watch(stores.ledgers, (ledger, old) => changedRows(stateOf(ledger).rows, old === undefined ? [] : stateOf(old).rows)),
         ],
         concurrency: 8,
@@ -200,6 +200,7 @@ export async function runMachineController(options: MachineControllerOptions): P
       }),
     ]);
   } finally {
+    observer.stop();
     ages.stop();
   }
   if (deposed.signal.aborted && !options.signal.aborted) throw deposed.signal.reason;
@@ -228,8 +229,7 @@ const key = (machine: Stored<Machine>): string[] => [keyOf(machine.metadata)];
 const machineOfJob = ({ metadata, spec }: RemedyOperationJob): string[] => [
   keyOf({ namespace: metadata.namespace, name: spec.machine.name }),
 ];
-const BY_NAME = 'machine/name';
-const byName = (machine: Stored<Machine>): string[] => [machine.metadata.name];
+const byUID = (machine: Stored<Machine>): string[] => [machine.metadata.uid];
 
 /** When to look again where no event will tell. */
 function again(view: MachineView, decision: Decision, progressed: boolean, refused: boolean): QueueResult | undefined {
@@ -249,7 +249,8 @@ function again(view: MachineView, decision: Decision, progressed: boolean, refus
 
 /** Machines whose row came, went or is another now. */
 function changedRows(now: readonly { id: string; machine: string }[], before: readonly { id: string; machine: string }[]): string[] {
-  const gone = before.filter((row) => !now.some((other) => other.id === row.id));
-  const made = now.filter((row) => !before.some((other) => other.id === row.id));
+  const [ids, idsBefore] = [now, before].map((rows) => new Set(rows.map((row) => row.id)));
+  const gone = before.filter((row) => ids?.has(row.id) !== true);
+  const made = now.filter((row) => idsBefore?.has(row.id) !== true);
   return [...new Set([...gone, ...made].map((row) => row.machine))];
 }

@@ -8,6 +8,7 @@ import { agentLeaseName } from '../../api/names.ts';
 import type { Clock } from '../../api/ports.ts';
 import type { InfraProvider } from '../../api/provider.ts';
 import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import { parseKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
 import type { Reflector } from '../../kube/reflector.ts';
@@ -15,11 +16,15 @@ import type { ReleaseMarks } from '../../defender/evidence.ts';
 import type { Verdict } from '../../defender/request.ts';
 import { rowOfMachine, stateOf } from '../../defender/state.ts';
 import type { LeaseAges } from '../machinecomponentset/leaseages.ts';
-import { isDeleting, type AskFacts, type JobsOf, type SetFacts } from './facts.ts';
+import { findAsking, type Asking } from './asking.ts';
+import { keepRoll, machinesNamed } from './cellroll.ts';
+import { readSets } from './cellsets.ts';
+import { isDeleting, type AskFacts, type JobsOf } from './facts.ts';
 import { claimOf } from './claim.ts';
 import { isDraining, isOnItsProvider } from './decide.ts';
 import type { InstanceView, MachineView } from './view.ts';
 import { instanceOf, requestOf } from './instance.ts';
+import { hearKubelets } from './kubelets.ts';
 import { syncedNode } from './nodesync.ts';
 import { drainedPods } from './pods.ts';
 import type { CellView } from './pass.ts';
@@ -40,27 +45,6 @@ const INSTANCE_MS = 60_000;
 /** Stores that heard nothing for this long may have missed what matters; bookmarks come each minute. */
 const STALE_MS = 150_000;
 
-const kubeletKey = (node: string) => ({ namespace: 'kube-node-lease', name: node });
-
-function setFacts(sets: readonly Stored<MachineComponentSet>[]): Map<string, SetFacts> {
-  return new Map(
-    sets.map((set) => {
-      const halted = set.status?.conditions?.some((condition) => condition.type === 'Halted' && condition.status === 'True') === true;
-      const { maxUnavailable, pools, selector } = set.spec;
-      return [
-        set.metadata.uid,
-        {
-          name: set.metadata.name,
-          stopped: set.spec.paused === true ? 'Paused' : halted ? 'Halted' : undefined,
-          maxUnavailable,
-          pools,
-          selector,
-        },
-      ];
-    }),
-  );
-}
-
 /** What of a machine only this process knows. */
 export interface OwnKnowledge {
   /** By row ID: what Defender says of a row without an order that it would not grant any more. */
@@ -74,10 +58,14 @@ export interface Observer {
   machine(machine: Stored<Machine>, provider: InfraProvider | undefined, own: OwnKnowledge, signal: AbortSignal): Promise<MachineView>;
   /** Jobs that are not finished. */
   jobsOf: JobsOf;
+  /** Machines that may ask for something. */
+  asking: Asking;
+  machinesNamed: (name: string) => Stored<Machine>[];
   /** The epoch that the ledger's store shows. */
   epoch(): number;
   /** Everything about the cell, from the stores. */
   cell(askingSince: (uid: string) => number, marks: ReleaseMarks): CellView;
+  stop(): void;
 }
 
 const OPEN_JOBS = 'job/open-of-machine';
@@ -95,9 +83,13 @@ export function createObserver(
   const jobsOf: JobsOf = (machineUID) => stores.jobs.byIndex(OPEN_JOBS, machineUID);
   const canPowerCycle = ({ spec }: Machine): boolean => providers.get(spec.provider?.name ?? '')?.reboot !== undefined;
   const instances = new Map<string, { view: InstanceView; at: number }>();
-  stores.machines.subscribe((event) => {
+  const stopForgetting = stores.machines.subscribe((event) => {
     if (event.type === 'deleted') instances.delete(event.object.metadata.uid);
   });
+  const asking = findAsking(stores);
+  const readCellSets = readSets(stores.sets);
+  const kubelets = hearKubelets(stores.leases, ages, clock);
+  const roll = keepRoll({ stores, kubelets, sets: readCellSets });
 
   async function instanceNow(
     machine: Stored<Machine>,
@@ -116,12 +108,11 @@ export function createObserver(
   }
 
   const ledgerState = () => stateOf(stores.ledgers.get({ name: LEDGER_NAME }) ?? {});
-  const kubeletAnswers = (node: string): boolean => ages.of(kubeletKey(node))?.fresh === true;
   const agentAnswers = (machine: Machine): boolean =>
     ages.of({ namespace: machine.metadata.namespace ?? '', name: agentLeaseName(machine.metadata.name) })?.fresh === true;
   const facts = (): Omit<AskFacts, 'agentAnswers'> => ({
     nowMs: nowMs(),
-    sets: setFacts(stores.sets.list()),
+    sets: readCellSets().facts,
     freezes: stores.freezes.list(),
     jobsOf,
     canPowerCycle,
@@ -144,7 +135,7 @@ export function createObserver(
       const instance = await instanceNow(machine, row, provider, signal);
       const providerID = machine.status?.providerID ?? (instance.state === 'Present' ? instance.instance.providerID : undefined);
       const claim = claimOf(machine, providerID, stores.nodes.get({ name: machine.metadata.name }));
-      const answers = kubeletAnswers(machine.metadata.name);
+      const answers = kubelets.answers(machine.metadata.name);
       const view: MachineView = {
         nowMs: nowMs(),
         machine,
@@ -164,16 +155,27 @@ export function createObserver(
       return isDraining(view) ? { ...view, pods: await drainedPods(client, machine.metadata.name, signal) } : view;
     },
     jobsOf,
+    asking,
+    machinesNamed: machinesNamed(stores.machines),
     epoch: () => ledgerState().epoch,
     cell: (askingSince, marks) => ({
       facts: facts(),
-      machines: stores.machines.list(),
+      asking: () => asking.machines(),
+      machineOf(row) {
+        const machine = stores.machines.get(parseKey(row.machine));
+        return machine?.metadata.uid === row.machineUID ? machine : undefined;
+      },
+      roll: () => roll.current(),
       nodeNamed: (name) => stores.nodes.get({ name }),
-      kubeletAnswers,
       agentAnswers,
       policies: stores.policies.list(),
       askingSince,
       stale: staleness(marks),
     }),
+    stop() {
+      stopForgetting();
+      roll.stop();
+      kubelets.stop();
+    },
   };
 }

@@ -9,6 +9,7 @@ import { freeCancelled } from './ledgeracts.ts';
 import { operatorRelease } from './operatorrelease.ts';
 import { writeCancelled } from './orderacts.ts';
 import { closedNow, decidePass, reservation, type CellView } from './pass.ts';
+import { cellOf } from './testing/cellof.ts';
 import { at, cordoned, facts, machine, node, NOW, operation, row } from './testing/objects.ts';
 
 const ids = () => {
@@ -29,7 +30,7 @@ function cell({ machines, nodes = machines.map(({ metadata }) => node(metadata.n
     nowMs,
     sets: new Map([['s1', { name: 'kubelet', stopped: undefined, maxUnavailable: '100%' }]]),
   });
-  return {
+  return cellOf({
     facts: shared,
     machines,
     nodeNamed: (name) => nodes.find((each) => each.metadata.name === name),
@@ -38,7 +39,7 @@ function cell({ machines, nodes = machines.map(({ metadata }) => node(metadata.n
     policies: [{ metadata: { name: 'p' }, spec: { limits: [{ name: 'cell', scope: 'Cluster', maxUnavailable: '100%' }], ...spec } }],
     askingSince: () => 0,
     stale,
-  };
+  });
 }
 const ledger = (rows: LedgerRow[], hours?: NonNullable<DisruptionLedger['status']>['hours']): Stored<DisruptionLedger> => ({
   apiVersion: API_VERSION,

@@ -7,7 +7,6 @@ import type { Node } from '../../api/builtin.ts';
 import type { DefenderPolicy } from '../../api/defenderpolicy.ts';
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine } from '../../api/machine.ts';
-import { LABELS } from '../../api/names.ts';
 import type { Stored } from '../../api/wire.ts';
 import { takeCensus, type Census } from '../../defender/census.ts';
 import { frozenBy, frozenVerdict } from '../../defender/freeze.ts';
@@ -18,19 +17,21 @@ import { limitsOf, poolOf } from '../../defender/limits.ts';
 import { requireEpoch, reserve } from '../../defender/protocol.ts';
 import { isRevocable, revocations, type Unordered } from '../../defender/recheck.ts';
 import { rowFor, type Request, type Subject, type Verdict } from '../../defender/request.ts';
-import { createRoll, type CensusMachine } from '../../defender/roll.ts';
-import { placeIn, rackScope, zoneScope } from '../../defender/scopes.ts';
+import type { Roll } from '../../defender/roll.ts';
 import { stateOf, withState, type LedgerState } from '../../defender/state.ts';
-import { askOf, nameOf, scopesOf, type AskFacts } from './ask.ts';
-import { availabilityOf, isNodeReady } from './availability.ts';
-import { claimOf, type Claim } from './claim.ts';
+import { askOf, type AskFacts } from './ask.ts';
+import { placed } from './counted.ts';
 
 /** One look at the stores. */
 export interface CellView {
   facts: Omit<AskFacts, 'agentAnswers'>;
-  machines: readonly Stored<Machine>[];
+  /** Every machine that may ask for something, and perhaps others. */
+  asking(): readonly Stored<Machine>[];
+  /** The machine of a row; undefined where there is none of its UID. */
+  machineOf(row: LedgerRow): Stored<Machine> | undefined;
+  /** Everybody, as limits see them now. */
+  roll(): Roll;
   nodeNamed(name: string): Stored<Node> | undefined;
-  kubeletAnswers(node: string): boolean;
   agentAnswers(machine: Machine): boolean;
   policies: readonly Pick<DefenderPolicy, 'metadata' | 'spec'>[];
   /** Since when this machine has been asking, as far as this leader knows, ms. */
@@ -58,66 +59,12 @@ const labelsOf = (machine: Machine, node: Node | undefined): Record<string, stri
   ...machine.metadata.labels,
 });
 
-/** With zone and rack by the machine's labels or, where it does not tell, its Node's. */
-function placed(scopes: readonly string[], machine: Machine, node: Node | undefined): readonly string[] {
-  const label = (name: string): string | undefined =>
-    machine.metadata.labels?.[name] ?? machine.spec.labels?.[name] ?? node?.metadata.labels?.[name];
-  const zone = label(LABELS.zone);
-  const rack = label(LABELS.rack);
-  const more = [
-    ...(zone === undefined || placeIn(scopes, 'Zone') !== undefined ? [] : [zoneScope(zone)]),
-    ...(rack === undefined || placeIn(scopes, 'Rack') !== undefined ? [] : [rackScope(rack)]),
-  ];
-  return more.length === 0 ? scopes : [...scopes, ...more];
-}
-
-function ailmentsOf(claim: Claim, kubeletAnswers: boolean): string[] {
-  if (claim.state !== 'Claimed') return ['NodeAbsent'];
-  const types = (claim.node.status?.conditions ?? [])
-    .filter(({ type, status }) => type !== 'Ready' && status === 'True')
-    .map(({ type }) => type);
-  return [...(kubeletAnswers ? [] : ['KubeletSilent']), ...(isNodeReady(claim.node, true) ? [] : ['NotReady']), ...types];
-}
-
-function censusMachine(machine: Stored<Machine>, view: CellView): CensusMachine {
-  const node = view.nodeNamed(machine.metadata.name);
-  const claim = claimOf(machine, machine.status?.providerID, node);
-  const kubeletAnswers = view.kubeletAnswers(machine.metadata.name);
-  const availability = availabilityOf(claim, kubeletAnswers);
-  return {
-    uid: machine.metadata.uid,
-    name: nameOf(machine),
-    scopes: placed(scopesOf(machine, view.facts.sets), machine, claim.state === 'Claimed' ? claim.node : undefined),
-    ...availability,
-    ...(availability.lastingly && (claim.state === 'Claimed' || claim.state === 'Lost')
-      ? { ailments: ailmentsOf(claim, kubeletAnswers) }
-      : {}),
-  };
-}
-
-/** What a machine was counted as, and what that was told from. Objects of a store are never changed, only replaced. */
-const taken = new WeakMap<Machine, { node: Node | undefined; answers: boolean; sets: string; as: CensusMachine }>();
-
-/** Everyone, as before where nothing of it has changed: of 10,000 machines few do between two passes. */
-function everyone(view: CellView): CensusMachine[] {
-  const sets = JSON.stringify([...view.facts.sets].map(([uid, { pools, selector }]) => [uid, pools, selector]));
-  return view.machines.map((machine) => {
-    const node = view.nodeNamed(machine.metadata.name);
-    const answers = view.kubeletAnswers(machine.metadata.name);
-    const known = taken.get(machine);
-    if (known !== undefined && known.node === node && known.answers === answers && known.sets === sets) return known.as;
-    const as = censusMachine(machine, view);
-    taken.set(machine, { node, answers, sets, as });
-    return as;
-  });
-}
-
 /** What asks, and why what may not even ask may not. Counted against nothing yet. */
 function requestsOf(view: CellView, state: LedgerState): { requests: Request[]; refused: Map<string, Verdict> } {
   const requests: Request[] = [];
   const refused = new Map<string, Verdict>();
   const reserved = new Set(state.rows.map((row) => row.machineUID));
-  for (const machine of view.machines) {
+  for (const machine of view.asking()) {
     if (reserved.has(machine.metadata.uid)) continue;
     const ask = askOf(machine, { ...view.facts, agentAnswers: view.agentAnswers(machine) });
     if (ask.state === 'Refused') refused.set(machine.metadata.uid, ask.verdict);
@@ -132,23 +79,20 @@ function requestsOf(view: CellView, state: LedgerState): { requests: Request[]; 
 
 /** The rows that have no order, each with its machine as it is now. */
 function unorderedOf(view: CellView, state: LedgerState): Unordered[] {
-  const byUID = new Map(state.rows.map((row) => [row.machineUID, row]));
-  return view.machines.flatMap((machine) => {
-    const row = byUID.get(machine.metadata.uid);
-    return row !== undefined && isUnordered(row, machine)
+  return state.rows.flatMap((row) => {
+    const machine = view.machineOf(row);
+    return machine !== undefined && isUnordered(row, machine)
       ? [{ row, subject: subjectOf(row, machine, view.nodeNamed(machine.metadata.name)) }]
       : [];
   });
 }
 
 /** The rows that were cancelled and are not freed yet. */
-function cancelledOf(view: CellView, state: LedgerState): LedgerRow[] {
-  const byID = new Map(state.rows.map((row) => [row.id, row]));
-  return view.machines.flatMap(({ metadata, spec }) => {
-    const row = spec.operation?.kind === 'Cancelled' ? byID.get(spec.operation.id) : undefined;
-    return row?.machineUID === metadata.uid ? [row] : [];
+const cancelledOf = (view: CellView, state: LedgerState): LedgerRow[] =>
+  state.rows.filter((row) => {
+    const operation = view.machineOf(row)?.spec.operation;
+    return operation?.kind === 'Cancelled' && operation.id === row.id;
   });
-}
 
 function subjectOf(row: LedgerRow, machine: Stored<Machine>, node: Stored<Node> | undefined): Subject {
   const last = Date.parse(machine.status?.lastDisruption ?? '');
@@ -184,7 +128,7 @@ export function decidePass(view: CellView, state: LedgerState, newID: () => stri
   }
   if (requests.length === 0 && unordered.length === 0) return { rows: [], verdicts, revoked: () => NONE };
 
-  const roll = createRoll(everyone(view));
+  const roll = view.roll();
   const waiting = new Set(unordered.map(({ row }) => row.machineUID));
   const ordered = new Set(state.rows.map((row) => row.machineUID).filter((uid) => !waiting.has(uid)));
   const census = (): Census =>
@@ -247,10 +191,4 @@ export function reservation(
       return { write: 'ledger', object: withState(seen.ledger, reserve(state, epoch, result.rows, { nowMs: view.facts.nowMs, rated })) };
     },
   };
-}
-
-/** Rows whose Machine UID the store does not have. Whether it is gone is looked at live, row by row. */
-export function rowsWithoutMachine(rows: readonly LedgerRow[], machines: readonly Stored<Machine>[]): LedgerRow[] {
-  const known = new Set(machines.map((machine) => machine.metadata.uid));
-  return rows.filter((row) => !known.has(row.machineUID));
 }

@@ -13,6 +13,7 @@ import { fakeClock } from '../../kube/testing/clock.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
 import type { CellView } from './pass.ts';
 import { createPass } from './passloop.ts';
+import { cellOf } from './testing/cellof.ts';
 import { at, facts, machine, node, NOW, operation, row } from './testing/objects.ts';
 
 function storeOf<T extends KubeObject>(resource: Resource<T>, objects: () => Stored<T>[]): Store<T> {
@@ -23,7 +24,7 @@ function storeOf<T extends KubeObject>(resource: Resource<T>, objects: () => Sto
     get: (key) => objects().find((each) => keyOf(each.metadata) === keyOf(key)),
     list: objects,
     inNamespace: objects,
-    byIndex: () => [],
+    byIndex: (_, uid) => objects().filter(({ metadata }) => metadata.uid === uid),
     get size() {
       return objects().length;
     },
@@ -52,7 +53,7 @@ function looped() {
   const { agentAnswers: _, ...shared } = facts();
   const view = (): CellView => {
     cell.looks++;
-    return {
+    return cellOf({
       facts: { ...shared, nowMs: cell.nowMs },
       machines: cell.machines,
       nodeNamed: (name) => node(name),
@@ -61,7 +62,7 @@ function looped() {
       policies: [{ metadata: { name: 'p' }, spec: cell.spec }],
       askingSince: () => 0,
       stale: cell.stale,
-    };
+    });
   };
   const port: GuardedPort = {
     read: async (target) => {
@@ -80,6 +81,7 @@ function looped() {
   const pass = createPass({
     epoch: 1,
     stores: { machines: storeOf(Machines, () => cell.machines), ledgers: storeOf(DisruptionLedgers, () => [ledger()]) },
+    asking: { machines: () => cell.machines },
     clock,
     newID: () => `id-${cell.rows.length}`,
     jobsOf: () => [],

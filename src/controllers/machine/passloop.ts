@@ -11,11 +11,14 @@ import type { QueueResult } from '../../kube/queue.ts';
 import type { Store } from '../../kube/store.ts';
 import type { Effect } from './guards.ts';
 import { freeVanished } from './ledgeracts.ts';
+import type { Asking } from './asking.ts';
 import { mayAsk } from './components.ts';
 import type { JobsOf } from './facts.ts';
-import { closedNow, decidePass, isUnordered, reservation, rowsWithoutMachine, type CellView, type PassResult } from './pass.ts';
+import { closedNow, decidePass, isUnordered, reservation, type CellView, type PassResult } from './pass.ts';
 import { createVerdicts, type Verdicts } from './verdicts.ts';
 
+/** The index of the machines' store that a pass needs. */
+export const BY_UID = 'machine/uid';
 /** The only key of the reservation pass. */
 export const PASS = 'cell';
 /** What is asked, and whether what is reserved may go on, depends on time and on what no event tells (a Lease that grows old, a window that closes). */
@@ -24,6 +27,7 @@ const AGAIN_MS = 2000;
 export interface PassOptions {
   epoch: number;
   stores: { machines: Store<Machine>; ledgers: Store<DisruptionLedger> };
+  asking: Asking;
   clock: Clock;
   newID: () => string;
   jobsOf: JobsOf;
@@ -47,15 +51,15 @@ export interface Pass {
  * Reserves for whoever asks, judges again what is reserved and not ordered, and frees the rows of machines that are gone. Costs no request while
  * nobody asks, and next to no time while nothing waits for its order either.
  */
-export function createPass({ epoch, stores, clock, newID, jobsOf, view, portOf, wakeMachine }: PassOptions): Pass {
+export function createPass({ epoch, stores, asking, clock, newID, jobsOf, view, portOf, wakeMachine }: PassOptions): Pass {
   const verdicts = createVerdicts();
   /** Since when each machine asks, by UID, monotonic ms: a new leader knows of no ages, and starts all equal. */
-  const asking = new Map<string, number>();
+  const since = new Map<string, number>();
 
   function askingSince(uid: string): number {
-    const since = asking.get(uid) ?? clock.monotonic();
-    asking.set(uid, since);
-    return since;
+    const at = since.get(uid) ?? clock.monotonic();
+    since.set(uid, at);
+    return at;
   }
 
   /** By row ID; undefined before the first judgement of this term, which `revokedBy` then makes itself. */
@@ -67,9 +71,8 @@ export function createPass({ epoch, stores, clock, newID, jobsOf, view, portOf, 
     verdicts,
     async run({ client, log }) {
       const state = ledgerState();
-      const machines = stores.machines.list();
       const reserved = new Set(state.rows.map((row) => row.machineUID));
-      const asks = machines.some((machine) => !reserved.has(machine.metadata.uid) && mayAsk(machine, jobsOf));
+      const asks = asking.machines().some((machine) => !reserved.has(machine.metadata.uid) && mayAsk(machine, jobsOf));
       const waits = state.rows.some((row) => isUnordered(row, stores.machines.get(parseKey(row.machine))));
       const port = portOf(client);
       if (asks)
@@ -80,7 +83,7 @@ export function createPass({ epoch, stores, clock, newID, jobsOf, view, portOf, 
             newID,
             (result) => {
               const waiting = new Set(result.verdicts.keys());
-              for (const uid of asking.keys()) if (!waiting.has(uid)) asking.delete(uid);
+              for (const uid of since.keys()) if (!waiting.has(uid)) since.delete(uid);
               for (const row of result.rows) log.info({ row: row.id, machine: row.machine, class: row.class }, 'reserves');
               tell(result);
             },
@@ -88,7 +91,9 @@ export function createPass({ epoch, stores, clock, newID, jobsOf, view, portOf, 
           port,
         );
       else tell(waits ? decidePass(view(askingSince), state, newID) : NOTHING);
-      for (const row of rowsWithoutMachine(state.rows, machines)) {
+      for (const row of state.rows) {
+        // By the store; whether it is gone is looked at live.
+        if (stores.machines.get(parseKey(row.machine))?.metadata.uid === row.machineUID) continue;
         const freed = await perform(freeVanished(row, epoch), port);
         if (freed.done) log.info({ row: row.id, machine: row.machine }, 'released: the machine is gone');
       }
@@ -107,14 +112,13 @@ export function createPass({ epoch, stores, clock, newID, jobsOf, view, portOf, 
   };
 
   function tell(said: PassResult): void {
-    const news = new Set(verdicts.replace(said.verdicts));
+    const news = verdicts.replace(said.verdicts);
     // Stores that must not be judged by take nothing back, and give nothing back either.
     const before = revoked;
     const found = said.revoked();
     revoked = found ?? revoked;
     const rows = [...(found?.keys() ?? [])].filter((id) => before?.has(id) !== true);
-    if (news.size > 0)
-      for (const machine of stores.machines.list()) if (news.has(machine.metadata.uid)) wakeMachine(keyOf(machine.metadata));
+    for (const uid of news) for (const { metadata } of stores.machines.byIndex(BY_UID, uid)) wakeMachine(keyOf(metadata));
     const state = rows.length === 0 ? undefined : ledgerState();
     for (const id of rows) {
       const row = state === undefined ? undefined : rowOfID(state, id);

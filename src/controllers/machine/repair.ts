@@ -22,12 +22,17 @@ import {
   type JobsOf,
 } from './facts.ts';
 
+/** Whether a job may wait for a row, by what it says itself: it is neither over nor to be given up. */
+export function mayWaitForRow({ spec, status }: RemedyOperationJob): boolean {
+  return spec.action !== 'Human' && status?.cancelling === undefined && (status?.phase === 'Pending' || status?.phase === 'Granted');
+}
+
 /** Whether a job waits for a row: it has none, and is neither over nor to be given up. */
 function asks(job: RemedyOperationJob, machine: Machine): boolean {
-  const { phase, cancelling, operationID } = job.status ?? {};
-  if (job.spec.action === 'Human' || cancelling !== undefined || isFinished(job)) return false;
+  if (!mayWaitForRow(job)) return false;
+  const { phase, operationID } = job.status ?? {};
   // Granted, of a row that the ledger lacks and that left no trace here: it was never ordered, nor cancelled.
-  return phase === 'Pending' || (phase === 'Granted' && operationID !== undefined && machine.spec.operation?.id !== operationID);
+  return phase === 'Pending' || (operationID !== undefined && machine.spec.operation?.id !== operationID);
 }
 
 /** The job that asks for this machine: of several the one of the highest priority, then the strongest (PROTOCOLS F6). */

@@ -39,6 +39,17 @@ it('judges later renewals by its own clock: a node whose clock is an hour wrong 
   expect(ages.of(key)).toMatchObject({ silentMs: 181_000, fresh: false });
 });
 
+it('says until when a Lease is fresh', async () => {
+  const { clock, ages } = setup(60_000);
+  const untilMs = ages.freshUntilMs(key) ?? 0;
+  expect(untilMs - clock.monotonic()).toBe(120_000);
+  await clock.advance(120_000);
+  expect(ages.of(key)?.fresh).toBe(true);
+  await clock.advance(1);
+  expect(ages.of(key)?.fresh).toBe(false);
+  expect(ages.freshUntilMs({ namespace: 'web', name: 'other' })).toBeUndefined();
+});
+
 it('holds nobody for silent while it was not listening itself, nor for fresh', async () => {
   const { clock, ages } = setup();
   await clock.advance(700_000);

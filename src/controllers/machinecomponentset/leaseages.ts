@@ -19,6 +19,8 @@ export interface LeaseAge {
 export interface LeaseAges {
   /** undefined: there is no such Lease. */
   of(key: ObjectKey): LeaseAge | undefined;
+  /** Until when it is fresh if it is not renewed, monotonic ms; undefined: there is no such Lease. */
+  freshUntilMs(key: ObjectKey): number | undefined;
   /** Since the server was last heard. */
   quietMs(): number;
   stop(): void;
@@ -46,15 +48,21 @@ export function leaseAges(store: Pick<Reflector<Lease>, 'list' | 'get' | 'subscr
     else if (event.type === 'deleted') seen.delete(keyOf(event.object.metadata));
   });
 
+  function freshUntilMs(key: ObjectKey): number | undefined {
+    const lease = store.get(key);
+    const known = seen.get(keyOf(key));
+    if (lease === undefined || known === undefined) return undefined;
+    return known.at + (lease.spec?.leaseDurationSeconds ?? DEFAULT_DURATION_MS / 1000) * 1000;
+  }
+
   return {
     of(key) {
-      const lease = store.get(key);
       const known = seen.get(keyOf(key));
-      if (lease === undefined || known === undefined) return undefined;
-      const ageMs = clock.monotonic() - known.at;
-      const durationMs = (lease.spec?.leaseDurationSeconds ?? DEFAULT_DURATION_MS / 1000) * 1000;
-      return { silentMs: Math.max(0, ageMs - store.quietMs()), fresh: ageMs <= durationMs };
+      const untilMs = freshUntilMs(key);
+      if (known === undefined || untilMs === undefined) return undefined;
+      return { silentMs: Math.max(0, clock.monotonic() - known.at - store.quietMs()), fresh: clock.monotonic() <= untilMs };
     },
+    freshUntilMs,
     quietMs: () => store.quietMs(),
     stop,
   };

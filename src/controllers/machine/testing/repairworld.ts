@@ -17,6 +17,7 @@ import type { Effect } from '../guards.ts';
 import { reservation } from '../pass.ts';
 import { finalReport, isControllerOperation } from '../repair.ts';
 import type { MachineView } from '../view.ts';
+import { cellOf } from './cellof.ts';
 import { at, idle, job, node, NOW } from './objects.ts';
 
 export type Happening =
@@ -169,16 +170,17 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
     if (pick > 5) {
       act = reservation(
         epoch,
-        () => ({
-          facts: factsOf(leader, 0),
-          machines: leader.stores.machines,
-          nodeNamed: (name) => leader.stores.nodes[NAMES.indexOf(name)],
-          kubeletAnswers: () => true,
-          agentAnswers: (machine) => agents[NAMES.indexOf(machine.metadata.name)]?.silent !== true,
-          policies,
-          askingSince: () => 0,
-          stale: leader.marks.every((passed) => passed()) ? undefined : 'a release is not seen',
-        }),
+        () =>
+          cellOf({
+            facts: factsOf(leader, 0),
+            machines: leader.stores.machines,
+            nodeNamed: (name) => leader.stores.nodes[NAMES.indexOf(name)],
+            kubeletAnswers: () => true,
+            agentAnswers: (machine) => agents[NAMES.indexOf(machine.metadata.name)]?.silent !== true,
+            policies,
+            askingSince: () => 0,
+            stale: leader.marks.every((passed) => passed()) ? undefined : 'a release is not seen',
+          }),
         () => `r${++ids}`,
       );
     } else {

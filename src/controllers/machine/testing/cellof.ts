@@ -1,0 +1,27 @@
+import type { Node } from '../../../api/builtin.ts';
+import type { Machine } from '../../../api/machine.ts';
+import type { Stored } from '../../../api/wire.ts';
+import { createRoll } from '../../../defender/roll.ts';
+import { countedAs } from '../counted.ts';
+import type { CellView } from '../pass.ts';
+
+/** A cell as plain lists. */
+export interface CellParts extends Omit<CellView, 'asking' | 'machineOf' | 'roll'> {
+  machines: readonly Stored<Machine>[];
+  nodeNamed(name: string): Stored<Node> | undefined;
+  kubeletAnswers: (node: string) => boolean;
+}
+
+/** What a pass sees of it: everybody is counted anew, and looked at. */
+export const cellOf = ({ machines, kubeletAnswers, ...rest }: CellParts): CellView => ({
+  ...rest,
+  asking: () => machines,
+  machineOf: (row) => machines.find(({ metadata }) => metadata.uid === row.machineUID),
+  roll: () =>
+    createRoll(
+      machines.map((machine) => {
+        const { name } = machine.metadata;
+        return countedAs(machine, rest.nodeNamed(name), kubeletAnswers(name), rest.facts.sets);
+      }),
+    ),
+});
