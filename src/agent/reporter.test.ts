@@ -72,6 +72,24 @@ test('nothing is said before the Machine was read and what runs is known', async
   expect(messages()).toEqual(['nothing is changed: first']);
 });
 
+test('what is to be said waits for a write before it, and not for looks at which there was nothing to say', async () => {
+  for (let tick = 0; tick < 20; tick++) {
+    reporter.poke();
+    await clock.advance(50);
+  }
+  reporter.seen(machine());
+  await clock.advance(100);
+  expect(messages()).toEqual(['nothing is changed: first']);
+  for (let tick = 0; tick < 40; tick++) {
+    reporter.poke();
+    await clock.advance(50);
+  }
+  trouble = 'second';
+  reporter.poke();
+  await clock.advance(100);
+  expect(messages()).toEqual(['nothing is changed: first', 'nothing is changed: second']);
+});
+
 test('what changes often is written at most once a second, and what does not change never', async () => {
   reporter.seen(machine());
   for (let tick = 0; tick < 100; tick++) {

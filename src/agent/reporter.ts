@@ -31,6 +31,8 @@ export interface Reporter {
 
 /** At most one write a second. */
 const EVERY_MS = 1_000;
+/** Looking whether there is something to say costs no write, but a look at the disk. */
+const LOOK_MS = 100;
 const BACKOFF = { baseMs: 2_000, maxMs: 60_000 };
 
 /** Says in the Machine's status what is true here, when it is not what is said there already. */
@@ -44,21 +46,23 @@ export function createReporter(options: ReporterOptions): Reporter {
   let poked = true;
   let wake: (() => void) | undefined;
 
-  async function round(): Promise<void> {
-    if (latest === undefined || !engine.settled()) return;
+  /** Whether something was written. */
+  async function round(): Promise<boolean> {
+    if (latest === undefined || !engine.settled()) return false;
     const view = await engine.view();
     // Between two readings of the disk there is nothing new to say.
-    if (view.trouble?.reason === 'Starting') return;
+    if (view.trouble?.reason === 'Starting') return false;
     const status = report(view, identity, wantedOf(latest), clock.now());
     const text = canonical(status);
     const shown = ownPart(latest);
     if (said === undefined ? text === shown : text === said.text && shown === said.shown) {
       said = { text, shown };
-      return;
+      return false;
     }
     const answer = await options.apply(latest.metadata.uid, status, signal);
     if (isNews(answer.metadata.resourceVersion)) latest = answer;
     said = { text, shown: ownPart(answer) };
+    return true;
   }
 
   function poke(): void {
@@ -78,8 +82,9 @@ export function createReporter(options: ReporterOptions): Reporter {
         if (!poked) await new Promise<void>((resolve) => (wake = resolve));
         if (signal.aborted) return;
         poked = false;
+        let wrote = false;
         try {
-          await round();
+          wrote = await round();
           failures = 0;
         } catch (error) {
           if (signal.aborted) return;
@@ -87,7 +92,7 @@ export function createReporter(options: ReporterOptions): Reporter {
           poked = true;
           log.warn({ error: messageOf(error), failures }, 'the status was not written');
         }
-        const pauseMs = failures === 0 ? EVERY_MS : Math.max(EVERY_MS, fullJitterMs(BACKOFF, failures, random));
+        const pauseMs = failures === 0 ? (wrote ? EVERY_MS : LOOK_MS) : Math.max(EVERY_MS, fullJitterMs(BACKOFF, failures, random));
         await sleep(clock, pauseMs, signal).catch(() => undefined);
       }
     },
