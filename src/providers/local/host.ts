@@ -56,12 +56,26 @@ export async function startLocalHost(options: LocalHostOptions): Promise<LocalHo
   const { agentCommand, stopUnits } = options;
   const ports: NodePorts = { disk, clock, stopUnits, agentCommand, log, lookMs, turn: turns(clock, STAGGER_MS) };
   const kept = new Map<string, Promise<void>>();
+  /** Folders that are no nodes yet: what makes them one is written last, and inside. */
+  const halfMade = new Map<string, FSWatcher | undefined>();
+
+  function endWatch(uid: string): void {
+    halfMade.get(uid)?.close();
+    halfMade.delete(uid);
+  }
 
   async function look(): Promise<void> {
-    const names = (await disk.list(nodesDir)) ?? [];
-    for (const uid of names.filter((name) => isUID(name) && !kept.has(name))) {
+    const names = ((await disk.list(nodesDir)) ?? []).filter(isUID);
+    for (const uid of halfMade.keys()) if (!names.includes(uid)) endWatch(uid);
+    for (const uid of names.filter((name) => !kept.has(name))) {
       const layout = layoutOf(nodesDir, uid);
+      if (!halfMade.has(uid))
+        halfMade.set(
+          uid,
+          watchFolder(layout.folder, () => wake?.()),
+        );
       if ((await disk.read(layout.instance)) === undefined || stopped.signal.aborted) continue;
+      endWatch(uid);
       kept.set(
         uid,
         keepNode(ports, nodesDir, layout, stopped.signal).finally(() => kept.delete(uid)),
@@ -72,12 +86,14 @@ export async function startLocalHost(options: LocalHostOptions): Promise<LocalHo
   let wake: (() => void) | undefined;
   async function run(): Promise<void> {
     while (!stopped.signal.aborted) {
-      await look().catch((error: unknown) => log.error({ nodesDir, error: messageOf(error) }, 'the nodes cannot be looked at'));
+      // Before the look, so that what changes during it is looked at again.
       const changed = new Promise<void>((done) => {
         wake = done;
       });
+      await look().catch((error: unknown) => log.error({ nodesDir, error: messageOf(error) }, 'the nodes cannot be looked at'));
       await Promise.race([changed, sleep(clock, lookMs, stopped.signal).catch(() => undefined)]);
     }
+    for (const uid of halfMade.keys()) endWatch(uid);
     await Promise.all(kept.values());
     await release();
   }

@@ -73,7 +73,7 @@ async function stopUnits(root: string): Promise<void> {
   if (start !== undefined) await end({ pid, start }, 500, clock);
 }
 
-async function startHost(script = agentScript()): Promise<LocalHost> {
+async function startHost(script = agentScript(), lookMs = 30): Promise<LocalHost> {
   stoppedRoots.length = 0;
   host = await startLocalHost({
     nodesDir,
@@ -82,7 +82,7 @@ async function startHost(script = agentScript()): Promise<LocalHost> {
     clock,
     log: recordingLog(),
     signal,
-    lookMs: 30,
+    lookMs,
   });
   return host;
 }
@@ -162,6 +162,14 @@ describe('the host', () => {
     await waitFor(async () => (await stateOf('uid-1')) === 'Running', LATE);
     await waitFor(async () => (await stateOf('uid-2')) === 'Running', LATE);
     expect((await provider().list(signal)).map((each) => each.state)).toEqual(['Running', 'Running']);
+  });
+
+  it('boots a node when it is made, and not when it would look again', async () => {
+    await startHost(agentScript(), 3_600_000);
+    for (const uid of ['uid-1', 'uid-2', 'uid-3']) {
+      await make(uid);
+      await startedTimes(1, uid);
+    }
   });
 
   it('starts a killed agent again in the same boot, and leaves services alone', async () => {
