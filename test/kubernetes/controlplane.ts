@@ -70,9 +70,14 @@ const OF_A_FLEET = [
   'taint-eviction-controller',
 ];
 
+/** Who asked for what, and what was answered. */
+const AUDITED = { apiVersion: 'audit.k8s.io/v1', kind: 'Policy', omitStages: ['RequestReceived'], rules: [{ level: 'Metadata' }] };
+
 export interface ControlPlanes {
   /** A file with one context each; the administrators'. */
   readonly kubeconfig: string;
+  /** Files with all requests, one of each server. */
+  readonly audits: readonly string[];
   stop(): Promise<void>;
 }
 
@@ -84,15 +89,24 @@ export async function startControlPlanes(programs: Programs, names: readonly str
   const { controllerManager } = programs;
   if (controllerManager === undefined) throw new Error('there is no kube-controller-manager, which signs the certificates of agents');
   const { folder, stop, ...rig } = openRig(programs);
+  const auditOf = (name: string): string => join(folder, name, 'audit.log');
   try {
     const store = await files(folder);
+    const auditing = store.write('audit.yaml', stringify(AUDITED));
     const etcd = await rig.etcd(folder, store);
     const contexts = await Promise.all(
       names.map(async (name) => {
         const within = join(folder, name);
         mkdirSync(within, { mode: 0o700 });
         const made = await files(within);
-        const { connection } = await rig.apiserver(name, within, made, [...etcd.args, `--etcd-prefix=/${name}`]);
+        const { connection } = await rig.apiserver(name, within, made, [
+          ...etcd.args,
+          `--etcd-prefix=/${name}`,
+          // As kubeadm and everybody else has it: a kubelet changes its own Node and pods only.
+          '--enable-admission-plugins=NodeRestriction',
+          `--audit-policy-file=${auditing}`,
+          `--audit-log-path=${auditOf(name)}`,
+        ]);
         const text = kubeconfigOf(name, connection);
         rig.controllerManager(controllerManager, made.write('kubeconfig', text), within, made, [
           `--controllers=${OF_A_FLEET.join(',')}`,
@@ -109,7 +123,7 @@ export async function startControlPlanes(programs: Programs, names: readonly str
       users: contexts.flatMap(({ users }) => users),
       contexts: contexts.flatMap((each) => each.contexts),
     };
-    return { kubeconfig: store.write('kubeconfig', stringify(merged)), stop };
+    return { kubeconfig: store.write('kubeconfig', stringify(merged)), audits: names.map(auditOf), stop };
   } catch (error) {
     await stop();
     throw error;

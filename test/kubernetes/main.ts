@@ -14,7 +14,8 @@ import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { findPrograms, type Programs } from '../../tools/kubernetes/programs.ts';
-import { startControlPlane, startControlPlanes } from './controlplane.ts';
+import { judge, openAudits } from './audit.ts';
+import { startControlPlane, startControlPlanes, type ControlPlanes } from './controlplane.ts';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..');
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
@@ -48,8 +49,9 @@ interface Step {
   detail: string;
 }
 
-/** Both parts, on these API servers. */
-async function tour(kubeconfig: string, stepsFile: string | undefined, signal: AbortSignal): Promise<number> {
+/** Both parts, on these API servers, where everybody has the rights of `kubenode install` and no others: nobody may have been refused anything. */
+async function tour({ kubeconfig, audits }: ControlPlanes, stepsFile: string | undefined, signal: AbortSignal): Promise<number> {
+  const audited = openAudits(audits);
   say('\nthe tour, on real API servers');
   const child = spawn(
     process.execPath,
@@ -66,11 +68,20 @@ async function tour(kubeconfig: string, stepsFile: string | undefined, signal: A
   const read = new Promise((resolve) => lines.once('close', resolve));
   const code = await ended(child, signal);
   await read;
+  const { requests, identities, refused, byAdministrator } = judge(audited.read());
+  const problems = [...refused.map((each) => `refused ${each}`), ...byAdministrator.map((each) => `by the administrator, ${each}`)];
+  const ok = problems.length === 0;
+  if (code === 0 || !ok) {
+    const step = 'all of it with the rights of `kubenode install`, and nobody was refused anything';
+    const detail = ok ? `${requests} requests by ${identities} identities` : problems.slice(0, 50).join('\n   ');
+    steps.push({ step, ok, ms: 0, detail });
+    say(` ${ok ? '✓' : '×'} ${step}\n   ${detail}`);
+  }
   if (stepsFile !== undefined) writeFileSync(stepsFile, steps.map((step) => `${JSON.stringify(step)}\n`).join(''));
   const good = steps.filter(({ ok }) => ok);
   const seconds = steps.reduce((sum, { ms }) => sum + ms, 0) / 1000;
   say(` ${good.length} of ${steps.length} steps of the tour came true on real API servers, in ${seconds.toFixed(0)} s\n`);
-  return code;
+  return ok ? code : 1;
 }
 
 /** On two processors with eight API servers and controller managers beside it. */
@@ -90,14 +101,14 @@ async function main(): Promise<number> {
   say(`kube-apiserver and etcd ${programs.source === 'built' ? 'built in' : 'from'} ${programs.folder}`);
   const withTour = onlyTour || given.every((arg) => arg.startsWith('-'));
   const withPlanes = withTour || given.some((arg) => arg.includes('integration'));
-  let planes: Awaited<ReturnType<typeof startControlPlanes>> | undefined;
+  let planes: ControlPlanes | undefined;
   try {
     if (programs.controllerManager === undefined)
       say('there is no kube-controller-manager: what it does is not tested, and the tour, whose agents need its certificates, is not run');
     else if (withPlanes) planes = await startControlPlanes(programs, ['hub', 'test', 'pre', 'prod']);
     const tests = onlyTour ? 0 : await suites(programs, given, args.includes('--record'), planes?.kubeconfig, signal);
     if (signal.aborted) return 130;
-    const toured = withTour && planes !== undefined ? await tour(planes.kubeconfig, stepsFile, signal) : 0;
+    const toured = withTour && planes !== undefined ? await tour(planes, stepsFile, signal) : 0;
     return tests === 0 ? toured : tests;
   } finally {
     await planes?.stop();

@@ -38,7 +38,7 @@ export function startCommand(program: Command, run: Run): void {
     .addOption(
       new Option(
         '--control-planes <kubeconfig>',
-        'use these API servers and start none: contexts hub, test, pre and prod, as administrator. Kinds, a namespace and rights of nodes are made there; nothing is deleted',
+        'use these API servers and start none: contexts hub, test, pre and prod, as administrator. All that `kubenode install` prints is made there but its Deployments, which run here; nothing is deleted',
       ).conflicts('port'),
     )
     .action((flags: Flags) => run(async (output) => await start(flags, output)));

@@ -1,4 +1,4 @@
-import { renameSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -14,11 +14,14 @@ import { stopAllUnits } from '../../agent/ports/supervisor.ts';
 import { bundleFor } from '../bundles.ts';
 import type { Output } from '../output.ts';
 import { artifactFolder } from '../packed.ts';
+import { contextOf } from '../remote.ts';
+import { openAccounts } from './accounts.ts';
 import { serveArtifacts } from './artifacts.ts';
 import { keepRunning, tail, type Child } from './child.ts';
 import { readControlPlanes } from './controlplanes.ts';
 import { followProgress } from './progress.ts';
-import { CELLS, prepareCluster, prepareHub } from './prepare.ts';
+import { installOn } from './installed.ts';
+import { CELLS, MANAGER, prepareCluster, putCluster, putFleet } from './prepare.ts';
 import { ownRepository } from './repository.ts';
 import { openState, readPorts, requireServers } from './state.ts';
 import { welcome } from './welcome.ts';
@@ -146,43 +149,46 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
     await Promise.all(
       ALL.map(async (name) => {
         const { signal } = stopped;
-        const preparing = prepareCluster(must(clients, name), { hub: name === 'hub', given: given !== undefined, clock, signal });
-        const made = await preparing.catch((cause: unknown) => {
-          if (given === undefined) throw cause;
+        const role = name === 'hub' ? 'hub' : 'cell';
+        if (given === undefined) return await prepareCluster(must(clients, name), { hub: role === 'hub', clock, signal });
+        const installing = installOn(must(clients, name), { role, fieldManager: MANAGER, clock, signal });
+        const made = await installing.catch((cause: unknown) => {
           throw new CodedError('NotPrepared', `${name}, ${given.servers[name]}: ${messageOf(cause)}`, { cause });
         });
-        if (given !== undefined) output.say('done', `${name}, ${given.servers[name]}: there are now ${made}`);
+        output.say('done', `${name}, ${given.servers[name]}: there are now ${made}`);
       }),
     );
-    await prepareHub(hub, {
-      kubeconfig: state.kubeconfig,
-      cells: CELLS,
-      repository,
-      ...(options.branch === undefined ? {} : { branch: options.branch }),
-    });
+    const accounts =
+      given === undefined
+        ? undefined
+        : await openAccounts({
+            clients,
+            kubeconfig: given.kubeconfig,
+            cells: CELLS,
+            dir: join(state.dir, 'accounts'),
+            putCluster: (cell, kubeconfig) => putCluster(hub, cell, kubeconfig),
+            clock,
+            warn: (message) => output.say('warning', message),
+            signal: stopped.signal,
+          });
+    if (given === undefined) {
+      const text = readFileSync(state.kubeconfig, 'utf8');
+      await Promise.all(CELLS.map((cell) => putCluster(hub, cell, contextOf(text, cell))));
+    }
+    await putFleet(hub, { repository, ...(options.branch === undefined ? {} : { branch: options.branch }) });
 
-    const kubeconfig = ['--kubeconfig', state.kubeconfig];
-    child(
-      'hub',
-      ['controller', '--hub', ...kubeconfig, '--context', 'hub', '--cache', state.cache, '--leader-elect', 'false'],
-      noisy('hub controllers'),
-    );
+    /** Whom a controller is to its server. Of those on servers of its own there is no other that would take turns with it. */
+    const as = (name: string): string[] => {
+      const own = accounts?.get(name);
+      return own === undefined
+        ? ['--kubeconfig', state.kubeconfig, '--context', name, '--leader-elect', 'false']
+        : ['--kubeconfig', own, ...(name === 'hub' ? [] : ['--separate-identities'])];
+    };
+    child('hub', ['controller', '--hub', ...as('hub'), '--cache', state.cache], noisy('hub controllers'));
     for (const cell of CELLS) {
       child(
         `cell-${cell}`,
-        [
-          'controller',
-          '--cell',
-          ...kubeconfig,
-          '--context',
-          cell,
-          '--local-nodes',
-          state.nodes,
-          '--mirror',
-          artifacts.url,
-          '--leader-elect',
-          'false',
-        ],
+        ['controller', '--cell', ...as(cell), '--local-nodes', state.nodes, '--mirror', artifacts.url],
         noisy(`controllers of ${cell}`),
       );
     }

@@ -14,6 +14,7 @@ import { createClient } from '../../kube/httpclient.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { httpTransport } from '../../kube/httptransport.ts';
 import { loadKubeconfig } from '../../kube/kubeconfig.ts';
+import { asPerson, giveRights } from './person.ts';
 
 export const CELLS = ['test', 'pre', 'prod'] as const;
 export type CellName = (typeof CELLS)[number];
@@ -83,20 +84,25 @@ export async function startSystem(repository: string, state: string, options: Sy
 
   const kubeconfig = join(state, 'kubeconfig');
   try {
+    // For rights, by servers that are not its own.
+    const asked = controlPlanes !== undefined;
     for (const context of ['hub', ...CELLS]) {
+      let given = false;
       await untilThen(`the API server of ${context} answers`, 40_000, async () => {
         if (!existsSync(kubeconfig)) return undefined;
         const transport = httpTransport(await loadKubeconfig({ path: kubeconfig, context, env: {}, clock: systemClock() }));
-        const client = createClient(transport, { userAgent: 'kubenode-tour' });
         try {
+          if (asked && !given) await giveRights(transport);
+          given = true;
+          const client = createClient(asked ? asPerson(transport) : transport, { userAgent: 'kubenode-tour' });
           if (context === 'hub') await client.list(Rollouts, { limit: 1 });
           else await client.list(Machines, { limit: 1 });
+          clients.set(context, { client, close: () => transport.close() });
+          return true;
         } catch {
           await transport.close();
           return undefined;
         }
-        clients.set(context, { client, close: () => transport.close() });
-        return true;
       });
     }
   } catch (error) {
