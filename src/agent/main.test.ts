@@ -156,6 +156,18 @@ test('a node is installed over the wire, kept, and taken over by the next agent,
   expect(output.get(first)).not.toContain('a-secret-token');
 });
 
+test('an agent whose log nobody reads any more goes on', async () => {
+  release('1.0.0');
+  want();
+  const agent = start();
+  await waitFor(() => status()?.agent !== undefined, patient);
+  agent.stdout?.destroy();
+  agent.stderr?.destroy();
+  want(entry('app', '1.0.0', 1));
+  await waitFor(healthy('1.0.0'), patient);
+  expect([agent.exitCode, agent.signalCode]).toEqual([null, null]);
+});
+
 test('invariant 5: killed at any moment of an upgrade, it comes to its end, and the unit is restarted once', async () => {
   release('1.0.0');
   want(entry('app', '1.0.0', 1));

@@ -44,6 +44,8 @@ async function main(): Promise<number> {
   }
   const root = resolve(options.root);
   const bootstrapPath = resolve(options.bootstrap);
+  // Keeping the node matters more than whoever reads about it.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
   const log = lineLog((line) => process.stdout.write(line), options.debug === true);
   const ended = new AbortController();
   const end = (why: string) => (): void => {

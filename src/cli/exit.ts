@@ -9,6 +9,7 @@ export const EXIT_CODES = `Exit codes
   1  failed; or: something differs
   2  the call itself was wrong
   8  still pending when the time was over
+  141  whoever read the output has gone, as with \`| head\`
 `;
 
 /** One message, what to do next, and the code; a stack only where KUBENODE_DEBUG asks for it. */

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
+import { endWithPipes } from './brokenpipe.ts';
 import { EXIT_CODES, fail, EXIT } from './exit.ts';
 import { terminalOutput, type Output } from './output.ts';
 
@@ -26,12 +27,15 @@ export function version(): string {
 /** Commands are loaded when they are run: `kubenode --help` must not wait for what it does not use. */
 export async function main(argv: string[]): Promise<void> {
   const output = terminalOutput();
+  const exitCode = endWithPipes();
   const run: Run = async (work) => {
+    let code: number;
     try {
-      process.exitCode = await work(output);
+      code = await work(output);
     } catch (error) {
-      process.exitCode = fail(output, error);
+      code = fail(output, error);
     }
+    process.exitCode = exitCode(code);
   };
   const program = new Command('kubenode')
     .description('Manage very large fleets of Kubernetes nodes declaratively, from Git.')

@@ -46,8 +46,6 @@ async function install(flags: Flags, output: Output): Promise<number> {
   const objects = await manifests(options);
   if (options.role === 'cell' && options.server === undefined)
     output.say('warning', 'without --server new nodes are told an address that only pods reach');
-  // `| head` is no failure.
-  process.stdout.once('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? EXIT.ok : EXIT.failed));
   output.print(
     flags.output === 'json'
       ? JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }, null, 2)
