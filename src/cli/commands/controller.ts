@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { Option, type Command } from 'commander';
-import { pino } from 'pino';
+import { pino, type Logger } from 'pino';
 import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
 import { serviceAccountUser } from '../../api/identity.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
@@ -78,7 +78,7 @@ async function controller(flags: Flags): Promise<number> {
   const stopped = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stopped.abort(new Error(name)));
   exitWithParent(() => stopped.abort(new Error('the parent is gone')));
-  const log = pino({ level: flags.logLevel, base: { pid: process.pid } });
+  const log = logTo(flags.logLevel);
   const connection = await connect(flags);
   const ports: Ports = { client: connection.client, clock: systemClock(), random: Math.random, log, signal: stopped.signal };
   const role = flags.hub === true ? 'hub' : 'cell';
@@ -87,6 +87,8 @@ async function controller(flags: Flags): Promise<number> {
       ? (signal: AbortSignal) => runHub({ ...ports, signal }, flags)
       : (signal: AbortSignal) => runCell({ ...ports, signal }, flags, connection);
 
+  // While it waits for its server nothing else keeps it alive: its timers do not.
+  const alive = setInterval(() => undefined, 2 ** 30);
   log.info({ role, server: connection.server, leaderElect: flags.leaderElect }, 'starting');
   let health: Health | undefined;
   try {
@@ -95,10 +97,8 @@ async function controller(flags: Flags): Promise<number> {
     if (flags.leaderElect === 'true') {
       const identity = `${(await import('node:os')).hostname()}_${crypto.randomUUID()}`;
       const lease = { namespace: flags.namespace, name: `kubenode-${role}`, identity, ...leaseTimes(leaseSeconds) };
-      // Between two requests nothing but its timers keeps a candidate alive.
-      const election = { ...ports, ...lease, clock: systemClock({ ref: true }) };
       while (!stopped.signal.aborted)
-        await runLeaderElection(election, async (term) => {
+        await runLeaderElection({ ...ports, ...lease }, async (term) => {
           try {
             await lead(AbortSignal.any([term.signal, stopped.signal]));
           } catch (error) {
@@ -113,11 +113,19 @@ async function controller(flags: Flags): Promise<number> {
   } catch (error) {
     if (!stopped.signal.aborted) throw error;
   } finally {
+    clearInterval(alive);
     await health?.close();
     await connection.close();
   }
   log.info({ role }, 'stopped');
   return EXIT.ok;
+}
+
+function logTo(level: string): Logger {
+  const destination = pino.destination({ dest: 1, sync: true });
+  // It writes past the stream of that name, on the same descriptor.
+  destination.on('error', (error) => process.stdout.emit('error', error));
+  return pino({ level, base: { pid: process.pid } }, destination);
 }
 
 /** In the proportions of Kubernetes' own components: 15, 10 and 2 seconds. */
