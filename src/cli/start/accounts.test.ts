@@ -25,7 +25,8 @@ let puts: { cell: string; kubeconfig: string }[];
 let warnings: string[];
 
 beforeEach(async () => {
-  clock = fakeClock();
+  // What the hub is given is held against the machine's clock.
+  clock = fakeClock(Date.now());
   ended = new AbortController();
   clusters = [];
   clients = new Map();
