@@ -1,7 +1,9 @@
 import { parseDocument, stringify } from 'yaml';
 import { CodedError } from '../api/errors.ts';
 import type { Client } from '../kube/client.ts';
+import { systemClock } from '../kube/clock.ts';
 import type { Connection } from '../kube/connect.ts';
+import { checkCredentials } from '../kube/credentials.ts';
 import { createClient } from '../kube/httpclient.ts';
 import { httpTransport } from '../kube/httptransport.ts';
 
@@ -15,16 +17,11 @@ export async function clientFromKubeconfig(text: string): Promise<{ client: Clie
 
 /**
  * What a cluster's Secret says about reaching it. Everything must stand in it: a Secret that could name programs or files would let
- * whoever writes it run code in the hub. Messages never quote values.
+ * whoever writes it run code in the hub. Messages never quote values. Errors: `KubeconfigInvalid`, `CredentialsExpired`.
  */
 export function inlineConnection(text: string): Connection {
   const config = read(text);
-  const name = config['current-context'];
-  const context = member(config, 'contexts', 'context', name);
-  const cluster = member(config, 'clusters', 'cluster', context?.['cluster']);
-  const user = member(config, 'users', 'user', context?.['user']);
-  if (context === undefined || cluster === undefined || user === undefined)
-    throw invalid('it must have a current-context with a cluster and a user');
+  const { cluster, user } = chosen(config);
   for (const field of ['exec', 'auth-provider', 'tokenFile', 'client-certificate', 'client-key', 'username', 'password']) {
     if (user[field] !== undefined)
       throw invalid(`its user must not have \`${field}\`: the hub takes only a token or certificate data from a Secret`);
@@ -34,14 +31,32 @@ export function inlineConnection(text: string): Connection {
   const { server, 'certificate-authority-data': ca, 'tls-server-name': tlsServerName } = cluster;
   const { token, 'client-certificate-data': cert, 'client-key-data': key } = user;
   if (typeof server !== 'string') throw invalid('its cluster has no server');
+  if (token !== undefined && typeof token !== 'string') throw invalid('`token` of its user must be a string');
+  if (token === undefined && cert === undefined) throw invalid('its user has neither a token nor client-certificate-data');
   const decode = (value: unknown): string => Buffer.from(String(value), 'base64').toString('utf8');
-  return {
+  const connection: Connection = {
     server,
     ...(ca === undefined ? {} : { ca: decode(ca) }),
     ...(typeof tlsServerName === 'string' ? { tlsServerName } : {}),
-    ...(typeof token === 'string' ? { token } : {}),
-    ...(cert === undefined || key === undefined ? {} : { clientCert: decode(cert), clientKey: decode(key) }),
+    ...(token === undefined ? {} : { token }),
+    ...(cert === undefined ? {} : { clientCert: decode(cert) }),
+    ...(key === undefined ? {} : { clientKey: decode(key) }),
   };
+  checkCredentials(connection, THIS, systemClock());
+  return connection;
+}
+
+function chosen(config: Fields): { cluster: Fields; user: Fields } {
+  const name = config['current-context'];
+  if (typeof name !== 'string' || name === '') throw invalid('it names no current-context');
+  const context = member(config, 'contexts', 'context', name);
+  if (context === undefined) throw invalid(`its current-context "${name}" is not among its contexts`);
+  const named = (list: string, field: string): Fields => {
+    const found = member(config, list, field, context[field]);
+    if (found !== undefined) return found;
+    throw invalid(`its context "${name}" names ${field} ${JSON.stringify(context[field] ?? '')}, which is not among its ${list}`);
+  };
+  return { cluster: named('clusters', 'cluster'), user: named('users', 'user') };
 }
 
 /** The part of a kubeconfig that one context needs. */
@@ -60,15 +75,19 @@ export function contextOf(text: string, name: string): string {
   });
 }
 
+const THIS = 'the kubeconfig';
+
 function invalid(why: string): CodedError {
-  return new CodedError('KubeconfigInvalid', `the kubeconfig in the Secret cannot be used: ${why}`);
+  return new CodedError('KubeconfigInvalid', `${THIS} cannot be used: ${why}`);
 }
 
 function read(text: string): Fields {
   const document = parseDocument(text);
   // The parser's own messages quote the text, which holds secrets.
-  const value: unknown = document.errors.length === 0 ? document.toJS() : undefined;
-  if (!isFields(value)) throw invalid('it is no YAML map');
+  const [error] = document.errors;
+  if (error !== undefined) throw invalid(`line ${error.linePos?.[0].line ?? '?'} of it is no YAML (${error.code})`);
+  const value: unknown = document.toJS();
+  if (!isFields(value)) throw invalid('it is no map with clusters, contexts and users');
   return value;
 }
 

@@ -26,13 +26,27 @@ const REASONS: Record<number, string> = {
 
 /** An answer that is not 2xx, with its body. */
 export function failure(request: ApiRequest, response: ApiResponse, text: string): ApiError {
-  const status = statusObject(text) ?? { reason: REASONS[response.status] ?? 'Unknown', message: excerpt(response.status, text) };
+  const status = inWords(request, response.status, statusObject(text)) ?? {
+    reason: REASONS[response.status] ?? 'Unknown',
+    message: excerpt(response.status, text),
+  };
   const retryAfter = Number(response.headers['retry-after']);
   const body: Partial<Status> =
     status.details?.retryAfterSeconds === undefined && Number.isFinite(retryAfter) && retryAfter > 0
       ? { ...status, details: { ...status.details, retryAfterSeconds: retryAfter } }
       : status;
   return new ApiError(response.status, body, request);
+}
+
+/** What a real server says in one word, or in none that means anything to whoever reads it. */
+function inWords(request: ApiRequest, status: number, said: Partial<Status> | undefined): Partial<Status> | undefined {
+  if (status === 401 && (said === undefined || said.message === 'Unauthorized'))
+    return { ...said, reason: 'Unauthorized', message: 'Unauthorized: the server does not accept these credentials' };
+  // No Status: it is not the object that is absent, but the path.
+  const kind =
+    said === undefined && status === 404 ? /^\/(?:api|apis\/[^/]+)\/[^/]+\/(?:namespaces\/[^/]+\/)?([^/]+)/.exec(request.path) : null;
+  const group = request.path.startsWith('/api/') ? 'v1' : request.path.split('/').slice(2, 4).join('/');
+  return kind === null ? said : { reason: 'NotFound', message: `this API server does not serve ${kind[1]} of ${group}` };
 }
 
 function excerpt(status: number, text: string): string {

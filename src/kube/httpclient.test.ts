@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { ConfigMaps, Nodes, Pods } from '../api/builtin.ts';
+import { ConfigMaps, Leases, Nodes, Pods } from '../api/builtin.ts';
 import type { ApiRequest, ApiResponse } from '../api/transport.ts';
 import { ApiError } from './apierror.ts';
 import { createClient } from './httpclient.ts';
@@ -85,7 +85,21 @@ describe('reading', () => {
     const client = createClient(server.transport);
     expect(await client.find(Nodes, { name: 'absent' })).toBeUndefined();
     const { client: other } = answering(() => ({ status: 404, headers: {}, body: bytes('404 page not found\n') }));
-    await expect(other.find(Nodes, { name: 'absent' })).rejects.toMatchObject({ status: 404, reason: 'NotFound' });
+    await expect(other.find(Nodes, { name: 'absent' })).rejects.toMatchObject({
+      status: 404,
+      reason: 'NotFound',
+      message: 'GET /api/v1/nodes/absent: this API server does not serve nodes of v1',
+    });
+    await expect(other.list(Leases, { namespace: 'web' })).rejects.toThrow('does not serve leases of coordination.k8s.io/v1');
+  });
+
+  test('what a real server says of credentials in one word is a sentence', async () => {
+    const { client } = answering(() => statusResponse(401, 'Unauthorized'));
+    await expect(client.get(Nodes, { name: 'a' })).rejects.toMatchObject({
+      status: 401,
+      reason: 'Unauthorized',
+      message: 'GET /api/v1/nodes/a: Unauthorized: the server does not accept these credentials',
+    });
   });
 
   test('an empty name never becomes the path of the collection, nor a missing namespace that of all', async () => {

@@ -4,6 +4,7 @@ import { Agent, request as httpsRequest } from 'node:https';
 import type { ApiRequest, ApiResponse } from '../api/transport.ts';
 import { authorization, endpointOf, heed, isWatch, plainHeaders, targetOf } from './connect.ts';
 import type { ClosableTransport, Connection, TransportOptions } from './connect.ts';
+import { unreached } from './unreached.ts';
 
 export interface RetirableTransport extends ClosableTransport {
   /** No request more: each connection ends with the answer that it is at, a watch when the server ends it. */
@@ -60,7 +61,7 @@ export function nodeHttpsTransport(connection: Connection, options: TransportOpt
       if (request.signal?.aborted === true) throw request.signal.reason;
       // The server closed an idle connection just as it was taken up again: nothing was done, and a read may be repeated.
       if (outgoing.reusedSocket && request.method === 'GET') return await attempt(request);
-      throw error;
+      throw unreached(error, connection, endpoint);
     }
   }
 

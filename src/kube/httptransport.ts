@@ -3,6 +3,7 @@ import { Agent, buildConnector } from 'undici';
 import type { ApiRequest, ApiResponse } from '../api/transport.ts';
 import { authorization, endpointOf, heed, isWatch, plainHeaders, targetOf } from './connect.ts';
 import type { ClosableTransport, Connection, TransportOptions } from './connect.ts';
+import { unreached } from './unreached.ts';
 
 /**
  * One connection pool a TLS identity. The clusters of one embedded server share it, as do the clients of one cluster; a new Agent a
@@ -104,7 +105,7 @@ export function httpTransport(connection: Connection, options: TransportOptions 
       heed(connection, statusCode);
       return { status: statusCode, headers: plainHeaders(headers), body };
     } catch (error) {
-      throw request.signal?.aborted === true ? request.signal.reason : error;
+      throw request.signal?.aborted === true ? request.signal.reason : unreached(error, connection, endpoint);
     } finally {
       request.signal?.removeEventListener('abort', onAbort);
     }

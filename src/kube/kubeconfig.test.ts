@@ -60,11 +60,11 @@ describe('reading', () => {
   });
 
   test('files are found beside the kubeconfig, and a token file is read again', async () => {
-    await file('ca.crt', 'the ca');
+    await file('ca.crt', authority.ca);
     await file('token', 'first\n');
     const path = await file('files', config({ tokenFile: 'token' }, { 'certificate-authority': 'ca.crt' }));
     const { ca, token } = await load(path);
-    expect(ca).toBe('the ca');
+    expect(ca).toBe(authority.ca);
     if (typeof token !== 'function') throw new Error('a token file must be a function');
     await file('token', 'second');
     expect(await token()).toBe('first');
@@ -144,10 +144,10 @@ describe('refusing, with one clear message', () => {
   });
 
   test.each([
-    ['no context chosen', { ...config({}), 'current-context': '' }, 'NoContext', 'names no current-context; there are: x'],
-    ['an unknown context', { ...config({}), 'current-context': 'q' }, 'NoContext', 'there is no context "q" in'],
-    ['an unknown cluster', config({}, {}, { cluster: 'q' }), 'KubeconfigInvalid', 'names cluster "q", which does not exist'],
-    ['an unknown user', config({}, {}, { user: 'q' }), 'KubeconfigInvalid', 'names user "q", which does not exist'],
+    ['no context chosen', { ...config({}), 'current-context': '' }, 'NoContext', 'names no current-context; there is x'],
+    ['an unknown context', { ...config({}), 'current-context': 'q' }, 'NoContext', '; there is x'],
+    ['an unknown cluster', config({}, {}, { cluster: 'q' }), 'KubeconfigInvalid', 'names cluster "q", which does not exist; there is c'],
+    ['an unknown user', config({}, {}, { user: 'q' }), 'KubeconfigInvalid', 'names user "q", which does not exist; there is u'],
     ['no server', config({}, { server: '' }), 'KubeconfigInvalid', 'its cluster has no server'],
     ['TLS not verified', config({}, { 'insecure-skip-tls-verify': true }), 'TlsNotVerified', 'verifies every server'],
     ['a password', config({ username: 'u', password: 'hunter2' }), 'KubeconfigInvalid', '`username` of a user is not supported'],
@@ -158,9 +158,23 @@ describe('refusing, with one clear message', () => {
     ['a missing file of a certificate', config({ 'client-key': 'nowhere.pem' }), 'KubeconfigInvalid', 'nowhere.pem cannot be read'],
     [
       'a certificate that is none',
-      config({ 'client-certificate-data': base64('x') }),
+      config({ 'client-certificate-data': base64('x'), 'client-key-data': base64('hunter2') }),
       'KubeconfigInvalid',
-      'client certificate cannot be read',
+      'its client certificate is no certificate that can be read (PEM is expected)',
+    ],
+    ['a certificate without key', config({ 'client-certificate-data': base64('x') }), 'KubeconfigInvalid', 'certificate and no key for it'],
+    ['a key without certificate', config({ 'client-key-data': base64('hunter2') }), 'KubeconfigInvalid', 'key and no certificate for it'],
+    [
+      'an authority that is none',
+      config({}, { 'certificate-authority-data': base64('x') }),
+      'KubeconfigInvalid',
+      'its certificate authority is no certificate that can be read (PEM is expected)',
+    ],
+    [
+      'what is no base64',
+      config({}, { 'certificate-authority-data': '%%%' }),
+      'KubeconfigInvalid',
+      'its certificate authority is no certificate',
     ],
     [
       'a token that expired',
@@ -188,6 +202,19 @@ describe('refusing, with one clear message', () => {
       code: 'CredentialsExpired',
       next: expect.stringContaining('new kubeconfig') as string,
     });
+  });
+
+  test('a client key that cannot be read, or is of another certificate', async () => {
+    const [mine, other] = [await authority.issue('me'), await authority.issue('other')];
+    const made = (key: string): object => config({ 'client-certificate-data': base64(mine.cert), 'client-key-data': base64(key) });
+    for (const [key, message] of [
+      ['hunter2', 'its client key cannot be read'],
+      [other.key, 'its client key does not belong to its client certificate'],
+    ] as const)
+      await expect(load(await file('mismatch', made(key)))).rejects.toMatchObject({
+        code: 'KubeconfigInvalid',
+        message: expect.stringContaining(message) as string,
+      });
   });
 
   test('text that is no YAML: the line is told, its content is not', async () => {

@@ -1,4 +1,3 @@
-import { X509Certificate } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
@@ -6,6 +5,7 @@ import { parseDocument } from 'yaml';
 import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock } from '../api/ports.ts';
 import type { Connection, TokenSource } from './connect.ts';
+import { checkCredentials } from './credentials.ts';
 
 export interface KubeconfigOptions {
   /** File to read; absent: `$KUBECONFIG` (several files are merged, the first wins), then `~/.kube/config`, then the pod's service account. */
@@ -60,6 +60,7 @@ export async function loadKubeconfig(options: KubeconfigOptions): Promise<Loaded
   const reached = await clusterConnection(cluster, source);
   const runsProgram = ['exec', 'auth-provider'].some((field) => user.fields[field] !== undefined);
   const credentials = runsProgram ? await programCredentials(user, source) : await plainCredentials(user, source, options.clock);
+  checkCredentials({ ...reached, ...credentials }, source, options.clock);
   return { ...reached, ...credentials, namespace, source };
 }
 
@@ -146,28 +147,32 @@ function collect(into: Map<string, Named>, file: string, fields: Fields, list: s
 
 function choose(config: Kubeconfig, wanted: string | undefined): { name: string; context: Named; cluster: Named; user: Named } {
   const files = config.files.join(', ');
-  const known = [...config.contexts.keys()].join(', ');
   const name = wanted ?? config.currentContext;
   if (name === undefined) {
-    throw new CodedError('NoContext', `${files} names no current-context; there are: ${known || 'none'}`, {
+    throw new CodedError('NoContext', `${files} names no current-context; ${known(config.contexts)}`, {
       next: 'kubectl config use-context NAME',
     });
   }
   const context = config.contexts.get(name);
-  if (context === undefined) throw new CodedError('NoContext', `there is no context "${name}" in ${files}; there are: ${known || 'none'}`);
+  if (context === undefined) throw new CodedError('NoContext', `there is no context "${name}" in ${files}; ${known(config.contexts)}`);
   const cluster = config.clusters.get(text(context, 'cluster') ?? '');
   if (cluster === undefined) {
     throw new CodedError(
       'KubeconfigInvalid',
-      `context "${name}" of ${files} names cluster "${text(context, 'cluster') ?? ''}", which does not exist`,
+      `context "${name}" of ${files} names cluster "${text(context, 'cluster') ?? ''}", which does not exist; ${known(config.clusters)}`,
     );
   }
   const userName = text(context, 'user');
   const user = userName === undefined ? { file: context.file, fields: {} } : config.users.get(userName);
   if (user === undefined)
-    throw new CodedError('KubeconfigInvalid', `context "${name}" of ${files} names user "${userName}", which does not exist`);
+    throw new CodedError(
+      'KubeconfigInvalid',
+      `context "${name}" of ${files} names user "${userName}", which does not exist; ${known(config.users)}`,
+    );
   return { name, context, cluster, user };
 }
+
+const known = (named: Map<string, Named>): string => `there ${named.size === 1 ? 'is' : 'are'} ${[...named.keys()].join(', ') || 'none'}`;
 
 async function clusterConnection(cluster: Named, source: string): Promise<Connection> {
   const server = text(cluster, 'server');
@@ -193,8 +198,6 @@ async function plainCredentials(user: Named, source: string, clock: Clock): Prom
   const clientKey = await inlineOrFile(user, 'client-key', source);
   const tokenFile = text(user, 'tokenFile');
   const token = tokenFile === undefined ? text(user, 'token') : await tokenFrom(pathFrom(user, tokenFile), source, clock);
-  if (clientCert !== undefined) checkCertificate(clientCert, source, clock);
-  if (typeof token === 'string') checkToken(token, source, clock);
   return {
     ...(clientCert === undefined ? {} : { clientCert }),
     ...(clientKey === undefined ? {} : { clientKey }),
@@ -236,36 +239,6 @@ async function programCredentials(user: Named, source: string): Promise<Credenti
     ...(first.cert === undefined ? {} : { clientCert: first.cert }),
     ...(first.key === undefined ? {} : { clientKey: first.key }),
   };
-}
-
-function checkCertificate(pem: string, source: string, clock: Clock): void {
-  let until: number;
-  try {
-    until = Date.parse(new X509Certificate(pem).validTo);
-  } catch (cause) {
-    throw new CodedError('KubeconfigInvalid', `${source}: the client certificate cannot be read: ${messageOf(cause)}`, { cause });
-  }
-  if (until < clock.now()) expired(source, 'client certificate', until);
-}
-
-/** A token that is a JWT says until when it is good; others do not. */
-function checkToken(token: string, source: string, clock: Clock): void {
-  const [, payload, signature] = token.split('.');
-  if (payload === undefined || signature === undefined) return;
-  let until: unknown;
-  try {
-    const claims: unknown = JSON.parse(Buffer.from(payload, 'base64url').toString());
-    until = isFields(claims) ? claims['exp'] : undefined;
-  } catch {
-    return;
-  }
-  if (typeof until === 'number' && until * 1000 < clock.now()) expired(source, 'token', until * 1000);
-}
-
-function expired(source: string, what: string, untilMs: number): never {
-  throw new CodedError('CredentialsExpired', `${source}: its ${what} expired on ${new Date(untilMs).toISOString()}`, {
-    next: 'fetch a new kubeconfig from whoever issued it',
-  });
 }
 
 /** `field-data` in base64, or `field` as a path. */

@@ -138,8 +138,12 @@ describe.each([
   test('a server whose certificate is of another authority, or for another name, is refused', async () => {
     handle = (_request, response) => response.end('{}');
     const other = await createAuthority();
-    await expect(text(connect({ ca: other.ca }))).rejects.toThrow(/certificate/);
-    await expect(text(connect({ tlsServerName: 'elsewhere.example' }))).rejects.toThrow(/elsewhere\.example/);
+    await expect(text(connect({ ca: other.ca }))).rejects.toThrow(
+      `${server.url}: its certificate is not of the authority that the kubeconfig names (`,
+    );
+    await expect(text(connect({ tlsServerName: 'elsewhere.example' }))).rejects.toThrow(
+      `${server.url}: its certificate is not for elsewhere.example`,
+    );
     process.env['NODE_TLS_REJECT_UNAUTHORIZED'] = '0';
     try {
       await expect(text(connect({ ca: other.ca }))).rejects.toThrow(/certificate/);
@@ -162,6 +166,28 @@ describe.each([
     expect(() => create({ server: 'http://127.0.0.1:1', token: 't' })).toThrow('not reached over https');
     expect(() => create({ server: 'https://127.0.0.1:1', clientCert: 'x' })).toThrow('given together');
     expect(() => create({ server: 'nonsense' })).toThrow('"nonsense" is not a URL');
+  });
+
+  test('what people meet is said in words, with the address', async () => {
+    const asked = (server: string): Promise<string> => {
+      const transport = create({ server });
+      transports.push(transport);
+      return text(transport);
+    };
+    await expect(asked('https://127.0.0.1:1')).rejects.toThrow('https://127.0.0.1:1: nothing listens there (ECONNREFUSED)');
+    await expect(asked('https://nowhere.invalid:6443')).rejects.toThrow('the name nowhere.invalid is not found (');
+    await expect(asked(server.url)).rejects.toThrow('is not of an authority that this machine trusts, and the kubeconfig names none');
+    const plain = createServer(
+      (socket) =>
+        void socket
+          .on('error', () => undefined)
+          .resume()
+          .end('HTTP/1.1 400 Bad Request\r\n\r\n'),
+    );
+    await new Promise<void>((resolve) => plain.listen(0, '127.0.0.1', resolve));
+    const { port } = plain.address() as AddressInfo;
+    await expect(asked(`https://127.0.0.1:${port}`)).rejects.toThrow(`https://127.0.0.1:${port}: what listens there does not speak TLS (`);
+    await new Promise((resolve) => plain.close(resolve));
   });
 
   test('a refused connection and a reset are rejections, Unreachable to the client', async () => {
