@@ -3,7 +3,7 @@ import { Leases } from '../../api/builtin.ts';
 import { Machines } from '../../api/machine.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
 import { inOrder } from './order.ts';
-import { createWorld, type World } from './testing/world.ts';
+import { createWorld, OTHER, type World } from './testing/world.ts';
 
 /** A world in which 1.0.0 runs and is verified everywhere. */
 async function verifiedWorld(options: Parameters<typeof createWorld>[0], spec: Parameters<World['set']>[0] = {}): Promise<World> {
@@ -158,10 +158,10 @@ describe('B3: batches', () => {
   });
 });
 
-describe('B3: machines that were never in use', () => {
+describe('B3: new machines', () => {
   it('all get their first content at once: batches have nothing to protect', async () => {
     const world = createWorld({ machines: 0 });
-    for (let count = 0; count < 8; count++) world.joinUnused();
+    for (let count = 0; count < 8; count++) world.joinNew();
     world.set({ version: '1.0.0', batches: [1, '50%', '100%'], soakSeconds: 60 });
     await world.rounds(2);
     expect(world.given('1.0.0')).toHaveLength(8);
@@ -171,25 +171,63 @@ describe('B3: machines that were never in use', () => {
 
   it('get it also when others of their cell have their Nodes already, and are still being proved', async () => {
     const world = createWorld({ machines: 0 });
-    const first = [world.joinUnused(), world.joinUnused()];
+    const first = [world.joinNew(), world.joinNew()];
     world.set({ version: '1.0.0', batches: [1, '100%'], soakSeconds: 600 });
     await world.rounds(2);
     for (const name of first) world.register(name);
-    const second = [world.joinUnused(), world.joinUnused()];
+    const second = [world.joinNew(), world.joinNew()];
     await world.rounds(2);
     expect(world.given('1.0.0')).toEqual([...first, ...second]);
   });
 
   it('wait like all others once one in use waits', async () => {
     const world = createWorld({ machines: 0 });
-    const inUse = world.joinUnused();
+    const inUse = world.joinNew();
     world.register(inUse);
-    for (let count = 0; count < 7; count++) world.joinUnused();
+    for (let count = 0; count < 7; count++) world.joinNew();
     world.set({ version: '1.0.0', batches: [1, '50%', '100%'], soakSeconds: 60 });
     await world.rounds(2);
     expect(world.given('1.0.0')).toHaveLength(1);
     await world.quiet();
     expect(world.given('1.0.0')).toHaveLength(8);
+  });
+
+  it('get what they have nothing of also when their Nodes have registered, until their first installation is proved', async () => {
+    const world = createWorld({ machines: 0 });
+    const names = Array.from({ length: 4 }, () => world.joinNew());
+    const given = (): number => names.filter((name) => world.component(name, OTHER) !== undefined).length;
+    world.set({ version: '1.0.0', soakSeconds: 60, batches: [1, '100%'] });
+    await world.rounds(2);
+    for (const name of names) world.register(name);
+    await world.rounds(2);
+    world.set({ componentName: OTHER, version: '1.0.0', soakSeconds: 60, batches: [1, '100%'] }, OTHER);
+    await world.round();
+    expect(given()).toBe(4);
+    // What they have is another matter: that they run.
+    world.set({ version: '2.0.0' });
+    await world.rounds(2);
+    expect(world.given('2.0.0')).toHaveLength(1);
+  });
+
+  it('are in use from then on', async () => {
+    const world = createWorld({ machines: 0 });
+    const names = Array.from({ length: 4 }, () => world.joinNew());
+    world.set({ version: '1.0.0', batches: [1, '100%'] });
+    await world.rounds(2);
+    for (const name of names) world.register(name);
+    await world.quiet();
+    world.set({ componentName: OTHER, version: '1.0.0', batches: [1, '100%'] }, OTHER);
+    await world.rounds(2);
+    expect(names.filter((name) => world.component(name, OTHER) !== undefined)).toHaveLength(1);
+  });
+
+  it('are not those that came with a Node, however little they were given before', async () => {
+    const world = createWorld({ machines: 0 });
+    for (let count = 0; count < 4; count++) world.register(world.join());
+    await world.rounds(2);
+    world.set({ version: '1.0.0', batches: [1, '100%'] });
+    await world.rounds(2);
+    expect(world.given('1.0.0')).toHaveLength(1);
   });
 
   it('count as in use while nobody has said that they have no Node', async () => {
@@ -201,14 +239,14 @@ describe('B3: machines that were never in use', () => {
 
   it('get nothing beyond the ceiling, and nothing of a set that is halted', async () => {
     const world = createWorld({ machines: 0, fails: (machine) => machine === 'm0' });
-    for (let count = 0; count < 4; count++) world.joinUnused();
+    for (let count = 0; count < 4; count++) world.joinNew();
     world.set({ version: '1.0.0', unitDigest: 'A', ceiling: { unitDigest: 'A', nodes: 2 }, batches: [1, '100%'] });
     await world.rounds(3);
     expect(world.given('1.0.0')).toHaveLength(2);
     world.set({ ceiling: undefined });
     await world.quiet();
     expect(world.condition('Halted')).toBe('True/MaxFailed');
-    const late = world.joinUnused();
+    const late = world.joinNew();
     await world.quiet();
     expect(world.entry(late)).toBeUndefined();
   });

@@ -12,11 +12,12 @@ import type { Recorder } from '../../kube/recorder.ts';
 import type { Reflector } from '../../kube/reflector.ts';
 import type { Store } from '../../kube/store.ts';
 import { leaseAges } from './leaseages.ts';
+import { isNew } from './newmachine.ts';
 import { agentLease, kubeletLease } from './observe.ts';
 import { createOverlay } from './overlay.ts';
 import { reconcileMachine } from './machine/reconcile.ts';
 import { reconcileSet } from './reconcile.ts';
-import { isUnused, selects } from './selection.ts';
+import { selects } from './selection.ts';
 
 export interface SetControllerOptions {
   client: Client;
@@ -140,7 +141,7 @@ function relevant(machine: Machine): string {
   return JSON.stringify([
     [metadata.labels, metadata.deletionTimestamp, metadata.uid],
     [components, hold, paused, failureDomain, labels],
-    [status?.agent, status?.components, status?.verified, status?.nodeRef?.name, isUnused(machine), soaks],
+    [status?.agent, status?.components, status?.verified, status?.nodeRef?.name, isNew(machine, undefined), soaks],
   ]);
 }
 

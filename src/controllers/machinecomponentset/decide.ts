@@ -8,9 +8,9 @@ import { contentFrom, idOf, revisionOf, targetsOf, type Content, type Targets } 
 import { entryOf, nextRevision } from './entries.ts';
 import { idOfVerified, missingEvidence } from './evidence.ts';
 import type { Lane } from './lane.ts';
+import { isNew } from './newmachine.ts';
 import type { SetView } from './observe.ts';
 import { findRequirements, obstacleOf, type Obstacle } from './obstacles.ts';
-import { isUnused } from './selection.ts';
 import { offlineCap, standingsOf, type Standing, type Standings } from './standing.ts';
 
 export type Revision = NonNullable<NonNullable<MachineComponentSet['status']>['revision']>;
@@ -144,9 +144,9 @@ function planWrites(
   return plan;
 }
 
-/** B3: batches bound how much of what is in use is put at risk. Machines that were never in use have nothing to lose, and nobody waits before them. */
+/** B3: batches bound how much of what is in use is put at risk. New machines have nothing to lose, and need not wait for one another. */
 function isNobodyInUseWaiting({ members, joiners }: Standings): boolean {
-  return [...members, ...joiners].every((each) => each.holds || isUnused(each.machine));
+  return [...members, ...joiners].every((each) => each.holds || isNew(each.machine, each.entry));
 }
 
 interface Proposal {

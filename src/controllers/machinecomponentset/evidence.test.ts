@@ -202,6 +202,23 @@ describe('E3: verified on a machine', () => {
     expect(world.machine('m0').status?.verified).toHaveLength(1);
   });
 
+  it('UpToDate says of a new machine that its first installation is under way, until all of it is proved', async () => {
+    const world = createWorld({ machines: 0 });
+    const name = world.joinNew();
+    const upToDate = (): string | undefined => world.machine(name).status?.conditions?.find((each) => each.type === 'UpToDate')?.reason;
+    world.set({ version: '1.0.0', soakSeconds: 60 });
+    const seen = new Set<string | undefined>();
+    for (let round = 0; round < 12; round++) {
+      await world.round();
+      if (round > 1) world.register(name);
+      seen.add(upToDate());
+    }
+    expect([...seen]).toEqual(['NothingWanted', 'FirstInstallation', 'AllProved']);
+    world.set({ version: '2.0.0' });
+    await world.rounds(2);
+    expect(upToDate()).toBe('Updating');
+  });
+
   it('UpToDate tells what the machine proves of its own entries', async () => {
     const world = createWorld({ machines: 1 });
     const upToDate = (): string => {

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { resolveBatches } from '../../api/batches.ts';
 import { contentOf, type ComponentEntry } from '../../api/machine.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
-import { isUnused } from './selection.ts';
+import { isNew } from './newmachine.ts';
 import type { Fault } from './testing/api.ts';
 import { createWorld, type SpecChange, type World } from './testing/world.ts';
 
@@ -18,7 +18,7 @@ const MAX_FAILED = 2;
 
 type Step =
   | { do: 'agent' | 'machine' | 'offline' | 'online' | 'reboot' | 'sick' | 'well' | 'forget' | 'hold' | 'leave'; index: number }
-  | { do: 'set' | 'relist' | 'restart' | 'join' | 'joinUnused' | 'round' }
+  | { do: 'set' | 'relist' | 'restart' | 'join' | 'joinNew' | 'round' }
   | { do: 'register'; index: number }
   | { do: 'deliver'; count: number }
   | { do: 'tick'; seconds: number }
@@ -40,7 +40,7 @@ const step = fc.oneof(
     arbitrary: fc.record({ do: fc.constantFrom('offline' as const, 'online', 'reboot', 'sick', 'well', 'forget', 'hold', 'leave'), index }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('join' as const, 'restart') }) },
-  { weight: 2, arbitrary: fc.record({ do: fc.constant('joinUnused' as const) }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('joinNew' as const) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('register' as const), index }) },
   {
     weight: 2,
@@ -91,8 +91,8 @@ function createJudge(world: World): Judge {
   const everPassed = new Map<number, Set<string>>();
   const everOffline = new Set<string>();
   const mostMachines = new Map<number, number>();
-  /** Content that a machine got while it was not in use. */
-  const givenUnused = new Map<string, string>();
+  /** Content that a machine got while it was new. */
+  const givenNew = new Map<string, string>();
   const highest = new Map<string, number>();
 
   function note(): void {
@@ -158,20 +158,20 @@ function createJudge(world: World): Judge {
         const isCanary = canary !== undefined && world.machine(name).metadata.labels?.['group'] === 'canary';
         return contentOf({ action: 'Install', ...(isCanary ? canary : { version, values }) });
       };
-      // What was never in use is not in flight, provided that nobody in use was seen to wait.
-      const isSeenUnused = (name: string): boolean => {
+      // What a new machine was given is not in flight, provided that nobody in use was seen to wait.
+      const isSeenNew = (name: string): boolean => {
         const seen = world.process.sees(name);
-        return seen !== undefined && isUnused(seen);
+        return seen !== undefined && isNew(seen, snapshot.get(name));
       };
       const isFree = [...world.agents.keys()].every((name) => {
-        const seen = world.process.sees(name);
-        const known = [seen?.spec.components?.find((entry) => entry.name === 'kubelet'), snapshot.get(name)];
-        return seen === undefined || isUnused(seen) || known.some((entry) => entry !== undefined && contentOf(entry) === target(name));
+        const seen = world.process.sees(name)?.spec.components?.find((entry) => entry.name === 'kubelet');
+        const holds = [seen, snapshot.get(name)].some((entry) => entry !== undefined && contentOf(entry) === target(name));
+        return holds || isSeenNew(name) || world.process.sees(name) === undefined;
       });
-      for (const { machine, after } of isFree ? forward : []) if (isSeenUnused(machine)) givenUnused.set(machine, contentOf(after));
+      for (const { machine, after } of isFree ? forward : []) if (isSeenNew(machine)) givenNew.set(machine, contentOf(after));
       const holders = members.filter((name) => {
         const content = contentOf(world.entry(name) ?? expect.fail());
-        return content === target(name) && content !== givenUnused.get(name);
+        return content === target(name) && content !== givenNew.get(name);
       });
       const passed = everPassed.get(revision) ?? new Set();
       const passing = passed.size;
@@ -238,7 +238,7 @@ async function play(world: World, steps: readonly Step[]): Promise<void> {
     else if (each.do === 'deliver') world.process.deliver(each.count);
     else if (each.do === 'relist') world.process.relist();
     else if (each.do === 'restart') world.restart();
-    else if (each.do === 'joinUnused') world.joinUnused();
+    else if (each.do === 'joinNew') world.joinNew();
     else if (each.do === 'register') world.register(name);
     else if (each.do === 'join') world.join({ group: names.length % 2 === 0 ? 'canary' : 'main' });
     else if (each.do === 'spec') world.set(each.spec);

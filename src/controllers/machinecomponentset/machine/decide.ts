@@ -6,6 +6,7 @@ import { setCondition } from '../../../kube/conditions.ts';
 import { contentFrom, idOf, type Content } from '../content.ts';
 import { entryOf, nextRevision, unrecordedFailure, type Failure } from '../entries.ts';
 import { idOfVerified, isVerified, missingEvidence, soakOf, soakToken, soakType } from '../evidence.ts';
+import { FIRST_INSTALLATION, isFirstInstallation } from '../newmachine.ts';
 
 /** What the set that wrote an entry says now; absent when it was deleted. */
 export interface Owner {
@@ -192,6 +193,7 @@ function upToDate(
 ): Condition[] {
   const { machine, now } = state;
   const failed = entries.filter((entry) => entry.failed !== undefined).map((entry) => entry.name);
+  const isFirst = isFirstInstallation(machine);
   const underWay = [...soaks.values()].filter((each) => each.status === 'False');
   const told =
     failed.length > 0
@@ -199,11 +201,11 @@ function upToDate(
       : unproved.length > 0 && !state.agentFresh
         ? ({ status: 'Unknown', reason: 'AgentSilent', message: 'the agent does not renew its Lease' } as const)
         : unproved.length > 0
-          ? ({ status: 'False', reason: 'Updating', message: unproved.join(', ') } as const)
+          ? ({ status: 'False', reason: isFirst ? FIRST_INSTALLATION : 'Updating', message: unproved.join(', ') } as const)
           : underWay.length > 0
             ? ({
                 status: 'False',
-                reason: 'Soaking',
+                reason: isFirst ? FIRST_INSTALLATION : 'Soaking',
                 message: underWay.map((each) => each.type.slice(soakType('').length)).join(', '),
               } as const)
             : entries.length === 0

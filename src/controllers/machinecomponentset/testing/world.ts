@@ -17,6 +17,8 @@ import { modelAgent, type ModelAgent } from './agent.ts';
 import { Crash, modelApi, type Fault, type ModelApi } from './api.ts';
 
 const NAMESPACE = 'web';
+/** A component that no agent knows. */
+export const OTHER = 'exporter';
 const VERSIONS = ['1.0.0', '2.0.0', '3.0.0'];
 const silentLog = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
@@ -44,13 +46,15 @@ export interface World {
   condition(type: string, name?: string): string;
   join(labels?: Record<string, string>): string;
   /** A machine that has no Node yet, as whoever looks for one says. */
-  joinUnused(): string;
+  joinNew(): string;
   /** Its Node registers. */
   register(name: string): void;
   leave(name: string): void;
   machine(name: string): Stored<Machine>;
   machines(): Stored<Machine>[];
   entry(name: string): ComponentEntry | undefined;
+  /** Its entry of another component. */
+  component(name: string, component: string): ComponentEntry | undefined;
   editMachine(name: string, change: (machine: Stored<Machine>) => void): void;
   /** Names of machines whose entry asks for this version. */
   given(version: string): string[];
@@ -92,13 +96,15 @@ export function createWorld(options: WorldOptions): World {
   const domains = options.domains ?? [];
   let made = 0;
 
-  for (const version of VERSIONS) {
-    api.create(MachineComponents, {
-      apiVersion: API_VERSION,
-      kind: 'MachineComponent',
-      metadata: { name: machineComponentName(component, version) },
-      spec: { componentName: component, version, platforms: [{ os: 'linux', arch: 'any', artifacts: [] }] },
-    });
+  for (const componentName of [component, OTHER]) {
+    for (const version of VERSIONS) {
+      api.create(MachineComponents, {
+        apiVersion: API_VERSION,
+        kind: 'MachineComponent',
+        metadata: { name: machineComponentName(componentName, version) },
+        spec: { componentName, version, platforms: [{ os: 'linux', arch: 'any', artifacts: [] }] },
+      });
+    }
   }
 
   function renew(namespace: string, name: string): void {
@@ -228,7 +234,7 @@ export function createWorld(options: WorldOptions): World {
       );
       return name;
     },
-    joinUnused() {
+    joinNew() {
       const name = world.join();
       world.editMachine(name, (machine) => {
         machine.status = {
@@ -253,7 +259,8 @@ export function createWorld(options: WorldOptions): World {
       return found;
     },
     machines: () => api.list(Machines),
-    entry: (name) => world.machine(name).spec.components?.find((each) => each.name === component),
+    entry: (name) => world.component(name, component),
+    component: (name, of) => world.machine(name).spec.components?.find((each) => each.name === of),
     editMachine: (name, change) => api.edit(Machines, { namespace: NAMESPACE, name }, change),
     given: (version) =>
       world
