@@ -66,6 +66,17 @@ const http = probe({ url: 'http://127.0.0.1/' });
 const exec = probe({ exec: ['check'] });
 const named = probe({ unit: 'app' });
 
+test('a program asks a unit that was just started a moment later, and at once where there is none', async () => {
+  const started = world([exec, { ...named, name: 'n' }], 'switch');
+  await started.clock.advance(500);
+  expect(started.asked.exec).toBe(0);
+  await started.clock.advance(500);
+  expect(started.asked.exec).toBe(1);
+  const files = world([exec], 'switch', []);
+  await files.clock.advance(1);
+  expect(files.probing.view().held).toBe(true);
+});
+
 test('a probe holds when it held as often in a row as it must', async () => {
   const { answers, clock, probing } = world([probe({ url: 'http://127.0.0.1/', successThreshold: 3 })], 'switch', []);
   await clock.advance(3_000);

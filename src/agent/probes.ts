@@ -53,6 +53,8 @@ const FAILURES = 3;
 const STEADY_MS = 10_000;
 /** Starting a program costs what many requests do. */
 const STEADY_EXEC_MS = 30_000;
+/** And while the unit that it asks is starting, it asks in vain and takes the processor from it. */
+const FIRST_EXEC_MS = 800;
 
 const IMPLIED = { timeoutSeconds: 3, periodSeconds: 2, successThreshold: 1 };
 
@@ -135,10 +137,14 @@ export function startProbes(
     return 'it ended since the switch and was started again';
   }
 
-  for (const each of tracked) {
+  function firstMs({ probe: { unit, exec, periodSeconds } }: Tracked): number {
+    if (mode === 'steady') return 0;
     // A process that ends at once runs at first: a unit must have run for a while.
-    later(mode === 'switch' && each.probe.unit !== undefined ? each.probe.periodSeconds * 1000 : 0, each);
+    if (unit !== undefined) return periodSeconds * 1000;
+    return exec !== undefined && manifest.units.length > 0 ? Math.min(FIRST_EXEC_MS, periodSeconds * 1000) : 0;
   }
+
+  for (const each of tracked) later(firstMs(each), each);
 
   return {
     view: () => ({
