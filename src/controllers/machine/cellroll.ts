@@ -3,7 +3,9 @@
  *
  * Guarantees: what `current` gives is what counting everybody anew from the stores would give at that moment, also after a store was listed
  * again and in the middle of being told what that changed. What an event costs does not grow with the number of machines. Only where the
- * sets' membership has changed, or where it is asked before it has heard of what a store holds already, everybody is counted anew.
+ * sets' membership has changed, and in the middle of such a telling, everybody is counted anew.
+ *
+ * Caveat: of one event whoever listens to a store before this does hears first, and must not ask then.
  */
 import type { Lease, Node } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
@@ -79,10 +81,7 @@ export function keepRoll({ stores, kubelets, sets }: CellRollOptions): CellRoll 
     current() {
       const turned = kubelets.turned();
       if (heard.every((each) => each.isAll()) && membership === sets().membership) turned.forEach(recountNamed);
-      else {
-        for (const each of heard) each.catchUp();
-        countAll();
-      }
+      else countAll();
       return roll;
     },
     stop: () => heard.forEach((each) => each.stop()),
@@ -92,32 +91,17 @@ export function keepRoll({ stores, kubelets, sets }: CellRollOptions): CellRoll 
 interface Hearing {
   /** Whether everything that the store holds has been told. */
   isAll(): boolean;
-  /** What it holds now need not be told. */
-  catchUp(): void;
   stop(): void;
 }
 
-/**
- * A store tells what changed after it has changed, one listener after the other, and many changes one after the other where it was listed
- * again: in between it is ahead of what was told.
- */
+/** Where a store was listed again it tells what that changed one by one, and is ahead of what was told until the last of it. */
 function hearing<T extends KubeObject>(store: Reflector<T>, changed: (object: Stored<T>) => void): Hearing {
-  let version: string | undefined;
-  /** The last list whose changes were all told. */
-  let list = 0;
-
-  function catchUp(): void {
-    version = store.resourceVersion;
-    const begun = store.mark();
-    list = isDone(begun) ? begun : begun - 1;
-  }
-  const isDone = (which: number): boolean => store.hasPassed({ name: '' }, undefined, which - 1);
-
+  const isDone = (list: number): boolean => store.hasPassed({ name: '' }, undefined, list - 1);
+  /** The last list all of whose changes were told, or need not be: it was complete before anybody listened. */
+  let told = isDone(store.mark()) ? store.mark() : store.mark() - 1;
   const stop = store.subscribe((event: StoreEvent<T>) => {
-    version = store.resourceVersion;
-    if (event.type === 'listed') list = store.mark();
+    if (event.type === 'listed') told = store.mark();
     else if (event.type !== 'bookmark') changed(event.object);
   });
-  catchUp();
-  return { isAll: () => version === store.resourceVersion && !isDone(list + 1), catchUp, stop };
+  return { isAll: () => !isDone(told + 1), stop };
 }
