@@ -29,8 +29,12 @@ export interface Reporter {
   run(): Promise<void>;
 }
 
-/** At most one write a second. */
+/**
+ * One write a second in the long run, and a few in a row: that a change is seen, that it waits, that it is begun and that it is done follow upon
+ * one another, and whoever orders it waits for each.
+ */
 const EVERY_MS = 1_000;
+const IN_A_ROW = 4;
 /** Looking whether there is something to say costs no write, but a look at the disk. */
 const LOOK_MS = 100;
 const BACKOFF = { baseMs: 2_000, maxMs: 60_000 };
@@ -43,6 +47,7 @@ export function createReporter(options: ReporterOptions): Reporter {
   /** What was said last, and what the server made of it: the Machine must go on showing that. */
   let said: { text: string; shown: string } | undefined;
   let failures = 0;
+  let left = { writes: IN_A_ROW, at: clock.monotonic() };
   let poked = true;
   let wake: (() => void) | undefined;
 
@@ -63,6 +68,14 @@ export function createReporter(options: ReporterOptions): Reporter {
     if (isNews(answer.metadata.resourceVersion)) latest = answer;
     said = { text, shown: ownPart(answer) };
     return true;
+  }
+
+  /** How long to wait after a write. */
+  function pace(): number {
+    const now = clock.monotonic();
+    const writes = Math.min(IN_A_ROW, left.writes + (now - left.at) / EVERY_MS) - 1;
+    left = { writes, at: now };
+    return writes >= 1 ? LOOK_MS : (1 - writes) * EVERY_MS;
   }
 
   function poke(): void {
@@ -92,7 +105,7 @@ export function createReporter(options: ReporterOptions): Reporter {
           poked = true;
           log.warn({ error: messageOf(error), failures }, 'the status was not written');
         }
-        const pauseMs = failures === 0 ? (wrote ? EVERY_MS : LOOK_MS) : Math.max(EVERY_MS, fullJitterMs(BACKOFF, failures, random));
+        const pauseMs = failures === 0 ? (wrote ? pace() : LOOK_MS) : Math.max(EVERY_MS, fullJitterMs(BACKOFF, failures, random));
         await sleep(clock, pauseMs, signal).catch(() => undefined);
       }
     },
