@@ -6,7 +6,8 @@ import type { Client } from '../kube/client.ts';
 import { createClient } from '../kube/httpclient.ts';
 import { systemClock } from '../kube/clock.ts';
 import { httpTransport } from '../kube/httptransport.ts';
-import { loadKubeconfig } from '../kube/kubeconfig.ts';
+import { loadKubeconfig, type LoadedConnection } from '../kube/kubeconfig.ts';
+import { rereadTransport } from '../kube/reread.ts';
 
 export interface ConnectionFlags {
   kubeconfig?: string;
@@ -30,21 +31,27 @@ export interface Connected {
   /** As another user, which the API server must allow this one (verb `impersonate`). */
   as: (user: string) => Client;
   source: string;
-  server: string;
-  ca: string | undefined;
+  readonly server: string;
+  readonly ca: string | undefined;
   close: () => Promise<void>;
 }
 
-export async function connect(flags: ConnectionFlags): Promise<Connected> {
+/** `onRenewed`: the kubeconfig was read again and holds other credentials. */
+export async function connect(flags: ConnectionFlags, onRenewed?: () => void): Promise<Connected> {
   const local = process.env['KUBECONFIG'] === undefined && existsSync(LOCAL) ? resolve(LOCAL) : undefined;
   const path = flags.kubeconfig ?? local;
-  const connection = await loadKubeconfig({
-    ...(path === undefined ? {} : { path }),
-    ...(flags.context === undefined ? {} : { context: flags.context }),
-    env: process.env,
-    clock: systemClock(),
+  const clock = systemClock();
+  const load = (context: string | undefined): Promise<LoadedConnection> =>
+    loadKubeconfig({ ...(path === undefined ? {} : { path }), ...(context === undefined ? {} : { context }), env: process.env, clock });
+  const first = await load(flags.context);
+  const transport = rereadTransport({
+    first,
+    // Whoever chooses another context later does not mean this process.
+    load: () => load(first.context),
+    make: httpTransport,
+    clock,
+    ...(onRenewed === undefined ? {} : { onRenewed }),
   });
-  const transport = httpTransport(connection);
   const impersonating =
     (user: string): Transport =>
     (request) =>
@@ -52,9 +59,13 @@ export async function connect(flags: ConnectionFlags): Promise<Connected> {
   return {
     client: createClient(transport, { userAgent: 'kubenode-cli' }),
     as: (user) => createClient(impersonating(user), { userAgent: 'kubenode-cli' }),
-    source: connection.source,
-    server: connection.server,
-    ca: connection.ca,
+    source: first.source,
+    get server() {
+      return transport.connection.server;
+    },
+    get ca() {
+      return transport.connection.ca;
+    },
     close: () => transport.close(),
   };
 }

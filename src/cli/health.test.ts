@@ -38,6 +38,15 @@ describe('a controller that is asked how it is', () => {
     expect((await get('/readyz')).status).toBe(503);
   });
 
+  test('is not ready where it may do nothing, and says why', async () => {
+    const { health, get } = await serve();
+    health.blocked('KindsAbsent: there are no kinds');
+    expect(await get('/readyz')).toEqual({ status: 503, text: 'KindsAbsent: there are no kinds\n' });
+    expect((await get('/healthz')).status).toBe(200);
+    health.blocked(undefined);
+    expect((await get('/readyz')).status).toBe(200);
+  });
+
   test('is to be restarted when the work of a term does not end with it', async () => {
     const { clock, health, get } = await serve();
     const term = new AbortController();

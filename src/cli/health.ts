@@ -16,6 +16,8 @@ export interface HealthOptions {
 export interface Health {
   /** Runs the work of one term. */
   lead<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T>;
+  /** Why nothing is done; undefined when it is again. */
+  blocked(why: string | undefined): void;
   /** Where it listens; undefined where nothing was asked for. */
   readonly port: number;
   close(): Promise<void>;
@@ -28,16 +30,23 @@ const REACH_MS = 3000;
 const REACHED_MS = 5000;
 
 /**
- * `/healthz`: this process should live on: it answers, and the work of a term that is over has ended. `/readyz`: it reaches the API server;
- * one that waits for its turn to lead is ready. `/metrics`: in the text format of Prometheus.
+ * `/healthz`: this process should live on: it answers, and the work of a term that is over has ended. `/readyz`: it reaches an API server that
+ * it can work with; one that waits for its turn to lead is ready. `/metrics`: in the text format of Prometheus.
  *
  * Errors: `Usage` for an address that is none; `ListenFailed`.
  */
 export async function serveHealth({ listen, role, version, clock, reach }: HealthOptions): Promise<Health> {
   const { host, port } = addressOf(listen);
-  const state = { leading: 0, terms: 0, overSince: undefined as number | undefined, reachedAt: undefined as number | undefined };
+  const state = {
+    leading: 0,
+    terms: 0,
+    overSince: undefined as number | undefined,
+    reachedAt: undefined as number | undefined,
+    blocked: undefined as string | undefined,
+  };
 
   async function unready(): Promise<string | undefined> {
+    if (state.blocked !== undefined) return state.blocked;
     if (state.reachedAt !== undefined && clock.monotonic() - state.reachedAt < REACHED_MS) return undefined;
     try {
       await reach(AbortSignal.timeout(REACH_MS));
@@ -103,6 +112,7 @@ export async function serveHealth({ listen, role, version, clock, reach }: Healt
         state.overSince = undefined;
       }
     },
+    blocked: (why) => void (state.blocked = why),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());

@@ -21,6 +21,8 @@ export interface KubeconfigOptions {
 export interface LoadedConnection extends Connection {
   /** The context's namespace, `default` where it names none. */
   namespace: string;
+  /** Absent: the service account of a pod. */
+  context?: string;
   /** For messages: context and file. Never a secret. */
   source: string;
 }
@@ -61,7 +63,7 @@ export async function loadKubeconfig(options: KubeconfigOptions): Promise<Loaded
   const runsProgram = ['exec', 'auth-provider'].some((field) => user.fields[field] !== undefined);
   const credentials = runsProgram ? await programCredentials(user, source) : await plainCredentials(user, source, options.clock);
   checkCredentials({ ...reached, ...credentials }, source, options.clock);
-  return { ...reached, ...credentials, namespace, source };
+  return { ...reached, ...credentials, namespace, context: name, source };
 }
 
 async function kubeconfigFiles(options: KubeconfigOptions): Promise<{ file: string; text: string }[] | undefined> {

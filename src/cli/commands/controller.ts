@@ -1,8 +1,10 @@
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { Option, type Command } from 'commander';
 import { pino, type Logger } from 'pino';
 import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
 import { serviceAccountUser } from '../../api/identity.ts';
+import { CELL_KINDS, HUB_KINDS } from '../../api/kinds.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
 import { createCache } from '../../kube/cache.ts';
 import { systemClock } from '../../kube/clock.ts';
@@ -12,6 +14,7 @@ import type { Client } from '../../kube/client.ts';
 import { connect, connectionFlags, type Connected, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
 import type { Health } from '../health.ts';
+import { kindsGate } from '../kinds.ts';
 import { together, type Ports } from '../ports.ts';
 import type { Run } from '../main.ts';
 import { exitWithParent } from '../start/child.ts';
@@ -79,9 +82,19 @@ async function controller(flags: Flags): Promise<number> {
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stopped.abort(new Error(name)));
   exitWithParent(() => stopped.abort(new Error('the parent is gone')));
   const log = logTo(flags.logLevel);
-  const connection = await connect(flags);
-  const ports: Ports = { client: connection.client, clock: systemClock(), random: Math.random, log, signal: stopped.signal };
+  const connection = await connect(flags, () => log.info({ source: connection.source }, 'the kubeconfig has changed; going on with it'));
   const role = flags.hub === true ? 'hub' : 'cell';
+  const clock = systemClock();
+  let health: Health | undefined;
+  const gate = kindsGate({
+    client: connection.client,
+    kinds: role === 'hub' ? HUB_KINDS : CELL_KINDS,
+    install: `kubenode install --${role} | kubectl apply --server-side -f -`,
+    clock,
+    log,
+    onTrouble: (why) => health?.blocked(why),
+  });
+  const ports: Ports = { client: gate.client, clock, random: Math.random, log, signal: stopped.signal };
   const work =
     flags.hub === true
       ? (signal: AbortSignal) => runHub({ ...ports, signal }, flags)
@@ -90,25 +103,28 @@ async function controller(flags: Flags): Promise<number> {
   // While it waits for its server nothing else keeps it alive: its timers do not.
   const alive = setInterval(() => undefined, 2 ** 30);
   log.info({ role, server: connection.server, leaderElect: flags.leaderElect }, 'starting');
-  let health: Health | undefined;
   try {
     health = flags.health === undefined ? undefined : await healthOf(flags.health, role, connection.client);
-    const lead = (signal: AbortSignal): Promise<void> => health?.lead(signal, () => work(signal)) ?? work(signal);
-    if (flags.leaderElect === 'true') {
-      const identity = `${(await import('node:os')).hostname()}_${crypto.randomUUID()}`;
-      const lease = { namespace: flags.namespace, name: `kubenode-${role}`, identity, ...leaseTimes(leaseSeconds) };
-      while (!stopped.signal.aborted)
-        await runLeaderElection({ ...ports, ...lease }, async (term) => {
-          try {
-            await lead(AbortSignal.any([term.signal, stopped.signal]));
-          } catch (error) {
-            // By the ledger a later term was met: this one is over, and another may be begun, whether or not the clock has told it too.
-            if (!isCoded(error, 'Deposed')) throw error;
-            log.warn({ error: messageOf(error) }, 'the term is over');
-          }
-        });
-    } else {
-      await lead(stopped.signal);
+    const lead = (signal: AbortSignal): Promise<void> =>
+      gate.during(signal, (signal) => health?.lead(signal, () => work(signal)) ?? work(signal));
+    const identity = `${hostname()}_${crypto.randomUUID()}`;
+    const lease = { namespace: flags.namespace, name: `kubenode-${role}`, identity, ...leaseTimes(leaseSeconds) };
+    for (;;) {
+      await gate.fit(stopped.signal);
+      if (stopped.signal.aborted) break;
+      if (flags.leaderElect === 'false') {
+        await lead(stopped.signal);
+        continue;
+      }
+      await runLeaderElection({ ...ports, ...lease }, async (term) => {
+        try {
+          await lead(AbortSignal.any([term.signal, stopped.signal]));
+        } catch (error) {
+          // By the ledger a later term was met: this one is over, and another may be begun, whether or not the clock has told it too.
+          if (!isCoded(error, 'Deposed')) throw error;
+          log.warn({ error: messageOf(error) }, 'the term is over');
+        }
+      });
     }
   } catch (error) {
     if (!stopped.signal.aborted) throw error;
