@@ -55,6 +55,7 @@ describe('reading', () => {
       clientKey: key,
       token: 'secret',
       namespace: 'web',
+      context: 'x',
       source: `context "x" of ${path}`,
     });
   });

@@ -21,8 +21,8 @@ export type ReflectorState =
   | { phase: 'listing'; items: number }
   | { phase: 'listed'; resourceVersion: string }
   | { phase: 'watching'; resourceVersion: string }
-  /** Between two attempts; the store goes on serving what it has. */
-  | { phase: 'waiting'; failures: number; error: string; retryInMs: number }
+  /** Between two attempts; the store goes on serving what it has. `code`: of the error, as `Unreachable` or Kubernetes' reason. */
+  | { phase: 'waiting'; failures: number; code: string; error: string; retryInMs: number }
   | { phase: 'stopped' };
 
 /**
@@ -331,7 +331,8 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
         failures = answered ? 1 : failures + 1;
         const askedMs = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
         const retryInMs = Math.round(askedMs + fullJitterMs(options.backoff ?? BACKOFF, failures, random));
-        state = { phase: 'waiting', failures, error: messageOf(error), retryInMs };
+        const code = error instanceof CodedError ? error.code : 'Failed';
+        state = { phase: 'waiting', failures, code, error: messageOf(error), retryInMs };
         log.warn(
           { ...about, failures, retryInMs, error: messageOf(error) },
           `${resource.plural} cannot be ${mustList ? 'listed' : 'watched'}`,

@@ -1,9 +1,10 @@
 import type { Cluster } from '../api/cluster.ts';
 import * as builtin from '../api/builtin.ts';
-import { CodedError, messageOf } from '../api/errors.ts';
+import { CodedError, isCoded, messageOf } from '../api/errors.ts';
 import { kindNamed } from '../api/kinds.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { DefenderPolicies } from '../api/defenderpolicy.ts';
+import { MachineComponents } from '../api/machinecomponent.ts';
 import { MachineComponentSets } from '../api/machinecomponentset.ts';
 import { MachineSets } from '../api/machineset.ts';
 import { NodeRemediers } from '../api/noderemedier.ts';
@@ -13,11 +14,22 @@ import { apiVersionOf, type Resource } from '../api/resource.ts';
 import type { KubeObject, Stored } from '../api/wire.ts';
 import { createCache, type Cache } from '../kube/cache.ts';
 import type { Client } from '../kube/client.ts';
+import { withDeadline } from '../kube/clock.ts';
 import type { Reflector } from '../kube/reflector.ts';
+import { troubleWithKinds, type KindTrouble } from '../kube/served.ts';
 import { syncError } from './errors.ts';
 
 /** The kinds whose units are watched in cells: those that have evidence of their own. */
 const WATCHED: Resource[] = [MachineComponentSets, MachineSets, DefenderPolicies, NodeRemediers];
+/** The kinds that a cell must have, in the version that this hub knows. */
+const WRITTEN: Resource[] = [...WATCHED, MachineComponents];
+
+/** Why nothing is done in a cell, nor believed of it. */
+export interface Away {
+  /** Of the condition and Event: `Unreachable`, `KindsNewer`, `CredentialsExpired` … */
+  reason: string;
+  message: string;
+}
 
 /** One cell as the hub reaches it. */
 export interface Cell {
@@ -25,9 +37,15 @@ export interface Cell {
   client: Client;
   store(kind: string): Reflector<KubeObject> | undefined;
   resourceOf(object: { apiVersion: string; kind: string }): Promise<Resource>;
-  /** Why nothing that it shows may be believed now; undefined when it is heard. */
-  silent(): string | undefined;
+  /** Undefined when it is heard, and has the kinds that this hub knows. */
+  away(): Away | undefined;
+  /** Asks whether it still has them; throws why not. To be asked before anything is written there. */
+  requireKinds(): Promise<void>;
   synced(): boolean;
+}
+
+export function isCell(connection: Cell | Away | undefined): connection is Cell {
+  return connection !== undefined && 'client' in connection;
 }
 
 export interface CellsOptions {
@@ -43,8 +61,8 @@ export interface CellsOptions {
 }
 
 export interface Cells {
-  /** The connection to a cluster; opened at first use, opened again when its kubeconfig changes. Throws a coded error that says why not. */
-  of(cluster: Stored<Cluster>): Promise<Cell>;
+  /** The connection to a cluster, or why there is none; opened at first use, opened again when its kubeconfig changes. */
+  of(cluster: Stored<Cluster>): Promise<Cell | Away>;
   /** Closes connections of clusters that are not named. */
   keep(clusters: ReadonlySet<string>): Promise<void>;
   close: () => Promise<void>;
@@ -52,36 +70,44 @@ export interface Cells {
 
 /** A cell that was not heard for this long says nothing that may open a gate. */
 const SILENT_MS = 200_000;
+/** How long what a cell said of its kinds counts; and how long it may take to say it. */
+const LOOK_MS = 5000;
+
+interface OpenCell extends Cell {
+  /** Asks for its kinds. */
+  look(): Promise<void>;
+  done(): Promise<void>;
+}
 
 interface Open {
   secretVersion: string;
-  cell: Cell;
+  cell: OpenCell;
   stop: () => Promise<void>;
 }
 
 export function openCells(options: CellsOptions): Cells {
   const open = new Map<string, Open>();
+  /** Two fleets may ask for one cluster at once. */
+  const opening = new Map<string, Promise<OpenCell>>();
 
-  async function connect(cluster: Stored<Cluster>): Promise<Cell> {
+  async function connect(cluster: Stored<Cluster>): Promise<OpenCell> {
     const { name } = cluster.metadata;
     const reference = cluster.spec.kubeconfigSecret ?? { name: `cluster-${name}` };
     const key = { namespace: reference.namespace ?? SYSTEM_NAMESPACE, name: reference.name };
+    const from = `Secret ${key.namespace}/${key.name}`;
+    const put = `kubectl create secret generic ${key.name} -n ${key.namespace} --from-file=kubeconfig=FILE`;
     const secret = await options.hub.find(builtin.Secrets, key, { signal: options.signal });
     const encoded = secret?.data?.['kubeconfig'];
-    if (secret === undefined || encoded === undefined) {
-      throw syncError(
-        'ClusterUnreachable',
-        `cluster "${name}": Secret ${key.namespace}/${key.name} ${secret === undefined ? 'is absent' : 'has no key "kubeconfig"'}`,
-        {
-          next: `kubectl create secret generic ${key.name} -n ${key.namespace} --from-file=kubeconfig=FILE`,
-        },
-      );
-    }
+    if (secret === undefined || encoded === undefined)
+      throw new CodedError('KubeconfigAbsent', `${from} ${secret === undefined ? 'is absent' : 'has no key "kubeconfig"'}`, { next: put });
     const known = open.get(name);
     if (known?.secretVersion === secret.metadata.resourceVersion) return known.cell;
     await known?.stop();
     open.delete(name);
-    const { client, close } = await options.connect(Buffer.from(encoded, 'base64').toString('utf8'));
+    const { client, close } = await options.connect(Buffer.from(encoded, 'base64').toString('utf8')).catch((error: unknown) => {
+      const next = `${put} --dry-run=client -o yaml | kubectl apply -f -`;
+      throw new CodedError(isCoded(error) ? error.code : 'Unreachable', `${from}: ${messageOf(error)}`, { cause: error, next });
+    });
     const stopped = new AbortController();
     const signal = AbortSignal.any([options.signal, stopped.signal]);
     const cell = openCell(name, client, { ...options, signal });
@@ -100,10 +126,16 @@ export function openCells(options: CellsOptions): Cells {
   return {
     async of(cluster) {
       try {
-        return await connect(cluster);
+        const { name } = cluster.metadata;
+        const connecting = opening.get(name) ?? connect(cluster).finally(() => opening.delete(name));
+        opening.set(name, connecting);
+        const cell = await connecting;
+        // Nobody waits for it: others must not be slower for one that hangs.
+        if (cell.away() !== undefined) cell.look().catch(() => undefined);
+        return cell;
       } catch (error) {
-        if (error instanceof CodedError && error.code === 'ClusterUnreachable') throw error;
-        throw syncError('ClusterUnreachable', `cluster "${cluster.metadata.name}": ${messageOf(error)}`, { cause: error });
+        const next = isCoded(error) && error.next !== undefined ? `; next: ${error.next}` : '';
+        return { reason: isCoded(error) ? error.code : 'Unreachable', message: `${messageOf(error)}${next}` };
       }
     },
     async keep(clusters) {
@@ -120,7 +152,7 @@ export function openCells(options: CellsOptions): Cells {
   };
 }
 
-function openCell(name: string, client: Client, options: CellsOptions): Cell & { done: () => Promise<void> } {
+function openCell(name: string, client: Client, options: CellsOptions): OpenCell {
   const cache: Cache = createCache({ ...options, client });
   const stores = new Map<string, Reflector<KubeObject>>();
   for (const resource of WATCHED) {
@@ -131,6 +163,34 @@ function openCell(name: string, client: Client, options: CellsOptions): Cell & {
     stores.set(resource.kind, store);
   }
   const resources = resourceFinder(client);
+  let kinds: KindTrouble | undefined;
+  let lookedAt = -Infinity;
+  let looking: Promise<void> | undefined;
+
+  function heard(): Away | undefined {
+    for (const { state, quietMs, resource } of cache.states()) {
+      if (state.phase === 'waiting') return { reason: state.code, message: `${resource}: ${state.error}` };
+      if (Number.isFinite(quietMs) && quietMs > SILENT_MS)
+        return { reason: 'Unreachable', message: `${resource}: nothing was heard for more than ${SILENT_MS / 1000} s` };
+    }
+    return undefined;
+  }
+
+  async function ask(): Promise<void> {
+    const { clock, signal } = options;
+    const late = (): Error => new CodedError('Unreachable', `the cluster did not say within ${LOOK_MS / 1000} s which kinds it has`);
+    const found = await withDeadline(clock, LOOK_MS, signal, late, (signal) => troubleWithKinds(client, WRITTEN, { signal }));
+    lookedAt = clock.monotonic();
+    const changed = found?.message !== kinds?.message;
+    kinds = found;
+    if (changed) options.onChange(name);
+  }
+
+  /** Not twice at once, and not again while the last answer counts. */
+  async function look(): Promise<void> {
+    if (options.clock.monotonic() - lookedAt >= LOOK_MS) await (looking ??= ask().finally(() => (looking = undefined)));
+  }
+
   return {
     name,
     client,
@@ -138,12 +198,15 @@ function openCell(name: string, client: Client, options: CellsOptions): Cell & {
     store: (kind) => stores.get(kind),
     resourceOf: resources,
     synced: () => [...stores.values()].every((store) => store.synced),
-    silent() {
-      for (const { state, quietMs, resource } of cache.states()) {
-        if (state.phase === 'waiting') return `${resource}: ${state.error}`;
-        if (Number.isFinite(quietMs) && quietMs > SILENT_MS) return `${resource}: nothing heard for ${Math.round(quietMs / 1000)} s`;
-      }
-      return undefined;
+    look,
+    away() {
+      if (kinds === undefined) return heard();
+      const next = kinds.reason === 'KindsAbsent' ? '; next: kubenode install --cell, there' : '; next: upgrade this hub';
+      return { ...kinds, message: `${kinds.message}${next}` };
+    },
+    async requireKinds() {
+      await look();
+      if (kinds !== undefined) throw new CodedError(kinds.reason, kinds.message);
     },
   };
 }

@@ -8,6 +8,7 @@ import { createClient } from '../../kube/httpclient.ts';
 import { fakeApiServer, statusResponse, type FakeApiServer } from '../../kube/testing/apiserver.ts';
 import { fakeClock } from '../../kube/testing/clock.ts';
 import type { StoredUnit } from '../bundles.ts';
+import { CodedError } from '../../api/errors.ts';
 import { act } from './act.ts';
 import type { Step } from './world.ts';
 
@@ -64,7 +65,11 @@ const apply = (object: KubeObject): Step => ({
   because: 'test',
 });
 
-async function carryOut(steps: Step[], objects: readonly KubeObject[] = []): Promise<Map<Step, unknown>> {
+async function carryOut(
+  steps: Step[],
+  objects: readonly KubeObject[] = [],
+  requireKinds = (): Promise<void> => Promise.resolve(),
+): Promise<Map<Step, unknown>> {
   return await act(CELL, steps, {
     hub: createClient(hub.transport),
     fleet: 'main',
@@ -74,7 +79,8 @@ async function carryOut(steps: Step[], objects: readonly KubeObject[] = []): Pro
       client: createClient(cell.transport),
       store: () => undefined,
       resourceOf: async ({ kind }) => (kind === 'Namespace' ? Namespaces : ConfigMaps),
-      silent: () => undefined,
+      away: () => undefined,
+      requireKinds,
       synced: () => true,
     },
     unit: async (digest, _commit, key): Promise<StoredUnit> => {
@@ -153,4 +159,15 @@ it('writes the evidence of many units at once, and nothing when nothing differs'
   writes = [];
   await carryOut(objects.map(reinstated));
   expect(writes).toEqual([]);
+});
+
+it('writes nothing into a cell whose kinds are not those that it knows, nor records that it would', async () => {
+  const newer = new CodedError('KindsNewer', 'machinesets are kept in v1beta1');
+  const object = configMap('a');
+  const evidence: Step = { do: 'RecordEvidence', unit: 'ConfigMap/b', cluster: CELL, digest: 'd', commit: 'c1', because: 'test' };
+  const remove: Step = { do: 'Remove', unit: 'ConfigMap/c', cluster: CELL, commit: 'c1', because: 'test' };
+  const steps: Step[] = [apply(object), remove, evidence];
+  expect(await carryOut(steps, [object], () => Promise.reject(newer))).toEqual(new Map(steps.slice(0, 2).map((step) => [step, newer])));
+  expect(cell.requests).toEqual([]);
+  expect(record(object)).toBeUndefined();
 });

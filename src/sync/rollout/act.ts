@@ -51,13 +51,18 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
     });
   }
 
+  if (cell !== undefined && steps.some(isThere)) {
+    await cell.requireKinds().catch((error: unknown) => {
+      for (const step of steps.filter(isThere)) errors.set(step, error);
+    });
+  }
   const units = new Map<Apply, StoredUnit>();
   const before = new Map<Step, Change>();
   for (const step of steps) {
     if (step.do === 'RecordEvidence') before.set(step, records.verified(step.digest, step.commit, now()));
     else if (step.do === 'Revoke') before.set(step, records.revoked(step.digest));
     else if (step.do === 'Reinstate') before.set(step, records.reinstated(step.digest));
-    else if (step.do === 'Apply' && cell !== undefined) {
+    else if (step.do === 'Apply' && cell !== undefined && !errors.has(step)) {
       try {
         const unit = await ports.unit(step.digest, step.commit, step.unit, cluster);
         units.set(step, unit);
@@ -100,6 +105,11 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
     await Promise.all(Array.from({ length: Math.min(PARALLEL, queue.length) }, worker));
   }
   await record(after);
+}
+
+/** What writes into the cell. */
+function isThere({ do: what }: Step): boolean {
+  return what === 'Apply' || what === 'Remove' || what === 'Ceiling' || what === 'TryAgain';
 }
 
 /** What is in a Namespace, or is of a kind, cannot be made before it. */

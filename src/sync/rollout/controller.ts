@@ -13,7 +13,7 @@ import { setConditions } from '../../kube/conditions.ts';
 import { runController, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import type { Bundles, StoredUnit } from '../bundles.ts';
-import { openCells, type Cell } from '../cells.ts';
+import { isCell, openCells, type Away, type Cell } from '../cells.ts';
 import { act } from './act.ts';
 import { decide } from './decide.ts';
 import { eventsOf } from './events.ts';
@@ -59,7 +59,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       fleet,
       rollouts: mine,
       clusters: clusters.list(),
-      cell: (name) => connections.get(name) ?? 'not connected yet',
+      cell: (name) => connections.get(name) ?? { reason: 'Connecting', message: 'not connected yet' },
       unit: (digest) => inHand.get(digest),
       failing: (unit, cluster) => {
         const failed = failures.get(`${cluster} ${unit}`);
@@ -87,17 +87,18 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     cluster: string,
     steps: readonly Step[],
     fleet: string,
-    connections: Map<string, Cell | string>,
+    connections: Map<string, Cell | Away>,
     context: { client: Client; log: Log },
     waits: number[],
   ): Promise<void> {
-    const cell = connections.get(cluster);
+    const connected = connections.get(cluster);
+    const cell = isCell(connected) ? connected : undefined;
     for (const { do: step, unit, because } of steps) context.log.info({ step, unit, cluster }, because);
     const errors = await act(cluster, steps, {
       hub: context.client,
       fleet,
       clock,
-      cell: typeof cell === 'string' ? undefined : cell,
+      cell,
       unit: (digest, commit, unit, cluster) => unitOf(fleet, digest, commit, unit, cluster),
       signal,
     });
@@ -120,10 +121,10 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     }
   }
 
-  async function connectAll(all: Stored<Cluster>[]): Promise<Map<string, Cell | string>> {
+  async function connectAll(all: Stored<Cluster>[]): Promise<Map<string, Cell | Away>> {
     await cells.keep(new Set(all.map((cluster) => cluster.metadata.name)));
     const entries = await Promise.all(
-      all.map(async (cluster): Promise<[string, Cell | string]> => [cluster.metadata.name, await cells.of(cluster).catch(messageOf)]),
+      all.map(async (cluster): Promise<[string, Cell | Away]> => [cluster.metadata.name, await cells.of(cluster)]),
     );
     return new Map(entries);
   }
@@ -150,32 +151,38 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     return rendered;
   }
 
-  async function reportClusters(connections: Map<string, Cell | string>, hub: Client): Promise<void> {
+  async function reportClusters(connections: Map<string, Cell | Away>, hub: Client): Promise<void> {
     for (const cluster of clusters.list()) {
       const cell = connections.get(cluster.metadata.name);
-      const away = typeof cell === 'string' ? cell : cell?.silent();
-      const syncing = typeof cell === 'object' && !cell.synced() && away === undefined;
-      if (cell === undefined || syncing) continue;
+      if (cell === undefined) continue;
+      const away = isCell(cell) ? cell.away() : cell;
+      if (away === undefined && isCell(cell) && !cell.synced()) continue;
+      const before = cluster.status?.conditions?.find(({ type }) => type === 'Reachable');
+      const reason = away?.reason ?? 'Connected';
       const conditions = setConditions(
         cluster.status?.conditions,
         [
           {
             type: 'Reachable',
             status: away === undefined ? 'True' : 'False',
-            reason: away === undefined ? 'Connected' : 'Unreachable',
-            message: away ?? '',
+            reason,
+            message: (away?.message ?? '').slice(0, 32_000),
             ...(cluster.metadata.generation === undefined ? {} : { observedGeneration: cluster.metadata.generation }),
           },
         ],
         clock.now(),
       );
-      const machines = typeof cell === 'string' ? undefined : countMachines(cell);
+      const machines = isCell(cell) ? countMachines(cell) : undefined;
       const status = { conditions, ...(machines === undefined ? {} : { machines }) };
       if (
         canonical({ conditions: cluster.status?.conditions, machines: machines === undefined ? undefined : cluster.status?.machines }) ===
         canonical({ conditions, machines })
       )
         continue;
+      if (before?.reason !== reason && !(before === undefined && away === undefined)) {
+        const told = away === undefined ? 'the hub reaches it again' : away.message;
+        options.recorder.event(cluster, { type: away === undefined ? 'Normal' : 'Warning', reason, message: told });
+      }
       await hub
         .patch(
           Clusters,

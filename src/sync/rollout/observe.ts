@@ -8,7 +8,7 @@ import type { KubeObject, Stored } from '../../api/wire.ts';
 import { wouldChange } from '../../kube/apply.ts';
 import { stamped } from '../applyunit.ts';
 import type { StoredUnit } from '../bundles.ts';
-import type { Cell } from '../cells.ts';
+import { isCell, type Away, type Cell } from '../cells.ts';
 import { evidenceOf, type Evidence } from '../evidence.ts';
 import { asRehearsed, rehearsalOf, type Rehearsal } from './rehearsal.ts';
 import type { ClusterView, LiveUnit, World } from './world.ts';
@@ -19,7 +19,7 @@ export interface ObserveInput {
   rollouts: readonly Stored<Rollout>[];
   clusters: readonly Stored<Cluster>[];
   /** The connection, or why there is none. */
-  cell(cluster: string): Cell | string;
+  cell(cluster: string): Cell | Away;
   /** Objects of a digest, if the cache has them in hand. */
   unit(digest: string): StoredUnit | undefined;
   /** Why the last try at (unit, cluster, digest) failed, while its next one is not due. */
@@ -33,16 +33,17 @@ export function observe(input: ObserveInput): World {
   const machineSets = wantedMachineSets(rollouts);
   for (const cluster of input.clusters) {
     const { name } = cluster.metadata;
-    const cell = input.cell(name);
+    const connection = input.cell(name);
+    const cell = isCell(connection) ? connection : undefined;
     const units = new Map((cluster.status?.units ?? []).map((record) => [record.unit, record]));
-    const away = typeof cell === 'string' ? cell : cell.silent();
+    const away = isCell(connection) ? connection.away() : connection;
     clusters.set(name, {
       name,
-      blocked: cluster.spec.paused === true ? 'the Cluster is paused' : away,
+      blocked: cluster.spec.paused === true ? 'the Cluster is paused' : away?.message,
       units,
       failing: (unit) => input.failing(unit, name),
       live: (unit) =>
-        typeof cell === 'string' || away !== undefined
+        cell === undefined || away !== undefined
           ? { state: 'Unknown' }
           : liveUnit(cell, unit, units.get(unit), machineSets.get(name) ?? [], input),
     });

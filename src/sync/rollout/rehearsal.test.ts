@@ -56,7 +56,7 @@ function world() {
   let live: Stored<NodeRemedier> | undefined;
   let accepting = true;
   const store = { synced: true, get: () => live } as unknown as ReturnType<Cell['store']>;
-  const cell = { name: 'prod', silent: () => undefined, store: () => store } as unknown as Cell;
+  const cell = { name: 'prod', client: undefined, away: () => undefined, store: () => store } as unknown as Cell;
 
   const statusOf = (rule: Stored<NodeRemedier>, before: NodeRemedier['status']): NonNullable<NodeRemedier['status']> => ({
     observedGeneration: rule.metadata.generation ?? 0,

@@ -1,0 +1,183 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { Secrets } from '../api/builtin.ts';
+import { Clusters, type Cluster } from '../api/cluster.ts';
+import { CodedError } from '../api/errors.ts';
+import { API_VERSION } from '../api/kind.ts';
+import { CELL_KINDS } from '../api/kinds.ts';
+import { SYSTEM_NAMESPACE } from '../api/names.ts';
+import type { Stored } from '../api/wire.ts';
+import { createClient } from '../kube/httpclient.ts';
+import { fakeApiServer, jsonResponse, statusResponse, type FakeApiServer } from '../kube/testing/apiserver.ts';
+import { fakeClock, seededRandom, type FakeClock } from '../kube/testing/clock.ts';
+import { recordingLog } from '../kube/testing/log.ts';
+import { settle } from '../kube/testing/waitfor.ts';
+import { isCell, openCells, type Away, type Cell, type Cells } from './cells.ts';
+
+const KEY = { namespace: SYSTEM_NAMESPACE, name: 'cluster-prod' };
+let clock: FakeClock;
+let hub: FakeApiServer;
+let prod: FakeApiServer;
+let cluster: Stored<Cluster>;
+let cells: Cells;
+let changes: number;
+let stopped: AbortController;
+/** What discovery of the cell says. */
+let hangs: boolean;
+let kinds: { name: string; storageVersionHash?: string }[];
+
+beforeEach(() => {
+  clock = fakeClock();
+  hub = fakeApiServer();
+  prod = fakeApiServer();
+  kinds = CELL_KINDS.map(({ plural }) => ({ name: plural }));
+  hangs = false;
+  prod.intercept(({ path, signal }) => {
+    if (hangs && path === '/apis/kubenode.io/v1alpha1')
+      return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
+    if (path === '/apis/kubenode.io/v1alpha1') return jsonResponse(200, { resources: kinds });
+    return path === '/apis/kubenode.io' ? jsonResponse(200, { versions: [{ version: 'v1beta1' }, { version: 'v1alpha1' }] }) : undefined;
+  });
+  cluster = hub.put(Clusters, { apiVersion: API_VERSION, kind: 'Cluster', metadata: { name: 'prod' }, spec: {} });
+  changes = 0;
+  stopped = new AbortController();
+  cells = openCells({
+    hub: createClient(hub.transport),
+    connect: (text) => {
+      if (text !== 'good') return Promise.reject(new CodedError('KubeconfigInvalid', `the kubeconfig cannot be used: it is ${text}`));
+      return Promise.resolve({ client: createClient(prod.transport), close: () => Promise.resolve() });
+    },
+    clock,
+    random: seededRandom(1),
+    log: recordingLog(),
+    signal: stopped.signal,
+    onChange: () => void changes++,
+  });
+});
+afterEach(async () => {
+  stopped.abort(new Error('the test is over'));
+  await cells.close();
+});
+
+const put = (text: string | undefined): unknown =>
+  hub.put(Secrets, {
+    apiVersion: 'v1',
+    kind: 'Secret',
+    metadata: KEY,
+    data: text === undefined ? {} : { kubeconfig: Buffer.from(text).toString('base64') },
+  });
+
+async function cell(): Promise<Cell> {
+  const found = await cells.of(cluster);
+  if (!isCell(found)) throw new Error(found.message);
+  return found;
+}
+async function away(): Promise<Away | undefined> {
+  const found = await cells.of(cluster);
+  await settle();
+  return isCell(found) ? found.away() : found;
+}
+
+describe('the way to a cell', () => {
+  test('is said to be missing, with what to do, until there is one', async () => {
+    expect(await away()).toEqual({
+      reason: 'KubeconfigAbsent',
+      message:
+        'Secret kubenode-system/cluster-prod is absent; next: kubectl create secret generic cluster-prod -n kubenode-system --from-file=kubeconfig=FILE',
+    });
+    put(undefined);
+    expect(await away()).toMatchObject({ message: expect.stringContaining('has no key "kubeconfig"') as string });
+    put('nonsense');
+    expect(await away()).toMatchObject({
+      reason: 'KubeconfigInvalid',
+      message: expect.stringMatching(
+        /^Secret kubenode-system\/cluster-prod: the kubeconfig cannot be used: it is nonsense; next: kubectl/,
+      ) as string,
+    });
+    put('good');
+    expect(await away()).toBeUndefined();
+  });
+
+  test('is the one that the newest Secret names', async () => {
+    put('good');
+    const first = await cell();
+    expect(await cell()).toBe(first);
+    put('nonsense');
+    expect(await away()).toMatchObject({ reason: 'KubeconfigInvalid' });
+    put('good');
+    expect(await cell()).not.toBe(first);
+  });
+
+  test('is one, also when two fleets ask for it at once', async () => {
+    put('good');
+    const [first, second] = await Promise.all([cell(), cell()]);
+    expect(first).toBe(second);
+    await settle();
+    expect(prod.watches.open).toBe(4);
+  });
+
+  test.each([
+    [401, 'Unauthorized'],
+    [403, 'Forbidden'],
+    [503, 'ServiceUnavailable'],
+  ])('that is answered %i says %s, and recovers', async (status, reason) => {
+    put('good');
+    await cell();
+    await settle();
+    const cancel = prod.intercept(() => statusResponse(status, reason));
+    prod.watches.reset();
+    await clock.advance(30_000);
+    expect(await away()).toMatchObject({ reason, message: expect.stringMatching(/^machinecomponentsets\.kubenode\.io: GET/) as string });
+    cancel();
+    await clock.advance(60_000);
+    expect(await away()).toBeUndefined();
+  });
+});
+
+describe('the kinds of a cell', () => {
+  test('that are newer, or absent, make it away, with the reason, until they are those that this hub knows', async () => {
+    put('good');
+    const found = await cell();
+    await found.requireKinds();
+    kinds = kinds.map(({ name }) => (name === 'machinesets' ? { name, storageVersionHash: 'AAAAAAAAAAA=' } : { name }));
+    await clock.advance(5000);
+    await expect(found.requireKinds()).rejects.toMatchObject({ code: 'KindsNewer' });
+    expect(found.away()).toMatchObject({
+      reason: 'KindsNewer',
+      message: expect.stringMatching(
+        /^machinesets of kubenode\.io are kept in v1beta1.*nothing is written; next: upgrade this hub$/,
+      ) as string,
+    });
+    expect(changes).toBeGreaterThan(0);
+    kinds = [];
+    await clock.advance(5000);
+    await away();
+    expect(await away()).toMatchObject({ reason: 'KindsAbsent', message: expect.stringContaining('kubenode install --cell') as string });
+    kinds = CELL_KINDS.map(({ plural }) => ({ name: plural }));
+    await clock.advance(5000);
+    await away();
+    expect(await away()).toBeUndefined();
+    await found.requireKinds();
+  });
+
+  test('are asked for at most once in five seconds, however much is written', async () => {
+    put('good');
+    const found = await cell();
+    await settle();
+    const before = prod.requests.length;
+    for (let i = 0; i < 20; i++) await found.requireKinds();
+    await Promise.all([found.requireKinds(), found.requireKinds()]);
+    expect(prod.requests.length - before).toBe(1);
+  });
+
+  test('that cannot be asked for are not taken for good ones, and nobody else waits for the answer', async () => {
+    put('good');
+    const found = await cell();
+    await settle();
+    hangs = true;
+    const asked = found.requireKinds();
+    const refused = expect(asked).rejects.toMatchObject({ code: 'Unreachable' });
+    expect(isCell(await cells.of(cluster))).toBe(true);
+    await clock.advance(5000);
+    await refused;
+  });
+});
