@@ -313,6 +313,17 @@ describe('the ladder', () => {
     expect(await cell.jobs()).toHaveLength(4);
   });
 
+  it.each([0, 0.4])('its next rung waits for `for` once, with a clock that is %d ms past the full one', async (wallOffsetMs) => {
+    await cell.rule('hung', { ladder: [{ action: 'MigratePods' }, { action: 'Reboot' }, { action: 'Human' }] });
+    process = await cell.start({ wallOffsetMs });
+    const granted = await ordered();
+    await cell.report(granted, 'Succeeded', 'repair');
+    await cell.release(granted.status?.operationID ?? '');
+    expect(await cell.phases()).toEqual(['MigratePods Succeeded']);
+    await cell.pass(35);
+    expect(await cell.phases()).toEqual(['MigratePods Succeeded', 'Reboot Pending']);
+  });
+
   it('a Replace has succeeded when the machine of that UID is gone, whoever has its name now', async () => {
     await begin({ ladder: [{ action: 'Replace' }, { action: 'Human' }] });
     await ordered();
