@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { CodedError } from '../api/errors.ts';
-import { perform, type GuardedPort, type GuardedWrite, type Move } from './guardedwrite.ts';
+import { perform, type GuardedPort, type GuardedWrite, type Move, type Seen } from './guardedwrite.ts';
 
 const ledger = {
   apiVersion: '',
@@ -43,6 +43,48 @@ describe('a guarded write', () => {
     const { port, calls } = recorded();
     expect(await perform(act({ write: 'ledger', object: ledger }), port)).toEqual({ done: true });
     expect(calls).toEqual(['read node', 'read machine', 'read ledger', 'put ledger 7']);
+  });
+
+  test('takes what it writes as it is known, and reads all live when that write is refused', async () => {
+    let puts = 0;
+    const { port, calls } = recorded(() => (++puts === 1 ? Promise.reject(new CodedError('Conflict', 'changed')) : Promise.resolve()));
+    const old = { ...ledger, metadata: { ...ledger.metadata, resourceVersion: '6' } };
+    const knowing: GuardedPort<string> = {
+      ...port,
+      known(target) {
+        calls.push(`knows ${target}`);
+        return { [target]: old };
+      },
+    };
+    const written = { ...act({ effect: 'x' }), judge: (seen: Seen): Move<string> => ({ write: 'ledger', object: seen.ledger ?? ledger }) };
+    expect(await perform(written, knowing)).toEqual({ done: true });
+    expect(calls).toEqual([
+      'read node',
+      'read machine',
+      'knows ledger',
+      'put ledger 6',
+      'read node',
+      'read machine',
+      'read ledger',
+      'put ledger 7',
+    ]);
+  });
+
+  test('reads live what is not known, and whatever an effect follows', async () => {
+    const { port, calls } = recorded();
+    await perform(act({ write: 'ledger', object: ledger }), { ...port, known: () => undefined });
+    const acting = { ...act({ effect: 'x' }), writes: 'effect' as const };
+    await perform(acting, { ...port, known: () => ({ ledger }) });
+    expect(calls).toEqual([
+      'read node',
+      'read machine',
+      'read ledger',
+      'put ledger 7',
+      'read node',
+      'read machine',
+      'read ledger',
+      'run x',
+    ]);
   });
 
   test('D4: records a release before it is sent, since its answer may be lost', async () => {

@@ -133,6 +133,11 @@ describe('a change is carried out', () => {
     const node = await test.node(first);
     expect(node?.spec?.unschedulable).toBe(true);
     expect(node?.metadata.annotations?.[ANNOTATIONS.cordonOwner]).toBe(await ordered(test, first));
+    // Written from a store that keeps few managers, both still tell who else owns what.
+    for (const object of [node, await test.machine(first)])
+      expect(object?.metadata.managedFields?.map(({ manager }) => manager)).toEqual(
+        expect.arrayContaining(['kubenode-test', 'kubenode-machine']),
+      );
     // D10: the other one is told why it waits.
     const refused = await waitFor(async () => (await test.machine(second)).status?.verdict, LONG);
     expect(refused).toMatchObject({ allowed: false, limit: 'builtin/cluster', used: 1, of: 1, holders: [`${POOL}/${first}`] });

@@ -28,6 +28,7 @@ import { decide } from './decide.ts';
 import type { Decision, MachineView } from './view.ts';
 import { eventOf, eventOfChange } from './events.ts';
 import type { CellAddress } from './instance.ts';
+import { watchLedgerWrites } from './ledgerwrites.ts';
 import { createObserver, type OwnKnowledge, type Stores } from './observe.ts';
 import { BY_UID, createPass, PASS } from './passloop.ts';
 import { apiPort } from './port.ts';
@@ -110,8 +111,9 @@ export async function runMachineController(options: MachineControllerOptions): P
     }
   }
 
+  const ledger = watchLedgerWrites(stores.ledgers, epoch);
   const portOf = (using: Client, provider: InfraProvider | undefined) =>
-    apiPort({ client: using, stores, marks, provider, cycled, signal });
+    apiPort({ client: using, stores, ledger, marks, provider, cycled, signal });
   stores.machines.addIndex(BY_UID, byUID);
   const pass = createPass({
     epoch,
@@ -154,7 +156,9 @@ export async function runMachineController(options: MachineControllerOptions): P
 
   async function tell(view: MachineView, refusals: readonly string[], unending: readonly string[], run: ReconcileContext): Promise<void> {
     const { machine } = view;
-    const verdict = view.row === undefined ? pass.verdicts.of(machine.metadata.uid) : undefined;
+    const said = view.row === undefined ? pass.verdicts.of(machine.metadata.uid) : undefined;
+    // What is granted shows in the ledger; told here, too, it would be two more writes before the order.
+    const verdict = said?.allowed === true ? undefined : said;
     try {
       const changed = await report(run.client, { view, verdict, refusals, unending }, signal);
       const event = changed ? eventOfChange(machine.status?.phase, view) : undefined;

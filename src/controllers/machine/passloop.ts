@@ -118,7 +118,11 @@ export function createPass({ epoch, stores, asking, clock, newID, jobsOf, view, 
     const found = said.revoked();
     revoked = found ?? revoked;
     const rows = [...(found?.keys() ?? [])].filter((id) => before?.has(id) !== true);
-    for (const uid of news) for (const { metadata } of stores.machines.byIndex(BY_UID, uid)) wakeMachine(keyOf(metadata));
+    for (const uid of news) {
+      // The ledger's event wakes whoever was granted something.
+      if (said.verdicts.get(uid)?.allowed === true) continue;
+      for (const { metadata } of stores.machines.byIndex(BY_UID, uid)) wakeMachine(keyOf(metadata));
+    }
     const state = rows.length === 0 ? undefined : ledgerState();
     for (const id of rows) {
       const row = state === undefined ? undefined : rowOfID(state, id);

@@ -2,6 +2,7 @@ import { Nodes, type Node } from '../../api/builtin.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { InfraProvider } from '../../api/provider.ts';
+import type { KubeObject, Stored } from '../../api/wire.ts';
 import type { ReleaseMark, ReleaseMarks } from '../../defender/evidence.ts';
 import type { GuardedPort } from '../../defender/guardedwrite.ts';
 import { readLedger, writeLedger } from '../../defender/ledger.ts';
@@ -9,10 +10,12 @@ import type { Client } from '../../kube/client.ts';
 import type { Reflector } from '../../kube/reflector.ts';
 import { carryOutEffect } from './effects.ts';
 import type { Effect } from './guards.ts';
+import type { LedgerWrites } from './ledgerwrites.ts';
 
 export interface PortOptions {
   client: Client;
   stores: { machines: Reflector<Machine>; nodes: Reflector<Node> };
+  ledger: LedgerWrites;
   marks: ReleaseMarks;
   /** Of the machine in hand; undefined where there is none. */
   provider: InfraProvider | undefined;
@@ -21,9 +24,14 @@ export interface PortOptions {
   signal: AbortSignal;
 }
 
-/** Guarded writes over the API server: every read is live, every write is conditioned on it. */
-export function apiPort({ client, stores, marks, provider, cycled, signal }: PortOptions): GuardedPort<Effect> {
+/** Guarded writes over the API server: every read is live, every write is conditioned on what was read or known. */
+export function apiPort({ client, stores, ledger, marks, provider, cycled, signal }: PortOptions): GuardedPort<Effect> {
   return {
+    known(target, { machine, node }) {
+      if (target === 'ledger') return ledger.known();
+      const found = target === 'machine' ? stores.machines.get(machine) : stores.nodes.get({ name: node });
+      return found === undefined ? undefined : { [target]: withoutManagers(found) };
+    },
     async read(target, { machine, node }) {
       if (target === 'machine') return { machine: await client.find(Machines, machine, { signal }) };
       if (target === 'node') return { node: await client.find(Nodes, { name: node }, { signal }) };
@@ -34,7 +42,7 @@ export function apiPort({ client, stores, marks, provider, cycled, signal }: Por
       if (move.write === 'machine')
         await client.update(Machines, move.object, move.status === true ? { ...manager, subresource: 'status' } : manager);
       else if (move.write === 'node') await client.update(Nodes, move.object, manager);
-      else await writeLedger(client, move.object, signal);
+      else await ledger.during(writeLedger(client, move.object, signal));
     },
     releasing(mark) {
       const lists = { machines: stores.machines.mark(), nodes: stores.nodes.mark() };
@@ -42,6 +50,12 @@ export function apiPort({ client, stores, marks, provider, cycled, signal }: Por
     },
     run: (effect) => carryOutEffect(effect, { client, provider, cycled, signal }),
   };
+}
+
+/** A store keeps only some of the managers: where none are sent the server keeps them all. */
+function withoutManagers<T extends KubeObject>(object: Stored<T>): Stored<T> {
+  const { managedFields: _, ...metadata } = object.metadata;
+  return { ...object, metadata };
 }
 
 function machinePassed({ machine }: ReleaseMark, { machines }: PortOptions['stores'], list: number): boolean {

@@ -50,12 +50,18 @@ function stored(sight: Sight, job: Stored<RemedyOperationJob>): Found {
   return { machine, node: name === undefined ? undefined : sight.stores.nodes.get({ name }), row: sight.rowAskedBy(job.metadata.uid) };
 }
 
-/** The ledger is read first: what the Machine shows is then at least as new as the row, or its absence. */
+/**
+ * The ledger is read first: what the Machine shows is then at least as new as the row, or its absence. Of the Node that the job names nothing
+ * else is concluded from the Machine than whether it is that machine's.
+ */
 async function read(client: Client, job: Stored<RemedyOperationJob>, signal: AbortSignal): Promise<Found> {
   const ledger = await client.find(DisruptionLedgers, { name: LEDGER_NAME }, { signal });
-  const machine = await client.find(Machines, { namespace: job.metadata.namespace, name: job.spec.machine.name }, { signal });
+  const [machine, named] = await Promise.all([
+    client.find(Machines, { namespace: job.metadata.namespace, name: job.spec.machine.name }, { signal }),
+    job.spec.node === '' ? undefined : client.find(Nodes, { name: job.spec.node }, { signal }),
+  ]);
   const name = machine?.status?.nodeRef?.name;
-  const node = name === undefined ? undefined : await client.find(Nodes, { name }, { signal });
+  const node = name === undefined ? undefined : name === job.spec.node ? named : await client.find(Nodes, { name }, { signal });
   return { machine, node, row: ledger?.status?.rows?.find((row) => row.requesterUID === job.metadata.uid) };
 }
 
