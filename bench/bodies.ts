@@ -1,13 +1,20 @@
 /** Requests on Machines as large as real ones: 12 components, about 8.5 kB stored with managedFields. */
+import { setTimeout as pause } from 'node:timers/promises';
 import { CustomResourceDefinitions, Namespaces } from '../src/api/builtin.ts';
 import { API_VERSION } from '../src/api/kind.ts';
 import { MANAGERS } from '../src/api/names.ts';
 import { Machines } from '../src/api/machine.ts';
+import type { Resource } from '../src/api/resource.ts';
 import type { ApiRequest, Transport } from '../src/api/transport.ts';
+import type { Client } from '../src/kube/client.ts';
 import { createClient } from '../src/kube/httpclient.ts';
+import { bytesOf, closedLoop } from './load.ts';
 
+/** A label that each Machine has another value of. */
+const OWN = 'bench.kubenode.io/own';
 const COMPONENTS = 12;
-const PATH = '/apis/kubenode.io/v1alpha1/namespaces/bench/machines';
+const BENCH = 'bench';
+const pathIn = (namespace: string): string => `/apis/kubenode.io/v1alpha1/namespaces/${namespace}/machines`;
 const TIME = '2026-11-20T10:00:00Z';
 const numbers = Array.from({ length: COMPONENTS }, (_, index) => index);
 
@@ -15,31 +22,71 @@ const numbers = Array.from({ length: COMPONENTS }, (_, index) => index);
 export async function prepare(transport: Transport): Promise<void> {
   const client = createClient(transport);
   await client.create(CustomResourceDefinitions, Machines.crd());
-  await client.create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'bench' } });
+  await client.create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: BENCH } });
+  await served(client, Machines);
+}
+
+/** A real server serves a kind some time after it was made. */
+export async function served(client: Client, kind: Resource): Promise<void> {
+  const deadline = performance.now() + 30_000;
+  for (;;) {
+    try {
+      await client.list(kind, { limit: 1 });
+      return;
+    } catch (error) {
+      if (performance.now() > deadline) throw error;
+      await pause(50);
+    }
+  }
+}
+
+/** So many Machines whose spec and status have been written as controllers and agents write them. */
+export async function fill(transport: Transport, machines: number): Promise<void> {
+  const writes = [createMachine, (index: number) => applyEntries(index, 2), (index: number) => patchStatus(index, 2)];
+  await closedLoop(machines, 16, async (index) => {
+    for (const write of writes) await bytesOf(transport, write(index));
+  });
 }
 
 export const machineName = (index: number): string => `machine-${index}`;
 
-export function createMachine(index: number): ApiRequest {
+export function createMachine(index: number, namespace: string = BENCH): ApiRequest {
   const metadata = {
     name: machineName(index),
-    namespace: 'bench',
-    labels: { 'kubenode.io/machine-set': 'web', 'node.example.com/role': 'web' },
+    namespace,
+    labels: { 'kubenode.io/machine-set': 'web', 'node.example.com/role': 'web', [OWN]: machineName(index) },
   };
   const spec = { failureDomain: 'rack-a', provider: { name: 'bench' }, labels: { role: 'web' }, components: entries(1) };
-  return request('POST', PATH, 'application/json', 'kubenode-machineset', { apiVersion: API_VERSION, kind: 'Machine', metadata, spec });
+  return request('POST', pathIn(namespace), 'application/json', 'kubenode-machineset', {
+    apiVersion: API_VERSION,
+    kind: 'Machine',
+    metadata,
+    spec,
+  });
+}
+
+/** A Machine with nothing in it, for what does not depend on its size. */
+export function createSmall(index: number): ApiRequest {
+  const metadata = { name: machineName(index), namespace: BENCH, labels: { [OWN]: machineName(index) } };
+  return request('POST', pathIn(BENCH), 'application/json', 'bench', { apiVersion: API_VERSION, kind: 'Machine', metadata, spec: {} });
 }
 
 /** A server-side apply that changes one entry. */
 export function applyEntries(index: number, revision: number): ApiRequest {
-  const metadata = { name: machineName(index), namespace: 'bench' };
+  const metadata = { name: machineName(index), namespace: BENCH };
   const object = { apiVersion: API_VERSION, kind: 'Machine', metadata, spec: { components: entries(revision) } };
-  const sent = request('PATCH', `${PATH}/${machineName(index)}`, 'application/apply-patch+yaml', MANAGERS.machineComponentSet, object);
+  const sent = request(
+    'PATCH',
+    `${pathIn(BENCH)}/${machineName(index)}`,
+    'application/apply-patch+yaml',
+    MANAGERS.machineComponentSet,
+    object,
+  );
   return { ...sent, query: { ...sent.query, force: 'true' } };
 }
 
 /** A merge patch of the whole status, as a controller writes it; something in it is new. */
-export function patchStatus(index: number, revision: number): ApiRequest {
+export function patchStatus(index: number, revision: number, namespace: string = BENCH): ApiRequest {
   const agent = { version: '0.1.0', apiLevel: 1, bootID: '0b6a1a6e-52ad-4a52-8a07-0d3d9f3a3f7e', os: 'linux', arch: 'amd64' };
   const components = numbers.map((each) => ({
     name: `component-${each}`,
@@ -55,24 +102,25 @@ export function patchStatus(index: number, revision: number): ApiRequest {
   }));
   const condition = { type: 'AgentReady', status: 'True', reason: 'Working', message: `at revision ${revision}`, lastTransitionTime: TIME };
   const body = { status: { phase: 'Running', agent, components, conditions: [condition] } };
-  return request('PATCH', `${PATH}/${machineName(index)}/status`, 'application/merge-patch+json', MANAGERS.agent, body);
+  return request('PATCH', `${pathIn(namespace)}/${machineName(index)}/status`, 'application/merge-patch+json', MANAGERS.agent, body);
 }
 
 /** A small write to one Machine, to be told to who watches it. Another one each time: what changes nothing makes no event. */
 export function nudge(index: number): ApiRequest {
   const body = { metadata: { annotations: { 'bench.kubenode.io/nudge': String(++nudges) } } };
-  return request('PATCH', `${PATH}/${machineName(index)}`, 'application/merge-patch+json', 'bench', body);
+  return request('PATCH', `${pathIn(BENCH)}/${machineName(index)}`, 'application/merge-patch+json', 'bench', body);
 }
 
 let nudges = 0;
 
-export function watchMachine(index: number): ApiRequest {
-  return {
-    method: 'GET',
-    path: PATH,
-    query: { watch: 'true', fieldSelector: `metadata.name=${machineName(index)}` },
-    headers: { accept: 'application/json' },
-  };
+/** The two ways to watch one Machine of many. */
+export const ONE_OF_MANY = {
+  name: (index: number) => ({ fieldSelector: `metadata.name=${machineName(index)}` }),
+  label: (index: number) => ({ labelSelector: `${OWN}=${machineName(index)}` }),
+};
+
+export function watchMachine(index: number, query: Record<string, string> = ONE_OF_MANY.name(index)): ApiRequest {
+  return { method: 'GET', path: pathIn(BENCH), query: { watch: 'true', ...query }, headers: { accept: 'application/json' } };
 }
 
 function entries(revision: number): object[] {

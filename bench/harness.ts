@@ -64,6 +64,10 @@ const LOADERS: Record<string, () => Promise<{ default: Benchmark }>> = {
   render: () => import('./render.ts'),
   rules: () => import('./rules.ts'),
   'condition-to-order': () => import('./conditiontoorder.ts'),
+  'real-condition-to-order': () => import('./realconditiontoorder.ts'),
+  'real-watches': () => import('./realwatches.ts'),
+  'real-resync': () => import('./realresync.ts'),
+  'real-recovery': () => import('./realrecovery.ts'),
 };
 export const NAMES: readonly string[] = Object.keys(LOADERS);
 

@@ -1,4 +1,6 @@
 /** etcd and kube-apiserver of one run's own. */
+import type { Transport } from '../src/api/transport.ts';
+import { createClient } from '../src/kube/httpclient.ts';
 import { makeRequestAndKey } from '../src/embedded/testing/csr.ts';
 import { kubeconfigText } from '../src/embedded/serve/kubeconfig.ts';
 import { findPrograms, presentPrograms } from '../tools/kubernetes/programs.ts';
@@ -13,8 +15,8 @@ export interface RealServer {
   pids(): Promise<{ apiserver: number; etcd: number }>;
   /** SIGKILL to kube-apiserver. */
   kill(): Promise<void>;
-  /** Starts it again on its port; ready when it resolves. */
-  start(): Promise<void>;
+  /** Starts it again on its port; has been started when it resolves. */
+  start(): Promise<{ ready: Promise<void> }>;
   /** A client certificate. */
   issue(user: string, group: string): Promise<{ clientCert: string; clientKey: string }>;
   close(): Promise<void>;
@@ -50,7 +52,8 @@ export async function openRealServer(): Promise<RealServer> {
       '--disable-admission-plugins=ServiceAccount,TaintNodesByCondition',
     ];
     let server = await rig.apiserver('the server', folder, made, args);
-    const { connection } = server;
+    const { connection, ready } = server;
+    await ready;
     const { ca: authority, token } = connection;
     return {
       connection,
@@ -59,6 +62,7 @@ export async function openRealServer(): Promise<RealServer> {
       kill: () => server.program.kill(),
       async start() {
         server = await rig.apiserver('the server', folder, made, args, Number(new URL(connection.server).port));
+        return server;
       },
       async issue(user, group) {
         const { request, key } = await makeRequestAndKey([{ O: [group] }, { CN: [user] }]);
@@ -70,4 +74,16 @@ export async function openRealServer(): Promise<RealServer> {
     await close();
     throw error;
   }
+}
+
+/** Lets a user do everything. Unlike the administrator's its requests are subject to priority and fairness. */
+export async function allowAll(admin: Transport, user: string): Promise<void> {
+  const group = 'rbac.authorization.k8s.io';
+  await createClient(admin).post(`/apis/${group}/v1/clusterrolebindings`, {
+    apiVersion: `${group}/v1`,
+    kind: 'ClusterRoleBinding',
+    metadata: { name: `bench-${user}` },
+    roleRef: { apiGroup: group, kind: 'ClusterRole', name: 'cluster-admin' },
+    subjects: [{ kind: 'User', apiGroup: group, name: user }],
+  });
 }

@@ -38,12 +38,13 @@ export async function startControlPlane(programs: Programs): Promise<ControlPlan
   const { folder, stop, ...rig } = openRig(programs);
   try {
     const made = await files(folder);
-    const { connection } = await rig.apiserver('the server', folder, made, [
+    const { connection, ready } = await rig.apiserver('the server', folder, made, [
       ...(await rig.etcd(folder, made)).args,
       // The one wants a ServiceAccount in every namespace before the first pod, the other taints nodes until a controller that
       // does not run here takes it back.
       '--disable-admission-plugins=ServiceAccount,TaintNodesByCondition',
     ]);
+    await ready;
     const kubeconfig = made.write('kubeconfig', kubeconfigOf('real', connection));
     const { controllerManager } = programs;
     if (controllerManager !== undefined)
@@ -73,6 +74,15 @@ const OF_A_FLEET = [
 /** Who asked for what, and what was answered. */
 const AUDITED = { apiVersion: 'audit.k8s.io/v1', kind: 'Policy', omitStages: ['RequestReceived'], rules: [{ level: 'Metadata' }] };
 
+/** What workload needs besides, until somebody runs it. */
+export const OF_WORKLOAD = [
+  'deployment-controller',
+  'disruption-controller',
+  'endpointslice-controller',
+  'replicaset-controller',
+  'root-ca-certificate-publisher-controller',
+];
+
 export interface ControlPlanes {
   /** A file with one context each; the administrators'. */
   readonly kubeconfig: string;
@@ -85,7 +95,11 @@ export interface ControlPlanes {
  * Starts control planes that know nothing of each other, save that their API servers keep what they store in one etcd. Admission and rights are
  * Kubernetes' own defaults. Throws where there is no kube-controller-manager.
  */
-export async function startControlPlanes(programs: Programs, names: readonly string[]): Promise<ControlPlanes> {
+export async function startControlPlanes(
+  programs: Programs,
+  names: readonly string[],
+  moreControllers: readonly string[] = [],
+): Promise<ControlPlanes> {
   const { controllerManager } = programs;
   if (controllerManager === undefined) throw new Error('there is no kube-controller-manager, which signs the certificates of agents');
   const { folder, stop, ...rig } = openRig(programs);
@@ -99,7 +113,7 @@ export async function startControlPlanes(programs: Programs, names: readonly str
         const within = join(folder, name);
         mkdirSync(within, { mode: 0o700 });
         const made = await files(within);
-        const { connection } = await rig.apiserver(name, within, made, [
+        const { connection, ready } = await rig.apiserver(name, within, made, [
           ...etcd.args,
           `--etcd-prefix=/${name}`,
           // As kubeadm and everybody else has it: a kubelet changes its own Node and pods only.
@@ -107,9 +121,10 @@ export async function startControlPlanes(programs: Programs, names: readonly str
           `--audit-policy-file=${auditing}`,
           `--audit-log-path=${auditOf(name)}`,
         ]);
+        await ready;
         const text = kubeconfigOf(name, connection);
         rig.controllerManager(controllerManager, made.write('kubeconfig', text), within, made, [
-          `--controllers=${OF_A_FLEET.join(',')}`,
+          `--controllers=${[...OF_A_FLEET, ...moreControllers].join(',')}`,
           `--service-account-private-key-file=${made.accountsKey}`,
           `--root-ca-file=${made.ca}`,
         ]);

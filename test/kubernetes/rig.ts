@@ -73,6 +73,21 @@ export type AdminConnection = Connection & { ca: string; token: string };
 
 type Files = Awaited<ReturnType<typeof files>>;
 
+async function answers(name: string, apiserver: Program, connection: Connection): Promise<void> {
+  const transport = httpTransport(connection);
+  const ok = async (path: string): Promise<boolean> => {
+    const { status, body } = await transport({ method: 'GET', path });
+    for await (const _ of body);
+    return status === 200;
+  };
+  try {
+    await until(apiserver, `${name}: /readyz`, 120, () => ok('/readyz'));
+    await until(apiserver, `${name}: the namespace default`, 60, () => ok('/api/v1/namespaces/default'));
+  } finally {
+    await transport.close();
+  }
+}
+
 /** Starts the programs of control planes; they end with `stop`, which removes the folder too. */
 export function openRig(programs: Programs) {
   const folder = mkdtempSync(join(tmpdir(), 'kubenode-kubernetes-'));
@@ -122,14 +137,14 @@ export function openRig(programs: Programs) {
       return { program, args };
     },
 
-    /** Ready when it resolves. One that was killed is started again on its own port. */
+    /** Has been started when it resolves; `ready` is of it. One that was killed is started again on its own port. */
     async apiserver(
       name: string,
       within: string,
       made: Files,
       args: readonly string[],
       port?: number,
-    ): Promise<{ program: Program; connection: AdminConnection }> {
+    ): Promise<{ program: Program; connection: AdminConnection; ready: Promise<void> }> {
       port ??= await freePort();
       const apiserver = start(
         'kube-apiserver',
@@ -156,19 +171,7 @@ export function openRig(programs: Programs) {
         within,
       );
       const connection = { server: `https://127.0.0.1:${port}`, ca: made.authority, token: made.token };
-      const transport = httpTransport(connection);
-      const ok = async (path: string): Promise<boolean> => {
-        const { status, body } = await transport({ method: 'GET', path });
-        for await (const _ of body);
-        return status === 200;
-      };
-      try {
-        await until(apiserver, `${name}: /readyz`, 120, () => ok('/readyz'));
-        await until(apiserver, `${name}: the namespace default`, 60, () => ok('/api/v1/namespaces/default'));
-      } finally {
-        await transport.close();
-      }
-      return { program: apiserver, connection };
+      return { program: apiserver, connection, ready: answers(name, apiserver, connection) };
     },
 
     controllerManager(path: string, kubeconfig: string, within: string, made: Files, args: readonly string[]): void {
