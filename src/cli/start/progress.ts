@@ -60,31 +60,55 @@ export function followProgress({ clients, output, clock, log, signal }: Progress
     drawn = true;
   }
 
+  let isSilent = false;
+  function silently(tell: () => void): void {
+    isSilent = true;
+    tell();
+    isSilent = false;
+  }
+
   function once(key: string, value: string, say: () => void): void {
     if (said.get(key) === value) return;
     said.set(key, value);
+    if (isSilent) return;
     clear();
     say();
   }
 
   function ofRollout(rollout: Rollout): void {
-    for (const unit of rollout.status?.units ?? []) {
+    const units = rollout.status?.units ?? [];
+    const gathered = gatheredOf(units);
+    for (const unit of units) {
       const name = `${rollout.metadata.name} ${unit.unit}`;
+      const isGathered = gathered.includes(unit);
       for (const cluster of unit.clusters ?? []) {
         const text = `${name} on ${cluster.name}`;
         once(`${name} ${cluster.name}`, cluster.phase, () => {
+          if (cluster.phase === 'Blocked') output.say('waiting', `${text}: ${cluster.message ?? 'blocked'}`);
+          if (isGathered) return;
           if (cluster.phase === 'Waiting') output.say('doing', `${text}: ${cluster.lane === 'Restore' ? 'going back' : 'applied'}`);
           if (cluster.phase === 'Verified' && cluster.verifiedAt !== undefined)
             output.say('done', `${text}: ${cluster.lane === 'Restore' ? 'restored' : 'verified'}`);
-          if (cluster.phase === 'Blocked') output.say('waiting', `${text}: ${cluster.message ?? 'blocked'}`);
         });
       }
       once(name, unit.phase, () => {
         if (unit.phase === 'Halted') output.say('failed', `${name} halted: ${unit.message ?? ''}`);
         if (unit.phase === 'Superseded') output.say('warning', `${name}: a newer commit took over`);
-        if (unit.phase === 'Done') output.say('done', `${name}: done on every cluster`);
+        if (unit.phase === 'Done' && !isGathered) output.say('done', `${name}: done on every cluster`);
       });
     }
+    for (const cluster of rollout.spec.stages.flatMap(({ clusters }) => clusters)) {
+      const places = gathered.flatMap((unit) => (unit.clusters ?? []).filter(({ name }) => name === cluster));
+      if (places.length === 0 || places.some(({ phase }) => phase !== 'Verified')) continue;
+      once(`${rollout.metadata.name} ${cluster}`, 'Verified', () => {
+        if (places.some(({ verifiedAt }) => verifiedAt !== undefined))
+          output.say('done', `${rollout.metadata.name} ${summary(gathered)} on ${cluster}: verified`);
+      });
+    }
+    if (units.length > FEW && rollout.status?.phase === 'Done')
+      once(rollout.metadata.name, 'Done', () =>
+        output.say('done', `${rollout.metadata.name}: all ${units.length} units are done on every cluster`),
+      );
   }
 
   function ofFleet(fleet: Fleet): void {
@@ -100,7 +124,8 @@ export function followProgress({ clients, output, clock, log, signal }: Progress
 
   function ofMachine(cell: string, machine: Machine): void {
     const { phase } = machine.status ?? {};
-    if (phase === undefined) return;
+    // The first moments of a machine: the line at the bottom counts it.
+    if (phase === undefined || phase === 'Pending' || phase === 'Provisioning') return;
     once(`${cell}/${machine.metadata.name}`, phase, () =>
       output.say(
         phase === 'Running' ? 'done' : phase === 'Degraded' || phase === 'NodeLost' ? 'failed' : 'doing',
@@ -131,11 +156,16 @@ export function followProgress({ clients, output, clock, log, signal }: Progress
         clock.setTimer(1000, redraw);
       };
       fleets.list().forEach(ofFleet);
-      rollouts
-        .list()
-        .toSorted((a, b) => a.spec.sequence - b.spec.sequence)
-        .forEach(ofRollout);
-      for (const [cell, store] of machines) for (const machine of store.list()) ofMachine(cell, machine);
+      for (const rollout of rollouts.list().toSorted((a, b) => a.spec.sequence - b.spec.sequence)) {
+        // What was over before this start was told by another.
+        if (isOver(rollout)) silently(() => ofRollout(rollout));
+        else ofRollout(rollout);
+      }
+      for (const [cell, store] of machines)
+        for (const machine of store.list()) {
+          if (machine.status?.phase === 'Running') silently(() => ofMachine(cell, machine));
+          else ofMachine(cell, machine);
+        }
       fleets.subscribe((event) => 'object' in event && event.type !== 'deleted' && ofFleet(event.object));
       rollouts.subscribe((event) => 'object' in event && event.type !== 'deleted' && ofRollout(event.object));
       for (const [cell, store] of machines) {
@@ -157,3 +187,25 @@ export function followProgress({ clients, output, clock, log, signal }: Progress
     },
   };
 }
+
+type Unit = NonNullable<NonNullable<Rollout['status']>['units']>[number];
+
+/** Kinds whose rollouts change machines, and are watched step by step. */
+const WATCHED = ['MachineComponentSet/', 'MachineSet/'];
+const FEW = 3;
+
+const isOver = ({ status }: Rollout): boolean => status?.phase === 'Done' || status?.phase === 'Superseded';
+
+/** Units that are told of together, a line a cluster: what is only applied and accepted, where a commit has more of it than anybody reads line by line. */
+function gatheredOf(units: readonly Unit[]): Unit[] {
+  const light = units.filter(({ unit }) => !WATCHED.some((kind) => unit.startsWith(kind)));
+  return light.length > FEW ? light : [];
+}
+
+/** `DefenderPolicy/default, Namespace/web, 8 NodeRemediers`. */
+function summary(units: readonly Unit[]): string {
+  const byKind = Map.groupBy(units, ({ unit }) => unit.slice(0, unit.indexOf('/')));
+  return [...byKind].map(([kind, of]) => (of.length === 1 ? of[0]?.unit : `${of.length} ${plural(kind)}`)).join(', ');
+}
+
+const plural = (kind: string): string => (kind.endsWith('y') ? `${kind.slice(0, -1)}ies` : `${kind}s`);

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { Output } from '../output.ts';
+import { FAULTS } from '../tour/rules.ts';
 import { versionLines } from '../versionlines.ts';
 import { CELLS } from './prepare.ts';
 import type { Progress } from './progress.ts';
@@ -45,6 +46,16 @@ export function welcome({ output, state, repository, progress, branch, servers }
       : [`  in ${here(bump.file)}, line ${bump.line}, make ${bump.from} ${bump.to}:`, `    ${bump.text.trim()}`]),
     `  git ${here(repository) === '.' ? '' : `-C ${here(repository)} `}commit -am 'Bump a component'     test, then pre, then prod follow`,
     `  git ${here(repository) === '.' ? '' : `-C ${here(repository)} `}revert --no-edit HEAD             and they go back at once`,
+    ...(existsSync(join(repository, 'rules', 'readonly-filesystem.ts'))
+      ? [
+          '',
+          'Make a node ill (its rule is in Shadow: 30 s later it says what it would do):',
+          `  uid=$(${kubectl} --context test get machines -A -o jsonpath='{.items[0].metadata.uid}')`,
+          `  echo '${FAULTS.readonly}' >> ${here(state.nodes)}/$uid/root/var/log/kern.log`,
+          `  ${kubectl} --context test get remedyoperationjobs -A`,
+          '  npx kubenode why --context test rule/readonly-filesystem     or the name of a node, or of a job',
+        ]
+      : []),
     '',
     servers === undefined
       ? 'Ctrl-C stops everything; the next start goes on from there.'
