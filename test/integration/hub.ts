@@ -20,6 +20,7 @@ import { waitFor } from '../../src/kube/testing/waitfor.ts';
 import { openBundles } from '../../src/sync/bundles.ts';
 import { checkRules } from '../../src/rules/check.ts';
 import { judgeObject } from '../../src/cli/objectrules.ts';
+import { clientFromKubeconfig } from '../../src/cli/remote.ts';
 import { openCheckouts } from '../../src/sync/fleet/checkouts.ts';
 import { runFleetController } from '../../src/sync/fleet/controller.ts';
 import { testRepository } from '../../src/sync/git/testing.ts';
@@ -85,6 +86,8 @@ export async function openHub(options: { prune?: number } = {}) {
     has: (cell: string): boolean => must(lines.get(cell)).signal.aborted,
   };
   async function connect(kubeconfig: string): Promise<{ client: Client; close(): Promise<void> }> {
+    // The name of a cell stands for a kubeconfig of it; all else is taken for one.
+    if (!servers.has(kubeconfig)) return await clientFromKubeconfig(kubeconfig);
     const transport = counting(must(servers.get(kubeconfig)).transport, must(counters.get(kubeconfig)));
     const client = createClient(async (request) => {
       const line = must(lines.get(kubeconfig));

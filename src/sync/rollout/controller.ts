@@ -45,6 +45,8 @@ export async function runRolloutController(options: RolloutControllerOptions): P
   const clusters = cache.store(Clusters);
   const fleets = (): string[] => [...new Set(rollouts.list().map((rollout) => rollout.spec.fleet))];
   const failures = new Map<string, { count: number; message: string; notBefore: number }>();
+  /** Namespaces that a cell turned out to lack, by cluster and unit. They are not watched; only who writes into one learns of it. */
+  const gone = new Set<string>();
   const inHand = new Map<string, StoredUnit>();
   let wake: (key: string) => void = () => undefined;
   const cells = openCells({ ...options, hub: client, onChange: () => fleets().forEach((fleet) => wake(fleet)) });
@@ -65,11 +67,13 @@ export async function runRolloutController(options: RolloutControllerOptions): P
         const failed = failures.get(`${cluster} ${unit}`);
         return failed !== undefined && failed.notBefore > clock.monotonic() ? failed.message : undefined;
       },
+      gone: (unit, cluster) => gone.has(`${cluster} ${unit}`),
     });
     const decision = decide(world);
     const waits: number[] = decision.again === undefined ? [] : [Math.max(100, decision.again - clock.now())];
-    // A cell that answers again may have nothing new to say, so that no event tells of it.
-    if ([...world.clusters.values()].some((view) => view.blocked !== undefined)) waits.push(BLOCKED_POLL_MS);
+    // A cell that answers again, or never does, may have nothing to say of which an event tells.
+    const waited = [...connections.values()].some((connection) => isCell(connection) && !connection.synced());
+    if (waited || [...world.clusters.values()].some((view) => view.blocked !== undefined)) waits.push(BLOCKED_POLL_MS);
 
     const byCluster = Map.groupBy(decision.steps, (step) => step.cluster);
     await Promise.all([...byCluster].map(([cluster, steps]) => carryOut(cluster, steps, fleet, connections, context, waits)));
@@ -80,6 +84,8 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       await context.client.patch(Rollouts, { name }, { merge: { status } }, { subresource: 'status', signal });
     }
     await reportClusters(connections, context.client);
+    // Also of tries that failed before this look: nothing else may come that leads to another.
+    for (const { notBefore } of failures.values()) if (notBefore > clock.monotonic()) waits.push(notBefore - clock.monotonic());
     return waits.length === 0 ? undefined : { requeueAfterMs: Math.min(...waits) };
   }
 
@@ -107,16 +113,18 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       const id = `${cluster} ${step.unit}`;
       if (!errors.has(step)) {
         failures.delete(id);
+        gone.delete(id);
         if (step.do === 'Remove') waits.push(REMOVAL_POLL_MS);
         // The hub's own record is seen by its watch; another look is due anyway when nothing else moves.
         waits.push(5000);
         continue;
       }
+      const lacking = namespaceLacking(errors.get(step));
+      if (lacking !== undefined) gone.add(`${cluster} Namespace/${lacking}`);
       const error = messageOf(errors.get(step));
       const count = (failures.get(id)?.count ?? 0) + 1;
       const delay = halfJitterMs(RETRY, count, random);
       failures.set(id, { count, message: error, notBefore: clock.monotonic() + delay });
-      waits.push(delay);
       context.log.warn({ unit: step.unit, cluster, error }, `${step.do} failed`);
     }
   }
@@ -215,6 +223,11 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     await cells.close();
     log.debug({}, 'rollout controller stopped');
   }
+}
+
+/** The namespace for want of which a write was refused. */
+function namespaceLacking(error: unknown): string | undefined {
+  return hasReason(error, 'NotFound') && error.details?.kind === 'namespaces' ? error.details.name : undefined;
 }
 
 function countMachines(cell: Cell): { total: number; ready: number } {

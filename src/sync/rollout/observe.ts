@@ -24,6 +24,8 @@ export interface ObserveInput {
   unit(digest: string): StoredUnit | undefined;
   /** Why the last try at (unit, cluster, digest) failed, while its next one is not due. */
   failing(unit: string, cluster: string): string | undefined;
+  /** What is not watched there, and was found to be gone. */
+  gone?(unit: string, cluster: string): boolean;
 }
 
 /** Gathers everything the decision needs. Sends no request: it reads stores. */
@@ -63,6 +65,7 @@ function liveUnit(
   const digest = record?.digest;
   // Not watched: that it was applied is all there is to know, and all that its kind promises.
   if (store === undefined) {
+    if (input.gone?.(unit, cell.name) === true) return { state: 'Absent' };
     if (digest === undefined) return { state: 'Unknown' };
     return {
       state: 'Present',

@@ -1,0 +1,142 @@
+/** What a hub makes of cells that it cannot reach, or must leave alone; the others go on. */
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { stringify } from 'yaml';
+import { ConfigMaps, Events, Namespaces, Secrets } from '../../src/api/builtin.ts';
+import { Clusters } from '../../src/api/cluster.ts';
+import { sha256Hex } from '../../src/api/digest.ts';
+import { MachineSets } from '../../src/api/machineset.ts';
+import { SYSTEM_NAMESPACE } from '../../src/api/names.ts';
+import type { Condition } from '../../src/api/wire.ts';
+import { waitFor } from '../../src/kube/testing/waitfor.ts';
+import { openHub, versions, type TestHub } from './hub.ts';
+
+vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
+const LATE = 60_000;
+
+let hub: TestHub;
+beforeEach(async () => {
+  hub = await openHub();
+  await hub.finish(hub.repository.git('rev-parse', 'HEAD'));
+});
+afterEach(() => hub.close());
+
+const bump = (of: Record<string, string>): string => hub.commit('Bump', { 'fleet/versions.ts': versions(of) });
+
+async function reachable(cell: string, reason: string): Promise<Condition> {
+  const found = async (): Promise<Condition | undefined> =>
+    (await hub.hub.get(Clusters, { name: cell })).status?.conditions?.find(({ type }) => type === 'Reachable');
+  return await waitFor(
+    async () => {
+      const condition = await found();
+      return condition?.reason === reason && condition;
+    },
+    { deadlineMs: LATE, what: `Reachable of ${cell} with reason ${reason}; it is ${JSON.stringify(await found())}` },
+  );
+}
+
+async function giveKubeconfig(cell: string, text: string): Promise<void> {
+  const data = { kubeconfig: Buffer.from(text).toString('base64') };
+  await hub.hub.patch(Secrets, { namespace: SYSTEM_NAMESPACE, name: `cluster-${cell}` }, { merge: { data } });
+  // The hub follows no Secrets. It reads this one whenever it looks: every few seconds while the cell is away, else every minute or two.
+  await hub.hub.patch(Clusters, { name: cell }, { merge: { metadata: { annotations: { touched: sha256Hex(text) } } } });
+}
+
+const eventsOf = async (cell: string): Promise<[string, string][]> =>
+  (
+    await hub.hub.list(Events, { namespace: 'default', fieldSelector: `involvedObject.kind=Cluster,involvedObject.name=${cell}` })
+  ).items.map(({ reason = '', message = '' }) => [reason, message]);
+
+it('a Secret that holds no good kubeconfig is said to be so, the other cells go on, and a good one is taken up', async () => {
+  const expired = `e30.${Buffer.from('{"exp":1000000000}').toString('base64url')}.hunter2`;
+  const kubeconfig = (user: object, server = 'https://127.0.0.1:1'): string =>
+    stringify({
+      'current-context': 'x',
+      contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+      clusters: [{ name: 'c', cluster: { server } }],
+      users: [{ name: 'u', user }],
+    });
+  for (const [text, reason, message] of [
+    [
+      'no: [yaml',
+      'KubeconfigInvalid',
+      /^Secret kubenode-system\/cluster-prod: the kubeconfig cannot be used: line 1 of it is no YAML .*; next: kubectl/,
+    ],
+    [kubeconfig({ token: expired }), 'CredentialsExpired', /its token expired on 2001-09-09T01:46:40\.000Z/],
+    [kubeconfig({ token: 'hunter2' }), 'Unreachable', /https:\/\/127\.0\.0\.1:1: nothing listens there/],
+  ] as const) {
+    await giveKubeconfig('prod', text);
+    const condition = await reachable('prod', reason);
+    expect(condition).toMatchObject({ status: 'False', message: expect.stringMatching(message) as string });
+    expect(condition.message).not.toContain('hunter2');
+  }
+  const commit = bump({ runtime: '1.1.0', kubelet: '1.0.0' });
+  await waitFor(async () => (await hub.sets('test'))['runtime'] === '1.1.0', { deadlineMs: LATE });
+  await hub.prove('test');
+  const blocked = async (): Promise<string | undefined> =>
+    (await hub.rollout(commit))?.status?.units?.[0]?.clusters?.find(({ name, phase }) => name === 'prod' && phase === 'Blocked')?.message;
+  expect(await waitFor(blocked, { deadlineMs: LATE })).toContain('nothing listens there');
+  expect((await hub.sets('prod'))['runtime']).toBe('1.0.0');
+
+  await giveKubeconfig('prod', 'prod');
+  await reachable('prod', 'Connected');
+  await hub.finish(commit);
+  expect((await hub.sets('prod'))['runtime']).toBe('1.1.0');
+  await waitFor(async () => (await eventsOf('prod')).length >= 4, { deadlineMs: LATE });
+  expect((await eventsOf('prod')).map(([reason]) => reason).toSorted()).toEqual([
+    'Connected',
+    'CredentialsExpired',
+    'KubeconfigInvalid',
+    'Unreachable',
+  ]);
+});
+
+const POOLS = `import { fleet, KubeObject, MachineSet } from 'kubenode/constructs';
+fleet.cluster('test', { labels: { stage: 'test' } });
+fleet.cluster('prod', { labels: { stage: 'prod' } });
+fleet.allClusters((cluster) => {
+  const pool = cluster.pool('shop');
+  new KubeObject(pool, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'motd' }, data: { text: 'TEXT' } });
+  new MachineSet(pool, 'web', { provider: 'none', replicas: 0 });
+});
+`;
+
+it('what goes into a namespace that is being deleted waits, with the words of the server, and is made when the namespace is there again', async () => {
+  await hub.patchFleet({ prune: { maxDeletions: 20 } });
+  for (const cell of ['test', 'prod']) {
+    const metadata = { name: 'shop', labels: { 'kubenode.io/fleet': 'main' } };
+    await hub.cell(cell).create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata });
+  }
+  const prod = hub.cell('prod');
+  const held = { namespace: 'shop', name: 'held' };
+  await prod.create(ConfigMaps, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { ...held, finalizers: ['example.com/hold'] } });
+  await prod.delete(Namespaces, { name: 'shop' });
+  const commit = hub.commit('Pools', { 'fleet/main.ts': POOLS });
+
+  /** The set's own controller is played here. */
+  const settle = async (cell: string): Promise<void> => {
+    const client = hub.cell(cell);
+    const set = await client.find(MachineSets, { namespace: 'shop', name: 'web' });
+    if (set === undefined || set.status?.observedGeneration === set.metadata.generation) return;
+    const status = { observedGeneration: set.metadata.generation, replicas: 0, availableReplicas: 0, readyReplicas: 0 };
+    await client.patch(MachineSets, { namespace: 'shop', name: 'web' }, { merge: { status } }, { subresource: 'status' });
+  };
+  const message = async (unit: string): Promise<string | undefined> => {
+    await settle('test');
+    const found = (await hub.rollout(commit))?.status?.units?.find((each) => each.unit === unit);
+    return found?.clusters?.find(({ name, phase }) => name === 'prod' && phase === 'Blocked')?.message;
+  };
+  for (const unit of ['ConfigMap/shop/motd', 'MachineSet/shop/web'])
+    expect(await waitFor(() => message(unit), { deadlineMs: LATE, what: unit })).toContain('because it is being terminated');
+
+  await prod.patch(ConfigMaps, held, { merge: { metadata: { finalizers: null } } });
+  await waitFor(
+    async () => {
+      await settle('test');
+      await settle('prod');
+      return (await hub.rollout(commit))?.status?.phase === 'Done';
+    },
+    { deadlineMs: LATE, what: 'the rollout' },
+  );
+  expect((await prod.get(ConfigMaps, { namespace: 'shop', name: 'motd' })).data).toEqual({ text: 'TEXT' });
+  expect((await prod.get(Namespaces, { name: 'shop' })).metadata.labels).toMatchObject({ 'kubenode.io/fleet': 'main' });
+});
