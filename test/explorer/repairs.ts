@@ -129,7 +129,7 @@ export function jobOf(index: number, uid: string, rung: number, plan: RepairPlan
       matchedSince: '2026-11-19T00:00:00Z',
       why: '',
     },
-    status: { phase: 'Pending' },
+    status: {},
   };
 }
 

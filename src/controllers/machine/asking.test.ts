@@ -54,7 +54,7 @@ test('finds whoever may ask, by what a Machine or a job says, and forgets those 
       .filter((each) => mayAsk(each, jobsOf))
       .map(({ metadata }) => metadata.name)
       .toSorted();
-  expect(found()).toEqual(['going', 'job-1', 'job-2', 'waits']);
+  expect(found()).toEqual(['going', 'job-0', 'job-1', 'job-2', 'waits']);
   expect(found()).toEqual(all());
   expect(asking.machines().map(({ metadata }) => metadata.name)).not.toContain('idle');
 
@@ -62,6 +62,6 @@ test('finds whoever may ask, by what a Machine or a job says, and forgets those 
   put('idle', machine());
   api.remove(RemedyOperationJobs, { namespace: 'web', name: 'job-1' });
   await settle();
-  expect(found()).toEqual(['going', 'idle', 'job-2']);
+  expect(found()).toEqual(['going', 'idle', 'job-0', 'job-2']);
   expect(found()).toEqual(all());
 });

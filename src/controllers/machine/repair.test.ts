@@ -28,6 +28,7 @@ import {
 import type { Decision, MachineView } from './view.ts';
 
 const jobsOf = (...jobs: RemedyOperationJob[]) => ({ jobsOf: (uid: string) => jobs.filter((each) => each.spec.machine.uid === uid) });
+const inShadow = (of: RemedyOperationJob): RemedyOperationJob => ({ ...of, spec: { ...of.spec, mode: 'Shadow' } });
 const ask = (object: Machine, jobs: RemedyOperationJob[], change: Partial<AskFacts> = {}) => {
   const found = askOf(object, facts({ ...jobsOf(...jobs), ...change }));
   if (found.state === 'Asks') return found.request.requester;
@@ -51,7 +52,9 @@ describe('D9: a job asks for its machine', () => {
 
   test.each<[string, RemedyOperationJob[], string]>([
     ['while it is Pending', [job()], 'RemedyOperationJob/web/j1'],
-    ['not before it is written down what it is', [job({ status: {} })], 'Nothing'],
+    ['before anybody has looked at it', [job({ status: {} })], 'RemedyOperationJob/web/j1'],
+    ['but not where it only tells, in Shadow', [inShadow(job({ status: {} }))], 'Nothing'],
+    ['nor where it asks a human', [job({ action: 'Human', status: {} })], 'Nothing'],
     ['not when it is cancelling', [job({ status: { phase: 'Pending', cancelling: 'the condition cleared' } })], 'Nothing'],
     ['not when it is over', [job({ status: { phase: 'Cancelled' } })], 'Nothing'],
     ['not for a human', [job({ action: 'Human' })], 'Nothing'],

@@ -22,17 +22,22 @@ import {
   type JobsOf,
 } from './facts.ts';
 
-/** Whether a job may wait for a row, by what it says itself: it is neither over nor to be given up. */
+/**
+ * Whether a job may wait for a row, by what it says itself: it is neither over nor to be given up. One that nobody has looked at yet asks as
+ * well, so that its row need not wait for that look; where the look ends it at once, the row is one whose job is finished.
+ */
 export function mayWaitForRow({ spec, status }: RemedyOperationJob): boolean {
-  return spec.action !== 'Human' && status?.cancelling === undefined && (status?.phase === 'Pending' || status?.phase === 'Granted');
+  if (spec.action === 'Human' || spec.mode === 'Shadow' || status?.cancelling !== undefined) return false;
+  return status?.phase === undefined || status.phase === 'Pending' || status.phase === 'Granted';
 }
 
 /** Whether a job waits for a row: it has none, and is neither over nor to be given up. */
 function asks(job: RemedyOperationJob, machine: Machine): boolean {
   if (!mayWaitForRow(job)) return false;
   const { phase, operationID } = job.status ?? {};
-  // Granted, of a row that the ledger lacks and that left no trace here: it was never ordered, nor cancelled.
-  return phase === 'Pending' || (operationID !== undefined && machine.spec.operation?.id !== operationID);
+  if (phase !== 'Granted') return true;
+  // Of a row that the ledger lacks and that left no trace here: it was never ordered, nor cancelled.
+  return operationID !== undefined && machine.spec.operation?.id !== operationID;
 }
 
 /** The job that asks for this machine: of several the one of the highest priority, then the strongest (PROTOCOLS F6). */
