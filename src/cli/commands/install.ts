@@ -25,7 +25,7 @@ export function installCommand(program: Command, run: Run): void {
     .addOption(new Option('--hub', 'the hub: fleets and rollouts'))
     .addOption(new Option('--cell', 'a cell: machines and their components').conflicts('hub'))
     .option('--namespace <name>', "where KubeNode's own processes run", SYSTEM_NAMESPACE)
-    .option('--image <image>', `image of the controllers (default: kubenode:${version()})`)
+    .option('--image <image>', `image of the controllers; none is published, deploy/Dockerfile makes one (default: kubenode:${version()})`)
     .option('--replicas <count>', 'of which one leads', '2')
     .option('--server <url>', 'how nodes reach this API server: https://host:port (cell)')
     .option('--mirror <url>', 'where new nodes resolve relative artifact URLs (cell)')
@@ -34,8 +34,8 @@ export function installCommand(program: Command, run: Run): void {
       'after',
       `
 Nothing is changed: apply what is printed.
-  kubenode install --hub | kubectl apply --server-side -f -
-  kubenode install --cell --server https://api.example:6443 | kubectl apply --server-side -f -
+  kubenode install --hub --image IMAGE | kubectl apply --server-side -f -
+  kubenode install --cell --image IMAGE --server https://api.example:6443 | kubectl apply --server-side -f -
 One cluster may be both. docs/install.md goes through it step by step.`,
     )
     .action((flags: Flags) => run((output) => install(flags, output)));
