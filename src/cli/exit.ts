@@ -1,4 +1,6 @@
 import { CodedError, messageOf } from '../api/errors.ts';
+import { GROUP } from '../api/kind.ts';
+import { ApiError } from '../kube/apierror.ts';
 import type { Output } from './output.ts';
 
 /** Published exit codes; `kubenode help exit-codes` prints them. */
@@ -15,7 +17,25 @@ export const EXIT_CODES = `Exit codes
 /** One message, what to do next, and the code; a stack only where KUBENODE_DEBUG asks for it. */
 export function fail(output: Output, error: unknown): number {
   output.say('failed', messageOf(error));
-  if (error instanceof CodedError && error.next !== undefined) process.stderr.write(`next: ${error.next}\n`);
+  const next = nextOf(error);
+  if (next !== undefined) process.stderr.write(`next: ${next}\n`);
   if (process.env['KUBENODE_DEBUG'] !== undefined && error instanceof Error) process.stderr.write(`${error.stack ?? ''}\n`);
   return error instanceof CodedError && error.code === 'Usage' ? EXIT.usage : EXIT.failed;
 }
+
+/** What to do about an answer of an API server, or the want of one, where whoever threw it could not know. */
+function nextOf(error: unknown): string | undefined {
+  if (!(error instanceof CodedError) || error.next !== undefined) return error instanceof CodedError ? error.next : undefined;
+  if (['KubeconfigInvalid', 'ConnectionInvalid', 'NoContext'].includes(error.code))
+    return 'correct it, or name another: --kubeconfig FILE --context NAME';
+  if (error.code === 'Unreachable') return 'is that the server you mean? Name another: --kubeconfig FILE --context NAME';
+  if (!(error instanceof ApiError)) return undefined;
+  if (error.status === 401) return 'fetch a new kubeconfig from whoever issued it, or name another: --kubeconfig FILE --context NAME';
+  if (error.status === 403) return 'ask its administrator to bind you kubenode-view, kubenode-operator or kubenode-admin';
+  if (isUnserved(error)) return 'is it the hub, or the cell, that you mean? --context NAME; if so: kubenode install --hub, or --cell';
+  return undefined;
+}
+
+/** It is no object that is absent, but its kind. */
+const isUnserved = (error: ApiError): boolean =>
+  error.status === 404 && error.details === undefined && error.path?.startsWith(`/apis/${GROUP}/`) === true;

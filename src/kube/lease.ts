@@ -109,6 +109,8 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
   }
 
   async function acquire(): Promise<Held | undefined> {
+    /** The last thing that was said: a server that is away for hours is not worth a line each time. */
+    let said: string | undefined;
     while (!signal.aborted) {
       let asked = 0;
       try {
@@ -120,7 +122,8 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
         const fields = { ...about, error: messageOf(error) };
         asked = askedMs(error);
         if (hasReason(error, 'Conflict', 'AlreadyExists')) log.debug(fields, 'the Lease was taken by another');
-        else log.warn(fields, 'the Lease cannot be acquired');
+        else log[said === fields.error ? 'debug' : 'warn'](fields, 'the Lease cannot be acquired');
+        said = fields.error;
       }
       await pause(Math.min(asked, durationMs));
     }
