@@ -73,7 +73,9 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
     if (options.repository === undefined)
       output.say('doing', `${options.source} is no Git repository; the fleet is followed in ${repository}`);
 
-    const [agent] = await Promise.all([bundleFor('agent'), bundleFor('render')]);
+    // In a checkout they may have to be made: meanwhile the API servers come up.
+    const bundles = Promise.all([bundleFor('agent'), bundleFor('render')]);
+    bundles.catch(() => undefined);
     const entry = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
     /** For whoever wants to look at them, or to kill one and watch. */
     const processes: Record<string, number> = { start: process.pid };
@@ -175,6 +177,7 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
       const text = readFileSync(state.kubeconfig, 'utf8');
       await Promise.all(CELLS.map((cell) => putCluster(hub, cell, contextOf(text, cell))));
     }
+    const [agent] = await bundles;
     await putFleet(hub, { repository, ...(options.branch === undefined ? {} : { branch: options.branch }) });
 
     /** Whom a controller is to its server. Of those on servers of its own there is no other that would take turns with it. */
