@@ -19,7 +19,7 @@ fleet.allClusters((cluster) => {
   const everywhere = (component: Release) =>
     new MachineComponentSet(cluster, component.component, {
       component,
-      // One node first, then half of them, then all; a first failure stops the rest.
+      // One node first, then half of them, then all; a first failure stops the rest. New nodes are installed at once.
       batches: [1, '50%', '100%'],
       maxUnavailable: 1,
       maxFailed: 1,
