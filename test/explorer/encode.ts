@@ -105,8 +105,10 @@ export function createEncoder(): Encoder {
           leader.frozen.jobs === undefined ? '-' : leader.frozen.jobs.map((each, index) => held(2 * count + 1 + index, each)).join(':'),
           leader.cycled.join(':'),
         );
-        const looks = leader.looks.map(({ index, version, job, ledger, status }) =>
-          [index, rank(2 * count + 1 + index, version), numberOf(job), numberOf(ledger?.object), numberOf(status)].join(':'),
+        const looks = leader.looks.map(({ index, version, job, ledger, machine, node, status }) =>
+          [index, rank(2 * count + 1 + index, version), ...[job, ledger?.object, machine?.object, node?.object, status].map(numberOf)].join(
+            ':',
+          ),
         );
         parts.push(...looks.sort());
       }
@@ -155,7 +157,9 @@ export function createEncoder(): Encoder {
           (leader.frozen.nodes ?? []).some((held) => holds(held.object)) ||
           holds(leader.frozen.ledger?.object) ||
           (leader.frozen.jobs ?? []).some((held) => holds(held.object)) ||
-          leader.looks.some(({ job, ledger, status }) => holds(job) || holds(ledger?.object) || holds(status)) ||
+          leader.looks.some(({ job, ledger, machine, node, status }) =>
+            [job, ledger?.object, machine?.object, node?.object, status].some(holds),
+          ) ||
           leader.cycled.some((id) => `"${id}"` === text),
       )
     );

@@ -29,13 +29,16 @@ export function jobMoves(world: World, leader: Leader, cell: Cell, mutation: Mut
     if (job === undefined || isFinished(job)) return;
     const told = toldOf(job, jobView(world, cell, index, job, mutation.jobsByStores === true), mutation);
     const label = `looks at the job of m${index}`;
-    if (told === 'Read')
+    if (told === 'Read') {
+      // As src/controllers/remedyjob/observe.ts has it: before it has a row all is read at once, and the ledger may come last.
+      const asks = job.status?.phase === undefined || job.status.phase === 'Pending';
+      const first = asks ? { machine: world.machines[index], node: world.nodes[index] } : { ledger: world.ledger };
       moves.push({
-        label: `${label}: reads the ledger`,
+        label: `${label}: reads the ${asks ? 'machine' : 'ledger'}`,
         jobs: world.jobs,
-        leader: withLooks(leader, [{ index, version, job, ledger: world.ledger }]),
+        leader: withLooks(leader, [{ index, version, job, ...first }]),
       });
-    else if (told !== undefined) {
+    } else if (told !== undefined) {
       const jobs = written(world, index, version, job, told, mutation);
       if (jobs !== world.jobs) moves.push({ label: `${label}: ${told.phase ?? ''}`, leader, jobs });
     }
@@ -50,7 +53,7 @@ function goOn(
   others: readonly Look[],
   mutation: Mutation,
 ): Omit<JobMove, 'jobs'> & Partial<Pick<JobMove, 'jobs'>> {
-  const { index, version, job, ledger, status } = look;
+  const { index, version, job, ledger, machine, node, status } = look;
   const label = `looks at the job of m${index}`;
   if (status !== undefined)
     return {
@@ -58,9 +61,16 @@ function goOn(
       leader: withLooks(leader, others),
       jobs: written(world, index, version, job, status, mutation),
     };
-  const told = toldOf(job, jobView(world, { ...world, ledger: ledger ?? world.ledger }, index, job, true), mutation);
-  if (told === undefined || told === 'Read') return { label: `${label}: reads the machine, and waits`, leader: withLooks(leader, others) };
-  return { label: `${label}: reads the machine`, leader: withLooks(leader, [...others, { index, version, job, status: told }]) };
+  const read: Cell = {
+    ...world,
+    ledger: ledger ?? world.ledger,
+    ...(machine === undefined ? {} : { machines: replaced(world.machines, index, machine) }),
+    ...(node === undefined ? {} : { nodes: replaced(world.nodes, index, node) }),
+  };
+  const rest = ledger === undefined ? 'ledger' : 'machine';
+  const told = toldOf(job, jobView(world, read, index, job, true), mutation);
+  if (told === undefined || told === 'Read') return { label: `${label}: reads the ${rest}, and waits`, leader: withLooks(leader, others) };
+  return { label: `${label}: reads the ${rest}`, leader: withLooks(leader, [...others, { index, version, job, status: told }]) };
 }
 
 const withLooks = (leader: Leader, looks: readonly Look[]): Leader => ({ ...leader, looks });

@@ -102,8 +102,10 @@ export interface Look {
   /** Of the job, as the store showed it: the write is conditioned on that. */
   version: number;
   job: Stored<RemedyOperationJob>;
-  /** Read first. */
+  /** Read first: the ledger, or the others. */
   ledger?: Held<DisruptionLedger>;
+  machine?: Held<Machine> | undefined;
+  node?: Held<Node> | undefined;
   status?: RemedyOperationJobStatus;
 }
 

@@ -84,6 +84,26 @@ describe('F3: a repair', () => {
     expect(await cell.jobs()).toHaveLength(1);
   });
 
+  it('that is answered at once is told of by one write, and one that is not is Pending before long', async () => {
+    await cell.edit('hung', { holdsForSeconds: 0 });
+    await cell.says('a', ill);
+    const [made] = await cell.jobs();
+    expect(made?.status?.phase).toBeUndefined();
+    if (made === undefined) throw new Error('no job was made');
+    await cell.reserve(made);
+    const granted = await cell.job('Granted');
+    expect(granted.status?.steps?.map((step) => [step.name, step.outcome])).toEqual([
+      ['Ask', 'Succeeded'],
+      ['Cordon', undefined],
+    ]);
+    const told = process.requests.filter(({ method, path }) => method === 'PATCH' && path.includes('remedyoperationjobs'));
+    expect(told).toHaveLength(1);
+    await cell.says('b', ill);
+    expect(await cell.phases()).toEqual(['Reboot Granted', 'Reboot undefined']);
+    await cell.clock.advance(60);
+    expect(await cell.phases()).toEqual(['Reboot Granted', 'Reboot Pending']);
+  });
+
   it('is asked for once a machine, however long it takes', async () => {
     await cell.says('a', ill);
     await cell.pass(900);

@@ -32,19 +32,27 @@ export interface RemedyJobControllerOptions {
 const DEAF_MS = 5000;
 /** After a write that was lost to another. */
 const LOST_MS = 50;
+/**
+ * Before a job is said to be Pending: as a rule it is answered within this time, and then the answer is the first that is said of it, by one write
+ * instead of two, the first of which the second would have to wait for.
+ */
+const ANSWER_MS = 50;
 
 /**
- * The only writer of `RemedyOperationJob.status`. It touches no Machine, Node or ledger: it asks by being Pending, and tells what it sees
+ * The only writer of `RemedyOperationJob.status`. It touches no Machine, Node or ledger: a job asks by being there, and this tells what it sees
  * of the answer, the operation and the proof. Every write is conditioned on the job's resourceVersion, so that of two leaders one loses, and
  * whoever is killed at any moment leaves a state that the next one goes on from.
  * Resolves when the signal has ended it.
  */
 export async function runRemedyJobController(options: RemedyJobControllerOptions): Promise<void> {
-  const { sight, recorder, signal } = options;
+  const { sight, recorder, signal, clock } = options;
   const { stores } = sight;
+  /** Until when each job of which nothing was said yet may be answered, monotonic ms. */
+  const answers = new Map<string, number>();
 
   async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {
     const job = stores.jobs.get(parseKey(key));
+    if (job?.status?.phase !== undefined || job === undefined) answers.delete(key);
     if (job === undefined || job.metadata.deletionTimestamp !== undefined) return undefined;
     if (sight.isDeaf()) return { requeueAfterMs: DEAF_MS };
     let decision = decide(await observe(sight, job, undefined));
@@ -59,6 +67,11 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
         await remove(job, run);
         return undefined;
       case 'Write':
+        if (job.status?.phase === undefined && decision.status.phase === 'Pending') {
+          const untilMs = answers.get(key) ?? clock.monotonic() + ANSWER_MS;
+          answers.set(key, untilMs);
+          if (clock.monotonic() < untilMs) return { requeueAfterMs: untilMs - clock.monotonic() };
+        }
         if (!(await write(job, decision.status, run))) return { requeueAfterMs: LOST_MS };
         return afterMs(decision.wakeAtMs);
       default:

@@ -51,18 +51,23 @@ function stored(sight: Sight, job: Stored<RemedyOperationJob>): Found {
 }
 
 /**
- * The ledger is read first: what the Machine shows is then at least as new as the row, or its absence. Of the Node that the job names nothing
- * else is concluded from the Machine than whether it is that machine's.
+ * Of a job that has no row yet nothing was done to the node: what is read may be of any order, and is read at once. Later the ledger comes first,
+ * so that what the Machine shows is at least as new as the row, or its absence, and the Node last, so that what it shows is at least as new as
+ * the end that the Machine tells of.
  */
 async function read(client: Client, job: Stored<RemedyOperationJob>, signal: AbortSignal): Promise<Found> {
-  const ledger = await client.find(DisruptionLedgers, { name: LEDGER_NAME }, { signal });
-  const [machine, named] = await Promise.all([
-    client.find(Machines, { namespace: job.metadata.namespace, name: job.spec.machine.name }, { signal }),
-    job.spec.node === '' ? undefined : client.find(Nodes, { name: job.spec.node }, { signal }),
-  ]);
+  const readLedger = () => client.find(DisruptionLedgers, { name: LEDGER_NAME }, { signal });
+  const readMachine = () => client.find(Machines, { namespace: job.metadata.namespace, name: job.spec.machine.name }, { signal });
+  const readNode = async (name: string | undefined) =>
+    name === undefined || name === '' ? undefined : await client.find(Nodes, { name }, { signal });
+  const phase = job.status?.phase;
+  const [ledger, machine, node] =
+    phase === undefined || phase === 'Pending'
+      ? await Promise.all([readLedger(), readMachine(), readNode(job.spec.node)])
+      : [await readLedger(), await readMachine(), undefined];
   const name = machine?.status?.nodeRef?.name;
-  const node = name === undefined ? undefined : name === job.spec.node ? named : await client.find(Nodes, { name }, { signal });
-  return { machine, node, row: ledger?.status?.rows?.find((row) => row.requesterUID === job.metadata.uid) };
+  const row = ledger?.status?.rows?.find((each) => each.requesterUID === job.metadata.uid);
+  return { machine, node: name !== undefined && node?.metadata.name === name ? node : await readNode(name), row };
 }
 
 /** `live`: reads from the server instead of the stores. */
