@@ -70,12 +70,12 @@ export interface Cells {
 
 /** A cell that was not heard for this long says nothing that may open a gate. */
 const SILENT_MS = 200_000;
-/** How long what a cell said of its kinds counts; and how long it may take to say it. */
+/** How long a cell may take to say which kinds it has; while it is away it is asked again after this. */
 const LOOK_MS = 5000;
 
 interface OpenCell extends Cell {
-  /** Asks for its kinds. */
-  look(): Promise<void>;
+  /** Asks for its kinds, unless it just did; nobody waits for it. */
+  lookAgain(): void;
   done(): Promise<void>;
 }
 
@@ -130,8 +130,8 @@ export function openCells(options: CellsOptions): Cells {
         const connecting = opening.get(name) ?? connect(cluster).finally(() => opening.delete(name));
         opening.set(name, connecting);
         const cell = await connecting;
-        // Nobody waits for it: others must not be slower for one that hangs.
-        if (cell.away() !== undefined) cell.look().catch(() => undefined);
+        // Others must not be slower for one that hangs.
+        if (cell.away() !== undefined) cell.lookAgain();
         return cell;
       } catch (error) {
         const next = isCoded(error) && error.next !== undefined ? `; next: ${error.next}` : '';
@@ -186,10 +186,8 @@ function openCell(name: string, client: Client, options: CellsOptions): OpenCell
     if (changed) options.onChange(name);
   }
 
-  /** Not twice at once, and not again while the last answer counts. */
-  async function look(): Promise<void> {
-    if (options.clock.monotonic() - lookedAt >= LOOK_MS) await (looking ??= ask().finally(() => (looking = undefined)));
-  }
+  /** Not twice at once. */
+  const look = (): Promise<void> => (looking ??= ask().finally(() => (looking = undefined)));
 
   return {
     name,
@@ -198,7 +196,9 @@ function openCell(name: string, client: Client, options: CellsOptions): OpenCell
     store: (kind) => stores.get(kind),
     resourceOf: resources,
     synced: () => [...stores.values()].every((store) => store.synced),
-    look,
+    lookAgain() {
+      if (options.clock.monotonic() - lookedAt >= LOOK_MS) look().catch(() => undefined);
+    },
     away() {
       if (kinds === undefined) return heard();
       const next = kinds.reason === 'KindsAbsent' ? '; next: kubenode install --cell, there' : '; next: upgrade this hub';

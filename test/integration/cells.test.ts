@@ -1,9 +1,10 @@
 /** What a hub makes of cells that it cannot reach, or must leave alone; the others go on. */
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { stringify } from 'yaml';
-import { ConfigMaps, Events, Namespaces, Secrets } from '../../src/api/builtin.ts';
+import { ConfigMaps, CustomResourceDefinitions, Events, Namespaces, Secrets } from '../../src/api/builtin.ts';
 import { Clusters } from '../../src/api/cluster.ts';
 import { sha256Hex } from '../../src/api/digest.ts';
+import { DefenderPolicies } from '../../src/api/defenderpolicy.ts';
 import { MachineSets } from '../../src/api/machineset.ts';
 import { SYSTEM_NAMESPACE } from '../../src/api/names.ts';
 import type { Condition } from '../../src/api/wire.ts';
@@ -88,6 +89,40 @@ it('a Secret that holds no good kubeconfig is said to be so, the other cells go 
     'KubeconfigInvalid',
     'Unreachable',
   ]);
+});
+
+it('a cell whose kinds are newer is Blocked and written nothing into, and one that lacks them too, until they are those that the hub knows', async () => {
+  const prod = hub.cell('prod');
+  const key = { name: `${DefenderPolicies.plural}.${DefenderPolicies.group}` };
+  const { spec } = DefenderPolicies.crd();
+  const [version] = spec['versions'] as [object];
+  const kept = [
+    { ...version, storage: false },
+    { ...version, name: 'v1beta1' },
+  ];
+  await prod.patch(CustomResourceDefinitions, key, { merge: { spec: { versions: kept } } });
+  const commit = bump({ runtime: '1.1.0', kubelet: '1.0.0' });
+  const place = async () => (await hub.rollout(commit))?.status?.units?.[0]?.clusters?.find(({ name }) => name === 'prod');
+  await waitFor(
+    async () => {
+      await hub.prove('test');
+      return (await place())?.phase === 'Blocked';
+    },
+    { deadlineMs: LATE },
+  );
+  const condition = await reachable('prod', 'KindsNewer');
+  expect(condition.message).toMatch(/^defenderpolicies of kubenode\.io are kept in v1beta1; .*nothing is written; next: upgrade this hub$/);
+  expect((await place())?.message).toContain('are kept in v1beta1');
+  expect(await hub.sets('prod')).toEqual({ runtime: '1.0.0', kubelet: '1.0.0' });
+
+  await prod.delete(CustomResourceDefinitions, key);
+  expect((await reachable('prod', 'KindsAbsent')).message).toContain('does not serve defenderpolicies of kubenode.io/v1alpha1');
+  expect(await hub.sets('prod')).toEqual({ runtime: '1.0.0', kubelet: '1.0.0' });
+  await waitFor(async () => (await prod.find(CustomResourceDefinitions, key)) === undefined, { deadlineMs: LATE });
+  await prod.create(CustomResourceDefinitions, DefenderPolicies.crd());
+  await reachable('prod', 'Connected');
+  await hub.finish(commit);
+  expect((await hub.sets('prod'))['runtime']).toBe('1.1.0');
 });
 
 const POOLS = `import { fleet, KubeObject, MachineSet } from 'kubenode/constructs';
