@@ -1,3 +1,4 @@
+import { canonical } from '../api/digest.ts';
 import { CodedError } from '../api/errors.ts';
 import { keyOf } from '../api/resource.ts';
 import type { ObjectKey } from '../api/resource.ts';
@@ -25,8 +26,11 @@ export interface ObjectStore<T extends KubeObject> {
   addIndex(name: string, values: IndexFunction<T>): void;
   set(object: Stored<T>): Difference<T>[];
   remove(object: Stored<T>): Difference<T>[];
-  /** Swaps the whole content and says what that changed. Objects of unchanged resourceVersion stay the same in memory. */
-  replace(objects: Stored<T>[]): Difference<T>[];
+  /**
+   * Swaps the whole content and says what that changed. Objects of unchanged resourceVersion stay the same in memory; with `anew` those that
+   * differ all the same are changes, too.
+   */
+  replace(objects: Stored<T>[], anew?: boolean): Difference<T>[];
 }
 
 export function createObjectStore<T extends KubeObject>(): ObjectStore<T> {
@@ -107,14 +111,17 @@ export function createObjectStore<T extends KubeObject>(): ObjectStore<T> {
       return [{ type: 'deleted', object }];
     },
 
-    replace(listed) {
+    replace(listed, anew = false) {
       const before = objects;
       const differences: Difference<T>[] = [];
       objects = new Map();
       for (const object of listed) {
         const key = keyOf(object.metadata);
         const old = before.get(key);
-        const same = old?.metadata.uid === object.metadata.uid && old.metadata.resourceVersion === object.metadata.resourceVersion;
+        const same =
+          old?.metadata.uid === object.metadata.uid &&
+          old.metadata.resourceVersion === object.metadata.resourceVersion &&
+          (!anew || canonical(old) === canonical(object));
         objects.set(key, same ? old : object);
         if (!same) differences.push(...difference(old, object));
       }

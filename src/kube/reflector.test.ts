@@ -555,6 +555,32 @@ describe('recovering', () => {
     expect(names(world.reflector)).toEqual(['a']);
   });
 
+  test('what a watch told wrongly of a version is found by a list anew, and by no other', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server);
+    await settle();
+    // As while its kind is defined anew: the object of this version, without some of its fields.
+    const object = server.put(Nodes, node('b'));
+    server.watches.inject(`${JSON.stringify({ type: 'ADDED', object })}\n`);
+    const whole = server.put(Nodes, node('a', { x: '1' }));
+    await settle();
+    world.reflector.relist();
+    await settle();
+    server.intercept((request) => {
+      if (request.query?.['watch'] !== undefined) return undefined;
+      const items = [object, { ...whole, metadata: { ...whole.metadata, labels: { x: '1', y: '2' } } }];
+      return jsonResponse(200, { metadata: { resourceVersion: whole.metadata.resourceVersion }, items });
+    });
+    world.reflector.relist();
+    await settle();
+    expect(world.reflector.get({ name: 'a' })?.metadata.labels).toEqual({ x: '1' });
+    world.reflector.relist({ anew: true });
+    await settle();
+    expect(world.reflector.get({ name: 'a' })?.metadata.labels).toEqual({ x: '1', y: '2' });
+    expect(world.events.slice(-2)).toEqual(['updated a', 'listed']);
+    expect(world.events.filter((event) => event.endsWith(' b'))).toEqual(['added b']);
+  });
+
   test('relist during a list is not lost', async () => {
     const server = fakeApiServer();
     const world = start(Nodes, server);

@@ -89,8 +89,11 @@ export interface Reflector<T extends KubeObject> extends Store<T> {
   mark(): number;
   /** True when the store has seen this resourceVersion or a later one, or when a list begun after the mark is complete. */
   hasPassed(key: ObjectKey, resourceVersion: string | undefined, mark: number): boolean;
-  /** Ends the watch and lists again from the server's newest state. A list under way is finished first, and another follows. */
-  relist(): void;
+  /**
+   * Ends the watch and lists again from the server's newest state. A list under way is finished first, and another follows. `anew`: objects of a
+   * known version are looked at, too: what a watch tells while its kind is defined anew may lack fields, and no later event makes up for it.
+   */
+  relist(options?: { anew: boolean }): void;
 }
 
 const PAGE = 500;
@@ -148,8 +151,9 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   let listsBegun = 0;
   let listDone = 0;
   let mustList = true;
+  let anew = false;
   /** A list under way; it goes on from its token after a failed page. */
-  let partial: { objects: Stored<T>[]; token: string | undefined } | undefined;
+  let partial: { objects: Stored<T>[]; token: string | undefined; anew: boolean } | undefined;
   /** A list whose pages expired faster than they were read is repeated in one piece. */
   let paged = true;
   /** A watch fell silent: it may have died, the server may have been restored from a backup, or there is nothing to tell. */
@@ -184,8 +188,9 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
 
   async function listPage(): Promise<void> {
     if (partial === undefined) {
-      partial = { objects: [], token: undefined };
+      partial = { objects: [], token: undefined, anew };
       mustList = false;
+      anew = false;
       doubted = false;
       listsBegun++;
     }
@@ -203,7 +208,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     partial = undefined;
     paged = true;
     const initial = !synced;
-    const differences = store.replace(under.objects);
+    const differences = store.replace(under.objects, under.anew);
     ({ resourceVersion } = page.metadata);
     listDone = listsBegun;
     synced = true;
@@ -400,7 +405,8 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
       return hasReached(resourceVersion, version) || hasReached(store.get(key)?.metadata.resourceVersion, version);
     },
 
-    relist() {
+    relist(how) {
+      anew ||= how?.anew === true;
       mustList = true;
       stopWatch?.(RELIST);
     },

@@ -48,15 +48,16 @@ export function stamped(object: KubeObject, top: boolean, digest: string, fleet:
   };
 }
 
-/** Applies a unit's objects in order, writing only what differs. Returns the inventory with UIDs. Git wins over other managers' values. */
+/** Applies a unit's objects in order, writing only what differs. Git wins over other managers' values. Returns the inventory with UIDs. */
 export async function applyUnit(
   target: ApplyTarget,
   unit: StoredUnit,
   digest: string,
   fleet: string,
   signal: AbortSignal,
-): Promise<InventoryEntry[]> {
+): Promise<{ inventory: InventoryEntry[]; changed: boolean }> {
   const inventory: InventoryEntry[] = [];
+  let changed = false;
   for (const [index, object] of unit.objects.entries()) {
     const top = index === unit.objects.length - 1;
     const desired = stamped(object, top, digest, fleet, unit.origins[index]);
@@ -70,13 +71,14 @@ export async function applyUnit(
       });
     }
     try {
-      const { object: applied } = await applyIfChanged(target.client, resource, desired, {
+      const applied = await applyIfChanged(target.client, resource, desired, {
         fieldManager: MANAGERS.sync,
         force: true,
         stored,
         signal,
       });
-      inventory.push({ ...inventoryEntry(object), uid: applied.metadata.uid });
+      changed ||= applied.changed;
+      inventory.push({ ...inventoryEntry(object), uid: applied.object.metadata.uid });
     } catch (error) {
       if (object.kind === MachineComponents.kind && hasReason(error, 'Invalid') && stored !== undefined) {
         throw syncError('ImmutableChanged', `MachineComponent "${object.metadata.name}" is in the cluster with other content`, {
@@ -87,7 +89,7 @@ export async function applyUnit(
       throw error;
     }
   }
-  return inventory;
+  return { inventory, changed };
 }
 
 function inventoryEntry({ apiVersion, kind, metadata: { namespace, name } }: KubeObject): InventoryEntry {

@@ -5,6 +5,7 @@ import { ConfigMaps, CustomResourceDefinitions, Events, Namespaces, Secrets } fr
 import { Clusters } from '../../src/api/cluster.ts';
 import { sha256Hex } from '../../src/api/digest.ts';
 import { DefenderPolicies } from '../../src/api/defenderpolicy.ts';
+import { MachineComponentSets } from '../../src/api/machinecomponentset.ts';
 import { MachineSets } from '../../src/api/machineset.ts';
 import { SYSTEM_NAMESPACE } from '../../src/api/names.ts';
 import type { Condition } from '../../src/api/wire.ts';
@@ -121,6 +122,32 @@ it('a cell whose kinds are newer is Blocked and written nothing into, and one th
   await waitFor(async () => (await prod.find(CustomResourceDefinitions, key)) === undefined, { deadlineMs: LATE });
   await prod.create(CustomResourceDefinitions, DefenderPolicies.crd());
   await reachable('prod', 'Connected');
+  await hub.finish(commit);
+  expect((await hub.sets('prod'))['runtime']).toBe('1.1.0');
+});
+
+it('a cell that is older is Blocked, with the field that it does not know, and is not written into without it', async () => {
+  const prod = hub.cell('prod');
+  const key = { name: `${MachineComponentSets.plural}.${MachineComponentSets.group}` };
+  const good = MachineComponentSets.crd().spec;
+  const older = structuredClone(good) as typeof good & {
+    versions: [{ schema: { openAPIV3Schema: { properties: { spec: { properties: object } } } } }];
+  };
+  Reflect.deleteProperty(older.versions[0].schema.openAPIV3Schema.properties.spec.properties, 'soakSeconds');
+  await prod.patch(CustomResourceDefinitions, key, { merge: { spec: { versions: older.versions } } });
+  const commit = bump({ runtime: '1.1.0', kubelet: '1.0.0' });
+  const place = async () => (await hub.rollout(commit))?.status?.units?.[0]?.clusters?.find(({ name }) => name === 'prod');
+  await waitFor(
+    async () => {
+      await hub.prove('test');
+      return (await place())?.message?.includes('.spec.soakSeconds: field not declared in schema') === true;
+    },
+    { deadlineMs: LATE, what: 'the words of the server' },
+  );
+  expect((await place())?.phase).toBe('Blocked');
+  expect(await hub.sets('prod')).toEqual({ runtime: '1.0.0', kubelet: '1.0.0' });
+
+  await prod.patch(CustomResourceDefinitions, key, { merge: { spec: { versions: good['versions'] } } });
   await hub.finish(commit);
   expect((await hub.sets('prod'))['runtime']).toBe('1.1.0');
 });

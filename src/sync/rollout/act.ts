@@ -8,6 +8,7 @@ import { applyUnit, inventoryOf, removeUnit, sameObject } from '../applyunit.ts'
 import type { StoredUnit } from '../bundles.ts';
 import type { Cell } from '../cells.ts';
 import { changeRecords, records, type RecordChange } from '../records.ts';
+import { isDrifted } from './observe.ts';
 import { asRehearsed } from './rehearsal.ts';
 import type { Step } from './world.ts';
 
@@ -81,8 +82,11 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
       if (step.do === 'Apply') {
         const unit = units.get(step);
         if (unit === undefined) return;
-        const due = step.proven ? unit : asRehearsed(unit, step.digest, liveTop(to, unit), clock.now());
-        const inventory = await applyUnit(to, due, step.digest, fleet, signal);
+        const seen = liveTop(to, unit);
+        const due = step.proven ? unit : asRehearsed(unit, step.digest, seen, clock.now());
+        const { inventory, changed } = await applyUnit(to, due, step.digest, fleet, signal);
+        // What seemed to differ does not: the store has it as its kind was before the cell was upgraded, and no event will tell better.
+        if (!changed && seen !== undefined && isDrifted(seen, due, step.digest, fleet)) to.store(seen.kind)?.relist({ anew: true });
         after.set(step, records.applied(step.digest, step.commit, step.lane, now(), inventory));
       } else if (step.do === 'Remove') {
         const left = await removeUnit(to, await inventoryAt(hub, cluster, step.unit, signal), fleet, signal);

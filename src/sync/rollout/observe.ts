@@ -104,7 +104,8 @@ function liveUnit(
 
 const UNSEEN: Evidence = { evidence: false, halted: undefined, progress: undefined };
 
-function isDrifted(live: Stored<KubeObject>, unit: StoredUnit, digest: string, fleet: string): boolean {
+/** Whether what a store has of a unit's object differs from what was applied. */
+export function isDrifted(live: Stored<KubeObject>, unit: StoredUnit, digest: string, fleet: string): boolean {
   const top = unit.objects.at(-1);
   if (top === undefined || top.apiVersion !== API_VERSION) return false;
   // An unknown answer (another manager took every field of ours) is a difference: applying again settles it.
