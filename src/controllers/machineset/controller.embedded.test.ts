@@ -88,4 +88,11 @@ it('tells in its status when the server refuses its machines', async () => {
     (await cell.client.get(MachineSets, KEY)).status?.conditions?.find((condition) => condition.type === 'Progressing')?.reason;
   await waitFor(async () => (await reason()) === 'CreateFailed', LATE);
   expect(await machines()).toEqual([]);
+  // Said once: each try draws another name, and a status with it in it would lead to the next try at once.
+  const { resourceVersion } = await cell.client.get(MachineSets, KEY).then(({ metadata }) => metadata);
+  const failures = (): number => cell.log.lines.filter(({ message }) => message.includes('failed; is retried')).length;
+  await waitFor(() => failures() >= 4, LATE);
+  expect((await cell.client.get(MachineSets, KEY)).metadata.resourceVersion).toBe(resourceVersion);
+  await change({ template: { metadata: { labels: { 'not a label': null, a: '1' } } } });
+  await waitFor(async () => (await machines()).length === 1, LATE);
 });

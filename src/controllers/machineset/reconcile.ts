@@ -1,4 +1,3 @@
-import { messageOf } from '../../api/errors.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { MachineSets, type MachineSet } from '../../api/machineset.ts';
 import { MANAGERS } from '../../api/names.ts';
@@ -67,7 +66,7 @@ export async function reconcileMachineSet(deps: MachineSetDeps, key: string, run
   await remove(deps, set, decision.remove, run);
   const synced = await sync(set, decision.sync, run);
 
-  const { status, again } = statusOf(view, decision, failure === undefined ? undefined : messageOf(failure));
+  const { status, again } = statusOf(view, decision, failure);
   const isWritten = await writeStatus(set, status, run);
   if (failure !== undefined) throw failure;
   if (!isWritten || synced === 'again') return AGAIN;

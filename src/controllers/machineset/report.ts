@@ -1,3 +1,4 @@
+import { CodedError, messageOf } from '../../api/errors.ts';
 import { LABELS } from '../../api/names.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { MachineSet } from '../../api/machineset.ts';
@@ -12,7 +13,7 @@ type Told = Omit<ConditionInput, 'type' | 'observedGeneration'>;
 export function statusOf(
   view: MachineSetView,
   decision: MachineSetDecision,
-  error: string | undefined,
+  error: unknown,
 ): { status: MachineSetStatus; again: number | undefined } {
   const { set, machines, now } = view;
   const replicas = set.spec.replicas ?? 1;
@@ -44,11 +45,11 @@ function readySince(machine: Machine): number {
   return Date.parse(findCondition(machine.status?.conditions, 'Ready')?.lastTransitionTime ?? '');
 }
 
-function progressing({ set, machines }: MachineSetView, decision: MachineSetDecision, error: string | undefined): Told {
+function progressing({ set, machines }: MachineSetView, decision: MachineSetDecision, error: unknown): Told {
   const replicas = set.spec.replicas ?? 1;
   const alive = machines.filter(isAlive);
   if (set.spec.paused === true) return no('Paused', 'spec.paused');
-  if (error !== undefined) return no('CreateFailed', error.slice(0, 512));
+  if (error !== undefined) return no('CreateFailed', createFailure(set, error));
   if (alive.length > replicas) return yes('ScalingDown', `to ${replicas}`);
   if (alive.length < replicas) {
     const deleting = machines.length - alive.length;
@@ -56,6 +57,17 @@ function progressing({ set, machines }: MachineSetView, decision: MachineSetDeci
     return isBlocked ? yes('WaitingForDeletion', 'machines that are being deleted keep their places') : yes('ScalingUp', `to ${replicas}`);
   }
   return no('Complete');
+}
+
+/**
+ * The same words for as long as the set stays what it is and the server refuses it for the same reason: each try has another name in them, and a
+ * server says many mistakes in any order. A status that changed with each try would be the reason for the next.
+ */
+function createFailure(set: MachineSet, error: unknown): string {
+  const code = error instanceof CodedError ? error.code : 'Failed';
+  const before = findCondition(set.status?.conditions, 'Progressing');
+  const isSame = before?.reason === 'CreateFailed' && before.observedGeneration === set.metadata.generation;
+  return isSame && before.message.startsWith(`${code}: `) ? before.message : `${code}: ${messageOf(error)}`.slice(0, 512);
 }
 
 function yes(reason: string, message = ''): Told {
