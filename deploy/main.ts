@@ -32,7 +32,7 @@ export function manifests(options: InstallOptions): KubeObject[] {
     const labels = { 'pod-security.kubernetes.io/enforce': 'restricted' };
     new Namespace(chart, `Namespace:${name}`, { metadata: { name, labels } });
   }
-  for (const kind of role === 'hub' ? HUB_KINDS : CELL_KINDS) object(chart, { ...(kind.crd() as unknown as Manifest) });
+  for (const kind of role === 'hub' ? HUB_KINDS : CELL_KINDS) object(chart, asKept(kind.crd() as unknown as Manifest));
   if (role === 'hub') {
     writersPolicy(chart, 'hub', HUB_OWNERS, namespace);
     hubRights(chart, namespace);
@@ -53,6 +53,14 @@ export function manifests(options: InstallOptions): KubeObject[] {
   // Policies before what they hold, and rights before those who use them: cdk8s orders by dependency only, which none of these has.
   return list.toSorted((a, b) => rank(a) - rank(b));
 }
+
+/** Without what a server does not keep: Kubernetes 1.30 takes each apply of it for a change. */
+const asKept = (definition: Manifest): Manifest =>
+  JSON.parse(
+    JSON.stringify(definition, (key, value: unknown) =>
+      ['properties', 'shortNames'].includes(key) && Object.keys(Object(value)).length === 0 ? undefined : value,
+    ),
+  ) as Manifest;
 
 const ORDER = [
   'Namespace',

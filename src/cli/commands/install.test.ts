@@ -191,6 +191,14 @@ describe('what is installed', () => {
     for (const object of shared) expect(object).toEqual(ofCell.get(id(object)));
   });
 
+  test('definitions say nothing that a server drops', () => {
+    for (const definition of [...cell(), ...hub()].filter(({ kind }) => kind === 'CustomResourceDefinition'))
+      expect([definition.metadata.name, JSON.stringify(definition).match(/"(shortNames|properties)":(\[\]|\{\})/g)]).toEqual([
+        definition.metadata.name,
+        null,
+      ]);
+  });
+
   test('its processes hold to the strictest standard of pods, and what they are told is what the command takes', () => {
     for (const [objects, args] of [
       [
