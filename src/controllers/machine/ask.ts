@@ -59,7 +59,7 @@ export function permitted(machine: Machine, facts: AskFacts): { components: Wait
 }
 
 /** After a drain that did not end and a failure that may pass, the next try waits until the last one's time is over. */
-function retryAt(machine: Machine): string | undefined {
+export function retryAt(machine: Machine): string | undefined {
   const order = machine.spec.operation;
   if (order === undefined) return undefined;
   const report = machine.status?.operation;

@@ -18,9 +18,10 @@ import { recordingLog } from '../../kube/testing/log.ts';
 import { settle } from '../../kube/testing/waitfor.ts';
 import { leaseAges } from '../machinecomponentset/leaseages.ts';
 import { keepRoll, type CellRoll } from './cellroll.ts';
-import { readSets } from './cellsets.ts';
+import { cellSets } from './cellsets.ts';
 import { countedAs } from './counted.ts';
 import { hearKubelets } from './kubelets.ts';
+import { remade } from './remade.ts';
 
 const NAMES = ['a', 'b', 'c'];
 const POOLS = ['web', 'db'];
@@ -207,7 +208,7 @@ test('invariant 2: what is kept by events is what counting everybody anew would 
         const mistakes: unknown[] = [];
         function compare(): void {
           if (kept === undefined) return;
-          const { facts } = readSets(stores.sets)();
+          const { facts } = cellSets(stores.sets.list());
           const anew = createRoll(
             stores.machines.list().map((machine) => {
               const answers = ages.of({ namespace: 'kube-node-lease', name: machine.metadata.name })?.fresh === true;
@@ -224,7 +225,7 @@ test('invariant 2: what is kept by events is what counting everybody anew would 
           if (JSON.stringify(found) !== JSON.stringify(expected)) mistakes.push({ found, expected });
         }
         const kubelets = hearKubelets(stores.leases, ages, clock);
-        kept = keepRoll({ stores, kubelets, sets: readSets(stores.sets) });
+        kept = keepRoll({ stores, kubelets, sets: remade(stores.sets, cellSets) });
         // Who looks while a store tells what has changed.
         for (const store of [stores.machines, stores.nodes, stores.leases, stores.sets]) store.subscribe(compare);
         for (const each of after) {

@@ -18,7 +18,7 @@ import { rowOfMachine, stateOf } from '../../defender/state.ts';
 import type { LeaseAges } from '../machinecomponentset/leaseages.ts';
 import { findAsking, type Asking } from './asking.ts';
 import { keepRoll, machinesNamed } from './cellroll.ts';
-import { readSets } from './cellsets.ts';
+import { cellSets } from './cellsets.ts';
 import { isDeleting, type AskFacts, type JobsOf } from './facts.ts';
 import { claimOf } from './claim.ts';
 import { isDraining, isOnItsProvider } from './decide.ts';
@@ -27,6 +27,7 @@ import { instanceOf, requestOf } from './instance.ts';
 import { hearKubelets } from './kubelets.ts';
 import { syncedNode } from './nodesync.ts';
 import { drainedPods } from './pods.ts';
+import { remade } from './remade.ts';
 import type { CellView } from './pass.ts';
 
 export interface Stores {
@@ -87,9 +88,10 @@ export function createObserver(
     if (event.type === 'deleted') instances.delete(event.object.metadata.uid);
   });
   const asking = findAsking(stores);
-  const readCellSets = readSets(stores.sets);
+  const sets = remade(stores.sets, cellSets);
+  const freezes = remade(stores.freezes, (all) => all);
   const kubelets = hearKubelets(stores.leases, ages, clock);
-  const roll = keepRoll({ stores, kubelets, sets: readCellSets });
+  const roll = keepRoll({ stores, kubelets, sets });
 
   async function instanceNow(
     machine: Stored<Machine>,
@@ -112,8 +114,8 @@ export function createObserver(
     ages.of({ namespace: machine.metadata.namespace ?? '', name: agentLeaseName(machine.metadata.name) })?.fresh === true;
   const facts = (): Omit<AskFacts, 'agentAnswers'> => ({
     nowMs: nowMs(),
-    sets: readCellSets().facts,
-    freezes: stores.freezes.list(),
+    sets: sets().facts,
+    freezes: freezes(),
     jobsOf,
     canPowerCycle,
   });

@@ -10,7 +10,7 @@ import { operatorRelease } from './operatorrelease.ts';
 import { writeCancelled } from './orderacts.ts';
 import { closedNow, decidePass, reservation, type CellView } from './pass.ts';
 import { cellOf } from './testing/cellof.ts';
-import { at, cordoned, facts, machine, node, NOW, operation, row } from './testing/objects.ts';
+import { at, cordoned, facts, job, machine, node, NOW, operation, row } from './testing/objects.ts';
 
 const ids = () => {
   let serial = 0;
@@ -100,6 +100,36 @@ describe('the pass', () => {
     expect(verdicts.get('uid-d')?.wouldPassWhen).toBe(
       'at most 2 of the 6 machines of cluster are unavailable by themselves: suspect cluster; most of them say NotReady, SwitchDown',
     );
+  });
+
+  test('tells anew what is asked when anything that it is told from has changed, of a Machine that has not', () => {
+    const machines = [machine()];
+    const nodes = [node('a', { labels: zone('h') })];
+    const view = cell({ machines, nodes });
+    const said = (change: Partial<CellView>): string => {
+      const { rows, verdicts } = decidePass({ ...view, ...change }, { epoch: 1, rows: [] }, ids());
+      const places = rows.flatMap(({ scopes }) => scopes.filter((scope) => /^(zone|condition)\//.test(scope)));
+      return verdicts.get('uid-a')?.limit ?? (places.join(' ') || 'nowhere');
+    };
+    const freezes = [{ metadata: { name: 'stop' }, spec: { reason: 'a night' } }];
+    const stopped = new Map([['s1', { name: 'kubelet', stopped: 'Halted' as const }]]);
+    const late = machine({
+      spec: { operation: operation() },
+      status: { operation: { id: 'r1', state: 'Done', outcome: 'TransientFailure' } },
+    });
+    const jobs = [job()];
+    const [elsewhere, bare] = [node('a', { labels: zone('i') }), node()];
+    const changes: [Partial<CellView>, string][] = [
+      [{ facts: { ...view.facts, freezes } }, 'Freeze/stop'],
+      [{ facts: { ...view.facts, sets: stopped } }, 'MachineComponentSet/kubelet'],
+      [{ facts: { ...view.facts, jobsOf: () => jobs } }, 'condition/KernelDeadlock zone/h'],
+      [{ agentAnswers: () => false }, 'Agent/heartbeat'],
+      [{ nodeNamed: () => elsewhere }, 'zone/i'],
+      [{ nodeNamed: () => bare }, 'nowhere'],
+    ];
+    for (const [change, expected] of changes) expect([said({}), said(change), said({})]).toEqual(['zone/h', expected, 'zone/h']);
+    expect(said({ asking: () => [late] })).toBe('Machine/retry');
+    expect(said({ asking: () => [late], facts: { ...view.facts, nowMs: NOW + 900_001 } })).toBe('zone/h');
   });
 
   test('leaves the ledger as it is where no rate is set', () => {

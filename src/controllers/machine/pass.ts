@@ -19,7 +19,7 @@ import { isRevocable, revocations, type Unordered } from '../../defender/recheck
 import { rowFor, type Request, type Subject, type Verdict } from '../../defender/request.ts';
 import type { Roll } from '../../defender/roll.ts';
 import { stateOf, withState, type LedgerState } from '../../defender/state.ts';
-import { askOf, type AskFacts } from './ask.ts';
+import { askOf, retryAt, type AskFacts } from './ask.ts';
 import { placed } from './counted.ts';
 
 /** One look at the stores. */
@@ -59,20 +59,44 @@ const labelsOf = (machine: Machine, node: Node | undefined): Record<string, stri
   ...machine.metadata.labels,
 });
 
+type Asked = { request: Omit<Request, 'since'> } | { refused: Verdict } | undefined;
+
+/** What a machine asked for when it was last looked at, and all that this was told from. Objects of stores are never changed, only replaced. */
+const asked = new WeakMap<Machine, { told: readonly unknown[]; as: Asked }>();
+
+function askedBy(machine: Stored<Machine>, view: CellView): Asked {
+  const node = view.nodeNamed(machine.metadata.name);
+  const agentAnswers = view.agentAnswers(machine);
+  // With jobs, and where time decides, it is told anew: that is few of the thousands that may wait for a rollout.
+  const isKept = view.facts.jobsOf(machine.metadata.uid).length === 0 && retryAt(machine) === undefined;
+  const told = [node, agentAnswers, view.facts.sets, view.facts.freezes];
+  const known = isKept ? asked.get(machine) : undefined;
+  if (known?.told.every((each, at) => each === told[at]) === true) return known.as;
+  const as = askedAnew(machine, node, { ...view.facts, agentAnswers });
+  if (isKept) asked.set(machine, { told, as });
+  return as;
+}
+
+function askedAnew(machine: Stored<Machine>, node: Stored<Node> | undefined, facts: AskFacts): Asked {
+  const ask = askOf(machine, facts);
+  if (ask.state === 'Refused') return { refused: ask.verdict };
+  if (ask.state !== 'Asks') return undefined;
+  const labels = { ...labelsOf(machine, node), ...ask.request.labels };
+  return { request: { ...ask.request, labels, scopes: [...placed(ask.request.scopes, machine, node)] } };
+}
+
 /** What asks, and why what may not even ask may not. Counted against nothing yet. */
 function requestsOf(view: CellView, state: LedgerState): { requests: Request[]; refused: Map<string, Verdict> } {
   const requests: Request[] = [];
   const refused = new Map<string, Verdict>();
   const reserved = new Set(state.rows.map((row) => row.machineUID));
   for (const machine of view.asking()) {
-    if (reserved.has(machine.metadata.uid)) continue;
-    const ask = askOf(machine, { ...view.facts, agentAnswers: view.agentAnswers(machine) });
-    if (ask.state === 'Refused') refused.set(machine.metadata.uid, ask.verdict);
-    if (ask.state !== 'Asks') continue;
-    const node = view.nodeNamed(machine.metadata.name);
-    const labels = { ...labelsOf(machine, node), ...ask.request.labels };
-    const scopes = [...placed(ask.request.scopes, machine, node)];
-    requests.push({ ...ask.request, labels, scopes, since: view.askingSince(machine.metadata.uid) });
+    const { uid } = machine.metadata;
+    if (reserved.has(uid)) continue;
+    const found = askedBy(machine, view);
+    if (found === undefined) continue;
+    if ('refused' in found) refused.set(uid, found.refused);
+    else requests.push({ ...found.request, since: view.askingSince(uid) });
   }
   return { requests, refused };
 }

@@ -40,6 +40,8 @@ function looped() {
     nowMs: NOW,
     stale: undefined as string | undefined,
     looks: 0,
+    /** How long a look takes. */
+    tookMs: 0,
     woken: [] as string[],
     calls: [] as string[],
   };
@@ -50,9 +52,11 @@ function looped() {
     spec: {},
     status: { epoch: 1, rows: cell.rows },
   });
+  const clock = fakeClock();
   const { agentAnswers: _, ...shared } = facts();
   const view = (): CellView => {
     cell.looks++;
+    clock.pause(cell.tookMs);
     return cellOf({
       facts: { ...shared, nowMs: cell.nowMs },
       machines: cell.machines,
@@ -77,7 +81,6 @@ function looped() {
     releasing: () => undefined,
     run: async () => await Promise.resolve({ note: '' }),
   };
-  const clock = fakeClock();
   const pass = createPass({
     epoch: 1,
     stores: { machines: storeOf(Machines, () => cell.machines), ledgers: storeOf(DisruptionLedgers, () => [ledger()]) },
@@ -98,7 +101,7 @@ function looped() {
     reconcileID: 'r',
     failures: 0,
   };
-  return { cell, pass, run: () => pass.run(context) };
+  return { cell, clock, pass, run: () => pass.run(context) };
 }
 const quiet = machine({ components: [] });
 const noon: Partial<DefenderPolicySpec> = { windows: [{ name: 'noon', timeZone: 'UTC', schedule: '0 12 * * *', durationMinutes: 60 }] };
@@ -135,6 +138,21 @@ test('when the window closes the row is taken back and its machine woken, once, 
   await run();
   await run();
   expect(cell.woken).toEqual(['web/a']);
+});
+
+test('a pass that took long is not repeated at once, whatever asks for it', async () => {
+  const { cell, clock, run } = looped();
+  cell.spec = { limits: [{ name: 'none', scope: 'Cluster', maxUnavailable: 0 }] };
+  cell.tookMs = 20;
+  await run();
+  expect([await run(), cell.looks]).toEqual([{ requeueAfterMs: 60 }, 1]);
+  clock.pause(59);
+  expect([await run(), cell.looks]).toEqual([{ requeueAfterMs: 1 }, 1]);
+  clock.pause(1);
+  cell.tookMs = 1;
+  await run();
+  await run();
+  expect(cell.looks).toBe(3);
 });
 
 test('D2: a term that has just begun takes back what its policies do not allow before any pass has run', () => {

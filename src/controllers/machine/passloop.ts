@@ -23,6 +23,9 @@ export const BY_UID = 'machine/uid';
 export const PASS = 'cell';
 /** What is asked, and whether what is reserved may go on, depends on time and on what no event tells (a Lease that grows old, a window that closes). */
 const AGAIN_MS = 2000;
+/** Where thousands wait a pass takes its time, and every event asks for one: one that took long leaves so many times as much to all else. */
+const LONG_MS = 5;
+const REST = 3;
 
 export interface PassOptions {
   epoch: number;
@@ -62,6 +65,15 @@ export function createPass({ epoch, stores, asking, clock, newID, jobsOf, view, 
     return at;
   }
 
+  let notBeforeMs = -Infinity;
+  function timed<T>(judge: () => T): T {
+    const begun = clock.monotonic();
+    const judged = judge();
+    const tookMs = clock.monotonic() - begun;
+    if (tookMs > LONG_MS) notBeforeMs = clock.monotonic() + REST * tookMs;
+    return judged;
+  }
+
   /** By row ID; undefined before the first judgement of this term, which `revokedBy` then makes itself. */
   let revoked: ReadonlyMap<string, Verdict> | undefined;
 
@@ -70,27 +82,25 @@ export function createPass({ epoch, stores, asking, clock, newID, jobsOf, view, 
   return {
     verdicts,
     async run({ client, log }) {
+      if (clock.monotonic() < notBeforeMs) return { requeueAfterMs: notBeforeMs - clock.monotonic() };
       const state = ledgerState();
       const reserved = new Set(state.rows.map((row) => row.machineUID));
       const asks = asking.machines().some((machine) => !reserved.has(machine.metadata.uid) && mayAsk(machine, jobsOf));
       const waits = state.rows.some((row) => isUnordered(row, stores.machines.get(parseKey(row.machine))));
       const port = portOf(client);
-      if (asks)
-        await perform(
-          reservation(
-            epoch,
-            () => view(askingSince),
-            newID,
-            (result) => {
-              const waiting = new Set(result.verdicts.keys());
-              for (const uid of since.keys()) if (!waiting.has(uid)) since.delete(uid);
-              for (const row of result.rows) log.info({ row: row.id, machine: row.machine, class: row.class }, 'reserves');
-              tell(result);
-            },
-          ),
-          port,
-        );
-      else tell(waits ? decidePass(view(askingSince), state, newID) : NOTHING);
+      const reserving = reservation(
+        epoch,
+        () => view(askingSince),
+        newID,
+        (result) => {
+          const waiting = new Set(result.verdicts.keys());
+          for (const uid of since.keys()) if (!waiting.has(uid)) since.delete(uid);
+          for (const row of result.rows) log.info({ row: row.id, machine: row.machine, class: row.class }, 'reserves');
+          tell(result);
+        },
+      );
+      if (asks) await perform({ ...reserving, judge: (seen) => timed(() => reserving.judge(seen)) }, port);
+      else timed(() => tell(waits ? decidePass(view(askingSince), state, newID) : NOTHING));
       for (const row of state.rows) {
         // By the store; whether it is gone is looked at live.
         if (stores.machines.get(parseKey(row.machine))?.metadata.uid === row.machineUID) continue;
