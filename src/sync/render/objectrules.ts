@@ -66,9 +66,34 @@ export function checkObject(object: KubeObject, judgeObject: JudgeObject): Objec
     const mistakes = rule.kind.validate(object);
     // Rules rely on the shape of what they judge.
     findings.push(...asFindings(mistakes.length > 0 ? mistakes : judgeObject(object)));
+    if (mistakes.length === 0) for (const [path, labels] of labelMaps(object)) findings.push(...checkLabels(labels, path, true));
   }
   return findings;
 }
+
+/**
+ * Labels and selectors in the spec of our kinds. A schema can say little of their keys, so no server refuses them: a selector would match nothing
+ * for ever, and what is to carry a label could never be made.
+ */
+function labelMaps({ kind, ...object }: KubeObject): [path: string, labels: unknown][] {
+  const { spec } = object as { spec?: unknown };
+  const found: [string, unknown][] = [];
+  const walk = (value: unknown, path: string): void => {
+    if (value === null || typeof value !== 'object') return;
+    if (Array.isArray(value)) return value.forEach((item, index) => walk(item, `${path}[${index}]`));
+    for (const [field, member] of Object.entries(value)) {
+      const at = `${path}.${field}`;
+      if (LABEL_MAPS.has(field)) found.push([at, member]);
+      else if (!OPAQUE.has(field)) walk(member, at);
+    }
+  };
+  if (kind !== 'MachineComponent') walk(spec, 'spec');
+  return found;
+}
+
+const LABEL_MAPS = new Set(['labels', 'selector', 'clusterSelector']);
+/** What is only handed on. */
+const OPAQUE = new Set(['values', 'config', 'args', 'when']);
 
 export const asFindings = (mistakes: readonly FieldError[]): ObjectFinding[] =>
   mistakes.map(({ path, message }) => ({ code: 'SchemaInvalid', path, message }));

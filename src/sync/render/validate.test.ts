@@ -167,6 +167,22 @@ describe('one object', () => {
       { ...pool(), metadata: { name: 'web', labels: { a: true as unknown as string } } },
       { code: 'LabelInvalid', message: 'must be text, got true' },
     ],
+    ['a selector whose key is none', set({ selector: { 'a b': 'c' } }), { code: 'LabelInvalid', path: 'spec.selector["a b"]' }],
+    [
+      'a selector whose value is none',
+      set({ canary: { selector: { stage: 'c d' }, version: '1.0.0' } }),
+      { code: 'LabelInvalid', path: 'spec.canary.selector["stage"]', message: expect.stringContaining('got "c d"') as string },
+    ],
+    [
+      'a label of a machine that is none',
+      machineSet({ template: { metadata: { labels: { 'a b': 'c' } } } }),
+      { code: 'LabelInvalid', path: 'spec.template.metadata.labels["a b"]' },
+    ],
+    [
+      'a label of a node that is none',
+      machineSet({ template: { labels: { a: '-' } } }),
+      { code: 'LabelInvalid', path: 'spec.template.labels["a"]' },
+    ],
     ['a label key that is none', { ...pool(), metadata: { name: 'web', labels: { 'a b': 'c' } } }, { code: 'LabelInvalid' }],
     [
       'no namespace',
