@@ -1,5 +1,5 @@
 /**
- * Makes the files that run on their own: the agent, the child that renders fleets, and the manifests of `kubenode install`. Quick enough to run at each start;
+ * Makes the files that run on their own: the agent, the child that renders fleets, the controllers, and the manifests of `kubenode install`. Quick enough to run at each start;
  * skipped when no source file is newer than what is there.
  *
  *   node tools/bundle.ts [--force]
@@ -15,9 +15,13 @@ export const BUNDLES = join(ROOT, '.build', 'bundles');
 const ENTRIES = {
   agent: 'src/agent/main.ts',
   render: 'src/sync/render/child.ts',
+  controllers: 'src/cli/controllers.ts',
   deploy: 'deploy/main.ts',
 };
 export type Bundle = keyof typeof ENTRIES;
+
+/** Large, and loaded only for kubeconfigs that ask a program for credentials: it stays where it is installed. */
+const EXTERNAL = ['@kubernetes/client-node'];
 
 /** Some packages of the bundles were written as CommonJS and name their own folder, which a bundle has not. */
 export const BANNER = "const __dirname = '/';";
@@ -54,6 +58,7 @@ export async function bundleAll({ force = false, only }: { force?: boolean; only
       input: join(ROOT, entry),
       platform: 'node',
       resolve: { conditionNames: ['@kubenode/source', 'node', 'import'] },
+      external: EXTERNAL,
       logLevel: 'warn',
     });
     const beside = `${bundlePath(name)}.${process.pid}`;

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Run } from '../main.ts';
+import type { Run } from '../program.ts';
 
 export function agentCommand(program: Command, run: Run): void {
   program

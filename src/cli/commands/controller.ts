@@ -16,7 +16,7 @@ import { EXIT } from '../exit.ts';
 import type { Health } from '../health.ts';
 import { kindsGate } from '../kinds.ts';
 import { together, type Ports } from '../ports.ts';
-import type { Run } from '../main.ts';
+import type { Run } from '../program.ts';
 import { exitWithParent } from '../start/child.ts';
 
 interface Flags extends ConnectionFlags {
@@ -152,7 +152,7 @@ const leaseTimes = (seconds: number) => ({
 });
 
 async function healthOf(listen: string, role: 'hub' | 'cell', client: Client): Promise<Health> {
-  const [{ serveHealth }, { version }] = await Promise.all([import('../health.ts'), import('../main.ts')]);
+  const [{ serveHealth }, { version }] = await Promise.all([import('../health.ts'), import('../program.ts')]);
   const reach = (signal: AbortSignal): Promise<unknown> => client.request({ method: 'GET', path: '/version', signal });
   return await serveHealth({ listen, role, version: version(), clock: systemClock(), reach });
 }

@@ -3,7 +3,7 @@ import { stringify } from 'yaml';
 import { CodedError } from '../../api/errors.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
 import { EXIT } from '../exit.ts';
-import { version, type Run } from '../main.ts';
+import { version, type Run } from '../program.ts';
 import { manifests, type InstallOptions } from '../manifests.ts';
 import type { Output } from '../output.ts';
 

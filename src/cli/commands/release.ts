@@ -6,7 +6,7 @@ import { operatorRelease } from '../../controllers/machine/operatorrelease.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
-import type { Run } from '../main.ts';
+import type { Run } from '../program.ts';
 
 interface Flags extends ConnectionFlags {
   namespace: string;

@@ -7,7 +7,7 @@ import type { Client } from '../../kube/client.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
 import { age, table, type Output } from '../output.ts';
-import type { Run } from '../main.ts';
+import type { Run } from '../program.ts';
 
 interface Flags extends ConnectionFlags {
   output?: string;

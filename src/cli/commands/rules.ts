@@ -9,7 +9,7 @@ import { table, type Output } from '../output.ts';
 import { fleetRules, type ClusterFindings, type FleetRules } from '../rules/fleetrules.ts';
 import { runHistories, type HistoryRun } from '../rules/histories.ts';
 import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from '../rules/workingtree.ts';
-import type { Run } from '../main.ts';
+import type { Run } from '../program.ts';
 
 interface Flags {
   entry: string;

@@ -7,7 +7,7 @@ import { LEFT_OUT, openCluster, serve, type EmbeddedCluster } from '../../embedd
 import { systemClock } from '../../kube/clock.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
-import type { Run } from '../main.ts';
+import type { Run } from '../program.ts';
 import { exitWithParent } from '../start/child.ts';
 
 /** As kube-controller-manager's --node-monitor-grace-period. */

@@ -4,7 +4,7 @@ import { Option, type Command } from 'commander';
 import { CodedError } from '../../api/errors.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
-import type { Run } from '../main.ts';
+import type { Run } from '../program.ts';
 
 export const DEFAULT_PORTS = { 'the API servers': 7443, artifacts: 7480 } as const;
 

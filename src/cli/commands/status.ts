@@ -5,7 +5,7 @@ import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
 import { table, type Output } from '../output.ts';
-import type { Run } from '../main.ts';
+import type { Run } from '../program.ts';
 
 export function statusCommand(program: Command, run: Run): void {
   connectionFlags(program.command('status'))

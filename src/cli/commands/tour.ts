@@ -5,7 +5,7 @@ import { Option, type Command } from 'commander';
 import { CodedError, messageOf } from '../../api/errors.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
-import type { Run } from '../main.ts';
+import type { Run } from '../program.ts';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 

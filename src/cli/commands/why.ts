@@ -4,7 +4,7 @@ import type { Client } from '../../kube/client.ts';
 import { explanationLines } from '../../rules/explain.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
-import type { Run } from '../main.ts';
+import type { Run } from '../program.ts';
 import { findSubject, type Subject } from '../why/find.ts';
 import { jobLines } from '../why/job.ts';
 import { gatherMachine, whyMachine, type WhyMachine } from '../why/machine.ts';

@@ -74,12 +74,12 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
       output.say('doing', `${options.source} is no Git repository; the fleet is followed in ${repository}`);
 
     // In a checkout they may have to be made: meanwhile the API servers come up.
-    const bundles = Promise.all([bundleFor('agent'), bundleFor('render')]);
+    const bundles = Promise.all([bundleFor('agent'), bundleFor('controllers'), bundleFor('render')]);
     bundles.catch(() => undefined);
     const entry = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
     /** For whoever wants to look at them, or to kill one and watch. */
     const processes: Record<string, number> = { start: process.pid };
-    const child = (name: string, args: string[], onExit?: (why: string) => void): Child => {
+    const child = (name: string, script: string, args: string[], onExit?: (why: string) => void): Child => {
       const onStart = (pid: number): void => {
         processes[name] = pid;
         writeFileSync(join(state.dir, 'processes.json'), `${JSON.stringify(processes)}\n`);
@@ -88,7 +88,7 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
         name,
         onStart,
         command: process.execPath,
-        args: [...process.execArgv, entry, ...args],
+        args: [...process.execArgv, script, ...args],
         logFile: join(state.logs, `${name}.log`),
         clock,
         log,
@@ -106,6 +106,7 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
       const listen = `127.0.0.1:${ports.server}`;
       child(
         'server',
+        entry,
         ['serve', '--listen', listen, '--state', state.server, '--clusters', ALL.join(','), '--write-kubeconfig', state.kubeconfig],
         (why) => {
           serverFailed = why;
@@ -177,7 +178,7 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
       const text = readFileSync(state.kubeconfig, 'utf8');
       await Promise.all(CELLS.map((cell) => putCluster(hub, cell, contextOf(text, cell))));
     }
-    const [agent] = await bundles;
+    const [agent, controllers] = await bundles;
     await putFleet(hub, { repository, ...(options.branch === undefined ? {} : { branch: options.branch }) });
 
     /** Whom a controller is to its server. Of those on servers of its own there is no other that would take turns with it. */
@@ -187,10 +188,11 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
         ? ['--kubeconfig', state.kubeconfig, '--context', name, '--leader-elect', 'false']
         : ['--kubeconfig', own, ...(name === 'hub' ? [] : ['--separate-identities'])];
     };
-    child('hub', ['controller', '--hub', ...as('hub'), '--cache', state.cache], noisy('hub controllers'));
+    child('hub', controllers, ['controller', '--hub', ...as('hub'), '--cache', state.cache], noisy('hub controllers'));
     for (const cell of CELLS) {
       child(
         `cell-${cell}`,
+        controllers,
         ['controller', '--cell', ...as(cell), '--local-nodes', state.nodes, '--mirror', artifacts.url],
         noisy(`controllers of ${cell}`),
       );
