@@ -22,7 +22,7 @@ import type { User } from './kinds/served.ts';
 import { checkLabelName } from './names.ts';
 import { Refusal } from './refusal.ts';
 import { Registry } from './registry.ts';
-import { memoryDisk, openDisk } from './store/disk.ts';
+import { damaged, memoryDisk, openDisk } from './store/disk.ts';
 import { parsed } from './store/entry.ts';
 import { Store } from './store/store.ts';
 import { adminToken } from './token.ts';
@@ -120,6 +120,15 @@ function load(context: Context): void {
   for (const crd of definitions()) serve(context, crd);
 }
 
+function loadFrom(state: ClusterOptions['state'], context: Context): void {
+  try {
+    load(context);
+  } catch (error) {
+    if (state === 'memory' || error instanceof CodedError) throw error;
+    throw damaged(state.dir, error);
+  }
+}
+
 const unavailable = () => new Refusal(503, 'ServiceUnavailable', 'the cluster is closed');
 
 /**
@@ -134,7 +143,7 @@ export async function openCluster(options: ClusterOptions): Promise<EmbeddedClus
   let controllers: Controller[];
   let token: string;
   try {
-    load(context);
+    loadFrom(options.state, context);
     controllers = [
       definitionsController(context),
       namespacesController(context),

@@ -1,4 +1,4 @@
-import { X509Certificate } from 'node:crypto';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CodedError, messageOf } from '../../api/errors.ts';
@@ -37,11 +37,19 @@ function keep(dir: string, name: string, identity: Identity): void {
   write(join(dir, `${name}.crt`), identity.certificate);
 }
 
+/** Whether it can be served for a while. What cannot be read is as good as none: another is made, and kubeconfigs go on to fit. */
 function good(server: Identity, authority: Identity, now: number): boolean {
-  const certificate = new X509Certificate(server.certificate);
-  return (
-    certificate.verify(new X509Certificate(authority.certificate).publicKey) && Date.parse(certificate.validTo) - now > RENEW_BEFORE_MS
-  );
+  const { publicKey } = new X509Certificate(authority.certificate);
+  try {
+    const certificate = new X509Certificate(server.certificate);
+    return (
+      certificate.verify(publicKey) &&
+      certificate.checkPrivateKey(createPrivateKey(server.key)) &&
+      Date.parse(certificate.validTo) - now > RENEW_BEFORE_MS
+    );
+  } catch {
+    return false;
+  }
 }
 
 /**

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, statSync, writeFileSync, readFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -83,6 +83,7 @@ describe('the state folder', () => {
 
   it.each([
     ['is no database', () => Buffer.from('this is not a database at all, just some text'.repeat(200))],
+    ['is empty', () => Buffer.alloc(0)],
     ['was cut off', (whole: Buffer) => whole.subarray(0, Math.floor(whole.length / 2))],
     ['was overwritten in the middle', (whole: Buffer) => Buffer.concat([whole.subarray(0, 4096), Buffer.alloc(whole.length - 4096, 0x5a)])],
   ])('whose file %s is refused with one clear message', (_, damage) => {
@@ -111,8 +112,29 @@ describe('the state folder', () => {
     expect(() => openDisk(join(root, 'other'))).toThrow(expect.objectContaining({ code: 'StateDamaged' }));
   });
 
-  it('that cannot be written is refused', () => {
+  it('is made whole or not at all: what a crash left of the first moment is no obstacle', () => {
+    mkdirSync(join(root, 'state'));
+    writeFileSync(join(root, 'state', 'state.db.new'), 'half');
+    const disk = reopen();
+    disk.put({ resource: '/nodes', key: 'a', rv: 1, json: '{}' });
+    expect(readdirSync(join(root, 'state'))).not.toContain('state.db.new');
+  });
+
+  const places: [string, () => string, string][] = [
+    ['below a file', () => join(root, 'file', 'state'), 'ENOTDIR'],
+    ['that is a file', () => join(root, 'file'), 'EEXIST'],
+    ['whose database is a folder', () => join(root, 'folder'), 'EISDIR'],
+    // A file system that makes no folders, and says of each that its parent is absent.
+    ...(process.platform === 'linux' ? [['in /proc', () => '/proc/kubenode/state', 'ENOENT'] as [string, () => string, string]] : []),
+  ];
+  it.each(places)('%s cannot be written, and is refused', (_, dir, code) => {
     writeFileSync(join(root, 'file'), '');
-    expect(() => openDisk(join(root, 'file', 'state'))).toThrow(expect.objectContaining({ code: 'StateUnwritable' }));
+    mkdirSync(join(root, 'folder', 'state.db'), { recursive: true });
+    expect(() => openDisk(dir())).toThrow(
+      expect.objectContaining({
+        code: 'StateUnwritable',
+        message: expect.stringContaining(`cannot write the state folder ${dir()}: ${code}`),
+      }),
+    );
   });
 });

@@ -1,5 +1,5 @@
-import { chmodSync, closeSync, mkdirSync, openSync } from 'node:fs';
-import { join } from 'node:path';
+import { chmodSync, closeSync, mkdirSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { CodedError, messageOf } from '../../api/errors.ts';
 
@@ -44,31 +44,74 @@ export function memoryDisk(): Disk {
   };
 }
 
+/** As `mkdirSync` with `recursive`, which never returns where a file system says of every new folder that its parent is absent: /proc. */
+function makeFolder(dir: string): void {
+  try {
+    mkdirSync(dir, { mode: 0o700 });
+  } catch (error) {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    if (code === 'EEXIST' && statSync(dir).isDirectory()) return;
+    if (code !== 'ENOENT' || dirname(dir) === dir) throw error;
+    makeFolder(dirname(dir));
+    mkdirSync(dir, { mode: 0o700 });
+  }
+}
+
+function unwritable(dir: string, error: unknown): CodedError {
+  return new CodedError('StateUnwritable', `cannot write the state folder ${dir}: ${messageOf(error)}`, {
+    cause: error,
+    next: 'choose a folder that this user may write, with --state',
+  });
+}
+
+/** The database, which is there whole or not at all: one that is empty has lost what it held. */
 function prepareFile(dir: string): string {
   const path = join(dir, 'state.db');
   try {
-    mkdirSync(dir, { recursive: true, mode: 0o700 });
+    makeFolder(dir);
+    if (statSync(path, { throwIfNoEntry: false }) === undefined) {
+      const made = `${path}.new`;
+      rmSync(made, { force: true });
+      closeSync(openSync(made, 'wx', 0o600));
+      const database = new DatabaseSync(made);
+      try {
+        initialise(database);
+      } finally {
+        database.close();
+      }
+      renameSync(made, path);
+    }
     // SQLite gives its journal files the mode of the database: the secrets in all of them are the owner's alone.
-    closeSync(openSync(path, 'a', 0o600));
+    closeSync(openSync(path, 'r+'));
     chmodSync(path, 0o600);
   } catch (error) {
-    throw new CodedError('StateUnwritable', `cannot write the state folder ${dir}: ${messageOf(error)}`, {
-      cause: error,
-      next: 'choose a folder that this user may write, with --state',
-    });
+    throw unwritable(dir, error);
   }
+  if (statSync(path).size === 0) throw damaged(dir, new Error('state.db is empty'));
   return path;
 }
 
+function initialise(database: DatabaseSync): void {
+  database.exec(`
+    BEGIN;
+    CREATE TABLE objects (resource TEXT NOT NULL, key TEXT NOT NULL, rv INTEGER NOT NULL, json TEXT NOT NULL, PRIMARY KEY (resource, key));
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+    PRAGMA application_id = ${APPLICATION_ID};
+    PRAGMA user_version = ${FORMAT};
+    COMMIT;`);
+}
+
 function refuse(dir: string, error: unknown): CodedError {
-  const message = messageOf(error);
-  if (/database is locked|database table is locked/.test(message)) {
-    return new CodedError('StateInUse', `the state folder ${dir} is in use by another process`, {
-      cause: error,
-      next: 'stop that process, or give this one a folder of its own with --state',
-    });
-  }
-  return new CodedError('StateDamaged', `the state folder ${dir} is damaged: ${message}`, {
+  if (!/database is locked|database table is locked/.test(messageOf(error))) return damaged(dir, error);
+  return new CodedError('StateInUse', `the state folder ${dir} is in use by another process`, {
+    cause: error,
+    next: 'stop that process, or give this one a folder of its own with --state',
+  });
+}
+
+/** What is said of a folder whose content is not what was written. */
+export function damaged(dir: string, error: unknown): CodedError {
+  return new CodedError('StateDamaged', `the state folder ${dir} is damaged: ${messageOf(error)}`, {
     cause: error,
     next: `restore ${join(dir, 'state.db')} from a backup, or remove the folder to start with an empty cluster`,
   });
@@ -79,7 +122,7 @@ function number(row: Record<string, unknown> | undefined, name: string): number 
   return typeof value === 'number' ? value : 0;
 }
 
-function migrate(database: DatabaseSync, dir: string): void {
+function check(database: DatabaseSync, dir: string): void {
   const format = number(database.prepare('PRAGMA user_version').get(), 'user_version');
   const owner = number(database.prepare('PRAGMA application_id').get(), 'application_id');
   if (format > FORMAT) {
@@ -91,19 +134,7 @@ function migrate(database: DatabaseSync, dir: string): void {
       },
     );
   }
-  if (format === 0) {
-    const tables = number(database.prepare('SELECT count(*) AS n FROM sqlite_master').get(), 'n');
-    if (tables > 0 || (owner !== 0 && owner !== APPLICATION_ID)) throw new Error('it holds a database of another program');
-    database.exec(`
-      BEGIN;
-      CREATE TABLE objects (resource TEXT NOT NULL, key TEXT NOT NULL, rv INTEGER NOT NULL, json TEXT NOT NULL, PRIMARY KEY (resource, key));
-      CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-      PRAGMA application_id = ${APPLICATION_ID};
-      PRAGMA user_version = ${FORMAT};
-      COMMIT;`);
-    return;
-  }
-  if (owner !== APPLICATION_ID) throw new Error('it holds a database of another program');
+  if (owner !== APPLICATION_ID || format < 1) throw new Error('it holds a database of another program');
   const verdict = database.prepare('PRAGMA quick_check(1)').get()?.['quick_check'];
   if (verdict !== 'ok') throw new Error(String(verdict));
 }
@@ -124,7 +155,7 @@ export function openDisk(dir: string): Disk {
     database.exec(
       'PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000;',
     );
-    migrate(database, dir);
+    check(database, dir);
     return diskOf(database);
   } catch (error) {
     database?.close();

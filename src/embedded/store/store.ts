@@ -1,4 +1,5 @@
 import type { JsonObject } from '../../api/wire.ts';
+import { isObject, textAt } from '../json.ts';
 import type { Disk } from './disk.ts';
 import { entryOf, keyOf, parsed, restamped, type Entry, type Facts, type StoreEvent } from './entry.ts';
 import { Hub } from './hub.ts';
@@ -40,13 +41,13 @@ export class Store {
     return this.#tables.keys();
   }
 
-  /** Takes over what the disk holds: the objects of `first`, then `between`, then all others. */
+  /** Takes over what the disk holds: the objects of `first`, then `between`, then all others. Throws an Error that names what is no object. */
   load(first: string, between: () => void, describe: Describe): void {
     const later: { resource: string; object: JsonObject; rv: number }[] = [];
     const take = (resource: string, object: JsonObject, rv: number) =>
       this.table(resource).put(entryOf(object, rv, describe(resource, object)));
     for (const row of this.#disk.rows()) {
-      const object = JSON.parse(row.json) as JsonObject;
+      const object = objectIn(row);
       if (row.resource === first) take(row.resource, object, row.rv);
       else later.push({ resource: row.resource, object, rv: row.rv });
     }
@@ -100,4 +101,18 @@ export class Store {
       table.put(entryOf(object, entry.rv, describe(resource, object)));
     }
   }
+}
+
+function objectIn({ resource, key, json }: { resource: string; key: string; json: string }): JsonObject {
+  let value: unknown;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    throw new Error(`what it holds for ${key} of ${resource} is no JSON`);
+  }
+  const object = isObject(value) && isObject(value['metadata']) ? value : undefined;
+  const found =
+    object === undefined ? undefined : keyOf(textAt(object, 'metadata', 'namespace') ?? '', textAt(object, 'metadata', 'name') ?? '');
+  if (object === undefined || found !== key) throw new Error(`what it holds for ${key} of ${resource} is no object of that name`);
+  return object;
 }
