@@ -1,3 +1,4 @@
+import { ADMITTED } from '../../api/admission.ts';
 import { CertificateSigningRequests } from '../../api/builtin.ts';
 import { messageOf } from '../../api/errors.ts';
 import { Machines, type Bootstrap, type Machine } from '../../api/machine.ts';
@@ -7,6 +8,7 @@ import { keyOf, parseKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
+import { findCondition } from '../../kube/conditions.ts';
 import { runController, watch, type ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
@@ -47,6 +49,8 @@ export async function runIdentityController(options: IdentityControllerOptions):
   const requests = cache.store(CertificateSigningRequests);
   const machines = cache.store(Machines);
   machines.addIndex(BY_NODE, nodesOf);
+  /** UIDs of requests that were denied here, and told of. */
+  const denied = new Set<string>();
 
   async function reconcileRequest(name: string, run: ReconcileContext): Promise<QueueResult | void> {
     const request = requests.get({ name });
@@ -54,6 +58,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
     const state = stateOf(request);
     if (state === 'Open') return await judge(request, run);
     if (state === 'Approved' || state === 'Failed') return await afterApproval(request, state, run);
+    if (state === 'Denied') await afterDenial(request, run);
   }
 
   /** Of the requester, as it is now and not as a cache has it. */
@@ -86,8 +91,26 @@ export async function runIdentityController(options: IdentityControllerOptions):
     const { reason, message } = verdict;
     run.log.info({ requester: asked.username, verdict: verdict.do, reason }, message);
     if (machine === undefined) return;
-    if (verdict.do === 'Deny') recorder.event(machine, { type: 'Warning', reason: 'CertificateDenied', message: `${reason}: ${message}` });
-    else if (reason === 'Admitted') recorder.event(machine, { type: 'Normal', reason, message: `the agent was ${message}` });
+    if (verdict.do === 'Deny') {
+      denied.add(request.metadata.uid);
+      recorder.event(machine, { type: 'Warning', reason: 'CertificateDenied', message: `${reason}: ${message}` });
+    } else if (reason === 'Admitted') recorder.event(machine, { type: 'Normal', reason, message: `the agent was ${message}` });
+  }
+
+  /** Whoever denied it, also a person or another approver: the agent waits for another token then, and its Machine says why. */
+  async function afterDenial(request: StoredRequest, run: ReconcileContext): Promise<void> {
+    if (machineOf(request)?.kind !== 'Bootstrap') return;
+    const machine = await machineNow(request);
+    const bootstrap = machine?.status?.bootstrap;
+    // What a token of before asked for, or one that was used already, says nothing of now.
+    if (machine === undefined || bootstrap?.accountUID !== askedOf(request).userUID || bootstrap?.csrUID !== undefined) return;
+    const { reason = '', message = '' } = conditionOf(request, 'Denied') ?? {};
+    const said = `request ${request.metadata.name} was denied: ${[reason, message].filter((each) => each !== '').join(': ')}`;
+    if (findCondition(machine.status?.conditions, ADMITTED)?.message === said) return;
+    const condition = { status: 'False', reason: 'Denied', message: said } as const;
+    await recordBootstrap(run.client, machine, bootstrap, { condition, nowMs: clock.now() }, signal);
+    run.log.warn({ machine: machine.metadata.name }, said);
+    if (!denied.delete(request.metadata.uid)) recorder.event(machine, { type: 'Warning', reason: 'CertificateDenied', message: said });
   }
 
   /** Where the cluster's signer refuses or is silent, the agent gets the token of a ServiceAccount, and the Machine says so (G2). */

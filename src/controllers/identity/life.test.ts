@@ -134,6 +134,41 @@ describe('a token', () => {
   });
 });
 
+describe('a request that is denied', () => {
+  it('by a person is said on the Machine, with their words, until another token admits', async () => {
+    await world.make();
+    const agent = world.start();
+    const request = await world.until('it asks', async () => (await requestsOf(world))[0]);
+    const denied = { type: 'Denied', status: 'True', reason: 'NotNow', message: 'ask me on Monday' };
+    const status = { ...request.status, conditions: [denied] };
+    await world.client.update(CertificateSigningRequests, { ...request, status }, { subresource: 'approval' });
+    world.lead();
+    await world.until('the Machine says so', async () => (await condition())?.reason === 'Denied');
+    expect(await condition()).toMatchObject({
+      status: 'False',
+      message: `request ${request.metadata.name} was denied: NotNow: ask me on Monday`,
+    });
+    expect(world.events).toMatchObject([{ type: 'Warning', reason: 'CertificateDenied' }]);
+    expect(logged(agent, 'the agent is not admitted: NotNow: ask me on Monday; the node is kept as it is')).toBe(true);
+    // The token is replaced when it has run out unused.
+    await world.clock.advance(5 * HOUR);
+    await admitted(agent);
+    expect(await condition()).toMatchObject({ status: 'True', reason: 'ClientCertificate' });
+  });
+
+  it('after another was admitted changes nothing that the Machine says', async () => {
+    await world.make();
+    world.lead();
+    await admitted(world.start());
+    const before = await condition();
+    world.disk = new Disk();
+    const second = world.start();
+    await world.until('it is told so', () => logged(second, 'TokenUsed'));
+    expect(await condition()).toEqual(before);
+    expect(world.events.filter(({ reason }) => reason === 'CertificateDenied')).toHaveLength(1);
+  });
+});
+
 describe('after an outage that was longer than a certificate lasts', () => {
   it('a node gets a new bootstrap from its provider, and is admitted in the next epoch', async () => {
     await world.make();
