@@ -271,6 +271,8 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
     } catch (error) {
       throw new Error(`${String(error)}\n${logs()}`, { cause: error });
     }
+    // As in a pod under RuntimeDefault: who is in a chroot makes no namespaces.
+    expect((await hub.get(Fleets, { name: 'main' })).status?.isolation).toBe('process');
     const [machine] = (await cell.list(Machines, { namespace: 'web' })).items;
     expect(machine?.metadata.managedFields?.map(({ manager }) => manager)).toContain('kubenode-machineset');
     for (const commands of commandsOf(6)) await shell(commands);

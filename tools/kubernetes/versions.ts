@@ -10,6 +10,9 @@ const VERSIONS: readonly [Version, ...Version[]] = [
   { release: 'v1.30.4', folder: 'v1.30' },
 ];
 
+/** Whether it is the one whose answers are recorded. */
+export const isUsual = ({ release }: Version): boolean => release === VERSIONS[0].release;
+
 /** `1.34` of `v1.34.4`. */
 export const minorOf = ({ release }: Version): string => release.slice(1).split('.', 2).join('.');
 
