@@ -180,11 +180,14 @@ const condition = (type: string, status: 'True' | 'False') => ({
   lastTransitionTime: iso(),
 });
 
-/** The controllers have told each machine's state and have been silent for two seconds. */
+/** The controllers have told each machine's state and have been silent for two seconds or more. */
 async function settled(client: Client): Promise<void> {
   let before = '';
+  let lookedMs = 0;
   for (let quiet = 0; quiet < 2;) {
-    await pause(1000);
+    // Looking at ten thousand takes seconds, and slows down what is waited for.
+    await pause(Math.max(1000, 3 * lookedMs));
+    const began = performance.now();
     const [rule] = (await client.list(NodeRemediers, { limit: 1 })).items;
     const accepted = rule?.status?.conditions?.some(({ type, status }) => type === 'Accepted' && status === 'True') === true;
     const list = await client.listAll(Machines);
@@ -192,6 +195,7 @@ async function settled(client: Client): Promise<void> {
     const version = `${list.items.reduce((most, { metadata }) => Math.max(most, Number(metadata.resourceVersion)), 0)}`;
     quiet = accepted && told === list.items.length && version === before ? quiet + 1 : 0;
     before = version;
+    lookedMs = performance.now() - began;
   }
 }
 

@@ -1,4 +1,5 @@
 import { nodeHttpsTransport } from '../src/kube/httpstransport.ts';
+import { number } from './document.ts';
 import { metricsOf, othersMs, percentOf } from './expense.ts';
 import { FAULTS, repairs, type Repairs } from './faults.ts';
 import { percentile, type Benchmark } from './harness.ts';
@@ -24,6 +25,12 @@ that the server answered were its own.`,
     ),
   ),
   lacks: lacksKubernetes,
+  tells: (of) =>
+    MACHINES.map((machines) => {
+      const [usual, worst] = [50, 99].map((rank) => number(of(`real-condition-to-order/${machines}/p${rank}`).value));
+      return `In a cell of ${machines.toLocaleString('en-US')} Machines the repair of a fault is ordered ${usual} ms after its condition was written, and after ${worst} ms in 99 of 100 cases.`;
+    }).join('\n') +
+    '\nBefore that lies the detector: node-problem-detector looks at its conditions once a second, and a kubelet that falls silent is believed for 40 s.',
   async run(report) {
     for (const machines of MACHINES) {
       const { values, references, spent, requests } = await onRealServer(machines);
