@@ -207,7 +207,7 @@ describe('a certificate signing request', () => {
     [[{ O: ['system:nodes'] }, { O: ['system:masters'] }, { CN: ['system:node:n1'] }], 'subject organization is not system:nodes'],
     [[{ O: ['system:nodes'] }, { CN: ['admin'] }], 'subject common name does not begin with system:node:'],
   ])('of a kubelet for %j fails', async (name, why) => {
-    await rig.api.create(REQUESTS, request(await makeRequest(name as Record<string, string[]>[]), kubelet));
+    await rig.api.create(REQUESTS, request(await makeRequest(name), kubelet));
     await approve();
     expect(pick(await issued(), 'status.conditions.1')).toMatchObject({ type: 'Failed', message: why });
   });
