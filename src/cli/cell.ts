@@ -15,6 +15,7 @@ import type { Client } from '../kube/client.ts';
 import { createRecorder, type Recorder } from '../kube/recorder.ts';
 import { localProvider } from '../providers/local/provider.ts';
 import { together, type Ports } from './ports.ts';
+import { showCell } from './statemetrics.ts';
 
 export interface CellOptions {
   localNodes: string | undefined;
@@ -54,6 +55,7 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
   await together(ports.signal, [
     async (signal) => {
       const cache = createCache({ ...ports, signal, keepManagers: [MANAGERS.machine, MANAGERS.machineSet] });
+      const endShow = ports.metrics === undefined ? undefined : showCell(ports.metrics, cache);
       const as = options.as ?? (() => ports.client);
       const recorder = (component: string) =>
         createRecorder({ ...ports, signal, client: as(component), component, instance: String(process.pid) });
@@ -68,6 +70,7 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
         (signal) => runDefenderPolicyController(given(MANAGERS.defender, signal)),
         (signal) => runRemedies((writer) => given(writer, signal)),
       ]);
+      endShow?.();
       await cache.done();
     },
   ]);

@@ -36,15 +36,21 @@ export interface Connected {
   close: () => Promise<void>;
 }
 
-/** `onRenewed`: the kubeconfig was read again and holds other credentials. */
-export async function connect(flags: ConnectionFlags, onRenewed?: () => void): Promise<Connected> {
+export interface ConnectOptions {
+  /** The kubeconfig was read again and holds other credentials. */
+  onRenewed?: () => void;
+  /** What every request goes through. */
+  through?: (transport: Transport) => Transport;
+}
+
+export async function connect(flags: ConnectionFlags, { onRenewed, through }: ConnectOptions = {}): Promise<Connected> {
   const local = process.env['KUBECONFIG'] === undefined && existsSync(LOCAL) ? resolve(LOCAL) : undefined;
   const path = flags.kubeconfig ?? local;
   const clock = systemClock();
   const load = (context: string | undefined): Promise<LoadedConnection> =>
     loadKubeconfig({ ...(path === undefined ? {} : { path }), ...(context === undefined ? {} : { context }), env: process.env, clock });
   const first = await load(flags.context);
-  const transport = rereadTransport({
+  const reread = rereadTransport({
     first,
     // Whoever chooses another context later does not mean this process.
     load: () => load(first.context),
@@ -52,6 +58,7 @@ export async function connect(flags: ConnectionFlags, onRenewed?: () => void): P
     clock,
     ...(onRenewed === undefined ? {} : { onRenewed }),
   });
+  const transport = through?.(reread) ?? reread;
   const impersonating =
     (user: string): Transport =>
     (request) =>
@@ -61,11 +68,11 @@ export async function connect(flags: ConnectionFlags, onRenewed?: () => void): P
     as: (user) => createClient(impersonating(user), { userAgent: 'kubenode-cli' }),
     source: first.source,
     get server() {
-      return transport.connection.server;
+      return reread.connection.server;
     },
     get ca() {
-      return transport.connection.ca;
+      return reread.connection.ca;
     },
-    close: () => transport.close(),
+    close: () => reread.close(),
   };
 }

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
+import { createMetrics } from '../kube/metrics.ts';
 import { fakeClock } from '../kube/testing/clock.ts';
 import { serveHealth, type Health } from './health.ts';
 
@@ -9,7 +10,7 @@ afterEach(async () => {
 
 async function serve(reach: () => Promise<unknown> = () => Promise.resolve()) {
   const clock = fakeClock(Date.now());
-  const health = await serveHealth({ listen: '127.0.0.1:0', role: 'cell', version: '1.2.3', clock, reach });
+  const health = await serveHealth({ listen: '127.0.0.1:0', role: 'cell', version: '1.2.3', clock, reach, metrics: createMetrics() });
   open.push(health);
   const get = async (path: string) => {
     const answer = await fetch(`http://127.0.0.1:${health.port}${path}`);
@@ -43,6 +44,7 @@ describe('a controller that is asked how it is', () => {
     health.blocked('KindsAbsent: there are no kinds');
     expect(await get('/readyz')).toEqual({ status: 503, text: 'KindsAbsent: there are no kinds\n' });
     expect((await get('/healthz')).status).toBe(200);
+    expect((await get('/metrics')).text).toContain('kubenode_blocked{role="cell"} 1\n');
     health.blocked(undefined);
     expect((await get('/readyz')).status).toBe(200);
   });
@@ -75,13 +77,22 @@ describe('a controller that is asked how it is', () => {
 
 test.each(['8080', 'host', ':70000', 'http://x:1', 'a:b:1'])('`--health %s` is refused', async (listen) => {
   const clock = fakeClock(0);
-  await expect(serveHealth({ listen, role: 'hub', version: '', clock, reach: () => Promise.resolve() })).rejects.toMatchObject({
+  await expect(
+    serveHealth({ listen, role: 'hub', version: '', clock, reach: () => Promise.resolve(), metrics: createMetrics() }),
+  ).rejects.toMatchObject({
     code: 'Usage',
   });
 });
 
 test('a port that is taken is said so', async () => {
   const { health, clock } = await serve();
-  const again = serveHealth({ listen: `127.0.0.1:${health.port}`, role: 'hub', version: '', clock, reach: () => Promise.resolve() });
+  const again = serveHealth({
+    listen: `127.0.0.1:${health.port}`,
+    role: 'hub',
+    version: '',
+    clock,
+    reach: () => Promise.resolve(),
+    metrics: createMetrics(),
+  });
   await expect(again).rejects.toMatchObject({ code: 'ListenFailed' });
 });

@@ -2,6 +2,7 @@
 import { createServer } from 'node:http';
 import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock } from '../api/ports.ts';
+import type { Labels, Metrics } from '../kube/metrics.ts';
 
 export interface HealthOptions {
   /** `host:port`, or `:port` for every address. */
@@ -11,6 +12,8 @@ export interface HealthOptions {
   clock: Clock;
   /** Resolves when the API server answers. */
   reach: (signal: AbortSignal) => Promise<unknown>;
+  /** What `/metrics` shows, besides the process itself. */
+  metrics: Metrics;
 }
 
 export interface Health {
@@ -35,11 +38,10 @@ const REACHED_MS = 5000;
  *
  * Errors: `Usage` for an address that is none; `ListenFailed`.
  */
-export async function serveHealth({ listen, role, version, clock, reach }: HealthOptions): Promise<Health> {
+export async function serveHealth({ listen, role, version, clock, reach, metrics }: HealthOptions): Promise<Health> {
   const { host, port } = addressOf(listen);
   const state = {
     leading: 0,
-    terms: 0,
     overSince: undefined as number | undefined,
     reachedAt: undefined as number | undefined,
     blocked: undefined as string | undefined,
@@ -64,17 +66,28 @@ export async function serveHealth({ listen, role, version, clock, reach }: Healt
       : undefined;
   }
 
-  function metrics(): string {
+  const own: [name: string, help: string, read: () => [Labels, number]][] = [
+    ['kubenode_build_info', 'Version of this process.', () => [{ version }, 1]],
+    ['kubenode_leader', 'Whether this process leads.', () => [{ role }, state.leading]],
+    [
+      'kubenode_blocked',
+      'Whether the kinds of the API server keep this process from its work; /readyz says why.',
+      () => [{ role }, state.blocked === undefined ? 0 : 1],
+    ],
+    ['process_resident_memory_bytes', 'Resident memory.', () => [{}, process.memoryUsage.rss()]],
+    ['process_start_time_seconds', 'When it was started.', () => [{}, Math.round((clock.now() - process.uptime() * 1000) / 1000)]],
+  ];
+  for (const [name, help, read] of own) metrics.gauge(name, help, () => [read()]);
+  const terms = metrics.counter('kubenode_leader_terms_total', 'Terms that this process has led.');
+  terms.add({ role }, 0);
+  const cpu = metrics.counter('process_cpu_seconds_total', 'Processor time.');
+  let spent = 0;
+
+  function text(): string {
     const { user, system } = process.cpuUsage();
-    const lines: [string, string, string, number][] = [
-      ['kubenode_build_info', 'gauge', `{version="${version}"}`, 1],
-      ['kubenode_leader', 'gauge', `{role="${role}"}`, state.leading],
-      ['kubenode_leader_terms_total', 'counter', `{role="${role}"}`, state.terms],
-      ['process_cpu_seconds_total', 'counter', '', (user + system) / 1e6],
-      ['process_resident_memory_bytes', 'gauge', '', process.memoryUsage.rss()],
-      ['process_start_time_seconds', 'gauge', '', Math.round((clock.now() - process.uptime() * 1000) / 1000)],
-    ];
-    return lines.map(([name, type, labels, value]) => `# TYPE ${name} ${type}\n${name}${labels} ${value}\n`).join('');
+    cpu.add({}, (user + system) / 1e6 - spent);
+    spent = (user + system) / 1e6;
+    return metrics.text();
   }
 
   const server = createServer((request, response) => {
@@ -86,7 +99,7 @@ export async function serveHealth({ listen, role, version, clock, reach }: Healt
     if (request.method !== 'GET') answer(405, 'only GET\n');
     else if (path === '/healthz') judged(dead());
     else if (path === '/readyz') void unready().then(judged);
-    else if (path === '/metrics') answer(200, metrics(), 'text/plain; version=0.0.4; charset=utf-8');
+    else if (path === '/metrics') answer(200, text(), 'text/plain; version=0.0.4; charset=utf-8');
     else answer(404, 'there are /healthz, /readyz and /metrics\n');
   });
   await new Promise<void>((resolve, reject) => {
@@ -101,7 +114,7 @@ export async function serveHealth({ listen, role, version, clock, reach }: Healt
     port: typeof bound === 'object' && bound !== null ? bound.port : port,
     async lead(signal, work) {
       state.leading = 1;
-      state.terms++;
+      terms.add({ role });
       const over = (): void => void (state.overSince = clock.monotonic());
       signal.addEventListener('abort', over, { once: true });
       try {

@@ -1,5 +1,6 @@
 import type { Clock, Log } from '../api/ports.ts';
 import type { Client } from '../kube/client.ts';
+import type { Metrics } from '../kube/metrics.ts';
 
 /** What every controller is given. */
 export interface Ports {
@@ -8,6 +9,7 @@ export interface Ports {
   random: () => number;
   log: Log;
   signal: AbortSignal;
+  metrics?: Metrics;
 }
 
 /** Runs all until the first fails or the signal ends them; one that fails ends the others, so that a restart finds a clean slate. */

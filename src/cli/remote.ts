@@ -1,5 +1,6 @@
 import { parseDocument, stringify } from 'yaml';
 import { CodedError } from '../api/errors.ts';
+import type { Transport } from '../api/transport.ts';
 import type { Client } from '../kube/client.ts';
 import { systemClock } from '../kube/clock.ts';
 import type { Connection } from '../kube/connect.ts';
@@ -10,9 +11,12 @@ import { httpTransport } from '../kube/httptransport.ts';
 type Fields = Record<string, unknown>;
 
 /** A client from the text of a kubeconfig, as the hub keeps one for each cluster. */
-export async function clientFromKubeconfig(text: string): Promise<{ client: Client; close: () => Promise<void> }> {
+export async function clientFromKubeconfig(
+  text: string,
+  through: (transport: Transport) => Transport = (transport) => transport,
+): Promise<{ client: Client; close: () => Promise<void> }> {
   const transport = httpTransport(inlineConnection(text));
-  return { client: createClient(transport, { userAgent: 'kubenode-hub' }), close: () => transport.close() };
+  return { client: createClient(through(transport), { userAgent: 'kubenode-hub' }), close: () => transport.close() };
 }
 
 /**

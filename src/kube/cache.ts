@@ -3,6 +3,7 @@ import type { Clock, Log, Random } from '../api/ports.ts';
 import type { Resource } from '../api/resource.ts';
 import type { KubeObject } from '../api/wire.ts';
 import type { Client } from './client.ts';
+import type { Metrics } from './metrics.ts';
 import { startReflector } from './reflector.ts';
 import type { Reflector, ReflectorState, StoreOptions } from './reflector.ts';
 
@@ -11,6 +12,8 @@ export interface CacheOptions {
   clock: Clock;
   random: Random;
   log: Log;
+  /** Where its stores are counted, and the controllers that watch them. */
+  metrics?: Metrics;
   /** Ends every reflector. */
   signal: AbortSignal;
   /** Field managers whose managedFields every store keeps, where it says nothing else: those that `applyIfChanged` writes as. */

@@ -5,8 +5,9 @@ import { hasReason } from './apierror.ts';
 import type { Backoff } from './backoff.ts';
 import type { Client } from './client.ts';
 import { withFields } from './log.ts';
+import type { Metrics } from './metrics.ts';
 import { createQueue, TerminalError } from './queue.ts';
-import type { QueueResult } from './queue.ts';
+import type { Queue, QueueResult } from './queue.ts';
 import type { Reflector } from './reflector.ts';
 import { createOwnWrites } from './writes.ts';
 import type { Dependence } from './writes.ts';
@@ -95,6 +96,8 @@ export async function runController(options: ControllerOptions): Promise<void> {
   }
 
   const log = withFields(options.log, { controller: name });
+  const metrics = watches.find(({ store }) => store.metrics !== undefined)?.store.metrics;
+  const runs = metrics === undefined ? undefined : runsOf(metrics, name);
   /** Of the runs under way. */
   const ids = new Map<string, string>();
   const queue = createQueue({
@@ -125,7 +128,11 @@ export async function runController(options: ControllerOptions): Promise<void> {
       .padStart(8, '0');
     ids.set(key, reconcileID);
     const begun = clock.monotonic();
-    const ended = (outcome: Reconciled['outcome']): void => options.onReconciled?.({ key, durationMs: clock.monotonic() - begun, outcome });
+    const ended = (outcome: Reconciled['outcome']): void => {
+      const durationMs = clock.monotonic() - begun;
+      runs?.ended(outcome, durationMs);
+      options.onReconciled?.({ key, durationMs, outcome });
+    };
     try {
       const result = await options.reconcile(key, {
         client: ownWrites.clientFor(options.client, key),
@@ -179,6 +186,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
   });
   for (const watched of watches) addAll(watched, () => 0);
   for (const trigger of options.triggers ?? []) cancellations.push(trigger((key) => queue.add(key)));
+  const endShow = runs?.show(queue);
   const stopResync = options.resyncMs === undefined ? undefined : resyncEvery(options.resyncMs);
 
   /** Spread over the whole period, so that a resync is never a burst. */
@@ -195,7 +203,30 @@ export async function runController(options: ControllerOptions): Promise<void> {
   }
 
   await queue.done;
+  endShow?.();
   stopResync?.();
   ownWrites.stop();
   for (const cancel of cancellations) cancel();
+}
+
+const OUTCOMES: readonly Reconciled['outcome'][] = ['done', 'requeued', 'failed', 'terminal'];
+const SECONDS = [0.005, 0.02, 0.1, 0.5, 2, 10, 60];
+
+/** The numbers that controller-runtime has of a controller, under names of ours. */
+function runsOf(metrics: Metrics, controller: string) {
+  const total = metrics.counter('kubenode_reconcile_total', 'Reconciles, by how they ended.');
+  const seconds = metrics.histogram('kubenode_reconcile_seconds', 'How long reconciles took.', SECONDS);
+  for (const result of OUTCOMES) total.add({ controller, result }, 0);
+  return {
+    ended(result: Reconciled['outcome'], durationMs: number): void {
+      total.add({ controller, result });
+      seconds.observe({ controller }, durationMs / 1000);
+    },
+    show: (queue: Queue) =>
+      metrics.gauge(
+        'kubenode_workqueue_keys',
+        'Keys of a controller: ready to run, running, waiting for their time, held until a write is seen, or given up until they change.',
+        () => Object.entries(queue.counts).map(([state, count]) => [{ controller, state }, count] as const),
+      ),
+  };
 }

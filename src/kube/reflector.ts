@@ -8,6 +8,7 @@ import { fullJitterMs } from './backoff.ts';
 import type { Backoff } from './backoff.ts';
 import type { Client } from './client.ts';
 import { sleep, withDeadline } from './clock.ts';
+import type { Metrics } from './metrics.ts';
 import { createObjectStore } from './objectstore.ts';
 import type { Difference, IndexFunction } from './objectstore.ts';
 import { matchesFields } from './fieldselector.ts';
@@ -64,12 +65,16 @@ export interface ReflectorOptions<T extends KubeObject> extends StoreOptions<T> 
   clock: Clock;
   random: Random;
   log: Log;
+  /** Where it is counted, and the controllers that watch it. */
+  metrics?: Metrics;
   /** Ends it. */
   signal: AbortSignal;
 }
 
 export interface Reflector<T extends KubeObject> extends Store<T> {
   readonly state: ReflectorState;
+  /** Where it is counted. */
+  readonly metrics?: Metrics | undefined;
   /** Settles when the signal has ended it; never rejects. */
   readonly done: Promise<void>;
   /**
@@ -139,6 +144,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   store.addIndex(BY_NAMESPACE, (object) => [object.metadata.namespace ?? '']);
   for (const [name, values] of Object.entries(options.indexes ?? {})) store.addIndex(name, values);
 
+  const counts = options.metrics === undefined ? undefined : countersOf(options.metrics, resource);
   const listeners = new Set<(event: StoreEvent<T>) => void>();
   const firstList = Promise.withResolvers<void>();
   firstList.promise.catch(() => undefined);
@@ -212,6 +218,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     ({ resourceVersion } = page.metadata);
     listDone = listsBegun;
     synced = true;
+    counts?.lists.add(counts.labels);
     state = { phase: 'listed', resourceVersion };
     tellAll(differences, initial);
     tell({ type: 'listed', resourceVersion });
@@ -337,6 +344,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
         const askedMs = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
         const retryInMs = Math.round(askedMs + fullJitterMs(options.backoff ?? BACKOFF, failures, random));
         const code = error instanceof CodedError ? error.code : 'Failed';
+        counts?.failures.add(counts.labels);
         state = { phase: 'waiting', failures, code, error: messageOf(error), retryInMs };
         log.warn(
           { ...about, failures, retryInMs, error: messageOf(error) },
@@ -346,13 +354,17 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
       }
     }
     state = { phase: 'stopped' };
+    for (const end of shown) end();
     firstList.reject(signal.reason);
   }
 
+  const quietMs = (): number => clock.monotonic() - heardAt;
+  const shown = counts?.show(() => ({ size: store.size, quietMs: quietMs() })) ?? [];
   const done = run();
 
   return {
     resource,
+    metrics: options.metrics,
     done,
     get state() {
       return state.phase === 'watching' ? { ...state, resourceVersion: resourceVersion ?? '' } : state;
@@ -371,7 +383,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     inNamespace: (namespace) => store.byIndex(BY_NAMESPACE, namespace),
     byIndex: (index, value) => store.byIndex(index, value),
     addIndex: (name, values) => store.addIndex(name, values),
-    quietMs: () => clock.monotonic() - heardAt,
+    quietMs,
 
     async whenSynced(waiting) {
       if (synced || waiting === undefined) return await firstList.promise;
@@ -416,3 +428,26 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
 /** End a watch; no failures. */
 const RELIST = new Error('the store was asked to list again');
 const SILENT = new Error('the watch was silent for long');
+
+function countersOf(metrics: Metrics, { group, plural }: Resource) {
+  const labels = { resource: group === '' ? plural : `${plural}.${group}` };
+  const lists = metrics.counter('kubenode_store_lists_total', 'Times that all objects of a watched kind were listed.');
+  const failures = metrics.counter('kubenode_store_failures_total', 'Lists and watches that failed.');
+  for (const counter of [lists, failures]) counter.add(labels, 0);
+  return {
+    labels,
+    lists,
+    failures,
+    show: (read: () => { size: number; quietMs: number }) => [
+      metrics.gauge('kubenode_store_objects', 'Objects of a watched kind that are held.', () => [[labels, read().size]]),
+      metrics.gauge(
+        'kubenode_store_quiet_seconds',
+        'Time since the API server was last heard of a kind; what is old is not trusted.',
+        () => {
+          const { quietMs } = read();
+          return Number.isFinite(quietMs) ? [[labels, quietMs / 1000]] : [];
+        },
+      ),
+    ],
+  };
+}

@@ -94,6 +94,18 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
       });
       await waitFor(async () => (await machines()) === 1, LATE);
       expect(await ready()).toBe('200 ok');
+      const scrape = async (): Promise<string> => await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      for (const line of [
+        /^kubenode_machines\{phase="\w+"\} 1$/m,
+        /^kubenode_reconcile_total\{controller="machineset",result="\w+"\} [1-9]/m,
+        /^kubenode_workqueue_keys\{controller="machine",state="ready"\} \d/m,
+        /^kubenode_store_lists_total\{resource="machines\.kubenode\.io"\} [1-9]/m,
+        /^kubenode_api_requests_total\{to="own",method="WATCH",code="200"\} [1-9]/m,
+        /^kubenode_leader\{role="cell"\} 1$/m,
+      ])
+        await waitFor(async () => line.test(await scrape()), { ...LATE, what: String(line) });
+      // As few as an operator can look at: none is by machine.
+      expect((await scrape()).split('\n').length).toBeLessThan(600);
 
       await admin.patch(CustomResourceDefinitions, CRD, { merge: { spec: newer() } });
       const said = await controller.says('KindsNewer');
@@ -102,6 +114,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
       await controller.says('released the Lease');
       expect((await admin.get(Leases, { namespace: SYSTEM_NAMESPACE, name: 'kubenode-cell' })).spec?.holderIdentity ?? '').toBe('');
       expect(await ready()).toMatch(/^503 KindsNewer: freezes/);
+      expect(await scrape()).toMatch(/^kubenode_blocked\{role="cell"\} 1$/m);
       await admin.patch(MachineSets, metadata, { merge: { spec: { replicas: 2 } } });
 
       // Until here nothing has taken up the second machine: the kinds have to fit first.

@@ -9,12 +9,14 @@ import { SYSTEM_NAMESPACE } from '../../api/names.ts';
 import { createCache } from '../../kube/cache.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { runLeaderElection } from '../../kube/lease.ts';
+import { createMetrics, type Metrics } from '../../kube/metrics.ts';
 import { createRecorder } from '../../kube/recorder.ts';
 import type { Client } from '../../kube/client.ts';
 import { connect, connectionFlags, type Connected, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
 import type { Health } from '../health.ts';
 import { kindsGate } from '../kinds.ts';
+import { countRequests } from '../requests.ts';
 import { together, type Ports } from '../ports.ts';
 import type { Run } from '../program.ts';
 import { exitWithParent } from '../start/child.ts';
@@ -82,9 +84,13 @@ async function controller(flags: Flags): Promise<number> {
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stopped.abort(new Error(name)));
   exitWithParent(() => stopped.abort(new Error('the parent is gone')));
   const log = logTo(flags.logLevel);
-  const connection = await connect(flags, () => log.info({ source: connection.source }, 'the kubeconfig has changed; going on with it'));
   const role = flags.hub === true ? 'hub' : 'cell';
   const clock = systemClock();
+  const metrics = createMetrics();
+  const connection = await connect(flags, {
+    onRenewed: () => log.info({ source: connection.source }, 'the kubeconfig has changed; going on with it'),
+    through: (transport) => countRequests(transport, 'own', { metrics, clock }),
+  });
   let health: Health | undefined;
   const gate = kindsGate({
     client: connection.client,
@@ -94,7 +100,7 @@ async function controller(flags: Flags): Promise<number> {
     log,
     onTrouble: (why) => health?.blocked(why),
   });
-  const ports: Ports = { client: gate.client, clock, random: Math.random, log, signal: stopped.signal };
+  const ports: Ports = { client: gate.client, clock, random: Math.random, log, signal: stopped.signal, metrics };
   const work =
     flags.hub === true
       ? (signal: AbortSignal) => runHub({ ...ports, signal }, flags)
@@ -104,7 +110,7 @@ async function controller(flags: Flags): Promise<number> {
   const alive = setInterval(() => undefined, 2 ** 30);
   log.info({ role, server: connection.server, leaderElect: flags.leaderElect }, 'starting');
   try {
-    health = flags.health === undefined ? undefined : await healthOf(flags.health, role, connection.client);
+    health = flags.health === undefined ? undefined : await healthOf(flags.health, role, connection.client, metrics);
     const lead = (signal: AbortSignal): Promise<void> =>
       gate.during(signal, (signal) => health?.lead(signal, () => work(signal)) ?? work(signal));
     const identity = `${hostname()}_${crypto.randomUUID()}`;
@@ -151,10 +157,10 @@ const leaseTimes = (seconds: number) => ({
   retryPeriodMs: (seconds * 2000) / 15,
 });
 
-async function healthOf(listen: string, role: 'hub' | 'cell', client: Client): Promise<Health> {
+async function healthOf(listen: string, role: 'hub' | 'cell', client: Client, metrics: Metrics): Promise<Health> {
   const [{ serveHealth }, { version }] = await Promise.all([import('../health.ts'), import('../program.ts')]);
   const reach = (signal: AbortSignal): Promise<unknown> => client.request({ method: 'GET', path: '/version', signal });
-  return await serveHealth({ listen, role, version: version(), clock: systemClock(), reach });
+  return await serveHealth({ listen, role, version: version(), clock: systemClock(), reach, metrics });
 }
 
 async function runHub(ports: Ports, flags: Flags): Promise<void> {
@@ -166,6 +172,7 @@ async function runHub(ports: Ports, flags: Flags): Promise<void> {
     { checkRules },
     { judgeObject },
     { clientFromKubeconfig },
+    { showHub },
   ] = await Promise.all([
     import('../../sync/fleet/controller.ts'),
     import('../../sync/rollout/controller.ts'),
@@ -174,6 +181,7 @@ async function runHub(ports: Ports, flags: Flags): Promise<void> {
     import('../../rules/check.ts'),
     import('../objectrules.ts'),
     import('../remote.ts'),
+    import('../statemetrics.ts'),
   ]);
   const dir = flags.cache ?? '';
   const bundles = openBundles(join(dir, 'units'));
@@ -181,6 +189,13 @@ async function runHub(ports: Ports, flags: Flags): Promise<void> {
   await together(ports.signal, [
     async (signal) => {
       const cache = createCache({ ...ports, signal });
+      const { metrics } = ports;
+      const endShow = metrics === undefined ? undefined : showHub(metrics, cache);
+      const connect = (text: string): ReturnType<typeof clientFromKubeconfig> =>
+        clientFromKubeconfig(
+          text,
+          metrics === undefined ? undefined : (transport) => countRequests(transport, 'cells', { metrics, clock: ports.clock }),
+        );
       const recorder = createRecorder({ ...ports, signal, component: 'kubenode-sync', instance: 'hub' });
       const checkouts = openCheckouts({ ...ports, signal, cacheDir: join(dir, 'git'), childPath, checkRules, judgeObject });
       await together(signal, [
@@ -191,12 +206,13 @@ async function runHub(ports: Ports, flags: Flags): Promise<void> {
             signal,
             cache,
             bundles,
-            connect: clientFromKubeconfig,
+            connect,
             render: (...call) => checkouts.unit(...call),
             recorder,
           }),
       ]);
       await checkouts.closeAll();
+      endShow?.();
       await cache.done();
     },
   ]);
