@@ -384,9 +384,9 @@ describe('recovering', () => {
     server.put(Nodes, node('a'));
     server.put(Nodes, node('b'));
     server.remove(Nodes, { name: 'b' });
-    await world.clock.advance(180_000);
+    await world.clock.advance(129_000);
     expect(world.reflector.size).toBe(0);
-    await world.clock.advance(12_000);
+    await world.clock.advance(2000);
     expect(names(world.reflector)).toEqual(['a']);
   });
 
@@ -403,10 +403,10 @@ describe('recovering', () => {
       if (minute % 5 === 1) server.watches.end();
     }
     expect(lists(server)).toBe(1);
-    expect(oldest).toBeLessThanOrEqual(190_000);
+    expect(oldest).toBeLessThanOrEqual(130_000);
     const asked = server.requests.slice(first).filter(({ query }) => query?.['watch'] === undefined);
     expect(asked.every(({ query }) => query?.['limit'] === '1')).toBe(true);
-    expect(asked.length).toBeLessThanOrEqual(41);
+    expect(asked.length).toBeLessThanOrEqual(60);
     expect(world.events.filter((event) => !event.startsWith('added'))).toEqual(['listed']);
     expect(world.log.lines.filter(({ level }) => level !== 'debug')).toEqual([]);
   });

@@ -53,7 +53,7 @@ export interface StoreOptions<T extends KubeObject> {
   pageSize?: number;
   /** The server ends a watch after once to twice this time. Default 300. */
   watchTimeoutSeconds?: number;
-  /** A watch that brought nothing for this long is asked for again, after one small request. Default 190,000. */
+  /** A watch that brought nothing for this long is asked for again, after one small request. Default 130,000. */
   silenceMs?: number;
   /** Between attempts after a failure, with full jitter. Default 800 ms to 30 s. */
   backoff?: Backoff;
@@ -108,9 +108,10 @@ const ANSWER_MS = 60_000;
 const GRACE_MS = 30_000;
 /**
  * Bookmarks come each minute, but a real server sends none that is not newer than what the watch was opened with: on a kind where nothing happens
- * none may come for long, as if the stream had died. Silence for three of them is reason to ask; it proves nothing.
+ * none may come for long, as if the stream had died. Silence for two of them is reason to ask; it proves nothing. Sooner than what is old is
+ * no longer trusted: 150 s, where disruptions are decided.
  */
-const SILENCE_MS = 190_000;
+const SILENCE_MS = 130_000;
 /** A watch that ends sooner is a failure: reopening at once would be a loop without rest. */
 const SHORT_MS = 1000;
 const BACKOFF: Backoff = { baseMs: 800, maxMs: 30_000 };
