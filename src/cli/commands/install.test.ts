@@ -28,6 +28,10 @@ describe('what is installed', () => {
     expect(names(cell())).toMatchInlineSnapshot(`
       {
         "ClusterRole": [
+          "kubenode-sync",
+          "kubenode-view",
+          "kubenode-operator",
+          "kubenode-admin",
           "kubenode-cell",
           "kubenode-machine",
           "kubenode-identity",
@@ -37,14 +41,10 @@ describe('what is installed', () => {
           "kubenode-remedy",
           "kubenode-remedyjob",
           "kubenode-sync-own",
-          "kubenode-sync",
           "kubenode-agent",
           "kubenode-bootstrap",
-          "kubenode-view",
           "kubenode-cell-view",
-          "kubenode-operator",
           "kubenode-cell-operator",
-          "kubenode-admin",
         ],
         "ClusterRoleBinding": [
           "kubenode-cell",
@@ -128,12 +128,12 @@ describe('what is installed', () => {
     expect(names(hub())).toMatchInlineSnapshot(`
       {
         "ClusterRole": [
-          "kubenode-hub",
           "kubenode-view",
-          "kubenode-hub-view",
           "kubenode-operator",
-          "kubenode-hub-operator",
           "kubenode-admin",
+          "kubenode-hub",
+          "kubenode-hub-view",
+          "kubenode-hub-operator",
           "kubenode-hub-admin",
         ],
         "ClusterRoleBinding": [
