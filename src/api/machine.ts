@@ -104,6 +104,13 @@ export const operationStatus = Type.Object({
 });
 export type OperationStatus = Static<typeof operationStatus>;
 
+/** How far the controller is with a repair that it carries out itself. */
+export const repairStatus = Type.Object({
+  ...operationStatus.properties,
+  cutsPower: Type.Optional(Type.Boolean({ description: 'the provider may have been asked to cut the power; written before it is' })),
+});
+export type RepairStatus = Static<typeof repairStatus>;
+
 export const verifiedContent = Type.Object({
   name: Type.String(),
   version: Type.String(),
@@ -179,7 +186,7 @@ export const machineStatus = Type.Object({
   ),
   components: Type.Optional(listMap(componentStatus, ['name'], { maxItems: 64 })),
   operation: Type.Optional(operationStatus),
-  repair: Type.Optional(operationStatus),
+  repair: Type.Optional(repairStatus),
   verified: Type.Optional(
     atomic(verifiedContent, { maxItems: 128, description: 'the two last verified contents of each component, newest first' }),
   ),

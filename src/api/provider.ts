@@ -49,10 +49,15 @@ export interface InfraProvider {
    */
   reboot?(providerID: string, operationID: string, signal: AbortSignal): Promise<void>;
   /**
-   * Cuts the power, where the provider can, until `reboot`; can be repeated. It is off once `get` says Stopped, which is the proof that nothing
-   * runs there any more.
+   * Cuts the power, where the provider can, until `reboot`; can be repeated until the operation is retired. It is off once `get` says Stopped, which
+   * is the proof that nothing runs there any more.
    */
-  stop?(providerID: string, signal: AbortSignal): Promise<void>;
+  stop?(providerID: string, operationID: string, signal: AbortSignal): Promise<void>;
+  /**
+   * Whoever can do one of the two above can do this: what `reboot` and `stop` are asked for this operation ID from when it resolves on has no
+   * effect. An operation is over only after this. Safe to repeat, and of an instance that is gone.
+   */
+  retire?(providerID: string, operationID: string, signal: AbortSignal): Promise<void>;
 }
 
 export const PROVIDER_ERRORS = [

@@ -7,7 +7,7 @@ import { systemClock } from '../kube/clock.ts';
 import { fakeInfra, fakeProvider } from './fake/provider.ts';
 import { nodeDisk, type Disk } from './local/disk.ts';
 import { layoutOf, parseInstance } from './local/layout.ts';
-import { cutPower, cyclesAsked, isKeptOff, noteCycled, noteOff } from './local/power.ts';
+import { cutPower, cyclesAsked, isKeptOff, noteCycled, noteOff, takeCuts } from './local/power.ts';
 import { localProvider } from './local/provider.ts';
 import { providerConformance } from './conformance.ts';
 
@@ -52,6 +52,7 @@ providerConformance('local', async () => {
         const text = name.startsWith('.') ? undefined : await disk.read(layout.instance);
         if (text === undefined) continue;
         const { deleting, providerID } = parseInstance(text, layout.instance);
+        await takeCuts(disk, layout);
         const asked = await cyclesAsked(disk, layout);
         if (deleting === true) await disk.remove(layout.folder);
         else if (asked.length > 0) {

@@ -197,7 +197,11 @@ export function providerConformance(name: string, begin: () => Promise<ProviderH
       }
     });
 
-    const powers = (provider: InfraProvider): boolean => provider.reboot !== undefined && provider.stop !== undefined;
+    const powers = (provider: InfraProvider): boolean => {
+      const can = (['reboot', 'stop', 'retire'] as const).filter((each) => provider[each] !== undefined).length;
+      expect([0, 3], 'of reboot, stop and retire').toContain(can);
+      return can > 0;
+    };
 
     it('cycles the power once for an operation, however often and by however many it is asked', async () => {
       const [one, other] = [harness.open(), harness.open()];
@@ -244,17 +248,71 @@ export function providerConformance(name: string, begin: () => Promise<ProviderH
       const [id, other] = [await ensure(provider, 'uid-1'), await ensure(provider, 'uid-2')];
       await harness.progress();
       const before = (await provider.get(other, signal))?.state;
-      await provider.stop?.(id, signal);
+      await provider.stop?.(id, 'op-0', signal);
       expect((await provider.get(id, signal))?.state).not.toBe('Stopped');
       await harness.progress();
       expect((await provider.get(id, signal))?.state).toBe('Stopped');
-      await harness.open().stop?.(id, signal);
+      await harness.open().stop?.(id, 'op-0', signal);
       await harness.progress();
       expect((await provider.get(id, signal))?.state).toBe('Stopped');
       expect((await provider.get(other, signal))?.state).toBe(before);
       await provider.reboot?.(id, 'op-1', signal);
       await harness.progress();
       expect((await provider.get(id, signal))?.state).not.toBe('Stopped');
+    });
+
+    it('does nothing to the power for an operation that was retired, and leaves what it has done', async () => {
+      const [provider, late] = [harness.open(), harness.open()];
+      if (!powers(provider)) return;
+      const id = await ensure(provider, 'uid-1');
+      await harness.progress();
+      for (const operation of ['op-0', 'op-1', 'op-1']) await provider.retire?.(id, operation, signal);
+      await late.stop?.(id, 'op-0', signal);
+      await late.reboot?.(id, 'op-1', signal);
+      await harness.progress();
+      expect((await provider.get(id, signal))?.state).not.toBe('Stopped');
+      expect(await harness.cyclesOf(id)).toBe(0);
+      await provider.stop?.(id, 'op-2', signal);
+      await harness.progress();
+      await provider.retire?.(id, 'op-2', signal);
+      await harness.progress();
+      expect((await provider.get(id, signal))?.state).toBe('Stopped');
+      await provider.reboot?.(id, 'op-3', signal);
+      await harness.progress();
+      await late.stop?.(id, 'op-2', signal);
+      await harness.progress();
+      expect((await provider.get(id, signal))?.state).not.toBe('Stopped');
+      expect(await harness.cyclesOf(id)).toBe(1);
+      await provider.retire?.(provider.providerIDOf(request('uid-9')), 'op-4', signal);
+    });
+
+    it.each(['stop', 'retire'] as const)('may die at any write of %s, and repeated it is as if done once', async (what) => {
+      let died = 0;
+      for (let at = 1; at <= MOST_WRITES; at++) {
+        const id = await ensure(harness.open(), `uid-${at}`);
+        await harness.progress();
+        const dying = harness.open(at);
+        if (!powers(dying)) return;
+        let isDead = false;
+        await dying[what]?.(id, 'op-1', signal).catch(() => {
+          isDead = true;
+          died++;
+        });
+        if (at % 2 === 0) await harness.progress();
+        const next = harness.open();
+        await next[what]?.(id, 'op-1', signal);
+        if (what === 'retire') await next.stop?.(id, 'op-1', signal);
+        await harness.progress();
+        expect((await next.get(id, signal))?.state === 'Stopped', `after dying at write ${at}`).toBe(what === 'stop');
+        await next.retire?.(id, 'op-1', signal);
+        await next.reboot?.(id, 'op-2', signal);
+        await harness.progress();
+        await next.stop?.(id, 'op-1', signal);
+        await harness.progress();
+        expect((await next.get(id, signal))?.state).not.toBe('Stopped');
+        if (!isDead) break;
+      }
+      expect(died, 'writes that were died at').toBeGreaterThan(0);
     });
 
     it('turns nothing on or off that is not there', async () => {
@@ -264,7 +322,7 @@ export function providerConformance(name: string, begin: () => Promise<ProviderH
       await provider.delete(id, signal);
       for (const gone of [id, provider.providerIDOf(request('uid-9'))]) {
         await expect(provider.reboot?.(gone, 'op-1', signal)).rejects.toSatisfy((error) => isCoded(error, 'InvalidConfig'));
-        await expect(provider.stop?.(gone, signal)).rejects.toSatisfy((error) => isCoded(error, 'InvalidConfig'));
+        await expect(provider.stop?.(gone, 'op-1', signal)).rejects.toSatisfy((error) => isCoded(error, 'InvalidConfig'));
       }
     });
 

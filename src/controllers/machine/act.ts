@@ -7,7 +7,17 @@ import type { Act, ActContext } from './guards.ts';
 import { freeCancelled, releaseReported, takeOverForDeletion, takeOverForRepair } from './ledgeracts.ts';
 import { cordon, evict, fence, liftCordon, liftDegraded, markDegraded, settle } from './nodeacts.ts';
 import { deleteInstance, order, writeCancelled } from './orderacts.ts';
-import { beginRepair, deleteMachine, endRepair, forceDelete, markOutOfService, powerCycle, stopInstance } from './repairacts.ts';
+import {
+  beginRepair,
+  deleteMachine,
+  endRepair,
+  forceDelete,
+  markOutOfService,
+  noteCut,
+  powerCycle,
+  retirePower,
+  stopInstance,
+} from './repairacts.ts';
 
 /** The step as a guarded write; undefined for steps that touch none of what leaders dispute. */
 export function actOf(step: Step, context: ActContext): Act | undefined {
@@ -38,8 +48,12 @@ export function actOf(step: Step, context: ActContext): Act | undefined {
       return endRepair(step, context);
     case 'PowerCycle':
       return powerCycle(step, context);
+    case 'NoteCut':
+      return noteCut(step.row, context);
     case 'StopInstance':
       return stopInstance(step, context);
+    case 'RetirePower':
+      return retirePower(step, context);
     case 'MarkOutOfService':
       return markOutOfService(step.row, context);
     case 'ForceDelete':

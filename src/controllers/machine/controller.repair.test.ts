@@ -5,11 +5,13 @@ import { API_VERSION } from '../../api/kind.ts';
 import { Machines, type Operation, type Outcome } from '../../api/machine.ts';
 import { MachineSets } from '../../api/machineset.ts';
 import { RemedyOperationJobs } from '../../api/remedyoperationjob.ts';
+import type { InfraProvider } from '../../api/provider.ts';
 import type { Client } from '../../kube/client.ts';
 import { waitFor } from '../../kube/testing/waitfor.ts';
+import { fakeProvider } from '../../providers/fake/provider.ts';
 import { isCordoned, ownerOf } from './cordon.ts';
 import { isOutOfService } from './nodesync.ts';
-import { openCell, POOL, type TestCell } from './testing/cell.ts';
+import { openCell, POOL, type Leadership, type TestCell } from './testing/cell.ts';
 import { entry, VERIFIED_OLD, waiting } from './testing/objects.ts';
 
 let cell: TestCell | undefined;
@@ -315,6 +317,62 @@ describe('a node that does not answer', () => {
     await test.beat('a');
     await test.edit('a', (machine) => void (machine.metadata.labels = { looked: 'again' }));
     await waitFor(async () => !isOutOfService((await test.node('a')) ?? never()), LONG);
+  }, 30_000);
+
+  /** A leader whose request to cut the power is on its way for as long as the test likes, and arrives whatever became of the leader. */
+  async function slowLeader(): Promise<{ test: TestCell; id: string; first: Leadership; arrive: () => Promise<void> }> {
+    const test = (cell = await openCell());
+    const provider = fakeProvider(test.infra);
+    let sent: Parameters<NonNullable<InfraProvider['stop']>> | undefined;
+    const slow: InfraProvider = {
+      ...provider,
+      async stop(...asked) {
+        sent = asked;
+        await new Promise<void>((_, reject) => asked[2].addEventListener('abort', () => reject(new Error('given up')), { once: true }));
+      },
+    };
+    const first = test.lead({ provider: slow });
+    await runningMachines(test, 'a');
+    await pod(test, 'stuck', 3600);
+    await test.silence('a', 'kubelet', 'agent');
+    await test.addJob({ name: 'j1', action: 'MigratePods' });
+    const id = await test.grant('j1');
+    const [providerID, operationID] = await waitFor(() => sent, LONG);
+    expect((await test.machine('a')).status?.repair).toMatchObject({ id, state: 'Running', cutsPower: true });
+    const arrive = async (): Promise<void> => await provider.stop?.(providerID, operationID, new AbortController().signal);
+    return { test, id, first, arrive };
+  }
+
+  test('keeps its power when a deposed leader asks for the cut after the operation has ended without one', async () => {
+    const { test, id, first, arrive } = await slowLeader();
+    await test.client.delete(Pods, { namespace: POOL, name: 'stuck' }, { gracePeriodSeconds: 0 });
+    test.lead();
+    expect(await repairOf(test, 'a', id)).toMatchObject({ outcome: 'Succeeded' });
+    await test.jobStatus('j1', { phase: 'Succeeded' });
+    await noRows(test);
+    expect(test.infra.calls.filter((call) => /^(stop|retire) /.test(call)).map((call) => call.split(' ')[0])).toEqual(['retire']);
+    await arrive();
+    expect((await instanceOf(test, 'a')).stopping).toBe(false);
+    await first.stop();
+  }, 30_000);
+
+  test('keeps its power when a deposed leader asks for the cut after it was turned on again', async () => {
+    const { test, id, first, arrive } = await slowLeader();
+    test.lead();
+    const instance = await instanceOf(test, 'a');
+    await waitFor(() => instance.stopping, LONG);
+    test.infra.progress();
+    expect(await repairOf(test, 'a', id)).toMatchObject({ outcome: 'Succeeded' });
+    await test.jobStatus('j1', { phase: 'Succeeded' });
+    await noRows(test);
+    await test.addJob({ name: 'j2' });
+    await orderOf(test, 'a', await test.grant('j2'));
+    await waitFor(() => instance.reboots === 1, LONG);
+    test.infra.progress();
+    await arrive();
+    test.infra.progress();
+    expect(instance.state).toBe('Running');
+    await first.stop();
   }, 30_000);
 
   test('keeps pods that nobody proves to be dead, and says so', async () => {

@@ -11,7 +11,7 @@ import { degradedBy, drainNeeded, failedComponents, isRecorded, type WaitingComp
 import { DEGRADED, isCordonedFor, isFencedFor, ownerOf } from './cordon.ts';
 import { drainDeadlineMs, DRAIN_TIMEOUT, evicting, obstacleTo } from './drain.ts';
 import { hasFinalizer, isDeleting, isRepairNeeded, type AskFacts } from './facts.ts';
-import { carryingOut } from './ownoperation.ts';
+import { carryingOut, retiring } from './ownoperation.ts';
 import {
   askingJob,
   finalReport,
@@ -115,7 +115,7 @@ function cancelled(view: MachineView, row: LedgerRow): Decision {
   const { claim } = view;
   if (claim.state === 'Claimed' && !isFencedFor(claim.node, row.id))
     return { steps: [{ do: 'Fence', row, why: 'the operation was cancelled; a cordon for it that is still under way must lose' }] };
-  return { steps: [{ do: 'FreeCancelled', row, why: 'the operation was cancelled' }] };
+  return { steps: [...retiring(view, row), { do: 'FreeCancelled', row, why: 'the operation was cancelled' }] };
 }
 
 function ordered(view: MachineView, row: LedgerRow): Decision {

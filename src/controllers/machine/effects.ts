@@ -24,7 +24,8 @@ interface Done {
 export async function carryOutEffect(effect: Effect, { client, provider, cycled, signal }: EffectPorts): Promise<Done> {
   if (effect.do === 'Evict') return await evict(client, effect, signal);
   if (effect.do === 'DeleteMachine') return await deleteMachine(client, effect, signal);
-  if (provider === undefined) return { note: 'the cell has no such provider', refused: true };
+  // A provider that the cell has no more is asked for nothing more, either.
+  if (provider === undefined) return { note: 'the cell has no such provider', refused: effect.do !== 'RetirePower' };
   switch (effect.do) {
     case 'ForceDelete':
       return await forceDelete(client, provider, effect, signal);
@@ -32,8 +33,11 @@ export async function carryOutEffect(effect: Effect, { client, provider, cycled,
       return { note: await provider.delete(effect.providerID, signal) };
     case 'StopInstance':
       if (provider.stop === undefined) return { note: `provider ${provider.name} cannot cut the power`, refused: true };
-      await provider.stop(effect.providerID, signal);
+      await provider.stop(effect.providerID, effect.operationID, signal);
       return { note: `cuts the power of ${effect.providerID}` };
+    case 'RetirePower':
+      await provider.retire?.(effect.providerID, effect.operationID, signal);
+      return { note: `nothing more is done to the power of ${effect.providerID} for this operation` };
     default:
       if (provider.reboot === undefined) return { note: `provider ${provider.name} cannot cycle the power`, refused: true };
       await provider.reboot(effect.providerID, effect.operationID, signal);

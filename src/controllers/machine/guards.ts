@@ -1,7 +1,7 @@
 /** What every guarded write of an operation looks at, and how it stops. In the comments M is the Machine, N its Node, L the ledger; r is the row. */
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import { CodedError } from '../../api/errors.ts';
-import type { Machine, OperationStatus } from '../../api/machine.ts';
+import type { Machine, OperationStatus, RepairStatus } from '../../api/machine.ts';
 import type { RepairOperation } from '../../api/noderemedier.ts';
 import type { ObjectKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -17,7 +17,8 @@ import type { DrainedPod } from './view.ts';
 export type Effect =
   | { do: 'Evict'; pod: DrainedPod; graceSeconds?: number }
   | { do: 'DeleteInstance'; providerID: string }
-  | { do: 'StopInstance'; providerID: string }
+  | { do: 'StopInstance'; providerID: string; operationID: string }
+  | { do: 'RetirePower'; providerID: string; operationID: string }
   | { do: 'PowerCycle'; providerID: string; operationID: string }
   /** Not without the provider's word, asked for right before, that the instance is off or gone. */
   | { do: 'ForceDelete'; pods: readonly DrainedPod[]; providerID: string }
@@ -67,7 +68,7 @@ export function reportOn(row: LedgerRow, machine: Machine): OperationStatus | un
 }
 
 /** r's repair, while it is carried out here. `action`: only this one. */
-export function repairUnderWay(row: LedgerRow, machine: Machine, action?: RepairOperation): OperationStatus | undefined {
+export function repairUnderWay(row: LedgerRow, machine: Machine, action?: RepairOperation): RepairStatus | undefined {
   const order = machine.spec.operation;
   const repair = machine.status?.repair;
   if (order?.id !== row.id || order.kind !== 'Repair' || (action !== undefined && order.action !== action)) return undefined;

@@ -9,7 +9,8 @@ import { isCordonedFor } from './cordon.ts';
 import { evicting, obstacleTo, podsLeft } from './drain.ts';
 import { drainTimeoutMs, isReplaceable, operationTimeoutMs } from './facts.ts';
 import { isOutOfService } from './nodesync.ts';
-import type { Decision, MachineView } from './view.ts';
+import { mayAskForPower } from './repair.ts';
+import type { Decision, MachineView, Step } from './view.ts';
 
 /** Taken by force under one proof. */
 const PODS_AT_ONCE = 20;
@@ -19,8 +20,21 @@ export function carryingOut(view: MachineView, row: LedgerRow, order: Operation)
   if (progress?.id !== row.id) {
     return { steps: [{ do: 'BeginRepair', row, bootID: lastBoot(view), why: `${order.action ?? ''} begins` }] };
   }
-  if (order.action === 'MigratePods') return migrating(view, row, order, progress);
-  return order.action === 'Replace' ? replacing(view, row) : cycling(view, row, progress);
+  const decision =
+    order.action === 'MigratePods'
+      ? migrating(view, row, order, progress)
+      : order.action === 'Replace'
+        ? replacing(view, row)
+        : cycling(view, row, progress);
+  // A leader that was slow may ask the provider at any time: not for an operation that is over.
+  const ends = decision.steps.some((step) => step.do === 'EndRepair');
+  return ends ? { ...decision, steps: [...retiring(view, row), ...decision.steps] } : decision;
+}
+
+/** Before the operation of a row is over. */
+export function retiring({ machine, instanceID }: MachineView, row: LedgerRow): Step[] {
+  if (!mayAskForPower(row, machine)) return [];
+  return [{ do: 'RetirePower', row, providerID: instanceID, why: 'nothing is to be done to its power after the operation' }];
 }
 
 function end(row: LedgerRow, outcome: Outcome, message: string, bootID?: string): Decision {
@@ -48,7 +62,7 @@ function migrating(view: MachineView, row: LedgerRow, order: Operation, progress
  * the provider's proof that the node is off or gone.
  */
 function abandoned(view: MachineView, row: LedgerRow, untilMs: number): Decision {
-  const { claim, instance, instanceID, pods = [], facts } = view;
+  const { machine, claim, instance, instanceID, pods = [], facts } = view;
   const unproven = (why: string): Decision =>
     end(row, 'TransientFailure', `${podsLeft(pods)}, whose kubelet is silent; they are not taken by force, since ${why}`);
   if (instance.state === 'Unknown') return { steps: [], waits: { for: 'Provider', why: instance.message, untilMs } };
@@ -57,6 +71,8 @@ function abandoned(view: MachineView, row: LedgerRow, untilMs: number): Decision
   if (!isOff) {
     if (facts.agentAnswers) return unproven('its agent answers, so that the node is known to be on');
     if (!view.canStop) return unproven('its provider cannot cut the power');
+    if (machine.status?.repair?.cutsPower !== true)
+      return { steps: [{ do: 'NoteCut', row, why: 'its kubelet is silent, and its power is to be cut' }] };
     return {
       steps: [
         { do: 'StopInstance', row, providerID: instanceID, why: 'pods are taken by force only from a node that is proven to be off' },

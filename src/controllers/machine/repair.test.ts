@@ -122,7 +122,7 @@ const seen = ({ job: of = granted(), machine: object = idle(), facts: known, ...
   view({ row: repairRow(), claim: claimed(), machine: object, ...change, facts: facts({ ...jobsOf(of), ...known }) });
 const taken = (change: Parameters<typeof seen>[0]): string[] => decide(seen(change)).steps.map((step) => step.do);
 const reason = ({ steps }: Decision): string | undefined => {
-  const [step] = steps;
+  const [step] = steps.filter((each) => each.do !== 'RetirePower');
   if (step?.do === 'WriteCancelled') return step.reason;
   return step?.do === 'EndRepair' ? `${step.outcome}: ${step.message}` : step?.do;
 };
@@ -300,6 +300,7 @@ describe('C9: the row of an agent that is silent', () => {
 
 describe('MigratePods', () => {
   const begun: OperationStatus = { id: 'r1', state: 'Running', bootID: 'b', startedAt: at(-10) };
+  const cutting = () => ordered('MigratePods', { repair: { ...begun, cutsPower: true } });
   const migrating = (parts: { args?: Record<string, unknown> } = {}) => ordered('MigratePods', { repair: begun }, parts);
   const hung = { kubeletAnswers: false, facts: { agentAnswers: false } };
   const off = { state: 'Present' as const, instance: { providerID: 'fake://a', state: 'Stopped' as const, addresses: [] } };
@@ -321,11 +322,22 @@ describe('MigratePods', () => {
   });
   test('takes no pod by force from a node that is not proven to be off', () => {
     expect(said({ ...hung, pods: [pod] })).toBe('Evict');
-    expect(said({ ...hung, pods: [leaving] })).toBe('StopInstance');
+    expect(said({ ...hung, pods: [leaving] })).toBe('NoteCut');
+    expect(said({ ...hung, pods: [leaving], machine: cutting() })).toBe('StopInstance');
     expect(said({ ...hung, pods: [leaving], canStop: false })).toMatch(/^TransientFailure: .*cannot cut the power/);
     expect(said({ ...hung, pods: [leaving], instance: { state: 'NoProvider' } })).toMatch(/^TransientFailure: .*no provider/);
     expect(said({ ...hung, pods: [leaving], instance: { state: 'Unknown', reason: 'x', message: 'y' } })).toBeUndefined();
     expect(said({ kubeletAnswers: false, pods: [leaving] })).toMatch(/^TransientFailure: .*its agent answers/);
+  });
+  test('is retired before it ends where its power may have been cut, and where it is taken back', () => {
+    const ends = (object: Stored<Machine>, change: Parameters<typeof seen>[0] = { pods: [] }) =>
+      taken({ job: running, machine: object, ...change });
+    expect(ends(migrating())).toEqual(['EndRepair']);
+    expect(ends(cutting())).toEqual(['RetirePower', 'EndRepair']);
+    const released = cutting();
+    released.spec.operation = repairOperation({ kind: 'Cancelled', action: 'MigratePods', reason: 'an operator' });
+    const fenced = node('a', { annotations: { 'kubenode.io/cordon-fence': 'r1' } });
+    expect(ends(released, { claim: claimed(fenced) })).toEqual(['RetirePower', 'FreeCancelled']);
   });
   test('marks a node that is off or gone out of service, then takes the pods that were on their way', () => {
     const marked = cordoned('a', 'r1');
@@ -349,6 +361,10 @@ describe('PowerCycle', () => {
     expect(step).toMatchObject({ do: 'BeginRepair', bootID: 'b' });
     expect(said({})).toBe('PowerCycle');
     expect(said({ powerCycled: true })).toBeUndefined();
+  });
+  test('is retired before it ends', () => {
+    const ended = { job: running, machine: ordered('PowerCycle', { repair: begun(), agent: agent('c') }), facts: {} };
+    expect(taken(ended)).toEqual(['RetirePower', 'EndRepair']);
   });
   test('proof 20: ends with another boot and nothing else', () => {
     expect(said({ facts: {} }, { repair: begun(), agent: agent('c') })).toMatch(/^Succeeded: the node runs in boot c/);

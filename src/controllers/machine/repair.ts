@@ -160,6 +160,17 @@ export function finalReport(machine: Machine): OperationStatus | undefined {
   return report?.id === order.id && report.state === 'Done' ? report : undefined;
 }
 
+/**
+ * Whether somebody may have asked the provider to do something to the power for this row's operation, or be about to: it is noted on the Machine
+ * first, by the order of a power cycle and by `cutsPower`.
+ */
+export function mayAskForPower(row: Pick<LedgerRow, 'id'>, { spec, status }: Machine): boolean {
+  const { operation } = spec;
+  const { repair } = status ?? {};
+  if (operation?.id !== row.id || repair?.id !== row.id || repair.state === 'Done') return false;
+  return operation.action === 'PowerCycle' || repair.cutsPower === true;
+}
+
 /** Whether pods must stay away though the operation is over: they were taken away, or it did not go well, and the rule is still due. */
 export function staysCordoned(machine: Machine, order: Operation, report: OperationStatus): boolean {
   return order.kind === 'Repair' && isRepairNeeded(machine) && (needsDrain(disruptionOf(order.action)) || report.outcome !== 'Succeeded');

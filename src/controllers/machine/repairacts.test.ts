@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
-import type { Machine, OperationStatus } from '../../api/machine.ts';
+import type { Machine, OperationStatus, RepairStatus } from '../../api/machine.ts';
 import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Seen } from '../../defender/guardedwrite.ts';
@@ -37,7 +37,7 @@ function judged(step: Step, seen: Seen, known: Partial<AskFacts> & { jobs?: Reme
 
 const underWay = (
   action: string,
-  repair: OperationStatus = { id: 'r1', state: 'Running', bootID: 'b', startedAt: at(-1) },
+  repair: RepairStatus = { id: 'r1', state: 'Running', bootID: 'b', startedAt: at(-1), cutsPower: true },
 ): Stored<Machine> =>
   idle({
     spec: { operation: repairOperation({ action }) },
@@ -97,6 +97,34 @@ describe('C5, invariant 5: what is begun or over is never done again', () => {
     expect(judged({ do: 'PowerCycle', row, providerID: 'fake://a', why: '' }, { machine: underWay('PowerCycle') })).toEqual({
       effect: { do: 'PowerCycle', providerID: 'fake://a', operationID: 'r1' },
     });
+  });
+  test('power is cut under the ID of its operation, once the Machine says that it may be', () => {
+    const cut: Step = { do: 'StopInstance', row, providerID: 'fake://a', why: '' };
+    const note: Step = { do: 'NoteCut', row, why: '' };
+    const unnoted = underWay('MigratePods', { id: 'r1', state: 'Running', bootID: 'b' });
+    expect(judged(cut, { machine: unnoted })).toHaveProperty('stop');
+    expect(judged(note, { machine: unnoted })).toMatchObject({
+      write: 'machine',
+      status: true,
+      object: { metadata: { resourceVersion: '1' }, status: { repair: { id: 'r1', state: 'Running', bootID: 'b', cutsPower: true } } },
+    });
+    expect(judged(note, { machine: underWay('MigratePods') })).toHaveProperty('stop');
+    expect(judged(cut, { machine: underWay('MigratePods') })).toEqual({
+      effect: { do: 'StopInstance', providerID: 'fake://a', operationID: 'r1' },
+    });
+  });
+  test.each(['MigratePods', 'PowerCycle'])('an operation that may ask for power is retired, also one that was taken back: %s', (action) => {
+    const retire: Step = { do: 'RetirePower', row, providerID: 'fake://a', why: '' };
+    const effect = { effect: { do: 'RetirePower', providerID: 'fake://a', operationID: 'r1' } };
+    const released = underWay(action);
+    released.spec.operation = repairOperation({ action, kind: 'Cancelled', reason: 'an operator' });
+    expect(judged(retire, { machine: underWay(action) })).toEqual(effect);
+    expect(judged(retire, { machine: released })).toEqual(effect);
+    expect(judged(retire, { machine: underWay(action, { id: 'r1', state: 'Done', cutsPower: true }) })).toHaveProperty('stop');
+    expect(judged(retire, { machine: underWay('Replace', { id: 'r1', state: 'Running' }) })).toHaveProperty('stop');
+    expect(() => judged(retire, { machine: underWay(action), ledger: ledger(4, row) })).toThrow(
+      expect.objectContaining({ code: 'Deposed' }),
+    );
   });
   test('pods are taken by force, and the node is marked, only under a cordon that names the row', () => {
     for (const [action, step] of steps.filter(([, { do: what }]) => what === 'ForceDelete' || what === 'MarkOutOfService'))

@@ -1,6 +1,6 @@
 /** Guarded writes and effects of the repairs that this controller carries out itself. See `act.ts` for how they are built. */
 import type { LedgerRow } from '../../api/disruptionledger.ts';
-import type { Machine, OperationStatus } from '../../api/machine.ts';
+import type { Machine, RepairStatus } from '../../api/machine.ts';
 import type { RepairOperation } from '../../api/noderemedier.ts';
 import type { Stored } from '../../api/wire.ts';
 import { isCordonedFor } from './cordon.ts';
@@ -18,7 +18,7 @@ import {
   type Guarded,
 } from './guards.ts';
 import { markedOutOfService } from './nodesync.ts';
-import { isControllerOperation } from './repair.ts';
+import { isControllerOperation, mayAskForPower } from './repair.ts';
 import type { Step } from './view.ts';
 
 const MAX_MESSAGE = 1024;
@@ -50,16 +50,44 @@ export function endRepair({ row, outcome, message, bootID }: Extract<Step, { do:
 }
 
 /**
- * M, L; the provider follows. The operation is under way: the boot before it is noted. A late call, or a second one, cycles nothing, since the
- * provider does so once for an operation.
+ * M, L; the provider follows. The operation is under way: the boot before it is noted. A second call cycles nothing, since the provider does so once
+ * for an operation; nor does a late one, since the operation is retired before it ends.
  */
 export function powerCycle({ row, providerID }: Extract<Step, { do: 'PowerCycle' }>, context: ActContext): Act {
   return effect('power-cycle', 'PowerCycle', row, context, () => ({ do: 'PowerCycle', providerID, operationID: row.id }));
 }
 
-/** M, L; the provider follows. The node's pods were to leave it anyway, and nobody on it answers. */
+/** M, L; writes M's status. Whoever ends r after this sees that somebody may be about to have its power cut. */
+export function noteCut(row: LedgerRow, context: ActContext): Act {
+  return onMachine('note-cut', 'machine', row, context, (machine) => {
+    const repair = repairUnderWay(row, machine, 'MigratePods');
+    if (repair === undefined || repair.cutsPower === true) return stop('noted already, or the repair is not under way');
+    return withRepair(machine, { ...repair, cutsPower: true });
+  });
+}
+
+/**
+ * M, L; the provider follows. The node's pods were to leave it anyway, and nobody on it answers. It is noted on M that the power may be cut: a late
+ * call finds an operation that was retired before it ended.
+ */
 export function stopInstance({ row, providerID }: Extract<Step, { do: 'StopInstance' }>, context: ActContext): Act {
-  return effect('stop-instance', 'MigratePods', row, context, () => ({ do: 'StopInstance', providerID }));
+  return effect('stop-instance', 'MigratePods', row, context, (machine) =>
+    machine.status?.repair?.cutsPower === true
+      ? { do: 'StopInstance', providerID, operationID: row.id }
+      : stop('it is not noted that the power is cut'),
+  );
+}
+
+/**
+ * M, L; the provider follows. Of an operation that is about to end, or was taken back: what a leader that was slow still asks for it does nothing.
+ * A late retirement does no harm, since operations do not come back.
+ */
+export function retirePower({ row, providerID }: Extract<Step, { do: 'RetirePower' }>, context: ActContext): Act {
+  return onMachine('retire-power', 'effect', row, context, (machine) =>
+    mayAskForPower(row, machine)
+      ? { effect: { do: 'RetirePower', providerID, operationID: row.id } }
+      : stop('nobody asks the provider for anything'),
+  );
 }
 
 /** M, L; the deletion follows, of this very version: what came between, such as an operator's release, makes it lose. */
@@ -107,7 +135,7 @@ export function forceDelete({ row, pods, providerID }: Extract<Step, { do: 'Forc
 
 const at = ({ facts }: ActContext): string => new Date(facts.nowMs).toISOString();
 
-const withRepair = (machine: Stored<Machine>, repair: OperationStatus): Guarded => ({
+const withRepair = (machine: Stored<Machine>, repair: RepairStatus): Guarded => ({
   write: 'machine',
   object: { ...machine, status: { ...machine.status, repair } },
   status: true,

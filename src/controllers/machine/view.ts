@@ -65,7 +65,11 @@ export type Step = { why: string } & (
   | { do: 'BeginRepair'; row: LedgerRow; /** The one it runs in. */ bootID: string }
   | { do: 'EndRepair'; row: LedgerRow; outcome: Outcome; message: string; bootID?: string }
   | { do: 'PowerCycle'; row: LedgerRow; providerID: string }
+  /** Before `StopInstance`: so that whoever ends the operation knows that its power may be about to be cut. */
+  | { do: 'NoteCut'; row: LedgerRow }
   | { do: 'StopInstance'; row: LedgerRow; providerID: string }
+  /** Before the end of an operation of which somebody may still be about to ask the provider for something. */
+  | { do: 'RetirePower'; row: LedgerRow; providerID: string }
   | { do: 'MarkOutOfService'; row: LedgerRow }
   | { do: 'ForceDelete'; row: LedgerRow; pods: readonly DrainedPod[]; providerID: string }
   | { do: 'DeleteMachine'; row: LedgerRow }

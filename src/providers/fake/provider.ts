@@ -8,7 +8,7 @@ export interface FakeInfra {
   /** Every call, as `operation providerID`. */
   readonly calls: string[];
   /** Asked before each write of each call, counted from 1 within the call; throwing ends the call there. */
-  fault: (operation: 'ensure' | 'delete' | 'reboot' | 'stop', write: number) => void;
+  fault: (operation: 'ensure' | 'delete' | 'reboot' | 'stop' | 'retire', write: number) => void;
   /** Set: every call throws it. */
   down: Error | undefined;
   /** Set: the next page of a list cannot be had. */
@@ -22,8 +22,8 @@ export interface FakeInstance extends Instance {
   /** undefined while only the idempotency key is taken. */
   bootstrap: NodeBootstrap | undefined;
   reboots: number;
-  /** Operation IDs of its power cycles. */
-  cycles: Set<string>;
+  /** Operation IDs under which nothing is done to its power any more. */
+  spent: Set<string>;
   stopping: boolean;
 }
 
@@ -102,7 +102,7 @@ export function fakeProvider(infra: FakeInfra = fakeInfra()): InfraProvider {
           request,
           bootstrap: undefined,
           reboots: 0,
-          cycles: new Set(),
+          spent: new Set(),
           stopping: false,
         };
         infra.instances.set(providerID, instance);
@@ -146,21 +146,28 @@ export function fakeProvider(infra: FakeInfra = fakeInfra()): InfraProvider {
       begin('reboot', providerID, signal);
       const instance = powered(providerID, 'reboot');
       infra.fault('reboot', 1);
-      if (!instance.cycles.has(operationID)) {
-        instance.cycles.add(operationID);
+      if (!instance.spent.has(operationID)) {
+        instance.spent.add(operationID);
         instance.reboots++;
         instance.stopping = false;
         instance.state = 'Pending';
       }
       infra.fault('reboot', 2);
     },
-    async stop(providerID, signal) {
+    async stop(providerID, operationID, signal) {
       await Promise.resolve();
       begin('stop', providerID, signal);
       const instance = powered(providerID, 'stop');
       infra.fault('stop', 1);
-      instance.stopping = true;
+      if (!instance.spent.has(operationID)) instance.stopping = true;
       infra.fault('stop', 2);
+    },
+    async retire(providerID, operationID, signal) {
+      await Promise.resolve();
+      begin('retire', providerID, signal);
+      infra.fault('retire', 1);
+      known(providerID)?.spent.add(operationID);
+      infra.fault('retire', 2);
     },
   };
 }

@@ -18,11 +18,12 @@ export interface NodeLayout {
   /** Left by the agent: reboot this node. */
   rebootRequest: string;
   /**
-   * Power cycles that the provider asks for: one file an operation, which the host renames to `<operation>.done` when the power is cut, before it
-   * boots the node again. What is done stays, so that no operation is done twice.
+   * What the provider asks for: a power cycle by a file `<operation>`, which the host renames to `<operation>.done` when the power is cut, before it
+   * boots the node again; a cut by `<operation>.off`, which it removes when it has written down that the power is to stay off. What is done stays,
+   * as does what the provider retires by such a file, so that nothing is done twice, or late.
    */
-  powerCycles: string;
-  /** Left by the provider: keep the power off until the next cycle. */
+  powerAsks: string;
+  /** The host's: the power stays off until the next cycle. */
   powerOff: string;
   log: string;
 }
@@ -40,7 +41,7 @@ export function layoutOf(nodesDir: string, machineUID: string): NodeLayout {
     run,
     bootID: join(run, 'kubenode/boot-id'),
     rebootRequest: join(run, 'kubenode/reboot-request'),
-    powerCycles: join(folder, 'power-cycles'),
+    powerAsks: join(folder, 'power-cycles'),
     powerOff: join(folder, 'power-off'),
     log: join(folder, 'agent.log'),
   };

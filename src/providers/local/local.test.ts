@@ -215,7 +215,7 @@ describe('the host', () => {
     expect(starts()[1]?.bootID).not.toBe(starts()[0]?.bootID);
     // Somebody who was slow asks again, and so does one who had looked before it was done.
     await provider().reboot?.(`local://${UID}`, 'op-1', signal);
-    writeFileSync(join(layoutOf(nodesDir, UID).powerCycles, 'op-1'), '');
+    writeFileSync(join(layoutOf(nodesDir, UID).powerAsks, 'op-1'), '');
     await provider().reboot?.(`local://${UID}`, 'op-2', signal);
     await startedTimes(3);
     expect(starts()).toHaveLength(3);
@@ -238,7 +238,7 @@ describe('the host', () => {
     await make();
     await startedTimes(1);
     const [agent, service] = [await identityOf(starts()[0]?.pid ?? 0), await serviceOf()];
-    await provider().stop?.(`local://${UID}`, signal);
+    await provider().stop?.(`local://${UID}`, 'op-0', signal);
     expect(await stateOf()).not.toBe('Stopped');
     await waitFor(async () => (await stateOf()) === 'Stopped', LATE);
     expect([await isAlive(agent), await isAlive(service)]).toEqual([false, false]);

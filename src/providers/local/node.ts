@@ -5,7 +5,18 @@ import { ceilingMs } from '../../kube/backoff.ts';
 import { sleep } from '../../kube/clock.ts';
 import { startAgent, type AgentProcess } from './agentprocess.ts';
 import { parseInstance, trashOf, type NodeLayout } from './layout.ts';
-import { bootNode, cutPower, cyclesAsked, endFormerAgent, isKeptOff, noteCycled, noteOff, writeHost, type PowerPorts } from './power.ts';
+import {
+  bootNode,
+  cutPower,
+  cyclesAsked,
+  endFormerAgent,
+  isKeptOff,
+  noteCycled,
+  noteOff,
+  takeCuts,
+  writeHost,
+  type PowerPorts,
+} from './power.ts';
 import { hostBoot } from './process.ts';
 
 export interface NodePorts extends PowerPorts {
@@ -54,6 +65,7 @@ export async function keepNode(ports: NodePorts, nodesDir: string, layout: NodeL
     if (text === undefined) return 'off';
     const file = parseInstance(text, layout.instance);
     if (file.deleting === true) return 'deleted';
+    await takeCuts(disk, layout);
     if ((await cyclesAsked(disk, layout)).length > 0) return 'reboot';
     if (await isKeptOff(disk, layout)) return 'off';
     return (await disk.read(layout.rebootRequest)) === undefined ? 'on' : 'reboot';

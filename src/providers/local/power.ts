@@ -50,17 +50,49 @@ export async function cutPower(ports: PowerPorts, layout: NodeLayout): Promise<v
   await writeHost(ports.disk, layout, {});
 }
 
-const doneOf = (layout: NodeLayout, operation: string): string => join(layout.powerCycles, `${operation}.done`);
+const DONE = '.done';
+const OFF = '.off';
+const askOf = (layout: NodeLayout, operation: string, kind: '' | typeof OFF | typeof DONE): string =>
+  join(layout.powerAsks, `${operation}${kind}`);
 
-export async function isCycled(disk: Disk, layout: NodeLayout, operation: string): Promise<boolean> {
-  return (await disk.read(doneOf(layout, operation))) !== undefined;
+/** Whether nothing is done to the power for this operation any more. */
+export async function isSpent(disk: Disk, layout: NodeLayout, operation: string): Promise<boolean> {
+  return (await disk.read(askOf(layout, operation, DONE))) !== undefined;
+}
+
+/** Asks for a power cycle, or for a cut that lasts. The host is the one that knows whether it has happened, by its note of it. */
+export async function askPower(disk: Disk, layout: NodeLayout, operation: string, kind: 'cycle' | 'cut'): Promise<void> {
+  if (await isSpent(disk, layout, operation)) return;
+  await disk.makeFolder(layout.powerAsks);
+  await disk.syncFolder(layout.folder);
+  await replaceFile(disk, askOf(layout, operation, kind === 'cycle' ? '' : OFF), '', 0o644);
+}
+
+/** What is asked for this operation later has no effect, nor has what was asked and is not done yet. */
+export async function retirePower(disk: Disk, layout: NodeLayout, operation: string): Promise<void> {
+  if (await isSpent(disk, layout, operation)) return;
+  await disk.makeFolder(layout.powerAsks);
+  await disk.syncFolder(layout.folder);
+  await replaceFile(disk, askOf(layout, operation, DONE), '', 0o644);
+}
+
+async function asked(disk: Disk, layout: NodeLayout, kind: '' | typeof OFF): Promise<string[]> {
+  const names = ((await disk.list(layout.powerAsks)) ?? []).filter((name) => name.endsWith(kind));
+  const operations = names.map((name) => name.slice(0, name.length - kind.length)).filter(isUID);
+  const spent = await Promise.all(operations.map((operation) => isSpent(disk, layout, operation)));
+  return operations.filter((_, index) => spent[index] === false);
 }
 
 /** Operations that a power cycle was asked for and that none was made for. */
-export async function cyclesAsked(disk: Disk, layout: NodeLayout): Promise<string[]> {
-  const asked = ((await disk.list(layout.powerCycles)) ?? []).filter(isUID);
-  const done = await Promise.all(asked.map((operation) => isCycled(disk, layout, operation)));
-  return asked.filter((_, index) => done[index] === false);
+export const cyclesAsked = (disk: Disk, layout: NodeLayout): Promise<string[]> => asked(disk, layout, '');
+
+/** Writes down that the power is to stay off, where that was asked for. Dying in here only means that it is written down once more. */
+export async function takeCuts(disk: Disk, layout: NodeLayout): Promise<void> {
+  for (const operation of await asked(disk, layout, OFF)) {
+    await replaceFile(disk, layout.powerOff, '', 0o644);
+    await disk.remove(askOf(layout, operation, OFF));
+    await disk.syncFolder(layout.powerAsks);
+  }
 }
 
 /**
@@ -69,8 +101,8 @@ export async function cyclesAsked(disk: Disk, layout: NodeLayout): Promise<strin
  */
 export async function noteCycled(disk: Disk, layout: NodeLayout, operations: readonly string[]): Promise<void> {
   await disk.remove(layout.powerOff);
-  for (const operation of operations) await disk.rename(join(layout.powerCycles, operation), doneOf(layout, operation));
-  if (operations.length > 0) await disk.syncFolder(layout.powerCycles);
+  for (const operation of operations) await disk.rename(askOf(layout, operation, ''), askOf(layout, operation, DONE));
+  if (operations.length > 0) await disk.syncFolder(layout.powerAsks);
 }
 
 /** Whether the node is to stay off. */

@@ -3,7 +3,7 @@ import type { InfraProvider, Instance, InstanceRequest, NodeBootstrap } from '..
 import { asProviderError, errnoOf, providerError } from '../errors.ts';
 import { nodeDisk, replaceFile, type Disk } from './disk.ts';
 import { graveyardOf, isUID, layoutOf, parseHost, parseInstance, trashOf, type InstanceFile, type NodeLayout } from './layout.ts';
-import { isCycled, isKeptOff } from './power.ts';
+import { askPower, isKeptOff, retirePower } from './power.ts';
 import { isAlive } from './process.ts';
 
 export interface LocalProviderOptions {
@@ -133,20 +133,20 @@ export function localProvider({ nodesDir, disk = nodeDisk() }: LocalProviderOpti
     throw providerError('InvalidConfig', `there is no node ${SCHEME}${machineUID} to ${doing}`);
   }
 
-  /** The host is the one that knows whether it has happened; asking again for what it has done is told by its note, here or there. */
-  async function reboot(machineUID: string, operationID: string): Promise<void> {
-    if (!isUID(operationID))
-      throw providerError('InvalidConfig', `an operation ID is letters, digits and dashes, at most 64; got "${operationID}"`);
-    const layout = await powered(machineUID, 'reboot');
-    if (await isCycled(disk, layout, operationID)) return;
-    await disk.makeFolder(layout.powerCycles);
-    await disk.syncFolder(layout.folder);
-    await replaceFile(disk, join(layout.powerCycles, operationID), '', 0o644);
+  function assertOperation(operationID: string): void {
+    if (isUID(operationID)) return;
+    throw providerError('InvalidConfig', `an operation ID is letters, digits and dashes, at most 64; got "${operationID}"`);
   }
 
-  async function stop(machineUID: string): Promise<void> {
-    const layout = await powered(machineUID, 'stop');
-    if (!(await isKeptOff(disk, layout))) await replaceFile(disk, layout.powerOff, '', 0o644);
+  async function ask(machineUID: string, operationID: string, kind: 'cycle' | 'cut', doing: string): Promise<void> {
+    assertOperation(operationID);
+    await askPower(disk, await powered(machineUID, doing), operationID, kind);
+  }
+
+  async function retire(machineUID: string, operationID: string): Promise<void> {
+    assertOperation(operationID);
+    if ((await readInstance(machineUID)) !== undefined) return await retirePower(disk, layoutOf(nodesDir, machineUID), operationID);
+    await assertReachable();
   }
 
   async function list(): Promise<Instance[]> {
@@ -171,8 +171,12 @@ export function localProvider({ nodesDir, disk = nodeDisk() }: LocalProviderOpti
       }),
     list: (signal) => guarded(signal, `list the nodes in ${nodesDir}`, list),
     delete: (providerID, signal) => guarded(signal, `delete ${providerID}`, () => remove(uidOf(providerID))),
-    reboot: (providerID, operationID, signal) => guarded(signal, `reboot ${providerID}`, () => reboot(uidOf(providerID), operationID)),
-    stop: (providerID, signal) => guarded(signal, `stop ${providerID}`, () => stop(uidOf(providerID))),
+    reboot: (providerID, operationID, signal) =>
+      guarded(signal, `reboot ${providerID}`, () => ask(uidOf(providerID), operationID, 'cycle', 'reboot')),
+    stop: (providerID, operationID, signal) =>
+      guarded(signal, `stop ${providerID}`, () => ask(uidOf(providerID), operationID, 'cut', 'stop')),
+    retire: (providerID, operationID, signal) =>
+      guarded(signal, `retire ${operationID} of ${providerID}`, () => retire(uidOf(providerID), operationID)),
   };
 }
 

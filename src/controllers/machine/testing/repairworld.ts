@@ -185,7 +185,8 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
       );
     } else {
       const view = viewOf(leader, index);
-      const [step] = view === undefined ? [] : decide(view).steps;
+      // One after the other, as they are carried out: what the provider has retired is not retired again.
+      const [step] = view === undefined ? [] : decide(view).steps.filter((each) => each.do !== 'RetirePower' || !cycles.has(each.row.id));
       const name = NAMES[index] ?? '';
       const machine = { namespace: 'web', name };
       if (view !== undefined && step !== undefined)
@@ -220,6 +221,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
 
   function carryOut(effect: Effect, index: number): void {
     if (effect.do === 'Evict') pods[index] = 0;
+    if (effect.do === 'RetirePower') cycles.add(effect.operationID);
     if (effect.do !== 'PowerCycle' || cycles.has(effect.operationID)) return;
     cycles.add(effect.operationID);
     seen.cycles++;
