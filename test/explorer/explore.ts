@@ -8,7 +8,9 @@ import type { Stored } from '../../src/api/wire.ts';
 import { stateOf } from '../../src/defender/state.ts';
 import { createEncoder } from './encode.ts';
 import { brokenBetween, brokenIn, isConverged } from './invariants.ts';
-import { leaderMoves, settle, DOWN, type Successor } from './leader.ts';
+import { settle } from './flights.ts';
+import { leaderMoves } from './leader.ts';
+import { DOWN } from './terms.ts';
 import type { Mutation } from './mutants.ts';
 import { natureMoves, newEntry, oldEntry, statusOf } from './nature.ts';
 import { bootName, degradedNode, jobOf, repairNeeded, timePassed } from './repairs.ts';
@@ -22,6 +24,7 @@ import {
   type RepairPlan,
   type Scenario,
   type World,
+  type Successor,
 } from './world.ts';
 
 export interface Exploration {

@@ -33,6 +33,8 @@ export interface Mutation {
   deaf?: boolean;
   /** The provider is not told for which operation it cycles the power. */
   keyless?: boolean;
+  /** An operation ends although somebody may still ask the provider for something in its name. */
+  unretired?: boolean;
   /** Pods are taken by force without asking the provider again. */
   oldProof?: boolean;
   cell?: (cell: CellParts) => CellParts;

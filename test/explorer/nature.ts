@@ -5,7 +5,6 @@ import { isCoded } from '../../src/api/errors.ts';
 import { operatorRelease } from '../../src/controllers/machine/operatorrelease.ts';
 import { isCordoned } from '../../src/controllers/machine/cordon.ts';
 import { isFinished } from '../../src/api/remedyoperationjob.ts';
-import type { Successor } from './leader.ts';
 import { hears, repairMoves, rungsLeft } from './repairs.ts';
 import {
   component,
@@ -20,6 +19,7 @@ import {
   type Budget,
   type Scenario,
   type World,
+  type Successor,
 } from './world.ts';
 
 const OLD = '1.0.0';

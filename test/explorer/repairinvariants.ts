@@ -39,6 +39,11 @@ export function brokenByAct(
     const reserved = rowsOf(before).some((row) => row.machineUID === before.machines[at]?.object?.metadata.uid);
     if (move.effect.do === 'ForceDelete' && after.pods !== before.pods && before.sites[at]?.power !== 'Stopped')
       return `fencing: pods of ${name} are taken by force from a node that is on`;
+    const { power, boot } = before.sites[at] ?? {};
+    const isPower = after.sites[at]?.power !== power || after.sites[at]?.boot !== boot;
+    const repair = before.machines[at]?.object?.status?.repair;
+    if (isPower && 'operationID' in move.effect && (repair?.id !== move.effect.operationID || repair.state === 'Done'))
+      return `fencing: ${move.effect.do} of ${name} for an operation that is over`;
     // What a leader that is deposed by now had sent before nothing can stop.
     if (touched && led && !reserved) return `invariant 2: ${move.effect.do} of ${name} without a row`;
     return undefined;

@@ -147,6 +147,18 @@ export const REPAIR_MUTANTS: Mutant[] = [
     caughtBy: /invariant 5/,
   },
   {
+    rule: 'fencing: a power cycle that is over is not retired',
+    mutation: { unretired: true },
+    scenario: underRepair({ expiry: 1 }, sick({ ill: ['cut'] })),
+    caughtBy: /fencing: PowerCycle/,
+  },
+  {
+    rule: 'fencing: a migration whose power may be cut is not retired',
+    mutation: { unretired: true },
+    scenario: underRepair({ powerOn: 1 }, migrate, { pods: 1 }),
+    caughtBy: /fencing: StopInstance/,
+  },
+  {
     rule: 'fencing: pods are taken by force by an old proof',
     mutation: { oldProof: true },
     scenario: underRepair({ powerOn: 1 }, migrate, { pods: 1 }),

@@ -9,7 +9,6 @@ import { isFinished, type RemedyOperationJob } from '../../src/api/remedyoperati
 import type { Stored } from '../../src/api/wire.ts';
 import { isControllers } from '../../src/agent/repair.ts';
 import { rowOfMachine, stateOf } from '../../src/defender/state.ts';
-import type { Successor } from './leader.ts';
 import {
   machineName,
   POOL,
@@ -21,6 +20,7 @@ import {
   type Scenario,
   type Site,
   type World,
+  type Successor,
 } from './world.ts';
 
 /** The condition by which the node is told to be ill or well. */

@@ -60,6 +60,10 @@ export const REPAIRS: Named[] = [
     scenario: underRepair({ takeover: 0, crash: 1, clears: 1, expiry: 1 }, sick({ ill: ['cut'] }), { leaders: 1 }),
   },
   {
+    name: 'a power cycle that two leaders ask for, while time passes',
+    scenario: underRepair({ expiry: 1 }, sick({ ill: ['cut'] })),
+  },
+  {
     name: 'a reboot that a power cycle takes over, as the agent falls silent at any moment',
     scenario: underRepair({ takeover: 0, cuts: 1, expiry: 1 }, sick({ ladder: ['Reboot', 'Reboot'] }), { leaders: 1 }),
   },

@@ -86,7 +86,7 @@ export interface Site {
   health: 'well' | 'sick' | 'cut' | 'hung';
   boot: number;
   power: 'Running' | 'Stopped';
-  /** The provider's memory of the operations it has cycled the power for. */
+  /** Operations for which the provider does nothing more to the power: it has, or they were retired. */
   keys: readonly string[];
   /** Every restart and boot that was made, by operation. */
   acts: readonly string[];
@@ -180,6 +180,23 @@ export const POOL = 'pool';
 export const TIMES = [Date.UTC(2026, 10, 20), Date.UTC(2026, 10, 21)] as const;
 
 export const replaced = <T>(list: readonly T[], index: number, value: T): T[] => list.map((each, at) => (at === index ? value : each));
+
+/** What one step makes of a world. */
+export interface Successor {
+  label: string;
+  world: World;
+  /** Something that went wrong or that a human did: nothing that the cell needs in order to converge. */
+  fault: boolean;
+  /** A rule that this very step breaks. */
+  broken?: string;
+}
+
+export type Identities = (world: World) => () => string;
+
+export const withLeader = (world: World, index: number, leader: Leader): World => ({
+  ...world,
+  leaders: replaced(world.leaders, index, leader),
+});
 
 export const machineName = (index: number): string => `m${index}`;
 

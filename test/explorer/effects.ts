@@ -1,0 +1,127 @@
+/** What an act does to the world once it is sent. */
+import type { Machine } from '../../src/api/machine.ts';
+import type { Stored } from '../../src/api/wire.ts';
+import type { Effect } from '../../src/controllers/machine/guards.ts';
+import type { ReleaseMark } from '../../src/defender/evidence.ts';
+import type { Move } from '../../src/defender/guardedwrite.ts';
+import type { Mutation } from './mutants.ts';
+import { cyclePower, withSite } from './repairs.ts';
+import {
+  FRESH_AGENT,
+  replaced,
+  withLeader,
+  type Agent,
+  type Flight,
+  type Leader,
+  type Mark,
+  type RepairPlan,
+  type Scenario,
+  type World,
+} from './world.ts';
+import { kubeletAnswers } from './sight.ts';
+import { settled } from './terms.ts';
+
+export function carryOut(
+  world: World,
+  index: number,
+  at: number,
+  flight: Flight,
+  move: Exclude<Move<Effect>, { stop: string }>,
+  scenario: Scenario,
+  mutation: Mutation,
+): World {
+  if ('effect' in move) {
+    if (scenario.repair !== undefined && move.effect.do !== 'DeleteInstance')
+      return repairEffect(world, index, at, move.effect, scenario.repair, mutation);
+    if (move.effect.do === 'Evict') return { ...world, pods: replaced(world.pods, at, Math.max(0, (world.pods[at] ?? 0) - 1)) };
+    if (move.effect.do !== 'DeleteInstance') return world;
+    const { providerID } = move.effect;
+    if (`p://${world.instances[at] ?? ''}` !== providerID) return world;
+    const agent: Agent = { ...FRESH_AGENT, state: 'dead' };
+    return { ...world, instances: replaced(world.instances, at, undefined), agents: replaced(world.agents, at, agent) };
+  }
+  const bare = { ...move.object, metadata: { ...move.object.metadata, resourceVersion: '' } };
+  if (move.write === 'ledger') {
+    const { releases } = move;
+    const mark = (leader: Leader, by: number): Leader =>
+      releases === undefined ? leader : settled({ ...leader, marks: [...leader.marks, markFrom(releases, at, by === index)] }, world);
+    const marked = { ...world, leaders: world.leaders.map(mark) };
+    // The CRD's rule.
+    if ((move.object.status?.epoch ?? 0) < (world.ledger.object?.status?.epoch ?? 0)) return marked;
+    if (flight.ledger?.version !== world.ledger.version && mutation.cas !== 'ledger') return marked;
+    return { ...marked, ledger: { version: world.ledger.version + 1, object: bare as Stored<typeof move.object> } };
+  }
+  if (move.write === 'node') {
+    const held = world.nodes[at];
+    if (held?.object === undefined || held.object.metadata.uid !== move.object.metadata.uid) return world;
+    if (flight.node?.version !== held.version && mutation.cas !== 'node') return world;
+    const object = { ...(bare as Stored<typeof move.object>), ...(held.object.status === undefined ? {} : { status: held.object.status }) };
+    return { ...world, nodes: replaced(world.nodes, at, { version: held.version + 1, object }) };
+  }
+  const held = world.machines[at];
+  if (held?.object === undefined || held.object.metadata.uid !== move.object.metadata.uid) return world;
+  if (flight.machine?.version !== held.version && mutation.cas !== 'machine') return world;
+  if (move.status === true) {
+    const written: Stored<Machine> = { ...held.object, ...(move.object.status === undefined ? {} : { status: move.object.status }) };
+    return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, object: written }) };
+  }
+  const before = held.object.spec.operation?.epoch ?? 0;
+  if ((move.object.spec.operation?.epoch ?? -1) < before) return world;
+  const { status: _, ...main } = bare as Stored<Machine>;
+  const object: Stored<Machine> = { ...main, ...(held.object.status === undefined ? {} : { status: held.object.status }) };
+  return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, object }) };
+}
+
+/** As src/controllers/machine/effects.ts does it. */
+function repairEffect(world: World, index: number, at: number, effect: Effect, plan: RepairPlan, mutation: Mutation): World {
+  const site = world.sites[at];
+  const leader = world.leaders[index];
+  if (site === undefined || leader === undefined) return world;
+  const count = world.pods[at] ?? 0;
+  switch (effect.do) {
+    case 'Evict':
+      if (effect.pod.terminating || count === 0) return world;
+      return kubeletAnswers(world, at)
+        ? { ...world, pods: replaced(world.pods, at, count - 1) }
+        : withSite(world, at, { terminating: site.terminating + 1 });
+    case 'StopInstance':
+      return site.keys.includes(effect.operationID) ? world : withSite(world, at, { power: 'Stopped' });
+    case 'RetirePower':
+      if (site.keys.includes(effect.operationID)) return world;
+      return withSite(world, at, { keys: [...site.keys, effect.operationID] });
+    case 'PowerCycle': {
+      const id = mutation.keyless === true ? `${effect.operationID}#${site.keys.length}` : effect.operationID;
+      const cycled = cyclePower(world, at, id, plan);
+      const told = withLeader(cycled, index, { ...leader, cycled: [effect.operationID] });
+      return mutation.keyless === true ? withSite(told, at, { acts: [...site.acts, effect.operationID] }) : told;
+    }
+    case 'ForceDelete': {
+      if (site.power !== 'Stopped' && mutation.oldProof !== true) return world;
+      const left = count - effect.pods.length;
+      return withSite({ ...world, pods: replaced(world.pods, at, Math.max(0, left)) }, at, { terminating: 0 });
+    }
+    case 'DeleteMachine': {
+      const held = world.machines[at];
+      if (held?.object === undefined || String(held.version) !== effect.machine.metadata.resourceVersion) return world;
+      const object = { ...held.object, metadata: { ...held.object.metadata, deletionTimestamp: '2026-11-20T00:00:00Z' } };
+      return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, object }) };
+    }
+    default:
+      return world;
+  }
+}
+
+function markFrom(releases: ReleaseMark, machine: number, own: boolean): Mark {
+  const { node } = releases;
+  return {
+    machine,
+    uid: releases.machine.uid,
+    machineVersion: versionOf(releases.machine.resourceVersion),
+    nodeVersion: node !== undefined && 'resourceVersion' in node ? versionOf(node.resourceVersion) : undefined,
+    nodeGoneUID: node !== undefined && 'goneUID' in node ? node.goneUID : undefined,
+    own,
+  };
+}
+
+const versionOf = (resourceVersion: string | undefined): number | undefined =>
+  resourceVersion === undefined ? undefined : Number(resourceVersion);

@@ -1,0 +1,140 @@
+/** What a leader sees of the world: the views that its decisions are made of. */
+import { isFinished } from '../../src/api/remedyoperationjob.ts';
+import type { KubeObject, Stored } from '../../src/api/wire.ts';
+import type { AskFacts, SetFacts } from '../../src/controllers/machine/facts.ts';
+import { claimOf } from '../../src/controllers/machine/claim.ts';
+import { isDraining } from '../../src/controllers/machine/decide.ts';
+import type { MachineView } from '../../src/controllers/machine/view.ts';
+import type { CellView } from '../../src/controllers/machine/pass.ts';
+import { cellOf, type CellParts } from '../../src/controllers/machine/testing/cellof.ts';
+import { rowOfMachine, stateOf } from '../../src/defender/state.ts';
+import type { Mutation } from './mutants.ts';
+import { hears } from './repairs.ts';
+import { POOL, SET_UID, TIMES, FRESH_SITE, type Cell, type Held, type Leader, type Mark, type Scenario, type World } from './world.ts';
+
+/** The set allows every machine: what is explored is the cluster's limit. */
+const sets = [false, true].map(
+  (halted): ReadonlyMap<string, SetFacts> =>
+    new Map([[SET_UID, { name: 'kubelet', stopped: halted ? 'Halted' : undefined, maxUnavailable: '100%' }]]),
+);
+const policiesOf = (limit: number) => [
+  { metadata: { name: 'cell' }, spec: { limits: [{ name: 'cluster', scope: 'Cluster' as const, maxUnavailable: limit }] } },
+];
+
+/** Of the store: those that are not finished. */
+export const jobsIn = (cell: Cell): AskFacts['jobsOf'] => {
+  const open = cell.jobs.flatMap(({ object }) => (object === undefined || isFinished(object) ? [] : [object]));
+  return (machineUID) => open.filter((job) => job.spec.machine.uid === machineUID);
+};
+
+export function factsOf(nowMs: number, halted: boolean, silent: boolean, cell: Cell, powers: boolean): AskFacts {
+  return {
+    nowMs,
+    sets: sets[halted ? 1 : 0] ?? new Map(),
+    freezes: [],
+    jobsOf: jobsIn(cell),
+    canPowerCycle: () => powers,
+    agentAnswers: !silent,
+  };
+}
+
+export const hasPower = ({ repair }: Scenario): boolean => repair !== undefined && repair.powerless !== true;
+
+/** Whether the Lease of this machine's agent is stale. */
+export function isSilent(world: World, index: number): boolean {
+  const site = world.sites[index];
+  return world.agents[index]?.state === 'dead' || (site !== undefined && !hears(site).agent);
+}
+
+export const kubeletAnswers = (world: World, index: number): boolean => {
+  const site = world.sites[index];
+  return site === undefined || hears(site).kubelet;
+};
+
+/** What a leader's stores show. */
+export const viewOf = (leader: Leader, world: World): Cell => ({
+  machines: leader.frozen.machines ?? world.machines,
+  nodes: leader.frozen.nodes ?? world.nodes,
+  ledger: leader.frozen.ledger ?? world.ledger,
+  jobs: leader.frozen.jobs ?? world.jobs,
+});
+
+/** An object as a live read gives it. */
+export function read<T extends KubeObject>(held: Held<T> | undefined): Stored<T> | undefined {
+  if (held?.object === undefined) return undefined;
+  return { ...held.object, metadata: { ...held.object.metadata, resourceVersion: String(held.version) } };
+}
+
+export function machineView(
+  world: World,
+  leader: Leader,
+  cell: Cell,
+  index: number,
+  scenario: Scenario,
+  mutation: Mutation,
+): MachineView | undefined {
+  const machine = cell.machines[index]?.object;
+  if (machine === undefined) return undefined;
+  const providerID = machine.status?.providerID;
+  const site = world.sites[index] ?? FRESH_SITE;
+  const row = rowOfMachine(stateOf(cell.ledger.object ?? {}), machine.metadata.uid);
+  const deaf = mutation.deaf === true && row !== undefined && machine.spec.operation?.id === row.id;
+  const silent = isSilent(world, index) || deaf;
+  const instance = world.instances[index] === machine.metadata.uid;
+  const view: MachineView = {
+    nowMs: TIMES[world.time],
+    machine,
+    row,
+    claim: claimOf(machine, providerID, cell.nodes[index]?.object),
+    providerID,
+    instanceID: providerID ?? '',
+    instance: instance
+      ? { state: 'Present', instance: { providerID: providerID ?? '', state: site.power, addresses: [] } }
+      : { state: 'Absent' },
+    kubeletAnswers: kubeletAnswers(world, index),
+    facts: factsOf(TIMES[world.time], world.halted, silent, cell, hasPower(scenario)),
+    pods: undefined,
+    nodeDrift: false,
+    revoked: undefined,
+    canStop: hasPower(scenario),
+    powerCycled: row !== undefined && leader.cycled.includes(row.id),
+  };
+  const count = world.pods[index] ?? 0;
+  const pods = Array.from({ length: count }, (_, at) => ({
+    namespace: POOL,
+    name: `p${at}`,
+    uid: `p${at}`,
+    terminating: at < site.terminating,
+  }));
+  return isDraining(view) ? { ...view, pods } : view;
+}
+
+export function cellView(
+  world: World,
+  leader: Leader,
+  scenario: Scenario,
+  at: Cell = viewOf(leader, world),
+  mutation: Mutation = {},
+): CellView {
+  const passed = leader.marks.every((mark) => !mark.own || markPassed(mark, at));
+  const parts: CellParts = {
+    facts: factsOf(TIMES[world.time], world.halted, false, at, hasPower(scenario)),
+    machines: at.machines.flatMap((held) => (held.object === undefined ? [] : [held.object])),
+    nodeNamed: (name) => at.nodes[Number(name.slice(1))]?.object,
+    kubeletAnswers: (name) => kubeletAnswers(world, Number(name.slice(1))),
+    agentAnswers: (machine) => !isSilent(world, Number(machine.metadata.name.slice(1))),
+    policies: policiesOf(world.limit),
+    askingSince: () => 0,
+    stale: passed ? undefined : 'a release is not seen',
+  };
+  return cellOf(mutation.cell?.(parts) ?? parts);
+}
+
+export function markPassed(mark: Mark, cell: Cell): boolean {
+  const machine = cell.machines[mark.machine];
+  const node = cell.nodes[mark.machine];
+  const machinePassed =
+    mark.machineVersion === undefined ? machine?.object?.metadata.uid !== mark.uid : (machine?.version ?? 0) >= mark.machineVersion;
+  if (mark.nodeGoneUID !== undefined) return machinePassed && node?.object?.metadata.uid !== mark.nodeGoneUID;
+  return machinePassed && (mark.nodeVersion === undefined || (node?.version ?? 0) >= mark.nodeVersion);
+}
