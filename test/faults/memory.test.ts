@@ -20,6 +20,9 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     const child = fileURLToPath(new URL('cutoff.ts', import.meta.url));
     const { stdout, stderr } = await run(process.execPath, ['--expose-gc', child], {
       env: { ...process.env, KUBENODE_TEST_CONNECTION: JSON.stringify(server.connection) },
+      // It would outlive a test that gave up, and try for ever.
+      timeout: 110_000,
+      killSignal: 'SIGKILL',
     });
     const found = JSON.parse(stdout) as { cycles: number; beforeBytes: number; afterBytes: number; listeners: number; lists: number };
     const grown = found.afterBytes - found.beforeBytes;
