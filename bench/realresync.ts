@@ -13,7 +13,7 @@ const benchmark: Benchmark = {
   processes: 2,
   about: `
 What a controller has to do before its first decision after a restart: ${MACHINES.toLocaleString('en-US')} Machines with 12 components, 8 to 9 kB each as the server
-sends them, spec and status written by three field managers, are read from kube-apiserver by a process that has just started. \`synced\` is from the first
+sends them, spec and status written by two field managers, are read from kube-apiserver by a process that has just started. \`synced\` is from the first
 line after its modules are loaded until the cache of \`src/kube\` has listed them in pages of 500, checked and stripped each, and put them into its store
 and two indexes; \`reconciled\` until the queue has also run a first reconcile of every Machine, which here only looks it up. \`cpu\` is the processor time of the process
 until then, \`peak-memory\` the most that was resident of it, \`requests\` how often it asked.
