@@ -62,7 +62,13 @@ export function controllers(scope: Construct, options: InstallOptions): void {
       periodSeconds: Duration.seconds(10),
       failureThreshold: 6,
     }),
-    readiness: Probe.fromHttpGet('/readyz', { port: PORT, periodSeconds: Duration.seconds(10), timeoutSeconds: Duration.seconds(5) }),
+    // Asked before it listens, it would be asked again a whole period later only.
+    readiness: Probe.fromHttpGet('/readyz', {
+      port: PORT,
+      initialDelaySeconds: Duration.seconds(3),
+      periodSeconds: Duration.seconds(10),
+      timeoutSeconds: Duration.seconds(5),
+    }),
     resources: {
       cpu: { request: Cpu.millis(100), limit: Cpu.units(2) },
       memory: { request: Size.mebibytes(256), limit: Size.gibibytes(role === 'hub' ? 2 : 1) },

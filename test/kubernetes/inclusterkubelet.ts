@@ -30,7 +30,7 @@ export interface PodObject {
     terminationGracePeriodSeconds: number;
     enableServiceLinks?: boolean;
     securityContext?: { fsGroup?: number };
-    volumes?: { name: string; emptyDir?: object; projected?: { sources: Projection[] } }[];
+    volumes?: { name: string; emptyDir?: object; configMap?: { name: string }; projected?: { sources: Projection[] } }[];
     containers: (Container & { name: string; image: string; readinessProbe?: Probe; livenessProbe?: Probe })[];
   };
 }
@@ -107,15 +107,19 @@ export function startKubelet(options: KubeletOptions): Kubelet {
     return (answer as { status: { token: string } }).status.token;
   }
 
+  async function configMapOf({ spec }: PodObject, name: string): Promise<{ data: Record<string, string> }> {
+    const path = `/api/v1/namespaces/${namespace}/configmaps/${name}`;
+    return (await asNode(spec.nodeName ?? '').request({ method: 'GET', path })) as { data: Record<string, string> };
+  }
+
   async function projected(pod: PodObject, sources: readonly Projection[], token?: string): Promise<Record<string, string>> {
     const files: Record<string, string> = {};
-    const node = asNode(pod.spec.nodeName ?? '');
     for (const { serviceAccountToken, configMap, downwardAPI } of sources) {
       if (serviceAccountToken !== undefined)
         files[serviceAccountToken.path] = token ?? (await tokenOf(pod, serviceAccountToken.expirationSeconds));
       if (configMap !== undefined) {
-        const map = await node.request({ method: 'GET', path: `/api/v1/namespaces/${namespace}/configmaps/${configMap.name}` });
-        for (const { key, path } of configMap.items) files[path] = (map as { data: Record<string, string> }).data[key] ?? '';
+        const { data } = await configMapOf(pod, configMap.name);
+        for (const { key, path } of configMap.items) files[path] = data[key] ?? '';
       }
       for (const { path, fieldRef } of downwardAPI?.items ?? []) {
         if (fieldRef.fieldPath !== 'metadata.namespace') throw new Error(`which value is ${fieldRef.fieldPath}?`);
@@ -140,6 +144,9 @@ export function startKubelet(options: KubeletOptions): Kubelet {
       if (volume.emptyDir !== undefined) {
         if (fsGroup !== undefined) chownSync(at, 0, fsGroup);
         chmodSync(at, 0o2770);
+      } else if (volume.configMap !== undefined) {
+        const { data } = await configMapOf(pod, volume.configMap.name);
+        writeAtomically(at, data, fsGroup);
       } else if (volume.projected !== undefined) {
         const { sources } = volume.projected;
         const write = async (token?: string): Promise<void> => writeAtomically(at, await projected(pod, sources, token), fsGroup);
