@@ -368,9 +368,19 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
     }
   }, 180_000);
 
-  it('nothing ended unasked, and nobody was refused anything', () => {
+  it('nothing ended unasked, and nobody was refused anything, which would have been seen', async () => {
     expect(troubles()).toBe('');
-    const { refused } = judge(audited.read());
-    expect(refused).toEqual([]);
-  });
+    const refused = (): string[] => judge(audited.read()).refused;
+    expect(refused()).toEqual([]);
+    // By rights, and by a policy.
+    const as = (account: string): string => `kubectl --context prod --as system:serviceaccount:${NAMESPACE}:${account}`;
+    const [machine] = (await client.cell().list(Machines, { namespace: 'web' })).items;
+    const tried = [`${as('kubenode-sync')} get secrets -A`, `${as('kubenode-machine')} -n web label machine ${machine?.metadata.name} a=b`];
+    for (const command of tried) await expect(shell(command)).rejects.toThrow('forbidden');
+    await until('both in the audit log', 20, () => refused().length === 2);
+    expect(refused()).toEqual([
+      expect.stringMatching(/kubenode-sync: list secrets .*: secrets is forbidden/),
+      expect.stringMatching(/kubenode-machine: patch machines web\/web-a-.*: .*metadata.labels of machines are written by/),
+    ]);
+  }, 60_000);
 });
