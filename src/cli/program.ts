@@ -58,4 +58,11 @@ export async function runProgram(argv: string[], commands: Commands): Promise<vo
     if (typeof exitCode !== 'number') throw error;
     process.exitCode = exitCode === 0 ? EXIT.ok : EXIT.usage;
   }
+  await printed(process.stdout);
+  await printed(process.stderr);
+  // Node's own way out can spin for ever over a connection that was being made. Whatever was to be done is done.
+  process.exit();
 }
+
+/** When all that was written to it is out, or it is closed. */
+const printed = (stream: NodeJS.WriteStream): Promise<void> => new Promise((resolve) => void stream.write('', () => resolve()));
