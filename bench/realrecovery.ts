@@ -13,7 +13,7 @@ import { AT_ONCE_MS, asAgents, atOnce, openCrowd, type Crowd, type Member } from
 import { createMachine, served } from './bodies.ts';
 import { number } from './document.ts';
 import { expense, percentOf, type Expense } from './expense.ts';
-import { type Benchmark } from './harness.ts';
+import type { Benchmark, Result } from './harness.ts';
 import { bytesOf, closedLoop } from './load.ts';
 import { lacksKubernetes, openRealServer, type RealServer } from './realserver.ts';
 import { pause } from './system.ts';
@@ -35,7 +35,8 @@ transport, each with its client certificate, its own connections, its Role and R
 \`kubenode install\` gives a cell; all of them run in one process, the harness. That is why there are no more: with two processors 5,000 were tried, and the
 handshakes of so many kept that process busy until they timed out. They began evenly over ${BEGIN_MS / 1000} s, so that their Leases are renewed evenly.
 
-- \`last-watch\`: from the moment at which the new server says it is ready until the last watch is back, that is open and still open ${HOLDS_MS / 1000} s later.
+- \`ready\`: from the kill until the new server says that it is ready, while all of them ask it.
+- \`last-watch\`: from the kill until the last watch is back, that is open and still open ${HOLDS_MS / 1000} s later.
 - \`peak\`: requests in the busiest second, of any kind, from the new server's first answer until then; the reference is the mean of a second in the same time.
 - \`watch-requests\`: how often an agent asked for its watch in that time; the reference is 1, the fewest possible. A server that is starting refuses (403 until it knows
   roles, 429 until it knows Machines), and one that has started has no history, so that who goes on from where he was is told to begin anew.
@@ -54,8 +55,10 @@ reference is what kube-apiserver uses. All requests but the server's own are the
   lacks: lacksKubernetes,
   tells: (of) =>
     AGENTS_OF_A_RUN.map((agents) => {
-      const [last, peak] = [of(`real-recovery/${agents}/last-watch`), of(`real-recovery/${agents}/peak-beside-bare`)];
-      return `${agents.toLocaleString('en-US')} agents all watch again ${number(last.value / 1000)} s after the server is ready, and in the worst second make ${number(peak.value)} requests; clients that come back at once make ${number(peak.reference)}.`;
+      const result = (what: string): Result => of(`real-recovery/${agents}/${what}`);
+      const seconds = (what: string): string => number(result(what).value / 1000);
+      const peak = result('peak-beside-bare');
+      return `${agents.toLocaleString('en-US')} agents all watch again ${seconds('last-watch')} s after the server died, of which it took ${seconds('ready')} s to start. In the worst second they make ${number(peak.value)} requests; clients that come back at once make ${number(peak.reference)}.`;
     }).join('\n') + '\nUntil then nodes work on with what they were told last; only new orders wait.',
   async run(report) {
     const server = await openRealServer();
@@ -67,6 +70,7 @@ reference is what kube-apiserver uses. All requests but the server's own are the
         const bare = await recovery(server, openCrowd(these, atOnce, 5_000), agents);
         const say = (what: string, unit: string, value: number, reference: number): void =>
           report({ name: `real-recovery/${agents}/${what}`, tier: 'R', unit, value, reference });
+        say('ready', 'ms', found.readyMs, bare.readyMs);
         say('last-watch', 'ms', found.lastMs, bare.lastMs);
         say('peak', 'per s', found.peak, found.perSecond);
         say('peak-beside-bare', 'per s', found.peak, bare.peak);
@@ -131,7 +135,8 @@ async function admit(server: RealServer, admin: Transport, apply: (object: KubeO
 const cpuOf = ({ spent }: Recovery): number => spent.others['apiserver'] ?? Number.NaN;
 
 interface Recovery {
-  /** From the moment at which the server says it is ready until the last watch is back. */
+  /** From the kill until the new server says that it is ready, and until the last watch is back. */
+  readyMs: number;
   lastMs: number;
   /** From the first answer of the new server until then: requests in all, and in the busiest second. */
   requests: number;
@@ -151,13 +156,14 @@ async function recovery(server: RealServer, crowd: Crowd, size: number): Promise
     const { ready } = await server.start();
     const spending = await expense({ apiserver: (await server.pids()).apiserver });
     await ready;
-    const readyAt = performance.now();
+    const readyMs = performance.now() - killedAt;
     const lastAt = await allOpen(crowd, size);
     const spent = await spending();
     const answeredAt = crowd.asked.find(({ at, status }) => at > killedAt && status !== undefined)?.at ?? Number.NaN;
     const within = crowd.asked.filter(({ at }) => at >= answeredAt && at <= lastAt);
     return {
-      lastMs: Math.max(0, lastAt - readyAt),
+      readyMs,
+      lastMs: lastAt - killedAt,
       requests: within.length,
       peak: busiest(within.map(({ at }) => at)),
       perSecond: within.length / ((lastAt - answeredAt) / 1000),
