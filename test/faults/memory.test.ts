@@ -5,7 +5,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { KINDS, type BrokenServer } from './servers.ts';
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 180_000 });
+vi.setConfig({ testTimeout: 240_000, hookTimeout: 180_000 });
 
 const run = promisify(execFile);
 
@@ -21,7 +21,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     const { stdout, stderr } = await run(process.execPath, ['--expose-gc', child], {
       env: { ...process.env, KUBENODE_TEST_CONNECTION: JSON.stringify(server.connection) },
       // It would outlive a test that gave up, and try for ever.
-      timeout: 110_000,
+      timeout: 230_000,
       killSignal: 'SIGKILL',
     });
     const found = JSON.parse(stdout) as { cycles: number; beforeBytes: number; afterBytes: number; listeners: number; lists: number };
