@@ -187,11 +187,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
         canonical({ conditions, machines })
       )
         continue;
-      if (before?.reason !== reason && !(before === undefined && away === undefined)) {
-        const told = away === undefined ? 'the hub reaches it again' : away.message;
-        options.recorder.event(cluster, { type: away === undefined ? 'Normal' : 'Warning', reason, message: told });
-      }
-      await hub
+      const written = await hub
         .patch(
           Clusters,
           { name: cluster.metadata.name },
@@ -201,6 +197,10 @@ export async function runRolloutController(options: RolloutControllerOptions): P
         .catch((error: unknown) => {
           if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
         });
+      // What was judged from an older state of the object is not told.
+      if (written === undefined || before?.reason === reason || (before === undefined && away === undefined)) continue;
+      const told = away === undefined ? 'the hub reaches it again' : away.message;
+      options.recorder.event(cluster, { type: away === undefined ? 'Normal' : 'Warning', reason, message: told });
     }
   }
 
