@@ -21,6 +21,11 @@ export const ledgerRow = Type.Object({
       { description: 'where `hours` counts it; given back, in the write that removes the row, if it never had an order' },
     ),
   ),
+  succeeds: Type.Optional(
+    Type.String({
+      description: 'operation whose row it took over from a silent agent: it may have begun, and go on when the agent is back (C9)',
+    }),
+  ),
   since: time(),
   notAfter: time('execution must have begun by then; frees nothing'),
 });

@@ -1,10 +1,11 @@
 import { resolveCount } from '../api/batches.ts';
 import { isCoded } from '../api/errors.ts';
+import type { StartsBucket } from '../api/disruptionledger.ts';
 import type { Census } from './census.ts';
 import { gatesOf, lacking } from './gates.ts';
-import { limitsOf, type Limit, type Limits, type LimitSources } from './limits.ts';
+import { limitsOf, type Limit, type Limits, type LimitSources, type Measure } from './limits.ts';
 import { MAX_ROWS } from './protocol.ts';
-import { MAX_COUNTS } from './rates.ts';
+import { countsOf, MAX_COUNTS, type Counts } from './rates.ts';
 import { classOf, inOrder, type Request, type Subject, type Verdict } from './request.ts';
 
 export interface Judgement {
@@ -19,6 +20,7 @@ type Refusal = { verdict: Verdict; passing: boolean };
 
 const no = (limit: string, wouldPassWhen: string): Refusal => ({ verdict: { allowed: false, limit, wouldPassWhen }, passing: false });
 
+type Starts = Extract<Measure, { of: 'Starts' }>;
 type Ceiling = { max: number; total: number } | { refusal: Refusal };
 const ceilings = new WeakMap<Census, Map<Limit, Ceiling>>();
 
@@ -69,16 +71,40 @@ function refusalBy(limit: Limit, subject: Subject, census: Census, nowMs: number
         : `fewer than ${measure.max} operations (${classes.join(', ')}) are under way in ${scope}`;
     return full(name, rows.used, measure.max, holders, when, lasting < measure.max);
   }
-  if (measure.of === 'Starts') {
-    const used = census.starts.within(measure.in, classes, scope);
-    if (used < measure.max) return undefined;
-    const at = new Date(census.starts.belowAt(measure.in, classes, scope, measure.max)).toISOString();
-    const when = `fewer than ${measure.max} disruptions (${classes.join(', ')}) began in ${scope} within ${measure.in === 'Hour' ? 'an hour' : 'a day'}: at ${at} if nothing else begins`;
-    return full(name, used, measure.max, [], when, false);
-  }
+  if (measure.of === 'Starts') return refusalByStarts(limit, measure, census.starts);
   if (subject.lastDisruptionMs === undefined || nowMs - subject.lastDisruptionMs >= measure.ms) return undefined;
   const at = new Date(subject.lastDisruptionMs + measure.ms).toISOString();
   return no(name, `it is ${at}, ${measure.ms / 1000} s after the last disruption of this machine`);
+}
+
+function refusalByStarts({ name, scope, classes }: Limit, { max, in: span }: Starts, starts: Counts): Refusal | undefined {
+  const used = starts.within(span, classes, scope);
+  if (used < max) return undefined;
+  const at = new Date(starts.belowAt(span, classes, scope, max)).toISOString();
+  const when = `fewer than ${max} disruptions (${classes.join(', ')}) began in ${scope} within ${span === 'Hour' ? 'an hour' : 'a day'}: at ${at} if nothing else begins`;
+  return full(name, used, max, [], when, false);
+}
+
+/** What cannot be counted is not begun. */
+function overflow(request: Subject, limits: Limits, starts: Counts): Verdict | undefined {
+  if (starts.size < MAX_COUNTS || !request.scopes.some((scope) => limits.rated(classOf(request), scope))) return undefined;
+  return { allowed: false, limit: 'ledger/hours', used: MAX_COUNTS, of: MAX_COUNTS, wouldPassWhen: 'the ledger counts less for rates' };
+}
+
+/** By rates alone: of what takes the place of something that holds its places already. `hours`: of the ledger. */
+export function refusalByRates(
+  subject: Subject,
+  hours: readonly StartsBucket[],
+  sources: LimitSources,
+  nowMs: number,
+): Verdict | undefined {
+  const limits = limitsOf(sources);
+  const starts = countsOf(hours, nowMs);
+  for (const limit of limits.on(subject).limits) {
+    const refusal = limit.measure.of === 'Starts' ? refusalByStarts(limit, limit.measure, starts) : undefined;
+    if (refusal !== undefined) return refusal.verdict;
+  }
+  return overflow(subject, limits, starts);
 }
 
 function full(limit: string, used: number, of: number, holders: readonly string[], wouldPassWhen: string, passing: boolean): Refusal {
@@ -132,17 +158,11 @@ export function judge(
     if (closed !== undefined) return closed;
     const refusals = refusalsBy(limits, request, census, nowMs);
     const [refusal] = refusals;
-    if (refusal === undefined) return overflow(request) ?? { allowed: true };
+    if (refusal === undefined) return overflow(request, limits, census.starts) ?? { allowed: true };
     if (first === undefined && refusals.every((each) => each.passing)) {
       first = request;
       census.add(request);
     }
     return refusal.verdict;
-  }
-
-  /** What cannot be counted is not begun. */
-  function overflow(request: Request): Verdict | undefined {
-    if (census.starts.size < MAX_COUNTS || !request.scopes.some((scope) => limits.rated(classOf(request), scope))) return undefined;
-    return { allowed: false, limit: 'ledger/hours', used: MAX_COUNTS, of: MAX_COUNTS, wouldPassWhen: 'the ledger counts less for rates' };
   }
 }

@@ -77,6 +77,7 @@ describe('D5: a row is released', () => {
 });
 
 describe('a row is taken over', () => {
+  const unrated = (): boolean => false;
   const late = T0 + 901_000;
 
   test('C8: by a deletion, at once, under a new ID, keeping its class and the machine reserved', () => {
@@ -95,24 +96,39 @@ describe('a row is taken over', () => {
     [
       'a repair while the agent answers',
       row('r2', 'a', { kind: 'Repair' }),
-      { because: 'ProviderRepair', agentSilent: false, nowMs: late },
+      { because: 'ProviderRepair', agentSilent: false, nowMs: late, rated: unrated },
     ],
-    ['a repair before notAfter', row('r2', 'a', { kind: 'Repair' }), { because: 'ProviderRepair', agentSilent: true, nowMs: T0 }],
+    [
+      'a repair before notAfter',
+      row('r2', 'a', { kind: 'Repair' }),
+      { because: 'ProviderRepair', agentSilent: true, nowMs: T0, rated: unrated },
+    ],
   ] as const)('but not by %s', (_, successor, why) => {
     expect(() => takeOver(state(row('r1', 'a')), 3, 'r1', successor, why)).toThrow(expect.objectContaining({ code: 'NoEvidence' }));
   });
 
+  const byProvider = { because: 'ProviderRepair', agentSilent: true, nowMs: late, rated: unrated } as const;
   test('C9: by a repair of its provider, once the agent is silent and the order can no longer begin', () => {
-    const why = { because: 'ProviderRepair', agentSilent: true, nowMs: late } as const;
-    expect(takeOver(state(row('r1', 'a')), 3, 'r1', row('r2', 'a', { kind: 'Repair' }), why).rows[0]).toMatchObject({
-      id: 'r2',
-      kind: 'Repair',
-    });
+    expect(takeOver(state(row('r1', 'a')), 3, 'r1', row('r2', 'a', { kind: 'Repair' }), byProvider).rows).toEqual([
+      row('r2', 'a', { kind: 'Repair', succeeds: 'r1' }),
+    ]);
+  });
+  test('C9: and again, with what may have begun told on', () => {
+    const taken = state(row('r2', 'a', { kind: 'Repair', succeeds: 'r1' }));
+    expect(takeOver(taken, 3, 'r2', row('r3', 'a', { kind: 'Repair' }), byProvider).rows[0]).toMatchObject({ id: 'r3', succeeds: 'r1' });
+  });
+  test('D1: a repair is one more start for rates, a deletion is not', () => {
+    const repair = row('r2', 'a', { kind: 'Repair', class: 'Repair' });
+    const rated = (asked: string, scope: string): boolean => asked === 'Repair' && scope === 'cluster';
+    const after = takeOver(state(row('r1', 'a')), 3, 'r1', repair, { ...byProvider, rated });
+    expect(after.hours?.map(({ starts }) => starts)).toEqual([{ 'Repair cluster': 1 }]);
+    expect(after.rows[0]?.counted).toMatchObject({ class: 'Repair', scopes: ['cluster'] });
+    expect(takeOver(after, 3, 'r2', row('r3', 'a', { kind: 'Delete' }), { because: 'Deleting' }).hours).toEqual(after.hours);
   });
 
   test('and a Delete row by nothing', () => {
     const deleting = state(row('r1', 'a', { kind: 'Delete' }));
-    for (const why of [{ because: 'Deleting' }, { because: 'ProviderRepair', agentSilent: true, nowMs: late }] as const)
+    for (const why of [{ because: 'Deleting' }, { because: 'ProviderRepair', agentSilent: true, nowMs: late, rated: unrated }] as const)
       for (const kind of ['Delete', 'Repair'] as const)
         expect(() => takeOver(deleting, 3, 'r1', row('r2', 'a', { kind }), why)).toThrow(expect.objectContaining({ code: 'NoEvidence' }));
   });

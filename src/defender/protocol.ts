@@ -91,9 +91,12 @@ export type Succession =
   /** The Machine is being deleted (C8): a dead node's step is not waited for. */
   | { because: 'Deleting' }
   /** A provider repairs a node whose agent is silent and whose order can no longer begin (C9). */
-  | { because: 'ProviderRepair'; agentSilent: boolean; nowMs: number };
+  | { because: 'ProviderRepair'; agentSilent: boolean; nowMs: number; rated: Rated };
 
-/** The successor counts for no rate of its own, and its end gives nothing back: the disruption that began is the one that was counted. */
+/**
+ * A deletion counts for no rate of its own, and its end gives nothing back: the disruption that began is the one that was counted. A repair is one
+ * more, whether what it comes after had begun or not.
+ */
 export function takeOver(state: LedgerState, epoch: number, id: string, successor: LedgerRow, why: Succession): LedgerState {
   requireEpoch(state, epoch);
   const row = rowOfID(state, id);
@@ -106,9 +109,12 @@ export function takeOver(state: LedgerState, epoch: number, id: string, successo
       : successor.kind === 'Repair' && row.kind !== 'Delete' && why.agentSilent && why.nowMs > Date.parse(row.notAfter));
   if (!allowed)
     throw new CodedError('NoEvidence', `row ${id} (${row.kind}) of ${row.machine} must not be taken over by a ${successor.kind} row yet`);
+  const replaced = (next: LedgerRow): LedgerRow[] => state.rows.map((each) => (each.id === id ? next : each));
   // A deletion goes on as what it was asked as; a repair is one, whatever it comes after.
-  const next = why.because === 'Deleting' ? { ...successor, class: row.class } : successor;
-  return { ...state, rows: state.rows.map((each) => (each.id === id ? next : each)) };
+  if (why.because === 'Deleting') return { ...state, rows: replaced({ ...successor, class: row.class }) };
+  const counted = countStarts(state.hours ?? [], [{ ...successor, succeeds: row.succeeds ?? id }], why.nowMs, why.rated);
+  const [next = successor] = counted.rows;
+  return { ...state, rows: replaced(next), ...(counted.hours.length === 0 ? {} : { hours: counted.hours }) };
 }
 
 /** Whether this very row is the machine's. */

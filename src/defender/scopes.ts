@@ -48,6 +48,8 @@ export function parseScope(scope: string): Scope | undefined {
 }
 
 export const isConditionScope = (scope: string): boolean => scope.startsWith('condition/');
+/** A zone or a rack. */
+export const isPlace = (scope: string): boolean => scope.startsWith('zone/') || scope.startsWith('rack/');
 /** The zone or the rack that one of these scopes names. */
 export const placeIn = (scopes: readonly string[], kind: 'Zone' | 'Rack'): string | undefined =>
   scopes.find((scope) => scope.startsWith(kind === 'Zone' ? 'zone/' : 'rack/'));

@@ -84,7 +84,7 @@ export function startable(world: World, leader: Leader, scenario: Scenario, muta
     if (step === undefined) continue;
     flights.push({
       key: index,
-      what: { step, nowMs: view.nowMs, halted: world.halted, silent: isSilent(world, index) },
+      what: { step, time: world.time, halted: world.halted, limit: world.limit, silent: isSilent(world, index) },
       epoch,
       reads: 0,
     });
@@ -134,7 +134,7 @@ function actFor(
     act = reservation(flight.epoch, () => cellView(world, leader, scenario, before, mutation), newID);
   } else if ('vanished' in flight.what) act = freeVanished(flight.what.vanished, flight.epoch);
   else {
-    const { step, nowMs, halted, silent } = flight.what;
+    const { step, silent } = flight.what;
     const name = machineName(Number(flight.key));
     act = actOf(step, {
       epoch: flight.epoch,
@@ -142,8 +142,7 @@ function actFor(
       node: name,
       // Of the jobs the newest that the store has by then: it is asked while the act judges.
       facts: factsOf(
-        nowMs,
-        halted,
+        flight.what,
         silent || (mutation.deaf === true && step.do === 'TakeOverForRepair'),
         viewOf(leader, world),
         hasPower(scenario),

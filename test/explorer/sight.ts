@@ -27,11 +27,17 @@ export const jobsIn = (cell: Cell): AskFacts['jobsOf'] => {
   return (machineUID) => open.filter((job) => job.spec.machine.uid === machineUID);
 };
 
-export function factsOf(nowMs: number, halted: boolean, silent: boolean, cell: Cell, powers: boolean): AskFacts {
+export function factsOf(
+  { time, halted, limit }: Pick<World, 'time' | 'halted' | 'limit'>,
+  silent: boolean,
+  cell: Cell,
+  powers: boolean,
+): AskFacts {
   return {
-    nowMs,
+    nowMs: TIMES[time],
     sets: sets[halted ? 1 : 0] ?? new Map(),
     freezes: [],
+    policies: policiesOf(limit),
     jobsOf: jobsIn(cell),
     canPowerCycle: () => powers,
     agentAnswers: !silent,
@@ -92,10 +98,11 @@ export function machineView(
       ? { state: 'Present', instance: { providerID: providerID ?? '', state: site.power, addresses: [] } }
       : { state: 'Absent' },
     kubeletAnswers: kubeletAnswers(world, index),
-    facts: factsOf(TIMES[world.time], world.halted, silent, cell, hasPower(scenario)),
+    facts: factsOf(world, silent, cell, hasPower(scenario)),
     pods: undefined,
     nodeDrift: false,
     revoked: undefined,
+    hours: [],
     canStop: hasPower(scenario),
     powerCycled: row !== undefined && leader.cycled.includes(row.id),
   };
@@ -118,12 +125,11 @@ export function cellView(
 ): CellView {
   const passed = leader.marks.every((mark) => !mark.own || markPassed(mark, at));
   const parts: CellParts = {
-    facts: factsOf(TIMES[world.time], world.halted, false, at, hasPower(scenario)),
+    facts: factsOf(world, false, at, hasPower(scenario)),
     machines: at.machines.flatMap((held) => (held.object === undefined ? [] : [held.object])),
     nodeNamed: (name) => at.nodes[Number(name.slice(1))]?.object,
     kubeletAnswers: (name) => kubeletAnswers(world, Number(name.slice(1))),
     agentAnswers: (machine) => !isSilent(world, Number(machine.metadata.name.slice(1))),
-    policies: policiesOf(world.limit),
     askingSince: () => 0,
     stale: passed ? undefined : 'a release is not seen',
   };

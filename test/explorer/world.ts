@@ -30,7 +30,7 @@ export interface Cell {
 export interface Flight {
   /** What the work queue would not run twice at once: a machine, or the reservation pass. */
   key: number | 'cell';
-  what: { step: Step; nowMs: number; halted: boolean; silent: boolean } | { vanished: LedgerRow } | 'reserve';
+  what: ({ step: Step; silent: boolean } & Pick<World, 'time' | 'halted' | 'limit'>) | { vanished: LedgerRow } | 'reserve';
   epoch: number;
   machine?: Held<Machine> | undefined;
   node?: Held<Node> | undefined;

@@ -4,6 +4,7 @@
  */
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine } from '../../api/machine.ts';
+import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import { setScope } from '../../defender/scopes.ts';
 import { permitted } from './ask.ts';
 import { isNodeReady } from './availability.ts';
@@ -16,9 +17,12 @@ import {
   askingJob,
   finalReport,
   isControllerOperation,
+  isSucceeding,
   jobOfRow,
+  rateRefusal,
   repairOrder,
   repairRefusal,
+  successionRequest,
   successorOf,
   wantsCordon,
   wantsDrainFirst,
@@ -125,10 +129,7 @@ function ordered(view: MachineView, row: LedgerRow): Decision {
   if (order === undefined || report === undefined) {
     if (order?.kind === 'Repair' && isControllerOperation(order.action)) return carryingOut(view, row, order);
     const successor = successorOf(row, machine, view.facts);
-    if (successor !== undefined) {
-      const why = `its agent is silent and operation ${row.id} can no longer begin; ${successor.metadata.name} repairs it without`;
-      return { steps: [{ do: 'TakeOverForRepair', row, job: successor.metadata.uid ?? '', why }] };
-    }
+    if (successor !== undefined) return takingOver(view, row, successor);
     return {
       steps: [],
       waits: {
@@ -148,9 +149,20 @@ function ordered(view: MachineView, row: LedgerRow): Decision {
   return { steps: [{ do: 'Release', row, why: `operation ${row.id} ended as ${report.outcome ?? 'reported'} and is recorded` }] };
 }
 
+function takingOver({ machine, facts, hours }: MachineView, row: LedgerRow, successor: RemedyOperationJob): Decision {
+  const refusal = rateRefusal(successionRequest(successor, machine, row), hours, facts);
+  if (refusal !== undefined)
+    return {
+      steps: [],
+      waits: { for: 'Defender', why: `${refusal.limit}: ${successor.metadata.name} waits until ${refusal.wouldPassWhen}` },
+    };
+  const why = `its agent is silent and operation ${row.succeeds ?? row.id} can no longer begin; ${successor.metadata.name} repairs it without`;
+  return { steps: [{ do: 'TakeOverForRepair', row, job: successor.metadata.uid ?? '', why }] };
+}
+
 /** Why a row without an order is given up (D6); undefined while it may go on. */
 function givenUp(view: MachineView, row: LedgerRow): string | undefined {
-  const { machine, facts, nowMs } = view;
+  const { machine, facts } = view;
   if (row.kind === 'Repair') {
     const job = jobOfRow(row, facts);
     if (job === undefined) return `RequestGone: ${row.requester} is finished or gone`;
@@ -161,22 +173,25 @@ function givenUp(view: MachineView, row: LedgerRow): string | undefined {
     const { refusal } = permitted(machine, facts);
     return refusal === undefined ? 'RequestGone: nothing waits any more' : `Refused: ${refusal.limit ?? ''} stops it`;
   }
-  if (view.revoked !== undefined) return `Refused: ${view.revoked.limit ?? ''}`;
-  return nowMs > Date.parse(row.notAfter) ? `Expired: it had not begun by ${row.notAfter}` : undefined;
+  return view.revoked === undefined ? undefined : `Refused: ${view.revoked.limit ?? ''}`;
 }
 
 function notOrdered(view: MachineView, row: LedgerRow): Decision {
   const { machine, claim, nowMs, facts } = view;
   const cancel = (reason: string): Decision => ({ steps: [{ do: 'WriteCancelled', row, reason, why: reason }] });
+  const held = isSucceeding(row, machine);
   const reason = givenUp(view, row);
-  if (reason !== undefined) return cancel(reason);
+  if (held && (reason !== undefined || facts.agentAnswers)) return heldBack(view, row, reason);
+  // What the provider does begins when the leader begins it: with nobody to be late, that time has passed is no reason.
+  const isLate = !held && nowMs > Date.parse(row.notAfter);
+  if (reason !== undefined || isLate) return cancel(reason ?? `Expired: it had not begun by ${row.notAfter}`);
   const job = row.kind === 'Repair' ? jobOfRow(row, facts) : undefined;
   if (claim.state === 'Claimed' && !isCordonedFor(claim.node, row.id) && (job === undefined || wantsCordon(job, machine)))
     return { steps: [{ do: 'Cordon', row, why: `operation ${row.id} is reserved` }] };
   const drain = wantsDrain(view, row);
   if (drain && claim.state === 'Claimed' && isHeldByPods(view, row)) {
     const deadline = drainDeadlineMs(row, machine);
-    if (nowMs < deadline) return evicting(view, row, deadline);
+    if (nowMs < deadline || held) return evicting(view, row, deadline);
     // A node that cannot end its pods is no better off for waiting; one that could and did not is protected by somebody's budget.
     if (isNodeReady(claim.node, view.kubeletAnswers))
       return cancel(
@@ -193,6 +208,17 @@ function notOrdered(view: MachineView, row: LedgerRow): Decision {
   const components = orderable(row, machine, facts);
   const why = `${components.map((each) => each.name).join(', ')} may switch`;
   return { steps: [{ do: 'Order', row, drained: drainNeeded(components), why }] };
+}
+
+/**
+ * Instead of giving up a row whose machine may be disrupted still: what it took over may go on as soon as the agent is back. It holds its place, and
+ * nothing is done in its name, until that has told its end or another repair takes over (D5).
+ */
+function heldBack(view: MachineView, row: LedgerRow, reason = 'its agent is back'): Decision {
+  const successor = successorOf(row, view.machine, view.facts);
+  if (successor !== undefined) return takingOver(view, row, successor);
+  const why = `${reason}; operation ${row.succeeds}, which may have begun on the node, has not told its end`;
+  return { steps: [], waits: { for: 'Agent', why } };
 }
 
 /** Whether pods keep the order waiting. Under a repair those that are on their way do not where the kubelet that would end them is what is ill. */

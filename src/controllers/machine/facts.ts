@@ -1,5 +1,6 @@
 /** What is read of a machine and of its cell before anything is asked for. */
 import type { CountOrPercent } from '../../api/batches.ts';
+import type { DefenderPolicy } from '../../api/defenderpolicy.ts';
 import type { Freeze } from '../../api/freeze.ts';
 import type { Machine } from '../../api/machine.ts';
 import { FINALIZERS, LABELS, MACHINE_CONDITIONS } from '../../api/names.ts';
@@ -26,6 +27,7 @@ export interface AskFacts {
   /** By UID. */
   sets: ReadonlyMap<string, SetFacts>;
   freezes: readonly Pick<Freeze, 'metadata' | 'spec'>[];
+  policies: readonly Pick<DefenderPolicy, 'metadata' | 'spec'>[];
   jobsOf: JobsOf;
   /** Whether its provider can turn it off and on. */
   canPowerCycle: (machine: Machine) => boolean;

@@ -6,6 +6,7 @@ import { parseKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { ReleaseMark } from '../../defender/evidence.ts';
 import type { GuardedWrite, Move, Seen } from '../../defender/guardedwrite.ts';
+import { limitsOf } from '../../defender/limits.ts';
 import { release, takeOver, type ReleaseEvidence } from '../../defender/protocol.ts';
 import { rowFor } from '../../defender/request.ts';
 import { withState, type LedgerState } from '../../defender/state.ts';
@@ -14,7 +15,7 @@ import type { Claim } from './claim.ts';
 import { isRecorded } from './components.ts';
 import { isFencedFor, ownerOf } from './cordon.ts';
 import { isDeleting } from './facts.ts';
-import { jobOfRow, repairRequest, successorOf } from './repair.ts';
+import { jobOfRow, rateRefusal, successionRequest, successorOf } from './repair.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type Act, type ActContext, type Guarded } from './guards.ts';
 
 /** M, N, L; writes L. What M and N show of r stays so until a later row, which r's place in L excludes. */
@@ -91,7 +92,10 @@ export function takeOverForDeletion(row: LedgerRow, context: ActContext): Act {
   };
 }
 
-/** ⊢ C9. M, L; writes L. The machine stays reserved throughout; the order that it replaces can no longer begin. */
+/**
+ * ⊢ C9. M, L; writes L. The machine stays reserved throughout; the order that it replaces can no longer begin. Its places are taken already; that
+ * rates have room is judged by the very ledger in which it is counted.
+ */
 export function takeOverForRepair(row: LedgerRow, jobUID: string, context: ActContext): Act {
   return {
     ...base('take-over-for-repair', context),
@@ -105,8 +109,12 @@ export function takeOverForRepair(row: LedgerRow, jobUID: string, context: ActCo
       const { facts } = context;
       const job = successorOf(row, machine, facts);
       if (job === undefined || job.metadata.uid !== jobUID) return stop('the row is waited for again, or another repair is asked for');
-      const successor = rowFor({ ...repairRequest(job, machine), since: facts.nowMs }, context.newID(), facts.nowMs);
-      const why = { because: 'ProviderRepair', agentSilent: !facts.agentAnswers, nowMs: facts.nowMs } as const;
+      const request = successionRequest(job, machine, row);
+      const refusal = rateRefusal(request, state.hours ?? [], facts);
+      if (refusal !== undefined) return stop(`${refusal.limit} has no room`);
+      const successor = rowFor({ ...request, since: facts.nowMs }, context.newID(), facts.nowMs);
+      const { nowMs } = facts;
+      const why = { because: 'ProviderRepair', agentSilent: !facts.agentAnswers, nowMs, rated: limitsOf(facts).rated } as const;
       return { write: 'ledger', object: withState(seen.ledger, takeOver(state, context.epoch, row.id, successor, why)) };
     },
   };

@@ -90,6 +90,7 @@ export function createObserver(
   const asking = findAsking(stores);
   const sets = remade(stores.sets, cellSets);
   const freezes = remade(stores.freezes, (all) => all);
+  const policies = remade(stores.policies, (all) => all);
   const kubelets = hearKubelets(stores.leases, ages, clock);
   const roll = keepRoll({ stores, kubelets, sets });
 
@@ -116,6 +117,7 @@ export function createObserver(
     nowMs: nowMs(),
     sets: sets().facts,
     freezes: freezes(),
+    policies: policies(),
     jobsOf,
     canPowerCycle,
   });
@@ -133,7 +135,8 @@ export function createObserver(
 
   return {
     async machine(machine, provider, own, signal) {
-      const row = rowOfMachine(ledgerState(), machine.metadata.uid);
+      const ledger = ledgerState();
+      const row = rowOfMachine(ledger, machine.metadata.uid);
       const instance = await instanceNow(machine, row, provider, signal);
       const providerID = machine.status?.providerID ?? (instance.state === 'Present' ? instance.instance.providerID : undefined);
       const claim = claimOf(machine, providerID, stores.nodes.get({ name: machine.metadata.name }));
@@ -151,6 +154,7 @@ export function createObserver(
         pods: undefined,
         nodeDrift: claim.state === 'Claimed' && syncedNode(machine, claim.node, answers) !== undefined,
         revoked: row === undefined ? undefined : own.revokedBy(row.id),
+        hours: ledger.hours ?? [],
         canStop: provider?.stop !== undefined,
         powerCycled: row !== undefined && own.cycled.has(row.id),
       };
@@ -170,7 +174,6 @@ export function createObserver(
       roll: () => roll.current(),
       nodeNamed: (name) => stores.nodes.get({ name }),
       agentAnswers,
-      policies: stores.policies.list(),
       askingSince,
       stale: staleness(marks),
     }),

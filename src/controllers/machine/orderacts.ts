@@ -4,7 +4,7 @@ import type { Operation } from '../../api/machine.ts';
 import { isDeleting } from './facts.ts';
 import { drainNeeded } from './components.ts';
 import { orderable } from './decide.ts';
-import { repairOrder } from './repair.ts';
+import { isSucceeding, repairOrder } from './repair.ts';
 import { base, ledgerWith, machineOf, stop, type Act, type ActContext, type Guarded } from './guards.ts';
 
 /**
@@ -50,6 +50,7 @@ export function writeCancelled(row: LedgerRow, reason: string, context: ActConte
       const machine = machineOf(row, seen, context.epoch);
       if (machine === undefined) return stop('the machine is gone');
       if (machine.spec.operation?.id === row.id) return stop('the row has its order already, or is cancelled');
+      if (isSucceeding(row, machine)) return stop('what the row took over may still go on');
       const operation: Operation = { id: row.id, epoch: context.epoch, kind: 'Cancelled', notAfter: row.notAfter, reason };
       return { write: 'machine', object: { ...machine, spec: { ...machine.spec, operation } } };
     },

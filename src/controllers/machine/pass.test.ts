@@ -28,6 +28,7 @@ interface Cell {
 function cell({ machines, nodes = machines.map(({ metadata }) => node(metadata.name)), spec = {}, stale, nowMs = NOW }: Cell): CellView {
   const { agentAnswers: _, ...shared } = facts({
     nowMs,
+    policies: [{ metadata: { name: 'p' }, spec: { limits: [{ name: 'cell', scope: 'Cluster', maxUnavailable: '100%' }], ...spec } }],
     sets: new Map([['s1', { name: 'kubelet', stopped: undefined, maxUnavailable: '100%' }]]),
   });
   return cellOf({
@@ -36,7 +37,6 @@ function cell({ machines, nodes = machines.map(({ metadata }) => node(metadata.n
     nodeNamed: (name) => nodes.find((each) => each.metadata.name === name),
     kubeletAnswers: () => true,
     agentAnswers: () => true,
-    policies: [{ metadata: { name: 'p' }, spec: { limits: [{ name: 'cell', scope: 'Cluster', maxUnavailable: '100%' }], ...spec } }],
     askingSince: () => 0,
     stale,
   });

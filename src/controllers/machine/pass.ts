@@ -4,7 +4,6 @@
  * know what it left behind (⊢ D4).
  */
 import type { Node } from '../../api/builtin.ts';
-import type { DefenderPolicy } from '../../api/defenderpolicy.ts';
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -33,7 +32,6 @@ export interface CellView {
   roll(): Roll;
   nodeNamed(name: string): Stored<Node> | undefined;
   agentAnswers(machine: Machine): boolean;
-  policies: readonly Pick<DefenderPolicy, 'metadata' | 'spec'>[];
   /** Since when this machine has been asking, as far as this leader knows, ms. */
   askingSince(machineUID: string): number;
   /** Why these stores must not be judged by; undefined when they may. */
@@ -139,7 +137,7 @@ export function decidePass(view: CellView, state: LedgerState, newID: () => stri
   const { nowMs } = view.facts;
   const { requests, refused: verdicts } = requestsOf(view, state);
   const unordered = unorderedOf(view, state);
-  const sources = { policies: view.policies, sets: view.facts.sets };
+  const sources = view.facts;
   if (view.stale !== undefined) {
     for (const request of requests)
       verdicts.set(request.machineUID, {
@@ -182,12 +180,12 @@ export function closedNow(
   row: LedgerRow,
   machine: Stored<Machine>,
   node: Stored<Node> | undefined,
-  view: Pick<CellView, 'facts' | 'policies'>,
+  view: Pick<CellView, 'facts'>,
 ): Verdict | undefined {
   if (!isUnordered(row, machine) || !isRevocable(row)) return undefined;
   const freeze = frozenBy(view.facts.freezes, row.class, poolOf(row.machine));
   if (freeze !== undefined) return frozenVerdict(freeze);
-  return gatesOf(view, view.facts.nowMs)(subjectOf(row, machine, node), undefined);
+  return gatesOf(view.facts, view.facts.nowMs)(subjectOf(row, machine, node), undefined);
 }
 
 /** L; writes L. A release or a reservation that comes between makes it lose. `said` gets the result of every judgement. */
@@ -211,7 +209,7 @@ export function reservation(
       const result = decidePass(view, state, newID);
       said(result);
       if (result.rows.length === 0) return { stop: 'nothing is granted' };
-      const { rated } = limitsOf({ policies: view.policies, sets: view.facts.sets });
+      const { rated } = limitsOf(view.facts);
       return { write: 'ledger', object: withState(seen.ledger, reserve(state, epoch, result.rows, { nowMs: view.facts.nowMs, rated })) };
     },
   };

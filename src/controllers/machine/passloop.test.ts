@@ -58,12 +58,11 @@ function looped() {
     cell.looks++;
     clock.pause(cell.tookMs);
     return cellOf({
-      facts: { ...shared, nowMs: cell.nowMs },
+      facts: { ...shared, nowMs: cell.nowMs, policies: [{ metadata: { name: 'p' }, spec: cell.spec }] },
       machines: cell.machines,
       nodeNamed: (name) => node(name),
       kubeletAnswers: () => true,
       agentAnswers: () => true,
-      policies: [{ metadata: { name: 'p' }, spec: cell.spec }],
       askingSince: () => 0,
       stale: cell.stale,
     });

@@ -273,6 +273,12 @@ describe('D5: a Repair row goes', () => {
 describe('C9: the row of an agent that is silent', () => {
   const successor = (action: Action) => job({ name: 'j2', action });
   const late = { agentAnswers: false, nowMs: NOW + 900_000 };
+  const rated = (maxPerHour: number) => [
+    { metadata: { name: 'p' }, spec: { limits: [{ name: 'few', scope: 'Cluster' as const, classes: ['Repair' as const], maxPerHour }] } },
+  ];
+  const begun = (repairs: number, atMs = NOW + 900_000) => [
+    { from: new Date(atMs - 60_000).toISOString(), minutes: 5, starts: { 'Repair cluster': repairs } },
+  ];
   test.each<[string, Parameters<typeof seen>[0], string[]]>([
     ['is taken over by a power cycle', { job: successor('Reboot'), facts: late }, ['TakeOverForRepair']],
     ['is taken over by a replacement', { job: successor('Replace'), facts: late }, ['TakeOverForRepair']],
@@ -291,10 +297,55 @@ describe('C9: the row of an agent that is silent', () => {
       { job: successor('Reboot'), facts: { ...late, freezes: [{ metadata: { name: 'f' }, spec: {} }] } },
       [],
     ],
+    ['not over the rate of a policy', { job: successor('Reboot'), facts: { ...late, policies: rated(1) }, hours: begun(1) }, []],
+    ['within the rate', { job: successor('Reboot'), facts: { ...late, policies: rated(2) }, hours: begun(1) }, ['TakeOverForRepair']],
     ['not after it has reported', { job: successor('Reboot'), facts: late, machine: ordered('Reboot', { operation: done() }) }, ['Settle']],
     ['not from a deletion', { job: successor('Reboot'), facts: late, row: repairRow({ kind: 'Delete' }) }, ['DeleteInstance']],
   ])('%s', (_, change, expected) => {
     expect(taken({ machine: ordered('Reboot'), ...change })).toEqual(expected);
+  });
+
+  describe('once taken over, while what was ordered before may go on', () => {
+    const taken2 = (change: Parameters<typeof seen>[0] = {}) =>
+      taken({
+        row: repairRow({ id: 'r2', succeeds: 'r1', requesterUID: 'uid-j2' }),
+        machine: ordered('RestartComponent'),
+        job: granted({ name: 'j2', status: { operationID: 'r2' } }),
+        claim: claimed(cordoned('a', 'r2')),
+        pods: [],
+        facts: late,
+        ...change,
+      });
+    const frozen = { ...late, freezes: [{ metadata: { name: 'f' }, spec: {} }] };
+    const closed = { allowed: false, limit: 'p/window' };
+    const cancelling = granted({ name: 'j2', status: { operationID: 'r2', cancelling: 'the condition cleared' } });
+    const later = NOW + 86_400_000;
+    test('D5: it is ordered, and never given up', () => {
+      expect(taken2()).toEqual(['Order']);
+      expect(taken2({ facts: { ...late, nowMs: later }, nowMs: later })).toEqual(['Order']);
+      expect(taken2({ facts: frozen })).toEqual([]);
+      expect(taken2({ revoked: closed })).toEqual([]);
+      expect(taken2({ job: cancelling })).toEqual([]);
+      expect(taken2({ job: job({ name: 'j9', status: { phase: 'Shadow' } }) })).toEqual([]);
+    });
+    test('D5: nor is the agent given another order before it has told the end of the one it had', () => {
+      expect(taken2({ facts: { nowMs: NOW + 900_000 } })).toEqual([]);
+    });
+    test('pods are asked to go until they have gone', () => {
+      expect(taken2({ pods: [pod], facts: { ...late, nowMs: later }, nowMs: later })).toEqual(['Evict']);
+    });
+    test('another repair may take over once it has had its time', () => {
+      const other = { job: job({ name: 'j3' }), facts: { ...late, nowMs: later }, nowMs: later };
+      expect(taken2(other)).toEqual(['TakeOverForRepair']);
+      expect(taken2({ ...other, facts: { ...other.facts, policies: rated(1) }, hours: begun(1, later) })).toEqual([]);
+    });
+    test.each<[string, Stored<Machine>]>([
+      ['has told its end', ordered('RestartComponent', { operation: done() })],
+      ['was taken back by an operator', idle({ spec: { operation: operation({ kind: 'Cancelled' }) } })],
+    ])('it is given up like any other when that %s', (_, machine) => {
+      expect(taken2({ machine, facts: frozen })).toEqual(['WriteCancelled']);
+      expect(taken2({ machine, job: cancelling })).toEqual(['WriteCancelled']);
+    });
   });
 });
 

@@ -1,13 +1,14 @@
 /** What a RemedyOperationJob asks of its machine, what may be ordered for it, and what ended it. Pure. */
 import { needsDrain, needsOperation, type Disruption } from '../../api/disruption.ts';
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow, StartsBucket } from '../../api/disruptionledger.ts';
 import type { Machine, Operation, OperationStatus } from '../../api/machine.ts';
 import { API_LEVEL } from '../../api/names.ts';
 import { ACTION_TRAITS, CONTROLLER_OPERATIONS, strengthOf, type RepairOperation } from '../../api/noderemedier.ts';
 import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import { frozenBy, frozenVerdict } from '../../defender/freeze.ts';
+import { refusalByRates } from '../../defender/judge.ts';
 import type { Request, Verdict } from '../../defender/request.ts';
-import { conditionScope } from '../../defender/scopes.ts';
+import { conditionScope, isPlace } from '../../defender/scopes.ts';
 import {
   baseScopes,
   drainTimeoutMs,
@@ -177,15 +178,37 @@ export function staysCordoned(machine: Machine, order: Operation, report: Operat
 }
 
 /**
+ * Whether what this row took over from a silent agent may still go on: the order of it is on the Machine, and nobody has told how it ended. Once
+ * false it stays false, since such an order is only replaced by one of this row.
+ */
+export function isSucceeding(row: Pick<LedgerRow, 'succeeds'>, machine: Machine): boolean {
+  const order = machine.spec.operation;
+  return row.succeeds !== undefined && order?.id === row.succeeds && order.kind !== 'Cancelled' && finalReport(machine) === undefined;
+}
+
+/**
  * ⊢ C9: the job whose repair may take over a row that waits for an agent: the provider carries it out, the agent is silent and its order can no
- * longer begin.
+ * longer begin. Nor can that of a row which took over before, and came to nothing in its time.
  */
 export function successorOf(row: LedgerRow, machine: Machine, facts: AskFacts): RemedyOperationJob | undefined {
   const order = machine.spec.operation;
-  if (row.kind === 'Delete' || order?.id !== row.id || order.kind === 'Cancelled' || isControllerOperation(order.action)) return undefined;
+  if (row.kind === 'Delete' || order === undefined || order.kind === 'Cancelled' || isControllerOperation(order.action)) return undefined;
+  if (order.id !== row.id && order.id !== row.succeeds) return undefined;
   if (facts.agentAnswers || !(facts.nowMs > Date.parse(row.notAfter)) || finalReport(machine) !== undefined) return undefined;
   const job = askingJob(machine, facts.jobsOf);
   if (job === undefined || job.metadata.uid === row.requesterUID || repairRefusal(job, machine, facts) !== undefined) return undefined;
   const operation = operationFor(job, machine, facts);
   return operation === 'PowerCycle' || operation === 'Replace' ? job : undefined;
+}
+
+/** What a Repair row of this job says of itself where it takes over this one: it is where that was. */
+export function successionRequest(job: RemedyOperationJob, machine: Machine, row: LedgerRow): Omit<Request, 'since'> {
+  const request = repairRequest(job, machine);
+  const places = row.scopes.filter((scope) => isPlace(scope));
+  return { ...request, scopes: [...new Set([...request.scopes, ...places])] };
+}
+
+/** Why it may not begin yet by the rates of policies, by these buckets of the ledger. */
+export function rateRefusal(request: Omit<Request, 'since'>, hours: readonly StartsBucket[], facts: AskFacts): Verdict | undefined {
+  return refusalByRates(request, hours, facts, facts.nowMs);
 }

@@ -209,8 +209,42 @@ describe('C9: one write gives the row of a silent agent to a repair by the provi
   test('under a new ID, in the name of the job', () => {
     expect(judged(step, { machine }, { jobs: [job({ name: 'j2' })], ...late })).toMatchObject({
       write: 'ledger',
-      object: { status: { rows: [{ id: 'new', kind: 'Repair', class: 'Repair', machineUID: 'uid-a', requesterUID: 'uid-j2' }] } },
+      object: {
+        status: { rows: [{ id: 'new', kind: 'Repair', class: 'Repair', machineUID: 'uid-a', requesterUID: 'uid-j2', succeeds: 'r1' }] },
+      },
     });
+  });
+  test('where the row before it was: its zone may be known of its Node only', () => {
+    const zoned = ledger(3, { ...row, scopes: [...row.scopes, 'zone/h'] });
+    const taken = judged(
+      { ...step, row: { ...row, scopes: [...row.scopes, 'zone/h'] } },
+      { machine, ledger: zoned },
+      { jobs: [job({ name: 'j2' })], ...late },
+    );
+    expect('write' in taken && taken.write === 'ledger' && taken.object.status?.rows?.[0]?.scopes).toContain('zone/h');
+  });
+  test('D1: counted by the rates of policies, and not past them', () => {
+    const limits = [{ name: 'few', scope: 'Cluster' as const, classes: ['Repair' as const], maxPerHour: 1 }];
+    const policies = [{ metadata: { name: 'p' }, spec: { limits } }];
+    const first = judged(step, { machine }, { jobs: [job({ name: 'j2' })], ...late, policies });
+    const hours = [{ minutes: 5, starts: { 'Repair cluster': 1 } }];
+    expect(first).toMatchObject({
+      write: 'ledger',
+      object: { status: { hours, rows: [{ counted: { class: 'Repair', scopes: ['cluster'] } }] } },
+    });
+    const full = ledger(3, row);
+    const before = { ...full, status: { ...full.status, hours: [{ from: at(800), minutes: 5, starts: { 'Repair cluster': 1 } }] } };
+    expect(judged(step, { machine, ledger: before }, { jobs: [job({ name: 'j2' })], ...late, policies })).toEqual({
+      stop: 'p/few has no room',
+    });
+  });
+  test('D5: what took over is not cancelled while the order before it may go on', () => {
+    const successor = { ...row, id: 'r2', succeeds: 'r1' };
+    const cancel: Step = { do: 'WriteCancelled', row: successor, reason: 'x', why: '' };
+    const seen = { machine, ledger: ledger(3, successor) };
+    expect(judged(cancel, seen)).toEqual({ stop: 'what the row took over may still go on' });
+    const reported = { ...machine, status: { ...machine.status, operation: { id: 'r1', state: 'Done' as const } } };
+    expect(judged(cancel, { ...seen, machine: reported })).toMatchObject({ write: 'machine' });
   });
   test('not once it has reported, or answers again, or the job is another', () => {
     const reported = { ...machine, status: { ...machine.status, operation: { id: 'r1', state: 'Done' as const } } };

@@ -1,5 +1,5 @@
 /** One machine as a decision sees it, and what a decision is. */
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow, StartsBucket } from '../../api/disruptionledger.ts';
 import type { Machine, Outcome } from '../../api/machine.ts';
 import type { Instance } from '../../api/provider.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -44,6 +44,8 @@ export interface MachineView {
   nodeDrift: boolean;
   /** Why Defender takes back the row, which has no order yet: what it was granted under does not hold any more. */
   revoked: Verdict | undefined;
+  /** Buckets of the ledger: what began lately, for rates. */
+  hours: readonly StartsBucket[];
   /** Whether the provider can cut the power of this machine. */
   canStop: boolean;
   /** This process knows that the provider has taken the power cycle of the operation under way; asking twice is safe, and for nothing. */

@@ -118,6 +118,8 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
       const name = NAMES[index] ?? '';
       if (now !== undefined && now.id === old?.id && now.kind !== old.kind)
         wrong(`D6: ${name} is ordered ${now.id} after it was cancelled, or the other way round`);
+      const mayGoOn = old !== undefined && now?.id !== old.id && old.kind !== 'Cancelled' && reportOf(before) === undefined;
+      if (mayGoOn && now?.kind === 'Cancelled') wrong(`D5: ${now.id} of ${name} is given up, and ${old.id} before it may go on`);
       if (now === undefined || now.id === old?.id || now.kind === 'Cancelled') return;
       const row = rowsOf(truth).find((each) => each.id === now.id);
       const mustDrain = now.action === 'Reboot' && decided.hung[index] !== true && decided.nowMs < Date.parse(row?.since ?? '') + DRAIN_MS;

@@ -89,6 +89,7 @@ function factsOf({ stores }: Leader, index: number, { nowMs, sites }: Surroundin
     sets: new Map(),
     freezes: stores.rules.frozen ? [{ metadata: { name: 'all' }, spec: {} }] : [],
     jobsOf: (uid) => stores.jobs.filter((each) => each.spec.machine.uid === uid && !isFinished(each)),
+    policies: [{ metadata: { name: 'cell' }, spec: { limits: [{ name: 'all', scope: 'Cluster', maxUnavailable: stores.rules.limit }] } }],
     canPowerCycle: () => true,
     agentAnswers: sites[index]?.silent !== true,
   };
@@ -103,7 +104,6 @@ function cellView(leader: Leader, around: Surroundings): CellView {
     nodeNamed: (name) => stores.nodes[NAMES.indexOf(name)],
     kubeletAnswers: (name) => siteOf(name)?.hung !== true,
     agentAnswers: ({ metadata }) => siteOf(metadata.name)?.silent !== true,
-    policies: [{ metadata: { name: 'cell' }, spec: { limits: [{ name: 'all', scope: 'Cluster', maxUnavailable: stores.rules.limit }] } }],
     askingSince: () => 0,
     stale: isStale(leader) ? 'a release is not seen' : undefined,
   });
@@ -137,6 +137,7 @@ function viewOf(leader: Leader, index: number, around: Surroundings): MachineVie
     pods: undefined,
     nodeDrift: false,
     revoked: row === undefined ? undefined : revokedBy(leader, row, machine, around),
+    hours: stateOf(stores.ledger).hours ?? [],
     canStop: true,
     powerCycled: false,
   };
