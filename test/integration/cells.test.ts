@@ -110,7 +110,8 @@ it('a cell whose kinds are newer is Blocked and written nothing into, and one th
   );
   const condition = await reachable('prod', 'KindsNewer');
   expect(condition.message).toMatch(/^defenderpolicies of kubenode\.io are kept in v1beta1; .*nothing is written; next: upgrade this hub$/);
-  expect((await place())?.message).toContain('are kept in v1beta1');
+  const told = async (): Promise<boolean> => (await place())?.message?.includes('are kept in v1beta1') === true;
+  await waitFor(told, { deadlineMs: LATE, what: 'the rollout to say so' });
   expect(await hub.sets('prod')).toEqual({ runtime: '1.0.0', kubelet: '1.0.0' });
 
   await prod.delete(CustomResourceDefinitions, key);
@@ -137,11 +138,11 @@ it('a cell that is older is Blocked, with the field that it does not know, and i
   await waitFor(
     async () => {
       await hub.prove('test');
-      return (await place())?.message?.includes('.spec.soakSeconds: field not declared in schema') === true;
+      const { phase, message } = (await place()) ?? {};
+      return phase === 'Blocked' && message?.includes('.spec.soakSeconds: field not declared in schema') === true;
     },
     { deadlineMs: LATE, what: 'the words of the server' },
   );
-  expect((await place())?.phase).toBe('Blocked');
   expect(await hub.sets('prod')).toEqual({ runtime: '1.0.0', kubelet: '1.0.0' });
 
   await prod.patch(CustomResourceDefinitions, key, { merge: { spec: { versions: good['versions'] } } });

@@ -211,7 +211,7 @@ describe('bad input changes nothing, says what and where, and recovers when it i
     await waitFor(
       async () =>
         (await hub.hub.listAll(Events)).items.some((event) => event.involvedObject.kind === 'Fleet' && event.reason === condition.reason),
-      { deadlineMs: 5000 },
+      { deadlineMs: 45_000 },
     );
     expect(await Promise.all([hub.sets('test'), hub.sets('prod'), hub.hub.listAll(Rollouts).then((list) => list.items.length)])).toEqual(
       before,
