@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { Nodes, Pods, PodDisruptionBudgets } from '../../api/builtin.ts';
 import { DefenderPolicies } from '../../api/defenderpolicy.ts';
+import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruptionledger.ts';
 import { Freezes } from '../../api/freeze.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines, type Outcome } from '../../api/machine.ts';
@@ -315,6 +316,18 @@ describe('leaders change', () => {
     await finish(cell, 'a');
     await waitFor(async () => (await cell?.rows())?.length === 0, LONG);
     expect((await cell.machine('a')).spec.operation?.id).toBe(id);
+  });
+
+  test('D2: an epoch that a person has raised, since the ledger was put back to a backup, ends the term, and the next orders above it', async () => {
+    cell = await openCell();
+    const old = cell.lead();
+    await waitFor(async () => ((await cell?.client.find(DisruptionLedgers, { name: LEDGER_NAME }))?.status?.epoch ?? 0) > 0, LONG);
+    await cell.client.patch(DisruptionLedgers, { name: LEDGER_NAME }, { merge: { status: { epoch: 1_800_000_000 } } }, { subresource: 'status' });
+    await expect(old.done).rejects.toMatchObject({ code: 'Deposed' });
+    cell.lead();
+    await waitingMachines(cell, ['a']);
+    await ordered(cell, 'a');
+    expect((await cell.machine('a')).spec.operation?.epoch).toBe(1_800_000_001);
   });
 });
 
