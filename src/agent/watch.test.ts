@@ -158,6 +158,23 @@ test('a server that restarts within seconds is watched again within seconds, how
   expect(holds().at(-1)).toBe(true);
 });
 
+test('a server that asks to be left alone is, and its agents are not back all at once', async () => {
+  put(false);
+  await follow();
+  let refusals = 0;
+  const stop = api.intercept(() => (refusals++, statusResponse(429, 'TooManyRequests', 'later', { 'retry-after': '30' })));
+  random = () => 0.5;
+  api.watches.reset();
+  await clock.advance(10_000);
+  expect(refusals).toBe(1);
+  await clock.advance(30_000);
+  expect(refusals).toBe(1);
+  stop();
+  put(true);
+  await clock.advance(10_000);
+  expect(holds().at(-1)).toBe(true);
+});
+
 test('a Machine that is gone is told as gone', async () => {
   put(false);
   await follow();

@@ -2,7 +2,7 @@ import { messageOf } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { Machine } from '../api/machine.ts';
 import type { Stored } from '../api/wire.ts';
-import { isExpired, isFromTheFuture } from '../kube/apierror.ts';
+import { askedMsOf, isExpired, isFromTheFuture } from '../kube/apierror.ts';
 import type { Client } from '../kube/client.ts';
 import { sleep } from '../kube/clock.ts';
 import { Machines } from './wanted.ts';
@@ -50,6 +50,8 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
   let failingSince = 0;
   /** Watches in a row that were refused for where they were to begin. */
   let refused = 0;
+  /** How long the server asked to be left alone, and as long again by chance, so that not all are back at once. */
+  let askedMs = 0;
 
   const degraded = (): boolean => failures > 0 && clock.monotonic() - failingSince >= DEGRADED_AFTER_MS;
 
@@ -97,6 +99,7 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
 
   while (!signal.aborted) {
     try {
+      askedMs = 0;
       if (!begun || degraded()) await read();
       await follow();
       failures = 0;
@@ -110,6 +113,7 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
       refused = misplaced ? refused + 1 : 0;
       if (misplaced && refused <= MISPLACED) failures = 0;
       else if (failures++ === 0) failingSince = clock.monotonic();
+      askedMs = askedMsOf(error) * (1 + random());
       log.warn({ error: messageOf(error), failures }, 'the Machine is not watched');
     }
     const pauseMs = degraded()
@@ -117,6 +121,6 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
       : failures === 0
         ? REOPEN_MS * random()
         : random() * Math.min(WINDOW_MS.most, Math.max(WINDOW_MS.least, clock.monotonic() - failingSince));
-    await sleep(clock, pauseMs, signal).catch(() => undefined);
+    await sleep(clock, Math.max(askedMs, pauseMs), signal).catch(() => undefined);
   }
 }

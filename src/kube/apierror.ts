@@ -30,6 +30,11 @@ export function hasReason(error: unknown, ...reasons: string[]): error is ApiErr
   return error instanceof ApiError && reasons.includes(error.reason);
 }
 
+/** How long the server asked to be left alone; 0 where it said nothing. */
+export function askedMsOf(error: unknown): number {
+  return error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
+}
+
 /** The history asked for is gone: a watch or a continued list must start again with a new list. */
 export function isExpired(error: unknown): boolean {
   return error instanceof ApiError && (error.status === 410 || error.reason === 'Expired' || error.reason === 'Gone');

@@ -3,7 +3,7 @@ import type { Lease } from '../api/builtin.ts';
 import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { Stored } from '../api/wire.ts';
-import { ApiError, hasReason } from './apierror.ts';
+import { askedMsOf, hasReason } from './apierror.ts';
 import type { Client } from './client.ts';
 import { microTime, sleep, withDeadline } from './clock.ts';
 
@@ -120,7 +120,7 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
         if (signal.aborted) return undefined;
         // Another was faster; that is what an election is.
         const fields = { ...about, error: messageOf(error) };
-        asked = askedMs(error);
+        asked = askedMsOf(error);
         if (hasReason(error, 'Conflict', 'AlreadyExists')) log.debug(fields, 'the Lease was taken by another');
         else log[said === fields.error ? 'debug' : 'warn'](fields, 'the Lease cannot be acquired');
         said = fields.error;
@@ -187,7 +187,7 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
         }
       } catch (error) {
         // A server that asks for time gets it, as long as one more try is left before the term ends.
-        waitMs = Math.max(retryPeriodMs, Math.min(askedMs(error), renewDeadlineMs - since(held.renewedAt) - retryPeriodMs));
+        waitMs = Math.max(retryPeriodMs, Math.min(askedMsOf(error), renewDeadlineMs - since(held.renewedAt) - retryPeriodMs));
         if (!term.signal.aborted) log.warn({ ...about, error: messageOf(error), retryInMs: waitMs }, 'the Lease cannot be renewed');
       }
     }
@@ -241,11 +241,6 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
     if (held === undefined || !(await serve(held))) return;
     await pause();
   }
-}
-
-/** How long the server asked to be left alone. */
-function askedMs(error: unknown): number {
-  return error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
 }
 
 function timesOf(options: LeaseOptions): { durationMs: number; renewDeadlineMs: number; retryPeriodMs: number } {

@@ -1,6 +1,6 @@
 import { CodedError } from '../api/errors.ts';
 import type { Clock, Random } from '../api/ports.ts';
-import { ApiError } from './apierror.ts';
+import { askedMsOf } from './apierror.ts';
 import { halfJitterMs } from './backoff.ts';
 import type { Backoff } from './backoff.ts';
 import { createSchedule } from './schedule.ts';
@@ -204,7 +204,7 @@ export function createQueue(options: QueueOptions): Queue {
       return;
     }
     // A server that says when to come back is heard.
-    const askedMs = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
+    const askedMs = askedMsOf(error);
     const retryInMs = Math.round(Math.max(askedMs, halfJitterMs(options.backoff ?? BACKOFF, entry.failures, random)));
     options.onError(key, error, { failures: entry.failures, retryInMs });
     schedule(key, entry, 'live', clock.monotonic() + retryInMs);

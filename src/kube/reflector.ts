@@ -3,7 +3,7 @@ import type { Clock, Log, Random } from '../api/ports.ts';
 import type { ObjectKey, Resource } from '../api/resource.ts';
 import { matchesLabels, selectorText } from '../api/selector.ts';
 import type { KubeList, KubeObject, Stored, WatchEvent } from '../api/wire.ts';
-import { ApiError, isExpired, isFromTheFuture } from './apierror.ts';
+import { askedMsOf, isExpired, isFromTheFuture } from './apierror.ts';
 import { fullJitterMs } from './backoff.ts';
 import type { Backoff } from './backoff.ts';
 import type { Client } from './client.ts';
@@ -342,7 +342,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
         const answered = heardAt > heardBefore || (isExpired(error) && !expired);
         expired = isExpired(error);
         failures = answered ? 1 : failures + 1;
-        const askedMs = error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
+        const askedMs = askedMsOf(error);
         const retryInMs = Math.round(askedMs + fullJitterMs(options.backoff ?? BACKOFF, failures, random));
         const code = error instanceof CodedError ? error.code : 'Failed';
         counts?.failures.add(counts.labels);
