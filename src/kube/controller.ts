@@ -164,8 +164,8 @@ export async function runController(options: ControllerOptions): Promise<void> {
     else log.error({ ...fields, stack: error instanceof Error ? error.stack : undefined }, 'failed; is retried');
   }
 
-  function addAll(watched: Watch, delay: () => number): void {
-    for (const object of watched.store.list()) {
+  function addEach(watched: Watch, objects: readonly Stored<KubeObject>[], delay: () => number): void {
+    for (const object of objects) {
       for (const key of keysOf(watched, object)) queue.add(key, { priority: 'resync', afterMs: delay() });
     }
   }
@@ -184,21 +184,26 @@ export async function runController(options: ControllerOptions): Promise<void> {
     onReady: (key) => queue.release(key),
     ...(options.lagMs === undefined ? {} : { lagMs: options.lagMs }),
   });
-  for (const watched of watches) addAll(watched, () => 0);
+  for (const watched of watches) addEach(watched, watched.store.list(), () => 0);
   for (const trigger of options.triggers ?? []) cancellations.push(trigger((key) => queue.add(key)));
   const endShow = runs?.show(queue);
   const stopResync = options.resyncMs === undefined ? undefined : resyncEvery(options.resyncMs);
 
-  /** Spread over the whole period, so that a resync is never a burst. */
+  /** Spread over the whole period, so that neither the runs nor their adding are ever a burst. */
   function resyncEvery(ms: number): () => void {
+    const sliceMs = ms / RESYNC_SLICES;
     let cancel: (() => void) | undefined;
-    const arm = (): void => {
-      cancel = clock.setTimer(ms, () => {
-        for (const watched of watches) addAll(watched, () => random() * ms);
-        arm();
+    function arm(slice: number, afterMs: number): void {
+      cancel = clock.setTimer(afterMs, () => {
+        for (const watched of watches) {
+          const objects = watched.store.list();
+          const [from, to] = [slice, slice + 1].map((each) => Math.floor((objects.length * each) / RESYNC_SLICES));
+          addEach(watched, objects.slice(from, to), () => random() * sliceMs);
+        }
+        arm((slice + 1) % RESYNC_SLICES, sliceMs);
       });
-    };
-    arm();
+    }
+    arm(0, ms);
     return () => cancel?.();
   }
 
@@ -209,6 +214,8 @@ export async function runController(options: ControllerOptions): Promise<void> {
   for (const cancel of cancellations) cancel();
 }
 
+/** Of a period of resync. */
+const RESYNC_SLICES = 60;
 const OUTCOMES: readonly Reconciled['outcome'][] = ['done', 'requeued', 'failed', 'terminal'];
 const SECONDS = [0.005, 0.02, 0.1, 0.5, 2, 10, 60];
 
