@@ -24,7 +24,7 @@ with one batch (\`['100%']\`), no soak in sets and stages, and no budgets, so th
 The reference is a client that makes 20 writes one after the other and waits for nothing but their answers, on the same servers with the same
 objects after the controllers and agents were stopped: MachineComponent and set in three clusters, entries in seven Machines, status of seven
 Machines. It renders nothing, installs nothing and proves nothing, so the ratio says what all of that costs and not what a better controller
-could reach: an agent writes its status at most once a second, and each stage has three such writes one after the other.`,
+could reach: each stage waits for its nodes, one after the other, and a node for four writes of its agent.`,
   goals: {},
   async run(report) {
     const system = await openSystem();
