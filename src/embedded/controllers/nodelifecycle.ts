@@ -9,6 +9,16 @@ const LEASES = 'coordination.k8s.io/leases';
 const LEASE_PREFIX = 'kube-node-lease/';
 const LOOK_MS = 5000;
 
+/** What was last seen of a kubelet, and when, by this server's clock. */
+interface Heard {
+  /** Of Node and Lease: thousands that say nothing new are not parsed again. */
+  versions: string;
+  trace: string;
+  atMs: number;
+  /** That this state of them is of a silent kubelet was written, or need not be. */
+  isTold: boolean;
+}
+
 /**
  * Says Ready=Unknown of a Node whose kubelet was not heard for `graceMs`, as kube-controller-manager's node lifecycle controller does:
  * what counts is when this server saw the Lease or the Ready condition change, not what a node's clock wrote. Only the kubelet says True
@@ -16,12 +26,10 @@ const LOOK_MS = 5000;
  */
 export function nodeLifecycleController({ world }: Context, graceMs: number): Controller {
   const served = world.registry.byStorage(NODES);
-  /** By Node name: what was last seen of its kubelet, and when, by this server's clock. */
-  const heard = new Map<string, { trace: string; atMs: number }>();
+  const heard = new Map<string, Heard>();
   let cancel: (() => void) | undefined;
 
-  function traceOf(node: Entry): string {
-    const lease = world.store.table(LEASES).get(`${LEASE_PREFIX}${node.name}`);
+  function traceOf(node: Entry, lease: Entry | undefined): string {
     const renewTime = lease === undefined ? undefined : textAt(parsed(lease), 'spec', 'renewTime');
     return `${node.uid} ${renewTime ?? ''} ${textAt(readyOf(parsed(node)) ?? {}, 'lastHeartbeatTime') ?? ''}`;
   }
@@ -31,10 +39,16 @@ export function nodeLifecycleController({ world }: Context, graceMs: number): Co
     const names = new Set<string>();
     for (const node of Array.from(world.store.table(NODES).entries())) {
       names.add(node.name);
-      const trace = traceOf(node);
-      const known = heard.get(node.name);
-      if (known?.trace !== trace) heard.set(node.name, { trace, atMs: nowMs });
-      else if (nowMs - known.atMs > graceMs) markUnknown(node);
+      const lease = world.store.table(LEASES).get(`${LEASE_PREFIX}${node.name}`);
+      const versions = `${node.rv} ${lease?.rv ?? ''}`;
+      const before = heard.get(node.name);
+      const isSame = before?.versions === versions;
+      const trace = isSame ? before.trace : traceOf(node, lease);
+      const known = { versions, trace, atMs: before?.trace === trace ? before.atMs : nowMs, isTold: isSame && before.isTold };
+      heard.set(node.name, known);
+      if (known.isTold || nowMs - known.atMs <= graceMs) continue;
+      markUnknown(node);
+      known.isTold = true;
     }
     for (const name of heard.keys()) if (!names.has(name)) heard.delete(name);
   }
