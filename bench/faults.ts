@@ -48,17 +48,24 @@ export interface Place {
   pids: Record<string, number>;
   /** How many requests the server has answered, where it tells. */
   answered?: () => Promise<number>;
+  /** Somebody there calls a Node unready whose kubelet is silent. */
+  needsKubelets?: boolean;
 }
 
-export async function repairs({ connection, kubeconfig, pids, answered }: Place, machines: number): Promise<Repairs> {
+export async function repairs(
+  { connection, kubeconfig, pids, answered, needsKubelets = false }: Place,
+  machines: number,
+): Promise<Repairs> {
   const transport = httpTransport(connection);
   const agents = nodeHttpsTransport(connection);
   const [asking, watched] = [counting(transport), counting(agents)];
   const client = createClient(asking, { userAgent: 'kubenode-bench', fieldManager: 'kubenode-bench' });
   const watching = createClient(watched, { userAgent: 'kubenode-bench' });
   let controllers: ChildProcess | undefined;
+  let stopKubelets: (() => Promise<void>) | undefined;
   try {
     await populate(client, machines);
+    stopKubelets = needsKubelets ? renewLeases(client, machines) : undefined;
     controllers = startControllers(kubeconfig);
     await settled(client);
     const values: number[] = [];
@@ -84,6 +91,7 @@ export async function repairs({ connection, kubeconfig, pids, answered }: Place,
     return { values, references, spent, requests: { own, all } };
   } finally {
     if (controllers !== undefined) await stop(controllers);
+    await stopKubelets?.();
     await transport.close();
     await agents.close();
   }
@@ -169,6 +177,25 @@ async function addMachine(client: Client, name: string): Promise<void> {
       metadata: key,
       spec: { holderIdentity: name, leaseDurationSeconds: 86_400, renewTime: microTime(Date.now()) },
     });
+}
+
+/** As kubelets do it, one after the other, each once in this time. */
+const RENEWAL_MS = 30_000;
+
+function renewLeases(client: Client, machines: number): () => Promise<void> {
+  let isOver = false;
+  const renewing = (async () => {
+    for (let at = 0, began = now(); !isOver; at++) {
+      const early = began + (at * RENEWAL_MS) / machines - now();
+      if (early > 0) await pause(early);
+      const key = { namespace: 'kube-node-lease', name: nameOf(at % machines) };
+      await client.patch(Leases, key, { merge: { spec: { renewTime: microTime(Date.now()) } } });
+    }
+  })();
+  return async () => {
+    isOver = true;
+    await renewing;
+  };
 }
 
 const condition = (type: string, status: 'True' | 'False') => ({
