@@ -183,9 +183,9 @@ async function addMachine(client: Client, name: string): Promise<void> {
 const RENEWAL_MS = 30_000;
 
 function renewLeases(client: Client, machines: number): () => Promise<void> {
-  let isOver = false;
+  const over = new AbortController();
   const renewing = (async () => {
-    for (let at = 0, began = now(); !isOver; at++) {
+    for (let at = 0, began = now(); !over.signal.aborted; at++) {
       const early = began + (at * RENEWAL_MS) / machines - now();
       if (early > 0) await pause(early);
       const key = { namespace: 'kube-node-lease', name: nameOf(at % machines) };
@@ -193,7 +193,7 @@ function renewLeases(client: Client, machines: number): () => Promise<void> {
     }
   })();
   return async () => {
-    isOver = true;
+    over.abort();
     await renewing;
   };
 }

@@ -322,7 +322,12 @@ describe('leaders change', () => {
     cell = await openCell();
     const old = cell.lead();
     await waitFor(async () => ((await cell?.client.find(DisruptionLedgers, { name: LEDGER_NAME }))?.status?.epoch ?? 0) > 0, LONG);
-    await cell.client.patch(DisruptionLedgers, { name: LEDGER_NAME }, { merge: { status: { epoch: 1_800_000_000 } } }, { subresource: 'status' });
+    await cell.client.patch(
+      DisruptionLedgers,
+      { name: LEDGER_NAME },
+      { merge: { status: { epoch: 1_800_000_000 } } },
+      { subresource: 'status' },
+    );
     await expect(old.done).rejects.toMatchObject({ code: 'Deposed' });
     cell.lead();
     await waitingMachines(cell, ['a']);
