@@ -86,9 +86,12 @@ export class Normalizer {
   }
 
   #cell(cell: Json): Json {
-    return typeof cell === 'string' && /^\d+(s|m|m\d+s)$/.test(cell) ? '<age>' : this.value(cell);
+    return typeof cell === 'string' && AGE.test(cell) ? '<age>' : this.value(cell);
   }
 }
+
+/** Every form of a duration that a table shows. What each form says is tested beside `humanDuration`; here it would change with the date. */
+const AGE = /^(?:\d+[smhdy]|\d+m\d+s|\d+h\d+m|\d+d\d+h|\d+y\d+d)$/;
 
 /**
  * The real server names mistakes and conflicting managers in the random order of a Go map, and some mistakes twice because it
