@@ -9,6 +9,14 @@ export interface Accepted {
   readonly version: string;
 }
 
+/** Whether a client would rather have YAML than JSON. Watches are JSON only. */
+export function wantsYaml(header: string | undefined): boolean {
+  const first = mediaRanges(header).find((range) => isJson(range) || range.type === YAML);
+  return first?.type === YAML;
+}
+
+const YAML = 'application/yaml';
+
 interface MediaRange {
   readonly type: string;
   readonly params: Readonly<Record<string, string>>;
@@ -39,14 +47,14 @@ export function isJson(range: MediaRange): boolean {
 
 const CONVERSIONS: Record<string, Shape> = { Table: 'table', PartialObjectMetadata: 'partial', PartialObjectMetadataList: 'partial' };
 
-/** Only JSON is served: a client that also takes protobuf or CBOR gets JSON, one that takes nothing else 406. */
+/** Only JSON and YAML are served: a client that also takes protobuf or CBOR gets JSON, one that takes nothing else 406. */
 export function negotiate(header: string | undefined): Accepted {
   for (const range of mediaRanges(header)) {
-    if (!isJson(range)) continue;
+    if (!isJson(range) && range.type !== YAML) continue;
     const { as, g, v } = range.params;
     if (as === undefined) return { shape: 'json', version: 'v1' };
     const shape = CONVERSIONS[as];
     if (shape !== undefined && g === 'meta.k8s.io' && (v === 'v1' || v === 'v1beta1')) return { shape, version: v };
   }
-  throw notAcceptable(['application/json']);
+  throw notAcceptable(['application/json', YAML]);
 }

@@ -3,8 +3,9 @@ import type { JsonObject } from '../api/wire.ts';
 import { negotiate, type Accepted } from './accept.ts';
 import { messageOf } from '../api/errors.ts';
 import { convert, unrecognized, type FieldValidation } from './decode.ts';
+import { duplicateFields } from './duplicates.ts';
 import { unsupported } from './fielderror.ts';
-import { isObject } from './json.ts';
+import { isObject, MAX_DEPTH, tooDeep } from './json.ts';
 import { apiVersion, type Served, type User } from './kinds/served.ts';
 import { decodeProtobuf, PROTOBUF } from './protobuf/decode.ts';
 import { badRequest, entityTooLarge, invalidObject, Refusal, unsupportedMediaType } from './refusal.ts';
@@ -53,8 +54,7 @@ export function contentType(headers: Readonly<Record<string, string>>): string {
   return (headers['content-type'] ?? '').split(';')[0]?.trim().toLowerCase() ?? '';
 }
 
-/** JSON, or YAML where it is allowed: the parser is only loaded when it is needed. */
-export async function parseBody(text: string, yaml: boolean): Promise<unknown> {
+async function parsedBody(text: string, yaml: boolean): Promise<unknown> {
   try {
     return JSON.parse(text);
   } catch (error) {
@@ -65,8 +65,18 @@ export async function parseBody(text: string, yaml: boolean): Promise<unknown> {
   try {
     return parse(text, { schema: 'core', maxAliasCount: 100, logLevel: 'error' });
   } catch (error) {
+    if (error instanceof RangeError) throw tooDeeply();
     throw badRequest(`error decoding: ${messageOf(error)}`);
   }
+}
+
+export const tooDeeply = () => badRequest(`the body is nested too deeply: exceeded max depth of ${MAX_DEPTH}`);
+
+/** JSON, or YAML where it is allowed: the parser is only loaded when it is needed. Nothing deeper than MAX_DEPTH comes out. */
+export async function parseBody(text: string, yaml: boolean): Promise<unknown> {
+  const value = await parsedBody(text, yaml);
+  if (tooDeep(value)) throw tooDeeply();
+  return value;
 }
 
 const TYPE_META = String.raw`struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`;
@@ -77,7 +87,11 @@ export async function bodyObject(call: Pick<Call, 'request' | 'headers'>): Promi
   const text = bodyText(call.request);
   if (text === '') return undefined;
   const type = contentType(call.headers);
-  if (type === PROTOBUF) return decodeProtobuf(bodyBytes(call.request));
+  if (type === PROTOBUF) {
+    const object = decodeProtobuf(bodyBytes(call.request));
+    if (tooDeep(object)) throw tooDeeply();
+    return object;
+  }
   if (type !== '' && !BODY_TYPES.includes(type)) throw unsupportedMediaType(BODY_TYPES);
   const value = await parseBody(text, type === 'application/yaml');
   if (value === null) throw badRequest("Object 'Kind' is missing in 'null'");
@@ -88,15 +102,27 @@ export async function bodyObject(call: Pick<Call, 'request' | 'headers'>): Promi
   return value;
 }
 
-export async function requiredBody(call: Call): Promise<JsonObject> {
+/** An object as it was sent, and what its text says besides: fields that were given twice, of which the last counts. */
+export interface Body {
+  readonly object: JsonObject;
+  readonly duplicates: readonly string[];
+}
+
+export async function requiredBody(call: Call): Promise<Body> {
   const text = bodyText(call.request);
   try {
     const object = await bodyObject(call);
-    if (object !== undefined) return object;
+    if (object !== undefined) return { object, duplicates: duplicatesOf(call, text) };
   } catch (error) {
     throw error instanceof Refusal && error.code === 400 ? unrecognized(call.served.kind, error.message, text) : error;
   }
   throw unrecognized(call.served.kind, "couldn't get version/kind; json parse error: unexpected end of JSON input", text);
+}
+
+/** Of a JSON body; a YAML body with such fields has been refused. */
+export function duplicatesOf(call: Pick<Call, 'headers' | 'query'>, text: string): string[] {
+  const type = contentType(call.headers);
+  return type === PROTOBUF || type.endsWith('yaml') || call.query['fieldValidation'] === 'Ignore' ? [] : duplicateFields(text);
 }
 
 function fieldValidation(value: string | undefined, kind: string): FieldValidation {

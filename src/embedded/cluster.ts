@@ -2,8 +2,14 @@ import { randomBytes } from 'node:crypto';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import { CodedError, messageOf } from '../api/errors.ts';
 import type { ApiRequest, ApiResponse, Transport } from '../api/transport.ts';
-import { authenticate, impersonate } from './authenticate.ts';
+import { Policies } from './admission/policies.ts';
+import { authenticate } from './authenticate.ts';
+import { Authorizer } from './rbac/authorizer.ts';
+import { makeDefaults } from './rbac/defaults.ts';
+import { impersonate } from './rbac/impersonate.ts';
+import { authorize } from './rbac/request.ts';
 import { Bookmarks } from './bookmarks.ts';
+import { clusterRolesController } from './controllers/clusterroles.ts';
 import { budgetsController } from './controllers/budgets.ts';
 import type { Context, Controller } from './controllers/controller.ts';
 import { define, DEFINITIONS, definitionsController, serve } from './controllers/definitions.ts';
@@ -45,6 +51,8 @@ export interface ClusterOptions {
   readonly podsEndedBy?: 'server' | 'kubelet';
   /** A Node whose kubelet is silent for longer is said to be Ready=Unknown. Absent: nobody judges nodes, as on a bare API server. */
   readonly nodeGraceMs?: number;
+  /** As kube-apiserver's flag: who may do what follows from roles and bindings, or everybody who is known may do everything (default). */
+  readonly authorization?: 'RBAC' | 'AlwaysAllow';
   /** False: nobody signs client certificates, as on clusters whose provider runs no such signer. Default true. */
   readonly signsCertificates?: boolean;
   /** Faults inside the server; never secrets. */
@@ -64,6 +72,13 @@ export interface EmbeddedCluster {
   handle(request: ApiRequest): Promise<ApiResponse>;
   /** In-process, trusted: every request is this user's. Default user: the admin. */
   asUser(user?: { name: string; groups?: readonly string[]; uid?: string }): Transport;
+  /**
+   * Who sends a request with this head, or the answer that refuses it. Nothing of a body has been read then, so that strangers cannot make the server
+   * hold any.
+   */
+  admit(certificate: User | undefined, head: ApiRequest): { readonly user: User } | { readonly refused: ApiResponse };
+  /** Answers a request of a user that `admit` gave. */
+  answer(user: User, request: ApiRequest): Promise<ApiResponse>;
   /** As `handle`, for a connection whose client certificate was verified. */
   handleAs(certificate: User | undefined, request: ApiRequest): Promise<ApiResponse>;
   /** PEM certificate of the authority that signs client certificates of this cluster. */
@@ -95,10 +110,13 @@ function openWorld(options: ClusterOptions): World {
     );
   }
   const disk = options.state === 'memory' ? memoryDisk() : openDisk(options.state.dir);
+  const store = new Store(disk, options.history ?? 5000);
   return {
     name: options.name,
     disk,
-    store: new Store(disk, options.history ?? 5000),
+    store,
+    policies: new Policies(store),
+    authorizer: options.authorization === 'RBAC' ? new Authorizer(store) : undefined,
     registry: new Registry(builtinKinds()),
     clock: options.clock,
     random: options.random ?? cryptoRandom(),
@@ -147,6 +165,7 @@ export async function openCluster(options: ClusterOptions): Promise<EmbeddedClus
     controllers = [
       definitionsController(context),
       namespacesController(context),
+      clusterRolesController(context),
       garbageController(context),
       budgetsController(context),
       ...(options.signsCertificates === false ? [] : [signerController(context)]),
@@ -166,6 +185,7 @@ export async function openCluster(options: ClusterOptions): Promise<EmbeddedClus
       }
     });
     for (const controller of controllers) controller.start?.();
+    if (world.authorizer !== undefined) makeDefaults(world);
     token = adminToken(world.disk);
   } catch (error) {
     world.disk.close();
@@ -179,15 +199,22 @@ export async function openCluster(options: ClusterOptions): Promise<EmbeddedClus
     return handle(world, user, request, (error) => fault(error, `${request.method} ${request.path}`));
   }
 
-  async function handleAs(certificate: User | undefined, request: ApiRequest): Promise<ApiResponse> {
-    if (closed) return refused(unavailable());
+  function admit(certificate: User | undefined, head: ApiRequest): { user: User } | { refused: ApiResponse } {
+    const { headers = {} } = head;
+    if (closed) return { refused: refused(unavailable()) };
     try {
-      const headers = request.headers ?? {};
-      return await as(impersonate(authenticate(world, headers, certificate), headers), request);
+      const user = impersonate(world, authenticate(world, headers, certificate), headers);
+      authorize(world, user, head);
+      return { user };
     } catch (error) {
-      if (error instanceof Refusal) return refused(error);
+      if (error instanceof Refusal) return { refused: refused(error) };
       throw error;
     }
+  }
+
+  async function handleAs(certificate: User | undefined, request: ApiRequest): Promise<ApiResponse> {
+    const admitted = admit(certificate, request);
+    return 'refused' in admitted ? admitted.refused : await as(admitted.user, request);
   }
 
   return {
@@ -200,6 +227,8 @@ export async function openCluster(options: ClusterOptions): Promise<EmbeddedClus
       return world.store.hub.size;
     },
     handle: (request) => handleAs(undefined, request),
+    admit,
+    answer: as,
     handleAs,
     asUser(user = { name: 'kubernetes-admin', groups: ['system:masters'] }) {
       const groups = [...new Set([...(user.groups ?? []), 'system:authenticated'])];

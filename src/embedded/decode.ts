@@ -3,6 +3,7 @@ import { isObject, metaOf, shown } from './json.ts';
 import { apiVersion, type Served } from './kinds/served.ts';
 import { dropEmpty } from './kinds/goform.ts';
 import { objectMeta } from './kinds/objectmeta.ts';
+import { readEmbedded } from './embeddedobject.ts';
 import { invalid } from './fielderror.ts';
 import { badRequest, invalidObject, type Refusal } from './refusal.ts';
 import { fillDefaults } from './schema/defaults.ts';
@@ -38,6 +39,14 @@ function tidyMetadata(object: JsonObject, unknown: string[]): void {
   dropEmpty(metadata, objectMeta);
 }
 
+/** Metadata of an object inside another one: whether it could be read, and if so as it is then written. */
+function readMetadata(metadata: JsonObject): boolean {
+  dropAllNulls(metadata);
+  if (typeMismatch(metadata, objectMeta) !== undefined) return false;
+  dropEmpty(metadata, objectMeta);
+  return true;
+}
+
 /**
  * Brings an object into the form in which it is stored: pruned, defaulted, nulls resolved; in place.
  * Returns the paths of the fields that the kind does not know. Throws a Refusal 400 when a value has a type that the
@@ -66,25 +75,35 @@ export function decode(served: Served, object: JsonObject, nulls: 'dropped' | 'k
   unknown.push(...fields.sort());
   // The result of a server-side apply has been decoded already, and a null in it is a mistake.
   if (nulls === 'dropped') dropNulls(object, served.schema);
+  const { metadata: _metadata, ...body } = object;
+  const odd = readEmbedded(body, served.schema, readMetadata);
+  if (odd !== undefined) throw cannotHandle(served, `${odd.field}: ${odd.message}`);
   fillDefaults(object, served.schema);
   return unknown;
 }
 
-const strictError = (unknown: readonly string[]) =>
-  `strict decoding error: ${unknown.map((path) => `unknown field ${JSON.stringify(path)}`).join(', ')}`;
-
-/** Refuses or warns of unknown fields in the body of a create or PUT. */
-export function judgeUnknown(served: Served, unknown: readonly string[], how: FieldValidation, warn: (text: string) => void): void {
-  if (unknown.length === 0 || how === 'Ignore') return;
-  if (how === 'Strict') throw cannotHandle(served, strictError(unknown));
-  for (const path of unknown) warn(`unknown field ${JSON.stringify(path)}`);
+/** What a strict decoder says of a body. */
+interface Complaints {
+  readonly duplicates: readonly string[];
+  readonly unknown: readonly string[];
 }
 
-/** The same for what a patch made of an object; returns the complaint that makes the patch invalid. */
-export function judgePatched(unknown: readonly string[], how: FieldValidation, warn: (text: string) => void): string | undefined {
-  if (unknown.length === 0 || how === 'Ignore') return undefined;
-  if (how === 'Strict') return strictError(unknown);
-  for (const path of unknown) warn(`unknown field ${JSON.stringify(path)}`);
+const linesOf = ({ duplicates, unknown }: Complaints): string[] => [
+  ...duplicates.map((path) => `duplicate field ${JSON.stringify(path)}`),
+  ...unknown.map((path) => `unknown field ${JSON.stringify(path)}`),
+];
+
+/** Refuses or warns of unknown fields, and of those that were given twice, in the body of a create or PUT. */
+export function judgeFields(served: Served, complaints: Complaints, how: FieldValidation, warn: (text: string) => void): void {
+  const complaint = judgePatched(complaints, how, warn);
+  if (complaint !== undefined) throw cannotHandle(served, complaint);
+}
+
+/** The same for a patch and what it made of an object; returns the complaint that makes the patch invalid. */
+export function judgePatched(complaints: Complaints, how: FieldValidation, warn: (text: string) => void): string | undefined {
+  const lines = how === 'Ignore' ? [] : linesOf(complaints);
+  if (how === 'Strict' && lines.length > 0) return `strict decoding error: ${lines.join(', ')}`;
+  lines.forEach(warn);
   return undefined;
 }
 

@@ -1,5 +1,6 @@
 import type { JsonObject } from '../api/wire.ts';
 import { accepted, bodyObject, objectOf, type Call, type Reply } from './call.ts';
+import { textAt } from './json.ts';
 import { page } from './list.ts';
 import { apiVersion } from './kinds/served.ts';
 import { badRequest, Refusal } from './refusal.ts';
@@ -11,7 +12,24 @@ async function optionsOf(call: Call): Promise<DeleteOptions> {
   if (body !== undefined && body['kind'] !== undefined && body['kind'] !== 'DeleteOptions') {
     throw badRequest('decoded object cannot be converted to DeleteOptions');
   }
-  return deleteOptions(body, call.query);
+  const options = deleteOptions(body, call.query);
+  return { ...options, admit: (live) => admitDeletion(call, live, options.dryRun) };
+}
+
+function admitDeletion(call: Call, live: JsonObject, dryRun: boolean): void {
+  const { world, served, user, warnings } = call;
+  world.policies.admit({
+    served,
+    subresource: '',
+    operation: 'DELETE',
+    namespace: served.namespaced ? (textAt(live, 'metadata', 'namespace') ?? '') : '',
+    name: call.info.name,
+    user,
+    dryRun,
+    object: undefined,
+    oldObject: live,
+    warn: (text) => void warnings.push(text),
+  });
 }
 
 export async function deleteOne(call: Call): Promise<Reply> {

@@ -129,6 +129,18 @@ export async function evict(call: Call): Promise<Reply> {
   const entry = world.store.table(served.storageKey).get(keyOf(info.namespace, info.name));
   if (entry === undefined) throw notFound(served, info.name);
   const pod = parsed(entry);
+  world.policies.admit({
+    served,
+    subresource: 'eviction',
+    operation: 'CREATE',
+    namespace: info.namespace,
+    name: info.name,
+    user: call.user,
+    dryRun: asked.dryRun,
+    object: { ...body, apiVersion: type, kind: 'Eviction', metadata: objectAt(body, 'metadata') },
+    oldObject: undefined,
+    warn: (text) => void call.warnings.push(text),
+  });
   if (ignoresBudgets(pod)) {
     evictNow(call, pod, asked);
     return success;

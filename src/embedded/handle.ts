@@ -1,7 +1,7 @@
 import type { ApiRequest, ApiResponse } from '../api/transport.ts';
 import type { JsonObject } from '../api/wire.ts';
 import { messageOf } from '../api/errors.ts';
-import { isJson, mediaRanges } from './accept.ts';
+import { isJson, mediaRanges, wantsYaml } from './accept.ts';
 import { bodyObject, type Call, type Reply } from './call.ts';
 import { deleteCollection, deleteOne } from './delete.ts';
 import { aggregated, discoveryAt, etagOf, verbsOf } from './discovery.ts';
@@ -14,6 +14,7 @@ import { patch } from './patching.ts';
 import { create, put } from './put.ts';
 import { badRequest, internalError, methodNotAllowed, noSuchMethod, noSuchPath, notAcceptable, notFound, Refusal } from './refusal.ts';
 import { requestInfo, segmentsOf, type RequestInfo } from './requestinfo.ts';
+import { authorize } from './rbac/request.ts';
 import { reviewFor } from './reviews.ts';
 import { scale } from './scale.ts';
 import { requestToken } from './tokenrequest.ts';
@@ -202,6 +203,7 @@ function reaches(served: Served, { namespace, verb }: RequestInfo): boolean {
 async function route(world: World, user: User, request: ApiRequest): Promise<Plain> {
   const segments = segmentsOf(request.path);
   const query = request.query ?? {};
+  authorize(world, user, request);
   const info = requestInfo(request.method, segments, query);
   if (info === undefined) return other(world, request, segments);
   const warnings: string[] = [];
@@ -225,11 +227,31 @@ async function route(world: World, user: User, request: ApiRequest): Promise<Pla
   }
 }
 
+/** What JSON there is of an answer, in YAML. */
+async function inYaml(plain: Plain): Promise<Plain> {
+  if (plain.headers['content-type'] !== JSON_TYPE || plain.headers['content-length'] === undefined) return plain;
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of plain.body) chunks.push(chunk);
+  const { stringify } = await import('yaml');
+  const value: unknown = JSON.parse(Buffer.concat(chunks).toString('utf8'));
+  const text = stringify(value, { sortMapEntries: true, lineWidth: 0, aliasDuplicateObjects: false });
+  return answer(plain.status, text, {
+    ...plain.headers,
+    'content-type': 'application/yaml',
+    'content-length': String(Buffer.byteLength(text)),
+  });
+}
+
 /**
  * Answers one request of an authenticated user. Always resolves, save that a watch's body rejects when the request's
  * signal is aborted.
  */
 export async function handle(world: World, user: User, request: ApiRequest, onError: (error: unknown) => void): Promise<ApiResponse> {
+  const plain = await answered(world, user, request, onError);
+  return wantsYaml(request.headers?.['accept']) ? await inYaml(plain) : plain;
+}
+
+async function answered(world: World, user: User, request: ApiRequest, onError: (error: unknown) => void): Promise<Plain> {
   try {
     return await route(world, user, request);
   } catch (error) {

@@ -9,7 +9,11 @@ export function copy<T extends Json>(value: T): T {
   if (value === null || typeof value !== 'object') return value;
   if (Array.isArray(value)) return value.map(copy) as T;
   const out: JsonObject = {};
-  for (const [key, item] of Object.entries(value)) out[key] = copy(item);
+  for (const [key, item] of Object.entries(value)) {
+    // Assigned, it would be the prototype of the copy.
+    if (key === '__proto__') Object.defineProperty(out, key, { value: copy(item), enumerable: true, configurable: true, writable: true });
+    else out[key] = copy(item);
+  }
   return out as T;
 }
 
@@ -96,4 +100,20 @@ export function put(object: JsonObject, key: string, value: Json | undefined): v
 export function ordered(object: JsonObject): JsonObject {
   const { apiVersion, kind, metadata, ...rest } = object;
   return { apiVersion: apiVersion ?? null, kind: kind ?? null, metadata: metadata ?? null, ...rest };
+}
+
+/** Values nested deeper than this are refused wherever they come from: everything after it may recurse. */
+export const MAX_DEPTH = 500;
+
+/** Whether a value is nested deeper than MAX_DEPTH. Does not recurse, so that any value can be asked about. */
+export function tooDeep(value: unknown): boolean {
+  let level: unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > MAX_DEPTH) return true;
+    level = level
+      .filter((item): item is object => item !== null && typeof item === 'object')
+      .flatMap((item): unknown[] => Object.values(item))
+      .filter((item) => item !== null && typeof item === 'object');
+  }
+  return false;
 }

@@ -35,6 +35,26 @@ export function checkLabelName(value: string): string[] {
   return out;
 }
 
+const DNS_1035 = '[a-z]([-a-z0-9]*[a-z0-9])?';
+const kindPattern = new RegExp(`^${DNS_1035}$`);
+
+/** The kind of an object, whatever its case. */
+export function checkKind(value: string): string[] {
+  const out: string[] = [];
+  if (value.length > 63) out.push(maxLength(63));
+  if (!kindPattern.test(value.toLowerCase())) {
+    out.push(
+      regexError(
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
+        DNS_1035,
+        'my-name',
+        'abc-123',
+      ),
+    );
+  }
+  return out;
+}
+
 export function checkSubdomain(value: string): string[] {
   const out: string[] = [];
   if (value.length > 253) out.push(maxLength(253));

@@ -1,10 +1,10 @@
 import type { Json, JsonObject } from '../api/wire.ts';
 import { isCoded } from '../api/errors.ts';
 import { apply, conflictMessage, conflictStatus } from './apply/index.ts';
-import { accepted, bodyText, contentType, parseBody, writerOf, type Call, type Reply } from './call.ts';
-import { decode, judgePatched, judgeUnknown } from './decode.ts';
+import { accepted, bodyText, contentType, duplicatesOf, parseBody, tooDeeply, writerOf, type Call, type Reply } from './call.ts';
+import { decode, judgeFields, judgePatched } from './decode.ts';
 import { forbidden, invalid, required, type FieldProblem } from './fielderror.ts';
-import { copy, isObject, shown } from './json.ts';
+import { copy, isObject, shown, tooDeep } from './json.ts';
 import { apiVersion } from './kinds/served.ts';
 import { resetFields } from './managed.ts';
 import { jsonPatch } from './patch/json.ts';
@@ -57,14 +57,15 @@ function checkTypeKept(call: Call, object: JsonObject): void {
 }
 
 /** The object that a JSON, merge or strategic patch makes of the live one. */
-function patchedObject(call: Call, type: string, live: JsonObject, patch: Json, writer: Writer): JsonObject {
+function patchedObject(call: Call, type: string, live: JsonObject, patch: Json, duplicates: readonly string[], writer: Writer): JsonObject {
   const result = patched(type, live, patch, call);
   if (!isObject(result)) throw badRequest('the patch does not result in an object');
+  if (tooDeep(result)) throw tooDeeply();
   const object = copy(result);
   const refuse = (why: string) => invalidObject('', '', '', [invalid('patch', JSON.stringify(sorted(result)), why)]);
   let complaint: string | undefined;
   try {
-    complaint = judgePatched(decode(call.served, object), writer.fieldValidation, writer.warn);
+    complaint = judgePatched({ duplicates, unknown: decode(call.served, object) }, writer.fieldValidation, writer.warn);
   } catch (error) {
     throw error instanceof Refusal ? refuse(error.message.replace(/^\S+ in version \S+ cannot be handled as an? \S+: /, '')) : error;
   }
@@ -98,8 +99,9 @@ function applied(call: Call, live: JsonObject | undefined, patch: JsonObject, wr
     const body = conflictStatus(result.conflicts);
     throw new Refusal(409, 'Conflict', conflictMessage(result.conflicts), body.details);
   }
+  if (tooDeep(result.object)) throw tooDeeply();
   const object = copy(result.object);
-  judgeUnknown(served, decode(served, object, 'kept'), writer.fieldValidation, writer.warn);
+  judgeFields(served, { duplicates: [], unknown: decode(served, object, 'kept') }, writer.fieldValidation, writer.warn);
   checkNamespaceOf(call, object);
   checkNameOf(call, object);
   return object;
@@ -150,6 +152,7 @@ async function runPatch(call: Call): Promise<Written> {
       recorded: true,
     });
   }
+  const duplicates = type === JSON_PATCH ? [] : duplicatesOf(call, bodyText(call.request));
   return modify(call.world, served, {
     namespace: info.namespace,
     name: info.name,
@@ -158,7 +161,7 @@ async function runPatch(call: Call): Promise<Written> {
     allowCreate: false,
     change(live) {
       if (live === undefined) throw internalError('a patch of nothing');
-      return patchedObject(call, type, live, patch, writer);
+      return patchedObject(call, type, live, patch, duplicates, writer);
     },
     recorded: false,
   });

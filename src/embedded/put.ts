@@ -1,6 +1,6 @@
 import type { JsonObject } from '../api/wire.ts';
 import { accepted, requiredBody, writerOf, type Call, type Reply } from './call.ts';
-import { checkType, decode, judgeUnknown } from './decode.ts';
+import { checkType, decode, judgeFields } from './decode.ts';
 import { metaOf, textAt } from './json.ts';
 import { badRequest, Refusal } from './refusal.ts';
 import { shaped } from './respond.ts';
@@ -27,10 +27,10 @@ export function checkNameOf(call: Call, object: JsonObject): void {
 
 export async function create(call: Call): Promise<Reply> {
   const form = accepted(call);
-  const object = await requiredBody(call);
+  const { object, duplicates } = await requiredBody(call);
   const writer = writerOf(call, 'CreateOptions');
   checkType(call.served, object);
-  judgeUnknown(call.served, decode(call.served, object), writer.fieldValidation, writer.warn);
+  judgeFields(call.served, { duplicates, unknown: decode(call.served, object) }, writer.fieldValidation, writer.warn);
   checkNamespaceOf(call, object);
   if ((textAt(object, 'metadata', 'resourceVersion') ?? '') !== '') {
     throw new Refusal(500, undefined, 'resourceVersion should not be set on objects to be created');
@@ -41,10 +41,10 @@ export async function create(call: Call): Promise<Reply> {
 
 export async function put(call: Call): Promise<Reply> {
   const form = accepted(call);
-  const object = await requiredBody(call);
+  const { object, duplicates } = await requiredBody(call);
   const writer = writerOf(call, 'UpdateOptions');
   checkType(call.served, object);
-  judgeUnknown(call.served, decode(call.served, object), writer.fieldValidation, writer.warn);
+  judgeFields(call.served, { duplicates, unknown: decode(call.served, object) }, writer.fieldValidation, writer.warn);
   checkNamespaceOf(call, object);
   checkNameOf(call, object);
   const { object: result, created } = modify(call.world, call.served, {

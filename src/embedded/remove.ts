@@ -13,6 +13,8 @@ export interface DeleteOptions {
   readonly propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
   readonly uid?: string;
   readonly resourceVersion?: string;
+  /** Called with what is to go. May throw a Refusal. */
+  readonly admit?: (live: JsonObject) => void;
 }
 
 const POLICIES = ['Background', 'Foreground', 'Orphan'] as const;
@@ -162,6 +164,7 @@ export function remove(world: World, served: Served, namespace: string, name: st
   const live = liveObject(served, entry);
   checkPreconditions(served, name, objectAt(live, 'metadata'), options);
   served.strategy.beforeDelete?.(live);
+  options.admit?.(live);
   const object = copy(live);
   const nowMs = world.clock.now();
   const save = () => {

@@ -5,20 +5,26 @@ import type { ScalePaths } from './kinds/served.ts';
 import { jsonPatch } from './patch/json.ts';
 import { mergePatch } from './patch/merge.ts';
 import { APPLY_PATCH, JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH } from './patching.ts';
-import { badRequest, conflict, methodNotAllowed, notFound, OUTDATED, unsupportedMediaType } from './refusal.ts';
+import { badRequest, conflict, internalError, methodNotAllowed, notFound, OUTDATED, unsupportedMediaType } from './refusal.ts';
 import { keyOf } from './store/entry.ts';
 import { modify, type Writer } from './write.ts';
 
-function scaleOf(object: JsonObject, paths: ScalePaths): JsonObject {
+/** Stands in the Scale that is changed for a number that the object does not have, so that who leaves it out can be told from who sets 0. */
+const NOT_THERE = -2_147_483_648;
+
+const dotted = (path: readonly string[]): string => JSON.stringify(`.${path.join('.')}`);
+
+/** The Scale that is shown; Go leaves out a number of 0 that is wanted, and a selector without text. */
+function scaleOf(object: JsonObject, paths: ScalePaths, otherwise = 0): JsonObject {
   const metadata: JsonObject = {};
   for (const field of ['name', 'namespace', 'uid', 'resourceVersion', 'creationTimestamp']) {
     setKey(metadata, field, objectAt(object, 'metadata')[field]);
   }
-  const selector = paths.selector === undefined ? undefined : textAt(object, ...paths.selector);
+  const selector = paths.selector === undefined ? undefined : textAt(object, ...paths.selector) || undefined;
   const status: JsonObject = { replicas: numberAt(object, ...paths.status) ?? 0 };
   setKey(status, 'selector', selector);
-  const replicas = numberAt(object, ...paths.spec);
-  return { kind: 'Scale', apiVersion: 'autoscaling/v1', metadata, spec: replicas === undefined ? {} : { replicas }, status };
+  const replicas = numberAt(object, ...paths.spec) ?? otherwise;
+  return { kind: 'Scale', apiVersion: 'autoscaling/v1', metadata, spec: replicas === 0 ? {} : { replicas }, status };
 }
 
 /** Sets a path of plain keys, making the objects on the way. */
@@ -43,10 +49,11 @@ function write(call: Call, paths: ScalePaths, writer: Writer, change: (scale: Js
     allowCreate: false,
     recorded: false,
     change(live) {
-      const current = scaleOf(live ?? {}, paths);
+      const current = scaleOf(live ?? {}, paths, NOT_THERE);
       const scale = change(current);
       const replicas = at(scale, 'spec', 'replicas') ?? 0;
       if (typeof replicas !== 'number' || !Number.isInteger(replicas)) throw badRequest('spec.replicas of a Scale is an integer');
+      if (replicas === NOT_THERE) throw badRequest(`the spec replicas field ${dotted(paths.spec)} cannot be empty`);
       const version = textAt(scale, 'metadata', 'resourceVersion') ?? '';
       if (version !== '' && version !== textAt(current, 'metadata', 'resourceVersion')) throw conflict(served, info.name, OUTDATED);
       const object = copy(live ?? {});
@@ -66,11 +73,13 @@ export async function scale(call: Call, paths: ScalePaths): Promise<Reply> {
   if (info.verb === 'get') {
     const entry = world.store.table(served.storageKey).get(keyOf(info.namespace, info.name));
     if (entry === undefined) throw notFound(served, info.name);
-    return { status: 200, object: scaleOf(objectOf(served, entry), paths) };
+    const object = objectOf(served, entry);
+    if (numberAt(object, ...paths.spec) === undefined) throw internalError(`the spec replicas field ${dotted(paths.spec)} does not exist`);
+    return { status: 200, object: scaleOf(object, paths) };
   }
   if (info.verb === 'update') {
-    const body = await requiredBody(call);
-    return { status: 200, object: write(call, paths, writerOf(call, 'UpdateOptions'), () => body) };
+    const { object } = await requiredBody(call);
+    return { status: 200, object: write(call, paths, writerOf(call, 'UpdateOptions'), () => object) };
   }
   if (info.verb !== 'patch') throw methodNotAllowed(served, info.verb);
   const type = contentType(call.headers);

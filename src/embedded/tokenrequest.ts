@@ -43,6 +43,18 @@ export async function requestToken(call: Call): Promise<Reply> {
   const audiences = asked.length > 0 ? asked : [audienceOf(world)];
   const issuedAt = Math.floor(world.clock.now() / 1000);
   const dryRun = dryRunOf(call.query['dryRun'], 'CreateOptions');
+  world.policies.admit({
+    served,
+    subresource: 'token',
+    operation: 'CREATE',
+    namespace: info.namespace,
+    name: info.name,
+    user: call.user,
+    dryRun,
+    object: { ...body, kind: 'TokenRequest', apiVersion: 'authentication.k8s.io/v1', metadata: objectAt(body, 'metadata') },
+    oldObject: undefined,
+    warn: (text) => void call.warnings.push(text),
+  });
   const token = issueToken(world, {
     namespace: info.namespace,
     name: info.name,

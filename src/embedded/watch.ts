@@ -1,11 +1,11 @@
 import type { JsonObject } from '../api/wire.ts';
-import type { Accepted } from './accept.ts';
+import { wantsYaml, type Accepted } from './accept.ts';
 import { accepted, objectOf, textOf, type Call, type Reply } from './call.ts';
 import { EventStream } from './eventstream.ts';
 import { forbidden, unsupported, type FieldProblem } from './fielderror.ts';
 import { apiVersion } from './kinds/served.ts';
 import { limitOf, parseOwnVersion, selectionOf, selects, type Selection } from './list.ts';
-import { expired, invalidObject, tooLargeResourceVersion, type Refusal } from './refusal.ts';
+import { expired, invalidObject, tooLargeResourceVersion, type Refusal, notAcceptable } from './refusal.ts';
 import { keyOf, restamped, type Entry, type StoreEvent } from './store/entry.ts';
 import type { Watcher } from './store/hub.ts';
 import { includeObject, partialMetadata, tableOf, type TableOptions } from './table.ts';
@@ -165,6 +165,7 @@ function open(call: Call, selection: Selection, writer: Writer, form: Accepted):
 /** Opens a watch. Throws a Refusal; a resourceVersion that is too old is answered 200 with an ERROR event. */
 export function watch(call: Call): Reply {
   checkOptions(call.query);
+  if (wantsYaml(call.headers['accept'])) throw notAcceptable(['application/json;stream=watch']);
   const form = accepted(call);
   const selection = selectionOf(call);
   const seconds = limitOf(call.query['timeoutSeconds']);

@@ -1,7 +1,9 @@
 import type { Clock, Random } from '../api/ports.ts';
 import type { JsonObject } from '../api/wire.ts';
+import type { Policies } from './admission/policies.ts';
 import type { Bookmarks } from './bookmarks.ts';
 import type { Served, User } from './kinds/served.ts';
+import type { Authorizer } from './rbac/authorizer.ts';
 import type { Registry } from './registry.ts';
 import type { Disk } from './store/disk.ts';
 import { factsOf, type Facts } from './store/entry.ts';
@@ -16,6 +18,9 @@ export interface World {
   readonly clock: Clock;
   readonly random: Random;
   readonly bookmarks: Bookmarks;
+  readonly policies: Policies;
+  /** Absent: everybody may do everything. */
+  readonly authorizer: Authorizer | undefined;
 }
 
 /** What the server itself writes as. */

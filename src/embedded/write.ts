@@ -5,10 +5,13 @@ import type { FieldValidation } from './decode.ts';
 import type { Served, User } from './kinds/served.ts';
 import { recorded as record } from './managed.ts';
 import { finalizerWarnings, problemsOf } from './objectcheck.ts';
-import { invalid } from './fielderror.ts';
+import { CostExceeded, withinRequest } from './cel/cost.ts';
+import { forbidden, invalid, type FieldProblem } from './fielderror.ts';
+import { checkEscalation } from './rbac/escalation.ts';
+import { restrictKubelet } from './rbac/kubelet.ts';
 import { alreadyExists, conflict, forbiddenObject, invalidObject, nameNotGenerated, notFound, OUTDATED, Refusal } from './refusal.ts';
 import { keyOf, parsed, type Entry } from './store/entry.ts';
-import { factsFor, now, suffix, uuid, type World } from './world.ts';
+import { factsFor, now, suffix, SYSTEM, uuid, type World } from './world.ts';
 
 /** Who writes, how, and what is to be told. */
 export interface Writer {
@@ -71,8 +74,39 @@ function dedupOwners(object: JsonObject, warn: (text: string) => void): void {
 }
 
 function refuseInvalid(served: Served, object: JsonObject, old: JsonObject | undefined, subresource: string, writer: Writer): void {
-  const problems = problemsOf(served, object, old, subresource, writer.warn);
+  const problems = judged(() => problemsOf(served, object, old, subresource, writer.warn));
   if (problems.length > 0) throw invalidObject(served.group, served.kind, textAt(object, 'metadata', 'name') ?? '', problems);
+}
+
+/** What patterns and rules say within what one request may cost; an object that costs more to judge is not let in. */
+function judged(judge: () => FieldProblem[]): FieldProblem[] {
+  try {
+    return withinRequest(judge);
+  } catch (error) {
+    if (!(error instanceof CostExceeded)) throw error;
+    return [forbidden('', 'validation failed due to running out of cost budget, no further validation rules will be run')];
+  }
+}
+
+/** What may not be written though it is valid. Throws a Refusal. */
+function admit(world: World, served: Served, object: JsonObject, old: JsonObject | undefined, subresource: string, writer: Writer): void {
+  const { user, dryRun, warn } = writer;
+  if (user !== SYSTEM && world.authorizer !== undefined) {
+    restrictKubelet(served, user, object);
+    checkEscalation(world.authorizer, served, user, object, old);
+  }
+  world.policies.admit({
+    served,
+    subresource,
+    operation: old === undefined ? 'CREATE' : 'UPDATE',
+    namespace: served.namespaced ? (textAt(object, 'metadata', 'namespace') ?? '') : '',
+    name: textAt(object, 'metadata', 'name') ?? '',
+    user,
+    dryRun,
+    object,
+    oldObject: old,
+    warn,
+  });
 }
 
 /** Stored objects bear the storage version; what is answered bears the version that was asked for. */
@@ -138,6 +172,7 @@ function insertOnce(world: World, served: Served, object: JsonObject, { namespac
   served.settle?.(complete);
   generationOf(served, complete, undefined);
   refuseInvalid(served, complete, undefined, '', writer);
+  admit(world, served, complete, undefined, '', writer);
   if (served.custom !== undefined) for (const line of finalizerWarnings(complete, undefined)) writer.warn(line);
   return commit(world, served, complete, writer);
 }
@@ -250,6 +285,7 @@ export function modify(world: World, served: Served, given: Change): Written {
   served.strategy.prepareUpdate?.(complete, live, subresource, now(world));
   generationOf(served, complete, live);
   refuseInvalid(served, complete, live, subresource, writer);
+  admit(world, served, complete, live, subresource, writer);
   if (served.custom !== undefined && subresource === '') for (const line of finalizerWarnings(complete, live)) writer.warn(line);
   if (finishesDeletion(served, complete, live)) {
     if (!writer.dryRun) world.store.remove(served.storageKey, entry.namespace, entry.name);

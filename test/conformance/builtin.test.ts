@@ -57,6 +57,40 @@ conformance('builtin', {}, (it) => {
     await scene.api.merge(`${NODES}/${scene.ns}-n`, { metadata: { labels: { 'node-role.kubernetes.io/worker': '' } } });
   });
 
+  it('a Node is born with the taint of one that is not ready', async (scene) => {
+    const taint = { key: 'node.kubernetes.io/not-ready', effect: 'NoSchedule' };
+    const made = await scene.api.create(NODES, node(`${scene.ns}-a`));
+    expect(at(made, 'spec.taints')).toEqual([taint]);
+    await scene.api.create(NODES, node(`${scene.ns}-b`, { status: { conditions: [{ type: 'Ready', status: 'True' }] } }), {
+      dryRun: 'All',
+    });
+    for (const taints of [
+      [taint],
+      [{ ...taint, value: 'x' }],
+      [{ ...taint, effect: 'NoExecute' }],
+      [{ key: 'a', effect: 'NoSchedule' }, taint],
+    ])
+      await scene.api.create(NODES, node(`${scene.ns}-b`, { spec: { taints } }), { dryRun: 'All' });
+    await scene.api.apply(
+      `${NODES}/${scene.ns}-c`,
+      node(`${scene.ns}-c`, { spec: { taints: [{ key: 'a', effect: 'NoSchedule' }] } }),
+      'm',
+      {
+        force: 'true',
+      },
+    );
+    await scene.api.apply(
+      `${NODES}/${scene.ns}-c`,
+      node(`${scene.ns}-c`, { spec: { taints: [{ key: 'b', effect: 'NoSchedule' }] } }),
+      'm',
+      {
+        force: 'true',
+      },
+    );
+    await scene.api.merge(`${NODES}/${scene.ns}-a`, { spec: { taints: null } });
+    await scene.api.get(`${NODES}/${scene.ns}-a`);
+  });
+
   it('taints are checked', async (scene) => {
     await scene.quiet.create(NODES, node(`${scene.ns}-n`));
     const taint = (...taints: JsonObject[]) => scene.api.merge(`${NODES}/${scene.ns}-n`, { spec: { taints } });

@@ -186,6 +186,17 @@ conformance(
       expect(at(await scene.quiet.get(`${machines}/a`), 'status.bootstrap.csrUID')).toBe('y');
     });
 
+    it('when a machine was first Ready is recorded once', async (scene) => {
+      const machines = scene.in(`${API_VERSION}/machines`);
+      await made(scene.quiet.create(machines, object('Machine', 'a', {})));
+      await made(scene.quiet.merge(`${machines}/a/status`, { status: { phase: 'Installing' } }));
+      await made(scene.quiet.merge(`${machines}/a/status`, { status: { firstReadyAt: '2026-01-01T00:00:00.000Z' } }));
+      await refused(scene, () => scene.api.merge(`${machines}/a/status`, { status: { firstReadyAt: '2026-01-01T00:00:01.000Z' } }));
+      await refused(scene, () => scene.api.merge(`${machines}/a/status`, { status: { firstReadyAt: null } }));
+      await refused(scene, () => scene.api.merge(`${machines}/a/status`, { status: null }));
+      await made(scene.quiet.merge(`${machines}/a/status`, { status: { phase: 'Running' } }));
+    });
+
     it('no rule is without a write that breaks it', async (scene) => {
       const rules = ALL_KINDS.flatMap((kind) => rulesIn(plain(kind.crd())));
       scene.see('rules', rules.length);

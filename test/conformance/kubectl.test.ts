@@ -135,7 +135,7 @@ interface Said {
 function normal(names: Normalizer, text: string): string {
   return names
     .text(text)
-    .replaceAll(/\b\d+(s|m|m\d+s)\b(?= *$| +(<|\w|[\d.]))/gm, '<age>')
+    .replaceAll(/\b\d+([smhdy]|m\d+s|h\d+m|d\d+h|y\d+d)\b(?= *$| +(<|\w|[\d.]))/gm, '<age>')
     .replaceAll(/(resourceVersion: )"\d+"/g, '$1<version>')
     .replaceAll(/(Resource Version: +)\d+/g, '$1<version>')
     .replaceAll(/\/tmp\/(LIVE|MERGED)-\d+/g, '/tmp/$1')

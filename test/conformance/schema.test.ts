@@ -1,7 +1,7 @@
 /* oxlint-disable vitest/no-standalone-expect -- every sentence is a test */
 import { expect } from 'vitest';
 import { WIDGETS } from '../../src/embedded/testing/widgets.ts';
-import { at, pickTable, type JsonObject, type Scene } from './scene.ts';
+import { at, pickTable, type Json, type JsonObject, type Scene } from './scene.ts';
 import { conformance } from './suite.ts';
 import { define, defineWidgets, WIDGET, widget } from './widgets.ts';
 
@@ -84,6 +84,193 @@ const THINGS = definition(
   }),
 );
 
+/** Of each format that the real server knows: texts that have it, and texts that are near it. */
+const FORMATS: Record<string, readonly string[]> = {
+  'date-time': [
+    '2020-02-29T23:59:59Z',
+    '2020-01-01t00:00:00.5z',
+    '2020-01-01T00:00:00,5+25:61',
+    '2020-01-01T00:00:60Z',
+    '2020-01-01T24:00:00Z',
+    '2021-02-29T00:00:00Z',
+    '2020-01-01T00:00:00',
+    '2020-01-01',
+  ],
+  datetime: ['2020-01-01T00:00:00Z', 'noon'],
+  date: ['2020-02-29', '2021-02-29', '2020-1-1', '2020-00-10', '2020-04-31', '2020-01-01T00:00:00Z'],
+  duration: [
+    '1h30m',
+    '-1.5h',
+    '0',
+    '2 days',
+    '3 hours and 4 mins',
+    '1 frog',
+    '',
+    '22',
+    '5 W',
+    '99999999999999999999 s',
+    '.5s',
+    '1 microseconds',
+  ],
+  ipv4: ['10.0.0.1', '010.0.0.001', '256.0.0.1', '1.2.3', '1.2.3.4.5', '::ffff:1.2.3.4', '1.2.3.x', '::1'],
+  ipv6: ['::1', 'fe80::1%eth0', '::ffff:1.2.3.4', '::ffff:01.2.3.4', '1.2.3.4', '1::2::3', '2001:db8:0:0:0:0:0:1', '12345::'],
+  cidr: [
+    '10.0.0.0/8',
+    '10.0.0.1/33',
+    '::/0',
+    '::/129',
+    '10.0.0.0',
+    '10.0.0.0/',
+    '10.0.0.0/08',
+    '010.0.0.0/8',
+    '10.0.0.0/-1',
+    'fe80::%x/64',
+  ],
+  mac: [
+    '00:00:5e:00:53:01',
+    '00-00-5E-00-53-01',
+    '0000.5e00.5301',
+    '00:00:5e:00:53',
+    '00:00-5e:00:53:01',
+    '02:00:5e:10:00:00:00:01',
+    '0000.5e00.5301.0001',
+  ],
+  email: [
+    'a@b',
+    'A B <a@b.example>',
+    '<a@b>',
+    '"a b"@c',
+    'a@b c',
+    'a.@b',
+    '.a@b',
+    'a..b@c',
+    'a b@c',
+    '@b',
+    'a@',
+    'a@[127.0.0.1]',
+    'a@b, c@d',
+    '"x" <a@b> (c)',
+    'ä@ö',
+    ' a@b ',
+    'a@b.',
+  ],
+  hostname: [
+    'a',
+    'a.example',
+    'a-b',
+    'ab-c',
+    'ab-c.example',
+    'a.b',
+    'a_b.example',
+    '-a.example',
+    'a.example.',
+    'example.123',
+    'a'.repeat(64),
+    'a'.repeat(65),
+    '☃.example',
+    '',
+  ],
+  uri: [
+    'http://a/b?c#d',
+    '/path',
+    'path',
+    'urn:a:b',
+    'http://',
+    'http://a b/',
+    'http://a/%zz',
+    'http://a:b/',
+    'http://[::1]:80/',
+    'http://[::1',
+    '//a/b',
+    ':a',
+    '1a:b',
+    '*',
+    'http://u:p@h/',
+    'http://u p@h/',
+    'a b:c',
+    '',
+    'http://a%41/',
+    'http://a/\tb',
+    'mailto:%zz',
+  ],
+  uuid: [
+    '6ba7b810-9dad-11d1-80b4-00c04fd430c8',
+    '6BA7B8109DAD11D180B400C04FD430C8',
+    '6ba7b810-9dad-11d1-80b4-00c04fd430cg',
+    '{6ba7b810-9dad-11d1-80b4-00c04fd430c8}',
+  ],
+  uuid3: ['6ba7b810-9dad-31d1-80b4-00c04fd430c8', '6ba7b810-9dad-11d1-80b4-00c04fd430c8'],
+  uuid4: ['6ba7b810-9dad-41d1-80b4-00c04fd430c8', '6ba7b810-9dad-41d1-c0b4-00c04fd430c8'],
+  uuid5: ['6ba7b810-9dad-51d1-80b4-00c04fd430c8', '6ba7b810-9dad-51d1-00b4-00c04fd430c8'],
+  byte: ['eQ==', 'eQ=', '', 'eHl6', 'eQ==\n', '-_=='],
+  bsonobjectid: ['507f1f77bcf86cd799439011', '507f1f77bcf86cd79943901'],
+  isbn: ['0321751043', '978-0321751041', '978-0321751042'],
+  isbn10: ['0321751043', '0-321-75104-3', '0321751044', '080442957X'],
+  isbn13: ['978-0321751041', '0321751043'],
+  creditcard: ['4111 1111 1111 1111', '4111 1111 1111 1112', '5105105105105100'],
+  ssn: ['111-11-1111', '111111111', '111 11 111'],
+  hexcolor: ['#FFFFFF', 'abc', '#abcd'],
+  rgbcolor: ['rgb(255, 255,0)', 'rgb(256,0,0)', 'rgb(0,0)'],
+  password: [''],
+  'k8s-short-name': ['a-b', 'a.b', 'A', 'a'.repeat(64)],
+  'k8s-long-name': ['a.b-c', 'a..b', `${'a'.repeat(70)}.b`, 'A'],
+  'micro-time': ['noon'],
+  int32: ['x'],
+  frog: ['x'],
+};
+
+const formatted = (format: string): string => `f${format.replaceAll(/[^a-z0-9]/g, '')}`;
+
+const FORMATTED = definition(
+  'formatteds',
+  spec({
+    ...Object.fromEntries(Object.keys(FORMATS).map((format) => [formatted(format), { type: 'string', format }])),
+    small: { type: 'integer', format: 'int32' },
+    real: { type: 'number', format: 'float' },
+    either: { 'x-kubernetes-int-or-string': true, format: 'date' },
+  }),
+);
+
+const EMBEDDEDS = definition(
+  'embeddeds',
+  spec({
+    one: { type: 'object', 'x-kubernetes-embedded-resource': true, 'x-kubernetes-preserve-unknown-fields': true },
+    closed: {
+      type: 'object',
+      'x-kubernetes-embedded-resource': true,
+      properties: { spec: { type: 'object', properties: { a: { type: 'string' } } } },
+    },
+    list: {
+      type: 'array',
+      items: { type: 'object', 'x-kubernetes-embedded-resource': true, 'x-kubernetes-preserve-unknown-fields': true },
+    },
+    map: {
+      type: 'object',
+      additionalProperties: { type: 'object', 'x-kubernetes-embedded-resource': true, 'x-kubernetes-preserve-unknown-fields': true },
+    },
+  }),
+);
+
+const SIZED = definition(
+  'sizeds',
+  {
+    type: 'object',
+    properties: {
+      spec: {
+        type: 'object',
+        properties: { size: { type: 'object', properties: { replicas: { type: 'integer' } } }, other: { type: 'string' } },
+      },
+      status: { type: 'object', properties: { replicas: { type: 'integer' }, selector: { type: 'string' } } },
+    },
+  },
+  {
+    subresources: {
+      status: {},
+      scale: { specReplicasPath: '.spec.size.replicas', statusReplicasPath: '.status.replicas', labelSelectorPath: '.status.selector' },
+    },
+  },
+);
+
 const things = (scene: Scene, ...rest: string[]): string => scene.in('schema.io/v1/things', ...rest);
 
 conformance(
@@ -91,7 +278,7 @@ conformance(
   {
     async prepare(api) {
       await defineWidgets(api);
-      await define(api, THINGS);
+      for (const made of [THINGS, FORMATTED, EMBEDDEDS, SIZED]) await define(api, made);
     },
   },
   (it) => {
@@ -161,6 +348,114 @@ conformance(
       for (const value of bad) {
         await scene.api.create(things(scene), thing('a', { spec: value }), { dryRun: 'All' });
       }
+    });
+
+    it('a string has the format that its schema names, where the format is known', async (scene) => {
+      const path = scene.in('schema.io/v1/formatteds');
+      const object = (value: JsonObject): JsonObject => ({
+        apiVersion: 'schema.io/v1',
+        kind: 'Formatted',
+        metadata: { name: 'a' },
+        spec: value,
+      });
+      for (const [format, values] of Object.entries(FORMATS)) {
+        const taken: string[] = [];
+        const words: Json[] = [];
+        for (const value of values) {
+          const made = await scene.quiet.create(path, object({ [formatted(format)]: value }), { dryRun: 'All' });
+          if (made.status === 201) taken.push(value);
+          else words.push(made.status, at(made, 'message') ?? null);
+        }
+        scene.see(format, { taken, words });
+      }
+      expect((await scene.api.create(path, object({ small: 4294967296, real: 1e300 }), { dryRun: 'All' })).status).toBe(201);
+      expect((await scene.api.create(path, object({ either: 'noon' }), { dryRun: 'All' })).status).toBe(422);
+      await scene.api.create(path, object({ either: 7 }), { dryRun: 'All' });
+      const unfit = definition('unfits', spec({ a: { type: 'string', format: 'ipv4', default: 'none' } }));
+      expect((await scene.quiet.create(CRDS, unfit, { dryRun: 'All' })).status).toBe(422);
+    });
+
+    it('a whole object inside another has a type, a kind and metadata that can be', async (scene) => {
+      const path = scene.in('schema.io/v1/embeddeds');
+      const object = (name: string, value: JsonObject): JsonObject => ({
+        apiVersion: 'schema.io/v1',
+        kind: 'Embedded',
+        metadata: { name },
+        spec: value,
+      });
+      const type = { apiVersion: 'v1', kind: 'Pod' };
+      const values: JsonObject[] = [
+        { one: {} },
+        { one: { apiVersion: 'v1' } },
+        { one: { kind: 'Pod' } },
+        { one: { apiVersion: '', kind: '' } },
+        { one: { apiVersion: 'a/b/c', kind: 'Pod' } },
+        { one: { apiVersion: 'a/', kind: 'Pod' } },
+        { one: { apiVersion: 'v1', kind: 'a b' } },
+        { one: { apiVersion: 1, kind: 'Pod' } },
+        { one: { apiVersion: 'v1', kind: ['Pod'] } },
+        { one: { ...type, metadata: {} } },
+        { one: { ...type, metadata: { name: 'a/b' } } },
+        { one: { ...type, metadata: { name: 'A_b', namespace: 'A' } } },
+        { one: { ...type, metadata: { labels: { 'a b': 'c d' }, annotations: { 'x y': 'z' } } } },
+        { one: { ...type, metadata: { finalizers: ['a b'], ownerReferences: [{ apiVersion: 'v1', kind: 'Pod', name: 'x', uid: '' }] } } },
+        { one: { ...type, metadata: { generateName: 'a/' } } },
+        { closed: { spec: { a: 'x' } } },
+        { closed: { ...type, spec: { a: 1 } } },
+        { list: [{ ...type }, { kind: 'Pod' }] },
+        { map: { k: { apiVersion: 'v1' }, 'l.m': { ...type, metadata: { name: 'a/b' } } } },
+      ];
+      for (const value of values) await scene.api.create(path, object('a', value), { dryRun: 'All' });
+      for (const metadata of ['x', { name: 1 }, { labels: ['a'] }, { labels: { a: 1 } }]) {
+        const made = await scene.quiet.create(path, object('a', { one: { ...type, metadata } }), { dryRun: 'All' });
+        scene.see(`metadata ${JSON.stringify(metadata)}`, made.status);
+      }
+      const made = await scene.api.create(
+        path,
+        object('b', {
+          one: { ...type, metadata: { name: 'x', frog: 1, creationTimestamp: null }, more: { a: 1 } },
+          closed: { ...type, metadata: { labels: { a: 'b' } }, more: 1 },
+        }),
+      );
+      expect(at(made, 'spec.closed')).toEqual({ ...type, metadata: { labels: { a: 'b' } } });
+      await scene.api.merge(`${path}/b`, { spec: { one: { kind: null } } });
+      await scene.api.apply(`${path}/b`, object('b', { one: { apiVersion: 'v1', metadata: { name: 'y' } } }), 'm', { force: 'true' });
+    });
+
+    it('a Scale can be written, and not read, where the object has no size', async (scene) => {
+      const path = scene.in('schema.io/v1/sizeds');
+      const object = (name: string, value: JsonObject): JsonObject => ({
+        apiVersion: 'schema.io/v1',
+        kind: 'Sized',
+        metadata: { name },
+        spec: value,
+      });
+      await scene.quiet.create(path, object('a', { other: 'x' }));
+      expect((await scene.api.get(`${path}/a/scale`)).status).toBe(500);
+      expect((await scene.api.merge(`${path}/a/scale`, { metadata: { labels: { a: 'b' } } })).status).toBe(400);
+      await scene.api.merge(`${path}/a/scale`, {});
+      await scene.api.send('PATCH', `${path}/a/scale`, [{ op: 'test', path: '/spec/replicas', value: 1 }], 'application/json-patch+json');
+      const put = { apiVersion: 'autoscaling/v1', kind: 'Scale', metadata: { name: 'a' }, spec: {} };
+      expect((await scene.api.put(`${path}/a/scale`, put)).status).toBe(200);
+      await scene.api.get(`${path}/a/scale`);
+      await scene.api.get(`${path}/a`);
+      await scene.quiet.create(path, object('b', {}));
+      expect((await scene.api.merge(`${path}/b/scale`, { spec: { replicas: 3 } })).status).toBe(200);
+      await scene.quiet.create(path, object('c', {}));
+      expect((await scene.api.put(`${path}/c/scale`, { ...put, metadata: { name: 'c' }, spec: { replicas: -2_147_483_648 } })).status).toBe(
+        400,
+      );
+      await scene.api.send(
+        'PATCH',
+        `${path}/c/scale`,
+        [{ op: 'replace', path: '/spec/replicas', value: 2 }],
+        'application/json-patch+json',
+      );
+      await scene.quiet.merge(`${path}/c/status`, { status: { selector: '' } });
+      await scene.api.get(`${path}/c/scale`);
+      await scene.quiet.merge(`${path}/c/status`, { status: { replicas: 2, selector: 'a=b' } });
+      await scene.api.get(`${path}/c/scale`);
+      await scene.api.get(`${path}/none/scale`);
     });
 
     it('what is good stays as it was written', async (scene) => {

@@ -2,7 +2,8 @@
 import { Environment, EvaluationError, Optional, ParseError, TypeError } from '@marcbachmann/cel-js';
 import type { Json, JsonObject } from '../../api/wire.ts';
 import { alike } from './equality.ts';
-import { addFunctions } from './functions.ts';
+import { CostExceeded, meter, spend, withinEvaluation } from './cost.ts';
+import { addFunctions, REPLACED } from './functions.ts';
 import { EvaluationFault, Message, type CelType, type ObjectType } from './types.ts';
 
 export interface Values {
@@ -14,6 +15,8 @@ export interface Expression {
   readonly usesOldSelf: boolean;
   /** `bool`, `string` …; `dyn` when only its evaluation can tell. */
   readonly result: string;
+  /** As it was parsed: for the estimate of its cost. */
+  readonly tree: unknown;
   /** Throws an EvaluationFault. */
   readonly evaluate: (values: Values) => unknown;
 }
@@ -69,8 +72,37 @@ export function compilerOf(root: CelType): (expression: string, self: CelType, o
     const evaluate = optionalOldSelf
       ? (values: Values) => again.evaluate({ self: values.self, oldSelf: Optional.of(values.oldSelf) })
       : again.evaluate;
-    return { usesOldSelf: true, result: again.result, evaluate };
+    return { usesOldSelf: true, result: again.result, tree: again.tree, evaluate };
   };
+}
+
+let open: Environment | undefined;
+
+function openEnvironment(): Environment {
+  const environment = base().clone({ homogeneousAggregateLiterals: false });
+  environment.registerOperator('optional<dyn> == optional<dyn>', (a: Optional, b: Optional) =>
+    a.hasValue() && b.hasValue() ? sameOpen(a.value(), b.value()) : a.hasValue() === b.hasValue(),
+  );
+  return environment;
+}
+
+/** Equal as expressions see values of any shape. */
+function sameOpen(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((item, index) => sameOpen(item, b[index]));
+  if (a === null || b === null || typeof a !== 'object' || typeof b !== 'object' || Array.isArray(a) || Array.isArray(b)) return false;
+  const [left, right] = [Object.entries(a), new Map(Object.entries(b))];
+  return left.length === right.size && left.every(([key, item]) => right.has(key) && sameOpen(item, right.get(key)));
+}
+
+/** An expression over variables whose types nobody knows before it runs. Throws a CompileFault. */
+export function compileWith(expression: string, variables: readonly string[]): Pick<Program, 'result' | 'evaluate'> {
+  open ??= openEnvironment();
+  const environment = open.clone();
+  for (const name of variables) environment.registerVariable(name, 'dyn');
+  const found = attempt(environment, expression, new Map());
+  if (found instanceof Mistake) throw new CompileFault(found.message);
+  return found;
 }
 
 /** What the evaluator's errors carry. */
@@ -122,30 +154,49 @@ function mistakeOf(expression: string, error: unknown): Mistake {
   }
 }
 
+/** What compiling a short expression costs, as against a step of an evaluation. */
+const COMPILING = 1000;
+
 interface Program {
   readonly result: string;
-  readonly evaluate: (values: Values) => unknown;
+  readonly tree: unknown;
+  readonly evaluate: (values: object) => unknown;
 }
 
 function attempt(environment: Environment, expression: string, objects: ReadonlyMap<string, ObjectType>): Mistake | Program {
   try {
+    spend(COMPILING + expression.length);
     const program = environment.parse(expression);
+    replaceCalls(program.ast);
+    meter(program.ast);
     const checked = program.check();
     if (!checked.valid) return mistakeOf(expression, checked.error);
     const absent = absentField(program.ast, objects);
     if (absent !== undefined) return new Mistake(expression, `undefined field '${absent.name}'`, absent.at);
     return {
       result: checked.type ?? 'dyn',
+      tree: program.ast,
       evaluate(values) {
         try {
-          return program({ ...values });
+          return withinEvaluation(() => program({ ...values }));
         } catch (error) {
           throw error instanceof EvaluationFault ? error : new EvaluationFault(evaluationWords(error), { cause: error });
         }
       },
     };
   } catch (error) {
+    if (error instanceof CostExceeded) throw error;
     return mistakeOf(expression, error);
+  }
+}
+
+/** Calls of functions of the evaluator whose time or result has no bound that fits: ours are called. */
+function replaceCalls(value: unknown): void {
+  if (Array.isArray(value)) return value.forEach(replaceCalls);
+  if (isNode(value)) {
+    const { args } = value;
+    if (value.op === 'rcall' && Array.isArray(args) && typeof args[0] === 'string') args[0] = REPLACED[args[0]] ?? args[0];
+    replaceCalls(args);
   }
 }
 

@@ -1,5 +1,10 @@
 /** Functions that Kubernetes adds to CEL and the evaluator lacks: of its lists, regex and strings libraries. */
 import type { Environment } from '@marcbachmann/cel-js';
+import { findAll, matches } from '../regexp.ts';
+import { BYTES_A_UNIT, spend } from './cost.ts';
+
+/** What stands for functions of the evaluator: its `matches` takes the engine of JavaScript, its `join` may make much of little. */
+export const REPLACED: Readonly<Record<string, string>> = { matches: 'matchesLinear', join: 'joinCounted' };
 
 type Ordered = bigint | number | string | boolean;
 
@@ -14,9 +19,9 @@ const isSorted = (list: Iterable<Ordered>) => {
   return items.every((item, index) => index === 0 || (items[index - 1] ?? item) <= item);
 };
 
-const matches = (pattern: string, flags = ''): RegExp => new RegExp(pattern, `u${flags}`);
-
 function replace(text: string, from: string, to: string, limit: bigint): string {
+  const most = limit < 0n ? text.length + 1 : Math.min(Number(limit), text.length + 1);
+  spend((Math.min(most, text.split(from).length) * to.length) / BYTES_A_UNIT);
   if (limit < 0n) return text.replaceAll(from, () => to);
   let out = text;
   let at = 0;
@@ -27,6 +32,15 @@ function replace(text: string, from: string, to: string, limit: bigint): string 
     at = found + to.length;
   }
   return out;
+}
+
+function join(list: Iterable<unknown>, separator = ''): string {
+  const items = [...list].map((item) => {
+    if (typeof item !== 'string') throw new RangeError('no such overload');
+    return item;
+  });
+  spend((items.length * separator.length) / BYTES_A_UNIT);
+  return items.join(separator);
 }
 
 export function addFunctions(environment: Environment): void {
@@ -49,10 +63,11 @@ export function addFunctions(environment: Environment): void {
   }
   environment.registerFunction('list<int>.sum(): int', (list: Iterable<bigint>) => [...list].reduce((sum, item) => sum + item, 0n));
   environment.registerFunction('list<double>.sum(): double', (list: Iterable<number>) => [...list].reduce((sum, item) => sum + item, 0));
-  environment.registerFunction('string.find(string): string', (text: string, pattern: string) => matches(pattern).exec(text)?.[0] ?? '');
-  environment.registerFunction('string.findAll(string): list<string>', (text: string, pattern: string) =>
-    [...text.matchAll(matches(pattern, 'g'))].map(([found]) => found),
-  );
+  environment.registerFunction('string.find(string): string', (text: string, pattern: string) => findAll(pattern, text, 1)[0] ?? '');
+  environment.registerFunction('string.findAll(string): list<string>', (text: string, pattern: string) => findAll(pattern, text));
+  environment.registerFunction('string.matchesLinear(string): bool', (text: string, pattern: string) => matches(pattern, text));
+  environment.registerFunction('list<string>.joinCounted(): string', (list: Iterable<unknown>) => join(list));
+  environment.registerFunction('list<string>.joinCounted(string): string', join);
   environment.registerFunction('string.charAt(int): string', (text: string, at: bigint) => Array.from(text)[Number(at)] ?? '');
   environment.registerFunction('string.replace(string, string): string', (text: string, from: string, to: string) =>
     replace(text, from, to, -1n),

@@ -32,9 +32,9 @@ describe('an expression', () => {
       n: { type: 'integer' },
       d: { type: 'number' },
       s: { type: 'string' },
-      list: { type: 'array', items: { type: 'integer' } },
-      names: { type: 'array', items: { type: 'string' } },
-      map: { type: 'object', additionalProperties: { type: 'string' } },
+      list: { type: 'array', maxItems: 100, items: { type: 'integer' } },
+      names: { type: 'array', maxItems: 100, items: { type: 'string', maxLength: 100 } },
+      map: { type: 'object', maxProperties: 100, additionalProperties: { type: 'string', maxLength: 100 } },
       maybe: { type: 'string', nullable: true },
     },
   };
@@ -166,5 +166,55 @@ describe('a rule', () => {
     expect(said(schema, { a: 'text' }, { a: 'text', b: 1 })).toEqual([
       'spec: Invalid value: "object": "text" is no integer evaluating rule: above',
     ]);
+  });
+});
+
+describe('Security 8: the cost of a rule', () => {
+  const list = (maxItems?: number): Schema => ({
+    type: 'array',
+    items: { type: 'integer' },
+    ...(maxItems === undefined ? {} : { maxItems }),
+  });
+  const of = (l: Schema, rule: string): Schema => ({ type: 'object', properties: { l }, ...rules({ rule, message: 'm' }) });
+  const cubed = 'self.l.all(a, self.l.all(b, self.l.all(c, a + b + c > 0)))';
+
+  it('is estimated from what the schema lets in, and refused with the definition when it is too high', () => {
+    expect(mistakes(whole(of(list(), cubed)))).toEqual([
+      expect.stringContaining('Forbidden: estimated rule cost exceeds budget by factor of more than 100x'),
+    ]);
+    expect(mistakes(whole(of(list(300), cubed)))).toEqual([expect.stringMatching(/exceeds budget by factor of \d+\.\dx/)]);
+    expect(mistakes(whole(of(list(20), cubed)))).toEqual([]);
+  });
+
+  it('counts how often its place can be in one object', () => {
+    const items = of(list(20), 'self.l.all(a, self.l.all(b, a + b > 0))');
+    expect(mistakes(whole({ type: 'array', items, maxItems: 10 }))).toEqual([]);
+    expect(mistakes(whole({ type: 'array', items }))).toEqual([expect.stringContaining('more than 100x')]);
+  });
+
+  it('is counted while it runs, also where the evaluator takes a failure for an answer', () => {
+    const l = Array.from({ length: 300 }, (_, i) => i + 1);
+    for (const rule of [cubed, `true || ${cubed}`, `${cubed} || true`]) {
+      const began = performance.now();
+      // More items than the schema lets in: what the estimate did not see.
+      const found = said(of(list(20), rule), { l });
+      expect(performance.now() - began).toBeLessThan(2000);
+      expect(found).toEqual(
+        rule.startsWith('true')
+          ? []
+          : ['spec: Invalid value: "object": call cost exceeds limit for rule: m, no further validation rules will be run'],
+      );
+    }
+  });
+
+  it.each([
+    ["'x'.matches(self.s)", 'self.s.matches("(a*)*(a*)*(a*)*b{1,1000}$")'],
+    ['a text that grows', 'self.s.replace("a", self.s).replace("a", self.s).size() > 0'],
+    ['a text that is joined', 'self.s.split("").join(self.s).split("").join(self.s).size() > 0'],
+  ])('bounds %s', (_, rule) => {
+    const schema: Schema = { type: 'object', properties: { s: { type: 'string', maxLength: 10 } }, ...rules({ rule, message: 'm' }) };
+    const began = performance.now();
+    expect(said(schema, { s: 'a'.repeat(20_000) })).toEqual([expect.stringMatching(/call cost exceeds limit/)]);
+    expect(performance.now() - began).toBeLessThan(2000);
   });
 });

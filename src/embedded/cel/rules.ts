@@ -2,13 +2,15 @@
  * The rules of a schema (`x-kubernetes-validations`), compiled once, and what they say of an object or of a change of one: the same
  * sentences, at the same paths, as kube-apiserver 1.34.
  *
- * Left out: the cost of rules, and rules inside allOf, anyOf, oneOf and not, which the definition's check refuses.
+ * Left out: rules inside allOf, anyOf, oneOf and not, which the definition's check refuses.
  */
 import type { Json } from '../../api/wire.ts';
 import { duplicate, forbidden, invalid, required, unsupported, type FieldProblem } from '../fielderror.ts';
 import { equal, isObject } from '../json.ts';
 import type { Schema } from '../schema/schema.ts';
+import { CostExceeded } from './cost.ts';
 import { keyOf } from './equality.ts';
+import { cardinalityOf, costOf, DEFINITION_LIMIT, overBudget, RULE_LIMIT } from './estimate.ts';
 import { CompileFault, compilerOf, type Expression, type Values } from './expression.ts';
 import { parseFieldPath } from './fieldpath.ts';
 import { asResource, escaped, EvaluationFault, typeOf, type CelType } from './types.ts';
@@ -94,6 +96,8 @@ type Compile = ReturnType<typeof compilerOf>;
 
 class Compiler {
   readonly problems: FieldProblem[] = [];
+  /** Of all rules, at all places that one object can have. */
+  cost = 0;
   readonly #compile: Compile;
 
   constructor(compile: Compile) {
@@ -101,31 +105,51 @@ class Compiler {
   }
 
   /** `uncorrelatable` names the list whose items cannot be told from one another, when the place is in one. */
-  place(schema: Schema, type: CelType | undefined, path: string, uncorrelatable: string | undefined): Place | undefined {
+  place(
+    schema: Schema,
+    type: CelType | undefined,
+    path: string,
+    uncorrelatable: string | undefined,
+    cardinality: number,
+  ): Place | undefined {
     if (type === undefined || !hasRules(schema)) return undefined;
     const given = schema['x-kubernetes-validations'];
     const rules = (Array.isArray(given) ? given : []).flatMap((item, index) => {
-      const rule = this.#rule(item, schema, type, `${path}.x-kubernetes-validations[${index}]`, uncorrelatable);
+      const rule = this.#rule(item, schema, type, `${path}.x-kubernetes-validations[${index}]`, uncorrelatable, cardinality);
       return rule === undefined ? [] : [rule];
     });
     const properties = new Map<string, Place>();
     for (const [name, child] of Object.entries(schema.properties ?? {})) {
-      const found = this.place(child, type.object?.fields.get(escaped(name) ?? '')?.type, `${path}.properties[${name}]`, uncorrelatable);
+      const found = this.place(
+        child,
+        type.object?.fields.get(escaped(name) ?? '')?.type,
+        `${path}.properties[${name}]`,
+        uncorrelatable,
+        cardinality,
+      );
       if (found !== undefined) properties.set(name, found);
     }
     const { items, additionalProperties: rest } = schema;
+    const within = cardinality * cardinalityOf(schema);
     const lost = schema['x-kubernetes-list-type'] === 'map' ? uncorrelatable : (uncorrelatable ?? path);
     return {
       schema,
       type,
       rules,
       properties,
-      entries: typeof rest === 'object' ? this.place(rest, type.item, `${path}.additionalProperties`, uncorrelatable) : undefined,
-      items: items === undefined ? undefined : this.place(items, type.item, `${path}.items`, lost),
+      entries: typeof rest === 'object' ? this.place(rest, type.item, `${path}.additionalProperties`, uncorrelatable, within) : undefined,
+      items: items === undefined ? undefined : this.place(items, type.item, `${path}.items`, lost, within),
     };
   }
 
-  #rule(item: Json, schema: Schema, type: CelType, path: string, uncorrelatable: string | undefined): Rule | undefined {
+  #rule(
+    item: Json,
+    schema: Schema,
+    type: CelType,
+    path: string,
+    uncorrelatable: string | undefined,
+    cardinality: number,
+  ): Rule | undefined {
     const given = givenOf(item);
     const before = this.problems.length;
     const place = given.fieldPath === '' ? '' : parseFieldPath(given.fieldPath, schema);
@@ -139,12 +163,21 @@ class Compiler {
       given.messageExpression === ''
         ? undefined
         : this.#expression(given.messageExpression, 'string', type, given.optionalOldSelf, `${path}.messageExpression`, item);
+    this.#estimate(test, schema, cardinality, `${path}.rule`, 'estimated rule cost');
+    this.#estimate(message, schema, cardinality, `${path}.messageExpression`, 'estimated messageExpression cost');
     if (test?.usesOldSelf === true && uncorrelatable !== undefined) {
       const detail = `oldSelf cannot be used on the uncorrelatable portion of the schema within ${uncorrelatable}`;
       this.problems.push(invalid(`${path}.rule`, given.rule, detail));
     }
     if (test === undefined || place === undefined || this.problems.length > before) return undefined;
     return { given, test, message, place };
+  }
+
+  #estimate(made: Expression | undefined, schema: Schema, cardinality: number, path: string, what: string): void {
+    if (made === undefined) return;
+    const cost = costOf(made.tree, schema) * cardinality;
+    this.cost += cost;
+    if (cost > RULE_LIMIT) this.problems.push(forbidden(path, overBudget(what, cost, RULE_LIMIT)));
   }
 
   #form({ rule, message, reason, fieldPath }: Given, path: string, place: string | undefined): void {
@@ -176,7 +209,11 @@ export function compileRules(schema: Schema, path: string): Compiled {
   const type = typeOf(asResource(schema), 'selfType');
   if (type === undefined) return { rules: undefined, problems: [] };
   const compiler = new Compiler(compilerOf(type));
-  const root = compiler.place(schema, type, path, undefined);
+  const root = compiler.place(schema, type, path, undefined, 1);
+  if (compiler.cost > DEFINITION_LIMIT && compiler.problems.length === 0) {
+    const what = 'x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema';
+    compiler.problems.push(forbidden(path, overBudget(what, compiler.cost, DEFINITION_LIMIT)));
+  }
   if (root === undefined) return { rules: undefined, problems: compiler.problems };
   return {
     rules: {
@@ -253,6 +290,8 @@ function problemOf({ given, test, message, place }: Rule, values: () => Values, 
     if (test.evaluate(values()) === true) return undefined;
   } catch (error) {
     if (!(error instanceof EvaluationFault)) throw error;
+    if (error instanceof CostExceeded)
+      return { path, message: costDetail(error, named), problem: invalid(path, type, costDetail(error, named)) };
     const detail = error.message.startsWith('no such overload')
       ? `'${error.message}': call arguments did not match a supported operator, function or macro signature for rule: ${named}`
       : `${error.message} evaluating rule: ${named}`;
@@ -262,6 +301,11 @@ function problemOf({ given, test, message, place }: Rule, values: () => Values, 
   const field = `${path}${place}`.replace(/^\./, '');
   return { path: field, message: detail, problem: reasoned(given.reason, field, type, detail) };
 }
+
+const costDetail = ({ of }: CostExceeded, rule: string): string =>
+  of === 'evaluation'
+    ? `call cost exceeds limit for rule: ${rule}, no further validation rules will be run`
+    : 'validation failed due to running out of cost budget, no further validation rules will be run';
 
 function reasoned(reason: string, field: string, type: string, detail: string): FieldProblem {
   switch (reason) {

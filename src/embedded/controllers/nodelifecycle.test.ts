@@ -64,3 +64,58 @@ it('leaves a node alone whose Lease is renewed, whatever the clock of the node s
   }
   expect(await ready()).toBe('True');
 });
+
+it('taints a node by its conditions and its cordon, and takes back only what is its own', async () => {
+  const { client, clock } = await open();
+  const theirs = { key: 'only', effect: 'NoSchedule' as const };
+  const taints = async () => (await client.get(Nodes, { name: 'n' })).spec?.taints?.map(({ key, effect }) => `${key}:${effect}`) ?? [];
+  const become = (status: 'True' | 'False') =>
+    client.patch(
+      Nodes,
+      { name: 'n' },
+      {
+        merge: {
+          status: {
+            conditions: [
+              { type: 'Ready', status },
+              { type: 'DiskPressure', status },
+            ],
+          },
+        },
+      },
+      { subresource: 'status' },
+    );
+  await expect.poll(taints).toEqual([]);
+  await client.patch(Nodes, { name: 'n' }, { merge: { spec: { unschedulable: true, taints: [theirs] } } });
+  await expect.poll(taints).toEqual(['only:NoSchedule', 'node.kubernetes.io/unschedulable:NoSchedule']);
+  await become('False');
+  await expect
+    .poll(async () => (await taints()).toSorted())
+    .toEqual(['node.kubernetes.io/not-ready:NoSchedule', 'node.kubernetes.io/unschedulable:NoSchedule', 'only:NoSchedule']);
+  await client.patch(Nodes, { name: 'n' }, { merge: { spec: { unschedulable: null } } });
+  await become('True');
+  await expect.poll(taints).toEqual(['only:NoSchedule', 'node.kubernetes.io/disk-pressure:NoSchedule']);
+  await clock.advance(60_000);
+  await expect
+    .poll(taints)
+    .toEqual(['only:NoSchedule', 'node.kubernetes.io/disk-pressure:NoSchedule', 'node.kubernetes.io/unreachable:NoSchedule']);
+});
+
+it('a Node is born not ready, and says so until its kubelet says otherwise', async () => {
+  cluster = await openCluster({ name: 'c', state: 'memory', clock: fakeClock(), nodeGraceMs: 40_000 });
+  const client = createClient(cluster.asUser());
+  const made = await client.create(Nodes, {
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name: 'n' },
+    status: { conditions: [{ type: 'Ready', status: 'False' }] },
+  });
+  expect(made.spec?.taints).toEqual([{ key: 'node.kubernetes.io/not-ready', effect: 'NoSchedule' }]);
+  await client.patch(
+    Nodes,
+    { name: 'n' },
+    { merge: { status: { conditions: [{ type: 'Ready', status: 'True' }] } } },
+    { subresource: 'status' },
+  );
+  await expect.poll(async () => (await client.get(Nodes, { name: 'n' })).spec?.taints).toBeUndefined();
+});

@@ -3,6 +3,7 @@ import { listAt, objectAt, textAt } from '../json.ts';
 import { parsed, type Entry } from '../store/entry.ts';
 import { now } from '../world.ts';
 import { change, type Context, type Controller } from './controller.ts';
+import { taintsOf } from './nodetaints.ts';
 
 const NODES = '/nodes';
 const LEASES = 'coordination.k8s.io/leases';
@@ -22,9 +23,9 @@ interface Heard {
 /**
  * Says Ready=Unknown of a Node whose kubelet was not heard for `graceMs`, as kube-controller-manager's node lifecycle controller does:
  * what counts is when this server saw the Lease or the Ready condition change, not what a node's clock wrote. Only the kubelet says True
- * again. Taints are not set.
+ * again. The taints of effect NoSchedule follow the conditions and the cordon of each Node at once; no taint evicts pods here.
  */
-export function nodeLifecycleController({ world }: Context, graceMs: number): Controller {
+export function nodeLifecycleController({ world, tasks }: Context, graceMs: number): Controller {
   const served = world.registry.byStorage(NODES);
   const heard = new Map<string, Heard>();
   let cancel: (() => void) | undefined;
@@ -70,6 +71,19 @@ export function nodeLifecycleController({ world }: Context, graceMs: number): Co
     });
   }
 
+  /** Soon after the write that asks for it, never inside it. */
+  function taint(name: string): void {
+    tasks.add(`taints of node ${name}`, () => {
+      const entry = world.store.table(NODES).get(name);
+      const taints = entry === undefined ? undefined : taintsOf(parsed(entry), now(world));
+      if (entry === undefined || served === undefined || taints === undefined) return;
+      change(world, served, entry, '', (node) => {
+        const { taints: _taints, ...spec } = objectAt(node, 'spec');
+        return { ...node, spec: taints.length === 0 ? spec : { ...spec, taints } };
+      });
+    });
+  }
+
   function arm(): void {
     cancel = world.clock.setTimer(LOOK_MS, () => {
       look();
@@ -78,8 +92,13 @@ export function nodeLifecycleController({ world }: Context, graceMs: number): Co
   }
 
   return {
-    start: arm,
-    onEvent: () => undefined,
+    start() {
+      for (const { name } of world.store.table(NODES).entries()) taint(name);
+      arm();
+    },
+    onEvent({ type, resource, entry }) {
+      if (resource === NODES && type !== 'DELETED') taint(entry.name);
+    },
     stop: () => cancel?.(),
   };
 }

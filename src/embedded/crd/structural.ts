@@ -2,6 +2,7 @@ import type { Json, JsonObject } from '../../api/wire.ts';
 import { forbidden, invalid, required, unsupported, type FieldProblem } from '../fielderror.ts';
 import { compileRules } from '../cel/rules.ts';
 import { equal, isObject, stringsAt } from '../json.ts';
+import { compiles } from '../regexp.ts';
 import { satisfies } from '../schema/formats.ts';
 import type { Schema } from '../schema/schema.ts';
 import { validate } from '../schema/validate.ts';
@@ -56,14 +57,6 @@ const NOT_IN_JUNCTORS = [
   'x-kubernetes-preserve-unknown-fields',
   'x-kubernetes-int-or-string',
 ];
-
-function compiles(pattern: string): boolean {
-  try {
-    return new RegExp(pattern, 'u') instanceof RegExp;
-  } catch {
-    return false;
-  }
-}
 
 /** The one way in which types may stand in anyOf: `x-kubernetes-int-or-string` spelt out. */
 const INT_OR_STRING: Json = [{ type: 'integer' }, { type: 'string' }];

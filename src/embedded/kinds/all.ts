@@ -7,6 +7,8 @@ import { lease } from './lease.ts';
 import { namespace } from './namespace.ts';
 import { node } from './node.ts';
 import { pod } from './pod.ts';
+import { admissionKinds } from './policy.ts';
+import { rbacKinds } from './rbac.ts';
 import { secret } from './secret.ts';
 import type { Served } from './served.ts';
 import { serviceAccount } from './serviceaccount.ts';
@@ -26,5 +28,7 @@ export function builtinKinds(): Served[] {
     signingRequest,
     lease,
     disruptionBudget,
+    ...rbacKinds,
+    ...admissionKinds,
   ].map(servedBuiltin);
 }

@@ -117,6 +117,15 @@ function validate(object: JsonObject, old: JsonObject | undefined): FieldProblem
   return out;
 }
 
+/** A Node is born with it (TaintNodesByCondition), so that no pod comes before it is known to be ready. */
+const NOT_READY = { key: 'node.kubernetes.io/not-ready', effect: 'NoSchedule' };
+
+function taintNew(object: JsonObject): void {
+  const taints = listAt(object, 'spec', 'taints');
+  if (taints.some((item) => textAt(item, 'key') === NOT_READY.key && textAt(item, 'effect') === NOT_READY.effect)) return;
+  object['spec'] = { ...objectAt(object, 'spec'), taints: [...taints, { ...NOT_READY }] };
+}
+
 const ROLE = 'node-role.kubernetes.io/';
 
 function rolesOf(object: JsonObject): string {
@@ -181,6 +190,7 @@ export const node: Builtin = {
   cells,
   strategy: {
     statusFields: ['status'],
+    prepareCreate: taintNew,
     validate,
     validateName: checkSubdomain,
     defaults(object) {

@@ -1,5 +1,5 @@
 import type { Json } from '../../api/wire.ts';
-import { copy, equal, isObject } from '../json.ts';
+import { copy, equal, isObject, MAX_DEPTH, tooDeep } from '../json.ts';
 import { badRequest, entityTooLarge, unprocessable } from '../refusal.ts';
 
 /** A patch of more operations is refused unread. */
@@ -68,7 +68,23 @@ function write(root: Json, path: readonly string[], how: 'add' | 'replace' | 're
   return root;
 }
 
-function apply(root: Json, { op, path, from, value }: Operation): Json {
+/** What `copy` operations of one patch may add up to: the patch is small, what it makes of an object need not be. */
+const MAX_COPIED_BYTES = 3 * 1024 * 1024;
+
+interface Copied {
+  bytes: number;
+}
+
+/** Throws a Refusal 413. */
+function count(copied: Copied, value: Json): void {
+  copied.bytes += Buffer.byteLength(JSON.stringify(value), 'utf8');
+  if (copied.bytes <= MAX_COPIED_BYTES) return;
+  throw entityTooLarge(
+    `Unable to complete json patch: Unable to complete the copy, the accumulated size increase of copy is ${copied.bytes}, exceeding the limit ${MAX_COPIED_BYTES}`,
+  );
+}
+
+function apply(root: Json, { op, path, from, value }: Operation, copied: Copied): Json {
   switch (op) {
     case 'add':
     case 'replace':
@@ -91,6 +107,8 @@ function apply(root: Json, { op, path, from, value }: Operation): Json {
     case 'move': {
       if (from === undefined) throw unprocessable();
       const moved = read(root, from);
+      if (tooDeep(moved)) throw badRequest(`the patch nests values deeper than ${MAX_DEPTH}`);
+      if (op === 'copy') count(copied, moved);
       const rest = op === 'move' ? write(root, from, 'remove', null) : root;
       return write(rest, path, 'add', copy(moved));
     }
@@ -109,5 +127,6 @@ export function jsonPatch(target: Json, patch: Json): Json {
   if (patch.length > MAX_OPERATIONS) {
     throw entityTooLarge(`The allowed maximum operations in a JSON patch is ${MAX_OPERATIONS}, got ${patch.length}`);
   }
-  return patch.map(operationOf).reduce(apply, copy(target));
+  const copied: Copied = { bytes: 0 };
+  return patch.map(operationOf).reduce((root, operation) => apply(root, operation, copied), copy(target));
 }

@@ -143,11 +143,22 @@ export const MESSAGES: Readonly<Record<string, Readonly<Record<number, string>>>
     6: 'status s',
   },
 
+  'rbac.authorization.k8s.io/v1/Role': { 1: 'metadata ObjectMeta', 2: 'rules []PolicyRule' },
+  'rbac.authorization.k8s.io/v1/ClusterRole': { 1: 'metadata ObjectMeta', 2: 'rules []PolicyRule', 3: 'aggregationRule AggregationRule' },
+  'rbac.authorization.k8s.io/v1/RoleBinding': { 1: 'metadata ObjectMeta', 2: 'subjects []Subject', 3: 'roleRef RoleRef' },
+  'rbac.authorization.k8s.io/v1/ClusterRoleBinding': { 1: 'metadata ObjectMeta', 2: 'subjects []Subject', 3: 'roleRef RoleRef' },
+  PolicyRule: { 1: 'verbs []s', 2: 'apiGroups []s', 3: 'resources []s', 4: 'resourceNames []s', 5: 'nonResourceURLs []s' },
+  AggregationRule: { 1: 'clusterRoleSelectors []LabelSelector' },
+  Subject: { 1: 'kind s', 2: 'apiGroup s', 3: 'name s', 4: 'namespace s' },
+  RoleRef: { 1: 'apiGroup s', 2: 'kind s', 3: 'name s' },
+
   'authentication.k8s.io/v1/TokenRequest': { 1: 'metadata ObjectMeta', 2: 'spec TokenRequestSpec' },
   TokenRequestSpec: { 1: 'audiences []s', 3: 'boundObjectRef BoundObjectReference', 4: 'expirationSeconds *i' },
   BoundObjectReference: { 1: 'kind s', 2: 'apiVersion s', 3: 'name s', 4: 'uid s' },
   'authentication.k8s.io/v1/SelfSubjectReview': { 1: 'metadata ObjectMeta' },
   'authorization.k8s.io/v1/SelfSubjectAccessReview': { 1: 'metadata ObjectMeta', 2: 'spec SelfSubjectAccessReviewSpec' },
+  'authorization.k8s.io/v1/SelfSubjectRulesReview': { 1: 'metadata ObjectMeta', 2: 'spec SelfSubjectRulesReviewSpec' },
+  SelfSubjectRulesReviewSpec: { 1: 'namespace s' },
   SelfSubjectAccessReviewSpec: { 1: 'resourceAttributes ResourceAttributes', 2: 'nonResourceAttributes NonResourceAttributes' },
   ResourceAttributes: {
     1: 'namespace s',

@@ -1,7 +1,8 @@
 import type { Json, JsonObject } from '../../api/wire.ts';
 import { duplicate, invalid, required, tooLong, tooMany, typeInvalid, unsupported, type FieldProblem } from '../fielderror.ts';
 import { equal, isObject } from '../json.ts';
-import { satisfies } from './formats.ts';
+import { matches } from '../regexp.ts';
+import { isBytes, isMicroTime, isTime, satisfies } from './formats.ts';
 import type { Schema } from './schema.ts';
 
 type Path = string;
@@ -18,17 +19,6 @@ function typeOf(value: Json): string {
 function hasType(value: Json, type: string): boolean {
   const actual = typeOf(value);
   return actual === type || (type === 'number' && actual === 'integer');
-}
-
-const patterns = new Map<string, RegExp>();
-
-function matches(pattern: string, value: string): boolean {
-  let compiled = patterns.get(pattern);
-  if (compiled === undefined) {
-    compiled = new RegExp(pattern, 'u');
-    patterns.set(pattern, compiled);
-  }
-  return compiled.test(value);
 }
 
 function checkNumber(value: number, schema: Schema, path: Path, out: FieldProblem[]): void {
@@ -57,7 +47,7 @@ function checkString(value: string, schema: Schema, path: Path, out: FieldProble
   } else if (schema.pattern !== undefined && !matches(schema.pattern, value)) {
     out.push(invalid(path, value, `${path} in body should match '${schema.pattern}'`));
   }
-  if (schema.format !== undefined && schema['x-kubernetes-int-or-string'] !== true && !satisfies(schema.format, value)) {
+  if (schema.format !== undefined && !satisfies(schema.format, value)) {
     out.push(typeInvalid(path, value, `${path} in body must be of type ${schema.format}: ${JSON.stringify(value)}`));
   }
 }
@@ -220,10 +210,10 @@ export function typeMismatch(value: Json, schema: Schema, path = ''): { path: st
     const got = typeof value === 'boolean' ? 'bool' : typeof value === 'number' ? 'number' : typeOf(value);
     return { path, got, want: schema.type };
   }
-  if (schema.format === 'byte' && typeof value === 'string' && !satisfies('byte', value)) return { path, got: 'string', want: 'base64' };
+  if (schema.format === 'byte' && typeof value === 'string' && !isBytes(value)) return { path, got: 'string', want: 'base64' };
   if (schema.format === 'date-time' || schema.format === 'micro-time') {
-    if (typeof value === 'string' && value !== '' && !satisfies(schema.format, value))
-      return { path, got: JSON.stringify(value), want: schema.format };
+    const reads = schema.format === 'date-time' ? isTime : isMicroTime;
+    if (typeof value === 'string' && value !== '' && !reads(value)) return { path, got: JSON.stringify(value), want: schema.format };
   }
   if (Array.isArray(value)) {
     for (const item of value) {

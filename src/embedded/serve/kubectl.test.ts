@@ -73,6 +73,8 @@ describe.skipIf(version === undefined).concurrent(`kubectl ${version ?? '(not on
       expect(resources).toMatch(line);
     expect(await kubectl(['version', '-o', 'json'])).toContain('kubenode');
     expect(await kubectl(['get', '--raw', '/readyz'])).toBe('ok');
+    expect(await kubectl(['get', '--raw', '/version'])).toContain('"gitVersion"');
+    expect(await kubectl(['get', '--raw', '/api/v1/namespaces/default'])).toContain('"kind":"Namespace"');
   });
 
   it('explains kinds from their schemas', async ({ expect }) => {
