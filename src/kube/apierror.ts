@@ -1,7 +1,7 @@
 import { CodedError } from '../api/errors.ts';
 import type { Status, StatusCause } from '../api/wire.ts';
 
-/** An answer of the API server that is not 2xx. `reason` is the Kubernetes reason: NotFound, Conflict, AlreadyExists, Invalid, Expired … */
+/** An answer of the API server that is not 2xx; never a verdict about a commit. `reason` is the Kubernetes reason: NotFound, Conflict, AlreadyExists, Invalid, Expired … */
 export class ApiError extends CodedError {
   readonly status: number;
   readonly reason: string;

@@ -11,6 +11,8 @@ export interface ApplyIfChangedOptions<T extends KubeObject> extends ApplyOption
    * (see `keepManagers`), a live copy is read first.
    */
   stored: Stored<T> | undefined;
+  /** Conditions the write on the object as it was read; a Conflict is thrown where another has written since. */
+  asRead?: boolean;
 }
 
 export interface Applied<T extends KubeObject> {
@@ -31,7 +33,7 @@ export async function applyIfChanged<T extends KubeObject>(
   desired: KubeObject,
   options: ApplyIfChangedOptions<T>,
 ): Promise<Applied<T>> {
-  const { stored, ...applyOptions } = options;
+  const { stored, asRead, ...applyOptions } = options;
   let current = stored;
   let differs = current === undefined ? true : wouldChange(desired, current, applyOptions);
   if (differs === undefined) {
@@ -41,6 +43,8 @@ export async function applyIfChanged<T extends KubeObject>(
     differs = current === undefined || (wouldChange(desired, current, applyOptions) ?? true);
   }
   if (!differs && current !== undefined) return { changed: false, object: current };
-  const object = await client.apply(resource, desired, applyOptions);
+  const resourceVersion = asRead === true ? current?.metadata.resourceVersion : undefined;
+  const sent = resourceVersion === undefined ? desired : { ...desired, metadata: { ...desired.metadata, resourceVersion } };
+  const object = await client.apply(resource, sent, applyOptions);
   return { changed: object.metadata.resourceVersion !== current?.metadata.resourceVersion, object };
 }

@@ -2,6 +2,7 @@ import * as fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ConfigMaps, Nodes } from '../api/builtin.ts';
 import type { ConfigMap, Node } from '../api/builtin.ts';
+import { CodedError } from '../api/errors.ts';
 import { keyOf, parseKey } from '../api/resource.ts';
 import type { Stored } from '../api/wire.ts';
 import { createCache } from './cache.ts';
@@ -176,6 +177,27 @@ describe('reconciling', () => {
       fields: { controller: 'test', key: 'a', reconcileID: ids[1], step: 1 },
       message: 'well',
     });
+  });
+
+  test('a failure that is known is warned of, and retried in the time that the backoff gives it', async () => {
+    const { server, cache, run, log, clock } = world();
+    server.put(Nodes, node('a'));
+    let runs = 0;
+    void run({
+      watches: [watch(cache.store(Nodes), self)],
+      backoff: { baseMs: 60_000, maxMs: 60_000 },
+      reconcile: () => {
+        runs += 1;
+        return Promise.reject(new CodedError('Unreachable', 'it is away'));
+      },
+    });
+    await clock.advance(20_000);
+    expect(runs).toBe(1);
+    expect(log.lines.map(({ level, message, fields }) => [level, message, fields['error']])).toEqual([
+      ['warn', 'failed; is retried', 'it is away'],
+    ]);
+    await clock.advance(60_000);
+    expect(runs).toBe(2);
   });
 
   test('a TerminalError waits for a change of the object', async () => {

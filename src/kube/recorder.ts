@@ -1,6 +1,7 @@
 import { Events } from '../api/builtin.ts';
 import type { Event } from '../api/builtin.ts';
 import { CodedError, messageOf } from '../api/errors.ts';
+import { plainText } from '../api/plaintext.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { KubeObject } from '../api/wire.ts';
 import { hasReason } from './apierror.ts';
@@ -42,7 +43,6 @@ const REFILL_MS = 300_000;
 const REMEMBERED = 4096;
 /** Waiting to be sent; beyond it events are dropped, so that a server that is away costs no memory. */
 const WAITING = 1000;
-const MESSAGE_LENGTH = 1024;
 const ANSWER_MS = 10_000;
 
 interface Told {
@@ -147,7 +147,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
   return {
     event(about, { type, reason, message }) {
       if (signal.aborted) return;
-      const event: RecordedEvent = { type, reason, message: message.slice(0, MESSAGE_LENGTH) };
+      const event: RecordedEvent = { type, reason, message: plainText(message) };
       const { uid, namespace, name } = about.metadata;
       const object = JSON.stringify([about.kind, namespace, name, uid]);
       const id = JSON.stringify([object, type, reason, event.message]);

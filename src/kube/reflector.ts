@@ -45,7 +45,7 @@ export interface StoreOptions<T extends KubeObject> {
   labels?: Record<string, string>;
   fieldSelector?: string;
   indexes?: Record<string, IndexFunction<T>>;
-  /** Keeps of each object only what is needed. Runs once an object; must keep name, namespace, uid and resourceVersion. */
+  /** Keeps of each object, as the server sent it, only what is needed. Runs once an object; must keep name, namespace, uid and resourceVersion. */
   project?: (object: Stored<T>) => Stored<T>;
   /** managedFields are dropped, save the entries of these managers (`applyIfChanged` needs its own). */
   keepManagers?: string[];
@@ -182,10 +182,11 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   }
 
   function ingest(object: Stored<T>): Stored<T> {
-    const kept = object.metadata.managedFields?.filter((entry) => options.keepManagers?.includes(entry.manager) === true) ?? [];
-    if (kept.length === 0) delete object.metadata.managedFields;
-    else object.metadata.managedFields = kept;
-    return options.project === undefined ? object : options.project(object);
+    const projected = options.project === undefined ? object : options.project(object);
+    const kept = projected.metadata.managedFields?.filter((entry) => options.keepManagers?.includes(entry.manager) === true) ?? [];
+    if (kept.length === 0) delete projected.metadata.managedFields;
+    else projected.metadata.managedFields = kept;
+    return projected;
   }
 
   function listed(query: { limit?: number; continue?: string }): Promise<KubeList<Stored<T>>> {

@@ -1,0 +1,31 @@
+/**
+ * When a Lease was renewed last, by the API server's clock: it notes that beside each writer's fields (managedFields). What the holder itself
+ * says, `renewTime`, is by a clock that may be wrong by years (⊢ H5).
+ */
+import type { Lease } from '../api/builtin.ts';
+import type { ManagedFieldsEntry, Stored } from '../api/wire.ts';
+
+const renewals = new WeakMap<object, number>();
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+function renews({ fieldsV1 }: ManagedFieldsEntry): boolean {
+  const spec = isRecord(fieldsV1) ? fieldsV1['f:spec'] : undefined;
+  return isRecord(spec) && 'f:renewTime' in spec;
+}
+
+/** For a store of Leases (`project`): notes what the server says of the renewal, before managedFields are dropped. */
+export function noteRenewal(lease: Stored<Lease>): Stored<Lease> {
+  const times = (lease.metadata.managedFields ?? []).filter(renews).map(({ time }) => Date.parse(time ?? ''));
+  const known = times.filter((ms) => !Number.isNaN(ms));
+  if (known.length > 0) renewals.set(lease, Math.max(...known));
+  return lease;
+}
+
+/**
+ * When the Lease was renewed, ms by the API server's clock, in whole seconds; NaN: nobody knows. Where the store was not told by the server,
+ * it is what the holder says.
+ */
+export const renewalMs = (lease: Lease): number => renewals.get(lease) ?? Date.parse(lease.spec?.renewTime ?? '');
