@@ -212,7 +212,7 @@ async function finish(ctx: Context, step: Finish): Promise<void> {
   const journal = journalOf(memory);
   const { id, epoch, kind, outcome, message, cleared } = step;
   const known = journal.state.operations.find((each) => each.id === id);
-  const finishedAt = ports.clock.now();
+  const finishedAt = memory.server === undefined ? ports.clock.now() : memory.server.ms + ports.clock.monotonic() - memory.server.atMs;
   const operation: OperationRecord = {
     ...(known ?? { id, epoch, kind, startedAt: finishedAt, components: [], class: 'None' as const }),
     outcome,

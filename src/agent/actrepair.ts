@@ -10,7 +10,7 @@ import { short } from './errors.ts';
 import { loadManifest } from './generation.ts';
 import { componentLayout, onNode } from './layout.ts';
 import type { Manifest } from './manifest.ts';
-import { OWN_FOLDERS } from './place.ts';
+import { OWN_FOLDERS } from './reach.ts';
 import { bytesOf } from './ports/folders.ts';
 import { LOG_FOLDER } from './ports/logs.ts';
 import { startProbes } from './probes.ts';

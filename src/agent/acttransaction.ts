@@ -1,15 +1,15 @@
 import { needsOperation } from '../api/disruption.ts';
-import { isCoded } from '../api/errors.ts';
 import { journalOf } from './context.ts';
 import type { Context } from './context.ts';
 import { agentError } from './errors.ts';
 import type { Hook } from './componentspec.ts';
 import { componentLayout } from './layout.ts';
 import type { Manifest } from './manifest.ts';
-import { placeFile, removeFile } from './place.ts';
+import { placeFile } from './place.ts';
 import { environmentOf } from './ports/environment.ts';
 import { startProbes } from './probes.ts';
 import { removeReceipt, writeReceipt } from './receipts.ts';
+import { removeOrLeave } from './removing.ts';
 import type { Transaction } from './state.ts';
 import type { Stage } from './steps.ts';
 
@@ -132,13 +132,7 @@ async function placeFiles(ctx: Context, parts: Parts): Promise<void> {
 async function removeFiles(ctx: Context, { others }: Parts, kept: string[]): Promise<void> {
   for (const { path } of others.flatMap((each) => each.files)) {
     if (kept.includes(path)) continue;
-    try {
-      await removeFile(ctx.durable, ctx.layout.root, path);
-    } catch (error) {
-      if (!isCoded(error, 'PathRefused')) throw error;
-      // Where it leads now is not where it was put; nor would it have been put there.
-      ctx.happened({ type: 'Warning', reason: 'FileLeft', message: error.message });
-    }
+    await removeOrLeave(ctx, path);
   }
 }
 

@@ -6,9 +6,13 @@ import { describe, findDrift } from './drift.ts';
 import { short } from './errors.ts';
 import { buildGeneration } from './generation.ts';
 import { componentLayout } from './layout.ts';
+import type { Manifest } from './manifest.ts';
 import { LASTING_MS } from './observed.ts';
+import type { Finding } from './observed.ts';
 import { placeFile } from './place.ts';
+import { writeReceipt } from './receipts.ts';
 import { sweep } from './sweep.ts';
+import { lookSoon } from './upkeep.ts';
 
 /* The steps that keep a node as it is. What fails of them is told, and tried again later: it must not hold up the rest. */
 
@@ -20,15 +24,18 @@ const STRAY_AGAIN_MS = 60_000;
 
 export async function check(ctx: Context, name: string, full: boolean): Promise<void> {
   const { memory } = ctx;
-  const manifest = memory.installed.get(name)?.manifest;
-  if (manifest === undefined) return;
+  const { manifest, receipt } = memory.installed.get(name) ?? {};
+  if (manifest === undefined || receipt === undefined) return;
   const before = memory.drift.get(name);
-  const found = await findDrift(ctx, manifest, full);
-  // Artifacts that were found damaged stay so until they are hashed again.
-  const findings = full ? found : [...found, ...(before?.findings.filter((each) => each.kind === 'tree') ?? [])];
+  const beganMs = ctx.ports.clock.monotonic();
+  const touched = full ? undefined : (memory.touched.get(name) ?? new Set<string>());
+  // What is touched from now on is looked at another time.
+  memory.touched.delete(name);
+  const findings = await findDrift(ctx, manifest, receipt, { before: before?.findings ?? [], touched });
   const nowMs = ctx.ports.clock.monotonic();
   const nextFullMs = full ? nowMs + CHECK_EVERY_MS : (before?.nextFullMs ?? nowMs);
-  memory.drift.set(name, { findings, lookedMs: nowMs, nextMs: nextFullMs, nextFullMs });
+  memory.drift.set(name, { findings, lookedMs: nowMs, tookMs: nowMs - beganMs, nextMs: nextFullMs, nextFullMs });
+  if (memory.touched.has(name)) lookSoon(memory, name, nowMs);
   for (const finding of findings) {
     if (before?.findings.some((each) => each.path === finding.path && each.what === finding.what) === true) continue;
     ctx.happened({
@@ -40,7 +47,7 @@ export async function check(ctx: Context, name: string, full: boolean): Promise<
 }
 
 /** Artifacts and files are looked at this often, whatever is heard of them. */
-export const CHECK_EVERY_MS = 600_000;
+const CHECK_EVERY_MS = 600_000;
 
 export async function repair(ctx: Context, name: string): Promise<void> {
   const { memory, ports, layout, durable } = ctx;
@@ -50,28 +57,49 @@ export async function repair(ctx: Context, name: string): Promise<void> {
   const { manifest } = installed;
   await journalOf(memory).append({ t: 'repair', name, at: ports.clock.now() });
   const findings = drift.findings.filter((each) => each.repair);
+  const has = (kind: Finding['kind']): boolean => findings.some((each) => each.kind === kind);
   const nowMs = ports.clock.monotonic();
-  try {
-    for (const file of manifest.files) {
-      if (findings.some((each) => each.kind === 'file' && each.path === file.path)) await placeFile(durable, layout.root, file);
-    }
-    if (findings.some((each) => each.kind === 'link')) await durable.link(componentLayout(layout, name).current, manifest.digest);
-    const tree = findings.some((each) => each.kind === 'tree');
-    if (tree) {
-      for (const artifact of manifest.artifacts) await ctx.store.ensure(artifact, ctx.signal);
-      await buildGeneration(durable, layout, ctx.store, manifest);
-    }
-    if (findings.some((each) => each.kind === 'file')) {
-      for (const unit of manifest.units) if (unit.reload === 'SIGHUP') await ports.units.reload(unit.name);
-    }
-    memory.drift.set(name, { findings: [], lookedMs: nowMs, nextMs: nowMs, nextFullMs: tree ? nowMs : drift.nextFullMs });
-    ctx.happened({ type: 'Normal', reason: 'DriftRepaired', message: `${name}: ${short(findings.map(describe).join('; '), 500)}` });
-  } catch (error) {
-    // Found again by the next look, which is not at once.
-    const againMs = nowMs + REPAIR_AGAIN_MS;
-    memory.drift.set(name, { findings: [], lookedMs: againMs, nextMs: againMs, nextFullMs: Math.max(drift.nextFullMs, againMs) });
-    ctx.happened({ type: 'Warning', reason: 'RepairFailed', message: `${name}: ${messageOf(error)}` });
+  const errors: unknown[] = [];
+  // What one piece meets does not keep the others from being put right.
+  const attempt = async (work: () => Promise<unknown>): Promise<void> => {
+    await work().catch((error: unknown) => errors.push(error));
+  };
+  const paths = componentLayout(layout, name);
+  await attempt(() => durable.folder(paths.folder));
+  if (has('tree')) await attempt(() => repairTree(ctx, manifest));
+  for (const file of manifest.files) {
+    if (!findings.some((each) => each.kind === 'file' && each.path === file.path)) continue;
+    await attempt(() => placeFile(durable, layout.root, file));
   }
+  if (has('link')) await attempt(() => durable.link(paths.current, manifest.digest));
+  if (has('receipt')) await attempt(() => writeReceipt(durable, layout, installed.receipt));
+  if (has('file')) {
+    for (const unit of manifest.units) if (unit.reload === 'SIGHUP') await attempt(() => ports.units.reload(unit.name));
+  }
+  ctx.signal.throwIfAborted();
+  if (errors.length === 0) {
+    memory.drift.set(name, { findings: [], lookedMs: nowMs, nextMs: nowMs, nextFullMs: has('tree') ? nowMs : drift.nextFullMs });
+    await startAgain(ctx, manifest);
+    return ctx.happened({ type: 'Normal', reason: 'DriftRepaired', message: `${name}: ${short(findings.map(describe).join('; '), 500)}` });
+  }
+  // Found again by the next look, which is not at once.
+  const againMs = nowMs + REPAIR_AGAIN_MS;
+  const nextFullMs = has('tree') ? againMs : Math.max(drift.nextFullMs, againMs);
+  memory.drift.set(name, { findings: [], lookedMs: againMs, nextMs: againMs, nextFullMs });
+  ctx.happened({ type: 'Warning', reason: 'RepairFailed', message: `${name}: ${errors.map(messageOf).join('; ')}` });
+}
+
+/** From the store, which is verified first; what is damaged or gone there is fetched again. */
+async function repairTree(ctx: Context, manifest: Manifest): Promise<void> {
+  for (const artifact of manifest.artifacts) await ctx.store.ensure(artifact, ctx.signal);
+  await buildGeneration(ctx.durable, ctx.layout, ctx.store, manifest);
+  ctx.memory.folders.delete(manifest.name);
+}
+
+/** What is down may have been so because of what was put right: it need not wait any longer. */
+async function startAgain({ memory, ports }: Context, { units }: Manifest): Promise<void> {
+  const running = (await ports.units.list()).filter((each) => each.running).map((each) => each.name);
+  for (const { name } of units) if (!running.includes(name)) memory.starts.delete(name);
 }
 
 export async function startUnit(ctx: Context, name: string, unitName: string): Promise<void> {

@@ -49,6 +49,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
     root: options.root,
     node: { ...machine, providerID: bootstrap.providerID, bootstrap: options.bootstrapPath },
     mirror: bootstrap.mirror,
+    pinned: bootstrap.componentKeys,
     signal,
     looked: () => reporter?.poke(),
     happened: (what) => events.send(what),

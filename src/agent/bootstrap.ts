@@ -1,7 +1,17 @@
+import { parseKeys } from '../api/componentkey.ts';
 import { messageOf } from '../api/errors.ts';
 import type { NodeBootstrap } from '../api/provider.ts';
 import { agentError } from './errors.ts';
 import { readFile } from './ports/nodefs.ts';
+
+/*
+ * Templates put these into commands and files, and no signature covers them: nothing that a shell, a path or a line would take for more than a word.
+ */
+const LABEL = '[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?';
+const NAMESPACE = new RegExp(`^${LABEL}$`);
+const NAME = new RegExp(`^(?=.{1,253}$)${LABEL}(\\.${LABEL})*$`);
+const UID = /^[A-Za-z0-9-]{1,64}$/;
+const PROVIDER_ID = /^[a-z0-9][a-z0-9+.-]*:\/\/[A-Za-z0-9._/:-]{1,250}$/;
 
 /** Errors: `BootstrapInvalid`. The message never holds the token. */
 export async function readBootstrap(path: string): Promise<NodeBootstrap> {
@@ -24,17 +34,27 @@ export function parseBootstrap(value: unknown, path: string): NodeBootstrap {
     if (typeof found === 'string' && found !== '') return found;
     throw agentError('BootstrapInvalid', `${path}: \`${at}${name}\` must be text`);
   };
+  const strict = (from: Record<string, unknown>, name: string, at: string, form: RegExp): string => {
+    const found = text(from, name, at);
+    if (form.test(found)) return found;
+    throw agentError('BootstrapInvalid', `${path}: \`${at}${name}\` must match ${form.source}`);
+  };
   const bootstrap: NodeBootstrap = {
     server: text(fields, 'server', ''),
     certificateAuthority: text(fields, 'certificateAuthority', ''),
     token: text(fields, 'token', ''),
     machine: {
-      namespace: text(machine, 'namespace', 'machine.'),
-      name: text(machine, 'name', 'machine.'),
-      uid: text(machine, 'uid', 'machine.'),
+      namespace: strict(machine, 'namespace', 'machine.', NAMESPACE),
+      name: strict(machine, 'name', 'machine.', NAME),
+      uid: strict(machine, 'uid', 'machine.', UID),
     },
-    providerID: text(fields, 'providerID', ''),
+    providerID: strict(fields, 'providerID', '', PROVIDER_ID),
   };
+  if (fields['componentKeys'] !== undefined) {
+    // One that cannot be read must not pass for none.
+    bootstrap.componentKeys = text(fields, 'componentKeys', '');
+    parseKeys(bootstrap.componentKeys, `${path}: \`componentKeys\``);
+  }
   if (fields['mirror'] === undefined) return bootstrap;
   const mirror = text(fields, 'mirror', '');
   if (!URL.canParse(mirror) || !mirror.endsWith('/'))

@@ -9,6 +9,7 @@ import { hasReason } from '../kube/apierror.ts';
 import type { Client } from '../kube/client.ts';
 import { microTime } from '../kube/clock.ts';
 import { createClient } from '../kube/httpclient.ts';
+import { boundsOf } from '../kube/servertime.ts';
 import type { Cell } from './context.ts';
 import type { AgentStatus } from './report.ts';
 import { MachineComponents, Machines, wantedOf } from './wanted.ts';
@@ -29,7 +30,7 @@ export interface AgentApiOptions {
   machine: { namespace: string; name: string; uid: string };
   clock: Clock;
   userAgent: string;
-  /** The server's clock, wall ms, whenever an answer tells it. */
+  /** The latest that the server's clock may show, wall ms, whenever an answer tells it: what must be over by then is judged by it (⊢ H5). */
   heard: (serverMs: number) => void;
 }
 
@@ -38,9 +39,11 @@ export function createAgentApi({ transport, machine, clock, userAgent, heard }: 
   const dated =
     (note: (serverMs: number) => void): Transport =>
     async (request) => {
+      const sentMs = clock.monotonic();
       const response = await transport(request);
-      const ms = Date.parse(response.headers['date'] ?? '');
-      if (!Number.isNaN(ms)) note(ms);
+      const answeredMs = clock.monotonic();
+      const bounds = response.status < 300 ? boundsOf({ headers: response.headers, sentMs, answeredMs }) : undefined;
+      if (bounds !== undefined) note(bounds.high + answeredMs);
       return response;
     };
   const client = createClient(dated(heard), { userAgent, fieldManager: MANAGERS.agent });

@@ -2,7 +2,7 @@ import { DISRUPTIONS } from '../api/disruption.ts';
 import type { Disruption } from '../api/disruption.ts';
 import type { MachineComponentSpec } from '../api/machinecomponent.ts';
 import { agentError } from './errors.ts';
-import { OWN_FOLDERS } from './place.ts';
+import { OWN_FOLDERS } from './reach.ts';
 
 /*
  * A MachineComponent as the agent uses it: checked field by field and with the defaults of its schema filled in. The schema's own

@@ -42,6 +42,9 @@ export interface Happening {
   message: string;
 }
 
+/** What a change in a watched folder touches of a component's generation; undefined: nothing of it. */
+export type Reader = (name: string | undefined) => string | undefined;
+
 /** What this process knows beside the disk. All of it can be lost. */
 export interface Memory {
   journal: Journal | undefined;
@@ -62,7 +65,11 @@ export interface Memory {
   health: Map<string, Health>;
   probing: Map<string, { digest: string; probing: Probing }>;
   drift: Map<string, Drift>;
-  watches: Map<string, { inode: number; names: Set<string>; close: () => void }>;
+  /** Paths in generations' folders of which something was heard since the last look, by component; there and empty: elsewhere. */
+  touched: Map<string, Set<string>>;
+  /** Folders of generations that run, as far as they are watched, by component. */
+  folders: Map<string, { digest: string; paths: string[] }>;
+  watches: Map<string, { inode: number; readers: ReadonlyMap<string, Reader>; close: () => void }>;
   progress: Progress;
   /** Of the open transaction. */
   switching: { probing: Probing | undefined; deadlineMs: number; invocations: Map<string, string>; filesChanged: boolean };
@@ -81,6 +88,8 @@ export interface Context {
   store: Store;
   /** Where relative URLs of artifacts lead; ends with a slash. */
   mirror: string | undefined;
+  /** Keys that this node was installed with, a line each; undefined: it was told of none. */
+  pinned: string | undefined;
   memory: Memory;
   signal: AbortSignal;
   /** Something may have changed: look again. */
@@ -112,6 +121,8 @@ export function newMemory(clock: Clock): Memory {
     health: new Map(),
     probing: new Map(),
     drift: new Map(),
+    touched: new Map(),
+    folders: new Map(),
     watches: new Map(),
     progress: newProgress(),
     switching: newSwitching(),

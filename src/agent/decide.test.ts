@@ -408,11 +408,11 @@ test.each<[string, Observed, object]>([
     { do: 'finish', outcome: 'TransientFailure' },
   ],
   [
-    'a newer revision is no stronger',
+    'C6: a newer revision is no stronger, but not the one that it names',
     upgrade('Restart', {
       state: state(accepted('1.1.0', 2), { operations: [{ ...running, components: [{ name: 'app', revision: 1 }] }] }),
     }),
-    { do: 'begin', transaction: { revision: 2 } },
+    { do: 'finish', outcome: 'Superseded' },
   ],
   [
     'a newer revision is stronger',
@@ -521,6 +521,7 @@ test.each<[string, Observed, object]>([
     { do: 'begin', transaction: { revision: 3, to: 'd1.2.0', from: 'd1.0.0', touched: ['d1.1.0'] } },
   ],
   ['a newer revision is ready and stronger', newer('Drain'), { do: 'wait' }],
+  ['C6: a newer revision is ready, under an order', newer('Restart', { operation: 'op' }), { do: 'wait' }],
   [
     'a newer revision is ready, and the reboot is under way',
     newer('Restart', { class: 'Reboot', rebootThere: 'b' }),

@@ -3,7 +3,7 @@ import type { Disruption } from '../api/disruption.ts';
 import type { Outcome, Operation } from '../api/machine.ts';
 import { finish, repairTodo } from './deciderepair.ts';
 import type { Todo } from './deciderepair.ts';
-import { REMOVE_FAILED, strongerThan } from './decidetransaction.ts';
+import { REMOVE_FAILED } from './decidetransaction.ts';
 import type { Observed } from './observed.ts';
 import { pendingOf } from './pending.ts';
 import { isControllers } from './repair.ts';
@@ -26,19 +26,18 @@ export function runningStep(o: Observed, operation: OperationRecord): Step {
   }
   const failed: string[] = [];
   const left: string[] = [];
-  const stronger: string[] = [];
+  const newer: string[] = [];
   for (const { name, revision } of operation.components) {
     const component = componentOf(o.state, name);
     if (component?.failed !== undefined) failed.push(`${name}: ${component.failed.reason}: ${component.failed.message}`);
     else if (component?.driftFailed !== undefined && component.driftFailed === o.installed.get(name)?.receipt.generation) {
       failed.push(`${name}: a restart did not put it right`);
     } else if (component?.revision === revision && runningRevision(o, name) !== revision) left.push(name);
-    else if (component !== undefined && component.revision > revision && pendingOf(o, name).kind === 'ready') stronger.push(name);
+    else if (component !== undefined && component.revision > revision && pendingOf(o, name).kind === 'ready') newer.push(name);
   }
   if (failed.length > 0) return finish(operation, 'PermanentFailure', failed.join('; '));
   if (left.length > 0) return finish(operation, 'TransientFailure', `not ready when its turn came: ${left.join(', ')}`);
-  if (stronger.length > 0)
-    return finish(operation, 'Superseded', `a newer revision disrupts more than was ordered: ${stronger.join(', ')}`);
+  if (newer.length > 0) return finish(operation, 'Superseded', `a newer revision asks for an order of its own: ${newer.join(', ')}`);
   return finish(operation, 'Succeeded', '');
 }
 
@@ -47,10 +46,8 @@ function changeStep(o: Observed, operation: OperationRecord, name: string): Step
   const component = componentOf(o.state, name);
   const pending = pendingOf(o, name);
   if (named === undefined || component === undefined || pending.kind !== 'ready') return undefined;
-  // Under the same operation only what disrupts no more than it was given for.
-  if (component.revision !== named.revision && (component.revision < named.revision || strongerThan(pending.class, operation.class))) {
-    return undefined;
-  }
+  // PROTOCOLS C6: an order is for the revisions that it names. A newer one may be of another class, which the cell has not judged.
+  if (component.revision !== named.revision) return undefined;
   return begin(o, name, operation);
 }
 
@@ -190,7 +187,7 @@ export function immediateStep(o: Observed): Step | undefined {
 }
 
 function recordOf(o: Observed, order: Operation, components: OperationRecord['components'], strongest: Disruption): OperationRecord {
-  return { id: order.id, epoch: order.epoch, kind: order.kind, startedAt: o.wallMs, components, class: strongest };
+  return { id: order.id, epoch: order.epoch, kind: order.kind, startedAt: o.serverMs ?? o.wallMs, components, class: strongest };
 }
 
 function runningRevision(o: Observed, name: string): number {

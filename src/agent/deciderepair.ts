@@ -21,7 +21,16 @@ export function repairTodo(o: Observed, order: Operation): Todo {
     if (o.installed.get(task.component)?.manifest === undefined) return { kind: 'waiting' };
   }
   const { id, epoch, kind } = order;
-  const operation = { id, epoch, kind, startedAt: o.wallMs, components: [], class: CLASS_OF[task.action], task, bootID: o.bootID };
+  const operation = {
+    id,
+    epoch,
+    kind,
+    startedAt: o.serverMs ?? o.wallMs,
+    components: [],
+    class: CLASS_OF[task.action],
+    task,
+    bootID: o.bootID,
+  };
   return { kind: 'ready', step: { do: 'operate', operation } };
 }
 

@@ -99,8 +99,8 @@ function afterError(o: Observed, tx: Transaction, error: { reason: string; messa
 export const backoffMs = (failures: number): number => BACKOFF_MS[Math.min(failures, BACKOFF_MS.length) - 1] ?? 0;
 
 /**
- * PROTOCOLS C6: a higher revision is taken under the same operation at a boundary of the journal, if it is no stronger than what the
- * operation was given for. What it goes back to stays what last held.
+ * PROTOCOLS C6: at a boundary of the journal a higher revision that wants back what ran before is taken at once. Any other one is taken only where
+ * no order was needed, if it disrupts no more; an order is for the revisions that it names. What it goes back to stays what last held.
  */
 function newerRevision(o: Observed, tx: Transaction): Step | undefined {
   const component = componentOf(o.state, tx.name);
@@ -117,6 +117,7 @@ function newerRevision(o: Observed, tx: Transaction): Step | undefined {
   };
   // Wanted again is what ran before: that is going back, without anything having failed.
   if (component.action === 'Install' && o.installed.get(tx.name)?.receipt.content === component.content) return next(tx.from);
+  if (tx.operation !== undefined) return undefined;
   const pending: Pending = pendingOf({ ...o, state: withoutTransaction(o) }, tx.name);
   if (pending.kind !== 'ready' || pending.why !== 'Change' || strongerThan(pending.class, tx.class)) return undefined;
   return next(pending.to?.digest);

@@ -21,6 +21,8 @@ export interface EngineOptions {
   root: string;
   node: Node;
   mirror: string | undefined;
+  /** As in the context. */
+  pinned?: string | undefined;
   signal: AbortSignal;
   /** After each step, and each look that found nothing to do. */
   looked?: () => void;
@@ -69,8 +71,9 @@ export function createEngine(options: EngineOptions): Engine {
     layout,
     node: options.node,
     mirror: options.mirror,
+    pinned: options.pinned,
     durable,
-    store: createStore({ files: ports.files, folder: layout.store, network: ports.network, mirror: options.mirror }),
+    store: createStore({ files: ports.files, folder: layout.store, network: ports.network, mirror: options.mirror, clock }),
     memory,
     signal,
     wake() {

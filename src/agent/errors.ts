@@ -1,12 +1,14 @@
 import { CodedError, isCoded, messageOf } from '../api/errors.ts';
+import { plainText } from '../api/plaintext.ts';
 
 /**
  * Codes of the agent. What concerns one component becomes `failed.reason` of its status.
  *
- * of what was asked:   SpecInvalid, NoPlatform, TemplateInvalid, TemplateUnknown, PathRefused, FileConflict, UnitConflict
- * of artifacts:        UrlRefused, ArtifactRefused, HttpStatus, DigestMismatch, TooLarge, ArchiveInvalid
+ * of what was asked:   SpecInvalid, NoPlatform, TemplateInvalid, TemplateUnknown, PathRefused, FileConflict, UnitConflict,
+ *                      SignatureRefused, ValuesRefused
+ * of artifacts:        UrlRefused, ArtifactRefused, HttpStatus, DigestMismatch, TooLarge, TooSlow, ArchiveInvalid
  * of carrying it out:  HookFailed, ProbesFailed, UnitFailed, FileFailed
- * of the node itself:  JournalDamaged, ReceiptDamaged, DiskFailing, BootstrapInvalid, BootUnknown
+ * of the node itself:  JournalDamaged, ReceiptDamaged, DiskFailing, BootstrapInvalid, BootUnknown, KeysInvalid
  */
 export const agentError = (code: string, message: string, options: { cause?: unknown; next?: string } = {}): CodedError =>
   new CodedError(code, message, options);
@@ -23,7 +25,7 @@ export function failureOf(error: unknown): { reason: string; message: string } {
   return { reason: codeOf(error), message: short(messageOf(error)) };
 }
 
-/** Status messages may have 1,024 characters. */
+/** Of what a node says, which may hold anything, as it may stand in a status: plain, and with room in the 1,024 characters there. */
 export function short(text: string, limit = 1000): string {
-  return text.length <= limit ? text : `${text.slice(0, limit - 1)}…`;
+  return plainText(text, limit);
 }

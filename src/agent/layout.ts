@@ -15,6 +15,8 @@ export interface Layout {
   components: string;
   /** While this file is there the agent changes nothing. */
   hold: string;
+  /** Public keys whose signature a component must carry; absent: none is demanded. */
+  componentKeys: string;
 }
 
 export function layoutOf(root: string): Layout {
@@ -28,6 +30,7 @@ export function layoutOf(root: string): Layout {
     specs: join(state, 'specs'),
     components: join(state, 'components'),
     hold: join(root === '' ? '/' : root, 'etc/kubenode/hold'),
+    componentKeys: join(root === '' ? '/' : root, 'etc/kubenode/component-keys'),
   };
 }
 

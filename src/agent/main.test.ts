@@ -1,13 +1,15 @@
 import { fork, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { rolldown } from 'rolldown';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { Leases } from '../api/builtin.ts';
+import { keyLine, signComponent } from '../api/componentkey.ts';
 import { sha256Hex } from '../api/digest.ts';
 import type { ComponentEntry, ComponentStatus, Machine } from '../api/machine.ts';
 import type { MachineComponent } from '../api/machinecomponent.ts';
@@ -154,6 +156,33 @@ test('a node is installed over the wire, kept, and taken over by the next agent,
   await waitFor(() => begun().length === 2, patient);
   expect(unit().invocation).not.toBe(invocation);
   expect(output.get(first)).not.toContain('a-secret-token');
+});
+
+test('G6: a node that was installed with keys runs only what one of them has signed', async () => {
+  const { privateKey } = generateKeyPairSync('ed25519');
+  const sign = (version: string): void => {
+    const component = cell.api.objects(MachineComponents).find(({ metadata }) => metadata.name === `app-${version}`);
+    if (component === undefined) throw new Error(`there is no app ${version}`);
+    cell.api.put(MachineComponents, { ...component, spec: { ...component.spec, signatures: [signComponent(component.spec, privateKey)] } });
+  };
+  release('1.0.0', { values: [{ name: 'color', pattern: 'blue' }] });
+  sign('1.0.0');
+  want(entry('app', '1.0.0', 1));
+  const bootstrap = join(folder, 'bootstrap.json');
+  const installed = JSON.parse(readFileSync(bootstrap, 'utf8')) as object;
+  writeFileSync(bootstrap, JSON.stringify({ ...installed, componentKeys: keyLine(privateKey, 'release') }));
+  const first = start();
+  await waitFor(healthy('1.0.0'), patient);
+  expect(statSync(join(root, 'etc/kubenode/component-keys')).mode & 0o777).toBe(0o644);
+  // Whoever controls the cell gives it another bootstrap, and a component of his own.
+  await kill(first, 'SIGTERM');
+  writeFileSync(bootstrap, JSON.stringify(installed));
+  start();
+  release('1.1.0', { hooks: { preInstall: { command: ['/bin/sh', '-c', `echo evil >> ${root}/begun`] } }, disruption: { minor: 'None' } });
+  want(entry('app', '1.1.0', 2));
+  await waitFor(() => app()?.failed !== undefined, patient);
+  expect(app()).toMatchObject({ version: '1.0.0', state: 'Healthy', failed: { reason: 'SignatureRefused', revision: 2 } });
+  expect(begun()).toEqual(['begin 1.0.0']);
 });
 
 test('an agent whose log nobody reads any more goes on', async () => {

@@ -1,5 +1,6 @@
 // First: what is compiled before it stays.
 import './memory.ts';
+import '../kube/noinspector.ts';
 import { resolve } from 'node:path';
 import { isCoded, messageOf } from '../api/errors.ts';
 import { systemClock } from '../kube/clock.ts';

@@ -29,7 +29,8 @@ export interface Health {
 }
 
 export interface Finding {
-  kind: 'file' | 'link' | 'tree';
+  /** A file that was placed, the link to what runs, the receipt, or something in the generation's folder. */
+  kind: 'file' | 'link' | 'receipt' | 'tree';
   path: string;
   what: string;
   repair: boolean;
@@ -37,8 +38,9 @@ export interface Finding {
 
 export interface Drift {
   findings: Finding[];
-  /** When it was last looked at. */
+  /** When it was last looked at, and how long that took. */
   lookedMs: number;
+  tookMs?: number;
   /** Monotonic: when to look again, at the latest. */
   nextMs: number;
   /** When artifacts are hashed again. */

@@ -5,8 +5,9 @@ import type { Context } from './context.ts';
 import { loadManifest } from './generation.ts';
 import { beginJournal, openJournal } from './journal.ts';
 import { componentLayout } from './layout.ts';
-import { removeFile } from './place.ts';
+import { removeOrLeave } from './removing.ts';
 import { loadReceipts } from './receipts.ts';
+import { pinKeys } from './signature.ts';
 
 /**
  * Reads what this disk says, at start and after a write of the journal that failed. What cannot be trusted becomes `trouble`, and then
@@ -18,6 +19,7 @@ export async function openDisk(ctx: Context): Promise<void> {
   try {
     if (memory.trouble?.reason === 'DiskFailing') await durable.files.unlink(layout.reserve);
     await durable.folder(layout.state);
+    await pinKeys(durable, layout, ctx.pinned);
     const journal = await openJournal(durable, layout.journal);
     const receipts = await loadReceipts(durable, layout);
     const empty = journal === undefined;
@@ -86,7 +88,7 @@ export async function startOver(ctx: Context): Promise<void> {
     const paths = componentLayout(layout, name);
     for (const digest of await durable.files.list(paths.folder)) {
       const manifest = await loadManifest(durable, layout, name, digest);
-      for (const file of manifest?.files ?? []) await removeFile(durable, layout.root, file.path);
+      for (const file of manifest?.files ?? []) await removeOrLeave(ctx, file.path);
     }
     await durable.discard(paths.folder);
   }

@@ -110,32 +110,43 @@ test('C7: an operation that was under way when the disk was lost ends as one who
   expect(world.status.operation).toMatchObject({ id: 'op', outcome: 'PermanentFailure', message: expect.stringContaining('no record') });
 });
 
-test('C6: a newer revision is taken under the same operation while the older one is probed', async () => {
+test('C6: a newer revision is not taken under the operation, which ends and lets it ask for one of its own', async () => {
   const { world, life } = await node();
-  release(world, '1.1.0', { program: 'bad' });
+  release(world, '1.1.0');
   release(world, '1.1.1');
   want(world, life, [entry('app', '1.1.0', 2)]);
   await waiting(world, life);
   give(world, life, order(world, 'op'));
   await live(world, life, () => app(world)?.state === 'Probing');
   want(world, life, [entry('app', '1.1.1', 3)]);
-  await live(world, life, () => outcome(world) !== undefined && app(world)?.state === 'Healthy');
-  expect(outcome(world)).toBe('Succeeded');
-  expect(app(world)).toMatchObject({ version: '1.1.1', running: 3, previous: '1.0.0' });
+  await live(world, life, () => outcome(world) !== undefined && app(world)?.state === 'Waiting');
+  expect(outcome(world)).toBe('Superseded');
+  expect(app(world)).toMatchObject({ version: '1.1.0', running: 2, revision: 3, needs: 'Restart' });
 });
 
-test('C6: a newer revision that disrupts more than was ordered is not taken under the operation', async () => {
+test('C6: what came before the order was begun is not carried out under it either', async () => {
   const { world, life } = await node();
   release(world, '1.1.0');
-  release(world, '2.0.0');
+  release(world, '1.1.1');
+  want(world, life, [entry('app', '1.1.0', 2)]);
+  await waiting(world, life);
+  want(world, life, [entry('app', '1.1.1', 3)]);
+  give(world, life, order(world, 'op'));
+  await live(world, life, () => outcome(world) !== undefined && app(world)?.state === 'Waiting');
+  expect(outcome(world)).toBe('Superseded');
+  expect(app(world)).toMatchObject({ version: '1.0.0', running: 1, revision: 3 });
+});
+
+test('C6: what ran before is taken back under the operation at once: nothing new goes on', async () => {
+  const { world, life } = await node();
+  release(world, '1.1.0', { program: 'bad' });
   want(world, life, [entry('app', '1.1.0', 2)]);
   await waiting(world, life);
   give(world, life, order(world, 'op'));
   await live(world, life, () => app(world)?.state === 'Probing');
-  want(world, life, [entry('app', '2.0.0', 3)]);
-  await live(world, life, () => outcome(world) !== undefined && app(world)?.state === 'Waiting');
-  expect(outcome(world)).toBe('Superseded');
-  expect(app(world)).toMatchObject({ version: '1.1.0', running: 2, needs: 'Drain' });
+  want(world, life, [entry('app', '1.0.0', 3)]);
+  await live(world, life, () => outcome(world) !== undefined && app(world)?.state === 'Healthy');
+  expect(app(world)).toMatchObject({ version: '1.0.0', running: 3 });
 });
 
 test('a change of class Reboot is finished after the boot, with one reboot', async () => {

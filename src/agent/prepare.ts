@@ -12,6 +12,7 @@ import { buildGeneration } from './generation.ts';
 import { isLoopback, renderManifest } from './manifest.ts';
 import type { Manifest } from './manifest.ts';
 import type { Preparation } from './observed.ts';
+import { requireAllowed, requireSigned } from './signature.ts';
 import type { Accepted } from './state.ts';
 import { resolveUrl } from './store.ts';
 
@@ -30,6 +31,8 @@ const FINAL = [
   'UrlRefused',
   'ArchiveInvalid',
   'TooLarge',
+  'SignatureRefused',
+  'ValuesRefused',
 ];
 /** Asking again may help, but not for ever: a mirror that is behind, a transfer that was cut. */
 const DOUBTFUL = ['ArtifactRefused', 'DigestMismatch'];
@@ -92,28 +95,43 @@ function outcomeOf(ctx: Context, error: unknown, revision: number, failures: num
 /** Errors: those of `FINAL` and `DOUBTFUL`, of the API, of the network and of the disk. */
 async function prepare(ctx: Context, source: Source, signal: AbortSignal): Promise<Manifest> {
   const { clock, random, host } = ctx.ports;
-  const spec = parseComponentSpec(await readSpec(ctx, source, signal), host);
+  const read = await readSpec(ctx, source, signal);
+  await requireAllowed(ctx, read, source);
+  const spec = parseComponentSpec(read, host);
   const manifest = renderManifest(ctx.layout, ctx.node, source, spec);
   let spread = true;
   for (const artifact of manifest.artifacts) {
-    if (await ctx.store.has(artifact.sha256)) continue;
-    const url = new URL(resolveUrl(artifact.url, ctx.mirror));
-    if (spread && !isLoopback(url)) await sleep(clock, random() * SPREAD_MS, signal);
-    spread = false;
+    if (!(await ctx.store.has(artifact.sha256))) {
+      const url = new URL(resolveUrl(artifact.url, ctx.mirror));
+      if (spread && !isLoopback(url)) await sleep(clock, random() * SPREAD_MS, signal);
+      spread = false;
+    }
     await ctx.store.ensure(artifact, signal);
   }
   await buildGeneration(ctx.durable, ctx.layout, ctx.store, manifest);
   return manifest;
 }
 
-/** MachineComponents never change: read once, then from this disk. What is kept carries its digest, so that it needs no sync. */
+/**
+ * MachineComponents never change, but for who has signed them: read once, then from this disk while its signature is accepted. What is kept carries
+ * its digest, so that it needs no sync. Errors: those of `requireSigned`, before anything is fetched.
+ */
 async function readSpec(ctx: Context, { name, version }: Source, signal: AbortSignal): Promise<unknown> {
   const { files } = ctx.ports;
   const objectName = machineComponentName(name, version);
   const path = specPath(ctx, name, version);
   const [sum, text] = (await files.read(path))?.toString().split('\n') ?? [];
-  if (text !== undefined && sum === sha256Hex(text)) return JSON.parse(text);
+  if (text !== undefined && sum === sha256Hex(text)) {
+    const kept: unknown = JSON.parse(text);
+    try {
+      await requireSigned(ctx, name, version, kept);
+      return kept;
+    } catch (error) {
+      if (!isCoded(error, 'SignatureRefused')) throw error;
+    }
+  }
   const spec = await ctx.ports.cell.component(objectName, signal);
+  await requireSigned(ctx, name, version, spec);
   const fresh = canonical(spec);
   try {
     if ((await files.stat(ctx.layout.specs)) === undefined) await files.mkdir(ctx.layout.specs);

@@ -21,8 +21,13 @@ export interface Receipt {
 
 /** Errors: those of the disk. */
 export async function writeReceipt(durable: Durable, layout: Layout, receipt: Receipt): Promise<void> {
+  await durable.replace(componentLayout(layout, receipt.name).receipt, receiptText(receipt), 0o600);
+}
+
+/** As it is kept: with its checksum in front. */
+export function receiptText(receipt: Receipt): string {
   const text = canonical(receipt);
-  await durable.replace(componentLayout(layout, receipt.name).receipt, `${sha256Hex(text)}\n${text}\n`, 0o600);
+  return `${sha256Hex(text)}\n${text}\n`;
 }
 
 export async function removeReceipt(durable: Durable, layout: Layout, name: string): Promise<void> {

@@ -1,5 +1,6 @@
 import { needsOperation } from '../api/disruption.ts';
 import type { ComponentStatus, MachineStatus, OperationStatus } from '../api/machine.ts';
+import { plainTexts } from '../api/plaintext.ts';
 import type { Condition } from '../api/wire.ts';
 import { rfc3339 } from '../kube/clock.ts';
 import { refusalOf } from './decide.ts';
@@ -14,6 +15,9 @@ import { restartingOf } from './repair.ts';
 import type { ComponentState, OperationRecord, State } from './state.ts';
 import type { Wanted } from './wanted.ts';
 
+/** With room for what is put in front of it. */
+const LONGEST_HERE = 1000;
+
 /** What of a Machine's status the agent writes, and nothing else. */
 export type AgentStatus = Required<Pick<MachineStatus, 'agent'>> & Pick<MachineStatus, 'components' | 'operation' | 'conditions'>;
 
@@ -25,8 +29,13 @@ export interface Identity {
   arch: string;
 }
 
-/** Pure: what is seen, as status. `ready` is the condition as it was, for its transition time. */
+/** Pure: what is seen, as status. */
 export function report(view: View, identity: Identity, wanted: Wanted, nowMs: number): AgentStatus {
+  // Whatever a program, a file name or a server put into it: the border of this node.
+  return plainTexts(statusOf(view, identity, wanted, nowMs), LONGEST_HERE);
+}
+
+function statusOf(view: View, identity: Identity, wanted: Wanted, nowMs: number): AgentStatus {
   const { observed } = view;
   const held = observed?.holdFile === true;
   const status: AgentStatus = {
@@ -94,7 +103,7 @@ function componentStatus(o: Observed, wanted: Wanted, name: string): ComponentSt
     running: receipt?.revision ?? (done ? component.revision : 0),
     ...stateOf(o, component),
     ...(receipt?.previous === undefined ? {} : { previous: receipt.previous.version }),
-    ...(component.failed === undefined ? {} : { failed: component.failed }),
+    ...(component.failed === undefined ? {} : { failed: { ...component.failed, reason: short(component.failed.reason, 256) } }),
     ...(refused === undefined ? {} : { refused }),
     ...(bootID === undefined ? {} : { bootID }),
     ...(receipt === undefined ? {} : { switchedAt: rfc3339(receipt.switchedAt) }),

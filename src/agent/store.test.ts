@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { sha256Hex } from '../api/digest.ts';
+import { fakeClock } from '../kube/testing/clock.ts';
 import type { Network } from './ports/network.ts';
+import { sleep } from '../kube/clock.ts';
 import { createStore, resolveUrl } from './store.ts';
 import { Disk } from './testing/inodes.ts';
 import { simulatedFiles } from './testing/disk.ts';
@@ -10,13 +12,17 @@ const artifact = { url: 'https://mirror/x', sha256: sha256Hex(content) };
 const { signal } = new AbortController();
 
 /** A server that breaks off after `breakAt` bytes of each answer, and can go on where it stopped. */
-function world(options: { breakAt?: number; ranges?: boolean; answer?: number; bytes?: Buffer; maxBytes?: number } = {}) {
+function world(
+  options: { breakAt?: number; ranges?: boolean; answer?: number; bytes?: Buffer; maxBytes?: number; download?: Network['download'] } = {},
+) {
   const disk = new Disk();
   const asked: number[] = [];
+  const clock = fakeClock();
   const network: Network = {
     status: () => Promise.resolve(200),
-    download(_url, from) {
+    download(url, from, ended) {
       asked.push(from);
+      if (options.download !== undefined) return options.download(url, from, ended);
       const bytes = options.bytes ?? content;
       const start = options.ranges === false ? 0 : from;
       async function* body(): AsyncGenerator<Uint8Array, void> {
@@ -29,7 +35,7 @@ function world(options: { breakAt?: number; ranges?: boolean; answer?: number; b
   };
   const files = simulatedFiles(disk);
   const limits = options.maxBytes === undefined ? {} : { maxBytes: options.maxBytes };
-  return { asked, disk, files, store: createStore({ files, folder: '/store', network, mirror: undefined, ...limits }) };
+  return { asked, clock, disk, files, store: createStore({ files, folder: '/store', network, mirror: undefined, clock, ...limits }) };
 }
 
 async function read(chunks: AsyncIterable<Uint8Array>): Promise<string> {
@@ -43,7 +49,7 @@ test('an artifact is fetched once, and read back whole', async () => {
   await Promise.all([store.ensure(artifact, signal), store.ensure(artifact, signal)]);
   await store.ensure(artifact, signal);
   expect(asked).toEqual([0]);
-  expect(await read(store.open(artifact.sha256))).toBe(content.toString());
+  expect(await store.use(artifact.sha256, read)).toBe(content.toString());
 });
 
 test('a transfer that breaks off goes on where it stopped', async () => {
@@ -52,7 +58,7 @@ test('a transfer that breaks off goes on where it stopped', async () => {
   await expect(store.ensure(artifact, signal)).rejects.toThrow('connection reset');
   await store.ensure(artifact, signal);
   expect(asked).toEqual([0, 40, 80]);
-  expect(await read(store.open(artifact.sha256))).toBe(content.toString());
+  expect(await store.use(artifact.sha256, read)).toBe(content.toString());
 });
 
 test('a server that knows no ranges is read from the start', async () => {
@@ -61,7 +67,7 @@ test('a server that knows no ranges is read from the start', async () => {
   await files.write(`/store/${artifact.sha256}.part`, Buffer.from('anything'), { mode: 0o600 });
   await store.ensure(artifact, signal);
   expect(asked).toEqual([8]);
-  expect(await read(store.open(artifact.sha256))).toBe(content.toString());
+  expect(await store.use(artifact.sha256, read)).toBe(content.toString());
 });
 
 test('bytes that are not those are never kept, wherever they came from', async () => {
@@ -75,10 +81,10 @@ test('bytes that are not those are never kept, wherever they came from', async (
   const torn = world();
   await torn.files.mkdir('/store');
   await torn.files.write(`/store/${artifact.sha256}`, Buffer.from('torn by a loss of power'), { mode: 0o600 });
-  await expect(read(torn.store.open(artifact.sha256))).rejects.toMatchObject({ code: 'DigestMismatch' });
+  await expect(torn.store.use(artifact.sha256, read)).rejects.toMatchObject({ code: 'DigestMismatch' });
   expect(await torn.store.has(artifact.sha256)).toBe(false);
   await torn.store.ensure(artifact, signal);
-  expect(await read(torn.store.open(artifact.sha256))).toBe(content.toString());
+  expect(await torn.store.use(artifact.sha256, read)).toBe(content.toString());
 });
 
 test('what is too large is given up on the way, and leaves nothing', async () => {
@@ -88,7 +94,9 @@ test('what is too large is given up on the way, and leaves nothing', async () =>
 });
 
 test.each([
+  [400, 'ArtifactRefused'],
   [404, 'ArtifactRefused'],
+  [499, 'ArtifactRefused'],
   [403, 'ArtifactRefused'],
   [429, 'HttpStatus'],
   [500, 'HttpStatus'],
@@ -121,4 +129,81 @@ test.each([
   ['http://mirror/x', undefined, 'over https'],
 ])('%s with the mirror %s is refused', (url, mirror, message) => {
   expect(() => resolveUrl(url, mirror)).toThrow(expect.objectContaining({ code: 'UrlRefused', message: expect.stringContaining(message) }));
+});
+
+test('line 7: bytes that the consumer did not read are hashed too: an artifact with zeros behind it is not that artifact', async () => {
+  const { disk, files, store } = world();
+  await store.ensure(artifact, signal);
+  await files.write(`/store/${artifact.sha256}`, Buffer.alloc(1000), { mode: 0o600, append: true });
+  const first = async (bytes: AsyncIterable<Uint8Array>) => (await bytes[Symbol.asyncIterator]().next()).value;
+  await expect(store.use(artifact.sha256, first)).rejects.toMatchObject({ code: 'DigestMismatch' });
+  expect(disk.key()).not.toContain(artifact.sha256);
+});
+
+test('what a consumer found wrong with damaged bytes is a matter of the store, not of the artifact', async () => {
+  const { files, store } = world();
+  await files.mkdir('/store');
+  await files.write(`/store/${artifact.sha256}`, Buffer.from('damaged'), { mode: 0o600 });
+  const refuse = (): Promise<never> => Promise.reject(Object.assign(new Error('no archive'), { code: 'ArchiveInvalid' }));
+  await expect(store.use(artifact.sha256, refuse)).rejects.toMatchObject({ code: 'DigestMismatch' });
+  await store.ensure(artifact, signal);
+  await expect(store.use(artifact.sha256, refuse)).rejects.toMatchObject({ code: 'ArchiveInvalid' });
+  expect(await store.has(artifact.sha256)).toBe(true);
+});
+
+test('what was damaged in the store is fetched again, before anything is made of it', async () => {
+  const { asked, files, store } = world();
+  await store.ensure(artifact, signal);
+  await files.write(`/store/${artifact.sha256}`, Buffer.from('damaged'), { mode: 0o600 });
+  await store.ensure(artifact, signal);
+  expect(asked).toEqual([0, 0]);
+  expect(await store.use(artifact.sha256, read)).toBe(content.toString());
+});
+
+/** A mirror that sends `bytes` each `everyMs`, for ever, and never answers at all where there are none. */
+function trickle(bytes: number, everyMs: number) {
+  const { clock, ...rest } = world({
+    download(_url, from, ended) {
+      if (bytes === 0) return new Promise(() => undefined);
+      async function* body(): AsyncGenerator<Uint8Array, void> {
+        while (!ended.aborted) {
+          await sleep(clock, everyMs, ended);
+          yield Buffer.alloc(bytes);
+        }
+      }
+      return Promise.resolve({ status: 200, from, body: body() });
+    },
+  });
+  return { clock, ...rest };
+}
+
+test.each([
+  ['never answers', 0, 0, 60_000],
+  ['sends a byte each second', 1, 1_000, 60_000],
+  ['sends a little less than is asked for', 10_900, 10_000, 60_000],
+  ['sends enough, and never ends', 14_000, 10_000, 3_600_000],
+])('line 7: a mirror that %s is not waited for any longer, and what came of it is kept', async (_what, bytes, everyMs, withinMs) => {
+  const { clock, disk, store } = trickle(bytes, everyMs);
+  let error: unknown;
+  const fetching = store.ensure(artifact, signal).catch((each: unknown) => (error = each));
+  await clock.advance(withinMs - 1_000);
+  expect(error).toBeUndefined();
+  await clock.advance(2_000);
+  await fetching;
+  expect(error).toMatchObject({ code: 'TooSlow' });
+  if (bytes > 0) expect(disk.key()).toContain(`${artifact.sha256}.part`);
+  expect(clock.timers).toBe(0);
+});
+
+test('a transfer ends with its caller, and leaves no timer', async () => {
+  const { clock, store } = trickle(0, 0);
+  const controller = new AbortController();
+  const fetching = store.ensure(artifact, controller.signal);
+  // Under way.
+  await clock.advance(1_000);
+  expect(clock.timers).toBe(2);
+  controller.abort(new Error('another revision is wanted'));
+  await expect(fetching).rejects.toThrow('another revision is wanted');
+  await expect(store.ensure(artifact, controller.signal)).rejects.toThrow('another revision is wanted');
+  expect(clock.timers).toBe(0);
 });

@@ -117,3 +117,61 @@ test('an archive that unpacks to too much is refused before it is unpacked', asy
   const many = tarGz(Array.from({ length: 11 }, (_each, index) => ({ name: `f${index}` })));
   await expect(read(many, { limits: { bytes: 100_000, entries: 10 } })).rejects.toMatchObject({ code: 'TooLarge' });
 });
+
+/* Security, line 7: every bound counts everything that it bounds, headers and what follows the end too. */
+
+const small = { bytes: 200_000, entries: 10 };
+
+test.each([
+  ['zeros after the end', gzipSync(Buffer.concat([tar([{ name: 'a' }]), Buffer.alloc(100_000_000)])), { bytes: 1e9, entries: 10 }],
+  ['zeros after the end, in a member of their own', Buffer.concat([tarGz([{ name: 'a' }]), gzipSync(Buffer.alloc(5_000_000))]), small],
+  ['headers that describe nothing', tarGz(Array.from({ length: 11 }, () => ({ name: 'x', type: 'g', content: '8 a=bcd\n' }))), small],
+  ['long names without end', tarGz(Array.from({ length: 11 }, () => ({ name: 'x', type: 'L', content: 'name\0' }))), small],
+  ['folders that only paths name', tarGz([{ name: 'a/b/c/d/e/f' }, { name: 'b/b/c/d/e/f' }]), small],
+  ['content that a header understates', tarGz([{ name: 'a', content: Buffer.alloc(300_000), size: 1 }]), small],
+])('line 7: too much of %s is refused', async (_what, bytes, limits) => {
+  const began = performance.now();
+  await expect(read(bytes, { limits, size: 65_536 })).rejects.toMatchObject({ code: expect.stringMatching(/^(TooLarge|ArchiveInvalid)$/) });
+  expect(performance.now() - began).toBeLessThan(2_000);
+});
+
+test('line 7: headers and padding count too, where content does not', async () => {
+  const empty = tarGz(Array.from({ length: 100 }, (_each, index) => ({ name: `f${index}` })));
+  await expect(read(empty, { limits: { bytes: 40_000, entries: 1000 } })).rejects.toMatchObject({ code: 'TooLarge' });
+  await expect(read(empty, { limits: { bytes: 60_000, entries: 1000 } })).resolves.toHaveLength(100);
+});
+
+test('the limits themselves are allowed', async () => {
+  const items = Array.from({ length: 10 }, (_each, index) => ({ name: `f${index}`, content: 'x' }));
+  await expect(read(tarGz(items), { limits: { bytes: 100_000, entries: 10 } })).resolves.toHaveLength(10);
+  const padded = gzipSync(Buffer.concat([tar([{ name: 'a' }]), Buffer.alloc(500_000)]));
+  await expect(read(padded, { size: 4096 })).resolves.toEqual([['file a', '']]);
+  const part = 'n'.repeat(255);
+  await expect(read(tarGz([{ name: 'x', type: 'L', content: `${part}\0` }, { name: 'a' }]))).resolves.toEqual([[`file ${part}`, '']]);
+});
+
+test('line 7: what follows the end is nothing but zeros', async () => {
+  const bytes = gzipSync(Buffer.concat([tar([{ name: 'a' }]), Buffer.from('more')]));
+  for (const size of [64, 65_536]) {
+    await expect(read(bytes, { size })).rejects.toMatchObject({ code: 'ArchiveInvalid', message: 'something follows its end' });
+  }
+});
+
+test.each([
+  ['a name of more than 255 bytes', 'é'.repeat(128), 'more than 255 bytes'],
+  ['a path of more than 1,024 bytes', Array.from({ length: 9 }, () => 'n'.repeat(120)).join('/'), 'more than 1024 bytes'],
+  ['more than 64 folders', Array.from({ length: 65 }, () => 'd').join('/'), 'folders deep'],
+])('line 7: %s, which no disk could hold or anybody look through, is refused', async (_what, name, message) => {
+  const items = [{ name: 'x', type: 'L', content: `${name}\0` }, { name: 'a' }];
+  await expect(read(tarGz(items))).rejects.toMatchObject({ code: 'ArchiveInvalid', message: expect.stringContaining(message) });
+});
+
+test.each(['1e3', '0x10', '-1', ' 1', '99999999999999999999'])('a size of "%s" in a pax header is none', async (size) => {
+  const record = `size=${size}\n`;
+  const length = record.length + 1 + String(record.length + 3).length;
+  const items = [
+    { name: 'x', type: 'x', content: `${length} ${record}` },
+    { name: 'a', content: 'x' },
+  ];
+  await expect(read(tarGz(items))).rejects.toMatchObject({ code: 'ArchiveInvalid', message: '"a" has no size' });
+});

@@ -1,4 +1,5 @@
-import { agentError } from './errors.ts';
+import { dirname } from 'node:path';
+import { agentError, short } from './errors.ts';
 
 /*
  * Reads tar.gz archives: ustar, with the long names of pax and GNU. The `tar` package would add 8 MB to every node (measured) and
@@ -16,14 +17,23 @@ export interface ArchiveEntry {
 }
 
 export interface ArchiveLimits {
+  /** Of everything that comes out of the compression: content, headers, padding. */
   bytes: number;
+  /** Headers of any kind, and folders that only a path names. */
   entries: number;
 }
 
 export const ARCHIVE_LIMITS: ArchiveLimits = { bytes: 4 * 1024 ** 3, entries: 100_000 };
 
 const BLOCK = 512;
-const LONGEST_NAME = 4096;
+/** What file systems allow: of a path with room for what stands before it, and of each of its parts; in bytes. */
+const LONGEST_PATH = 1024;
+const LONGEST_PART = 255;
+const DEEPEST = 64;
+/** Of a header that only describes the next one. */
+const LONGEST_HEADER = 16 * 1024;
+/** Zeros that follow the end: a record of the largest size that tar programs write. */
+const LONGEST_END = 1024 ** 2;
 
 /** Errors: `ArchiveInvalid`, `TooLarge`. */
 export async function* readTarGz(
@@ -51,42 +61,49 @@ export async function* readTarGz(
 }
 
 async function* readTar(stream: AsyncIterable<Uint8Array>, limits: ArchiveLimits): AsyncGenerator<ArchiveEntry, void> {
-  const bytes = byteReader(stream);
+  const bytes = byteReader(stream, limits.bytes);
+  const folders = new Set<string>();
   let entries = 0;
   let total = 0;
   let longName: string | undefined;
   let pax: Record<string, string> = {};
+  const count = (): void => {
+    if (++entries > limits.entries) throw agentError('TooLarge', `it holds more than ${limits.entries} entries`);
+  };
   for (;;) {
     const header = await bytes.take(BLOCK);
-    if (header.every((byte) => byte === 0)) {
-      await bytes.drain();
-      return;
-    }
+    if (header.every((byte) => byte === 0)) return await bytes.end(LONGEST_END);
     check(header);
+    count();
     const type = String.fromCharCode(header[156] ?? 0);
     const size = numberAt(header, 124, 12);
     if (type === 'L' || type === 'x' || type === 'g') {
-      if (size > LONGEST_NAME * 4) throw agentError('ArchiveInvalid', `a header of ${size} bytes is too long`);
+      if (size > LONGEST_HEADER) throw agentError('ArchiveInvalid', `a header of ${size} bytes is too long`);
       const data = (await bytes.take(padded(size))).subarray(0, size);
       if (type === 'L') longName = cut(data);
       if (type === 'x') pax = records(data);
       continue;
     }
     const raw = pax['path'] ?? longName ?? joined(textAt(header, 345, isUstar(header) ? 155 : 0), textAt(header, 0, 100));
-    const length = pax['size'] === undefined ? size : Number(pax['size']);
-    if (!Number.isSafeInteger(length) || length < 0) throw agentError('ArchiveInvalid', `"${raw}" has no size`);
+    const length = pax['size'] === undefined ? size : /^\d+$/.test(pax['size']) ? Number(pax['size']) : NaN;
+    if (!Number.isSafeInteger(length) || length < 0) throw agentError('ArchiveInvalid', `"${short(raw, 200)}" has no size`);
     longName = undefined;
     pax = {};
     const path = plainPath(raw);
-    if (++entries > limits.entries) throw agentError('TooLarge', `it holds more than ${limits.entries} entries`);
+    // Before anything of it is written.
     total += length;
     if (total > limits.bytes) throw agentError('TooLarge', `unpacked it is more than ${limits.bytes} bytes`);
     if (type !== '0' && type !== '\0' && type !== '7' && type !== '5') {
       const what =
         { '1': 'a hard link', '2': 'a symbolic link', '3': 'a device', '4': 'a device', '6': 'a pipe' }[type] ?? `of type "${type}"`;
-      throw agentError('ArchiveInvalid', `"${raw}" is ${what}; only files and folders are unpacked`);
+      throw agentError('ArchiveInvalid', `"${short(raw, 200)}" is ${what}; only files and folders are unpacked`);
     }
     const file = type !== '5';
+    // Folders that are made on the way to it are entries too.
+    for (let above = file ? dirname(path) : path; above !== '.' && above !== '' && !folders.has(above); above = dirname(above)) {
+      folders.add(above);
+      if (above !== path) count();
+    }
     const content = bytes.part(file ? length : 0);
     if (path !== '')
       yield { kind: file ? 'file' : 'folder', path, executable: (numberAt(header, 100, 8) & 0o111) !== 0, size: length, content };
@@ -98,10 +115,16 @@ async function* readTar(stream: AsyncIterable<Uint8Array>, limits: ArchiveLimits
 
 function plainPath(raw: string): string {
   const parts = raw.split('/').filter((part) => part !== '' && part !== '.');
-  if (raw.startsWith('/') || parts.includes('..') || raw.includes('\0') || raw.length > LONGEST_NAME) {
-    throw agentError('ArchiveInvalid', `"${raw.slice(0, 200)}" leads out of the folder it is unpacked in`);
+  if (raw.startsWith('/') || parts.includes('..') || raw.includes('\0')) {
+    throw agentError('ArchiveInvalid', `"${short(raw, 200)}" leads out of the folder it is unpacked in`);
   }
-  return parts.join('/');
+  const path = parts.join('/');
+  const long = parts.find((part) => Buffer.byteLength(part) > LONGEST_PART);
+  if (long !== undefined) throw agentError('ArchiveInvalid', `the name "${short(long, 200)}" has more than ${LONGEST_PART} bytes`);
+  if (Buffer.byteLength(path) > LONGEST_PATH)
+    throw agentError('ArchiveInvalid', `"${short(raw, 200)}" has more than ${LONGEST_PATH} bytes`);
+  if (parts.length > DEEPEST) throw agentError('ArchiveInvalid', `"${short(raw, 200)}" is more than ${DEEPEST} folders deep`);
+  return path;
 }
 
 function check(header: Buffer): void {
@@ -145,16 +168,21 @@ interface ByteReader {
   /** The next bytes, as they come. */
   part(length: number): AsyncIterable<Uint8Array>;
   skip(length: number): Promise<void>;
-  drain(): Promise<void>;
+  /** Reads to the end: nothing but zeros, and not more of them. */
+  end(most: number): Promise<void>;
 }
 
-function byteReader(stream: AsyncIterable<Uint8Array>): ByteReader {
+/** `most`: bytes that are read in all. */
+function byteReader(stream: AsyncIterable<Uint8Array>, most: number): ByteReader {
   const chunks = stream[Symbol.asyncIterator]();
   let held: Buffer = Buffer.alloc(0);
+  let had = 0;
 
   async function more(): Promise<boolean> {
     const next = await chunks.next();
     if (next.done === true) return false;
+    had += next.value.byteLength;
+    if (had > most) throw agentError('TooLarge', `unpacked it is more than ${most} bytes`);
     held = Buffer.from(next.value.buffer, next.value.byteOffset, next.value.byteLength);
     return true;
   }
@@ -180,9 +208,13 @@ function byteReader(stream: AsyncIterable<Uint8Array>): ByteReader {
     async skip(length) {
       for await (const piece of part(length)) void piece;
     },
-    async drain() {
-      do held = Buffer.alloc(0);
-      while (await more());
+    async end(longest) {
+      let zeros = 0;
+      do {
+        zeros += held.length;
+        if (held.some((byte) => byte !== 0)) throw agentError('ArchiveInvalid', 'something follows its end');
+        if (zeros > longest) throw agentError('TooLarge', `more than ${longest} bytes follow its end`);
+      } while (await more());
     },
   };
 }

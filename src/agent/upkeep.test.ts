@@ -130,7 +130,7 @@ test('a folder that was deleted with its files is made again, and watched again'
   for (const round of [1, 2]) {
     put(world, '/etc/app', undefined);
     // As inotify tells it: of the folder that is gone.
-    world.disk.watches.forEach((watch) => watch.onChange());
+    world.disk.watches.forEach((watch) => watch.onChange(undefined));
     const began = world.ms;
     await live(world, life, () => world.text('/etc/app/app.conf') !== undefined);
     expect([round, world.ms - began < 5_000]).toEqual([round, true]);

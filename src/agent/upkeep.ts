@@ -1,7 +1,7 @@
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { messageOf } from '../api/errors.ts';
 import { journalOf } from './context.ts';
-import type { Context } from './context.ts';
+import type { Context, Memory, Reader } from './context.ts';
 import { componentLayout, onNode } from './layout.ts';
 import type { Manifest } from './manifest.ts';
 import type { Health } from './observed.ts';
@@ -9,10 +9,16 @@ import { giveUpMs } from './open.ts';
 import { restartingOf } from './repair.ts';
 import { startProbes } from './probes.ts';
 import type { Probing } from './probes.ts';
+import { META, readTree } from './tree.ts';
 
 /** Soon after something was heard of a folder, but not each time where much is written there. */
 const LOOK_AFTER_MS = 100;
 const LOOK_EVERY_MS = 1000;
+/** Looks take at most one part of so many of the time. */
+const LOOK_SHARE = 20;
+/** Of one component: the system has watches for 8,192 folders at least. */
+const WATCHED_FOLDERS = 128;
+const TOUCHED_PATHS = 1000;
 
 /** Brings what runs beside the steps in line with what is installed: probes, watches, and generations that were built again. */
 export async function syncUpkeep(ctx: Context): Promise<void> {
@@ -104,30 +110,37 @@ function healthySince({ memory, ports }: Context, name: string): number {
 
 async function syncWatches(ctx: Context): Promise<void> {
   const { memory, layout, ports } = ctx;
-  const folders = new Map<string, Set<string>>();
-  const want = (folder: string, name: string): void => void folders.set(folder, (folders.get(folder) ?? new Set()).add(name));
+  const folders = new Map<string, Map<string, Reader>>();
+  const want = (folder: string, name: string, reader: Reader): void =>
+    void folders.set(folder, (folders.get(folder) ?? new Map<string, Reader>()).set(name, reader));
   for (const [name, manifest] of settled(ctx)) {
-    want(componentLayout(layout, name).folder, name);
-    for (const file of manifest.files) if (file.onDrift !== 'Ignore') want(dirname(onNode(layout.root, file.path)), name);
+    for (const file of manifest.files) if (file.onDrift !== 'Ignore') want(dirname(onNode(layout.root, file.path)), name, () => undefined);
+    const paths = componentLayout(layout, name);
+    want(layout.components, name, (changed) => (changed === undefined || changed === name ? '' : undefined));
+    want(paths.folder, name, (changed) => (changed === undefined || changed === manifest.digest ? '' : undefined));
+    for (const path of await foldersOf(ctx, manifest)) {
+      want(join(paths.generation(manifest.digest), path), name, (changed) => (changed === undefined ? path : join(path, changed)));
+    }
   }
   for (const [folder, watch] of memory.watches) {
     if (folders.has(folder)) continue;
     watch.close();
     memory.watches.delete(folder);
   }
-  for (const [folder, names] of folders) {
-    const inode = (await ports.files.stat(folder))?.inode;
+  for (const [folder, readers] of folders) {
+    const found = await ports.files.stat(folder);
+    const inode = found?.kind === 'folder' ? found.inode : undefined;
     const watch = memory.watches.get(folder);
     if (watch !== undefined && watch.inode === inode) {
-      watch.names = names;
+      watch.readers = readers;
       continue;
     }
     watch?.close();
     memory.watches.delete(folder);
     if (inode === undefined) continue;
-    const entry = { inode, names, close: (): void => undefined };
+    const entry = { inode, readers, close: (): void => undefined };
     try {
-      entry.close = ports.files.watch(folder, () => heard(ctx, entry.names));
+      entry.close = ports.files.watch(folder, (changed) => heard(ctx, entry.readers, changed));
       memory.watches.set(folder, entry);
     } catch (error) {
       // The regular look finds what is not heard of.
@@ -136,13 +149,34 @@ async function syncWatches(ctx: Context): Promise<void> {
   }
 }
 
+/** Folders of the generation that runs; the regular look finds what happens in more of them. */
+async function foldersOf({ memory, durable, layout }: Context, { name, digest }: Manifest): Promise<readonly string[]> {
+  const known = memory.folders.get(name);
+  if (known?.digest === digest) return known.paths;
+  const tree = (await readTree(durable.files, componentLayout(layout, name).generation(digest), digest).catch(() => undefined)) ?? [];
+  const found = tree.flatMap((entry) => (entry.kind === 'folder' ? entry.path : []));
+  const paths = ['', META, ...found].slice(0, WATCHED_FOLDERS);
+  memory.folders.set(name, { digest, paths });
+  return paths;
+}
+
 /** Something changed where these components have files: they are looked at soon. */
-function heard(ctx: Context, names: ReadonlySet<string>): void {
-  const nowMs = ctx.ports.clock.monotonic();
-  for (const name of names) {
-    const drift = ctx.memory.drift.get(name);
-    if (drift === undefined) continue;
-    drift.nextMs = Math.min(drift.nextMs, Math.max(nowMs + LOOK_AFTER_MS, drift.lookedMs + LOOK_EVERY_MS));
+function heard(ctx: Context, readers: ReadonlyMap<string, Reader>, changed: string | undefined): void {
+  const { memory } = ctx;
+  for (const [name, reader] of readers) {
+    const touched = memory.touched.get(name) ?? new Set<string>();
+    memory.touched.set(name, touched);
+    const path = reader(changed);
+    if (path !== undefined) touched.add(touched.size < TOUCHED_PATHS ? path : '');
+    lookSoon(memory, name, ctx.ports.clock.monotonic());
   }
   ctx.wake();
+}
+
+/** The longer a look takes, the rarer it is. */
+export function lookSoon({ drift }: Memory, name: string, nowMs: number): void {
+  const known = drift.get(name);
+  if (known === undefined) return;
+  const pauseMs = Math.max(LOOK_EVERY_MS, LOOK_SHARE * (known.tookMs ?? 0));
+  known.nextMs = Math.min(known.nextMs, Math.max(nowMs + LOOK_AFTER_MS, known.lookedMs + pauseMs));
 }

@@ -50,8 +50,6 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
   let failingSince = 0;
   /** Watches in a row that were refused for where they were to begin. */
   let refused = 0;
-  /** How long the server asked to be left alone, and as long again by chance, so that not all are back at once. */
-  let askedMs = 0;
 
   const degraded = (): boolean => failures > 0 && clock.monotonic() - failingSince >= DEGRADED_AFTER_MS;
 
@@ -98,8 +96,9 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
   }
 
   while (!signal.aborted) {
+    /** How long the server asked to be left alone, and as long again by chance, so that not all are back at once. */
+    let askedMs = 0;
     try {
-      askedMs = 0;
       if (!begun || degraded()) await read();
       await follow();
       failures = 0;

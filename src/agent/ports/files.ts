@@ -1,10 +1,12 @@
-import { codeOf } from '../errors.ts';
+import { agentError, codeOf } from '../errors.ts';
 import { openFolder } from './folders.ts';
 import type { OpenFolder } from './folders.ts';
 import {
+  chmod,
   close,
   fchmod,
   fs,
+  fstat,
   fsync,
   lstat,
   mkdir,
@@ -44,8 +46,9 @@ export interface WriteOptions {
  * their folder. Errors are those of Node (`code`), save that what is absent reads as undefined or empty.
  */
 export interface Files {
+  /** A regular file of at most 64 MiB. Errors: `FileFailed`. */
   read(path: string): Promise<Buffer | undefined>;
-  /** Errors: ENOENT. */
+  /** Of a regular file; follows no link at the end. Errors: ENOENT, `FileFailed`. */
   chunks(path: string): AsyncIterable<Uint8Array>;
   /** Sorted. Empty when absent. */
   list(path: string): Promise<string[]>;
@@ -53,8 +56,10 @@ export interface Files {
   stat(path: string): Promise<FileStat | undefined>;
   readlink(path: string): Promise<string | undefined>;
   realpath(path: string): Promise<string | undefined>;
-  /** One level. There already: no error. */
+  /** One level, mode 0755. There already: no error. */
   mkdir(path: string): Promise<void>;
+  /** Follows no link. Errors: ENOTDIR, ELOOP when no folder is there. */
+  chmodFolder(path: string, mode: number): Promise<void>;
   /** Follows no link at the end: what is there must be a file or nothing. */
   write(path: string, data: Uint8Array | AsyncIterable<Uint8Array>, options: WriteOptions): Promise<void>;
   sync(path: string): Promise<void>;
@@ -68,11 +73,20 @@ export interface Files {
   space(path: string): Promise<{ used: number; available: number }>;
   /** A folder, to delete in it. undefined: there is none. */
   open(path: string): Promise<OpenFolder | undefined>;
-  /** Calls back soon after something in the folder changed, perhaps several times. Returns its end. Errors: ENOENT. */
-  watch(folder: string, onChange: () => void): () => void;
+  /** Calls back soon after something in the folder changed, perhaps several times, with its name where that is known. Returns its end. Errors: ENOENT. */
+  watch(folder: string, onChange: (name: string | undefined) => void): () => void;
 }
 
 const CHUNK = 64 * 1024;
+/** Whoever may write a file must not decide how much memory the agent takes. */
+const MOST_READ = 64 * 1024 * 1024;
+
+/** A pipe that somebody put there is not waited for. Returns the size. Errors: `FileFailed`. */
+async function regular(file: number, path: string): Promise<number> {
+  const found = await fstat(file);
+  if (!found.isFile()) throw agentError('FileFailed', `${path} is no regular file`);
+  return found.size;
+}
 
 async function writeAll(file: number, data: Uint8Array): Promise<void> {
   for (let done = 0; done < data.length;) {
@@ -81,12 +95,24 @@ async function writeAll(file: number, data: Uint8Array): Promise<void> {
   }
 }
 
+async function readWhole(path: string): Promise<Buffer> {
+  const file = await open(path, fs.constants.O_RDONLY | fs.constants.O_NONBLOCK);
+  try {
+    if ((await regular(file, path)) > MOST_READ) throw agentError('FileFailed', `${path} is larger than ${MOST_READ} bytes`);
+    return await readFile(file);
+  } finally {
+    await close(file);
+  }
+}
+
 export function nodeFiles(): Files {
   return {
-    read: (path) => absent(readFile(path), undefined),
+    read: (path) => absent(readWhole(path), undefined),
     async *chunks(path) {
-      const file = await open(path, 'r');
+      // A link that someone put there is not followed, and a pipe is not waited for.
+      const file = await open(path, fs.constants.O_RDONLY | fs.constants.O_NOFOLLOW | fs.constants.O_NONBLOCK);
       try {
+        await regular(file, path);
         for (;;) {
           // A new one each time: streams keep several chunks.
           const buffer = Buffer.allocUnsafe(CHUNK);
@@ -114,10 +140,13 @@ export function nodeFiles(): Files {
     async mkdir(path) {
       try {
         await mkdir(path, { mode: 0o755 });
+        // Given again, since the umask took bits away.
+        await chmodFolder(path, 0o755);
       } catch (error) {
         if (codeOf(error) !== 'EEXIST') throw error;
       }
     },
+    chmodFolder,
     async write(path, data, { mode, append = false, sync = false }) {
       const { O_APPEND, O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY } = fs.constants;
       const file = await open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | (append ? O_APPEND : O_TRUNC), mode);
@@ -149,12 +178,29 @@ export function nodeFiles(): Files {
     },
     open: openFolder,
     watch(folder, onChange) {
-      const watcher = fs.watch(folder, { persistent: false }, () => onChange());
+      const watcher = fs.watch(folder, { persistent: false }, (_event, name) => onChange(name ?? undefined));
       // A folder that vanishes ends its watcher with an error; the caller finds out by looking.
-      watcher.on('error', () => onChange());
+      watcher.on('error', () => onChange(undefined));
       return () => watcher.close();
     },
   };
+}
+
+async function chmodFolder(path: string, mode: number): Promise<void> {
+  const { O_DIRECTORY, O_NOFOLLOW, O_RDONLY } = fs.constants;
+  let file: number;
+  try {
+    file = await open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW);
+  } catch (error) {
+    // Only who is not root, and so has nothing to lose by a link, may not open a folder of his own.
+    if (codeOf(error) === 'EACCES') return await chmod(path, mode);
+    throw error;
+  }
+  try {
+    await fchmod(file, mode);
+  } finally {
+    await close(file);
+  }
 }
 
 const byCodeUnit = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

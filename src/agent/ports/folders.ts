@@ -1,5 +1,5 @@
 import { codeOf } from '../errors.ts';
-import { close, fs, fstat, lstat, open, opendir, readlink, realpath, unlink } from './nodefs.ts';
+import { close, fs, fstat, lstat, open, opendir, readlink, realpath, rmdir, unlink } from './nodefs.ts';
 
 /** Of something in a folder; of the link itself where it is one. */
 export interface Found {
@@ -13,6 +13,8 @@ export interface Found {
   bytes: number;
   /** Names that it has. */
   links: number;
+  /** By root or by the agent's own user. */
+  owned: boolean;
 }
 
 /** A path as bytes, one a character. */
@@ -25,6 +27,10 @@ export const bytesOf = (path: string): string => Buffer.from(path).toString('lat
 export interface OpenFolder {
   readonly identity: string;
   readonly device: string;
+  /** Nobody but root and the agent's own user owns it or may change the names in it. */
+  readonly guarded: boolean;
+  /** A path that leads into this very folder while it is open, whatever becomes of its name. undefined: this system has none. */
+  readonly held: string | undefined;
   /** Where it is now, links resolved; as bytes. */
   realpath(): Promise<string>;
   /** In no order. To be read to its end, or ended by `break`. */
@@ -32,8 +38,12 @@ export interface OpenFolder {
   stat(name: string): Promise<Found | undefined>;
   /** A folder in it; undefined: there is none that may be read, or it is something else, a link above all. */
   open(name: string): Promise<OpenFolder | undefined>;
+  /** undefined: no link is there. */
+  readlink(name: string): Promise<string | undefined>;
   /** Not there: no error. */
   unlink(name: string): Promise<void>;
+  /** An empty folder. Not there: no error. */
+  rmdir(name: string): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -62,15 +72,15 @@ async function opened(path: Buffer, plain: string): Promise<OpenFolder | undefin
     throw error;
   }
   try {
-    const { dev, ino } = await fstat(file, { bigint: true });
-    return folderOf(file, plain, dev, ino);
+    return folderOf(file, plain, await fstat(file, { bigint: true }));
   } catch (error) {
     await close(file);
     throw error;
   }
 }
 
-function folderOf(file: number, plain: string, device: bigint, inode: bigint): OpenFolder {
+function folderOf(file: number, plain: string, stats: Stats): OpenFolder {
+  const { dev: device, ino: inode } = stats;
   const held = BY_DESCRIPTOR ? `/proc/self/fd/${file}` : plain;
 
   async function at(name?: string): Promise<Buffer> {
@@ -85,6 +95,8 @@ function folderOf(file: number, plain: string, device: bigint, inode: bigint): O
   return {
     identity: identityOf(device, inode),
     device: String(device),
+    guarded: isOwned(stats) && (stats.mode & othersMayWrite(stats)) === 0n,
+    held: BY_DESCRIPTOR ? held : undefined,
     realpath: () => (BY_DESCRIPTOR ? readlink(held, 'latin1') : realpath(Buffer.from(plain, 'latin1'), 'latin1')),
     async *names() {
       const entries = await opendir(await at(), { encoding: 'latin1', bufferSize: 64 });
@@ -104,6 +116,7 @@ function folderOf(file: number, plain: string, device: bigint, inode: bigint): O
           writtenMs: Number(found.mtimeMs),
           bytes: Number(found.blocks * 512n),
           links: Number(found.nlink),
+          owned: isOwned(found),
         };
       } catch (error) {
         if (NOT_OPENED.includes(codeOf(error))) return undefined;
@@ -111,14 +124,31 @@ function folderOf(file: number, plain: string, device: bigint, inode: bigint): O
       }
     },
     open: async (name) => await opened(await at(name), `${plain}/${name}`),
-    async unlink(name) {
-      await unlink(await at(name)).catch((error: unknown) => {
-        if (codeOf(error) !== 'ENOENT') throw error;
-      });
+    async readlink(name) {
+      try {
+        return await readlink(await at(name));
+      } catch (error) {
+        if (['EINVAL', ...NOT_OPENED].includes(codeOf(error))) return undefined;
+        throw error;
+      }
     },
+    unlink: async (name) => await unlink(await at(name)).catch(unlessAbsent),
+    rmdir: async (name) => await rmdir(await at(name)).catch(unlessAbsent),
     close: () => close(file),
   };
 }
+
+function unlessAbsent(error: unknown): void {
+  if (codeOf(error) !== 'ENOENT') throw error;
+}
+
+type Stats = Record<'dev' | 'ino' | 'mode' | 'uid' | 'gid', bigint>;
+
+const isOwned = ({ uid }: Pick<Stats, 'uid'>): boolean => uid === 0n || uid === BigInt(process.geteuid?.() ?? 0);
+
+/** Bits of the mode. A list of who else may write shows as the group's. Who is not root usually has a group of his own. */
+const othersMayWrite = ({ gid }: Pick<Stats, 'gid'>): bigint =>
+  process.geteuid?.() !== 0 && gid === BigInt(process.getegid?.() ?? -1) ? 0o002n : 0o022n;
 
 const identityOf = (device: bigint, inode: bigint): string => `${device}:${inode}`;
 

@@ -1,3 +1,4 @@
+import { plainOutput } from '../../api/plaintext.ts';
 import type { Log } from '../../api/ports.ts';
 
 /** One JSON line a message. Errors as their message: stacks of a node's agent help nobody who reads a node's log. */
@@ -5,7 +6,7 @@ export function lineLog(write: (line: string) => void, debug: boolean): Log {
   const line =
     (level: string) =>
     (fields: object, message: string): void => {
-      write(`${JSON.stringify({ time: new Date().toISOString(), level, message, ...fields }, plain)}\n`);
+      write(`${plainOutput(JSON.stringify({ time: new Date().toISOString(), level, message, ...fields }, plain), { format: true })}\n`);
     };
   return { debug: debug ? line('debug') : () => undefined, info: line('info'), warn: line('warn'), error: line('error') };
 }

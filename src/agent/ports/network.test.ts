@@ -4,7 +4,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { createAuthority, serveTls } from '../../kube/testing/tls.ts';
-import { nodeNetwork } from './network.ts';
+import { leadsInside, lookupOutside, nodeNetwork, redirected } from './network.ts';
 import type { Download } from './network.ts';
 
 const closing: (() => Promise<void>)[] = [];
@@ -52,6 +52,55 @@ test('redirects are followed, but never to where an artifact may not come from',
   expect(await text(await network.download(`${url}/a`, 0, signal))).toBe('here');
   await expect(network.download(`${url}/away`, 0, signal)).rejects.toMatchObject({ code: 'UrlRefused' });
   await expect(network.download(`${url}/loop`, 0, signal)).rejects.toMatchObject({ code: 'UrlRefused' });
+});
+
+test.each([
+  ['https://a/x', 'https://b/y', true],
+  ['https://a/x', '/y', true],
+  ['http://127.0.0.1:1/x', '/y', false],
+  ['http://127.0.0.1:1/x', 'https://localhost/y', false],
+  ['http://127.0.0.1:1/x', 'https://b/y', false],
+  ['https://a/x', 'https://10.1.2.3/y', true],
+])('from %s to %s is followed', (from, location, outside) => {
+  expect(redirected(new URL(from), location, outside).href).toBe(new URL(location, from).href);
+});
+
+test.each([
+  ['https://a/x', 'http://127.0.0.1:10250/y', true, 'https only'],
+  ['https://localhost/x', 'http://127.0.0.1/y', false, 'https only'],
+  ['https://a/x', 'http://b/y', true, 'https'],
+  ['https://a/x', 'https://127.0.0.1/y', true, 'this node'],
+  ['https://a/x', 'https://localhost./y', true, 'this node'],
+  ['https://a/x', 'https://0x7f.1/y', true, 'this node'],
+  ['https://a/x', 'https://[::1]/y', true, 'this node'],
+  ['https://a/x', 'https://[::ffff:127.0.0.1]/y', true, 'this node'],
+  ['https://a/x', 'https://169.254.169.254/latest/meta-data', true, 'metadata'],
+  ['https://a/x', 'https://[fd00:ec2::254]/latest', true, 'metadata'],
+  ['https://a/x', 'https://metadata.google.internal/', true, 'metadata'],
+  ['https://a/x', '//[fe80::1]/y', true, 'this node'],
+  ['https://a/x', 'https://[', true, 'no URL'],
+  ['https://a/x', 'file:///etc/passwd', true, 'refused'],
+])('line 7: from %s to %s is refused', (from, location, outside, message) => {
+  expect(() => redirected(new URL(from), location, outside)).toThrow(
+    expect.objectContaining({ code: 'UrlRefused', message: expect.stringContaining(message) }),
+  );
+});
+
+test.each(['mirror.example', '10.0.0.1', '192.168.1.1', '8.8.8.8', '2001:db8::1', 'fd12::1', '::ffff:10.0.0.1'])(
+  '%s is elsewhere',
+  (host) => {
+    expect(leadsInside(host)).toBe(false);
+  },
+);
+
+test('line 7: a name that leads to this node is refused where a redirect names it', async () => {
+  // One that asks for an address of its own is looked up in the same way.
+  const answer = (hostname: string, all: boolean): Promise<unknown> =>
+    new Promise((resolve) => lookupOutside(hostname, { all }, (error, address) => resolve(error ?? address)));
+  for (const all of [true, false]) expect(await answer('localhost', all)).toMatchObject({ code: 'UrlRefused' });
+  expect(await answer('127.0.0.1', false)).toMatchObject({ code: 'UrlRefused' });
+  expect(await answer('192.0.2.1', false)).toBe('192.0.2.1');
+  expect(await answer('192.0.2.1', true)).toEqual([{ address: '192.0.2.1', family: 4 }]);
 });
 
 test.each(['http://example.com/x', 'ftp://127.0.0.1/x', 'file:///etc/passwd', 'nothing'])('%s is refused', async (url) => {

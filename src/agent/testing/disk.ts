@@ -6,7 +6,7 @@ import type { Disk } from './inodes.ts';
 
 /** What is about to happen to the disk. */
 export interface DiskOperation {
-  what: 'write' | 'sync' | 'rename' | 'symlink' | 'unlink' | 'mkdir' | 'rmdir' | 'create';
+  what: 'write' | 'sync' | 'rename' | 'symlink' | 'unlink' | 'mkdir' | 'rmdir' | 'create' | 'chmod';
   path: string;
   /** Of a sync: who asked for it, innermost first. */
   site: string;
@@ -63,6 +63,7 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
   const files: Files = {
     read: async (path) => bytes(path),
     async *chunks(path) {
+      if (disk.inodes.get(idOf(path, false))?.kind === 'link') throw failure('ELOOP', path);
       const data = bytes(path);
       if (data === undefined) throw failure('ENOENT', path);
       if (data.length > 0) yield data;
@@ -78,7 +79,7 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
       if (id === undefined || inode === undefined) return undefined;
       return inode.kind === 'file'
         ? { kind: 'file', mode: inode.mode, size: inode.data.length, inode: id }
-        : { kind: inode.kind, mode: 0o755, size: 0, inode: id };
+        : { kind: inode.kind, mode: (inode.kind === 'folder' ? inode.mode : undefined) ?? 0o755, size: 0, inode: id };
     },
     async readlink(path) {
       const id = disk.find(path, false);
@@ -92,6 +93,12 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
       before('mkdir', path);
       if (disk.find(path, false) !== undefined) return;
       disk.change(path, [[posix.basename(path), disk.add({ kind: 'folder', names: new Map(), durable: new Map() })]]);
+    },
+    async chmodFolder(path, mode) {
+      before('chmod', path);
+      const inode = disk.inodes.get(idOf(path, false));
+      if (inode?.kind !== 'folder') throw failure('ENOTDIR', path);
+      inode.mode = mode;
     },
     async write(path, data, options: WriteOptions) {
       let id = disk.find(path, false);
@@ -116,7 +123,7 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
       if (data instanceof Uint8Array) put(data);
       else for await (const chunk of data) put(chunk);
       inode.mode = options.mode;
-      disk.notify(posix.dirname(path));
+      disk.notify(posix.dirname(path), posix.basename(path));
       if (options.sync === true) sync(path, id);
       settle(path);
     },
@@ -176,7 +183,7 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
   return files;
 }
 
-function openFolder(disk: Disk, id: number, before: (what: 'unlink', path: string) => void): OpenFolder | undefined {
+function openFolder(disk: Disk, id: number, before: (what: 'unlink' | 'rmdir', path: string) => void): OpenFolder | undefined {
   const folder = disk.inodes.get(id);
   if (folder?.kind !== 'folder') return undefined;
   const where = (): string => disk.pathOf(id) ?? '(deleted)';
@@ -184,6 +191,8 @@ function openFolder(disk: Disk, id: number, before: (what: 'unlink', path: strin
   return {
     identity,
     device: '1',
+    guarded: true,
+    held: where(),
     realpath: async () => where(),
     async *names() {
       yield* [...folder.names.keys()].sort();
@@ -194,11 +203,24 @@ function openFolder(disk: Disk, id: number, before: (what: 'unlink', path: strin
       if (inode === undefined) return undefined;
       const file = inode.kind === 'file' ? inode : undefined;
       const writtenMs = file?.writtenMs ?? Infinity;
-      return { kind: inode.kind, identity: `1:${found}`, device: '1', writtenMs, bytes: file?.data.length ?? 0, links: 1 };
+      return { kind: inode.kind, identity: `1:${found}`, device: '1', writtenMs, bytes: file?.data.length ?? 0, links: 1, owned: true };
     },
     async open(name) {
       const found = folder.names.get(name);
       return found === undefined ? undefined : openFolder(disk, found, before);
+    },
+    async readlink(name) {
+      const inode = disk.inodes.get(folder.names.get(name) ?? 0);
+      return inode?.kind === 'link' ? inode.target : undefined;
+    },
+    async rmdir(name) {
+      const inode = disk.inodes.get(folder.names.get(name) ?? 0);
+      if (inode === undefined) return;
+      const path = posix.join(where(), name);
+      before('rmdir', path);
+      if (inode.kind !== 'folder') throw failure('ENOTDIR', path);
+      if (inode.names.size > 0) throw failure('ENOTEMPTY', path);
+      disk.change(path, [[name, undefined]]);
     },
     async unlink(name) {
       const path = posix.join(where(), name);

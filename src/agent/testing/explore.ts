@@ -1,9 +1,10 @@
 import { createDurable } from '../durable.ts';
-import { damagedPaths, loadManifest } from '../generation.ts';
+import { loadManifest } from '../generation.ts';
 import { componentLayout, layoutOf, onNode } from '../layout.ts';
 import { loadReceipts } from '../receipts.ts';
 import { componentOf } from '../state.ts';
 import type { State } from '../state.ts';
+import { damagedPaths } from '../tree.ts';
 import { simulatedFiles } from './disk.ts';
 import type { Model } from './inodes.ts';
 import type { DiskHooks } from './disk.ts';
@@ -267,13 +268,16 @@ async function staticViolations(scenario: Scenario, world: World): Promise<strin
       (receipts.find((each) => each.name === transaction.name)?.revision ?? 0) >= transaction.revision ||
       known?.failed !== undefined ||
       known?.removed === true ||
+      // Of a revision that another has replaced the operation is known: nothing more is begun under it.
+      ((known?.revision ?? 0) > transaction.revision && state?.operations.some((each) => each.id === transaction.operation) === true) ||
       // Forgotten, because the Machine names it no more.
       (known === undefined && world.machine.spec.components?.length === 0);
     if (!open && !ended) out.push(`${what} for revision ${transaction.revision} of ${transaction.name} was done and nothing knows of it`);
     if (transaction.operation !== undefined && !state?.operations.some((each) => each.id === transaction.operation)) {
       out.push(`${what} was done for operation ${transaction.operation} and the journal does not know it`);
     }
-    if (transaction.back && open && state?.transaction?.back === undefined) out.push(`it had turned back and does not know it`);
+    const same = open && state?.transaction?.revision === transaction.revision;
+    if (transaction.back && same && state?.transaction?.back === undefined) out.push(`it had turned back and does not know it`);
   }
 
   // What is said to be installed is there, whole.
@@ -286,7 +290,7 @@ async function staticViolations(scenario: Scenario, world: World): Promise<strin
       out.push(`the generation of ${receipt.name} is not there`);
       continue;
     }
-    const damaged = await damagedPaths(durable, paths.generation(receipt.generation));
+    const damaged = await damagedPaths(files, paths.generation(receipt.generation), receipt.generation);
     if (damaged.length > 0) out.push(`the generation of ${receipt.name} is damaged: ${damaged.join(', ')}`);
     if ((await files.readlink(paths.current)) !== receipt.generation) out.push(`${receipt.name} is installed and its link leads elsewhere`);
     for (const file of manifest.files) {

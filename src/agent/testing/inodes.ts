@@ -7,7 +7,7 @@ import { posix } from 'node:path';
 type Inode =
   /** `durable`: what a sync saw last. `lost`: a sync failed, and the system has forgotten that the data is not on the disk. */
   | { kind: 'file'; data: Buffer; durable: Buffer | undefined; lost: boolean; mode: number; writtenMs?: number }
-  | { kind: 'folder'; names: Map<string, number>; durable: Map<string, number> }
+  | { kind: 'folder'; names: Map<string, number>; durable: Map<string, number>; mode?: number }
   | { kind: 'link'; target: string };
 
 interface Renaming {
@@ -32,7 +32,7 @@ export class Disk {
   /** Bytes of content that it holds. */
   capacity = 1e9;
   /** As inotify does, a watch follows its folder, not the folder's name. */
-  watches: { folder: number | undefined; onChange: () => void }[] = [];
+  watches: { folder: number | undefined; onChange: (name: string | undefined) => void }[] = [];
 
   clone(): Disk {
     const copy = new Disk();
@@ -84,7 +84,7 @@ export class Disk {
       else folder.names.set(name, inode);
     }
     this.pending.push({ folder: id, changes });
-    this.notify(posix.dirname(path));
+    for (const [name] of changes) this.notify(posix.dirname(path), name);
   }
 
   add(inode: Inode): number {
@@ -118,9 +118,9 @@ export class Disk {
     return visit(1, '');
   }
 
-  notify(folder: string): void {
+  notify(folder: string, name?: string): void {
     const id = this.find(folder, true);
-    for (const watch of this.watches) if (watch.folder === id) queueMicrotask(watch.onChange);
+    for (const watch of this.watches) if (watch.folder === id) queueMicrotask(() => watch.onChange(name));
   }
 
   syncFile(id: number): void {
@@ -239,7 +239,7 @@ export class Disk {
       if (inode?.kind === 'file') lines.push(`${path} ${inode.mode} ${inode.data.toString('latin1')}`);
       if (inode?.kind === 'link') lines.push(`${path} > ${inode.target}`);
       if (inode?.kind !== 'folder') return;
-      lines.push(`${path}/`);
+      lines.push(`${path}/${inode.mode === undefined || inode.mode === 0o755 ? '' : ` ${inode.mode}`}`);
       for (const name of [...inode.names.keys()].sort()) visit(inode.names.get(name) ?? 0, `${path}/${name}`);
     };
     visit(1, '');

@@ -77,7 +77,11 @@ export function begin(world: World, faults: Faults = {}): Life {
       seen(`before hook ${args.join(' ')}`);
       record('hook', args[0] ?? '', '');
       seen(`after hook ${args.join(' ')}`);
-      return { ok: !args.includes('fail'), how: args.includes('fail') ? 'exit code 1' : 'exit code 0', output: '' };
+      // `fail WORDS`: says them.
+      const failed = args.indexOf('fail');
+      return failed < 0
+        ? { ok: true, how: 'exit code 0', output: '' }
+        : { ok: false, how: 'exit code 1', output: args.slice(failed + 1).join(' ') };
     },
     host: {
       bootID: world.bootID,
@@ -114,6 +118,7 @@ export function begin(world: World, faults: Faults = {}): Life {
     root: ROOT,
     node: { name: 'a', namespace: 'web', uid: world.machine.metadata.uid, providerID: 'local://a', bootstrap: '/bootstrap.json' },
     mirror: MIRROR,
+    pinned: world.pinned,
     signal: ended.signal,
     happened: (what) => world.events.push(`${what.reason}: ${what.message}`),
   });

@@ -1,4 +1,6 @@
-import { World, entry, order, putOld, release, repair } from './world.ts';
+import { sha256Hex } from '../../api/digest.ts';
+import { tarGz } from './archive.ts';
+import { MIRROR, World, entry, order, putOld, release, repair } from './world.ts';
 import { begin, live } from './life.ts';
 
 /** Something that a node goes through: how it begins, what its cell does, and how it must end, whatever happens to it on the way. */
@@ -25,8 +27,13 @@ function orderOnce(world: World): boolean {
 }
 
 /** A node on which these versions run. */
-async function running(versions: string[], options: (version: string) => Parameters<typeof release>[2] = () => ({})): Promise<World> {
+async function running(
+  versions: string[],
+  options: (version: string) => Parameters<typeof release>[2] = () => ({}),
+  before: (world: World) => void = () => undefined,
+): Promise<World> {
   const world = new World();
+  before(world);
   for (const [index, version] of versions.entries()) {
     release(world, version, options(version));
     world.change({ components: [entry('app', version, index + 1)] });
@@ -42,6 +49,17 @@ async function running(versions: string[], options: (version: string) => Paramet
 }
 
 const DAY_MS = 86_400_000;
+
+const ARCHIVE = tarGz([
+  { name: 'bin/run', content: 'app 1.0.0 good', mode: 0o755 },
+  { name: 'share/data', content: 'data' },
+  { name: 'empty/', type: '5' },
+]);
+/** Its program is in an archive. */
+const UNPACKED = {
+  platforms: [{ os: 'any', arch: 'any', artifacts: [{ name: 'app', url: 'archive', sha256: sha256Hex(ARCHIVE), unpack: 'TarGz' }] }],
+  units: [{ name: 'app', exec: ['{{dir}}/app/bin/run'] }],
+};
 
 const state = (world: World): string | undefined => world.component('app')?.state;
 const outcome = (world: World): string | undefined => (world.status.operation?.id === 'op-1' ? world.status.operation.outcome : undefined);
@@ -64,6 +82,19 @@ export const scenarios: Scenario[] = [
     async prepare() {
       const world = new World();
       release(world, '1.0.0');
+      world.change({ components: [entry('app', '1.0.0', 1)] });
+      return world;
+    },
+    drive: () => false,
+    done: (world) => state(world) === 'Healthy' && world.component('app')?.running === 1,
+    safe: (world) => state(world) === 'Failed' && world.units.size === 0,
+  },
+  {
+    name: 'first install of an archive',
+    async prepare() {
+      const world = new World();
+      world.artifacts.set(`${MIRROR}archive`, ARCHIVE);
+      release(world, '1.0.0', { spec: UNPACKED });
       world.change({ components: [entry('app', '1.0.0', 1)] });
       return world;
     },
@@ -173,6 +204,33 @@ export const scenarios: Scenario[] = [
       world.text('/var/lib/kubenode/components/app/current/bin')?.startsWith('app 1.0.0 good') === true,
   },
   {
+    name: 'repair of what was unpacked',
+    disturbed: true,
+    async prepare() {
+      const world = await running(
+        ['1.0.0'],
+        () => ({ spec: UNPACKED }),
+        (fresh) => fresh.artifacts.set(`${MIRROR}archive`, ARCHIVE),
+      );
+      const generation = `/node/var/lib/kubenode/components/app/${world.units.get('app')?.generation}`;
+      for (const path of [`${generation}/app/share`, `${generation}/app/empty`]) {
+        world.disk.change(path, [[path.slice(path.lastIndexOf('/') + 1), undefined]]);
+      }
+      const run = `${generation}/app/bin/run`;
+      world.disk.change(run, [['run', world.disk.add({ kind: 'link', target: '/node/etc/app/app.conf' })]]);
+      const bin = world.disk.inodes.get(world.disk.find(`${generation}/app/bin`, false) ?? 0);
+      if (bin?.kind === 'folder') bin.mode = 0o777;
+      world.disk.settleAll();
+      world.disk.pending = [];
+      return world;
+    },
+    drive: () => false,
+    done: (world) =>
+      state(world) === 'Healthy' &&
+      world.text('/var/lib/kubenode/components/app/current/app/share/data') === 'data' &&
+      world.text('/var/lib/kubenode/components/app/current/app/bin/run') === 'app 1.0.0 good',
+  },
+  {
     name: 'upgrade with a reboot',
     async prepare() {
       const world = await running(['1.0.0']);
@@ -217,7 +275,14 @@ export const scenarios: Scenario[] = [
     },
     drive(world) {
       if (orderOnce(world)) return true;
-      if (state(world) !== 'Probing' || world.machine.spec.components?.[0]?.revision !== 2) return false;
+      const { components, operation } = world.machine.spec;
+      if (components?.[0]?.revision !== 2) {
+        // The newer one is asked for by itself, once the order for the bad one has ended.
+        if (operation?.id !== 'op-1' || outcome(world) === undefined || world.component('app')?.needs === undefined) return false;
+        world.change({ operation: order(world, 'op-2') });
+        return true;
+      }
+      if (state(world) !== 'Probing') return false;
       world.change({ components: [entry('app', '1.1.1', 3)] });
       return true;
     },
@@ -225,9 +290,14 @@ export const scenarios: Scenario[] = [
     done: (world) =>
       state(world) === 'Healthy' &&
       world.component('app')?.version === '1.1.1' &&
-      outcome(world) === 'Succeeded' &&
+      world.status.operation?.id === 'op-2' &&
+      world.status.operation.outcome === 'Succeeded' &&
       world.text('/etc/app/only-bad.conf') === undefined,
-    safe: wentBack,
+    // Under either order.
+    safe: (world) => {
+      const app = world.component('app');
+      return app?.failed?.restored === true && app.state === 'Healthy' && world.status.operation?.outcome === 'PermanentFailure';
+    },
   },
   {
     name: 'a disk that was another machine’s',

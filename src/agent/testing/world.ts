@@ -30,6 +30,8 @@ export interface SimulatedUnit extends UnitStatus {
  * go on in several ways.
  */
 export class World {
+  /** Keys that its node was installed with. */
+  pinned: string | undefined;
   disk = new Disk();
   units = new Map<string, SimulatedUnit>();
   boots = 1;

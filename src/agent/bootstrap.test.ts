@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest';
+import { parseBootstrap } from './bootstrap.ts';
+
+const GOOD = {
+  server: 'https://cell.example:6443',
+  certificateAuthority: 'x',
+  token: 't',
+  providerID: 'local://web/m1',
+  machine: { namespace: 'web', name: 'm1.example', uid: '0e4a-7' },
+};
+const parse = (change: object, machine: object = {}) =>
+  parseBootstrap({ ...GOOD, ...change, machine: { ...GOOD.machine, ...machine } }, 'bootstrap.json');
+
+test('G6b: what templates see of the machine has a strict form', () => {
+  expect(parse({})).toMatchObject(GOOD);
+  expect(parse({ providerID: 'aws:///eu-1a/i-0_a.b' }).providerID).toBe('aws:///eu-1a/i-0_a.b');
+});
+
+test.each<[string, object, object?]>([
+  ['providerID', { providerID: 'x; echo PWNED as $(id -un);' }],
+  ['providerID', { providerID: 'aws://a\nb' }],
+  ['providerID', { providerID: 'aws://a\n' }],
+  ['providerID', { providerID: `aws://${'a'.repeat(251)}` }],
+  ['machine.name', {}, { name: '$(id)' }],
+  ['machine.name', {}, { name: 'a'.repeat(254) }],
+  ['machine.name', {}, { name: '../m1' }],
+  ['machine.namespace', {}, { namespace: 'web;id' }],
+  ['machine.namespace', {}, { namespace: 'a.b' }],
+  ['machine.uid', {}, { uid: '`id`' }],
+])('G6b: another %s is refused: %j %j', (field, change, machine) => {
+  expect(() => parse(change, machine)).toThrow(
+    expect.objectContaining({ code: 'BootstrapInvalid', message: expect.stringContaining(`\`${field}\``) as unknown }),
+  );
+});

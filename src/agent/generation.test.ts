@@ -1,0 +1,127 @@
+import { expect, test } from 'vitest';
+import { sha256Hex } from '../api/digest.ts';
+import { fakeClock } from '../kube/testing/clock.ts';
+import { createDurable } from './durable.ts';
+import { buildGeneration, loadManifest } from './generation.ts';
+import { layoutOf } from './layout.ts';
+import type { Manifest } from './manifest.ts';
+import { createStore } from './store.ts';
+import { simulatedFiles } from './testing/disk.ts';
+import { tarGz } from './testing/archive.ts';
+import { Disk } from './testing/inodes.ts';
+import type { Item } from './testing/archive.ts';
+import { damagedPaths, readTree } from './tree.ts';
+
+const DIGEST = 'd'.repeat(24);
+const FOLDER = `/var/lib/kubenode/components/app/${DIGEST}`;
+
+/** A disk with a store that holds these bytes, and a manifest that unpacks them. */
+async function prepared(bytes: Buffer, stored = bytes) {
+  const disk = new Disk();
+  const files = simulatedFiles(disk);
+  const durable = createDurable(files, '');
+  const layout = layoutOf('');
+  const sha256 = sha256Hex(bytes);
+  await durable.folder(layout.store);
+  await files.write(`${layout.store}/${sha256}`, stored, { mode: 0o600 });
+  const network = { status: () => Promise.resolve(0), download: () => Promise.reject(new Error('there is no network')) };
+  const store = createStore({ files, folder: layout.store, network, mirror: undefined, clock: fakeClock() });
+  const manifest: Manifest = {
+    digest: DIGEST,
+    name: 'app',
+    version: '1',
+    values: {},
+    labels: {},
+    content: 'c',
+    artifacts: [{ name: 'it', url: 'x', sha256, unpack: 'TarGz', mode: 0o644 }],
+    files: [],
+    units: [],
+    hooks: {},
+    probes: [],
+    healthDeadlineSeconds: 1,
+    disruption: {},
+    requires: [],
+  };
+  return {
+    disk,
+    files,
+    build: () => buildGeneration(durable, layout, store, manifest),
+    load: () => loadManifest(durable, layout, 'app', DIGEST),
+  };
+}
+
+test('every file and folder is listed with type and mode, those too that only a path names', async () => {
+  const { files, build, load } = await prepared(
+    tarGz([
+      { name: 'a/b/run', content: 'x', mode: 0o700 },
+      { name: 'empty/', type: '5' },
+    ]),
+  );
+  await build();
+  expect(await readTree(files, FOLDER, DIGEST)).toEqual([
+    { kind: 'folder', path: 'it', mode: 0o755 },
+    { kind: 'folder', path: 'it/a', mode: 0o755 },
+    { kind: 'folder', path: 'it/a/b', mode: 0o755 },
+    { kind: 'file', path: 'it/a/b/run', mode: 0o755, sha256: sha256Hex('x') },
+    { kind: 'folder', path: 'it/empty', mode: 0o755 },
+  ]);
+  expect(await damagedPaths(files, FOLDER, DIGEST)).toEqual([]);
+  expect((await load())?.digest).toBe(DIGEST);
+});
+
+test('line 7: an artifact that has zeros behind it in the store makes no generation', async () => {
+  const bytes = tarGz([{ name: 'run', content: 'x' }]);
+  const { disk, build } = await prepared(bytes, Buffer.concat([bytes, Buffer.alloc(4096)]));
+  await expect(build()).rejects.toMatchObject({ code: 'DigestMismatch' });
+  expect(disk.key()).not.toContain(`${FOLDER}/`);
+});
+
+test('an artifact that was damaged in the store is no invalid archive: it can be fetched again', async () => {
+  const { build } = await prepared(tarGz([{ name: 'run', content: 'x' }]), Buffer.from('damaged'));
+  await expect(build()).rejects.toMatchObject({ code: 'DigestMismatch' });
+});
+
+test.each<[string, Item[]]>([
+  ['a file twice', [{ name: 'a' }, { name: 'a' }]],
+  ['a file and then a folder of its name', [{ name: 'a' }, { name: 'a/b' }]],
+  ['a folder and then a file of its name', [{ name: 'a/b' }, { name: 'a' }]],
+])('an archive that holds %s is invalid for good', async (_what, items) => {
+  const { build } = await prepared(tarGz(items));
+  await expect(build()).rejects.toMatchObject({ code: 'ArchiveInvalid' });
+});
+
+test.each([
+  ['another manifest', 'manifest.json', (text: string) => text.replace('"version":"1"', '"version":"2"')],
+  ['a manifest without its checksum', 'manifest.json', (text: string) => text.slice(text.indexOf('\n') + 1)],
+  ['another list', 'tree.json', (text: string) => text.replace(sha256Hex('x'), sha256Hex('y'))],
+  ['a list that is cut', 'tree.json', (text: string) => text.slice(0, 20)],
+])('%s in the place of what was written is found out and written again', async (_what, name, change) => {
+  const { files, build } = await prepared(tarGz([{ name: 'run', content: 'x' }]));
+  await build();
+  const path = `${FOLDER}/.kubenode/${name}`;
+  const before = (await files.read(path))?.toString() ?? '';
+  expect(change(before)).not.toBe(before);
+  await files.write(path, Buffer.from(change(before)), { mode: 0o600 });
+  expect(await damagedPaths(files, FOLDER, DIGEST)).toContain(`.kubenode/${name}`);
+  await build();
+  expect((await files.read(path))?.toString()).toBe(before);
+  expect(await damagedPaths(files, FOLDER, DIGEST)).toEqual([]);
+});
+
+test('only what was touched is hashed; folders are compared in any case', async () => {
+  const { files, build } = await prepared(
+    tarGz([
+      { name: 'a/one', content: '1' },
+      { name: 'a/two', content: '2' },
+      { name: 'b/three', content: '3' },
+    ]),
+  );
+  await build();
+  for (const path of ['a/one', 'a/two', 'b/three']) await files.write(`${FOLDER}/it/${path}`, Buffer.from('x'), { mode: 0o644 });
+  await files.chmodFolder(`${FOLDER}/it/b`, 0o700);
+  const found = (...touched: string[]) => damagedPaths(files, FOLDER, DIGEST, new Set(touched));
+  expect(await found('it/a/one')).toEqual(['it/a/one', 'it/b']);
+  expect(await found('it/a')).toEqual(['it/a/one', 'it/a/two', 'it/b']);
+  expect(await found('it/elsewhere')).toEqual(['it/b']);
+  expect(await found('')).toEqual(['it/a/one', 'it/a/two', 'it/b', 'it/b/three']);
+});
