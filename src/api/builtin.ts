@@ -1,5 +1,6 @@
 /** The built-in Kubernetes kinds that KubeNode reads or writes, with the fields it uses. */
 import { CodedError } from './errors.ts';
+import { plainTexts } from './plaintext.ts';
 import type { Resource } from './resource.ts';
 import { apiVersionOf } from './resource.ts';
 import type { KubeObject } from './wire.ts';
@@ -112,7 +113,15 @@ export interface CustomResourceDefinition extends KubeObject {
 
 export type Namespace = KubeObject & { status?: { phase?: string } };
 
-function builtin<T extends KubeObject>(group: string, version: string, kind: string, plural: string, namespaced: boolean): Resource<T> {
+/** `plain`: makes plain what nodes and others wrote into it (PROTOCOLS G7). */
+function builtin<T extends KubeObject>(
+  group: string,
+  version: string,
+  kind: string,
+  plural: string,
+  namespaced: boolean,
+  plain: (object: T) => T = (object) => object,
+): Resource<T> {
   const resource = { group, version, kind, plural, namespaced };
   function isKind(value: unknown): value is T {
     if (value === null || typeof value !== 'object') return false;
@@ -122,19 +131,25 @@ function builtin<T extends KubeObject>(group: string, version: string, kind: str
   return {
     ...resource,
     parse(value) {
-      if (isKind(value)) return value;
+      if (isKind(value)) return plain(value);
       throw new CodedError('InvalidObject', `not a ${kind} of ${apiVersionOf(resource)}`);
     },
   };
 }
 
 export const Namespaces = builtin<Namespace>('', 'v1', 'Namespace', 'namespaces', false);
-export const Nodes = builtin<Node>('', 'v1', 'Node', 'nodes', false);
+export const Nodes = builtin<Node>('', 'v1', 'Node', 'nodes', false, (node) => {
+  if (node.status === undefined) return node;
+  const { conditions, addresses, nodeInfo } = node.status;
+  const read = { ...(conditions && { conditions }), ...(addresses && { addresses }), ...(nodeInfo && { nodeInfo }) };
+  const plain = plainTexts(read);
+  return plain === read ? node : { ...node, status: { ...node.status, ...plain } };
+});
 export const Pods = builtin<Pod>('', 'v1', 'Pod', 'pods', true);
 export const Secrets = builtin<Secret>('', 'v1', 'Secret', 'secrets', true);
 export const ConfigMaps = builtin<ConfigMap>('', 'v1', 'ConfigMap', 'configmaps', true);
 export const ServiceAccounts = builtin<ServiceAccount>('', 'v1', 'ServiceAccount', 'serviceaccounts', true);
-export const Events = builtin<Event>('', 'v1', 'Event', 'events', true);
+export const Events = builtin<Event>('', 'v1', 'Event', 'events', true, (event) => plainTexts(event));
 export const Leases = builtin<Lease>('coordination.k8s.io', 'v1', 'Lease', 'leases', true);
 export const PodDisruptionBudgets = builtin<PodDisruptionBudget>('policy', 'v1', 'PodDisruptionBudget', 'poddisruptionbudgets', true);
 export const CertificateSigningRequests = builtin<CertificateSigningRequest>(
@@ -143,6 +158,12 @@ export const CertificateSigningRequests = builtin<CertificateSigningRequest>(
   'CertificateSigningRequest',
   'certificatesigningrequests',
   false,
+  (request) => {
+    const conditions = plainTexts(request.status?.conditions);
+    return conditions === request.status?.conditions
+      ? request
+      : { ...request, status: { ...request.status, ...(conditions && { conditions }) } };
+  },
 );
 export const CustomResourceDefinitions = builtin<CustomResourceDefinition>(
   'apiextensions.k8s.io',

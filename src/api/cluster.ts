@@ -19,22 +19,44 @@ export const unitStatus = Type.Object({
   digest: Type.Optional(
     Type.String({ description: 'last digest that was wholly applied; absent while the first is under way or after removal' }),
   ),
+  begun: Type.Optional(
+    Type.String({ description: 'digest whose objects are being applied over `digest`, or "Removal"; absent when nothing is under way' }),
+  ),
   commit: Type.Optional(Type.String({ description: 'commit the digest came with' })),
   appliedAt: Type.Optional(time()),
   lane: Type.Optional(Type.Enum(['Forward', 'Restore'], { description: 'how `digest` came here' })),
   evidence: Type.Optional(Type.String({ description: 'equals `digest` once there was evidence for it since it was last applied here' })),
   verified: Type.Optional(
-    atomic(Type.Object({ digest: Type.String(), commit: Type.String(), at: time() }), {
-      maxItems: 10,
-      description: 'digests with evidence here, newest first',
-    }),
+    atomic(
+      Type.Object({
+        digest: Type.String(),
+        commit: Type.String(),
+        at: time(),
+        heldSeconds: Type.Optional(
+          Type.Integer({ minimum: 0, description: 'held with evidence before `at`; what was revoked since counts not' }),
+        ),
+        order: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            description: 'rank by when it first had evidence here: the higher of two is the newer content',
+          }),
+        ),
+        upheld: Type.Optional(
+          Type.Boolean({
+            description: 'other clusters went back from it while it was wanted here with evidence: their revocation does not count here',
+          }),
+        ),
+      }),
+      { maxItems: 10, description: 'digests with evidence here, newest first' },
+    ),
   ),
   revoked: Type.Optional(
     atomic(Type.String(), {
       maxItems: 20,
-      description: 'digests that a halt or a restore left; they only go forward through the stages again',
+      description: 'digests that a halt or a restore left; they go forward through the stages only, until a human retries their rollout',
     }),
   ),
+  retried: Type.Optional(Type.String({ description: 'last `spec.retry` of a Rollout that was carried out here' })),
   inventory: Type.Optional(atomic(inventoryEntry, { maxItems: 64 })),
 });
 export type UnitStatus = Static<typeof unitStatus>;

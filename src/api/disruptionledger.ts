@@ -14,6 +14,12 @@ export const ledgerRow = Type.Object({
   requesterUID: Type.String({ description: 'UID of the set, job or machine that asked' }),
   requester: Type.String({ description: 'kind/name, to read' }),
   scopes: atomic(Type.String(), { maxItems: 24, description: 'cluster, zone/ZONE, rack/RACK, pool/NS, set/UID, condition/TYPE …' }),
+  components: Type.Optional(
+    atomic(Type.Object({ name: Type.String(), revision: Type.Integer({ minimum: 1 }), class: Type.Enum(['Restore', 'Change']) }), {
+      maxItems: 64,
+      description: 'Change: exactly what it was granted for; the order holds that and no more',
+    }),
+  ),
   action: Type.Optional(Type.Enum([...ACTIONS], { description: 'Repair: what it was reserved for' })),
   counted: Type.Optional(
     Type.Object(

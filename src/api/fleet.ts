@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox';
 import { atomic, conditions, labelSelector, listMap, name, seconds, time } from './fields.ts';
 import { celRules, defineKind } from './kind.ts';
 
-export const ISOLATIONS = ['process', 'namespaces', 'pod'] as const;
+export const ISOLATIONS = ['process', 'namespaces'] as const;
 
 export const stage = Type.Object({
   name: name(),
@@ -42,7 +42,9 @@ export const fleetSpec = Type.Object({
     }),
   ),
   isolation: Type.Optional(
-    Type.Enum([...ISOLATIONS], { description: 'the weakest wall around rendering that is accepted; default process' }),
+    Type.Enum([...ISOLATIONS], {
+      description: 'the weakest wall around rendering that is accepted, where the hub itself accepts a weaker one',
+    }),
   ),
   stages: listMap(stage, ['name'], { minItems: 1, maxItems: 20 }),
   prune: Type.Optional(
@@ -68,6 +70,20 @@ export const Fleets = defineKind({
     commit: Type.Optional(Type.String({ description: 'last commit accepted: rendered, valid, split into units' })),
     commitTime: Type.Optional(time()),
     bundle: Type.Optional(Type.String({ description: 'digest of everything rendered from it' })),
+    rollout: Type.Optional(
+      Type.Object(
+        { sequence: Type.Integer({ minimum: 0 }), uid: Type.Optional(Type.String()) },
+        {
+          description:
+            'newest Rollout in force; one with a higher sequence, or with this one and another UID, was left by a hub that no longer leads',
+        },
+      ),
+    ),
+    clusters: Type.Optional(
+      atomic(Type.String(), {
+        description: 'clusters that `commit` declares; another one has left the fleet, and its rollouts do not wait for it',
+      }),
+    ),
     isolation: Type.Optional(Type.Enum([...ISOLATIONS])),
     units: Type.Optional(Type.Integer()),
     observedGeneration: Type.Optional(Type.Integer()),

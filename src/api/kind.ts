@@ -46,6 +46,8 @@ export interface KindDefinition<Spec extends TSchema, Status extends TSchema> {
   rules?: CelRule[];
   columns: PrintColumn[];
   scale?: { specReplicasPath: string; statusReplicasPath: string; labelSelectorPath?: string };
+  /** Makes plain what nodes wrote into an object that is read (PROTOCOLS G7). */
+  plain?: (object: KindObject<Static<Spec>, Static<Status>>) => KindObject<Static<Spec>, Static<Status>>;
   /** What neither schema nor CEL can say, so that no API server says it: offline, and by whoever reads the object. Only called on schema-valid objects. */
   check?: (object: { metadata: ObjectMeta; spec: Static<Spec> }) => FieldError[];
 }
@@ -149,7 +151,7 @@ export function defineKind<Spec extends TSchema, Status extends TSchema>(
     description: definition.description,
 
     parse(value) {
-      if (isObject(value)) return value;
+      if (isObject(value)) return definition.plain === undefined ? value : definition.plain(value);
       const first = loosely?.errors?.[0];
       const error = first === undefined ? { path: '', message: 'is not valid' } : describe(first);
       throw new CodedError('InvalidObject', `${definition.kind}: \`${error.path}\` ${error.message}`);

@@ -3,6 +3,10 @@ import { canonical, sha256Hex } from './digest.ts';
 import { DISRUPTIONS } from './disruption.ts';
 import { atomic, conditions, listMap, seconds, stringMap, taint, time, values } from './fields.ts';
 import { defineKind } from './kind.ts';
+import { plainTexts } from './plaintext.ts';
+
+/** How content goes to a cluster or a machine. Only what was verified there and is not revoked may go as Restore (PROTOCOLS B7, E6). */
+export const LANES = ['Forward', 'Restore'] as const;
 
 /** What a node should have of one component. Written whole by the set controller (PROTOCOLS A1 to A3). */
 export const componentEntry = Type.Object({
@@ -15,13 +19,21 @@ export const componentEntry = Type.Object({
   joinedRevision: Type.Integer({ minimum: 0, description: "the set's revision when this machine joined it" }),
   revision: Type.Integer({ minimum: 1, description: 'only grows; an agent refuses a lower one, or the same with other content' }),
   attempt: Type.Integer({ minimum: 1 }),
+  left: Type.Optional(
+    Type.Boolean({ description: 'the set selected this machine no more; if it does again, the machine joins as one that was never in it' }),
+  ),
+  lane: Type.Optional(
+    Type.Enum([...LANES], {
+      description: 'Restore: back to what was verified here, because the set says so or this machine failed; absent: Forward',
+    }),
+  ),
   failed: Type.Optional(
     Type.Object({
       setRevision: Type.Integer(),
       attempt: Type.Integer(),
       rolloutID: Type.Optional(Type.String({ description: "the set's rolloutID then; a new one tries again" })),
-      reason: Type.String(),
-      message: Type.Optional(Type.String()),
+      reason: Type.String({ maxLength: 256 }),
+      message: Type.Optional(Type.String({ maxLength: 1024 })),
     }),
   ),
 });
@@ -39,8 +51,45 @@ export const operation = Type.Object({
   args: Type.Optional(values('arguments of the action')),
   notAfter: time('an order past this is reported Cancelled, by the Date header of the API server'),
   reason: Type.Optional(Type.String()),
+  retry: Type.Optional(
+    Type.Object(
+      {
+        of: atomic(Type.String({ maxLength: 512 }), { maxItems: 64, description: 'what was asked for' }),
+        tries: Type.Integer({
+          minimum: 1,
+          description: 'how often in a row one of these was, this time included, and came to nothing before',
+        }),
+        at: time('when this was written'),
+      },
+      { description: 'if it comes to nothing (Cancelled, Superseded, TransientFailure) the next try waits, longer each time' },
+    ),
+  ),
+  restores: Type.Optional(
+    atomic(
+      Type.Object({
+        name: Type.String(),
+        setUID: Type.String(),
+        setRevision: Type.Integer(),
+        attempt: Type.Integer(),
+        content: Type.String({ description: 'contentOf() the entry' }),
+        tries: Type.Integer({ minimum: 1, description: 'reservations of class Restore that were ordered or given up' }),
+        last: Type.String({ description: 'id of the last of them' }),
+        isOver: Type.Optional(Type.Boolean({ description: 'it came to an end: what asks again asks as a Change' })),
+      }),
+      { maxItems: 128, description: 'what was restored here, of the entries that still say so; carried from one operation to the next' },
+    ),
+  ),
 });
 export type Operation = Static<typeof operation>;
+
+/** The mark by which a set says that a machine is to go. Until the Machine is deleted it can be taken back by removing it (PROTOCOLS C8a). */
+const retire = Type.Object(
+  {
+    epoch: Type.Integer({ minimum: 0, description: 'term of the leader that last confirmed it; of another term nothing is done for it' }),
+    reason: Type.Optional(Type.String({ maxLength: 256 })),
+  },
+  { description: 'its MachineSet has one machine too many: it is drained under a reservation, then deleted' },
+);
 
 export const OUTCOMES = ['Succeeded', 'TransientFailure', 'PermanentFailure', 'Superseded', 'Cancelled'] as const;
 export type Outcome = (typeof OUTCOMES)[number];
@@ -63,8 +112,8 @@ export const COMPONENT_STATES = [
 export const componentStatus = Type.Object({
   name: Type.String({ minLength: 1 }),
   /** What runs here. Empty strings and 0 while nothing does. */
-  version: Type.String({ description: 'version that is switched to here; empty while none is' }),
-  content: Type.String({ description: 'contentOf() what is switched to here; empty while none is' }),
+  version: Type.String({ maxLength: 128, description: 'version that is switched to here; empty while none is' }),
+  content: Type.String({ maxLength: 128, description: 'contentOf() what is switched to here; empty while none is' }),
   revision: Type.Integer({ minimum: 0, description: 'highest revision accepted from spec; the floor of the next' }),
   running: Type.Integer({
     minimum: 0,
@@ -75,17 +124,17 @@ export const componentStatus = Type.Object({
   needsFor: Type.Optional(
     Type.Enum(['Change', 'Drift'], { description: 'while Waiting: a new entry, or a repair of drift that would restart or more' }),
   ),
-  previous: Type.Optional(Type.String({ description: 'version that ran before' })),
+  previous: Type.Optional(Type.String({ maxLength: 128, description: 'version that ran before' })),
   failed: Type.Optional(
     Type.Object({
       revision: Type.Integer({ description: 'the entry that failed here' }),
-      reason: Type.String(),
-      message: Type.String(),
+      reason: Type.String({ maxLength: 256 }),
+      message: Type.String({ maxLength: 1024 }),
       restored: Type.Boolean({ description: 'what ran before runs again and passes its probes' }),
     }),
   ),
-  refused: Type.Optional(Type.Object({ revision: Type.Integer(), reason: Type.String() })),
-  bootID: Type.Optional(Type.String({ description: 'boot in which the probes last held since the switch' })),
+  refused: Type.Optional(Type.Object({ revision: Type.Integer(), reason: Type.String({ maxLength: 256 }) })),
+  bootID: Type.Optional(Type.String({ maxLength: 128, description: 'boot in which the probes last held since the switch' })),
   switchedAt: Type.Optional(time("by the agent's clock; to read, not to decide")),
   healthySince: Type.Optional(time("by the agent's clock; to read, not to decide")),
   driftRepairs: Type.Optional(Type.Integer({ minimum: 0 })),
@@ -94,11 +143,11 @@ export const componentStatus = Type.Object({
 export type ComponentStatus = Static<typeof componentStatus>;
 
 export const operationStatus = Type.Object({
-  id: Type.String(),
+  id: Type.String({ maxLength: 256 }),
   state: Type.Enum(['Running', 'Done']),
   outcome: Type.Optional(Type.Enum([...OUTCOMES])),
   message: Type.Optional(Type.String({ maxLength: 1024 })),
-  bootID: Type.Optional(Type.String({ description: 'boot in which it ended' })),
+  bootID: Type.Optional(Type.String({ maxLength: 128, description: 'boot in which it ended' })),
   startedAt: Type.Optional(time()),
   finishedAt: Type.Optional(time()),
 });
@@ -164,6 +213,7 @@ export const machineSpec = Type.Object({
   provider: Type.Optional(Type.Object({ name: Type.String({ minLength: 1 }), config: Type.Optional(values("the provider's own")) })),
   components: Type.Optional(listMap(componentEntry, ['name'], { maxItems: 64 })),
   operation: Type.Optional(operation),
+  retire: Type.Optional(retire),
   hold: Type.Optional(Type.Boolean({ description: 'nothing new starts here' })),
   paused: Type.Optional(Type.Boolean({ description: 'not reconciled' })),
 });
@@ -176,11 +226,11 @@ export const machineStatus = Type.Object({
   addresses: Type.Optional(atomic(Type.Object({ type: Type.String(), address: Type.String() }))),
   agent: Type.Optional(
     Type.Object({
-      version: Type.String(),
+      version: Type.String({ maxLength: 128 }),
       apiLevel: Type.Integer(),
-      bootID: Type.String(),
-      os: Type.String(),
-      arch: Type.String(),
+      bootID: Type.String({ maxLength: 128 }),
+      os: Type.String({ maxLength: 64 }),
+      arch: Type.String({ maxLength: 64 }),
       hold: Type.Optional(Type.Boolean({ description: '/etc/kubenode/hold is there' })),
     }),
   ),
@@ -189,6 +239,11 @@ export const machineStatus = Type.Object({
   repair: Type.Optional(repairStatus),
   verified: Type.Optional(
     atomic(verifiedContent, { maxItems: 128, description: 'the two last verified contents of each component, newest first' }),
+  ),
+  firstReadyAt: Type.Optional(
+    time(
+      "when its Node was first seen Ready, by the controller's clock; never changed. Without it the machine is new: nothing ever ran there",
+    ),
   ),
   lastDisruption: Type.Optional(time()),
   observations: Type.Optional(listMap(observation, ['key'], { maxItems: 128, description: 'written by the remedy controller' })),
@@ -221,6 +276,16 @@ export const Machines = defineKind({
   description: 'One node: how it is made, what should run on it, what does, and the one operation under way.',
   spec: machineSpec,
   status: machineStatus,
+  plain(machine) {
+    if (machine.status === undefined) return machine;
+    // What its agent wrote, and nothing else: what controllers wrote they compare with what they would write.
+    const { agent, components, operation, conditions } = machine.status;
+    const said = conditions?.map((each) => (each.type === 'AgentReady' ? plainTexts(each) : each));
+    const read = { ...(agent && { agent }), ...(components && { components }), ...(operation && { operation }) };
+    const plain = plainTexts(read);
+    const same = plain === read && (said === undefined || said.every((each, index) => each === conditions?.[index]));
+    return same ? machine : { ...machine, status: { ...machine.status, ...plain, ...(said && { conditions: said }) } };
+  },
   rules: [
     {
       rule: '!has(oldSelf.spec.operation) || (has(self.spec.operation) && self.spec.operation.epoch >= oldSelf.spec.operation.epoch)',
@@ -236,6 +301,11 @@ export const Machines = defineKind({
       rule: '!has(oldSelf.status) || !has(oldSelf.status.bootstrap) || !has(oldSelf.status.bootstrap.csrUID) || !has(self.status) || !has(self.status.bootstrap) || self.status.bootstrap.epoch > oldSelf.status.bootstrap.epoch || (has(self.status.bootstrap.csrUID) && self.status.bootstrap.csrUID == oldSelf.status.bootstrap.csrUID)',
       message: 'one request is admitted in an epoch of the bootstrap, and no other',
       fieldPath: '.status.bootstrap.csrUID',
+    },
+    {
+      rule: '!has(oldSelf.status) || !has(oldSelf.status.firstReadyAt) || (has(self.status) && has(self.status.firstReadyAt) && self.status.firstReadyAt == oldSelf.status.firstReadyAt)',
+      message: 'when a machine was first Ready is recorded once and stays',
+      fieldPath: '.status.firstReadyAt',
     },
   ],
   columns: [

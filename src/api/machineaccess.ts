@@ -43,12 +43,13 @@ function access(
 }
 
 /**
- * Get and watch of this one Machine (never list), patch of its status, its Lease, Events. Bound to the user of its certificate and to the
- * ServiceAccount that may stand in for it: two RoleBindings would cost every request in the namespace twice.
+ * Get and watch of this one Machine (never list), patch of its status, its Lease, Events. Bound to the user of its certificate; and to the ServiceAccount
+ * that stands in for it only once it does, in the same RoleBinding: two would cost every request in the namespace twice. Until then whoever made an
+ * account of that name would have the rights of the agent.
  *
  * `create` cannot be limited by name: admission holds Leases and Events to the machine's own.
  */
-export function machineAccess(machine: Pick<Stored<Machine>, 'metadata'>): MachineAccess {
+export function machineAccess(machine: Pick<Stored<Machine>, 'metadata'>, { standIn = false } = {}): MachineAccess {
   const { name, namespace = '' } = machine.metadata;
   const lease = { apiGroups: ['coordination.k8s.io'], resources: ['leases'] };
   return access(
@@ -63,7 +64,7 @@ export function machineAccess(machine: Pick<Stored<Machine>, 'metadata'>): Machi
     ],
     [
       { apiGroup: RBAC, kind: 'User', name: agentUser(namespace, name) },
-      { kind: 'ServiceAccount', name: agentServiceAccountName(name), namespace },
+      ...(standIn ? [{ kind: 'ServiceAccount' as const, name: agentServiceAccountName(name), namespace }] : []),
     ],
   );
 }

@@ -123,6 +123,43 @@ export const machineComponentSpec = Type.Object({
       },
     ),
   ),
+  values: Type.Optional(
+    listMap(
+      Type.Object({
+        name: Type.String({
+          minLength: 1,
+          maxLength: 253,
+          description: 'path in `values`, as templates name it: `apiServer`, `limits.cpu`',
+        }),
+        pattern: Type.String({
+          minLength: 1,
+          maxLength: 1024,
+          description:
+            'regular expression (ECMAScript, flag u) that the whole of the value, as text, must match; a value has at most 4,096 characters',
+        }),
+      }),
+      ['name'],
+      {
+        maxItems: 64,
+        description:
+          'what sets may say: any other value is refused. Absent: sets may say anything; where signatures are demanded, nothing, since no signature covers values',
+      },
+    ),
+  ),
+  signatures: Type.Optional(
+    listMap(
+      Type.Object({
+        keyID: Type.String({ pattern: '^SHA256:[A-Za-z0-9+/]{43}$', description: 'fingerprint of the key, as `ssh-keygen -l` prints it' }),
+        value: Type.String({
+          maxLength: 128,
+          pattern: '^[A-Za-z0-9+/]+={0,2}$',
+          description: 'Ed25519, base64; over all of spec but this',
+        }),
+      }),
+      ['keyID'],
+      { maxItems: 8, description: 'made where the fleet is written: `kubenode component sign`. May change, unlike the rest' },
+    ),
+  ),
   healthDeadlineSeconds: Type.Optional(
     seconds('all probes must hold by then after a switch, else the node goes back', { default: 300, minimum: 1 }),
   ),
@@ -151,6 +188,16 @@ export type MachineComponentSpec = Static<typeof machineComponentSpec>;
 export const machineComponentName = (component: string, version: string): string =>
   `${component}-${version.toLowerCase().replaceAll(/[^a-z0-9.-]/g, '-')}`;
 
+/** All but the signatures, which another key may add to. */
+const UNCHANGED = Object.keys(machineComponentSpec.properties)
+  .filter((field) => field !== 'signatures')
+  .map((field) =>
+    machineComponentSpec.required.some((each) => each === field)
+      ? `self.spec.${field} == oldSelf.spec.${field}`
+      : `has(self.spec.${field}) == has(oldSelf.spec.${field}) && (!has(self.spec.${field}) || self.spec.${field} == oldSelf.spec.${field})`,
+  )
+  .join(' && ');
+
 export const MachineComponents = defineKind({
   kind: 'MachineComponent',
   plural: 'machinecomponents',
@@ -160,7 +207,7 @@ export const MachineComponents = defineKind({
   spec: machineComponentSpec,
   status: Type.Object({ conditions: conditions() }),
   rules: [
-    { rule: 'self.spec == oldSelf.spec', message: 'a MachineComponent is immutable: make a new version', fieldPath: '.spec' },
+    { rule: UNCHANGED, message: 'a MachineComponent is immutable: make a new version', fieldPath: '.spec' },
     {
       rule: `self.metadata.name == ${NAME}`,
       message: 'name must be made of componentName and version',

@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { validateBatches } from './batches.ts';
 import { isCoded } from './errors.ts';
+import { LANES } from './machine.ts';
 import { atomic, conditions, countOrPercent, labelSelector, listMap, seconds, time, values } from './fields.ts';
 import { defineKind } from './kind.ts';
 
@@ -42,6 +43,15 @@ export const machineComponentSetSpec = Type.Object({
   rolloutID: Type.Optional(Type.String({ description: 'a human sets a new one to try failures again' })),
   paused: Type.Optional(Type.Boolean({ description: 'no machine is given new content' })),
   unitDigest: Type.Optional(Type.String({ description: 'written by sync' })),
+  lane: Type.Optional(
+    Type.Object(
+      { unitDigest: Type.String({ minLength: 1 }), lane: Type.Enum([...LANES]) },
+      {
+        description:
+          'written by rollouts: Restore where that digest was verified in this cluster and is not revoked; for another digest it counts as Forward',
+      },
+    ),
+  ),
   ceiling: Type.Optional(
     Type.Object(
       { unitDigest: Type.String(), nodes: Type.Integer({ minimum: 0 }) },
@@ -50,6 +60,11 @@ export const machineComponentSetSpec = Type.Object({
   ),
 });
 export type MachineComponentSetSpec = Static<typeof machineComponentSetSpec>;
+
+/** How the content that the set carries now goes (PROTOCOLS B7): nothing that was declared for another digest counts. */
+export function laneOf({ lane, unitDigest }: Pick<MachineComponentSetSpec, 'lane' | 'unitDigest'>): (typeof LANES)[number] {
+  return lane !== undefined && unitDigest !== undefined && lane.unitDigest === unitDigest ? lane.lane : 'Forward';
+}
 
 export const MachineComponentSets = defineKind({
   kind: 'MachineComponentSet',
@@ -66,6 +81,14 @@ export const MachineComponentSets = defineKind({
           ...content,
           action: Type.Enum(['Install', 'Remove']),
           canary: Type.Optional(values('spec.canary')),
+          since: Type.Optional(
+            Type.Integer({
+              minimum: 1,
+              description: 'number with which this content began; higher ones count machines that were added since',
+            }),
+          ),
+          selection: Type.Optional(Type.String({ description: 'digest of spec.pools and spec.selector' })),
+          completedAt: Type.Optional(time('every batch had passed; machines in use that are selected later make the next number')),
           startedAt: time(),
         },
         { description: 'the content that `number` counts; a change of spec makes the next one (v2 → v1 → v2 is three)' },
@@ -73,7 +96,7 @@ export const MachineComponentSets = defineKind({
     ),
     desired: Type.Optional(Type.Integer()),
     updated: Type.Optional(Type.Integer({ description: 'hold the content of this revision, with evidence' })),
-    failed: Type.Optional(Type.Integer()),
+    failed: Type.Optional(Type.Integer({ description: 'of this content, also those whose Machine is gone' })),
     offline: Type.Optional(Type.Integer({ description: 'set aside' })),
     waiting: Type.Optional(Type.Integer({ description: 'announced, not yet granted' })),
     batch: Type.Optional(Type.Integer({ description: 'the batch under way, from 1; 0 when none' })),
@@ -88,9 +111,22 @@ export const MachineComponentSets = defineKind({
     ),
     verified: Type.Optional(Type.Object({ unitDigest: Type.Optional(Type.String()), ...content, at: time() })),
     failures: Type.Optional(
-      atomic(Type.Object({ machine: Type.String(), reason: Type.String(), message: Type.String(), attempt: Type.Integer() }), {
-        maxItems: 10,
-      }),
+      atomic(
+        Type.Object({
+          machine: Type.String({ description: 'namespace/name' }),
+          uid: Type.Optional(Type.String({ description: 'of the Machine, which may be gone' })),
+          setRevision: Type.Optional(Type.Integer()),
+          attempt: Type.Integer(),
+          rolloutID: Type.Optional(Type.String({ description: 'as it was then' })),
+          reason: Type.String(),
+          message: Type.String(),
+          at: Type.Optional(time()),
+        }),
+        {
+          maxItems: 100,
+          description: 'oldest first; they outlive their Machines and end with the content or rolloutID; a full list halts the set',
+        },
+      ),
     ),
     canary: Type.Optional(
       listMap(Type.Object({ machine: Type.String(), state: Type.String(), message: Type.Optional(Type.String()) }), ['machine'], {

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { atomic, conditions, seconds, stringMap, values } from './fields.ts';
+import { atomic, conditions, countOrPercent, seconds, stringMap, values } from './fields.ts';
 import { defineKind } from './kind.ts';
 import { machineTemplateSpec } from './machine.ts';
 
@@ -10,7 +10,13 @@ export const MachineSets = defineKind({
   namespaced: true,
   description: 'N machines of one template from an infra provider.',
   spec: Type.Object({
-    replicas: Type.Optional(Type.Integer({ minimum: 0, maximum: 2000, default: 1 })),
+    replicas: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        maximum: 2000,
+        description: 'left out it is whose who sets it: the set keeps what it has, a new one has none',
+      }),
+    ),
     provider: Type.Object({ name: Type.String({ minLength: 1 }), config: Type.Optional(values("the provider's own")) }),
     failureDomains: Type.Optional(atomic(Type.String({ minLength: 1 }), { description: 'machines are spread over these, evenly' })),
     template: Type.Optional(
@@ -20,6 +26,13 @@ export const MachineSets = defineKind({
       }),
     ),
     maxInFlight: Type.Optional(Type.Integer({ minimum: 1, default: 10, description: 'machines being made at once' })),
+    maxRetiring: Type.Optional(
+      countOrPercent('at most so many of its machines are being retired or deleted at once; 10% where it is left out'),
+    ),
+    readyWithinSeconds: Type.Optional(seconds('a machine that never was Ready by then has failed', { default: 1800, minimum: 1 })),
+    maxFailed: Type.Optional(
+      Type.Integer({ minimum: 1, default: 3, description: 'with so many machines that failed to become Ready no more are made' }),
+    ),
     minReadySeconds: Type.Optional(seconds('Ready for this long counts as available', { default: 0 })),
     paused: Type.Optional(Type.Boolean()),
     unitDigest: Type.Optional(Type.String()),
@@ -28,6 +41,8 @@ export const MachineSets = defineKind({
     replicas: Type.Optional(Type.Integer()),
     readyReplicas: Type.Optional(Type.Integer()),
     availableReplicas: Type.Optional(Type.Integer()),
+    retiringReplicas: Type.Optional(Type.Integer({ description: 'marked to go, and not deleted yet' })),
+    keptReplicas: Type.Optional(Type.Integer({ description: 'how many it keeps while spec.replicas is left out' })),
     selector: Type.Optional(Type.String()),
     observedGeneration: Type.Optional(Type.Integer()),
     conditions: conditions(),

@@ -10,6 +10,8 @@ export interface NodeBootstrap {
   providerID: string;
   /** Where relative artifact URLs are resolved; ends with a slash. */
   mirror?: string;
+  /** Public keys, a line each, of which one must have signed each component that the node runs. Pinned at its first start. */
+  componentKeys?: string;
 }
 
 export interface InstanceRequest {

@@ -2,6 +2,7 @@
  * How long a repair rule is to have run in Shadow in a cluster before it is enforced there, and how many jobs it may have wanted to make.
  * Said in annotations of the NodeRemedier and not in its spec: another number is not another rule, so that what was counted stays.
  */
+import type { NodeRemedier } from './noderemedier.ts';
 import type { ObjectMeta } from './wire.ts';
 
 export const REHEARSAL_ANNOTATIONS = {
@@ -17,18 +18,31 @@ export interface RehearsalTerms {
   maxJobs: number;
 }
 
-/** What holds for a rule. Throws nothing: what is not a whole number is told by `wrongTerms`, and counts as not said. */
-export function rehearsalTerms({ annotations }: Pick<ObjectMeta, 'annotations'>): RehearsalTerms {
+/** A rehearsal must be able to see its rule make a job: a match that begins in its first half has held before it ends. */
+export const leastShadowSeconds = ({ holdsForSeconds }: Pick<NodeRemedier['spec'], 'holdsForSeconds'>): number => 2 * holdsForSeconds;
+
+/**
+ * What holds for a rule; its Shadow is never shorter than `leastShadowSeconds`. Throws nothing: what is not a whole number is told by
+ * `wrongTerms`, and counts as not said.
+ */
+export function rehearsalTerms({ metadata: { annotations }, spec }: Pick<NodeRemedier, 'metadata' | 'spec'>): RehearsalTerms {
   const read = (key: keyof RehearsalTerms): number => {
     const text = annotations?.[REHEARSAL_ANNOTATIONS[key]];
     return text === undefined || !isCount(text) ? REHEARSAL_DEFAULTS[key] : Number(text);
   };
-  return { shadowSeconds: read('shadowSeconds'), maxJobs: read('maxJobs') };
+  return { shadowSeconds: Math.max(read('shadowSeconds'), leastShadowSeconds(spec)), maxJobs: read('maxJobs') };
 }
 
 /** Names of the annotations whose values mean nothing. */
 export function wrongTerms({ annotations }: Pick<ObjectMeta, 'annotations'>): string[] {
   return Object.values(REHEARSAL_ANNOTATIONS).filter((name) => annotations?.[name] !== undefined && !isCount(annotations[name]));
+}
+
+/** The Shadow that a rule asks for where that is too short to see it make a job; undefined where it is long enough, or not said. */
+export function emptyShadowSeconds({ metadata: { annotations }, spec }: Pick<NodeRemedier, 'metadata' | 'spec'>): number | undefined {
+  const text = annotations?.[REHEARSAL_ANNOTATIONS.shadowSeconds];
+  if (text === undefined || !isCount(text)) return undefined;
+  return Number(text) < leastShadowSeconds(spec) ? Number(text) : undefined;
 }
 
 const isCount = (text: string): boolean => /^\d{1,9}$/.test(text);

@@ -32,6 +32,10 @@ export const remedyOperationJobSpec = Type.Object({
   ruleUID: Type.Optional(Type.String()),
   unitDigest: Type.Optional(Type.String({ description: 'of the rule that fired' })),
   machine: Type.Object({ name: name(), uid: Type.String({ minLength: 1 }) }),
+  machineSet: Type.Optional(Type.String({ description: 'UID of the MachineSet that owns the machine: it makes the one that replaces it' })),
+  replacements: Type.Optional(
+    Type.Integer({ minimum: 0, description: 'how many replacements in a row this rule had ordered before the machine was made' }),
+  ),
   node: Type.String({ description: 'name of the Node, to read' }),
   mode: Type.Optional(
     Type.Enum(['Shadow', 'Enforce'], { description: 'of the rule then; in Shadow it ends at once and asks for nothing. Absent: Enforce' }),

@@ -18,7 +18,7 @@ export const rolloutUnit = Type.Object({
 export type RolloutUnit = Static<typeof rolloutUnit>;
 
 export const UNIT_PHASES = ['Pending', 'Progressing', 'Soaking', 'Halted', 'Superseded', 'Done'] as const;
-export const CLUSTER_PHASES = ['Pending', 'Applying', 'Waiting', 'Verified', 'Halted', 'Blocked', 'Superseded'] as const;
+export const CLUSTER_PHASES = ['Pending', 'Applying', 'Waiting', 'Verified', 'Halted', 'Blocked', 'Superseded', 'Left'] as const;
 
 export const rolloutUnitStatus = Type.Object({
   unit: Type.String(),
@@ -26,6 +26,10 @@ export const rolloutUnitStatus = Type.Object({
   lane: Type.Enum(['Forward', 'Restore', 'Mixed'], { description: 'Restore: back to a digest that was verified there' }),
   stage: Type.Optional(Type.String({ description: 'stage under way' })),
   soakUntil: Type.Optional(time()),
+  pausedBy: Type.Optional(Type.String({ description: 'Rollout whose pause holds a digest of this unit' })),
+  revoked: Type.Optional(
+    Type.Boolean({ description: 'the digest is revoked on a cluster: no restore leads to it until a human retries this Rollout' }),
+  ),
   reason: Type.Optional(Type.String()),
   message: Type.Optional(Type.String({ maxLength: 1024 })),
   clusters: Type.Optional(
@@ -72,13 +76,15 @@ export const Rollouts = defineKind({
       { description: 'membership and policy as they were; clusters in the order they go' },
     ),
     units: listMap(rolloutUnit, ['unit'], { maxItems: 500 }),
-    paused: Type.Optional(Type.Boolean({ description: 'forward lanes stop where they are; restore goes on' })),
-    retry: Type.Optional(Type.String({ description: 'a new value lifts halts and revocations of this rollout: a human says go again' })),
+    paused: Type.Optional(
+      Type.Boolean({ description: 'forward lanes of these digests stop where they are, in newer Rollouts too; restore goes on' }),
+    ),
+    retry: Type.Optional(Type.String({ description: 'a new value lifts halts and revocations of these digests: a human says go again' })),
   }),
   status: Type.Object({
     phase: Type.Optional(Type.Enum([...UNIT_PHASES])),
     units: Type.Optional(listMap(rolloutUnitStatus, ['unit'], { maxItems: 500 })),
-    retried: Type.Optional(Type.String({ description: 'spec.retry that was acted on' })),
+    retried: Type.Optional(Type.String({ description: 'spec.retry that was carried out on every cluster' })),
     completedAt: Type.Optional(time()),
     observedGeneration: Type.Optional(Type.Integer()),
     conditions: conditions(),

@@ -6,6 +6,7 @@ import { DefenderPolicies } from '../api/defenderpolicy.ts';
 import { MachineComponents } from '../api/machinecomponent.ts';
 import { MachineComponentSets } from '../api/machinecomponentset.ts';
 import { MachineSets } from '../api/machineset.ts';
+import { expand } from '../agent/template.ts';
 import { unitDigest } from '../api/digest.ts';
 import { Fleet } from './fleet.ts';
 import {
@@ -263,6 +264,30 @@ describe('components for real nodes', () => {
     // A template variable must not be cut in two by JSON's braces.
     for (const file of spec.files ?? []) expect(file.content.replaceAll(/\{\{[a-zA-Z.]+\}\}/g, '')).not.toMatch(/\{\{|\}\}/);
   });
+
+  it.each(releases)('G6b: %s renders only values that it declares, so that it runs where keys are pinned', (_, { spec }) => {
+    const declared = new Map((spec.values ?? []).map(({ name, pattern }) => [name, new RegExp(`^(?:${pattern})$`, 'u')]));
+    const sample: Record<string, string> = { apiServer: 'https://api.prod.example:6443' };
+    const values = Object.fromEntries([...declared.keys()].map((name) => [name, sample[name] ?? '']));
+    for (const [name, pattern] of declared) expect(values[name]).toMatch(pattern);
+    const machine = { name: 'm', namespace: 'web', uid: 'u', nodeName: 'm', providerID: 'p', labels: {} };
+    const render = (value: unknown): void => {
+      if (typeof value === 'string')
+        expand(value, { root: '/', dir: '/d', version: spec.version, bootstrap: '/b', values, machine }, 'the release');
+      else if (value !== null && typeof value === 'object') for (const each of Object.values(value)) render(each);
+    };
+    render(spec);
+  });
+
+  it.each(['http://api:6443', 'https://api:6443/x?auth=/etc/shadow', 'https://api --v=9', 'https://', ' https://api'])(
+    'G6b: %s is no API server of node-problem-detector',
+    (server) => {
+      const pattern = releases.find(([name]) => name === 'NodeProblemDetector')?.[1].spec.values?.[0]?.pattern ?? '.*';
+      expect(server).not.toMatch(new RegExp(`^(?:${pattern})$`, 'u'));
+      for (const good of ['https://10.0.0.1:6443', 'https://[fd00::1]:6443', 'https://api.prod.example'])
+        expect(good).toMatch(new RegExp(`^(?:${pattern})$`, 'u'));
+    },
+  );
 
   it('a minor version of the kubelet drains, a patch does not', () => {
     expect(releases[0]?.[1].spec.disruption).toMatchObject({ patch: 'Restart', minor: 'Drain' });

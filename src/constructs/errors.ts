@@ -11,6 +11,7 @@ export const fleetErrorCodes = {
   ReleaseInvalid: 'a release that cannot be: no such version in the lock, no artifacts, a digest of the wrong form',
   FactUnknown: 'a fact that the catalogue does not have',
   RuleInvalid: 'a condition or a rung of a repair rule that cannot be',
+  SignatureMissing: 'a component that is not in the file of signatures, or was changed since it was signed',
   ReleaseConflict: 'two releases of one component and version with different content',
 } as const;
 
@@ -19,7 +20,7 @@ export type FleetErrorCode = keyof typeof fleetErrorCodes;
 /** A mistake in fleet code that is found while it runs. */
 export class FleetError extends CodedError {
   constructor(code: FleetErrorCode, message: string, next?: string) {
-    super(code, message, next === undefined ? {} : { next });
+    super(code, message, { verdict: true, ...(next === undefined ? {} : { next }) });
     this.name = 'FleetError';
   }
 }

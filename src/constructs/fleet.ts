@@ -2,6 +2,7 @@ import { selectorText } from '../api/selector.ts';
 import { FleetError } from './errors.ts';
 import { originOf } from './origin.ts';
 import { Cluster, type ClusterProps } from './scope.ts';
+import { putSignatures, type Signatures } from './signatures.ts';
 
 /** What to make in a cluster. Runs once for each cluster that is selected. */
 export type Build = (cluster: Cluster) => void;
@@ -21,6 +22,8 @@ export class Fleet {
   readonly #clusters = new Map<string, Cluster>();
   readonly #selections: Selection[] = [];
   #building = false;
+  #signatures: { lock: Signatures; stack: string | undefined } | undefined;
+  #unsigned: readonly FleetError[] = [];
 
   /** Declares a business cluster. Stages of the Fleet object in the hub select clusters by these labels. */
   cluster(name: string, props: ClusterProps = {}): Cluster {
@@ -45,6 +48,14 @@ export class Fleet {
   /** Makes something in every cluster of the commit. */
   allClusters(build: Build): void {
     this.#select(undefined, build);
+  }
+
+  /**
+   * Signatures of the components: `fleet.signatures(signatures)`, of the file that `kubenode component sign` writes. Once it holds one, a component
+   * that is not signed, or was changed since, is an error.
+   */
+  signatures(lock: Signatures): void {
+    this.#signatures = { lock, stack: new Error('signatures').stack };
   }
 
   #select(selector: Record<string, string> | undefined, build: Build): void {
@@ -73,7 +84,18 @@ export class Fleet {
           throw at(stack, new FleetError('ClusterOrder', 'what builds a cluster must not be async: nothing waits for it'));
       }
     }
+    if (this.#signatures !== undefined) this.#sign(clusters, this.#signatures);
     return clusters;
+  }
+
+  /** After `build`: a mistake for each component that must be signed and is not. Whoever renders refuses the fleet for one. */
+  unsigned(): readonly FleetError[] {
+    return this.#unsigned;
+  }
+
+  #sign(clusters: readonly Cluster[], { lock, stack }: { lock: Signatures; stack: string | undefined }): void {
+    const found = new Map(clusters.flatMap((cluster) => putSignatures(cluster, lock)).map((error) => [error.message, at(stack, error)]));
+    this.#unsigned = [...found.values()];
   }
 }
 

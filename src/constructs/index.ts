@@ -20,6 +20,7 @@ export {
   type Platform,
   type ReleaseContent,
 } from './release.ts';
+export type { Signatures } from './signatures.ts';
 export { FleetError, fleetErrorCodes, type FleetErrorCode } from './errors.ts';
 export { Kubelet, type KubeletProps } from './components/kubelet.ts';
 export { Containerd, type ContainerdProps } from './components/containerd.ts';

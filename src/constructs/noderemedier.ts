@@ -18,7 +18,7 @@ export interface NodeRemedierProps extends MetadataProps, Omit<Spec, 'unitDigest
   pools?: readonly (Pool | string)[];
   /**
    * When its mode is Enforce: the Shadow it goes through first in each cluster, and the jobs it may have wanted to make meanwhile; more halt
-   * its rollout. Default 600 s and 3 jobs.
+   * its rollout. Default 600 s and 3 jobs; the Shadow lasts at least twice `holdsForSeconds`, so that the rule can make a job in it.
    */
   enforceAfter?: Partial<RehearsalTerms>;
 }

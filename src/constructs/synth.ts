@@ -16,7 +16,10 @@ const folder = process.env['CDK8S_OUTDIR'] ?? 'dist';
 
 await import(pathToFileURL(resolve(entry)).href);
 mkdirSync(folder, { recursive: true });
-for (const cluster of fleet.build()) {
+const clusters = fleet.build();
+const [unsigned] = fleet.unsigned();
+if (unsigned !== undefined) throw unsigned;
+for (const cluster of clusters) {
   const objects = cluster.node.root.node.findAll().filter((construct) => ApiObject.isApiObject(construct));
   writeFileSync(
     join(folder, `${cluster.name}.k8s.yaml`),

@@ -16,14 +16,15 @@ const drawnMachine: fc.Arbitrary<CensusMachine> = fc
   .record({
     name: fc.constantFrom(...NAMES),
     scopes: drawnScopes,
-    health: fc.constantFrom('healthy', 'cordoned', 'dead', 'dead'),
+    health: fc.constantFrom('healthy', 'cordoned', 'dead', 'dead', 'new'),
     ailments: fc.option(fc.subarray(['NotReady', 'Hung', 'DiskFull']), { nil: undefined }),
   })
   .map(({ name, scopes, health, ailments }) =>
     counted(name, {
       scopes,
-      unavailable: health !== 'healthy',
+      unavailable: health === 'cordoned' || health === 'dead',
       lastingly: health === 'dead',
+      ...(health === 'new' ? { isNew: true } : {}),
       ...(ailments === undefined ? {} : { ailments }),
     }),
   );
@@ -54,26 +55,30 @@ function byHand(
   const left = rows.filter((each) => !removed.includes(each));
   const isIn = (scope: string, each: LedgerRow): boolean =>
     each.scopes.includes(scope) || of(each.machineUID)?.scopes.includes(scope) === true;
-  const ailsIn = (scope: string): CensusMachine[] => machines.filter((machine) => machine.scopes.includes(scope));
+  const isNew = (uid: string): boolean => of(uid)?.isNew === true;
+  const ailsIn = (scope: string): CensusMachine[] => machines.filter((machine) => machine.scopes.includes(scope) && !isNew(machine.uid));
   return (scope: string) => {
-    const reserved = left.filter((each) => isIn(scope, each));
+    const rowsIn = left.filter((each) => isIn(scope, each));
+    const reserved = rowsIn.filter((each) => !isNew(each.machineUID));
     const others = ailsIn(scope).filter(
       (machine) =>
         (gone.has(machine.uid) ? machine.lastingly : machine.unavailable) && !reserved.some((each) => each.machineUID === machine.uid),
     );
     const lasting = [...reserved.map((each) => of(each.machineUID)?.lastingly ?? true), ...others.map((machine) => machine.lastingly)];
-    const total = ailsIn(scope.startsWith('condition/') ? 'cluster' : scope).length;
+    const whole = scope.startsWith('condition/') ? 'cluster' : scope;
     const outage = ailsIn(scope).filter((machine) => machine.lastingly && machine.ailments !== undefined && !ordered.has(machine.uid));
     const says = (ailment: string): number => outage.filter((machine) => machine.ailments?.includes(ailment) === true).length;
     return {
-      total: total === 0 ? undefined : total,
+      total: machines.some((machine) => machine.scopes.includes(whole)) ? ailsIn(whole).length : undefined,
       used: reserved.length + others.length,
       holders: [...reserved.map((each) => each.machine).toSorted(), ...others.map((machine) => machine.name).toSorted()].slice(0, 5),
       lasting: lasting.filter(Boolean).length,
-      counts: [...NAMES, 'gone'].filter((name) =>
-        [...reserved.map((each) => each.machineUID), ...others.map((machine) => machine.uid)].includes(`uid-${name}`),
+      counts: [...NAMES, 'gone'].filter(
+        (name) =>
+          isNew(`uid-${name}`) ||
+          [...reserved.map((each) => each.machineUID), ...others.map((machine) => machine.uid)].includes(`uid-${name}`),
       ),
-      rows: CLASSES.map((asked) => reserved.filter((each) => classOf(each) === asked).length),
+      rows: CLASSES.map((asked) => rowsIn.filter((each) => classOf(each) === asked).length),
       outage: outage.length,
       ill: outage
         .map((machine) => machine.name)
@@ -133,8 +138,10 @@ test('invariant 2: after any changes the census says what one that is taken anew
           }).toEqual(expected(scope));
           expect(census.rows(scope, CLASSES).used).toBe(expected(scope).rows.reduce((sum, many) => sum + many, 0));
         }
-        for (const name of NAMES)
-          expect(census.ails(`uid-${name}`)).toBe(there.has(`uid-${name}`) ? there.get(`uid-${name}`)?.lastingly : true);
+        for (const name of NAMES) {
+          const machine = there.get(`uid-${name}`);
+          expect(census.ails(`uid-${name}`)).toBe(machine === undefined || machine.lastingly || machine.isNew === true);
+        }
       },
     ),
     { numRuns: 400 },

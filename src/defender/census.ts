@@ -27,8 +27,9 @@ export interface Census {
   total(scope: string): number | undefined;
   /** Unavailable machines and reserved ones, each once. */
   places(scope: string): Occupation;
+  /** Whether reserving this machine takes no place: it has one, or is new. */
   counts(scope: string, uid: string): boolean;
-  /** Unavailable by itself, whatever rows it has. */
+  /** Unavailable by itself, whatever rows it has, or never there yet. */
   ails(uid: string): boolean;
   /** Rows of these classes. */
   rows(scope: string, classes: readonly string[]): Occupation;
@@ -96,12 +97,14 @@ export function takeCensus(
     return new Set([...(roll.of(uid)?.scopes ?? []), ...scopes]);
   }
 
+  const isNew = (uid: string): boolean => roll.of(uid)?.isNew === true;
+
   function count({ machineUID: uid, machine: name, kind, class: asked, scopes }: Parameters<Census['add']>[0]): void {
     const reserved = { name, class: classOf({ kind, class: asked }), lastingly: roll.of(uid)?.lastingly ?? true };
     for (const scope of scopesOf(uid, scopes)) {
       const overlay = overlayOf(scope);
       overlay.left.delete(uid);
-      if (!overlay.rows.has(uid) && !unavailableIn(scope).has(uid)) overlay.added++;
+      if (!isNew(uid) && !overlay.rows.has(uid) && !unavailableIn(scope).has(uid)) overlay.added++;
       overlay.rows.set(uid, reserved);
     }
     summaries.clear();
@@ -112,7 +115,7 @@ export function takeCensus(
   function whoIn(scope: string): ReturnType<Occupation['who']> {
     const muster = roll.in(scope);
     const overlay = overlays.get(scope);
-    const reserved = overlay === undefined ? [] : [...overlay.rows];
+    const reserved = overlay === undefined ? [] : [...overlay.rows].filter(([uid]) => !isNew(uid));
     const holders = firstNames(reserved.map(([, { name }]) => name));
     if (holders.length < HOLDERS && muster !== undefined) {
       const others: string[] = [];
@@ -162,9 +165,9 @@ export function takeCensus(
     },
     counts(scope, uid) {
       const overlay = overlays.get(scope);
-      return overlay?.rows.has(uid) === true || (unavailableIn(scope).has(uid) && overlay?.left.has(uid) !== true);
+      return isNew(uid) || overlay?.rows.has(uid) === true || (unavailableIn(scope).has(uid) && overlay?.left.has(uid) !== true);
     },
-    ails: (uid) => current().of(uid)?.lastingly ?? true,
+    ails: (uid) => isNew(uid) || (current().of(uid)?.lastingly ?? true),
     rows(scope, classes) {
       const all = [...(overlays.get(scope)?.rows.values() ?? [])].filter((reserved) => classes.includes(reserved.class));
       const who = (): ReturnType<Occupation['who']> => ({
@@ -189,7 +192,7 @@ export function takeCensus(
       for (const scope of scopesOf(uid, row.scopes)) {
         const overlay = overlayOf(scope);
         const machine = unavailableIn(scope).get(uid);
-        if (overlay.rows.delete(uid) && machine === undefined) overlay.added--;
+        if (overlay.rows.delete(uid) && machine === undefined && !isNew(uid)) overlay.added--;
         if (machine?.lastingly === false) overlay.left.add(uid);
       }
       starts.remove(row);

@@ -259,26 +259,33 @@ test('D9: what could go alone goes, and the first in order among equals first; n
 
 test('case 25: after what is revoked has gone every limit is kept, or nothing is left that could be revoked and would help', () => {
   fc.assert(
-    fc.property(world, fc.nat(12), (drawn, orders) => {
+    fc.property(world, fc.nat(12), fc.array(fc.boolean(), { minLength: 12, maxLength: 12 }), (drawn, orders, holds) => {
       const { limits, machines, rows, hours, sources } = built(drawn);
       const ordered = new Set(rows.slice(0, orders).map((each) => each.machineUID));
+      const held = new Set(rows.filter((_, at) => holds[at] === true).map((each) => each.id));
       const census = takeCensus(createRoll(machines), rows, { hours, nowMs: T0, ordered });
       const unordered = rows
         .filter((each) => !ordered.has(each.machineUID))
-        .map((each) => ({ row: each, subject: { ...each, labels: {}, lastDisruptionMs: undefined } }));
+        .map((each) => ({ row: each, subject: { ...each, labels: {}, lastDisruptionMs: undefined }, isHeld: held.has(each.id) }));
       const revoked = revocations(unordered, census, sources, T0);
-      const left = rows.filter((each) => !revoked.has(each.id));
+      const goes = (each: LedgerRow): boolean => revoked.has(each.id) && !held.has(each.id);
+      const left = rows.filter((each) => !goes(each));
       for (const each of rows)
         if (revoked.has(each.id)) {
           expect(ordered.has(each.machineUID)).toBe(false);
-          expect([each.class === 'Restore', each.kind === 'Delete']).toEqual([false, false]);
+          expect([each.class === 'Restore', each.kind === 'Delete' && each.class === 'Repair']).toEqual([false, false]);
         }
-      const gone = new Set(rows.filter((each) => revoked.has(each.id)).map((each) => each.machineUID));
+      const gone = new Set(rows.filter(goes).map((each) => each.machineUID));
       for (const limit of limits)
         for (const scope of scopesUnder(limit, left.map(takerOf))) {
           const use = useOf(limit, scope, machines, left.map(takerOf), gone);
           const could = left.filter(
-            (each) => !ordered.has(each.machineUID) && each.class !== 'Restore' && each.kind !== 'Delete' && use.holds(takerOf(each)),
+            (each) =>
+              !ordered.has(each.machineUID) &&
+              !revoked.has(each.id) &&
+              each.class !== 'Restore' &&
+              !(each.kind === 'Delete' && each.class === 'Repair') &&
+              use.holds(takerOf(each)),
           );
           const helping = could.filter((each) => machines.find((machine) => machine.uid === each.machineUID)?.lastingly !== true);
           if (helping.length > 0) expect(use.union).toBeLessThanOrEqual(use.max);

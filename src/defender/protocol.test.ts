@@ -80,11 +80,11 @@ describe('a row is taken over', () => {
   const unrated = (): boolean => false;
   const late = T0 + 901_000;
 
-  test('C8: by a deletion, at once, under a new ID, keeping its class and the machine reserved', () => {
+  test('C8: by a deletion, at once, under a new ID, of its own class, keeping the machine reserved', () => {
     const before = state(row('r1', 'a', { class: 'Restore' }), row('r9', 'b'));
     const after = takeOver(before, 3, 'r1', row('r2', 'a', { kind: 'Delete' }), { because: 'Deleting' });
     expect(after.rows.map(({ id, kind, class: asked }) => [id, kind, asked])).toEqual([
-      ['r2', 'Delete', 'Restore'],
+      ['r2', 'Delete', 'Change'],
       ['r9', 'Change', 'Change'],
     ]);
   });
@@ -117,13 +117,18 @@ describe('a row is taken over', () => {
     const taken = state(row('r2', 'a', { kind: 'Repair', succeeds: 'r1' }));
     expect(takeOver(taken, 3, 'r2', row('r3', 'a', { kind: 'Repair' }), byProvider).rows[0]).toMatchObject({ id: 'r3', succeeds: 'r1' });
   });
-  test('D1: a repair is one more start for rates, a deletion is not', () => {
+  test('D1: a repair and a deletion are one more start for rates, the deletion that ends a replacement is not', () => {
     const repair = row('r2', 'a', { kind: 'Repair', class: 'Repair' });
     const rated = (asked: string, scope: string): boolean => asked === 'Repair' && scope === 'cluster';
     const after = takeOver(state(row('r1', 'a')), 3, 'r1', repair, { ...byProvider, rated });
     expect(after.hours?.map(({ starts }) => starts)).toEqual([{ 'Repair cluster': 1 }]);
     expect(after.rows[0]?.counted).toMatchObject({ class: 'Repair', scopes: ['cluster'] });
-    expect(takeOver(after, 3, 'r2', row('r3', 'a', { kind: 'Delete' }), { because: 'Deleting' }).hours).toEqual(after.hours);
+    const deletion = row('r3', 'a', { kind: 'Delete' });
+    expect(takeOver(after, 3, 'r2', deletion, { because: 'Deleting' }).hours).toEqual(after.hours);
+    const counted = { nowMs: late, rated: (asked: string, scope: string): boolean => asked === 'Delete' && scope === 'cluster' };
+    const both = takeOver(after, 3, 'r2', deletion, { because: 'Deleting', counted });
+    expect(both.hours?.map(({ starts }) => starts)).toEqual([{ 'Repair cluster': 1, 'Delete cluster': 1 }]);
+    expect(both.rows[0]?.counted).toMatchObject({ class: 'Delete', scopes: ['cluster'] });
   });
 
   test('and a Delete row by nothing', () => {

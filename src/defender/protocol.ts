@@ -88,14 +88,17 @@ export function release(state: LedgerState, epoch: number, id: string, evidence:
 
 /** Why a row may be replaced by another one while its operation may still run. The machine stays reserved throughout. */
 export type Succession =
-  /** The Machine is being deleted (C8): a dead node's step is not waited for. */
-  | { because: 'Deleting' }
+  /**
+   * The Machine is being deleted (C8): a dead node's step is not waited for. `counted` absent: its end was part of what the row was granted for,
+   * and is not counted again.
+   */
+  | { because: 'Deleting'; counted?: { nowMs: number; rated: Rated } }
   /** A provider repairs a node whose agent is silent and whose order can no longer begin (C9). */
   | { because: 'ProviderRepair'; agentSilent: boolean; nowMs: number; rated: Rated };
 
 /**
- * A deletion counts for no rate of its own, and its end gives nothing back: the disruption that began is the one that was counted. A repair is one
- * more, whether what it comes after had begun or not.
+ * What takes over is one disruption more for the rates that speak of it, whether what it comes after had begun or not; save the deletion of a
+ * machine whose repair is to replace it.
  */
 export function takeOver(state: LedgerState, epoch: number, id: string, successor: LedgerRow, why: Succession): LedgerState {
   requireEpoch(state, epoch);
@@ -110,9 +113,10 @@ export function takeOver(state: LedgerState, epoch: number, id: string, successo
   if (!allowed)
     throw new CodedError('NoEvidence', `row ${id} (${row.kind}) of ${row.machine} must not be taken over by a ${successor.kind} row yet`);
   const replaced = (next: LedgerRow): LedgerRow[] => state.rows.map((each) => (each.id === id ? next : each));
-  // A deletion goes on as what it was asked as; a repair is one, whatever it comes after.
-  if (why.because === 'Deleting') return { ...state, rows: replaced({ ...successor, class: row.class }) };
-  const counted = countStarts(state.hours ?? [], [{ ...successor, succeeds: row.succeeds ?? id }], why.nowMs, why.rated);
+  const counts = why.because === 'Deleting' ? why.counted : why;
+  if (counts === undefined) return { ...state, rows: replaced(successor) };
+  const counting = why.because === 'Deleting' ? successor : { ...successor, succeeds: row.succeeds ?? id };
+  const counted = countStarts(state.hours ?? [], [counting], counts.nowMs, counts.rated);
   const [next = successor] = counted.rows;
   return { ...state, rows: replaced(next), ...(counted.hours.length === 0 ? {} : { hours: counted.hours }) };
 }

@@ -21,12 +21,14 @@ interface World {
   ordered?: LedgerRow[];
   /** Without. */
   waiting: LedgerRow[];
+  /** IDs of those that must keep their places. */
+  held?: string[];
   nowMs?: number;
   lastDisruptionMs?: number;
   hours?: { reserved: LedgerRow[] };
 }
 
-function revoked({ limits = [], more = {}, machines, ordered = [], waiting, nowMs = T0, lastDisruptionMs, hours }: World) {
+function revoked({ limits = [], more = {}, machines, ordered = [], waiting, held = [], nowMs = T0, lastDisruptionMs, hours }: World) {
   const counting = hours === undefined ? { hours: [], rows: waiting } : countStarts([], [...ordered, ...waiting], nowMs, () => true);
   const rows = [...ordered, ...waiting].map((each) => counting.rows.find(({ id }) => id === each.id) ?? each);
   const census = takeCensus(createRoll(machines), rows, {
@@ -37,7 +39,11 @@ function revoked({ limits = [], more = {}, machines, ordered = [], waiting, nowM
   const sources = { policies: [{ ...policy('p', ...limits), spec: { limits, ...more } }], sets: new Map() };
   const unordered = rows
     .filter((each) => waiting.some(({ id }) => id === each.id))
-    .map((each) => ({ row: each, subject: { ...request(nameIn(each), { ...each, since: 0, lastDisruptionMs }), scopes: each.scopes } }));
+    .map((each) => ({
+      row: each,
+      subject: { ...request(nameIn(each), { ...each, since: 0, lastDisruptionMs }), scopes: each.scopes },
+      isHeld: held.includes(each.id),
+    }));
   return revocations(unordered, census, sources, nowMs);
 }
 const ids = (world: World): string[] => [...revoked(world).keys()].toSorted();
@@ -56,15 +62,23 @@ describe('case 25: a limit is lowered below what is in use', () => {
     expect(ids({ limits: cell(0), machines: five, ordered, waiting })).toEqual(['mid', 'new', 'old']);
   });
 
-  test('Change goes before Repair, Restore and Delete not at all', () => {
+  test('C9: what may still run keeps its place, so that another goes beside it', () => {
+    expect(ids({ limits: cell(3), machines: five, ordered, waiting, held: ['new'] })).toEqual(['mid', 'new']);
+    expect(ids({ limits: cell(3), machines: five, ordered, waiting, held: ['old'] })).toEqual(['new']);
+    expect(ids({ limits: cell(2), machines: five, ordered, waiting, held: ['new'] })).toEqual(['mid', 'new', 'old']);
+  });
+
+  test('Change and Delete go before Repair; Restore, and the deletion that replaces a machine, not at all', () => {
     const mixed = [
       row('change', 'b', { since: young(1) }),
       row('repair', 'c', { since: young(5), kind: 'Repair', class: 'Repair' }),
       row('restore', 'd', { since: young(9), class: 'Restore' }),
       row('delete', 'e', { since: young(9), kind: 'Delete' }),
+      row('replaced', 'a', { since: young(9), kind: 'Delete', class: 'Repair' }),
     ];
-    expect(ids({ limits: cell(3), machines: but('a'), waiting: mixed })).toEqual(['change']);
-    expect(ids({ limits: cell(0), machines: but('a'), waiting: mixed })).toEqual(['change', 'repair']);
+    expect(ids({ limits: cell(4), machines: but('nobody'), waiting: mixed })).toEqual(['delete']);
+    expect(ids({ limits: cell(3), machines: but('nobody'), waiting: mixed })).toEqual(['change', 'delete']);
+    expect(ids({ limits: cell(0), machines: but('nobody'), waiting: mixed })).toEqual(['change', 'delete', 'repair']);
   });
 
   test('says which, how full, and by whom', () => {

@@ -13,34 +13,38 @@ import { inOrder, type Subject, type Verdict } from './request.ts';
 export interface Unordered {
   row: LedgerRow;
   subject: Subject;
+  /** What it took over may still run (C9): it keeps its places, whatever is said of it. */
+  isHeld: boolean;
 }
 
-/** Recovery is never taken back; a deletion may have begun without an order, and ends only with the machine. */
-export const isRevocable = (row: LedgerRow): boolean => row.class !== 'Restore' && row.kind !== 'Delete';
+/** Recovery is never taken back, nor is the deletion by which a repair replaces a machine: that has begun. */
+export const isRevocable = (row: LedgerRow): boolean => row.class === 'Change' || (row.class === 'Repair' && row.kind !== 'Delete');
 
 /**
  * By row ID, why it may not go on. Of those that only do not fit together any more as many as needed, in the order opposite to D9: Change before
- * Repair, the youngest first. Takes what is revoked out of the census, which must hold every row.
+ * Repair, the youngest first. Takes what is revoked out of the census, which must hold every row; one that is held is only told to wait, and
+ * another goes in its place.
  */
 export function revocations(unordered: readonly Unordered[], census: Census, sources: LimitSources, nowMs: number): Map<string, Verdict> {
   const limits = limitsOf(sources);
   const gates = gatesOf(sources, nowMs);
   const revoked = new Map<string, Verdict>();
-  const revoke = (row: LedgerRow, verdict: Verdict): void => {
+  const revoke = ({ row, isHeld }: Unordered, verdict: Verdict): void => {
     revoked.set(row.id, verdict);
-    census.remove(row);
+    if (!isHeld) census.remove(row);
   };
   const revocable = unordered.filter(({ row }) => isRevocable(row));
-  for (const { row, subject } of revocable) {
-    const closed = gates(subject, census);
-    if (closed !== undefined) revoke(row, closed);
+  for (const each of revocable) {
+    const closed = gates(each.subject, census);
+    if (closed !== undefined) revoke(each, closed);
   }
-  for (const { row, subject } of youngestFirst(revocable)) {
+  for (const each of youngestFirst(revocable)) {
+    const { row, subject } = each;
     if (revoked.has(row.id)) continue;
     for (const limit of limits.on(subject).limits) {
       const verdict = exceeded(limit, row, subject, census, nowMs);
       if (verdict === undefined) continue;
-      revoke(row, verdict);
+      revoke(each, verdict);
       break;
     }
   }

@@ -19,6 +19,8 @@ export interface Request {
   requesterUID: string;
   /** kind/name, to read. */
   requester: string;
+  /** Change: which entries it would carry out, all of its own class. */
+  components?: NonNullable<LedgerRow['components']>;
   /** What a Repair would do; limits may allow only some actions for a class of nodes. */
   action?: Action;
   /** Of the machine and its Node together: zone, rack, and what classes of nodes are told by. */
@@ -63,6 +65,7 @@ export function rowFor(request: Omit<Request, 'labels' | 'lastDisruptionMs'>, id
     ...(request.nodeUID === undefined ? {} : { nodeUID: request.nodeUID }),
     kind: request.kind,
     class: request.class,
+    ...(request.components === undefined ? {} : { components: request.components }),
     ...(request.action === undefined ? {} : { action: request.action }),
     requesterUID: request.requesterUID,
     requester: request.requester,

@@ -12,6 +12,8 @@ export interface CensusMachine {
   scopes: readonly string[];
   /** Node absent, not Ready=True by a fresh heartbeat, or unschedulable by anyone (D7). A deletion alone is not. */
   unavailable: boolean;
+  /** Its Node was never Ready: nothing runs there that could be missed. It is neither unavailable nor one of the total, and disrupting it costs nothing. */
+  isNew?: boolean;
   /** Unavailable by something else than a cordon of ours, so that no operation's end will mend it. */
   lastingly: boolean;
   /** What its Node says is wrong with it, by which a suspect is told; absent where there was no Node yet, which is no outage. */
@@ -20,6 +22,7 @@ export interface CensusMachine {
 
 /** The machines of one scope. */
 export interface Muster {
+  /** Without the new ones. */
   readonly total: number;
   /** By UID. */
   readonly unavailable: ReadonlyMap<string, CensusMachine>;
@@ -48,6 +51,8 @@ export interface WritableRoll extends Roll {
 
 interface Mustered extends Muster {
   total: number;
+  /** With the new ones: a scope is known as long as there is any. */
+  members: number;
   unavailable: Map<string, CensusMachine>;
   lasting: number;
   ailing: Map<string, CensusMachine>;
@@ -63,7 +68,9 @@ export function createRoll(machines: Iterable<CensusMachine> = []): WritableRoll
     for (const scope of machine.scopes) {
       let muster = scopes.get(scope);
       if (muster === undefined)
-        scopes.set(scope, (muster = { total: 0, unavailable: new Map(), lasting: 0, ailing: new Map(), ailments: new Map() }));
+        scopes.set(scope, (muster = { total: 0, members: 0, unavailable: new Map(), lasting: 0, ailing: new Map(), ailments: new Map() }));
+      muster.members++;
+      if (machine.isNew === true) continue;
       muster.total++;
       if (!machine.unavailable) continue;
       muster.unavailable.set(machine.uid, machine);
@@ -78,10 +85,12 @@ export function createRoll(machines: Iterable<CensusMachine> = []): WritableRoll
     for (const scope of machine.scopes) {
       const muster = scopes.get(scope);
       if (muster === undefined) continue;
-      if (--muster.total === 0) {
+      if (--muster.members === 0) {
         scopes.delete(scope);
         continue;
       }
+      if (machine.isNew === true) continue;
+      muster.total--;
       if (!muster.unavailable.delete(machine.uid)) continue;
       if (machine.lastingly) muster.lasting--;
       if (!ails(machine)) continue;
@@ -137,6 +146,7 @@ function isSame(a: CensusMachine, b: CensusMachine): boolean {
     a.name === b.name &&
     a.unavailable === b.unavailable &&
     a.lastingly === b.lastingly &&
+    a.isNew === b.isNew &&
     sameTexts(a.scopes, b.scopes) &&
     sameTexts(a.ailments, b.ailments)
   );

@@ -5,22 +5,31 @@ import { explain, explanationLines, whyFired } from './explain.ts';
 import type { LadderStep } from './ladder.ts';
 import type { RuleOutcome } from './pass.ts';
 
+/** UID of the MachineSet that owns a machine. */
+export function ownerUID(machine: Pick<Machine, 'metadata'>): string | undefined {
+  return machine.metadata.ownerReferences?.find(({ kind, controller }) => kind === 'MachineSet' && controller === true)?.uid;
+}
+
 /** The job that a rule which is due makes for a step of its ladder. */
 export function jobSpecOf(
   outcome: RuleOutcome,
   step: LadderStep & { step: 'Act' | 'AskHuman' },
   machine: Machine,
   nowMs: number,
+  replacements: number,
 ): RemedyOperationJobSpec {
   const { rule } = outcome.rule;
   const { spec } = rule;
   const rung = spec.ladder[step.rung];
+  const owner = ownerUID(machine);
   const { timeoutSeconds } = rung === undefined ? RUNG_DEFAULTS : fullRung(rung);
   return {
     rule: rule.metadata.name,
     ...(rule.metadata.uid === undefined ? {} : { ruleUID: rule.metadata.uid }),
     ...(spec.unitDigest === undefined ? {} : { unitDigest: spec.unitDigest }),
     machine: { name: machine.metadata.name, uid: machine.metadata.uid ?? '' },
+    ...(owner === undefined ? {} : { machineSet: owner }),
+    ...(replacements === 0 ? {} : { replacements }),
     node: machine.status?.nodeRef?.name ?? '',
     mode: spec.mode ?? 'Shadow',
     rung: step.rung,

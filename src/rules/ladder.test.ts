@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../api/kind.ts';
 import type { Action, NodeRemedierSpec, Rung } from '../api/noderemedier.ts';
 import type { RemedyOperationJob, RemedyOperationJobStatus } from '../api/remedyoperationjob.ts';
-import { compareContenders, nextRung, supersedes, type Contender } from './ladder.ts';
+import { compareContenders, nextRung, replacementsBefore, supersedes, type Contender } from './ladder.ts';
 
 const T0 = Date.parse('2026-01-01T00:00:00Z');
 const iso = (seconds: number) => new Date(T0 + seconds * 1000).toISOString();
@@ -38,14 +38,18 @@ const past = ({ action, at, status, spec }: Past): RemedyOperationJob => ({
 const cancelled = { phase: 'Cancelled', outcome: 'Cancelled' } as const;
 const before = ({ orderedAt: _orderedAt, ...status }: RemedyOperationJobStatus): RemedyOperationJobStatus => status;
 
-function next(jobs: Past[], given: { at?: number; since?: number; ladder?: Rung[]; uid?: string } & Partial<NodeRemedierSpec> = {}) {
-  const { at = 1000, since = 900, ladder = LADDER, uid = 'm-1', ...spec } = given;
+function next(
+  jobs: Past[],
+  given: { at?: number; since?: number; ladder?: Rung[]; uid?: string; replacements?: number } & Partial<NodeRemedierSpec> = {},
+) {
+  const { at = 1000, since = 900, ladder = LADDER, uid = 'm-1', replacements = 0, ...spec } = given;
   return nextRung({
     rule: { name: 'hung', spec: { mode: 'Enforce', ladder, ...spec } },
     machineUID: uid,
     jobs: jobs.map(past),
     matchedSinceMs: T0 + since * 1000,
     nowMs: T0 + at * 1000,
+    replacements,
   });
 }
 
@@ -83,6 +87,7 @@ describe('F5: the next rung', () => {
         jobs,
         matchedSinceMs: T0,
         nowMs: T0 + 1e6,
+        replacements: 0,
       }),
     ).toMatchObject({ rung: 0, attempt: 1 });
   });
@@ -100,6 +105,7 @@ describe('F5: the next rung', () => {
       machineUID: 'm-1',
       matchedSinceMs: T0,
       nowMs: T0 + 9e9,
+      replacements: 0,
     };
     expect(nextRung({ ...input, jobs: [{ ...asked, status: open }] })).toMatchObject({ step: 'Busy', why: 'a human has been asked' });
   });
@@ -181,5 +187,45 @@ describe('F6: two rules on one machine', () => {
     expect(supersedes(of('low', 1, 'CleanDisk'), { ...weak, ordered: false })).toBe(true);
     expect(supersedes(of('weak', 9, 'Reboot'), { ...weak, ordered: false })).toBe(false);
     expect(supersedes(of('page', 9, 'Human'), { ...weak, ordered: false })).toBe(false);
+  });
+});
+
+describe('F5: a machine that replaces one which was replaced', () => {
+  const rule = { name: 'hung', spec: { forgetAfterSeconds: 1000 } };
+  const replaced = (at: number, more: Partial<RemedyOperationJob['spec']> = {}) =>
+    past({ action: 'Replace', at, spec: { machine: { name: 'old', uid: 'm-0' }, machineSet: 'set-1', ...more } });
+  const count = (jobsOfSet: RemedyOperationJob[], { made = 100, since = 200 } = {}) =>
+    replacementsBefore({
+      rule,
+      machine: { metadata: { name: 'a', uid: 'm-1', creationTimestamp: iso(made) } },
+      jobsOfSet,
+      matchedSinceMs: T0 + since * 1000,
+    });
+
+  it('counts as one more attempt, however long the chain is', () => {
+    expect(count([])).toBe(0);
+    expect(count([replaced(90)])).toBe(1);
+    expect(count([replaced(90, { replacements: 2 })])).toBe(3);
+    expect(count([replaced(80), replaced(90)])).toBe(1);
+  });
+
+  it('is none where it was there before, another rule asked, nothing was ordered, or it was well for long', () => {
+    expect(count([replaced(102)])).toBe(0);
+    expect(count([replaced(90, { rule: 'other' })])).toBe(0);
+    expect(count([{ ...replaced(90), status: before(replaced(90).status ?? {}) }])).toBe(0);
+    expect(count([replaced(90)], { since: 1101 })).toBe(0);
+    expect(count([replaced(90)], { made: 1091, since: 1100 })).toBe(0);
+    expect(count([replaced(90, { machine: { name: 'a', uid: 'm-1' } })])).toBe(0);
+  });
+
+  it('reaches a human instead of the next replacement', () => {
+    const ladder: Rung[] = [{ action: 'Replace', attempts: 2 }, HUMAN];
+    expect(next([], { ladder })).toMatchObject({ action: 'Replace', attempt: 1 });
+    expect(next([], { ladder, replacements: 1 })).toMatchObject({ action: 'Replace', attempt: 2 });
+    expect(next([], { ladder, replacements: 2 })).toMatchObject({
+      step: 'AskHuman',
+      why: 'nothing helped: Replace of 2 machines before this one',
+    });
+    expect(next([], { replacements: 1 })).toMatchObject({ action: 'MigratePods' });
   });
 });

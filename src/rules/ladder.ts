@@ -16,6 +16,7 @@ import {
   type NodeRemedierSpec,
   type Rung,
 } from '../api/noderemedier.ts';
+import type { Machine } from '../api/machine.ts';
 import { isFinished, type RemedyOperationJob } from '../api/remedyoperationjob.ts';
 
 export type LadderStep =
@@ -36,6 +37,8 @@ export interface LadderInput {
   jobs: readonly RemedyOperationJob[];
   /** `RuleOutcome.sinceMs`. */
   matchedSinceMs: number;
+  /** `replacementsBefore`. */
+  replacements: number;
   nowMs: number;
 }
 
@@ -77,7 +80,35 @@ export function nextRung(input: LadderInput): LadderStep {
     const untilMs = finishedMs(last) + (rung?.cooldownSeconds ?? 0) * 1000;
     if (nowMs < untilMs) return { step: 'Wait', untilMs, why: `cool-down after ${last.spec.action} of ${last.metadata.name}` };
   }
-  return climbOn(rule.spec.ladder, climb);
+  return climbOn(rule.spec.ladder, climb, input.replacements);
+}
+
+export interface Successor {
+  rule: { name: string; spec: Pick<NodeRemedierSpec, 'forgetAfterSeconds'> };
+  machine: Pick<Machine, 'metadata'>;
+  /** Jobs of the MachineSet that owns the machine, also of machines that are gone. */
+  jobsOfSet: readonly RemedyOperationJob[];
+  /** `RuleOutcome.sinceMs`. */
+  matchedSinceMs: number;
+}
+
+/**
+ * How many replacements in a row this rule has ordered before this machine was made: a replacement that is ill as well counts as an attempt that
+ * did not help, so that a fault that comes with each new machine reaches a human. A set does not record which machine it made for which, so
+ * each that was made within `forgetAfterSeconds` after a replacement counts as its successor; one that was well for that long is no longer one.
+ */
+export function replacementsBefore({ rule, machine, jobsOfSet, matchedSinceMs }: Successor): number {
+  const madeMs = Date.parse(machine.metadata.creationTimestamp ?? '');
+  const forgetMs = (rule.spec.forgetAfterSeconds ?? DEFAULT_FORGET_AFTER_SECONDS) * 1000;
+  if (Number.isNaN(madeMs) || matchedSinceMs - madeMs > forgetMs) return 0;
+  const before = jobsOfSet.filter((job) => {
+    if (job.spec.rule !== rule.name || job.spec.action !== 'Replace' || !isAttempt(job)) return false;
+    if (job.spec.machine.uid === machine.metadata.uid) return false;
+    const orderedMs = Date.parse(job.status?.orderedAt ?? '');
+    // A creation time is cut to the second.
+    return orderedMs < madeMs + 1000 && madeMs - orderedMs <= forgetMs;
+  });
+  return Math.max(0, ...before.map(({ spec }) => 1 + (spec.replacements ?? 0)));
 }
 
 /** The jobs since the ladder last began: attempts, and questions to humans. */
@@ -93,9 +124,10 @@ function climbOf(own: readonly RemedyOperationJob[], forgetMs: number, nowMs: nu
   return last !== undefined && nowMs - finishedMs(last) > forgetMs ? [] : climb;
 }
 
-function climbOn(ladder: readonly Rung[], climb: readonly RemedyOperationJob[]): LadderStep {
+function climbOn(ladder: readonly Rung[], climb: readonly RemedyOperationJob[], replacements: number): LadderStep {
   const human = ladder.length - 1;
-  const tried = climb.map((job) => `${job.spec.action}: ${job.status?.outcome ?? job.status?.phase ?? ''}`).join(', ');
+  const earlier = replacements === 0 ? [] : [`Replace of ${replacements} ${replacements === 1 ? 'machine' : 'machines'} before this one`];
+  const tried = [...earlier, ...climb.map((job) => `${job.spec.action}: ${job.status?.outcome ?? job.status?.phase ?? ''}`)].join(', ');
   if (climb.some(asked)) return { step: 'AskHuman', rung: human, why: 'it came back after a human had been asked' };
   const keys = climb.map((job) => rungKey(job.spec));
   // A rung is found by what it does, so that an edit of the ladder neither repeats nor skips what was tried.
@@ -108,8 +140,9 @@ function climbOn(ladder: readonly Rung[], climb: readonly RemedyOperationJob[]):
     const own = climb.filter((job) => rungKey(job.spec) === rungKey(rung));
     // What is done well but mends nothing is not done again.
     const done = ACTION_TRAITS[action].proof === 'Done' && own.some((job) => job.status?.phase === 'Succeeded');
-    if (done || own.length >= attempts) continue;
-    return { step: 'Act', rung: index, attempt: own.length + 1, action, why: tried === '' ? 'first rung' : `after ${tried}` };
+    const spent = own.length + (action === 'Replace' ? replacements : 0);
+    if (done || spent >= attempts) continue;
+    return { step: 'Act', rung: index, attempt: spent + 1, action, why: tried === '' ? 'first rung' : `after ${tried}` };
   }
   return { step: 'AskHuman', rung: human, why: `nothing helped: ${tried}` };
 }

@@ -200,6 +200,8 @@ class Run {
           jobs: this.#jobs,
           matchedSinceMs: outcome.sinceMs ?? nowMs,
           nowMs,
+          // A recorded history is of one machine.
+          replacements: 0,
         };
         return { outcome, step: nextRung(asked) };
       });
@@ -223,7 +225,7 @@ class Run {
         apiVersion: API_VERSION,
         kind: 'RemedyOperationJob',
         metadata: { name: `${outcome.rule.name}-${this.#jobs.length + 1}`, creationTimestamp: at },
-        spec: jobSpecOf(outcome, step, machine, nowMs),
+        spec: jobSpecOf(outcome, step, machine, nowMs, 0),
         status: shadow
           ? { phase: 'Shadow', finishedAt: at, explanation: step.why }
           : step.step === 'AskHuman'

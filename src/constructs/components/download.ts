@@ -8,7 +8,8 @@ export type Digests = Partial<Record<LinuxPlatform, string>>;
 
 /**
  * What every component that is downloaded is given. These components are for real nodes: Linux with systemd, root, and the paths that
- * Kubernetes uses. `content` replaces single parts of what the class says (files, units, probes …).
+ * Kubernetes uses. `content` replaces single parts of what the class says (files, units, probes …);
+ * templates that name values of the set need `content.values`, which says what those may be, on nodes that pin keys.
  */
 export interface DownloadProps {
   /** Without a leading "v". */

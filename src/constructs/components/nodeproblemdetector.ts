@@ -45,6 +45,7 @@ export class NodeProblemDetector extends Release {
         { name: 'running', unit: name },
         { name: 'healthz', http: { url: 'http://127.0.0.1:20256/healthz' } },
       ],
+      values: [{ name: 'apiServer', pattern: String.raw`https://(\[[0-9A-Fa-f:.]+\]|[-A-Za-z0-9.]+)(:[0-9]{1,5})?` }],
       disruption: { config: 'None', patch: 'None', minor: 'None', major: 'None' },
       ...content,
     });

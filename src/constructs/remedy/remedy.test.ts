@@ -94,7 +94,7 @@ describe('a rule', () => {
         mode: 'Enforce',
       },
     });
-    expect(rehearsalTerms(NodeRemediers.parse(object).metadata)).toEqual({ shadowSeconds: 3600, maxJobs: 1 });
+    expect(rehearsalTerms(NodeRemediers.parse(object))).toEqual({ shadowSeconds: 3600, maxJobs: 1 });
   });
 
   it('restarts a component that is named, or that a release is of', () => {

@@ -37,7 +37,8 @@ export async function grantAgent(client: Client, machine: Stored<Machine>, signa
 /** What the ServiceAccount needs that stands in for a certificate, and who may have its tokens. Errors: those of the API. */
 export async function grantStandIn(client: Client, machine: Stored<Machine>, signal: AbortSignal): Promise<void> {
   const { role, roleBinding } = standInAccess(machine);
-  await applyAll(client, [role, roleBinding, standInPoolAccess(machine.metadata.namespace ?? '')], signal);
+  const own = machineAccess(machine, { standIn: true });
+  await applyAll(client, [role, roleBinding, own.role, own.roleBinding, standInPoolAccess(machine.metadata.namespace ?? '')], signal);
 }
 
 async function applyAll(client: Client, objects: readonly KubeObject[], signal: AbortSignal): Promise<void> {

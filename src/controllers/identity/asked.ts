@@ -1,7 +1,9 @@
 /** What is asked, what is known, and what is said to it. */
+import type { Node } from '../../api/builtin.ts';
 import type { Bootstrap, Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { SigningRequest } from './signingrequest.ts';
+import { plainText } from '../../api/plaintext.ts';
 
 /** A CertificateSigningRequest as a decision sees it. */
 export interface Asked {
@@ -24,6 +26,10 @@ export interface Known {
   machine: Stored<Machine> | undefined;
   /** Machines that claim the Node which the subject names, or have its name. */
   ofNode: readonly Stored<Machine>[];
+  /** The Node that the subject names, read live; undefined: there is none. */
+  node: Stored<Node> | undefined;
+  /** Whoever runs the cell keeps the name of that Node for Nodes that are not KubeNode's. */
+  reserved: boolean;
 }
 
 export type Verdict =
@@ -34,7 +40,7 @@ export type Verdict =
   /** `record` is written to the Machine first, and only if it is as it was read. */
   | { do: 'Approve'; reason: string; message: string; record?: Bootstrap };
 
-export const deny = (reason: string, message: string): Verdict => ({ do: 'Deny', reason, message });
+export const deny = (reason: string, message: string): Verdict => ({ do: 'Deny', reason, message: plainText(message) });
 
 /** Equal as sets, and without repetition. */
 export function isSet(found: readonly string[], expected: readonly string[]): boolean {

@@ -1,5 +1,5 @@
 import { ADMITTED } from '../../api/admission.ts';
-import { CertificateSigningRequests } from '../../api/builtin.ts';
+import { CertificateSigningRequests, Nodes } from '../../api/builtin.ts';
 import { messageOf } from '../../api/errors.ts';
 import { Machines, type Bootstrap, type Machine } from '../../api/machine.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
@@ -34,6 +34,8 @@ export interface IdentityControllerOptions {
   signal: AbortSignal;
   /** A request that was approved and is not signed by then is taken for one that never will be. Default 60,000. */
   signerDeadlineMs?: number;
+  /** Names of Nodes that are no Machine's, whether or not they exist now; `*` stands for any characters. */
+  reservedNodeNames?: readonly string[];
 }
 
 const RESYNC_MS = 300_000;
@@ -48,6 +50,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
   const signerDeadlineMs = options.signerDeadlineMs ?? 60_000;
   const requests = cache.store(CertificateSigningRequests);
   const machines = cache.store(Machines);
+  const reserved = namePatterns(options.reservedNodeNames ?? []);
   machines.addIndex(BY_NODE, nodesOf);
   /** UIDs of requests that were denied here, and told of. */
   const denied = new Set<string>();
@@ -74,6 +77,9 @@ export async function runIdentityController(options: IdentityControllerOptions):
       nowMs: clock.now(),
       machine: await machineNow(request),
       ofNode: node === undefined ? [] : machines.byIndex(BY_NODE, node),
+      // A cache that lags would give away the name of a Node that has just joined.
+      node: node === undefined ? undefined : await client.find(Nodes, { name: node }, { signal }),
+      reserved: node !== undefined && reserved(node),
     };
     const verdict = decide(asked, known);
     if (verdict.do === 'Leave') return;
@@ -185,6 +191,12 @@ export async function runIdentityController(options: IdentityControllerOptions):
       concurrency: 4,
     }),
   ]);
+}
+
+/** Whether a name is one of these; `*` stands for any characters. */
+function namePatterns(patterns: readonly string[]): (name: string) => boolean {
+  const all = patterns.map((each) => new RegExp(`^${each.replaceAll('.', String.raw`\.`).replaceAll('*', '.*')}$`, 's'));
+  return (name) => all.some((each) => each.test(name));
 }
 
 const TOKEN = 'ServiceAccountToken';

@@ -1,7 +1,9 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { describe, expect, it, test } from 'vitest';
 import { SIGNERS } from '../../api/admission.ts';
+import type { Node } from '../../api/builtin.ts';
 import type { Bootstrap } from '../../api/machine.ts';
+import type { Stored } from '../../api/wire.ts';
 import { makeRequest, pemOf, spkiOf, vouch } from '../../agent/identityrequest.ts';
 import type { Asked, Known, Verdict } from './asked.ts';
 import { decide } from './decide.ts';
@@ -14,6 +16,8 @@ const known = (bootstrap: Bootstrap | undefined, more: Partial<Known> = {}): Kno
   nowMs,
   machine: machineWith(bootstrap),
   ofNode: [],
+  node: undefined,
+  reserved: false,
   ...more,
 });
 const said = (verdict: Verdict): string => ('reason' in verdict ? `${verdict.do} ${verdict.reason}` : verdict.do);
@@ -101,6 +105,8 @@ describe('the identity of an agent', () => {
       nowMs,
       machine: machineWith({ ...OPEN, accountUID: 'account-b' }, {}, 'b'),
       ofNode: [],
+      node: undefined,
+      reserved: false,
     });
     expect(said(verdict)).toBe('Deny RequestInvalid');
   });
@@ -216,6 +222,13 @@ describe('G4: a kubelet', () => {
   const agent = { username: AGENT_USER, userUID: undefined, groups: ['kubenode:machines'], signerName: SIGNERS.kubeletClient };
   const node = { username: 'system:node:a', userUID: undefined, groups: ['system:nodes'] };
   const owner = machineWith(OPEN, { nodeRef, addresses });
+  const twin = { ...machineWith(OPEN), metadata: { ...owner.metadata, namespace: 'db', uid: 'twin' } };
+  const nodeWith = (uid: string, providerID: string | undefined): Stored<Node> => ({
+    apiVersion: 'v1',
+    kind: 'Node',
+    metadata: { name: 'a', uid, resourceVersion: '1', creationTimestamp: '2026-11-20T12:00:00Z' },
+    spec: providerID === undefined ? {} : { providerID },
+  });
   const mine = known(OPEN, { machine: machineWith(OPEN), ofNode: [machineWith(OPEN)] });
   const claimed = known(OPEN, { machine: undefined, ofNode: [owner] });
   const client = { ...node, signerName: SIGNERS.kubeletClient };
@@ -261,6 +274,70 @@ describe('G4: a kubelet', () => {
       { ...claimed, ofNode: [owner, { ...owner, metadata: { ...owner.metadata, namespace: 'db' } }] },
       'Deny NodeAmbiguous',
     ],
+    [
+      'G4: a Node that exists and is not proven to be of this Machine',
+      { subject },
+      agent,
+      { ...mine, node: nodeWith('cp', undefined) },
+      'Deny NodeNotOfMachine',
+    ],
+    [
+      'G4: a Node with the providerID of another instance',
+      { subject },
+      agent,
+      { ...mine, machine: machineWith(OPEN, { providerID: 'cloud://1' }), node: nodeWith('cp', 'cloud://2') },
+      'Deny NodeNotOfMachine',
+    ],
+    [
+      'G4: a Node without providerID, by a Machine without one',
+      { subject },
+      agent,
+      { ...mine, node: nodeWith('cp', '') },
+      'Deny NodeNotOfMachine',
+    ],
+    [
+      'G4: a Node that was made again since this Machine claimed it',
+      { subject },
+      agent,
+      { ...mine, machine: machineWith(OPEN, { nodeRef }), node: nodeWith('node-b', undefined) },
+      'Deny NodeNotOfMachine',
+    ],
+    ['G4: the same, by the node itself', { subject }, client, { ...claimed, node: nodeWith('node-b', undefined) }, 'Deny NodeNotOfMachine'],
+    [
+      'G4: a Node with the providerID of this Machine',
+      { subject },
+      agent,
+      { ...mine, machine: machineWith(OPEN, { providerID: 'cloud://1' }), node: nodeWith('cp', 'cloud://1') },
+      'Approve NodeOfMachine',
+    ],
+    [
+      'G4: the Node that this Machine has claimed',
+      { subject },
+      agent,
+      { ...mine, machine: machineWith(OPEN, { nodeRef }), node: nodeWith('node-a', undefined) },
+      'Approve NodeOfMachine',
+    ],
+    [
+      'G4: two Machines of one name in two pools, before there is a Node',
+      { subject },
+      agent,
+      { ...mine, ofNode: [machineWith(OPEN), twin] },
+      'Deny NodeAmbiguous',
+    ],
+    [
+      'G4: two Machines of one name, of which this one has proved its Node',
+      { subject },
+      agent,
+      {
+        ...mine,
+        machine: machineWith(OPEN, { nodeRef }),
+        ofNode: [machineWith(OPEN, { nodeRef }), twin],
+        node: nodeWith('node-a', undefined),
+      },
+      'Approve NodeOfMachine',
+    ],
+    ['G4: a reserved name', { subject }, agent, { ...mine, reserved: true }, 'Deny NodeNameReserved'],
+    ['G4: a reserved name, by a node', { subject }, client, { ...claimed, reserved: true }, 'Deny NodeNameReserved'],
     ['a node of no Machine', { subject }, client, known(undefined, { machine: undefined }), 'Leave'],
     ['a kubeadm token', { subject }, { ...client, username: 'system:bootstrap:abcdef' }, claimed, 'Leave'],
     ['a node outside its group', { subject }, { ...client, groups: [] }, claimed, 'Deny ForeignRequester'],

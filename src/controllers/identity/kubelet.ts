@@ -1,4 +1,7 @@
-/** Kubelets' certificates: a client certificate for the Node of that Machine, a serving one for that Machine's addresses (PROTOCOLS G4). */
+/**
+ * Kubelets' certificates: a client certificate for the Node of that Machine, a serving one for that Machine's addresses (PROTOCOLS G4). Whoever may
+ * create Machines chooses their names, so a name alone never makes a Node this Machine's.
+ */
 import { requesterOf, SIGNERS } from '../../api/admission.ts';
 import { AGENTS } from '../../api/identity.ts';
 import type { Machine } from '../../api/machine.ts';
@@ -30,7 +33,7 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
     if (machine === undefined) return LEAVE;
     if (more.length > 0) return deny('NodeAmbiguous', `${owners.length} Machines claim Node ${node}`);
     if (!asked.groups.includes(NODES)) return deny('ForeignRequester', `${asked.username} is not in group ${NODES}`);
-    return judge(asked, machine, node, serving);
+    return nodeMistake(node, machine, known) ?? judge(asked, machine, node, serving);
   }
   const { machine } = known;
   if (machine === undefined) return agent?.kind === 'Certificate' ? deny('NoMachine', 'there is no Machine of this requester') : LEAVE;
@@ -46,7 +49,34 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
   const other = known.ofNode.find(({ metadata, status }) => metadata.uid !== machine.metadata.uid && status?.nodeRef?.name === node);
   if (other !== undefined)
     return deny('NodeOfAnother', `Node ${node} is that of Machine ${other.metadata.namespace}/${other.metadata.name}`);
+  const mistake = nodeMistake(node, machine, known);
+  if (mistake !== undefined) return mistake;
+  const twin = known.ofNode.find(({ metadata }) => metadata.uid !== machine.metadata.uid && metadata.name === node);
+  if (twin !== undefined && known.node === undefined)
+    return deny(
+      'NodeAmbiguous',
+      `Machine ${twin.metadata.namespace}/${twin.metadata.name} has this name too: one of the two must go first`,
+    );
   return judge(asked, machine, node, false);
+}
+
+/**
+ * A Node that is there belongs to a Machine that has claimed it (which it does by providerID, and then by UID), or that has its providerID. That of
+ * the Machine is its provider's word; what a node or its agent reports of itself proves nothing.
+ */
+function nodeMistake(name: string, machine: Stored<Machine>, { node, reserved }: Known): Verdict | undefined {
+  if (reserved) return deny('NodeNameReserved', `the name of Node ${name} is reserved for Nodes that KubeNode does not manage`);
+  if (node === undefined) return undefined;
+  const { nodeRef, providerID } = machine.status ?? {};
+  const found = node.spec?.providerID ?? '';
+  const claimed = nodeRef?.name === name && nodeRef.uid === node.metadata.uid;
+  const same = nodeRef === undefined && found !== '' && found === providerID;
+  if (claimed || same) return undefined;
+  const why =
+    nodeRef === undefined
+      ? `its providerID is "${found}", and this Machine's "${providerID ?? ''}"`
+      : `its UID is ${node.metadata.uid}, and this Machine's Node had ${nodeRef.uid}`;
+  return deny('NodeNotOfMachine', `Node ${name} exists and is not proven to be that of this Machine: ${why}`);
 }
 
 function judge(asked: Asked, machine: Stored<Machine>, node: string, serving: boolean): Verdict {

@@ -1,8 +1,12 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { CertificateSigningRequests, ServiceAccounts } from '../../api/builtin.ts';
+import { SIGNERS } from '../../api/admission.ts';
+import { CertificateSigningRequests, Nodes, ServiceAccounts } from '../../api/builtin.ts';
 import { Disk } from '../../agent/testing/inodes.ts';
 import { agentServiceAccountName } from '../../api/identity.ts';
 import { Machines } from '../../api/machine.ts';
+import { createClient } from '../../kube/httpclient.ts';
+import { stateOf } from './requests.ts';
+import { base64, pkcs10 } from './testing/requests.ts';
 import { KEY, openWorld, requestsOf, type Agent, type IdentityWorld } from './testing/world.ts';
 
 const HOUR = 3_600_000;
@@ -242,5 +246,52 @@ describe('a Machine that is deleted', () => {
     await admitted(agent);
     await world.client.delete(Machines, KEY);
     await world.until('the renewal is denied', () => logged(agent, 'the renewal of this identity is denied'), 20 * HOUR);
+  });
+});
+
+describe('G4: a Machine that is named like a Node', () => {
+  /** Asks for the Node's client certificate, as the agent of Machine web/a does for its kubelet. */
+  async function askForNode(agent: Agent, name: string) {
+    const { pem } = await pkcs10({ subject: [{ O: ['system:nodes'] }, { CN: ['system:node:a'] }] });
+    return await createClient(agent.identity.transport).create(CertificateSigningRequests, {
+      apiVersion: 'certificates.k8s.io/v1',
+      kind: 'CertificateSigningRequest',
+      metadata: { name },
+      spec: { request: base64(pem), signerName: SIGNERS.kubeletClient, usages: ['client auth', 'digital signature'] },
+    });
+  }
+  const judged = async (name: string) =>
+    await world.until('the request is judged', async () => {
+      const request = await world.client.get(CertificateSigningRequests, { name });
+      return stateOf(request) === 'Open' ? undefined : request;
+    });
+
+  it('that is not its own does not become it', async () => {
+    await world.make();
+    await world.client.create(Nodes, {
+      apiVersion: 'v1',
+      kind: 'Node',
+      metadata: { name: 'a' },
+      spec: { providerID: 'cloud://control-plane' },
+    });
+    world.lead();
+    const agent = world.start();
+    await admitted(agent);
+    await askForNode(agent, 'theft');
+    const request = await judged('theft');
+    expect(stateOf(request)).toBe('Denied');
+    expect(request.status?.conditions).toMatchObject([{ type: 'Denied', reason: 'NodeNotOfMachine' }]);
+    expect(world.events).toContainEqual(expect.objectContaining({ type: 'Warning', reason: 'CertificateDenied' }));
+  });
+
+  it('that its own instance has registered renews it', async () => {
+    await world.make();
+    const { providerID = '' } = (await world.machine()).status ?? {};
+    await world.client.create(Nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name: 'a' }, spec: { providerID } });
+    world.lead();
+    const agent = world.start();
+    await admitted(agent);
+    await askForNode(agent, 'own');
+    expect((await judged('own')).status?.conditions).toMatchObject([{ type: 'Approved', reason: 'NodeOfMachine' }]);
   });
 });

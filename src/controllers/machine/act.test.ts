@@ -73,7 +73,9 @@ describe('C1: an order', () => {
       { name: 'containerd', revision: 2 },
       { name: 'kubelet', revision: 2 },
     ];
-    expect(judged({ ...order, drained: true }, { machine: two })).toMatchObject({ object: { spec: { operation: { components: both } } } });
+    const components = both.map((each) => ({ ...each, class: 'Change' as const }));
+    const drained = { ...order, row: row({ components }), drained: true };
+    expect(judged(drained, { machine: two })).toMatchObject({ object: { spec: { operation: { components: both } } } });
   });
 
   test('names no component of a set whose limit was not asked', () => {
@@ -81,6 +83,22 @@ describe('C1: an order', () => {
     const sets = new Map([...context.facts.sets, ['s2', { name: 'cni', stopped: undefined }]] as const);
     const act = actOf(order, { ...context, facts: facts({ sets }) });
     expect(act?.judge({ machine: other, ledger: ledger(3, row()) })).toMatchObject({
+      object: { spec: { operation: { components: [{ name: 'kubelet', revision: 2 }] } } },
+    });
+  });
+
+  test.each<[string, Parameters<typeof entry>[0], Partial<LedgerRow>]>([
+    ['a revision that came after it was granted', { revision: 3 }, {}],
+    ['what goes forward, in a row that was granted for the way back', {}, { class: 'Restore' }],
+    ['anything, where the row says nothing of it', {}, { components: [] }],
+  ])('⊢ C3: names exactly what the row was granted for, and not %s', (_, change, granted) => {
+    const now = machine({ entries: [entry(change)], components: [waiting({ revision: change?.revision ?? 2 })] });
+    expect(judged({ ...order, row: row(granted) }, { machine: now })).toHaveProperty('stop');
+  });
+
+  test('⊢ C3: of two that wait names the one that was there when the row was granted', () => {
+    const joined = machine({ entries: [entry(), entry({ name: 'cni' })], components: [waiting(), waiting({ name: 'cni' })] });
+    expect(judged(order, { machine: joined })).toMatchObject({
       object: { spec: { operation: { components: [{ name: 'kubelet', revision: 2 }] } } },
     });
   });
@@ -115,6 +133,23 @@ describe('C4: on the Node', () => {
     const done = machine({ spec: { operation: operation() }, status: { operation: { id: 'r1', state: 'Done' } } });
     expect(judged({ do: 'Settle', row: row(), why: '' }, { machine: done, node: stranger })).toHaveProperty('stop');
     expect(judged({ do: 'Cordon', row: row(), why: '' }, { node: stranger })).toHaveProperty('stop');
+  });
+});
+
+describe('C4: a cordon that says Degraded', () => {
+  const broken = machine({
+    components: [waiting({ state: 'Failed', failed: { revision: 2, reason: 'x', message: '', restored: false } })],
+  });
+  const whole = machine({ components: [waiting({ state: 'Healthy', running: 2 })] });
+  test.each<[Step['do'], Step, Seen]>([
+    ['MarkDegraded', { do: 'MarkDegraded', why: '' }, { machine: broken, node: node() }],
+    ['LiftDegraded', { do: 'LiftDegraded', why: '' }, { machine: whole, node: cordoned('a', 'Degraded') }],
+  ])('%s is written where the machine has no row, and never where it has one: its end settles the cordon', (_, step, seen) => {
+    expect(judged(step, { ...seen, ledger: ledger(3) })).toHaveProperty('write', 'node');
+    expect(judged(step, { ...seen, ledger: ledger(3, row({ id: 'other', machineUID: 'uid-b', machine: 'web/b' })) })).toHaveProperty(
+      'write',
+    );
+    expect(judged(step, { ...seen, ledger: ledger(3, row()) })).toHaveProperty('stop');
   });
 });
 

@@ -6,7 +6,7 @@ import type { Step } from './view.ts';
 import type { Act, ActContext } from './guards.ts';
 import { freeCancelled, releaseReported, takeOverForDeletion, takeOverForRepair } from './ledgeracts.ts';
 import { cordon, evict, fence, liftCordon, liftDegraded, markDegraded, settle } from './nodeacts.ts';
-import { deleteInstance, order, writeCancelled } from './orderacts.ts';
+import { deleteInstance, order, retire, writeCancelled } from './orderacts.ts';
 import {
   beginRepair,
   deleteMachine,
@@ -60,8 +60,10 @@ export function actOf(step: Step, context: ActContext): Act | undefined {
       return forceDelete(step, context);
     case 'DeleteMachine':
       return deleteMachine(step.row, context);
+    case 'Retire':
+      return retire(step.row, context);
     case 'DeleteInstance':
-      return deleteInstance(step.row, step.providerID, context);
+      return step.row === undefined ? undefined : deleteInstance(step.row, step.providerID, context);
     case 'LiftCordon':
       return liftCordon(step.owner, context);
     case 'MarkDegraded':

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import type { Machine } from '../../api/machine.ts';
+import type { ComponentEntry, ComponentStatus, Machine } from '../../api/machine.ts';
 import { LABELS } from '../../api/names.ts';
 import { askOf, scopesOf } from './ask.ts';
 import { DRAIN_TIMEOUT } from './drain.ts';
 import type { AskFacts, SetFacts } from './facts.ts';
-import { at, entry, facts, KUBELET_SET, machine, NOW, operation, VERIFIED_OLD, waiting } from './testing/objects.ts';
+import { tryOf } from './backoff.ts';
+import { at, entry, facts, KUBELET_SET, machine, NOW, operation, row, VERIFIED_OLD, waiting } from './testing/objects.ts';
 
 const sets = (...named: [string, Partial<SetFacts>][]): ReadonlyMap<string, SetFacts> =>
   new Map(named.map(([uid, set]) => [uid, { name: uid, stopped: undefined, ...set }]));
@@ -75,9 +76,13 @@ describe('A4: a machine asks', () => {
   });
 });
 
-describe('B7: content among the two last verified here', () => {
-  const back = (verified: Machine['status'] = {}) =>
-    machine({ entries: [entry({ version: '1.0.0' })], components: [waiting({ version: '2.0.0' })], status: { ...verified } });
+describe('B7: the way back, declared by the entry and known to the cell', () => {
+  const back = (status: Machine['status'] = {}, change: Partial<ComponentEntry> = {}, reported: Partial<ComponentStatus> = {}) =>
+    machine({
+      entries: [entry({ version: '1.0.0', lane: 'Restore', ...change })],
+      components: [waiting({ version: '2.0.0', ...reported })],
+      status,
+    });
   test('is a Restore', () => {
     expect(asked(back()).request.class).toBe('Restore');
     const older = [{ ...VERIFIED_OLD, version: '1.5.0' }, VERIFIED_OLD];
@@ -92,6 +97,43 @@ describe('B7: content among the two last verified here', () => {
     const stopped = { sets: sets(['s1', { stopped: 'Halted' }]), freezes: [{ metadata: { name: 'f' }, spec: {} }] };
     expect(asked(back(), stopped).request.class).toBe('Restore');
     expect(refusal(back(), { freezes: [{ metadata: { name: 'f' }, spec: { stops: ['Restore'] } }] })).toBe('Freeze/f');
+  });
+  test('a reverted version that goes out again is none, and a Freeze stops it, though it was verified here', () => {
+    const again = back({}, { lane: 'Forward' });
+    expect(asked(again).request.class).toBe('Change');
+    expect(asked(machine({ entries: [entry({ version: '1.0.0' })] })).request.class).toBe('Change');
+    expect(refusal(again, { freezes: [{ metadata: { name: 'f' }, spec: {} }] })).toBe('Freeze/f');
+  });
+  test('is none for content that the cell never saw hold here, whatever the entry says', () => {
+    expect(asked(back({ verified: [] })).request.class).toBe('Change');
+  });
+
+  const frozen = { freezes: [{ metadata: { name: 'f' }, spec: {} }] };
+  test('a lying agent does not make one of content that the cell has seen running, nor of drift', () => {
+    const runs = back({ verified: [{ ...VERIFIED_OLD, revision: 2 }] });
+    expect(asked(runs).request.class).toBe('Change');
+    expect(refusal(runs, frozen)).toBe('Freeze/f');
+    expect(asked(back({}, {}, { needsFor: 'Drift' })).request.class).toBe('Change');
+  });
+});
+
+describe('D9: one Restore and one Change of a machine', () => {
+  const mixed = machine({
+    entries: [entry(), entry({ name: 'cni', version: '1.0.0', lane: 'Restore', revision: 7, setUID: 's2' })],
+    components: [waiting(), waiting({ name: 'cni', revision: 7 })],
+    status: { verified: [VERIFIED_OLD, { ...VERIFIED_OLD, name: 'cni' }] },
+  });
+  const both = { sets: sets(['s1', {}], ['s2', {}]) };
+  test('are two requests: what goes forward does not ride the way back', () => {
+    expect(asked(mixed, both).request).toMatchObject({
+      class: 'Restore',
+      scopes: ['cluster', 'pool/web', 'set/s2'],
+      components: [{ name: 'cni', revision: 7, class: 'Restore' }],
+    });
+  });
+  test('and where the way back is frozen the other asks', () => {
+    const { request } = asked(mixed, { ...both, freezes: [{ metadata: { name: 'f' }, spec: { stops: ['Restore'] } }] });
+    expect(request).toMatchObject({ class: 'Change', components: [{ name: 'kubelet', revision: 2, class: 'Change' }] });
   });
 });
 
@@ -116,7 +158,10 @@ describe('a machine is refused before any limit is looked at', () => {
     ['invariant 7: when its agent is silent', machine(), { agentAnswers: false }, 'Agent/heartbeat'],
     [
       'after a drain that did not end, until its time is over',
-      machine({ spec: { operation: operation({ kind: 'Cancelled', reason: `${DRAIN_TIMEOUT}: pods were left` }) } }),
+      machine({
+        components: [waiting({ needs: 'Drain' })],
+        spec: { operation: operation({ kind: 'Cancelled', reason: `${DRAIN_TIMEOUT}: pods were left` }) },
+      }),
       {},
       'Machine/retry',
     ],
@@ -143,8 +188,41 @@ describe('a machine is refused before any limit is looked at', () => {
   });
 
   test('but drift is repaired under a halted set: nothing in it is forward', () => {
-    const drift = machine({ components: [waiting({ needsFor: 'Drift' })] });
+    const verified = [{ ...VERIFIED_OLD, version: '2.0.0', revision: 2 }];
+    const drift = machine({ components: [waiting({ needsFor: 'Drift' })], status: { verified } });
     expect(asked(drift, { sets: sets(['s1', { stopped: 'Halted' }]) }).request.kind).toBe('Change');
+  });
+
+  test('and a lying agent does not pass a halt by calling new content drift', () => {
+    const lie = machine({ components: [waiting({ needsFor: 'Drift' })] });
+    expect(refusal(lie, { sets: sets(['s1', { name: 'kubelet', stopped: 'Halted' }]) })).toBe('MachineComponentSet/kubelet');
+  });
+});
+
+describe('D9: a deletion whose drain did not end', () => {
+  const deletion = row({ id: 'del', kind: 'Delete' });
+  const given = (parts: Parameters<typeof machine>[0] = {}): Machine => {
+    const before = machine(parts);
+    const cancelled = operation({ id: 'del', kind: 'Cancelled', reason: DRAIN_TIMEOUT, ...tryOf(deletion, before, NOW) });
+    return { ...before, spec: { ...before.spec, operation: cancelled } };
+  };
+  const marked = { spec: { retire: { epoch: 1 } } };
+  const back = { entries: [entry({ version: '1.0.0', lane: 'Restore' })] };
+  test.each(['Restart', 'Drain'] as const)('holds back no way back that needs a %s, also of a marked machine', (needs) => {
+    expect(asked(given({ ...back, components: [waiting({ needs })] }), { epoch: 1 }).request.class).toBe('Restore');
+    expect(asked(given({ ...marked, ...back, components: [waiting({ needs })] }), { epoch: 1 }).request.class).toBe('Restore');
+  });
+  test('holds back no change, and a marked machine changes while its deletion is refused', () => {
+    expect(asked(given(), { epoch: 1 }).request.kind).toBe('Change');
+    expect(asked(given(marked), { epoch: 1 }).request.kind).toBe('Change');
+  });
+  test('is asked for again once its time is over', () => {
+    expect(refusal(given({ ...marked, components: [] }), { epoch: 1 })).toBe('Machine/retry');
+    expect(asked(given(marked), { epoch: 1, nowMs: NOW + 1_000_000 }).request.kind).toBe('Delete');
+  });
+  test('is not held back by the drain of a change', () => {
+    const change = operation({ kind: 'Cancelled', reason: DRAIN_TIMEOUT, ...tryOf(row(), machine(), NOW) });
+    expect(asked(machine({ spec: { ...marked.spec, operation: change } }), { epoch: 1 }).request.kind).toBe('Delete');
   });
 });
 

@@ -1,9 +1,11 @@
 /** What a machine asks of Defender, and what forbids it before any limit is looked at. Pure. */
+import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import { matchesLabels } from '../../api/selector.ts';
 import { frozenBy, frozenVerdict } from '../../defender/freeze.ts';
-import type { Request, RequestClass, Verdict } from '../../defender/request.ts';
+import type { Request, Verdict } from '../../defender/request.ts';
 import { setScope } from '../../defender/scopes.ts';
+import { changeKey, mayBeOf, repairKey, retryUntil } from './backoff.ts';
 import { drainNeeded, waitingComponents, type WaitingComponent } from './components.ts';
 import { DRAIN_TIMEOUT } from './drain.ts';
 import {
@@ -12,6 +14,8 @@ import {
   hasFinalizer,
   heldBy,
   isDeleting,
+  isNeverAskedFor,
+  isRetiring,
   nameOf,
   operationTimeoutMs,
   poolOf,
@@ -20,7 +24,7 @@ import {
   type AskFacts,
   type SetFacts,
 } from './facts.ts';
-import { askRepair } from './repair.ts';
+import { askRepair, type RepairAsk } from './repair.ts';
 
 export { nameOf, type AskFacts, type SetFacts } from './facts.ts';
 
@@ -32,7 +36,7 @@ export type Ask =
 /** A row's `scopes` take 16, five of which are the machine's own. */
 const MAX_SETS_A_ROW = 11;
 
-const classOf = (component: Pick<WaitingComponent, 'kind'>): RequestClass => (component.kind === 'Restore' ? 'Restore' : 'Change');
+const classOf = (component: Pick<WaitingComponent, 'kind'>): 'Restore' | 'Change' => (component.kind === 'Restore' ? 'Restore' : 'Change');
 
 function refusalOf(component: WaitingComponent, machine: Machine, facts: AskFacts): Verdict | undefined {
   const set = facts.sets.get(component.setUID);
@@ -58,6 +62,20 @@ export function permitted(machine: Machine, facts: AskFacts): { components: Wait
   };
 }
 
+/**
+ * Entries that a row may carry out now: permitted, and exactly what it was granted for: what an entry has become since asks again. A row that says
+ * nothing of that covers nothing.
+ */
+export function orderable(row: LedgerRow, machine: Machine, facts: AskFacts): WaitingComponent[] {
+  return permitted(machine, facts).components.filter(
+    (component) =>
+      row.scopes.includes(setScope(component.setUID)) &&
+      (row.components ?? []).some(
+        (each) => each.name === component.name && each.revision === component.revision && each.class === classOf(component),
+      ),
+  );
+}
+
 /** After a drain that did not end and a failure that may pass, the next try waits until the last one's time is over. */
 export function retryAt(machine: Machine): string | undefined {
   const order = machine.spec.operation;
@@ -67,6 +85,15 @@ export function retryAt(machine: Machine): string | undefined {
   const passing = order.kind === 'Change' && report?.id === order.id && report.outcome === 'TransientFailure';
   const blocked = order.kind === 'Cancelled' && order.reason?.startsWith(DRAIN_TIMEOUT) === true;
   return passing || blocked ? order.notAfter : undefined;
+}
+
+/** A drain that did not end keeps back only what drains for the same reason: neither what needs no drain, nor the way back behind a deletion. */
+function triedLately(machine: Machine, request: { kind: 'Change' | 'Delete'; drains: boolean }, nowMs: number): Verdict | undefined {
+  const order = machine.spec.operation;
+  const isConcerned = order?.kind === 'Cancelled' ? request.drains && mayBeOf(order, request.kind) : order?.kind === request.kind;
+  const waitUntil = isConcerned ? retryAt(machine) : undefined;
+  if (waitUntil === undefined || nowMs > Date.parse(waitUntil)) return undefined;
+  return refused('Machine/retry', `it is past ${waitUntil}, when the time of the last try is over`);
 }
 
 /** Every scope a machine counts in, also those of sets that have nothing to do here now. */
@@ -87,16 +114,41 @@ export function askOf(machine: Machine, facts: AskFacts): Ask {
   if (isDeleting(machine)) return askDeletion(machine, facts);
   const change = askChange(machine, facts);
   if (change.state === 'Asks' && change.request.class === 'Restore') return change;
-  const repair = askRepair(machine, facts);
+  const repair = askRepairAgain(machine, facts);
   if (repair.state === 'Asks') return repair;
+  // What goes is not brought forward any more, unless it may not go yet.
+  const going: Ask = isRetiring(machine, facts) ? askDeletion(machine, facts) : { state: 'Nothing' };
+  if (going.state === 'Asks' || (going.state === 'Refused' && change.state !== 'Asks')) return going;
   return change.state === 'Asks' || repair.state === 'Nothing' ? change : repair;
 }
 
-function askDeletion(machine: Machine, facts: AskFacts): Ask {
-  if (!hasFinalizer(machine)) return { state: 'Nothing' };
-  if (machine.spec.hold === true) return { state: 'Refused', verdict: refused('Machine/hold', 'spec.hold is no longer true') };
+function askRepairAgain(machine: Machine, facts: AskFacts): RepairAsk {
+  const ask = askRepair(machine, facts);
+  if (ask.state !== 'Asks') return ask;
+  const refusal = backedOff(machine, [repairKey(ask.request.action ?? '')], facts);
+  return refusal === undefined ? ask : { state: 'Refused', verdict: refusal };
+}
+
+function backedOff(machine: Machine, keys: readonly string[], { nowMs }: AskFacts): Verdict | undefined {
+  const until = retryUntil(machine, keys, nowMs);
+  return until === undefined ? undefined : refused('Machine/retry', `it is past ${until}: the last try came to nothing`);
+}
+
+/** What forbids that a machine goes, before any limit is asked. Holds also of a row that has no order yet, and of one that is taken over (D11). */
+export function deletionRefusal(machine: Machine, facts: Pick<AskFacts, 'freezes' | 'agentAnswers'>): Verdict | undefined {
+  const held = heldBy(machine);
+  // A node that is gone for good would say for ever that it is held.
+  if (held !== undefined && (machine.spec.hold === true || facts.agentAnswers)) return held;
   const freeze = frozenBy(facts.freezes, 'Change', poolOf(machine));
-  if (freeze !== undefined) return { state: 'Refused', verdict: frozenVerdict(freeze) };
+  return freeze === undefined ? undefined : frozenVerdict(freeze);
+}
+
+function askDeletion(machine: Machine, facts: AskFacts): Ask {
+  if (!hasFinalizer(machine) || isNeverAskedFor(machine)) return { state: 'Nothing' };
+  const refusal =
+    deletionRefusal(machine, facts) ??
+    (isDeleting(machine) ? undefined : triedLately(machine, { kind: 'Delete', drains: true }, facts.nowMs));
+  if (refusal !== undefined) return { state: 'Refused', verdict: refusal };
   const request: Omit<Request, 'since'> = {
     ...requestBase(machine),
     ...deletion(machine),
@@ -106,19 +158,27 @@ function askDeletion(machine: Machine, facts: AskFacts): Ask {
   return { state: 'Asks', request, components: [] };
 }
 
+/** Whether a way back would ask now: a deletion that has no order gives way to it (D9). */
+export function asksForRestore(machine: Machine, facts: AskFacts): boolean {
+  const change = askChange(machine, facts);
+  return change.state === 'Asks' && change.request.class === 'Restore';
+}
+
 function askChange(machine: Machine, facts: AskFacts): Ask {
   const { components, refusal } = permitted(machine, facts);
   const riding = ridesTogether(components);
   const [first] = riding;
   if (first === undefined) return refusal === undefined ? { state: 'Nothing' } : { state: 'Refused', verdict: refusal };
   if (!facts.agentAnswers) return { state: 'Refused', verdict: refused('Agent/heartbeat', "the agent's Lease is renewed again") };
-  const waitUntil = retryAt(machine);
-  if (waitUntil !== undefined && facts.nowMs <= Date.parse(waitUntil))
-    return { state: 'Refused', verdict: refused('Machine/retry', `it is past ${waitUntil}, when the time of the last try is over`) };
+  const tried = triedLately(machine, { kind: 'Change', drains: drainNeeded(riding) }, facts.nowMs);
+  if (tried !== undefined) return { state: 'Refused', verdict: tried };
+  const tooSoon = backedOff(machine, riding.map(changeKey), facts);
+  if (tooSoon !== undefined) return { state: 'Refused', verdict: tooSoon };
   const request: Omit<Request, 'since'> = {
     ...requestBase(machine),
     kind: 'Change',
-    class: riding.some((component) => component.kind === 'Restore') ? 'Restore' : 'Change',
+    class: classOf(first),
+    components: riding.map((component) => ({ name: component.name, revision: component.revision, class: classOf(component) })),
     requesterUID: first.setUID,
     requester: `MachineComponentSet/${facts.sets.get(first.setUID)?.name ?? first.setUID}`,
     scopes: [...baseScopes(machine), ...new Set(riding.map((component) => setScope(component.setUID)))],
@@ -137,8 +197,10 @@ export function deletion(machine: Machine): Pick<Request, 'kind' | 'requesterUID
   };
 }
 
-/** Entries of several sets ride one operation, as far as a row's scopes reach. */
-function ridesTogether(components: readonly WaitingComponent[]): WaitingComponent[] {
+/** Entries of several sets ride one operation, as far as a row's scopes reach; the way back first, and nothing with it. */
+function ridesTogether(waiting: readonly WaitingComponent[]): WaitingComponent[] {
+  const restores = waiting.filter((component) => component.kind === 'Restore');
+  const components = restores.length > 0 ? restores : waiting;
   const sets = new Set([...new Set(components.map((component) => component.setUID))].slice(0, MAX_SETS_A_ROW));
   return components.filter((component) => sets.has(component.setUID));
 }

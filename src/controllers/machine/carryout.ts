@@ -80,6 +80,10 @@ async function plainly(step: Step, view: MachineView, hands: Hands): Promise<Per
       return await syncNode(view, hands);
     case 'Finalize':
       return await finalize(view, hands);
+    case 'DeleteInstance':
+      // Of a provider that the cell has no more nothing is known.
+      if (hands.provider === undefined) return { done: false, why: 'the cell has no such provider' };
+      return { done: true, note: await hands.provider.delete(step.providerID, hands.signal) };
     default:
       throw new Error(`${step.do} is a guarded write`);
   }

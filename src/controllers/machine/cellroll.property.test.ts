@@ -32,7 +32,17 @@ const pool = fc.constantFrom(...POOLS);
 const zone = fc.constantFrom('h', 'i', undefined);
 
 const change = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('machine' as const), name, pool, zone, claims: fc.boolean() }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      do: fc.constant('machine' as const),
+      name,
+      pool,
+      zone,
+      claims: fc.boolean(),
+      isNew: fc.nat(4).map((drawn) => drawn === 0),
+    }),
+  },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('remove-machine' as const), name, pool }) },
   // Gone and back under the name before anybody could look, as another one.
   { weight: 2, arbitrary: fc.record({ do: fc.constant('remake-machine' as const), name, pool }) },
@@ -106,6 +116,7 @@ function openWorld() {
           spec: {},
           status: {
             providerID: `fake://${each.name}`,
+            ...(each.isNew ? {} : { firstReadyAt: '2026-11-20T00:00:00Z' }),
             ...(each.claims && nodeUID !== undefined ? { nodeRef: { name: each.name, uid: nodeUID } } : {}),
           },
         });

@@ -1,16 +1,17 @@
 /** What the components of a Machine say about operations: what waits, what failed, what was recorded. Pure. */
 import { needsDrain, needsOperation, type Disruption } from '../../api/disruption.ts';
-import { contentOf, type ComponentEntry, type ComponentStatus, type Machine, type Operation } from '../../api/machine.ts';
+import { contentOf, type ComponentEntry, type ComponentStatus, type Machine, type Operation, type Outcome } from '../../api/machine.ts';
 import { API_LEVEL } from '../../api/names.ts';
 import type { JobsOf } from './facts.ts';
 import { askingJob } from './repair.ts';
+import { mayRestore } from './restores.ts';
 
 /** An entry whose agent waits for an operation (PROTOCOLS A4). */
 export interface WaitingComponent {
   name: string;
   revision: number;
   needs: Disruption;
-  /** Content among the two last verified here is a Restore (B7); drift is repaired as a Change, though nothing in it is forward. */
+  /** See `kindOf`. Drift is repaired as a Change, though nothing in it is forward. */
   kind: 'Restore' | 'Drift' | 'Forward';
   setUID: string;
 }
@@ -24,23 +25,40 @@ export function componentOf(machine: Pick<Machine, 'status'>, name: string): Com
 }
 
 /** Verified contents of one component here, newest first. */
-function verifiedOf(machine: Pick<Machine, 'status'>, name: string): string[] {
+function verifiedOf(machine: Pick<Machine, 'status'>, name: string): { content: string; revision: number }[] {
   return (machine.status?.verified ?? [])
     .filter((verified) => verified.name === name)
-    .map((verified) => contentOf({ action: 'Install', version: verified.version, values: verified.values }));
+    .map(({ version, values, revision }) => ({ content: contentOf({ action: 'Install', version, values }), revision }));
+}
+
+/** Whether the last order here names this very revision, and what came of it. */
+function lastTry(machine: Machine, name: string, revision: number): { outcome: Outcome | undefined } | undefined {
+  const order = machine.spec.operation;
+  if (!(order?.components ?? []).some((each) => each.name === name && each.revision === revision)) return undefined;
+  const report = machine.status?.operation;
+  return { outcome: report?.id === order?.id ? report?.outcome : undefined };
+}
+
+/**
+ * How an entry that waits may go on (B7). What the agent says decides nothing here; the cell's own records do.
+ * - `Restore`: the entry says so, its content is among the two last verified here, no proof of this very revision is known, and the cell's record
+ *   says that the way back may still be taken (`restores.ts`).
+ * - `Drift`: it is said to be drift, and this very revision was proved or ordered here before.
+ * - `Forward`: everything else.
+ */
+function kindOf(machine: Machine, entry: ComponentEntry, component: ComponentStatus): WaitingComponent['kind'] {
+  const content = contentOf(entry);
+  const verified = verifiedOf(machine, entry.name).slice(0, 2);
+  const isProved = verified.some((record) => record.revision === entry.revision && record.content === content);
+  const tried = lastTry(machine, entry.name, entry.revision);
+  if (component.needsFor === 'Drift') return isProved || tried !== undefined ? 'Drift' : 'Forward';
+  if (entry.lane !== 'Restore' || entry.action !== 'Install' || isProved || !mayRestore(machine, entry)) return 'Forward';
+  return verified.some((record) => record.content === content) ? 'Restore' : 'Forward';
 }
 
 /** Whether the last operation here tried this very revision and could not say that it went well; another try needs new input (A5). */
 function isSpent(machine: Machine, name: string, revision: number): boolean {
-  const order = machine.spec.operation;
-  const report = machine.status?.operation;
-  return (
-    order !== undefined &&
-    report !== undefined &&
-    report.id === order.id &&
-    report.outcome === 'PermanentFailure' &&
-    (order.components ?? []).some((each) => each.name === name && each.revision === revision)
-  );
+  return lastTry(machine, name, revision)?.outcome === 'PermanentFailure';
 }
 
 /** What the agent of a machine waits for with this entry; undefined: for nothing. */
@@ -62,8 +80,7 @@ export function waitingComponents(machine: Machine): WaitingComponent[] {
   for (const entry of machine.spec.components ?? []) {
     const need = needOf(machine, entry);
     if (need === undefined) continue;
-    const restore = entry.action === 'Install' && verifiedOf(machine, entry.name).slice(0, 2).includes(contentOf(entry));
-    const kind = need.component.needsFor === 'Drift' ? 'Drift' : restore ? 'Restore' : 'Forward';
+    const kind = kindOf(machine, entry, need.component);
     waiting.push({ name: entry.name, revision: entry.revision, needs: need.needs, kind, setUID: entry.setUID });
   }
   return waiting.sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -75,7 +92,7 @@ export function drainNeeded(components: readonly Pick<WaitingComponent, 'needs'>
 
 /** Whether a Machine may ask for an operation by what it says itself. Cheap. */
 export function asksByItself(machine: Machine): boolean {
-  if (machine.metadata.deletionTimestamp !== undefined) return true;
+  if (machine.metadata.deletionTimestamp !== undefined || machine.spec.retire !== undefined) return true;
   return understands(machine) && (machine.spec.components ?? []).some((entry) => needOf(machine, entry) !== undefined);
 }
 
@@ -138,7 +155,7 @@ export function degradedBy(machine: Machine): string[] {
     const verified = verifiedOf(machine, component.name);
     if (!failed.restored) return [`${component.name} failed (${failed.reason}) and what ran before does not run`];
     if (verified.length === 0) return [`${component.name} failed (${failed.reason}) and no version of it was ever verified here`];
-    if (entry?.revision === failed.revision && contentOf(entry) === verified[0])
+    if (entry?.revision === failed.revision && contentOf(entry) === verified[0]?.content)
       return [`${component.name} failed (${failed.reason}) at the version last verified here`];
     return [];
   });

@@ -305,6 +305,41 @@ describe('a change is carried out', () => {
   });
 });
 
+describe('C4: a human who uncordons during an operation and cordons again', () => {
+  const set = (test: TestCell, unschedulable: boolean | null) =>
+    test.client.patch(Nodes, { name: 'a' }, { strategic: { spec: { unschedulable } } }, { fieldManager: 'kubectl-cordon' });
+
+  test.each([
+    ['Succeeded', undefined, undefined],
+    ['PermanentFailure', 'Degraded', 'true'],
+  ] as const)('keeps that cordon when the operation ends %s', async (outcome, owner, kept) => {
+    const test = await started();
+    await waitingMachines(test, ['a']);
+    const id = await ordered(test, 'a');
+    const before = await test.node('a');
+    expect(before === undefined ? undefined : [isCordoned(before), ownerOf(before)]).toEqual([true, id]);
+    await set(test, null);
+    await set(test, true);
+    await finish(test, 'a', outcome);
+    const after = await waitFor(async () => {
+      const node = await test.node('a');
+      return node !== undefined && ownerOf(node) !== id ? node : undefined;
+    }, LONG);
+    expect([isCordoned(after), ownerOf(after), after.metadata.annotations?.[ANNOTATIONS.cordonKept]]).toEqual([true, owner, kept]);
+  });
+
+  test('and one who only uncordons finds the node schedulable at the end', async () => {
+    const test = await started();
+    await waitingMachines(test, ['a']);
+    await ordered(test, 'a');
+    await set(test, null);
+    await finish(test, 'a');
+    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    const node = await test.node('a');
+    expect(node === undefined ? undefined : [isCordoned(node), ownerOf(node)]).toEqual([false, undefined]);
+  });
+});
+
 describe('leaders change', () => {
   test('D2: a later term ends the one before, and goes on where it was', async () => {
     cell = await openCell();

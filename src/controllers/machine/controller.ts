@@ -20,6 +20,7 @@ import { sleep } from '../../kube/clock.ts';
 import { runController, watch, type ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
+import { noteRenewal } from '../../kube/renewal.ts';
 import { leaseAges } from '../machinecomponentset/leaseages.ts';
 import { unendingBudgets } from './budgets.ts';
 import { carryOutAll } from './carryout.ts';
@@ -44,6 +45,8 @@ export interface MachineControllerOptions {
   random: Random;
   log: Log;
   recorder: Recorder;
+  /** Gets the epoch of this term as soon as it is raised. */
+  onTerm?: (epoch: number) => void;
   /** Of this term of leadership. */
   signal: AbortSignal;
 }
@@ -70,11 +73,12 @@ export async function runMachineController(options: MachineControllerOptions): P
   const signal = AbortSignal.any([options.signal, deposed.signal]);
   const epoch = await begun({ client, clock, log, signal });
   log.info({ epoch }, 'a term begins');
+  options.onTerm?.(epoch);
 
   const stores: Stores = {
     machines: cache.store(Machines),
     nodes: cache.store(Nodes),
-    leases: cache.store(Leases),
+    leases: cache.store(Leases, { project: noteRenewal }),
     sets: cache.store(MachineComponentSets),
     policies: cache.store(DefenderPolicies),
     freezes: cache.store(Freezes),
@@ -93,7 +97,7 @@ export async function runMachineController(options: MachineControllerOptions): P
   // given back, and its row released, before its repair is proven.
   while (!marks.allPassed()) await sleep(clock, LISTS_MS, signal);
   const ages = leaseAges(stores.leases, clock);
-  const observer = createObserver(client, stores, providers, ages, clock);
+  const observer = createObserver(client, stores, providers, ages, clock, epoch);
   const cycled = new Set<string>();
   const newID = (): string => [48, 40].map((bits) => Math.floor(random() * 2 ** bits).toString(36)).join('-');
   let wakeMachine = nobody;

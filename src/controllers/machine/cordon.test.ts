@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { cordonedFor, fencedFor, isCordoned, isCordonedFor, isFencedFor, ownerOf, uncordonedBy, wasDegraded } from './cordon.ts';
+import { MANAGERS } from '../../api/names.ts';
 import { cordoned, node } from './testing/objects.ts';
 
 const unschedulable = () => node('a', { spec: { unschedulable: true } });
@@ -25,6 +26,25 @@ describe('C4: a cordon', () => {
     expect(beside === undefined ? undefined : ownerOf(beside)).toBe('r1');
     const after = beside === undefined ? undefined : uncordonedBy(beside, 'r1');
     expect(after).toEqual({ ...unschedulable(), metadata: { ...unschedulable().metadata, annotations: {} } });
+  });
+
+  test('of a human who lifted ours and set it again stays, by what the server notes of whose it is', () => {
+    const ofManager = (manager: string, field: string) => ({
+      manager,
+      operation: 'Update' as const,
+      apiVersion: 'v1',
+      fieldsType: 'FieldsV1' as const,
+      fieldsV1: { 'f:spec': { [field]: {} } },
+    });
+    const after = (...managedFields: ReturnType<typeof ofManager>[]) => {
+      const ours = cordoned('a', 'r1');
+      return uncordonedBy({ ...ours, metadata: { ...ours.metadata, managedFields } }, 'r1') ?? ours;
+    };
+    const [ours, another] = [ofManager(MANAGERS.machine, 'f:unschedulable'), ofManager('kubectl-cordon', 'f:unschedulable')];
+    const annotates = ofManager(MANAGERS.machine, 'f:taints');
+    expect([after(ours), after(), after(ours, another)].map(isCordoned)).toEqual([false, false, false]);
+    expect([after(another), after(another, annotates), after(annotates)].map(isCordoned)).toEqual([true, true, true]);
+    expect(ownerOf(after(another))).toBeUndefined();
   });
 
   test('of a human that the human lifted meanwhile does not come back', () => {

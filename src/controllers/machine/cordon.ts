@@ -6,17 +6,32 @@
  * its id beside, with a note that the cordon itself is not ours (⊢ C4).
  */
 import type { Node } from '../../api/builtin.ts';
-import { ANNOTATIONS } from '../../api/names.ts';
-import type { Stored } from '../../api/wire.ts';
+import { ANNOTATIONS, MANAGERS } from '../../api/names.ts';
+import type { JsonObject, Stored } from '../../api/wire.ts';
 
 export const DEGRADED = 'Degraded';
 
 export const ownerOf = (node: Node): string | undefined => node.metadata.annotations?.[ANNOTATIONS.cordonOwner];
 export const isCordoned = (node: Node): boolean => node.spec?.unschedulable === true;
 export const isCordonedFor = (node: Node, owner: string): boolean => isCordoned(node) && ownerOf(node) === owner;
+/**
+ * Whether somebody else made it unschedulable after us: a human who uncordons and cordons leaves our annotation. The server notes whose field
+ * it is; where that is not known the annotation counts.
+ */
+function isSetByAnother({ metadata: { managedFields = [] } }: Node): boolean {
+  return (
+    managedFields.length > 0 && !managedFields.some(({ manager, fieldsV1 }) => manager === MANAGERS.machine && hasUnschedulable(fieldsV1))
+  );
+}
+
+function hasUnschedulable({ 'f:spec': spec }: JsonObject): boolean {
+  return typeof spec === 'object' && spec !== null && 'f:unschedulable' in spec;
+}
+
 /** Unschedulable by someone else's will. */
 export const hasForeignCordon = (node: Node): boolean =>
-  isCordoned(node) && (ownerOf(node) === undefined || node.metadata.annotations?.[ANNOTATIONS.cordonKept] === 'true');
+  isCordoned(node) &&
+  (ownerOf(node) === undefined || node.metadata.annotations?.[ANNOTATIONS.cordonKept] === 'true' || isSetByAnother(node));
 
 function changed(node: Stored<Node>, unschedulable: boolean, annotations: Record<string, string | undefined>): Stored<Node> {
   const merged = Object.entries({ ...node.metadata.annotations, ...annotations }).filter((entry) => entry[1] !== undefined);

@@ -8,6 +8,7 @@ import { placeIn, rackScope, zoneScope } from '../../defender/scopes.ts';
 import { nameOf, scopesOf, type SetFacts } from './ask.ts';
 import { availabilityOf, isNodeReady } from './availability.ts';
 import { claimOf, type Claim } from './claim.ts';
+import { wasReady } from './facts.ts';
 
 /** With zone and rack by the machine's labels or, where it does not tell, its Node's. */
 export function placed(scopes: readonly string[], machine: Machine, node: Node | undefined): readonly string[] {
@@ -38,12 +39,14 @@ export function countedAs(
   sets: ReadonlyMap<string, SetFacts>,
 ): CensusMachine {
   const claim = claimOf(machine, machine.status?.providerID, node);
-  const availability = availabilityOf(claim, kubeletAnswers);
+  const isNew = !wasReady(machine);
+  const availability = isNew ? { unavailable: false, lastingly: false } : availabilityOf(claim, kubeletAnswers);
   return {
     uid: machine.metadata.uid,
     name: nameOf(machine),
     scopes: placed(scopesOf(machine, sets), machine, claim.state === 'Claimed' ? claim.node : undefined),
     ...availability,
+    ...(isNew ? { isNew } : {}),
     ...(availability.lastingly && (claim.state === 'Claimed' || claim.state === 'Lost')
       ? { ailments: ailmentsOf(claim, kubeletAnswers) }
       : {}),

@@ -106,9 +106,7 @@ describe('D5: no release by clock', () => {
     expect(waits?.for).toBe('Agent');
   });
   test('and so does a Delete row, whatever the time', () => {
-    expect(steps({ row: row({ kind: 'Delete' }), machine: machine(deleted), claim: { state: 'None' }, ...longAfter })).toEqual([
-      'DeleteInstance',
-    ]);
+    expect(steps({ row: row({ kind: 'Delete' }), machine: machine(deleted), claim: { state: 'None' }, ...longAfter })).toEqual(['Order']);
   });
 });
 
@@ -226,9 +224,9 @@ describe('C8: a deletion', () => {
     ['drains no longer than it may', { ...deleting, claim: claimed(cordoned('a', 'r2')), nowMs: NOW + 600_000, pods: [pod] }, ['Order']],
     ['orders the cleanup', { ...deleting, claim: claimed(cordoned('a', 'r2')), pods: [] }, ['Order']],
     [
-      'not of a silent agent',
+      'orders it also of a silent agent: only what has its order cannot be taken back any more',
       { ...deleting, claim: claimed(cordoned('a', 'r2')), pods: [], facts: facts({ agentAnswers: false }) },
-      ['DeleteInstance'],
+      ['Order'],
     ],
     [
       'finalizes only after the provider was asked once more',

@@ -5,13 +5,14 @@
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
-import { setScope } from '../../defender/scopes.ts';
-import { permitted } from './ask.ts';
+import { refusalByRates } from '../../defender/judge.ts';
+import { orderable, permitted } from './ask.ts';
 import { isNodeReady } from './availability.ts';
-import { degradedBy, drainNeeded, failedComponents, isRecorded, type WaitingComponent } from './components.ts';
+import { degradedBy, drainNeeded, failedComponents, isRecorded } from './components.ts';
 import { DEGRADED, isCordonedFor, isFencedFor, ownerOf } from './cordon.ts';
 import { drainDeadlineMs, DRAIN_TIMEOUT, evicting, obstacleTo } from './drain.ts';
-import { hasFinalizer, isDeleting, isRepairNeeded, type AskFacts } from './facts.ts';
+import { going, isUnmade, takeOverRefusal, unmaking, wantsDrainToGo } from './deletion.ts';
+import { hasFinalizer, isDeleting, isNeverAskedFor, isRepairNeeded, isRetiring } from './facts.ts';
 import { carryingOut, retiring } from './ownoperation.ts';
 import {
   askingJob,
@@ -19,7 +20,6 @@ import {
   isControllerOperation,
   isSucceeding,
   jobOfRow,
-  rateRefusal,
   repairOrder,
   repairRefusal,
   successionRequest,
@@ -29,20 +29,13 @@ import {
 } from './repair.ts';
 import type { Decision, MachineView, Step } from './view.ts';
 
-/** Entries a row may carry out now: permitted, and within the scopes whose limits were asked. */
-export function orderable(row: LedgerRow, machine: Machine, facts: AskFacts): WaitingComponent[] {
-  return permitted(machine, facts).components.filter((component) => row.scopes.includes(setScope(component.setUID)));
-}
-
 const isMine = (row: LedgerRow, machine: Machine): boolean => machine.spec.operation?.id === row.id;
 
 function wantsDrain(view: MachineView, row: LedgerRow): boolean {
   const { machine, claim } = view;
   if (claim.state !== 'Claimed') return false;
   if (isMine(row, machine)) return isMigrating(view);
-  if (row.kind === 'Delete')
-    // What cannot be drained is not waited for: without its kubelet no pod of this node ends.
-    return isNodeReady(claim.node, view.kubeletAnswers) && view.nowMs < drainDeadlineMs(row, machine);
+  if (row.kind === 'Delete') return wantsDrainToGo(view, row);
   if (row.kind === 'Change') return drainNeeded(orderable(row, machine, view.facts));
   const job = jobOfRow(row, view.facts);
   return job !== undefined && wantsDrainFirst(job, machine);
@@ -72,7 +65,7 @@ export function decide(view: MachineView): Decision {
     if (isDeleting(machine)) return { steps: [] };
     return { steps: [{ do: 'AddFinalizer', why: 'nothing is made for a machine that could vanish unnoticed' }] };
   }
-  const operation = row === undefined ? withoutRow(view) : withRow(view, row);
+  const operation = isDeleting(machine) && isUnmade(view) ? unmaking(view) : row === undefined ? withoutRow(view) : withRow(view, row);
   return { ...operation, steps: [...housekeeping(view), ...operation.steps] };
 }
 
@@ -81,7 +74,7 @@ function housekeeping(view: MachineView): Step[] {
   if (isDeleting(machine)) return [];
   const steps: Step[] = [];
   // Once recorded an instance is never made again: one that is gone makes its machine NodeLost.
-  if (instance.state === 'Absent' && machine.status?.providerID === undefined)
+  if (instance.state === 'Absent' && machine.status?.providerID === undefined && machine.spec.retire === undefined)
     steps.push({ do: 'EnsureInstance', why: 'the machine has no instance yet' });
   if (claim.state === 'Claimed' && view.nodeDrift) steps.push({ do: 'SyncNode', why: "labels or taints differ from the machine's" });
   return steps;
@@ -100,19 +93,23 @@ function withoutRow(view: MachineView): Decision {
         return { steps: [{ do: 'LiftDegraded', why: 'no component is in a failure any more, and no repair is due' }] };
     }
   }
-  if (isDeleting(machine)) return { steps: [], waits: { for: 'Defender', why: 'deletion disrupts the node and needs a reservation' } };
+  if (isDeleting(machine) || isRetiring(machine, view.facts)) {
+    if (!isDeleting(machine) && isNeverAskedFor(machine))
+      return { steps: [{ do: 'Retire', row: undefined, why: 'its MachineSet wants it gone, and nothing was ever made for it' }] };
+    return { steps: [], waits: { for: 'Defender', why: 'deletion disrupts the node and needs a reservation' } };
+  }
   return { steps: [] };
 }
 
 function withRow(view: MachineView, row: LedgerRow): Decision {
   const { machine } = view;
-  if (isDeleting(machine) && row.kind !== 'Delete')
-    return { steps: [{ do: 'TakeOver', row, why: 'the machine is being deleted; what runs there is not waited for' }] };
-  if (row.kind === 'Delete') return deleting(view, row);
   const operation = machine.spec.operation;
-  if (operation === undefined || !isMine(row, machine)) return notOrdered(view, row);
-  if (operation.kind === 'Cancelled') return cancelled(view, row);
-  return ordered(view, row);
+  if (operation?.id === row.id && operation.kind === 'Cancelled') return cancelled(view, row);
+  if (row.kind === 'Delete') return going(view, row);
+  // Where a deletion may not begin now, what runs there goes on and ends as if there were none.
+  if (isDeleting(machine) && takeOverRefusal(row, machine, view.facts, view.hours) === undefined)
+    return { steps: [{ do: 'TakeOver', row, why: 'the machine is being deleted; what runs there is not waited for' }] };
+  return operation?.id === row.id ? ordered(view, row) : notOrdered(view, row);
 }
 
 function cancelled(view: MachineView, row: LedgerRow): Decision {
@@ -150,7 +147,7 @@ function ordered(view: MachineView, row: LedgerRow): Decision {
 }
 
 function takingOver({ machine, facts, hours }: MachineView, row: LedgerRow, successor: RemedyOperationJob): Decision {
-  const refusal = rateRefusal(successionRequest(successor, machine, row), hours, facts);
+  const refusal = refusalByRates(successionRequest(successor, machine, row), hours, facts, facts.nowMs);
   if (refusal !== undefined)
     return {
       steps: [],
@@ -162,7 +159,8 @@ function takingOver({ machine, facts, hours }: MachineView, row: LedgerRow, succ
 
 /** Why a row without an order is given up (D6); undefined while it may go on. */
 function givenUp(view: MachineView, row: LedgerRow): string | undefined {
-  const { machine, facts } = view;
+  const { machine, facts, nowMs } = view;
+  if (isDeleting(machine)) return 'RequestGone: the machine is being deleted';
   if (row.kind === 'Repair') {
     const job = jobOfRow(row, facts);
     if (job === undefined) return `RequestGone: ${row.requester} is finished or gone`;
@@ -173,7 +171,9 @@ function givenUp(view: MachineView, row: LedgerRow): string | undefined {
     const { refusal } = permitted(machine, facts);
     return refusal === undefined ? 'RequestGone: nothing waits any more' : `Refused: ${refusal.limit ?? ''} stops it`;
   }
-  return view.revoked === undefined ? undefined : `Refused: ${view.revoked.limit ?? ''}`;
+  if (view.revoked !== undefined) return `Refused: ${view.revoked.limit ?? ''}`;
+  // Of what took over nobody is late: the provider carries it out when this controller says so.
+  return nowMs > Date.parse(row.notAfter) && !isSucceeding(row, machine) ? `Expired: it had not begun by ${row.notAfter}` : undefined;
 }
 
 function notOrdered(view: MachineView, row: LedgerRow): Decision {
@@ -182,9 +182,7 @@ function notOrdered(view: MachineView, row: LedgerRow): Decision {
   const held = isSucceeding(row, machine);
   const reason = givenUp(view, row);
   if (held && (reason !== undefined || facts.agentAnswers)) return heldBack(view, row, reason);
-  // What the provider does begins when the leader begins it: with nobody to be late, that time has passed is no reason.
-  const isLate = !held && nowMs > Date.parse(row.notAfter);
-  if (reason !== undefined || isLate) return cancel(reason ?? `Expired: it had not begun by ${row.notAfter}`);
+  if (reason !== undefined) return cancel(reason);
   const job = row.kind === 'Repair' ? jobOfRow(row, facts) : undefined;
   if (claim.state === 'Claimed' && !isCordonedFor(claim.node, row.id) && (job === undefined || wantsCordon(job, machine)))
     return { steps: [{ do: 'Cordon', row, why: `operation ${row.id} is reserved` }] };
@@ -225,29 +223,4 @@ function heldBack(view: MachineView, row: LedgerRow, reason = 'its agent is back
 function isHeldByPods({ pods, kubeletAnswers }: MachineView, row: LedgerRow): boolean {
   if (pods === undefined) return true;
   return row.kind === 'Repair' && !kubeletAnswers ? pods.some((pod) => !pod.terminating) : pods.length > 0;
-}
-
-function deleting(view: MachineView, row: LedgerRow): Decision {
-  const { machine, claim, instance, nowMs } = view;
-  if (instance.state === 'Unknown') return { steps: [], waits: { for: 'Provider', why: instance.message } };
-  const finalize: Step = { do: 'Finalize', row, why: 'the provider proves that there is no instance' };
-  if (instance.state === 'NoProvider') return { steps: [finalize] };
-  const remove: Decision = {
-    steps: [{ do: 'DeleteInstance', row, providerID: view.instanceID, why: 'nothing is left to do on the node' }],
-    waits: { for: 'Provider', why: 'the instance is being deleted' },
-  };
-  // Asked to delete also where there is none: a leader that was deposed may be about to make it, and a provider that has deleted never makes again.
-  if (instance.state === 'Absent')
-    return { steps: [...remove.steps, finalize], waits: { for: 'Provider', why: 'its absence is to be proven' } };
-  const notAfter = Date.parse(row.notAfter);
-  const answers = view.facts.agentAnswers && machine.status?.agent !== undefined && nowMs <= notAfter;
-  if (isMine(row, machine)) {
-    const report = machine.status?.operation;
-    if (machine.spec.operation?.kind === 'Cancelled' || (report?.id === row.id && report.state === 'Done') || !answers) return remove;
-    return { steps: [], waits: { for: 'Agent', why: 'the agent cleans up', untilMs: notAfter } };
-  }
-  if (claim.state === 'Claimed' && !isCordonedFor(claim.node, row.id))
-    return { steps: [{ do: 'Cordon', row, why: 'the machine is being deleted' }] };
-  if (wantsDrain(view, row) && (view.pods === undefined || view.pods.length > 0)) return evicting(view, row, drainDeadlineMs(row, machine));
-  return answers ? { steps: [{ do: 'Order', row, drained: true, why: 'the agent can clean up' }] } : remove;
 }

@@ -43,6 +43,8 @@ export function eventOf(step: Step, view: MachineView, note: string | undefined)
       return warning('PodTakenByForce', note ?? step.why);
     case 'DeleteMachine':
       return warning('Replaced', step.why);
+    case 'Retire':
+      return normal('Retired', step.why);
     case 'TakeOverForRepair':
     case 'TakeOver':
       return normal('OperationTakenOver', step.why);

@@ -24,6 +24,8 @@ export type JobsOf = (machineUID: string) => readonly RemedyOperationJob[];
 /** What besides the Machine decides whether it may ask. */
 export interface AskFacts {
   nowMs: number;
+  /** Of the term: a mark of another one is not acted on until the leader of this one has confirmed it. Absent: none is. */
+  epoch?: number;
   /** By UID. */
   sets: ReadonlyMap<string, SetFacts>;
   freezes: readonly Pick<Freeze, 'metadata' | 'spec'>[];
@@ -44,6 +46,23 @@ export const operationTimeoutMs = (machine: Machine): number => (machine.spec.op
 export const poolOf = (machine: Machine): string => machine.metadata.namespace ?? '';
 export const nameOf = (machine: Machine): string => `${poolOf(machine)}/${machine.metadata.name}`;
 export const isDeleting = (machine: Machine): boolean => machine.metadata.deletionTimestamp !== undefined;
+/** Its MachineSet wants it gone, and says so in this term. */
+export const isRetiring = (machine: Machine, { epoch }: Pick<AskFacts, 'epoch'>): boolean =>
+  machine.spec.retire !== undefined && machine.spec.retire.epoch === epoch && !isDeleting(machine);
+
+/** Its Node was Ready once. By its phase, too: it may have run before that was recorded. */
+export const wasReady = ({ status }: Machine): boolean => status?.firstReadyAt !== undefined || status?.phase === 'Running';
+
+/** Its status names no instance, no Node and no agent. */
+export const isUnjoined = ({ status }: Machine): boolean =>
+  status?.providerID === undefined && status?.nodeRef === undefined && status?.agent === undefined;
+
+/**
+ * Proof by the Machine's own record that no provider was ever asked for its instance: the admission of its agent is recorded there before, and
+ * that record never goes.
+ */
+export const isNeverAskedFor = (machine: Machine): boolean => isUnjoined(machine) && machine.status?.bootstrap === undefined;
+
 export const hasFinalizer = (machine: Machine): boolean => (machine.metadata.finalizers ?? []).includes(FINALIZERS.machine);
 
 /** A MachineSet makes another one when it goes. */

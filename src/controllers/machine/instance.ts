@@ -13,6 +13,8 @@ export interface CellAddress {
   /** PEM. */
   certificateAuthority: string;
   mirror: string | undefined;
+  /** Public keys, a line each, that new nodes pin; absent: none. */
+  componentKeys?: string;
 }
 
 export function requestOf(machine: Stored<Machine>): InstanceRequest {
@@ -70,6 +72,7 @@ export async function ensureInstance(
     machine: { namespace, name, uid },
     providerID: provider.providerIDOf(request),
     ...(cell.mirror === undefined ? {} : { mirror: cell.mirror }),
+    ...(cell.componentKeys === undefined ? {} : { componentKeys: cell.componentKeys }),
   };
   await provider.ensure(request, bootstrap, signal);
 }

@@ -6,16 +6,17 @@ import { parseKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { ReleaseMark } from '../../defender/evidence.ts';
 import type { GuardedWrite, Move, Seen } from '../../defender/guardedwrite.ts';
+import { refusalByRates } from '../../defender/judge.ts';
 import { limitsOf } from '../../defender/limits.ts';
 import { release, takeOver, type ReleaseEvidence } from '../../defender/protocol.ts';
 import { rowFor } from '../../defender/request.ts';
 import { withState, type LedgerState } from '../../defender/state.ts';
-import { deletion } from './ask.ts';
 import type { Claim } from './claim.ts';
 import { isRecorded } from './components.ts';
 import { isFencedFor, ownerOf } from './cordon.ts';
+import { deletionTakingOver, isReplacing, takeOverRefusal } from './deletion.ts';
 import { isDeleting } from './facts.ts';
-import { jobOfRow, rateRefusal, successionRequest, successorOf } from './repair.ts';
+import { jobOfRow, successionRequest, successorOf } from './repair.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type Act, type ActContext, type Guarded } from './guards.ts';
 
 /** M, N, L; writes L. What M and N show of r stays so until a later row, which r's place in L excludes. */
@@ -63,7 +64,7 @@ export function freeVanished(row: LedgerRow, epoch: number): GuardedWrite {
   };
 }
 
-/** M, L; writes L. The machine stays reserved throughout, and a deletion is never taken back. */
+/** M, L; writes L. The machine stays reserved throughout; that a deletion may begin now is judged by the very ledger in which it is counted. */
 export function takeOverForDeletion(row: LedgerRow, context: ActContext): Act {
   return {
     ...base('take-over', context),
@@ -74,20 +75,14 @@ export function takeOverForDeletion(row: LedgerRow, context: ActContext): Act {
       if (state === undefined || seen.ledger === undefined) return stop('the ledger lacks the row');
       const machine = machineOf(row, seen, context.epoch);
       if (machine === undefined || !isDeleting(machine)) return stop('the machine is not being deleted');
-      const request = {
-        ...deletion(machine),
-        machineUID: row.machineUID,
-        machine: row.machine,
-        nodeUID: row.nodeUID,
-        class: row.class,
-        scopes: row.scopes,
-        since: context.facts.nowMs,
-      };
-      const successor = rowFor(request, context.newID(), context.facts.nowMs);
-      return {
-        write: 'ledger',
-        object: withState(seen.ledger, takeOver(state, context.epoch, row.id, successor, { because: 'Deleting' })),
-      };
+      const { facts } = context;
+      const { nowMs } = facts;
+      const refusal = takeOverRefusal(row, machine, facts, state.hours ?? []);
+      if (refusal !== undefined) return stop(`${refusal.limit ?? ''} stops it`);
+      const successor = rowFor({ ...deletionTakingOver(row, machine), since: nowMs }, context.newID(), nowMs);
+      const counted = isReplacing(row, machine) ? {} : { counted: { nowMs, rated: limitsOf(facts).rated } };
+      const why = { because: 'Deleting', ...counted } as const;
+      return { write: 'ledger', object: withState(seen.ledger, takeOver(state, context.epoch, row.id, successor, why)) };
     },
   };
 }
@@ -107,13 +102,13 @@ export function takeOverForRepair(row: LedgerRow, jobUID: string, context: ActCo
       const machine = machineOf(row, seen, context.epoch);
       if (machine === undefined || isDeleting(machine)) return stop('the machine is gone, or going');
       const { facts } = context;
+      const { nowMs } = facts;
       const job = successorOf(row, machine, facts);
       if (job === undefined || job.metadata.uid !== jobUID) return stop('the row is waited for again, or another repair is asked for');
       const request = successionRequest(job, machine, row);
-      const refusal = rateRefusal(request, state.hours ?? [], facts);
+      const refusal = refusalByRates(request, state.hours ?? [], facts, nowMs);
       if (refusal !== undefined) return stop(`${refusal.limit} has no room`);
-      const successor = rowFor({ ...request, since: facts.nowMs }, context.newID(), facts.nowMs);
-      const { nowMs } = facts;
+      const successor = rowFor({ ...request, since: nowMs }, context.newID(), nowMs);
       const why = { because: 'ProviderRepair', agentSilent: !facts.agentAnswers, nowMs, rated: limitsOf(facts).rated } as const;
       return { write: 'ledger', object: withState(seen.ledger, takeOver(state, context.epoch, row.id, successor, why)) };
     },

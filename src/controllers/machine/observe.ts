@@ -77,6 +77,7 @@ export function createObserver(
   providers: ReadonlyMap<string, InfraProvider>,
   ages: LeaseAges,
   clock: Clock,
+  epoch: number,
 ): Observer {
   const nowMs = (): number => clock.now();
   // Finished jobs are the record of a month: they are left out, so that asking costs nothing by their number.
@@ -115,6 +116,7 @@ export function createObserver(
     ages.of({ namespace: machine.metadata.namespace ?? '', name: agentLeaseName(machine.metadata.name) })?.fresh === true;
   const facts = (): Omit<AskFacts, 'agentAnswers'> => ({
     nowMs: nowMs(),
+    epoch,
     sets: sets().facts,
     freezes: freezes(),
     policies: policies(),

@@ -178,6 +178,15 @@ describe('what is reserved and has no order', () => {
     ).toEqual(['r1']);
   });
 
+  test('C9: keeps its place while what it took over may still run, so that another is taken back beside it', () => {
+    const succeeding = [...rows.slice(0, 1), row({ id: 'r2', machineUID: 'uid-b', machine: 'web/b', since: at(-10), succeeds: 'r0' })];
+    const nodes = [cordoned('a', 'r1'), cordoned('b', 'r2')];
+    const open = machine({ name: 'b', spec: { operation: operation({ id: 'r0' }) } });
+    expect(revoked(cell({ machines: [machine(), open], nodes, spec: one }), succeeding)).toEqual(['r2', 'r1']);
+    const told = machine({ name: 'b', spec: { operation: operation({ id: 'r0' }) }, status: { operation: { id: 'r0', state: 'Done' } } });
+    expect(revoked(cell({ machines: [machine(), told], nodes, spec: one }), succeeding)).toEqual(['r2']);
+  });
+
   test('D7: is taken back when its machine, which cost nothing, has come back', () => {
     const repairs = [row({ id: 'r1', kind: 'Repair', class: 'Repair', since: at(-20) }), ...rows.slice(1)];
     const ill = [node('a', { ready: false }), cordoned('b', 'r2')];

@@ -18,8 +18,10 @@ import { isRevocable, revocations, type Unordered } from '../../defender/recheck
 import { rowFor, type Request, type Subject, type Verdict } from '../../defender/request.ts';
 import type { Roll } from '../../defender/roll.ts';
 import { stateOf, withState, type LedgerState } from '../../defender/state.ts';
+import { mayBackOff } from './backoff.ts';
 import { askOf, retryAt, type AskFacts } from './ask.ts';
 import { placed } from './counted.ts';
+import { isSucceeding } from './repair.ts';
 
 /** One look at the stores. */
 export interface CellView {
@@ -66,8 +68,8 @@ function askedBy(machine: Stored<Machine>, view: CellView): Asked {
   const node = view.nodeNamed(machine.metadata.name);
   const agentAnswers = view.agentAnswers(machine);
   // With jobs, and where time decides, it is told anew: that is few of the thousands that may wait for a rollout.
-  const isKept = view.facts.jobsOf(machine.metadata.uid).length === 0 && retryAt(machine) === undefined;
-  const told = [node, agentAnswers, view.facts.sets, view.facts.freezes];
+  const isKept = view.facts.jobsOf(machine.metadata.uid).length === 0 && retryAt(machine) === undefined && !mayBackOff(machine);
+  const told = [node, agentAnswers, view.facts.epoch, view.facts.sets, view.facts.freezes];
   const known = isKept ? asked.get(machine) : undefined;
   if (known?.told.every((each, at) => each === told[at]) === true) return known.as;
   const as = askedAnew(machine, node, { ...view.facts, agentAnswers });
@@ -104,7 +106,7 @@ function unorderedOf(view: CellView, state: LedgerState): Unordered[] {
   return state.rows.flatMap((row) => {
     const machine = view.machineOf(row);
     return machine !== undefined && isUnordered(row, machine)
-      ? [{ row, subject: subjectOf(row, machine, view.nodeNamed(machine.metadata.name)) }]
+      ? [{ row, subject: subjectOf(row, machine, view.nodeNamed(machine.metadata.name)), isHeld: isSucceeding(row, machine) }]
       : [];
   });
 }

@@ -30,7 +30,7 @@ export function apiPort({ client, stores, ledger, marks, provider, cycled, signa
     known(target, { machine, node }) {
       if (target === 'ledger') return ledger.known();
       const found = target === 'machine' ? stores.machines.get(machine) : stores.nodes.get({ name: node });
-      return found === undefined ? undefined : { [target]: withoutManagers(found) };
+      return found === undefined ? undefined : { [target]: found };
     },
     async read(target, { machine, node }) {
       if (target === 'machine') return { machine: await client.find(Machines, machine, { signal }) };
@@ -40,8 +40,8 @@ export function apiPort({ client, stores, ledger, marks, provider, cycled, signa
     async put(move) {
       const manager = { fieldManager: MANAGERS.machine, signal };
       if (move.write === 'machine')
-        await client.update(Machines, move.object, move.status === true ? { ...manager, subresource: 'status' } : manager);
-      else if (move.write === 'node') await client.update(Nodes, move.object, manager);
+        await client.update(Machines, withoutManagers(move.object), move.status === true ? { ...manager, subresource: 'status' } : manager);
+      else if (move.write === 'node') await client.update(Nodes, withoutManagers(move.object), manager);
       else await ledger.during(writeLedger(client, move.object, signal));
     },
     releasing(mark) {

@@ -74,7 +74,7 @@ describe('D9: a job asks for its machine', () => {
 
   test('before a change and after a restore of the same machine', () => {
     expect(ask(machine(), [job()])).toBe('RemedyOperationJob/web/j1');
-    const back = machine({ entries: [entry({ version: '1.0.0' })], components: [waiting({ version: '2.0.0' })] });
+    const back = machine({ entries: [entry({ version: '1.0.0', lane: 'Restore' })], components: [waiting({ version: '2.0.0' })] });
     expect(ask(back, [job()])).toBe('MachineComponentSet/kubelet');
   });
 
@@ -300,7 +300,7 @@ describe('C9: the row of an agent that is silent', () => {
     ['not over the rate of a policy', { job: successor('Reboot'), facts: { ...late, policies: rated(1) }, hours: begun(1) }, []],
     ['within the rate', { job: successor('Reboot'), facts: { ...late, policies: rated(2) }, hours: begun(1) }, ['TakeOverForRepair']],
     ['not after it has reported', { job: successor('Reboot'), facts: late, machine: ordered('Reboot', { operation: done() }) }, ['Settle']],
-    ['not from a deletion', { job: successor('Reboot'), facts: late, row: repairRow({ kind: 'Delete' }) }, ['DeleteInstance']],
+    ['not from a deletion', { job: successor('Reboot'), facts: late, row: repairRow({ kind: 'Delete' }) }, []],
   ])('%s', (_, change, expected) => {
     expect(taken({ machine: ordered('Reboot'), ...change })).toEqual(expected);
   });

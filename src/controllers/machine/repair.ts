@@ -1,12 +1,11 @@
 /** What a RemedyOperationJob asks of its machine, what may be ordered for it, and what ended it. Pure. */
 import { needsDrain, needsOperation, type Disruption } from '../../api/disruption.ts';
-import type { LedgerRow, StartsBucket } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine, Operation, OperationStatus } from '../../api/machine.ts';
 import { API_LEVEL } from '../../api/names.ts';
 import { ACTION_TRAITS, CONTROLLER_OPERATIONS, strengthOf, type RepairOperation } from '../../api/noderemedier.ts';
 import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import { frozenBy, frozenVerdict } from '../../defender/freeze.ts';
-import { refusalByRates } from '../../defender/judge.ts';
 import type { Request, Verdict } from '../../defender/request.ts';
 import { conditionScope, isPlace } from '../../defender/scopes.ts';
 import {
@@ -204,11 +203,6 @@ export function successorOf(row: LedgerRow, machine: Machine, facts: AskFacts): 
 /** What a Repair row of this job says of itself where it takes over this one: it is where that was. */
 export function successionRequest(job: RemedyOperationJob, machine: Machine, row: LedgerRow): Omit<Request, 'since'> {
   const request = repairRequest(job, machine);
-  const places = row.scopes.filter((scope) => isPlace(scope));
+  const places = row.scopes.filter(isPlace);
   return { ...request, scopes: [...new Set([...request.scopes, ...places])] };
-}
-
-/** Why it may not begin yet by the rates of policies, by these buckets of the ledger. */
-export function rateRefusal(request: Omit<Request, 'since'>, hours: readonly StartsBucket[], facts: AskFacts): Verdict | undefined {
-  return refusalByRates(request, hours, facts, facts.nowMs);
 }

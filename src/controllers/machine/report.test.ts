@@ -80,6 +80,37 @@ describe('lastDisruption', () => {
   });
 });
 
+describe('firstReadyAt', () => {
+  const neverReady = (claim: MachineView['claim'], phase: 'Installing' | 'Degraded' | 'Running' = 'Installing') =>
+    told({ claim, machine: machine({ status: { phase } }) });
+  const unready: MachineView['claim'] = { state: 'Claimed', node: node('a', { ready: false }) };
+  const ready: MachineView['claim'] = { state: 'Claimed', node: node('a') };
+
+  test('B3: is when the Node was first seen Ready, and a machine without it is new', () => {
+    expect(neverReady({ state: 'None' }).firstReadyAt).toBeUndefined();
+    expect(neverReady(unready).firstReadyAt).toBeUndefined();
+    expect(
+      told({ claim: ready, kubeletAnswers: false, machine: machine({ status: { phase: 'Installing' } }) }).firstReadyAt,
+    ).toBeUndefined();
+    expect(neverReady(ready).firstReadyAt).toBe(at(0));
+  });
+
+  test('never changes and never goes', () => {
+    const before = machine({ status: { firstReadyAt: at(-99) } });
+    for (const claim of [ready, unready, { state: 'None' }, { state: 'Lost', message: 'x' }] satisfies MachineView['claim'][])
+      expect(told({ claim, machine: before, nowMs: view().nowMs + 5000 }).firstReadyAt).toBe(at(-99));
+  });
+
+  test('a machine that ran before this was recorded is not new', () => {
+    expect(neverReady(unready, 'Running').firstReadyAt).toBe(at(0));
+  });
+
+  test('one whose first installation failed was never Ready, and is not Running either', () => {
+    const status = neverReady(unready, 'Degraded');
+    expect([status.firstReadyAt, status.phase]).toEqual([undefined, 'Installing']);
+  });
+});
+
 test('a second look at the same state says the same', () => {
   const first = told();
   const again = told({ nowMs: view().nowMs + 60_000, machine: machine({ status: first }) });

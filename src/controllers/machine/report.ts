@@ -10,7 +10,7 @@ import { isNodeReady } from './availability.ts';
 import { degradedBy } from './components.ts';
 import { isCordonedFor } from './cordon.ts';
 import { podsLeft } from './drain.ts';
-import { isDeleting } from './facts.ts';
+import { isDeleting, wasReady } from './facts.ts';
 import type { MachineView } from './view.ts';
 
 /** Conditions that this controller writes; the others on the object are the agent's and the set controller's. */
@@ -29,7 +29,7 @@ export interface ReportInput {
 
 type Own = Pick<
   MachineStatus,
-  'phase' | 'providerID' | 'nodeRef' | 'addresses' | 'lastDisruption' | 'verdict' | 'observedGeneration' | 'conditions'
+  'phase' | 'providerID' | 'nodeRef' | 'addresses' | 'firstReadyAt' | 'lastDisruption' | 'verdict' | 'observedGeneration' | 'conditions'
 >;
 
 /** What the conditions are made of, worked out once. */
@@ -67,16 +67,28 @@ export function statusOf({ view, verdict, refusals, unending = [] }: ReportInput
   const addresses =
     instance.state === 'Present' && instance.instance.addresses.length > 0 ? instance.instance.addresses : status?.addresses;
   const lastDisruption = disruptionBegun(view) ?? status?.lastDisruption;
+  const firstReadyAt = firstReady(view, findings);
   return {
     phase: phaseOf(view, findings),
     ...(view.providerID === undefined ? {} : { providerID: view.providerID }),
     ...(nodeRef === undefined ? {} : { nodeRef }),
     ...(addresses === undefined ? {} : { addresses }),
+    ...(firstReadyAt === undefined ? {} : { firstReadyAt }),
     ...(lastDisruption === undefined ? {} : { lastDisruption }),
     ...(verdict === undefined ? {} : { verdict }),
     ...(generation === undefined ? {} : { observedGeneration: generation }),
     conditions: setConditions(before, inputs, view.nowMs),
   };
+}
+
+/**
+ * Recorded once. A machine that ran before this was recorded may not be Ready at this moment, and is not new for that: its phase says that its
+ * Node was Ready.
+ */
+function firstReady({ machine, nowMs }: MachineView, { ready }: Findings): string | undefined {
+  const { status } = machine;
+  if (status?.firstReadyAt !== undefined) return status.firstReadyAt;
+  return ready || wasReady(machine) ? new Date(nowMs).toISOString() : undefined;
 }
 
 /** When the row was reserved that disrupts this node now. Taken from the row, so that whoever leads writes the same. */
@@ -150,7 +162,7 @@ function phaseOf(
   if (isDeleting(machine)) return 'Deleting';
   if (lost !== undefined) return 'NodeLost';
   if (reasons.length > 0) return 'Degraded';
-  if (claim.state === 'Claimed' && (ready || status?.phase === 'Running' || status?.phase === 'Degraded')) return 'Running';
+  if (claim.state === 'Claimed' && (ready || wasReady(machine))) return 'Running';
   if (claim.state === 'Claimed' || status?.agent !== undefined) return 'Installing';
   return instance.state === 'Present' || instance.state === 'NoProvider' ? 'Provisioning' : 'Pending';
 }

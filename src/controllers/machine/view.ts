@@ -75,14 +75,17 @@ export type Step = { why: string } & (
   | { do: 'MarkOutOfService'; row: LedgerRow }
   | { do: 'ForceDelete'; row: LedgerRow; pods: readonly DrainedPod[]; providerID: string }
   | { do: 'DeleteMachine'; row: LedgerRow }
+  /** Deletes a Machine that its set marked; without a row where nothing was made for it. */
+  | { do: 'Retire'; row: LedgerRow | undefined }
   | { do: 'WriteCancelled'; row: LedgerRow; reason: string }
   | { do: 'Fence'; row: LedgerRow }
   | { do: 'FreeCancelled'; row: LedgerRow }
   | { do: 'Settle'; row: LedgerRow }
   | { do: 'Release'; row: LedgerRow }
-  | { do: 'DeleteInstance'; row: LedgerRow; providerID: string }
+  /** Without a row where nothing was made, so that nothing is disrupted. */
+  | { do: 'DeleteInstance'; row: LedgerRow | undefined; providerID: string }
   /** Only after a DeleteInstance of the same run said `gone`, where that stands before it. */
-  | { do: 'Finalize'; row: LedgerRow }
+  | { do: 'Finalize'; row: LedgerRow | undefined }
 );
 
 export interface Decision {

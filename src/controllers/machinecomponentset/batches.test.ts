@@ -192,23 +192,6 @@ describe('B3: new machines', () => {
     expect(world.given('1.0.0')).toHaveLength(8);
   });
 
-  it('get what they have nothing of also when their Nodes have registered, until their first installation is proved', async () => {
-    const world = createWorld({ machines: 0 });
-    const names = Array.from({ length: 4 }, () => world.joinNew());
-    const given = (): number => names.filter((name) => world.component(name, OTHER) !== undefined).length;
-    world.set({ version: '1.0.0', soakSeconds: 60, batches: [1, '100%'] });
-    await world.rounds(2);
-    for (const name of names) world.register(name);
-    await world.rounds(2);
-    world.set({ componentName: OTHER, version: '1.0.0', soakSeconds: 60, batches: [1, '100%'] }, OTHER);
-    await world.round();
-    expect(given()).toBe(4);
-    // What they have is another matter: that they run.
-    world.set({ version: '2.0.0' });
-    await world.rounds(2);
-    expect(world.given('2.0.0')).toHaveLength(1);
-  });
-
   it('are in use from then on', async () => {
     const world = createWorld({ machines: 0 });
     const names = Array.from({ length: 4 }, () => world.joinNew());
@@ -230,11 +213,17 @@ describe('B3: new machines', () => {
     expect(world.given('1.0.0')).toHaveLength(1);
   });
 
-  it('count as in use while nobody has said that they have no Node', async () => {
-    const world = createWorld({ machines: 6 });
-    world.set({ version: '1.0.0', batches: [1, '100%'], soakSeconds: 600 });
+  it('are given nothing while nobody has said whether they are in use, and lose no evidence', async () => {
+    const world = await verifiedWorld({ machines: 2 }, { unitDigest: 'A' });
+    const names = Array.from({ length: 6 }, () => world.join());
+    for (const name of names) world.editMachine(name, (machine) => void delete machine.status);
     await world.rounds(3);
-    expect(world.given('1.0.0')).toHaveLength(1);
+    expect(world.given('1.0.0')).toHaveLength(2);
+    expect(world.status()).toMatchObject({ evidence: { unitDigest: 'A' }, revision: { number: 1 } });
+    for (const name of names) world.editMachine(name, (machine) => void (machine.status = { ...machine.status, phase: 'Pending' }));
+    await world.rounds(1);
+    expect(world.given('1.0.0')).toHaveLength(8);
+    expect(world.status()).toMatchObject({ evidence: { unitDigest: 'A' }, revision: { number: 1 } });
   });
 
   it('get nothing beyond the ceiling, and nothing of a set that is halted', async () => {
@@ -308,13 +297,73 @@ describe('B4: maxFailed', () => {
   });
 });
 
+describe('B4: failures outlive their machines', () => {
+  const fails = (_machine: string, entry: { version: string }): boolean => entry.version === '2.0.0';
+
+  it('a halt does not lift itself when the failed machine is replaced', async () => {
+    const world = await verifiedWorld({ machines: 12, fails }, { unitDigest: 'A' });
+    world.set({ version: '2.0.0', unitDigest: 'B', batches: [1, '100%'] });
+    const tried = new Set<string>();
+    for (let turn = 0; turn < 12; turn++) {
+      await world.quiet();
+      for (const { metadata, spec } of world.machines()) {
+        if (spec.components?.[0]?.failed === undefined) continue;
+        tried.add(metadata.name);
+        world.leave(metadata.name);
+        world.register(world.joinNew());
+      }
+    }
+    expect(tried.size).toBe(1);
+    expect(world.condition('Halted')).toBe('True/MaxFailed');
+    const [failure] = world.status().failures ?? [];
+    expect(failure).toMatchObject({ machine: `web/${[...tried][0]}`, reason: 'ProbesFailed', attempt: 1, setRevision: 2 });
+    expect(failure?.uid).toBeTruthy();
+    world.set({ rolloutID: 'again' });
+    await world.rounds(2);
+    expect(world.status()).toMatchObject({ failed: 0 });
+    world.set({ version: '3.0.0' });
+    await world.quiet();
+    expect(world.condition('Progressing')).toBe('False/Complete');
+  });
+
+  it('counts the failure of a machine that is being deleted, or that the set selects no more', async () => {
+    for (const goes of ['deleted', 'unselected'] as const) {
+      const world = createWorld({ machines: 0, fails });
+      for (let count = 0; count < 4; count++) world.join({ in: 'yes' });
+      world.set({ version: '1.0.0', selector: { in: 'yes' }, batches: ['100%'] });
+      await world.quiet();
+      world.set({ version: '2.0.0', batches: [1, '100%'], maxFailed: 1 });
+      await world.round();
+      const [name = ''] = world.given('2.0.0');
+      for (let step = 0; step < 3; step++) world.agentStep(name);
+      world.editMachine(name, ({ metadata }) => {
+        metadata.finalizers = ['kubenode.io/machine'];
+        if (goes === 'unselected') metadata.labels = {};
+        else metadata.deletionTimestamp = new Date(world.clock.now()).toISOString();
+      });
+      await world.quiet();
+      expect(world.condition('Halted')).toBe('True/MaxFailed');
+      expect(world.status().failures).toMatchObject([{ machine: `web/${name}` }]);
+      expect(world.status().failures).toHaveLength(1);
+    }
+  });
+
+  it('a record that is full halts, whatever maxFailed says', async () => {
+    const world = await verifiedWorld({ machines: 120, fails });
+    world.set({ version: '2.0.0', batches: ['100%'], maxFailed: 1000 });
+    await world.rounds(8);
+    expect(world.condition('Halted')).toBe('True/FailuresFull');
+    expect(world.status().failures).toHaveLength(100);
+  });
+});
+
 describe('B5: joiners', () => {
   it('get the verified content until the last batch has passed, then follow', async () => {
     let isGranted = false;
     const world = await verifiedWorld({ machines: 4, waits: (_machine, entry) => !isGranted && entry.version === '2.0.0' });
     world.set({ version: '2.0.0', batches: [1, '100%'] });
     await world.round();
-    const joiner = world.join();
+    const joiner = world.joinNew();
     await world.rounds(20);
     expect(world.entry(joiner)).toMatchObject({ version: '1.0.0', joinedRevision: 2 });
     expect(world.status().batch).toBe(1);
@@ -327,7 +376,7 @@ describe('B5: joiners', () => {
     const world = await verifiedWorld({ machines: 2, waits: (_machine, entry) => entry.version === '2.0.0' });
     world.set({ version: '2.0.0', batches: ['50%', '100%'] });
     await world.round();
-    for (let count = 0; count < 6; count++) world.join();
+    for (let count = 0; count < 6; count++) world.joinNew();
     await world.rounds(10);
     expect(world.given('2.0.0')).toHaveLength(1);
   });
@@ -336,16 +385,17 @@ describe('B5: joiners', () => {
     const world = createWorld({ machines: 2 });
     world.set({ version: '1.0.0', batches: ['50%', '100%'], soakSeconds: 600 });
     await world.rounds(3);
-    for (let count = 0; count < 6; count++) world.join();
+    for (let count = 0; count < 6; count++) world.joinNew();
     await world.rounds(10);
     expect(world.given('1.0.0')).toHaveLength(4);
   });
 
   it('are members of the next revision', async () => {
     const world = await verifiedWorld({ machines: 2 });
-    const joiner = world.join();
+    const joiner = world.joinNew();
     await world.quiet();
     expect(world.entry(joiner)).toMatchObject({ version: '1.0.0', joinedRevision: 1 });
+    world.register(joiner);
     world.set({ version: '2.0.0', batches: [1, '100%'] });
     await world.quiet();
     expect(world.entry(joiner)?.version).toBe('2.0.0');
@@ -356,7 +406,7 @@ describe('B5: joiners', () => {
     world.set({ version: '2.0.0' });
     await world.quiet();
     expect(world.condition('Halted')).toBe('True/MaxFailed');
-    const joiner = world.join();
+    const joiner = world.joinNew();
     await world.quiet();
     expect(world.entry(joiner)?.version).toBe('1.0.0');
     expect(world.agents.get(joiner)?.running).toBe('1.0.0');
@@ -367,20 +417,18 @@ describe('B5: joiners', () => {
     world.set({ version: '2.0.0', paused: true });
     await world.round();
     world.set({ paused: false, ceiling: { unitDigest: 'none', nodes: 0 } });
-    const joiners = [world.join(), world.join()];
+    const joiners = [world.joinNew(), world.joinNew()];
     await world.rounds(10);
     expect(joiners.map((name) => world.entry(name)?.version)).toEqual(['1.0.0', '1.0.0']);
     world.leave('m0');
     world.leave('m1');
     world.set({ ceiling: undefined, batches: [1, '100%'] });
-    await world.rounds(2);
-    expect(world.given('2.0.0')).toHaveLength(1);
     await world.quiet();
     expect(joiners.map((name) => world.entry(name)?.version)).toEqual(['2.0.0', '2.0.0']);
   });
 });
 
-describe('B5: joiners that are no new machines', () => {
+describe('B5: joiners', () => {
   it('keep the target that they hold when somebody older comes back', async () => {
     let isGranted = true;
     const world = createWorld({ machines: 0, waits: () => !isGranted });
@@ -391,20 +439,36 @@ describe('B5: joiners that are no new machines', () => {
     isGranted = false;
     world.set({ version: '2.0.0' });
     await world.round();
-    const joiner = world.join({ in: 'yes' });
-    isGranted = true;
-    world.editMachine(member, (machine) => void (machine.spec.hold = true));
+    const joiner = world.joinNew({ in: 'yes' });
     await world.rounds(3);
     expect(world.entry(joiner)).toMatchObject({ version: '1.0.0', joinedRevision: 2 });
     world.leave(member);
     await world.round();
     expect(world.entry(joiner)?.version).toBe('2.0.0');
-    world.editMachine(away, ({ metadata, spec }) => {
-      metadata.labels = { in: 'yes' };
-      spec.hold = true;
-    });
+    world.editMachine(away, ({ metadata }) => void (metadata.labels = { in: 'yes' }));
     await world.rounds(5);
     expect(world.entry(joiner)?.version).toBe('2.0.0');
+  });
+
+  it('are members in batches of their own once they are in use', async () => {
+    let isGranted = false;
+    const world = await verifiedWorld({ machines: 2, waits: (_machine, entry) => !isGranted && entry.version === '2.0.0' });
+    world.set({ version: '2.0.0', batches: [1, '50%', '100%'], soakSeconds: 60 });
+    await world.round();
+    const joiners = Array.from({ length: 8 }, () => world.joinNew());
+    await world.rounds(5);
+    for (const name of joiners) world.register(name);
+    isGranted = true;
+    const most = new Map<number, number>();
+    for (let round = 0; round < 60; round++) {
+      await world.round();
+      const holding = joiners.filter((name) => world.entry(name)?.version === '2.0.0');
+      const proved = holding.filter((name) => world.machine(name).status?.verified?.[0]?.version === '2.0.0').length;
+      most.set(proved, Math.max(most.get(proved) ?? 0, holding.length));
+    }
+    expect(most.get(0)).toBe(1);
+    expect(most.get(1)).toBe(4);
+    expect(most.get(8)).toBe(8);
   });
 
   it('with other content on them are left alone while the set is halted', async () => {
@@ -424,6 +488,123 @@ describe('B5: joiners that are no new machines', () => {
     world.set({ version: '1.0.0' });
     await world.quiet();
     expect(world.entry(old)?.version).toBe('1.0.0');
+  });
+});
+
+describe('B5: machines in use that a set selects later', () => {
+  const widenings: [string, (world: World) => void][] = [
+    ['because its selector was widened', (world) => world.set({ selector: undefined })],
+    ['because its pools were widened', (world) => world.set({ selector: undefined, pools: ['web'] })],
+    [
+      'because they were labelled',
+      (world) => {
+        for (const { metadata } of world.machines()) {
+          world.editMachine(metadata.name, (machine) => void (machine.metadata.labels = { in: 'yes' }));
+        }
+      },
+    ],
+  ];
+  async function narrow(bad: (machine: string) => boolean = () => false): Promise<World> {
+    const world = createWorld({ machines: 0, fails: (machine) => bad(machine) });
+    for (let count = 0; count < 2; count++) world.join({ in: 'yes' });
+    world.set({ version: '1.0.0', selector: { in: 'yes' }, unitDigest: 'A', batches: [1, '25%', '100%'], soakSeconds: 20 });
+    await world.quiet();
+    for (let count = 0; count < 30; count++) world.join({ in: 'no' });
+    await world.quiet();
+    expect(world.status()).toMatchObject({ desired: 2, evidence: { unitDigest: 'A' }, batch: 0 });
+    return world;
+  }
+
+  it.each(widenings)('%s take batches of their own, and the evidence is lost until all of them have proved it', async (_why, widen) => {
+    const world = await narrow();
+    widen(world);
+    await world.round();
+    expect(world.given('1.0.0')).toHaveLength(3);
+    expect(world.status()).toMatchObject({ desired: 32, revision: { number: 2, since: 1 } });
+    const steps = new Set<number>();
+    while (world.status().evidence === undefined) {
+      steps.add(world.given('1.0.0').length);
+      await world.round();
+    }
+    expect([...steps]).toEqual([3, 9, 32]);
+    expect(world.status().evidence).toMatchObject({ unitDigest: 'A' });
+    await world.quiet();
+    expect(world.status()).toMatchObject({ updated: 32, revision: { number: 2 } });
+  });
+
+  it.each(widenings)('%s and fail halt the set at maxFailed', async (_why, widen) => {
+    const world = await narrow((machine) => Number(machine.slice(1)) >= 2);
+    widen(world);
+    await world.quiet();
+    expect(world.condition('Halted')).toBe('True/MaxFailed');
+    expect(world.machines().filter(({ spec }) => spec.components !== undefined)).toHaveLength(3);
+    expect(world.status().evidence).toBeUndefined();
+  });
+
+  it('of a set whose rollout is under way come after those that were there', async () => {
+    const world = await narrow();
+    world.set({ version: '2.0.0', unitDigest: 'B' });
+    await world.rounds(2);
+    world.set({ selector: undefined });
+    const order: number[] = [];
+    for (let round = 0; round < 40; round++) {
+      await world.round();
+      const given = world.given('2.0.0').length;
+      if (order.at(-1) !== given) order.push(given);
+    }
+    expect(order).toEqual([1, 2, 3, 9, 32]);
+  });
+
+  it('come in batches of their own also when they were there before, and were away when the content changed', async () => {
+    const world = createWorld({ machines: 0 });
+    for (let count = 0; count < 32; count++) world.join({ in: 'yes' });
+    world.set({ version: '1.0.0', selector: { in: 'yes' }, unitDigest: 'A', batches: [1, '25%', '100%'], soakSeconds: 20 });
+    await world.quiet();
+    const label = (value: string): void => {
+      for (const { metadata } of world.machines().slice(2))
+        world.editMachine(metadata.name, (machine) => void (machine.metadata.labels = { in: value }));
+    };
+    label('no');
+    world.set({ version: '2.0.0', unitDigest: 'B' });
+    await world.quiet();
+    expect(world.status()).toMatchObject({ desired: 2, evidence: { unitDigest: 'B' } });
+    label('yes');
+    await world.round();
+    expect(world.status().evidence).toBeUndefined();
+    const order: number[] = [];
+    for (let round = 0; round < 40; round++) {
+      await world.round();
+      const given = world.given('2.0.0').length;
+      if (order.at(-1) !== given) order.push(given);
+    }
+    expect(order).toEqual([3, 9, 32]);
+    expect(world.status()).toMatchObject({ evidence: { unitDigest: 'B' }, revision: { number: 3, since: 2 } });
+  });
+
+  it('that return with what the set gives are not added, and lose no evidence', async () => {
+    const world = createWorld({ machines: 0 });
+    for (let count = 0; count < 4; count++) world.join({ in: 'yes' });
+    world.set({ version: '1.0.0', selector: { in: 'yes' }, unitDigest: 'A', batches: [1, '100%'], soakSeconds: 20 });
+    await world.quiet();
+    const label = (value: string): void => world.editMachine('m1', (machine) => void (machine.metadata.labels = { in: value }));
+    label('no');
+    await world.quiet();
+    expect(world.entry('m1')).toMatchObject({ revision: 1, left: true });
+    label('yes');
+    for (let round = 0; round < 5; round++) {
+      await world.round();
+      expect(world.status()).toMatchObject({ evidence: { unitDigest: 'A' }, revision: { number: 1 } });
+    }
+    expect(world.entry('m1')).toMatchObject({ revision: 1 });
+    expect(world.entry('m1')?.left).toBeUndefined();
+  });
+
+  it('are not counted anew when a selector changes and adds nobody', async () => {
+    const world = await narrow();
+    world.set({ selector: { in: 'yes', nothing: 'else' } });
+    world.set({ selector: { in: 'yes' }, pools: ['web'] });
+    await world.quiet();
+    expect(world.status()).toMatchObject({ evidence: { unitDigest: 'A' }, revision: { number: 1 } });
   });
 });
 
@@ -466,26 +647,83 @@ describe('B6: offline machines', () => {
     expect(world.given('2.0.0')).toHaveLength(10);
   });
 
-  it('are those of which neither the agent nor the kubelet is heard', async () => {
-    const world = await verifiedWorld({ machines: 5 });
-    silence(world, 'm0');
-    for (let round = 0; round < 80; round++) {
-      world.api.edit(Leases, { namespace: 'kube-node-lease', name: 'm0' }, (lease) => {
+  async function kubeletAlone(world: World, name: string, rounds: number): Promise<void> {
+    silence(world, name);
+    for (let round = 0; round < rounds; round++) {
+      world.api.edit(Leases, { namespace: 'kube-node-lease', name }, (lease) => {
         lease.spec = { ...lease.spec, renewTime: new Date(world.clock.now()).toISOString() };
       });
       await world.round();
     }
-    expect(world.status().offline).toBe(0);
+  }
+
+  it('a machine whose agent is dead holds up nobody for ever, though its kubelet lives', async () => {
+    const world = await verifiedWorld({ machines: 6 });
+    await kubeletAlone(world, 'm0', 80);
+    expect(world.status().offline).toBe(1);
+    world.set({ version: '2.0.0', unitDigest: 'B' });
+    await kubeletAlone(world, 'm0', 60);
+    expect(world.status()).toMatchObject({ updated: 5, failed: 0, evidence: { unitDigest: 'B' } });
+  });
+
+  it('an agent that falls silent under new content, while its kubelet lives, has failed at it until it proves otherwise', async () => {
+    const world = await verifiedWorld({ machines: 6, waits: (_machine, entry) => entry.version === '2.0.0' });
+    world.set({ version: '2.0.0', batches: [1, '100%'] });
+    await world.rounds(2);
+    const [name = ''] = world.given('2.0.0');
+    await kubeletAlone(world, name, 80);
+    expect(world.condition('Halted')).toBe('True/MaxFailed');
+    expect(world.status().failures).toMatchObject([{ machine: `web/${name}`, reason: 'AgentSilent' }]);
+    expect(world.given('2.0.0')).toEqual([name]);
+    const agent = world.agents.get(name);
+    if (agent !== undefined) agent.online = true;
+    await world.rounds(3);
+    expect(world.condition('Halted')).toBe('False/WithinLimits');
+    expect(world.status().failures).toBeUndefined();
   });
 });
 
+const RESTORE_A = { unitDigest: 'A', lane: { unitDigest: 'A', lane: 'Restore' as const } };
+
 describe('B7: restore', () => {
+  it('a reverted version that goes out again is none: it takes batches, soaks, and is marked Forward', async () => {
+    const world = await verifiedWorld({ machines: 10 }, { unitDigest: 'A' });
+    world.set({ version: '2.0.0', unitDigest: 'B' });
+    await world.quiet();
+    world.set({ version: '1.0.0', ...RESTORE_A });
+    await world.quiet();
+    expect(world.machines().every((machine) => machine.spec.components?.[0]?.lane === 'Restore')).toBe(true);
+    // What was declared for another digest says nothing of this one.
+    world.set({ version: '2.0.0', unitDigest: 'B', batches: [1, '50%', '100%'], soakSeconds: 60 });
+    await world.rounds(5);
+    expect(world.given('2.0.0')).toHaveLength(1);
+    expect(world.entry(world.given('2.0.0')[0] ?? '')?.lane).toBeUndefined();
+    await world.rounds(5);
+    expect(world.given('2.0.0')).toHaveLength(5);
+  });
+
+  it('is marked so while it is declared, and not any more when that is taken back before it is proved', async () => {
+    const world = await verifiedWorld(
+      { machines: 2, waits: (_machine, { version, revision }) => version === '1.0.0' && revision > 1 },
+      { unitDigest: 'A' },
+    );
+    world.set({ version: '2.0.0', unitDigest: 'B' });
+    await world.quiet();
+    world.set({ version: '1.0.0', ...RESTORE_A });
+    await world.rounds(2);
+    const before = world.entry('m0');
+    expect(before).toMatchObject({ version: '1.0.0', lane: 'Restore' });
+    world.set({ lane: { unitDigest: 'A', lane: 'Forward' } });
+    await world.rounds(2);
+    expect(world.entry('m0')).toEqual({ ...before, lane: undefined });
+  });
+
   it('skips batch order, ceiling and soak', async () => {
     const world = await verifiedWorld({ machines: 10 }, { unitDigest: 'A' });
     world.set({ version: '2.0.0', unitDigest: 'B', batches: ['100%'] });
     await world.quiet();
     expect(world.given('2.0.0')).toHaveLength(10);
-    world.set({ version: '1.0.0', unitDigest: 'A', batches: [1, '100%'], soakSeconds: 3600, ceiling: { unitDigest: 'B', nodes: 10 } });
+    world.set({ version: '1.0.0', ...RESTORE_A, batches: [1, '100%'], soakSeconds: 3600, ceiling: { unitDigest: 'B', nodes: 10 } });
     await world.round();
     expect(world.given('1.0.0')).toHaveLength(10);
     await world.rounds(4);
@@ -499,7 +737,7 @@ describe('B7: restore', () => {
     silence(world, 'm1', 'm2');
     await world.rounds(70);
     expect(world.condition('Halted')).toBe('True/TooManyOffline');
-    world.set({ version: '1.0.0' });
+    world.set({ version: '1.0.0', ...RESTORE_A });
     await world.rounds(10);
     // Also where nobody listens: the node must not come back and go on with what was withdrawn.
     expect(world.given('1.0.0')).toHaveLength(6);
@@ -510,7 +748,7 @@ describe('B7: restore', () => {
     world.set({ version: '2.0.0', batches: [1, '100%'] });
     await world.rounds(5);
     const [first = ''] = world.given('2.0.0');
-    world.set({ version: '1.0.0' });
+    world.set({ version: '1.0.0', ...RESTORE_A });
     await world.round();
     expect(world.entry(first)).toMatchObject({ version: '1.0.0' });
     expect(world.given('1.0.0')).toHaveLength(4);
@@ -522,7 +760,7 @@ describe('B7: restore', () => {
     await world.quiet();
     world.editMachine('m0', (machine) => void (machine.spec.hold = true));
     world.editMachine('m1', (machine) => void (machine.spec.paused = true));
-    world.set({ version: '1.0.0', paused: true });
+    world.set({ version: '1.0.0', ...RESTORE_A, paused: true });
     await world.quiet();
     expect(world.given('1.0.0')).toEqual([]);
     world.set({ paused: false });

@@ -1,14 +1,60 @@
 import { resolveBatches, type CountOrPercent } from '../../api/batches.ts';
+import { idOf, type Content } from './content.ts';
 import type { Standing } from './standing.ts';
 
-/** Where a set stands in its batches. Derived from Machines each time; nothing of it is stored (PROTOCOLS B3). */
+/** Where one content of a set stands in its batches. Derived from Machines each time; nothing of it is stored (PROTOCOLS B3). */
 export interface BatchState {
+  /** Whose batches these are: see `Standing.cohort`. */
+  cohort: number;
   /** Cumulative. */
   sizes: number[];
   /** Index of the batch under way; undefined when all have passed. */
   current: number | undefined;
-  /** How many more machines may be given new content now. Without limit when all have passed: what is left came later. */
+  /** How many more machines of the cohort may be given new content now. Without limit when all have passed. */
   room: number;
+}
+
+/** B3, B8: each content that a set gives, its own and its canary's, is proven by the machines that hold that very content. */
+export interface SetBatches {
+  /** What the status reports: the batches of the main content; once they have passed, those of the canary. */
+  shown: BatchState;
+  /** Each content that members have as their target was proven, and all its batches have passed. */
+  havePassed: boolean;
+  /** By the id of the content. */
+  byContent: ReadonlyMap<string, BatchState>;
+}
+
+export function setBatches(batches: readonly CountOrPercent[], members: readonly Standing[], main: Content): SetBatches {
+  const groups = Map.groupBy(members, (each) => idOf(each.target));
+  const byContent = new Map([...groups].map(([id, group]) => [id, batchState(batches, group)]));
+  const own = byContent.get(idOf(main));
+  const underWay = [own, ...byContent.values()].find((each) => each?.current !== undefined);
+  const shown = underWay ?? own ?? batchState(batches, members);
+  return { shown, havePassed: underWay === undefined, byContent };
+}
+
+/** How many machines of a cohort may be given this content now. What no member has as its target waits until the others have passed. */
+export function roomFor({ byContent, havePassed }: SetBatches, content: Content, cohort: number): number {
+  const state = byContent.get(idOf(content));
+  if (state === undefined) return havePassed ? Infinity : 0;
+  return state.current === undefined || state.cohort === cohort ? state.room : 0;
+}
+
+/**
+ * `members`: all that have one content as their target. Those that were there when the content came go first; those that the set selected later
+ * follow in batches of their own, so that the many that hold it already do not open the last batch for them (B5).
+ */
+function batchState(batches: readonly CountOrPercent[], members: readonly Standing[]): BatchState {
+  const cohorts = [...new Set(members.map((each) => each.cohort))].toSorted((a, b) => a - b);
+  let last: BatchState = { cohort: 0, sizes: resolveBatches(batches, 0), current: undefined, room: Infinity };
+  let hasPassing = false;
+  for (const cohort of cohorts) {
+    const own = members.filter((each) => each.cohort === cohort);
+    last = cohortState(batches, cohort, own, hasPassing);
+    if (last.current !== undefined) return last;
+    hasPassing ||= own.some((each) => each.passes && !each.isAside);
+  }
+  return last;
 }
 
 /**
@@ -16,12 +62,13 @@ export interface BatchState {
  * that failed and those set aside are not waited for, and leave their places to others, so a first batch of one whose machine
  * failed or died is tried on the next one and not waved through. At least one member must pass, ever.
  */
-export function batchState(batches: readonly CountOrPercent[], members: readonly Standing[]): BatchState {
+function cohortState(batches: readonly CountOrPercent[], cohort: number, members: readonly Standing[], hasPassing: boolean): BatchState {
   const sizes = resolveBatches(batches, members.length);
   const given = members.filter((each) => each.holds && !each.isAside);
   const passing = given.filter((each) => each.passes).length;
   const waitedFor = members.filter((each) => !each.hasFailed && !each.isAside).length;
-  const found = members.length === 0 ? -1 : sizes.findIndex((size) => passing === 0 || passing < Math.min(size, waitedFor));
+  const isProved = passing > 0 || (hasPassing && waitedFor === 0);
+  const found = sizes.findIndex((size) => !isProved || passing < Math.min(size, waitedFor));
   const current = found < 0 ? undefined : found;
-  return { sizes, current, room: current === undefined ? Infinity : Math.max(0, (sizes[current] ?? 0) - given.length) };
+  return { cohort, sizes, current, room: current === undefined ? Infinity : Math.max(0, (sizes[current] ?? 0) - given.length) };
 }

@@ -1,4 +1,4 @@
-import { canonical } from '../../api/digest.ts';
+import { canonical, sha256Hex } from '../../api/digest.ts';
 import { contentOf, type ComponentEntry, type Machine } from '../../api/machine.ts';
 import type { MachineComponentSet } from '../../api/machinecomponentset.ts';
 import { matchesLabels } from '../../api/selector.ts';
@@ -51,20 +51,37 @@ function identity(content: { action?: string; version: string; values?: unknown;
   return canonical({ action, version, values, canary });
 }
 
+function selectionOf({ pools, selector }: MachineComponentSet['spec']): string {
+  return sha256Hex(canonical({ pools: pools ?? null, selector: selector ?? null })).slice(0, 24);
+}
+
+export type Counted = Revision & { since: number };
+
 /**
- * The revision that counts the content of `spec`: the recorded one while the content is the same, else the next number.
- * `floor` is the highest number found on a Machine, for a status that was lost or restored.
+ * The revision that counts the content of `spec`: the recorded one while the content is the same, else the next number. `floor` is the highest
+ * number found on a Machine, for a status that was lost or restored.
+ *
+ * Machines in use that the set selects now and has given nothing (`hasAdded`) make a next number of the same content once selectors or pools have
+ * changed, or once every batch had passed: they are batched by themselves, and what was proved without them is evidence no more (B5).
  */
-export function revisionOf(set: MachineComponentSet, floor: number, at: string): { revision: Revision; isNew: boolean } {
+export function revisionOf(
+  set: MachineComponentSet,
+  { floor, hasAdded, at }: { floor: number; hasAdded: boolean; at: string },
+): { revision: Counted; isNew: boolean } {
   const { spec, status } = set;
   const recorded = status?.revision;
-  if (recorded !== undefined && recorded.number >= floor && identity(recorded) === identity(spec))
-    return { revision: recorded, isNew: false };
-  const revision: Revision = {
-    number: 1 + Math.max(recorded?.number ?? 0, floor),
-    ...contentFrom(spec.action ?? 'Install', spec),
-    ...(spec.canary === undefined ? {} : { canary: { ...spec.canary } }),
-    startedAt: at,
-  };
-  return { revision, isNew: true };
+  const selection = selectionOf(spec);
+  if (recorded === undefined || recorded.number < floor || identity(recorded) !== identity(spec)) {
+    const number = 1 + Math.max(recorded?.number ?? 0, floor);
+    const canary = spec.canary === undefined ? {} : { canary: { ...spec.canary } };
+    const content = contentFrom(spec.action ?? 'Install', spec);
+    return { revision: { number, ...content, ...canary, since: number, selection, startedAt: at }, isNew: true };
+  }
+  const since = recorded.since ?? recorded.number;
+  const isMoved = recorded.selection !== undefined && recorded.selection !== selection;
+  if (hasAdded && (isMoved || recorded.completedAt !== undefined)) {
+    const { completedAt: _over, ...content } = recorded;
+    return { revision: { ...content, number: recorded.number + 1, since, selection, startedAt: at }, isNew: true };
+  }
+  return { revision: { ...recorded, since, selection }, isNew: recorded.selection !== selection };
 }

@@ -45,6 +45,12 @@ beforeEach(async () => {
   );
   for (const name of NAMES) {
     await cell.client.create(Machines, { apiVersion: API_VERSION, kind: 'Machine', metadata: { namespace: 'web', name }, spec: {} });
+    await cell.client.patch(
+      Machines,
+      { namespace: 'web', name },
+      { merge: { status: { phase: 'Running', firstReadyAt: '2026-11-20T00:00:00Z' } } },
+      { subresource: 'status' },
+    );
     await cell.client.create(Leases, {
       apiVersion: 'coordination.k8s.io/v1',
       kind: 'Lease',

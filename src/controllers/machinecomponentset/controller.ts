@@ -11,8 +11,9 @@ import { ofBoth, runController, watch, type KeyFunction } from '../../kube/contr
 import type { Recorder } from '../../kube/recorder.ts';
 import type { Reflector } from '../../kube/reflector.ts';
 import type { Store } from '../../kube/store.ts';
+import { noteRenewal, renewalMs } from '../../kube/renewal.ts';
 import { leaseAges } from './leaseages.ts';
-import { isNew } from './newmachine.ts';
+import { isNew, isUnreported } from './newmachine.ts';
 import { agentLease, kubeletLease } from './observe.ts';
 import { createOverlay } from './overlay.ts';
 import { reconcileMachine } from './machine/reconcile.ts';
@@ -51,7 +52,7 @@ export async function runMachineComponentSetController(options: SetControllerOpt
     sets: cache.store(MachineComponentSets),
     components: cache.store(MachineComponents),
     machines: cache.store(Machines, { indexes: { [BY_LEASE]: leasesOf } }),
-    leases: cache.store(Leases),
+    leases: cache.store(Leases, { project: noteRenewal }),
   };
   try {
     await Promise.all(Object.values(stores).map((store) => store.whenSynced(signal)));
@@ -141,18 +142,14 @@ function relevant(machine: Machine): string {
   return JSON.stringify([
     [metadata.labels, metadata.deletionTimestamp, metadata.uid],
     [components, hold, paused, failureDomain, labels],
-    [status?.agent, status?.components, status?.verified, status?.nodeRef?.name, isNew(machine, undefined), soaks],
+    [status?.agent, status?.components, status?.verified, status?.nodeRef?.name, isNew(machine), isUnreported(machine), soaks],
   ]);
-}
-
-function renewedAt(lease: Lease): number {
-  return Date.parse(lease.spec?.renewTime ?? '');
 }
 
 /** Renewals are not news; that a silent holder is back is. */
 function ifReturned(machines: Reflector<Machine>, keys: (machine: Stored<Machine>) => string[]): KeyFunction<Lease> {
   return (lease, old) => {
-    if (old !== undefined && renewedAt(lease) - renewedAt(old) < SILENT_MS) return [];
+    if (old !== undefined && renewalMs(lease) - renewalMs(old) < SILENT_MS) return [];
     return machines.byIndex(BY_LEASE, keyOf(lease.metadata)).flatMap(keys);
   };
 }

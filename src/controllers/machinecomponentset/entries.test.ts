@@ -156,7 +156,10 @@ describe('A3: revision', () => {
   it('goes above what the agent reports of a component that was removed', async () => {
     const world = createWorld({ machines: 1 });
     world.editMachine('m0', (machine) => {
-      machine.status = { components: [{ name: 'kubelet', version: '', content: '', revision: 41, running: 41, state: 'Removed' }] };
+      machine.status = {
+        phase: 'Running',
+        components: [{ name: 'kubelet', version: '', content: '', revision: 41, running: 41, state: 'Removed' }],
+      };
     });
     world.agents.get('m0')?.remembers(0);
     world.set({ version: '1.0.0' });
@@ -299,7 +302,7 @@ describe('A6: sets', () => {
     await world.rounds(2);
     const uid = world.api.find(MachineComponentSets, { name: 'second' })?.metadata.uid;
     expect(world.machines().map((machine) => machine.spec.components?.[0])).toMatchObject(
-      Array.from({ length: 3 }, () => ({ setUID: uid, setRevision: 1, joinedRevision: 0, revision })),
+      Array.from({ length: 3 }, () => ({ setUID: uid, setRevision: 1, joinedRevision: 1, revision })),
     );
     await world.quiet();
     expect(world.status('second').verified?.version).toBe('1.0.0');
@@ -366,14 +369,36 @@ describe('what a machine cannot be given', () => {
     expect(world.condition('Progressing')).toBe('False/NoAgent');
   });
 
-  it('a held machine does not stop others, but the set is not complete without it', async () => {
+  it.each(['hold', 'paused'] as const)(
+    'a machine with spec.%s holds up nobody for ever: it is set aside, and follows when it is let go',
+    async (field) => {
+      const world = await verifiedWorld({ machines: 4 });
+      world.editMachine('m1', (machine) => void (machine.spec[field] = true));
+      world.set({ version: '2.0.0', unitDigest: 'B', batches: [1, '100%'] });
+      await world.quiet();
+      expect(world.given('2.0.0')).toHaveLength(3);
+      expect(world.condition('Available')).toBe('True/UpdatedWithExceptions');
+      expect(world.status()).toMatchObject({ offline: 1, verified: { version: '2.0.0' }, evidence: { unitDigest: 'B' } });
+      world.editMachine('m1', (machine) => void delete machine.spec[field]);
+      await world.quiet();
+      expect(world.given('2.0.0')).toHaveLength(4);
+    },
+  );
+
+  it('many that humans hold do not halt the set; many whose nodes say so do', async () => {
     const world = await verifiedWorld({ machines: 4 });
-    world.editMachine('m1', (machine) => void (machine.spec.hold = true));
-    world.set({ version: '2.0.0', batches: [1, '100%'] });
+    for (const name of ['m0', 'm1']) world.editMachine(name, (machine) => void (machine.spec.hold = true));
     await world.quiet();
-    expect(world.given('2.0.0')).toHaveLength(3);
-    expect(world.condition('Progressing')).toBe('False/Held');
-    expect(world.status().verified?.version).toBe('1.0.0');
+    expect(world.condition('Halted')).toBe('False/WithinLimits');
+    for (const name of ['m0', 'm1']) {
+      world.editMachine(name, ({ spec, status }) => {
+        delete spec.hold;
+        if (status?.agent !== undefined) status.agent.hold = true;
+      });
+    }
+    world.process.relist();
+    await world.process.runSet();
+    expect(world.condition('Halted')).toBe('True/TooManyOffline');
   });
 
   it('a component whose requirement nobody wants there: a condition', async () => {

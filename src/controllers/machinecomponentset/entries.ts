@@ -10,6 +10,8 @@ export function nextRevision(entry: ComponentEntry | undefined, reported: Compon
 export function entryOf(
   content: Content,
   rest: Pick<ComponentEntry, 'name' | 'setUID' | 'setRevision' | 'joinedRevision' | 'revision' | 'attempt'> & {
+    left?: ComponentEntry['left'];
+    lane?: ComponentEntry['lane'];
     failed?: ComponentEntry['failed'];
   },
 ): ComponentEntry {
@@ -23,6 +25,8 @@ export function entryOf(
     joinedRevision: rest.joinedRevision,
     revision: rest.revision,
     attempt: rest.attempt,
+    ...(rest.left === undefined ? {} : { left: rest.left }),
+    ...(rest.lane === undefined ? {} : { lane: rest.lane }),
     ...(rest.failed === undefined ? {} : { failed: rest.failed }),
   };
 }
@@ -48,7 +52,11 @@ export function unrecordedFailure(machine: Machine, entry: ComponentEntry, repor
   return isCarriedOut ? undefined : { reason: 'OperationFailed', message: outcome.message ?? 'the agent cannot say how' };
 }
 
-/** Whether a failure still keeps the machine from being tried again: until setRevision or rolloutID changes (PROTOCOLS A5). */
-export function isInEffect(failed: ComponentEntry['failed'], setRevision: number, rolloutID: string | undefined): boolean {
-  return failed !== undefined && failed.setRevision === setRevision && failed.rolloutID === rolloutID;
+/** Whether a failure still keeps the machine from being tried again: until the content or rolloutID changes (PROTOCOLS A5); `since`: the setRevision with which the content began. */
+export function isInEffect(
+  failed: Pick<NonNullable<ComponentEntry['failed']>, 'setRevision' | 'rolloutID'> | undefined,
+  { number, since }: { number: number; since: number },
+  rolloutID: string | undefined,
+): boolean {
+  return failed !== undefined && failed.setRevision >= since && failed.setRevision <= number && failed.rolloutID === rolloutID;
 }

@@ -210,10 +210,11 @@ describe('E3: verified on a machine', () => {
     const seen = new Set<string | undefined>();
     for (let round = 0; round < 12; round++) {
       await world.round();
-      if (round > 1) world.register(name);
+      if (round === 7) expect(upToDate()).toBe('FirstInstallation');
       seen.add(upToDate());
     }
     expect([...seen]).toEqual(['NothingWanted', 'FirstInstallation', 'AllProved']);
+    world.register(name);
     world.set({ version: '2.0.0' });
     await world.rounds(2);
     expect(upToDate()).toBe('Updating');
@@ -272,9 +273,20 @@ describe('E4: ceiling', () => {
 
   it('does not stop a new machine from getting what is verified', async () => {
     const world = await verifiedWorld({ machines: 2 }, { ceiling: { unitDigest: 'A', nodes: 2 } });
-    const joiner = world.join();
+    const joiner = world.joinNew();
     await world.quiet();
     expect(world.entry(joiner)?.version).toBe('1.0.0');
+  });
+
+  it('stops a machine in use from getting even what is verified elsewhere: a paused rollout widens nothing', async () => {
+    const world = await verifiedWorld({ machines: 2 }, { unitDigest: 'A' });
+    world.set({ ceiling: { unitDigest: 'A', nodes: 0 } });
+    const added = world.join();
+    await world.quiet();
+    expect(world.entry(added)).toBeUndefined();
+    world.set({ ceiling: undefined });
+    await world.quiet();
+    expect(world.entry(added)?.version).toBe('1.0.0');
   });
 });
 

@@ -3,6 +3,7 @@ import type { Clock } from '../../api/ports.ts';
 import { keyOf, type ObjectKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Reflector } from '../../kube/reflector.ts';
+import { renewalMs } from '../../kube/renewal.ts';
 
 const DEFAULT_DURATION_MS = 180_000;
 
@@ -28,7 +29,7 @@ export interface LeaseAges {
 
 /**
  * How long holders of Leases have been silent, by this process' own clock: a node whose clock is wrong is not a dead node. Only
- * for a Lease that was there at the first list is its own `renewTime` believed, since nothing else is known of it.
+ * for a Lease that was there at the first list is it asked when the API server took its last renewal. `clock` shows that server's time.
  */
 export function leaseAges(store: Pick<Reflector<Lease>, 'list' | 'get' | 'subscribe' | 'quietMs'>, clock: Clock): LeaseAges {
   const seen = new Map<string, { uid: string; renewTime: string | undefined; at: number }>();
@@ -37,7 +38,7 @@ export function leaseAges(store: Pick<Reflector<Lease>, 'list' | 'get' | 'subscr
     const renewTime = lease.spec?.renewTime;
     const known = seen.get(keyOf(lease.metadata));
     if (known?.uid === lease.metadata.uid && known.renewTime === renewTime) return;
-    const age = isOld && renewTime !== undefined ? Math.max(0, clock.now() - Date.parse(renewTime)) : 0;
+    const age = isOld && renewTime !== undefined ? Math.max(0, clock.now() - renewalMs(lease)) : 0;
     seen.set(keyOf(lease.metadata), { uid: lease.metadata.uid, renewTime, at: clock.monotonic() - (Number.isFinite(age) ? age : 0) });
   }
 

@@ -1,24 +1,32 @@
-import type { ComponentEntry, Machine } from '../../api/machine.ts';
-import { findCondition } from '../../kube/conditions.ts';
+import type { Machine } from '../../api/machine.ts';
 
-/** Reason of `UpToDate` on a machine that was new, until all that it was given has been proved for the first time. It is kept nowhere else. */
+/** Reason of `UpToDate` on a machine that is new. */
 export const FIRST_INSTALLATION = 'FirstInstallation';
 
-/** Whether it never had a Node, as whoever looks for one says. */
-function hasNoNode({ status }: Machine): boolean {
-  return status?.nodeRef === undefined && findCondition(status?.conditions, 'NodeReady')?.reason === 'NoNode';
-}
-
-/** Whether what a new machine was given first is still being installed and proved; its Node may have registered meanwhile. */
-export function isFirstInstallation(machine: Machine): boolean {
-  const reason = findCondition(machine.status?.conditions, 'UpToDate')?.reason;
-  return reason === FIRST_INSTALLATION || ((reason === undefined || reason === 'NothingWanted') && hasNoNode(machine));
+/** Whether the machine controller has said nothing of it yet, so that nobody knows whether it is in use. */
+export function isUnreported({ status }: Machine): boolean {
+  return status?.firstReadyAt === undefined && status?.phase === undefined;
 }
 
 /**
- * Whether content of a component puts nothing in use at risk there (PROTOCOLS B3): the machine never had a Node, or its first installation is
- * under way and it has nothing of this component. Where that is not known, it is in use.
+ * Whether content puts nothing in use at risk there (PROTOCOLS B3): its Node was never Ready, so nothing ever ran on it. Where the machine
+ * controller has not said so, it is in use.
  */
-export function isNew(machine: Machine, entry: ComponentEntry | undefined): boolean {
-  return hasNoNode(machine) || (entry === undefined && isFirstInstallation(machine));
+export function isNew({ status }: Machine): boolean {
+  if (status?.firstReadyAt !== undefined || status?.phase === undefined) return false;
+  const { phase } = status;
+  switch (phase) {
+    case 'Pending':
+    case 'Provisioning':
+    case 'Installing':
+      return true;
+    case 'Running':
+    case 'Degraded':
+    case 'NodeLost':
+    case 'Deleting':
+      return false;
+    default:
+      phase satisfies never;
+      return false;
+  }
 }

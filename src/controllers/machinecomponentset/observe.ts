@@ -18,8 +18,10 @@ export interface MachineView {
   /** Newest first. */
   verified: VerifiedContent[];
   agentFresh: boolean;
-  /** Since either the agent or the kubelet was last heard; since its creation for a machine that never was. */
+  /** Since either the agent or the kubelet last renewed its Lease; since its creation for a machine where neither did. */
   silentMs: number;
+  /** The same of the agent alone. */
+  agentSilentMs: number;
 }
 
 /** Everything that the decision about one set needs, and nothing else. */
@@ -28,6 +30,8 @@ export interface SetView {
   now: number;
   /** Those that the set selects and that are not being deleted. */
   machines: MachineView[];
+  /** Those that still have an entry of the set, and are being deleted or not selected any more. */
+  former: MachineView[];
   /** Highest setRevision of this set found on any Machine. */
   highestRevision: number;
   /** Machines that another set of the same component selects too. */
@@ -67,6 +71,7 @@ export function viewMachine(machine: Stored<Machine>, componentName: string, lea
     reported: machine.status?.components?.find((each) => each.name === componentName),
     verified: (machine.status?.verified ?? []).filter((each) => each.name === componentName),
     agentFresh: agent?.fresh ?? false,
+    agentSilentMs: agent?.silentMs ?? neverHeardMs,
     silentMs: Math.min(agent?.silentMs ?? neverHeardMs, kubelet?.silentMs ?? neverHeardMs),
   };
 }
@@ -77,9 +82,11 @@ export function observeSet(set: Stored<MachineComponentSet>, machines: readonly 
   const sets = stores.sets.list().filter((other) => !isDeleting(other));
   const rivals = sets.filter((other) => other.spec.componentName === componentName && other.metadata.uid !== set.metadata.uid);
   const selected = machines.filter((machine) => !isDeleting(machine) && selects(set, machine));
-  const numbers = machines.flatMap((machine) =>
-    (machine.spec.components ?? []).filter((entry) => entry.setUID === set.metadata.uid).map((entry) => entry.setRevision),
-  );
+  const ownEntries = (machine: Machine): ComponentEntry[] =>
+    (machine.spec.components ?? []).filter((entry) => entry.setUID === set.metadata.uid);
+  const numbers = machines.flatMap((machine) => ownEntries(machine).map((entry) => entry.setRevision));
+  const isSelected = new Set(selected);
+  const former = machines.filter((machine) => !isSelected.has(machine) && ownEntries(machine).length > 0);
   const conflicts = rivals.flatMap((rival) => {
     const machine = selected.find((each) => selects(rival, each));
     return machine === undefined ? [] : [{ machine: keyOf(machine.metadata), set: rival.metadata.name }];
@@ -88,6 +95,7 @@ export function observeSet(set: Stored<MachineComponentSet>, machines: readonly 
     set,
     now,
     machines: selected.map((machine) => viewMachine(machine, componentName, stores.leases, now)),
+    former: former.map((machine) => viewMachine(machine, componentName, stores.leases, now)),
     highestRevision: numbers.reduce((max, number) => Math.max(max, number), 0),
     conflicts,
     component: (version) => stores.components.get({ name: machineComponentName(componentName, version) }),

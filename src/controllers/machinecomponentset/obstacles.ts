@@ -4,13 +4,14 @@ import { machineComponentName, type MachineComponent } from '../../api/machineco
 import { keyOf } from '../../api/resource.ts';
 import type { Content } from './content.ts';
 import type { Lane } from './lane.ts';
+import { isUnreported } from './newmachine.ts';
 import type { SetView } from './observe.ts';
 import type { Standing } from './standing.ts';
 
 /** Why one machine cannot be given its content now, whatever the batches say. Others go on. */
 export interface Obstacle {
   machine: string;
-  reason: 'Paused' | 'Held' | 'Offline' | 'NoAgent' | 'ComponentMissing' | 'NoPlatform';
+  reason: 'Paused' | 'Held' | 'Offline' | 'NoAgent' | 'ComponentMissing' | 'NoPlatform' | 'NotReported';
   message: string;
 }
 
@@ -24,6 +25,9 @@ export function obstacleOf(view: SetView, standing: Standing, content: Content, 
     return { machine: name, reason: 'Held', message: `${name} is held` };
   // Back to what worked is written even where nobody listens: the node must not come back and start what was withdrawn.
   if (lane !== 'Restore' && standing.isAside) return { machine: name, reason: 'Offline', message: `${name} is offline` };
+  if (lane !== 'Restore' && isUnreported(machine)) {
+    return { machine: name, reason: 'NotReported', message: `nothing is known of ${name} yet: it may be in use` };
+  }
   if (content.action === 'Remove') return undefined;
   const component = view.component(content.version);
   if (component === undefined) {

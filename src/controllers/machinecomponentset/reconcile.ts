@@ -53,9 +53,11 @@ async function pass(deps: SetDeps, set: Stored<MachineComponentSet>, actors: Act
   const view = observeSet(set, machines, deps.stores, deps.clock.now());
   const decision = decide(view);
   if (decision.step === 'Count') {
-    const { evidence: _old, ...status } = set.status ?? {};
-    const counted = await writeSetStatus(actors, set, { ...status, revision: decision.revision });
-    if (typeof counted === 'object') {
+    const isNext = decision.revision.number !== set.status?.revision?.number;
+    const { evidence, ...status } = set.status ?? {};
+    const kept = isNext || evidence === undefined ? {} : { evidence };
+    const counted = await writeSetStatus(actors, set, { ...status, ...kept, revision: decision.revision });
+    if (typeof counted === 'object' && isNext) {
       const { number, version } = decision.revision;
       run.log.info({ revision: number, version }, 'a new revision begins');
       deps.recorder.event(set, { type: 'Normal', reason: 'RevisionBegun', message: `revision ${number}: ${version}` });

@@ -11,7 +11,6 @@ import type { Standing } from './standing.ts';
 export type SetStatus = NonNullable<MachineComponentSet['status']>;
 type Told = Omit<ConditionInput, 'observedGeneration' | 'type'>;
 
-const FAILURES = 10;
 const CANARIES = 50;
 const MESSAGE = 256;
 
@@ -28,18 +27,18 @@ export function statusOf(view: SetView, facts: Facts): SetStatus {
   const updated = count((each) => each.proves);
   const soakUntil = soakEnd(set, members);
   const evidence = evidenceFor(view, facts, all.length);
-  const verified = verifiedFor(view, facts, all.length);
-  const failures = failuresOf(all);
+  const verified = verifiedFor(view, facts, all);
+  const { failures } = facts;
   const canary = set.spec.canary === undefined ? [] : canaryOf(all, facts);
   return {
-    revision: facts.revision,
+    revision: facts.isComplete ? { ...facts.revision, completedAt: facts.revision.completedAt ?? rfc3339(now) } : facts.revision,
     desired: all.length,
     updated,
-    failed: count((each) => each.hasFailed),
+    failed: failures.length,
     offline: count((each) => each.isAside),
     waiting: count((each) => each.isOwn && each.reported?.state === 'Waiting' && each.reported.needs !== undefined),
-    batch: facts.batches.current === undefined ? 0 : facts.batches.current + 1,
-    batches: facts.batches.sizes.length,
+    batch: facts.batches.shown.current === undefined ? 0 : facts.batches.shown.current + 1,
+    batches: facts.batches.shown.sizes.length,
     progress: `${updated}/${all.length}`,
     ...(soakUntil === undefined ? {} : { soakUntil: rfc3339(soakUntil) }),
     ...(evidence === undefined ? {} : { evidence }),
@@ -68,33 +67,22 @@ function evidenceFor({ set, now }: SetView, facts: Facts, machines: number): Set
   const old = set.status?.evidence;
   if (unitDigest === undefined) return undefined;
   const isProved = machines === 0 || facts.revision.action === 'Remove' || set.status?.verified?.unitDigest === unitDigest;
-  if (old?.unitDigest === unitDigest && isProved) return old;
+  if (old?.unitDigest === unitDigest && (isProved || facts.isComplete)) return old;
   return facts.isComplete ? { unitDigest, at: rfc3339(now) } : undefined;
 }
 
 /** E3. What was verified stays until something else is; after a removal nothing is. */
-function verifiedFor({ set, now }: SetView, facts: Facts, machines: number): SetStatus['verified'] {
+function verifiedFor({ set, now }: SetView, facts: Facts, all: readonly Standing[]): SetStatus['verified'] {
   const old = set.status?.verified;
-  if (!facts.isComplete || machines === 0) return old;
+  if (!facts.isComplete || all.length === 0) return old;
   if (facts.revision.action === 'Remove') return undefined;
   const { unitDigest } = set.spec;
   const content = contentFrom('Install', facts.revision);
   if (old !== undefined && old.unitDigest === unitDigest && idOfVerified(old) === idOf(content)) return old;
+  // A canary proves nothing of what all others get.
+  if (!all.some((each) => each.passes && idOf(each.target) === idOf(content))) return old;
   const { version, values } = content;
   return { ...(unitDigest === undefined ? {} : { unitDigest }), version, ...(values === undefined ? {} : { values }), at: rfc3339(now) };
-}
-
-function failuresOf(all: readonly Standing[]): NonNullable<SetStatus['failures']> {
-  return all
-    .filter((each) => each.hasFailed)
-    .map(({ machine, entry, failure }) => ({
-      machine: keyOf(machine.metadata),
-      reason: entry?.failed?.reason ?? failure?.reason ?? 'Unknown',
-      message: (entry?.failed?.message ?? failure?.message ?? '').slice(0, MESSAGE),
-      attempt: entry?.failed?.attempt ?? entry?.attempt ?? 1,
-    }))
-    .toSorted(byMachine)
-    .slice(0, FAILURES);
 }
 
 function canaryOf(all: readonly Standing[], facts: Facts): NonNullable<SetStatus['canary']> {
@@ -168,7 +156,8 @@ function available(all: readonly Standing[]): Told {
 /** The first thing that someone who waits should know. Counts are in fields of their own, so that this changes seldom. */
 function progressing(view: SetView, facts: Facts, all: readonly Standing[]): Told {
   const { set } = view;
-  const { batches, halted, obstacles } = facts;
+  const { halted, obstacles } = facts;
+  const batches = facts.batches.shown;
   if (view.conflicts.length > 0) return { status: 'False', reason: 'Conflict', message: 'another set selects the same machines' };
   if (halted !== undefined) return { status: 'False', reason: 'Halted', message: halted.message };
   if (all.length === 0) return { status: 'False', reason: 'NoMachines', message: 'the set selects no machine' };

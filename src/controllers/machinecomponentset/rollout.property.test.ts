@@ -161,7 +161,7 @@ function createJudge(world: World): Judge {
       // What a new machine was given is not in flight, provided that nobody in use was seen to wait.
       const isSeenNew = (name: string): boolean => {
         const seen = world.process.sees(name);
-        return seen !== undefined && isNew(seen, snapshot.get(name));
+        return seen !== undefined && isNew(seen);
       };
       const isFree = [...world.agents.keys()].every((name) => {
         const seen = world.process.sees(name)?.spec.components?.find((entry) => entry.name === 'kubelet');

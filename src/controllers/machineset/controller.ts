@@ -7,6 +7,7 @@ import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { ofBoth, runController, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
+import type { Unsettled } from './mark.ts';
 import { reconcileMachineSet } from './reconcile.ts';
 
 export interface MachineSetControllerOptions {
@@ -17,18 +18,23 @@ export interface MachineSetControllerOptions {
   random: Random;
   log: Log;
   recorder: Recorder;
+  /** The epoch of this term, once the machine controller has raised it: before that nothing is done. */
+  term: Promise<number>;
   signal: AbortSignal;
 }
 
 /** Keeps as many machines as each set wants, and their labels, taints and timeouts those of its template. Resolves when ended. */
 export async function runMachineSetController(options: MachineSetControllerOptions): Promise<void> {
   const { client, cache, clock, random, log, recorder, signal } = options;
+  const epoch = await termOf(options);
+  if (epoch === undefined) return;
+  const unsettled: Unsettled = new Map();
   const sets = cache.store(MachineSets);
   const machines = cache.store(Machines);
   await runController({
     name: 'machineset',
     watches: [watch(sets, (set) => [keyOf(set.metadata)]), watch(machines, ofBoth(ownersOf))],
-    reconcile: (key, run) => reconcileMachineSet({ sets, machines, clock, random, recorder }, key, run),
+    reconcile: (key, run) => reconcileMachineSet({ sets, machines, clock, random, recorder, epoch, unsettled }, key, run),
     client,
     clock,
     random,
@@ -37,6 +43,19 @@ export async function runMachineSetController(options: MachineSetControllerOptio
     concurrency: 4,
     resyncMs: 300_000,
   });
+}
+
+/** undefined: the term ended before it began. */
+async function termOf({ term, signal }: MachineSetControllerOptions): Promise<number | undefined> {
+  if (signal.aborted) return undefined;
+  const ended = Promise.withResolvers<undefined>();
+  const end = (): void => ended.resolve(undefined);
+  signal.addEventListener('abort', end, { once: true });
+  try {
+    return await Promise.race([term, ended.promise]);
+  } finally {
+    signal.removeEventListener('abort', end);
+  }
 }
 
 function ownersOf(machine: Stored<Machine>): string[] {

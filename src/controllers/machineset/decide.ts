@@ -2,7 +2,6 @@ import type { Machine } from '../../api/machine.ts';
 import type { MachineSet } from '../../api/machineset.ts';
 import type { Stored } from '../../api/wire.ts';
 import { isTrue } from '../../kube/conditions.ts';
-import { chooseVictims } from './victims.ts';
 
 /** Everything that the decision about one set needs. */
 export interface MachineSetView {
@@ -15,19 +14,39 @@ export interface MachineSetView {
 export interface MachineSetDecision {
   /** One entry a machine to be made: its failure domain. */
   create: (string | undefined)[];
-  /** Bound by UID: another machine of the same name is not meant. */
-  remove: Stored<Machine>[];
   /** Machines whose labels, taints and timeouts must be those of the template. */
   sync: Stored<Machine>[];
-  /** Wanted, and waiting for `maxInFlight` or for a deletion to end. */
+  /** Wanted, and waiting for `maxInFlight`, for a deletion to end, or for somebody to look at those that failed. */
   waiting: number;
 }
 
 const DEFAULT_IN_FLIGHT = 10;
+const DEFAULT_READY_SECONDS = 1800;
+const DEFAULT_MAX_FAILED = 3;
 
 export function isAlive(machine: Machine): boolean {
   return machine.metadata.deletionTimestamp === undefined;
 }
+
+/**
+ * How many machines there are to be. `replicas` left out is somebody else's field: the set keeps what it has, and makes good what goes; it never
+ * removes one for it (PROTOCOLS C8a).
+ */
+export function wantedOf({ set, machines }: Pick<MachineSetView, 'set' | 'machines'>): number {
+  return set.spec.replicas ?? Math.max(set.status?.keptReplicas ?? 0, machines.filter(isAlive).length);
+}
+
+/** Those that never were Ready, though they had the time (PROTOCOLS D7). */
+export function failedMachines({ set, machines, now }: MachineSetView): Stored<Machine>[] {
+  const readyWithinMs = (set.spec.readyWithinSeconds ?? DEFAULT_READY_SECONDS) * 1000;
+  return machines.filter(
+    ({ metadata, status }) =>
+      status?.firstReadyAt === undefined && status?.phase !== 'Running' && now - Date.parse(metadata.creationTimestamp) > readyWithinMs,
+  );
+}
+
+export const hasTooManyFailed = (view: MachineSetView): boolean =>
+  failedMachines(view).length >= (view.set.spec.maxFailed ?? DEFAULT_MAX_FAILED);
 
 /** Neither Ready nor ever a Node. */
 function isBeingMade(machine: Machine): boolean {
@@ -38,19 +57,19 @@ function isBeingMade(machine: Machine): boolean {
  * A machine that is being deleted still counts as one: while a remedy replaces machines that come up broken again, there are never
  * more than `replicas`, and one that cannot be drained is not quietly made up for.
  */
-export function decideMachineSet({ set, machines }: MachineSetView): MachineSetDecision {
+export function decideMachineSet(view: MachineSetView): MachineSetDecision {
+  const { set, machines } = view;
   const alive = machines.filter(isAlive);
-  const replicas = set.spec.replicas ?? 1;
-  if (set.spec.paused === true) return { create: [], remove: [], sync: [], waiting: 0 };
-  const remove = chooseVictims(alive, Math.max(0, alive.length - replicas));
-  const gone = new Set(remove);
-  const sync = alive.filter((machine) => !gone.has(machine) && machine.spec.paused !== true);
+  const replicas = wantedOf(view);
+  if (set.spec.paused === true) return { create: [], sync: [], waiting: 0 };
+  const sync = alive.filter((machine) => machine.spec.paused !== true);
 
   const missing = Math.max(0, replicas - alive.length);
   const places = Math.max(0, replicas - machines.length);
   const inFlight = alive.filter(isBeingMade).length;
-  const count = Math.min(places, Math.max(0, (set.spec.maxInFlight ?? DEFAULT_IN_FLIGHT) - inFlight));
-  return { create: spread(set, alive, count), remove, sync, waiting: missing - count };
+  const room = hasTooManyFailed(view) ? 0 : Math.max(0, (set.spec.maxInFlight ?? DEFAULT_IN_FLIGHT) - inFlight);
+  const count = Math.min(places, room);
+  return { create: spread(set, alive, count), sync, waiting: missing - count };
 }
 
 /** Each new machine goes where the fewest are; the first named domain wins a tie. */

@@ -9,6 +9,7 @@ const step = fc.oneof(
   { weight: 4, arbitrary: fc.record({ do: fc.constant('deliver' as const), count: fc.integer({ min: 1, max: 6 }) }) },
   { weight: 2, arbitrary: fc.constant({ do: 'relist' as const }) },
   { weight: 1, arbitrary: fc.constant({ do: 'restart' as const }) },
+  { weight: 3, arbitrary: fc.constant({ do: 'retire' as const }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constantFrom('ready' as const, 'unready', 'delete', 'finish'), index: fc.nat({ max: 9 }) }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constant('replicas' as const), replicas: fc.nat({ max: 6 }) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('label' as const), value: fc.constantFrom('1', '2', undefined) }) },
@@ -40,6 +41,7 @@ it('never makes a machine beyond replicas, and ends with the right one, spread a
         else if (each.do === 'relist') world.relist();
         else if (each.do === 'restart') world.restart();
         else if (each.do === 'finish') world.finishDeletions();
+        else if (each.do === 'retire') world.retire();
         else if (each.do === 'fault') world.faults = [...Array.from({ length: each.after }, () => 'none' as const), each.fault];
         else if (each.do === 'label') {
           label = each.value;

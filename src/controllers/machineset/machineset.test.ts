@@ -11,7 +11,7 @@ const names = (world: SetWorld): string[] => world.alive().map((machine) => mach
 
 async function readyWorld(spec: Parameters<SetWorld['set']>[0]): Promise<SetWorld> {
   const world = createSetWorld();
-  world.set({ maxInFlight: 100, ...spec });
+  world.set({ maxInFlight: 100, maxRetiring: 100, ...spec });
   await world.settle();
   for (const name of names(world)) {
     world.advance(1000);
@@ -49,11 +49,13 @@ describe('scaling up', () => {
     }
   });
 
-  it('makes one where replicas is not set', async () => {
+  it('E9: makes none where replicas was never set, and says so', async () => {
     const world = createSetWorld();
     world.set({});
     await world.settle();
-    expect(names(world)).toHaveLength(1);
+    expect(names(world)).toHaveLength(0);
+    expect(world.condition('Progressing')).toBe('False/ReplicasLeftOut');
+    expect(world.status().keptReplicas).toBe(0);
   });
 
   it('makes at most maxInFlight at once', async () => {
@@ -150,6 +152,7 @@ describe('case 9: scale down, then up, with the old view', () => {
     world.set({ replicas: 3 });
     await world.run();
     expect(names(world)).toHaveLength(3);
+    expect(world.alive().some(({ spec }) => spec.retire !== undefined)).toBe(false);
   });
 
   it('a victim is bound by UID: its namesake lives', async () => {

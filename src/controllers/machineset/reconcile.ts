@@ -13,6 +13,8 @@ import type { Store } from '../../kube/store.ts';
 import { mergeDiff } from '../machinecomponentset/mergepatch.ts';
 import { decideMachineSet, type MachineSetDecision, type MachineSetView } from './decide.ts';
 import { machineName } from './names.ts';
+import { keepMarks, type Unsettled } from './mark.ts';
+import { ownedBy } from './owner.ts';
 import { statusOf } from './report.ts';
 import { desiredMachine, syncedMachine } from './template.ts';
 
@@ -22,6 +24,10 @@ export interface MachineSetDeps {
   clock: Clock;
   random: Random;
   recorder: Pick<Recorder, 'event'>;
+  /** Of this term: marks of another one are not acted on. */
+  epoch: number;
+  /** What this term asked for and has no answer to. */
+  unsettled: Unsettled;
 }
 
 export interface Run {
@@ -36,10 +42,6 @@ const SYNCED_AT_ONCE = 50;
 /** Something else wrote meanwhile: what was read is old, and the stores will show it. */
 const AGAIN = { requeueAfterMs: 200 };
 
-export function ownerUIDs(machine: Machine): string[] {
-  return (machine.metadata.ownerReferences ?? []).filter((owner) => owner.controller === true).map((owner) => owner.uid);
-}
-
 /**
  * One set. Its stores must show every write of this process before it runs again (the runtime sees to that): machines that were made
  * and are not seen yet would be made twice.
@@ -47,14 +49,11 @@ export function ownerUIDs(machine: Machine): string[] {
 export async function reconcileMachineSet(deps: MachineSetDeps, key: string, run: Run): Promise<QueueResult | void> {
   const set = deps.sets.get(parseKey(key));
   if (set === undefined || set.metadata.deletionTimestamp !== undefined) return undefined;
-  const machines = deps.machines
-    .inNamespace(set.metadata.namespace ?? '')
-    .filter((machine) => ownerUIDs(machine).includes(set.metadata.uid));
+  const machines = deps.machines.inNamespace(set.metadata.namespace ?? '').filter((machine) => ownedBy(machine, set));
   const view = { set, machines, now: deps.clock.now() };
   const decision = decideMachineSet(view);
 
-  const changes = decision.create.length + decision.remove.length;
-  if (changes > 0 && !(await isCurrent(run, set))) return AGAIN;
+  if (decision.create.length > 0 && !(await isCurrent(run, set))) return AGAIN;
   let failure: unknown;
   try {
     await create(deps, view, decision, run);
@@ -63,17 +62,17 @@ export async function reconcileMachineSet(deps: MachineSetDeps, key: string, run
     if (!hasReason(error, 'Invalid', 'Forbidden', 'BadRequest')) throw error;
     failure = error;
   }
-  await remove(deps, set, decision.remove, run);
+  const marked = await keepMarks({ ...deps, ...run }, view);
   const synced = await sync(set, decision.sync, run);
 
   const { status, again } = statusOf(view, decision, failure);
   const isWritten = await writeStatus(set, status, run);
   if (failure !== undefined) throw failure;
-  if (!isWritten || synced === 'again') return AGAIN;
+  if (!isWritten || synced === 'again' || marked === 'again') return AGAIN;
   return again === undefined ? undefined : { requeueAfterMs: again };
 }
 
-/** A live read before machines are made or deleted: the number wanted may be another by now. */
+/** A live read before machines are made: the number wanted may be another by now. */
 async function isCurrent({ client, signal }: Run, set: Stored<MachineSet>): Promise<boolean> {
   const { namespace, name, uid, generation } = set.metadata;
   const live = await client.find(MachineSets, { namespace, name }, { signal });
@@ -91,21 +90,6 @@ async function create(deps: MachineSetDeps, view: MachineSetView, decision: Mach
     await run.client.apply(Machines, desiredMachine(set, { name }, fixed), { ...OPTIONS, signal: run.signal });
     run.log.info({ machine: name, failureDomain }, 'made a machine');
     deps.recorder.event(set, { type: 'Normal', reason: 'MachineCreated', message: name });
-  }
-}
-
-async function remove(deps: MachineSetDeps, set: Stored<MachineSet>, victims: readonly Stored<Machine>[], run: Run): Promise<void> {
-  for (const { metadata } of victims) {
-    const { namespace, name, uid } = metadata;
-    try {
-      await run.client.delete(Machines, { namespace, name }, { uid, propagationPolicy: 'Background', signal: run.signal });
-    } catch (error) {
-      // Gone already, or another machine by now: that one was not chosen.
-      if (hasReason(error, 'NotFound', 'Conflict')) continue;
-      throw error;
-    }
-    run.log.info({ machine: name }, 'deleted a machine');
-    deps.recorder.event(set, { type: 'Normal', reason: 'MachineDeleted', message: name });
   }
 }
 

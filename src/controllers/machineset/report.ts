@@ -4,7 +4,8 @@ import type { Machine } from '../../api/machine.ts';
 import type { MachineSet } from '../../api/machineset.ts';
 import { selectorText } from '../../api/selector.ts';
 import { findCondition, isTrue, setConditions, type ConditionInput } from '../../kube/conditions.ts';
-import { isAlive, type MachineSetDecision, type MachineSetView } from './decide.ts';
+import { failedMachines, hasTooManyFailed, isAlive, wantedOf, type MachineSetDecision, type MachineSetView } from './decide.ts';
+import { isMarked } from './retire.ts';
 
 export type MachineSetStatus = NonNullable<MachineSet['status']>;
 type Told = Omit<ConditionInput, 'type' | 'observedGeneration'>;
@@ -16,7 +17,7 @@ export function statusOf(
   error: unknown,
 ): { status: MachineSetStatus; again: number | undefined } {
   const { set, machines, now } = view;
-  const replicas = set.spec.replicas ?? 1;
+  const replicas = wantedOf(view);
   const alive = machines.filter(isAlive);
   const ready = alive.filter((machine) => isTrue(machine.status?.conditions, 'Ready'));
   const minReadyMs = (set.spec.minReadySeconds ?? 0) * 1000;
@@ -33,6 +34,8 @@ export function statusOf(
     replicas: alive.length,
     readyReplicas: ready.length,
     availableReplicas: available,
+    retiringReplicas: alive.filter(isMarked).length,
+    ...(set.spec.replicas === undefined ? { keptReplicas: replicas } : {}),
     selector: selectorText({ [LABELS.machineSet]: set.metadata.name }),
     ...generation,
     conditions: setConditions(set.status?.conditions, inputs, now),
@@ -45,18 +48,28 @@ function readySince(machine: Machine): number {
   return Date.parse(findCondition(machine.status?.conditions, 'Ready')?.lastTransitionTime ?? '');
 }
 
-function progressing({ set, machines }: MachineSetView, decision: MachineSetDecision, error: unknown): Told {
-  const replicas = set.spec.replicas ?? 1;
+function progressing(view: MachineSetView, decision: MachineSetDecision, error: unknown): Told {
+  const { set, machines } = view;
+  const replicas = wantedOf(view);
   const alive = machines.filter(isAlive);
   if (set.spec.paused === true) return no('Paused', 'spec.paused');
   if (error !== undefined) return no('CreateFailed', createFailure(set, error));
-  if (alive.length > replicas) return yes('ScalingDown', `to ${replicas}`);
+  if (alive.length > replicas) return yes('ScalingDown', `to ${replicas}; ${alive.filter(isMarked).length} machines are marked to go`);
   if (alive.length < replicas) {
     const deleting = machines.length - alive.length;
     const isBlocked = decision.create.length === 0 && deleting > 0 && machines.length >= replicas;
+    if (decision.create.length === 0 && hasTooManyFailed(view)) return no('TooManyFailed', failures(view));
     return isBlocked ? yes('WaitingForDeletion', 'machines that are being deleted keep their places') : yes('ScalingUp', `to ${replicas}`);
   }
+  if (set.spec.replicas === undefined)
+    return no('ReplicasLeftOut', `keeps ${replicas} machines until spec.replicas is set: kubectl scale, or spec.replicas in fleet/`);
   return no('Complete');
+}
+
+function failures(view: MachineSetView): string {
+  const names = failedMachines(view).map(({ metadata }) => metadata.name);
+  const some = names.slice(0, 5).toSorted().join(', ');
+  return `${some}${names.length > 5 ? ', …' : ''} never were Ready; no more are made until they are deleted or spec.maxFailed allows it`;
 }
 
 /**

@@ -1,11 +1,11 @@
 import type { Machine } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { Stored } from '../../api/wire.ts';
-import { isTrue } from '../../kube/conditions.ts';
+import { findCondition, isTrue } from '../../kube/conditions.ts';
 
 /**
- * Which machines go: those that someone marked, then those that are not Ready, then the newest; among equals from the failure domain
- * that has the most, so that what stays is spread.
+ * Which machines go: those whose drain is under way, those that someone marked, then those that are not Ready, then the newest; among equals from
+ * the failure domain that has the most, so that what stays is spread. What is held or paused does not go while it is, so it comes last.
  */
 export function chooseVictims(machines: readonly Stored<Machine>[], count: number): Stored<Machine>[] {
   const left = new Set(machines);
@@ -30,7 +30,9 @@ function comesBefore(a: Stored<Machine>, b: Stored<Machine>, crowd: (machine: Ma
   return order < 0;
 }
 
-function rank(machine: Machine): number {
-  if (machine.metadata.annotations?.[ANNOTATIONS.deleteFirst] !== undefined) return 0;
-  return isTrue(machine.status?.conditions, 'Ready') ? 2 : 1;
+function rank({ metadata, spec, status }: Machine): number {
+  if (spec.hold === true || spec.paused === true || status?.agent?.hold === true) return 4;
+  if (findCondition(status?.conditions, 'Drained') !== undefined) return 0;
+  if (metadata.annotations?.[ANNOTATIONS.deleteFirst] !== undefined) return 1;
+  return isTrue(status?.conditions, 'Ready') ? 3 : 2;
 }

@@ -79,7 +79,13 @@ export async function runRemedyController(options: RemedyControllerOptions): Pro
   async function act(look: Look, pass: NonNullable<Look['pass']>, run: ReconcileContext): Promise<Decision['waits']> {
     const { machine } = look;
     options.onEvaluated?.(keyOf(machine.metadata), pass.outcomes.length);
-    const view: MachineView = { nowMs: look.snapshot.atMs, machine, jobs: look.jobs, outcomes: pass.outcomes };
+    const view: MachineView = {
+      nowMs: look.snapshot.atMs,
+      machine,
+      jobs: look.jobs,
+      jobsOfSet: sight.jobsOfSet(machine),
+      outcomes: pass.outcomes,
+    };
     let decision = decide(view);
     // What is about to be made may be there already, unseen: another leader's, or ours of before a crash.
     if (decision.create.length > 0) decision = decide({ ...view, jobs: await listJobs(run.client, machine, signal) });

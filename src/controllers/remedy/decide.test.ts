@@ -70,7 +70,7 @@ function look(outcomes: RuleOutcome[], jobs: MachineView['jobs'] = [], condition
       conditions: condition === undefined ? [] : [{ type: 'RepairNeeded', message: '', lastTransitionTime: iso(-10), ...condition }],
     },
   };
-  const decision = decide({ nowMs: NOW, machine, jobs, outcomes });
+  const decision = decide({ nowMs: NOW, machine, jobs, jobsOfSet: [], outcomes });
   return { ...decision, made: decision.create.map(({ spec }) => `${spec.rule} ${spec.action} ${spec.mode}`) };
 }
 
@@ -157,5 +157,46 @@ describe('RepairNeeded', () => {
   ])('%s', (_name, { repairNeeded }, expected) => {
     if (expected === undefined) expect(repairNeeded).toBeUndefined();
     else expect(repairNeeded).toMatchObject(expected);
+  });
+});
+
+describe('issue: a loop of replacements', () => {
+  /** A fault that every new machine of the set has: what the rule does with each, until nothing is replaced any more. */
+  function loop(attempts: number): string[] {
+    const jobsOfSet: RemedyOperationJob[] = [];
+    const done: string[] = [];
+    const owner = { apiVersion: API_VERSION, kind: 'MachineSet', name: 'web-a', uid: 'set-1', controller: true };
+    for (let number = 0; number < 6; number++) {
+      const madeMs = NOW + number * 600_000;
+      const nowMs = madeMs + 300_000;
+      const machine: Stored<Machine> = {
+        apiVersion: API_VERSION,
+        kind: 'Machine',
+        metadata: {
+          namespace: 'web',
+          name: `a${number}`,
+          uid: `m${number}`,
+          resourceVersion: '1',
+          creationTimestamp: new Date(madeMs).toISOString(),
+          ownerReferences: [owner],
+        },
+        spec: {},
+      };
+      const ladder = [{ action: 'Replace' as const, attempts }, { action: 'Human' as const }];
+      const due = outcome('hung', { ladder }, { sinceMs: nowMs - 60_000 });
+      const [made] = decide({ nowMs, machine, jobs: [], jobsOfSet, outcomes: [due] }).create;
+      if (made === undefined) break;
+      done.push(`${made.spec.action} ${made.spec.attempt}`);
+      if (made.spec.action === 'Human') break;
+      const at = new Date(nowMs).toISOString();
+      const status = { phase: 'Succeeded', outcome: 'Succeeded', orderedAt: at, finishedAt: at } as const;
+      jobsOfSet.push({ ...job('hung', status), metadata: { name: made.name, creationTimestamp: at }, spec: made.spec });
+    }
+    return done;
+  }
+
+  it('F5: reaches a human, since attempts are counted over the machines that replace one another', () => {
+    expect(loop(1)).toEqual(['Replace 1', 'Human 1']);
+    expect(loop(3)).toEqual(['Replace 1', 'Replace 2', 'Replace 3', 'Human 1']);
   });
 });

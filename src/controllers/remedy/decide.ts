@@ -5,7 +5,7 @@ import { isFinished, type RemedyOperationJob, type RemedyOperationJobSpec } from
 import type { Stored } from '../../api/wire.ts';
 import { findCondition, type ConditionInput } from '../../kube/conditions.ts';
 import { jobSpecOf } from '../../rules/job.ts';
-import { compareContenders, nextRung, supersedes, type Contender, type LadderStep } from '../../rules/ladder.ts';
+import { compareContenders, nextRung, replacementsBefore, supersedes, type Contender, type LadderStep } from '../../rules/ladder.ts';
 import type { RuleOutcome } from '../../rules/pass.ts';
 import { isOrdered } from './hold.ts';
 import { nextJobName } from './names.ts';
@@ -15,6 +15,8 @@ export interface MachineView {
   machine: Stored<Machine>;
   /** All of this machine, by its UID. */
   jobs: readonly Stored<RemedyOperationJob>[];
+  /** Of all machines of its MachineSet, also of those that are gone. */
+  jobsOfSet: readonly RemedyOperationJob[];
   /** At least of every rule that matches, that `named` names, and that acted here. */
   outcomes: readonly RuleOutcome[];
 }
@@ -40,6 +42,7 @@ type Making = Extract<LadderStep, { step: 'Act' | 'AskHuman' }>;
 interface Candidate {
   outcome: RuleOutcome;
   step: Making;
+  replacements: number;
   contender: Contender;
 }
 
@@ -64,17 +67,14 @@ export function decide(view: MachineView): Decision {
     if (!outcome.due) continue;
     const { name, rule } = outcome.rule;
     const machineUID = machine.metadata.uid;
-    const step = nextRung({
-      rule: { name, spec: rule.spec },
-      machineUID,
-      jobs,
-      matchedSinceMs: outcome.sinceMs ?? nowMs,
-      nowMs,
-    });
+    const matchedSinceMs = outcome.sinceMs ?? nowMs;
+    const asking = { name, spec: rule.spec };
+    const replacements = replacementsBefore({ rule: asking, machine, jobsOfSet: view.jobsOfSet, matchedSinceMs });
+    const step = nextRung({ rule: asking, machineUID, jobs, matchedSinceMs, nowMs, replacements });
     if (step.step === 'Wait') waits.set(name, step.untilMs);
     if (step.step !== 'Act' && step.step !== 'AskHuman') continue;
     const action = step.step === 'Act' ? step.action : ('Human' as const);
-    candidates.push({ outcome, step, contender: { rule: name, priority: rule.spec.priority ?? 0, action } });
+    candidates.push({ outcome, step, replacements, contender: { rule: name, priority: rule.spec.priority ?? 0, action } });
   }
   candidates.sort((a, b) => compareContenders(a.contender, b.contender));
   // What is only told, and who is only asked, takes no machine.
@@ -114,12 +114,12 @@ function supersededOf(best: Candidate | undefined, open: readonly Stored<RemedyO
   return { job: first, why: `superseded by ${action} of NodeRemedier ${rule}, priority ${priority}` };
 }
 
-function newJob({ outcome, step }: Candidate, { machine, jobs, nowMs }: MachineView): NewJob {
+function newJob({ outcome, step, replacements }: Candidate, { machine, jobs, nowMs }: MachineView): NewJob {
   const { name } = outcome.rule;
   const own = jobs.filter((job) => job.spec.rule === name).map((job) => job.metadata.name);
   return {
     name: nextJobName(name, machine.metadata.uid, own),
-    spec: jobSpecOf(outcome, step, machine, nowMs),
+    spec: jobSpecOf(outcome, step, machine, nowMs, replacements),
     why: step.why,
   };
 }

@@ -2,6 +2,7 @@ import type { Lease } from '../../api/builtin.ts';
 import { keyOf, type ObjectKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Reflector } from '../../kube/reflector.ts';
+import { renewalMs } from '../../kube/renewal.ts';
 
 /** As long as a Lease without a duration counts. */
 const DEFAULT_DURATION_MS = 180_000;
@@ -22,8 +23,8 @@ interface Renewal {
 }
 
 /**
- * By our clock, not the holder's: a renewal counts from when it was seen. Only of a Lease that was there at the first list is its own
- * `renewTime` believed, as far as it can be true. `returned` is told of a Lease whose holder had been silent, appeared or is gone.
+ * By our clock, not the holder's: a renewal counts from when it was seen. Only of a Lease that was there at the first list is it asked
+ * when the API server took its last renewal. `returned` is told of a Lease whose holder had been silent, appeared or is gone.
  */
 export function watchRenewals(
   store: Pick<Reflector<Lease>, 'list' | 'subscribe' | 'quietMs'>,
@@ -39,7 +40,7 @@ export function watchRenewals(
     const known = seen.get(key);
     if (known?.uid === uid && known.renewTime === renewTime) return false;
     const nowMs = now();
-    const claimed = isOld ? Date.parse(renewTime ?? '') : nowMs;
+    const claimed = isOld ? renewalMs(lease) : nowMs;
     const renewedMs = Number.isNaN(claimed) ? nowMs : Math.min(claimed, nowMs);
     const durationMs = leaseDurationSeconds === undefined ? DEFAULT_DURATION_MS : leaseDurationSeconds * 1000;
     seen.set(key, { uid, renewTime, untilMs: renewedMs + durationMs });

@@ -15,6 +15,8 @@ import { keyOf, type ObjectKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Reflector } from '../../kube/reflector.ts';
+import { noteRenewal } from '../../kube/renewal.ts';
+import { ownerUID } from '../../rules/job.ts';
 import { observeHeartbeats, type Heartbeats } from '../../rules/heartbeats.ts';
 import { PeerIndex, peerOf } from '../../rules/peers.ts';
 import { takeSnapshot, type Snapshot } from '../../rules/snapshot.ts';
@@ -39,6 +41,8 @@ export interface Sight {
   rulebook(): Rulebook;
   machinesOfNode(node: string): Stored<Machine>[];
   jobsOf(machineUID: string): Stored<RemedyOperationJob>[];
+  /** Jobs of the machines of the MachineSet that owns this one, also of machines that are gone; none where no set owns it. */
+  jobsOfSet(machine: Machine): Stored<RemedyOperationJob>[];
   jobOfUID(uid: string): Stored<RemedyOperationJob> | undefined;
   rowOf(machineUID: string): LedgerRow | undefined;
   /** The row that a job asked for. */
@@ -84,6 +88,8 @@ const BY_UID = 'remedy/uid';
 const byUID = ({ metadata }: { metadata: { uid: string } }): string[] => [metadata.uid];
 const BY_MACHINE = 'remedy/machine';
 const byMachine = (job: Stored<RemedyOperationJob>): string[] => [job.spec.machine.uid];
+const BY_SET = 'remedy/set';
+const bySet = ({ spec }: Stored<RemedyOperationJob>): string[] => (spec.machineSet === undefined ? [] : [spec.machineSet]);
 
 interface Rows {
   ledger: Stored<DisruptionLedger> | undefined;
@@ -105,10 +111,10 @@ export async function openSight({ cache, clock, signal }: SightOptions): Promise
   const stores: SightStores = {
     machines: cache.store(Machines, { indexes: { [BY_NODE]: byNode, [BY_AGENT]: byAgent, [BY_UID]: byUID } }),
     nodes: cache.store(Nodes),
-    leases: cache.store(Leases),
+    leases: cache.store(Leases, { project: noteRenewal }),
     ledgers: cache.store(DisruptionLedgers),
     rules: cache.store(NodeRemediers),
-    jobs: cache.store(RemedyOperationJobs, { indexes: { [BY_MACHINE]: byMachine, [BY_UID]: byUID } }),
+    jobs: cache.store(RemedyOperationJobs, { indexes: { [BY_MACHINE]: byMachine, [BY_UID]: byUID, [BY_SET]: bySet } }),
   };
   await Promise.all(Object.values(stores).map((store) => store.whenSynced(signal)));
   return seeing(stores, clock);
@@ -231,6 +237,10 @@ function seeing(stores: SightStores, clock: Clock): Sight {
     rulebook: () => book,
     machinesOfNode: (node) => stores.machines.byIndex(BY_NODE, node),
     jobsOf: (machineUID) => stores.jobs.byIndex(BY_MACHINE, machineUID),
+    jobsOfSet(machine) {
+      const set = ownerUID(machine);
+      return set === undefined ? [] : stores.jobs.byIndex(BY_SET, set);
+    },
     jobOfUID: (uid) => stores.jobs.byIndex(BY_UID, uid)[0],
     rowOf: (machineUID) => rows.byMachine.get(machineUID),
     rowAskedBy: (requesterUID) => rows.byRequester.get(requesterUID),

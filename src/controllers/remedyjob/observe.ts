@@ -123,7 +123,14 @@ function diagnosis(
   const before = own.filter((each) => each.metadata.uid !== metadata.uid);
   const { name, rule } = outcome.rule;
   const matchedSinceMs = Date.parse(spec.matchedSince);
-  const asked = nextRung({ rule: { name, spec: rule.spec }, machineUID: spec.machine.uid, jobs: before, matchedSinceMs, nowMs });
+  const asked = nextRung({
+    rule: { name, spec: rule.spec },
+    machineUID: spec.machine.uid,
+    jobs: before,
+    matchedSinceMs,
+    nowMs,
+    replacements: spec.replacements ?? 0,
+  });
   const why = asked.step === 'AskHuman' ? asked.why : spec.why;
   return diagnosisOf(outcome, { step: 'AskHuman', rung: spec.rung, why }, before, spec.machine.uid);
 }

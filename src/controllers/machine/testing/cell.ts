@@ -6,6 +6,7 @@ import { Machines, type Machine, type MachineStatus } from '../../../api/machine
 import { RemedyOperationJobs, type RemedyOperationJob } from '../../../api/remedyoperationjob.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../../../api/machinecomponentset.ts';
 import { agentLeaseName } from '../../../api/names.ts';
+import type { Clock } from '../../../api/ports.ts';
 import type { InfraProvider } from '../../../api/provider.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { openCluster, type EmbeddedCluster } from '../../../embedded/index.ts';
@@ -36,7 +37,8 @@ export interface TestCell {
   readonly infra: FakeInfra;
   readonly events: RecordedEvent[];
   /** A leader; several may run at once, as in life. `through`: what it reads and writes by. `provider`: of the infra. */
-  lead(options?: { sets?: boolean; through?: Client; provider?: InfraProvider }): Leadership;
+  lead(options?: { sets?: boolean; through?: Client; provider?: InfraProvider; clock?: Clock }): Leadership;
+  readonly clock: Clock;
   set(spec?: Partial<MachineComponentSet['spec']>): Promise<Stored<MachineComponentSet>>;
   addMachine(name: string, spec?: Partial<Machine['spec']>): Promise<void>;
   machine(name: string): Promise<Stored<Machine>>;
@@ -69,15 +71,23 @@ export async function openCell(): Promise<TestCell> {
     if ((await client.find(Namespaces, { name })) === undefined)
       await client.create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
 
-  function lead({ sets = false, through = client, provider = fakeProvider(infra) }: Parameters<TestCell['lead']>[0] = {}): Leadership {
+  function lead({
+    sets = false,
+    through = client,
+    provider = fakeProvider(infra),
+    clock: own = clock,
+  }: Parameters<TestCell['lead']>[0] = {}): Leadership {
     const ended = new AbortController();
-    const shared = { client: through, clock, random: Math.random, log: recordingLog(), signal: ended.signal };
+    const shared = { client: through, clock: own, random: Math.random, log: recordingLog(), signal: ended.signal };
     const cache = createCache({ ...shared, keepManagers: ['kubenode-machine'] });
     const recorder = { event: (_: object, event: RecordedEvent) => void events.push(event), flush: () => Promise.resolve() };
     const cell = { server: 'https://cell', certificateAuthority: 'PEM', mirror: undefined };
     const providers = new Map([['fake', provider]]);
-    const machines = runMachineController({ ...shared, cache, recorder, cell, providers });
-    const done = sets ? Promise.all([machines, runMachineSetController({ ...shared, cache, recorder })]).then(() => undefined) : machines;
+    const term = Promise.withResolvers<number>();
+    const machines = runMachineController({ ...shared, cache, recorder, cell, providers, onTerm: term.resolve });
+    const done = sets
+      ? Promise.all([machines, runMachineSetController({ ...shared, cache, recorder, term: term.promise })]).then(() => undefined)
+      : machines;
     done.catch(() => undefined);
     const leadership = {
       done,
@@ -119,6 +129,7 @@ export async function openCell(): Promise<TestCell> {
 
   return {
     client,
+    clock,
     cluster,
     infra,
     events,

@@ -125,6 +125,9 @@ export function row(change: Partial<LedgerRow> = {}): LedgerRow {
     requesterUID: 's1',
     requester: 'MachineComponentSet/kubelet',
     scopes: ['cluster', 'pool/web', setScope('s1')],
+    ...((change.kind ?? 'Change') === 'Change'
+      ? { components: [{ name: 'kubelet', revision: 2, class: change.class === 'Restore' ? 'Restore' : 'Change' }] }
+      : {}),
     since: at(-10),
     notAfter: at(890),
     ...change,

@@ -118,8 +118,8 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
       const name = NAMES[index] ?? '';
       if (now !== undefined && now.id === old?.id && now.kind !== old.kind)
         wrong(`D6: ${name} is ordered ${now.id} after it was cancelled, or the other way round`);
-      const mayGoOn = old !== undefined && now?.id !== old.id && old.kind !== 'Cancelled' && reportOf(before) === undefined;
-      if (mayGoOn && now?.kind === 'Cancelled') wrong(`D5: ${now.id} of ${name} is given up, and ${old.id} before it may go on`);
+      const isOpen = old !== undefined && now?.id !== old.id && old.kind !== 'Cancelled' && reportOf(before) === undefined;
+      if (isOpen && now?.kind === 'Cancelled') wrong(`D5: ${now.id} of ${name} is given up, and ${old.id} before it may go on`);
       if (now === undefined || now.id === old?.id || now.kind === 'Cancelled') return;
       const row = rowsOf(truth).find((each) => each.id === now.id);
       const mustDrain = now.action === 'Reboot' && decided.hung[index] !== true && decided.nowMs < Date.parse(row?.since ?? '') + DRAIN_MS;
@@ -138,7 +138,13 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
       const node = nodes[index];
       const isOthers = node?.spec?.unschedulable === true && (isForeign(node) || ownerOf(node) !== now.id);
       const ails = !isReady(node) || decided.hung[index] === true || isOthers;
-      const unordered = rows.filter((each) => machines.every(({ spec }) => spec.operation?.id !== each.id));
+      // What took over an order that may go on cannot be taken back.
+      const isHeld = ({ succeeds }: LedgerRow): boolean =>
+        machines.some((each) => {
+          const order = each.spec.operation;
+          return order !== undefined && order.id === succeeds && order.kind !== 'Cancelled' && reportOf(each) === undefined;
+        });
+      const unordered = rows.filter((each) => machines.every(({ spec }) => spec.operation?.id !== each.id) && !isHeld(each));
       if (rules.frozen) wrong(`D7: ${name} is ordered while repairs are frozen`);
       if (!decided.stale && counted.size > rules.limit && !ails && unordered.every((each) => each.id === now.id))
         wrong(`D7: ${name} is ordered beside ${counted.size - 1}, the limit is ${rules.limit} by now`);

@@ -6,7 +6,7 @@ import { setCondition } from '../../../kube/conditions.ts';
 import { contentFrom, idOf, type Content } from '../content.ts';
 import { entryOf, nextRevision, unrecordedFailure, type Failure } from '../entries.ts';
 import { idOfVerified, isVerified, missingEvidence, soakOf, soakToken, soakType } from '../evidence.ts';
-import { FIRST_INSTALLATION, isFirstInstallation } from '../newmachine.ts';
+import { FIRST_INSTALLATION, isNew } from '../newmachine.ts';
 
 /** What the set that wrote an entry says now; absent when it was deleted. */
 export interface Owner {
@@ -89,7 +89,13 @@ function failure(state: MachineState, entry: ComponentEntry, reported: Component
     // With the number of the failure, so that whoever waits for this record sees that it is of this very try.
     return { entry: { ...entry, setRevision, failed }, reason: 'Failed', message: `${reason}; ${why}` };
   }
-  const restored = entryOf(contentFrom('Install', last), { ...entry, setRevision, revision: nextRevision(entry, reported), failed });
+  const restored = entryOf(contentFrom('Install', last), {
+    ...entry,
+    setRevision,
+    revision: nextRevision(entry, reported),
+    lane: 'Restore',
+    failed,
+  });
   return { entry: restored, reason: 'Failed', message: `${reason}; back to ${last.version}` };
 }
 
@@ -117,7 +123,7 @@ function judge(
     const isOld = verified.some((record) => record.name === entry.name && idOfVerified(record) === idOf(entry));
     // A soak from the future is one that another clock began: it begins again, rather than last for who knows how long.
     const soak = [soakOf(machine, entry)].find((each) => each !== undefined && each.since <= now);
-    const soakMs = entry.action === 'Install' && isOld ? 0 : (owner?.soakMs ?? DEFAULT_SOAK_MS);
+    const soakMs = entry.action === 'Install' && entry.lane === 'Restore' && isOld ? 0 : (owner?.soakMs ?? DEFAULT_SOAK_MS);
     const since = soak?.since ?? now;
     const left = since + soakMs - now;
     if (isVerified(machine, entry)) {
@@ -193,7 +199,7 @@ function upToDate(
 ): Condition[] {
   const { machine, now } = state;
   const failed = entries.filter((entry) => entry.failed !== undefined).map((entry) => entry.name);
-  const isFirst = isFirstInstallation(machine);
+  const isFirst = isNew(machine);
   const underWay = [...soaks.values()].filter((each) => each.status === 'False');
   const told =
     failed.length > 0

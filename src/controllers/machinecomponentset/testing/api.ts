@@ -1,4 +1,5 @@
 import { CodedError } from '../../../api/errors.ts';
+import { API_VERSION } from '../../../api/kind.ts';
 import { keyOf, type ObjectKey, type Resource } from '../../../api/resource.ts';
 import type { KubeObject, Stored } from '../../../api/wire.ts';
 import { ApiError } from '../../../kube/apierror.ts';
@@ -180,7 +181,15 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
         await write(resource, () => conditionedDelete(resource, key, options?.uid));
       },
       list: unsupported,
-      listAll: unsupported,
+      async listAll(resource, options = {}) {
+        await Promise.resolve();
+        const wanted = (options.labelSelector ?? '').split(',').filter((each) => each !== '');
+        const items = api
+          .list(resource)
+          .filter(({ metadata }) => options.namespace === undefined || metadata.namespace === options.namespace)
+          .filter(({ metadata }) => wanted.every((each) => metadata.labels?.[each.split('=')[0] ?? ''] === each.split('=')[1]));
+        return { apiVersion: API_VERSION, kind: `${resource.kind}List`, items, metadata: { resourceVersion: String(version) } };
+      },
       watch: unsupported,
       update: unsupported,
       post: unsupported,

@@ -32,6 +32,8 @@ export interface WorldOptions {
   component?: string;
   fails?: (machine: string, entry: ComponentEntry) => boolean;
   waits?: (machine: string, entry: ComponentEntry) => boolean;
+  /** What the next process takes for its clock; by default that of the server. */
+  clockOf?: (server: Clock) => Clock;
 }
 
 /** A cell with a set controller, whose reads may lag and which may die at any write, and agents that do what they are told. */
@@ -45,9 +47,9 @@ export interface World {
   status(name?: string): NonNullable<MachineComponentSet['status']>;
   condition(type: string, name?: string): string;
   join(labels?: Record<string, string>): string;
-  /** A machine that has no Node yet, as whoever looks for one says. */
-  joinNew(): string;
-  /** Its Node registers. */
+  /** A machine whose Node was never Ready. */
+  joinNew(labels?: Record<string, string>): string;
+  /** Its Node becomes Ready. */
   register(name: string): void;
   leave(name: string): void;
   machine(name: string): Stored<Machine>;
@@ -125,11 +127,12 @@ export function createWorld(options: WorldOptions): World {
 
   function beginProcess(): Process {
     const reader = api.reader();
+    const own = options.clockOf?.(clock) ?? clock;
     const stores = {
       sets: reader.store(MachineComponentSets),
       components: reader.store(MachineComponents),
       machines: reader.store(Machines),
-      leases: leaseAges(reader.store(Leases), clock),
+      leases: leaseAges(reader.store(Leases), own),
     };
     const overlays = { machines: createOverlay(stores.machines), sets: createOverlay(stores.sets) };
     const recorder = { event: (_about: object, event: RecordedEvent) => void events.push(event) };
@@ -170,12 +173,12 @@ export function createWorld(options: WorldOptions): World {
       },
       runSet: (name = component) =>
         run('sets', (context) =>
-          reconcileSet({ stores, machines: overlays.machines, sets: overlays.sets, clock, recorder }, name, context),
+          reconcileSet({ stores, machines: overlays.machines, sets: overlays.sets, clock: own, recorder }, name, context),
         ),
       runMachine: (name) =>
         run(name, (context) =>
           reconcileMachine(
-            { sets: stores.sets, machines: overlays.machines, leases: stores.leases, clock, recorder },
+            { sets: stores.sets, machines: overlays.machines, leases: stores.leases, clock: own, recorder },
             keyOf({ namespace: NAMESPACE, name }),
             context,
           ),
@@ -222,6 +225,7 @@ export function createWorld(options: WorldOptions): World {
         kind: 'Machine',
         metadata: { namespace: NAMESPACE, name, labels },
         spec: domain === undefined ? {} : { failureDomain: domain },
+        status: { phase: 'Running', firstReadyAt: rfc3339(clock.now()) },
       });
       const { fails = () => false, waits = () => false } = options;
       agents.set(
@@ -234,12 +238,10 @@ export function createWorld(options: WorldOptions): World {
       );
       return name;
     },
-    joinNew() {
-      const name = world.join();
+    joinNew(labels = {}) {
+      const name = world.join(labels);
       world.editMachine(name, (machine) => {
-        machine.status = {
-          conditions: [{ type: 'NodeReady', status: 'False', reason: 'NoNode', message: '', lastTransitionTime: rfc3339(clock.now()) }],
-        };
+        machine.status = { phase: 'Installing' };
       });
       return name;
     },
@@ -247,6 +249,8 @@ export function createWorld(options: WorldOptions): World {
       world.editMachine(name, (machine) => {
         machine.status ??= {};
         machine.status.nodeRef ??= { name, uid: `node-${name}` };
+        machine.status.phase = 'Running';
+        machine.status.firstReadyAt ??= rfc3339(clock.now());
       });
     },
     leave(name) {

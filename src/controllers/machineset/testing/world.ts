@@ -7,6 +7,7 @@ import type { Condition, Stored } from '../../../api/wire.ts';
 import type { RecordedEvent } from '../../../kube/recorder.ts';
 import { seededRandom } from '../../../kube/testing/clock.ts';
 import { Crash, modelApi, type Fault, type ModelApi } from '../../machinecomponentset/testing/api.ts';
+import type { Unsettled } from '../mark.ts';
 import { reconcileMachineSet } from '../reconcile.ts';
 import { applyMachine } from './applier.ts';
 
@@ -28,6 +29,10 @@ export interface SetWorld {
   ready(name: string, isReady: boolean): void;
   /** Every machine that is being deleted is gone. */
   finishDeletions(): void;
+  /** What bears a mark of this term is deleted, as the machine controller does once it is drained. */
+  retire(): void;
+  /** Of the term that the set's process runs in. */
+  epoch: number;
   advance(ms: number): void;
   /** Runs unless the process waits for its own writes; dying and refusals are the world's to bear. */
   run(): Promise<void>;
@@ -47,11 +52,12 @@ export function createSetWorld(options: { seed?: number } = {}): SetWorld {
   const events: RecordedEvent[] = [];
   const recorder = { event: (_about: object, event: RecordedEvent) => void events.push(event) };
 
-  function begin() {
+  function begin(epoch: number) {
     const reader = api.reader();
-    return { reader, sets: reader.store(MachineSets), machines: reader.store(Machines), hold: 0, needsList: false };
+    const unsettled: Unsettled = new Map();
+    return { reader, sets: reader.store(MachineSets), machines: reader.store(Machines), hold: 0, needsList: false, epoch, unsettled };
   }
-  let process = begin();
+  let process = begin(1);
 
   const world: SetWorld = {
     api,
@@ -91,6 +97,7 @@ export function createSetWorld(options: { seed?: number } = {}): SetWorld {
       world.edit(name, (machine) => {
         machine.metadata.finalizers = [FINALIZERS.machine];
         machine.status = { ...machine.status, nodeRef: { name, uid: `node-${name}` }, conditions: [condition] };
+        if (isReady) machine.status.firstReadyAt ??= condition.lastTransitionTime;
       });
     },
     finishDeletions() {
@@ -99,6 +106,11 @@ export function createSetWorld(options: { seed?: number } = {}): SetWorld {
           world.edit(machine.metadata.name, ({ metadata }) => void delete metadata.finalizers);
       }
     },
+    retire() {
+      for (const { metadata, spec } of world.alive())
+        if (spec.retire?.epoch === world.epoch) api.remove(Machines, { namespace: KEY.namespace, name: metadata.name });
+    },
+    epoch: 1,
     advance(ms) {
       elapsed += ms;
     },
@@ -112,7 +124,8 @@ export function createSetWorld(options: { seed?: number } = {}): SetWorld {
           else mine.hold = Math.max(mine.hold, Number(object.metadata.resourceVersion));
         },
       );
-      const deps = { sets: mine.sets, machines: mine.machines, clock, random, recorder };
+      const { epoch, unsettled } = mine;
+      const deps = { sets: mine.sets, machines: mine.machines, clock, random, recorder, epoch, unsettled };
       try {
         await reconcileMachineSet(deps, `${KEY.namespace}/${KEY.name}`, { client, log: silentLog, signal: new AbortController().signal });
       } catch (error) {
@@ -126,7 +139,8 @@ export function createSetWorld(options: { seed?: number } = {}): SetWorld {
       process.needsList = false;
     },
     restart() {
-      process = begin();
+      world.epoch++;
+      process = begin(world.epoch);
     },
     faults: [],
     async settle() {
@@ -134,7 +148,9 @@ export function createSetWorld(options: { seed?: number } = {}): SetWorld {
         const before = api.writes;
         world.relist();
         await world.run();
-        if (api.writes === before) return;
+        const marked = world.alive().some(({ spec }) => spec.retire?.epoch === world.epoch);
+        if (api.writes === before && !marked) return;
+        world.retire();
       }
       throw new Error('the set writes for ever');
     },

@@ -19,6 +19,7 @@ import { Machines, type Machine, type Outcome } from '../../../api/machine.ts';
 import { agentLeaseName, ANNOTATIONS } from '../../../api/names.ts';
 import { NodeRemediers, type NodeRemedierSpec } from '../../../api/noderemedier.ts';
 import { RemedyOperationJobs, type JobPhase, type RemedyOperationJob } from '../../../api/remedyoperationjob.ts';
+import type { Clock } from '../../../api/ports.ts';
 import type { ApiRequest, Transport } from '../../../api/transport.ts';
 import type { KubeObject, Stored } from '../../../api/wire.ts';
 import { openCluster, type EmbeddedCluster } from '../../../embedded/index.ts';
@@ -58,7 +59,8 @@ export interface RemedyCell {
   client: Client;
   clock: FakeClock;
   /** Starts the controllers of one process. Requests pass `through`, which may lose or delay them. */
-  start(options?: { through?: (transport: Transport) => Transport; wallOffsetMs?: number }): Promise<Process>;
+  /** `clock`: what the process takes for one; by default that of the server, `wallOffsetMs` off. */
+  start(options?: { through?: (transport: Transport) => Transport; wallOffsetMs?: number; clock?: Clock }): Promise<Process>;
   rule(name: string, spec?: object): Promise<void>;
   edit(name: string, spec: Partial<NodeRemedierSpec>): Promise<void>;
   /** Time passes in which kubelets, agents and detectors that are alive are heard. */
@@ -129,15 +131,15 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
     clock,
     silent,
 
-    async start({ through = same, wallOffsetMs = 0 } = {}) {
+    async start({ through = same, wallOffsetMs = 0, clock: own } = {}) {
       const stopped = new AbortController();
       const { signal } = stopped;
       const log = recordingLog();
       const requests: ApiRequest[] = [];
-      const own = cluster.asUser();
+      const sent = cluster.asUser();
       const counted = through((request) => {
         requests.push(request);
-        return own(request);
+        return sent(request);
       });
       const skewed = {
         ...clock,
@@ -147,7 +149,7 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
       };
       const ports = {
         client: createClient(counted, { userAgent: 'kubenode-controller' }),
-        clock: skewed,
+        clock: own ?? skewed,
         random: seededRandom(3),
         log,
         signal,
