@@ -30,13 +30,24 @@ export function inventoryOf(unit: StoredUnit): InventoryEntry[] {
 export const sameObject = (a: InventoryEntry, b: InventoryEntry): boolean =>
   a.apiVersion === b.apiVersion && a.kind === b.kind && a.namespace === b.namespace && a.name === b.name;
 
+/** What sync adds to an object: whose it is, its unit's digest, and the lane by which that comes (PROTOCOLS E6). */
+export interface Stamp {
+  digest: string;
+  fleet: string;
+  lane: 'Forward' | 'Restore';
+}
+
 /**
  * The object as sync applies it: what was rendered, whose it is, where it was made, and its unit's digest.
  * Labels and annotations stay outside the digest, so that moving a line in a file is not a change.
  */
-export function stamped(object: KubeObject, top: boolean, digest: string, fleet: string, origin: string | undefined): KubeObject {
+export function stamped(object: KubeObject, top: boolean, { digest, fleet, lane }: Stamp, origin: string | undefined): KubeObject {
   const kind = kindNamed(object.kind);
-  const carriesDigest = top && object.apiVersion === API_VERSION && kind?.specFields.has('unitDigest') === true;
+  const carries = (field: string): boolean => top && object.apiVersion === API_VERSION && kind?.specFields.has(field) === true;
+  const written = {
+    ...(carries('unitDigest') ? { unitDigest: digest } : {}),
+    ...(carries('lane') ? { lane: { unitDigest: digest, lane } } : {}),
+  };
   return {
     ...object,
     metadata: {
@@ -44,37 +55,44 @@ export function stamped(object: KubeObject, top: boolean, digest: string, fleet:
       labels: { ...object.metadata.labels, [LABELS.fleet]: fleet },
       ...(origin === undefined ? {} : { annotations: { ...object.metadata.annotations, [ANNOTATIONS.origin]: origin } }),
     },
-    ...(carriesDigest ? { spec: { ...(object as { spec?: object }).spec, unitDigest: digest } } : {}),
+    ...(carries('unitDigest') ? { spec: { ...(object as { spec?: object }).spec, ...written } } : {}),
   };
 }
 
-/** Applies a unit's objects in order, writing only what differs. Git wins over other managers' values. Returns the inventory with UIDs. */
+/**
+ * Applies a unit's objects in order, writing only what differs. Git wins over other managers' values. Returns the inventory with UIDs.
+ *
+ * `confirm` is asked after an object was read and before it is written, and the write is conditioned on what was read: so a hub that sleeps
+ * anywhere in between, and was deposed meanwhile, writes over nothing that another has written.
+ */
 export async function applyUnit(
   target: ApplyTarget,
   unit: StoredUnit,
-  digest: string,
-  fleet: string,
+  stamp: Stamp,
+  confirm: () => Promise<void>,
   signal: AbortSignal,
 ): Promise<{ inventory: InventoryEntry[]; changed: boolean }> {
   const inventory: InventoryEntry[] = [];
   let changed = false;
   for (const [index, object] of unit.objects.entries()) {
     const top = index === unit.objects.length - 1;
-    const desired = stamped(object, top, digest, fleet, unit.origins[index]);
+    const desired = stamped(object, top, stamp, unit.origins[index]);
     const resource = await target.resourceOf(object);
     const key = { name: object.metadata.name, namespace: object.metadata.namespace };
     const stored = await target.client.find(resource, key, { signal });
     const owner = stored?.metadata.labels?.[LABELS.fleet];
-    if (owner !== undefined && owner !== fleet) {
+    if (owner !== undefined && owner !== stamp.fleet) {
       throw syncError('NotOurs', `${object.kind} "${object.metadata.name}" belongs to fleet "${owner}"`, {
         next: 'declare it in one fleet only',
       });
     }
+    if (top) await confirm();
     try {
       const applied = await applyIfChanged(target.client, resource, desired, {
         fieldManager: MANAGERS.sync,
         force: true,
         stored,
+        asRead: top,
         signal,
       });
       changed ||= applied.changed;
@@ -104,6 +122,7 @@ export async function removeUnit(
   target: ApplyTarget,
   inventory: readonly InventoryEntry[],
   fleet: string,
+  confirm: () => Promise<void>,
   signal: AbortSignal,
 ): Promise<InventoryEntry[]> {
   const left: InventoryEntry[] = [];
@@ -117,8 +136,14 @@ export async function removeUnit(
     if ((entry.uid !== undefined && found.metadata.uid !== entry.uid) || found.metadata.labels?.[LABELS.fleet] !== fleet) continue;
     left.push({ ...entry, uid: found.metadata.uid });
     if (found.metadata.deletionTimestamp !== undefined) continue;
+    await confirm();
     await target.client
-      .delete(resource, key, { uid: found.metadata.uid, propagationPolicy: 'Background', signal })
+      .delete(resource, key, {
+        uid: found.metadata.uid,
+        resourceVersion: found.metadata.resourceVersion,
+        propagationPolicy: 'Background',
+        signal,
+      })
       .catch((error: unknown) => {
         if (!hasReason(error, 'NotFound', 'Conflict'))
           throw new Error(`deleting ${entry.kind} "${entry.name}": ${messageOf(error)}`, { cause: error });

@@ -16,7 +16,7 @@ export interface Bundles {
   get(digest: string): Promise<StoredUnit | undefined>;
   put(digest: string, unit: StoredUnit): Promise<void>;
   /** Forgets what is not in `keep` and older than `ageMs`. */
-  sweep(keep: ReadonlySet<string>, nowMs: number, ageMs: number): Promise<void>;
+  sweep(keep: ReadonlySet<string>, ageMs: number): Promise<void>;
 }
 
 /** What was read is believed only when its digest is the one asked for. */
@@ -53,8 +53,10 @@ export function openBundles(dir: string): Bundles {
       await rename(beside, fileOf(digest));
     },
 
-    async sweep(keep, nowMs, ageMs) {
+    async sweep(keep, ageMs) {
       for (const digest of memory.keys()) if (!keep.has(digest)) memory.delete(digest);
+      const nowMs = await fileTime(dir);
+      if (nowMs === undefined) return;
       const files = new Set([...keep].map(fileOf));
       for (const name of await readdir(dir).catch(() => [])) {
         const path = join(dir, name);
@@ -64,6 +66,17 @@ export function openBundles(dir: string): Bundles {
       }
     },
   };
+}
+
+/** What time it is for the file system, whose dates are compared with nothing else (⊢ H5); undefined where there is no folder yet. */
+async function fileTime(dir: string): Promise<number | undefined> {
+  const mark = join(dir, '.swept');
+  try {
+    await writeFile(mark, '');
+    return (await stat(mark)).mtimeMs;
+  } catch {
+    return undefined;
+  }
 }
 
 function asUnit(value: unknown): StoredUnit | undefined {

@@ -44,7 +44,8 @@ beforeEach(() => {
     hub: createClient(hub.transport),
     connect: (text) => {
       if (text !== 'good') return Promise.reject(new CodedError('KubeconfigInvalid', `the kubeconfig cannot be used: it is ${text}`));
-      return Promise.resolve({ client: createClient(prod.transport), close: () => Promise.resolve() });
+      const time = { estimate: () => ({ ms: clock.now(), errorMs: 0 }) };
+      return Promise.resolve({ client: createClient(prod.transport), time, close: () => Promise.resolve() });
     },
     clock,
     random: seededRandom(1),

@@ -16,6 +16,7 @@ import { createCache, type Cache } from '../kube/cache.ts';
 import type { Client } from '../kube/client.ts';
 import { withDeadline } from '../kube/clock.ts';
 import type { Reflector } from '../kube/reflector.ts';
+import type { ServerTime } from '../kube/servertime.ts';
 import { troubleWithKinds, type KindTrouble } from '../kube/served.ts';
 import { syncError } from './errors.ts';
 
@@ -39,6 +40,8 @@ export interface Cell {
   resourceOf(object: { apiVersion: string; kind: string }): Promise<Resource>;
   /** Undefined when it is heard, and has the kinds that this hub knows. */
   away(): Away | undefined;
+  /** The time of its API server, ms: what its objects say of time is compared with nothing else (⊢ H5). undefined while it is not known. */
+  now(): number | undefined;
   /** Asks whether it still has them; throws why not. To be asked before anything is written there. */
   requireKinds(): Promise<void>;
   synced(): boolean;
@@ -48,10 +51,14 @@ export function isCell(connection: Cell | Away | undefined): connection is Cell 
   return connection !== undefined && 'client' in connection;
 }
 
+/** Makes a client from the text of a kubeconfig, with the time of the server that it reaches. */
+export type ConnectCell = (
+  kubeconfig: string,
+) => Promise<{ client: Client; time: Pick<ServerTime, 'estimate'>; close: () => Promise<void> }>;
+
 export interface CellsOptions {
   hub: Client;
-  /** Makes a client from the text of a kubeconfig. */
-  connect: (kubeconfig: string) => Promise<{ client: Client; close: () => Promise<void> }>;
+  connect: ConnectCell;
   clock: Clock;
   random: Random;
   log: Log;
@@ -104,13 +111,13 @@ export function openCells(options: CellsOptions): Cells {
     if (known?.secretVersion === secret.metadata.resourceVersion) return known.cell;
     await known?.stop();
     open.delete(name);
-    const { client, close } = await options.connect(Buffer.from(encoded, 'base64').toString('utf8')).catch((error: unknown) => {
+    const { client, time, close } = await options.connect(Buffer.from(encoded, 'base64').toString('utf8')).catch((error: unknown) => {
       const next = `${put} --dry-run=client -o yaml | kubectl apply -f -`;
       throw new CodedError(isCoded(error) ? error.code : 'Unreachable', `${from}: ${messageOf(error)}`, { cause: error, next });
     });
     const stopped = new AbortController();
     const signal = AbortSignal.any([options.signal, stopped.signal]);
-    const cell = openCell(name, client, { ...options, signal });
+    const cell = openCell(name, client, time, { ...options, signal });
     open.set(name, {
       secretVersion: secret.metadata.resourceVersion,
       cell,
@@ -152,7 +159,7 @@ export function openCells(options: CellsOptions): Cells {
   };
 }
 
-function openCell(name: string, client: Client, options: CellsOptions): OpenCell {
+function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate'>, options: CellsOptions): OpenCell {
   const cache: Cache = createCache({ ...options, client });
   const stores = new Map<string, Reflector<KubeObject>>();
   for (const resource of WATCHED) {
@@ -196,6 +203,7 @@ function openCell(name: string, client: Client, options: CellsOptions): OpenCell
     store: (kind) => stores.get(kind),
     resourceOf: resources,
     synced: () => [...stores.values()].every((store) => store.synced),
+    now: () => time.estimate()?.ms,
     lookAgain() {
       if (options.clock.monotonic() - lookedAt >= LOOK_MS) look().catch(() => undefined);
     },

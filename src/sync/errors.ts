@@ -1,24 +1,23 @@
-import { CodedError } from '../api/errors.ts';
+import { CodedError, content, surroundings, type ErrorRow } from '../api/errors.ts';
 
 /** What can be wrong with a commit or with carrying it out; each is also the reason of a condition and an Event. */
-export const SYNC_ERRORS = [
-  'EmptyRender',
-  'NoStage',
-  'PruneBudget',
-  'HistoryRewritten',
-  'HistoryTooLong',
-  'Unsigned',
-  'InvalidFleet',
-  'WeakIsolation',
-  'NotDeterministic',
-  'DigestMismatch',
-  'ClusterUnreachable',
-  'ImmutableChanged',
-  'UnknownKind',
-  'NotOurs',
-] as const;
-export type SyncErrorCode = (typeof SYNC_ERRORS)[number];
+const syncErrorCodes = {
+  EmptyRender: content('it renders no cluster, or nothing at all for one that has units'),
+  NoStage: content('a cluster that no stage selects'),
+  PruneBudget: content('it would delete more than the Fleet allows'),
+  HistoryRewritten: content('the head does not descend from what was accepted last'),
+  HistoryTooLong: content('more commits since then than can be checked'),
+  Unsigned: content('a new commit without an acceptable signature'),
+  InvalidFleet: surroundings('the Fleet itself, or a Secret that it names'),
+  DigestMismatch: content('a commit that no longer renders what it did'),
+  ClusterUnreachable: surroundings('a source or cluster that cannot be reached yet'),
+  ImmutableChanged: content('a version that is in the cluster with other content'),
+  UnknownKind: surroundings('a kind that the cluster does not have yet'),
+  NotOurs: surroundings('an object that belongs to another fleet'),
+  Overtaken: surroundings('another hub, or a newer decision, has gone on from what this step was decided from'),
+} as const satisfies Record<string, ErrorRow>;
+export type SyncErrorCode = keyof typeof syncErrorCodes;
 
 export function syncError(code: SyncErrorCode, message: string, options: { cause?: unknown; next?: string } = {}): CodedError {
-  return new CodedError(code, message, options);
+  return new CodedError(code, message, { ...options, verdict: syncErrorCodes[code].verdict });
 }

@@ -52,7 +52,7 @@ function ofComponentSet(set: Stored<MachineComponentSet>, digest: string): Evide
 }
 
 function ofMachineSet(set: Stored<MachineSet>): Evidence {
-  const wanted = set.spec.replicas ?? 1;
+  const wanted = set.spec.replicas ?? set.status?.keptReplicas ?? 0;
   const available = set.status?.availableReplicas ?? 0;
   const current = set.status?.replicas ?? 0;
   return {

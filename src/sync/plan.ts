@@ -3,6 +3,7 @@ import type { Rollout, RolloutUnit } from '../api/rollout.ts';
 import { sha256Hex } from '../api/digest.ts';
 import { matchesLabels } from '../api/selector.ts';
 import { syncError } from './errors.ts';
+import { machinesGoing, type ReplicasByDigest } from './going.ts';
 
 /** What one commit renders to, reduced to digests: cluster → unit → digest. */
 export type Digests = ReadonlyMap<string, ReadonlyMap<string, string>>;
@@ -15,6 +16,10 @@ export interface PlanInput {
   wanted: Digests;
   /** Labels of the clusters that the commit declares. */
   labels: ReadonlyMap<string, Record<string, string>>;
+  /** Of MachineSets, before and after; what is not in it is not known, and counts as the most. */
+  replicas?: ReplicasByDigest;
+  /** By cluster: how many machines there are, where that is known. */
+  most?: ReadonlyMap<string, number>;
 }
 
 export interface Plan {
@@ -25,7 +30,7 @@ export interface Plan {
 }
 
 /** Splits what differs into units, or throws a coded refusal; an empty plan means that nothing differs. */
-export function plan({ fleet, rendered, wanted, labels }: PlanInput): Plan {
+export function plan({ fleet, rendered, wanted, labels, replicas = new Map(), most = new Map() }: PlanInput): Plan {
   if (rendered.size === 0)
     throw syncError('EmptyRender', 'the fleet declares no cluster; nothing was changed', {
       next: `declare a cluster in ${fleet.spec.entry ?? 'fleet/main.ts'}`,
@@ -51,6 +56,8 @@ export function plan({ fleet, rendered, wanted, labels }: PlanInput): Plan {
   const kept: Plan['kept'] = [];
   const units: RolloutUnit[] = [];
   let deletions = 0;
+  let machines = 0;
+  const going: string[] = [];
   for (const unit of unitsIn(rendered, wanted)) {
     const clusters: RolloutUnit['clusters'] = [];
     let changed = false;
@@ -64,23 +71,34 @@ export function plan({ fleet, rendered, wanted, labels }: PlanInput): Plan {
       }
       if (digest !== from) changed = true;
       if (digest === undefined) deletions += 1;
+      const leaving = machinesGoing(unit, from, digest, replicas, most.get(cluster));
+      machines += leaving;
+      if (leaving > 0) going.push(`${unit} in ${cluster}: ${countIn(from, replicas)} → ${countIn(digest, replicas)}`);
       clusters.push({ name: cluster, ...(digest === undefined ? {} : { digest }), ...(from === undefined ? {} : { from }) });
     }
     // A unit that changes anywhere is taken over whole, so that one rollout has all of it.
     if (changed) units.push({ unit, clusters: clusters.sort(byName) });
   }
   const budget = fleet.spec.prune?.maxDeletions ?? 3;
-  if (deletions > budget) {
+  if (deletions + machines > budget) {
     const gone = units.filter((unit) => unit.clusters.some((cluster) => cluster.digest === undefined)).map((unit) => unit.unit);
+    const named = [...going, ...gone.filter((unit) => !going.some((line) => line.startsWith(`${unit} `)))];
+    const what = [...(deletions === 0 ? [] : [`${deletions} objects`]), ...(machines === 0 ? [] : [`${machines} machines`])].join(' and ');
     throw syncError(
       'PruneBudget',
-      `the commit would delete ${deletions} objects, ${budget} are allowed: ${gone.slice(0, 5).join(', ')}${gone.length > 5 ? ', …' : ''}; nothing was changed`,
+      `the commit would delete ${what}, ${budget} are allowed: ${named.slice(0, 5).join(', ')}${named.length > 5 ? ', …' : ''}; nothing was changed`,
       {
-        next: 'delete fewer at a time, or raise spec.prune.maxDeletions of the Fleet if this is meant',
+        next: 'delete fewer at a time (to take back a version alone, commit it with `replicas` as they are now), or raise spec.prune.maxDeletions of the Fleet if this is meant',
       },
     );
   }
   return { units: units.sort((a, b) => (a.unit < b.unit ? -1 : 1)), stages, kept };
+}
+
+/** As it is told: how many machines a digest wants. */
+function countIn(digest: string | undefined, replicas: ReplicasByDigest): string {
+  if (digest === undefined) return '0';
+  return String(replicas.get(digest) ?? 'unknown');
 }
 
 const byName = (a: { name: string }, b: { name: string }): number => (a.name < b.name ? -1 : 1);

@@ -1,11 +1,13 @@
 import { Clusters, type UnitStatus } from '../api/cluster.ts';
 import { canonical } from '../api/digest.ts';
+import { isCoded, type CodedError } from '../api/errors.ts';
 import { hasReason } from '../kube/apierror.ts';
 import type { Client } from '../kube/client.ts';
+import { syncError } from './errors.ts';
 
 const TRIES = 8;
 
-/** What becomes of the record of one unit; undefined drops it. */
+/** What becomes of the record of one unit; undefined drops it. It may throw `Overtaken`. */
 export interface RecordChange {
   unit: string;
   change: (record: UnitStatus | undefined) => UnitStatus | undefined;
@@ -14,21 +16,37 @@ export interface RecordChange {
 /**
  * Changes what the hub records of units on one cluster, all of it in one write. The write is conditioned on the object it was computed from,
  * so a deposed hub or a concurrent writer never erases a record; on conflict it is computed again. Nothing is written when nothing differs.
+ * Returns the changes that were refused because the record has gone on from what they were decided from.
  */
-export async function changeRecords(hub: Client, cluster: string, changes: readonly RecordChange[], signal: AbortSignal): Promise<void> {
+export async function changeRecords<T extends RecordChange>(
+  hub: Client,
+  cluster: string,
+  changes: readonly T[],
+  signal: AbortSignal,
+): Promise<Map<T, CodedError>> {
   for (let tries = 1; changes.length > 0; tries += 1) {
     const live = await hub.get(Clusters, { name: cluster }, { signal });
     const before = live.status?.units ?? [];
-    const units = changes.reduce(changed, before);
-    if (canonical(units) === canonical(before)) return;
+    const refused = new Map<T, CodedError>();
+    let units = before;
+    for (const change of changes) {
+      try {
+        units = changed(units, change);
+      } catch (error) {
+        if (!isCoded(error, 'Overtaken')) throw error;
+        refused.set(change, error);
+      }
+    }
+    if (canonical(units) === canonical(before)) return refused;
     const patch = { metadata: { resourceVersion: live.metadata.resourceVersion }, status: { units } };
     try {
       await hub.patch(Clusters, { name: cluster }, { merge: patch }, { subresource: 'status', signal });
-      return;
+      return refused;
     } catch (error) {
       if (!hasReason(error, 'Conflict') || tries === TRIES) throw error;
     }
   }
+  return new Map();
 }
 
 function changed(units: UnitStatus[], { unit, change }: RecordChange): UnitStatus[] {
@@ -41,58 +59,147 @@ function changed(units: UnitStatus[], { unit, change }: RecordChange): UnitStatu
 const KEPT_VERIFIED = 10;
 const KEPT_REVOKED = 20;
 
+/** `begun` while a unit is being removed. */
+export const REMOVAL = 'Removal';
+
+/** What a decision to apply or remove was based on. A record that has gone on since is another hub's, or of a newer decision. */
+export interface Over {
+  digest: string | undefined;
+  begun: string | undefined;
+}
+
+/** What is to be there. */
+export interface Aim {
+  /** A digest, or `REMOVAL`. */
+  to: string;
+  lane: 'Forward' | 'Restore';
+  /** A retry from before it came to this cluster. */
+  asked?: string | undefined;
+  /** `to` is revoked on some cluster: then it is here too. */
+  revoked?: boolean;
+}
+
+function overtaken(record: UnitStatus | undefined): CodedError {
+  const { digest = 'nothing', begun } = record ?? {};
+  return syncError(
+    'Overtaken',
+    `the record has gone on to ${digest}${begun === undefined ? '' : ` (${begun} under way)`} since this was decided`,
+  );
+}
+
 export const records = {
-  /** Written before the first object is applied: what prune may have to delete, whatever happens next. */
-  intend:
-    (fleet: string, inventory: NonNullable<UnitStatus['inventory']>, sameObject: (a: Entry, b: Entry) => boolean) =>
+  /**
+   * Written before the first object is touched, and only over what the decision saw: what prune may have to delete, whatever happens next,
+   * and what is under way here. It is the fence between two hubs: whoever is to write next looks whether it still stands (`stands`).
+   */
+  begin:
+    (fleet: string, aim: Aim, over: Over, inventory: NonNullable<UnitStatus['inventory']>, sameObject: (a: Entry, b: Entry) => boolean) =>
     (record: UnitStatus | undefined) => {
+      const { to } = aim;
+      const restoresRevoked = aim.lane === 'Restore' && (record?.revoked ?? []).includes(to);
+      if (restoresRevoked || record?.digest !== over.digest || record?.begun !== over.begun) throw overtaken(record);
       const known = record?.inventory ?? [];
       const missing = inventory.filter((entry) => !known.some((other) => sameObject(entry, other)));
-      return { ...(record ?? { unit: '', fleet }), inventory: [...known, ...missing] } satisfies UnitStatus;
+      const again = over.digest === to && over.begun === undefined;
+      const base = record ?? { unit: '', fleet, ...(aim.asked === undefined ? {} : { retried: aim.asked }) };
+      const due = aim.revoked === true && !(base.revoked ?? []).includes(to) ? revoke(base, to) : base;
+      return { ...due, ...(again ? {} : { begun: to }), inventory: [...known, ...missing] } satisfies UnitStatus;
     },
 
   applied:
     (digest: string, commit: string, lane: 'Forward' | 'Restore', at: string, inventory: NonNullable<UnitStatus['inventory']>) =>
     (record: UnitStatus | undefined) => {
-      if (record === undefined) return undefined;
-      const same = record.digest === digest;
-      const { evidence, ...rest } = record;
+      if (record === undefined || !stands(record, { to: digest, lane: 'Forward' })) throw overtaken(record);
+      const { evidence, begun, ...rest } = record;
+      const same = begun === undefined;
       return {
         ...rest,
         digest,
         commit,
         lane,
-        appliedAt: same && record.appliedAt !== undefined ? record.appliedAt : at,
+        appliedAt: same ? (record.appliedAt ?? at) : at,
         ...(same && evidence !== undefined ? { evidence } : {}),
+        ...(same || record.verified === undefined ? {} : { verified: left(record, at) }),
         inventory,
-      };
+      } satisfies UnitStatus;
     },
 
-  verified: (digest: string, commit: string, at: string) => (record: UnitStatus | undefined) => {
-    // The digest may have been replaced since the decision: evidence counts only for what is applied now.
-    if (record === undefined || record.digest !== digest) return record;
-    const others = (record.verified ?? []).filter((entry) => entry.digest !== digest);
-    return {
-      ...record,
-      evidence: digest,
-      verified: [{ digest, commit, at }, ...others].slice(0, KEPT_VERIFIED),
-      revoked: (record.revoked ?? []).filter((entry) => entry !== digest),
+  /** Evidence counts only for what was applied then: the digest may have been replaced since the decision, and have come again. */
+  verified: (digest: string, commit: string, at: string, appliedAt: string | undefined) => (record: UnitStatus | undefined) => {
+    if (record?.digest !== digest || record.begun !== undefined || record.appliedAt !== appliedAt) return record;
+    const known = (record.verified ?? []).find((entry) => entry.digest === digest);
+    const others = (record.verified ?? []).filter((entry) => entry !== known);
+    const heldSeconds = known?.heldSeconds;
+    const order = known?.order ?? 1 + Math.max(0, ...others.map((entry) => entry.order ?? 0));
+    const entry = {
+      digest,
+      commit,
+      at,
+      ...(heldSeconds === undefined ? {} : { heldSeconds }),
+      order,
+      ...(known?.upheld === true ? { upheld: true } : {}),
     };
+    return { ...record, evidence: digest, verified: [entry, ...others].slice(0, KEPT_VERIFIED) };
   },
 
-  revoked: (digest: string) => (record: UnitStatus | undefined) =>
-    record === undefined || (record.revoked ?? []).includes(digest)
-      ? record
-      : { ...record, revoked: [digest, ...(record.revoked ?? [])].slice(0, KEPT_REVOKED) },
+  /** A retry from before is over: a human has to ask again. What was held before counts as no soak any more. */
+  revoked: (digest: string, retry: string | undefined) => (record: UnitStatus | undefined) =>
+    record === undefined ? record : { ...revoke(record, digest), ...(retry === undefined ? {} : { retried: retry }) },
 
-  reinstated: (digest: string) => (record: UnitStatus | undefined) =>
-    record === undefined ? undefined : { ...record, revoked: (record.revoked ?? []).filter((entry) => entry !== digest) },
+  /** Others went back from it, this cluster did not. What is revoked here stays so. */
+  upheld: (digest: string) => (record: UnitStatus | undefined) => {
+    if (record === undefined || (record.revoked ?? []).includes(digest)) return record;
+    const verified = record.verified?.map((entry) => (entry.digest === digest ? { ...entry, upheld: true } : entry));
+    return { ...record, ...(verified === undefined ? {} : { verified }) };
+  },
+
+  /** Not by a retry that was carried out or ended here already. */
+  reinstated: (digest: string, retry: string) => (record: UnitStatus | undefined) =>
+    record === undefined || record.retried === retry
+      ? record
+      : { ...record, revoked: (record.revoked ?? []).filter((entry) => entry !== digest) },
+
+  retried: (retry: string) => (record: UnitStatus | undefined) => (record === undefined ? record : { ...record, retried: retry }),
 
   removed: (left: NonNullable<UnitStatus['inventory']>) => (record: UnitStatus | undefined) => {
+    if (record !== undefined && record.begun !== REMOVAL) throw overtaken(record);
     if (record === undefined || left.length === 0) return undefined;
     const { digest: _digest, evidence: _evidence, ...rest } = record;
     return { ...rest, inventory: left };
   },
 };
+
+/** Whether what was begun here is still what is to be done: nothing else was begun, by whomever, and no restore was revoked. */
+export function stands(record: UnitStatus | undefined, { to, lane }: Aim): boolean {
+  if (record === undefined || (lane === 'Restore' && (record.revoked ?? []).includes(to))) return false;
+  return record.begun === to || (record.begun === undefined && record.digest === to);
+}
+
+/** The lane of what is there: by which it came, as long as it is not revoked. Hub and cell go by this one. */
+export function laneHeld({ digest, lane, revoked }: UnitStatus): 'Forward' | 'Restore' {
+  return lane === 'Restore' && digest !== undefined && !(revoked ?? []).includes(digest) ? 'Restore' : 'Forward';
+}
+
+function revoke(record: UnitStatus, digest: string): UnitStatus {
+  const verified = record.verified?.map((entry) => {
+    if (entry.digest !== digest) return entry;
+    const { heldSeconds: _heldSeconds, upheld: _upheld, ...rest } = entry;
+    return rest;
+  });
+  const others = (record.revoked ?? []).filter((entry) => entry !== digest);
+  // One that could be restored is never forgotten for one that could not.
+  const isRestorable = (entry: string): boolean => (verified ?? []).some((each) => each.digest === entry);
+  const kept = [...others.filter(isRestorable), ...others.filter((entry) => !isRestorable(entry))];
+  return { ...record, ...(verified === undefined ? {} : { verified }), revoked: [digest, ...kept].slice(0, KEPT_REVOKED) };
+}
+
+/** Verified digests when another is applied: how long the one that is left was held with evidence counts as soak when it comes back. */
+function left({ digest, evidence, verified = [], revoked = [] }: UnitStatus, at: string): NonNullable<UnitStatus['verified']> {
+  return verified.map((entry) => {
+    if (entry.digest !== digest || evidence !== digest || revoked.includes(entry.digest)) return entry;
+    const seconds = Math.floor((Date.parse(at) - Date.parse(entry.at)) / 1000);
+    return { ...entry, heldSeconds: (entry.heldSeconds ?? 0) + Math.max(0, seconds) };
+  });
+}
 
 type Entry = NonNullable<UnitStatus['inventory']>[number];

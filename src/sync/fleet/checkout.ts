@@ -14,7 +14,7 @@ export interface RenderedCommit {
 export interface Checkout {
   head(signal: AbortSignal): Promise<{ oid: string }>;
   fetch(lastAccepted: string | undefined, signal: AbortSignal): Promise<Fetched>;
-  /** Refuses unless every new commit is signed as the Fleet asks; nothing to do where it does not ask. */
+  /** Refuses unless the head, new or not, and every new commit is signed as the Fleet asks; nothing to do where it does not ask. */
   verify(fetched: { head: string; commits: CommitInfo[] }, signal: AbortSignal): Promise<void>;
   render(commit: string, signal: AbortSignal): Promise<RenderedCommit>;
 }

@@ -12,8 +12,9 @@ import type { StoredUnit } from '../bundles.ts';
 import { syncError } from '../errors.ts';
 import { openSource, parseAllowedSigners, type GitSource, type GitSpec } from '../git/index.ts';
 import { findingText, type Finding } from '../render/finding.ts';
-import { RenderError } from '../render/errors.ts';
+import { isVerdict, RenderError } from '../render/errors.ts';
 import { render } from '../render/render.ts';
+import { strongest, type Isolation } from '../render/wall.ts';
 import { objectKey, validate, type CheckRules, type JudgeObject } from '../render/validate.ts';
 import type { Checkout, Checkouts, RenderedCommit } from './checkout.ts';
 
@@ -26,6 +27,8 @@ export interface CheckoutsOptions {
   cacheDir: string;
   /** The bundled render child. */
   childPath: string;
+  /** The weakest wall around rendering that this hub accepts; a Fleet may ask for a stronger one. */
+  isolation: Isolation;
   /** The check of repair rules. */
   checkRules: CheckRules;
   /** The CEL rules of KubeNode's kinds. */
@@ -106,7 +109,7 @@ export function openCheckouts(options: CheckoutsOptions): OpenCheckouts {
   return checkouts;
 }
 
-function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath, checkRules, judgeObject }: CheckoutsOptions): Checkout {
+function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath, isolation, checkRules, judgeObject }: CheckoutsOptions): Checkout {
   const { spec } = fleet;
   const firstSeen = new Map<string, number>();
   const signers = spec.signatures === undefined ? undefined : parseAllowedSigners(spec.signatures.allowedSigners);
@@ -119,7 +122,7 @@ function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath, checkRu
       const rendered = await render(files, {
         childPath,
         entry,
-        ...(spec.isolation === undefined ? {} : { isolationAtLeast: spec.isolation }),
+        isolationAtLeast: strongest(spec.isolation ?? isolation, isolation),
         verify: true,
         signal,
       });
@@ -145,15 +148,16 @@ function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath, checkRu
   return {
     head: (signal) => source.head(signal),
     fetch: (lastAccepted, signal) => source.fetch(lastAccepted, signal),
-    async verify({ commits }, signal) {
+    async verify(fetched, signal) {
       if (signers === undefined) return;
-      for (const { oid } of commits) if (!firstSeen.has(oid)) firstSeen.set(oid, clock.now());
-      const { refused } = await source.verifyRange(commits, signers, clock.now(), (oid) => firstSeen.get(oid), signal);
+      for (const oid of [fetched.head, ...fetched.commits.map((commit) => commit.oid)])
+        if (!firstSeen.has(oid)) firstSeen.set(oid, clock.now());
+      const { refused, verified } = await source.verifyRange(fetched, signers, clock.now(), (oid) => firstSeen.get(oid), signal);
       const [first] = refused;
       if (first === undefined) return;
       throw syncError(
         'Unsigned',
-        `${refused.length} of ${commits.length} new commits ${refused.length === 1 ? 'is' : 'are'} not acceptable; the newest: ${first.error.message}`,
+        `${refused.length} of ${refused.length + verified.length} commits ${refused.length === 1 ? 'is' : 'are'} not acceptable; the newest: ${first.error.message}`,
         {
           cause: first.error,
           next: 'sign it with a key of spec.signatures.allowedSigners: git commit --amend -S',
@@ -178,5 +182,8 @@ function refusal(findings: readonly Finding[]): Error {
   const lines = findings.slice(0, SHOWN_FINDINGS).map(findingText);
   if (findings.length > SHOWN_FINDINGS) lines.push(`… and ${findings.length - SHOWN_FINDINGS} more`);
   const next = findings.find((finding) => finding.next !== undefined)?.next;
-  return new CodedError(first?.code ?? 'InvalidFleet', lines.join('\n'), next === undefined ? {} : { next });
+  return new CodedError(first?.code ?? 'InvalidFleet', lines.join('\n'), {
+    verdict: isVerdict(findings),
+    ...(next === undefined ? {} : { next }),
+  });
 }

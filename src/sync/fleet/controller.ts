@@ -1,11 +1,10 @@
 import { Clusters, type Cluster } from '../../api/cluster.ts';
 import { canonical } from '../../api/digest.ts';
-import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
+import { CodedError, messageOf } from '../../api/errors.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
-import { API_VERSION } from '../../api/kind.ts';
 import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/apierror.ts';
 import { applyIfChanged } from '../../kube/apply.ts';
@@ -16,8 +15,11 @@ import { runController, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import type { Bundles } from '../bundles.ts';
 import { syncError } from '../errors.ts';
-import { plan, wantedOf, type Plan } from '../plan.ts';
+import { inForce } from '../inforce.ts';
+import { mostIn, replicasOf } from '../going.ts';
+import { plan, wantedOf } from '../plan.ts';
 import type { Checkouts, Checkout, RenderedCommit } from './checkout.ts';
+import { digestsInUse, dueOf, expendable, failedTry, isSameRollout, rolloutOf, triedOf, type Tries } from './decide.ts';
 
 export interface FleetControllerOptions {
   client: Client;
@@ -33,72 +35,84 @@ export interface FleetControllerOptions {
 
 type Status = NonNullable<Fleet['status']>;
 
-/** Faults of the surroundings: the same commit may pass next time. Everything else waits for another commit or another Fleet. */
-const TRANSIENT = new Set(['Unreachable', 'ServerTimeout', 'TooManyRequests', 'InternalError', 'Conflict']);
-
-/** Turns new commits into Rollouts. Key: the fleet's name. Errors become the Fleet's condition and change nothing else. */
+/**
+ * Turns new commits into Rollouts. Key: the fleet's name. Errors become the Fleet's condition and change nothing else; only a verdict about
+ * the content refuses a commit, everything else is tried again.
+ *
+ * The Fleet's status is written only as it was read: a hub that was deposed meanwhile neither sets the accepted commit back nor brings a
+ * Rollout into force.
+ */
 export async function runFleetController(options: FleetControllerOptions): Promise<void> {
-  const { cache, clock, signal } = options;
+  const { cache, clock, random, signal } = options;
   const fleets = cache.store(Fleets);
-  /** Heads that were refused for what they hold, by fleet: not looked at again until head or Fleet changes. */
-  const refused = new Map<string, string>();
+  const tries = new Map<string, Tries>();
 
   async function reconcile(name: string, context: { client: Client; log: Log }): Promise<{ requeueAfterMs: number } | void> {
     const fleet = fleets.get({ name });
     if (fleet === undefined) {
+      tries.delete(name);
       await options.checkouts.close(name);
       return;
     }
-    const requeueAfterMs = (fleet.spec.source.pollSeconds ?? 30) * 1000;
-    if (fleet.spec.paused === true) {
+    try {
+      if (fleet.spec.paused !== true) return { requeueAfterMs: await follow(fleet, context) };
       await report(context.client, fleet, { reason: 'Paused', message: 'spec.paused is set', ready: 'Unknown' });
-      return;
+      return undefined;
+    } catch (error) {
+      // Another has written the Fleet since it was read: all is judged again.
+      if (!(error instanceof Outdated)) throw error;
+      return { requeueAfterMs: OUTDATED_MS };
     }
+  }
+
+  /** One look at the branch. Returns after how many ms the next is due. */
+  async function follow(fleet: Stored<Fleet>, context: { client: Client; log: Log }): Promise<number> {
+    const { name } = fleet.metadata;
+    let head: string | undefined;
     try {
       const mistakes = Fleets.validate({ ...fleet, status: undefined });
       if (mistakes.length > 0)
         throw syncError('InvalidFleet', mistakes.map((mistake) => `\`${mistake.path}\` ${mistake.message}`).join('; '));
       const checkout = await options.checkouts.open(fleet);
       const { oid } = await checkout.head(signal);
-      const seen = `${oid} ${fleet.metadata.generation ?? 0}`;
-      const done = fleet.status?.commit === oid && fleet.status.observedGeneration === fleet.metadata.generation && isReady(fleet);
-      if (done || refused.get(name) === seen) return { requeueAfterMs };
+      head = oid;
       // What a human just said of this Fleet (a budget, a pause, a signer) must count for this commit already.
+      const due = dueOf(fleet, oid, tries.get(name), clock.monotonic());
+      if (due.state === 'Later') return Math.min(due.afterMs, pollMsOf(fleet));
+      if (due.state !== 'Due') return pollMsOf(fleet);
       const live = await context.client.get(Fleets, { name }, { signal });
-      if (live.metadata.generation !== fleet.metadata.generation) {
-        return { requeueAfterMs: 100 };
-      }
-      try {
-        await accept(fleet, checkout, context);
-        refused.delete(name);
-      } catch (error) {
-        if (!signal.aborted && !(isCoded(error) && TRANSIENT.has(error.code))) refused.set(name, seen);
-        await refuse(context.client, fleet, error, oid);
-      }
+      if (live.metadata.generation !== fleet.metadata.generation || dueOf(live, oid, tries.get(name), clock.monotonic()).state !== 'Due')
+        return OUTDATED_MS;
+      await accept(live, checkout, context);
+      tries.delete(name);
+      return pollMsOf(fleet);
     } catch (error) {
-      if (signal.aborted) throw error;
-      await refuse(context.client, fleet, error, fleet.status?.head);
+      if (signal.aborted || error instanceof Outdated) throw error;
+      const failed = failedTry(tries.get(name), triedOf(fleet, head), error, clock.monotonic(), random);
+      tries.set(name, failed);
+      await refuse(context.client, fleet, error, head ?? fleet.status?.head, failed.refused);
+      return failed.refused ? pollMsOf(fleet) : Math.min(pollMsOf(fleet), failed.notBeforeMs - clock.monotonic());
     }
-    return { requeueAfterMs };
   }
 
-  async function accept(fleet: Stored<Fleet>, checkout: Checkout, context: { client: Client; log: Log }): Promise<void> {
-    const { name } = fleet.metadata;
-    const fetched = await checkout.fetch(fleet.status?.commit, signal);
+  async function accept(read: Stored<Fleet>, checkout: Checkout, context: { client: Client; log: Log }): Promise<void> {
+    const { client } = context;
+    const { name } = read.metadata;
+    const fetched = await checkout.fetch(read.status?.commit, signal);
     const { head } = fetched;
-    if (fetched.relation === 'rewritten' && fleet.spec.acceptRewrittenHead !== head) {
+    if (fetched.relation === 'rewritten' && read.spec.acceptRewrittenHead !== head) {
       throw syncError(
         'HistoryRewritten',
-        `the branch was rewritten: ${short(head)} does not descend from ${short(fleet.status?.commit)}; nothing was changed`,
+        `the branch was rewritten: ${short(head)} does not descend from ${short(read.status?.commit)}; nothing was changed`,
         {
           next: `kubectl patch fleet ${name} --type merge -p '{"spec":{"acceptRewrittenHead":"${head}"}}'`,
         },
       );
     }
-    if (fetched.relation === 'tooLong' && fleet.spec.acceptRewrittenHead !== head) {
+    if (fetched.relation === 'tooLong' && read.spec.acceptRewrittenHead !== head) {
       throw syncError(
         'HistoryTooLong',
-        `the history between ${short(fleet.status?.commit)} and ${short(head)} is longer than can be checked; nothing was changed`,
+        `the history between ${short(read.status?.commit)} and ${short(head)} is longer than can be checked; nothing was changed`,
         {
           next: `look at it and accept it: kubectl patch fleet ${name} --type merge -p '{"spec":{"acceptRewrittenHead":"${head}"}}'`,
         },
@@ -109,15 +123,21 @@ export async function runFleetController(options: FleetControllerOptions): Promi
     context.log.info({ fleet: name, commit: head, clusters: rendered.clusters.length, ms: Math.round(rendered.ms) }, 'rendered');
 
     // Read from the server, not from a store: a rollout that this process or its predecessor just made must not be made twice.
-    const rollouts = (await context.client.listAll(Rollouts, { signal })).items.filter((rollout) => rollout.spec.fleet === name);
-    const clusters = (await context.client.listAll(Clusters, { signal })).items;
-    rollouts.sort((a, b) => a.spec.sequence - b.spec.sequence);
+    const all = (await client.listAll(Rollouts, { signal })).items.filter((rollout) => rollout.spec.fleet === name);
+    const clusters = (await client.listAll(Clusters, { signal })).items;
+    const fleet = read.status?.rollout === undefined ? await count(client, read, all) : read;
+    const rollouts = inForce(fleet, all);
     const wanted = wantedOf(name, rollouts, new Map(clusters.map((cluster) => [cluster.metadata.name, cluster.status?.units ?? []])));
     const planned = plan({
       fleet,
       rendered: digestsOf(rendered),
       wanted,
       labels: new Map(rendered.clusters.map(({ name, object }) => [name, object.metadata.labels ?? {}])),
+      replicas: await replicasOf(rendered.clusters, wanted, options.bundles, async () => {
+        const accepted = fleet.status?.commit;
+        return accepted === undefined ? [] : (await checkout.render(accepted, signal)).clusters;
+      }),
+      most: mostIn(clusters),
     });
 
     for (const cluster of rendered.clusters) {
@@ -126,55 +146,62 @@ export async function runFleetController(options: FleetControllerOptions): Promi
     }
     for (const { object } of rendered.clusters) {
       const stored = clusters.find((cluster) => cluster.metadata.name === object.metadata.name);
-      await applyIfChanged<Cluster>(context.client, Clusters, object, { fieldManager: MANAGERS.sync, force: true, stored, signal });
+      await applyIfChanged<Cluster>(client, Clusters, object, { fieldManager: MANAGERS.sync, force: true, stored, signal });
     }
-    if (planned.units.length > 0) await createRollout(context.client, fleet, fetched.commits[0], head, planned, rollouts);
-    await sweep(context.client, rollouts, clusters, rendered);
-    await report(context.client, fleet, {
+    const [info] = fetched.commits;
+    const made =
+      planned.units.length === 0 ? undefined : await createRollout(client, fleet, rolloutOf(fleet, info, head, planned, nextOf(fleet)));
+    await report(client, fleet, {
       reason: 'Accepted',
       ready: 'True',
-      message: planned.units.length === 0 ? `${short(head)} changes nothing` : `${short(head)} changes ${planned.units.length} units`,
+      message: `${short(head)} changes ${['nothing', '1 unit'][planned.units.length] ?? `${planned.units.length} units`}`,
       status: {
         head,
         commit: head,
-        commitTime: fetched.commits[0]?.time ?? fleet.status?.commitTime,
+        commitTime: info?.time ?? fleet.status?.commitTime,
+        ...(made === undefined ? {} : { rollout: { sequence: made.spec.sequence, uid: made.metadata.uid } }),
+        clusters: rendered.clusters.map((cluster) => cluster.name).sort(),
         isolation: rendered.isolation,
         units: rendered.clusters.reduce((sum, cluster) => sum + cluster.units.length, 0),
       },
     });
+    if (made !== undefined) {
+      options.recorder.event(made, {
+        type: 'Normal',
+        reason: 'RolloutCreated',
+        message: `${short(head)} "${info?.subject ?? ''}": ${planned.units
+          .map((unit) => unit.unit)
+          .join(', ')
+          .slice(0, 800)}`,
+      });
+    }
+    await sweep(client, made === undefined ? rollouts : [...rollouts, made], clusters, rendered);
   }
 
-  async function createRollout(
-    client: Client,
-    fleet: Fleet,
-    info: { subject: string; author: string } | undefined,
-    commit: string,
-    planned: Plan,
-    rollouts: readonly Rollout[],
-  ): Promise<void> {
-    const sequence = 1 + Math.max(0, ...rollouts.map((rollout) => rollout.spec.sequence));
-    const rollout: Rollout = {
-      apiVersion: API_VERSION,
-      kind: 'Rollout',
-      metadata: { name: `${fleet.metadata.name}-${sequence}` },
-      spec: {
-        fleet: fleet.metadata.name,
-        commit,
-        ...(info === undefined ? {} : { subject: info.subject.slice(0, 200), author: info.author.slice(0, 100) }),
-        sequence,
-        stages: planned.stages,
-        units: planned.units,
-      },
-    };
-    const made = await client.create(Rollouts, rollout, { fieldManager: MANAGERS.sync, signal });
-    options.recorder.event(made, {
-      type: 'Normal',
-      reason: 'RolloutCreated',
-      message: `${short(commit)} "${info?.subject ?? ''}": ${planned.units
-        .map((unit) => unit.unit)
-        .join(', ')
-        .slice(0, 800)}`,
-    });
+  /** From here on Rollouts are in force only when the status names them. */
+  async function count(client: Client, fleet: Stored<Fleet>, rollouts: readonly Stored<Rollout>[]): Promise<Stored<Fleet>> {
+    const sequence = Math.max(0, ...rollouts.map((rollout) => rollout.spec.sequence));
+    return await writeStatus(client, fleet, { ...fleet.status, rollout: { sequence } });
+  }
+
+  /** Creates the next Rollout. One of that name that is not in force was left by a hub that died or was deposed: it is taken if it says the same. */
+  async function createRollout(client: Client, fleet: Fleet, rollout: Rollout): Promise<Stored<Rollout>> {
+    const { name } = rollout.metadata;
+    try {
+      return await client.create(Rollouts, rollout, { fieldManager: MANAGERS.sync, signal });
+    } catch (error) {
+      if (!hasReason(error, 'AlreadyExists')) throw error;
+    }
+    const left = await client.find(Rollouts, { name }, { signal });
+    if (left !== undefined && isSameRollout(left, rollout)) return left;
+    if (left !== undefined && left.spec.fleet !== fleet.metadata.name)
+      throw syncError('NotOurs', `Rollout "${name}" belongs to fleet "${left.spec.fleet}"`, { next: 'give this Fleet another name' });
+    if (left !== undefined) {
+      await client.delete(Rollouts, { name }, { uid: left.metadata.uid, signal }).catch((error: unknown) => {
+        if (!hasReason(error, 'NotFound', 'Conflict')) throw error;
+      });
+    }
+    return await client.create(Rollouts, rollout, { fieldManager: MANAGERS.sync, signal });
   }
 
   /** Old rollouts that nothing depends on any more go, so that their number stays bounded. */
@@ -184,40 +211,27 @@ export async function runFleetController(options: FleetControllerOptions): Promi
     clusters: readonly Cluster[],
     rendered: RenderedCommit,
   ): Promise<void> {
-    const named = new Set<string>();
-    const expendable: string[] = [];
-    for (const [age, rollout] of rollouts.toReversed().entries()) {
-      const owns = rollout.spec.units.some((unit) => !named.has(unit.unit));
-      for (const { unit } of rollout.spec.units) named.add(unit);
-      if (age >= KEPT_ROLLOUTS && !owns) expendable.push(rollout.metadata.name);
-    }
-    for (const name of expendable) {
-      await client.delete(Rollouts, { name }, { signal }).catch((error: unknown) => {
-        if (!hasReason(error, 'NotFound')) throw error;
+    for (const { metadata } of expendable(rollouts)) {
+      await client.delete(Rollouts, { name: metadata.name }, { uid: metadata.uid, signal }).catch((error: unknown) => {
+        if (!hasReason(error, 'NotFound', 'Conflict')) throw error;
       });
     }
-    const keep = new Set<string>(rendered.clusters.flatMap((cluster) => cluster.units.map((unit) => unit.digest)));
-    for (const rollout of rollouts)
-      for (const unit of rollout.spec.units)
-        for (const cluster of unit.clusters) if (cluster.digest !== undefined) keep.add(cluster.digest);
-    for (const cluster of clusters) {
-      for (const record of cluster.status?.units ?? []) {
-        if (record.digest !== undefined) keep.add(record.digest);
-        for (const verified of record.verified ?? []) keep.add(verified.digest);
-      }
-    }
-    await options.bundles.sweep(keep, clock.now(), SWEEP_AGE_MS);
+    const keep = digestsInUse(rollouts, clusters);
+    for (const cluster of rendered.clusters) for (const unit of cluster.units) keep.add(unit.digest);
+    await options.bundles.sweep(keep, SWEEP_AGE_MS);
   }
 
-  async function refuse(client: Client, fleet: Stored<Fleet>, error: unknown, head: string | undefined): Promise<void> {
+  async function refuse(client: Client, fleet: Stored<Fleet>, error: unknown, head: string | undefined, refused: boolean): Promise<void> {
     const reason = error instanceof CodedError ? error.code : 'InternalError';
-    const message = `${messageOf(error)}${error instanceof CodedError && error.next !== undefined ? `\nnext: ${error.next}` : ''}`;
-    const before = fleet.status?.conditions?.find((condition) => condition.type === 'Ready');
-    if (before?.reason !== reason || before.message !== message) {
-      options.log.warn({ fleet: fleet.metadata.name, head, reason }, message);
-      options.recorder.event(fleet, { type: 'Warning', reason, message: message.slice(0, 1000) });
-    }
-    await report(client, fleet, { reason, message, ready: 'False', ...(head === undefined ? {} : { status: { head } }) });
+    const said = refused ? messageOf(error) : `${messageOf(error)}; it is tried again`;
+    const message = `${said}${error instanceof CodedError && error.next !== undefined ? `\nnext: ${error.next}` : ''}`;
+    const live = await client.get(Fleets, { name: fleet.metadata.name }, { signal });
+    if (live.metadata.generation !== fleet.metadata.generation || live.status?.commit !== fleet.status?.commit) throw new Outdated();
+    const before = live.status?.conditions?.find((condition) => condition.type === 'Ready');
+    await report(client, live, { reason, message, ready: 'False', ...(head === undefined ? {} : { status: { head } }) });
+    if (before?.reason === reason && before.message === message) return;
+    options.log.warn({ fleet: fleet.metadata.name, head, reason }, message);
+    options.recorder.event(fleet, { type: 'Warning', reason, message: message.slice(0, 1000) });
   }
 
   async function report(
@@ -245,13 +259,22 @@ export async function runFleetController(options: FleetControllerOptions): Promi
       clock.now(),
     );
     const next = { ...fleet.status, ...status, conditions, ...(generation === undefined ? {} : { observedGeneration: generation }) };
-    if (canonical(next) === canonical(fleet.status ?? {})) return;
-    await client.patch(
-      Fleets,
-      { name: fleet.metadata.name },
-      { merge: { status: next } },
-      { subresource: 'status', fieldManager: MANAGERS.sync, signal },
-    );
+    if (canonical(next) !== canonical(fleet.status ?? {})) await writeStatus(client, fleet, next);
+  }
+
+  /** Conditioned on the Fleet as it was read. */
+  async function writeStatus(client: Client, fleet: Stored<Fleet>, status: object): Promise<Stored<Fleet>> {
+    const { name, resourceVersion } = fleet.metadata;
+    return await client
+      .patch(
+        Fleets,
+        { name },
+        { merge: { metadata: { resourceVersion }, status } },
+        { subresource: 'status', fieldManager: MANAGERS.sync, signal },
+      )
+      .catch((error: unknown) => {
+        throw hasReason(error, 'Conflict') ? new Outdated() : error;
+      });
   }
 
   await runController({
@@ -264,14 +287,16 @@ export async function runFleetController(options: FleetControllerOptions): Promi
   });
 }
 
-const KEPT_ROLLOUTS = 50;
+/** The Fleet was written by another since it was read. */
+class Outdated extends Error {}
+
+const OUTDATED_MS = 100;
 const SWEEP_AGE_MS = 24 * 3600_000;
 
 const short = (commit: string | undefined): string => commit?.slice(0, 10) ?? 'nothing';
 
-function isReady(fleet: Fleet): boolean {
-  return fleet.status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True') === true;
-}
+const pollMsOf = (fleet: Fleet): number => (fleet.spec.source.pollSeconds ?? 30) * 1000;
+const nextOf = (fleet: Fleet): number => 1 + (fleet.status?.rollout?.sequence ?? 0);
 
 function digestsOf(rendered: RenderedCommit): Map<string, Map<string, string>> {
   return new Map(rendered.clusters.map((cluster) => [cluster.name, new Map(cluster.units.map((unit) => [unit.key, unit.digest]))]));

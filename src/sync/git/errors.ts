@@ -1,60 +1,60 @@
-import { CodedError, isCoded } from '../../api/errors.ts';
+import { CodedError, content, isCoded, surroundings, type ErrorRow } from '../../api/errors.ts';
 
 /** Every code that this folder throws, and what it means to the caller. In all of them what was accepted before stays in force. */
 export const gitErrorCodes = {
   // The source as it is written down.
-  GitSpec: 'the source itself is not allowed: URL, branch name, path, allowed signers',
+  GitSpec: surroundings('the source itself is not allowed: URL, branch name, path, allowed signers'),
   // Repositories on this disk.
-  GitNotARepository: 'the path holds no Git repository',
-  GitUnsupportedRepository: 'a repository of a kind that is not read: sha256, reftable, alternates',
-  GitDetachedHead: 'no branch is checked out, so there is none to follow',
-  GitBranchMissing: 'the branch has no commit, or does not exist',
-  GitPathExists: 'a new repository was to be made where something is already',
+  GitNotARepository: surroundings('the path holds no Git repository'),
+  GitUnsupportedRepository: surroundings('a repository of a kind that is not read: sha256, reftable, alternates'),
+  GitDetachedHead: surroundings('no branch is checked out, so there is none to follow'),
+  GitBranchMissing: surroundings('the branch has no commit, or does not exist'),
+  GitPathExists: surroundings('a new repository was to be made where something is already'),
   // The way to a server.
-  GitUnreachable: 'no usable answer: connection refused or cut, or a status of the 5xx kind; trying again may help',
-  GitTimeout: 'the server stopped sending, or took too long',
-  GitAuth: 'the server wants other credentials',
-  GitHttpStatus: 'the server answered with a status that fetching does not expect',
-  GitRedirect: 'the server sends us elsewhere; redirects are never followed, since credentials would be sent along',
-  GitProtocol: 'what the server sent is not what Git servers send, or says that the server failed',
-  GitTooLarge: 'more bytes or objects than the limits of the source allow',
-  GitDisk: 'a folder of ours cannot be read or written',
+  GitUnreachable: surroundings('no usable answer: connection refused or cut, or a status of the 5xx kind; trying again may help'),
+  GitTimeout: surroundings('the server stopped sending, or took too long'),
+  GitAuth: surroundings('the server wants other credentials'),
+  GitHttpStatus: surroundings('the server answered with a status that fetching does not expect'),
+  GitRedirect: surroundings('the server sends us elsewhere; redirects are never followed, since credentials would be sent along'),
+  GitProtocol: surroundings('what the server sent is not what Git servers send, or says that the server failed'),
+  GitTooLarge: surroundings('more bytes or objects than the limits of the source allow'),
+  GitDisk: surroundings('a folder of ours cannot be read or written'),
   // Objects.
-  GitObjectMissing: 'an object that must be there is not',
-  GitObjectCorrupt: 'an object is not what its id says',
+  GitObjectMissing: surroundings('an object that must be there is not'),
+  GitObjectCorrupt: surroundings('an object is not what its id says'),
   // Trees that are read.
-  TreeSymlink: 'a symbolic link where files are read',
-  TreeSubmodule: 'a submodule where files are read',
-  TreeLfsPointer: 'a Git LFS pointer instead of the file',
-  TreeMode: 'an entry of a mode that Git does not write',
-  TreeName: 'a name that is reserved, empty or not UTF-8',
-  TreeDuplicateName: 'two entries whose names are equal, or equal in lower case',
-  TreeNotText: 'a file that is not UTF-8 text',
-  TreeTooManyEntries: 'more entries than the cap',
-  TreeTooDeep: 'folders nested deeper than the cap',
-  TreeTooLarge: 'more bytes than the cap',
+  TreeSymlink: content('a symbolic link where files are read'),
+  TreeSubmodule: content('a submodule where files are read'),
+  TreeLfsPointer: content('a Git LFS pointer instead of the file'),
+  TreeMode: content('an entry of a mode that Git does not write'),
+  TreeName: content('a name that is reserved, empty or not UTF-8'),
+  TreeDuplicateName: content('two entries whose names are equal, or equal in lower case'),
+  TreeNotText: content('a file that is not UTF-8 text'),
+  TreeTooManyEntries: content('more entries than the cap'),
+  TreeTooDeep: content('folders nested deeper than the cap'),
+  TreeTooLarge: content('more bytes than the cap'),
   // Signatures.
-  AllowedSigners: 'allowed signers that cannot be used, with the lines',
-  CommitMalformed: 'the commit is not of the form that Git writes',
-  CommitUnsigned: 'no signature',
-  CommitPgpSigned: 'signed with PGP, where SSH signatures are required',
-  CommitX509Signed: 'signed with X.509, where SSH signatures are required',
-  SignatureMalformed: 'the signature cannot be read, or is of a kind that is not accepted',
-  SignatureNamespace: 'a valid kind of signature, made for something other than Git',
-  SignatureInvalid: 'the signature does not belong to this commit',
-  SignerUnknown: 'the key is not among the allowed signers',
-  SignerNotAllowed: 'the key is among the allowed signers, but not for Git, or not at this time',
-} as const;
+  AllowedSigners: surroundings('allowed signers that cannot be used, with the lines'),
+  CommitMalformed: content('the commit is not of the form that Git writes'),
+  CommitUnsigned: content('no signature'),
+  CommitPgpSigned: content('signed with PGP, where SSH signatures are required'),
+  CommitX509Signed: content('signed with X.509, where SSH signatures are required'),
+  SignatureMalformed: content('the signature cannot be read, or is of a kind that is not accepted'),
+  SignatureNamespace: content('a valid kind of signature, made for something other than Git'),
+  SignatureInvalid: content('the signature does not belong to this commit'),
+  SignerUnknown: content('the key is not among the allowed signers'),
+  SignerNotAllowed: content('the key is among the allowed signers, but not for Git, or not at this time'),
+} as const satisfies Record<string, ErrorRow>;
 
 export type GitErrorCode = keyof typeof gitErrorCodes;
 
 export function gitError(code: GitErrorCode, message: string, options: { cause?: unknown; next?: string } = {}): CodedError {
-  return new CodedError(code, message, options);
+  return new CodedError(code, message, { ...options, verdict: gitErrorCodes[code].verdict });
 }
 
 /** Whether a commit was judged and refused, as against not read at all. */
 export function isRefusal(error: unknown): error is CodedError & { code: GitErrorCode } {
-  return isCoded(error) && /^(Commit|Signature|Signer)/.test(error.code) && error.code in gitErrorCodes;
+  return isCoded(error) && error.verdict && error.code in gitErrorCodes;
 }
 
 /** Text of a stranger, fit for a terminal and a log: one line, no control or direction characters, at most `max` characters. */

@@ -6,9 +6,9 @@ import { checkPack, packOf } from './pack.ts';
 import type { GitFetch, HttpLimits, HttpSpec } from './source.ts';
 
 export const defaultHttpLimits: HttpLimits = {
-  responseBytes: 64 * 1024 * 1024,
-  objectBytes: 32 * 1024 * 1024,
-  inflatedBytes: 512 * 1024 * 1024,
+  responseBytes: 32 * 1024 * 1024,
+  objectBytes: 16 * 1024 * 1024,
+  inflatedBytes: 256 * 1024 * 1024,
   objects: 500_000,
   idleSeconds: 30,
   requestSeconds: 600,
@@ -48,7 +48,7 @@ export function checkHttpSpec(spec: HttpSpec): void {
  *   abort or a bad pack leaves no trace in the cache.
  *
  * Memory: isomorphic-git holds a pack several times over while it stores it. Measured for 50 MB: 360 MiB at the peak; so count
- * about seven times `responseBytes`, in this process.
+ * about seven times `responseBytes`, and while deltas are resolved at most `inflatedBytes` more: with the defaults under 512 MiB, in this process.
  */
 export function httpClient(
   spec: HttpSpec,

@@ -1,11 +1,14 @@
 import { execFileSync } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
 import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { CodedError } from '../../api/errors.ts';
 import { fakeClock } from '../../kube/testing/clock.ts';
 import { waitFor } from '../../kube/testing/waitfor.ts';
 import { openSource, parseAllowedSigners, type GitFs, type GitSource } from './index.ts';
+import { sshString } from './sshwire.ts';
 import { hasGit, hasSshKeygen, runGit, testRepository, type TestRepository } from './testing.ts';
 
 const signal = new AbortController().signal;
@@ -338,8 +341,9 @@ describe.skipIf(!hasGit || !hasSshKeygen)('signed commits of a repository on thi
     git('merge', '--quiet', '--no-ff', '-m', 'signed merge', 'side');
     const source = open(dir);
     const signers = parseAllowedSigners(allowed);
-    const { commits, head } = await source.fetch(accepted, signal);
-    const verdict = await source.verifyRange(commits, signers, Date.now(), () => undefined, signal);
+    const fetched = await source.fetch(accepted, signal);
+    const { head } = fetched;
+    const verdict = await source.verifyRange(fetched, signers, Date.now(), () => undefined, signal);
     expect(verdict.verified.map(({ oid, signer }) => [oid, signer])).toEqual([
       [head, 'ada@example.com'],
       [signed, 'ada@example.com'],
@@ -350,5 +354,31 @@ describe.skipIf(!hasGit || !hasSshKeygen)('signed commits of a repository on thi
     // Bad or good, what was accepted can be read.
     expect(await readFleet(source, accepted)).toEqual(new Map());
     expect(await readFleet(source, signed)).toEqual(new Map([['fleet/a', 'one']]));
+  });
+
+  it('security 5: the head is always judged, also when nothing is new', async () => {
+    const { dir, commit, git } = repository();
+    git('config', 'gpg.format', 'ssh');
+    git('config', 'user.signingKey', key);
+    const unsigned = commit('not signed');
+    git('config', 'commit.gpgSign', 'true');
+    const signed = commit('signed');
+    const source = open(dir);
+    const signers = parseAllowedSigners(allowed);
+    const judge = async (accepted: string | undefined, by = signers) => {
+      const fetched = await source.fetch(accepted, signal);
+      const { verified, refused } = await source.verifyRange(fetched, by, Date.now(), () => undefined, signal);
+      return [fetched.relation, ...verified.map(({ oid }) => oid), ...refused.map(({ oid, error }) => [oid, (error as CodedError).code])];
+    };
+    // A signer was removed since the head was accepted.
+    const other = generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' }).x ?? '';
+    const blob = Buffer.concat(['ssh-ed25519', Buffer.from(other, 'base64url')].map(sshString)).toString('base64');
+    expect(await judge(signed, parseAllowedSigners(`eve@example.com ssh-ed25519 ${blob}`))).toEqual(['same', [signed, 'SignerUnknown']]);
+    expect(await judge(signed)).toEqual(['same', signed]);
+    // The branch was set back to an older commit, and a human accepted that.
+    git('reset', '--quiet', '--hard', unsigned);
+    expect(await judge(signed)).toEqual(['rewritten', [unsigned, 'CommitUnsigned']]);
+    // Signatures were switched on while nothing is new.
+    expect(await judge(unsigned)).toEqual(['same', [unsigned, 'CommitUnsigned']]);
   });
 });

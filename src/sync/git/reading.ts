@@ -20,16 +20,14 @@ export function reading(withCommit: WithCommit): Pick<GitSource, 'read' | 'verif
     verifyCommit: (oid, allowedSigners, now, firstSeen, signal) =>
       withCommit(oid, signal, async (objects) => verifyRawCommit(oid, await objects.read(oid, 'commit'), allowedSigners, now, firstSeen)),
 
-    async verifyRange(commits, allowedSigners, now, firstSeen, signal) {
-      const [newest] = commits;
-      if (newest === undefined) return { verified: [], refused: [] };
-      return await withCommit(newest.oid, signal, (objects) =>
-        verifyCommits(commits, async (oid) => {
+    verifyRange: ({ head, commits }, allowedSigners, now, firstSeen, signal) =>
+      withCommit(head, signal, async (objects) => {
+        const all = commits.some(({ oid }) => oid === head) ? commits : [...(await infosOf(objects, [head])), ...commits];
+        return await verifyCommits(all, async (oid) => {
           signal.throwIfAborted();
           return verifyRawCommit(oid, await objects.read(oid, 'commit'), allowedSigners, now, firstSeen(oid));
-        }),
-      );
-    },
+        });
+      }),
   };
 }
 

@@ -69,11 +69,11 @@ export interface HttpSpec {
 export type GitSpec = LocalSpec | HttpSpec;
 
 export interface HttpLimits {
-  /** Bytes of one answer of the server. Default 64 MiB. */
+  /** Bytes of one answer of the server. Default 32 MiB. */
   responseBytes: number;
-  /** Bytes of one object, inflated. Default 32 MiB. */
+  /** Bytes of one object, inflated. Default 16 MiB. */
   objectBytes: number;
-  /** Bytes of all objects of one answer, inflated. Default 512 MiB. */
+  /** Bytes of all objects of one answer, inflated. Default 256 MiB. */
   inflatedBytes: number;
   /** Objects of one answer. Default 500,000. */
   objects: number;
@@ -174,9 +174,12 @@ export interface GitSource {
     firstSeen: number | undefined,
     signal: AbortSignal,
   ): Promise<Verified>;
-  /** As `verifyCommit` for each of `Fetched.commits`; does not stop at the first that fails. */
+  /**
+   * As `verifyCommit` for each of `Fetched.commits`, and always for the head, which is not among them when nothing is new: what was accepted before
+   * signatures were asked for, or when other signers were allowed, is judged by what is asked now. Does not stop at the first that fails.
+   */
   verifyRange(
-    commits: readonly CommitInfo[],
+    fetched: Pick<Fetched, 'head' | 'commits'>,
     allowedSigners: readonly AllowedSigner[],
     now: number,
     firstSeen: (oid: string) => number | undefined,

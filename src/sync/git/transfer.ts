@@ -66,7 +66,9 @@ export function transfer(spec: HttpSpec, url: string, ports: GitPorts): Transfer
     const { username, password } = spec.auth;
     const secrets = [password, Buffer.from(`${username}:${password}`).toString('base64')].filter((secret) => secret !== '');
     const message = secrets.reduce((text, secret) => text.replaceAll(secret, '***'), error.message);
-    return message === error.message ? error : new CodedError(error.code, message, error.next === undefined ? {} : { next: error.next });
+    return message === error.message
+      ? error
+      : new CodedError(error.code, message, { verdict: error.verdict, ...(error.next === undefined ? {} : { next: error.next }) });
   }
 
   function branchMissing(): Error {

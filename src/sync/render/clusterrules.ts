@@ -5,7 +5,7 @@ import { MachineComponents } from '../../api/machinecomponent.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../../api/machinecomponentset.ts';
 import { NodeRemediers } from '../../api/noderemedier.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
-import { wrongTerms } from '../../api/rehearsal.ts';
+import { emptyShadowSeconds, leastShadowSeconds, REHEARSAL_ANNOTATIONS, wrongTerms } from '../../api/rehearsal.ts';
 import { splitUnits, unitKey } from '../../api/unit.ts';
 import type { KubeObject } from '../../api/wire.ts';
 import type { Kind } from '../../api/kind.ts';
@@ -213,6 +213,15 @@ function remedies(objects: readonly KubeObject[], checkRules: CheckRules): Clust
         path: `metadata.annotations["${name}"]`,
         message: `must be a whole number, got "${about.metadata.annotations?.[name]}"`,
         next: 'enforceAfter: { shadowSeconds: 600, maxJobs: 3 }',
+      });
+    const shadowSeconds = emptyShadowSeconds(about);
+    if (shadowSeconds !== undefined)
+      findings.push({
+        about,
+        code: 'RuleInvalid',
+        path: `metadata.annotations["${REHEARSAL_ANNOTATIONS.shadowSeconds}"]`,
+        message: `${shadowSeconds} s of Shadow may end before a rule that must hold for ${about.spec.holdsForSeconds} s makes a job, so that they prove nothing`,
+        next: `enforceAfter: { shadowSeconds: ${leastShadowSeconds(about.spec)} }, twice holdsForSeconds, or leave shadowSeconds out`,
       });
   }
   return findings;

@@ -24,7 +24,7 @@ export function compilerPath(): string | undefined {
 export async function compile(compiler: string, project: string, cwd: string, signal: AbortSignal): Promise<string> {
   signal.throwIfAborted();
   // The compiler is a script that starts a binary: both must end.
-  const child = spawn(process.execPath, [compiler, '-p', project, '--pretty', 'false'], {
+  const child = spawn(process.execPath, ['--disable-sigusr1', compiler, '-p', project, '--pretty', 'false'], {
     cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,

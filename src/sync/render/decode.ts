@@ -19,7 +19,7 @@ export interface RenderedCluster {
 
 export const MAX_DEPTH = 64;
 
-export type Decoded = { clusters: RenderedCluster[]; findings: Finding[] } | undefined;
+export type Decoded = { clusters: RenderedCluster[]; findings: Finding[]; unsigned: Finding[] } | undefined;
 
 /** undefined when it is not what the child writes at all. */
 export function decode(text: string): Decoded {
@@ -31,10 +31,10 @@ export function decode(text: string): Decoded {
   }
   if (!isRecord(value)) return undefined;
   if (value['ok'] === false && Array.isArray(value['findings'])) {
-    const findings = value['findings'].filter(isRecord).map(finding).slice(0, 1000);
-    return findings.length === 0 ? undefined : { clusters: [], findings };
+    const findings = findingsOf(value['findings']);
+    return findings.length === 0 ? undefined : { clusters: [], findings, unsigned: [] };
   }
-  if (value['ok'] !== true || !Array.isArray(value['clusters'])) return undefined;
+  if (value['ok'] !== true || !Array.isArray(value['clusters']) || !Array.isArray(value['unsigned'])) return undefined;
   const findings: Finding[] = [];
   const clusters: RenderedCluster[] = [];
   for (const item of value['clusters'] as unknown[]) {
@@ -51,7 +51,7 @@ export function decode(text: string): Decoded {
     }
     if (object !== undefined) clusters.push({ name, object, location, objects });
   }
-  return { clusters, findings };
+  return { clusters, findings, unsigned: findingsOf(value['unsigned']) };
 }
 
 function objectOf(value: unknown, cluster: string, location: string, findings: Finding[]): KubeObject | undefined {
@@ -86,6 +86,8 @@ function unfit(value: unknown): string | undefined {
   }
   return undefined;
 }
+
+const findingsOf = (values: unknown[]): Finding[] => values.slice(0, 1000).filter(isRecord).map(finding);
 
 function finding(value: Record<string, unknown>): Finding {
   const text = (key: string) => (typeof value[key] === 'string' ? clean(value[key]) : undefined);

@@ -1,5 +1,10 @@
-import { describe, expect, it } from 'vitest';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, it } from 'vitest';
+import { sha256Hex } from '../../api/digest.ts';
 import { decode } from './decode.ts';
+import { RenderError } from './errors.ts';
 import { attempts, ENTRY, inCluster, refused, renderFleet, running } from './testing/fleets.ts';
 import { walls } from './wall.ts';
 
@@ -66,6 +71,166 @@ describe.concurrent('a fleet that takes too much ends in one error', () => {
   });
 });
 
+/** In place of the child: code that has taken it over and answers what it likes. */
+function forger(code: string): string {
+  const path = join(folder, `${sha256Hex(code).slice(0, 16)}.mjs`);
+  writeFileSync(path, `import { writeSync } from 'node:fs';\n${code}\n`);
+  return path;
+}
+const folder = mkdtempSync(join(tmpdir(), 'kubenode-forger-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+const answer = (
+  object: string,
+): string => `writeSync(3, JSON.stringify({ ok: true, unsigned: [], clusters: [{ name: 'a', location: 'fleet/main.ts:1:1',
+  object: { apiVersion: 'v1', kind: 'C', metadata: { name: 'a' } }, objects: [{ location: 'fleet/main.ts:6:3', path: 'p', object: ${object} }] }] }));`;
+
+/** In front of a fleet: says LEAK when a function or an object of another realm is met, in whatever way. */
+const WATCH = `
+const isForeign = (value) => (typeof value === 'function' || (typeof value === 'object' && value !== null)) && !(value instanceof Object) && Object.getPrototypeOf(value) !== null;
+const { log } = console;
+const look = (where, ...values) => { for (const value of values) if (isForeign(value)) log('LEAK ' + where); };
+const { apply } = Reflect;
+const wrap = (owner, key, name) => {
+  const { value, configurable, writable } = Object.getOwnPropertyDescriptor(owner, key) ?? {};
+  if (typeof value !== 'function' || !configurable || !writable || key === 'constructor') return;
+  let busy = false;
+  owner[key] = function (...args) {
+    if (!busy) { busy = true; try { look(name, this, ...args); } finally { busy = false; } }
+    return apply(value, this, args);
+  };
+};
+const builtins = { String, RegExp, Array, Map, Set, WeakMap, Object, Function, Error, Number, Date, Symbol };
+for (const [name, each] of Object.entries(builtins)) for (const key of Reflect.ownKeys(each.prototype)) {
+  if (each === Function && (key === 'call' || key === 'apply' || key === 'bind' || key === Symbol.hasInstance)) continue;
+  if (each === Object && key === 'isPrototypeOf') continue;
+  wrap(each.prototype, key, name + '.' + String(key));
+}
+`;
+
+describe('security 1: a fleet that changes builtins', () => {
+  it.each([
+    ['methods of all of them', WATCH],
+    [
+      'Object.prototype',
+      `${WATCH} for (const key of ['then', 'get', 'set', 'value', 'url', 'format', 'source', 'env', 'domain', 'importModuleDynamically', 'constructor_'])
+        Object.defineProperty(Object.prototype, key, { configurable: true, get() { look('Object.prototype.' + key, this); return undefined; }, set(value) { look('set ' + key, this, value); Object.defineProperty(this, key, { value, writable: true, configurable: true, enumerable: true }); } });`,
+    ],
+    ['Symbol.species', `${WATCH} Object.defineProperty(Array, Symbol.species, { get() { look('species', this); return Array; } });`],
+    [
+      'Error.prepareStackTrace',
+      `${WATCH} Error.prepareStackTrace = (error, sites) => { look('sites', error, sites, ...sites); for (const site of sites) look('site', site.getThis(), site.getFunction(), site.getEvalOrigin()); return 'x'; };
+       void new Error().stack; try { null.x; } catch (error) { void error.stack; }`,
+    ],
+    [
+      'what Reflect and JSON do',
+      `${WATCH} for (const key of Reflect.ownKeys(Reflect)) if (key !== 'apply') wrap(Reflect, key, 'Reflect'); for (const key of Reflect.ownKeys(JSON)) wrap(JSON, key, 'JSON');`,
+    ],
+    [
+      'promises, which are frozen',
+      `${WATCH} try { Promise.prototype.then = () => log('LEAK then'); } catch (error) { look('freeze', error); } await { then(resolve) { look('then', resolve); resolve(1); } };`,
+    ],
+    [
+      'import.meta',
+      `${WATCH} look('meta', import.meta); for (const key of Reflect.ownKeys(import.meta)) look('meta.' + String(key), import.meta[key]);`,
+    ],
+  ])('%s: meets nothing that is not its own', async (_, head) => {
+    const text = inCluster(
+      "  new MachineSet(web, 'web', { provider: 'local' });",
+      `import { sha256 } from 'kubenode/constructs';\n${head}`,
+    );
+    const { log } = await renderFleet(text, { walls: bare, limits: { logBytes: 2 ** 22 } }).catch((error: unknown) => {
+      if (error instanceof RenderError) return { log: `${error.log}${error.findings[0].code === 'RenderCrashed' ? error.message : ''}` };
+      throw error;
+    });
+    expect(log.trim()).toBe('');
+  });
+
+  it('meets one thing of the realm around it, an error at the end of the stack, and that is frozen and makes no code', async () => {
+    const code = `
+      const seen = new Set();
+      const look = (name, error) => {
+        if (error instanceof Object) return;
+        seen.add(name);
+        for (let each = Object.getPrototypeOf(error); each !== null; each = Object.getPrototypeOf(each))
+          if (!Object.isFrozen(each) || !Object.isFrozen(each.constructor)) seen.add('not frozen: ' + each.constructor.name);
+        const { constructor: Func } = error.constructor;
+        if (!Object.isFrozen(Func) || !Object.isFrozen(Func.prototype)) seen.add('not frozen: Function');
+        try { Func('return process')(); seen.add('ESCAPED'); } catch (refused) { seen.add(refused.name); }
+      };
+      const probe = (name, act) => {
+        const dive = () => {
+          try { dive(); } catch (error) { look(name, error); }
+          try { act(); } catch (error) { look(name, error); }
+        };
+        dive();
+      };
+      probe('log', () => console.log(''));
+      probe('digest', () => sha256Of('x'));
+      probe('throw', () => { throw new Error(); });
+      probe('stack', () => new Error().stack);
+      console.error([...seen].join(' '));`;
+    const { log } = await renderFleet(
+      running(`import { Release } from 'kubenode/constructs';\nconst sha256Of = (text) => new Release('a', text, {}, {});\n${code}`),
+      {
+        walls: bare,
+        limits: { logBytes: 2 ** 24 },
+      },
+    );
+    expect(['', 'stack EvalError']).toContain(log.trim());
+  });
+
+  it.each([
+    "import('node:process')",
+    'import ("node:process")',
+    'import/* x */("node:process")',
+    'import // x\n ("node:process")',
+    'import\u2028("node:process")',
+    "import.source('x')",
+    "import.defer('x')",
+    "`${import('x')}`",
+    "import('./main.ts')",
+  ])('and then loads a module is refused before anything runs: %s', async (code) => {
+    const source = `String.prototype.startsWith = () => false;\nconsole.log('ran');\nexport const all = [() => ${code}];`;
+    const error: unknown = await renderFleet(source, { walls: bare }).catch((thrown: unknown) => thrown);
+    expect(error).toBeInstanceOf(RenderError);
+    expect((error as RenderError).log).toBe('');
+    expect((error as RenderError).findings[0]).toMatchObject({ code: 'RenderImport', file: ENTRY, line: 3 });
+  });
+
+  it('static imports lead to files of the commit and to what is shipped, and nowhere else', async () => {
+    const specifiers = [
+      'node:process',
+      'process',
+      '/etc/passwd',
+      'file:///etc/passwd',
+      'data:text/javascript,1',
+      'https://example.com/a.js',
+      '#internal',
+      'shipped:cdk8s',
+      'fleet:///fleet/main.ts',
+      './main.ts?again',
+      './main.ts#again',
+      'cdk8s/lib/app.js',
+      'kubenode',
+      '__proto__',
+      'constructor',
+    ];
+    for (const specifier of specifiers)
+      expect([specifier, (await refused(`import ${JSON.stringify(specifier)};`, { walls: bare })).code]).toEqual([
+        specifier,
+        'RenderImport',
+      ]);
+    for (const specifier of ['./%2e%2e/%2e%2e/etc/passwd', '../../../../etc/passwd', './node_modules/cdk8s/lib/app.js', '../package.json'])
+      expect([specifier, (await refused(`import ${JSON.stringify(specifier)};`, { walls: bare })).code]).toEqual([
+        specifier,
+        'RenderNotFound',
+      ]);
+    // `exports` of a package in the commit mean nothing.
+    const files = { [ENTRY]: "import 'evil';", 'node_modules/evil/package.json': '{"exports":"./x.js"}', 'node_modules/evil/x.js': '' };
+    expect(await refused(files, { walls: bare })).toMatchObject({ code: 'RenderImport' });
+  });
+});
+
 describe.concurrent('a fleet cannot reach', () => {
   it.each([
     ["import { readFileSync } from 'node:fs';", 'RenderImport', 30],
@@ -77,17 +242,10 @@ describe.concurrent('a fleet cannot reach', () => {
 
   it('files, processes, the network, or code made from text', async () => {
     const expected = {
-      "import('fs' + '/promises')": 'RenderImport',
-      "import('/etc/passwd')": 'RenderImport',
-      "import('file:///etc/passwd')": 'RenderImport',
-      "import('data:text/javascript,1')": 'RenderImport',
-      "import('https://example.com/a.js')": 'RenderImport',
-      "import('#internal')": 'RenderImport',
-      "import('./main.ts?again')": 'RenderImport',
-      "import('./%2e%2e/%2e%2e/etc/passwd')": 'RenderNotFound',
       "eval('1')": 'EvalError: Code generation from strings disallowed for this context',
       "(async () => {}).constructor('return process')()": 'EvalError: Code generation from strings disallowed for this context',
       "fetch('http://127.0.0.1')": 'RenderNotRepeatable',
+      'new XMLHttpRequest()': 'ReferenceError: XMLHttpRequest is not defined',
       'new SharedArrayBuffer(8)': 'RenderNotRepeatable',
       'new WebAssembly.Memory({ initial: 1 })': 'RenderNotRepeatable',
       "new WebSocket('ws://127.0.0.1')": 'RenderNotRepeatable',
@@ -96,7 +254,13 @@ describe.concurrent('a fleet cannot reach', () => {
       "process.getBuiltinModule('fs')": 'TypeError: process.getBuiltinModule is not a function',
       "process.binding('fs')": 'TypeError: process.binding is not a function',
       "require('fs')": 'ReferenceError: require is not defined',
-      "new Worker('data:,')": 'ReferenceError: Worker is not defined',
+      "new Worker('data:,')": 'RenderNotRepeatable',
+      "process.dlopen({}, '/x.node')": 'TypeError: process.dlopen is not a function',
+      'new WebAssembly.Module(new Uint8Array())': 'RenderNotRepeatable',
+      'structuredClone({})': 'ReferenceError: structuredClone is not defined',
+      "Buffer.from('')": 'ReferenceError: Buffer is not defined',
+      'setTimeout(() => {})': 'RenderNotRepeatable',
+      'queueMicrotask(() => {})': 'ReferenceError: queueMicrotask is not defined',
       'gc()': 'ReferenceError: gc is not defined',
     };
     expect(await attempts(Object.keys(expected), { walls: bare })).toEqual(expected);
@@ -114,7 +278,7 @@ describe.concurrent('a fleet cannot reach', () => {
 
   it('its environment, arguments, streams or handles', async () => {
     const code = `
-      const reach = [Object.keys(process.env).length, process.argv.length, typeof process.stdout, typeof console._stdout._handle, typeof globalThis.gc];
+      const reach = [Object.keys(process.env).length, process.argv.length, typeof process.stdout, typeof console._stdout, typeof globalThis.gc];
       if (JSON.stringify(reach) !== '[0,0,"undefined","undefined","undefined"]') throw new Error(JSON.stringify(reach));
       process.env.HOME = '/';`;
     expect(await refused(running(code), { walls: bare })).toMatchObject({
@@ -158,7 +322,6 @@ describe.concurrent('a fleet that is not repeatable', () => {
       'performance.now()',
       'setTimeout(() => {}, 1)',
       'setImmediate(() => {})',
-      'AbortSignal.timeout(1)',
       'new WeakRef({})',
       'new FinalizationRegistry(() => {})',
       'Intl.DateTimeFormat().format()',
@@ -186,9 +349,8 @@ describe.concurrent('a fleet that is not repeatable', () => {
   });
 
   it('that slips through is found by rendering twice', async () => {
-    const body =
-      "  new KubeObject(web, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a' }, data: { at: String(new Event('x').timeStamp) } });";
-    expect(await refused(inCluster(body), { verify: true })).toMatchObject({
+    const object = "{ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a' }, data: { at: String(process.hrtime.bigint()) } }";
+    expect(await refused(running(''), { verify: true, childPath: forger(answer(object)) })).toMatchObject({
       code: 'RenderUnstable',
       object: 'ConfigMap/a',
       file: ENTRY,
@@ -198,8 +360,25 @@ describe.concurrent('a fleet that is not repeatable', () => {
 });
 
 describe.concurrent('a fleet that tampers', () => {
-  it('with the result is refused', async () => {
-    expect(await refused(running("JSON.stringify = () => 'gotcha';"))).toMatchObject({ code: 'RenderCrashed' });
+  it('with what makes the result is refused', async () => {
+    expect(await refused(running("JSON.stringify = () => 'gotcha'; Object.prototype.toJSON = () => 'gotcha';"))).toBeDefined();
+    const body = "  new MachineSet(web, 'web', { provider: 'local' });";
+    expect(await refused(inCluster(body, "JSON.stringify = () => 'gotcha';"))).toMatchObject({ code: 'RenderValue', line: 6 });
+  });
+
+  it('security 1: with the answer itself gains nothing but a refusal', async () => {
+    const forgeries: [text: string, code: string][] = [
+      ["writeSync(3, '');", 'RenderCrashed'],
+      ["writeSync(3, 'x');", 'RenderCrashed'],
+      [`writeSync(3, '{"ok":true,"unsigned":[],"clusters":[]}');`, 'RenderEmpty'],
+      [`writeSync(3, '{"ok":true,"unsigned":[],"clusters":[]}'.repeat(2));`, 'RenderCrashed'],
+      ['writeSync(3, Buffer.alloc(2e6));', 'RenderTooLarge'],
+      ["writeSync(3, '{}'); process.exit(7);", 'RenderCrashed'],
+      ["process.kill(process.pid, 'SIGTERM'); setInterval(() => {}, 1000);", 'RenderCrashed'],
+      ["console.error('FATAL: Allocation failed'); process.exit(1);", 'RenderMemory'],
+    ];
+    for (const [text, code] of forgeries)
+      expect([text, (await refused(running(''), { childPath: forger(text), limits: { outputBytes: 1e6 } })).code]).toEqual([text, code]);
   });
 
   it('with stacks does not lose its lines', async () => {
@@ -217,6 +396,7 @@ describe.concurrent('a fleet that tampers', () => {
 const output = (object: unknown) =>
   JSON.stringify({
     ok: true,
+    unsigned: [],
     clusters: [
       {
         name: 'a',
@@ -246,7 +426,8 @@ describe('what a child wrote', () => {
     '[]',
     'null',
     '{"ok":true}',
-    '{"ok":true,"clusters":[7]}',
+    '{"ok":true,"clusters":[]}',
+    '{"ok":true,"unsigned":[],"clusters":[7]}',
     '{"ok":false}',
     '{"ok":false,"findings":[]}',
     '{"ok":"yes","clusters":[]}',

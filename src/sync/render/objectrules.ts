@@ -28,6 +28,7 @@ const SERVER_METADATA = [
 const SPEC_OWNERS = new Map([
   ['unitDigest', 'is written by sync'],
   ['ceiling', 'is written by rollouts'],
+  ['lane', 'is written by rollouts'],
 ]);
 
 /** What the CEL rules of its kind say of an object that its schema lets in: of `src/embedded`, which sync does not import. */

@@ -1,3 +1,4 @@
+import { Construct, RootConstruct } from 'constructs';
 import { describe, expect, it } from 'vitest';
 import { canonical } from '../../api/digest.ts';
 import { checkRules } from '../../rules/check.ts';
@@ -36,7 +37,7 @@ describe.concurrent('a fleet', () => {
       ['MachineSet/web', 'fleet/main.ts:8:3', 'prod/pool:web/MachineSet:web'],
       ['Namespace/web', 'fleet/main.ts:7:23', 'prod/Namespace:web'],
     ]);
-    expect(rendered.log).toBe("hello { from: 'fleet' }\n");
+    expect(rendered.log).toBe('hello {"from":"fleet"}\n');
     expect(rendered.ms).toBeGreaterThan(0);
   });
 
@@ -106,15 +107,21 @@ class Web extends Base {}`,
     ]);
   });
 
+  it('has the digests that its packages make of names', async () => {
+    const { log } = await renderFleet(
+      running("console.log(new Construct(new RootConstruct('röot'), 'child').node.addr);").replace(
+        /^/,
+        "import { Construct, RootConstruct } from 'constructs';\n",
+      ),
+    );
+    expect(log.trim()).toBe(new Construct(new RootConstruct('röot'), 'child').node.addr);
+  });
+
   it('can be refused behind a weak wall', async () => {
     const bare = (await walls()).slice(-1);
-    expect(await refused(inCluster(machineSet), { isolationAtLeast: 'pod' })).toMatchObject({ code: 'RenderIsolation' });
     expect(await refused(inCluster(machineSet), { isolationAtLeast: 'namespaces', walls: bare })).toMatchObject({
       code: 'RenderIsolation',
       message: 'the fleet must be rendered behind "namespaces", and "process" is what this machine has',
-    });
-    await expect(renderFleet(inCluster(machineSet), { isolationAtLeast: 'pod', inOwnPod: true })).resolves.toMatchObject({
-      isolation: 'pod',
     });
   });
 
@@ -138,6 +145,16 @@ describe.concurrent('a fleet that does not run is refused with its line', () => 
       'JSON that is none',
       { [ENTRY]: "import a from './a.json' with { type: 'json' };\na;", 'fleet/a.json': '{\n  "a": }' },
       { code: 'RenderSyntax', file: 'fleet/a.json' },
+    ],
+    [
+      'JSON that breaks off in a line',
+      { [ENTRY]: "import a from './a.json' with { type: 'json' };\na;", 'fleet/a.json': '{\n  "a": 1 "b"}' },
+      { code: 'RenderSyntax', file: 'fleet/a.json', line: 2, column: 10 },
+    ],
+    [
+      'a default import of a package',
+      "import x from 'cdk8s';\nx;",
+      { code: 'RenderImport', line: 1, column: 15, next: expect.stringContaining('no default export') as unknown },
     ],
     [
       'JSON without its attribute',

@@ -8,9 +8,6 @@ import { DEFAULT_LIMITS, runChild, type RenderLimits } from './run.ts';
 import { atLeast, walls, type Isolation, type Wall } from './wall.ts';
 import type { ChildInput } from './wire.ts';
 
-/** Source of the child, to bundle into the one file that `childPath` names. */
-export const childEntry: URL = new URL('./child.ts', import.meta.url);
-
 export interface RenderOptions {
   /** The bundled child. */
   childPath: string;
@@ -18,8 +15,11 @@ export interface RenderOptions {
   entry: string;
   /** Refuse to render behind less. Default `process`: whatever there is. */
   isolationAtLeast?: Isolation;
-  /** This process runs in a pod of its own without token, egress and disk: `pod` is then what is reached. */
-  inOwnPod?: boolean;
+  /**
+   * What comes of components that the fleet's file of signatures should have and has not. Decided here, outside of the child, which gets the same input
+   * either way: fleet code cannot find out whether somebody signs what it renders. Default `Refuse`.
+   */
+  unsigned?: 'Refuse' | 'Allow';
   /** Render twice and refuse what differs. */
   verify?: boolean;
   limits?: Partial<RenderLimits>;
@@ -48,7 +48,7 @@ export async function render(files: ReadonlyMap<string, string>, options: Render
   const started = performance.now();
   const limits = { ...DEFAULT_LIMITS, ...options.limits };
   const [wall] = options.walls ?? (await walls());
-  const isolation: Isolation = options.inOwnPod === true ? 'pod' : (wall?.isolation ?? 'process');
+  const isolation: Isolation = wall?.isolation ?? 'process';
   const wanted = options.isolationAtLeast ?? 'process';
   const refuse = (code: RenderErrorCode, message: string, next?: string, file?: string) =>
     new RenderError([{ code, message, next, file }], { isolation });
@@ -56,9 +56,7 @@ export async function render(files: ReadonlyMap<string, string>, options: Render
     throw refuse(
       'RenderIsolation',
       `the fleet must be rendered behind "${wanted}", and "${isolation}" is what this machine has`,
-      wanted === 'pod'
-        ? 'render in a pod of its own'
-        : 'install bubblewrap, allow unprivileged user namespaces, or render in a pod of its own',
+      'docs/security.md says what this wall needs (user namespaces and unshare or bubblewrap), and how to do without: kubenode controller --hub --isolation process',
     );
   if (!files.has(options.entry))
     throw refuse(
@@ -91,6 +89,8 @@ export async function render(files: ReadonlyMap<string, string>, options: Render
       throw fail({ code: 'RenderCrashed', message: 'the child wrote something that is not a result', file: options.entry });
     const [one, ...more] = decoded.findings;
     if (one !== undefined) throw fail(one, ...more);
+    const [missing, ...others] = options.unsigned === 'Allow' ? [] : decoded.unsigned;
+    if (missing !== undefined) throw fail(missing, ...others);
     if (decoded.clusters.length === 0)
       throw fail({
         code: 'RenderEmpty',

@@ -342,6 +342,14 @@ describe('repair rules', () => {
       { code: 'FieldRefused', message: 'must be a whole number, got "1h"' },
     ]);
   });
+
+  it('E2: must not ask for a rehearsal in which they cannot make a job', () => {
+    const shadow = (seconds: number) => ({ 'kubenode.io/enforce-after-shadow-seconds': String(seconds) });
+    expect(findings([rule({ holdsForSeconds: 600 }, 'a', shadow(1200))])).toEqual([]);
+    expect(findings([rule({ holdsForSeconds: 600 }, 'a', shadow(1199))])).toMatchObject([
+      { code: 'RuleInvalid', next: expect.stringContaining('shadowSeconds: 1200') },
+    ]);
+  });
 });
 
 describe('the cluster itself', () => {

@@ -1,17 +1,24 @@
 /**
- * What stands around the child. Node's permissions keep honest code from files and processes; they do not stop the network or
- * signals. Namespaces do. Where neither bubblewrap nor unprivileged namespaces are to be had (macOS, Ubuntu 24.04, most
- * containers) only the permissions are left: then the pod must be the wall.
+ * What stands around the child. What Node itself refuses (`nodeArguments`, the child's own realm) is the same behind every wall; a wall is what the
+ * operating system refuses to the process, whatever runs in it.
+ *
+ * `namespaces`: user, mount, process, network, IPC and host name of its own; a root that holds Node, its libraries and the child, all read-only, without
+ * /proc and devices; no rights, and none to be had. `process`: a process of the same user as the hub's, with limits of memory and time where
+ * prlimit is to be had, and nothing more: it is there for macOS and for systems that forbid namespaces.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, realpathSync } from 'node:fs';
 import { ISOLATIONS } from '../../api/fleet.ts';
 
-/** Weakest first. `pod` is never found out: whoever deploys the renderer says that its pod has no token, no egress and no disk. */
+/** Weakest first. */
 export type Isolation = (typeof ISOLATIONS)[number];
 
 export function atLeast(isolation: Isolation, wanted: Isolation): boolean {
   return ISOLATIONS.indexOf(isolation) >= ISOLATIONS.indexOf(wanted);
+}
+
+export function strongest(a: Isolation, b: Isolation): Isolation {
+  return atLeast(a, b) ? a : b;
 }
 
 export interface WallLimits {
@@ -23,11 +30,11 @@ export interface WallLimits {
 export interface Wall {
   readonly tool: 'bwrap' | 'unshare' | 'limits' | 'none';
   readonly isolation: Isolation;
-  /** The argument vector that runs `command` behind this wall. `files` are all that it must be able to read besides Node. */
+  /** The argument vector that runs `command` behind this wall. `files` are all that it must be able to read besides Node's libraries. */
   wrap(command: readonly string[], files: readonly string[], limits: WallLimits): string[];
 }
 
-export const CHILD_ENVIRONMENT = { TZ: 'UTC', LC_ALL: 'C', PATH: '/usr/bin:/bin' };
+export const CHILD_ENVIRONMENT = { TZ: 'UTC', LC_ALL: 'C', PATH: '/usr/sbin:/usr/bin:/sbin:/bin' };
 
 const prlimit = ({ dataBytes, cpuSeconds }: WallLimits) => [
   'prlimit',
@@ -36,10 +43,15 @@ const prlimit = ({ dataBytes, cpuSeconds }: WallLimits) => [
   '--core=0',
   '--fsize=0',
   '--nofile=128',
+  '--memlock=0',
+  '--msgqueue=0',
 ];
 
-const PDEATHSIG = ['setpriv', '--pdeathsig', 'KILL'];
-const UNSHARE = ['unshare', '--user', '--map-current-user', '--net', '--pid', '--ipc', '--uts', '--fork', '--kill-child'];
+/** The process ends with its parent, and no program that it starts can have more rights than it has. */
+const SETPRIV = ['setpriv', '--pdeathsig', 'KILL', '--no-new-privs'];
+const UNSHARE = ['unshare', '--user', '--map-root-user', '--mount', '--net', '--pid', '--ipc', '--uts', '--fork', '--kill-child'];
+/** Nobody's id: inside, a process that is not root holds no rights over any namespace. */
+const NOBODY = '65534';
 
 const bwrap: Wall = {
   tool: 'bwrap',
@@ -48,30 +60,73 @@ const bwrap: Wall = {
     ...prlimit(limits),
     'bwrap',
     '--unshare-all',
+    '--unshare-user',
+    '--uid',
+    NOBODY,
+    '--gid',
+    NOBODY,
+    '--cap-drop',
+    'ALL',
     '--new-session',
     '--die-with-parent',
     '--clearenv',
     ...Object.entries(CHILD_ENVIRONMENT).flatMap(([name, value]) => ['--setenv', name, value]),
-    ...['/usr/lib', '/usr/lib64', '/lib', '/lib64', ...files]
-      .filter((path) => existsSync(path))
-      .flatMap((path) => ['--ro-bind', path, path]),
+    ...[...runtimeLibraries(), ...files].flatMap((path) => ['--ro-bind', path, path]),
+    '--remount-ro',
+    '/',
     '--chdir',
     '/',
     ...command,
   ],
 };
 
+/**
+ * Run as root of new namespaces. The new root lies over a folder that every Linux system has and nobody starts Node from. A mount that did not become
+ * read-only ends it. The last program makes another user namespace, in which we are nobody, so that all rights over the others are gone, and changes its root;
+ * whoever has changed it can make no further user namespace, and without rights there is no way back.
+ */
+const NEW_ROOT = `
+set -eu
+root=$1
+shift
+mount -t tmpfs -o mode=0755,size=1m,nr_inodes=512,nosuid,nodev,noexec kubenode "$root"
+while [ "$1" != -- ]; do
+  mkdir -p "$root\${1%/*}"
+  : > "$root$1"
+  mount -o bind,ro,nosuid,nodev "$1" "$root$1"
+  if ( : >> "$root$1" ) 2> /dev/null; then exit 70; fi
+  shift
+done
+shift
+mount -o remount,bind,ro,nosuid,nodev,noexec "$root"
+exec unshare --user --map-user=${NOBODY} --map-group=${NOBODY} --root="$root" --wd=/ "$@"
+`;
+const ROOTS = ['/sys', '/mnt', '/media', '/srv'];
+
 const unshare: Wall = {
   tool: 'unshare',
   isolation: 'namespaces',
   // unshare outlives a parent that was killed; setpriv in front of it does not.
-  wrap: (command, _files, limits) => [...PDEATHSIG, ...UNSHARE, ...prlimit(limits), ...command],
+  wrap: (command, files, limits) => [
+    ...SETPRIV,
+    ...UNSHARE,
+    ...prlimit(limits),
+    'sh',
+    '-c',
+    NEW_ROOT,
+    'sh',
+    ROOTS.find((path) => existsSync(path)) ?? '/mnt',
+    ...runtimeLibraries(),
+    ...files,
+    '--',
+    ...command,
+  ],
 };
 
 const limitsOnly: Wall = {
   tool: 'limits',
   isolation: 'process',
-  wrap: (command, _files, limits) => [...PDEATHSIG, ...prlimit(limits), ...command],
+  wrap: (command, _files, limits) => [...SETPRIV, ...prlimit(limits), ...command],
 };
 
 const none: Wall = { tool: 'none', isolation: 'process', wrap: (command) => [...command] };
@@ -94,9 +149,49 @@ export function nodeBinary(): string {
   return realpathSync(process.execPath);
 }
 
+let libraries: readonly string[] | undefined;
+
+/** What this very Node has loaded, its loader included, by the paths at which it will look for them again. */
+function runtimeLibraries(): readonly string[] {
+  libraries ??= sharedObjects();
+  return libraries;
+}
+
+function sharedObjects(): string[] {
+  if (process.platform !== 'linux') return [];
+  // Else it asks name servers who is at the other end of each connection of this process. Its type lacks this.
+  const before: unknown = Reflect.get(process.report, 'excludeNetwork');
+  Reflect.set(process.report, 'excludeNetwork', true);
+  try {
+    const report: { sharedObjects?: unknown } = process.report.getReport();
+    const loaded: unknown[] = Array.isArray(report.sharedObjects) ? report.sharedObjects : [];
+    return loaded.filter(
+      (path): path is string => typeof path === 'string' && path.startsWith('/') && !path.endsWith('.node') && existsSync(path),
+    );
+  } finally {
+    Reflect.set(process.report, 'excludeNetwork', before);
+  }
+}
+
+/** Ends well only where a wall of namespaces holds what it says. Whatever cannot be found out ends badly. */
+const PROBE = `
+const { existsSync, readdirSync } = require('node:fs');
+const known = new Set(process.argv.slice(1).map((path) => path.split('/')[1]));
+const open = [
+  process.pid > 2,
+  process.getuid() === 0,
+  existsSync('/proc/self'),
+  existsSync('/dev/null') && !known.has('dev'),
+  readdirSync('/').some((name) => !known.has(name) && name !== 'dev' && name !== 'proc'),
+  Object.values(require('node:os').networkInterfaces()).flat().some((each) => !each.internal),
+];
+process.exit(open.includes(true) ? 1 : 0);
+`;
+
 function works(wall: Wall): Promise<boolean> {
   const node = nodeBinary();
-  const [command = '', ...args] = wall.wrap([node, '--version'], [node], { dataBytes: 2 ** 30, cpuSeconds: 5 });
+  const probe = wall.isolation === 'namespaces' ? ['-e', PROBE, node, ...runtimeLibraries()] : ['--version'];
+  const [command = '', ...args] = wall.wrap([node, ...probe], [node], { dataBytes: 2 ** 30, cpuSeconds: 5 });
   return new Promise((resolve) => {
     const child = spawn(command, args, {
       stdio: 'ignore',
@@ -116,10 +211,13 @@ function works(wall: Wall): Promise<boolean> {
 export function nodeArguments(child: string, heapMiB: number): string[] {
   return [
     '--permission',
+    '--disable-sigusr1',
     `--allow-fs-read=${child}`,
     '--no-addons',
     '--no-experimental-sqlite',
     '--disallow-code-generation-from-strings',
+    '--experimental-vm-modules',
+    '--frozen-intrinsics',
     '--disable-proto=delete',
     '--no-global-search-paths',
     '--no-warnings',

@@ -12,6 +12,8 @@ export interface ChildInput {
 export type ChildOutput =
   | {
       ok: true;
+      /** One for each component that the fleet's file of signatures should have and has not. */
+      unsigned: Finding[];
       clusters: { name: string; object: unknown; location: string; objects: { object: unknown; location: string; path: string }[] }[];
     }
   | { ok: false; findings: Finding[] };

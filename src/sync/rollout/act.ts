@@ -7,7 +7,8 @@ import type { Client } from '../../kube/client.ts';
 import { applyUnit, inventoryOf, removeUnit, sameObject } from '../applyunit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import type { Cell } from '../cells.ts';
-import { changeRecords, records, type RecordChange } from '../records.ts';
+import { syncError } from '../errors.ts';
+import { changeRecords, records, REMOVAL, stands, type Aim, type RecordChange } from '../records.ts';
 import { isDrifted } from './observe.ts';
 import { asRehearsed } from './rehearsal.ts';
 import type { Step } from './world.ts';
@@ -46,10 +47,12 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
   const { hub, cell, clock, fleet, signal } = ports;
   const now = (): string => new Date(clock.now()).toISOString();
   async function record(changes: ReadonlyMap<Step, Change>): Promise<void> {
-    const list = [...changes].map(([{ unit }, change]) => ({ unit, change }));
-    await changeRecords(hub, cluster, list, signal).catch((error: unknown) => {
+    const list = [...changes].map(([step, change]) => ({ unit: step.unit, change, step }));
+    try {
+      for (const [{ step }, error] of await changeRecords(hub, cluster, list, signal)) errors.set(step, error);
+    } catch (error) {
       for (const step of changes.keys()) errors.set(step, error);
-    });
+    }
   }
 
   if (cell !== undefined && steps.some(isThere)) {
@@ -60,14 +63,27 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
   const units = new Map<Apply, StoredUnit>();
   const before = new Map<Step, Change>();
   for (const step of steps) {
-    if (step.do === 'RecordEvidence') before.set(step, records.verified(step.digest, step.commit, now()));
-    else if (step.do === 'Revoke') before.set(step, records.revoked(step.digest));
-    else if (step.do === 'Reinstate') before.set(step, records.reinstated(step.digest));
+    if (step.do === 'RecordEvidence') before.set(step, records.verified(step.digest, step.commit, now(), step.appliedAt));
+    else if (step.do === 'Revoke') before.set(step, records.revoked(step.digest, step.retry));
+    else if (step.do === 'Uphold') before.set(step, records.upheld(step.digest));
+    else if (step.do === 'Reinstate') before.set(step, records.reinstated(step.digest, step.retry));
+    else if (step.do === 'RecordRetry') before.set(step, records.retried(step.retry));
+    else if (step.do === 'Remove' && cell !== undefined && !errors.has(step))
+      before.set(step, records.begin(fleet, { to: REMOVAL, lane: 'Forward' }, step.over, [], sameObject));
     else if (step.do === 'Apply' && cell !== undefined && !errors.has(step)) {
       try {
         const unit = await ports.unit(step.digest, step.commit, step.unit, cluster);
         units.set(step, unit);
-        before.set(step, records.intend(fleet, inventoryOf(unit), sameObject));
+        before.set(
+          step,
+          records.begin(
+            fleet,
+            { to: step.digest, lane: step.lane, asked: step.asked, revoked: step.revoked },
+            step.over,
+            inventoryOf(unit),
+            sameObject,
+          ),
+        );
       } catch (error) {
         errors.set(step, error);
       }
@@ -76,6 +92,14 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
   await record(before);
   if (cell === undefined) return;
 
+  async function recordAt(unit: string): Promise<UnitStatus | undefined> {
+    const live = await hub.get(Clusters, { name: cluster }, { signal });
+    return live.status?.units?.find((each) => each.unit === unit);
+  }
+  async function confirm(unit: string, aim: Aim): Promise<void> {
+    if (!stands(await recordAt(unit), aim)) throw syncError('Overtaken', `another has begun something else with ${unit} on "${cluster}"`);
+  }
+
   const after = new Map<Step, Change>();
   async function carryOut(step: Step, to: Cell): Promise<void> {
     try {
@@ -83,18 +107,33 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
         const unit = units.get(step);
         if (unit === undefined) return;
         const seen = liveTop(to, unit);
-        const due = step.proven ? unit : asRehearsed(unit, step.digest, seen, clock.now());
-        const { inventory, changed } = await applyUnit(to, due, step.digest, fleet, signal);
+        const due = step.proven ? unit : asRehearsed(unit, step.digest, seen, to.now());
+        const stamp = { digest: step.digest, fleet, lane: step.lane };
+        const { inventory, changed } = await applyUnit(
+          to,
+          due,
+          stamp,
+          () => confirm(step.unit, { to: step.digest, lane: step.lane }),
+          signal,
+        );
         // What seemed to differ does not: the store has it as its kind was before the cell was upgraded, and no event will tell better.
-        if (!changed && seen !== undefined && isDrifted(seen, due, step.digest, fleet)) to.store(seen.kind)?.relist({ anew: true });
+        if (!changed && seen !== undefined && isDrifted(seen, due, stamp)) to.store(seen.kind)?.relist({ anew: true });
         after.set(step, records.applied(step.digest, step.commit, step.lane, now(), inventory));
       } else if (step.do === 'Remove') {
-        const left = await removeUnit(to, await inventoryAt(hub, cluster, step.unit, signal), fleet, signal);
+        const inventory = (await recordAt(step.unit))?.inventory ?? [];
+        const left = await removeUnit(to, inventory, fleet, () => confirm(step.unit, { to: REMOVAL, lane: 'Forward' }), signal);
         after.set(step, records.removed(left));
       } else if (step.do === 'Ceiling' || step.do === 'TryAgain') {
         const name = step.unit.slice(step.unit.lastIndexOf('/') + 1);
         const spec = step.do === 'Ceiling' ? { ceiling: step.ceiling ?? null } : { rolloutID: step.rolloutID };
-        await to.client.patch(MachineComponentSets, { name }, { merge: { spec } }, { fieldManager: MANAGERS.rollout, signal });
+        // What is applied at the same time is another object then; the next look does it.
+        if (sound.some((other) => other.do === 'Apply' && other.unit === step.unit)) return;
+        const { over, resourceVersion } = step.seen;
+        const { digest, begun } = (await recordAt(step.unit)) ?? {};
+        if (digest !== over.digest || begun !== over.begun)
+          throw syncError('Overtaken', `another has begun something else with ${step.unit} on "${cluster}"`);
+        const merge = { ...(resourceVersion === undefined ? {} : { metadata: { resourceVersion } }), spec };
+        await to.client.patch(MachineComponentSets, { name }, { merge }, { fieldManager: MANAGERS.rollout, signal });
       }
     } catch (error) {
       errors.set(step, error);
@@ -119,11 +158,6 @@ function isThere({ do: what }: Step): boolean {
 /** What is in a Namespace, or is of a kind, cannot be made before it. */
 function isGround({ unit }: Step): boolean {
   return unit.startsWith('Namespace/') || unit.startsWith('CustomResourceDefinition/');
-}
-
-async function inventoryAt(hub: Client, cluster: string, unit: string, signal: AbortSignal): Promise<NonNullable<UnitStatus['inventory']>> {
-  const live = await hub.get(Clusters, { name: cluster }, { signal });
-  return live.status?.units?.find((each) => each.unit === unit)?.inventory ?? [];
 }
 
 function liveTop(cell: Cell, unit: StoredUnit): Stored<KubeObject> | undefined {

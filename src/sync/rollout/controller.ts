@@ -3,8 +3,10 @@ import type { Cluster } from '../../api/cluster.ts';
 import { canonical } from '../../api/digest.ts';
 import { messageOf } from '../../api/errors.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
-import { Rollouts, type Rollout } from '../../api/rollout.ts';
+import { Fleets } from '../../api/fleet.ts';
+import { Rollouts } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
+import { plainText } from '../../api/plaintext.ts';
 import { hasReason } from '../../kube/apierror.ts';
 import { halfJitterMs } from '../../kube/backoff.ts';
 import type { Cache } from '../../kube/cache.ts';
@@ -13,18 +15,21 @@ import { setConditions } from '../../kube/conditions.ts';
 import { runController, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import type { Bundles, StoredUnit } from '../bundles.ts';
-import { isCell, openCells, type Away, type Cell } from '../cells.ts';
+import { isCell, openCells, type Away, type Cell, type ConnectCell } from '../cells.ts';
+import { inForce } from '../inforce.ts';
 import { act } from './act.ts';
 import { decide } from './decide.ts';
 import { eventsOf } from './events.ts';
 import { observe } from './observe.ts';
+import { openUnits } from './units.ts';
+import { lookAgainMs } from './waits.ts';
 import type { Step } from './world.ts';
 
 export interface RolloutControllerOptions {
   client: Client;
   cache: Cache;
   bundles: Bundles;
-  connect: (kubeconfig: string) => Promise<{ client: Client; close: () => Promise<void> }>;
+  connect: ConnectCell;
   /** Renders a commit again and gives one unit of it; its digest is checked by the caller. */
   render: (fleet: string, commit: string, unit: string, cluster: string, signal: AbortSignal) => Promise<StoredUnit>;
   recorder: Recorder;
@@ -43,26 +48,30 @@ export async function runRolloutController(options: RolloutControllerOptions): P
   const { client, cache, clock, random, log, signal } = options;
   const rollouts = cache.store(Rollouts, { indexes: { fleet: (rollout) => [rollout.spec.fleet] } });
   const clusters = cache.store(Clusters);
+  const fleetStore = cache.store(Fleets);
   const fleets = (): string[] => [...new Set(rollouts.list().map((rollout) => rollout.spec.fleet))];
   const failures = new Map<string, { count: number; message: string; notBefore: number }>();
   /** Namespaces that a cell turned out to lack, by cluster and unit. They are not watched; only who writes into one learns of it. */
   const gone = new Set<string>();
-  const inHand = new Map<string, StoredUnit>();
+  const units = openUnits(options);
   let wake: (key: string) => void = () => undefined;
   const cells = openCells({ ...options, hub: client, onChange: () => fleets().forEach((fleet) => wake(fleet)) });
 
   async function reconcile(fleet: string, context: { client: Client; log: Log }): Promise<{ requeueAfterMs?: number } | void> {
-    const mine = rollouts.byIndex('fleet', fleet);
+    const declared = fleetStore.get({ name: fleet });
+    const mine = inForce(declared, rollouts.byIndex('fleet', fleet));
     if (mine.length === 0) return;
     const connections = await connectAll(clusters.list());
-    await loadUnits(mine);
+    await loadUnits(fleet, connections);
     const world = observe({
       now: clock.now(),
       fleet,
+      members: declared?.status?.clusters,
       rollouts: mine,
       clusters: clusters.list(),
       cell: (name) => connections.get(name) ?? { reason: 'Connecting', message: 'not connected yet' },
-      unit: (digest) => inHand.get(digest),
+      unit: (digest) => units.get(digest),
+      missing: (digest) => units.missing(digest),
       failing: (unit, cluster) => {
         const failed = failures.get(`${cluster} ${unit}`);
         return failed !== undefined && failed.notBefore > clock.monotonic() ? failed.message : undefined;
@@ -70,7 +79,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       gone: (unit, cluster) => gone.has(`${cluster} ${unit}`),
     });
     const decision = decide(world);
-    const waits: number[] = decision.again === undefined ? [] : [Math.max(100, decision.again - clock.now())];
+    const waits: number[] = decision.again === undefined ? [] : [decision.again - clock.now()];
     // A cell that answers again, or never does, may have nothing to say of which an event tells.
     const waited = [...connections.values()].some((connection) => isCell(connection) && !connection.synced());
     if (waited || [...world.clusters.values()].some((view) => view.blocked !== undefined)) waits.push(BLOCKED_POLL_MS);
@@ -81,12 +90,21 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       const rollout = mine.find((each) => each.metadata.name === name);
       if (rollout === undefined || canonical(rollout.status ?? null) === canonical(status)) continue;
       for (const event of eventsOf(rollout, status)) options.recorder.event(rollout, event);
-      await context.client.patch(Rollouts, { name }, { merge: { status } }, { subresource: 'status', signal });
+      const { resourceVersion } = rollout.metadata;
+      const patch = { metadata: { resourceVersion }, status };
+      // One that was steered or written since leads to another look.
+      await context.client.patch(Rollouts, { name }, { merge: patch }, { subresource: 'status', signal }).catch((error: unknown) => {
+        if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
+      });
     }
     await reportClusters(connections, context.client);
     // Also of tries that failed before this look: nothing else may come that leads to another.
     for (const { notBefore } of failures.values()) if (notBefore > clock.monotonic()) waits.push(notBefore - clock.monotonic());
-    return waits.length === 0 ? undefined : { requeueAfterMs: Math.min(...waits) };
+    const dueAtMs = units.dueAtMs();
+    // What is due already was not asked for now: a cell is away, or it is another fleet's.
+    if (dueAtMs !== undefined) waits.push(Math.max(RETRY.baseMs, dueAtMs - clock.monotonic()));
+    const requeueAfterMs = lookAgainMs(waits);
+    return requeueAfterMs === undefined ? undefined : { requeueAfterMs };
   }
 
   async function carryOut(
@@ -137,18 +155,21 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     return new Map(entries);
   }
 
-  async function loadUnits(mine: readonly Rollout[]): Promise<void> {
-    const wanted = new Set(clusters.list().flatMap((cluster) => (cluster.status?.units ?? []).flatMap((record) => record.digest ?? [])));
-    for (const digest of wanted) {
-      if (inHand.has(digest)) continue;
-      const unit = await options.bundles.get(digest);
-      if (unit !== undefined) inHand.set(digest, unit);
-    }
-    const used = new Set([
-      ...wanted,
-      ...mine.flatMap((rollout) => rollout.spec.units.flatMap((unit) => unit.clusters.flatMap((cluster) => cluster.digest ?? []))),
-    ]);
-    for (const digest of inHand.keys()) if (!used.has(digest)) inHand.delete(digest);
+  /** What live objects are compared with; only of kinds that are watched, in cells that are reached. */
+  async function loadUnits(fleet: string, connections: ReadonlyMap<string, Cell | Away>): Promise<void> {
+    const all = clusters
+      .list()
+      .flatMap(({ metadata, status }) => (status?.units ?? []).map((record) => ({ record, cluster: metadata.name })));
+    const wanted = all.flatMap(({ record, cluster }) => {
+      const { unit, digest, commit } = record;
+      const cell = connections.get(cluster);
+      const isWatched = isCell(cell) && cell.store(unit.split('/')[0] ?? '') !== undefined;
+      return record.fleet !== fleet || digest === undefined || commit === undefined || !isWatched
+        ? []
+        : [{ digest, commit, unit, cluster }];
+    });
+    await units.load(fleet, wanted);
+    units.keep(new Set(all.flatMap(({ record }) => record.digest ?? [])));
   }
 
   async function unitOf(fleet: string, digest: string, commit: string, unit: string, cluster: string): Promise<StoredUnit> {
@@ -174,7 +195,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
             type: 'Reachable',
             status: away === undefined ? 'True' : 'False',
             reason,
-            message: (away?.message ?? '').slice(0, 32_000),
+            message: plainText(away?.message ?? '', 32_000),
             ...(cluster.metadata.generation === undefined ? {} : { observedGeneration: cluster.metadata.generation }),
           },
         ],
@@ -208,7 +229,11 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     await runController({
       ...options,
       name: 'rollout',
-      watches: [watch(rollouts, (rollout) => [rollout.spec.fleet]), watch(clusters, fleets)],
+      watches: [
+        watch(rollouts, (rollout) => [rollout.spec.fleet]),
+        watch(clusters, fleets),
+        watch(fleetStore, (fleet) => [fleet.metadata.name]),
+      ],
       concurrency: 2,
       resyncMs: 60_000,
       reconcile,

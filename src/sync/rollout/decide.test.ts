@@ -30,6 +30,38 @@ describe('stages', () => {
     expect(world.applied()).toEqual(['test A', 'pre A']);
   });
 
+  it('E13: what halts after its evidence begins nowhere else, and a retry reaches its cell', () => {
+    const world = fleetWorld({ soakSeconds: 8 });
+    world.commit({ [UNIT]: 'A' });
+    world.settle();
+    world.commit({ [UNIT]: 'B' });
+    world.turn();
+    world.prove('test');
+    world.turn();
+    world.turn();
+    expect(world.phase(UNIT)).toBe('Soaking');
+    world.cell('test').halted = 'MaxFailed';
+    world.pass(8_000);
+    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    expect(world.applied()).not.toContain('pre B');
+    expect(world.status().units?.[0]).toMatchObject({ phase: 'Halted', message: expect.stringContaining('MaxFailed') as unknown });
+    world.retry('again');
+    expect(world.turn()).toContainEqual(expect.objectContaining({ do: 'TryAgain', cluster: 'test' }));
+    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    expect(world.applied()).toContain('pre B');
+  });
+
+  it('E13: a cluster that halts long after it had soaked holds nothing that leaves it alone', () => {
+    const world = fleetWorld();
+    world.commit({ [UNIT]: 'A' });
+    world.settle();
+    world.cell('test').halted = 'MaxFailed';
+    world.pass(60_000);
+    world.commit({ [UNIT]: 'A' }, { pre: { [UNIT]: 'B' } });
+    for (let turn = 0; turn < 3; turn += 1) world.turn();
+    expect(world.applied()).toContain('pre B');
+  });
+
   it('E5: inside a stage no more than maxClusters go at once', () => {
     const world = fleetWorld({ clusters: { prod: ['p1', 'p2', 'p3'] }, maxClusters: 2 });
     world.commit({ [UNIT]: 'A' });
@@ -212,6 +244,353 @@ describe('restore lane', () => {
   });
 });
 
+describe('E5, E12: soak, pause, retry and evidence are of a digest on a cluster, not of the commit', () => {
+  function soaking(): FleetWorld {
+    const world = fleetWorld({ soakSeconds: 86_400 });
+    world.commit({ [UNIT]: 'A' });
+    world.settle(90_000);
+    world.commit({ [UNIT]: 'B' });
+    world.turn();
+    world.prove('test');
+    upTo(world, () => world.phase(UNIT) === 'Soaking');
+    return world;
+  }
+
+  it('safety 2: a commit that touches the unit in another cluster does not end a soak', () => {
+    const world = soaking();
+    world.commit({ [UNIT]: 'B' }, { prod: { [UNIT]: 'C' } });
+    for (let turn = 0; turn < 10; turn += 1) world.turn();
+    expect(world.applied()).not.toContain('pre B');
+    expect(world.phase(UNIT)).toBe('Soaking');
+    world.pass(86_400_000);
+    world.turn();
+    expect(world.applied()).toContain('pre B');
+  });
+
+  it('safety 2: a commit that only declares another cluster does not end a soak', () => {
+    const world = soaking();
+    world.declare('prod-2', 'prod');
+    world.commit({ [UNIT]: 'B' });
+    for (let turn = 0; turn < 10; turn += 1) world.turn();
+    expect(world.applied()).not.toContain('pre B');
+  });
+
+  it.each(['touches the unit in another cluster', 'only declares another cluster'])(
+    'safety 2: a commit that %s does not drop a pause',
+    (what) => {
+      const world = fleetWorld();
+      world.commit({ [UNIT]: 'A' });
+      world.settle();
+      world.commit({ [UNIT]: 'B' });
+      world.turn();
+      world.pause(true);
+      world.turn();
+      if (what.startsWith('only')) world.declare('prod-2', 'prod');
+      world.commit({ [UNIT]: 'B' }, what.startsWith('only') ? {} : { prod: { [UNIT]: 'C' } });
+      world.prove('test');
+      for (let turn = 0; turn < 10; turn += 1) world.turn();
+      expect(world.applied().filter((line) => line.endsWith('B'))).toEqual(['test B']);
+      expect(world.status().units?.[0]).toMatchObject({
+        reason: 'Paused',
+        pausedBy: 'main-2',
+        message: 'rollout main-2 is paused, of the same content',
+      });
+      world.pause(false, 'main-2');
+      world.settle();
+      expect(world.record('pre', UNIT)?.digest).toBe('B');
+    },
+  );
+
+  it('the ceiling of a pause stays when a newer rollout takes over', () => {
+    const world = fleetWorld();
+    world.commit({ [UNIT]: 'A' });
+    world.turn();
+    world.pause(true);
+    world.turn();
+    world.commit({ [UNIT]: 'A' }, { prod: { [UNIT]: 'C' } });
+    world.turn();
+    expect(world.cell('test').ceiling).toEqual({ unitDigest: 'A', nodes: 0 });
+  });
+
+  it('a pause does not hold what the next commit brings', () => {
+    const world = fleetWorld();
+    world.commit({ [UNIT]: 'A' });
+    world.turn();
+    world.pause(true);
+    world.commit({ [UNIT]: 'B' });
+    world.settle();
+    expect(world.record('prod', UNIT)?.digest).toBe('B');
+  });
+
+  it('a restore does not shorten a soak that was not over', () => {
+    const world = fleetWorld({ soakSeconds: 100 });
+    world.commit({ [UNIT]: 'A' });
+    world.settle(200);
+    world.commit({ [UNIT]: 'B' });
+    world.turn();
+    world.prove('test');
+    upTo(world, () => world.phase(UNIT) === 'Soaking');
+    world.commit({ [UNIT]: 'C' });
+    world.turn();
+    world.commit({ [UNIT]: 'B' });
+    world.turn();
+    world.prove('test');
+    for (let turn = 0; turn < 10; turn += 1) world.turn();
+    expect(world.record('test', UNIT)).toMatchObject({ digest: 'B', lane: 'Restore', evidence: 'B' });
+    expect(world.applied()).not.toContain('pre B');
+    // What was soaked before it was left counts.
+    world.pass(90_000);
+    upTo(world, () => world.applied().includes('pre B'));
+  });
+});
+
+describe('E12: clusters that left, and clusters that are away', () => {
+  it('safety 9: a cluster that died and was taken out of the fleet does not hold its rollout', () => {
+    const world = fleetWorld({ clusters: { prod: ['p1', 'p2'] } });
+    world.commit({ [UNIT]: 'A' });
+    world.settle();
+    world.commit({ [UNIT]: 'B' });
+    for (const cluster of ['test', 'pre']) {
+      upTo(world, () => world.applied().includes(`${cluster} B`));
+      world.prove(cluster);
+    }
+    world.away('p1', 'no answer');
+    world.turn();
+    world.drop('p1');
+    upTo(world, () => world.applied().includes('p2 B'));
+    world.prove('p2');
+    upTo(world, () => world.phase(UNIT) === 'Done');
+    expect(world.status().units?.[0]?.clusters?.find(({ name }) => name === 'p1')?.phase).toBe('Left');
+  });
+
+  it('safety 9: a dead cluster of the first stage that left does not hold the later stages', () => {
+    const world = fleetWorld();
+    world.commit({ [UNIT]: 'A' });
+    world.turn();
+    world.away('test', 'no answer');
+    world.turn();
+    world.drop('test');
+    world.turn();
+    expect(world.applied()).toContain('pre A');
+  });
+
+  it('a cluster that cannot be reached and was never begun takes no place of maxClusters, and its stage is passed only with it', () => {
+    const world = fleetWorld({ clusters: { prod: ['p1', 'p2'] } });
+    world.commit({ [UNIT]: 'A' });
+    for (const cluster of ['test', 'pre']) {
+      upTo(world, () => world.applied().includes(`${cluster} A`));
+      world.prove(cluster);
+    }
+    const [first = '', second = ''] = world.rollouts[0]?.spec.stages.at(-1)?.clusters ?? [];
+    world.away(first, 'no answer');
+    upTo(world, () => world.applied().includes(`${second} A`));
+    world.prove(second);
+    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    expect(world.status().units?.[0]).toMatchObject({ phase: 'Progressing', reason: 'Blocked' });
+    world.away(first, undefined);
+    world.settle();
+    expect(world.phase(UNIT)).toBe('Done');
+  });
+
+  it('a cluster that is away after it was begun keeps its place of maxClusters', () => {
+    const world = fleetWorld({ clusters: { prod: ['p1', 'p2'] }, maxClusters: 1 });
+    world.commit({ [UNIT]: 'A' });
+    world.turn();
+    const [begun = ''] = world.applied();
+    world.away(begun.split(' ')[0] ?? '', 'no answer');
+    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    expect(world.applied()).toEqual([begun]);
+  });
+});
+
+describe('E13: a retry', () => {
+  it('safety 11: is carried out when a cluster that was away returns', () => {
+    const world = fleetWorld();
+    world.commit({ [UNIT]: 'A' });
+    world.turn();
+    world.halt('test', 'MaxFailed');
+    world.turn();
+    world.away('test', 'no answer');
+    world.retry('again-1');
+    for (let turn = 0; turn < 3; turn += 1) world.turn();
+    expect(world.record('test', UNIT)?.revoked).toEqual([]);
+    expect(world.status().retried).toBeUndefined();
+    world.away('test', undefined);
+    world.turn();
+    expect(world.cell('test').rolloutID).toBe('again-1');
+    world.settle();
+    expect(world.phase(UNIT)).toBe('Done');
+    expect(world.status().retried).toBe('again-1');
+  });
+
+  it('safety 11: is taken over with the unchanged digest', () => {
+    const world = fleetWorld();
+    world.commit({ [UNIT]: 'A' });
+    world.turn();
+    world.halt('test', 'MaxFailed');
+    world.turn();
+    world.away('test', 'no answer');
+    world.retry('again-1');
+    world.turn();
+    world.commit({ [UNIT]: 'A' }, { prod: { [UNIT]: 'C' } });
+    world.turn();
+    world.away('test', undefined);
+    world.turn();
+    expect(world.cell('test').rolloutID).toBe('again-1');
+  });
+
+  it('safety 11: of a rule that is still refused begins no other cluster, and leaves it revoked', () => {
+    const rule = 'NodeRemedier/hung';
+    const world = fleetWorld({ clusters: { prod: ['p1', 'p2', 'p3'] }, maxClusters: 2 });
+    world.commit({ [rule]: 'A' });
+    world.settle();
+    world.commit({ [rule]: 'B' });
+    world.turn();
+    const begun = world.applied().filter((line) => line.endsWith('B'));
+    expect(begun).toHaveLength(2);
+    world.halt(begun[0]?.split(' ')[0] ?? '', 'Rejected: no such fact');
+    world.turn();
+    world.prove(begun[1]?.split(' ')[0] ?? '');
+    world.turn();
+    world.retry('again-1');
+    for (let turn = 0; turn < 6; turn += 1) world.turn();
+    expect(world.applied().filter((line) => line.endsWith('B'))).toEqual(begun);
+    expect(world.phase(rule)).toBe('Halted');
+    expect(world.record(begun[0]?.split(' ')[0] ?? '', rule)?.revoked).toContain('B');
+  });
+
+  it('that failed again is over: another halt revokes, and the same retry does not lift that', () => {
+    const world = fleetWorld();
+    world.commit({ [UNIT]: 'A' });
+    world.turn();
+    world.halt('test', 'MaxFailed');
+    world.turn();
+    world.retry('again-1');
+    for (let turn = 0; turn < 3; turn += 1) world.turn();
+    world.halt('test', 'MaxFailed');
+    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    expect(world.phase(UNIT)).toBe('Halted');
+    expect(world.record('test', UNIT)?.revoked).toEqual(['A']);
+  });
+});
+
+describe('E6: what is revoked', () => {
+  function revertedTwice(soakSeconds = 0): FleetWorld {
+    const world = fleetWorld({ soakSeconds });
+    for (const digest of ['A', 'B', 'A']) {
+      world.commit({ [UNIT]: digest });
+      world.settle(soakSeconds + 60);
+    }
+    world.commit({ [UNIT]: 'B' });
+    return world;
+  }
+
+  it('safety 15: reverting the revert goes forward through stages and soak', () => {
+    const world = revertedTwice(100);
+    const before = world.applied().length;
+    world.turn();
+    world.prove('test');
+    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    expect(world.applied().slice(before)).toEqual(['test B']);
+    expect(world.phase(UNIT)).toBe('Soaking');
+    expect(world.record('test', UNIT)?.lane).toBe('Forward');
+  });
+
+  it('safety 15: what a halt revokes is no restore any more where it is on its way as one', () => {
+    const world = fleetWorld({ clusters: { prod: ['p1', 'p2'] } });
+    world.commit({ [UNIT]: 'A' });
+    world.settle();
+    world.commit({ [UNIT]: 'B' });
+    world.turn();
+    world.declare('test-2', 'test');
+    // Back to A: a restore in test, forward in the new cluster.
+    world.commit({ [UNIT]: 'A' });
+    world.turn();
+    world.turn();
+    expect(world.record('test', UNIT)).toMatchObject({ digest: 'A', lane: 'Restore' });
+    world.halt('test-2', 'MaxFailed');
+    world.turn();
+    world.turn();
+    const clusters = world.status().units?.[0]?.clusters ?? [];
+    expect(clusters.find(({ name }) => name === 'test')?.lane).toBe('Forward');
+  });
+
+  it('E6: what a revert leaves is revoked, also when the way back is Forward because its target is revoked', () => {
+    const world = revertedTwice(100);
+    world.settle(160);
+    // B is revoked and goes forward as if it were new: A is not taken back.
+    for (const cluster of ['test', 'pre', 'prod']) expect(world.record(cluster, UNIT)?.revoked).toEqual(['B']);
+    world.commit({ [UNIT]: 'C' });
+    world.settle(160);
+    world.commit({ [UNIT]: 'B' });
+    world.turn();
+    for (const cluster of ['test', 'pre', 'prod']) expect(world.record(cluster, UNIT)?.revoked).toContain('C');
+    world.settle(160);
+    const before = world.applied().length;
+    world.commit({ [UNIT]: 'C' });
+    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    expect(world.applied().slice(before)).toEqual(['test C']);
+    expect(world.record('test', UNIT)).toMatchObject({ digest: 'C', lane: 'Forward' });
+  });
+
+  it('E6: taking back what never had evidence revokes it, whichever way it goes', () => {
+    const world = revertedTwice();
+    world.settle();
+    world.commit({ [UNIT]: 'C' });
+    world.turn();
+    world.commit({ [UNIT]: 'B' });
+    world.turn();
+    for (const cluster of ['test', 'pre', 'prod']) expect(world.record(cluster, UNIT)?.revoked).toContain('C');
+  });
+
+  it('E6: going back from what is revoked to what is not stays a restore', () => {
+    const world = revertedTwice(100);
+    world.settle(160);
+    const before = world.applied().length;
+    world.commit({ [UNIT]: 'A' });
+    world.turn();
+    expect(world.applied().slice(before)).toHaveLength(3);
+  });
+
+  it('E6: a revert of one cluster revokes nothing that another wants with evidence, and the others can still go back at once', () => {
+    const world = fleetWorld({ soakSeconds: 100 });
+    for (const digest of ['A', 'B']) {
+      world.commit({ [UNIT]: digest });
+      world.settle(160);
+    }
+    world.commit({ [UNIT]: 'B' }, { test: { [UNIT]: 'A' } });
+    world.settle(160);
+    expect(world.record('test', UNIT)).toMatchObject({ digest: 'A', revoked: ['B'] });
+    for (const cluster of ['pre', 'prod']) expect(world.record(cluster, UNIT)?.revoked ?? []).toEqual([]);
+    world.commit({ [UNIT]: 'C' });
+    world.settle(160);
+    const before = world.applied().length;
+    world.commit({ [UNIT]: 'B' }, { test: { [UNIT]: 'A' } });
+    world.turn();
+    expect(world.applied().slice(before).toSorted()).toEqual(['pre B', 'prod B', 'test A']);
+    // A halt there counts everywhere.
+    world.settle(160);
+    world.commit({ [UNIT]: 'B' });
+    world.turn();
+    world.halt('test', 'MaxFailed');
+    world.turn();
+    for (const cluster of ['pre', 'prod']) expect(world.record(cluster, UNIT)?.revoked).toContain('B');
+  });
+
+  it('safety 15: evidence lifts no revocation, a retry does', () => {
+    const world = revertedTwice();
+    world.settle();
+    expect(world.phase(UNIT)).toBe('Done');
+    for (const cluster of ['test', 'pre', 'prod']) expect(world.record(cluster, UNIT)?.revoked).toContain('B');
+    expect(world.status().units?.[0]?.revoked).toBe(true);
+    world.retry('reinstate');
+    world.turn();
+    world.turn();
+    for (const cluster of ['test', 'pre', 'prod']) expect(world.record(cluster, UNIT)?.revoked).not.toContain('B');
+    expect(world.status().units?.[0]?.revoked).toBeUndefined();
+  });
+});
+
 it('an object that somebody changed or deleted in the cell is applied again', () => {
   const world = fleetWorld();
   world.commit({ [UNIT]: 'A' });
@@ -220,9 +599,19 @@ it('an object that somebody changed or deleted in the cell is applied again', ()
   expect(world.turn()).toMatchObject([{ do: 'Apply', cluster: 'prod', digest: 'A' }]);
 });
 
+it('E8: a place whose applied content is lost says that it is not compared', () => {
+  const world = fleetWorld();
+  world.commit({ [UNIT]: 'A' });
+  world.settle();
+  Object.assign(world.cell('pre'), { lost: 'no answer' });
+  world.turn();
+  const place = world.status().units?.[0]?.clusters?.find(({ name }) => name === 'pre');
+  expect(place).toMatchObject({ phase: 'Verified', message: expect.stringContaining('could not be rendered again: no answer') });
+});
+
 it('a unit that a fleet no longer declares is removed stage by stage', () => {
   const world = fleetWorld();
-  world.commit({ [UNIT]: 'A', 'MachineSet/web/a': 'M' });
+  world.commit({ [UNIT]: 'A', 'DefenderPolicy/a': 'M' });
   world.settle();
   world.commit({ [UNIT]: 'A' });
   expect(world.turn()).toMatchObject([{ do: 'Remove', cluster: 'test' }]);

@@ -1,6 +1,7 @@
 import type { Rollout, RolloutUnit, RolloutUnitStatus } from '../../api/rollout.ts';
+import { plainText } from '../../api/plaintext.ts';
 import type { ClusterView, Step, World } from './world.ts';
-import { judge, type Place } from './place.ts';
+import { judge, retryOf, type Place } from './place.ts';
 
 type Stage = Rollout['spec']['stages'][number];
 type UnitPhase = RolloutUnitStatus['phase'];
@@ -16,8 +17,8 @@ export interface Decision {
 /**
  * Decides the next steps of all rollouts of one fleet. Pure: the same world gives the same decision.
  *
- * Guarantees: a cluster of a later stage is begun only when every cluster of the earlier stages has evidence for its own
- * digest of this rollout and the stage has soaked (E5); a unit that is halted anywhere begins nowhere; a unit restored
+ * Guarantees: a cluster of a later stage is begun only when every cluster of the earlier stages that the fleet still declares has evidence
+ * for its own digest and the stage has soaked (E5); a unit that is halted anywhere, or a digest that is paused, begins nowhere; a unit restored
  * to a digest verified there takes the restore lane (E6), which neither stages nor soak nor pause hold back;
  * a newer rollout takes over exactly the units it names.
  */
@@ -29,26 +30,30 @@ export function decide(world: World): Decision {
   for (const rollout of world.rollouts) for (const { unit } of rollout.spec.units) owners.set(unit, rollout);
 
   for (const rollout of world.rollouts) {
-    const retry = rollout.spec.retry !== undefined && rollout.spec.retry !== rollout.status?.retried ? rollout.spec.retry : undefined;
     const units: RolloutUnitStatus[] = [];
+    let retrying = false;
     for (const unit of rollout.spec.units) {
       if (owners.get(unit.unit) !== rollout) {
+        // Its retry goes on in the rollout that took the unit over; each cluster's record tells how far.
+        retrying = true;
         units.push(supersede(rollout, unit));
         continue;
       }
-      const outcome = decideUnit(world, rollout, unit, retry);
+      const outcome = decideUnit(world, rollout, unit);
       steps.push(...outcome.steps);
       units.push(outcome.status);
-      if (outcome.again !== undefined) again = Math.min(again ?? Infinity, outcome.again);
+      again = earliest([again, outcome.again]);
+      retrying ||= outcome.retrying;
     }
     const phase = summary(units.map((unit) => unit.phase));
-    const completedAt =
-      rollout.status?.completedAt ?? (phase === 'Done' || phase === 'Superseded' ? new Date(world.now).toISOString() : undefined);
+    const over = phase === 'Done' || phase === 'Superseded';
+    const completedAt = over ? (rollout.status?.completedAt ?? new Date(world.now).toISOString()) : undefined;
+    const retried = retrying ? rollout.status?.retried : rollout.spec.retry;
     statuses.set(rollout.metadata.name, {
       phase,
       units,
-      ...(rollout.spec.retry === undefined ? {} : { retried: rollout.spec.retry }),
-      ...(completedAt === undefined || (phase !== 'Done' && phase !== 'Superseded') ? {} : { completedAt }),
+      ...(retried === undefined ? {} : { retried }),
+      ...(completedAt === undefined ? {} : { completedAt }),
       ...(rollout.metadata.generation === undefined ? {} : { observedGeneration: rollout.metadata.generation }),
     });
   }
@@ -67,20 +72,29 @@ function supersede(rollout: Rollout, unit: RolloutUnit): RolloutUnitStatus {
   };
 }
 
-function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit, retry: string | undefined) {
-  const places = unit.clusters.map(({ name, digest }) => judge(world, rollout, unit.unit, name, digest));
-  const steps: Step[] = places.flatMap((place) => upkeep(world, rollout, place, retry));
+function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
+  const judged = unit.clusters.map(({ name, digest }) => judge(world, rollout, unit.unit, name, digest));
+  // What left the fleet is left alone, and nothing waits for it.
+  const places = judged.filter((place) => place.phase !== 'Left');
+  const refused = places.some((place) => place.phase === 'Halted' && !isTryable(place));
+  const steps: Step[] = places.flatMap((place) => [...retry(world, place, refused), ...upkeep(world, rollout, place)]);
 
-  // Restore: everywhere at once, the newest harm first (E6).
+  // What a going back leaves is revoked, also when its way is Forward because what it goes back to is revoked itself (E6).
+  const back = places.filter((place) => place.goesBack && place.lane === 'Forward' && place.phase === 'Pending');
+  for (const place of back) steps.push(...takeBack(world, rollout, places, place));
+
+  // Restore: everywhere at once, the newest harm first (E6), and to nothing that these very steps revoke.
+  const leaving = new Set(steps.flatMap((step) => (step.do === 'Revoke' ? step.digest : [])));
   const restores = places.filter((place) => place.lane === 'Restore' && place.phase === 'Pending');
   for (const place of restores.sort((a, b) => b.heldSince - a.heldSince)) {
-    steps.push(
-      ...revoke(world, place.unit, place.holds, `restored to ${place.target ?? 'nothing'}`),
-      ...begin(rollout, place, 'a digest verified here is wanted again'),
-    );
+    if (place.target !== undefined && leaving.has(place.target)) continue;
+    const left = place.holds === place.target ? undefined : place.holds;
+    if (left !== undefined) leaving.add(left);
+    steps.push(...takeBack(world, rollout, places, place), ...begin(rollout, place, 'a digest verified here is wanted again'));
   }
 
-  const forward = advance(world, rollout, places, retry);
+  const changed = new Set(unit.clusters.filter(({ digest, from }) => digest !== from).map(({ name }) => name));
+  const forward = advance(world, rollout, places, changed);
   steps.push(...forward.steps);
   const lanes = new Set(places.filter((place) => place.moved).map((place) => place.lane));
   const status: RolloutUnitStatus = {
@@ -89,21 +103,24 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit, retry: st
     lane: lanes.size === 2 ? 'Mixed' : lanes.has('Restore') ? 'Restore' : 'Forward',
     ...(forward.stage === undefined ? {} : { stage: forward.stage }),
     ...(forward.soakUntil === undefined ? {} : { soakUntil: new Date(forward.soakUntil).toISOString() }),
+    ...(forward.pausedBy === undefined ? {} : { pausedBy: forward.pausedBy }),
+    ...(places.some((place) => place.revoked) ? { revoked: true } : {}),
     ...(forward.reason === undefined ? {} : { reason: forward.reason }),
-    ...(forward.message === undefined ? {} : { message: forward.message.slice(0, 1024) }),
-    clusters: places.map((place) => ({
+    ...(forward.message === undefined ? {} : { message: plainText(forward.message) }),
+    clusters: judged.map((place) => ({
       name: place.cluster,
       phase: place.phase,
       lane: place.lane,
       ...(place.appliedAt === undefined ? {} : { appliedAt: place.appliedAt }),
       ...(place.verifiedAt === undefined ? {} : { verifiedAt: place.verifiedAt }),
-      ...(place.message === undefined ? {} : { message: place.message.slice(0, 1024) }),
+      ...(place.message === undefined ? {} : { message: plainText(place.message) }),
     })),
   };
   return {
     steps,
     status,
     again: earliest([forward.soakUntil, ...places.map(({ live }) => (live.state === 'Present' ? live.againAt : undefined))]),
+    retrying: places.some((place) => place.retry !== undefined),
   };
 }
 
@@ -112,8 +129,37 @@ function earliest(times: readonly (number | undefined)[]): number | undefined {
   return known.length === 0 ? undefined : Math.min(...known);
 }
 
-/** What is done wherever a place stands: evidence, drift, ceilings, revocation of what halted, a human's retry. */
-function upkeep(world: World, rollout: Rollout, place: Place, retry: string | undefined): Step[] {
+/** Whether a cell can be asked to try again there. */
+function isTryable({ unit }: Place): boolean {
+  return unit.startsWith('MachineComponentSet/');
+}
+
+/**
+ * A human's retry: the digest is reinstated in the hub's records at once; where it is under way the cell is asked to try again, and the retry
+ * counts as carried out only when the cell shows it. Where the cell's refusal cannot be retried, that is all; it stays refused and revoked.
+ */
+function retry(world: World, place: Place, refused: boolean): Step[] {
+  const { unit, cluster, target, live } = place;
+  if (place.retry === undefined || target === undefined) return [];
+  const because = 'a human asked for another try';
+  const steps: Step[] = [];
+  for (const view of place.revoked && !refused ? world.clusters.values() : []) {
+    const { retried, revoked = [] } = view.units.get(unit) ?? {};
+    if (revoked.includes(target) && retried !== place.retry)
+      steps.push({ do: 'Reinstate', unit, cluster: view.name, digest: target, retry: place.retry, because });
+  }
+  const under = place.begun && (place.phase !== 'Verified' || place.haltedAfter !== undefined) && isTryable(place);
+  const shown = live.state === 'Present' && live.rolloutID === place.retry;
+  if (!under || shown) steps.push({ do: 'RecordRetry', unit, cluster, retry: place.retry, because });
+  else if (!place.blocked && live.state === 'Present') {
+    const seen = { over: place.over, resourceVersion: live.resourceVersion };
+    steps.push({ do: 'TryAgain', unit, cluster, rolloutID: place.retry, seen, because });
+  }
+  return steps;
+}
+
+/** What is done wherever a place stands: evidence, drift, ceilings, revocation of what halted. */
+function upkeep(world: World, rollout: Rollout, place: Place): Step[] {
   const { unit, cluster, target, live } = place;
   const steps: Step[] = [];
   if (place.blocked || live.state === 'Unknown') return steps;
@@ -124,6 +170,7 @@ function upkeep(world: World, rollout: Rollout, place: Place, retry: string | un
       cluster,
       digest: target,
       commit: rollout.spec.commit,
+      appliedAt: place.appliedAt,
       because: 'the cell has evidence for it',
     });
   }
@@ -136,35 +183,28 @@ function upkeep(world: World, rollout: Rollout, place: Place, retry: string | un
       commit: rollout.spec.commit,
       lane: place.lane,
       proven: isProven(place),
+      over: place.over,
+      asked: place.asked,
+      revoked: place.revoked,
       because:
         place.live.state === 'Present' && place.live.rehearsed === true
           ? 'its rehearsal is over'
           : 'it was changed in the cluster by someone else',
     });
   }
-  if (place.phase === 'Halted' && target !== undefined) {
-    if (retry === undefined) {
-      if (place.lane === 'Forward') steps.push(...revoke(world, unit, target, place.message ?? 'halted'));
-    } else if (unit.startsWith('MachineComponentSet/')) {
-      steps.push({ do: 'TryAgain', unit, cluster, rolloutID: retry, because: 'a human asked for another try' });
-    }
-  }
-  if (retry !== undefined && target !== undefined && place.revoked) {
-    steps.push({ do: 'Reinstate', unit, cluster, digest: target, because: 'a human asked for another try' });
-  }
+  if (place.phase === 'Halted' && place.lane === 'Forward' && place.retry === undefined)
+    steps.push(...revoke(world, rollout, unit, target, place.message ?? 'halted'));
   if (live.state === 'Present') {
     const held =
-      rollout.spec.paused === true &&
-      place.lane === 'Forward' &&
-      (place.phase === 'Waiting' || place.phase === 'Halted') &&
-      target !== undefined;
-    const wanted = held && unit.startsWith('MachineComponentSet/') ? { unitDigest: target, nodes: 0 } : undefined;
+      place.pausedBy !== undefined && place.lane === 'Forward' && place.begun && place.phase !== 'Verified' && target !== undefined;
+    const wanted = held && isTryable(place) ? { unitDigest: target, nodes: 0 } : undefined;
     if (wanted?.unitDigest !== live.ceiling?.unitDigest || wanted?.nodes !== live.ceiling?.nodes) {
       steps.push({
         do: 'Ceiling',
         unit,
         cluster,
         ceiling: wanted,
+        seen: { over: place.over, resourceVersion: live.resourceVersion },
         because: wanted === undefined ? 'nothing holds it back' : 'the rollout is paused',
       });
     }
@@ -176,21 +216,44 @@ function isProven({ lane, phase }: Place): boolean {
   return lane === 'Restore' || phase === 'Verified';
 }
 
-function revoke(world: World, unit: string, digest: string | undefined, because: string): Step[] {
+/** Revokes what is left, and upholds it where it is wanted, has evidence, and is not taken back. */
+function takeBack(world: World, rollout: Rollout, places: readonly Place[], { unit, holds, target }: Place): Step[] {
+  if (holds === undefined || holds === target) return [];
+  const keeping = new Set(places.filter((place) => place.target === holds && place.phase === 'Verified').map(({ cluster }) => cluster));
+  const steps: Step[] = [];
+  for (const cluster of keeping) {
+    const { verified, revoked = [] } = world.clusters.get(cluster)?.units.get(unit) ?? {};
+    const open = verified?.some((entry) => entry.digest === holds && entry.upheld !== true) === true && !revoked.includes(holds);
+    if (open) steps.push({ do: 'Uphold', unit, cluster, digest: holds, because: 'other clusters go back from it, this one does not' });
+  }
+  return [...steps, ...revoke(world, rollout, unit, holds, `taken back for ${target ?? 'nothing'}`, keeping)];
+}
+
+/** A retry of the digest that is not carried out yet anywhere ends with it: a human has to ask again. */
+function revoke(
+  world: World,
+  rollout: Rollout,
+  unit: string,
+  digest: string | undefined,
+  because: string,
+  except: ReadonlySet<string> = new Set(),
+): Step[] {
   if (digest === undefined) return [];
   const steps: Step[] = [];
   for (const view of world.clusters.values()) {
+    if (except.has(view.name)) continue;
     const record = view.units.get(unit);
-    if (record !== undefined && !(record.revoked ?? []).includes(digest))
-      steps.push({ do: 'Revoke', unit, cluster: view.name, digest, because });
+    if (record?.fleet === world.fleet && !(record.revoked ?? []).includes(digest))
+      steps.push({ do: 'Revoke', unit, cluster: view.name, digest, retry: retryOf(world, rollout, unit, view.name, digest), because });
   }
   return steps;
 }
 
 function begin(rollout: Rollout, place: Place, because: string): Step[] {
-  const { unit, cluster, target, lane } = place;
-  if (target === undefined) return [{ do: 'Remove', unit, cluster, commit: rollout.spec.commit, because }];
-  return [{ do: 'Apply', unit, cluster, digest: target, commit: rollout.spec.commit, lane, proven: isProven(place), because }];
+  const { unit, cluster, target, lane, over, asked, revoked } = place;
+  const { commit } = rollout.spec;
+  if (target === undefined) return [{ do: 'Remove', unit, cluster, commit, over, because }];
+  return [{ do: 'Apply', unit, cluster, digest: target, commit, lane, proven: isProven(place), over, asked, revoked, because }];
 }
 
 interface Advance {
@@ -198,21 +261,29 @@ interface Advance {
   phase: UnitPhase;
   stage?: string | undefined;
   soakUntil?: number | undefined;
+  pausedBy?: string | undefined;
   reason?: string;
   message?: string | undefined;
 }
 
-/** The forward lane: stages in order, inside a stage `maxClusters` at once. */
-function advance(world: World, rollout: Rollout, places: Place[], retry: string | undefined): Advance {
-  const halted = places.find((place) => place.phase === 'Halted');
-  if (halted !== undefined && retry === undefined) {
+/** The forward lane: stages in order, inside a stage `maxClusters` at once. Nothing begins while the unit is halted anywhere, also while that is tried again. */
+function advance(world: World, rollout: Rollout, places: Place[], changed: ReadonlySet<string>): Advance {
+  const halted =
+    places.find((place) => place.phase === 'Halted' && place.retry === undefined) ?? places.find((place) => place.phase === 'Halted');
+  if (halted !== undefined) {
+    const retrying = halted.retry !== undefined;
     return {
       steps: [],
-      phase: 'Halted',
+      phase: retrying ? 'Progressing' : 'Halted',
       stage: stageOf(rollout, halted.cluster)?.name,
-      reason: 'Halted',
+      reason: retrying ? 'Retrying' : 'Halted',
       message: `${halted.cluster}: ${halted.message ?? 'halted'}`,
     };
+  }
+  const late = places.find((place) => place.haltedAfter !== undefined && isOnTrial(world, rollout, place, changed));
+  if (late !== undefined && places.some((place) => place.phase !== 'Verified')) {
+    const message = `${late.cluster}: halted after there was evidence: ${late.haltedAfter ?? ''}`;
+    return { steps: [], phase: 'Halted', stage: stageOf(rollout, late.cluster)?.name, reason: 'Halted', message };
   }
   for (const stage of rollout.spec.stages) {
     const members = stage.clusters.flatMap((name) => places.filter((place) => place.cluster === name));
@@ -227,30 +298,35 @@ function advance(world: World, rollout: Rollout, places: Place[], retry: string 
   return { steps: [], phase: 'Done' };
 }
 
-/** Soak counts from the last cluster that this rollout itself verified: what was there before has soaked. */
-function soakOf(members: Place[], stage: Stage): number {
-  const verified = members
-    .filter((place) => place.moved && place.lane === 'Forward' && place.verifiedAt !== undefined)
-    .map((place) => Date.parse(place.verifiedAt ?? ''));
-  return verified.length === 0 ? 0 : Math.max(...verified) + stage.soakSeconds * 1000;
+/** Whether what a cluster holds is what this rollout brought, or still soaks: a halt there speaks against the next cluster. */
+function isOnTrial(world: World, rollout: Rollout, { cluster, soaksFrom }: Place, changed: ReadonlySet<string>): boolean {
+  const soakMs = (stageOf(rollout, cluster)?.soakSeconds ?? 0) * 1000;
+  return changed.has(cluster) || (soaksFrom !== undefined && soaksFrom + soakMs > world.now);
 }
 
+/** Soak counts from the evidence of the last cluster, whichever rollout brought the digest there. */
+function soakOf(members: Place[], stage: Stage): number {
+  return Math.max(0, ...members.map(({ soaksFrom }) => (soaksFrom === undefined ? 0 : soaksFrom + stage.soakSeconds * 1000)));
+}
+
+/** A cluster where nothing has begun takes none of the places of `maxClusters`, also when it cannot be reached; what has begun goes on first. */
 function fill(rollout: Rollout, stage: Stage, open: Place[]): Advance {
   const forward = open.filter((place) => place.lane === 'Forward');
   const blocked = open.find((place) => place.phase === 'Blocked');
   const waiting = open.find((place) => place.phase === 'Waiting');
   const said = blocked ?? waiting;
   const base = { stage: stage.name, ...(said?.message === undefined ? {} : { message: `${said.cluster}: ${said.message}` }) };
-  if (rollout.spec.paused === true && forward.length > 0)
-    return { steps: [], phase: 'Progressing', ...base, reason: 'Paused', message: 'the rollout is paused' };
-  const busy = forward.filter((place) => place.phase !== 'Pending').length;
-  const next = forward.filter((place) => place.phase === 'Pending').slice(0, Math.max(0, stage.maxClusters - busy));
-  return {
-    steps: next.flatMap((place) => begin(rollout, place, `stage ${stage.name} is open`)),
-    phase: 'Progressing',
-    ...base,
-    reason: blocked === undefined ? 'Progressing' : 'Blocked',
-  };
+  const paused = forward.find((place) => place.pausedBy !== undefined);
+  const pending = forward.filter((place) => place.phase === 'Pending' && place.pausedBy === undefined);
+  const room = Math.max(0, stage.maxClusters - forward.filter((place) => place.begun).length);
+  const next = [...pending.filter((place) => place.begun), ...pending.filter((place) => !place.begun).slice(0, room)];
+  const steps = next.flatMap((place) => begin(rollout, place, `stage ${stage.name} is open`));
+  if (paused?.pausedBy !== undefined) {
+    const message =
+      paused.pausedBy === rollout.metadata.name ? 'the rollout is paused' : `rollout ${paused.pausedBy} is paused, of the same content`;
+    return { steps, phase: 'Progressing', ...base, reason: 'Paused', pausedBy: paused.pausedBy, message };
+  }
+  return { steps, phase: 'Progressing', ...base, reason: blocked === undefined ? 'Progressing' : 'Blocked' };
 }
 
 function stageOf(rollout: Rollout, cluster: string): Stage | undefined {

@@ -6,22 +6,28 @@ import { API_VERSION } from '../../api/kind.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { wouldChange } from '../../kube/apply.ts';
-import { stamped } from '../applyunit.ts';
+import { stamped, type Stamp } from '../applyunit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import { isCell, type Away, type Cell } from '../cells.ts';
 import { evidenceOf, type Evidence } from '../evidence.ts';
+import { laneHeld } from '../records.ts';
 import { asRehearsed, rehearsalOf, type Rehearsal } from './rehearsal.ts';
 import type { ClusterView, LiveUnit, World } from './world.ts';
 
 export interface ObserveInput {
   now: number;
   fleet: string;
+  /** Clusters that the accepted commit declares, as the Fleet says. */
+  members?: readonly string[] | undefined;
+  /** Those in force. */
   rollouts: readonly Stored<Rollout>[];
   clusters: readonly Stored<Cluster>[];
   /** The connection, or why there is none. */
   cell(cluster: string): Cell | Away;
   /** Objects of a digest, if the cache has them in hand. */
   unit(digest: string): StoredUnit | undefined;
+  /** Why they are not at hand, though they should be. */
+  missing?(digest: string): string | undefined;
   /** Why the last try at (unit, cluster, digest) failed, while its next one is not due. */
   failing(unit: string, cluster: string): string | undefined;
   /** What is not watched there, and was found to be gone. */
@@ -50,16 +56,11 @@ export function observe(input: ObserveInput): World {
           : liveUnit(cell, unit, units.get(unit), machineSets.get(name) ?? [], input),
     });
   }
-  return { now: input.now, fleet: input.fleet, rollouts, clusters };
+  const members = input.members === undefined ? undefined : new Set(input.members);
+  return { now: input.now, fleet: input.fleet, members, rollouts, clusters };
 }
 
-function liveUnit(
-  cell: Cell,
-  unit: string,
-  record: Pick<UnitStatus, 'digest' | 'evidence' | 'lane'> | undefined,
-  machineSets: readonly string[],
-  input: ObserveInput,
-): LiveUnit {
+function liveUnit(cell: Cell, unit: string, record: UnitStatus | undefined, machineSets: readonly string[], input: ObserveInput): LiveUnit {
   const [kind = '', ...rest] = unit.split('/');
   const store = cell.store(kind);
   const digest = record?.digest;
@@ -81,35 +82,42 @@ function liveUnit(
   const name = rest.at(-1) ?? '';
   const object = store.get(rest.length === 2 ? { namespace: rest[0], name } : { name });
   if (object === undefined || object.metadata.deletionTimestamp !== undefined) return { state: 'Absent' };
-  const { unitDigest, ceiling } = (object as Partial<Stored<MachineComponentSet>>).spec ?? {};
+  const { unitDigest, ceiling, rolloutID } = (object as Partial<Stored<MachineComponentSet>>).spec ?? {};
   const wanted = digest === undefined ? undefined : input.unit(digest);
   // What was verified here, or is put back, need not be rehearsed.
-  const proven = record?.lane === 'Restore' || (digest !== undefined && record?.evidence === digest);
-  const rehearsal: Rehearsal = proven ? { state: 'None' } : rehearsalOf(object, input.now);
-  const due = proven || wanted === undefined ? wanted : asRehearsed(wanted, digest ?? '', object, input.now);
+  const lane = record === undefined ? 'Forward' : laneHeld(record);
+  const proven = lane === 'Restore' || (digest !== undefined && record?.evidence === digest);
+  const rehearsal: Rehearsal = proven ? { state: 'None' } : rehearsalOf(object, cell.now());
+  const due = proven || wanted === undefined ? wanted : asRehearsed(wanted, digest ?? '', object, cell.now());
   const found = unitDigest === undefined ? UNSEEN : judged(object, unitDigest, cell, machineSets);
   return {
     state: 'Present',
     unitDigest,
     drifted:
-      rehearsal.state === 'Over' || (due !== undefined && unitDigest !== undefined && isDrifted(object, due, digest ?? '', input.fleet)),
+      rehearsal.state === 'Over' ||
+      (due !== undefined && unitDigest !== undefined && isDrifted(object, due, { digest: digest ?? '', fleet: input.fleet, lane })),
     ...found,
     // What is in Shadow is no evidence for what is to be enforced.
     ...(rehearsal.state === 'None' ? {} : { evidence: false, rehearsed: rehearsal.state === 'Over' }),
-    ...(rehearsal.state === 'Running' ? { progress: rehearsal.why, againAt: rehearsal.againAt } : {}),
+    ...(rehearsal.state === 'Running' ? { progress: rehearsal.why, againAt: after(input.now, rehearsal.leftMs) } : {}),
     ...(rehearsal.state === 'Failed' ? { halted: found.halted ?? rehearsal.why } : {}),
     ceiling,
+    rolloutID,
+    resourceVersion: object.metadata.resourceVersion,
+    ...(wanted === undefined && digest !== undefined ? { lost: input.missing?.(digest) } : {}),
   };
 }
+
+const after = (now: number, ms: number | undefined): number | undefined => (ms === undefined ? undefined : now + ms);
 
 const UNSEEN: Evidence = { evidence: false, halted: undefined, progress: undefined };
 
 /** Whether what a store has of a unit's object differs from what was applied. */
-export function isDrifted(live: Stored<KubeObject>, unit: StoredUnit, digest: string, fleet: string): boolean {
+export function isDrifted(live: Stored<KubeObject>, unit: StoredUnit, stamp: Stamp): boolean {
   const top = unit.objects.at(-1);
   if (top === undefined || top.apiVersion !== API_VERSION) return false;
   // An unknown answer (another manager took every field of ours) is a difference: applying again settles it.
-  return wouldChange(stamped(top, true, digest, fleet, unit.origins.at(-1)), live, { fieldManager: MANAGERS.sync }) !== false;
+  return wouldChange(stamped(top, true, stamp, unit.origins.at(-1)), live, { fieldManager: MANAGERS.sync }) !== false;
 }
 
 /** MachineSets that the newest rollouts want, by cluster. */
@@ -140,5 +148,5 @@ function replicasOf(cell: Cell, unit: string): number {
   const [, namespace = '', name = ''] = unit.split('/');
   const set = cell.store('MachineSet')?.get({ namespace, name }) as Stored<MachineSet> | undefined;
   // Not there yet: that it is wanted is all that is known.
-  return set === undefined ? 1 : (set.spec.replicas ?? 1);
+  return set === undefined ? 1 : (set.spec.replicas ?? set.status?.keptReplicas ?? 0);
 }

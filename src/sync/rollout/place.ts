@@ -1,27 +1,43 @@
 import type { Rollout, CLUSTER_PHASES } from '../../api/rollout.ts';
 import type { UnitStatus } from '../../api/cluster.ts';
+import { laneHeld, REMOVAL, stands, type Over } from '../records.ts';
 import type { LiveUnit, World } from './world.ts';
 
-/** One unit on one cluster, judged against what a rollout wants there. */
+/** One unit on one cluster, judged against what a rollout wants there. Soak, pause, retry and evidence are those of this digest here, whichever rollout brought it. */
 export interface Place {
   unit: string;
   cluster: string;
   /** Wanted digest; undefined: the unit is to be removed. */
   target: string | undefined;
-  /** Digest recorded as applied. */
+  /** Digest that is there, wholly or in part. */
   holds: string | undefined;
+  /** The target is older here than what it holds: what it holds is taken back. */
+  goesBack: boolean;
   heldSince: number;
   lane: 'Forward' | 'Restore';
   phase: (typeof CLUSTER_PHASES)[number];
   /** This rollout changed something here, or is about to. */
   moved: boolean;
+  /** The target is there, or on its way there: nothing else can be said of a write that has begun. */
+  begun: boolean;
+  over: Over;
   revoked: boolean;
   blocked: boolean;
   drifted: boolean;
   newEvidence: boolean;
+  /** Why its cell halted the target after there was evidence for it. */
+  haltedAfter: string | undefined;
   live: LiveUnit;
   appliedAt: string | undefined;
   verifiedAt: string | undefined;
+  /** With evidence since, ms, moved back by what was held with evidence before; undefined without. */
+  soaksFrom: number | undefined;
+  /** Rollout whose pause holds the target. */
+  pausedBy: string | undefined;
+  /** A human's retry of the target that was not carried out here yet. */
+  retry: string | undefined;
+  /** That retry, carried out here or not. */
+  asked: string | undefined;
   message: string | undefined;
 }
 
@@ -29,44 +45,56 @@ export function judge(world: World, rollout: Rollout, unit: string, cluster: str
   const view = world.clusters.get(cluster);
   const record = view?.units.get(unit);
   const live = view?.live(unit) ?? { state: 'Unknown' };
-  const holds = record?.digest;
   const verified = target === undefined ? undefined : record?.verified?.find((entry) => entry.digest === target);
-  const revoked = target !== undefined && (record?.revoked ?? []).includes(target);
+  const revoked = target !== undefined && isRevoked(world, unit, record, target);
   const foreign = record !== undefined && record.fleet !== world.fleet ? `belongs to fleet "${record.fleet}"` : undefined;
   const blocked = view === undefined ? 'no such Cluster on the hub' : (foreign ?? view.blocked ?? view.failing(unit));
+  const held = record?.begun === undefined && target !== undefined && record?.digest === target;
+  const complete = held && record?.evidence === target;
+  const asked = retryOf(world, rollout, unit, cluster, target);
   const place: Place = {
     unit,
     cluster,
     target,
-    holds,
+    holds: heldBy(record),
+    goesBack: goesBack(record, target),
     heldSince: Date.parse(record?.appliedAt ?? '') || 0,
     lane: laneOf(record, target, verified !== undefined && !revoked),
     phase: 'Pending',
-    moved: true,
+    moved: !held || record.commit === rollout.spec.commit,
+    begun: stands(record, { to: target ?? REMOVAL, lane: 'Forward' }),
+    over: { digest: record?.digest, begun: record?.begun },
     revoked,
     blocked: blocked !== undefined,
     drifted: false,
     newEvidence: false,
+    haltedAfter: undefined,
     live,
-    appliedAt: record?.commit === rollout.spec.commit ? record.appliedAt : undefined,
-    verifiedAt: verified?.commit === rollout.spec.commit ? verified.at : undefined,
+    appliedAt: held ? record.appliedAt : undefined,
+    verifiedAt: complete ? verified?.at : undefined,
+    soaksFrom: complete && verified !== undefined ? Date.parse(verified.at) - (verified.heldSeconds ?? 0) * 1000 : undefined,
+    pausedBy: pauseOf(world, rollout, unit, target),
+    retry: record === undefined || asked === record.retried ? undefined : asked,
+    asked,
     message: blocked,
   };
-  place.moved = record?.commit === rollout.spec.commit || holds !== target;
 
+  if (world.members?.has(cluster) === false)
+    return { ...place, phase: 'Left', blocked: true, message: 'the fleet no longer declares this cluster' };
   if (target === undefined) {
-    const gone = record === undefined || (holds === undefined && (record.inventory ?? []).length === 0);
-    if (gone) place.moved = false;
-    return { ...place, phase: gone ? 'Verified' : blocked === undefined ? 'Pending' : 'Blocked' };
+    const gone = record === undefined || (record.digest === undefined && (record.inventory ?? []).length === 0);
+    return { ...place, moved: !gone, phase: gone ? 'Verified' : blocked === undefined ? 'Pending' : 'Blocked' };
   }
   const carries = live.state === 'Present' && live.unitDigest === target;
-  const complete = holds === target && record?.evidence === target;
   if (complete) {
+    const haltedAfter = carries && !live.drifted ? live.halted : undefined;
     const drifted = blocked === undefined && (live.state === 'Absent' || (live.state === 'Present' && live.drifted));
-    return { ...place, phase: 'Verified', drifted, message: undefined };
+    const lost = live.state === 'Present' ? live.lost : undefined;
+    const uncompared = lost === undefined ? undefined : `not compared with what was applied, which could not be rendered again: ${lost}`;
+    return { ...place, phase: 'Verified', drifted, haltedAfter, message: haltedAfter ?? uncompared };
   }
   if (blocked !== undefined) return { ...place, phase: 'Blocked' };
-  if (holds !== target) return place;
+  if (!held) return place;
   if (live.state === 'Absent') return { ...place, phase: 'Waiting', drifted: true };
   if (live.state === 'Present' && live.drifted) return { ...place, phase: 'Waiting', drifted: true };
   if (carries && live.halted !== undefined) return { ...place, phase: 'Halted', message: live.halted };
@@ -74,9 +102,55 @@ export function judge(world: World, rollout: Rollout, unit: string, cluster: str
   return { ...place, phase: 'Waiting', message: live.state === 'Present' ? live.progress : 'not observed yet' };
 }
 
+/** One record is enough: a hub may have died between two. Unless this cluster had it verified and wanted it as others went back from it. */
+function isRevoked(world: World, unit: string, record: UnitStatus | undefined, target: string): boolean {
+  if ((record?.revoked ?? []).includes(target)) return true;
+  if (record?.verified?.some(({ digest, upheld }) => digest === target && upheld === true) === true) return false;
+  return [...world.clusters.values()].some((each) => (each.units.get(unit)?.revoked ?? []).includes(target));
+}
+
+/** By which of the two had evidence here first; what never had is newer than all that did. */
+function goesBack(record: UnitStatus | undefined, target: string | undefined): boolean {
+  const holds = heldBy(record);
+  if (holds === undefined || target === undefined || holds === target) return false;
+  const orderOf = (digest: string): number | undefined => {
+    const found = record?.verified?.find((entry) => entry.digest === digest);
+    return found === undefined ? undefined : (found.order ?? 0);
+  };
+  const to = orderOf(target);
+  return to !== undefined && to <= (orderOf(holds) ?? Infinity);
+}
+
+/** Digest that is there, wholly or in part. */
+function heldBy(record: UnitStatus | undefined): string | undefined {
+  return record?.begun === undefined || record.begun === REMOVAL ? record?.digest : record.begun;
+}
+
 /** What is there keeps the lane it came by; what is to come takes the restore lane when it was verified here. */
 function laneOf(record: UnitStatus | undefined, target: string | undefined, restorable: boolean): Place['lane'] {
   if (record?.digest === undefined) return 'Forward';
-  if (record.digest === target) return record.lane ?? 'Forward';
+  if (record.digest === target && record.begun === undefined) return laneHeld(record);
   return restorable ? 'Restore' : 'Forward';
+}
+
+/** The rollout whose pause holds a digest of a unit: a pause is of what it paused, whatever commits come after. */
+function pauseOf(world: World, owner: Rollout, unit: string, target: string | undefined): string | undefined {
+  const pauses = [owner, ...world.rollouts.toReversed()].find(
+    ({ spec }) =>
+      spec.paused === true && spec.units.some((each) => each.unit === unit && each.clusters.some(({ digest }) => digest === target)),
+  );
+  return pauses?.metadata.name;
+}
+
+/** A retry is of the digest that it was asked for: a newer rollout takes it over with the unchanged digest, and not with another. */
+export function retryOf(world: World, owner: Rollout, unit: string, cluster: string, target: string | undefined): string | undefined {
+  if (target === undefined) return undefined;
+  for (const rollout of world.rollouts.toReversed()) {
+    const named = rollout.spec.sequence > owner.spec.sequence ? undefined : rollout.spec.units.find((each) => each.unit === unit);
+    if (named === undefined) continue;
+    if (named.clusters.find((each) => each.name === cluster)?.digest !== target) return undefined;
+    const { retry } = rollout.spec;
+    if (retry !== undefined) return retry === rollout.status?.retried ? undefined : retry;
+  }
+  return undefined;
 }

@@ -56,12 +56,22 @@ function world() {
   let live: Stored<NodeRemedier> | undefined;
   let accepting = true;
   const store = { synced: true, get: () => live } as unknown as ReturnType<Cell['store']>;
-  const cell = { name: 'prod', client: undefined, away: () => undefined, store: () => store } as unknown as Cell;
+  /** How far the clock of the cell's API server is before that of the hub's; undefined: not known. */
+  let aheadMs: number | undefined = 0;
+  const cellNow = (): number | undefined => (aheadMs === undefined ? undefined : now + aheadMs);
+  const cell = { name: 'prod', client: undefined, away: () => undefined, now: cellNow, store: () => store } as unknown as Cell;
 
   const statusOf = (rule: Stored<NodeRemedier>, before: NodeRemedier['status']): NonNullable<NodeRemedier['status']> => ({
     observedGeneration: rule.metadata.generation ?? 0,
     acceptedDigest: rule.spec.unitDigest ?? '',
-    counters: before?.counters ?? { since: iso(), wouldBeJobs: 0, jobs: 0, succeeded: 0, failed: 0, needsHuman: 0 },
+    counters: before?.counters ?? {
+      since: new Date(now + (aheadMs ?? 0)).toISOString(),
+      wouldBeJobs: 0,
+      jobs: 0,
+      succeeded: 0,
+      failed: 0,
+      needsHuman: 0,
+    },
     conditions: [
       {
         type: 'Accepted',
@@ -79,8 +89,13 @@ function world() {
     if (step.do === 'Apply') {
       const unit = units.get(step.digest);
       if (unit === undefined) throw new Error(`no unit ${step.digest}`);
-      const due = step.proven ? unit : asRehearsed(unit, step.digest, live, now);
-      const object = stamped(due.objects.at(-1) as KubeObject, true, step.digest, 'main', undefined) as Stored<NodeRemedier>;
+      const due = step.proven ? unit : asRehearsed(unit, step.digest, live, cellNow());
+      const object = stamped(
+        due.objects.at(-1) as KubeObject,
+        true,
+        { digest: step.digest, fleet: 'main', lane: step.lane },
+        undefined,
+      ) as Stored<NodeRemedier>;
       const generation = (live?.metadata.generation ?? 0) + (JSON.stringify(live?.spec) === JSON.stringify(object.spec) ? 0 : 1);
       const { name: _name, ...mine } = object.metadata;
       const managed = { manager: MANAGERS.sync, operation: 'Apply', fieldsType: 'FieldsV1', apiVersion: API_VERSION };
@@ -96,10 +111,24 @@ function world() {
       const next: Stored<NodeRemedier> = { ...object, metadata };
       const same = live !== undefined && JSON.stringify(whole(live)) === JSON.stringify(whole(next));
       live = { ...next, status: statusOf(next, same ? live?.status : undefined) };
-      record = records.applied(step.digest, step.commit, step.lane, iso(), [])(records.intend('main', [], () => true)(record));
+      record = records.applied(
+        step.digest,
+        step.commit,
+        step.lane,
+        iso(),
+        [],
+      )(
+        records.begin(
+          'main',
+          { to: step.digest, lane: step.lane, asked: step.asked, revoked: step.revoked },
+          step.over,
+          [],
+          () => true,
+        )(record),
+      );
     }
-    if (step.do === 'RecordEvidence') record = records.verified(step.digest, step.commit, iso())(record);
-    if (step.do === 'Revoke') record = records.revoked(step.digest)(record);
+    if (step.do === 'RecordEvidence') record = records.verified(step.digest, step.commit, iso(), step.appliedAt)(record);
+    if (step.do === 'Revoke') record = records.revoked(step.digest, step.retry)(record);
   }
   const whole = ({ spec: { unitDigest: _digest, mode: _mode, ...rest } }: NodeRemedier) => rest;
 
@@ -152,6 +181,8 @@ function world() {
       }
       throw new Error('it does not settle');
     },
+    /** The clock of the cell's API server is this far ahead of the hub's; undefined: it is not known. */
+    setCell: (ms: number | undefined) => (aheadMs = ms),
     pass: (seconds: number) => (now += seconds * 1000),
     wouldBeJobs(count: number): void {
       if (live?.status?.counters !== undefined) live.status.counters.wouldBeJobs = count;
@@ -195,6 +226,54 @@ describe('E2: a repair rule', () => {
     hub.pass(1);
     hub.settle();
     expect([hub.mode, hub.unit?.phase]).toEqual(['Enforce', 'Done']);
+  });
+
+  it.each([-40 * 60_000, 40 * 60_000, 365 * 86_400_000])(
+    'H5: is rehearsed for its time by the clock of its cell, which is %d ms ahead of the hub',
+    (aheadMs) => {
+      const hub = world();
+      hub.setCell(aheadMs);
+      hub.commit(rule({}, { shadowSeconds: 60 }));
+      expect(hub.settle()).toBe(60);
+      hub.pass(59);
+      expect(hub.settle()).toBe(1);
+      expect(hub.mode).toBe('Shadow for Enforce');
+      hub.pass(1);
+      hub.settle();
+      expect(hub.mode).toBe('Enforce');
+    },
+  );
+
+  it('H5: is not enforced while the time of its cell is not known', () => {
+    const hub = world();
+    hub.commit(rule({}, { shadowSeconds: 60 }));
+    hub.settle();
+    hub.pass(3600);
+    hub.setCell(undefined);
+    hub.settle();
+    expect([hub.mode, hub.message]).toEqual(['Shadow for Enforce', 'in Shadow first; the time of its API server is not known']);
+  });
+
+  it('a rehearsal is not empty: it takes at least twice the time that its rule must hold', () => {
+    const hub = world();
+    hub.commit(rule({ holdsForSeconds: 600 }));
+    expect(hub.settle()).toBe(1200);
+    hub.pass(1199);
+    hub.settle();
+    expect(hub.mode).toBe('Shadow for Enforce');
+    hub.pass(1);
+    hub.settle();
+    expect(hub.mode).toBe('Enforce');
+  });
+
+  it('a rehearsal is not empty, whatever its terms and an earlier Shadow say', () => {
+    const hub = world();
+    hub.commit(rule({ mode: 'Shadow', holdsForSeconds: 600 }));
+    hub.settle();
+    hub.pass(700);
+    hub.commit(rule({ holdsForSeconds: 600 }, { shadowSeconds: 1 }));
+    expect(hub.settle()).toBe(500);
+    expect(hub.mode).toBe('Shadow for Enforce');
   });
 
   it('takes ten minutes and three jobs where it does not say', () => {

@@ -1,6 +1,7 @@
 /**
  * A repair rule that is to be enforced goes through Shadow first, in each cluster: what goes forward is applied in Shadow, with an annotation
- * that says so, and enforced when it has run there for `shadowSeconds` and would have made no more than `maxJobs` jobs (PROTOCOLS E2).
+ * that says so, and enforced when it has run there for `shadowSeconds` and would have made no more than `maxJobs` jobs (PROTOCOLS E2). Since
+ * when it runs its cell has written, and by the time of that cell's API server it is judged (⊢ H5).
  * What was verified there (the restore lane, drift) is applied as it is.
  */
 import { canonical } from '../../api/digest.ts';
@@ -15,24 +16,25 @@ export const REHEARSAL = 'kubenode.io/rehearsed-for';
 
 export type Rehearsal =
   | { state: 'None' }
-  | { state: 'Running'; why: string; againAt: number | undefined }
+  /** `leftMs`: how long it still takes, where that is known. */
+  | { state: 'Running'; why: string; leftMs: number | undefined }
   /** It wanted more than it may. */
   | { state: 'Failed'; why: string }
   | { state: 'Over' };
 
-/** How far a live rule is, by what its cell has counted. */
-export function rehearsalOf(live: KubeObject, now: number): Rehearsal {
+/** How far a live rule is, by what its cell has counted. `now`: the time of the cell's API server; undefined while it is not known. */
+export function rehearsalOf(live: KubeObject, now: number | undefined): Rehearsal {
   if (!isRule(live) || live.metadata.annotations?.[REHEARSAL] === undefined) return { state: 'None' };
   return shadowOf(live, now);
 }
 
-function shadowOf(rule: NodeRemedier, now: number): Rehearsal {
-  const { shadowSeconds, maxJobs } = rehearsalTerms(rule.metadata);
+function shadowOf(rule: NodeRemedier, now: number | undefined): Rehearsal {
+  const { shadowSeconds, maxJobs } = rehearsalTerms(rule);
   const { status } = rule;
   const accepted = status?.conditions?.find((each) => each.type === 'Accepted');
   const current = rule.metadata.generation !== undefined && status?.observedGeneration === rule.metadata.generation;
   if (!current || accepted?.status !== 'True' || status?.acceptedDigest !== rule.spec.unitDigest || status?.counters === undefined)
-    return { state: 'Running', why: 'in Shadow first; the cell has not accepted it yet', againAt: undefined };
+    return { state: 'Running', why: 'in Shadow first; the cell has not accepted it yet', leftMs: undefined };
   const { since, wouldBeJobs } = status.counters;
   if (wouldBeJobs > maxJobs)
     return {
@@ -40,23 +42,24 @@ function shadowOf(rule: NodeRemedier, now: number): Rehearsal {
       why: `it would have made ${wouldBeJobs} jobs in Shadow since ${since}, and may want ${maxJobs}: it is not enforced; narrow its conditions, or raise enforceAfter.maxJobs`,
     };
   const endsAt = Date.parse(since) + shadowSeconds * 1000;
+  if (now === undefined) return { state: 'Running', why: 'in Shadow first; the time of its API server is not known', leftMs: undefined };
   if (now >= endsAt) return { state: 'Over' };
   return {
     state: 'Running',
     why: `in Shadow first, until ${new Date(endsAt).toISOString()}; would have made ${wouldBeJobs} jobs of at most ${maxJobs}`,
-    againAt: endsAt,
+    leftMs: endsAt - now,
   };
 }
 
 /** What is to be applied now under a digest: the unit as it is, or as its rehearsal. `live` is the object that is there. */
-export function asRehearsed(unit: StoredUnit, digest: string, live: Stored<KubeObject> | undefined, now: number): StoredUnit {
+export function asRehearsed(unit: StoredUnit, digest: string, live: Stored<KubeObject> | undefined, now: number | undefined): StoredUnit {
   const top = unit.objects.at(-1);
   if (top === undefined || !isRule(top) || top.spec.mode !== 'Enforce' || isRehearsed(top, digest, live, now)) return unit;
   return { ...unit, objects: [...unit.objects.slice(0, -1), inShadow(top)] };
 }
 
 /** Whether it is enforced there already, or the very same rule has been in Shadow there for long enough, by the terms that it has now. */
-function isRehearsed(wanted: NodeRemedier, digest: string, live: Stored<KubeObject> | undefined, now: number): boolean {
+function isRehearsed(wanted: NodeRemedier, digest: string, live: Stored<KubeObject> | undefined, now: number | undefined): boolean {
   if (live === undefined || !isRule(live) || !sameRule(wanted, live)) return false;
   if (live.spec.mode === 'Enforce') return live.spec.unitDigest === digest && live.metadata.annotations?.[REHEARSAL] === undefined;
   const { annotations } = wanted.metadata;

@@ -1,9 +1,10 @@
 import type { UnitStatus } from '../../api/cluster.ts';
 import type { Fleet } from '../../api/fleet.ts';
 import { API_VERSION } from '../../api/kind.ts';
+import type { Clock } from '../../api/ports.ts';
 import type { Rollout } from '../../api/rollout.ts';
 import { plan, wantedOf } from '../plan.ts';
-import { records } from '../records.ts';
+import { records, REMOVAL } from '../records.ts';
 import { decide } from './decide.ts';
 import type { ClusterView, LiveUnit, Step } from './world.ts';
 
@@ -17,10 +18,19 @@ interface Live {
 }
 
 /** A hub with clusters `test`, `pre` and prod's, in memory: plans and decisions are the real ones, cells are a few fields. */
-export function fleetWorld(options: { soakSeconds?: number; maxClusters?: number; clusters?: { prod: string[] } } = {}) {
+export function fleetWorld(
+  options: {
+    soakSeconds?: number;
+    maxClusters?: number;
+    clusters?: { prod: string[] };
+    /** What the leader of the next turn takes for its clock; by default that of the hub's API server. */
+    clockOf?: (server: Clock) => Clock;
+  } = {},
+) {
   const prod = options.clusters?.prod ?? ['prod'];
   const only = options.clusters !== undefined && options.maxClusters !== undefined;
-  const names = only ? prod : ['test', 'pre', ...prod];
+  const names = only ? [...prod] : ['test', 'pre', ...prod];
+  const dropped = new Set<string>();
   const labels = new Map(names.map((name) => [name, { stage: prod.includes(name) ? 'prod' : name }]));
   const fleet: Fleet = {
     apiVersion: API_VERSION,
@@ -37,6 +47,8 @@ export function fleetWorld(options: { soakSeconds?: number; maxClusters?: number
     },
   };
   let now = Date.UTC(2026, 0, 1);
+  const server: Clock = { now: () => now, monotonic: () => now - Date.UTC(2026, 0, 1), setTimer: () => () => undefined };
+  let leader = server;
   let rollouts: Rollout[] = [];
   const recorded = new Map<string, Map<string, UnitStatus>>(names.map((name) => [name, new Map()]));
   const cells = new Map<string, Map<string, Live>>(names.map((name) => [name, new Map()]));
@@ -66,7 +78,7 @@ export function fleetWorld(options: { soakSeconds?: number; maxClusters?: number
     };
   }
   function carryOut(step: Step): void {
-    const at = new Date(now).toISOString();
+    const at = new Date(leader.now()).toISOString();
     now += 1;
     switch (step.do) {
       case 'Apply': {
@@ -75,7 +87,7 @@ export function fleetWorld(options: { soakSeconds?: number; maxClusters?: number
         change(
           step.cluster,
           step.unit,
-          records.intend('main', [], () => true),
+          records.begin('main', { to: step.digest, lane: step.lane, asked: step.asked, revoked: step.revoked }, step.over, [], () => true),
         );
         const before = liveOf(step.cluster, step.unit);
         if (before?.unitDigest === step.digest) before.drifted = false;
@@ -92,17 +104,28 @@ export function fleetWorld(options: { soakSeconds?: number; maxClusters?: number
         return;
       }
       case 'Remove':
+        change(
+          step.cluster,
+          step.unit,
+          records.begin('main', { to: REMOVAL, lane: 'Forward' }, step.over, [], () => true),
+        );
         cells.get(step.cluster)?.delete(step.unit);
         change(step.cluster, step.unit, records.removed([]));
         return;
       case 'RecordEvidence':
-        change(step.cluster, step.unit, records.verified(step.digest, step.commit, at));
+        change(step.cluster, step.unit, records.verified(step.digest, step.commit, at, step.appliedAt));
         return;
       case 'Revoke':
-        change(step.cluster, step.unit, records.revoked(step.digest));
+        change(step.cluster, step.unit, records.revoked(step.digest, step.retry));
+        return;
+      case 'Uphold':
+        change(step.cluster, step.unit, records.upheld(step.digest));
         return;
       case 'Reinstate':
-        change(step.cluster, step.unit, records.reinstated(step.digest));
+        change(step.cluster, step.unit, records.reinstated(step.digest, step.retry));
+        return;
+      case 'RecordRetry':
+        change(step.cluster, step.unit, records.retried(step.retry));
         return;
       case 'Ceiling': {
         const live = liveOf(step.cluster, step.unit);
@@ -121,10 +144,12 @@ export function fleetWorld(options: { soakSeconds?: number; maxClusters?: number
     get rollouts(): readonly Rollout[] {
       return rollouts;
     },
-    commit(units: Record<string, string>): void {
+    /** `special`: digests that differ in some clusters. */
+    commit(units: Record<string, string>, special: Record<string, Record<string, string>> = {}): void {
       mainUnit = Object.keys(units)[0] ?? mainUnit;
       const wanted = wantedOf('main', rollouts, new Map([...recorded].map(([name, map]) => [name, [...map.values()]])));
-      const rendered = new Map(names.map((name) => [name, new Map(Object.entries(units))]));
+      const declared = names.filter((name) => !dropped.has(name));
+      const rendered = new Map(declared.map((name) => [name, new Map(Object.entries({ ...units, ...special[name] }))]));
       const planned = plan({ fleet, rendered, wanted, labels });
       if (planned.units.length === 0) return;
       const sequence = rollouts.length + 1;
@@ -138,10 +163,26 @@ export function fleetWorld(options: { soakSeconds?: number; maxClusters?: number
         },
       ];
     },
+    /** From the next commit on. */
+    declare(name: string, stage: string): void {
+      names.push(name);
+      labels.set(name, { stage });
+      recorded.set(name, new Map());
+      cells.set(name, new Map());
+    },
+    /** The fleet no longer declares it; a commit that changes nothing else is accepted. */
+    drop: (name: string) => void dropped.add(name),
     /** One pass of the controller; `crashAfter` steps the process dies and reports nothing. */
     turn(crashAfter?: number): Step[] {
       now += 1000;
-      const { steps, statuses } = decide({ now, fleet: 'main', rollouts, clusters: new Map(names.map((name) => [name, view(name)])) });
+      leader = options.clockOf?.(server) ?? server;
+      const { steps, statuses } = decide({
+        now: leader.now(),
+        fleet: 'main',
+        members: new Set(names.filter((name) => !dropped.has(name))),
+        rollouts,
+        clusters: new Map(names.map((name) => [name, view(name)])),
+      });
       for (const [index, step] of steps.entries()) {
         if (index === crashAfter) return steps;
         carryOut(step);
@@ -150,11 +191,11 @@ export function fleetWorld(options: { soakSeconds?: number; maxClusters?: number
       return steps;
     },
     /** Turns in which every cell proves what it carries, until nothing is left to do. */
-    settle(): void {
+    settle(seconds = 60): void {
       for (let turn = 0; turn < 100; turn += 1) {
         for (const units of cells.values()) for (const live of units.values()) Object.assign(live, { evidence: true, halted: undefined });
         const steps = world.turn();
-        now += 60_000;
+        now += seconds * 1000;
         if (steps.length === 0 && turn > 1 && rollouts.every((rollout) => ['Done', 'Superseded'].includes(rollout.status?.phase ?? '')))
           return;
       }
@@ -177,10 +218,8 @@ export function fleetWorld(options: { soakSeconds?: number; maxClusters?: number
     status: () => rollouts.at(-1)?.status ?? {},
     phase: (unit: string) => rollouts.at(-1)?.status?.units?.find((each) => each.unit === unit)?.phase,
     applied: () => [...log],
-    pause(paused: boolean): void {
-      rollouts = rollouts.map((rollout, index) =>
-        index === rollouts.length - 1 ? { ...rollout, spec: { ...rollout.spec, paused } } : rollout,
-      );
+    pause(paused: boolean, name = rollouts.at(-1)?.metadata.name): void {
+      rollouts = rollouts.map((rollout) => (rollout.metadata.name === name ? { ...rollout, spec: { ...rollout.spec, paused } } : rollout));
     },
     retry(value: string): void {
       rollouts = rollouts.map((rollout, index) =>

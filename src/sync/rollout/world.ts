@@ -1,5 +1,6 @@
 import type { UnitStatus } from '../../api/cluster.ts';
 import type { Rollout } from '../../api/rollout.ts';
+import type { Over } from '../records.ts';
 
 /** What the hub sees of one unit's top-level object in a cell. */
 export type LiveUnit =
@@ -16,11 +17,16 @@ export type LiveUnit =
       evidence: boolean;
       /** Why the cell halted it, for the digest it carries now. */
       halted: string | undefined;
+      /** `spec.rolloutID` of a component set: the retry that it has seen. */
+      rolloutID?: string | undefined;
       ceiling: { unitDigest: string; nodes: number } | undefined;
+      resourceVersion?: string | undefined;
       /** `3/4`, to read. */
       progress: string | undefined;
       /** A repair rule whose rehearsal is over well: it waits to be enforced. */
       rehearsed?: boolean;
+      /** Why it could not be compared with what was applied: `drifted` says nothing then. */
+      lost?: string | undefined;
       /** Time alone may change what is said here: look again then, ms. */
       againAt?: number | undefined;
     };
@@ -40,27 +46,45 @@ export interface ClusterView {
 export interface World {
   now: number;
   fleet: string;
-  /** Of this fleet, by ascending sequence. */
+  /** Clusters that the accepted commit declares; undefined where that is not known. */
+  members: ReadonlySet<string> | undefined;
+  /** Of this fleet and in force, by ascending sequence. */
   rollouts: readonly Rollout[];
   clusters: ReadonlyMap<string, ClusterView>;
 }
 
+/** What a write of a field was decided from: the record, and the object as it was. */
+interface Seen {
+  over: Over;
+  resourceVersion: string | undefined;
+}
+
+interface On {
+  unit: string;
+  cluster: string;
+  because: string;
+}
+
 export type Step =
-  /** Apply the unit's objects. `proven`: the digest was verified there, so that a repair rule need not be rehearsed. */
-  | {
+  /** Apply the unit's objects. `asked`: a retry of the digest from before it came here, which has nothing to do here. `proven`: the digest was verified there, so that a repair rule need not be rehearsed. */
+  | ({
       do: 'Apply';
-      unit: string;
-      cluster: string;
       digest: string;
       commit: string;
       lane: 'Forward' | 'Restore';
       proven: boolean;
-      because: string;
-    }
-  | { do: 'Remove'; unit: string; cluster: string; commit: string; because: string }
-  | { do: 'RecordEvidence'; unit: string; cluster: string; digest: string; commit: string; because: string }
-  /** On every cluster that has the unit. */
-  | { do: 'Revoke'; unit: string; cluster: string; digest: string; because: string }
-  | { do: 'Reinstate'; unit: string; cluster: string; digest: string; because: string }
-  | { do: 'Ceiling'; unit: string; cluster: string; ceiling: { unitDigest: string; nodes: number } | undefined; because: string }
-  | { do: 'TryAgain'; unit: string; cluster: string; rolloutID: string; because: string };
+      over: Over;
+      asked: string | undefined;
+      revoked: boolean;
+    } & On)
+  | ({ do: 'Remove'; commit: string; over: Over } & On)
+  /** `appliedAt`: of the record, when the evidence was seen. */
+  | ({ do: 'RecordEvidence'; digest: string; commit: string; appliedAt: string | undefined } & On)
+  /** On every cluster that has the unit. Ends `retry` there. */
+  | ({ do: 'Revoke'; digest: string; retry: string | undefined } & On)
+  /** Other clusters go back from this digest; this one has it verified and wants it. */
+  | ({ do: 'Uphold'; digest: string } & On)
+  | ({ do: 'Reinstate'; digest: string; retry: string } & On)
+  | ({ do: 'RecordRetry'; retry: string } & On)
+  | ({ do: 'Ceiling'; ceiling: { unitDigest: string; nodes: number } | undefined; seen: Seen } & On)
+  | ({ do: 'TryAgain'; rolloutID: string; seen: Seen } & On);

@@ -12,8 +12,12 @@ interface Emitted {
   path: string;
 }
 
-/** `made` is every construct that was made, to find those that ended up in no cluster. */
-export function collect(clusters: readonly Cluster[], made: ReadonlySet<IConstruct>, entry: string): ChildOutput {
+/** `made` is every construct that was made, to find those that ended up in no cluster. `unsigned` goes with the result, for others to judge. */
+export function collect(
+  clusters: readonly Cluster[],
+  made: ReadonlySet<IConstruct>,
+  { entry, unsigned }: { entry: string; unsigned: Finding[] },
+): ChildOutput {
   const findings: Finding[] = [];
   const inClusters = new Set<IConstruct>();
   const out = clusters.map((cluster) => {
@@ -42,7 +46,7 @@ export function collect(clusters: readonly Cluster[], made: ReadonlySet<IConstru
     });
   }
   for (const { name, object, location } of out) findings.push(...valueFindings(object, name, `Cluster/${name}`, location));
-  return findings.length > 0 ? { ok: false, findings } : { ok: true, clusters: out };
+  return findings.length > 0 ? { ok: false, findings } : { ok: true, unsigned, clusters: out };
 }
 
 /** A Lazy value may answer differently each time, so an object is asked once and everything is read from its answer. */

@@ -1,7 +1,7 @@
 /** From whatever was thrown to a place in the fleet and words that help. */
 import { isCoded } from '../../../api/errors.ts';
 import { placeOf, type Finding } from '../finding.ts';
-import { SCHEME, pathOf } from './hooks.ts';
+import { SCHEME, pathOf } from './scheme.ts';
 import { SandboxError } from './sandboxerror.ts';
 
 export function toFinding(error: unknown, entry: string): Finding {

@@ -1,6 +1,5 @@
 /** The same commit gives the same bytes: what differs from one run to the next is refused where it is asked for, never faked. */
-import { Writable } from 'node:stream';
-import { Console } from 'node:console';
+import process from './builtins/process.ts';
 import { calledByFleet } from './places.ts';
 import { SandboxError } from './sandboxerror.ts';
 
@@ -43,31 +42,33 @@ function random(): number {
   return calledByFleet(random) ? refuse('Math.random()') : 0.5;
 }
 
-/** Call it after everything that the child itself still needs of these is loaded. */
+/** To be called after the packages are loaded: some ask, for what never reaches an object. */
 export function guard(write: (fd: 1 | 2, text: string) => void): void {
   guardDates();
   set(Math, 'random', random);
   for (const name of FUNCTIONS) set(globalThis, name, () => refuse(`${name}()`));
-  for (const name of OBJECTS) {
-    const descriptor = Object.getOwnPropertyDescriptor(globalThis, name);
-    if (descriptor?.configurable !== true) continue;
-    // Node asks for some of them itself, late, and then it is not the fleet's answer that depends on it.
-    const get = (): unknown =>
-      calledByFleet(get) ? refuse(name) : descriptor.get === undefined ? descriptor.value : descriptor.get.call(globalThis);
-    Object.defineProperty(globalThis, name, { get, enumerable: false, configurable: false });
-  }
-  set(AbortSignal, 'timeout', () => refuse('AbortSignal.timeout()'));
-  set(globalThis, 'process', processStub());
-  const stream = (fd: 1 | 2) =>
-    new Writable({
-      decodeStrings: false,
-      write(chunk: unknown, _encoding, done) {
-        write(fd, String(chunk));
-        done();
-      },
-    });
-  // Node's own console leads to the real process through its streams.
-  set(globalThis, 'console', new Console({ stdout: stream(1), stderr: stream(2) }));
+  for (const name of OBJECTS) Object.defineProperty(globalThis, name, { get: () => refuse(name), enumerable: false, configurable: false });
+  set(globalThis, 'process', process);
+  set(globalThis, 'console', logTo(write));
+  // The realm around this one waits for one promise of this one, and must not be led to code of the fleet by it.
+  Object.freeze(Promise.prototype);
+  Object.freeze(Promise);
+}
+
+function logTo(write: (fd: 1 | 2, text: string) => void): object {
+  const to =
+    (fd: 1 | 2) =>
+    (...values: unknown[]): void =>
+      write(fd, `${values.map(shown).join(' ')}\n`);
+  const [out, err] = [to(1), to(2)];
+  return { log: out, info: out, debug: out, dir: out, table: out, group: out, groupEnd: () => {}, warn: err, error: err, trace: err };
+}
+
+function shown(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (value instanceof Error) return `${value.name}: ${value.message}`;
+  if (value === null || typeof value !== 'object') return String(value);
+  return JSON.stringify(value, (_, each: unknown) => (typeof each === 'bigint' ? String(each) : each)) ?? '';
 }
 
 function guardDates(): void {
@@ -102,20 +103,4 @@ function guardDates(): void {
 function dated(name: string, original: unknown, self: unknown, args: unknown[]): unknown {
   if (args[0] === undefined) refuse(`Intl.DateTimeFormat.${name}()`);
   return typeof original === 'function' ? Reflect.apply(original, self, args) : undefined;
-}
-
-/** What packages ask of `process`. Nothing of the real one can be reached from it. */
-function processStub(): object {
-  return Object.freeze({
-    env: Object.freeze({}),
-    argv: Object.freeze([]),
-    // cdk8s starts it to load files, and is then refused.
-    execPath: '/node',
-    platform: 'linux',
-    arch: 'x64',
-    version: 'v24.0.0',
-    versions: Object.freeze({ node: '24.0.0' }),
-    cwd: () => '/',
-    emitWarning: () => {},
-  });
 }

@@ -1,7 +1,7 @@
 /** Which line of fleet code made what. */
 import { Node, type IConstruct } from 'constructs';
 import { originPort, rememberOrigin } from '../../../constructs/origin.ts';
-import { SCHEME, pathOf } from './hooks.ts';
+import { SCHEME, pathOf } from './scheme.ts';
 
 /** Reads the frames above `helper`, whatever fleet code has done to Error in the meantime. */
 function framesAbove<T extends string>(

@@ -2,10 +2,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { rolldown } from 'rolldown';
 import { sha256Hex } from '../../../api/digest.ts';
-import { BANNER } from '../../../../tools/bundle.ts';
-import { childEntry } from '../render.ts';
+import { bundleRender } from '../../../../tools/bundle.ts';
 
 const ROOT = fileURLToPath(new URL('../../../..', import.meta.url));
 const FOLDER = join(ROOT, '.build', 'render-tests');
@@ -25,21 +23,8 @@ async function bundle(): Promise<string> {
     const old = join(FOLDER, name);
     if (Date.now() - statSync(old).mtimeMs > 3_600_000) rmSync(old, { force: true });
   }
-  const build = await rolldown({
-    input: fileURLToPath(childEntry),
-    platform: 'node',
-    resolve: { conditionNames: ['@kubenode/source', 'node', 'import'] },
-    logLevel: 'warn',
-  });
   const beside = `${path}.${process.pid}`;
-  await build.write({
-    file: beside,
-    format: 'esm',
-    banner: BANNER,
-    codeSplitting: false,
-    minify: { compress: true, mangle: false, codegen: true },
-  });
-  await build.close();
+  await bundleRender(beside);
   renameSync(beside, path);
   return path;
 }
@@ -49,5 +34,7 @@ function sourcesDigest(): string {
     readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(ROOT, folder, name)),
   );
   const sources = files.filter((file) => /(?<!\.test)\.ts$/.test(file)).toSorted();
-  return sha256Hex([...sources, join(ROOT, 'package-lock.json')].map((file) => readFileSync(file, 'utf8')).join('\0')).slice(0, 16);
+  return sha256Hex(
+    [...sources, join(ROOT, 'tools/bundle.ts'), join(ROOT, 'package-lock.json')].map((file) => readFileSync(file, 'utf8')).join('\0'),
+  ).slice(0, 16);
 }

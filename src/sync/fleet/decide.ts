@@ -1,0 +1,101 @@
+/** What the fleet controller decides, as functions of plain values. */
+import { canonical } from '../../api/digest.ts';
+import type { Cluster } from '../../api/cluster.ts';
+import { isCoded } from '../../api/errors.ts';
+import type { Fleet } from '../../api/fleet.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import type { Random } from '../../api/ports.ts';
+import type { Rollout } from '../../api/rollout.ts';
+import { halfJitterMs } from '../../kube/backoff.ts';
+import type { Plan } from '../plan.ts';
+
+/** What became of the last try at a fleet: in memory only, a restart tries again. */
+export interface Tries {
+  /** Head and generation of the Fleet that were tried. */
+  seen: string;
+  /** The content was judged and refused: it waits for another head or another Fleet. */
+  refused: boolean;
+  failures: number;
+  /** By the monotonic clock. */
+  notBeforeMs: number;
+}
+
+const BACKOFF = { baseMs: 1000, maxMs: 300_000 };
+
+/** What a try is about: another head or another Fleet is another matter, and is tried at once. */
+export function triedOf(fleet: Fleet, head: string | undefined): string {
+  return `${head ?? ''} ${fleet.metadata.generation ?? 0}`;
+}
+
+export type Due = { state: 'Accepted' } | { state: 'Refused' } | { state: 'Due' } | { state: 'Later'; afterMs: number };
+
+export function dueOf(fleet: Fleet, head: string, tries: Tries | undefined, monotonicMs: number): Due {
+  const { status } = fleet;
+  const ready = status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True') === true;
+  const whole = status?.rollout !== undefined && status.clusters !== undefined;
+  if (ready && whole && status.commit === head && status.observedGeneration === fleet.metadata.generation) return { state: 'Accepted' };
+  if (tries?.seen !== triedOf(fleet, head)) return { state: 'Due' };
+  if (tries.refused) return { state: 'Refused' };
+  const afterMs = tries.notBeforeMs - monotonicMs;
+  return afterMs > 0 ? { state: 'Later', afterMs } : { state: 'Due' };
+}
+
+/** Only a verdict about the content refuses; everything else is tried again, ever more rarely. */
+export function failedTry(before: Tries | undefined, seen: string, error: unknown, monotonicMs: number, random: Random): Tries {
+  const failures = before?.seen === seen ? before.failures + 1 : 1;
+  const refused = isCoded(error) && error.verdict;
+  return { seen, refused, failures, notBeforeMs: monotonicMs + halfJitterMs(BACKOFF, failures, random) };
+}
+
+export function rolloutOf(
+  fleet: Fleet,
+  info: { subject: string; author: string } | undefined,
+  commit: string,
+  planned: Plan,
+  sequence: number,
+): Rollout {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Rollout',
+    metadata: { name: `${fleet.metadata.name}-${sequence}` },
+    spec: {
+      fleet: fleet.metadata.name,
+      commit,
+      ...(info === undefined ? {} : { subject: info.subject.slice(0, 200), author: info.author.slice(0, 100) }),
+      sequence,
+      stages: planned.stages,
+      units: planned.units,
+    },
+  };
+}
+
+/** Whether two Rollouts say the same, but for what people steer them by. */
+export function isSameRollout(a: Rollout, b: Rollout): boolean {
+  const said = ({ spec: { paused: _paused, retry: _retry, ...spec } }: Rollout): string => canonical(spec);
+  return said(a) === said(b);
+}
+
+const KEPT_ROLLOUTS = 50;
+
+/** Old rollouts that nothing depends on any more, of those in force by ascending sequence. A pause counts for as long as its Rollout is there. */
+export function expendable<T extends Rollout>(rollouts: readonly T[]): T[] {
+  const named = new Set<string>();
+  return rollouts.toReversed().filter((rollout, age) => {
+    const owns = rollout.spec.units.some((unit) => !named.has(unit.unit));
+    for (const { unit } of rollout.spec.units) named.add(unit);
+    return age >= KEPT_ROLLOUTS && !owns && rollout.spec.paused !== true;
+  });
+}
+
+/** Digests that may be applied again: of all rollouts, and of what clusters hold or held. */
+export function digestsInUse(rollouts: readonly Rollout[], clusters: readonly Cluster[]): Set<string> {
+  const wanted = rollouts.flatMap(({ spec }) => spec.units.flatMap((unit) => unit.clusters.flatMap(({ digest }) => digest ?? [])));
+  const records = clusters.flatMap(({ status }) => status?.units ?? []);
+  return new Set([
+    ...wanted,
+    ...records.flatMap(({ digest, verified }) => [
+      ...(digest === undefined ? [] : [digest]),
+      ...(verified ?? []).map((each) => each.digest),
+    ]),
+  ]);
+}

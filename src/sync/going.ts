@@ -1,0 +1,80 @@
+/** How many machines a commit would let go, for the budget of deletions (PROTOCOLS E9). What is not known counts as the most that a set may have. */
+import type { Cluster } from '../api/cluster.ts';
+import { CodedError } from '../api/errors.ts';
+import { MachineSets } from '../api/machineset.ts';
+import type { KubeObject } from '../api/wire.ts';
+import type { Bundles } from './bundles.ts';
+import type { Digests } from './plan.ts';
+
+/** By digest of a MachineSet's unit: its `replicas`; `null`: left out. What is not in it is not known. */
+export type ReplicasByDigest = ReadonlyMap<string, number | null>;
+
+/** As many machines as one set may have. */
+export const MOST = 2000;
+const PREFIX = `${MachineSets.kind}/`;
+
+/** `from`, `to`: digests; undefined: the commit before, or this one, has no such unit. */
+export function machinesGoing(
+  unit: string,
+  from: string | undefined,
+  to: string | undefined,
+  replicas: ReplicasByDigest,
+  most = MOST,
+): number {
+  if (!unit.startsWith(PREFIX) || from === undefined || from === to) return 0;
+  const after = to === undefined ? 0 : replicas.get(to);
+  // Left out: the set keeps what it has.
+  if (after === null) return 0;
+  // A set whose number was somebody else's to say may have any, up to what there is.
+  const before = replicas.get(from) ?? Math.min(most, MOST);
+  return Math.max(0, before - (after ?? 0));
+}
+
+function replicasIn(objects: readonly KubeObject[]): number | null | undefined {
+  const set = objects.find((object) => object.kind === MachineSets.kind);
+  return set === undefined ? undefined : (MachineSets.parse(set).spec.replicas ?? null);
+}
+
+/** How many machines one set of each cluster can have at most: what the hub recorded of a cell that it reaches. Others are not in it. */
+export function mostIn(clusters: readonly Cluster[]): ReadonlyMap<string, number> {
+  return new Map(
+    clusters.flatMap(({ metadata, status }): [string, number][] => {
+      const reached = status?.conditions?.some(({ type, status: is }) => type === 'Reachable' && is === 'True') === true;
+      return reached && status?.machines?.total !== undefined ? [[metadata.name, status.machines.total]] : [];
+    }),
+  );
+}
+
+/** Of what the commit renders, and of what was wanted before it as far as it is kept, or the accepted commit renders it again (E8). */
+export async function replicasOf(
+  rendered: readonly { units: readonly { digest: string; objects: readonly KubeObject[] }[] }[],
+  wanted: Digests,
+  bundles: Pick<Bundles, 'get'>,
+  renderAccepted: () => Promise<readonly { units: readonly { digest: string; objects: readonly KubeObject[] }[] }[]> = () =>
+    Promise.resolve([]),
+): Promise<ReplicasByDigest> {
+  const found = new Map<string, number | null>();
+  const note = (digest: string, objects: readonly KubeObject[]): void => {
+    const replicas = replicasIn(objects);
+    if (replicas !== undefined) found.set(digest, replicas);
+  };
+  for (const { units } of rendered) for (const { digest, objects } of units) note(digest, objects);
+  let isLost = false;
+  for (const units of wanted.values()) {
+    for (const [unit, digest] of units) {
+      if (!unit.startsWith(PREFIX) || found.has(digest)) continue;
+      const bundle = await bundles.get(digest);
+      if (bundle === undefined) isLost = true;
+      else note(digest, bundle.objects);
+    }
+  }
+  if (isLost) {
+    try {
+      for (const { units } of await renderAccepted()) for (const { digest, objects } of units) note(digest, objects);
+    } catch (error) {
+      // What it cannot be rendered for may pass: then the commit is tried again (E10).
+      if (!(error instanceof CodedError) || !error.verdict) throw error;
+    }
+  }
+  return found;
+}

@@ -1,0 +1,253 @@
+/** What hubs do to a fleet: they look, carry out one request after the other, and report. */
+import type { UnitStatus } from '../../../api/cluster.ts';
+import { isCoded } from '../../../api/errors.ts';
+import { stands } from '../../records.ts';
+import type { Step } from '../world.ts';
+import { brokenByDecision, brokenByRecord, standsIn } from './promises.ts';
+import {
+  NO_ACCOUNT,
+  wantedOn,
+  withCell,
+  worldOf,
+  type Account,
+  type FleetState,
+  type Hub,
+  type Request,
+  type Seams,
+  type Task,
+} from './state.ts';
+
+export interface Outcome {
+  state: FleetState;
+  hub: Hub;
+  /** The promise that this breaks. */
+  broken: string | undefined;
+}
+
+/** A hub decides on what it sees now. */
+export function look(state: FleetState, seams: Seams): { hub: Hub; steps: readonly Step[]; over: boolean; broken: string | undefined } {
+  const { steps, statuses } = seams.decide(worldOf(state));
+  const byCluster = Map.groupBy(steps, (step) => step.cluster);
+  const tasks = [...byCluster].map(([cluster, its]) => ({ cluster, todo: requestsOf(its) }));
+  const hub = {
+    tasks: tasks.sort((a, b) => (a.cluster < b.cluster ? -1 : 1)),
+    saw: state.rollouts,
+    retried: new Map([...statuses].map(([name, status]) => [name, status.retried])),
+    asked: state.asked,
+  };
+  const over = [...statuses.values()].every(({ phase }) => phase === 'Done' || phase === 'Superseded');
+  return { hub, steps, over, broken: brokenByDecision(state, steps) };
+}
+
+/** In the order of act.ts: records first, in one write, then the cell, then records again. */
+function requestsOf(steps: readonly Step[]): Request[] {
+  const before = steps.filter((step) => step.do !== 'Ceiling' && step.do !== 'TryAgain');
+  const applied = steps.filter((step) => step.do === 'Apply');
+  const there = steps.flatMap((step): Request[] => {
+    if (step.do === 'Apply') return (['Read', 'Confirm', 'Write'] as const).map((what) => ({ do: what, step }));
+    return step.do === 'Ceiling' || step.do === 'TryAgain' ? [{ do: 'Patch', step }] : [];
+  });
+  return [
+    ...(before.length === 0 ? [] : [{ do: 'Record' as const, steps: before }]),
+    ...there,
+    ...(applied.length === 0 ? [] : [{ do: 'Applied' as const, steps: applied }]),
+  ];
+}
+
+/** What is left when a step has failed: the others go on. */
+function without(todo: readonly Request[], failed: ReadonlySet<Step>): Request[] {
+  return todo.flatMap((request): Request[] => {
+    if ('step' in request) return failed.has(request.step) ? [] : [request];
+    if (request.do === 'Record') return [request];
+    const steps = request.steps.filter((step) => !failed.has(step));
+    return steps.length === 0 ? [] : [{ ...request, steps }];
+  });
+}
+
+/** One hub carries out the next request for one cluster. */
+export function perform(state: FleetState, hub: Hub, cluster: string, seams: Seams): Outcome {
+  const task = hub.tasks.find((each) => each.cluster === cluster);
+  const [request, ...rest] = task?.todo ?? [];
+  if (task === undefined || request === undefined) return { state, hub, broken: undefined };
+  const next = (after: FleetState, change: Partial<Task> = {}, broken?: string): Outcome => {
+    const left = { ...task, todo: rest, ...change };
+    const tasks = hub.tasks.flatMap((each) => (each === task ? (left.todo.length === 0 ? [] : [left]) : [each]));
+    return { state: after, hub: { ...hub, tasks }, broken };
+  };
+  const live = state.cells[cluster];
+  const isAway = state.away.includes(cluster);
+  switch (request.do) {
+    case 'Record': {
+      const { after, failed, broken } = recordAll(state, hub, cluster, request.steps, seams);
+      return next(after, { todo: without(rest, failed) }, broken);
+    }
+    case 'Read':
+      return isAway ? next(state, { todo: without(rest, new Set([request.step])) }) : next(state, { read: live?.version });
+    case 'Confirm': {
+      const { digest, lane } = request.step;
+      const record = state.recorded[cluster];
+      if (seams.confirms && !stands(record, { to: digest, lane })) return next(state, { todo: without(rest, new Set([request.step])) });
+      return next(state, { stood: standsIn(record, digest) });
+    }
+    case 'Write': {
+      const { digest } = request.step;
+      const { read: _, stood, ...plain } = task;
+      const isOther = live?.version !== task.read;
+      if (isAway || (seams.conditioned && isOther)) return next(state, { todo: without(rest, new Set([request.step])) });
+      const broken = isOther
+        ? `E14: ${digest} is written on ${cluster} over what another wrote`
+        : stood === true
+          ? undefined
+          : `E14: ${digest} is written on ${cluster} over what another has begun`;
+      const version = state.version + 1;
+      const same = live?.unitDigest === digest ? live : undefined;
+      const written = {
+        unitDigest: digest,
+        version,
+        evidence: same?.evidence ?? false,
+        halted: same?.halted,
+        drifted: false,
+        ceiling: live?.ceiling,
+        rolloutID: live?.rolloutID,
+      };
+      const outcome = next({ ...state, version, cells: { ...state.cells, [cluster]: written } }, {}, broken);
+      const tasks = outcome.hub.tasks.map((each) => (each.cluster === cluster ? { ...plain, todo: each.todo } : each));
+      return { ...outcome, hub: { ...outcome.hub, tasks } };
+    }
+    case 'Patch': {
+      if (isAway || live === undefined) return next(state);
+      const { step } = request;
+      const change = step.do === 'Ceiling' ? { ceiling: step.ceiling } : { rolloutID: step.rolloutID, halted: undefined };
+      const version = state.version + 1;
+      return next(withCell({ ...state, version }, cluster, { ...change, version }));
+    }
+    case 'Applied': {
+      let after = state;
+      for (const step of request.steps) after = appliedTo(after, step, seams);
+      return next(after);
+    }
+    default:
+      return request satisfies never;
+  }
+}
+
+function recordAll(state: FleetState, hub: Hub, cluster: string, steps: readonly Step[], seams: Seams) {
+  let after = state;
+  let broken: string | undefined;
+  const failed = new Set<Step>();
+  for (const step of steps) {
+    const before = after.recorded[cluster];
+    const record = changed(before, changeOf(step, after, seams));
+    if (record === 'Overtaken') {
+      failed.add(step);
+      continue;
+    }
+    if (record === before || record === undefined) continue;
+    broken ??= brokenByRecord(after, step, before);
+    after = { ...after, recorded: { ...after.recorded, [cluster]: { ...record, unit: state.unit } } };
+    const account = after.accounts[cluster] ?? NO_ACCOUNT;
+    if (step.do === 'RecordEvidence') {
+      const verified = [...new Set([...account.verified, step.digest])].sort();
+      after = withAccount(after, cluster, { ...account, verified, since: { digest: step.digest, at: after.now } });
+    }
+    const exempt = `${cluster} ${step.do === 'Uphold' || step.do === 'Revoke' ? step.digest : ''}`;
+    if (step.do === 'Uphold' && wantsWithEvidence(after, cluster, step.digest))
+      after = { ...after, upheld: [...new Set([...after.upheld, exempt])].sort() };
+    if (step.do === 'Revoke') after = { ...after, upheld: after.upheld.filter((each) => each !== exempt) };
+    const leaves = step.do === 'Revoke' ? step.digest : leftByRestore(step, before);
+    // What was decided before a human asked for another try only tightens.
+    if (leaves !== undefined && hub.asked[leaves] === after.asked[leaves]) after = revokedIn(after, leaves);
+  }
+  return { after, failed, broken };
+}
+
+/** A restore revokes what it leaves. */
+function leftByRestore(step: Step, before: UnitStatus | undefined): string | undefined {
+  if (step.do !== 'Apply' || step.lane !== 'Restore') return undefined;
+  const held = before?.begun ?? before?.digest;
+  return held === step.digest ? undefined : held;
+}
+
+function changeOf(step: Step, state: FleetState, { records }: Seams) {
+  const at = new Date(state.now).toISOString();
+  switch (step.do) {
+    case 'Apply': {
+      const aim = { to: step.digest, lane: step.lane, asked: step.asked, revoked: step.revoked };
+      return records.begin('main', aim, step.over, [], () => true);
+    }
+    case 'RecordEvidence':
+      return records.verified(step.digest, step.commit, at, step.appliedAt);
+    case 'Revoke':
+      return records.revoked(step.digest, step.retry);
+    case 'Uphold':
+      return records.upheld(step.digest);
+    case 'Reinstate':
+      return records.reinstated(step.digest, step.retry);
+    case 'RecordRetry':
+      return records.retried(step.retry);
+    case 'Remove':
+    case 'Ceiling':
+    case 'TryAgain':
+      throw new Error(`${step.do} is no change of a record in this fleet`);
+    default:
+      return step satisfies never;
+  }
+}
+
+function changed(record: UnitStatus | undefined, change: (record: UnitStatus | undefined) => UnitStatus | undefined) {
+  try {
+    return change(record);
+  } catch (error) {
+    if (!isCoded(error, 'Overtaken')) throw error;
+    return 'Overtaken';
+  }
+}
+
+function withAccount(state: FleetState, cluster: string, account: Account): FleetState {
+  return { ...state, accounts: { ...state.accounts, [cluster]: account } };
+}
+
+/** By the model's own account. */
+function wantsWithEvidence(state: FleetState, cluster: string, digest: string): boolean {
+  return wantedOn(state, cluster) === digest && state.accounts[cluster]?.since?.digest === digest;
+}
+
+function revokedIn(state: FleetState, digest: string): FleetState {
+  const accounts = Object.fromEntries(
+    Object.entries(state.accounts).map(([name, account = NO_ACCOUNT]) => {
+      if (state.upheld.includes(`${name} ${digest}`)) return [name, account];
+      const { [digest]: _, ...heldMs } = account.heldMs;
+      return [name, { ...account, heldMs }];
+    }),
+  );
+  return { ...state, accounts, revoked: [...new Set([...state.revoked, digest])].sort() };
+}
+
+function appliedTo(state: FleetState, step: Extract<Step, { do: 'Apply' }>, { records }: Seams): FleetState {
+  const { cluster, digest } = step;
+  const before = state.recorded[cluster];
+  const record = changed(before, records.applied(digest, step.commit, step.lane, new Date(state.now).toISOString(), []));
+  if (record === 'Overtaken' || record === undefined) return state;
+  const after = { ...state, recorded: { ...state.recorded, [cluster]: { ...record, unit: state.unit } } };
+  if (before?.digest === digest && before.begun === undefined) return after;
+  const { since, ...account } = state.accounts[cluster] ?? NO_ACCOUNT;
+  const live = state.cells[cluster];
+  const isCredited = since !== undefined && (!state.revoked.includes(since.digest) || state.upheld.includes(`${cluster} ${since.digest}`));
+  const heldMs = isCredited
+    ? { ...account.heldMs, [since.digest]: (account.heldMs[since.digest] ?? 0) + state.now - since.at }
+    : account.heldMs;
+  const proved = live?.unitDigest === digest && live.evidence;
+  return withAccount(after, cluster, { ...account, heldMs, proved, since: undefined });
+}
+
+/** Statuses are written last, each over the Rollout that was seen. */
+export function report(state: FleetState, hub: Hub): FleetState {
+  const changes = (name: string, index: number): boolean =>
+    state.rollouts[index] === hub.saw[index] && state.rollouts[index]?.status?.retried !== hub.retried.get(name);
+  if (!state.rollouts.some(({ metadata }, index) => changes(metadata.name, index))) return state;
+  const rollouts = state.rollouts.map((rollout, index) => {
+    const value = hub.retried.get(rollout.metadata.name);
+    return changes(rollout.metadata.name, index) ? { ...rollout, status: value === undefined ? {} : { retried: value } } : rollout;
+  });
+  return { ...state, rollouts };
+}

@@ -1,0 +1,106 @@
+/** The promises of rollouts, judged by the model's own account and not by the code under test. */
+import type { UnitStatus } from '../../../api/cluster.ts';
+import type { Step } from '../world.ts';
+import { ownerIn, SOAK_MS, wantedOn, type FleetState } from './state.ts';
+
+type Apply = Extract<Step, { do: 'Apply' }>;
+
+/** Whether the record stands for a digest: nothing else was begun. */
+export function standsIn(record: UnitStatus | undefined, digest: string): boolean {
+  return record !== undefined && (record.begun ?? record.digest) === digest;
+}
+
+function soakedMs({ accounts, now }: FleetState, cluster: string, digest: string | undefined): number | undefined {
+  const { since, heldMs } = accounts[cluster] ?? { since: undefined, heldMs: {} };
+  return since === undefined || since.digest !== digest ? undefined : now - since.at + (heldMs[since.digest] ?? 0);
+}
+
+/** The first promise that what is decided on what is seen now would break. */
+export function brokenByDecision(state: FleetState, steps: readonly Step[]): string | undefined {
+  for (const step of steps) {
+    const writes = step.do === 'Apply' || step.do === 'Remove' || step.do === 'Ceiling' || step.do === 'TryAgain';
+    if (writes && !state.declared.includes(step.cluster)) return `E12: ${step.cluster} has left the fleet and is touched`;
+    if (step.do !== 'Apply') continue;
+    if (standsIn(state.recorded[step.cluster], step.digest)) continue;
+    const broken = step.lane === 'Restore' ? brokenByRestore(state, step) : brokenByForward(state, step);
+    if (broken !== undefined) return broken;
+  }
+  return notAtOnce(state, steps) ?? notRevoked(state, steps);
+}
+
+/** Halted where its wanted digest is recorded and has no evidence. */
+function isHalted({ cells, recorded, away }: FleetState, cluster: string, wanted: string | undefined): boolean {
+  const [live, record] = [cells[cluster], recorded[cluster]];
+  const isThere = live?.unitDigest === wanted && record?.digest === wanted && record?.begun === undefined;
+  return live?.halted !== undefined && !live.drifted && isThere && record?.evidence === undefined && !away.includes(cluster);
+}
+
+/** What went forward and halted is revoked in each record by the very next decision, unless a human asked for another try. */
+function notRevoked(state: FleetState, steps: readonly Step[]): string | undefined {
+  for (const cluster of state.declared) {
+    const wanted = wantedOn(state, cluster);
+    const record = state.recorded[cluster];
+    if (wanted === undefined || record?.lane !== 'Forward' || !isHalted(state, cluster, wanted)) continue;
+    if (state.asked[wanted] !== undefined && state.asked[wanted] !== record.retried) continue;
+    for (const [name, other] of Object.entries(state.recorded)) {
+      const isDone = other?.revoked?.includes(wanted) === true;
+      const isDue = steps.some((step) => step.do === 'Revoke' && step.cluster === name && step.digest === wanted);
+      if (!isDone && !isDue) return `E6: ${wanted} halted on ${cluster} and is not revoked on ${name}`;
+    }
+  }
+  return undefined;
+}
+
+function brokenByRestore({ revoked, upheld, accounts }: FleetState, { cluster, digest }: Apply): string | undefined {
+  if (revoked.includes(digest) && !upheld.includes(`${cluster} ${digest}`))
+    return `E6: ${digest} is revoked and goes to ${cluster} by the restore lane`;
+  if (accounts[cluster]?.verified.includes(digest) !== true)
+    return `E6: ${digest} is restored on ${cluster} without ever being verified there`;
+  return undefined;
+}
+
+function brokenByForward(state: FleetState, { cluster, digest }: Apply): string | undefined {
+  const { rollouts, declared, stageOf } = state;
+  const pause = rollouts.find(
+    ({ spec }) => spec.paused === true && spec.units[0]?.clusters.some((each) => each.digest === digest) === true,
+  );
+  if (pause !== undefined) return `E12: ${digest} begins on ${cluster} though ${pause.metadata.name} is paused`;
+  const halted = declared.find((name) => isHalted(state, name, wantedOn(state, name)));
+  if (halted !== undefined) return `E13: ${digest} begins on ${cluster} while ${halted} is halted`;
+  for (const { name, clusters } of ownerIn(state)?.spec.stages ?? []) {
+    if (name === stageOf[cluster]) break;
+    for (const earlier of clusters.filter((each) => declared.includes(each))) {
+      const soaked = soakedMs(state, earlier, wantedOn(state, earlier));
+      if (soaked === undefined) return `E5: ${digest} begins on ${cluster}, and ${earlier} of an earlier stage has no evidence`;
+      if (soaked < SOAK_MS) return `E5: ${digest} begins on ${cluster}, and ${earlier} of an earlier stage has not soaked`;
+    }
+  }
+  return undefined;
+}
+
+/** What was verified, is wanted again and revoked nowhere is restored by the very next decision. */
+function notAtOnce(state: FleetState, steps: readonly Step[]): string | undefined {
+  const isRevoked = (digest: string): boolean =>
+    state.revoked.includes(digest) ||
+    Object.values(state.recorded).some((record) => record?.revoked?.includes(digest) === true) ||
+    steps.some((step) => step.do === 'Revoke' && step.digest === digest);
+  for (const cluster of state.declared) {
+    const wanted = wantedOn(state, cluster);
+    if (wanted === undefined || state.away.includes(cluster) || isRevoked(wanted)) continue;
+    if (state.accounts[cluster]?.verified.includes(wanted) !== true || standsIn(state.recorded[cluster], wanted)) continue;
+    const begins = steps.some(
+      (step) => step.do === 'Apply' && step.cluster === cluster && step.digest === wanted && step.lane === 'Restore',
+    );
+    if (!begins) return `E6: ${wanted} was verified on ${cluster}, is wanted again, and is not restored at once`;
+  }
+  return undefined;
+}
+
+/** The promises of a record that is about to be written. */
+export function brokenByRecord(state: FleetState, step: Step, before: UnitStatus | undefined): string | undefined {
+  if (step.do === 'Apply' && (before?.digest !== step.over.digest || before?.begun !== step.over.begun))
+    return `E14: ${step.digest} begins on ${step.cluster} over what its hub did not see`;
+  if (step.do === 'RecordEvidence' && state.accounts[step.cluster]?.proved !== true)
+    return `E5: ${step.cluster} has evidence for ${step.digest} from before it was applied`;
+  return undefined;
+}

@@ -1,0 +1,243 @@
+/**
+ * A fleet with one unit as plain data that is never changed in place: plans, decisions and records are the real ones, hubs and cells a few
+ * fields. It keeps its own account of what was held, proved and revoked, by which the promises are judged (promises.ts).
+ */
+import type { UnitStatus } from '../../../api/cluster.ts';
+import type { Fleet } from '../../../api/fleet.ts';
+import { API_VERSION } from '../../../api/kind.ts';
+import type { Rollout } from '../../../api/rollout.ts';
+import { plan, wantedOf } from '../../plan.ts';
+import { records } from '../../records.ts';
+import { decide, type Decision } from '../decide.ts';
+import type { LiveUnit, Step, World } from '../world.ts';
+
+export const SOAK_SECONDS = 30;
+export const SOAK_MS = SOAK_SECONDS * 1000;
+
+type Of<T> = Readonly<Partial<Record<string, T>>>;
+type StepOf<K extends Step['do']> = Extract<Step, { do: K }>;
+
+export interface Live {
+  unitDigest: string;
+  /** Another with each write. */
+  version: number;
+  evidence: boolean;
+  halted: string | undefined;
+  drifted: boolean;
+  ceiling: { unitDigest: string; nodes: number } | undefined;
+  rolloutID: string | undefined;
+}
+
+/** Of one cluster, as the model saw it. */
+export interface Account {
+  /** Held with evidence since. */
+  since: { digest: string; at: number } | undefined;
+  /** How long each digest was held with evidence before; what was revoked counts from the start. */
+  heldMs: Of<number>;
+  /** Digests that there was evidence for. */
+  verified: readonly string[];
+  /** The cell has proved what is recorded, since it was recorded. */
+  proved: boolean;
+}
+
+export type Request =
+  /** All that is recorded before the cell is touched, in one write. */
+  | { do: 'Record'; steps: readonly Step[] }
+  | { do: 'Read' | 'Confirm' | 'Write'; step: StepOf<'Apply'> }
+  | { do: 'Patch'; step: StepOf<'Ceiling' | 'TryAgain'> }
+  | { do: 'Applied'; steps: readonly StepOf<'Apply'>[] };
+
+/** What a hub has yet to do for one cluster, in order. Clusters go side by side. */
+export interface Task {
+  cluster: string;
+  todo: readonly Request[];
+  /** Version of the object when it was read. */
+  read?: number | undefined;
+  /** By the model's own account: what is written stood in the record after the object was read. */
+  stood?: boolean;
+}
+
+/** A hub that has decided. */
+export interface Hub {
+  tasks: readonly Task[];
+  /** As they were when it decided: a status is written over nothing else. */
+  saw: readonly Rollout[];
+  retried: ReadonlyMap<string, string | undefined>;
+  /** Retries that humans had asked for by then, by digest. */
+  asked: Of<string>;
+}
+
+export interface Head {
+  digest: string;
+  special: Of<string>;
+}
+
+export interface FleetState {
+  unit: string;
+  maxClusters: number;
+  now: number;
+  stageOf: Of<string>;
+  declared: readonly string[];
+  away: readonly string[];
+  /** What the last commit renders to. */
+  head: Head | undefined;
+  /** A status holds only what the decision reads again: the retry that was carried out. */
+  rollouts: readonly Rollout[];
+  recorded: Of<UnitStatus>;
+  cells: Of<Live>;
+  version: number;
+  accounts: Of<Account>;
+  revoked: readonly string[];
+  /** `cluster digest`: it was wanted there with evidence as others went back from it, and was not revoked there since. */
+  upheld: readonly string[];
+  retries: number;
+  asked: Of<string>;
+  leader: Hub | undefined;
+  deposed: readonly Hub[];
+}
+
+/** What a test may replace in order to leave a rule out. */
+export interface Seams {
+  decide(world: World): Decision;
+  records: Pick<typeof records, 'begin' | 'applied' | 'verified' | 'revoked' | 'upheld' | 'reinstated' | 'retried'>;
+  /** The record is looked at again before a write. */
+  confirms: boolean;
+  /** A write is conditioned on the object that was read. */
+  conditioned: boolean;
+}
+export const REAL: Seams = { decide, records, confirms: true, conditioned: true };
+
+export const NO_ACCOUNT: Account = { since: undefined, heldMs: {}, verified: [], proved: false };
+
+export function emptyFleet(unit: string, maxClusters: number): FleetState {
+  return {
+    unit,
+    maxClusters,
+    now: Date.UTC(2026, 0, 1),
+    stageOf: {},
+    declared: [],
+    away: [],
+    head: undefined,
+    rollouts: [],
+    recorded: {},
+    cells: {},
+    version: 0,
+    accounts: {},
+    revoked: [],
+    upheld: [],
+    retries: 0,
+    asked: {},
+    leader: undefined,
+    deposed: [],
+  };
+}
+
+export const ownerIn = ({ rollouts }: FleetState): Rollout | undefined => rollouts.at(-1);
+
+export function wantedOn(state: FleetState, cluster: string): string | undefined {
+  return ownerIn(state)?.spec.units[0]?.clusters.find(({ name }) => name === cluster)?.digest;
+}
+
+export function joined(state: FleetState, cluster: string, stage: string): FleetState {
+  return {
+    ...state,
+    stageOf: { ...state.stageOf, [cluster]: stage },
+    declared: [...state.declared.filter((name) => name !== cluster), cluster].sort(),
+  };
+}
+
+/** The last one stays: a fleet that declares nothing is refused. */
+export function dropped(state: FleetState, cluster: string): FleetState {
+  const declared = state.declared.filter((name) => name !== cluster);
+  return declared.length === 0 ? state : { ...state, declared };
+}
+
+export function committed(state: FleetState, head: Head): FleetState {
+  const { declared, stageOf, unit, maxClusters, rollouts } = state;
+  const fleet: Fleet = {
+    apiVersion: API_VERSION,
+    kind: 'Fleet',
+    metadata: { name: 'main' },
+    spec: {
+      source: { path: '/x' },
+      stages: ['test', 'prod'].map((name) => ({ name, clusterSelector: { stage: name }, soakSeconds: SOAK_SECONDS, maxClusters })),
+    },
+  };
+  const labels = new Map(declared.map((name) => [name, { stage: stageOf[name] ?? '' }]));
+  const rendered = new Map(declared.map((name) => [name, new Map([[unit, head.special[name] ?? head.digest]])]));
+  const known = new Map(Object.entries(state.recorded).map(([name, record]) => [name, record === undefined ? [] : [record]]));
+  const planned = plan({ fleet, rendered, wanted: wantedOf('main', rollouts, known), labels });
+  if (planned.units.length === 0) return { ...state, head };
+  const sequence = rollouts.length + 1;
+  const spec = { fleet: 'main', commit: `c${sequence}`, sequence, stages: planned.stages, units: planned.units };
+  const rollout: Rollout = { apiVersion: API_VERSION, kind: 'Rollout', metadata: { name: `main-${sequence}` }, spec };
+  return { ...state, head, rollouts: [...rollouts, rollout] };
+}
+
+export function steered(state: FleetState, name: string | undefined, spec: Partial<Rollout['spec']>): FleetState {
+  const rollouts = state.rollouts.map((rollout) =>
+    rollout.metadata.name === name ? { ...rollout, spec: { ...rollout.spec, ...spec } } : rollout,
+  );
+  return { ...state, rollouts };
+}
+
+/** A human asks for another try of what is wanted now, which lifts its revocation. */
+export function retried(state: FleetState): FleetState {
+  const retries = state.retries + 1;
+  const retry = `retry-${retries}`;
+  const digests = new Set((ownerIn(state)?.spec.units[0]?.clusters ?? []).flatMap(({ digest }) => digest ?? []));
+  const after = steered(state, ownerIn(state)?.metadata.name, { retry });
+  return {
+    ...after,
+    retries,
+    asked: { ...state.asked, ...Object.fromEntries([...digests].map((digest) => [digest, retry])) },
+    revoked: state.revoked.filter((digest) => !digests.has(digest)),
+  };
+}
+
+export function withCell(state: FleetState, cluster: string, change: Partial<Live>): FleetState {
+  const live = state.cells[cluster];
+  return live === undefined ? state : { ...state, cells: { ...state.cells, [cluster]: { ...live, ...change } } };
+}
+
+/** Whether a cell could come to prove what it carries. */
+export function canProve(state: FleetState, cluster: string): boolean {
+  const live = state.cells[cluster];
+  return (
+    live !== undefined &&
+    !live.evidence &&
+    live.halted === undefined &&
+    !(live.ceiling?.unitDigest === live.unitDigest && live.ceiling.nodes === 0)
+  );
+}
+
+export function proved(state: FleetState, cluster: string): FleetState {
+  if (!canProve(state, cluster)) return state;
+  const record = state.recorded[cluster];
+  const counts = record?.digest === state.cells[cluster]?.unitDigest && record?.begun === undefined;
+  const account = state.accounts[cluster] ?? NO_ACCOUNT;
+  const after = withCell(state, cluster, { evidence: true });
+  return counts ? { ...after, accounts: { ...after.accounts, [cluster]: { ...account, proved: true } } } : after;
+}
+
+function liveUnit(state: FleetState, cluster: string): LiveUnit {
+  if (state.away.includes(cluster)) return { state: 'Unknown' };
+  const live = state.cells[cluster];
+  if (live === undefined) return { state: 'Absent' };
+  const { version: _, ...rest } = live;
+  const drifted = live.drifted || live.unitDigest !== state.recorded[cluster]?.digest;
+  return { state: 'Present', ...rest, drifted, progress: undefined };
+}
+
+/** What a hub sees that looks now. */
+export function worldOf(state: FleetState): World {
+  const clusters = new Map(
+    Object.keys(state.stageOf).map((name) => {
+      const record = state.recorded[name];
+      const units = new Map(record === undefined ? [] : [[state.unit, record]]);
+      const blocked = state.away.includes(name) ? 'no answer' : undefined;
+      return [name, { name, blocked, units, failing: () => undefined, live: () => liveUnit(state, name) }] as const;
+    }),
+  );
+  return { now: state.now, fleet: 'main', members: new Set(state.declared), rollouts: state.rollouts, clusters };
+}
