@@ -3,6 +3,9 @@
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
+// Node would open its inspector, and with it everything that this process may do, to whoever can send it this signal.
+process.on('SIGUSR1', () => {});
+
 const NEEDED = [24, 12];
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major < NEEDED[0] || (major === NEEDED[0] && minor < NEEDED[1])) {

@@ -15,6 +15,7 @@ import { agentRights } from './rbac/agents.ts';
 import { cellRights } from './rbac/cell.ts';
 import { hubRights } from './rbac/hub.ts';
 import { humanRoles } from './rbac/humans.ts';
+import { metricsRole } from './rbac/metrics.ts';
 import { controllers } from './workload.ts';
 
 export type { InstallOptions } from './options.ts';
@@ -48,6 +49,7 @@ export function manifests(options: InstallOptions): KubeObject[] {
     agentFlow(chart);
   }
   humanRoles(chart, role);
+  metricsRole(chart);
   controllers(chart, options);
   const list = chart.toJson() as KubeObject[];
   // Policies before what they hold, and rights before those who use them: cdk8s orders by dependency only, which none of these has.
@@ -75,6 +77,7 @@ const ORDER = [
   'Role',
   'RoleBinding',
   'Service',
+  'NetworkPolicy',
   'PodDisruptionBudget',
   'Deployment',
 ];

@@ -59,8 +59,8 @@ const TEMPLATE = ['labels', 'taints', 'failureDomain', 'drainTimeoutSeconds', 'o
 export const CELL_OWNERS: Record<string, Owners> = {
   [Machines.plural]: {
     create: ['machineSet', 'human'],
-    // The machine controller to replace one.
-    delete: ['machineSet', 'machine', 'human'],
+    // The machine controller to replace one, and what its set has marked.
+    delete: ['machine', 'human'],
     labels: ['machineSet'],
     finalizers: ['machine'],
     ownerReferences: ['machineSet'],
@@ -69,6 +69,7 @@ export const CELL_OWNERS: Record<string, Owners> = {
       components: ['machineComponentSet'],
       // And an operator's release (PROTOCOLS D5).
       operation: ['machine'],
+      retire: ['machineSet'],
       hold: ['human'],
       paused: ['human'],
     },

@@ -19,20 +19,26 @@ import type { InstallOptions } from './options.ts';
 import { object } from './object.ts';
 
 const PORT = 8080;
+const METRICS_PORT = 8443;
+/** Of namespaces whose pods reach `/metrics`. */
+const METRICS_LABEL = 'kubenode.io/reads-metrics';
 
-function argsOf({ role, namespace, server, mirror }: InstallOptions): string[] {
-  const args = ['controller', `--${role}`, '--namespace', namespace, '--health', `:${PORT}`];
-  if (role === 'hub') return [...args, '--cache', '/cache'];
+function argsOf(options: InstallOptions): string[] {
+  const { role, namespace, server, mirror, isolation = 'namespaces', reservedNodeNames = [], componentKeys = [] } = options;
+  const args = ['controller', `--${role}`, '--namespace', namespace, '--health', `:${PORT}`, '--metrics', `:${METRICS_PORT}`];
+  if (role === 'hub') return [...args, '--cache', '/cache', '--isolation', isolation];
   return [
     ...args,
     '--separate-identities',
     ...(server === undefined ? [] : ['--server', server]),
     ...(mirror === undefined ? [] : ['--mirror', mirror]),
+    ...(componentKeys.length === 0 ? [] : ['--component-key', ...componentKeys]),
+    ...(reservedNodeNames.length === 0 ? [] : ['--reserved-node-names', ...reservedNodeNames]),
   ];
 }
 
 export function controllers(scope: Construct, options: InstallOptions): void {
-  const { role, namespace, image, replicas } = options;
+  const { role, namespace, image, replicas, seccompProfile } = options;
   const name = role === 'hub' ? HUB : CELL;
   const labels = { 'app.kubernetes.io/name': 'kubenode', 'app.kubernetes.io/component': role };
   const metadata = { name, namespace, labels };
@@ -54,7 +60,10 @@ export function controllers(scope: Construct, options: InstallOptions): void {
     image,
     imagePullPolicy: ImagePullPolicy.IF_NOT_PRESENT,
     args: argsOf(options),
-    ports: [{ name: 'http', number: PORT, protocol: Protocol.TCP }],
+    ports: [
+      { name: 'health', number: PORT, protocol: Protocol.TCP },
+      { name: 'metrics', number: METRICS_PORT, protocol: Protocol.TCP },
+    ],
     // A candidate that waits is live and ready; a leader whose work does not end with its term is not live.
     liveness: Probe.fromHttpGet('/healthz', {
       port: PORT,
@@ -86,18 +95,37 @@ export function controllers(scope: Construct, options: InstallOptions): void {
     JsonPatch.add('/spec/template/spec/topologySpreadConstraints', [spread]),
     // Its own list of capabilities comes out as null.
     JsonPatch.add('/spec/template/spec/containers/0/securityContext/capabilities', { drop: ['ALL'] }),
-    JsonPatch.add('/spec/template/spec/securityContext/seccompProfile', { type: 'RuntimeDefault' }),
+    JsonPatch.add(
+      '/spec/template/spec/securityContext/seccompProfile',
+      seccompProfile === undefined ? { type: 'RuntimeDefault' } : { type: 'Localhost', localhostProfile: seccompProfile },
+    ),
     JsonPatch.remove('/spec/template/metadata/labels/cdk8s.io~1metadata.addr'),
   );
   container.mount('/tmp', Volume.fromEmptyDir(scope, `tmp:${name}`, 'tmp'));
   if (role === 'hub') container.mount('/cache', Volume.fromEmptyDir(scope, `cache:${name}`, 'cache'));
   const service = new Service(scope, `Service:${name}`, {
     metadata: { name: `${name}-metrics`, namespace, labels },
-    ports: [{ name: 'http', port: PORT }],
+    ports: [{ name: 'https', port: METRICS_PORT }],
   });
   for (const [key, value] of Object.entries(labels)) service.selectLabel(key, value);
   // An empty list is not what the server keeps.
   ApiObject.of(service).addJsonPatch(JsonPatch.remove('/spec/externalIPs'));
+  // Kubelets probe from their node, which network policies let through; everything else has to be let in by its namespace's label.
+  object(scope, {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'NetworkPolicy',
+    metadata: { name, namespace, labels },
+    spec: {
+      podSelector: { matchLabels: labels },
+      policyTypes: ['Ingress'],
+      ingress: [
+        {
+          from: [{ namespaceSelector: { matchLabels: { [METRICS_LABEL]: 'true' } } }],
+          ports: [{ protocol: 'TCP', port: METRICS_PORT }],
+        },
+      ],
+    },
+  });
   if (replicas > 1) {
     object(scope, {
       apiVersion: 'policy/v1',

@@ -2,7 +2,7 @@
 import type { Construct } from 'constructs';
 import { ServiceAccount } from 'cdk8s-plus-27';
 import { CELL, CELL_WRITERS, SYNC } from '../identities.ts';
-import { aggregate, clusterRole, clusterRoleBinding, core, EVENTS, named, of, own, role, type Rule } from './rules.ts';
+import { aggregate, clusterRole, clusterRoleBinding, core, EVENTS, named, of, own, REVIEWS, role, type Rule } from './rules.ts';
 
 const RBAC = 'rbac.authorization.k8s.io';
 const LEASES = 'coordination.k8s.io';
@@ -67,7 +67,8 @@ const WRITES: Record<keyof typeof CELL_WRITERS, Rule[]> = {
     own('machinesets/status', 'patch'),
     // Where owner references are checked (OwnerReferencesPermissionEnforcement), a blocking one asks for this.
     own('machinesets/finalizers', 'update'),
-    own('machines', 'get create patch delete'),
+    // It marks what is to go, after a live list, and deletes nothing.
+    own('machines', 'get list create patch'),
     EVENTS,
   ],
   machineComponentSet: [
@@ -108,7 +109,7 @@ export function cellRights(scope: Construct, namespace: string): void {
     clusterRoleBinding(scope, name, name, subject(name));
   };
   for (const name of [CELL, ...Object.values(CELL_WRITERS), SYNC]) account(name);
-  give(CELL, READS);
+  give(CELL, [...READS, ...REVIEWS]);
   role(
     scope,
     namespace,

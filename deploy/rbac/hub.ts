@@ -3,7 +3,7 @@ import type { Construct } from 'constructs';
 import { ServiceAccount } from 'cdk8s-plus-27';
 import { SYSTEM_NAMESPACE } from '../../src/api/names.ts';
 import { HUB } from '../identities.ts';
-import { clusterRole, clusterRoleBinding, core, EVENTS, named, of, own, role } from './rules.ts';
+import { clusterRole, clusterRoleBinding, core, EVENTS, named, of, own, REVIEWS, role } from './rules.ts';
 
 const LEASES = 'coordination.k8s.io';
 
@@ -18,6 +18,7 @@ export function hubRights(scope: Construct, namespace: string): void {
     own('rollouts', 'get list watch create delete'),
     own('rollouts/status', 'patch'),
     EVENTS,
+    ...REVIEWS,
   ]);
   clusterRoleBinding(scope, HUB, HUB, subject);
   role(scope, namespace, HUB, [of(LEASES, 'leases', 'create'), named(of(LEASES, 'leases', 'get update'), HUB)], subject);

@@ -27,6 +27,12 @@ export const of = (group: string, resources: string, verbs: string): Rule => ({
 
 export const named = (rule: Rule, ...resourceNames: string[]): Rule => ({ ...rule, resourceNames });
 
+/** To ask whose a token is and what he may: what serving metrics takes. */
+export const REVIEWS = [
+  of('authentication.k8s.io', 'tokenreviews', 'create'),
+  of('authorization.k8s.io', 'subjectaccessreviews', 'create'),
+];
+
 /** What `createRecorder` asks for. */
 export const EVENTS = core('events', 'create patch');
 

@@ -23,6 +23,10 @@ export interface CellOptions {
   /** How nodes reach this cell. */
   server: string;
   certificateAuthority: string | undefined;
+  /** Public keys, a line each, that new nodes pin. */
+  componentKeys?: string;
+  /** Names, with `*`, of Nodes that no Machine may become. */
+  reservedNodeNames?: readonly string[];
   /** The client of a writer (MANAGERS), where each has an identity of its own; absent: all write as this process. */
   as?: (writer: string) => Client;
 }
@@ -49,7 +53,9 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
       next: 'put certificate-authority-data into it',
     });
   }
-  const cell = { server: options.server, certificateAuthority: options.certificateAuthority, mirror: options.mirror };
+  const keys = options.componentKeys === undefined ? {} : { componentKeys: options.componentKeys };
+  const cell = { server: options.server, certificateAuthority: options.certificateAuthority, mirror: options.mirror, ...keys };
+  const reserved = options.reservedNodeNames === undefined ? {} : { reservedNodeNames: options.reservedNodeNames };
   const providers = new Map<string, InfraProvider>();
   if (options.localNodes !== undefined) providers.set('local', localProvider({ nodesDir: options.localNodes }));
   await together(ports.signal, [
@@ -61,10 +67,11 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
         createRecorder({ ...ports, signal, client: as(component), component, instance: String(process.pid) });
       /** What a controller is given: it reads as this process, through the cache, and writes as `writer`. */
       const given = (writer: string, signal: AbortSignal) => ({ ...ports, signal, cache, client: as(writer), recorder: recorder(writer) });
+      const term = Promise.withResolvers<number>();
       await together(signal, [
-        (signal) => runMachineController({ ...given(MANAGERS.machine, signal), providers, cell }),
-        (signal) => runIdentityController({ ...given(MANAGERS.identity, signal), providers, cell }),
-        (signal) => runMachineSetController(given(MANAGERS.machineSet, signal)),
+        (signal) => runMachineController({ ...given(MANAGERS.machine, signal), providers, cell, onTerm: term.resolve }),
+        (signal) => runIdentityController({ ...given(MANAGERS.identity, signal), ...reserved, providers, cell }),
+        (signal) => runMachineSetController({ ...given(MANAGERS.machineSet, signal), term: term.promise }),
         (signal) => runMachineComponentSetController(given(MANAGERS.machineComponentSet, signal)),
         (signal) => runMachineComponentController(given(MANAGERS.machineComponentSet, signal)),
         (signal) => runDefenderPolicyController(given(MANAGERS.defender, signal)),

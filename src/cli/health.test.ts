@@ -1,30 +1,33 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { createMetrics } from '../kube/metrics.ts';
 import { fakeClock } from '../kube/testing/clock.ts';
-import { serveHealth, type Health } from './health.ts';
+import { createHealth, serveHealth } from './health.ts';
+import type { Listening } from './listen.ts';
 
-const open: Health[] = [];
+const open: Listening[] = [];
 afterEach(async () => {
   for (const health of open.splice(0)) await health.close();
 });
 
 async function serve(reach: () => Promise<unknown> = () => Promise.resolve()) {
   const clock = fakeClock(Date.now());
-  const health = await serveHealth({ listen: '127.0.0.1:0', role: 'cell', version: '1.2.3', clock, reach, metrics: createMetrics() });
-  open.push(health);
+  const health = createHealth({ role: 'cell', version: '1.2.3', clock, reach, metrics: createMetrics() });
+  const listening = await serveHealth(health, '127.0.0.1:0');
+  open.push(listening);
+  const { port } = listening;
   const get = async (path: string) => {
-    const answer = await fetch(`http://127.0.0.1:${health.port}${path}`);
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`);
     return { status: answer.status, text: await answer.text() };
   };
-  return { clock, health, get };
+  return { clock, health, get, port };
 }
 
 describe('a controller that is asked how it is', () => {
   test('is live and ready while it waits for its turn, and leads nothing', async () => {
-    const { get } = await serve();
+    const { get, health } = await serve();
     expect(await get('/healthz')).toEqual({ status: 200, text: 'ok\n' });
     expect(await get('/readyz')).toEqual({ status: 200, text: 'ok\n' });
-    expect((await get('/metrics')).text).toContain('kubenode_leader{role="cell"} 0\n');
+    expect(health.metrics()).toContain('kubenode_leader{role="cell"} 0\n');
   });
 
   test('is not ready while the API server does not answer it, and says why', async () => {
@@ -44,7 +47,7 @@ describe('a controller that is asked how it is', () => {
     health.blocked('KindsAbsent: there are no kinds');
     expect(await get('/readyz')).toEqual({ status: 503, text: 'KindsAbsent: there are no kinds\n' });
     expect((await get('/healthz')).status).toBe(200);
-    expect((await get('/metrics')).text).toContain('kubenode_blocked{role="cell"} 1\n');
+    expect(health.metrics()).toContain('kubenode_blocked{role="cell"} 1\n');
     health.blocked(undefined);
     expect((await get('/readyz')).status).toBe(200);
   });
@@ -54,7 +57,7 @@ describe('a controller that is asked how it is', () => {
     const term = new AbortController();
     const work = Promise.withResolvers<void>();
     const led = health.lead(term.signal, () => work.promise);
-    expect((await get('/metrics')).text).toMatch(/kubenode_leader\{role="cell"\} 1\n[^]*kubenode_leader_terms_total\{role="cell"\} 1\n/);
+    expect(health.metrics()).toMatch(/kubenode_leader\{role="cell"\} 1\n[^]*kubenode_leader_terms_total\{role="cell"\} 1\n/);
     await clock.advance(3_600_000);
     expect((await get('/healthz')).status).toBe(200);
     term.abort();
@@ -65,34 +68,25 @@ describe('a controller that is asked how it is', () => {
     work.resolve();
     await led;
     expect((await get('/healthz')).status).toBe(200);
-    expect((await get('/metrics')).text).toContain('kubenode_leader{role="cell"} 0\n');
+    expect(health.metrics()).toContain('kubenode_leader{role="cell"} 0\n');
   });
 
   test('answers nothing else', async () => {
-    const { get, health } = await serve();
+    const { get, port } = await serve();
     expect((await get('/debug')).status).toBe(404);
-    expect((await fetch(`http://127.0.0.1:${health.port}/healthz`, { method: 'POST' })).status).toBe(405);
+    // Numbers of a fleet are for who may read them: `--metrics`.
+    expect((await get('/metrics')).status).toBe(404);
+    expect((await fetch(`http://127.0.0.1:${port}/healthz`, { method: 'POST' })).status).toBe(405);
   });
 });
 
+const able = { dead: () => undefined, unready: () => Promise.resolve(undefined) };
+
 test.each(['8080', 'host', ':70000', 'http://x:1', 'a:b:1'])('`--health %s` is refused', async (listen) => {
-  const clock = fakeClock(0);
-  await expect(
-    serveHealth({ listen, role: 'hub', version: '', clock, reach: () => Promise.resolve(), metrics: createMetrics() }),
-  ).rejects.toMatchObject({
-    code: 'Usage',
-  });
+  await expect(serveHealth(able, listen)).rejects.toMatchObject({ code: 'Usage' });
 });
 
 test('a port that is taken is said so', async () => {
-  const { health, clock } = await serve();
-  const again = serveHealth({
-    listen: `127.0.0.1:${health.port}`,
-    role: 'hub',
-    version: '',
-    clock,
-    reach: () => Promise.resolve(),
-    metrics: createMetrics(),
-  });
-  await expect(again).rejects.toMatchObject({ code: 'ListenFailed' });
+  const { port } = await serve();
+  await expect(serveHealth(able, `127.0.0.1:${port}`)).rejects.toMatchObject({ code: 'ListenFailed' });
 });

@@ -1,18 +1,17 @@
-/** What a kubelet and Prometheus ask a controller. */
+/** What a kubelet asks a controller, and what it has to say of itself. */
 import { createServer } from 'node:http';
-import { CodedError, messageOf } from '../api/errors.ts';
+import { messageOf } from '../api/errors.ts';
 import type { Clock } from '../api/ports.ts';
 import type { Labels, Metrics } from '../kube/metrics.ts';
+import { listenAt, type Listening } from './listen.ts';
 
 export interface HealthOptions {
-  /** `host:port`, or `:port` for every address. */
-  listen: string;
   role: 'hub' | 'cell';
   version: string;
   clock: Clock;
   /** Resolves when the API server answers. */
   reach: (signal: AbortSignal) => Promise<unknown>;
-  /** What `/metrics` shows, besides the process itself. */
+  /** What is shown, besides the process itself. */
   metrics: Metrics;
 }
 
@@ -21,9 +20,12 @@ export interface Health {
   lead<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T>;
   /** Why nothing is done; undefined when it is again. */
   blocked(why: string | undefined): void;
-  /** Where it listens; undefined where nothing was asked for. */
-  readonly port: number;
-  close(): Promise<void>;
+  /** Why this process should be ended. */
+  dead(): string | undefined;
+  /** Why it can do nothing. */
+  unready(): Promise<string | undefined>;
+  /** All metrics, in the text format of Prometheus. */
+  metrics(): string;
 }
 
 /** A leader that was deposed, or stopped, has to be gone by then. */
@@ -32,14 +34,7 @@ const REACH_MS = 3000;
 /** How long an answer of the API server counts. */
 const REACHED_MS = 5000;
 
-/**
- * `/healthz`: this process should live on: it answers, and the work of a term that is over has ended. `/readyz`: it reaches an API server that
- * it can work with; one that waits for its turn to lead is ready. `/metrics`: in the text format of Prometheus.
- *
- * Errors: `Usage` for an address that is none; `ListenFailed`.
- */
-export async function serveHealth({ listen, role, version, clock, reach, metrics }: HealthOptions): Promise<Health> {
-  const { host, port } = addressOf(listen);
+export function createHealth({ role, version, clock, reach, metrics }: HealthOptions): Health {
   const state = {
     leading: 0,
     overSince: undefined as number | undefined,
@@ -90,28 +85,10 @@ export async function serveHealth({ listen, role, version, clock, reach, metrics
     return metrics.text();
   }
 
-  const server = createServer((request, response) => {
-    const path = (request.url ?? '').split('?')[0];
-    const answer = (status: number, text: string, type = 'text/plain; charset=utf-8'): void => {
-      response.writeHead(status, { 'content-type': type }).end(text);
-    };
-    const judged = (problem: string | undefined): void => answer(problem === undefined ? 200 : 503, `${problem ?? 'ok'}\n`);
-    if (request.method !== 'GET') answer(405, 'only GET\n');
-    else if (path === '/healthz') judged(dead());
-    else if (path === '/readyz') void unready().then(judged);
-    else if (path === '/metrics') answer(200, text(), 'text/plain; version=0.0.4; charset=utf-8');
-    else answer(404, 'there are /healthz, /readyz and /metrics\n');
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', (cause) =>
-      reject(new CodedError('ListenFailed', `--health ${listen}: ${messageOf(cause)}`, { cause, next: 'name another port' })),
-    );
-    server.listen(port, host, resolve);
-  });
-  const bound = server.address();
-
   return {
-    port: typeof bound === 'object' && bound !== null ? bound.port : port,
+    dead,
+    unready,
+    metrics: text,
     async lead(signal, work) {
       state.leading = 1;
       terms.add({ role });
@@ -126,19 +103,26 @@ export async function serveHealth({ listen, role, version, clock, reach, metrics
       }
     },
     blocked: (why) => void (state.blocked = why),
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
   };
 }
 
-function addressOf(listen: string): { host: string | undefined; port: number } {
-  const match = /^(?:(\[[0-9a-f:]+\]|[^:]*):)(\d{1,5})$/i.exec(listen);
-  const port = Number(match?.[2]);
-  if (match === null || port > 65_535)
-    throw new CodedError('Usage', `\`--health\` must be host:port or :port, got "${listen}"`, { next: '--health :8080' });
-  const host = match[1]?.replaceAll(/[[\]]/g, '');
-  return { host: host === '' ? undefined : host, port };
+/**
+ * `/healthz`: this process should live on: it answers, and the work of a term that is over has ended. `/readyz`: it reaches an API server that
+ * it can work with; one that waits for its turn to lead is ready. At `host:port`, or `:port` for every address.
+ *
+ * Errors: `Usage` for an address that is none; `ListenFailed`.
+ */
+export async function serveHealth({ dead, unready }: Pick<Health, 'dead' | 'unready'>, listen: string): Promise<Listening> {
+  const server = createServer((request, response) => {
+    const path = (request.url ?? '').split('?')[0];
+    const answer = (status: number, text: string): void => {
+      response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
+    };
+    const judged = (problem: string | undefined): void => answer(problem === undefined ? 200 : 503, `${problem ?? 'ok'}\n`);
+    if (request.method !== 'GET') answer(405, 'only GET\n');
+    else if (path === '/healthz') judged(dead());
+    else if (path === '/readyz') void unready().then(judged);
+    else answer(404, 'there are /healthz and /readyz\n');
+  });
+  return await listenAt(server, listen, '--health');
 }

@@ -12,6 +12,7 @@ const COMMANDS: Commands = {
   check: async () => (await import('./commands/check.ts')).checkCommand,
   why: async () => (await import('./commands/why.ts')).whyCommand,
   rules: async () => (await import('./commands/rules.ts')).rulesCommand,
+  component: async () => (await import('./commands/component.ts')).componentCommand,
   tour: async () => (await import('./commands/tour.ts')).tourCommand,
 };
 

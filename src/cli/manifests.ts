@@ -10,6 +10,8 @@ export interface InstallOptions {
   replicas: number;
   server?: string;
   mirror?: string;
+  isolation?: 'process' | 'namespaces';
+  seccompProfile?: string;
 }
 
 interface Deploy {

@@ -1,5 +1,5 @@
-import { expect, it } from 'vitest';
-import { age, table } from './output.ts';
+import { expect, it, vi } from 'vitest';
+import { age, table, terminalOutput } from './output.ts';
 
 it('prints columns as kubectl does', () => {
   expect(
@@ -26,4 +26,20 @@ it.each([
   [-5, '0s'],
 ])('says %d ms as %s', (ms, text) => {
   expect(age(ms)).toBe(text);
+});
+
+it('G7: prints nothing that a terminal would obey, whoever wrote it', () => {
+  const out = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
+  const err = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
+  try {
+    const output = terminalOutput({ NO_COLOR: '1', LANG: 'C.UTF-8' });
+    output.print(`NAME\n${table(['A', 'B'], [['x\u001B[31m', 'two\nlines']], { header: false })}\u0007`);
+    output.print(JSON.stringify({ message: '\u009B2J\u001B]' }));
+    output.say('failed', 'unit app: \u001B]0;gone\u0007 \u202Etxt\nnext line');
+    expect(out.mock.calls.map(([text]) => text)).toEqual(['NAME\nx\\u001b[31m   two lines\\u0007\n', '{"message":"\\u009b2J\\u001b]"}\n']);
+    expect(err.mock.calls.map(([text]) => text)).toEqual(['✗ unit app: \\u001b]0;gone\\u0007 \\u202etxt\nnext line\n']);
+  } finally {
+    out.mockRestore();
+    err.mockRestore();
+  }
 });

@@ -1,12 +1,16 @@
 import { styleText } from 'node:util';
+import { plainOutput, plainText } from '../api/plaintext.ts';
 
-/** Five words for people on stderr; what machines read goes to stdout. Meaning is never in colour alone. */
+/**
+ * Five words for people on stderr; what machines read goes to stdout. Meaning is never in colour alone. Whatever of it came from a server, a cell or
+ * a node: nothing that a terminal would obey is printed (PROTOCOLS G7).
+ */
 const GLYPHS = { doing: ['►', '>'], waiting: ['◎', '.'], done: ['✔', '+'], warning: ['⚠', '!'], failed: ['✗', 'x'] } as const;
 type Word = keyof typeof GLYPHS;
 const COLOURS = { doing: 'cyan', waiting: 'blue', done: 'green', warning: 'yellow', failed: 'red' } as const;
 
 export interface Output {
-  /** stdout, as it is. */
+  /** stdout, as it is but for control characters; JSON says the same with and without them. */
   print(text: string): void;
   say(word: Word, message: string): void;
   /** Whether a person watches stderr on a terminal that can be redrawn. */
@@ -20,17 +24,21 @@ export function terminalOutput(env: NodeJS.ProcessEnv = process.env): Output {
   return {
     live: process.stderr.isTTY && env['TERM'] !== 'dumb',
     plain: !utf8,
-    print: (text) => void process.stdout.write(text.endsWith('\n') ? text : `${text}\n`),
+    print: (text) => void process.stdout.write(lineOf(plainOutput(text, { format: process.stdout.isTTY }))),
     say(word, message) {
       const glyph = GLYPHS[word][utf8 ? 0 : 1];
-      process.stderr.write(`${colour ? styleText(COLOURS[word], glyph, { validateStream: false }) : glyph} ${message}\n`);
+      process.stderr.write(
+        `${colour ? styleText(COLOURS[word], glyph, { validateStream: false }) : glyph} ${plainOutput(message, { format: true })}\n`,
+      );
     },
   };
 }
 
+const lineOf = (text: string): string => (text.endsWith('\n') ? text : `${text}\n`);
+
 /** Columns as kubectl prints them: upper-case titles, three spaces between, no trailing blanks. */
 export function table(titles: string[], rows: string[][], { header = true }: { header?: boolean } = {}): string {
-  const lines = header ? [titles, ...rows] : rows;
+  const lines = (header ? [titles, ...rows] : rows).map((line) => line.map((cell) => plainText(cell, Infinity)));
   const widths = titles.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
   return lines
     .map((line) =>

@@ -14,6 +14,7 @@ Look:     kubenode status             fleets, clusters, rollouts
           kubenode rollout show       where each change is
           kubenode why NAME           why a node, repair, rule or rollout is as it is
 Prepare:  kubenode check              what this machine has and what is wanted
+          kubenode component sign     sign what nodes run, so that no one else decides it
           kubenode rules test         what the fleet's repair rules do in recorded histories
 
 Environment: KUBECONFIG, NO_COLOR, CLICOLOR_FORCE, KUBENODE_DEBUG (stack traces)

@@ -7,16 +7,20 @@ import type { Connection } from '../kube/connect.ts';
 import { checkCredentials } from '../kube/credentials.ts';
 import { createClient } from '../kube/httpclient.ts';
 import { httpTransport } from '../kube/httptransport.ts';
+import { createServerTime, timedTransport, type ServerTime } from '../kube/servertime.ts';
 
 type Fields = Record<string, unknown>;
 
-/** A client from the text of a kubeconfig, as the hub keeps one for each cluster. */
+/** A client from the text of a kubeconfig, as the hub keeps one for each cluster, and the time of the server that it reaches. */
 export async function clientFromKubeconfig(
   text: string,
   through: (transport: Transport) => Transport = (transport) => transport,
-): Promise<{ client: Client; close: () => Promise<void> }> {
+): Promise<{ client: Client; time: ServerTime; close: () => Promise<void> }> {
   const transport = httpTransport(inlineConnection(text));
-  return { client: createClient(through(transport), { userAgent: 'kubenode-hub' }), close: () => transport.close() };
+  const clock = systemClock();
+  const time = createServerTime(clock);
+  const timed = timedTransport(through(transport), time, clock);
+  return { client: createClient(timed, { userAgent: 'kubenode-hub' }), time, close: () => transport.close() };
 }
 
 /**

@@ -16,6 +16,7 @@ import { createClient } from '../../src/kube/httpclient.ts';
 import { httpTransport } from '../../src/kube/httptransport.ts';
 import { troubleWithKinds } from '../../src/kube/served.ts';
 import { waitFor } from '../../src/kube/testing/waitfor.ts';
+import { scrape as scrapeMetrics } from '../../src/cli/testing/scrape.ts';
 import { freePort } from './reach.ts';
 import { startController, writeKubeconfig } from './kubenode.ts';
 import { KINDS, type BrokenServer } from './servers.ts';
@@ -65,6 +66,28 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     const found = await admin.list(Machines, { namespace: POOL }).catch(() => undefined);
     return found?.items.length ?? -1;
   };
+  /** Of an account that may read metrics. */
+  const tokenOfReader = async (): Promise<string> => {
+    const post = async (path: string, body: object): Promise<unknown> =>
+      await admin.request({ method: 'POST', path, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+    const [rbac, name] = ['rbac.authorization.k8s.io', 'kinds-metrics-reader'];
+    const about = { apiVersion: `${rbac}/v1`, metadata: { name } };
+    const accounts = `/api/v1/namespaces/${POOL}/serviceaccounts`;
+    await post(accounts, { apiVersion: 'v1', kind: 'ServiceAccount', metadata: { name } });
+    await post(`/apis/${rbac}/v1/clusterroles`, {
+      ...about,
+      kind: 'ClusterRole',
+      rules: [{ nonResourceURLs: ['/metrics'], verbs: ['get'] }],
+    });
+    await post(`/apis/${rbac}/v1/clusterrolebindings`, {
+      ...about,
+      kind: 'ClusterRoleBinding',
+      roleRef: { apiGroup: rbac, kind: 'ClusterRole', name },
+      subjects: [{ kind: 'ServiceAccount', name, namespace: POOL }],
+    });
+    const answer = await post(`${accounts}/${name}/token`, { apiVersion: 'authentication.k8s.io/v1', kind: 'TokenRequest', spec: {} });
+    return (answer as { status: { token: string } }).status.token;
+  };
   const define = async (): Promise<void> => {
     await admin.create(CustomResourceDefinitions, Freezes.crd());
     await waitFor(async () => (await troubleWithKinds(admin, CELL_KINDS)) === undefined, LATE);
@@ -76,10 +99,21 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
 
   test('controllers end when a kind becomes newer under them, write nothing, and go on when it is one that they know', async () => {
     for (const kind of CELL_KINDS) await admin.create(CustomResourceDefinitions, kind.crd());
-    const port = await freePort();
+    const [port, metricsPort] = [await freePort(), await freePort()];
     const kubeconfig = writeKubeconfig(join(folder, 'kubeconfig'), server.connection);
-    const args = ['--cell', '--kubeconfig', kubeconfig, '--lease-seconds', '3', '--health', `127.0.0.1:${port}`];
+    const args = [
+      '--cell',
+      '--kubeconfig',
+      kubeconfig,
+      '--lease-seconds',
+      '3',
+      '--health',
+      `127.0.0.1:${port}`,
+      '--metrics',
+      `127.0.0.1:${metricsPort}`,
+    ];
     const controller = await startController(join(folder, 'log'), ...args);
+    const token = await tokenOfReader();
     const ready = async (): Promise<string> => {
       const answer = await fetch(`http://127.0.0.1:${port}/readyz`);
       return `${answer.status} ${(await answer.text()).trim()}`;
@@ -94,7 +128,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
       });
       await waitFor(async () => (await machines()) === 1, LATE);
       expect(await ready()).toBe('200 ok');
-      const scrape = async (): Promise<string> => await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      const scrape = async (): Promise<string> => (await scrapeMetrics({ port: metricsPort }, token)).body;
       for (const line of [
         /^kubenode_machines\{phase="\w+"\} 1$/m,
         /^kubenode_reconcile_total\{controller="machineset",result="\w+"\} [1-9]/m,

@@ -18,6 +18,7 @@ import { createRecorder } from '../../src/kube/recorder.ts';
 import { recordingLog } from '../../src/kube/testing/log.ts';
 import { waitFor } from '../../src/kube/testing/waitfor.ts';
 import { openBundles } from '../../src/sync/bundles.ts';
+import type { ConnectCell } from '../../src/sync/cells.ts';
 import { checkRules } from '../../src/rules/check.ts';
 import { judgeObject } from '../../src/cli/objectrules.ts';
 import { clientFromKubeconfig } from '../../src/cli/remote.ts';
@@ -85,7 +86,7 @@ export async function openHub(options: { prune?: number } = {}) {
     delete: (cell: string): void => void lines.set(cell, new AbortController()),
     has: (cell: string): boolean => must(lines.get(cell)).signal.aborted,
   };
-  async function connect(kubeconfig: string): Promise<{ client: Client; close(): Promise<void> }> {
+  const connect: ConnectCell = async (kubeconfig) => {
     // The name of a cell stands for a kubeconfig of it; all else is taken for one.
     if (!servers.has(kubeconfig)) return await clientFromKubeconfig(kubeconfig);
     const transport = counting(must(servers.get(kubeconfig)).transport, must(counters.get(kubeconfig)));
@@ -97,8 +98,8 @@ export async function openHub(options: { prune?: number } = {}) {
         signal: request.signal === undefined ? line.signal : AbortSignal.any([request.signal, line.signal]),
       });
     });
-    return { client, close: async () => undefined };
-  }
+    return { client, time: { estimate: () => ({ ms: clock.now(), errorMs: 0 }) }, close: async () => undefined };
+  };
 
   let running: { stop(): Promise<void> } | undefined;
   async function start(): Promise<void> {
@@ -108,7 +109,14 @@ export async function openHub(options: { prune?: number } = {}) {
     const ports = { client, clock, random: Math.random, log, signal };
     const cache = createCache(ports);
     const bundles = openBundles(join(dir, 'units'));
-    const checkouts = openCheckouts({ ...ports, cacheDir: join(dir, 'git'), childPath: await childBundle(), checkRules, judgeObject });
+    const checkouts = openCheckouts({
+      ...ports,
+      cacheDir: join(dir, 'git'),
+      childPath: await childBundle(),
+      isolation: 'process',
+      checkRules,
+      judgeObject,
+    });
     const recorder = createRecorder({ ...ports, component: 'kubenode-sync', instance: 'test' });
     const done = Promise.all([
       runFleetController({ ...ports, cache, bundles, checkouts, recorder }),

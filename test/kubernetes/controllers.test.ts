@@ -136,14 +136,19 @@ describe('on a real API server', () => {
     const shared = ports();
     const cache = createCache({ ...shared, keepManagers: [MANAGERS.machineSet] });
     const recorder = createRecorder({ ...shared, component: 'kubenode-test', instance: 'test' });
-    const done = runMachineSetController({ ...shared, cache, recorder });
+    const done = runMachineSetController({ ...shared, cache, recorder, term: Promise.resolve(1) });
     const key = { namespace: NS, name: 'web-a' };
     const machines = async (): Promise<Stored<Machine>[]> => (await client.list(Machines, { namespace: NS })).items;
     const set: MachineSet = {
       apiVersion: API_VERSION,
       kind: 'MachineSet',
       metadata: { ...key },
-      spec: { provider: { name: 'fake' }, replicas: 3, template: { metadata: { labels: { a: '1' } }, labels: { x: '1', y: '1' } } },
+      spec: {
+        provider: { name: 'fake' },
+        replicas: 3,
+        maxRetiring: '100%',
+        template: { metadata: { labels: { a: '1' } }, labels: { x: '1', y: '1' } },
+      },
     };
     await client.create(MachineSets, set);
     await waitFor(async () => (await machines()).length === 3, LATE);
@@ -155,7 +160,12 @@ describe('on a real API server', () => {
         headers: { 'content-type': 'application/merge-patch+json' },
         body: JSON.stringify({ spec: { replicas } }),
       });
-      await waitFor(async () => (await machines()).length === replicas, LATE);
+      await waitFor(async () => {
+        // As the machine controller does, once they are drained.
+        for (const { metadata, spec } of await machines())
+          if (spec.retire?.epoch === 1) await client.delete(Machines, metadata, { uid: metadata.uid });
+        return (await machines()).length === replicas;
+      }, LATE);
       await waitFor(async () => (await client.get(MachineSets, key)).status?.replicas === replicas, LATE);
     }
     await client.patch(MachineSets, key, { merge: { spec: { template: { metadata: { labels: { a: '2' } }, labels: { x: null } } } } });

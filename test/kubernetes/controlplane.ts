@@ -39,9 +39,8 @@ export async function startControlPlane(programs: Programs): Promise<ControlPlan
     const made = await files(folder);
     const { connection, ready } = await rig.apiserver('the server', folder, made, [
       ...(await rig.etcd(folder, made)).args,
-      // The one wants a ServiceAccount in every namespace before the first pod, the other taints nodes until a controller that
-      // does not run here takes it back.
-      '--disable-admission-plugins=ServiceAccount,TaintNodesByCondition',
+      // It wants a ServiceAccount in every namespace before the first pod.
+      '--disable-admission-plugins=ServiceAccount',
     ]);
     await ready;
     const kubeconfig = made.write('kubeconfig', kubeconfigOf('real', connection));

@@ -182,8 +182,9 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
       '\n',
     );
   const alive = (side: Side): RunningPod[] => [...kubelets[side].pods.values()].filter(({ endedIn }) => endedIn === undefined);
-  const metrics = async ({ process }: RunningPod): Promise<Map<string, number>> => {
-    const { status, body } = await process.get(8080, '/metrics');
+  const tokens = new Map<Side, string>();
+  const metrics = async (side: Side, { process }: Pick<RunningPod, 'process'>): Promise<Map<string, number>> => {
+    const { status, body } = await process.scrape(8443, tokens.get(side));
     expect(status).toBe(200);
     return new Map(
       body
@@ -208,7 +209,7 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
     await until('two pods', 40, () => alive(side).length === 2);
   }
 
-  it('steps 2 to 5 can be followed word for word', async () => {
+  it('steps 2 to 5 and 7 can be followed word for word', async () => {
     // The rollout of step 2 ends when both pods answered their probes.
     const said: Record<number, { out: string; err: string }[]> = {};
     for (const step of [2, 3, 4, 5]) for (const commands of commandsOf(step)) (said[step] ??= []).push(await shell(commands));
@@ -229,6 +230,10 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
       .flatMap((line) => (line.includes('can-i') ? [/# (yes|no)$/.exec(line)?.[1]] : []));
     expect(answers).toEqual(['yes', 'no']);
     expect(outOf(4).match(/^(yes|no)$/gm)).toEqual(answers);
+    for (const { side, context } of SIDES) {
+      for (const commands of commandsOf(7)) await shell(commands.replaceAll('--context prod', `--context ${context}`));
+      tokens.set(side, (await shell(`kubectl --context ${context} -n monitoring create token prometheus`)).out.trim());
+    }
   }, 180_000);
 
   it('each pod has the user, the rights, the file system and the memory that its manifest gives it', async () => {
@@ -248,11 +253,10 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
         expect(NSpid?.split('\t').at(-1)).toBe('1');
         expect((await process.get(8080, container?.livenessProbe?.httpGet.path ?? '')).status).toBe(200);
         const { limits = {}, requests = {} } = container?.resources ?? {};
-        const peak = process.peakBytes() ?? (await metrics({ process } as RunningPod)).get('process_resident_memory_bytes') ?? Infinity;
+        const resident = (await metrics(side, { process })).get('process_resident_memory_bytes');
+        const peak = process.peakBytes() ?? resident ?? Infinity;
         expect(peak).toBeLessThan(bytesOf(limits['memory'] ?? ''));
-        expect((await metrics({ process } as RunningPod)).get('process_resident_memory_bytes')).toBeLessThan(
-          bytesOf(requests['memory'] ?? ''),
-        );
+        expect(resident).toBeLessThan(bytesOf(requests['memory'] ?? ''));
       }
     }
   });
@@ -276,16 +280,28 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
       const ready = async () => (await slices())[0]?.endpoints?.filter(({ conditions }) => conditions.ready).length;
       await until('both endpoints', 20, async () => (await ready()) === 2);
       const [slice] = await slices();
-      expect(slice?.ports).toMatchObject([{ name: 'http', port: 8080 }]);
+      expect(slice?.ports).toMatchObject([{ name: 'https', port: 8443 }]);
       expect(slice?.endpoints?.map(({ targetRef }) => targetRef.name).toSorted()).toEqual(
         alive(side)
           .map(({ object }) => object.metadata.name)
           .toSorted(),
       );
       await until('one of the two to lead', 20, async () => {
-        const leading = await Promise.all(alive(side).map(async (pod) => (await metrics(pod)).get('kubenode_leader')));
+        const leading = await Promise.all(alive(side).map(async (pod) => (await metrics(side, pod)).get('kubenode_leader')));
         return leading.filter((each) => each === 1).length === 1 && leading.includes(0);
       });
+    }
+  });
+
+  it('metrics are for who may read them: nobody else, neither strangers nor other accounts', async () => {
+    for (const { side, context } of SIDES) {
+      const other = (await shell(`kubectl --context ${context} -n monitoring create token default`)).out.trim();
+      for (const { process } of alive(side)) {
+        expect((await process.scrape(8443)).status).toBe(401);
+        expect((await process.scrape(8443, `${tokens.get(side)}x`)).status).toBe(401);
+        expect((await process.scrape(8443, other)).status).toBe(403);
+        expect((await process.get(8080, '/metrics')).status).toBe(404);
+      }
     }
   });
 
@@ -300,8 +316,8 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
     } catch (error) {
       throw new Error(`${String(error)}\n${logs()}`, { cause: error });
     }
-    // As in a pod under RuntimeDefault: who is in a chroot makes no namespaces.
-    expect((await hub.get(Fleets, { name: 'main' })).status?.isolation).toBe('process');
+    // These pods have no seccomp profile, so as under deploy/seccomp.json.
+    expect((await hub.get(Fleets, { name: 'main' })).status?.isolation).toBe('namespaces');
     const [machine] = (await cell.list(Machines, { namespace: 'web' })).items;
     expect(machine?.metadata.managedFields?.map(({ manager }) => manager)).toContain('kubenode-machineset');
     for (const commands of commandsOf(6)) await shell(commands);
@@ -363,7 +379,7 @@ describe.skipIf(why !== undefined)(`in pods${why === undefined ? '' : `, not her
       expect(performance.now() - at).toBeLessThan(12_000);
       await until('it to end', 30, () => first.endedIn !== undefined);
       expect(first.endedIn).toBeLessThan(first.object.spec.terminationGracePeriodSeconds * 1000);
-      await until('it to say so', 20, async () => (await metrics(await leader(side))).get('kubenode_leader') === 1);
+      await until('it to say so', 20, async () => (await metrics(side, await leader(side))).get('kubenode_leader') === 1);
       await rolledOut(side, context);
     }
   }, 180_000);

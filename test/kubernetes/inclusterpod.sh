@@ -5,7 +5,7 @@ set -e
 if [ -n "$POD_CGROUP" ]; then echo 0 >"$POD_CGROUP/cgroup.procs"; fi
 mount -t tmpfs -o mode=755 root "$POD_ROOT"
 cd "$POD_ROOT"
-mkdir -p app dev etc proc run usr var
+mkdir -p app dev etc old proc run sys usr var
 for name in bin sbin lib lib32 lib64 libx32; do
   if [ -L "/$name" ]; then cp -P "/$name" "$name"
   elif [ -d "/$name" ]; then mkdir "$name"; mount --bind "/$name" "$name"; mount -o remount,bind,ro "$name"; fi
@@ -30,13 +30,19 @@ printf '%s\n' "$POD_MOUNTS" | while IFS='|' read -r path source mode; do
   mount --bind "$source" ".$path"
   mount -o "remount,bind,$mode" ".$path"
 done
-mount -o "remount,$POD_ROOT_MODE" "$POD_ROOT"
 
 ip link set lo up
 hostname "$POD_NAME"
-"$POD_NODE" "$POD_RELAY" "$POD_SOCKETS" </dev/null &
+# In mounts of its own: it goes on to see the sockets when the root is another.
+unshare --mount "$POD_NODE" "$POD_RELAY" "$POD_SOCKETS" </dev/null &
 until [ -e "$POD_SOCKETS/ready" ]; do sleep 0.05; done
 
 # What is left ends with its parent (a change of user takes back what unshare said of that), has the environment, user and rights of the container and nothing else.
-exec chroot "$POD_ROOT" /usr/bin/setpriv --reuid "$POD_UID" --regid "$POD_GID" --groups "$POD_GROUPS" \
+# As a container runtime does it, and not by chroot, in which the kernel lets nobody make namespaces.
+cd "$POD_ROOT"
+pivot_root . old
+cd /
+umount -l /old
+mount -o "remount,$POD_ROOT_MODE" /
+exec /usr/bin/setpriv --reuid "$POD_UID" --regid "$POD_GID" --groups "$POD_GROUPS" \
   --pdeathsig KILL $POD_LIMITS -- /usr/bin/env -i "$@"

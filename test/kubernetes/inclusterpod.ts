@@ -12,6 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Image } from './inclusterimage.ts';
 import { couple, type Ports } from './inclusterrelay.ts';
+import { scrape, type Scraped } from '../../src/cli/testing/scrape.ts';
 
 const here = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 const NODE = process.execPath;
@@ -68,6 +69,8 @@ export interface PodProcess {
   /** Signals its process 1. */
   signal(name: NodeJS.Signals): void;
   get(port: number, path: string): Promise<{ status: number; body: string }>;
+  /** Metrics, over TLS. */
+  scrape(port: number, token?: string): Promise<Scraped>;
   /** Most memory that its processes had together, bytes; undefined where no cgroup could be made, and then no limit holds. */
   peakBytes(): number | undefined;
   /** Of its process 1, as the kernel says it: `VmHWM`, `NoNewPrivs`, `CapBnd`, `Uid`… */
@@ -154,6 +157,7 @@ export async function startPod(options: PodOptions): Promise<PodProcess> {
     log: () => readFileSync(logFile, 'utf8'),
     signal: (signal) => void process.kill(first(), signal),
     get: (port, path) => ask(join(sockets, `in-${port}`), path),
+    scrape: (port, token) => scrape({ socketPath: join(sockets, `in-${port}`) }, token),
     peakBytes: () => memory?.peakBytes(),
     state: () =>
       Object.fromEntries(

@@ -30,7 +30,7 @@ beforeAll(async () => {
     await attempt(rig.admin.request({ method: 'DELETE', path: `${path}/${name}` }));
     const made = await rig.admin.create(Machines, { apiVersion: API_VERSION, kind: 'Machine', metadata: { namespace, name }, spec: {} });
     // By the machine controller itself: it must be able to give what it gives.
-    const { role, roleBinding } = machineAccess(made);
+    const { role, roleBinding } = machineAccess(made, { standIn: true });
     for (const object of [role, roleBinding, poolAccess(namespace), standInPoolAccess(namespace)])
       await rig.apply(object, rig.as(WHO.machine));
     // What controllers say stays when the agent speaks.

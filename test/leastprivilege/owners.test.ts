@@ -28,9 +28,9 @@ const git: Expected = { create: ['sync'], delete: ['sync'], labels: ['sync'], fi
 const EXPECTED: Record<string, Expected> = {
   machines: {
     create: ['machineSet', ...PEOPLE],
-    delete: ['machineSet', 'machine', ...PEOPLE],
+    delete: ['machine', ...PEOPLE],
     labels: ['machineSet'],
-    fields: { components: ['machineComponentSet'], operation: ['machine'], hold: PEOPLE, paused: PEOPLE },
+    fields: { components: ['machineComponentSet'], operation: ['machine'], retire: ['machineSet'], hold: PEOPLE, paused: PEOPLE },
     rest: ['machineSet'],
   },
   machinesets: { ...git, fields: { replicas: ['sync', ...PEOPLE], paused: ['sync', ...PEOPLE] } },

@@ -167,7 +167,7 @@ test('hub and cell do their work with the rights that they have', async () => {
     '--server',
     'https://127.0.0.1:1',
   ]);
-  await start('hub', 'kubenode-hub', ['--hub', '--cache', join(dir, 'cache')]);
+  await start('hub', 'kubenode-hub', ['--hub', '--cache', join(dir, 'cache'), '--isolation', 'process']);
   const { admin } = rig;
   await eventually('the leases of both', async () => {
     const names = (await admin.list(Leases, { namespace: OPTIONS.namespace })).items.map((lease) => lease.metadata.name);
@@ -215,7 +215,7 @@ test('who admits agents can give what an agent gets, and nobody else can', async
   const machine = await rig.as(WHO.operator).create(Machines, { apiVersion: API_VERSION, kind: 'Machine', metadata: key, spec: {} });
   try {
     for (const name of ['machine', 'identity'] as const) {
-      for (const { role, roleBinding } of [machineAccess(machine), standInAccess(machine)])
+      for (const { role, roleBinding } of [machineAccess(machine), machineAccess(machine, { standIn: true }), standInAccess(machine)])
         for (const object of [role, roleBinding])
           expect([object.kind, await attempt(rig.apply(object, rig.as(WHO[name])))]).toEqual([object.kind, { outcome: 'ok', message: '' }]);
       for (const object of [poolAccess('web'), standInPoolAccess('web')])

@@ -1,6 +1,6 @@
 /**
- * A real API server with KubeNode's manifests on it, and clients that act as whoever a test says. The embedded server has neither RBAC nor
- * admission policies, so these tests need a real one: `npm run test:kubernetes`.
+ * A real API server with KubeNode's manifests on it, and clients that act as whoever a test says. What the embedded server
+ * grants is not the last word, so these tests ask a real one: `npm run test:kubernetes`.
  */
 import { manifests } from '../../deploy/main.ts';
 import { bootstrapAccountName } from '../../src/api/admission.ts';
@@ -69,6 +69,7 @@ const plurals: Record<string, string> = {
   Role: 'roles',
   RoleBinding: 'rolebindings',
   Service: 'services',
+  NetworkPolicy: 'networkpolicies',
   PodDisruptionBudget: 'poddisruptionbudgets',
   Deployment: 'deployments',
 };

@@ -26,7 +26,7 @@ beforeAll(async () => {
   const key = { namespace: 'web', name: 'm1' };
   await attempt(rig.admin.delete(Machines, key));
   machine = await rig.as(WHO.operator).create(Machines, { apiVersion: API_VERSION, kind: 'Machine', metadata: key, spec: {} });
-  for (const { role, roleBinding } of [machineAccess(machine), standInAccess(machine)])
+  for (const { role, roleBinding } of [machineAccess(machine, { standIn: true }), standInAccess(machine)])
     for (const object of [role, roleBinding]) await rig.apply(object, rig.as(WHO.identity));
   await rig.apply(poolAccess('web'), rig.as(WHO.identity));
   // Another test may have been here.
@@ -34,7 +34,7 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(async () => {
   // Not left to the garbage collector: other files have a machine of this name, and tell what it may not do.
-  for (const { role, roleBinding } of [machineAccess(machine), standInAccess(machine)])
+  for (const { role, roleBinding } of [machineAccess(machine, { standIn: true }), standInAccess(machine)])
     for (const object of [roleBinding, role]) await attempt(write(rig.admin, 'DELETE', pathOfObject(object)));
   await attempt(rig.as(WHO.operator).delete(Machines, { namespace: 'web', name: 'm1' }));
   await rig.remove();

@@ -1,13 +1,23 @@
 /** What is published works without the sources: built JavaScript with types, and the files that run on their own. */
 import { execFileSync, spawn } from 'node:child_process';
-import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 let dir: string;
+
+/** Folders that `npm install kubenode` makes, by the lock file: all but what only development needs. */
+function installed(): string[] {
+  const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as {
+    packages: Record<string, { dev?: boolean; devOptional?: boolean }>;
+  };
+  return Object.entries(packages).flatMap(([path, { dev, devOptional }]) =>
+    path === '' || dev === true || devOptional === true ? [] : [path],
+  );
+}
 
 beforeAll(() => {
   dir = mkdtempSync(join(tmpdir(), 'kubenode-package-'));
@@ -15,7 +25,10 @@ beforeAll(() => {
   for (const file of [...files.filter((each) => each !== 'dist'), 'package.json'])
     cpSync(join(ROOT, file), join(dir, file), { recursive: true });
   execFileSync(process.execPath, [join(ROOT, 'tools/build.ts'), join(dir, 'dist')]);
-  symlinkSync(join(ROOT, 'node_modules'), join(dir, 'node_modules'));
+  for (const path of installed().filter((each) => each.lastIndexOf('node_modules/') === 0 && existsSync(join(ROOT, each)))) {
+    mkdirSync(dirname(join(dir, path)), { recursive: true });
+    symlinkSync(join(ROOT, path), join(dir, path));
+  }
 }, 120_000);
 
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
@@ -46,6 +59,36 @@ it('gives a fleet its constructs and a shell its command', () => {
   ).toBe('object function\n');
   expect(run('bin/kubenode.js', '--version')).toMatch(/^\d+\.\d+\.\d+\n$/);
   expect(run('bin/kubenode.js', 'serve', '--help')).toContain('Left out:');
+});
+
+it('issue 9, security 9: who installs it gets neither backport nor an old axios, optional packages included', () => {
+  const names = installed().map((path) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length));
+  expect(names).toContain('cdk8s');
+  expect(names.filter((name) => ['backport', 'axios', 'cdk8s-plus-27'].includes(name))).toEqual([]);
+  const { dependencies, optionalDependencies, peerDependenciesMeta } = JSON.parse(
+    readFileSync(join(ROOT, 'package.json'), 'utf8'),
+  ) as Record<string, Record<string, object>>;
+  expect({ ...dependencies, ...optionalDependencies }).not.toHaveProperty('cdk8s-plus-27');
+  // npm installs a peer of its own accord unless it is optional.
+  expect(peerDependenciesMeta?.['cdk8s-plus-27']).toEqual({ optional: true });
+});
+
+it('does without cdk8s-plus what it needs of it: its files that run on their own have it in them', () => {
+  expect(existsSync(join(dir, 'node_modules/cdk8s-plus-27'))).toBe(false);
+  expect(run('bin/kubenode.js', 'install', '--cell', '--image', 'kubenode:1', '--server', 'https://api:6443')).toContain(
+    'kind: Deployment',
+  );
+  const fleet = join(dir, 'plus');
+  mkdirSync(join(fleet, 'fleet'), { recursive: true });
+  writeFileSync(
+    join(fleet, 'fleet/main.ts'),
+    `import { fleet } from 'kubenode/constructs';
+import { ConfigMap } from 'cdk8s-plus-27';
+fleet.cluster('prod', { labels: { stage: 'prod' } });
+fleet.allClusters((cluster) => { new ConfigMap(cluster.pool('web'), 'x', { metadata: { name: 'x' }, data: { a: 'b' } }); });
+`,
+  );
+  expect(run('bin/kubenode.js', 'rules', 'check', '--json', fleet)).toBe('{"ok":true,"rules":[],"findings":[]}\n');
 });
 
 it('serves the API from its own files', async () => {

@@ -99,7 +99,7 @@ async function machine(): Promise<Finding[]> {
       name: 'isolation of rendering',
       ok: isolation === 'process' ? 'warning' : true,
       found: isolation,
-      wanted: 'namespaces or pod',
+      wanted: 'namespaces',
       next: 'fleet code of people you do not trust wants a wall: install util-linux with user namespaces, or bubblewrap',
     },
     ...ports,

@@ -2,23 +2,29 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { Option, type Command } from 'commander';
 import { pino, type Logger } from 'pino';
+import { parseKeys } from '../../api/componentkey.ts';
 import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
+import { ISOLATIONS } from '../../api/fleet.ts';
+import type { Clock } from '../../api/ports.ts';
 import { serviceAccountUser } from '../../api/identity.ts';
 import { CELL_KINDS, HUB_KINDS } from '../../api/kinds.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
 import { createCache } from '../../kube/cache.ts';
-import { systemClock } from '../../kube/clock.ts';
+import { sleep, systemClock } from '../../kube/clock.ts';
 import { runLeaderElection } from '../../kube/lease.ts';
-import { createMetrics, type Metrics } from '../../kube/metrics.ts';
+import { createMetrics } from '../../kube/metrics.ts';
 import { createRecorder } from '../../kube/recorder.ts';
+import { createServerTime, serverClock, timedTransport, type ServerTime } from '../../kube/servertime.ts';
 import type { Client } from '../../kube/client.ts';
 import { connect, connectionFlags, type Connected, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
-import type { Health } from '../health.ts';
+import { createHealth, serveHealth } from '../health.ts';
 import { kindsGate } from '../kinds.ts';
+import type { Listening } from '../listen.ts';
 import { countRequests } from '../requests.ts';
 import { together, type Ports } from '../ports.ts';
-import type { Run } from '../program.ts';
+import { version, type Run } from '../program.ts';
+import type { Isolation } from '../../sync/render/wall.ts';
 import { exitWithParent } from '../start/child.ts';
 
 interface Flags extends ConnectionFlags {
@@ -27,12 +33,16 @@ interface Flags extends ConnectionFlags {
   leaderElect: string;
   leaseSeconds: string;
   cache?: string;
+  isolation?: Isolation;
   localNodes?: string;
   mirror?: string;
   namespace: string;
   server?: string;
   separateIdentities?: boolean;
+  reservedNodeNames?: string[];
+  componentKey?: string[];
   health?: string;
+  metrics?: string;
   logLevel: string;
 }
 
@@ -50,6 +60,12 @@ export function controllerCommand(program: Command, run: Run): void {
       '15',
     )
     .option('--cache <dir>', 'folder for what can be made again: rendered bundles, fetched commits (hub; required there)')
+    .addOption(
+      new Option(
+        '--isolation <wall>',
+        'weakest wall around the code of a commit that is accepted: "namespaces" of its own, or just a "process" of this user (hub; default: namespaces)',
+      ).choices(ISOLATIONS),
+    )
     .option('--local-nodes <dir>', "folder of the local provider's nodes (cell)")
     .option('--mirror <url>', 'where new nodes resolve relative artifact URLs (cell)')
     .option('--server <url>', 'how new nodes reach this API server (cell; default: as this process does)')
@@ -58,7 +74,19 @@ export function controllerCommand(program: Command, run: Run): void {
       '--separate-identities',
       'write as the service account of each controller, by impersonation; `kubenode install --cell` grants that (cell)',
     )
-    .option('--health <address>', 'serve /healthz, /readyz and /metrics at this host:port, or :port (default: not served)')
+    .option(
+      '--reserved-node-names <names...>',
+      'names of Nodes that KubeNode does not manage, where * stands for any characters: no Machine becomes one of them, though it is not there (cell)',
+    )
+    .option(
+      '--component-key <line...>',
+      'public key, "ssh-ed25519 AAAA… comment", that new nodes pin: they run only components that one of these keys has signed (cell)',
+    )
+    .option('--health <address>', 'serve /healthz and /readyz at this host:port, or :port (default: not served)')
+    .option(
+      '--metrics <address>',
+      'serve /metrics over TLS at this host:port, or :port, to tokens that the API server lets read that path (default: not served)',
+    )
     .addOption(
       new Option('--log-level <level>', 'how much is logged, as JSON lines on stdout')
         .choices(['debug', 'info', 'warn', 'error'])
@@ -71,10 +99,11 @@ async function controller(flags: Flags): Promise<number> {
   if (flags.hub !== true && flags.cell !== true) throw new CodedError('Usage', 'say which controllers to run: --hub or --cell');
   if (flags.hub === true && flags.cache === undefined)
     throw new CodedError('Usage', '--hub needs --cache DIR, a folder for what can be made again');
-  for (const name of ['server', 'separateIdentities', 'mirror', 'localNodes'] as const) {
+  for (const name of ['server', 'separateIdentities', 'mirror', 'localNodes', 'reservedNodeNames', 'componentKey'] as const) {
     if (flags.hub === true && flags[name] !== undefined)
       throw new CodedError('Usage', `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} is for --cell`);
   }
+  if (flags.cell === true && flags.isolation !== undefined) throw new CodedError('Usage', '--isolation is for --hub');
   if (flags.server !== undefined && !/^https:\/\/[^/?#]+\/?$/.test(flags.server))
     throw new CodedError('Usage', `\`--server\` must be https://host:port, got "${flags.server}"`);
   const leaseSeconds = Number(flags.leaseSeconds);
@@ -87,32 +116,52 @@ async function controller(flags: Flags): Promise<number> {
   const role = flags.hub === true ? 'hub' : 'cell';
   const clock = systemClock();
   const metrics = createMetrics();
+  const time = createServerTime(clock, (apartMs) =>
+    log.warn(
+      { apartMs: Math.round(apartMs) },
+      'the API server contradicts the time it gave before; nothing is decided until that is settled',
+    ),
+  );
   const connection = await connect(flags, {
     onRenewed: () => log.info({ source: connection.source }, 'the kubeconfig has changed; going on with it'),
-    through: (transport) => countRequests(transport, 'own', { metrics, clock }),
+    through: (transport) => timedTransport(countRequests(transport, 'own', { metrics, clock }), time, clock),
   });
-  let health: Health | undefined;
+  const reach = (signal: AbortSignal): Promise<unknown> => connection.client.request({ method: 'GET', path: '/version', signal });
+  const health = createHealth({ role, version: version(), clock, reach, metrics });
+  const served: Listening[] = [];
   const gate = kindsGate({
     client: connection.client,
     kinds: role === 'hub' ? HUB_KINDS : CELL_KINDS,
     install: `kubenode install --${role} | kubectl apply --server-side -f -`,
     clock,
     log,
-    onTrouble: (why) => health?.blocked(why),
+    onTrouble: (why) => health.blocked(why),
   });
-  const ports: Ports = { client: gate.client, clock, random: Math.random, log, signal: stopped.signal, metrics };
+  const ports: Ports = { client: gate.client, clock: serverClock(clock, time), random: Math.random, log, signal: stopped.signal, metrics };
   const work =
     flags.hub === true
       ? (signal: AbortSignal) => runHub({ ...ports, signal }, flags)
       : (signal: AbortSignal) => runCell({ ...ports, signal }, flags, connection);
+  const timely = async (signal: AbortSignal): Promise<void> => {
+    for (;;) {
+      await timeKnown(time, connection.client, clock, signal);
+      if (signal.aborted) return;
+      try {
+        return await work(signal);
+      } catch (error) {
+        if (!isCoded(error, 'ServerTimeUnknown')) throw error;
+        log.warn({ error: messageOf(error) }, 'the work is begun again when the time of the API server is known');
+      }
+    }
+  };
 
   // While it waits for its server nothing else keeps it alive: its timers do not.
   const alive = setInterval(() => undefined, 2 ** 30);
   log.info({ role, server: connection.server, leaderElect: flags.leaderElect }, 'starting');
   try {
-    health = flags.health === undefined ? undefined : await healthOf(flags.health, role, connection.client, metrics);
-    const lead = (signal: AbortSignal): Promise<void> =>
-      gate.during(signal, (signal) => health?.lead(signal, () => work(signal)) ?? work(signal));
+    if (flags.health !== undefined) served.push(await serveHealth(health, flags.health));
+    if (flags.metrics !== undefined) served.push(await metricsAt(flags.metrics, connection.client, () => health.metrics(), log));
+    const lead = (signal: AbortSignal): Promise<void> => gate.during(signal, (signal) => health.lead(signal, () => timely(signal)));
     const identity = `${hostname()}_${crypto.randomUUID()}`;
     const lease = { namespace: flags.namespace, name: `kubenode-${role}`, identity, ...leaseTimes(leaseSeconds) };
     for (;;) {
@@ -122,7 +171,8 @@ async function controller(flags: Flags): Promise<number> {
         await lead(stopped.signal);
         continue;
       }
-      await runLeaderElection({ ...ports, ...lease }, async (term) => {
+      // Who leads is found by the own clock alone (⊢ H5).
+      await runLeaderElection({ ...ports, clock, ...lease }, async (term) => {
         try {
           await lead(AbortSignal.any([term.signal, stopped.signal]));
         } catch (error) {
@@ -136,11 +186,19 @@ async function controller(flags: Flags): Promise<number> {
     if (!stopped.signal.aborted) throw error;
   } finally {
     clearInterval(alive);
-    await health?.close();
+    await Promise.all(served.map((each) => each.close()));
     await connection.close();
   }
   log.info({ role }, 'stopped');
   return EXIT.ok;
+}
+
+/** Resolves when the API server's time is known, or the signal is aborted: nothing is begun without (⊢ H5). */
+async function timeKnown(time: ServerTime, client: Client, clock: Clock, signal: AbortSignal): Promise<void> {
+  while (time.estimate() === undefined && !signal.aborted) {
+    await client.request({ method: 'GET', path: '/version', signal }).catch(() => undefined);
+    if (time.estimate() === undefined) await sleep(clock, 1000, signal).catch(() => undefined);
+  }
 }
 
 function logTo(level: string): Logger {
@@ -157,10 +215,16 @@ const leaseTimes = (seconds: number) => ({
   retryPeriodMs: (seconds * 2000) / 15,
 });
 
-async function healthOf(listen: string, role: 'hub' | 'cell', client: Client, metrics: Metrics): Promise<Health> {
-  const [{ serveHealth }, { version }] = await Promise.all([import('../health.ts'), import('../program.ts')]);
-  const reach = (signal: AbortSignal): Promise<unknown> => client.request({ method: 'GET', path: '/version', signal });
-  return await serveHealth({ listen, role, version: version(), clock: systemClock(), reach, metrics });
+/** With a certificate of its own making, for as long as this process lives. */
+async function metricsAt(listen: string, client: Client, text: () => string, log: Logger): Promise<Listening> {
+  const [{ serveMetrics }, { metricsAccess }, { makeAuthority, makeServerCertificate }] = await Promise.all([
+    import('../metricsserver.ts'),
+    import('../metricsaccess.ts'),
+    import('../../embedded/pki.ts'),
+  ]);
+  const making = { now: Date.now(), random: Math.random };
+  const identity = await makeServerCertificate(await makeAuthority('kubenode-metrics', making), making);
+  return await serveMetrics({ listen, identity, mayRead: metricsAccess(client), text, log });
 }
 
 async function runHub(ports: Ports, flags: Flags): Promise<void> {
@@ -197,7 +261,15 @@ async function runHub(ports: Ports, flags: Flags): Promise<void> {
           metrics === undefined ? undefined : (transport) => countRequests(transport, 'cells', { metrics, clock: ports.clock }),
         );
       const recorder = createRecorder({ ...ports, signal, component: 'kubenode-sync', instance: 'hub' });
-      const checkouts = openCheckouts({ ...ports, signal, cacheDir: join(dir, 'git'), childPath, checkRules, judgeObject });
+      const checkouts = openCheckouts({
+        ...ports,
+        signal,
+        cacheDir: join(dir, 'git'),
+        childPath,
+        isolation: flags.isolation ?? 'namespaces',
+        checkRules,
+        judgeObject,
+      });
       await together(signal, [
         (signal) => runFleetController({ ...ports, signal, cache, bundles, checkouts, recorder }),
         (signal) =>
@@ -231,6 +303,16 @@ async function runCell(ports: Ports, flags: Flags, connection: Connected): Promi
     mirror: flags.mirror,
     server: flags.server ?? connection.server,
     certificateAuthority: connection.ca,
+    ...componentKeys(flags.componentKey),
+    ...(flags.reservedNodeNames === undefined ? {} : { reservedNodeNames: flags.reservedNodeNames }),
     ...(flags.separateIdentities === true ? { as: (writer) => connection.as(serviceAccountUser(flags.namespace, writer)) } : {}),
   });
+}
+
+/** Errors: `KeysInvalid`. */
+function componentKeys(lines: readonly string[] | undefined): { componentKeys?: string } {
+  if (lines === undefined) return {};
+  const text = lines.join('\n');
+  parseKeys(text, '`--component-key`');
+  return { componentKeys: text };
 }

@@ -45,6 +45,7 @@ describe('what is installed', () => {
           "kubenode-bootstrap",
           "kubenode-cell-view",
           "kubenode-cell-operator",
+          "kubenode-metrics-reader",
         ],
         "ClusterRoleBinding": [
           "kubenode-cell",
@@ -77,6 +78,9 @@ describe('what is installed', () => {
         ],
         "Namespace": [
           "kubenode-system",
+        ],
+        "NetworkPolicy": [
+          "kubenode-system/kubenode-cell",
         ],
         "PodDisruptionBudget": [
           "kubenode-system/kubenode-cell",
@@ -135,6 +139,7 @@ describe('what is installed', () => {
           "kubenode-hub-view",
           "kubenode-hub-operator",
           "kubenode-hub-admin",
+          "kubenode-metrics-reader",
         ],
         "ClusterRoleBinding": [
           "kubenode-hub",
@@ -149,6 +154,9 @@ describe('what is installed', () => {
         ],
         "Namespace": [
           "kubenode-system",
+        ],
+        "NetworkPolicy": [
+          "kubenode-system/kubenode-hub",
         ],
         "PodDisruptionBudget": [
           "kubenode-system/kubenode-hub",
@@ -187,6 +195,7 @@ describe('what is installed', () => {
       'ClusterRole  kubenode-view',
       'ClusterRole  kubenode-operator',
       'ClusterRole  kubenode-admin',
+      'ClusterRole  kubenode-metrics-reader',
     ]);
     for (const object of shared) expect(object).toEqual(ofCell.get(id(object)));
   });
@@ -202,10 +211,14 @@ describe('what is installed', () => {
   test('its processes hold to the strictest standard of pods, and what they are told is what the command takes', () => {
     for (const [objects, args] of [
       [
-        cell({ server: 'https://api:6443', mirror: 'https://mirror/' }),
-        '--cell --namespace kubenode-system --health :8080 --separate-identities --server https://api:6443 --mirror https://mirror/',
+        cell({ server: 'https://api:6443', mirror: 'https://mirror/', reservedNodeNames: ['cp-*'], componentKeys: ['KEY'] }),
+        '--cell --namespace kubenode-system --health :8080 --metrics :8443 --separate-identities --server https://api:6443 --mirror https://mirror/ --component-key KEY --reserved-node-names cp-*',
       ],
-      [hub(), '--hub --namespace kubenode-system --health :8080 --cache /cache'],
+      [hub(), '--hub --namespace kubenode-system --health :8080 --metrics :8443 --cache /cache --isolation namespaces'],
+      [
+        hub({ isolation: 'process' }),
+        '--hub --namespace kubenode-system --health :8080 --metrics :8443 --cache /cache --isolation process',
+      ],
     ] as const) {
       const deployment = objects.find(({ kind }) => kind === 'Deployment');
       expect(deployment).toMatchObject({
@@ -234,6 +247,17 @@ describe('what is installed', () => {
 
   test('one replica needs no disruption budget', () => {
     expect(names(cell({ replicas: 1 }))).not.toHaveProperty('PodDisruptionBudget');
+  });
+
+  test('security 1: a hub renders behind namespaces or not at all, in a pod that may make them where a profile says so', () => {
+    const deployment = (more: object) => hub(more).find(({ kind }) => kind === 'Deployment');
+    expect(deployment({ seccompProfile: 'kubenode.json' })).toMatchObject({
+      spec: { template: { spec: { securityContext: { seccompProfile: { type: 'Localhost', localhostProfile: 'kubenode.json' } } } } },
+    });
+    const said = (...args: string[]): string => run('--hub', ...args).stderr;
+    expect(said()).toContain('this hub refuses to render');
+    expect(said('--seccomp-profile', 'kubenode.json')).toBe('');
+    expect(said('--isolation', 'process')).toBe('');
   });
 
   test('another namespace is used throughout, save for the Secrets that the hub reads', () => {
@@ -289,7 +313,15 @@ describe('the command', () => {
     [['--cell', '--server', 'http://api:6443'], '`--server` must be https://host:port, got "http://api:6443"'],
     [['--cell', '--mirror', 'https://mirror/x'], '`--mirror` must be a URL that ends with a slash, got "https://mirror/x"'],
     [['--hub', '--server', 'https://api:6443'], '--server is for --cell'],
+    [['--cell', '--reserved-node-names', 'a', 'b c'], '`--reserved-node-names` must be names of Nodes'],
+    [['--hub', '--reserved-node-names', 'a'], '--reserved-node-names is for --cell'],
+    [['--cell', '--component-keys', '/nowhere/keys'], '/nowhere/keys cannot be read'],
+    [['--hub', '--component-keys', 'a'], '--component-keys is for --cell'],
     [['--hub', '--mirror', 'https://m/'], '--mirror is for --cell'],
+    [['--cell', '--isolation', 'process'], '--isolation is for --hub'],
+    [['--cell', '--seccomp-profile', 'kubenode.json'], '--seccomp-profile is for --hub'],
+    [['--hub', '--seccomp-profile', '/etc/x'], "must be a path below the kubelet's seccomp folder"],
+    [['--hub', '--seccomp-profile', 'a/../../x'], "must be a path below the kubelet's seccomp folder"],
     [['--cell', '-o', 'xml'], "argument 'xml' is invalid. Allowed choices are yaml, json."],
     [['--cells'], "unknown option '--cells'"],
   ])('%j is refused in one sentence', (args, message) => {

@@ -1,7 +1,11 @@
+import { readFileSync } from 'node:fs';
 import { Option, type Command } from 'commander';
 import { stringify } from 'yaml';
-import { CodedError } from '../../api/errors.ts';
+import { ISOLATIONS } from '../../api/fleet.ts';
+import { keyLine, parseKeys } from '../../api/componentkey.ts';
+import { CodedError, messageOf } from '../../api/errors.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
+import type { Isolation } from '../../sync/render/wall.ts';
 import { EXIT } from '../exit.ts';
 import { version, type Run } from '../program.ts';
 import { manifests, type InstallOptions } from '../manifests.ts';
@@ -15,6 +19,10 @@ interface Flags {
   replicas: string;
   server?: string;
   mirror?: string;
+  reservedNodeNames?: string[];
+  isolation?: Isolation;
+  seccompProfile?: string;
+  componentKeys?: string;
   output: 'yaml' | 'json';
 }
 
@@ -29,6 +37,18 @@ export function installCommand(program: Command, run: Run): void {
     .option('--replicas <count>', 'of which one leads', '2')
     .option('--server <url>', 'how nodes reach this API server: https://host:port (cell)')
     .option('--mirror <url>', 'where new nodes resolve relative artifact URLs (cell)')
+    .option(
+      '--reserved-node-names <names...>',
+      'names of Nodes that KubeNode does not manage, where * stands for any characters, like those of the control plane (cell)',
+    )
+    .addOption(
+      new Option(
+        '--isolation <wall>',
+        'weakest wall around the code of a commit that is accepted (hub; default: namespaces, which need --seccomp-profile)',
+      ).choices(ISOLATIONS),
+    )
+    .option('--seccomp-profile <file>', "deploy/seccomp.json below the kubelet's seccomp folder on the nodes of the hub (hub)")
+    .option('--component-keys <file>', 'public keys that new nodes pin: they run only components that one of them has signed (cell)')
     .addOption(new Option('-o, --output <format>', 'of what is printed').choices(['yaml', 'json']).default('yaml'))
     .addHelpText(
       'after',
@@ -44,6 +64,11 @@ One cluster may be both. docs/install.md goes through it step by step.`,
 async function install(flags: Flags, output: Output): Promise<number> {
   const options = installOptions(flags);
   const objects = await manifests(options);
+  if (options.role === 'hub' && options.isolation !== 'process' && options.seccompProfile === undefined)
+    output.say(
+      'warning',
+      'without --seccomp-profile pods make no namespaces, and this hub refuses to render: docs/security.md says what to choose',
+    );
   if (options.role === 'cell' && options.server === undefined)
     output.say('warning', 'without --server new nodes are told an address that only pods reach');
   output.print(
@@ -55,7 +80,19 @@ async function install(flags: Flags, output: Output): Promise<number> {
 }
 
 /** Errors: `Usage`. */
-function installOptions({ hub, cell, namespace, image = `kubenode:${version()}`, replicas, server, mirror }: Flags): InstallOptions {
+function installOptions({
+  hub,
+  cell,
+  namespace,
+  image = `kubenode:${version()}`,
+  replicas,
+  server,
+  mirror,
+  reservedNodeNames,
+  isolation,
+  seccompProfile,
+  componentKeys,
+}: Flags): InstallOptions {
   const usage = (message: string, next?: string): CodedError => new CodedError('Usage', message, next === undefined ? {} : { next });
   if (hub !== true && cell !== true)
     throw usage('say what this cluster shall be: --hub or --cell', 'kubenode install --cell --server https://HOST:PORT');
@@ -65,6 +102,14 @@ function installOptions({ hub, cell, namespace, image = `kubenode:${version()}`,
   if (!/^([1-9]|10)$/.test(replicas)) throw usage(`\`--replicas\` must be a whole number from 1 to 10, got "${replicas}"`);
   if (hub === true && server !== undefined) throw usage('--server is for --cell: no node is installed from a hub');
   if (hub === true && mirror !== undefined) throw usage('--mirror is for --cell: no node is installed from a hub');
+  if (hub === true && reservedNodeNames !== undefined) throw usage('--reserved-node-names is for --cell: a hub makes no Nodes');
+  if (hub === true && componentKeys !== undefined) throw usage('--component-keys is for --cell: a hub makes no nodes');
+  const odd = reservedNodeNames?.find((each) => !/^[a-z0-9*]([-a-z0-9.*]*[a-z0-9*])?$/.test(each));
+  if (odd !== undefined) throw usage(`\`--reserved-node-names\` must be names of Nodes, where * stands for any characters, got "${odd}"`);
+  if (cell === true && isolation !== undefined) throw usage('--isolation is for --hub: a cell runs no code of a commit');
+  if (cell === true && seccompProfile !== undefined) throw usage('--seccomp-profile is for --hub: a cell runs no code of a commit');
+  if (seccompProfile !== undefined && (!/^[^/\s][^\s]*$/.test(seccompProfile) || seccompProfile.split('/').includes('..')))
+    throw usage(`\`--seccomp-profile\` must be a path below the kubelet's seccomp folder, got "${seccompProfile}"`);
   if (server !== undefined && !/^https:\/\/[^/?#\s]+\/?$/.test(server))
     throw usage(`\`--server\` must be https://host:port, got "${server}"`);
   if (mirror !== undefined && !/^https?:\/\/[^\s]+\/$/.test(mirror))
@@ -76,5 +121,20 @@ function installOptions({ hub, cell, namespace, image = `kubenode:${version()}`,
     replicas: Number(replicas),
     ...(server === undefined ? {} : { server }),
     ...(mirror === undefined ? {} : { mirror }),
+    ...(componentKeys === undefined ? {} : { componentKeys: keysOf(componentKeys) }),
+    ...(reservedNodeNames === undefined ? {} : { reservedNodeNames }),
+    ...(isolation === undefined ? {} : { isolation }),
+    ...(seccompProfile === undefined ? {} : { seccompProfile }),
   };
+}
+
+/** Errors: `Usage`, `KeysInvalid`. */
+function keysOf(path: string): string[] {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new CodedError('Usage', `\`--component-keys\`: ${path} cannot be read: ${messageOf(error)}`, { cause: error });
+  }
+  return parseKeys(text, path).map(({ key, comment }) => keyLine(key, comment));
 }

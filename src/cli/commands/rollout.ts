@@ -35,17 +35,21 @@ export function rolloutCommand(program: Command, run: Run): void {
         run(
           async (output) =>
             await withHub(flags, async (hub) => {
-              await find(hub, name);
-              await hub.patch(
-                Rollouts,
-                { name },
-                { merge: { spec: spec() } },
-                { fieldManager: 'kubenode-cli', dryRun: flags.dryRun === true },
-              );
-              output.say(
-                'done',
-                `rollout/${name} ${word === 'retry' ? 'will be tried again' : `${word}d`}${flags.dryRun === true ? ' (dry run)' : ''}`,
-              );
+              const found = await find(hub, name);
+              // A pause is of what it paused: an older rollout's may be what holds this one.
+              const others = word === 'resume' ? (found.status?.units ?? []).flatMap(({ pausedBy }) => pausedBy ?? []) : [];
+              for (const each of new Set([name, ...others])) {
+                await hub.patch(
+                  Rollouts,
+                  { name: each },
+                  { merge: { spec: spec() } },
+                  { fieldManager: 'kubenode-cli', dryRun: flags.dryRun === true },
+                );
+                output.say(
+                  'done',
+                  `rollout/${each} ${word === 'retry' ? 'will be tried again' : `${word}d`}${flags.dryRun === true ? ' (dry run)' : ''}`,
+                );
+              }
               return EXIT.ok;
             }),
         ),

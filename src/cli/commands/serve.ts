@@ -1,4 +1,3 @@
-import { rename, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { parse, stringify } from 'yaml';
@@ -7,6 +6,7 @@ import { LEFT_OUT, openCluster, serve, type EmbeddedCluster } from '../../embedd
 import { systemClock } from '../../kube/clock.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
+import { writePrivateFile } from '../privatefile.ts';
 import type { Run } from '../program.ts';
 import { exitWithParent } from '../start/child.ts';
 
@@ -24,9 +24,13 @@ export function serveCommand(program: Command, run: Run): void {
   program
     .command('serve')
     .description('serve the Kubernetes API from this process: for trying things, tests and simulation; not for production')
-    .option('--listen <address>', 'loopback address and port; port 0 takes a free one', '127.0.0.1:7443')
+    .option(
+      '--listen <address>',
+      'loopback address and port, of the first cluster; the others take the ports after it; port 0 takes free ones',
+      '127.0.0.1:7443',
+    )
     .option('--state <where>', '"memory", or a folder that keeps everything', 'memory')
-    .option('--clusters <names>', 'clusters to serve, each an API server of its own under /clusters/NAME', 'default')
+    .option('--clusters <names>', 'clusters to serve, each an API server of its own with a port of its own', 'default')
     .option('--write-kubeconfig <file>', 'write a kubeconfig with a context for each cluster (mode 0600)')
     .addHelpText('after', `\nLeft out:\n${LEFT_OUT.map((line) => `  - ${line}`).join('\n')}\n`)
     .action((flags: Flags) => run((output) => serveClusters(flags, output)));
@@ -52,6 +56,7 @@ async function serveClusters(flags: Flags, output: Output): Promise<number> {
           name,
           state: dir === undefined ? 'memory' : { dir: join(dir, name) },
           clock,
+          authorization: 'RBAC',
           nodeGraceMs: NODE_GRACE_MS,
           log,
         }),
@@ -64,7 +69,7 @@ async function serveClusters(flags: Flags, output: Output): Promise<number> {
       );
     output.say(
       'done',
-      `serving ${names.join(', ')} at ${server.url}${flags.writeKubeconfig === undefined ? '' : `; kubectl --kubeconfig ${flags.writeKubeconfig} get ns`}`,
+      `serving ${names.map((name) => `${name} at ${server.urlOf(name)}`).join(', ')}${flags.writeKubeconfig === undefined ? '' : `; kubectl --kubeconfig ${flags.writeKubeconfig} get ns`}`,
     );
     await stopped.promise;
     await server.close();
@@ -85,6 +90,5 @@ async function writeKubeconfig(file: string, texts: string[]): Promise<void> {
     contexts: configs.flatMap((config) => config.contexts),
     users: configs.flatMap((config) => config.users),
   };
-  await writeFile(`${file}.${process.pid}`, stringify(merged), { mode: 0o600 });
-  await rename(`${file}.${process.pid}`, file);
+  await writePrivateFile(file, stringify(merged));
 }

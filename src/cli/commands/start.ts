@@ -26,9 +26,10 @@ export function startCommand(program: Command, run: Run): void {
     .option('--repository <dir>', 'the fleet repository, read in place: only commits count', '.')
     .option('--branch <name>', 'branch to follow (default: the one checked out there)')
     .addOption(
-      new Option('--port <port>', 'port of the API servers on 127.0.0.1; 0 chooses one and keeps it').default(
-        String(DEFAULT_PORTS['the API servers']),
-      ),
+      new Option(
+        '--port <port>',
+        'port of the API server of the hub on 127.0.0.1; the cells take the three after it; 0 chooses free ones and keeps them',
+      ).default(String(DEFAULT_PORTS['the API servers'])),
     )
     .addOption(
       new Option('--artifacts-port <port>', 'port of the artifact mirror on 127.0.0.1; 0 chooses one and keeps it').default(

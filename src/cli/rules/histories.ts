@@ -1,10 +1,9 @@
 /** Recorded histories of a fleet's rules, `rules/histories/<rule>/*.json`, and what came of replaying them. */
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { join } from 'node:path';
 import { CodedError, messageOf } from '../../api/errors.ts';
 import { parseHistory, type History } from '../../rules/history.ts';
 import { mistakeText } from '../../rules/mistake.ts';
 import { replay, type Replay } from '../../rules/replay.ts';
+import { listTree, readTreeFile } from '../treefiles.ts';
 import type { FleetRule } from './fleetrules.ts';
 
 export const HISTORIES = 'rules/histories';
@@ -32,11 +31,12 @@ export async function runHistories(root: string, rules: readonly FleetRule[], wa
     throw new CodedError('NotFound', `the fleet has no rule "${unknown}"${names.length === 0 ? '' : `; it has ${names.join(', ')}`}`, {
       next: 'kubenode rules check',
     });
-  const folders = foldersOf(join(root, HISTORIES));
+  const histories = historiesOf(root);
+  const folders = [...histories.keys()];
   const runs: HistoryRun[] = [];
   for (const name of wanted.length === 0 ? [...new Set([...names, ...folders])].sort() : wanted) {
     const own = rules.filter(({ rule }) => rule.metadata.name === name);
-    const files = folders.includes(name) ? filesOf(join(root, HISTORIES, name)) : [];
+    const files = histories.get(name) ?? [];
     if (own.length === 0) runs.push(without(name, `${HISTORIES}/${name}`, `the fleet has no rule "${name}"`));
     else if (files.length === 0) runs.push(without(name, '', `it has no history: write ${HISTORIES}/${name}/heals.json`));
     for (const file of files) for (const each of own) runs.push(await runOne(root, `${HISTORIES}/${name}/${file}`, each, own.length > 1));
@@ -46,7 +46,7 @@ export async function runHistories(root: string, rules: readonly FleetRule[], wa
 
 async function runOne(root: string, file: string, { rule, clusters }: FleetRule, several: boolean): Promise<HistoryRun> {
   const base = { rule: rule.metadata.name, file, clusters: several ? clusters : [] };
-  const read = readHistory(join(root, file));
+  const read = readHistory(root, file);
   if (Array.isArray(read)) return { ...base, name: '', passed: false, told: [], wrong: read };
   try {
     const replayed = await replay([rule], read);
@@ -57,10 +57,10 @@ async function runOne(root: string, file: string, { rule, clusters }: FleetRule,
 }
 
 /** The history, or what is wrong with the file. */
-function readHistory(path: string): History | string[] {
+function readHistory(root: string, path: string): History | string[] {
   let value: unknown;
   try {
-    value = JSON.parse(readFileSync(path, 'utf8'));
+    value = JSON.parse(readTreeFile(root, path));
   } catch (error) {
     return [messageOf(error)];
   }
@@ -94,14 +94,15 @@ const without = (rule: string, file: string, why: string): HistoryRun => ({
   wrong: [why],
 });
 
-function foldersOf(path: string): string[] {
-  if (!existsSync(path)) return [];
-  return readdirSync(path)
-    .filter((name) => statSync(join(path, name)).isDirectory())
-    .sort();
+/** Names of the recorded histories by rule. */
+function historiesOf(root: string): Map<string, string[]> {
+  const found = new Map<string, string[]>();
+  for (const path of listTree(root, HISTORIES)) {
+    const [rule, file, ...deeper] = path.slice(HISTORIES.length + 1).split('/');
+    if (rule === undefined || file === undefined) continue;
+    const files = found.get(rule) ?? [];
+    found.set(rule, files);
+    if (deeper.length === 0 && file.endsWith('.json')) files.push(file);
+  }
+  return found;
 }
-
-const filesOf = (path: string): string[] =>
-  readdirSync(path)
-    .filter((name) => name.endsWith('.json'))
-    .sort();

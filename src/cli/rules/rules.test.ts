@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -154,5 +154,19 @@ describe('kubenode rules test', () => {
     const text = await test();
     expect(text).toContain('ok    heals.json (prod): a boot mends it');
     expect(text).toContain('FAIL  heals.json (test): a boot mends it');
+  });
+});
+
+describe('security 4: a pull request cannot show what the checking machine has', () => {
+  it.each(['fleet/env.txt', 'rules/env.ts', 'fleet/sub'])('by a link at %s', async (at) => {
+    symlinkSync(at.endsWith('sub') ? '/proc/self' : '/proc/self/environ', join(root, at));
+    await expect(load()).rejects.toMatchObject({ code: 'TreeSymlink', message: expect.stringContaining(`${at}:`) as unknown });
+  });
+
+  it('by a link among the histories', async () => {
+    history('heals', HEALS);
+    const { rules } = await load();
+    symlinkSync('/proc/self/environ', join(root, 'rules/histories/hung/leak.json'));
+    await expect(runHistories(root, rules, [])).rejects.toMatchObject({ code: 'TreeSymlink' });
   });
 });

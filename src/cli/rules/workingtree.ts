@@ -1,7 +1,7 @@
 /** The files of a fleet as they stand in a folder: what the next commit would hold. */
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { posix } from 'node:path';
 import { CodedError } from '../../api/errors.ts';
+import { listTree, readTreeFile, treeEntry } from '../treefiles.ts';
 
 export interface FleetFolder {
   /** Root of the repository. */
@@ -15,22 +15,17 @@ export interface FleetFolder {
 export const DEFAULT_ENTRY = 'fleet/main.ts';
 export const DEFAULT_INCLUDE: readonly string[] = ['fleet', 'rules'];
 
-/** Text by path in the repository. Throws FleetNotFound where the entry is not. */
+/** Text by path in the repository. Throws FleetNotFound where the entry is not, TreeSymlink and TreeMode as the hub does for a commit. */
 export function readFleet({ root, entry, include }: FleetFolder): Map<string, string> {
-  if (!existsSync(join(root, entry)))
+  if (treeEntry(root, posix.normalize(entry)) === undefined)
     throw new CodedError('FleetNotFound', `there is no fleet in ${root}: it has no file "${entry}"`, {
       next: 'name the folder of the fleet repository, or its entry: --entry fleet/main.ts',
     });
   const files = new Map<string, string>();
-  for (const part of include) {
-    const path = join(root, part);
-    if (!existsSync(path)) continue;
-    const found = statSync(path).isFile()
-      ? [path]
-      : readdirSync(path, { recursive: true, encoding: 'utf8' }).map((name) => join(path, name));
-    for (const file of found.sort())
-      if (!/(^|\/)(node_modules|\.[^/]+)(\/|$)/.test(relative(root, file)) && statSync(file).isFile())
-        files.set(relative(root, file), readFileSync(file, 'utf8'));
-  }
+  for (const part of include)
+    for (const path of listTree(root, posix.normalize(part).replace(/\/$/, ''), isLeftOut)) files.set(path, readTreeFile(root, path));
   return files;
 }
+
+/** What an editor or npm puts beside a fleet and nobody commits. */
+const isLeftOut = (path: string): boolean => /(^|\/)(node_modules|\.[^/]+)$/.test(path);

@@ -22,7 +22,9 @@ const PLURALS: Readonly<Record<string, string>> = {
   Role: 'roles',
   RoleBinding: 'rolebindings',
 };
-const OF_PODS = new Set(['Deployment', 'PodDisruptionBudget', 'Service']);
+const OF_PODS = new Set(['Deployment', 'NetworkPolicy', 'PodDisruptionBudget', 'Service']);
+/** What the embedded server has not: requests are not queued by who makes them. */
+const NOT_EMBEDDED = new Set(['PriorityLevelConfiguration', 'FlowSchema']);
 
 /** Of everything that is granted what takes effect last: roles that are the sum of others, which a controller of Kubernetes adds up. */
 const LAST_RIGHTS: Record<Role, { account: string; verb: string; resource: string }[]> = {
@@ -39,14 +41,19 @@ type Role = 'hub' | 'cell';
 export interface InstallingOptions {
   role: Role;
   fieldManager: string;
+  /** The server is the one of `kubenode serve`. */
+  embedded?: boolean;
   clock: Clock;
   signal: AbortSignal;
 }
 
-/** Makes a server of others a hub or a cell, as docs/install.md does, and waits until kinds and rights are in force. Returns what there is now, in words. */
-export async function installOn(client: Client, { role, fieldManager, clock, signal }: InstallingOptions): Promise<string> {
+/** Makes a server a hub or a cell, as docs/install.md does, and waits until kinds and rights are in force. Returns what there is now, in words. */
+export async function installOn(
+  client: Client,
+  { role, fieldManager, embedded = false, clock, signal }: InstallingOptions,
+): Promise<string> {
   const all = await manifests({ role, namespace: SYSTEM_NAMESPACE, image: 'kubenode', replicas: 1 });
-  const objects = all.filter(({ kind }) => !OF_PODS.has(kind));
+  const objects = all.filter(({ kind }) => !OF_PODS.has(kind) && !(embedded && NOT_EMBEDDED.has(kind)));
   for (const object of objects)
     await client.request({
       method: 'PATCH',

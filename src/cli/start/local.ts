@@ -14,14 +14,13 @@ import { stopAllUnits } from '../../agent/ports/supervisor.ts';
 import { bundleFor } from '../bundles.ts';
 import type { Output } from '../output.ts';
 import { artifactFolder } from '../packed.ts';
-import { contextOf } from '../remote.ts';
 import { openAccounts } from './accounts.ts';
 import { serveArtifacts } from './artifacts.ts';
 import { keepRunning, tail, type Child } from './child.ts';
 import { readControlPlanes } from './controlplanes.ts';
 import { followProgress } from './progress.ts';
 import { installOn } from './installed.ts';
-import { CELLS, MANAGER, prepareCluster, putCluster, putFleet } from './prepare.ts';
+import { CELLS, MANAGER, putCluster, putFleet } from './prepare.ts';
 import { ownRepository } from './repository.ts';
 import { openState, readPorts, requireServers } from './state.ts';
 import { welcome } from './welcome.ts';
@@ -63,8 +62,12 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
     const given = options.controlPlanes === undefined ? undefined : await readControlPlanes(options.controlPlanes);
     const kept = readPorts(options.state);
     requireServers(options.state, given?.servers);
-    const ports = kept ?? { server: options.ports.server || (await freePort()), artifacts: options.ports.artifacts || (await freePort()) };
-    if (given === undefined) await assertFree(ports.server, 'the API servers', '--port');
+    const ports = kept ?? {
+      server: options.ports.server || (await freePorts(ALL.length)),
+      artifacts: options.ports.artifacts || (await freePort()),
+    };
+    if (given === undefined)
+      for (const [index, name] of ALL.entries()) await assertFree(ports.server + index, `the API server of ${name}`, '--port');
     const artifacts = await serveArtifacts(await artifactFolder(), ports.artifacts);
     closing.push(() => artifacts.close());
     output.say('doing', `starting ${given === undefined ? 'the API servers, ' : ''}the controllers and the nodes`);
@@ -88,7 +91,7 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
         name,
         onStart,
         command: process.execPath,
-        args: [...process.execArgv, script, ...args],
+        args: [...process.execArgv, '--disable-sigusr1', script, ...args],
         logFile: join(state.logs, `${name}.log`),
         clock,
         log,
@@ -153,42 +156,40 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
       ALL.map(async (name) => {
         const { signal } = stopped;
         const role = name === 'hub' ? 'hub' : 'cell';
-        if (given === undefined) return await prepareCluster(must(clients, name), { hub: role === 'hub', clock, signal });
-        const installing = installOn(must(clients, name), { role, fieldManager: MANAGER, clock, signal });
+        const installing = installOn(must(clients, name), { role, fieldManager: MANAGER, embedded: given === undefined, clock, signal });
+        const where = given === undefined ? name : `${name}, ${given.servers[name]}`;
         const made = await installing.catch((cause: unknown) => {
-          throw new CodedError('NotPrepared', `${name}, ${given.servers[name]}: ${messageOf(cause)}`, { cause });
+          throw new CodedError('NotPrepared', `${where}: ${messageOf(cause)}`, { cause });
         });
-        output.say('done', `${name}, ${given.servers[name]}: there are now ${made}`);
+        if (given !== undefined) output.say('done', `${where}: there are now ${made}`);
       }),
     );
-    const accounts =
-      given === undefined
-        ? undefined
-        : await openAccounts({
-            clients,
-            kubeconfig: given.kubeconfig,
-            cells: CELLS,
-            dir: join(state.dir, 'accounts'),
-            putCluster: (cell, kubeconfig) => putCluster(hub, cell, kubeconfig),
-            clock,
-            warn: (message) => output.say('warning', message),
-            signal: stopped.signal,
-          });
-    if (given === undefined) {
-      const text = readFileSync(state.kubeconfig, 'utf8');
-      await Promise.all(CELLS.map((cell) => putCluster(hub, cell, contextOf(text, cell))));
-    }
+    const accounts = await openAccounts({
+      clients,
+      kubeconfig: given?.kubeconfig ?? readFileSync(state.kubeconfig, 'utf8'),
+      cells: CELLS,
+      dir: join(state.dir, 'accounts'),
+      putCluster: (cell, kubeconfig) => putCluster(hub, cell, kubeconfig),
+      clock,
+      warn: (message) => output.say('warning', message),
+      signal: stopped.signal,
+    });
     const [agent, controllers] = await bundles;
     await putFleet(hub, { repository, ...(options.branch === undefined ? {} : { branch: options.branch }) });
 
     /** Whom a controller is to its server. Of those on servers of its own there is no other that would take turns with it. */
-    const as = (name: string): string[] => {
-      const own = accounts?.get(name);
-      return own === undefined
-        ? ['--kubeconfig', state.kubeconfig, '--context', name, '--leader-elect', 'false']
-        : ['--kubeconfig', own, ...(name === 'hub' ? [] : ['--separate-identities'])];
-    };
-    child('hub', controllers, ['controller', '--hub', ...as('hub'), '--cache', state.cache], noisy('hub controllers'));
+    const as = (name: string): string[] => [
+      '--kubeconfig',
+      must(accounts, name),
+      ...(name === 'hub' ? [] : ['--separate-identities']),
+      ...(given === undefined ? ['--leader-elect', 'false'] : []),
+    ];
+    child(
+      'hub',
+      controllers,
+      ['controller', '--hub', ...as('hub'), '--cache', state.cache, '--isolation', 'process'],
+      noisy('hub controllers'),
+    );
     for (const cell of CELLS) {
       child(
         `cell-${cell}`,
@@ -199,7 +200,7 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
     }
     const host = await startLocalHost({
       nodesDir: state.nodes,
-      agentCommand: [process.execPath, agent],
+      agentCommand: [process.execPath, '--disable-sigusr1', agent],
       stopUnits: (root) => stopAllUnits(root),
       clock,
       log,
@@ -219,10 +220,10 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
   }
 }
 
-function must(clients: Map<string, Client>, name: string): Client {
-  const client = clients.get(name);
-  if (client === undefined) throw new Error(`no client for ${name}`);
-  return client;
+function must<T>(all: ReadonlyMap<string, T>, name: string): T {
+  const found = all.get(name);
+  if (found === undefined) throw new Error(`nothing for ${name}`);
+  return found;
 }
 
 async function freePort(): Promise<number> {
@@ -233,6 +234,23 @@ async function freePort(): Promise<number> {
       server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0));
     });
   });
+}
+
+/** The first of as many free ports in a row. */
+async function freePorts(count: number): Promise<number> {
+  for (;;) {
+    const first = await freePort();
+    const rest = Array.from({ length: count - 1 }, (_, index) => first + 1 + index);
+    const free = await Promise.all(
+      rest.map((port) =>
+        assertFree(port, 'an API server', '--port').then(
+          () => true,
+          () => false,
+        ),
+      ),
+    );
+    if (first + count <= 65_536 && free.every(Boolean)) return first;
+  }
 }
 
 async function assertFree(port: number, what: string, flag: string): Promise<void> {

@@ -1,9 +1,9 @@
-import { readFile, readdir } from 'node:fs/promises';
-import { join, relative } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import * as fs from 'node:fs';
 import { CodedError } from '../../api/errors.ts';
 import { systemClock } from '../../kube/clock.ts';
+import { listTree, readTreeFile } from '../treefiles.ts';
 
 /** What a fleet repository of one's own begins with. */
 const PARTS = ['fleet', 'rules', 'cdk8s.yaml'];
@@ -18,7 +18,7 @@ export async function ownRepository(dir: string, source: string): Promise<string
     });
   }
   const files = new Map<string, string>();
-  for (const part of PARTS) await collect(join(shipped, part), shipped, files);
+  for (const part of PARTS) for (const path of listTree(shipped, part)) files.set(path, readTreeFile(shipped, path));
   const { initRepository } = await import('../../sync/git/index.ts');
   await initRepository(
     dir,
@@ -27,17 +27,4 @@ export async function ownRepository(dir: string, source: string): Promise<string
     { fs, clock: systemClock() },
   );
   return dir;
-}
-
-async function collect(path: string, root: string, files: Map<string, string>): Promise<void> {
-  const entries = await readdir(path, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOTDIR') return undefined;
-    if (error.code === 'ENOENT') return [];
-    throw error;
-  });
-  if (entries === undefined) {
-    files.set(relative(root, path), await readFile(path, 'utf8'));
-    return;
-  }
-  for (const entry of entries) await collect(join(path, entry.name), root, files);
 }

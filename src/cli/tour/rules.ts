@@ -4,7 +4,7 @@ export const RULES_FILE = 'rules/tour.ts';
 export const RULES_TEXT = `/** Rules of the tour: they wait for seconds where production waits for minutes. */
 import { condition, fleet, migratePods, NodeRemedier, reboot, replaceMachine } from 'kubenode/constructs';
 
-const enforceAfter = { shadowSeconds: 1, maxJobs: 0 };
+const enforceAfter = { shadowSeconds: 2, maxJobs: 0 };
 
 fleet.allClusters((cluster) => {
   new NodeRemedier(cluster, 'tour-readonly', {

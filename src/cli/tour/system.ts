@@ -49,7 +49,19 @@ export async function startSystem(repository: string, state: string, options: Sy
   signal?.throwIfAborted();
   const entry = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
   const servers = controlPlanes === undefined ? ['--port', '0'] : ['--control-planes', controlPlanes];
-  const args = [...process.execArgv, entry, 'start', '--state', state, '--repository', repository, ...servers, '--artifacts-port', '0'];
+  const args = [
+    ...process.execArgv,
+    '--disable-sigusr1',
+    entry,
+    'start',
+    '--state',
+    state,
+    '--repository',
+    repository,
+    ...servers,
+    '--artifacts-port',
+    '0',
+  ];
   const child: ChildProcess = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'pipe'] });
   const log = createWriteStream(`${state}.log`);
   let last = '';
@@ -84,17 +96,15 @@ export async function startSystem(repository: string, state: string, options: Sy
 
   const kubeconfig = join(state, 'kubeconfig');
   try {
-    // For rights, by servers that are not its own.
-    const asked = controlPlanes !== undefined;
     for (const context of ['hub', ...CELLS]) {
       let given = false;
       await untilThen(`the API server of ${context} answers`, 40_000, async () => {
         if (!existsSync(kubeconfig)) return undefined;
         const transport = httpTransport(await loadKubeconfig({ path: kubeconfig, context, env: {}, clock: systemClock() }));
         try {
-          if (asked && !given) await giveRights(transport);
+          if (!given) await giveRights(transport);
           given = true;
-          const client = createClient(asked ? asPerson(transport) : transport, { userAgent: 'kubenode-tour' });
+          const client = createClient(asPerson(transport), { userAgent: 'kubenode-tour' });
           if (context === 'hub') await client.list(Rollouts, { limit: 1 });
           else await client.list(Machines, { limit: 1 });
           clients.set(context, { client, close: () => transport.close() });

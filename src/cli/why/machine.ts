@@ -9,7 +9,7 @@ import { Freezes, type Freeze } from '../../api/freeze.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { agentLeaseName, MACHINE_CONDITIONS } from '../../api/names.ts';
 import { NodeRemediers, type NodeRemedier } from '../../api/noderemedier.ts';
-import { isFinished, JOB_LABELS, jobLabel, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import { isFinished, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import type { Stored } from '../../api/wire.ts';
 import { isHeld, releasedAt } from '../../controllers/remedy/hold.ts';
 import { openRulebook } from '../../controllers/remedy/rulebook.ts';
@@ -18,7 +18,8 @@ import type { Client } from '../../kube/client.ts';
 import { explain, type Explanation } from '../../rules/explain.ts';
 import { observeHeartbeats } from '../../rules/heartbeats.ts';
 import { appliesTo } from '../../rules/index.ts';
-import { nextRung } from '../../rules/ladder.ts';
+import { ownerUID } from '../../rules/job.ts';
+import { nextRung, replacementsBefore } from '../../rules/ladder.ts';
 import { mistakeText } from '../../rules/mistake.ts';
 import { lookAt } from '../../rules/pass.ts';
 import { PeerIndex, peerOf } from '../../rules/peers.ts';
@@ -33,6 +34,8 @@ export interface MachineInput {
   rules: Stored<NodeRemedier>[];
   /** Of this machine. */
   jobs: Stored<RemedyOperationJob>[];
+  /** Of all machines of its MachineSet. */
+  jobsOfSet: Stored<RemedyOperationJob>[];
   rows: LedgerRow[];
   freezes: Freeze[];
   kubeletLease: Lease | undefined;
@@ -69,7 +72,8 @@ export async function gatherMachine(client: Client, machine: Stored<Machine>, no
   const [node, rules, jobs, ledger, freezes, kubeletLease, agentLease] = await Promise.all([
     nodeName === undefined ? undefined : client.find(Nodes, { name: nodeName }),
     client.listAll(NodeRemediers),
-    client.listAll(RemedyOperationJobs, { namespace, labelSelector: `${JOB_LABELS.machine}=${jobLabel(name)}` }),
+    // All of the pool: also those of the machines that this one replaces.
+    client.listAll(RemedyOperationJobs, { namespace }),
     client.find(DisruptionLedgers, { name: LEDGER_NAME }),
     client.listAll(Freezes),
     nodeName === undefined ? undefined : client.find(Leases, { namespace: KUBELET_LEASES, name: nodeName }),
@@ -77,7 +81,9 @@ export async function gatherMachine(client: Client, machine: Stored<Machine>, no
   ]);
   const rows = ledger?.status?.rows ?? [];
   const own = jobs.items.filter((job) => job.spec.machine.uid === uid);
-  const base = { nowMs, machine, node, rules: rules.items, jobs: own, rows, freezes: freezes.items, kubeletLease, agentLease };
+  const set = ownerUID(machine);
+  const jobsOfSet = jobs.items.filter((job) => set !== undefined && job.spec.machineSet === set);
+  const base = { nowMs, machine, node, rules: rules.items, jobs: own, jobsOfSet, rows, freezes: freezes.items, kubeletLease, agentLease };
   // Counting the others means listing them all: only where a rule asks for it.
   const asks = rules.items.some((rule) => appliesTo(rule, machine) && JSON.stringify(rule.spec.when).includes('"peers.'));
   return { ...base, peers: asks ? await peersOf(client, base) : {} };
@@ -160,7 +166,7 @@ export async function whyMachine(input: MachineInput): Promise<WhyMachine> {
   };
 }
 
-async function rulesOf({ machine, rules, jobs, nowMs }: MachineInput, snapshot: Snapshot): Promise<WhyRule[]> {
+async function rulesOf({ machine, rules, jobs, jobsOfSet, nowMs }: MachineInput, snapshot: Snapshot): Promise<WhyRule[]> {
   const book = openRulebook(rules);
   const names = [...book.index.rules.keys()];
   const pass = await lookAt({ index: book.index, names, snapshot, observations: machine.status?.observations ?? [] });
@@ -174,14 +180,10 @@ async function rulesOf({ machine, rules, jobs, nowMs }: MachineInput, snapshot: 
     if (outcome === undefined) return { rule: name, mode, next: 'it is not about this machine: another pool, or other labels' };
     const explanation = explain(outcome);
     if (!outcome.due) return { rule: name, mode, explanation, next: outcome.truth === 'True' ? 'it waits' : 'nothing' };
-    const asked = {
-      rule: { name, spec: rule.spec },
-      machineUID: machine.metadata.uid,
-      jobs,
-      matchedSinceMs: outcome.sinceMs ?? nowMs,
-      nowMs,
-    };
-    const step = nextRung(asked);
+    const asking = { name, spec: rule.spec };
+    const matchedSinceMs = outcome.sinceMs ?? nowMs;
+    const replacements = replacementsBefore({ rule: asking, machine, jobsOfSet, matchedSinceMs });
+    const step = nextRung({ rule: asking, machineUID: machine.metadata.uid, jobs, matchedSinceMs, nowMs, replacements });
     const what = step.step === 'Act' ? `${step.action}, attempt ${step.attempt}` : step.step === 'AskHuman' ? 'ask a human' : 'nothing';
     const until = step.step === 'Wait' ? ` until ${new Date(step.untilMs).toISOString()}` : '';
     return { rule: name, mode, explanation, next: `${mode === 'Enforce' ? '' : 'in Shadow, only says: '}${what}: ${step.why}${until}` };

@@ -22,7 +22,11 @@ export function rolloutLines(rollout: Stored<Rollout>, nowMs: number): string[] 
   }
   if (status?.phase === 'Halted')
     lines.push('', `go on: git revert ${spec.commit.slice(0, 10)}, a commit that corrects it, or kubenode rollout retry ${metadata.name}`);
-  if (spec.paused === true) lines.push('', `go on: kubenode rollout resume ${metadata.name}`);
+  const revoked = (status?.units ?? []).flatMap((unit) => (unit.revoked === true ? [unit.unit] : []));
+  if (revoked.length > 0)
+    lines.push('', `revoked, so that no restore leads to it: ${revoked.join(', ')}; reinstate: kubenode rollout retry ${metadata.name}`);
+  if (spec.paused === true || status?.units?.some((unit) => unit.pausedBy !== undefined) === true)
+    lines.push('', `go on: kubenode rollout resume ${metadata.name}`);
   return lines;
 }
 

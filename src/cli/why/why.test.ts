@@ -103,6 +103,7 @@ async function told(input: Partial<MachineInput>): Promise<string> {
     node: node({ Ready: 'True', KernelDeadlock: 'True' }),
     rules: [rule('hung')],
     jobs: [],
+    jobsOfSet: [],
     rows: [],
     freezes: [],
     kubeletLease: renewed(10),

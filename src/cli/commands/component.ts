@@ -1,0 +1,215 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { posix, resolve } from 'node:path';
+import { createInterface } from 'node:readline/promises';
+import type { Command } from 'commander';
+import { keyIDOf, keyLine, parseKeys, verifiedBy } from '../../api/componentkey.ts';
+import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
+import type { MachineComponent } from '../../api/machinecomponent.ts';
+import { fleetComponents } from '../component/components.ts';
+import { readPrivateKey } from '../component/privatekey.ts';
+import { reviewOf } from '../component/review.ts';
+import { differing, readSignatures, signAll, type Signed } from '../component/signaturefile.ts';
+import { EXIT } from '../exit.ts';
+import { table, type Output } from '../output.ts';
+import type { Run } from '../program.ts';
+import { DEFAULT_ENTRY, DEFAULT_INCLUDE, readFleet } from '../rules/workingtree.ts';
+import { includesPath, replaceTreeFile } from '../treefiles.ts';
+
+interface FleetFlags {
+  entry: string;
+  include?: string[];
+  json?: boolean;
+}
+
+interface SignFlags extends FleetFlags {
+  key: string;
+  signatures: string;
+  dryRun?: boolean;
+  yes?: boolean;
+}
+
+const SIGNATURES = 'fleet/signatures.json';
+
+/** `kubenode component keygen|sign|verify`. Works on files alone: no server is asked. */
+export function componentCommand(program: Command, run: Run): void {
+  const component = program.command('component').description('sign the components of a fleet, where the fleet is written');
+
+  component
+    .command('keygen')
+    .description('make a key: the private half into FILE, the public one, which nodes are installed with, into FILE.pub')
+    .requiredOption('--out <file>', 'file of the private key; must not be there yet. Keep it out of Git, hub and cells')
+    .option('--comment <text>', 'what the public key is known by', 'kubenode components')
+    .action((flags: { out: string; comment: string }) => run((output) => Promise.resolve(keygen(flags, output))));
+
+  fleetFlags(component.command('sign [folder]'))
+    .description('sign every component that the fleet in a folder renders, and write the signatures into its file of signatures')
+    .requiredOption('--key <file>', "private Ed25519 key: PKCS#8 in PEM, or OpenSSH's own form; without a passphrase")
+    .option('--signatures <path>', 'file of signatures, in the folder', SIGNATURES)
+    .option('--dry-run', 'write nothing')
+    .option('--yes', 'sign what is new or changed without asking')
+    .addHelpText(
+      'after',
+      `
+The fleet reads the file: fleet.signatures(signatures). docs/signing.md goes through it step by step.`,
+    )
+    .action((folder: string | undefined, flags: SignFlags) => run(async (output) => await sign(folder ?? '.', flags, output)));
+
+  fleetFlags(component.command('verify [folder]'))
+    .description('whether nodes with these keys would run every component of the fleet in a folder; exit code 1 when not')
+    .requiredOption('--keys <file>', 'public keys, one a line, as nodes are installed with')
+    .action((folder: string | undefined, flags: FleetFlags & { keys: string }) =>
+      run(async (output) => verify(await rendered(filesOf(folder ?? '.', flags), flags, 'Refuse'), flags, output)),
+    );
+}
+
+function fleetFlags(command: Command): Command {
+  return command
+    .option('--entry <path>', 'module that declares the fleet, as spec.entry of the Fleet', DEFAULT_ENTRY)
+    .option('--include <folder...>', `folders that rendering sees, as spec.include of the Fleet (default: ${DEFAULT_INCLUDE.join(', ')})`)
+    .option('--json', 'one JSON object');
+}
+
+function keygen({ out, comment }: { out: string; comment: string }, output: Output): number {
+  const open = `${out}.pub`;
+  const { privateKey } = generateKeyPairSync('ed25519');
+  for (const [path, text, mode] of [
+    [out, privateKey.export({ type: 'pkcs8', format: 'pem' }).toString(), 0o600],
+    [open, `${keyLine(privateKey, comment)}\n`, 0o644],
+  ] as const) {
+    try {
+      writeFileSync(path, text, { mode, flag: 'wx' });
+    } catch (error) {
+      throw new CodedError('KeyExists', `${path} cannot be made: ${messageOf(error)}`, {
+        cause: error,
+        next: 'name another file: --out FILE',
+      });
+    }
+  }
+  output.print(keyIDOf(privateKey));
+  output.say('done', `${out} signs components; give ${open} to nodes: kubenode install --cell --component-keys ${open}`);
+  return EXIT.ok;
+}
+
+async function sign(folder: string, flags: SignFlags, output: Output): Promise<number> {
+  const key = readPrivateKey(textOf(flags.key), flags.key);
+  const path = posix.normalize(flags.signatures);
+  if (!includesPath(flags.include ?? DEFAULT_INCLUDE, path))
+    throw new CodedError('Usage', `${path} is in no folder that rendering sees`, {
+      next: 'name another: --signatures PATH, --include FOLDER',
+    });
+  const files = filesOf(folder, flags);
+  const old = files.get(path);
+  const before = readSignatures(old ?? '', path);
+  const components = await rendered(files, flags, 'Allow');
+  const { lock, signed } = signAll(components, before, key);
+  const text = `${JSON.stringify(lock, null, 2)}\n`;
+  // As the hub will render it, signatures and all: what it would not have is not signed.
+  const different = differing(components, await rendered(new Map(files).set(path, text), flags, 'Refuse'));
+  if (different.length > 0)
+    throw new CodedError(
+      'SignedOtherwise',
+      `nothing was signed; with the signatures the fleet renders otherwise: ${different.join(', ')}`,
+      {
+        next: `what a fleet renders must not depend on ${path}: it goes to fleet.signatures(…) and nowhere else`,
+      },
+    );
+  if (flags.dryRun !== true && flags.json !== true) review(components, signed, output);
+  if (flags.dryRun !== true && text !== old) {
+    if (flags.yes !== true && signed.some(({ before }) => !before)) await confirmed(keyIDOf(key));
+    replaceTreeFile(resolve(folder), path, text);
+  }
+  if (flags.json === true) output.print(JSON.stringify({ keyID: keyIDOf(key), components: signed }));
+  else if (signed.length > 0)
+    output.print(
+      table(
+        ['NAME', 'VERSION', 'STATE', 'SIGNED-BY'],
+        signed.map(({ component, version, before, by }) => [component, version, before ? 'unchanged' : 'signed', by.join(',')]),
+      ),
+    );
+  const fresh = signed.filter((each) => !each.before).length;
+  const dry = flags.dryRun === true ? ' (dry run)' : '';
+  output.say('done', `${fresh} of ${signed.length} components signed by ${keyIDOf(key)}; ${path}${dry}`);
+  return EXIT.ok;
+}
+
+function review(components: readonly MachineComponent[], signed: readonly Signed[], output: Output): void {
+  for (const [index, { change }] of signed.entries()) {
+    const component = components[index];
+    if (component !== undefined && change !== 'Known') output.say('doing', reviewOf(component, change));
+  }
+}
+
+/** Errors: `NotConfirmed`. */
+async function confirmed(keyID: string): Promise<void> {
+  const refuse = (why: string): CodedError =>
+    new CodedError('NotConfirmed', `nothing was signed: ${why}`, { next: 'read what is above, then: kubenode component sign --yes' });
+  if (!process.stdin.isTTY || !process.stderr.isTTY) throw refuse('there is no terminal to ask on');
+  const terminal = createInterface({ input: process.stdin, output: process.stderr });
+  try {
+    if ((await terminal.question(`Sign this with ${keyID}? Nodes will run it as root. Type yes: `)).trim() !== 'yes')
+      throw refuse('it was not confirmed');
+  } finally {
+    terminal.close();
+  }
+}
+
+function verify(components: readonly MachineComponent[], { keys, json }: { keys: string; json?: boolean }, output: Output): number {
+  const accepted = parseKeys(textOf(keys), keys);
+  const judged = components.map(({ spec }) => {
+    const about = { name: spec.componentName, version: spec.version, values: spec.values?.map(({ name }) => name) ?? [] };
+    try {
+      return { ...about, state: 'Signed', message: verifiedBy(spec, accepted).id };
+    } catch (error) {
+      if (!isCoded(error)) throw error;
+      return { ...about, state: error.code, message: error.message };
+    }
+  });
+  const wrong = judged.filter(({ state }) => state !== 'Signed').length;
+  if (json === true) output.print(JSON.stringify({ ok: wrong === 0, components: judged }));
+  else if (judged.length > 0)
+    output.print(
+      table(
+        ['NAME', 'VERSION', 'STATE', 'VALUES', 'MESSAGE'],
+        judged.map(({ name, version, state, values, message }) => [
+          name,
+          version,
+          state,
+          values.length === 0 ? '-' : values.join(','),
+          message,
+        ]),
+      ),
+    );
+  if (wrong === 0) output.say('done', `${judged.length} components, all signed`);
+  else output.say('failed', `${wrong} of ${judged.length} components would not be run by nodes with these keys`);
+  return wrong === 0 ? EXIT.ok : EXIT.failed;
+}
+
+/** As the next commit would have them. Errors: those of `readFleet`, `Usage`. */
+function filesOf(folder: string, flags: FleetFlags): Map<string, string> {
+  const root = resolve(folder);
+  if (!existsSync(root) || !statSync(root).isDirectory()) throw new CodedError('Usage', `there is no folder ${root}`);
+  return readFleet({ root, entry: flags.entry, include: flags.include ?? DEFAULT_INCLUDE });
+}
+
+async function rendered(
+  files: ReadonlyMap<string, string>,
+  { entry }: FleetFlags,
+  unsigned: 'Refuse' | 'Allow',
+): Promise<MachineComponent[]> {
+  const { bundleFor } = await import('../bundles.ts');
+  return await fleetComponents(files, {
+    childPath: await bundleFor('render'),
+    entry,
+    unsigned,
+    signal: AbortSignal.timeout(120_000),
+  });
+}
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw new CodedError('Usage', `${path} cannot be read: ${messageOf(error)}`, { cause: error });
+  }
+}

@@ -1,0 +1,37 @@
+/** The components of a fleet, as the hub would render them. */
+import { signedText } from '../../api/componentform.ts';
+import { CodedError } from '../../api/errors.ts';
+import { MachineComponents, type MachineComponent } from '../../api/machinecomponent.ts';
+import { RenderError } from '../../sync/render/errors.ts';
+import { findingText } from '../../sync/render/finding.ts';
+import { render, type RenderOptions } from '../../sync/render/render.ts';
+
+/**
+ * Each component and version once. Errors: `RenderFailed` with every mistake; `ReleaseConflict` for a version that two clusters have otherwise.
+ */
+export async function fleetComponents(
+  files: ReadonlyMap<string, string>,
+  options: Pick<RenderOptions, 'childPath' | 'entry' | 'unsigned' | 'signal'>,
+): Promise<MachineComponent[]> {
+  const rendered = await render(files, options).catch((error: unknown) => {
+    if (!(error instanceof RenderError)) throw error;
+    const next = error.findings.find((finding) => finding.next !== undefined)?.next;
+    throw new CodedError('RenderFailed', error.findings.map(findingText).join('\n'), {
+      cause: error,
+      ...(next === undefined ? {} : { next }),
+    });
+  });
+  const found = new Map<string, MachineComponent>();
+  for (const { objects } of rendered.clusters)
+    for (const { object, location } of objects) {
+      if (object.kind !== MachineComponents.kind || object.apiVersion !== `${MachineComponents.group}/${MachineComponents.version}`)
+        continue;
+      const component = MachineComponents.parse(object);
+      const { name } = component.metadata;
+      const known = found.get(name);
+      if (known !== undefined && signedText(known.spec) !== signedText(component.spec))
+        throw new CodedError('ReleaseConflict', `${location}: ${name} is another component in another cluster: a version has one content`);
+      found.set(name, component);
+    }
+  return [...found.values()].toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+}
