@@ -68,8 +68,15 @@ export function carryOut(
   const before = held.object.spec.operation?.epoch ?? 0;
   if ((move.object.spec.operation?.epoch ?? -1) < before) return world;
   const { status: _, ...main } = bare as Stored<Machine>;
-  const object: Stored<Machine> = { ...main, ...(held.object.status === undefined ? {} : { status: held.object.status }) };
+  const object: Stored<Machine> = { ...atAnyTime(main), ...(held.object.status === undefined ? {} : { status: held.object.status }) };
   return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, object }) };
+}
+
+/** What must never happen must not depend on when a machine asks again: here it may at once. */
+function atAnyTime<T extends Pick<Machine, 'spec'>>(machine: T): T {
+  if (machine.spec.operation?.retry === undefined) return machine;
+  const { retry: _, ...operation } = machine.spec.operation;
+  return { ...machine, spec: { ...machine.spec, operation } };
 }
 
 /** As src/controllers/machine/effects.ts does it. */

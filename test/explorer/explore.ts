@@ -1,7 +1,4 @@
-/**
- * Visits every state of a scenario once, breadth first, so that the first counterexample is a shortest one. Nothing is sampled and no
- * depth is cut: when it ends without a word about `limit`, that was all.
- */
+/** The world of machine and job control: leaders, agents, nodes, the ledger, and everything that may happen to them. */
 import { API_VERSION } from '../../src/api/kind.ts';
 import type { Machine } from '../../src/api/machine.ts';
 import type { Stored } from '../../src/api/wire.ts';
@@ -13,6 +10,7 @@ import { leaderMoves } from './leader.ts';
 import { DOWN } from './terms.ts';
 import type { Mutation } from './mutants.ts';
 import { natureMoves, newEntry, oldEntry, statusOf } from './nature.ts';
+import { search, type Limits, type Search } from './search.ts';
 import { bootName, degradedNode, jobOf, repairNeeded, timePassed } from './repairs.ts';
 import {
   FRESH_AGENT,
@@ -27,15 +25,7 @@ import {
   type Successor,
 } from './world.ts';
 
-export interface Exploration {
-  states: number;
-  transitions: number;
-  /** False when `limit` ended it. */
-  complete: boolean;
-  converged: number;
-  /** A broken rule with the steps that lead to it. */
-  violation: { rule: string; trace: string[] } | undefined;
-  /** A state from which nothing leads to convergence, with the steps that lead to it. Only looked for when complete. */
+export interface Exploration extends Omit<Search, 'trap'> {
   trap: { trace: string[]; world: World } | undefined;
 }
 
@@ -121,17 +111,9 @@ function underWay(start: World, scenario: Scenario): World {
   }
 }
 
-export function explore(scenario: Scenario, options: { mutation?: Mutation; limit?: number } = {}): Exploration {
+export function explore(scenario: Scenario, options: { mutation?: Mutation } & Limits = {}): Exploration {
   const mutation = options.mutation ?? {};
   const encoder = createEncoder();
-  const numbers = new Map<string, number>();
-  const parents: number[] = [];
-  const labels: string[] = [];
-  const goals: number[] = [];
-  const from: number[] = [];
-  const to: number[] = [];
-  let transitions = 0;
-
   const identities = (world: World) => {
     let next = 0;
     return (): string => {
@@ -139,101 +121,30 @@ export function explore(scenario: Scenario, options: { mutation?: Mutation; limi
       return `r${next++}`;
     };
   };
-  const traceTo = (number: number): string[] => {
-    const trace: string[] = [];
-    for (let at = number; at > 0; at = parents[at] ?? 0) trace.unshift(labels[at] ?? '');
-    return trace;
+  const settles = mutation.cas === undefined && mutation.epochIgnored !== true && mutation.jobsUnconditioned !== true;
+  const moves = (world: World): Successor[] => {
+    const all = movesOf(world, scenario, identities, mutation);
+    return settles ? all.map((move) => ({ ...move, world: settle(move.world) })) : all;
   };
-
-  const start = initialWorld(scenario);
-  numbers.set(encoder.key(start), 0);
-  parents.push(0);
-  labels.push('');
-  let frontier: { number: number; world: World }[] = [{ number: 0, world: start }];
-  const result = (rest: Partial<Exploration>): Exploration => ({
-    states: numbers.size,
-    transitions,
-    complete: false,
-    converged: goals.length,
-    violation: undefined,
-    trap: undefined,
-    ...rest,
-  });
-
-  while (frontier.length > 0) {
-    const next: typeof frontier = [];
-    for (const { number, world } of frontier) {
-      if (isConverged(world, scenario)) goals.push(number);
-      const moves = movesOf(world, scenario, identities, mutation);
-      for (const each of moves) {
-        transitions++;
-        const move =
-          mutation.cas === undefined && mutation.epochIgnored !== true && mutation.jobsUnconditioned !== true
-            ? { ...each, world: settle(each.world) }
-            : each;
-        const key = encoder.key(move.world);
-        let reached = numbers.get(key);
-        const isNew = reached === undefined;
-        if (reached === undefined) {
-          reached = numbers.size;
-          numbers.set(key, reached);
-          parents.push(number);
-          labels.push(move.label);
-          next.push({ number: reached, world: move.world });
-        }
-        if (!move.fault) {
-          from.push(number);
-          to.push(reached);
-        }
-        const broken = [
-          ...(move.broken === undefined ? [] : [move.broken]),
-          ...brokenBetween(world, move.world),
-          ...(isNew ? brokenIn(move.world, (scenario.budget.cordonByHuman ?? 0) > 0) : []),
-        ];
-        const [rule] = broken;
-        if (rule !== undefined) return result({ violation: { rule, trace: [...traceTo(number), move.label] } });
-      }
-      if (numbers.size > (options.limit ?? Infinity)) return result({});
-    }
-    frontier = next;
-  }
-  const lost = firstTrap(numbers.size, goals, from, to);
-  if (lost === undefined) return result({ complete: true });
-  const trace = traceTo(lost);
-  return result({ complete: true, trap: { trace, world: replay(scenario, trace, mutation, identities) } });
+  const found = search(
+    {
+      start: initialWorld(scenario),
+      key: (world) => encoder.key(world),
+      moves,
+      broken: (before, after, isNew) => [
+        ...brokenBetween(before, after),
+        ...(isNew ? brokenIn(after, (scenario.budget.cordonByHuman ?? 0) > 0) : []),
+      ],
+      isConverged: (world) => isConverged(world, scenario),
+    },
+    options,
+  );
+  const { trap } = found;
+  return trap === undefined ? { ...found, trap } : { ...found, trap: { ...trap, world: replay(scenario, trap.trace, moves) } };
 }
 
-/** The first state that no path without faults leads from to a converged one. */
-function firstTrap(states: number, goals: readonly number[], from: readonly number[], to: readonly number[]): number | undefined {
-  const offsets = new Int32Array(states + 1);
-  for (const target of to) offsets[target + 1] = (offsets[target + 1] ?? 0) + 1;
-  for (let index = 0; index < states; index++) offsets[index + 1] = (offsets[index + 1] ?? 0) + (offsets[index] ?? 0);
-  const fill = offsets.slice();
-  const sources = new Int32Array(to.length);
-  to.forEach((target, edge) => {
-    const at = fill[target] ?? 0;
-    sources[at] = from[edge] ?? 0;
-    fill[target] = at + 1;
-  });
-  const reached = new Uint8Array(states);
-  const stack = [...goals];
-  for (const goal of goals) reached[goal] = 1;
-  for (let state = stack.pop(); state !== undefined; state = stack.pop())
-    for (let at = offsets[state] ?? 0; at < (offsets[state + 1] ?? 0); at++) {
-      const source = sources[at] ?? 0;
-      if (reached[source] === 1) continue;
-      reached[source] = 1;
-      stack.push(source);
-    }
-  const lost = reached.indexOf(0);
-  return lost < 0 ? undefined : lost;
-}
-
-function replay(scenario: Scenario, trace: readonly string[], mutation: Mutation, identities: (world: World) => () => string): World {
+function replay(scenario: Scenario, trace: readonly string[], moves: (world: World) => Successor[]): World {
   let world = initialWorld(scenario);
-  for (const label of trace) {
-    const moves = movesOf(world, scenario, identities, mutation);
-    world = settle(moves.find((move) => move.label === label)?.world ?? world);
-  }
+  for (const label of trace) world = moves(world).find((move) => move.label === label)?.world ?? world;
   return world;
 }

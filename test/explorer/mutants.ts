@@ -299,7 +299,7 @@ export const MUTANTS: Mutant[] = [
     rule: 'C8: a Delete row is freed by the report of the agent',
     mutation: {
       step(view, step) {
-        if (step?.do !== 'DeleteInstance' || view.machine.status?.operation?.id !== step.row.id) return step;
+        if (step?.do !== 'DeleteInstance' || step.row === undefined || view.machine.status?.operation?.id !== step.row.id) return step;
         const cordoned = view.claim.state === 'Claimed' && ownerOf(view.claim.node) === step.row.id;
         return { do: cordoned ? 'Settle' : 'Release', row: step.row, why: '' };
       },

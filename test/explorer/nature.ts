@@ -284,6 +284,7 @@ export function statusOf(index: number, generation: number, verified: boolean): 
   const content = contentOf({ action: 'Install', version: OLD });
   return {
     providerID: `p://${machineName(index)}-${generation}`,
+    firstReadyAt: '2026-11-19T00:00:00Z',
     nodeRef: { name: machineName(index), uid: `n${index}-${generation}` },
     agent: { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' },
     components: [component(OLD, content, 1)],

@@ -10,6 +10,7 @@ import type { Action } from '../../src/api/noderemedier.ts';
 import type { KubeObject, Stored } from '../../src/api/wire.ts';
 import type { Step } from '../../src/controllers/machine/view.ts';
 import type { LedgerRow } from '../../src/api/disruptionledger.ts';
+import type { Move } from './search.ts';
 
 /** An object as the API server holds it; absent ones keep their place in the count. Objects carry no resourceVersion, so that equal contents are equal. */
 export interface Held<T extends KubeObject> {
@@ -182,14 +183,7 @@ export const TIMES = [Date.UTC(2026, 10, 20), Date.UTC(2026, 10, 21)] as const;
 export const replaced = <T>(list: readonly T[], index: number, value: T): T[] => list.map((each, at) => (at === index ? value : each));
 
 /** What one step makes of a world. */
-export interface Successor {
-  label: string;
-  world: World;
-  /** Something that went wrong or that a human did: nothing that the cell needs in order to converge. */
-  fault: boolean;
-  /** A rule that this very step breaks. */
-  broken?: string;
-}
+export type Successor = Move<World>;
 
 export type Identities = (world: World) => () => string;
 

@@ -1,0 +1,198 @@
+/** Ways to break the decisions of rollouts, each a rule of docs/protocols.md left out. */
+import type { UnitStatus } from '../../src/api/cluster.ts';
+import { records } from '../../src/sync/records.ts';
+import { decide } from '../../src/sync/rollout/decide.ts';
+import type { Decision } from '../../src/sync/rollout/decide.ts';
+import { SOAK_MS, type Seams } from '../../src/sync/rollout/testing/state.ts';
+import type { ClusterView, Step, World } from '../../src/sync/rollout/world.ts';
+import type { RolloutPlan } from './rollouts.ts';
+import { head, two } from './rolloutscenarios.ts';
+
+export interface RolloutMutant {
+  rule: string;
+  seams: Partial<Seams>;
+  /** Where it shows. */
+  plan: RolloutPlan;
+  /** What the explorer must say: a broken promise, or that nothing leads back. */
+  caughtBy: RegExp | 'trap';
+}
+
+const seeing = (change: (world: World) => World) => ({ decide: (world: World): Decision => decide(change(world)) });
+
+/** Decides on what it is shown of each cluster. */
+const showing = (change: (view: ClusterView, world: World) => ClusterView) =>
+  seeing((world) => ({ ...world, clusters: new Map([...world.clusters].map(([name, view]) => [name, change(view, world)])) }));
+
+const withRecords = (view: ClusterView, change: (record: UnitStatus) => UnitStatus): ClusterView => ({
+  ...view,
+  units: new Map([...view.units].map(([unit, record]) => [unit, change(record)])),
+});
+
+const doing = (change: (steps: Step[], world: World) => Step[]) => ({
+  decide(world: World): Decision {
+    const decision = decide(world);
+    return { ...decision, steps: change(decision.steps, world) };
+  },
+});
+
+const aged = (record: UnitStatus, byMs: number): UnitStatus => ({
+  ...record,
+  verified: (record.verified ?? []).map((entry) => ({ ...entry, at: new Date(Date.parse(entry.at) - byMs).toISOString() })),
+});
+
+const withoutHalts = (world: World): World => ({
+  ...world,
+  clusters: new Map(
+    [...world.clusters].map(([name, view]) => [
+      name,
+      {
+        ...view,
+        live(unit) {
+          const live = view.live(unit);
+          return live.state === 'Present' ? { ...live, halted: undefined } : live;
+        },
+      },
+    ]),
+  ),
+});
+
+export const ROLLOUT_MUTANTS: RolloutMutant[] = [
+  {
+    rule: 'E5: a stage is passed without a soak',
+    seams: showing((view) => withRecords(view, (record) => aged(record, SOAK_MS))),
+    plan: two({ commit: 1 }),
+    caughtBy: /E5/,
+  },
+  {
+    rule: 'E12: soak is counted by the Rollout that brought the digest',
+    seams: showing((view, { rollouts }) =>
+      withRecords(view, (record) => (record.commit === rollouts.at(-1)?.spec.commit ? record : aged(record, SOAK_MS))),
+    ),
+    plan: two({ commit: 2 }, { heads: [head('A'), head('B'), head('B', { p1: 'C' })] }),
+    caughtBy: /E5/,
+  },
+  {
+    rule: 'E12: a pause ends with the next Rollout',
+    seams: seeing((world) => ({
+      ...world,
+      rollouts: world.rollouts.map((rollout, index) =>
+        index === world.rollouts.length - 1 ? rollout : { ...rollout, spec: { ...rollout.spec, paused: false } },
+      ),
+    })),
+    plan: two({ commit: 2, pause: 1 }, { heads: [head('A'), head('B'), head('B', { p1: 'C' })] }),
+    caughtBy: /E12/,
+  },
+  {
+    rule: 'E6: evidence lifts a revocation',
+    seams: {
+      records: {
+        ...records,
+        verified(...input) {
+          const change = records.verified(...input);
+          return (record) => {
+            const after = change(record);
+            return after === record || after?.revoked === undefined
+              ? after
+              : { ...after, revoked: after.revoked.filter((digest) => digest !== input[0]) };
+          };
+        },
+      },
+    },
+    plan: two({ commit: 5 }, { clusters: ['t1'], heads: [head('A'), head('B'), head('C')] }),
+    caughtBy: /E6/,
+  },
+  {
+    rule: 'E6: what is left by a restore is not revoked',
+    seams: doing((steps) => steps.filter((step) => step.do !== 'Revoke')),
+    plan: two({ commit: 3 }),
+    caughtBy: /E6/,
+  },
+  {
+    rule: 'E6: what halted is not revoked',
+    seams: doing((steps) => (steps.some((step) => step.do === 'Apply') ? steps : steps.filter((step) => step.do !== 'Revoke'))),
+    plan: two({ commit: 1, halt: 1 }),
+    caughtBy: /E6/,
+  },
+  {
+    rule: 'E6: a restore waits for its stage',
+    seams: doing((steps, { clusters }) =>
+      steps.filter((step) => {
+        const first = clusters.get('t1')?.units.get(step.unit);
+        return step.do !== 'Apply' || step.lane !== 'Restore' || step.cluster === 't1' || first?.evidence === step.digest;
+      }),
+    ),
+    plan: two({ commit: 2 }),
+    caughtBy: /E6/,
+  },
+  {
+    rule: 'E12: a cluster that left is touched',
+    seams: seeing((world) => ({ ...world, members: undefined })),
+    plan: two({ commit: 1, drop: 1 }),
+    caughtBy: /E12/,
+  },
+  {
+    rule: 'E12: a cluster that left is waited for',
+    seams: {
+      decide: (world) =>
+        decide({
+          ...world,
+          members: undefined,
+          clusters: new Map(
+            [...world.clusters].map(([name, view]) => [name, world.members?.has(name) === false ? { ...view, blocked: 'left' } : view]),
+          ),
+        }),
+    },
+    plan: two({ commit: 1, drop: 1 }),
+    caughtBy: 'trap',
+  },
+  {
+    rule: 'E13: what is halted holds nothing back',
+    seams: doing((steps, world) => [
+      ...steps.filter((step) => step.do === 'Revoke'),
+      ...decide(withoutHalts(world)).steps.filter((step) => step.do !== 'Revoke'),
+    ]),
+    plan: two({ commit: 1, halt: 1, away: 1 }, { clusters: ['t1', 't2'], maxClusters: 2 }),
+    caughtBy: /E13/,
+  },
+  {
+    rule: 'E13: a retry counts as carried out before the cell shows it',
+    seams: doing((steps) => steps.filter((step) => step.do !== 'TryAgain')),
+    plan: two({ commit: 1, halt: 1 }),
+    caughtBy: 'trap',
+  },
+  {
+    rule: 'E14: what has begun is not conditioned on what the decision saw',
+    seams: {
+      records: {
+        ...records,
+        begin: (fleet, aim, _over, inventory, same) => (record) =>
+          records.begin(fleet, aim, { digest: record?.digest, begun: record?.begun }, inventory, same)(record),
+      },
+    },
+    plan: two({ commit: 2, takeover: 1 }),
+    caughtBy: /E14/,
+  },
+  {
+    rule: 'E14: the record is not looked at again before a write',
+    seams: { confirms: false },
+    plan: two({ commit: 2, takeover: 1 }),
+    caughtBy: /E14/,
+  },
+  {
+    rule: 'E14: a write is not conditioned on what was read',
+    seams: { conditioned: false },
+    plan: two({ commit: 2, takeover: 1 }),
+    caughtBy: /E14/,
+  },
+  {
+    rule: 'E5: evidence of what was replaced since counts',
+    seams: {
+      records: {
+        ...records,
+        verified: (digest, commit, at) => (record) => records.verified(digest, commit, at, record?.appliedAt)(record),
+      },
+    },
+    plan: two({ commit: 3, takeover: 1 }, { clusters: ['t1'] }),
+    caughtBy: /E5/,
+  },
+];

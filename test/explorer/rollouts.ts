@@ -1,0 +1,228 @@
+/** The world of the hub's rollouts: one unit, a few clusters in two stages, a hub that leads, one that was deposed, and everything that may happen to them. */
+import { look, perform, report } from '../../src/sync/rollout/testing/hubs.ts';
+import {
+  canProve,
+  committed,
+  dropped,
+  emptyFleet,
+  joined,
+  ownerIn,
+  proved,
+  REAL,
+  retried,
+  steered,
+  wantedOn,
+  withCell,
+  type FleetState,
+  type Head,
+  type Hub,
+  type Request,
+  type Seams,
+} from '../../src/sync/rollout/testing/state.ts';
+import { keyOf } from './rolloutkey.ts';
+import { aged, normal } from './rollouttime.ts';
+import { search, type Limits, type Move, type Search } from './search.ts';
+
+/** How often each may happen, at any moment. */
+export interface RolloutBudget {
+  /** A commit, to any of the heads of the plan. */
+  commit: number;
+  /** The hub that leads is deposed with all that it has yet to do; a crash is one that never wakes. */
+  takeover: number;
+  halt: number;
+  away: number;
+  pause: number;
+  retry: number;
+  /** The fleet no longer declares a cluster. */
+  drop: number;
+  /** The fleet declares the cluster that was not there at the start. */
+  join: number;
+  /** Somebody changes the object in a cell. */
+  drift: number;
+}
+
+export interface RolloutPlan {
+  unit?: 'MachineComponentSet/runtime' | 'NodeRemedier/hung';
+  maxClusters?: number;
+  /** By name: those that begin with t are of the first stage. */
+  clusters: readonly string[];
+  /** Declared by `join`. */
+  late?: string;
+  /** All hold the first of the heads, with evidence and soak; else nothing was ever there, and the first is committed. */
+  settled?: boolean;
+  /** What commits may render to. */
+  heads: readonly Head[];
+  budget: Partial<RolloutBudget>;
+}
+
+export interface RolloutWorld {
+  fleet: FleetState;
+  budget: RolloutBudget;
+}
+
+const NONE: RolloutBudget = { commit: 0, takeover: 0, halt: 0, away: 0, pause: 0, retry: 0, drop: 0, join: 0, drift: 0 };
+const stageOf = (name: string): string => (name.startsWith('t') ? 'test' : 'prod');
+
+function startOf(plan: RolloutPlan): RolloutWorld {
+  const [first] = plan.heads;
+  if (first === undefined) throw new Error('a plan needs a head');
+  let fleet = emptyFleet(plan.unit ?? 'MachineComponentSet/runtime', plan.maxClusters ?? 1);
+  for (const name of plan.clusters) fleet = joined(fleet, name, stageOf(name));
+  fleet = committed(fleet, first);
+  if (plan.settled === true) fleet = settled(fleet);
+  return { fleet: normal(fleet), budget: { ...NONE, ...plan.budget } };
+}
+
+/** What comes of it when nothing goes wrong. */
+export function settled(start: FleetState): FleetState {
+  let state = start;
+  for (let turn = 0; turn < 100; turn++) {
+    const { hub, steps } = look(state, REAL);
+    const after = steps.length === 0 ? report(state, hub) : state;
+    if (steps.length === 0 && isThere(after)) return after;
+    let doing = { state: after, hub };
+    while (doing.hub.tasks[0] !== undefined) doing = perform(doing.state, doing.hub, doing.hub.tasks[0].cluster, REAL);
+    state = aged(Object.keys(doing.state.cells).reduce(proved, doing.state));
+  }
+  throw new Error('the fleet does not settle');
+}
+
+/** Each cluster of the fleet holds what is wanted there, with evidence. */
+function isThere(state: FleetState): boolean {
+  return state.declared.every((name) => {
+    const [record, live, wanted] = [state.recorded[name], state.cells[name], wantedOn(state, name)];
+    return wanted !== undefined && record?.evidence === wanted && record.begun === undefined && live?.unitDigest === wanted;
+  });
+}
+
+function isConverged({ fleet }: RolloutWorld, seams: Seams): boolean {
+  const isPaused = fleet.rollouts.some(({ spec }) => spec.paused === true);
+  if (fleet.leader !== undefined || fleet.away.length > 0 || isPaused || !isThere(fleet)) return false;
+  const { steps, over } = look(fleet, seams);
+  return steps.length === 0 && over;
+}
+
+const nameOf = (request: Request | undefined): string => {
+  if (request === undefined) return 'nothing';
+  if ('step' in request) return `${request.do} for ${request.step.do}`;
+  return `${request.do} of ${request.steps.map((step) => ('digest' in step ? `${step.do} ${step.digest}` : step.do)).join(', ')}`;
+};
+
+function hubMoves({ fleet, budget }: RolloutWorld, seams: Seams): Move<RolloutWorld>[] {
+  const moves: Move<RolloutWorld>[] = [];
+  const add = (label: string, after: FleetState, fault: boolean, broken?: string, left = budget): void => {
+    moves.push({ label, world: { fleet: after, budget: left }, fault, ...(broken === undefined ? {} : { broken }) });
+  };
+  const { leader } = fleet;
+  if (leader === undefined) {
+    const { hub, broken } = look(fleet, seams);
+    if (hub.tasks.length > 0 || broken !== undefined) add('leader decides', { ...fleet, leader: hub }, false, broken);
+    else if (report(fleet, hub) !== fleet) add('leader reports', report(fleet, hub), false, broken);
+  } else {
+    for (const { cluster, todo } of leader.tasks) {
+      const { state, hub, broken } = perform(fleet, leader, cluster, seams);
+      const done = hub.tasks.length === 0 && report(state, hub) === state;
+      add(`leader on ${cluster}: ${nameOf(todo[0])}`, { ...state, leader: done ? undefined : hub }, false, broken);
+    }
+    if (leader.tasks.length === 0) add('leader reports', { ...report(fleet, leader), leader: undefined }, false);
+    if (budget.takeover > 0) {
+      const after = { ...fleet, leader: undefined, deposed: [...fleet.deposed, leader] };
+      add('the leader is deposed', after, true, undefined, { ...budget, takeover: budget.takeover - 1 });
+    }
+  }
+  fleet.deposed.forEach((late, index) => {
+    const withHub = (after: FleetState, hub: Hub | undefined): FleetState => ({
+      ...after,
+      deposed: hub === undefined ? fleet.deposed.toSpliced(index, 1) : fleet.deposed.with(index, hub),
+    });
+    for (const { cluster, todo } of late.tasks) {
+      const { state, hub, broken } = perform(fleet, late, cluster, seams);
+      add(`deposed hub on ${cluster}: ${nameOf(todo[0])}`, withHub(state, hub), true, broken);
+    }
+    if (late.tasks.length === 0) add('deposed hub reports', withHub(report(fleet, late), undefined), true);
+  });
+  return moves;
+}
+
+function cellMoves({ fleet, budget }: RolloutWorld): Move<RolloutWorld>[] {
+  const moves: Move<RolloutWorld>[] = [];
+  for (const name of Object.keys(fleet.cells)) {
+    const live = fleet.cells[name];
+    if (canProve(fleet, name)) moves.push({ label: `${name} proves`, world: { fleet: proved(fleet, name), budget }, fault: false });
+    // What a retry cannot lift, a human lifts in the cell.
+    if (live?.halted !== undefined && !fleet.unit.startsWith('MachineComponentSet/'))
+      moves.push({ label: `${name} accepts it`, world: { fleet: withCell(fleet, name, { halted: undefined }), budget }, fault: false });
+    if (budget.halt > 0 && live?.halted === undefined) {
+      const halted = withCell(fleet, name, { halted: 'MaxFailed', evidence: false });
+      moves.push({ label: `${name} halts`, world: { fleet: halted, budget: { ...budget, halt: budget.halt - 1 } }, fault: true });
+    }
+    if (budget.drift > 0 && live?.drifted === false) {
+      const version = fleet.version + 1;
+      const drifted = withCell({ ...fleet, version }, name, { drifted: true, version });
+      moves.push({ label: `${name} drifts`, world: { fleet: drifted, budget: { ...budget, drift: budget.drift - 1 } }, fault: true });
+    }
+  }
+  const after = aged(fleet);
+  if (after !== fleet) moves.push({ label: 'a soak passes', world: { fleet: after, budget }, fault: false });
+  return moves;
+}
+
+/** A halt that waits for a human: no retry of it is under way. */
+function waitsForHuman(fleet: FleetState): boolean {
+  return fleet.declared.some((name) => {
+    const [live, record] = [fleet.cells[name], fleet.recorded[name]];
+    const retry = ownerIn(fleet)?.spec.retry;
+    return live?.halted !== undefined && live.unitDigest === wantedOn(fleet, name) && (retry === undefined || record?.retried === retry);
+  });
+}
+
+function humanMoves({ fleet, budget }: RolloutWorld, plan: RolloutPlan): Move<RolloutWorld>[] {
+  const moves: Move<RolloutWorld>[] = [];
+  const add = (label: string, after: FleetState, fault = false, left = budget): void => {
+    if (after !== fleet) moves.push({ label, world: { fleet: after, budget: left }, fault });
+  };
+  for (const { metadata, spec } of fleet.rollouts) {
+    const { name } = metadata;
+    if (spec.paused === true) add(`a human resumes ${name}`, steered(fleet, name, { paused: false }));
+    else if (budget.pause > 0)
+      add(`a human pauses ${name}`, steered(fleet, name, { paused: true }), true, { ...budget, pause: budget.pause - 1 });
+  }
+  if (waitsForHuman(fleet)) add('a human retries what is halted', retried(fleet));
+  else if (budget.retry > 0) add('a human retries', retried(fleet), true, { ...budget, retry: budget.retry - 1 });
+  for (const name of fleet.away) add(`${name} is back`, { ...fleet, away: fleet.away.filter((each) => each !== name) });
+  for (const name of Object.keys(fleet.stageOf)) {
+    if (budget.away > 0 && !fleet.away.includes(name))
+      add(`${name} is away`, { ...fleet, away: [...fleet.away, name].sort() }, true, { ...budget, away: budget.away - 1 });
+    if (budget.drop > 0 && fleet.declared.length > 1 && fleet.declared.includes(name))
+      add(`${name} leaves the fleet`, dropped(fleet, name), true, { ...budget, drop: budget.drop - 1 });
+  }
+  if (budget.join > 0 && plan.late !== undefined && fleet.head !== undefined)
+    add(`${plan.late} joins`, committed(joined(fleet, plan.late, stageOf(plan.late)), fleet.head), true, { ...budget, join: 0 });
+  if (budget.commit > 0) {
+    for (const head of plan.heads) {
+      const after = committed(fleet, head);
+      const special = Object.entries(head.special).map(([name, digest]) => `, ${name}: ${digest}`);
+      if (after.rollouts !== fleet.rollouts)
+        add(`a commit of ${head.digest}${special.join('')}`, after, true, { ...budget, commit: budget.commit - 1 });
+    }
+  }
+  return moves;
+}
+
+export function exploreRollouts(plan: RolloutPlan, options: { seams?: Partial<Seams> } & Limits = {}): Search {
+  const seams = { ...REAL, ...options.seams };
+  return search(
+    {
+      start: startOf(plan),
+      key: ({ fleet, budget }) => keyOf(fleet, Object.values(budget)),
+      moves: (world) =>
+        [...hubMoves(world, seams), ...cellMoves(world), ...humanMoves(world, plan)].map((move) => ({
+          ...move,
+          world: { ...move.world, fleet: normal(move.world.fleet) },
+        })),
+      broken: () => [],
+      isConverged: (world) => isConverged(world, seams),
+    },
+    options,
+  );
+}

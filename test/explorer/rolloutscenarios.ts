@@ -1,0 +1,69 @@
+import type { Head } from '../../src/sync/rollout/testing/state.ts';
+import type { RolloutBudget, RolloutPlan } from './rollouts.ts';
+
+export interface NamedRollout {
+  name: string;
+  plan: RolloutPlan;
+  /** Too many states for every change: runs where KUBENODE_EXPLORE is `large`. */
+  large?: boolean;
+}
+
+export const head = (digest: string, special: Head['special'] = {}): Head => ({ digest, special });
+
+/** One cluster in the first stage, one in the second, which hold A. Commits are of A, which is a revert, and of B. */
+export const two = (budget: Partial<RolloutBudget>, rest: Partial<RolloutPlan> = {}): RolloutPlan => ({
+  clusters: ['t1', 'p1'],
+  settled: true,
+  heads: [head('A'), head('B')],
+  budget,
+  ...rest,
+});
+
+export const ROLLOUTS: NamedRollout[] = [
+  { name: 'a first rollout, with a hub that is deposed', plan: two({ takeover: 1, away: 1 }, { settled: false }) },
+  { name: 'a commit and another in one cluster, with a hub that is deposed', plan: two({ commit: 2, takeover: 1 }, { clusters: ['t1'] }) },
+  { name: 'a commit, with a halt and a hub that is deposed', plan: two({ commit: 1, takeover: 1, halt: 1 }) },
+  { name: 'three commits', plan: two({ commit: 3 }) },
+  { name: 'a commit, a halt and another commit', plan: two({ commit: 2, halt: 1 }) },
+  { name: 'a commit, a pause and another commit', plan: two({ commit: 2, pause: 1 }) },
+  { name: 'a commit, a halt, and a retry at any moment', plan: two({ commit: 1, halt: 1, retry: 1 }) },
+  {
+    name: 'commits that touch one cluster, and a pause',
+    plan: two({ commit: 2, pause: 1 }, { heads: [head('A'), head('B'), head('B', { p1: 'C' })] }),
+  },
+  { name: 'a commit, a cluster that joins and one that leaves', plan: two({ commit: 1, join: 1, drop: 1 }, { late: 'p2' }) },
+  { name: 'a commit, a cluster that is away and one that leaves', plan: two({ commit: 1, away: 1, drop: 1, halt: 1 }) },
+  {
+    name: 'a rule that is refused, of which a retry is no cure',
+    plan: two({ commit: 1, halt: 1, retry: 1 }, { unit: 'NodeRemedier/hung' }),
+  },
+  {
+    name: 'a commit and a halt in three clusters, two at a time',
+    plan: two({ commit: 1, halt: 1 }, { clusters: ['t1', 'p1', 'p2'], maxClusters: 2 }),
+  },
+  { name: 'a commit and another, with a hub that is deposed', plan: two({ commit: 2, takeover: 1 }), large: true },
+  { name: 'two commits, a halt and a hub that is deposed', plan: two({ commit: 2, takeover: 1, halt: 1 }), large: true },
+  { name: 'two commits, a halt, and a retry at any moment', plan: two({ commit: 2, halt: 1, retry: 1 }), large: true },
+  { name: 'three commits with a halt', plan: two({ commit: 3, halt: 1 }), large: true },
+  { name: 'two commits, a pause and a hub that is deposed', plan: two({ commit: 2, pause: 1, takeover: 1 }), large: true },
+  {
+    name: 'two commits, a cluster that joins and one that leaves',
+    plan: two({ commit: 2, join: 1, drop: 1 }, { late: 'p2' }),
+    large: true,
+  },
+  {
+    name: 'commits that touch one cluster, a pause and a cluster that is away',
+    plan: two({ commit: 2, pause: 1, away: 1 }, { heads: [head('A'), head('B'), head('B', { p1: 'C' })] }),
+    large: true,
+  },
+  {
+    name: 'two commits in three clusters with a hub that is deposed and an object that drifts',
+    plan: two({ commit: 2, takeover: 1, drift: 1 }, { clusters: ['t1', 'p1', 'p2'] }),
+    large: true,
+  },
+  {
+    name: 'two commits, a halt, a retry and hubs that are deposed',
+    plan: two({ commit: 2, halt: 1, retry: 1, takeover: 2 }),
+    large: true,
+  },
+];

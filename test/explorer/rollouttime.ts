@@ -1,0 +1,95 @@
+/** Time in the world of rollouts is relative and coarse: the clock stands, and what is older moves back, by a whole soak at most. */
+import type { UnitStatus } from '../../src/api/cluster.ts';
+import { SOAK_MS, SOAK_SECONDS, type Account, type FleetState, type Hub, type Request } from '../../src/sync/rollout/testing/state.ts';
+import type { Step } from '../../src/sync/rollout/world.ts';
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+
+/** A soak passes for all that is held. The same state when nothing has yet to soak. */
+export function aged(state: FleetState): FleetState {
+  const old = state.now - SOAK_MS;
+  let isNews = false;
+  const recorded = mapped(state.recorded, (record) => {
+    const entry = record.verified?.find(({ digest }) => digest === record.evidence);
+    if (entry === undefined || Date.parse(entry.at) <= old) return record;
+    isNews = true;
+    return { ...record, verified: (record.verified ?? []).map((each) => (each === entry ? { ...each, at: iso(old) } : each)) };
+  });
+  const accounts = mapped(state.accounts, (account) => {
+    if (account.since === undefined || account.since.at <= old) return account;
+    isNews = true;
+    return { ...account, since: { ...account.since, at: old } };
+  });
+  return isNews ? { ...state, recorded, accounts } : state;
+}
+
+/** The same fleet with all that nobody can tell apart made equal: times of which only the order matters become ranks. */
+export function normal(state: FleetState): FleetState {
+  const hubs = [...(state.leader === undefined ? [] : [state.leader]), ...state.deposed];
+  const times = new Set([
+    ...Object.values(state.recorded).flatMap((record) => record?.appliedAt ?? []),
+    ...hubs.flatMap(({ tasks }) => tasks.flatMap(({ todo }) => todo.flatMap(evidenceIn))).flatMap((step) => step.appliedAt ?? []),
+  ]);
+  const sorted = [...times].sort();
+  const ranks = new Map(sorted.map((time, rank) => [time, iso(state.now - SOAK_MS + rank)]));
+  const isRanked = sorted.every((time) => ranks.get(time) === time);
+  const recorded = mapped(state.recorded, (record) => plainRecord(record, ranks, state.now));
+  const accounts = mapped(state.accounts, (account) => plainAccount(account));
+  if (isRanked) return recorded === state.recorded && accounts === state.accounts ? state : { ...state, recorded, accounts };
+  const leader = state.leader === undefined ? undefined : plainHub(state.leader, ranks);
+  return { ...state, recorded, accounts, leader, deposed: state.deposed.map((hub) => plainHub(hub, ranks)) };
+}
+
+function mapped<T>(from: Readonly<Partial<Record<string, T>>>, change: (value: T) => T): Readonly<Partial<Record<string, T>>> {
+  let isSame = true;
+  const entries = Object.entries(from).map(([name, value]) => {
+    const after = value === undefined ? undefined : change(value);
+    isSame &&= after === value;
+    return [name, after] as const;
+  });
+  return isSame ? from : Object.fromEntries(entries);
+}
+
+function plainRecord(record: UnitStatus, ranks: ReadonlyMap<string, string>, now: number): UnitStatus {
+  const appliedAt = record.appliedAt === undefined ? undefined : ranks.get(record.appliedAt);
+  const isPlain =
+    appliedAt === record.appliedAt &&
+    (record.verified ?? []).every(
+      ({ digest, at, heldSeconds = 0 }) => (digest === record.evidence || at === iso(now)) && heldSeconds <= SOAK_SECONDS,
+    );
+  if (isPlain) return record;
+  return {
+    ...record,
+    ...(appliedAt === undefined ? {} : { appliedAt }),
+    // Of what is not held, only how long it was held is ever read.
+    verified: (record.verified ?? []).map(({ heldSeconds, ...entry }) => ({
+      ...entry,
+      at: entry.digest === record.evidence ? entry.at : iso(now),
+      ...(heldSeconds === undefined ? {} : { heldSeconds: Math.min(heldSeconds, SOAK_SECONDS) }),
+    })),
+  };
+}
+
+function plainAccount(account: Account): Account {
+  if (Object.values(account.heldMs).every((ms) => ms !== undefined && ms > 0 && ms <= SOAK_MS)) return account;
+  const held = Object.entries(account.heldMs).flatMap(([digest, ms = 0]) => (ms === 0 ? [] : [[digest, Math.min(ms, SOAK_MS)] as const]));
+  return { ...account, heldMs: Object.fromEntries(held) };
+}
+
+function evidenceIn(request: Request): Extract<Step, { do: 'RecordEvidence' }>[] {
+  return request.do === 'Record' ? request.steps.filter((step) => step.do === 'RecordEvidence') : [];
+}
+
+function plainHub(hub: Hub, ranks: ReadonlyMap<string, string>): Hub {
+  const tasks = hub.tasks.map((task) => ({
+    ...task,
+    todo: task.todo.map((request): Request => {
+      if (evidenceIn(request).length === 0 || request.do !== 'Record') return request;
+      const steps = request.steps.map((step) =>
+        step.do === 'RecordEvidence' ? { ...step, appliedAt: step.appliedAt === undefined ? undefined : ranks.get(step.appliedAt) } : step,
+      );
+      return { ...request, steps };
+    }),
+  }));
+  return { ...hub, tasks };
+}
