@@ -28,7 +28,7 @@ const ALLOWED: Record<string, string[]> = {
 /** The child that renders fleets carries the constructs in its bundle. */
 const EXEMPT: [RegExp, string][] = [[/^sync\/render\/child/, 'constructs']];
 /** The agent is small: of kube/ it uses only these. */
-const AGENT_KUBE = /^kube\/(apierror|backoff|client|clock|connect|httpclient|httpstransport|lines|resourceversion)\.ts$/;
+const AGENT_KUBE = /^kube\/(apierror|backoff|client|clock|connect|httpclient|httpstransport|lines|resourceversion|servertime)\.ts$/;
 
 const problems: string[] = [];
 for (const entry of readdirSync(SRC, { recursive: true, withFileTypes: true })) {

@@ -1,0 +1,147 @@
+/**
+ * Random mutants of the sources, each against the tests of its folder. Seeded: the same seed and tree give the same mutants.
+ *
+ *   node tools/mutate.ts src/sync/git                    30 mutants of what lies in this folder
+ *   node tools/mutate.ts src/agent --seed 7 --count 60
+ *   node tools/mutate.ts src/agent/tar.ts --all          every mutant of one file
+ *   node tools/mutate.ts src/defender --tests src/controllers/machine    with the tests of other folders too
+ *
+ * Works on a copy of the tree. Prints each survivor with its line; a mutant whose tests do not end in time counts as killed. Exit code 0 when at
+ * least `--least` (default 0) of 100 were killed, else 1.
+ */
+import { execFileSync, spawn } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, relative, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { applied, mutantsOf, type Mutant } from './mutants.ts';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+
+interface Placed {
+  readonly file: string;
+  readonly mutant: Mutant;
+}
+
+type Outcome = 'killed' | 'killed (time)' | 'survived';
+
+/** A generator of numbers in [0, 1) that depends on the seed alone (mulberry32). */
+function seeded(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+function trackedFiles(): string[] {
+  return execFileSync('git', ['ls-files', '-co', '--exclude-standard', '-z'], { cwd: root, encoding: 'utf8' })
+    .split('\0')
+    .filter((file) => file !== '' && existsSync(join(root, file)));
+}
+
+/** Production code: no test, nothing that only tests use. */
+const isSource = (file: string): boolean =>
+  file.endsWith('.ts') && !file.endsWith('.test.ts') && !file.endsWith('.d.ts') && !/(^|\/)testing(\/|\.ts$)/.test(file);
+
+function copyOf(files: readonly string[]): string {
+  const folder = mkdtempSync(join(tmpdir(), 'kubenode-mutants-'));
+  for (const file of files) {
+    mkdirSync(join(folder, dirname(file)), { recursive: true });
+    cpSync(join(root, file), join(folder, file), { verbatimSymlinks: true });
+  }
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  return folder;
+}
+
+/** Whether the tests pass in the copy; undefined when they did not end in time. */
+async function passes(folder: string, tests: readonly string[], limitMs: number): Promise<boolean | undefined> {
+  const child = spawn(process.execPath, [join(root, 'node_modules/vitest/vitest.mjs'), 'run', '--bail=1', '--project=unit', ...tests], {
+    cwd: folder,
+    stdio: 'ignore',
+    detached: true,
+  });
+  const { pid } = child;
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    if (pid !== undefined) process.kill(-pid, 'SIGKILL');
+  }, limitMs);
+  const code = await new Promise<number | null>((done, failed) => {
+    child.once('error', failed);
+    child.once('exit', done);
+  });
+  clearTimeout(timer);
+  return late ? undefined : code === 0;
+}
+
+const lineOf = (source: string, offset: number): number => source.slice(0, offset).split('\n').length;
+
+function shown({ file, mutant }: Placed): string {
+  const source = readFileSync(join(root, file), 'utf8');
+  const was = source.slice(mutant.start, mutant.end).replaceAll(/\s+/g, ' ').slice(0, 80);
+  return `${file}:${lineOf(source, mutant.start)}  ${mutant.operator}: \`${was}\` → \`${mutant.replacement.replaceAll(/\s+/g, ' ').slice(0, 80)}\``;
+}
+
+async function main(): Promise<number> {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      seed: { type: 'string', default: '1' },
+      count: { type: 'string', default: '30' },
+      least: { type: 'string', default: '0' },
+      all: { type: 'boolean', default: false },
+      tests: { type: 'string', multiple: true, default: [] },
+    },
+  });
+  const [target] = positionals;
+  if (target === undefined || positionals.length > 1) throw new Error('name one folder or file: node tools/mutate.ts src/sync/git');
+  const within = relative(root, resolve(target));
+  if (!existsSync(join(root, within))) throw new Error(`${target} is not there`);
+  const files = trackedFiles();
+  const sources = files.filter((file) => isSource(file) && (file === within || file.startsWith(`${within}/`)));
+  const all = sources.flatMap((file) =>
+    mutantsOf(file, readFileSync(join(root, file), 'utf8')).map((mutant): Placed => ({ file, mutant })),
+  );
+  if (all.length === 0) throw new Error(`nothing in ${target} can be changed`);
+  const random = seeded(Number(values.seed));
+  const order = all.map((placed) => ({ placed, key: random() })).toSorted((a, b) => a.key - b.key);
+  const chosen = values.all ? all : order.slice(0, Number(values.count)).map(({ placed }) => placed);
+
+  const testsFolder = statSync(join(root, within)).isDirectory() ? within : dirname(within);
+  const tests = [testsFolder, ...values.tests];
+  const folder = copyOf(files);
+  const survivors: Placed[] = [];
+  try {
+    const begun = performance.now();
+    if ((await passes(folder, tests, 600_000)) !== true)
+      throw new Error(`the tests of ${tests.join(', ')} do not pass before anything is changed`);
+    const limitMs = 3 * (performance.now() - begun) + 30_000;
+    for (const [at, placed] of chosen.entries()) {
+      const source = readFileSync(join(root, placed.file), 'utf8');
+      writeFileSync(join(folder, placed.file), applied(source, placed.mutant));
+      const passed = await passes(folder, tests, limitMs);
+      writeFileSync(join(folder, placed.file), source);
+      const outcome: Outcome = passed === undefined ? 'killed (time)' : passed ? 'survived' : 'killed';
+      if (outcome === 'survived') survivors.push(placed);
+      process.stdout.write(`${String(at + 1).padStart(3)}/${chosen.length} ${outcome.padEnd(14)} ${shown(placed)}\n`);
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+  const killed = chosen.length - survivors.length;
+  const percent = (100 * killed) / chosen.length;
+  process.stdout.write(`\n${within}: seed ${values.seed}: ${killed} of ${chosen.length} killed (${percent.toFixed(0)} %)\n`);
+  for (const survivor of survivors) process.stdout.write(`  survived ${shown(survivor)}\n`);
+  return percent >= Number(values.least) ? 0 : 1;
+}
+
+try {
+  process.exitCode = await main();
+} catch (error) {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 2;
+}
