@@ -4,18 +4,32 @@
  *   node tools/mutate.ts src/sync/git                    30 mutants of what lies in this folder
  *   node tools/mutate.ts src/agent --seed 7 --count 60
  *   node tools/mutate.ts src/agent/tar.ts --all          every mutant of one file
+ *   node tools/mutate.ts src/agent/tar.ts --all --quick  against the quick tests alone: it says too little, in a tenth of the time
  *   node tools/mutate.ts src/defender --tests src/controllers/machine    with the tests of other folders too
  *
- * Works on a copy of the tree. Prints each survivor with its line; a mutant whose tests do not end in time counts as killed. Exit code 0 when at
- * least `--least` (default 0) of 100 were killed, else 1.
+ * Works on a copy of the tree. A mutant meets the quick tests that import its file first, and only if it survives them the others. Prints each
+ * survivor with its line. A mutant whose tests do not end in three times what they took unchanged counts as killed. Exit code 0 when at least
+ * `--least` (default 0) of 100 were killed, else 1.
  */
 import { execFileSync, spawn } from 'node:child_process';
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { applied, mutantsOf, type Mutant } from './mutants.ts';
+import { importersOf, stagesOf } from './teststages.ts';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
@@ -58,12 +72,9 @@ function copyOf(files: readonly string[]): string {
 }
 
 /** Whether the tests pass in the copy; undefined when they did not end in time. */
-async function passes(folder: string, tests: readonly string[], limitMs: number): Promise<boolean | undefined> {
-  const child = spawn(process.execPath, [join(root, 'node_modules/vitest/vitest.mjs'), 'run', '--bail=1', '--project=unit', ...tests], {
-    cwd: folder,
-    stdio: 'ignore',
-    detached: true,
-  });
+async function passes(folder: string, tests: readonly string[], limitMs: number, ...options: string[]): Promise<boolean | undefined> {
+  const args = [join(root, 'node_modules/vitest/vitest.mjs'), 'run', '--bail=1', '--project=unit', ...options, ...tests];
+  const child = spawn(process.execPath, args, { cwd: folder, stdio: 'ignore', detached: true });
   const { pid } = child;
   let late = false;
   const timer = setTimeout(() => {
@@ -77,6 +88,24 @@ async function passes(folder: string, tests: readonly string[], limitMs: number)
   clearTimeout(timer);
   return late ? undefined : code === 0;
 }
+
+/** What vitest's JSON reporter writes. */
+interface Report {
+  readonly testResults: readonly { readonly name: string; readonly startTime: number; readonly endTime: number }[];
+}
+
+/** How many milliseconds each test file takes before anything is changed. */
+async function unchanged(folder: string, tests: readonly string[]): Promise<Map<string, number>> {
+  const report = join(folder, 'unchanged.json');
+  if ((await passes(folder, tests, 900_000, '--reporter=json', `--outputFile=${report}`)) !== true)
+    throw new Error(`the tests of ${tests.join(', ')} do not pass before anything is changed`);
+  const { testResults } = JSON.parse(readFileSync(report, 'utf8')) as Report;
+  return new Map(testResults.map(({ name, startTime, endTime }) => [relative(realpathSync(folder), name), endTime - startTime]));
+}
+
+/** A mutant that hangs ends after this: vitest's start, and three times what the files take one after the other. */
+const limitOf = (stage: readonly string[], durations: ReadonlyMap<string, number>): number =>
+  15_000 + 3 * stage.reduce((sum, file) => sum + (durations.get(file) ?? 0), 0);
 
 const lineOf = (source: string, offset: number): number => source.slice(0, offset).split('\n').length;
 
@@ -94,9 +123,11 @@ async function main(): Promise<number> {
       count: { type: 'string', default: '30' },
       least: { type: 'string', default: '0' },
       all: { type: 'boolean', default: false },
+      quick: { type: 'boolean', default: false },
       tests: { type: 'string', multiple: true, default: [] },
     },
   });
+  const begun = performance.now();
   const [target] = positionals;
   if (target === undefined || positionals.length > 1) throw new Error('name one folder or file: node tools/mutate.ts src/sync/git');
   const within = relative(root, resolve(target));
@@ -116,16 +147,19 @@ async function main(): Promise<number> {
   const folder = copyOf(files);
   const survivors: Placed[] = [];
   try {
-    const begun = performance.now();
-    if ((await passes(folder, tests, 600_000)) !== true)
-      throw new Error(`the tests of ${tests.join(', ')} do not pass before anything is changed`);
-    const limitMs = 3 * (performance.now() - begun) + 30_000;
+    const durations = await unchanged(folder, tests);
+    const texts = new Map(files.filter((file) => file.endsWith('.ts')).map((file) => [file, readFileSync(join(folder, file), 'utf8')]));
     for (const [at, placed] of chosen.entries()) {
-      const source = readFileSync(join(root, placed.file), 'utf8');
+      const source = texts.get(placed.file) ?? '';
+      const stages = stagesOf(durations, importersOf(placed.file, texts));
       writeFileSync(join(folder, placed.file), applied(source, placed.mutant));
-      const passed = await passes(folder, tests, limitMs);
+      let outcome: Outcome = 'survived';
+      for (const stage of values.quick ? stages.slice(0, 1) : stages) {
+        const passed = await passes(folder, stage, limitOf(stage, durations));
+        outcome = passed === undefined ? 'killed (time)' : passed ? 'survived' : 'killed';
+        if (outcome !== 'survived') break;
+      }
       writeFileSync(join(folder, placed.file), source);
-      const outcome: Outcome = passed === undefined ? 'killed (time)' : passed ? 'survived' : 'killed';
       if (outcome === 'survived') survivors.push(placed);
       process.stdout.write(`${String(at + 1).padStart(3)}/${chosen.length} ${outcome.padEnd(14)} ${shown(placed)}\n`);
     }
@@ -134,7 +168,10 @@ async function main(): Promise<number> {
   }
   const killed = chosen.length - survivors.length;
   const percent = (100 * killed) / chosen.length;
-  process.stdout.write(`\n${within}: seed ${values.seed}: ${killed} of ${chosen.length} killed (${percent.toFixed(0)} %)\n`);
+  const seconds = ((performance.now() - begun) / 1000).toFixed(0);
+  process.stdout.write(
+    `\n${within}: seed ${values.seed}: ${killed} of ${chosen.length} killed (${percent.toFixed(0)} %), of ${all.length} mutants, in ${seconds} s\n`,
+  );
   for (const survivor of survivors) process.stdout.write(`  survived ${shown(survivor)}\n`);
   return percent >= Number(values.least) ? 0 : 1;
 }
