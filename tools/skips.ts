@@ -8,15 +8,9 @@ import { readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Ajv } from 'ajv';
+import { readReport } from './report.ts';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
-
-interface Report {
-  readonly testResults: readonly {
-    readonly name: string;
-    readonly assertionResults: readonly { readonly fullName: string; readonly status: string }[];
-  }[];
-}
 
 interface Allowed {
   /** Path of the test file from the root. */
@@ -28,26 +22,6 @@ interface Allowed {
 
 const text = { type: 'string', minLength: 1 };
 const ajv = new Ajv();
-const isReport = ajv.compile<Report>({
-  type: 'object',
-  required: ['testResults'],
-  properties: {
-    testResults: {
-      type: 'array',
-      items: {
-        type: 'object',
-        required: ['name', 'assertionResults'],
-        properties: {
-          name: text,
-          assertionResults: {
-            type: 'array',
-            items: { type: 'object', required: ['fullName', 'status'], properties: { fullName: { type: 'string' }, status: text } },
-          },
-        },
-      },
-    },
-  },
-});
 const isList = ajv.compile<Allowed[]>({
   type: 'array',
   items: {
@@ -58,9 +32,9 @@ const isList = ajv.compile<Allowed[]>({
   },
 });
 
-function read<T>(path: string, check: (value: unknown) => value is T): T {
+function readList(path: string): Allowed[] {
   const value: unknown = JSON.parse(readFileSync(path, 'utf8'));
-  if (!check(value)) throw new Error(`${path} does not have the expected form`);
+  if (!isList(value)) throw new Error(`${path} is not a list of {file, test, reason}`);
   return value;
 }
 
@@ -69,7 +43,7 @@ function main(paths: readonly string[]): number {
   const ran = new Set<string>();
   const skipped = new Map<string, { file: string; test: string }>();
   for (const path of paths) {
-    for (const { name, assertionResults } of read(path, isReport).testResults) {
+    for (const { name, assertionResults } of readReport(path).testResults) {
       const file = relative(root, name);
       for (const { fullName, status } of assertionResults) {
         const key = `${file} ${fullName}`;
@@ -79,7 +53,7 @@ function main(paths: readonly string[]): number {
     }
   }
   const never = [...skipped].filter(([key]) => !ran.has(key)).map(([, each]) => each);
-  const allowed = read(join(root, 'test/skips.json'), isList);
+  const allowed = readList(join(root, 'test/skips.json'));
   const covers = (entry: Allowed, each: { file: string; test: string }): boolean =>
     entry.file === each.file && each.test.startsWith(entry.test);
   const wrong = never.filter((each) => !allowed.some((entry) => covers(entry, each)));
