@@ -1,5 +1,5 @@
 /**
- * Builds what is published: JavaScript with types in `dist/`, the bundles, and the packed stand-ins.
+ * Builds what is published: JavaScript with types in `dist/`, the bundles, what the agent's package holds besides, and the packed stand-ins.
  *
  *   node tools/build.ts [FOLDER]   default: dist
  */
@@ -19,5 +19,6 @@ execFileSync(process.execPath, [join(ROOT, 'node_modules/typescript/bin/tsc'), '
 });
 await bundleAll();
 cpSync(BUNDLES, join(DIST, 'bundles'), { recursive: true });
+cpSync(join(ROOT, 'deploy/agent'), join(DIST, 'agent-package'), { recursive: true });
 packAll();
 cpSync(ARTIFACTS, join(DIST, 'artifacts'), { recursive: true });

@@ -10,28 +10,13 @@ import { mkdirSync, readFileSync, readdirSync, renameSync, writeFileSync } from 
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
+import { archiveOf } from '../src/cli/agentpackage/archive.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 export const ARTIFACTS = join(ROOT, '.build', 'artifacts');
 export const LOCK = join(ROOT, 'fleet', 'artifacts.lock.json');
 
 export type Lock = Record<string, Record<string, { sha256: string; path: string }>>;
-
-function tarEntry(name: string, content: Buffer, mode: number): Buffer {
-  const header = Buffer.alloc(512);
-  header.write(name, 0, 100, 'utf8');
-  header.write(`${mode.toString(8).padStart(7, '0')}\0`, 100);
-  header.write('0000000\0', 108);
-  header.write('0000000\0', 116);
-  header.write(`${content.length.toString(8).padStart(11, '0')}\0`, 124);
-  header.write('00000000000\0', 136);
-  header.write('        ', 148);
-  header.write('0', 156);
-  header.write('ustar\x0000', 257);
-  const sum = header.reduce((total, byte) => total + byte, 0);
-  header.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);
-  return Buffer.concat([header, content, Buffer.alloc((512 - (content.length % 512)) % 512)]);
-}
 
 function gzipStored(data: Buffer): Buffer {
   const zipped = gzipSync(data, { level: 0 });
@@ -47,10 +32,8 @@ function pack(component: string, version: string, options: object): Buffer {
   }
   files.set('release.json', Buffer.from(`${JSON.stringify({ name: component, version, ...options })}\n`));
   files.set('package.json', Buffer.from('{"type":"module"}\n'));
-  const entries = [...files]
-    .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([name, content]) => tarEntry(name, content, name === 'main.js' ? 0o755 : 0o644));
-  return gzipStored(Buffer.concat([...entries, Buffer.alloc(1024)]));
+  const entries = archiveOf([...files].map(([name, content]) => ({ name, content, mode: name === 'main.js' ? 0o755 : 0o644 })));
+  return gzipStored(Buffer.concat(entries));
 }
 
 /** Writes the artifacts and returns what the lock file should say. Safe to run while others do. */

@@ -1,30 +1,62 @@
-import type { Command } from 'commander';
-import type { Run } from '../program.ts';
+import { Option, type Command } from 'commander';
+import { CodedError } from '../../api/errors.ts';
+import type { Architecture } from '../agentpackage/runtime.ts';
+import { EXIT } from '../exit.ts';
+import { version, type Run } from '../program.ts';
+
+interface RunFlags {
+  bootstrap?: string;
+  root?: string;
+  host: string;
+  debug?: boolean;
+}
+
+interface PackageFlags {
+  arch: Architecture;
+  file?: string;
+  output?: 'json';
+}
 
 export function agentCommand(program: Command, run: Run): void {
-  program
+  const agent = program
     .command('agent')
-    .description('run the agent of one node; on nodes one bundled file does the same without the rest of KubeNode')
-    .requiredOption('--bootstrap <file>', 'where the cell is, and which Machine this node is')
-    .requiredOption('--root <dir>', 'root folder of the node')
-    .option('--host <kind>', 'what the node is made of: local', 'local')
+    .description('run the agent of one node, or make the package that nodes get it from')
+    .option('--bootstrap <file>', 'where the cell is, and which Machine this node is')
+    .option('--root <dir>', 'root folder of the node')
+    .option('--host <kind>', 'what the node is made of', 'local')
     .option('--debug', 'log more')
-    .action((flags: { bootstrap: string; root: string; host: string; debug?: boolean }) =>
+    .action((flags: RunFlags) =>
       run(async () => {
+        if (flags.bootstrap === undefined || flags.root === undefined)
+          throw new CodedError('Usage', 'the agent of a node needs --bootstrap FILE and --root DIR', { next: 'kubenode agent --help' });
         // The agent's own program reads its arguments itself, and ends the process.
-        process.argv.splice(
-          2,
-          Infinity,
-          '--bootstrap',
-          flags.bootstrap,
-          '--root',
-          flags.root,
-          '--host',
-          flags.host,
-          ...(flags.debug === true ? ['--debug'] : []),
-        );
+        const own = ['--bootstrap', flags.bootstrap, '--root', flags.root, '--host', flags.host];
+        process.argv.splice(2, Infinity, ...own, ...(flags.debug === true ? ['--debug'] : []));
         await import('../../agent/main.ts');
-        return 0;
+        return EXIT.ok;
+      }),
+    );
+  agent
+    .command('package')
+    .description('make the archive that a node gets its agent from: program, Node, systemd unit, install and uninstall')
+    .addOption(new Option('--arch <arch>', 'of the nodes; arm64 is built and was never tried').choices(['amd64', 'arm64']).default('amd64'))
+    .option('--file <path>', `where to write it (default: kubenode-agent-${version()}-linux-ARCH.tar here)`)
+    .addOption(new Option('-o, --output <format>', 'what to print').choices(['json']))
+    .addHelpText(
+      'after',
+      `
+Its bytes follow from the sources and the pinned Node: the same version has the same digest wherever it is made.
+On a node, as root: unpack it anywhere and run ./install. docs/nodes.md says what it changes; \`kubenode import\` does it over SSH.`,
+    )
+    .action((flags: PackageFlags) =>
+      run(async (output) => {
+        const { buildAgentPackage } = await import('../agentpackage/build.ts');
+        const path = flags.file ?? `kubenode-agent-${version()}-linux-${flags.arch}.tar`;
+        const built = await buildAgentPackage(flags.arch, path);
+        if (flags.arch === 'arm64') output.say('warning', 'arm64 was never tried on a machine');
+        if (flags.output === 'json') output.print(JSON.stringify(built, undefined, 2));
+        else output.print(`${built.sha256}  ${built.path}`);
+        return EXIT.ok;
       }),
     );
 }
