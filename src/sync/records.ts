@@ -4,6 +4,7 @@ import { isCoded, type CodedError } from '../api/errors.ts';
 import { hasReason } from '../kube/apierror.ts';
 import type { Client } from '../kube/client.ts';
 import { syncError } from './errors.ts';
+import { isSoakUnknown } from './soak.ts';
 
 const TRIES = 8;
 
@@ -142,6 +143,18 @@ export const records = {
     return { ...record, evidence: digest, verified: [entry, ...others].slice(0, KEPT_VERIFIED) };
   },
 
+  /** Where the record's times contradict each other still: a soak begins anew, and what was held before counts no more (⊢ E5). */
+  soaksAgain: (digest: string, at: string) => (record: UnitStatus | undefined) => {
+    if (record?.digest !== digest || record.evidence !== digest || record.begun !== undefined) return record;
+    if (!isSoakUnknown(record, Date.parse(at))) return record;
+    const verified = record.verified?.map((entry) => {
+      if (entry.digest !== digest) return entry;
+      const { heldSeconds: _heldSeconds, ...rest } = entry;
+      return { ...rest, at };
+    });
+    return { ...record, ...(verified === undefined ? {} : { verified }) };
+  },
+
   /** A retry from before is over: a human has to ask again. What was held before counts as no soak any more. */
   revoked: (digest: string, retry: string | undefined) => (record: UnitStatus | undefined) =>
     record === undefined ? record : { ...revoke(record, digest), ...(retry === undefined ? {} : { retried: retry }) },
@@ -194,9 +207,11 @@ function revoke(record: UnitStatus, digest: string): UnitStatus {
 }
 
 /** Verified digests when another is applied: how long the one that is left was held with evidence counts as soak when it comes back. */
-function left({ digest, evidence, verified = [], revoked = [] }: UnitStatus, at: string): NonNullable<UnitStatus['verified']> {
+function left(record: UnitStatus, at: string): NonNullable<UnitStatus['verified']> {
+  const { digest, evidence, verified = [], revoked = [] } = record;
+  const counts = evidence === digest && !isSoakUnknown(record, Date.parse(at));
   return verified.map((entry) => {
-    if (entry.digest !== digest || evidence !== digest || revoked.includes(entry.digest)) return entry;
+    if (entry.digest !== digest || !counts || revoked.includes(entry.digest)) return entry;
     const seconds = Math.floor((Date.parse(at) - Date.parse(entry.at)) / 1000);
     return { ...entry, heldSeconds: (entry.heldSeconds ?? 0) + Math.max(0, seconds) };
   });

@@ -40,6 +40,25 @@ const aged = (record: UnitStatus, byMs: number): UnitStatus => ({
   verified: (record.verified ?? []).map((entry) => ({ ...entry, at: new Date(Date.parse(entry.at) - byMs).toISOString() })),
 });
 
+const LONG_AGO = new Date(0).toISOString();
+
+/** As if the time of the evidence were all that is known. */
+const alone = (record: UnitStatus): UnitStatus => ({
+  ...record,
+  ...(record.appliedAt === undefined || record.evidence === undefined ? {} : { appliedAt: LONG_AGO }),
+  verified: (record.verified ?? []).map((entry) => (entry.digest === record.evidence ? entry : { ...entry, at: LONG_AGO })),
+});
+
+/** With the times of what is not held as they were. */
+const ofBefore = <T extends UnitStatus>(record: T, before: UnitStatus | undefined): T => ({
+  ...record,
+  ...(record.begun === undefined && before?.begun === undefined && before?.appliedAt !== undefined ? { appliedAt: before.appliedAt } : {}),
+  verified: (record.verified ?? []).map((entry) => ({
+    ...entry,
+    at: before?.verified?.find(({ digest }) => digest === entry.digest)?.at ?? entry.at,
+  })),
+});
+
 const withoutHalts = (world: World): World => ({
   ...world,
   clusters: new Map(
@@ -61,6 +80,32 @@ export const ROLLOUT_MUTANTS: RolloutMutant[] = [
     rule: 'E5: a stage is passed without a soak',
     seams: showing((view) => withRecords(view, (record) => aged(record, SOAK_MS))),
     plan: two({ commit: 1 }),
+    caughtBy: /E5/,
+  },
+  {
+    rule: 'E5: a soak is counted from a time that others contradict',
+    seams: showing((view) => withRecords(view, alone)),
+    plan: two({ commit: 1, clock: 1 }),
+    caughtBy: /E5/,
+  },
+  {
+    rule: 'E5: a soak that began in the future is waited for',
+    seams: doing((steps) => steps.filter((step) => step.do !== 'SoakAgain')),
+    plan: two({ commit: 1, clock: 1 }),
+    caughtBy: 'trap',
+  },
+  {
+    rule: 'E5: what is left counts from a time that others contradict',
+    seams: {
+      records: {
+        ...records,
+        applied:
+          (...input) =>
+          (record) =>
+            ofBefore(records.applied(...input)(record === undefined ? record : alone(record)), record),
+      },
+    },
+    plan: two({ commit: 3, clock: 1 }, { clusters: ['t1', 'p1'], heads: [head('A'), head('B'), head('C')] }),
     caughtBy: /E5/,
   },
   {

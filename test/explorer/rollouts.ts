@@ -20,7 +20,7 @@ import {
   type Seams,
 } from '../../src/sync/rollout/testing/state.ts';
 import { keyOf } from './rolloutkey.ts';
-import { aged, normal } from './rollouttime.ts';
+import { aged, normal, WRONG_MS } from './rollouttime.ts';
 import { search, type Limits, type Move, type Search } from './search.ts';
 
 /** How often each may happen, at any moment. */
@@ -39,6 +39,8 @@ export interface RolloutBudget {
   join: number;
   /** Somebody changes the object in a cell. */
   drift: number;
+  /** The API server's clock is a year ahead or behind as something is recorded. */
+  clock: number;
 }
 
 export interface RolloutPlan {
@@ -60,7 +62,7 @@ export interface RolloutWorld {
   budget: RolloutBudget;
 }
 
-const NONE: RolloutBudget = { commit: 0, takeover: 0, halt: 0, away: 0, pause: 0, retry: 0, drop: 0, join: 0, drift: 0 };
+const NONE: RolloutBudget = { commit: 0, takeover: 0, halt: 0, away: 0, pause: 0, retry: 0, drop: 0, join: 0, drift: 0, clock: 0 };
 const stageOf = (name: string): string => (name.startsWith('t') ? 'test' : 'prod');
 
 function startOf(plan: RolloutPlan): RolloutWorld {
@@ -82,7 +84,7 @@ export function settled(start: FleetState): FleetState {
     if (steps.length === 0 && isThere(after)) return after;
     let doing = { state: after, hub };
     while (doing.hub.tasks[0] !== undefined) doing = perform(doing.state, doing.hub, doing.hub.tasks[0].cluster, REAL);
-    state = aged(Object.keys(doing.state.cells).reduce(proved, doing.state));
+    state = normal(aged(Object.keys(doing.state.cells).reduce(proved, doing.state)));
   }
   throw new Error('the fleet does not settle');
 }
@@ -108,6 +110,11 @@ const nameOf = (request: Request | undefined): string => {
   return `${request.do} of ${request.steps.map((step) => ('digest' in step ? `${step.do} ${step.digest}` : step.do)).join(', ')}`;
 };
 
+/** Whether it writes a time of which more than the order matters, or that others are compared with. */
+function isTimed(request: Request | undefined): boolean {
+  return request?.do === 'Applied' || (request?.do === 'Record' && request.steps.some((step) => step.do === 'RecordEvidence'));
+}
+
 function hubMoves({ fleet, budget }: RolloutWorld, seams: Seams): Move<RolloutWorld>[] {
   const moves: Move<RolloutWorld>[] = [];
   const add = (label: string, after: FleetState, fault: boolean, broken?: string, left = budget): void => {
@@ -123,6 +130,11 @@ function hubMoves({ fleet, budget }: RolloutWorld, seams: Seams): Move<RolloutWo
       const { state, hub, broken } = perform(fleet, leader, cluster, seams);
       const done = hub.tasks.length === 0 && report(state, hub) === state;
       add(`leader on ${cluster}: ${nameOf(todo[0])}`, { ...state, leader: done ? undefined : hub }, false, broken);
+      for (const wrongMs of budget.clock > 0 && isTimed(todo[0]) ? [WRONG_MS, -WRONG_MS] : []) {
+        const late = perform(fleet, leader, cluster, seams, wrongMs);
+        const label = `leader on ${cluster}: ${nameOf(todo[0])}, by a clock a year ${wrongMs > 0 ? 'ahead' : 'behind'}`;
+        add(label, { ...late.state, leader: late.hub }, true, late.broken, { ...budget, clock: budget.clock - 1 });
+      }
     }
     if (leader.tasks.length === 0) add('leader reports', { ...report(fleet, leader), leader: undefined }, false);
     if (budget.takeover > 0) {

@@ -5,13 +5,23 @@ import type { Step } from '../../src/sync/rollout/world.ts';
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 
+/** By so much a clock is wrong that is wrong. */
+export const WRONG_MS = 365 * 86_400_000;
+
+/** Where a time stands: written by a clock that was ahead or behind, or by a right one, before all evidence that is yet to soak. */
+function eraOf(time: string, now: number): number {
+  const ms = Date.parse(time);
+  if (ms > now) return now + WRONG_MS;
+  return ms < now - WRONG_MS / 2 ? now - WRONG_MS : now - 2 * SOAK_MS;
+}
+
 /** A soak passes for all that is held. The same state when nothing has yet to soak. */
 export function aged(state: FleetState): FleetState {
   const old = state.now - SOAK_MS;
   let isNews = false;
   const recorded = mapped(state.recorded, (record) => {
     const entry = record.verified?.find(({ digest }) => digest === record.evidence);
-    if (entry === undefined || Date.parse(entry.at) <= old) return record;
+    if (entry === undefined || Date.parse(entry.at) <= old || Date.parse(entry.at) > state.now) return record;
     isNews = true;
     return { ...record, verified: (record.verified ?? []).map((each) => (each === entry ? { ...each, at: iso(old) } : each)) };
   });
@@ -31,7 +41,7 @@ export function normal(state: FleetState): FleetState {
     ...hubs.flatMap(({ tasks }) => tasks.flatMap(({ todo }) => todo.flatMap(evidenceIn))).flatMap((step) => step.appliedAt ?? []),
   ]);
   const sorted = [...times].sort();
-  const ranks = new Map(sorted.map((time, rank) => [time, iso(state.now - SOAK_MS + rank)]));
+  const ranks = new Map(sorted.map((time, rank) => [time, iso(eraOf(time, state.now) + rank)]));
   const isRanked = sorted.every((time) => ranks.get(time) === time);
   const recorded = mapped(state.recorded, (record) => plainRecord(record, ranks, state.now));
   const accounts = mapped(state.accounts, (account) => plainAccount(account));
@@ -55,16 +65,16 @@ function plainRecord(record: UnitStatus, ranks: ReadonlyMap<string, string>, now
   const isPlain =
     appliedAt === record.appliedAt &&
     (record.verified ?? []).every(
-      ({ digest, at, heldSeconds = 0 }) => (digest === record.evidence || at === iso(now)) && heldSeconds <= SOAK_SECONDS,
+      ({ digest, at, heldSeconds = 0 }) => (digest === record.evidence || at === iso(eraOf(at, now))) && heldSeconds <= SOAK_SECONDS,
     );
   if (isPlain) return record;
   return {
     ...record,
     ...(appliedAt === undefined ? {} : { appliedAt }),
-    // Of what is not held, only how long it was held is ever read.
+    // Of what is not held, only how long it was held is read, and that all of it was before what is held.
     verified: (record.verified ?? []).map(({ heldSeconds, ...entry }) => ({
       ...entry,
-      at: entry.digest === record.evidence ? entry.at : iso(now),
+      at: entry.digest === record.evidence ? entry.at : iso(eraOf(entry.at, now)),
       ...(heldSeconds === undefined ? {} : { heldSeconds: Math.min(heldSeconds, SOAK_SECONDS) }),
     })),
   };

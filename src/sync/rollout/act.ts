@@ -64,6 +64,7 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
   const before = new Map<Step, Change>();
   for (const step of steps) {
     if (step.do === 'RecordEvidence') before.set(step, records.verified(step.digest, step.commit, now(), step.appliedAt));
+    else if (step.do === 'SoakAgain') before.set(step, records.soaksAgain(step.digest, now()));
     else if (step.do === 'Revoke') before.set(step, records.revoked(step.digest, step.retry));
     else if (step.do === 'Uphold') before.set(step, records.upheld(step.digest));
     else if (step.do === 'Reinstate') before.set(step, records.reinstated(step.digest, step.retry));

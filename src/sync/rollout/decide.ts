@@ -162,6 +162,8 @@ function retry(world: World, place: Place, refused: boolean): Step[] {
 function upkeep(world: World, rollout: Rollout, place: Place): Step[] {
   const { unit, cluster, target, live } = place;
   const steps: Step[] = [];
+  if (place.soaksAgain && target !== undefined)
+    steps.push({ do: 'SoakAgain', unit, cluster, digest: target, because: 'the times of its record contradict each other' });
   if (place.blocked || live.state === 'Unknown') return steps;
   if (place.newEvidence && target !== undefined) {
     steps.push({

@@ -1,6 +1,7 @@
 import type { Rollout, CLUSTER_PHASES } from '../../api/rollout.ts';
 import type { UnitStatus } from '../../api/cluster.ts';
 import { laneHeld, REMOVAL, stands, type Over } from '../records.ts';
+import { isSoakUnknown, soaksSince } from '../soak.ts';
 import type { LiveUnit, World } from './world.ts';
 
 /** One unit on one cluster, judged against what a rollout wants there. Soak, pause, retry and evidence are those of this digest here, whichever rollout brought it. */
@@ -32,6 +33,8 @@ export interface Place {
   verifiedAt: string | undefined;
   /** With evidence since, ms, moved back by what was held with evidence before; undefined without. */
   soaksFrom: number | undefined;
+  /** Since when is not known: its times contradict each other. */
+  soaksAgain: boolean;
   /** Rollout whose pause holds the target. */
   pausedBy: string | undefined;
   /** A human's retry of the target that was not carried out here yet. */
@@ -72,7 +75,8 @@ export function judge(world: World, rollout: Rollout, unit: string, cluster: str
     live,
     appliedAt: held ? record.appliedAt : undefined,
     verifiedAt: complete ? verified?.at : undefined,
-    soaksFrom: complete && verified !== undefined ? Date.parse(verified.at) - (verified.heldSeconds ?? 0) * 1000 : undefined,
+    soaksFrom: complete ? soaksSince(record, world.now) : undefined,
+    soaksAgain: complete && foreign === undefined && isSoakUnknown(record, world.now),
     pausedBy: pauseOf(world, rollout, unit, target),
     retry: record === undefined || asked === record.retried ? undefined : asked,
     asked,

@@ -115,6 +115,9 @@ export function fleetWorld(
       case 'RecordEvidence':
         change(step.cluster, step.unit, records.verified(step.digest, step.commit, at, step.appliedAt));
         return;
+      case 'SoakAgain':
+        change(step.cluster, step.unit, records.soaksAgain(step.digest, at));
+        return;
       case 'Revoke':
         change(step.cluster, step.unit, records.revoked(step.digest, step.retry));
         return;

@@ -80,6 +80,8 @@ export type Step =
   | ({ do: 'Remove'; commit: string; over: Over } & On)
   /** `appliedAt`: of the record, when the evidence was seen. */
   | ({ do: 'RecordEvidence'; digest: string; commit: string; appliedAt: string | undefined } & On)
+  /** The soak of what is held begins again: since when it is held is not known. */
+  | ({ do: 'SoakAgain'; digest: string } & On)
   /** On every cluster that has the unit. Ends `retry` there. */
   | ({ do: 'Revoke'; digest: string; retry: string | undefined } & On)
   /** Other clusters go back from this digest; this one has it verified and wants it. */

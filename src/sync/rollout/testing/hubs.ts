@@ -64,8 +64,8 @@ function without(todo: readonly Request[], failed: ReadonlySet<Step>): Request[]
   });
 }
 
-/** One hub carries out the next request for one cluster. */
-export function perform(state: FleetState, hub: Hub, cluster: string, seams: Seams): Outcome {
+/** One hub carries out the next request for one cluster. `wrongMs`: by how much the clock is ahead from which evidence and what was applied get their times. */
+export function perform(state: FleetState, hub: Hub, cluster: string, seams: Seams, wrongMs = 0): Outcome {
   const task = hub.tasks.find((each) => each.cluster === cluster);
   const [request, ...rest] = task?.todo ?? [];
   if (task === undefined || request === undefined) return { state, hub, broken: undefined };
@@ -78,7 +78,7 @@ export function perform(state: FleetState, hub: Hub, cluster: string, seams: Sea
   const isAway = state.away.includes(cluster);
   switch (request.do) {
     case 'Record': {
-      const { after, failed, broken } = recordAll(state, hub, cluster, request.steps, seams);
+      const { after, failed, broken } = recordAll(state, hub, cluster, request.steps, seams, wrongMs);
       return next(after, { todo: without(rest, failed) }, broken);
     }
     case 'Read':
@@ -123,7 +123,7 @@ export function perform(state: FleetState, hub: Hub, cluster: string, seams: Sea
     }
     case 'Applied': {
       let after = state;
-      for (const step of request.steps) after = appliedTo(after, step, seams);
+      for (const step of request.steps) after = appliedTo(after, step, seams, wrongMs);
       return next(after);
     }
     default:
@@ -131,13 +131,13 @@ export function perform(state: FleetState, hub: Hub, cluster: string, seams: Sea
   }
 }
 
-function recordAll(state: FleetState, hub: Hub, cluster: string, steps: readonly Step[], seams: Seams) {
+function recordAll(state: FleetState, hub: Hub, cluster: string, steps: readonly Step[], seams: Seams, wrongMs: number) {
   let after = state;
   let broken: string | undefined;
   const failed = new Set<Step>();
   for (const step of steps) {
     const before = after.recorded[cluster];
-    const record = changed(before, changeOf(step, after, seams));
+    const record = changed(before, changeOf(step, after, seams, wrongMs));
     if (record === 'Overtaken') {
       failed.add(step);
       continue;
@@ -168,7 +168,7 @@ function leftByRestore(step: Step, before: UnitStatus | undefined): string | und
   return held === step.digest ? undefined : held;
 }
 
-function changeOf(step: Step, state: FleetState, { records }: Seams) {
+function changeOf(step: Step, state: FleetState, { records }: Seams, wrongMs: number) {
   const at = new Date(state.now).toISOString();
   switch (step.do) {
     case 'Apply': {
@@ -176,7 +176,9 @@ function changeOf(step: Step, state: FleetState, { records }: Seams) {
       return records.begin('main', aim, step.over, [], () => true);
     }
     case 'RecordEvidence':
-      return records.verified(step.digest, step.commit, at, step.appliedAt);
+      return records.verified(step.digest, step.commit, new Date(state.now + wrongMs).toISOString(), step.appliedAt);
+    case 'SoakAgain':
+      return records.soaksAgain(step.digest, at);
     case 'Revoke':
       return records.revoked(step.digest, step.retry);
     case 'Uphold':
@@ -223,10 +225,10 @@ function revokedIn(state: FleetState, digest: string): FleetState {
   return { ...state, accounts, revoked: [...new Set([...state.revoked, digest])].sort() };
 }
 
-function appliedTo(state: FleetState, step: Extract<Step, { do: 'Apply' }>, { records }: Seams): FleetState {
+function appliedTo(state: FleetState, step: Extract<Step, { do: 'Apply' }>, { records }: Seams, wrongMs: number): FleetState {
   const { cluster, digest } = step;
   const before = state.recorded[cluster];
-  const record = changed(before, records.applied(digest, step.commit, step.lane, new Date(state.now).toISOString(), []));
+  const record = changed(before, records.applied(digest, step.commit, step.lane, new Date(state.now + wrongMs).toISOString(), []));
   if (record === 'Overtaken' || record === undefined) return state;
   const after = { ...state, recorded: { ...state.recorded, [cluster]: { ...record, unit: state.unit } } };
   if (before?.digest === digest && before.begun === undefined) return after;

@@ -99,7 +99,7 @@ export interface FleetState {
 /** What a test may replace in order to leave a rule out. */
 export interface Seams {
   decide(world: World): Decision;
-  records: Pick<typeof records, 'begin' | 'applied' | 'verified' | 'revoked' | 'upheld' | 'reinstated' | 'retried'>;
+  records: Pick<typeof records, 'begin' | 'applied' | 'verified' | 'soaksAgain' | 'revoked' | 'upheld' | 'reinstated' | 'retried'>;
   /** The record is looked at again before a write. */
   confirms: boolean;
   /** A write is conditioned on the object that was read. */
