@@ -13,13 +13,17 @@ const CONFORMANCE = ['test/conformance/**/*.test.ts', 'test/kubernetes/clientgo.
 
 /** What needs a real API server: `npm run test:kubernetes` starts one. */
 const KUBERNETES = ['test/kubernetes/!(clientgo).test.ts', 'test/leastprivilege/**/*.test.ts'];
+/** What needs machines that boot: `npm run test:nodes` looks whether they can. */
+const NODES = ['test/nodes/**/*.test.ts'];
+const withNodes = process.env['KUBENODE_TEST_NODES'] !== undefined;
+
 const withKubernetes = process.env['KUBENODE_TEST_KUBECONFIG'] !== undefined;
 
 /**
  * Which projects run one after the other. None is 0: on a machine with two processors vitest would run the unit tests after everything
  * else, since it takes one worker and no order for a wish to be alone.
  */
-const ORDER = { unit: 1, conformance: 2, system: 3, faults: 4, kubernetes: 5 };
+const ORDER = { unit: 1, conformance: 2, system: 3, faults: 4, kubernetes: 5, nodes: 6 };
 
 export default defineConfig({
   resolve: { conditions: ['@kubenode/source'] },
@@ -33,7 +37,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['{src,test,fleet,rules,bench,tools}/**/*.test.ts'],
-          exclude: ['node_modules/**', 'dist/**', ...SYSTEM, ...FAULTS, ...CONFORMANCE, ...KUBERNETES],
+          exclude: ['node_modules/**', 'dist/**', ...SYSTEM, ...FAULTS, ...CONFORMANCE, ...KUBERNETES, ...NODES],
           maxWorkers: Math.max(2, availableParallelism() - 1),
           sequence: { groupOrder: ORDER.unit },
         },
@@ -64,6 +68,14 @@ export default defineConfig({
                 fileParallelism: false,
                 sequence: { groupOrder: ORDER.kubernetes },
               },
+            },
+          ]
+        : []),
+      ...(withNodes
+        ? [
+            {
+              extends: true as const,
+              test: { name: 'nodes', include: NODES, fileParallelism: false, sequence: { groupOrder: ORDER.nodes } },
             },
           ]
         : []),

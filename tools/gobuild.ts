@@ -86,7 +86,7 @@ function alive(pid: number): boolean {
 }
 
 /** Takes the lock file; waits while another living process has it. Returns how to give it back. */
-async function lock(path: string, say: Say): Promise<() => Promise<void>> {
+export async function lock(path: string, say: Say): Promise<() => Promise<void>> {
   for (let waited = 0; ; waited++) {
     try {
       const file = await open(path, 'wx');

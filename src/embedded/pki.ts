@@ -87,8 +87,12 @@ export async function makeAuthority(commonName: string, { now, random }: Making)
   return { certificate: certificate.toString('pem'), key: await privatePem(keys.privateKey) };
 }
 
-/** A server certificate for the loopback names, of a year. */
-export async function makeServerCertificate(authority: Identity, { now, random }: Making): Promise<Identity> {
+/** A server certificate for the loopback names, and perhaps other addresses, of a year. */
+export async function makeServerCertificate(
+  authority: Identity,
+  { now, random }: Making,
+  addresses: readonly string[] = [],
+): Promise<Identity> {
   const lib = await x509();
   const keys = await keyPair();
   const issuer = new lib.X509Certificate(authority.certificate);
@@ -109,6 +113,7 @@ export async function makeServerCertificate(authority: Identity, { now, random }
         { type: 'dns', value: 'localhost' },
         { type: 'ip', value: '127.0.0.1' },
         { type: 'ip', value: '::1' },
+        ...addresses.map((value) => ({ type: 'ip' as const, value })),
       ]),
       await lib.AuthorityKeyIdentifierExtension.create(issuer.publicKey),
     ],

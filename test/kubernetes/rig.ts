@@ -26,10 +26,10 @@ async function freePort(): Promise<number> {
   return address.port;
 }
 
-/** Writes secrets and certificates into the folder; returns their paths. */
-export async function files(folder: string) {
+/** Writes secrets and certificates into the folder; returns their paths. Servers may have other addresses than those of loopback. */
+export async function files(folder: string, addresses: readonly string[] = []) {
   const authority = await makeAuthority('kubernetes-test', MAKING());
-  const serving = await makeServerCertificate(authority, MAKING());
+  const serving = await makeServerCertificate(authority, MAKING(), addresses);
   const { request, key } = await makeRequestAndKey([{ CN: ['kube-apiserver'] }]);
   const client = await signClient(authority, request, 24 * 3600, MAKING());
   const accounts = generateKeyPairSync('ec', { namedCurve: 'P-256' });
@@ -144,14 +144,15 @@ export function openRig(programs: Programs) {
       made: Files,
       args: readonly string[],
       port?: number,
+      address = '127.0.0.1',
     ): Promise<{ program: Program; connection: AdminConnection; ready: Promise<void> }> {
       port ??= await freePort();
       const apiserver = start(
         'kube-apiserver',
         programs.apiserver,
         [
-          '--bind-address=127.0.0.1',
-          '--advertise-address=127.0.0.1',
+          `--bind-address=${address}`,
+          `--advertise-address=${address}`,
           '--endpoint-reconciler-type=none',
           `--secure-port=${port}`,
           `--tls-cert-file=${made.serving}`,
@@ -170,8 +171,12 @@ export function openRig(programs: Programs) {
         ],
         within,
       );
-      const connection = { server: `https://127.0.0.1:${port}`, ca: made.authority, token: made.token };
+      const connection = { server: `https://${address}:${port}`, ca: made.authority, token: made.token };
       return { program: apiserver, connection, ready: answers(name, apiserver, connection) };
+    },
+
+    scheduler(path: string, kubeconfig: string, within: string): void {
+      start('kube-scheduler', path, [`--kubeconfig=${kubeconfig}`, '--leader-elect=false', '--secure-port=0'], within);
     },
 
     controllerManager(path: string, kubeconfig: string, within: string, made: Files, args: readonly string[]): void {
