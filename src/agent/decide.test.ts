@@ -4,9 +4,10 @@ import type { Operation } from '../api/machine.ts';
 import { contentOf } from './content.ts';
 import { newProgress } from './context.ts';
 import { decide } from './decide.ts';
+import { inOrder } from './decideoperation.ts';
 import type { Manifest } from './manifest.ts';
 import type { Health, Installed, Observed } from './observed.ts';
-import type { ComponentState, State, Transaction } from './state.ts';
+import type { ComponentState, Failure, State, Transaction } from './state.ts';
 import { fold } from './state.ts';
 import { entry } from './testing/world.ts';
 import type { Wanted } from './wanted.ts';
@@ -157,6 +158,9 @@ const tx = (rest: Partial<Transaction> = {}): Transaction => ({
   ...rest,
 });
 
+/** What a deletion says of what it could not take away. */
+const stuck: Failure = { revision: 1, reason: 'RemoveFailed', message: 'it is busy', restored: false };
+
 /** The upgrade under way. */
 function switching(transaction: Partial<Transaction> = {}, rest: Partial<Observed> = {}): Observed {
   return node({
@@ -227,7 +231,78 @@ test.each<[string, Observed, object]>([
   ],
   ['something may be swept', node({ sweep: true }), { do: 'sweep' }],
 
+  [
+    'something may be swept, and something is being made ready',
+    upgrade('None', { sweep: true, prepared: new Map([['app', { status: 'working', revision: 2 }]]) }),
+    { do: 'wait' },
+  ],
+  [
+    'something may be swept, and a generation is being built again',
+    node({ sweep: true, rebuilt: new Map([['app', { status: 'working', revision: 1 }]]) }),
+    { do: 'wait' },
+  ],
+
   // What is asked for
+  [
+    'the cell has verified contents',
+    node({ wanted: machine({ verified: { app: ['c'] } }) }),
+    { do: 'note', held: false, verified: { app: ['c'] } },
+  ],
+  [
+    'the cell carries out a repair itself, of a higher epoch',
+    node({ wanted: machine({ operation: order({ kind: 'Repair', action: 'Replace', epoch: 7 }) }) }),
+    { do: 'note', held: false, epoch: 7 },
+  ],
+  [
+    'the cell carries out a repair itself, of the epoch that is known',
+    node({
+      wanted: machine({ operation: order({ kind: 'Repair', action: 'Replace', epoch: 7 }) }),
+      state: state(accepted('1.0.0', 1), { epoch: 7 }),
+    }),
+    { do: 'wait' },
+  ],
+  [
+    'an entry is gone whose first install is under way',
+    node({
+      wanted: machine({ components: [] }),
+      installed: new Map(),
+      units: new Map(),
+      state: state(accepted('1.1.0', 2), { transaction: tx({ from: undefined as never }) }),
+    }),
+    { do: 'stage', stage: 'placeFiles' },
+  ],
+  [
+    'the machine was cleaned up, and an entry is new',
+    node({
+      wanted: machine({ components: [entry('app', '1.1.0', 2)] }),
+      installed: new Map(),
+      units: new Map(),
+      state: state(accepted('1.0.0', 1), { cleared: true }),
+    }),
+    { do: 'wait' },
+  ],
+  [
+    'it can never be made ready, and what runs is not healthy',
+    upgrade('None', {
+      prepared: new Map([['app', { status: 'failed', revision: 2, reason: 'NoPlatform', message: 'm' }]]),
+      health: new Map([['app', { ...healthy, state: 'Unhealthy' }]]),
+    }),
+    { do: 'refuse', failed: { restored: false } },
+  ],
+  [
+    'it can never be made ready, and nothing runs',
+    upgrade('None', {
+      prepared: new Map([['app', { status: 'failed', revision: 2, reason: 'NoPlatform', message: 'm' }]]),
+      installed: new Map(),
+      units: new Map(),
+    }),
+    { do: 'refuse', failed: { restored: false } },
+  ],
+  [
+    'it was to be made ready again by now',
+    upgrade('None', { prepared: new Map([['app', { status: 'retry', revision: 2, atMs: NOW, failures: 1, message: '' }]]) }),
+    { do: 'prepare', name: 'app', rebuild: false },
+  ],
   ['the Machine is held', node({ wanted: machine({ held: true }) }), { do: 'note', held: true }],
   ['the Machine is being deleted', node({ wanted: machine({ deleting: true }) }), { do: 'note', held: true }],
   [
@@ -420,6 +495,84 @@ test.each<[string, Observed, object]>([
     { do: 'finish', outcome: 'Superseded' },
   ],
 
+  [
+    'its component is to be removed, which is blocked',
+    node({
+      state: state(accepted('1.0.0', 2, { action: 'Remove' }), { operations: [running] }),
+      installed: new Map([['app', { ...installed('1.0.0', 1), manifest: undefined }]]),
+    }),
+    { do: 'finish', outcome: 'TransientFailure', message: 'not ready when its turn came: app' },
+  ],
+  [
+    'its component was removed',
+    node({
+      state: state(accepted('1.0.0', 2, { action: 'Remove', removed: true }), { operations: [running] }),
+      installed: new Map(),
+      units: new Map(),
+    }),
+    { do: 'finish', outcome: 'Succeeded' },
+  ],
+  [
+    'its restart did not put the unit right',
+    node({
+      units: unit({ hash: 'other' }),
+      state: state(accepted('1.0.0', 1, { driftFailed: 'd1.0.0' }), {
+        operations: [{ ...running, components: [{ name: 'app', revision: 1 }] }],
+      }),
+    }),
+    { do: 'finish', outcome: 'PermanentFailure', message: 'app: a restart did not put it right' },
+  ],
+  [
+    'a restart of an earlier generation did not put the unit right',
+    node({
+      state: state(accepted('1.0.0', 1, { driftFailed: 'd0.9.0' }), {
+        operations: [{ ...running, components: [{ name: 'app', revision: 1 }] }],
+      }),
+    }),
+    { do: 'finish', outcome: 'Succeeded' },
+  ],
+  [
+    'a newer revision is not ready, and the one that it names did not fail',
+    upgrade('Restart', {
+      state: state(accepted('1.1.0', 2), { operations: [{ ...running, components: [{ name: 'app', revision: 1 }] }] }),
+      prepared: new Map([['app', { status: 'working', revision: 2 }]]),
+    }),
+    { do: 'finish', outcome: 'Succeeded' },
+  ],
+
+  // A machine that is deleted
+  [
+    'what others require goes last',
+    node({
+      ...withBase(),
+      state: both({ operations: [{ ...running, kind: 'Delete', components: [] }] }),
+    }),
+    { do: 'begin', transaction: { name: 'app', why: 'Delete', from: 'd1.0.0', revision: 1, operation: 'op' } },
+  ],
+  [
+    'one could not be taken away: the others are',
+    node({
+      ...withBase(),
+      state: both({ operations: [{ ...running, kind: 'Delete', components: [] }] }, { failed: stuck }),
+    }),
+    { do: 'begin', transaction: { name: 'base', why: 'Delete' } },
+  ],
+  [
+    'one had failed before the deletion: it is taken away like any other',
+    node({
+      ...withBase(),
+      state: both({ operations: [{ ...running, kind: 'Delete', components: [] }] }, { failed: { ...stuck, reason: 'ProbesFailed' } }),
+    }),
+    { do: 'begin', transaction: { name: 'app', why: 'Delete' } },
+  ],
+  [
+    'one could not be taken away, and no other is left',
+    node({
+      state: state(accepted('1.0.0', 1, { failed: stuck }), { operations: [{ ...running, kind: 'Delete', components: [] }] }),
+    }),
+    { do: 'finish', outcome: 'PermanentFailure', message: 'not taken away: app: it is busy', cleared: true },
+  ],
+
   // A transaction, forward
   ['it begins', switching(), { do: 'stage', stage: 'placeFiles' }],
   [
@@ -532,6 +685,31 @@ test.each<[string, Observed, object]>([
   expect(decide(observed)).toMatchObject(expected);
 });
 
+/** A second component, which app requires. */
+function withBase(): Pick<Observed, 'installed' | 'units' | 'health' | 'drift' | 'wanted'> {
+  const base = installed('1.0.0', 1, { name: 'base', digest: 'dbase', units: [] });
+  return {
+    installed: new Map([
+      ['app', installed('1.0.0', 1, { requires: [{ componentName: 'base' }] })],
+      ['base', base],
+    ]),
+    units: unit(),
+    health: new Map([
+      ['app', healthy],
+      ['base', healthy],
+    ]),
+    drift: new Map([
+      ['app', looked],
+      ['base', looked],
+    ]),
+    wanted: undefined,
+  };
+}
+
+function both(rest: Partial<State>, app: Partial<ComponentState> = {}): State {
+  return { ...empty, components: { app: accepted('1.0.0', 1, app), base: { ...accepted('1.0.0', 1), name: 'base' } }, ...rest };
+}
+
 function drifted(repair: boolean): Observed['drift'] {
   return new Map([['app', { ...looked, findings: [{ kind: 'file', path: '/x', what: 'is missing', repair }] }]]);
 }
@@ -556,4 +734,24 @@ function newer(minor: Disruption, transaction: Partial<Transaction> = {}): Obser
 
 test('the same observation leads to the same step', () => {
   expect(decide(ordered())).toEqual(decide(ordered()));
+});
+
+test.each([
+  ['a circle, by name', { a: ['b'], b: ['a'], c: [] }, ['a', 'b', 'c'], ['b', 'a', 'c']],
+  ['two that require one', { a: ['z'], b: ['z'], z: [] }, ['b', 'z', 'a'], ['z', 'a', 'b']],
+  ['over one that is not asked for', { a: ['m'], m: ['z'], z: [] }, ['a', 'z'], ['z', 'a']],
+  ['over one that is not here', { a: ['gone'], b: [] }, ['b', 'a'], ['a', 'b']],
+])('components are taken in the order in which they require each other: %s', (_what, requires, names, expected) => {
+  const here = Object.entries(requires).map(
+    ([name, others]) => [name, installed('1.0.0', 1, { name, requires: others.map((componentName) => ({ componentName })) })] as const,
+  );
+  expect(inOrder({ installed: new Map(here), prepared: new Map() }, names)).toEqual(expected);
+});
+
+test('what is ready is ordered by what it will require, not by what it required', () => {
+  const here = ['a', 'b'].map((name) => [name, installed('1.0.0', 1, { name })] as const);
+  const prepared = new Map([
+    ['a', { status: 'ready' as const, revision: 2, manifest: manifest('1.1.0', { name: 'a', requires: [{ componentName: 'b' }] }) }],
+  ]);
+  expect(inOrder({ installed: new Map(here), prepared }, ['a', 'b'])).toEqual(['b', 'a']);
 });

@@ -103,7 +103,7 @@ function todoOf(o: Observed, order: Operation): Todo {
     const component = componentOf(o.state, name);
     if (component?.revision !== revision || component.failed !== undefined) continue;
     const pending = pendingOf(o, name);
-    if (pending.kind === 'preparing' || pending.kind === 'advance' || pending.kind === 'absent') waiting = true;
+    if (pending.kind === 'preparing') waiting = true;
     if (pending.kind !== 'ready') continue;
     ready.push(name);
     strongest = stronger(strongest, pending.class);
@@ -124,31 +124,30 @@ function todoOf(o: Observed, order: Operation): Todo {
 
 /** The next component to be taken away, those first that others require last; then the end. */
 function deletionStep(o: Observed, operation: OperationRecord): Step {
-  const left = inOrder(o, [...o.installed.keys()]).toReversed();
-  const name = left.find((each) => componentOf(o.state, each)?.failed === undefined || !deleted(o, each));
-  if (name === undefined) {
-    const message = left.map((each) => `${each}: ${componentOf(o.state, each)?.failed?.message ?? ''}`).join('; ');
+  const left = inOrder(o, [...o.installed.keys()])
+    .toReversed()
+    .flatMap((each) => o.installed.get(each)?.receipt ?? []);
+  const failedOf = (name: string) => componentOf(o.state, name)?.failed;
+  // What was tried by this deletion and failed is not tried again.
+  const next = left.find(({ name }) => failedOf(name)?.reason !== REMOVE_FAILED);
+  if (next === undefined) {
+    const message = left.map(({ name }) => `${name}: ${failedOf(name)?.message ?? ''}`).join('; ');
     return left.length === 0
       ? { ...finish(operation, 'Succeeded', ''), cleared: true }
       : { ...finish(operation, 'PermanentFailure', `not taken away: ${message}`), cleared: true };
   }
-  const receipt = o.installed.get(name)?.receipt;
-  const revision = componentOf(o.state, name)?.revision ?? receipt?.revision ?? 0;
+  const { name, generation } = next;
+  const revision = componentOf(o.state, name)?.revision ?? next.revision;
   const transaction: Transaction = {
     name,
     revision,
     why: 'Delete',
     class: 'Restart',
-    ...(receipt === undefined ? {} : { from: receipt.generation }),
+    from: generation,
     touched: [],
     operation: operation.id,
   };
   return { do: 'begin', transaction, operation };
-}
-
-/** Whether taking this component away was tried by the deletion and failed. */
-function deleted(o: Observed, name: string): boolean {
-  return componentOf(o.state, name)?.failed?.reason === REMOVE_FAILED;
 }
 
 function begin(o: Observed, name: string, operation: OperationRecord): Step {
@@ -190,10 +189,10 @@ function recordOf(o: Observed, order: Operation, components: OperationRecord['co
   return { id: order.id, epoch: order.epoch, kind: order.kind, startedAt: o.serverMs ?? o.wallMs, components, class: strongest };
 }
 
-function runningRevision(o: Observed, name: string): number {
+function runningRevision(o: Observed, name: string): number | undefined {
   const component = componentOf(o.state, name);
   if (component?.action === 'Remove' && component.removed) return component.revision;
-  return o.installed.get(name)?.receipt.revision ?? 0;
+  return o.installed.get(name)?.receipt.revision;
 }
 
 /** Those that others require first. A circle is left in the order of names. */
