@@ -29,4 +29,8 @@ describe('D11: a Freeze', () => {
       wouldPassWhen: 'Freeze sale (double eleven) is deleted',
     });
   });
+
+  test('says what ends it also where nobody gave a reason', () => {
+    expect(frozenVerdict(freeze('sale')).wouldPassWhen).toBe('Freeze sale is deleted');
+  });
 });

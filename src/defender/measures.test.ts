@@ -3,7 +3,7 @@ import type { Limit } from '../api/defenderpolicy.ts';
 import type { LedgerRow } from '../api/disruptionledger.ts';
 import { takeCensus } from './census.ts';
 import { createRoll, type CensusMachine } from './roll.ts';
-import { judge } from './judge.ts';
+import { judge, refusalByRates } from './judge.ts';
 import { countStarts } from './rates.ts';
 import type { Request, Verdict } from './request.ts';
 import { counted, policy, request, row, T0 } from './testing/rows.ts';
@@ -74,6 +74,22 @@ describe('maxConcurrent', () => {
   });
 });
 
+test('D9: who waits for an operation that will end keeps its place; who waits for one on a dead node keeps none', () => {
+  const limits: Limit[] = [
+    { name: 'one', scope: 'Cluster', maxConcurrent: 1, classes: ['Change'] },
+    { name: 'two', scope: 'Cluster', maxUnavailable: 2 },
+  ];
+  const older = request('a', { since: 1 });
+  const behind = (x: CensusMachine): string[] =>
+    ask([older, request('b', { since: 2, kind: 'Delete' })], {
+      limits,
+      machines: [counted('a'), counted('b'), x],
+      rows: [row('r', 'x')],
+    }).granted;
+  expect(behind(counted('x', dead))).toEqual(['b']);
+  expect(behind(counted('x'))).toEqual([]);
+});
+
 describe('zones, racks and conditions', () => {
   const at = (name: string, zone: string, rack: string): CensusMachine =>
     counted(name, { scopes: ['cluster', 'pool/web', `zone/${zone}`, `rack/${rack}`] });
@@ -137,6 +153,28 @@ describe('rates', () => {
       ask([request('a')], { limits: [{ name: 'd', scope: 'Cluster', maxPerDay: 2 }], begun: begun.map(([each]) => [each, 1200]) }).of('a')
         ?.of,
     ).toBe(2);
+  });
+
+  test('that were lowered say when enough of what began has left them', () => {
+    const begun: World['begun'] = [
+      [row('x', 'x'), 40],
+      [row('y', 'y'), 20],
+      [row('z', 'z'), 10],
+    ];
+    expect(ask([request('a')], { limits: [two], begun }).of('a')).toMatchObject({
+      used: 3,
+      of: 2,
+      wouldPassWhen: expect.stringContaining('at 2026-11-20T00:45:00.000Z if nothing else begins'),
+    });
+  });
+
+  test('are all that is asked of what takes over the places of another row', () => {
+    const limits: Limit[] = [{ name: 'full', scope: 'Cluster', maxUnavailable: 0, maxConcurrent: 0, minIntervalSeconds: 3600 }, two];
+    const sources = { policies: [policy('p', ...limits)], sets: new Map() };
+    const subject = repair('a', { lastDisruptionMs: T0 });
+    const begun = (rows: LedgerRow[]) => countStarts([], rows, T0, rated).hours;
+    expect(refusalByRates(subject, begun([row('x', 'x')]), sources, T0)).toBeUndefined();
+    expect(refusalByRates(subject, begun([row('x', 'x'), row('y', 'y')]), sources, T0)).toMatchObject({ limit: 'p/two', used: 2, of: 2 });
   });
 
   test('hold up no Restore, unless they name it', () => {

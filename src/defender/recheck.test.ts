@@ -101,6 +101,20 @@ describe('case 25: a limit is lowered below what is in use', () => {
     ).toEqual([]);
   });
 
+  test('a rate says in which time too much began', () => {
+    const said = (rate: Limit): unknown =>
+      revoked({ limits: [...cell(9), rate], machines: five, ordered, waiting, hours: { reserved: ordered } }).get('new');
+    const lowered = { allowed: false, limit: 'p/r', used: 4, of: 3 };
+    expect(said({ name: 'r', scope: 'Cluster', maxPerHour: 3 })).toEqual({
+      ...lowered,
+      wouldPassWhen: 'at most 3 disruptions (Change, Repair, Delete) began in cluster within an hour',
+    });
+    expect(said({ name: 'r', scope: 'Cluster', maxPerDay: 3 })).toEqual({
+      ...lowered,
+      wouldPassWhen: 'at most 3 disruptions (Change, Repair, Delete) began in cluster within a day',
+    });
+  });
+
   test('a policy that is deleted leaves what holds without one', () => {
     const machines = Array.from({ length: 20 }, (_, index) => counted(`m${index}`));
     const rows = [1, 2, 3].map((index) => row(`r${index}`, `m${index}`, { since: young(index) }));
