@@ -96,6 +96,11 @@ describe('a limit', () => {
   test('D1: a full ledger is a no', () => {
     const rows = Array.from({ length: MAX_ROWS }, (_, index) => row(`r${index}`, `m${index}`));
     expect(ask([request('a')], three, cluster('100%'), rows).of('a')).toMatchObject({ limit: 'ledger/rows', used: 500, of: 500 });
+    // What is granted in the same pass is counted as well.
+    const all = [...rows.map((_, index) => counted(`m${index}`)), ...three];
+    const last = ask([request('a'), request('b')], all, cluster('100%'), rows.slice(1));
+    expect(last.of('a')).toEqual({ allowed: true });
+    expect(last.of('b')).toMatchObject({ limit: 'ledger/rows' });
   });
 
   test('without any policy one machine in ten, at least one, may go', () => {

@@ -131,6 +131,12 @@ describe('a row is taken over', () => {
     expect(both.rows[0]?.counted).toMatchObject({ class: 'Delete', scopes: ['cluster'] });
   });
 
+  test('not once it is gone', () => {
+    expect(() => takeOver(state(), 3, 'r1', row('r2', 'a', { kind: 'Delete' }), { because: 'Deleting' })).toThrow(
+      expect.objectContaining({ code: 'RowAbsent' }),
+    );
+  });
+
   test('and a Delete row by nothing', () => {
     const deleting = state(row('r1', 'a', { kind: 'Delete' }));
     for (const why of [{ because: 'Deleting' }, { because: 'ProviderRepair', agentSilent: true, nowMs: late, rated: unrated }] as const)

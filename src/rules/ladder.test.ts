@@ -65,6 +65,14 @@ describe('F5: the next rung', () => {
     expect(next([migrated, reboot(100), reboot(200), { action: 'Replace', at: 300 }])).toMatchObject({ step: 'AskHuman', rung: 3 });
   });
 
+  it('says what was tried before it', () => {
+    const reboot: Past = { action: 'Reboot', at: 100 };
+    expect(next([])).toMatchObject({ why: 'first rung' });
+    expect(next([reboot])).toMatchObject({ why: 'after Reboot: PermanentFailure' });
+    expect(next([reboot], { ladder: [{ action: 'Reboot' }, { action: 'Human' }] }).why).toBe('nothing helped: Reboot: PermanentFailure');
+    expect(next([], { ladder: [{ action: 'Human' }] })).toMatchObject({ why: 'there is nothing else on its ladder' });
+  });
+
   it('is not one that was done well and mends nothing', () => {
     const ladder: Rung[] = [{ action: 'MigratePods', attempts: 3 }, { action: 'Reboot' }, HUMAN];
     expect(next([{ action: 'MigratePods', at: 0, status: { phase: 'Succeeded' } }], { ladder })).toMatchObject({ action: 'Reboot' });

@@ -67,6 +67,15 @@ it.each<[string, unknown, Record<string, string | number>?]>([
   expect(await fired([leaf], [FULL], { pool: 'web', machineLabels: { tier: 'web' }, untilSeconds: 1 })).toEqual([0]);
 });
 
+it('the share of peers that are ill is that of one, where there is one, and unknown, where there is none', async () => {
+  const leaf = { fact: 'peers.rack.unhealthyPercent', operator: 'greaterThanInclusive', value: 0 };
+  const rack = (total: number, unhealthy: number) => [{ at: 0, peers: { rack: { total, unhealthy } } }];
+  expect(await fired([{ ...leaf, operator: 'equal', value: 100 }], rack(1, 1), { untilSeconds: 1 })).toEqual([0]);
+  const { told, last } = await replay([reading(leaf)], history(rack(0, 0), { untilSeconds: 1 }));
+  expect(told).toEqual([]);
+  expect(last[0]).toMatchObject({ truth: 'Unknown', missing: [expect.stringContaining('it is alone in its rack')] });
+});
+
 it('reads lists', async () => {
   expect(await fired([{ fact: 'node.taints', operator: 'contains', value: 't' }], [FULL], { untilSeconds: 1 })).toEqual([0]);
 });

@@ -116,6 +116,23 @@ describe('the Node of a machine', () => {
     expect(snapshot({ node: other })).toMatchObject({ node: undefined });
     expect(snapshot({ node: other }).nodeMissing).toContain('replaced under the same name');
   });
+
+  it('is not there where it is gone, or was never claimed, and the snapshot says which', () => {
+    const without = (of: Machine): Snapshot =>
+      takeSnapshot({
+        nowMs: T0,
+        machine: of,
+        node: undefined,
+        heartbeats: undefined,
+        kubeletFreshUntilMs: undefined,
+        agentFreshUntilMs: undefined,
+        peers: {},
+        hold: { held: false, releasedAtMs: undefined },
+      });
+    expect(without(machine())).toMatchObject({ node: undefined, nodeMissing: 'Node a is gone' });
+    const { status: _, ...unclaimed } = machine();
+    expect(without(unclaimed)).toMatchObject({ node: undefined, nodeMissing: 'the machine has claimed no Node' });
+  });
 });
 
 describe('a change', () => {
@@ -178,6 +195,26 @@ describe('a change', () => {
         'peers.rack',
       ].sort(),
     );
+  });
+
+  it('of the counts of peers is one, and counting them again with the same result is none', () => {
+    const rack = (total: number, unhealthy: number, ...ill: [string, number][]) => ({
+      ...before,
+      peers: { rack: { total, unhealthy, byCondition: new Map(ill) } },
+    });
+    const known = rack(3, 1, ['KernelDeadlock', 1]);
+    expect(changes(known, rack(3, 1, ['KernelDeadlock', 1]))).toEqual(new Set());
+    for (const other of [
+      rack(4, 1, ['KernelDeadlock', 1]),
+      rack(3, 2, ['KernelDeadlock', 1]),
+      rack(3, 1, ['KernelDeadlock', 2]),
+      rack(3, 1, ['DiskFull', 1]),
+      rack(3, 1, ['KernelDeadlock', 1], ['DiskFull', 1]),
+      before,
+    ]) {
+      expect(changes(known, other)).toEqual(new Set(['peers.rack']));
+      expect(changes(other, known)).toEqual(new Set(['peers.rack']));
+    }
   });
 
   it('of who holds the machine is one of everything', () => {

@@ -43,6 +43,15 @@ it('kubelets lost their API path (MCM #679): with many peers ill the rule does n
   expect(last[0]?.missing).toEqual(['peers.rack.unhealthyPercent is below 20; found 90']);
 });
 
+it('F6: of two rules that are due at once the stronger action is what happens, whatever their names', async () => {
+  const also = (name: string, action: 'RestartComponent' | 'Reboot' | 'Human') =>
+    rule(name, { ladder: [action === 'RestartComponent' ? { action, args: { component: 'kubelet' } } : { action }, { action: 'Human' }] });
+  const first = async (...rules: NodeRemedier[]) => (await told(rules, [ill(10)], { untilSeconds: 60 }))[0];
+  expect(await first(also('a', 'RestartComponent'), also('b', 'Reboot'))).toBe('b Reboot 40 Open');
+  expect(await first(also('b', 'RestartComponent'), also('a', 'Reboot'))).toBe('a Reboot 40 Open');
+  expect(await first(also('a', 'Human'), also('b', 'RestartComponent'))).toBe('b RestartComponent 40 Open');
+});
+
 it('a rack that nobody knows is no rack without trouble', async () => {
   const guarded = rule('guarded', {
     when: { all: [bad('KernelDeadlock'), { fact: 'peers.rack.unhealthy', operator: 'lessThan', value: 2 }] },

@@ -138,6 +138,20 @@ describe('B7: the way back is taken once, by the record of the cell', () => {
     expect(cell.operation()?.restores).toHaveLength(1);
   });
 
+  test('one that came to nothing may be taken again, though another component was restored meanwhile', () => {
+    const cell = world([entry(kubelet), entry(cni)]);
+    cell.say(waits());
+    cell.take();
+    cell.ends('Cancelled');
+    cell.later();
+    cell.say(cniWaits());
+    cell.take();
+    cell.ends('Succeeded');
+    cell.later();
+    cell.say(waits());
+    expect(cell.asks()).toBe('Restore');
+  });
+
   test('another declaration, and a failure of something new, may be taken back again', () => {
     for (const change of [{ setRevision: 3 }, { attempt: 2 }, { setUID: 's2' }]) {
       const cell = world();
