@@ -18,6 +18,26 @@ test('a budget that wants all its pods is named; one that only waits for another
   expect(unending([budget('new', 2, 2, 'a', 0)], [pod])).toEqual([]);
 });
 
+test('a budget of which nothing was observed yet is not named', () => {
+  const { status: _, ...unobserved } = budget('new', 2, 2);
+  expect(unending([unobserved], [pod])).toEqual([]);
+  expect(unending([{ ...unobserved, status: {} }], [pod])).toEqual([]);
+});
+
+test('a budget of a single pod that wants it is named, also where it has no generation', () => {
+  const { metadata, ...one } = budget('one', 1, 1, 'a', 0);
+  const { generation: _, ...ungenerated } = metadata;
+  expect(unending([{ ...one, metadata: ungenerated }], [pod])).toEqual([
+    'PodDisruptionBudget web/one never allows it: it wants 1 of 1 pods healthy',
+  ]);
+});
+
+test('a selector with expressions is not judged', () => {
+  const { spec: _, ...of } = budget('x', 2, 2);
+  const selector = { matchLabels: { app: 'a' }, matchExpressions: [{ key: 'app', operator: 'Exists' }] };
+  expect(unending([{ ...of, spec: { selector } }], [pod])).toEqual([]);
+});
+
 test('two budgets of one pod are named: the server evicts no such pod', () => {
   expect(unending([budget('x', 1, 2), budget('y', 1, 2)], [pod])).toEqual([
     'pod web/p has PodDisruptionBudgets x and y: a pod with more than one is never evicted',
