@@ -26,9 +26,10 @@ import { unendingBudgets } from './budgets.ts';
 import { carryOutAll } from './carryout.ts';
 import { mayAsk } from './components.ts';
 import { decide } from './decide.ts';
-import type { Decision, MachineView } from './view.ts';
+import type { MachineView } from './view.ts';
 import { eventOf, eventOfChange } from './events.ts';
 import type { CellAddress } from './instance.ts';
+import { changedRows, lookAgain, RESYNC_MS } from './lookagain.ts';
 import { watchLedgerWrites } from './ledgerwrites.ts';
 import { createObserver, type OwnKnowledge, type Stores } from './observe.ts';
 import { BY_UID, createPass, PASS } from './passloop.ts';
@@ -52,13 +53,8 @@ export interface MachineControllerOptions {
 }
 
 const POLL_MS = 1000;
-const RESYNC_MS = 30_000;
 /** How soon the lists of a new term are looked for. */
 const LISTS_MS = 20;
-/** How often a node that was power-cycled is looked at: no event tells that its agent's Lease is renewed again. */
-const BOOT_MS = 2000;
-/** Between two rounds of evictions that somebody's budget refused, as kubectl drain waits. */
-const REFUSED_MS = 5000;
 
 /**
  * The machine controller of a cell: nobody else reserves, cordons, drains, orders or uncordons (PROTOCOLS C2). Two loops: one key for the
@@ -155,7 +151,7 @@ export async function runMachineController(options: MachineControllerOptions): P
     const refusedPods = refusals.length > 0 ? (view.pods?.filter((pod) => !pod.terminating) ?? []) : [];
     await tell(view, refusals, await unendingBudgets(run.client, refusedPods, signal), run);
     if (failure !== undefined) throw failure;
-    return again(view, decision, done.length > 0, refusals.length > 0);
+    return lookAgain(view, decision, { progressed: done.length > 0, refused: refusals.length > 0 });
   }
 
   async function tell(view: MachineView, refusals: readonly string[], unending: readonly string[], run: ReconcileContext): Promise<void> {
@@ -238,27 +234,3 @@ const machineOfJob = ({ metadata, spec }: RemedyOperationJob): string[] => [
   keyOf({ namespace: metadata.namespace, name: spec.machine.name }),
 ];
 const byUID = (machine: Stored<Machine>): string[] => [machine.metadata.uid];
-
-/** When to look again where no event will tell. */
-function again(view: MachineView, decision: Decision, progressed: boolean, refused: boolean): QueueResult | undefined {
-  const { waits } = decision;
-  if (waits?.for === 'Pods') return { requeueAfterMs: refused ? REFUSED_MS : POLL_MS };
-  if (waits?.for === 'Provider') return { requeueAfterMs: POLL_MS };
-  if (waits?.for === 'Boot') return { requeueAfterMs: BOOT_MS };
-  // The step's own write leads back here.
-  if (progressed) return undefined;
-  if (waits?.untilMs !== undefined) return { requeueAfterMs: Math.max(POLL_MS, Math.min(RESYNC_MS, waits.untilMs - view.nowMs)) };
-  const { machine } = view;
-  if (machine.status?.phase === 'Running') return undefined;
-  // The provider is asked about a machine that does not run yet, the less often the older it is.
-  const ageMs = view.nowMs - Date.parse(machine.metadata.creationTimestamp);
-  return { requeueAfterMs: Math.max(POLL_MS, Math.min(RESYNC_MS, ageMs / 20)) };
-}
-
-/** Machines whose row came, went or is another now. */
-function changedRows(now: readonly { id: string; machine: string }[], before: readonly { id: string; machine: string }[]): string[] {
-  const [ids, idsBefore] = [now, before].map((rows) => new Set(rows.map((row) => row.id)));
-  const gone = before.filter((row) => ids?.has(row.id) !== true);
-  const made = now.filter((row) => idsBefore?.has(row.id) !== true);
-  return [...new Set([...gone, ...made].map((row) => row.machine))];
-}

@@ -128,6 +128,11 @@ describe('the pass', () => {
       [{ nodeNamed: () => bare }, 'nowhere'],
     ];
     for (const [change, expected] of changes) expect([said({}), said(change), said({})]).toEqual(['zone/h', expected, 'zone/h']);
+    const other = [{ ...job(), spec: { ...job().spec, healedWhen: { condition: 'DiskFull', is: 'False' as const, forSeconds: 60 } } }];
+    expect([jobs, other].map((of) => said({ facts: { ...view.facts, jobsOf: () => of } }))).toEqual([
+      'condition/KernelDeadlock zone/h',
+      'condition/DiskFull zone/h',
+    ]);
     expect(said({ asking: () => [late] })).toBe('Machine/retry');
     expect(said({ asking: () => [late], facts: { ...view.facts, nowMs: NOW + 900_001 } })).toBe('zone/h');
   });

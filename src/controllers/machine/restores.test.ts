@@ -5,7 +5,7 @@ import { contentOf, type ComponentEntry, type Machine, type Outcome } from '../.
 import type { Stored } from '../../api/wire.ts';
 import { actOf } from './act.ts';
 import { askOf } from './ask.ts';
-import { MAX_RESTORES } from './restores.ts';
+import { MAX_RESTORES, restoresOf } from './restores.ts';
 import { at, entry, facts, machine, NOW, row, VERIFIED_OLD, waiting } from './testing/objects.ts';
 
 const HOUR_MS = 3_600_000;
@@ -68,6 +68,11 @@ function world(entries: ComponentEntry[] = [entry(kubelet)]) {
 
 const waits = (change: Parameters<typeof waiting>[0] = {}) => waiting({ version: '2.0.0', ...change });
 const cniWaits = () => waits({ name: 'cni', revision: 7 });
+
+test('B7: an operation of a machine without components records nothing of restores', () => {
+  const { components: _, ...spec } = machine().spec;
+  expect(restoresOf(row({ class: 'Restore' }), [{ name: 'kubelet', revision: 2 }], { ...machine(), spec })).toEqual({});
+});
 
 describe('B7: the way back is taken once, by the record of the cell', () => {
   test('a lying agent that alternates two restores is ordered each of them once', () => {

@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest';
+import { eventOf, eventOfChange } from './events.ts';
+import { machine, node, operation, row, view } from './testing/objects.ts';
+import type { Step } from './view.ts';
+
+const on = { row: row(), why: 'because' };
+const pod = { namespace: 'web', name: 'p', uid: 'p', terminating: false };
+const providerID = 'fake://a';
+
+test.each<[Step, string | undefined]>([
+  [{ do: 'AddFinalizer', why: 'because' }, undefined],
+  [{ do: 'EnsureInstance', why: 'because' }, 'Normal InstanceMade: because'],
+  [{ do: 'SyncNode', why: 'because' }, undefined],
+  [{ do: 'Cordon', ...on }, 'Normal Cordoned: because'],
+  [{ do: 'Evict', ...on, pod }, 'Normal PodEvicted: because'],
+  [{ do: 'Order', ...on, drained: true }, 'Normal OperationOrdered: because'],
+  [{ do: 'WriteCancelled', ...on, reason: 'Late: it is late' }, 'Normal OperationCancelled: Late: it is late'],
+  [{ do: 'Release', ...on }, 'Normal Released: because'],
+  [{ do: 'FreeCancelled', ...on }, 'Normal Released: because'],
+  [{ do: 'LiftCordon', owner: 'r1', why: 'because' }, 'Warning StrayCordonLifted: because'],
+  [{ do: 'MarkDegraded', why: 'because' }, 'Warning Degraded: because'],
+  [{ do: 'LiftDegraded', why: 'because' }, 'Normal DegradedLifted: because'],
+  [{ do: 'EndRepair', ...on, outcome: 'Succeeded', message: '' }, 'Normal RepairDone: because'],
+  [{ do: 'EndRepair', ...on, outcome: 'PermanentFailure', message: '' }, 'Warning RepairFailed: because'],
+  [{ do: 'PowerCycle', ...on, providerID }, 'Warning PowerCycled: because'],
+  [{ do: 'StopInstance', ...on, providerID }, 'Warning PowerCut: because'],
+  [{ do: 'MarkOutOfService', ...on }, 'Warning OutOfService: because'],
+  [{ do: 'ForceDelete', ...on, pods: [pod], providerID }, 'Warning PodTakenByForce: because'],
+  [{ do: 'DeleteMachine', ...on }, 'Warning Replaced: because'],
+  [{ do: 'Retire', ...on }, 'Normal Retired: because'],
+  [{ do: 'TakeOver', ...on }, 'Normal OperationTakenOver: because'],
+  [{ do: 'TakeOverForRepair', ...on, job: 'j' }, 'Normal OperationTakenOver: because'],
+  [{ do: 'DeleteInstance', ...on, providerID }, 'Normal DeletingInstance: because'],
+  [{ do: 'Finalize', ...on }, undefined],
+])('whoever describes a Machine reads of $do what happened', (step, expected) => {
+  const event = eventOf(step, view(), undefined);
+  expect(event && `${event.type} ${event.reason}: ${event.message}`).toBe(expected);
+});
+
+test.each(['Evict', 'PowerCycle', 'ForceDelete'] as const)('of %s they read what the other side said', (what) => {
+  const step = { do: what, ...on, pod, pods: [pod], providerID } as unknown as Step;
+  expect(eventOf(step, view(), 'it said this')?.message).toBe('it said this');
+});
+
+test('an operation that did not succeed ends with a warning', () => {
+  const ended = (outcome: 'Succeeded' | 'Cancelled') =>
+    view({ machine: machine({ spec: { operation: operation() }, status: { operation: { id: 'r1', state: 'Done', outcome } } }) });
+  expect(eventOf({ do: 'Settle', ...on }, ended('Succeeded'), undefined)).toMatchObject({ type: 'Normal', reason: 'OperationSucceeded' });
+  expect(eventOf({ do: 'Settle', ...on }, ended('Cancelled'), undefined)).toMatchObject({ type: 'Warning', reason: 'OperationEnded' });
+});
+
+test('a Node that is claimed, and one that is lost, are told once', () => {
+  const { nodeRef: _, ...status } = machine().status ?? {};
+  expect(eventOfChange(undefined, view({ machine: { ...machine(), status } }))).toMatchObject({ reason: 'NodeClaimed' });
+  expect(eventOfChange(undefined, view({ claim: { state: 'Claimed', node: node() } }))).toBeUndefined();
+  const lost = view({ claim: { state: 'Lost', message: 'it is gone' } as never });
+  expect(eventOfChange('Running', lost)).toMatchObject({ type: 'Warning', reason: 'NodeLost', message: 'it is gone' });
+  expect(eventOfChange('NodeLost', lost)).toBeUndefined();
+});
