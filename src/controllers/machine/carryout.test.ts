@@ -174,8 +174,8 @@ describe('what a provider says to a machine that is to be made', () => {
 
   test('is a failure to be reported, if it is one of its errors', async () => {
     const failure = new CodedError('QuotaExceeded', 'no room');
-    const said = (error: Error, signal?: AbortSignal) =>
-      world({ found: () => Promise.reject(error), ...(signal === undefined ? {} : { signal }) }).carryOut([ensure]);
+    const said = (thrown: Error, signal?: AbortSignal) =>
+      world({ found: () => Promise.reject(thrown), ...(signal === undefined ? {} : { signal }) }).carryOut([ensure]);
     expect(await said(failure)).toMatchObject({ done: [], failure });
     await expect(said(new Error('it is broken'))).rejects.toThrow('it is broken');
     // A process that ends was told nothing.

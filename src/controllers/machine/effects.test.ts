@@ -24,7 +24,7 @@ function world({
   };
   const client = {
     post: (path: string, body: unknown) => ask('post', path, body),
-    delete: (_kind: unknown, key: unknown, { signal: _, ...options }: { signal: AbortSignal }) => ask('delete', key, options),
+    delete: (_kind: unknown, key: unknown, options: object) => ask('delete', key, { ...options, signal: undefined }),
   } as unknown as PortOptions['client'];
   const fake: Partial<InfraProvider> = {
     name: 'fake',

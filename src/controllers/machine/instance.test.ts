@@ -42,7 +42,7 @@ describe('what is known of an instance', () => {
   });
 
   test('invariant 1: an error of the provider is not its absence', async () => {
-    const failing = (error: Error) => provider({ get: () => Promise.reject(error) });
+    const failing = (thrown: Error) => provider({ get: () => Promise.reject(thrown) });
     expect(await instanceOf(machine(), failing(new CodedError('RateLimited', 'later')), signal)).toEqual({
       state: 'Unknown',
       reason: 'RateLimited',
