@@ -215,3 +215,112 @@ test('a server that came back without its history is no reason to wait, however 
   await settle();
   expect(holds().at(-1)).toBe(true);
 });
+
+test('a watch that the server ends is opened again within a second, and not by all agents at once', async () => {
+  put(false);
+  random = () => 0.25;
+  await follow();
+  api.watches.end();
+  await clock.advance(249);
+  expect(watches()).toHaveLength(1);
+  await clock.advance(2);
+  expect(watches()).toHaveLength(2);
+  random = () => 0.75;
+  api.watches.end();
+  await clock.advance(749);
+  expect(watches()).toHaveLength(2);
+  await clock.advance(2);
+  expect(watches()).toHaveLength(3);
+});
+
+test('a watch that ended well makes an end of the failures before it', async () => {
+  put(false);
+  random = () => 0.5;
+  await follow();
+  let refusals = 2;
+  api.intercept((request) => (request.query?.['watch'] === 'true' && refusals-- > 0 ? statusResponse(502, 'BadGateway') : undefined));
+  api.watches.reset();
+  await clock.advance(20_000);
+  expect(api.watches.open).toBe(1);
+  // Nothing was seen on it: only that it ended well tells that the server is.
+  api.watches.end();
+  await clock.advance(501);
+  expect(api.watches.open).toBe(1);
+  // The next failure is a first one, and no reason to poll.
+  await clock.advance(100_000);
+  const before = reads().length;
+  api.watches.reset();
+  await clock.advance(10_000);
+  expect(reads()).toHaveLength(before);
+});
+
+test('who reads the Machine, or begins a watch without a version, says so of the first state only', async () => {
+  put(false);
+  const told: boolean[] = [];
+  running = watchMachine({
+    client: createClient(api.transport),
+    machine: key,
+    clock,
+    random: () => random(),
+    log: recordingLog(),
+    signal: ended.signal,
+    onMachine: (_machine, anew) => told.push(anew),
+  });
+  await settle();
+  put(true);
+  await settle();
+  expect(told).toEqual([true, false]);
+  api.watches.end();
+  put(false);
+  api.compact();
+  await clock.advance(5_000);
+  put(true);
+  await settle();
+  expect(told).toEqual([true, false, true, false]);
+});
+
+test('a watch lives as long as bookmarks come, and its end is no failure', async () => {
+  put(false);
+  await follow();
+  for (let minute = 0; minute < 12; minute++) {
+    await clock.advance(60_000);
+    api.bookmark();
+    await settle();
+  }
+  expect(watches()).toHaveLength(1);
+  ended.abort(new Error('ended'));
+  await running;
+  expect(clock.timers).toBe(0);
+});
+
+test('a server that refuses every place is left alone after a few times', async () => {
+  put(false);
+  random = () => 0.5;
+  await follow();
+  const refusals: number[] = [];
+  api.intercept((request) => {
+    if (request.query?.['watch'] !== 'true') return undefined;
+    refusals.push(clock.monotonic());
+    return statusResponse(410, 'Expired', 'too old resource version');
+  });
+  api.watches.end();
+  await clock.advance(30_000);
+  const gaps = refusals.slice(1).map((at, index) => at - (refusals[index] ?? 0));
+  expect(gaps.slice(0, 4)).toEqual([500, 500, 500, 4_000]);
+});
+
+test('a pause is never shorter than the server asked for, and up to twice as long', async () => {
+  put(false);
+  random = () => 0.99;
+  await follow();
+  const refusals: number[] = [];
+  const stop = api.intercept(() => {
+    refusals.push(clock.monotonic());
+    return statusResponse(429, 'TooManyRequests', 'later', { 'retry-after': '30' });
+  });
+  api.watches.reset();
+  await clock.advance(70_000);
+  stop();
+  expect(refusals).toHaveLength(2);
+  expect((refusals[1] ?? 0) - (refusals[0] ?? 0)).toBeCloseTo(59_700, -2);
+});

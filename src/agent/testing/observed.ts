@@ -1,0 +1,146 @@
+/** What a decision or a report is made of, as plain values: a node on which app 1.0.0 runs, healthy, looked at a moment ago, with nothing to do. */
+import type { Disruption } from '../../api/disruption.ts';
+import type { Operation } from '../../api/machine.ts';
+import { contentOf } from '../content.ts';
+import { newProgress } from '../context.ts';
+import type { Manifest } from '../manifest.ts';
+import type { Health, Installed, Observed } from '../observed.ts';
+import type { ComponentState, State, Transaction } from '../state.ts';
+import { fold } from '../state.ts';
+import type { Wanted } from '../wanted.ts';
+import { entry } from './world.ts';
+
+export const NOW = 1_000_000;
+export const WALL = Date.UTC(2026, 10, 20);
+export const LATER = new Date(WALL + 60_000).toISOString();
+
+export function manifest(version: string, rest: Partial<Manifest> = {}): Manifest {
+  return {
+    digest: `d${version}`,
+    name: 'app',
+    version,
+    values: {},
+    labels: {},
+    content: contentOf({ action: 'Install', version }),
+    artifacts: [],
+    files: [],
+    units: [{ name: 'app', exec: ['app'], environment: {}, stopTimeoutSeconds: 1, reload: 'None', hash: 'h' }],
+    hooks: {},
+    probes: [],
+    healthDeadlineSeconds: 60,
+    disruption: {},
+    requires: [],
+    ...rest,
+  };
+}
+
+export function installed(version: string, revision: number, rest: Partial<Manifest> = {}): Installed {
+  const made = manifest(version, rest);
+  const { name, content, digest } = made;
+  return {
+    manifest: made,
+    receipt: { machineUID: 'u', name, version, values: {}, labels: {}, content, revision, generation: digest, switchedAt: WALL },
+  };
+}
+
+export function accepted(version: string, revision: number, rest: Partial<ComponentState> = {}): ComponentState {
+  const action = rest.action ?? 'Install';
+  const content = contentOf({ action, version });
+  return { name: 'app', action, version, values: {}, labels: {}, revision, content, removed: false, driftRepairs: 0, repairs: [], ...rest };
+}
+
+export const empty = fold(undefined, { t: 'open', machineUID: 'u' });
+export const state = (component: ComponentState, rest: Partial<State> = {}): State => ({
+  ...empty,
+  components: { [component.name]: component },
+  ...rest,
+});
+
+export function machine(rest: Partial<Wanted> = {}): Wanted {
+  return {
+    uid: 'u',
+    resourceVersion: '1',
+    generation: 1,
+    held: false,
+    deleting: false,
+    labels: {},
+    components: [{ ...entry('app', '1.0.0', 1), values: {} }],
+    operation: undefined,
+    verified: {},
+    reported: { components: [], operation: undefined, ready: undefined },
+    ...rest,
+  };
+}
+
+export const healthy: Health = { state: 'Healthy', bootID: 'b', since: WALL, message: undefined };
+export const unit = (rest: object = {}) =>
+  new Map([['app', { name: 'app', running: true, invocation: 'i', hash: 'h', generation: 'd1.0.0', ...rest }]]);
+export const looked = { findings: [], lookedMs: NOW, nextMs: NOW + 60_000, nextFullMs: NOW + 60_000 };
+
+export function node(rest: Partial<Observed> = {}): Observed {
+  return {
+    nowMs: NOW,
+    wallMs: WALL,
+    serverMs: WALL,
+    bootID: 'b',
+    foreign: false,
+    holdFile: false,
+    wanted: machine(),
+    state: state(accepted('1.0.0', 1)),
+    installed: new Map([['app', installed('1.0.0', 1)]]),
+    manifests: new Map([
+      ['d1.0.0', manifest('1.0.0')],
+      ['d1.1.0', manifest('1.1.0')],
+    ]),
+    prepared: new Map(),
+    rebuilt: new Map(),
+    units: unit(),
+    starts: new Map(),
+    health: new Map([['app', healthy]]),
+    drift: new Map([['app', looked]]),
+    progress: newProgress(),
+    repairing: {
+      probing: undefined,
+      deadlineMs: undefined,
+      notBeforeMs: 0,
+      failures: 0,
+      error: undefined,
+      cleaning: undefined,
+      percent: 100,
+    },
+    reread: undefined,
+    rereadNotBeforeMs: 0,
+    sweep: false,
+    ...rest,
+  };
+}
+
+/** 1.1.0 is wanted and ready; what it disrupts is told. */
+export function upgrade(minor: Disruption, rest: Partial<Observed> = {}): Observed {
+  return node({
+    wanted: machine({ components: [{ ...entry('app', '1.1.0', 2), values: {} }] }),
+    state: state(accepted('1.1.0', 2)),
+    prepared: new Map([['app', { status: 'ready', revision: 2, manifest: manifest('1.1.0', { disruption: { minor } }) }]]),
+    ...rest,
+  });
+}
+
+export const order = (rest: Partial<Operation> = {}): Operation => ({
+  id: 'op',
+  epoch: 1,
+  kind: 'Change',
+  components: [{ name: 'app', revision: 2 }],
+  notAfter: LATER,
+  ...rest,
+});
+
+export const tx = (rest: Partial<Transaction> = {}): Transaction => ({
+  name: 'app',
+  revision: 2,
+  why: 'Change',
+  class: 'Restart',
+  from: 'd1.0.0',
+  to: 'd1.1.0',
+  touched: [],
+  ...rest,
+});
