@@ -50,7 +50,11 @@ export const fleetSpec = Type.Object({
   prune: Type.Optional(
     Type.Object({
       maxDeletions: Type.Optional(
-        Type.Integer({ minimum: 0, default: 3, description: 'objects of one commit, over all clusters; more is refused as a whole' }),
+        Type.Integer({
+          minimum: 0,
+          default: 3,
+          description: 'objects and machines of one commit, over all clusters; more objects refuse it, more machines hold their sets back',
+        }),
       ),
     }),
   ),

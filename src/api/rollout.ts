@@ -10,6 +10,11 @@ export const rolloutUnit = Type.Object({
       name: Type.String(),
       digest: Type.Optional(Type.String({ description: 'absent: the unit is removed' })),
       from: Type.Optional(Type.String({ description: 'digest wanted before; absent: the unit is new here' })),
+      commit: Type.Optional(
+        Type.String({
+          description: 'that renders `digest`, where `spec.commit` does not: it is held back here, since too many machines would go',
+        }),
+      ),
     }),
     ['name'],
     { maxItems: 500 },

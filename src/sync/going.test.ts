@@ -4,7 +4,7 @@ import type { Fleet } from '../api/fleet.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { CodedError } from '../api/errors.ts';
 import { machinesGoing, mostIn, replicasOf } from './going.ts';
-import { plan } from './plan.ts';
+import { plan, type PlanInput } from './plan.ts';
 
 const set = (replicas: number | undefined) => ({
   apiVersion: API_VERSION,
@@ -39,6 +39,19 @@ describe('E9: each machine that a commit would let go counts', () => {
   ])('%s → %s: %i', (from, to, going) => {
     expect(machinesGoing(UNIT, from, to, REPLICAS)).toBe(going);
   });
+  test.each<[readonly string[] | undefined, number]>([
+    [['40'], 37],
+    // Begun, or left while another was wanted.
+    [['3', '40'], 37],
+    [['38'], 35],
+    [['3'], 0],
+    [[], 0],
+    [['lost'], 37],
+    [['none'], 37],
+    [undefined, 37],
+  ])('40 → 3 where the cell was given %j: %i', (there, going) => {
+    expect(machinesGoing(UNIT, '40', '3', REPLICAS, undefined, there)).toBe(going);
+  });
   test('of MachineSets alone', () => {
     expect(machinesGoing('MachineComponentSet/kubelet', '40', undefined, REPLICAS)).toBe(0);
   });
@@ -51,56 +64,92 @@ describe('E9: the budget', () => {
     metadata: { name: 'main' },
     spec: { source: { path: '/x' }, stages: [{ name: 'all', clusterSelector: { a: 'b' } }], prune: { maxDeletions } },
   });
-  const planned = (maxDeletions: number, from: Record<string, string>, to: Record<string, string>, replicas = REPLICAS) => {
+  const planned = (
+    maxDeletions: number,
+    from: Record<string, string>,
+    to: Record<string, string>,
+    replicas = REPLICAS,
+    rest: Partial<PlanInput> = {},
+  ) => {
     const of = (units: Record<string, string>) => new Map(['eu', 'us'].map((cluster) => [cluster, new Map(Object.entries(units))]));
     const labels = new Map(['eu', 'us'].map((cluster) => [cluster, { a: 'b' }]));
-    return plan({ fleet: fleet(maxDeletions), wanted: of(from), rendered: of(to), labels, replicas });
+    return plan({ fleet: fleet(maxDeletions), wanted: of(from), rendered: of(to), labels, replicas, ...rest });
   };
   const both = { [UNIT]: '40', x: '1' };
 
-  test('one line that lowers replicas is refused at maxDeletions 0, and says which set and how many', () => {
-    expect(() => planned(0, both, { ...both, [UNIT]: '38' })).toThrow(
+  const unitsOf = (found: ReturnType<typeof planned>) => found.units.map(({ unit }) => unit);
+
+  test('one line that lowers replicas is held back at maxDeletions 0, and says which set, how many, and what to do', () => {
+    const { units, heldBack } = planned(0, both, { ...both, [UNIT]: '38' });
+    expect(units).toEqual([]);
+    expect(heldBack?.message).toContain('4 machines, 0 are allowed: MachineSet/web/a in eu: 40 → 38, MachineSet/web/a in us: 40 → 38');
+    expect(heldBack?.next).toContain('to at least 4');
+  });
+  test('is over all clusters, and for objects and machines together', () => {
+    expect(planned(4, both, { ...both, [UNIT]: '38' })).toMatchObject({ units: [{ unit: UNIT }], heldBack: undefined });
+    expect(planned(3, both, { ...both, [UNIT]: '38' }).heldBack?.message).toContain('4 machines, 3 are allowed');
+    // The objects alone are within it.
+    const { units, heldBack } = planned(5, both, { [UNIT]: '38' });
+    expect(units.map(({ unit }) => unit)).toEqual(['x']);
+    expect(heldBack?.message).toContain('4 machines, 5 are allowed');
+    expect(heldBack?.message).toContain('beside 2 objects that it deletes');
+    expect(unitsOf(planned(6, both, { [UNIT]: '38' }))).toEqual([UNIT, 'x']);
+    expect(planned(81, both, { x: '1' })).toMatchObject({
+      units: [],
+      heldBack: { message: expect.stringContaining('2 objects and 80 machines') as unknown },
+    });
+  });
+  test('objects that are too many refuse all of the commit', () => {
+    expect(() => planned(1, both, { [UNIT]: '40' })).toThrow(
       expect.objectContaining({
         code: 'PruneBudget',
-        message: expect.stringContaining('4 machines, 0 are allowed: MachineSet/web/a in eu: 40 → 38, MachineSet/web/a in us: 40 → 38'),
+        message: expect.stringContaining('2 objects, 1 are allowed: x; nothing was changed'),
       }),
     );
   });
-  test('is over all clusters, and for objects and machines together', () => {
-    expect(planned(4, both, { ...both, [UNIT]: '38' }).units).toHaveLength(1);
-    expect(() => planned(3, both, { ...both, [UNIT]: '38' })).toThrow('4 machines, 3 are allowed');
-    expect(() => planned(5, both, { [UNIT]: '38' })).toThrow('2 objects and 4 machines, 5 are allowed');
-    expect(planned(6, both, { [UNIT]: '38' }).units).toHaveLength(2);
-    expect(() => planned(81, both, { x: '1' })).toThrow('2 objects and 80 machines, 81 are allowed: MachineSet/web/a');
+  test('a revert that would let machines go takes back all else', () => {
+    const { units, heldBack } = planned(3, { [UNIT]: '40', x: '2' }, { [UNIT]: '1', x: '1' });
+    expect(units).toEqual([{ unit: 'x', clusters: ['eu', 'us'].map((name) => ({ name, digest: '1', from: '2' })) }]);
+    expect(heldBack).toBeDefined();
+  });
+  test('a set is held back where it lost machines, with the commit that renders it, and goes back where it never had them', () => {
+    const there = (cluster: string) => (cluster === 'eu' ? ['3', '40'] : ['3']);
+    const from = { [UNIT]: '40' };
+    const found = planned(3, from, { [UNIT]: '3' }, REPLICAS, { there, commitOf: () => 'c7' });
+    expect(found.units).toEqual([
+      {
+        unit: UNIT,
+        clusters: [
+          { name: 'eu', digest: '40', from: '40', commit: 'c7' },
+          { name: 'us', digest: '3', from: '40' },
+        ],
+      },
+    ]);
+    expect(found.heldBack?.message).toContain('37 machines, 3 are allowed: MachineSet/web/a in eu: 40 → 3.');
   });
   test('a line that is left out lets nobody go', () => {
     expect(planned(0, both, { ...both, [UNIT]: 'none' }).units).toHaveLength(1);
   });
-  test('what was there before and is not known is refused', () => {
-    expect(() => planned(100, { ...both, [UNIT]: 'lost' }, both)).toThrow('MachineSet/web/a in eu: unknown → 40');
-    expect(() => planned(100, both, { ...both, [UNIT]: '38' }, new Map())).toThrow('unknown');
+  test('what was there before and is not known is held back', () => {
+    expect(planned(100, { ...both, [UNIT]: 'lost' }, both).heldBack?.message).toContain('MachineSet/web/a in eu: unknown → 40');
+    expect(planned(100, both, { ...both, [UNIT]: '38' }, new Map()).heldBack?.message).toContain('unknown');
   });
 });
 
 test('replicas are found in what is rendered and in what is kept, and nowhere else', async () => {
   const [old, lost, now] = [set(40), set(7), set(undefined)].map((object) => unitDigest([object]));
   const kept = new Map([[old, { key: UNIT, objects: [set(40)], origins: [undefined] }]]);
-  const wanted = new Map([
-    [
-      'eu',
-      new Map([
-        [UNIT, old ?? ''],
-        ['MachineSet/web/b', lost ?? ''],
-        ['x', 'not asked for'],
-      ]),
-    ],
-  ]);
+  const before = [
+    { unit: UNIT, digest: old ?? '', commit: 'c1' },
+    { unit: 'MachineSet/web/b', digest: lost ?? '', commit: undefined },
+    { unit: 'x', digest: 'not asked for', commit: 'c1' },
+  ];
   const asked: string[] = [];
   const get = (digest: string) => {
     asked.push(digest);
     return Promise.resolve(kept.get(digest));
   };
-  const found = await replicasOf([{ units: [{ digest: now ?? '', objects: [set(undefined)] }] }], wanted, { get });
+  const found = await replicasOf([{ units: [{ digest: now ?? '', objects: [set(undefined)] }] }], before, { get });
   expect([...found]).toEqual([
     [now, null],
     [old, 40],
@@ -110,19 +159,19 @@ test('replicas are found in what is rendered and in what is kept, and nowhere el
 
 describe('E8, E9: what the cache lost', () => {
   const [old, next] = [set(5), set(6)];
-  const wanted = new Map([['eu', new Map([[UNIT, unitDigest([old])]])]]);
+  const before = [{ unit: UNIT, digest: unitDigest([old]), commit: 'c1' }];
   const rendered = (object: typeof old) => [{ units: [{ digest: unitDigest([object]), objects: [object] }] }];
   const get = () => Promise.resolve(undefined);
 
-  test('is found by rendering the accepted commit again: more machines are no deletion', async () => {
-    const found = await replicasOf(rendered(next), wanted, { get }, () => Promise.resolve(rendered(old)));
+  test('is found by rendering its commit again: more machines are no deletion', async () => {
+    const found = await replicasOf(rendered(next), before, { get }, (commit) => Promise.resolve(commit === 'c1' ? rendered(old) : []));
     expect(machinesGoing(UNIT, unitDigest([old]), unitDigest([next]), found)).toBe(0);
   });
   test('stays unknown when that commit no longer renders, and refuses nothing when it could not be rendered just now', async () => {
     const fails = (verdict: boolean) => () => Promise.reject(new CodedError('X', 'why', { verdict }));
-    const found = await replicasOf(rendered(next), wanted, { get }, fails(true));
+    const found = await replicasOf(rendered(next), before, { get }, fails(true));
     expect(machinesGoing(UNIT, unitDigest([old]), unitDigest([next]), found)).toBe(1994);
-    await expect(replicasOf(rendered(next), wanted, { get }, fails(false))).rejects.toThrow('why');
+    await expect(replicasOf(rendered(next), before, { get }, fails(false))).rejects.toThrow('why');
   });
 });
 

@@ -4,7 +4,6 @@ import { CodedError } from '../api/errors.ts';
 import { MachineSets } from '../api/machineset.ts';
 import type { KubeObject } from '../api/wire.ts';
 import type { Bundles } from './bundles.ts';
-import type { Digests } from './plan.ts';
 
 /** By digest of a MachineSet's unit: its `replicas`; `null`: left out. What is not in it is not known. */
 export type ReplicasByDigest = ReadonlyMap<string, number | null>;
@@ -13,21 +12,26 @@ export type ReplicasByDigest = ReadonlyMap<string, number | null>;
 export const MOST = 2000;
 const PREFIX = `${MachineSets.kind}/`;
 
-/** `from`, `to`: digests; undefined: the commit before, or this one, has no such unit. */
+/**
+ * `from`, `to`: digests; undefined: the commit before, or this one, has no such unit. `there`: what the cluster was given, wholly or in part; undefined:
+ * not known. What no cell was ever asked to make cannot go.
+ */
 export function machinesGoing(
   unit: string,
   from: string | undefined,
   to: string | undefined,
   replicas: ReplicasByDigest,
   most = MOST,
+  there?: readonly string[],
 ): number {
   if (!unit.startsWith(PREFIX) || from === undefined || from === to) return 0;
   const after = to === undefined ? 0 : replicas.get(to);
   // Left out: the set keeps what it has.
   if (after === null) return 0;
   // A set whose number was somebody else's to say may have any, up to what there is.
-  const before = replicas.get(from) ?? Math.min(most, MOST);
-  return Math.max(0, before - (after ?? 0));
+  const numberOf = (digest: string): number => replicas.get(digest) ?? Math.min(most, MOST);
+  const made = there === undefined ? Infinity : Math.max(0, ...there.map(numberOf));
+  return Math.max(0, Math.min(numberOf(from), made) - (after ?? 0));
 }
 
 function replicasIn(objects: readonly KubeObject[]): number | null | undefined {
@@ -45,12 +49,12 @@ export function mostIn(clusters: readonly Cluster[]): ReadonlyMap<string, number
   );
 }
 
-/** Of what the commit renders, and of what was wanted before it as far as it is kept, or the accepted commit renders it again (E8). */
+/** Of what the commit renders, and of what was wanted or there before it as far as it is kept, or its own commit renders it again (E8). */
 export async function replicasOf(
   rendered: readonly { units: readonly { digest: string; objects: readonly KubeObject[] }[] }[],
-  wanted: Digests,
+  before: readonly { unit: string; digest: string; commit: string | undefined }[],
   bundles: Pick<Bundles, 'get'>,
-  renderAccepted: () => Promise<readonly { units: readonly { digest: string; objects: readonly KubeObject[] }[] }[]> = () =>
+  renderAgain: (commit: string) => Promise<readonly { units: readonly { digest: string; objects: readonly KubeObject[] }[] }[]> = () =>
     Promise.resolve([]),
 ): Promise<ReplicasByDigest> {
   const found = new Map<string, number | null>();
@@ -59,18 +63,16 @@ export async function replicasOf(
     if (replicas !== undefined) found.set(digest, replicas);
   };
   for (const { units } of rendered) for (const { digest, objects } of units) note(digest, objects);
-  let isLost = false;
-  for (const units of wanted.values()) {
-    for (const [unit, digest] of units) {
-      if (!unit.startsWith(PREFIX) || found.has(digest)) continue;
-      const bundle = await bundles.get(digest);
-      if (bundle === undefined) isLost = true;
-      else note(digest, bundle.objects);
-    }
+  const lost = new Map<string, string>();
+  for (const { unit, digest, commit } of before) {
+    if (!unit.startsWith(PREFIX) || found.has(digest)) continue;
+    const bundle = await bundles.get(digest);
+    if (bundle !== undefined) note(digest, bundle.objects);
+    else if (commit !== undefined) lost.set(digest, commit);
   }
-  if (isLost) {
+  for (const commit of new Set(lost.values())) {
     try {
-      for (const { units } of await renderAccepted()) for (const { digest, objects } of units) note(digest, objects);
+      for (const { units } of await renderAgain(commit)) for (const { digest, objects } of units) note(digest, objects);
     } catch (error) {
       // What it cannot be rendered for may pass: then the commit is tried again (E10).
       if (!(error instanceof CodedError) || !error.verdict) throw error;

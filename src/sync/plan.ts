@@ -20,6 +20,10 @@ export interface PlanInput {
   replicas?: ReplicasByDigest;
   /** By cluster: how many machines there are, where that is known. */
   most?: ReadonlyMap<string, number>;
+  /** What clusters were given of a unit, wholly or in part: digests; undefined: not known. */
+  there?(cluster: string, unit: string): readonly string[] | undefined;
+  /** The commit that renders what was wanted before this one. */
+  commitOf?(cluster: string, unit: string): string | undefined;
 }
 
 export interface Plan {
@@ -27,10 +31,18 @@ export interface Plan {
   stages: Rollout['spec']['stages'];
   /** Units that the commit no longer declares but that are never deleted: Namespaces. */
   kept: { unit: string; cluster: string }[];
+  /** MachineSets that keep all of their former content in a cluster, since too many machines would go; undefined: none. */
+  heldBack: { message: string; next: string } | undefined;
 }
 
-/** Splits what differs into units, or throws a coded refusal; an empty plan means that nothing differs. */
-export function plan({ fleet, rendered, wanted, labels, replicas = new Map(), most = new Map() }: PlanInput): Plan {
+/**
+ * Splits what differs into units, or throws a coded refusal; an empty plan means that nothing differs.
+ *
+ * More deletions of objects than the budget allows refuse the commit. Where it is the machines of its MachineSets that are too many, those sets alone
+ * are held back, in the clusters where machines would go: all else goes on, since it may be a revert that cannot wait (⊢ E9).
+ */
+export function plan(input: PlanInput): Plan {
+  const { fleet, rendered, wanted, labels, replicas = new Map(), most = new Map() } = input;
   if (rendered.size === 0)
     throw syncError('EmptyRender', 'the fleet declares no cluster; nothing was changed', {
       next: `declare a cluster in ${fleet.spec.entry ?? 'fleet/main.ts'}`,
@@ -54,13 +66,9 @@ export function plan({ fleet, rendered, wanted, labels, replicas = new Map(), mo
   }
 
   const kept: Plan['kept'] = [];
-  const units: RolloutUnit[] = [];
-  let deletions = 0;
-  let machines = 0;
-  const going: string[] = [];
+  const changes = new Map<string, Change[]>();
   for (const unit of unitsIn(rendered, wanted)) {
-    const clusters: RolloutUnit['clusters'] = [];
-    let changed = false;
+    const its: Change[] = [];
     for (const [cluster, digests] of rendered) {
       const digest = digests.get(unit);
       const from = wanted.get(cluster)?.get(unit);
@@ -69,30 +77,82 @@ export function plan({ fleet, rendered, wanted, labels, replicas = new Map(), mo
         kept.push({ unit, cluster });
         continue;
       }
-      if (digest !== from) changed = true;
-      if (digest === undefined) deletions += 1;
-      const leaving = machinesGoing(unit, from, digest, replicas, most.get(cluster));
-      machines += leaving;
-      if (leaving > 0) going.push(`${unit} in ${cluster}: ${countIn(from, replicas)} → ${countIn(digest, replicas)}`);
-      clusters.push({ name: cluster, ...(digest === undefined ? {} : { digest }), ...(from === undefined ? {} : { from }) });
+      const machines = machinesGoing(unit, from, digest, replicas, most.get(cluster), input.there?.(cluster, unit));
+      its.push({ unit, cluster, digest, from, machines });
     }
-    // A unit that changes anywhere is taken over whole, so that one rollout has all of it.
-    if (changed) units.push({ unit, clusters: clusters.sort(byName) });
+    changes.set(unit, its);
   }
   const budget = fleet.spec.prune?.maxDeletions ?? 3;
-  if (deletions + machines > budget) {
-    const gone = units.filter((unit) => unit.clusters.some((cluster) => cluster.digest === undefined)).map((unit) => unit.unit);
-    const named = [...going, ...gone.filter((unit) => !going.some((line) => line.startsWith(`${unit} `)))];
-    const what = [...(deletions === 0 ? [] : [`${deletions} objects`]), ...(machines === 0 ? [] : [`${machines} machines`])].join(' and ');
-    throw syncError(
-      'PruneBudget',
-      `the commit would delete ${what}, ${budget} are allowed: ${named.slice(0, 5).join(', ')}${named.length > 5 ? ', …' : ''}; nothing was changed`,
-      {
-        next: 'delete fewer at a time (to take back a version alone, commit it with `replicas` as they are now), or raise spec.prune.maxDeletions of the Fleet if this is meant',
-      },
-    );
+  const losses = [...changes.values()].flat().filter(({ digest, machines }) => digest === undefined || machines > 0);
+  const loss = countOf(losses);
+  const objects = losses.filter(({ machines }) => machines === 0);
+  if (objects.length > budget) {
+    throw syncError('PruneBudget', `the commit would delete ${textOf(loss, losses, budget, replicas)}; nothing was changed`, {
+      next: 'delete fewer at a time, or raise spec.prune.maxDeletions of the Fleet if this is meant',
+    });
   }
-  return { units: units.sort((a, b) => (a.unit < b.unit ? -1 : 1)), stages, kept };
+  const held = new Set(loss.objects + loss.machines > budget ? losses.filter(({ machines }) => machines > 0) : []);
+
+  const units: RolloutUnit[] = [];
+  for (const [unit, its] of changes) {
+    const clusters = its.map((change): RolloutUnit['clusters'][number] => {
+      const { cluster: name, from } = change;
+      const digest = held.has(change) ? from : change.digest;
+      const commit = held.has(change) ? input.commitOf?.(name, unit) : undefined;
+      const base = { name, ...(digest === undefined ? {} : { digest }), ...(from === undefined ? {} : { from }) };
+      return { ...base, ...(commit === undefined ? {} : { commit }) };
+    });
+    // A unit that changes anywhere is taken over whole, so that one rollout has all of it.
+    if (clusters.some(({ digest, from }) => digest !== from)) units.push({ unit, clusters: clusters.sort(byName) });
+  }
+  return { units: units.sort((a, b) => (a.unit < b.unit ? -1 : 1)), stages, kept, heldBack: heldBack([...held], loss, budget, replicas) };
+}
+
+/** What becomes of one unit in one cluster. */
+interface Change {
+  unit: string;
+  cluster: string;
+  digest: string | undefined;
+  from: string | undefined;
+  /** How many would go. */
+  machines: number;
+}
+
+interface Count {
+  objects: number;
+  machines: number;
+}
+
+function countOf(losses: readonly Change[]): Count {
+  return {
+    objects: losses.filter(({ digest }) => digest === undefined).length,
+    machines: losses.reduce((sum, { machines }) => sum + machines, 0),
+  };
+}
+
+const SHOWN = 5;
+
+function textOf({ objects, machines }: Count, losses: readonly Change[], budget: number, replicas: ReplicasByDigest): string {
+  const what = [...(objects === 0 ? [] : [`${objects} objects`]), ...(machines === 0 ? [] : [`${machines} machines`])].join(' and ');
+  const sets = losses.filter((each) => each.machines > 0);
+  const lines = sets.map(
+    ({ unit, cluster, from, digest }) => `${unit} in ${cluster}: ${countIn(from, replicas)} → ${countIn(digest, replicas)}`,
+  );
+  const gone = new Set(losses.map(({ unit }) => unit));
+  for (const { unit } of sets) gone.delete(unit);
+  const named = [...lines, ...gone];
+  return `${what}, ${budget} are allowed: ${named.slice(0, SHOWN).join(', ')}${named.length > SHOWN ? ', …' : ''}`;
+}
+
+function heldBack(held: readonly Change[], loss: Count, budget: number, replicas: ReplicasByDigest): Plan['heldBack'] {
+  if (held.length === 0) return undefined;
+  const { objects, machines } = countOf(held);
+  const rest = loss.objects - objects;
+  const also = rest === 0 ? '' : `, beside ${rest} ${rest === 1 ? 'object' : 'objects'} that it deletes`;
+  return {
+    message: `it would let too many machines go: ${textOf({ objects, machines }, held, budget, replicas)}${also}. Of these sets nothing is changed there, all else goes on`,
+    next: `let them go: raise spec.prune.maxDeletions of the Fleet to at least ${objects + machines}; or keep them: commit the sets with \`replicas\` as they are now`,
+  };
 }
 
 /** As it is told: how many machines a digest wants. */
@@ -131,21 +191,37 @@ export function wantedOf(
   rollouts: readonly Rollout[],
   recorded: ReadonlyMap<string, readonly { unit: string; fleet: string; digest?: string }[]>,
 ): Map<string, Map<string, string>> {
-  const wanted = new Map<string, Map<string, string>>();
-  const unitsOf = (cluster: string): Map<string, string> => {
-    const units = wanted.get(cluster) ?? new Map<string, string>();
+  const digests = (units: ReadonlyMap<string, Wanted>) => new Map([...units].map(([unit, { digest }]) => [unit, digest]));
+  return new Map([...wantedWithCommits(fleet, rollouts, recorded)].map(([cluster, units]) => [cluster, digests(units)]));
+}
+
+export interface Wanted {
+  digest: string;
+  /** That renders it; undefined: not known. */
+  commit: string | undefined;
+}
+
+export function wantedWithCommits(
+  fleet: string,
+  rollouts: readonly Rollout[],
+  recorded: ReadonlyMap<string, readonly { unit: string; fleet: string; digest?: string; commit?: string }[]>,
+): Map<string, Map<string, Wanted>> {
+  const wanted = new Map<string, Map<string, Wanted>>();
+  const unitsOf = (cluster: string): Map<string, Wanted> => {
+    const units = wanted.get(cluster) ?? new Map<string, Wanted>();
     wanted.set(cluster, units);
     return units;
   };
   for (const [cluster, records] of recorded) {
     for (const record of records)
-      if (record.fleet === fleet && record.digest !== undefined) unitsOf(cluster).set(record.unit, record.digest);
+      if (record.fleet === fleet && record.digest !== undefined)
+        unitsOf(cluster).set(record.unit, { digest: record.digest, commit: record.commit });
   }
   for (const rollout of rollouts) {
     for (const { unit, clusters } of rollout.spec.units) {
-      for (const { name, digest } of clusters) {
+      for (const { name, digest, commit = rollout.spec.commit } of clusters) {
         if (digest === undefined) unitsOf(name).delete(unit);
-        else unitsOf(name).set(unit, digest);
+        else unitsOf(name).set(unit, { digest, commit });
       }
     }
   }

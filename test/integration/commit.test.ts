@@ -4,6 +4,7 @@ import { Events } from '../../src/api/builtin.ts';
 import { Clusters } from '../../src/api/cluster.ts';
 import { MachineComponents } from '../../src/api/machinecomponent.ts';
 import { MachineComponentSets } from '../../src/api/machinecomponentset.ts';
+import { MachineSets } from '../../src/api/machineset.ts';
 import { Rollouts } from '../../src/api/rollout.ts';
 import { waitFor } from '../../src/kube/testing/waitfor.ts';
 import { openHub, versions, type TestHub } from './hub.ts';
@@ -285,6 +286,65 @@ describe('bad input changes nothing, says what and where, and recovers when it i
     );
     expect(Object.keys(await hub.sets('prod'))).toContain('kubelet');
   });
+});
+
+it('E9: a revert that would let too many machines go arrives but for its MachineSet, names both, and lets them go once they may', async () => {
+  const main = hub.repository.git('show', 'HEAD:fleet/main.ts');
+  const content = (replicas: number, runtime: string): Record<string, string> => ({
+    'fleet/main.ts': main
+      .replace('import { fleet, MachineComponentSet,', 'import { fleet, MachineComponentSet, MachineSet,')
+      .replace(
+        '  for (const [name',
+        `  new MachineSet(cluster.pool('web'), 'web', { replicas: ${replicas}, provider: 'local' });\n  for (const [name`,
+      ),
+    'fleet/versions.ts': versions({ runtime, kubelet: '1.0.0' }),
+  });
+  const web = { namespace: 'web', name: 'web' };
+  /** The controllers of the cells are played here. */
+  const settle = async (): Promise<void> => {
+    for (const cell of ['test', 'prod']) {
+      const client = hub.cell(cell);
+      await hub.prove(cell);
+      for (const { metadata, status } of (await client.listAll(MachineComponentSets)).items)
+        if (status?.desired !== 1)
+          await client.patch(MachineComponentSets, metadata, { merge: { status: { desired: 1 } } }, { subresource: 'status' });
+      const set = await client.find(MachineSets, web);
+      if (set === undefined || set.status?.observedGeneration === set.metadata.generation) continue;
+      const { replicas = 0 } = set.spec;
+      const status = { observedGeneration: set.metadata.generation, replicas, availableReplicas: replicas, readyReplicas: replicas };
+      await client.patch(MachineSets, web, { merge: { status } }, { subresource: 'status' });
+    }
+  };
+  const until = async (what: string, condition: () => Promise<boolean>): Promise<void> => {
+    await waitFor(
+      async () => {
+        await settle();
+        return await condition();
+      },
+      { deadlineMs: 60_000, what },
+    );
+  };
+  const isDone = async (commit: string): Promise<boolean> => (await hub.rollout(commit))?.status?.phase === 'Done';
+  const replicasIn = async (cell: string): Promise<number | undefined> => (await hub.cell(cell).find(MachineSets, web))?.spec.replicas;
+
+  const small = hub.commit('A few machines', content(1, '1.0.0'));
+  await until('the first machines', () => isDone(small));
+  const large = hub.commit('More machines, another version', content(6, '1.1.0'));
+  await until('more machines', () => isDone(large));
+
+  const revert = hub.commit('Revert', content(1, '1.0.0'));
+  await until('the revert', async () => ['1.0.0'].includes((await hub.sets('prod'))['runtime'] ?? '') && (await isDone(revert)));
+  expect(await hub.sets('test')).toMatchObject({ runtime: '1.0.0' });
+  expect([await replicasIn('test'), await replicasIn('prod')]).toEqual([6, 6]);
+  const { message } = await hub.verdict('HeldBack');
+  expect(message).toContain(revert.slice(0, 10));
+  expect(message).toContain('MachineSet/web/web in prod: 6 → 1');
+  expect(message).toContain('at least 10');
+  expect((await hub.fleet()).status?.commit).toBe(revert);
+
+  await hub.patchFleet({ prune: { maxDeletions: 10 } });
+  await until('fewer machines', async () => (await replicasIn('test')) === 1 && (await replicasIn('prod')) === 1);
+  await hub.verdict('Accepted');
 });
 
 it('invariant 7: a set that has no machine yet opens no gate while machines are being made', async () => {

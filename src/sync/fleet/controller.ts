@@ -17,9 +17,10 @@ import type { Bundles } from '../bundles.ts';
 import { syncError } from '../errors.ts';
 import { inForce } from '../inforce.ts';
 import { mostIn, replicasOf } from '../going.ts';
-import { plan, wantedOf } from '../plan.ts';
+import { plan, wantedWithCommits } from '../plan.ts';
+import { REMOVAL } from '../records.ts';
 import type { Checkouts, Checkout, RenderedCommit } from './checkout.ts';
-import { digestsInUse, dueOf, expendable, failedTry, isSameRollout, rolloutOf, triedOf, type Tries } from './decide.ts';
+import { digestsInUse, dueOf, HELD_BACK, expendable, failedTry, isSameRollout, rolloutOf, triedOf, type Tries } from './decide.ts';
 
 export interface FleetControllerOptions {
   client: Client;
@@ -127,17 +128,31 @@ export async function runFleetController(options: FleetControllerOptions): Promi
     const clusters = (await client.listAll(Clusters, { signal })).items;
     const fleet = read.status?.rollout === undefined ? await count(client, read, all) : read;
     const rollouts = inForce(fleet, all);
-    const wanted = wantedOf(name, rollouts, new Map(clusters.map((cluster) => [cluster.metadata.name, cluster.status?.units ?? []])));
+    const recorded = new Map(clusters.map((cluster) => [cluster.metadata.name, cluster.status?.units ?? []]));
+    const wanted = wantedWithCommits(name, rollouts, recorded);
+    const before = [
+      ...[...wanted.values()].flatMap((units) => [...units].map(([unit, each]) => ({ unit, ...each }))),
+      ...[...recorded.values()].flat().flatMap(({ unit, digest, commit }) => (digest === undefined ? [] : [{ unit, digest, commit }])),
+    ];
     const planned = plan({
       fleet,
       rendered: digestsOf(rendered),
-      wanted,
+      wanted: new Map([...wanted].map(([cluster, units]) => [cluster, new Map([...units].map(([unit, { digest }]) => [unit, digest]))])),
       labels: new Map(rendered.clusters.map(({ name, object }) => [name, object.metadata.labels ?? {}])),
-      replicas: await replicasOf(rendered.clusters, wanted, options.bundles, async () => {
-        const accepted = fleet.status?.commit;
-        return accepted === undefined ? [] : (await checkout.render(accepted, signal)).clusters;
-      }),
+      replicas: await replicasOf(
+        rendered.clusters,
+        before,
+        options.bundles,
+        async (commit) => (await checkout.render(commit, signal)).clusters,
+      ),
       most: mostIn(clusters),
+      there: (cluster, unit) => {
+        const records = recorded.get(cluster) ?? [];
+        const { digest, begun } = records.find((each) => each.unit === unit) ?? {};
+        // Without any record it may be that they were lost.
+        return records.length === 0 ? undefined : [digest, begun].flatMap((each) => (each === undefined || each === REMOVAL ? [] : each));
+      },
+      commitOf: (cluster, unit) => wanted.get(cluster)?.get(unit)?.commit,
     });
 
     for (const cluster of rendered.clusters) {
@@ -151,10 +166,13 @@ export async function runFleetController(options: FleetControllerOptions): Promi
     const [info] = fetched.commits;
     const made =
       planned.units.length === 0 ? undefined : await createRollout(client, fleet, rolloutOf(fleet, info, head, planned, nextOf(fleet)));
+    const { heldBack } = planned;
+    const changes = `${short(head)} changes ${['nothing', '1 unit'][planned.units.length] ?? `${planned.units.length} units`}`;
+    const said = heldBack === undefined ? changes : `${changes}, but ${heldBack.message}\nnext: ${heldBack.next}`;
     await report(client, fleet, {
-      reason: 'Accepted',
-      ready: 'True',
-      message: `${short(head)} changes ${['nothing', '1 unit'][planned.units.length] ?? `${planned.units.length} units`}`,
+      reason: heldBack === undefined ? 'Accepted' : HELD_BACK,
+      ready: heldBack === undefined ? 'True' : 'False',
+      message: said,
       status: {
         head,
         commit: head,
@@ -165,6 +183,7 @@ export async function runFleetController(options: FleetControllerOptions): Promi
         units: rendered.clusters.reduce((sum, cluster) => sum + cluster.units.length, 0),
       },
     });
+    if (heldBack !== undefined) options.recorder.event(fleet, { type: 'Warning', reason: HELD_BACK, message: said.slice(0, 1000) });
     if (made !== undefined) {
       options.recorder.event(made, {
         type: 'Normal',

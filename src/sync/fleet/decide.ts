@@ -27,11 +27,15 @@ export function triedOf(fleet: Fleet, head: string | undefined): string {
   return `${head ?? ''} ${fleet.metadata.generation ?? 0}`;
 }
 
+/** Reason of a Fleet whose commit is in force, but for sets that keep machines (⊢ E9). */
+export const HELD_BACK = 'HeldBack';
+
 export type Due = { state: 'Accepted' } | { state: 'Refused' } | { state: 'Due' } | { state: 'Later'; afterMs: number };
 
 export function dueOf(fleet: Fleet, head: string, tries: Tries | undefined, monotonicMs: number): Due {
   const { status } = fleet;
-  const ready = status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True') === true;
+  const ready =
+    status?.conditions?.some(({ type, status, reason }) => type === 'Ready' && (status === 'True' || reason === HELD_BACK)) === true;
   const whole = status?.rollout !== undefined && status.clusters !== undefined;
   if (ready && whole && status.commit === head && status.observedGeneration === fleet.metadata.generation) return { state: 'Accepted' };
   if (tries?.seen !== triedOf(fleet, head)) return { state: 'Due' };

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import fc from 'fast-check';
 import type { Rollout } from '../../api/rollout.ts';
+import { decide } from './decide.ts';
 import { fleetWorld, type FleetWorld } from './testing.ts';
+import type { LiveUnit } from './world.ts';
 
 const UNIT = 'MachineComponentSet/runtime';
 
@@ -682,3 +684,61 @@ function wantedOn(rollouts: readonly Rollout[], unit: string, cluster: string): 
   const owner = rollouts.findLast((rollout) => rollout.spec.units.some((each) => each.unit === unit));
   return owner?.spec.units.find((each) => each.unit === unit)?.clusters.find((each) => each.name === cluster)?.digest;
 }
+
+it('E8, E9: what is held back in a cluster is recorded, and put back, with the commit that renders it', () => {
+  const rollout: Rollout = {
+    apiVersion: 'kubenode.io/v1alpha1',
+    kind: 'Rollout',
+    metadata: { name: 'main-2' },
+    spec: {
+      fleet: 'main',
+      commit: 'c2',
+      sequence: 2,
+      stages: [{ name: 'test', clusters: ['held', 'goes'], soakSeconds: 0, maxClusters: 2 }],
+      units: [
+        {
+          unit: 'MachineSet/web/a',
+          clusters: [
+            { name: 'held', digest: 'B', from: 'B', commit: 'c1' },
+            { name: 'goes', digest: 'A', from: 'B' },
+          ],
+        },
+      ],
+    },
+  };
+  const record = (digest: string) => ({ unit: 'MachineSet/web/a', fleet: 'main', digest, commit: 'c1', appliedAt: '2026-01-01T00:00:00Z' });
+  const view = (name: string, digest: string, drifted: boolean) => ({
+    name,
+    blocked: undefined,
+    units: new Map([['MachineSet/web/a', record(digest)]]),
+    failing: () => undefined,
+    live: (): LiveUnit => ({
+      state: 'Present',
+      unitDigest: digest,
+      drifted,
+      evidence: true,
+      halted: undefined,
+      ceiling: undefined,
+      progress: undefined,
+    }),
+  });
+  const stepsWhere = (drifted: boolean) =>
+    decide({
+      now: Date.UTC(2026, 0, 2),
+      fleet: 'main',
+      members: undefined,
+      rollouts: [rollout],
+      clusters: new Map([
+        ['held', view('held', 'B', drifted)],
+        ['goes', view('goes', 'B', false)],
+      ]),
+    }).steps.map((step) => [step.do, step.cluster, 'commit' in step ? step.commit : '']);
+  expect(stepsWhere(false)).toEqual([
+    ['RecordEvidence', 'held', 'c1'],
+    ['Apply', 'goes', 'c2'],
+  ]);
+  expect(stepsWhere(true)).toEqual([
+    ['Apply', 'held', 'c1'],
+    ['Apply', 'goes', 'c2'],
+  ]);
+});

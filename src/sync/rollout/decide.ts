@@ -73,7 +73,7 @@ function supersede(rollout: Rollout, unit: RolloutUnit): RolloutUnitStatus {
 }
 
 function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
-  const judged = unit.clusters.map(({ name, digest }) => judge(world, rollout, unit.unit, name, digest));
+  const judged = unit.clusters.map((wanted) => judge(world, rollout, unit.unit, wanted));
   // What left the fleet is left alone, and nothing waits for it.
   const places = judged.filter((place) => place.phase !== 'Left');
   const refused = places.some((place) => place.phase === 'Halted' && !isTryable(place));
@@ -90,7 +90,7 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
     if (place.target !== undefined && leaving.has(place.target)) continue;
     const left = place.holds === place.target ? undefined : place.holds;
     if (left !== undefined) leaving.add(left);
-    steps.push(...takeBack(world, rollout, places, place), ...begin(rollout, place, 'a digest verified here is wanted again'));
+    steps.push(...takeBack(world, rollout, places, place), ...begin(place, 'a digest verified here is wanted again'));
   }
 
   const changed = new Set(unit.clusters.filter(({ digest, from }) => digest !== from).map(({ name }) => name));
@@ -171,7 +171,7 @@ function upkeep(world: World, rollout: Rollout, place: Place): Step[] {
       unit,
       cluster,
       digest: target,
-      commit: rollout.spec.commit,
+      commit: place.commit,
       appliedAt: place.appliedAt,
       because: 'the cell has evidence for it',
     });
@@ -182,7 +182,7 @@ function upkeep(world: World, rollout: Rollout, place: Place): Step[] {
       unit,
       cluster,
       digest: target,
-      commit: rollout.spec.commit,
+      commit: place.commit,
       lane: place.lane,
       proven: isProven(place),
       over: place.over,
@@ -251,9 +251,8 @@ function revoke(
   return steps;
 }
 
-function begin(rollout: Rollout, place: Place, because: string): Step[] {
-  const { unit, cluster, target, lane, over, asked, revoked } = place;
-  const { commit } = rollout.spec;
+function begin(place: Place, because: string): Step[] {
+  const { unit, cluster, target, commit, lane, over, asked, revoked } = place;
   if (target === undefined) return [{ do: 'Remove', unit, cluster, commit, over, because }];
   return [{ do: 'Apply', unit, cluster, digest: target, commit, lane, proven: isProven(place), over, asked, revoked, because }];
 }
@@ -322,7 +321,7 @@ function fill(rollout: Rollout, stage: Stage, open: Place[]): Advance {
   const pending = forward.filter((place) => place.phase === 'Pending' && place.pausedBy === undefined);
   const room = Math.max(0, stage.maxClusters - forward.filter((place) => place.begun).length);
   const next = [...pending.filter((place) => place.begun), ...pending.filter((place) => !place.begun).slice(0, room)];
-  const steps = next.flatMap((place) => begin(rollout, place, `stage ${stage.name} is open`));
+  const steps = next.flatMap((place) => begin(place, `stage ${stage.name} is open`));
   if (paused?.pausedBy !== undefined) {
     const message =
       paused.pausedBy === rollout.metadata.name ? 'the rollout is paused' : `rollout ${paused.pausedBy} is paused, of the same content`;

@@ -1,4 +1,4 @@
-import type { Rollout, CLUSTER_PHASES } from '../../api/rollout.ts';
+import type { Rollout, RolloutUnit, CLUSTER_PHASES } from '../../api/rollout.ts';
 import type { UnitStatus } from '../../api/cluster.ts';
 import { laneHeld, REMOVAL, stands, type Over } from '../records.ts';
 import { isSoakUnknown, soaksSince } from '../soak.ts';
@@ -10,6 +10,8 @@ export interface Place {
   cluster: string;
   /** Wanted digest; undefined: the unit is to be removed. */
   target: string | undefined;
+  /** That renders the target, or removes it. */
+  commit: string;
   /** Digest that is there, wholly or in part. */
   holds: string | undefined;
   /** The target is older here than what it holds: what it holds is taken back. */
@@ -44,7 +46,12 @@ export interface Place {
   message: string | undefined;
 }
 
-export function judge(world: World, rollout: Rollout, unit: string, cluster: string, target: string | undefined): Place {
+export function judge(
+  world: World,
+  rollout: Rollout,
+  unit: string,
+  { name: cluster, digest: target, commit = rollout.spec.commit }: RolloutUnit['clusters'][number],
+): Place {
   const view = world.clusters.get(cluster);
   const record = view?.units.get(unit);
   const live = view?.live(unit) ?? { state: 'Unknown' };
@@ -59,6 +66,7 @@ export function judge(world: World, rollout: Rollout, unit: string, cluster: str
     unit,
     cluster,
     target,
+    commit,
     holds: heldBy(record),
     goesBack: goesBack(record, target),
     heldSince: Date.parse(record?.appliedAt ?? '') || 0,
