@@ -195,6 +195,20 @@ describe('E10: only a verdict about the content refuses a commit', () => {
   });
 });
 
+it('E10: each refused commit is named, in the condition and in an Event of its own, also where the reason is the same', async () => {
+  const branch = branchAt('aaaaaaaaaaaa1');
+  branch.fail.render = () => new RenderError([{ code: 'RenderThrew', message: 'fleet/main.ts:3:5: it throws' }]);
+  startHub(branch);
+  await until(() => ready()?.reason === 'RenderThrew', 5000);
+  expect(ready()?.message).toContain('aaaaaaaaaa is refused: fleet/main.ts:3:5');
+  branch.head = 'bbbbbbbbbbbb2';
+  await until(() => fleet().status?.head === branch.head, 60_000);
+  expect(ready()?.message).toContain('bbbbbbbbbb is refused: fleet/main.ts:3:5');
+  const told = events.filter(({ reason }) => reason === 'RenderThrew').map(({ message }) => message.slice(0, 21));
+  expect(told).toEqual(['aaaaaaaaaa is refused', 'bbbbbbbbbb is refused']);
+  expect(fleet().status?.commit).toBeUndefined();
+});
+
 describe('E11: a hub that was deposed', () => {
   /** Hub `late` has fetched c1 and stands still while another accepts c2. */
   async function deposed(step: keyof Checkout, next: string): Promise<void> {

@@ -242,7 +242,7 @@ export async function runFleetController(options: FleetControllerOptions): Promi
 
   async function refuse(client: Client, fleet: Stored<Fleet>, error: unknown, head: string | undefined, refused: boolean): Promise<void> {
     const reason = error instanceof CodedError ? error.code : 'InternalError';
-    const said = refused ? messageOf(error) : `${messageOf(error)}; it is tried again`;
+    const said = refused ? `${short(head)} is refused: ${messageOf(error)}` : `${messageOf(error)}; it is tried again`;
     const message = `${said}${error instanceof CodedError && error.next !== undefined ? `\nnext: ${error.next}` : ''}`;
     const live = await client.get(Fleets, { name: fleet.metadata.name }, { signal });
     if (live.metadata.generation !== fleet.metadata.generation || live.status?.commit !== fleet.status?.commit) throw new Outdated();
