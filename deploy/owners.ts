@@ -69,6 +69,7 @@ export const CELL_OWNERS: Record<string, Owners> = {
       components: ['machineComponentSet'],
       // And an operator's release (PROTOCOLS D5).
       operation: ['machine'],
+      // And people, who may only remove it (PROTOCOLS C8a).
       retire: ['machineSet'],
       hold: ['human'],
       paused: ['human'],

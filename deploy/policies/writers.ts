@@ -27,7 +27,8 @@ const column = (owners: Record<string, Owners>, of: (each: Owners) => unknown): 
 
 /**
  * Fields are compared one by one, so that a write that changes nothing of another's passes, as does a PUT of the whole object. A removed
- * field is a changed one. `operation` has a second writer, a person, for exactly one change: an operator's release (PROTOCOLS D5).
+ * field is a changed one. A person may do two things besides: release an operation (PROTOCOLS D5), and take back the mark of a machine that its
+ * set wants gone (C8a).
  */
 export function writersPolicy(scope: Construct, side: 'hub' | 'cell', owners: Record<string, Owners>, namespace: string): void {
   const byHand = column(owners, (each) => each.byHand ?? { create: [], update: [] });
@@ -120,7 +121,8 @@ export function writersPolicy(scope: Construct, side: 'hub' | 'cell', owners: Re
       {
         name: 'bad',
         expression: `variables.changed.filter(f, !(variables.who in variables.owners[?f].orValue([]))
-          && !(f in variables.byHand) && !(f == 'operation' && variables.release))`,
+          && !(f in variables.byHand) && !(f == 'operation' && variables.release)
+          && !(f == 'retire' && variables.who == 'human' && !has(variables.new.retire)))`,
       },
     ],
     validations: [

@@ -22,6 +22,8 @@ export const ANNOTATIONS = {
   ownedKeys: 'kubenode.io/owned-keys',
   /** On a Machine: this one first, when its set is made smaller. */
   deleteFirst: 'kubenode.io/delete-machine',
+  /** On a Machine: for which number of machines its set marked it. Without the mark: somebody took it back, and it is spared (PROTOCOLS C8a). */
+  retireFor: 'kubenode.io/retire-for',
   /** On what sync applied: `file:line` in the fleet repository. */
   origin: 'kubenode.io/origin',
 } as const;

@@ -1,9 +1,10 @@
 /** What a process that leads a MachineSet may do next: the steps of `reconcileMachineSet`, one call at a time. */
 import type { Machine } from '../../src/api/machine.ts';
 import type { Stored } from '../../src/api/wire.ts';
-import { decideMachineSet } from '../../src/controllers/machineset/decide.ts';
+import { decideMachineSet, wantedOf } from '../../src/controllers/machineset/decide.ts';
 import { statusOf } from '../../src/controllers/machineset/report.ts';
-import { decideMarks, isEmpty, NO_TERM } from '../../src/controllers/machineset/retire.ts';
+import { NO_TERM } from '../../src/controllers/machineset/obstacle.ts';
+import { decideMarks, isEmpty } from '../../src/controllers/machineset/retire.ts';
 import {
   DOWN,
   indexOf,
@@ -33,7 +34,6 @@ const spent = (world: World, of: keyof World['budget']): World => ({
 });
 
 export function leaderMoves(world: World, index: number, scenario: Scenario): Step[] {
-  const { mutation = {} } = scenario;
   const leader = world.leaders[index];
   if (leader === undefined) return [];
   const who = `leader ${index}`;
@@ -64,10 +64,10 @@ export function leaderMoves(world: World, index: number, scenario: Scenario): St
   if (flight === undefined) {
     const begun = begin(world, leader, scenario);
     if (begun !== undefined) moves.push({ label: `${who} runs`, world: withLeader(world, index, { flight: begun }), fault: false });
-    else moves.push(...keepNumber(world, index, leader));
+    else moves.push(...keepNumber(world, index, leader, scenario));
     return moves;
   }
-  moves.push({ ...advance(world, index, leader, flight, mutation), fault: false });
+  moves.push({ ...advance(world, index, leader, flight, scenario), fault: false });
   const call = nextCall(flight, leader.epoch);
   if (call !== undefined && world.budget.lostReply > 0) {
     const isMark = call.do === 'mark' && call.epoch !== UNMARKED;
@@ -84,7 +84,7 @@ function begin(world: World, leader: Leader, scenario: Scenario): Flight | undef
   const { mutation = {} } = scenario;
   if (leader.holds && mutation.runsOnOldStores !== true) return undefined;
   const store = leader.frozen ?? { set: world.set, machines: world.machines };
-  const view = viewOf(store);
+  const view = viewOf(store, scenario);
   const creates = decideMachineSet(view).create.length;
   const wants = !isEmpty(decideMarks(view, leader.epoch, new Set(leader.unsettled.map(([index]) => `m${index}`))));
   if (creates === 0 && !wants) return undefined;
@@ -97,9 +97,9 @@ const mostEver = (world: World, { machines, scales }: Scenario): number =>
   Math.max(machines, ...scales.slice(0, world.scaled).map((each) => each ?? 0));
 
 /** What a set keeps while nobody says how many: a status written on condition of the set as it was seen. */
-function keepNumber(world: World, index: number, leader: Leader): Step[] {
+function keepNumber(world: World, index: number, leader: Leader, scenario: Scenario): Step[] {
   const store = leader.frozen ?? { set: world.set, machines: world.machines };
-  const view = viewOf(store);
+  const view = viewOf(store, scenario);
   const { keptReplicas } = statusOf(view, decideMachineSet(view), undefined).status;
   if (keptReplicas === store.set.keptReplicas || store.set.version !== world.set.version) return [];
   const set = { ...world.set, version: world.set.version + 1, keptReplicas };
@@ -115,12 +115,13 @@ function nextCall(flight: Flight, epoch: number): Call | undefined {
 }
 
 /** After the machines were made: marks, if the stores show any that are to be written. */
-function afterCreates(flight: Flight, { epoch, unsettled }: Leader): Flight | undefined {
-  const marks = decideMarks(viewOf(flight.store), epoch, new Set(unsettled.map(([index]) => `m${index}`)));
+function afterCreates(flight: Flight, { epoch, unsettled }: Leader, scenario: Scenario): Flight | undefined {
+  const marks = decideMarks(viewOf(flight.store, scenario), epoch, new Set(unsettled.map(([index]) => `m${index}`)));
   return isEmpty(marks) ? undefined : { ...flight, stage: 'list' };
 }
 
-function advance(world: World, index: number, leader: Leader, flight: Flight, mutation: Mutation): Omit<Step, 'fault'> {
+function advance(world: World, index: number, leader: Leader, flight: Flight, scenario: Scenario): Omit<Step, 'fault'> {
+  const { mutation = {} } = scenario;
   const who = `leader ${index}`;
   const on = (next: Flight | undefined, change: Partial<Leader> = {}): World => withLeader(world, index, { flight: next, ...change });
   switch (flight.stage) {
@@ -130,7 +131,7 @@ function advance(world: World, index: number, leader: Leader, flight: Flight, mu
     }
     case 'create': {
       const creates = flight.creates - 1;
-      const next = creates > 0 ? { ...flight, creates } : afterCreates(flight, leader);
+      const next = creates > 0 ? { ...flight, creates } : afterCreates(flight, leader, scenario);
       const holds = leader.holds || leader.frozen !== undefined;
       const made = makeOne(world, leader.epoch < world.epoch);
       const many = made.machines.filter(({ isThere }) => isThere).length;
@@ -147,7 +148,7 @@ function advance(world: World, index: number, leader: Leader, flight: Flight, mu
       return { label: `${who} lists the machines`, world: on({ ...flight, stage: 'set', listed, least }) };
     }
     case 'set':
-      return { label: `${who} reads the set and chooses`, world: chosen(world, index, leader, flight, mutation) };
+      return { label: `${who} reads the set and chooses`, world: chosen(world, index, leader, flight, scenario) };
     case 'write': {
       const [call, ...calls] = flight.calls;
       if (call?.do !== 'mark') return { label: `${who} has written all`, world: on(undefined) };
@@ -160,15 +161,16 @@ function advance(world: World, index: number, leader: Leader, flight: Flight, mu
       const holds = leader.holds || (!isLost && leader.frozen !== undefined);
       const what = call.epoch === UNMARKED ? 'takes back the mark of' : call.epoch === NO_TERM ? 'makes void the mark of' : 'marks';
       const label = `${who} ${what} m${call.index}${isLost ? ' and loses' : ''}`;
-      const overtaken = isLost ? undefined : overtakenBy(call);
-      return { label, world: withLeader(landed, index, { flight: next, unsettled, holds }), ...overtaken };
+      const broken = isLost ? undefined : overtakenBy(world, call);
+      return { label, world: withLeader(landed, index, { flight: next, unsettled, holds }), ...broken };
     }
     default:
       return flight.stage satisfies never;
   }
 }
 
-function chosen(world: World, index: number, leader: Leader, flight: Flight, mutation: Mutation): World {
+function chosen(world: World, index: number, leader: Leader, flight: Flight, scenario: Scenario): World {
+  const { mutation = {} } = scenario;
   const machines = flight.listed ?? [];
   const versions = new Map(machines.flatMap((each, at) => (each.isThere ? [[at, each.version] as const] : [])));
   const shown = new Set(flight.store.machines.flatMap(({ isThere }, at) => (isThere ? [at] : [])));
@@ -177,13 +179,16 @@ function chosen(world: World, index: number, leader: Leader, flight: Flight, mut
   if (isDeposed) return withLeader(world, index, DOWN);
   const set = mutation.victimsFromStore === true ? flight.store.set : world.set;
   const open = new Set(unsettled.map(([at]) => `m${at}`));
-  const { takeBack, settle, confirm, retire } = decideMarks(viewOf({ set, machines }), leader.epoch, open);
+  const view = viewOf({ set, machines }, scenario);
+  const { takeBack, settle, confirm, retire } = decideMarks(view, leader.epoch, open);
+  const wanted = wantedOf(view);
   const { least, byHand } = flight;
   const call = (machine: Stored<Machine>, epoch: number): Call => ({
     do: 'mark',
     index: indexOf(machine),
     version: Number(machine.metadata.resourceVersion),
     epoch,
+    wanted,
     least,
     byHand,
   });
@@ -207,8 +212,32 @@ function makeOne(world: World, isStray: boolean): World {
 }
 
 /** The rule that this call breaks when it is carried out. */
-export const overtakenBy = (call: Call): { broken: string } | undefined =>
-  call.do === 'mark' && call.over === true ? { broken: `C8a: m${call.index} is marked by a call that was overtaken` } : undefined;
+export function overtakenBy(before: World, call: Call): { broken: string } | undefined {
+  if (call.do !== 'mark') return undefined;
+  if (call.over === true) return { broken: `C8a: m${call.index} is marked by a call that was overtaken` };
+  const kept = before.machines[call.index];
+  const isSpared = kept !== undefined && kept.retire < 1 && kept.markedFor === call.wanted;
+  return call.epoch > 0 && isSpared
+    ? { broken: `C8a: m${call.index} is marked again for ${call.wanted}, though it was spared` }
+    : undefined;
+}
+
+/** Marks of this machine that are under way come too late from now on. */
+export function overtaken(world: World, index: number): World {
+  const over = (each: Call): Call => (each.do === 'mark' && each.index === index && each.epoch > 0 ? { ...each, over: true } : each);
+  return {
+    ...world,
+    late: world.late.map(over),
+    leaders: world.leaders.map((each) =>
+      each.flight === undefined ? each : { ...each, flight: { ...each.flight, calls: each.flight.calls.map(over) } },
+    ),
+  };
+}
+
+function markedForAfter(kept: Kept, call: Extract<Call, { do: 'mark' }>): number | undefined {
+  if (call.epoch > 0) return call.wanted;
+  return call.epoch === UNMARKED && kept.retire !== NO_TERM ? undefined : kept.markedFor;
+}
 
 /** The same world: it is refused. */
 export function arrive(world: World, call: Call, mutation: Mutation): World {
@@ -217,17 +246,12 @@ export function arrive(world: World, call: Call, mutation: Mutation): World {
   if (kept === undefined || !kept.isThere) return world;
   if (kept.version !== call.version && mutation.marksUnconditioned !== true) return world;
   const excuse = { least: call.least, byHand: call.byHand };
-  const over = (each: Call): Call =>
-    call.epoch < 1 && each.do === 'mark' && each.index === call.index && each.epoch > 0 ? { ...each, over: true } : each;
   // What goes already was decided before.
   const isNew = kept.retire < 1 && call.epoch > 0;
+  const next = { ...kept, version: kept.version + 1, retire: call.epoch, markedFor: markedForAfter(kept, call) };
   return {
-    ...world,
-    late: world.late.map(over),
-    leaders: world.leaders.map((each) =>
-      each.flight === undefined ? each : { ...each, flight: { ...each.flight, calls: each.flight.calls.map(over) } },
-    ),
-    machines: replaced(world.machines, call.index, { ...kept, version: kept.version + 1, retire: call.epoch }),
+    ...(call.epoch < 1 ? overtaken(world, call.index) : world),
+    machines: replaced(world.machines, call.index, next),
     excuses:
       call.epoch < 1
         ? replaced(world.excuses, call.index, { least: 0, byHand: 0 })

@@ -1,7 +1,7 @@
 /** One MachineSet in which everything may happen that may, and what is promised of it (PROTOCOLS C8a). */
 import { askOf, deletionRefusal } from '../../src/controllers/machine/ask.ts';
 import { isRetiring, type AskFacts } from '../../src/controllers/machine/facts.ts';
-import { aliveIn, arrive, leaderMoves, overtakenBy } from './machinesetleader.ts';
+import { aliveIn, arrive, leaderMoves, overtaken, overtakenBy } from './machinesetleader.ts';
 import {
   DOWN,
   isAliveHere,
@@ -75,11 +75,23 @@ function machineMoves(world: World, { mutation = {} }: Scenario): Step[] {
     if (kept.deleting && row === 'drained')
       return [step('is gone', { ...at('none'), machines: replaced(world.machines, index, { ...kept, isThere: false }) })];
     if (!wanted || refused) return [step('stays: its row is given up', at('none'))];
-    if (row === 'granted') return [step('is drained', at('drained'), true)];
+    if (row === 'granted') {
+      if (kept.undrained !== true) return [step('is drained', at('drained'), true), ...timeoutMoves(world, index, kept)];
+      return [step('is not drained in time: its row is given up', at('none'))];
+    }
     if (world.deletions.some((each) => each.index === index && each.version === kept.version)) return [];
     const deletions = [...world.deletions, { index, version: kept.version }];
     return [step('is to be deleted', { ...world, deletions }, true)];
   });
+}
+
+/** A budget of pods turns out never to let them go. */
+function timeoutMoves(world: World, index: number, kept: Kept): Step[] {
+  if (world.budget.timeout === 0) return [];
+  const machines = replaced(world.machines, index, { ...kept, version: kept.version + 1, undrained: true });
+  const budget = { ...world.budget, timeout: world.budget.timeout - 1 };
+  const next = { ...world, machines, budget, rows: replaced(world.rows, index, 'none' as const) };
+  return [{ label: `m${index} is not drained in time, and never will be`, world: next, fault: true }];
 }
 
 /** Deletions that were sent arrive, be it late. */
@@ -135,6 +147,23 @@ function peopleMoves(world: World, { scales }: Scenario): Step[] {
       world: { ...world, frozen: true, budget: { ...world.budget, freeze: world.budget.freeze - 1 } },
       fault: true,
     });
+  world.machines.forEach((kept, index) => {
+    if (!isAliveHere(kept)) return;
+    const machine = (change: Partial<Kept>): World => ({
+      ...world,
+      machines: replaced(world.machines, index, { ...kept, version: kept.version + 1, ...change }),
+    });
+    if (world.budget.spare > 0 && kept.retire > 0) {
+      const spared = overtaken(machine({ retire: UNMARKED }), index);
+      const excuses = replaced(world.excuses, index, { least: 0, byHand: 0 });
+      const budget = { ...world.budget, spare: world.budget.spare - 1 };
+      moves.push({ label: `somebody takes back the mark of m${index}`, world: { ...spared, excuses, budget }, fault: true });
+    }
+    if (world.budget.hold > 0 && kept.held !== true) {
+      const budget = { ...world.budget, hold: world.budget.hold - 1 };
+      moves.push({ label: `somebody holds m${index}`, world: { ...machine({ held: true }), budget }, fault: true });
+    }
+  });
   if (world.budget.humanDelete > 0)
     world.machines.forEach((kept, index) => {
       if (!isAliveHere(kept)) return;
@@ -153,7 +182,7 @@ function lateMoves(world: World, { mutation = {} }: Scenario): Step[] {
     const landed = arrive(rest, call, mutation);
     const what = call.do === 'create' ? 'a machine' : `the ${call.epoch === UNMARKED ? 'unmarking' : 'mark'} of m${call.index}`;
     return [
-      { label: `${what} arrives late`, world: landed, fault: false, ...(landed === rest ? {} : overtakenBy(call)) },
+      { label: `${what} arrives late`, world: landed, fault: false, ...(landed === rest ? {} : overtakenBy(rest, call)) },
       { label: `${what} is lost`, world: rest, fault: false },
     ];
   });

@@ -2,19 +2,23 @@
 import { API_VERSION } from '../../src/api/kind.ts';
 import type { Machine } from '../../src/api/machine.ts';
 import type { MachineSet } from '../../src/api/machineset.ts';
-import { FINALIZERS } from '../../src/api/names.ts';
+import { ANNOTATIONS, FINALIZERS } from '../../src/api/names.ts';
 import type { Stored } from '../../src/api/wire.ts';
+import { DRAIN_TIMEOUT } from '../../src/controllers/machine/drain.ts';
 import type { MachineSetView } from '../../src/controllers/machineset/decide.ts';
 import type { Move } from './search.ts';
 
 export const UNMARKED = -1;
-/** `retire`: the epoch of its mark. */
+/** `retire`: the epoch of its mark. `markedFor`: the number that it is, or was, marked for. `undrained`: its pods never go. */
 export interface Kept {
   version: number;
   isThere: boolean;
   retire: number;
   deleting: boolean;
   ready: boolean;
+  markedFor?: number | undefined;
+  held?: boolean;
+  undrained?: boolean;
 }
 
 export interface KeptSet {
@@ -36,7 +40,7 @@ export interface Excuse {
 }
 
 /** `over`: since it was sent a mark of its machine was taken back or made void. */
-export type Call = ({ do: 'create' } | { do: 'mark'; index: number; version: number; epoch: number; over?: true }) & Excuse;
+export type Call = ({ do: 'create' } | { do: 'mark'; index: number; version: number; epoch: number; wanted: number; over?: true }) & Excuse;
 
 export interface Flight extends Excuse {
   store: Store;
@@ -79,8 +83,8 @@ export interface World extends Store {
   budget: Budget;
 }
 
-export type Budget = Record<'takeover' | 'stale' | 'lostReply' | 'crash' | 'freeze' | 'humanDelete', number>;
-export const NOTHING: Budget = { takeover: 0, stale: 0, lostReply: 0, crash: 0, freeze: 0, humanDelete: 0 };
+export type Budget = Record<'takeover' | 'stale' | 'lostReply' | 'crash' | 'freeze' | 'humanDelete' | 'spare' | 'hold' | 'timeout', number>;
+export const NOTHING: Budget = { takeover: 0, stale: 0, lostReply: 0, crash: 0, freeze: 0, humanDelete: 0, spare: 0, hold: 0, timeout: 0 };
 
 /** Ways to leave a rule out. */
 export interface Mutation {
@@ -91,6 +95,8 @@ export interface Mutation {
   createsUnchecked?: boolean;
   freezeIgnored?: boolean;
   runsOnOldStores?: boolean;
+  sparesIgnored?: boolean;
+  obstaclesIgnored?: boolean;
 }
 
 export interface Scenario {
@@ -100,6 +106,8 @@ export interface Scenario {
   /** Numbers that people ask for, one after the other, at any moment; undefined: left out. */
   scales: readonly (number | undefined)[];
   budget: Partial<Budget>;
+  /** `spec.maxRetiring`; all at once where it is left out. */
+  pace?: number;
   mutation?: Mutation;
   large?: boolean;
 }
@@ -113,11 +121,20 @@ export const replaced = <T>(list: readonly T[], index: number, value: T): T[] =>
 
 const NOW = Date.UTC(2026, 10, 20);
 const AT = new Date(NOW).toISOString();
+const UNDRAINED = {
+  id: 'row',
+  epoch: 1,
+  kind: 'Cancelled' as const,
+  notAfter: AT,
+  reason: `${DRAIN_TIMEOUT}: pods were left`,
+  retry: { of: ['Delete'], tries: 1, at: AT },
+};
 const known = new Map<string, Stored<Machine>>();
 
 /** The object that is kept as so little. */
 export function machineOf(kept: Kept, index: number): Stored<Machine> {
-  const key = `${index}/${kept.version}/${kept.retire}/${kept.deleting}/${kept.ready}`;
+  const { version, retire, deleting, ready, markedFor, held, undrained } = kept;
+  const key = [index, version, retire, deleting, ready, markedFor, held, undrained].join('/');
   const found = known.get(key);
   if (found !== undefined) return found;
   const name = `m${index}`;
@@ -129,24 +146,35 @@ export function machineOf(kept: Kept, index: number): Stored<Machine> {
       namespace: 'web',
       name,
       uid: name,
-      resourceVersion: String(kept.version),
+      resourceVersion: String(version),
       creationTimestamp: new Date(NOW + index * 1000).toISOString(),
       finalizers: [FINALIZERS.machine],
-      ...(kept.deleting ? { deletionTimestamp: AT } : {}),
+      ...(deleting ? { deletionTimestamp: AT } : {}),
+      ...(markedFor === undefined ? {} : { annotations: { [ANNOTATIONS.retireFor]: String(markedFor) } }),
     },
-    spec: kept.retire === UNMARKED ? {} : { retire: { epoch: kept.retire, reason: 'it is one too many' } },
+    spec: {
+      ...(retire === UNMARKED ? {} : { retire: { epoch: retire, reason: 'it is one too many' } }),
+      ...(held === true ? { hold: true } : {}),
+      ...(undrained === true ? { operation: UNDRAINED } : {}),
+    },
     status: {
       providerID: `fake://${name}`,
       phase: 'Running',
       nodeRef: { name, uid: `node-${name}` },
-      ...(kept.ready ? { firstReadyAt: AT, conditions } : {}),
+      ...(ready ? { firstReadyAt: AT, conditions } : {}),
     },
   };
   known.set(key, machine);
   return machine;
 }
 
-export function viewOf({ set, machines }: Store): MachineSetView {
+/** As a leader sees it; with a mutation, without what it is to leave out. */
+export function viewOf({ set, machines }: Store, { pace, mutation = {} }: Pick<Scenario, 'pace' | 'mutation'>): MachineSetView {
+  const seen = (kept: Kept): Kept => ({
+    ...kept,
+    ...(mutation.obstaclesIgnored === true ? { held: false, undrained: false } : {}),
+    ...(mutation.sparesIgnored === true && kept.retire === UNMARKED ? { markedFor: undefined } : {}),
+  });
   const object: Stored<MachineSet> = {
     apiVersion: API_VERSION,
     kind: 'MachineSet',
@@ -158,10 +186,10 @@ export function viewOf({ set, machines }: Store): MachineSetView {
       creationTimestamp: AT,
       generation: set.generation,
     },
-    spec: { provider: { name: 'fake' }, maxRetiring: '100%', ...(set.replicas === undefined ? {} : { replicas: set.replicas }) },
+    spec: { provider: { name: 'fake' }, maxRetiring: pace ?? '100%', ...(set.replicas === undefined ? {} : { replicas: set.replicas }) },
     status: set.keptReplicas === undefined ? {} : { keptReplicas: set.keptReplicas },
   };
-  return { set: object, machines: machines.flatMap((kept, index) => (kept.isThere ? [machineOf(kept, index)] : [])), now: NOW };
+  return { set: object, machines: machines.flatMap((kept, index) => (kept.isThere ? [machineOf(seen(kept), index)] : [])), now: NOW };
 }
 
 export const indexOf = (machine: Machine): number => Number(machine.metadata.name.slice(1));
@@ -189,7 +217,9 @@ export function keyOf(world: World): string {
   const kept = (list: readonly Kept[] | undefined): string =>
     (list ?? [])
       .map((each, index) =>
-        each.isThere ? `${rank(index, each.version)}.${each.retire}${each.deleting ? 'd' : ''}${each.ready ? 'r' : ''}` : '-',
+        each.isThere
+          ? `${rank(index, each.version)}.${each.retire}${each.deleting ? 'd' : ''}${each.ready ? 'r' : ''}${each.held === true ? 'h' : ''}${each.undrained === true ? 'u' : ''}${each.markedFor ?? ''}`
+          : '-',
       )
       .join('.');
   const set = (each: KeptSet): string =>
@@ -198,7 +228,7 @@ export function keyOf(world: World): string {
   const call = (each: Call): string =>
     each.do === 'create'
       ? 'c'
-      : `${each.index}:${rank(each.index, each.version)}:${each.epoch}:${each.least}:${each.byHand}:${each.over === true ? 'o' : ''}`;
+      : `${each.index}:${rank(each.index, each.version)}:${each.epoch}:${each.wanted}:${each.least}:${each.byHand}:${each.over === true ? 'o' : ''}`;
   const parts: (string | number)[] = [world.epoch, store(world), world.rows.join('.'), world.frozen ? 1 : 0, world.strays, world.scaled];
   parts.push(world.excuses.map(({ least, byHand }) => `${least}.${byHand}`).join(':'));
   parts.push(

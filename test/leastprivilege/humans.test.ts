@@ -190,6 +190,15 @@ test('nobody but the machine controller takes the finalizer of a Machine, which 
   expect((await tries(rig.as(WHO.machine), { metadata: { finalizers: [] } })).outcome).toBe('ok');
 });
 
+test('C8a: a person takes back the mark of a machine that is to go, and marks none', async () => {
+  await make({ provider: { name: 'local' }, retire: { epoch: 7 } }, { ownerReferences: [owner] });
+  expect((await tries(olga, { spec: { retire: null } })).outcome).toBe('ok');
+  expect((await tries(olga, { spec: { retire: { epoch: 8 } } })).outcome).toBe('policy');
+  expect((await tries(rig.as(WHO.machine), { spec: { retire: null } })).outcome).toBe('policy');
+  await make({ provider: { name: 'local' } }, { ownerReferences: [owner] });
+  expect((await tries(olga, { spec: { retire: { epoch: 7 } } })).outcome).toBe('policy');
+});
+
 describe("an operator's release (D5)", () => {
   beforeEach(async () => {
     await make({ provider: { name: 'local' }, operation: ORDER }, { ownerReferences: [owner] });

@@ -20,6 +20,8 @@ interface Expected {
   labels: Name[];
   /** Fields with other writers than `rest`. */
   fields: Record<string, Name[]>;
+  /** Fields that others may remove, though not change. */
+  removable?: Record<string, Name[]>;
   rest: Name[];
 }
 
@@ -31,6 +33,8 @@ const EXPECTED: Record<string, Expected> = {
     delete: ['machine', ...PEOPLE],
     labels: ['machineSet'],
     fields: { components: ['machineComponentSet'], operation: ['machine'], retire: ['machineSet'], hold: PEOPLE, paused: PEOPLE },
+    // Whoever takes the mark back saves the machine (PROTOCOLS C8a).
+    removable: { retire: PEOPLE },
     rest: ['machineSet'],
   },
   machinesets: { ...git, fields: { replicas: ['sync', ...PEOPLE], paused: ['sync', ...PEOPLE] } },
@@ -171,12 +175,13 @@ describe.each(SAMPLES.map((sample): [string, Sample] => [sample.plural, sample])
   test('have fields that only their writers change or remove', async () => {
     const tries = EVERYONE.flatMap((name) =>
       Object.entries(object.spec).flatMap(([field]): Try[] => {
-        const allowed = verdict(expected.fields[field] ?? expected.rest, name);
+        const writers = expected.fields[field] ?? expected.rest;
+        const allowed = verdict(writers, name);
         // The schema, or a rule of it, may refuse what a writer may try; it comes first.
         const removal: Try = {
           what: `remove ${field}`,
           name,
-          expected: [...allowed, 'invalid'],
+          expected: [...verdict([...writers, ...(expected.removable?.[field] ?? [])], name), 'invalid'],
           run: patch(name, { spec: { [field]: null } }),
         };
         if (!(field in others)) return [removal];

@@ -36,14 +36,19 @@ export function wantedOf({ set, machines }: Pick<MachineSetView, 'set' | 'machin
   return set.spec.replicas ?? Math.max(set.status?.keptReplicas ?? 0, machines.filter(isAlive).length);
 }
 
-/** Those that never were Ready, though they had the time (PROTOCOLS D7). */
-export function failedMachines({ set, machines, now }: MachineSetView): Stored<Machine>[] {
-  const readyWithinMs = (set.spec.readyWithinSeconds ?? DEFAULT_READY_SECONDS) * 1000;
-  return machines.filter(
-    ({ metadata, status }) =>
-      status?.firstReadyAt === undefined && status?.phase !== 'Running' && now - Date.parse(metadata.creationTimestamp) > readyWithinMs,
-  );
+/** ms until a machine that never was Ready has failed; undefined where it was. */
+export function readyDeadlineMs(
+  { set, now }: Pick<MachineSetView, 'set' | 'now'>,
+  { metadata, status }: Stored<Machine>,
+): number | undefined {
+  if (status?.firstReadyAt !== undefined || status?.phase === 'Running') return undefined;
+  return Date.parse(metadata.creationTimestamp) + (set.spec.readyWithinSeconds ?? DEFAULT_READY_SECONDS) * 1000 - now;
 }
+
+const hasFailed = (view: MachineSetView, machine: Stored<Machine>): boolean => (readyDeadlineMs(view, machine) ?? 0) < 0;
+
+/** Those that never were Ready, though they had the time (PROTOCOLS D7). */
+export const failedMachines = (view: MachineSetView): Stored<Machine>[] => view.machines.filter((machine) => hasFailed(view, machine));
 
 export const hasTooManyFailed = (view: MachineSetView): boolean =>
   failedMachines(view).length >= (view.set.spec.maxFailed ?? DEFAULT_MAX_FAILED);
@@ -66,7 +71,8 @@ export function decideMachineSet(view: MachineSetView): MachineSetDecision {
 
   const missing = Math.max(0, replicas - alive.length);
   const places = Math.max(0, replicas - machines.length);
-  const inFlight = alive.filter(isBeingMade).length;
+  // One that failed counts for maxFailed: as long as it took a place here, few enough places would keep that from ever being reached.
+  const inFlight = alive.filter((machine) => isBeingMade(machine) && !hasFailed(view, machine)).length;
   const room = hasTooManyFailed(view) ? 0 : Math.max(0, (set.spec.maxInFlight ?? DEFAULT_IN_FLIGHT) - inFlight);
   const count = Math.min(places, room);
   return { create: spread(set, alive, count), sync, waiting: missing - count };

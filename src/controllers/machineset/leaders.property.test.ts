@@ -14,6 +14,7 @@ import type { Client } from '../../kube/client.ts';
 import { seededRandom } from '../../kube/testing/clock.ts';
 import { modelApi } from '../machinecomponentset/testing/api.ts';
 import type { Unsettled } from './mark.ts';
+import { markedFor } from './obstacle.ts';
 import { reconcileMachineSet } from './reconcile.ts';
 import { applyMachine } from './testing/applier.ts';
 
@@ -124,7 +125,7 @@ const step = fc.oneof(
   {
     weight: 1,
     arbitrary: fc.record({
-      do: fc.constantFrom('human-deletes' as const, 'hold' as const, 'unready' as const),
+      do: fc.constantFrom('human-deletes' as const, 'hold' as const, 'unready' as const, 'spare' as const),
       index: fc.nat({ max: 11 }),
     }),
   },
@@ -190,11 +191,18 @@ async function play(steps: readonly Step[], seed: number): Promise<void> {
   }
 
   async function arrive(decidedAt: number | undefined, act: () => Promise<void>): Promise<void> {
-    const before = new Map(alive().map(({ metadata, spec }) => [metadata.uid, spec.retire?.epoch]));
+    const before = new Map(alive().map((machine) => [machine.metadata.uid, machine]));
     await act();
-    for (const { metadata, spec } of alive())
+    for (const machine of alive()) {
+      const { metadata, spec } = machine;
+      const was = before.get(metadata.uid);
+      if (spec.retire === undefined || was?.spec.retire?.epoch === spec.retire.epoch) continue;
       // A mark that another term confirms, or one of no term that becomes one, is decided anew.
-      if (spec.retire !== undefined && before.get(metadata.uid) !== spec.retire.epoch) decided.set(metadata.uid, decidedAt ?? time);
+      decided.set(metadata.uid, decidedAt ?? time);
+      const isSpared = was !== undefined && was.spec.retire === undefined && markedFor(was) !== undefined;
+      if (isSpared && spec.retire.epoch > 0)
+        expect(markedFor(machine), 'marked again for the number it was spared at').not.toBe(markedFor(was));
+    }
   }
 
   async function happen(each: Step): Promise<void> {
@@ -233,6 +241,8 @@ async function play(steps: readonly Step[], seed: number): Promise<void> {
         return machine === undefined ? undefined : api.remove(Machines, machine.metadata);
       case 'hold':
         return edit(machine, ({ spec }) => (spec.hold === true ? delete spec.hold : (spec.hold = true)));
+      case 'spare':
+        return edit(machine, ({ spec }) => delete spec.retire);
       case 'unready':
         return edit(machine, (one) => (one.status = { ...one.status, conditions: [] }));
       case 'freeze':

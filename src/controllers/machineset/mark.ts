@@ -4,16 +4,17 @@
  */
 import { CodedError } from '../../api/errors.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
-import { MachineSets, type MachineSet } from '../../api/machineset.ts';
-import { LABELS, MANAGERS } from '../../api/names.ts';
+import { MachineSets } from '../../api/machineset.ts';
+import { ANNOTATIONS, LABELS, MANAGERS } from '../../api/names.ts';
 import { selectorText } from '../../api/selector.ts';
 import type { Stored } from '../../api/wire.ts';
 import { ApiError, hasReason } from '../../kube/apierror.ts';
 import type { Client } from '../../kube/client.ts';
 import type { Recorder } from '../../kube/recorder.ts';
-import type { MachineSetView } from './decide.ts';
+import { wantedOf, type MachineSetView } from './decide.ts';
+import { NO_TERM } from './obstacle.ts';
 import { ownedBy } from './owner.ts';
-import { decideMarks, isEmpty, NO_TERM, type Marks } from './retire.ts';
+import { decideMarks, isEmpty, type Marks } from './retire.ts';
 
 /** By machine UID, the version that a mark was conditioned on whose answer was lost: while the machine has it, it may still be written. */
 export type Unsettled = Map<string, string>;
@@ -34,7 +35,7 @@ export async function keepMarks(ports: MarkPorts, view: MachineSetView): Promise
   const live = await liveView(ports, view);
   if (live === undefined) return 'again';
   const marks = decideMarks(live, epoch, stillOpen(unsettled, view, live));
-  return await writeAll(ports, live.set, marks);
+  return await writeAll(ports, live, marks);
 }
 
 /** The machines first, then the set: a number that is raised in between is found, and what it would make a victim of is not marked. */
@@ -61,36 +62,34 @@ function stillOpen(unsettled: Unsettled, view: MachineSetView, live: MachineSetV
   return new Set(unsettled.keys());
 }
 
-async function writeAll(
-  ports: MarkPorts,
-  set: Stored<MachineSet>,
-  { takeBack, settle, confirm, retire }: Marks,
-): Promise<'done' | 'again'> {
+async function writeAll(ports: MarkPorts, live: MachineSetView, { takeBack, settle, confirm, retire }: Marks): Promise<'done' | 'again'> {
   // ⊢ None goes in the place of another that may be gone: one whose mark could not be taken back has perhaps been deleted.
   let lost = 0;
-  for (const machine of takeBack) if (!(await write(ports, set, machine, undefined))) lost++;
-  for (const machine of settle) if (!(await write(ports, set, machine, NO_TERM))) lost++;
+  for (const machine of takeBack) if (!(await write(ports, live, machine, undefined))) lost++;
+  for (const machine of settle) if (!(await write(ports, live, machine, NO_TERM))) lost++;
   // A mark of no term has done what it was for, and is taken back.
   if (lost + settle.length > 0) return 'again';
-  for (const machine of [...confirm, ...retire]) if (!(await write(ports, set, machine, ports.epoch))) return 'again';
+  for (const machine of [...confirm, ...retire]) if (!(await write(ports, live, machine, ports.epoch))) return 'again';
   return 'done';
 }
 
 /** False: the machine is another one than was read, or gone. */
 async function write(
   { client, recorder, unsettled, signal }: MarkPorts,
-  set: Stored<MachineSet>,
+  view: MachineSetView,
   machine: Stored<Machine>,
   epoch: number | undefined,
 ): Promise<boolean> {
+  const { set } = view;
   const { namespace, name, uid, resourceVersion } = machine.metadata;
   const reason =
     epoch === NO_TERM
       ? 'a mark whose answer was lost is made void'
       : `MachineSet ${set.metadata.name} has more machines than it is to have`;
   const retire = epoch === undefined ? null : { epoch, reason };
+  const annotations = annotationsFor(machine, epoch, wantedOf(view));
   try {
-    const merge = { metadata: { uid, resourceVersion }, spec: { retire } };
+    const merge = { metadata: { uid, resourceVersion, ...annotations }, spec: { retire } };
     await client.patch(Machines, { namespace, name }, { merge }, { fieldManager: MANAGERS.machineSet, signal });
   } catch (error) {
     if (hasReason(error, 'Conflict', 'NotFound')) return false;
@@ -102,4 +101,13 @@ async function write(
   else if (machine.spec.retire === undefined && epoch !== NO_TERM)
     recorder.event(set, { type: 'Normal', reason: 'MachineRetiring', message: name });
   return true;
+}
+
+/**
+ * In one write with the mark, so that its absence tells who took the mark: the set removes this too, a human does not. A mark of no term and its end
+ * leave it as it is: who is spared stays so.
+ */
+function annotationsFor(machine: Machine, epoch: number | undefined, wanted: number): { annotations?: Record<string, string | null> } {
+  if (epoch === NO_TERM || (epoch === undefined && machine.spec.retire?.epoch === NO_TERM)) return {};
+  return { annotations: { [ANNOTATIONS.retireFor]: epoch === undefined ? null : String(wanted) } };
 }

@@ -4,13 +4,22 @@ import type { Machine } from '../../api/machine.ts';
 import type { MachineSet } from '../../api/machineset.ts';
 import { selectorText } from '../../api/selector.ts';
 import { findCondition, isTrue, setConditions, type ConditionInput } from '../../kube/conditions.ts';
-import { failedMachines, hasTooManyFailed, isAlive, wantedOf, type MachineSetDecision, type MachineSetView } from './decide.ts';
-import { isMarked } from './retire.ts';
+import {
+  failedMachines,
+  hasTooManyFailed,
+  isAlive,
+  readyDeadlineMs,
+  wantedOf,
+  type MachineSetDecision,
+  type MachineSetView,
+} from './decide.ts';
+import type { Obstacle } from './obstacle.ts';
+import { blockedOf, isMarked, type Blocked } from './retire.ts';
 
 export type MachineSetStatus = NonNullable<MachineSet['status']>;
 type Told = Omit<ConditionInput, 'type' | 'observedGeneration'>;
 
-/** `again`: ms until a Ready machine becomes an available one. `error`: why nothing could be made. */
+/** `again`: ms until a Ready machine becomes an available one, or one that is being made has failed. `error`: why nothing could be made. */
 export function statusOf(
   view: MachineSetView,
   decision: MachineSetDecision,
@@ -23,9 +32,11 @@ export function statusOf(
   const minReadyMs = (set.spec.minReadySeconds ?? 0) * 1000;
   const waits = ready.map((machine) => readySince(machine) + minReadyMs - now);
   const available = waits.filter((wait) => wait <= 0).length;
+  const blocked = blockedOf(view);
   const told: Record<string, Told> = {
     Available: available >= replicas ? yes('Enough') : no('TooFew', `${available} of ${replicas} machines are available`),
     Progressing: progressing(view, decision, error),
+    ScaleDownBlocked: blocked.count > 0 ? yes('MachinesStay', blockedText(blocked)) : no('NotBlocked'),
     Paused: set.spec.paused === true ? yes('Paused', 'spec.paused') : no('NotPaused'),
   };
   const generation = set.metadata.generation === undefined ? {} : { observedGeneration: set.metadata.generation };
@@ -40,7 +51,9 @@ export function statusOf(
     ...generation,
     conditions: setConditions(set.status?.conditions, inputs, now),
   };
-  const next = waits.filter((wait) => wait > 0);
+  // Past the deadline, and not at it, a machine has failed.
+  const failing = machines.map((machine) => (readyDeadlineMs(view, machine) ?? -1) + 1);
+  const next = [...waits, ...failing].filter((wait) => wait > 0);
   return { status, again: next.length === 0 ? undefined : next.reduce((a, b) => Math.min(a, b)) };
 }
 
@@ -54,22 +67,45 @@ function progressing(view: MachineSetView, decision: MachineSetDecision, error: 
   const alive = machines.filter(isAlive);
   if (set.spec.paused === true) return no('Paused', 'spec.paused');
   if (error !== undefined) return no('CreateFailed', createFailure(set, error));
-  if (alive.length > replicas) return yes('ScalingDown', `to ${replicas}; ${alive.filter(isMarked).length} machines are marked to go`);
+  if (alive.length > replicas) {
+    const blocked = blockedOf(view);
+    if (blocked.count === blocked.surplus) return no('ScaleDownBlocked', blockedText(blocked));
+    return yes('ScalingDown', `to ${replicas}; ${alive.filter(isMarked).length} machines are marked to go`);
+  }
   if (alive.length < replicas) {
     const deleting = machines.length - alive.length;
     const isBlocked = decision.create.length === 0 && deleting > 0 && machines.length >= replicas;
     if (decision.create.length === 0 && hasTooManyFailed(view)) return no('TooManyFailed', failures(view));
     return isBlocked ? yes('WaitingForDeletion', 'machines that are being deleted keep their places') : yes('ScalingUp', `to ${replicas}`);
   }
+  if (hasTooManyFailed(view)) return no('TooManyFailed', failures(view));
+  if (failedMachines(view).length > 0) return no('MachinesFailed', failures(view));
   if (set.spec.replicas === undefined)
     return no('ReplicasLeftOut', `keeps ${replicas} machines until spec.replicas is set: kubectl scale, or spec.replicas in fleet/`);
   return no('Complete');
 }
 
 function failures(view: MachineSetView): string {
-  const names = failedMachines(view).map(({ metadata }) => metadata.name);
-  const some = names.slice(0, 5).toSorted().join(', ');
-  return `${some}${names.length > 5 ? ', …' : ''} never were Ready; no more are made until they are deleted or spec.maxFailed allows it`;
+  const after = hasTooManyFailed(view) ? 'no more are made until they are deleted or spec.maxFailed allows it' : 'look at the Machines';
+  return `${someOf(failedMachines(view).map(({ metadata }) => metadata.name))} never were Ready; ${after}`;
+}
+
+const OBSTACLES: readonly [Obstacle, (wanted: number) => string][] = [
+  ['Held', () => 'held or paused'],
+  ['Refused', () => 'not drained in time'],
+  ['Spared', (wanted) => `somebody took their mark for ${wanted} back`],
+];
+
+function blockedText({ surplus, count, wanted, machines }: Blocked): string {
+  const groups = OBSTACLES.flatMap(([obstacle, why]) => {
+    const names = machines.filter((each) => each.obstacle === obstacle).map(({ name }) => name);
+    return names.length === 0 ? [] : [`${why(wanted)}: ${someOf(names)}`];
+  });
+  return `${count} of ${surplus} machines too many cannot go now: ${groups.join('; ')}`;
+}
+
+function someOf(names: readonly string[]): string {
+  return `${names.toSorted().slice(0, 5).join(', ')}${names.length > 5 ? `, … (${names.length})` : ''}`;
 }
 
 /**

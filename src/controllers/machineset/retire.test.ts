@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { MachineSet } from '../../api/machineset.ts';
+import { ANNOTATIONS } from '../../api/names.ts';
 import type { Stored } from '../../api/wire.ts';
 import { decideMachineSet, type MachineSetView } from './decide.ts';
 import { decideMarks } from './retire.ts';
@@ -45,9 +46,13 @@ const set = (spec: Partial<MachineSet['spec']>, status: MachineSet['status'] = {
 const many = (count: number): Stored<Machine>[] => Array.from({ length: count }, (_, index) => machine(String.fromCharCode(97 + index)));
 const view = (spec: Partial<MachineSet['spec']>, machines: Stored<Machine>[], status?: MachineSet['status']): MachineSetView => ({
   set: set(spec, status),
-  machines,
+  machines: machines.map((each) => (each.spec.retire?.epoch === 7 ? annotated(each, spec.replicas ?? 0) : each)),
   now: NOW,
 });
+/** What this term marked bears the number that is wanted. */
+function annotated(of: Stored<Machine>, number: number): Stored<Machine> {
+  return { ...of, metadata: { ...of.metadata, annotations: { [ANNOTATIONS.retireFor]: String(number), ...of.metadata.annotations } } };
+}
 const marks = (of: MachineSetView, unsettled: string[] = []): Record<string, string> => {
   const { takeBack, settle, confirm, retire } = decideMarks(of, 7, new Set(unsettled.map((name) => `uid-${name}`)));
   const names = (machines: Stored<Machine>[]): string => machines.map(({ metadata }) => metadata.name).join('');
@@ -132,6 +137,133 @@ describe('C8a: marks', () => {
   });
 });
 
+const condition = (of: MachineSetView, type: string): string => {
+  const found = statusOf(of, decideMachineSet(of), undefined).status.conditions?.find((each) => each.type === type);
+  return `${found?.status}/${found?.reason} ${found?.message}`;
+};
+const undrained = (name: string, notAfterSeconds: number, spec: Machine['spec'] = {}): Stored<Machine> => {
+  const retry = { of: ['Delete'], tries: 1, at: at(0) };
+  const operation = {
+    id: 'r',
+    epoch: 1,
+    kind: 'Cancelled',
+    notAfter: at(notAfterSeconds),
+    reason: 'DrainTimeout: pods were left',
+    retry,
+  } as const;
+  return machine(name, { ...spec, operation });
+};
+const markedFor = (name: string, number: number, spec: Machine['spec'] = {}): Stored<Machine> => annotated(machine(name, spec), number);
+
+describe('C8a: a machine that cannot go does not stop the others', () => {
+  test('one that is held gives its place to one that may go', () => {
+    const machines = [machine('a'), machine('b'), markedFor('c', 2, { ...mine, hold: true })];
+    expect(marks(view({ replicas: 2 }, machines))).toEqual({ ...none, takeBack: 'c', retire: 'b' });
+    expect(
+      marks(
+        view({ replicas: 2 }, [machine('a', { hold: true }), machine('b', { hold: true }), markedFor('c', 2, { ...mine, hold: true })]),
+      ),
+    ).toEqual(none);
+  });
+  test('so does one whose drain did not end in time', () => {
+    expect(marks(view({ replicas: 1 }, [machine('a'), undrained('b', 9, mine), machine('c')]))).toEqual({
+      ...none,
+      takeBack: 'b',
+      retire: 'c',
+    });
+  });
+  test('a drain that ended for a change, and not for a deletion, makes nobody wait', () => {
+    const changed = undrained('c', 9);
+    const operation = {
+      id: 'r',
+      epoch: 1,
+      kind: 'Cancelled' as const,
+      notAfter: at(9),
+      reason: 'DrainTimeout: pods were left',
+      retry: { of: ['Change x@1'], tries: 1, at: at(0) },
+    };
+    expect(marks(view({ replicas: 1 }, [machine('a'), { ...changed, spec: { operation } }])).retire).toBe('c');
+  });
+  test('where nobody else may go those whose drain did not end take turns, the one first that was tried longest ago', () => {
+    expect(marks(view({ replicas: 1 }, [undrained('a', 5), undrained('b', 9, mine), undrained('c', 7)]))).toEqual({
+      ...none,
+      takeBack: 'b',
+      retire: 'a',
+    });
+    const kept = markedFor('b', 1, { ...undrained('b', 5).spec, ...mine });
+    expect(marks(view({ replicas: 1 }, [undrained('a', 6), kept, undrained('c', 7)]))).toEqual(none);
+  });
+  test('no more are marked than the pace allows, however many are blocked', () => {
+    const held = ['x', 'y', 'z'].map((name) => markedFor(name, 0, { ...mine, hold: true }));
+    const some = marks(view({ replicas: 0, maxRetiring: 1 }, [...many(3), ...held]));
+    expect(some.retire).toBe('c');
+    expect(some.takeBack).toHaveLength(1);
+  });
+});
+
+describe('C8a: whoever takes a mark back saves the machine', () => {
+  test('it is not marked again for that number, also where nobody else may go', () => {
+    expect(marks(view({ replicas: 2 }, [machine('a'), machine('b'), markedFor('c', 2)]))).toEqual({ ...none, retire: 'b' });
+    expect(marks(view({ replicas: 0, maxRetiring: 9 }, [markedFor('a', 0), markedFor('c', 0)]))).toEqual(none);
+    expect(marks(view({ replicas: 1 }, [machine('a'), machine('b'), markedFor('c', 2)])).retire).toBe('c');
+  });
+  test('a mark that stays is for the number that is wanted now', () => {
+    expect(marks(view({ replicas: 2 }, [machine('a'), machine('b'), markedFor('c', 2, mine)]))).toEqual(none);
+    expect(marks(view({ replicas: 1 }, [machine('a'), machine('b'), markedFor('c', 2, mine)]))).toEqual({ ...none, confirm: 'c' });
+  });
+  test('one that is spared and may still be marked is made void, and stays spared then', () => {
+    expect(
+      marks(view({ replicas: 2 }, [machine('a', { hold: true }), machine('b', { hold: true }), markedFor('c', 2)]), ['c']).settle,
+    ).toBe('c');
+    const voided = markedFor('c', 2, { retire: { epoch: 0 } });
+    expect(marks(view({ replicas: 2 }, [machine('a'), machine('b'), voided]))).toEqual({ ...none, takeBack: 'c', retire: 'b' });
+  });
+  test('a human takes the mark back: another one goes; the set itself takes it back: that spares nobody', async () => {
+    const world = createSetWorld();
+    world.set({ replicas: 3, maxInFlight: 100 });
+    await world.settle();
+    for (const { metadata } of world.alive()) world.ready(metadata.name, true);
+    const pass = async (): Promise<string[]> => {
+      for (let run = 0; run < 3; run++) {
+        world.relist();
+        await world.run();
+      }
+      return world
+        .alive()
+        .filter(({ spec }) => spec.retire !== undefined)
+        .map(({ metadata }) => metadata.name);
+    };
+    world.set({ replicas: 2 });
+    const [first = ''] = await pass();
+    world.edit(first, ({ spec }) => void delete spec.retire);
+    const [second = ''] = await pass();
+    expect([second === '', second === first]).toEqual([false, false]);
+    world.set({ replicas: 3 });
+    expect(await pass()).toEqual([]);
+    world.set({ replicas: 2 });
+    expect(await pass()).toEqual([second]);
+    for (let [name] = await pass(); name !== undefined; [name] = await pass()) world.edit(name, ({ spec }) => void delete spec.retire);
+    expect(await pass()).toEqual([]);
+    expect(world.condition('Progressing')).toBe('False/ScaleDownBlocked');
+    world.set({ replicas: 1 });
+    expect(await pass()).toHaveLength(1);
+  });
+});
+
+describe('C8a: a scale-down that cannot end says so', () => {
+  test('how many, who and why', () => {
+    const machines = [machine('a', { hold: true }), markedFor('b', 0), undrained('c', 9, mine), machine('d', mine)];
+    const some = view({ replicas: 0 }, machines);
+    expect(condition(some, 'Progressing')).toContain('True/ScalingDown');
+    expect(condition(some, 'ScaleDownBlocked')).toBe(
+      'True/MachinesStay 3 of 4 machines too many cannot go now: held or paused: a; not drained in time: c; somebody took their mark for 0 back: b',
+    );
+    expect(condition(view({ replicas: 0 }, machines.slice(0, 3)), 'Progressing')).toContain('False/ScaleDownBlocked 3 of 3');
+    expect(condition(view({ replicas: 3 }, machines), 'ScaleDownBlocked')).toBe('False/NotBlocked ');
+    expect(condition(view({ replicas: 4 }, machines), 'ScaleDownBlocked')).toBe('False/NotBlocked ');
+  });
+});
+
 describe('D7: machines that never were Ready', () => {
   const failed = (name: string, ageSeconds: number): Stored<Machine> => {
     const made = machine(name, {}, { status: { phase: 'Installing' } });
@@ -151,5 +283,25 @@ describe('D7: machines that never were Ready', () => {
     const three = ['a', 'b', 'c'].map((name) => failed(name, 1801));
     expect(decideMachineSet(view({ replicas: 9 }, three)).create).toHaveLength(0);
     expect(decideMachineSet(view({ replicas: 9 }, three.slice(1))).create).toHaveLength(7);
+  });
+  test('take no place of maxInFlight, so that maxFailed is reached and said', () => {
+    const spec = { replicas: 9, readyWithinSeconds: 60, maxFailed: 2, maxInFlight: 1 };
+    const one = view(spec, [machine('a'), failed('b', 61)]);
+    expect([decideMachineSet(one).create.length, reason(one)]).toEqual([1, 'ScalingUp']);
+    expect(decideMachineSet(view(spec, [machine('a'), failed('b', 61), failed('c', 60)])).create).toHaveLength(0);
+    const two = view(spec, [machine('a'), failed('b', 61), failed('c', 61)]);
+    expect([decideMachineSet(two).create.length, reason(two)]).toEqual([0, 'TooManyFailed']);
+  });
+  test('keep a set that has them all from being Complete', () => {
+    const spec = { replicas: 2, readyWithinSeconds: 60, maxFailed: 2 };
+    expect(reason(view(spec, [machine('a'), failed('b', 60)]))).toBe('Complete');
+    expect(reason(view(spec, [machine('a'), failed('b', 61)]))).toBe('MachinesFailed');
+    expect(reason(view(spec, [failed('a', 61), failed('b', 61)]))).toBe('TooManyFailed');
+    expect(reason(view({ readyWithinSeconds: 60 }, [machine('a'), failed('b', 61)]))).toBe('MachinesFailed');
+  });
+  test('are looked at when their time is over, and not before', () => {
+    const again = (of: MachineSetView): number | undefined => statusOf(of, decideMachineSet(of), undefined).again;
+    expect(again(view({ replicas: 3, readyWithinSeconds: 60 }, [machine('a'), failed('b', 20), failed('c', 50)]))).toBe(10_001);
+    expect(again(view({ replicas: 2, readyWithinSeconds: 60 }, [machine('a'), failed('b', 61)]))).toBeUndefined();
   });
 });

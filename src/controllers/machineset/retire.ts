@@ -6,6 +6,7 @@ import { resolveCount } from '../../api/batches.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import { isAlive, wantedOf, type MachineSetView } from './decide.ts';
+import { isMarkedFor, lastTryMs, obstacleOf, type Obstacle } from './obstacle.ts';
 import { chooseVictims } from './victims.ts';
 
 export interface Marks {
@@ -20,34 +21,81 @@ export interface Marks {
 }
 
 const DEFAULT_PACE = '10%';
-/** Terms begin with 1. */
-export const NO_TERM = 0;
-
 export const isMarked = (machine: Machine): boolean => machine.spec.retire !== undefined;
+
+/** Machines too many; none while the set is paused. */
+export const surplusOf = (view: MachineSetView): number =>
+  view.set.spec.paused === true ? 0 : Math.max(0, view.machines.filter(isAlive).length - wantedOf(view));
 
 /** `epoch`: of this term. `unsettled`: UIDs of machines to which the answer to a mark was lost: it may still be written at any time. */
 export function decideMarks(view: MachineSetView, epoch: number, unsettled: ReadonlySet<string> = new Set()): Marks {
   const { set, machines } = view;
+  const wanted = wantedOf(view);
   const alive = machines.filter(isAlive);
   const isUnsettled = ({ metadata }: Stored<Machine>): boolean => unsettled.has(metadata.uid);
   const marked = alive.filter((machine) => isMarked(machine) || isUnsettled(machine));
-  const surplus = set.spec.paused === true ? 0 : Math.max(0, alive.length - wantedOf(view));
-  const pace = resolveCount(set.spec.maxRetiring ?? DEFAULT_PACE, machines.length, 'spec.maxRetiring');
-  const many = Math.min(surplus, Math.max(marked.length, pace - (machines.length - alive.length)));
-  // Those that go already before those that another term chose.
-  const [own, others] = [
-    marked.filter(({ spec }) => spec.retire?.epoch === epoch),
-    marked.filter(({ spec }) => spec.retire?.epoch !== epoch),
-  ];
-  const first = chooseVictims(own, many);
-  const going = new Set([...first, ...chooseVictims(others, many - first.length)]);
-  const unmarked = alive.filter((machine) => !marked.includes(machine));
+  const surplus = surplusOf(view);
+  const pace = Math.max(0, resolveCount(set.spec.maxRetiring ?? DEFAULT_PACE, machines.length, 'spec.maxRetiring') - deletingIn(view));
+  const order = goingOrder(alive, marked, wanted, epoch);
+  const first = order.slice(0, Math.min(surplus, pace));
+  // A pace that fell takes nobody back: as many as are marked may stay so.
+  const most = Math.min(surplus, Math.max(marked.length, first.length)) - first.length;
+  const kept = order.filter((machine) => marked.includes(machine) && !first.includes(machine)).slice(0, most);
+  const going = new Set([...first, ...kept]);
   return {
     takeBack: marked.filter((machine) => !going.has(machine) && isMarked(machine)),
     settle: marked.filter((machine) => !going.has(machine) && !isMarked(machine)),
-    confirm: marked.filter((machine) => going.has(machine) && (isUnsettled(machine) || machine.spec.retire?.epoch !== epoch)),
-    retire: chooseVictims(unmarked, many - going.size),
+    confirm: marked.filter(
+      (machine) => going.has(machine) && (isUnsettled(machine) || machine.spec.retire?.epoch !== epoch || !isMarkedFor(machine, wanted)),
+    ),
+    retire: first.filter((machine) => !marked.includes(machine)),
   };
+}
+
+const deletingIn = ({ machines }: MachineSetView): number => machines.filter((machine) => !isAlive(machine)).length;
+
+/**
+ * All that may go, the best first. What nothing keeps goes before what did not drain in time, and that before what is held: a machine that cannot go
+ * gives its place to one that can. Among equals those that go already stay, and those of this term before those that another chose.
+ */
+function goingOrder(
+  alive: readonly Stored<Machine>[],
+  marked: readonly Stored<Machine>[],
+  wanted: number,
+  epoch: number,
+): Stored<Machine>[] {
+  const withObstacle = (wished: Obstacle | undefined): Stored<Machine>[] =>
+    alive.filter((machine) => obstacleOf(machine, wanted) === wished);
+  const byMark = (group: readonly Stored<Machine>[]): Stored<Machine>[] => {
+    const isOwn = ({ spec }: Machine): boolean => spec.retire?.epoch === epoch;
+    const own = group.filter(isOwn);
+    const others = group.filter((machine) => marked.includes(machine) && !isOwn(machine));
+    const unmarked = group.filter((machine) => !marked.includes(machine));
+    return [own, others, unmarked].flatMap((each) => chooseVictims(each, each.length));
+  };
+  const refused = withObstacle('Refused').toSorted((a, b) => lastTryMs(a) - lastTryMs(b) || (a.metadata.name < b.metadata.name ? -1 : 1));
+  return [...byMark(withObstacle(undefined)), ...refused, ...byMark(withObstacle('Held'))];
+}
+
+/** Machines too many that cannot go now, and who stays. */
+export interface Blocked {
+  wanted: number;
+  surplus: number;
+  count: number;
+  machines: { name: string; obstacle: Obstacle }[];
+}
+
+export function blockedOf(view: MachineSetView): Blocked {
+  const wanted = wantedOf(view);
+  const surplus = surplusOf(view);
+  const machines: Blocked['machines'] = [];
+  let free = 0;
+  for (const machine of view.machines.filter(isAlive)) {
+    const obstacle = obstacleOf(machine, wanted);
+    if (obstacle === undefined) free++;
+    else machines.push({ name: machine.metadata.name, obstacle });
+  }
+  return { wanted, surplus, count: Math.max(0, surplus - free), machines };
 }
 
 export const isEmpty = ({ takeBack, settle, confirm, retire }: Marks): boolean =>

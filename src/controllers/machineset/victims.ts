@@ -5,7 +5,7 @@ import { findCondition, isTrue } from '../../kube/conditions.ts';
 
 /**
  * Which machines go: those whose drain is under way, those that someone marked, then those that are not Ready, then the newest; among equals from
- * the failure domain that has the most, so that what stays is spread. What is held or paused does not go while it is, so it comes last.
+ * the failure domain that has the most, so that what stays is spread.
  */
 export function chooseVictims(machines: readonly Stored<Machine>[], count: number): Stored<Machine>[] {
   const left = new Set(machines);
@@ -30,8 +30,7 @@ function comesBefore(a: Stored<Machine>, b: Stored<Machine>, crowd: (machine: Ma
   return order < 0;
 }
 
-function rank({ metadata, spec, status }: Machine): number {
-  if (spec.hold === true || spec.paused === true || status?.agent?.hold === true) return 4;
+function rank({ metadata, status }: Machine): number {
   if (findCondition(status?.conditions, 'Drained') !== undefined) return 0;
   if (metadata.annotations?.[ANNOTATIONS.deleteFirst] !== undefined) return 1;
   return isTrue(status?.conditions, 'Ready') ? 3 : 2;

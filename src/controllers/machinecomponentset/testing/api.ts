@@ -119,11 +119,14 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
   function patched(resource: Resource, key: ObjectKey, patch: object, subresource: string | undefined): Stored<KubeObject> {
     const current = kindOf(resource.plural).get(keyOf(key));
     if (current === undefined) throw refuse(404, 'NotFound', `${resource.plural} ${keyOf(key)}`);
-    const { metadata, ...body } = patch as { metadata?: { resourceVersion?: string } };
-    const wanted = metadata?.resourceVersion;
-    if (wanted !== undefined && wanted !== current.metadata.resourceVersion) throw refuse(409, 'Conflict', `${keyOf(key)} is newer`);
+    const { metadata, ...body } = patch as { metadata?: { resourceVersion?: string; uid?: string } };
+    const { resourceVersion, uid, ...rest } = metadata ?? {};
+    if (resourceVersion !== undefined && resourceVersion !== current.metadata.resourceVersion)
+      throw refuse(409, 'Conflict', `${keyOf(key)} is newer`);
+    if (uid !== undefined && uid !== current.metadata.uid) throw refuse(409, 'Conflict', `${keyOf(key)} has another uid`);
     const fields = Object.entries(body).filter(([field]) => (field === 'status') === (subresource === 'status'));
-    return save(resource, resource.parse(mergePatch(current, Object.fromEntries(fields))));
+    const meta = subresource === undefined ? { metadata: rest } : {};
+    return save(resource, resource.parse(mergePatch(current, { ...Object.fromEntries(fields), ...meta })));
   }
 
   function conditionedDelete(resource: Resource, key: ObjectKey, uid: string | undefined): Stored<KubeObject> {
