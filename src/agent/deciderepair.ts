@@ -54,8 +54,9 @@ export function repairStep(o: Observed, operation: OperationRecord, task: Task, 
     case 'CleanDisk':
       return cleanStep(o, operation, task.belowPercent);
     case 'Reboot':
-    default:
       return rebootStep(o, operation, due);
+    default:
+      return task satisfies never;
   }
 }
 
@@ -92,8 +93,9 @@ function actStep(operation: OperationRecord, task: Task): Step {
     case 'CleanDisk':
       return { do: 'clean', operation, belowPercent: task.belowPercent };
     case 'Reboot':
-    default:
       return { do: 'reboot', operation };
+    default:
+      return task satisfies never;
   }
 }
 

@@ -50,8 +50,9 @@ export function taskOf(order: Operation, bootID: string): Task | { wrong: string
     case 'RestartComponent':
       return { action, component: String(args['component']) };
     case 'Reboot':
-    default:
       return { action, fromBootID: bootID };
+    default:
+      return action satisfies never;
   }
 }
 

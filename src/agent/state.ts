@@ -197,13 +197,14 @@ export function fold(state: State | undefined, entry: Entry): State {
         cleared: state.cleared || entry.cleared === true,
       };
     }
-    case 'repair':
-    default: {
+    case 'repair': {
       const component = componentOf(state, entry.name);
       if (component === undefined) return state;
       const repairs = [...component.repairs.filter((at) => at > entry.at - HOUR_MS && at <= entry.at), entry.at];
       return withComponent(state, { ...component, driftRepairs: component.driftRepairs + 1, repairs });
     }
+    default:
+      throw new Error(`a journal entry of an unknown kind: ${JSON.stringify(entry satisfies never)}`);
   }
 }
 

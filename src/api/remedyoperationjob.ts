@@ -144,15 +144,24 @@ export function jobLabel(name: string): string {
 
 /** Whether it has ended for good. A job that asks a human has not while its rule still matches. */
 export function isFinished(job: Pick<RemedyOperationJob, 'status'>): boolean {
-  switch (job.status?.phase) {
+  const phase = job.status?.phase;
+  switch (phase) {
     case 'Succeeded':
     case 'Failed':
     case 'Cancelled':
     case 'Shadow':
       return true;
     case 'NeedsHuman':
-      return job.status.finishedAt !== undefined;
+      return job.status?.finishedAt !== undefined;
+    case undefined:
+    case 'Pending':
+    case 'Granted':
+    case 'Running':
+    case 'Verifying':
+      return false;
     default:
+      // A phase of a later version: nothing is known of it, so it counts as open.
+      phase satisfies never;
       return false;
   }
 }

@@ -18,7 +18,7 @@ export function duplicateFields(text: string): string[] {
   let expectsName = false;
   for (let at = 0; at < text.length; at++) {
     const level = levels.at(-1);
-    switch (text[at]) {
+    switch (text[at] ?? '') {
       case '{':
         levels.push({ names: new Set(), at: '', index: 0 });
         expectsName = true;

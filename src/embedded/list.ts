@@ -200,9 +200,11 @@ export function list(call: Call): Reply {
       if (metadata['continue'] === '') delete metadata['continue'];
       return { status: 200, object: { kind: 'PartialObjectMetadataList', apiVersion: `meta.k8s.io/${form.version}`, metadata, items } };
     }
-    default: {
+    case 'json': {
       const head = `{"kind":${JSON.stringify(served.listKind)},"apiVersion":${JSON.stringify(apiVersion(served))},"metadata":${JSON.stringify(metadata)},"items":[`;
       return { status: 200, text: `${head}${entries.map((entry) => itemText(served, textOf(served, entry))).join(',')}]}` };
     }
+    default:
+      return form.shape satisfies never;
   }
 }

@@ -98,8 +98,10 @@ function finalizersFor(served: Served, metadata: JsonObject, options: DeleteOpti
       return [...kept, 'foregroundDeletion'];
     case 'Background':
       return kept;
-    default:
+    case undefined:
       return before;
+    default:
+      return options.propagationPolicy satisfies never;
   }
 }
 

@@ -93,8 +93,11 @@ function conditionsOf(when: When): object {
     }
     case 'not':
       return { not: conditionsOf(when.of[0]) };
-    default:
+    case 'all':
+    case 'any':
       return { [when.kind]: when.of.map(conditionsOf) };
+    default:
+      return when satisfies never;
   }
 }
 

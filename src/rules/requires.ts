@@ -38,7 +38,11 @@ export function requirementsOf(when: When): Requirements {
       return ofLeaf(when);
     case 'not':
       return new Map();
+    case 'all':
+      return when.of.map(requirementsOf).reduce(both);
+    case 'any':
+      return when.of.map(requirementsOf).reduce(either);
     default:
-      return when.of.map(requirementsOf).reduce(when.kind === 'all' ? both : either);
+      return when satisfies never;
   }
 }

@@ -113,8 +113,10 @@ function repairEffect(world: World, index: number, at: number, effect: Effect, p
       const object = { ...held.object, metadata: { ...held.object.metadata, deletionTimestamp: '2026-11-20T00:00:00Z' } };
       return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, object }) };
     }
-    default:
+    case 'DeleteInstance':
       return world;
+    default:
+      return effect satisfies never;
   }
 }
 

@@ -54,8 +54,11 @@ function loses(flight: Flight, world: World): boolean {
       return flight.node !== undefined && flight.node.version !== world.nodes[at]?.version;
     case 'ledger':
       return flight.ledger !== undefined && flight.ledger.version !== world.ledger.version;
-    default:
+    case 'effect':
+    case undefined:
       return false;
+    default:
+      return flight.writes satisfies never;
   }
 }
 

@@ -60,10 +60,12 @@ export async function answer(client: Client, { kind, object }: Subject, nowMs: n
       });
       return { lines: ruleLines(object, items, nowMs), data: { rule: object, jobs: items } };
     }
-    default: {
+    case 'machine': {
       const data = await whyMachine(await gatherMachine(client, object, nowMs));
       return { lines: machineLines(data), data };
     }
+    default:
+      return kind satisfies never;
   }
 }
 

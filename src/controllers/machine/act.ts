@@ -70,7 +70,12 @@ export function actOf(step: Step, context: ActContext): Act | undefined {
       return markDegraded(context);
     case 'LiftDegraded':
       return liftDegraded(context);
-    default:
+    case 'AddFinalizer':
+    case 'EnsureInstance':
+    case 'SyncNode':
+    case 'Finalize':
       return undefined;
+    default:
+      return step satisfies never;
   }
 }

@@ -84,8 +84,32 @@ async function plainly(step: Step, view: MachineView, hands: Hands): Promise<Per
       // Of a provider that the cell has no more nothing is known.
       if (hands.provider === undefined) return { done: false, why: 'the cell has no such provider' };
       return { done: true, note: await hands.provider.delete(step.providerID, hands.signal) };
-    default:
+    case 'BeginRepair':
+    case 'Cordon':
+    case 'DeleteMachine':
+    case 'EndRepair':
+    case 'Evict':
+    case 'Fence':
+    case 'ForceDelete':
+    case 'FreeCancelled':
+    case 'LiftCordon':
+    case 'LiftDegraded':
+    case 'MarkDegraded':
+    case 'MarkOutOfService':
+    case 'NoteCut':
+    case 'Order':
+    case 'PowerCycle':
+    case 'Release':
+    case 'Retire':
+    case 'RetirePower':
+    case 'Settle':
+    case 'StopInstance':
+    case 'TakeOver':
+    case 'TakeOverForRepair':
+    case 'WriteCancelled':
       throw new Error(`${step.do} is a guarded write`);
+    default:
+      return step satisfies never;
   }
 }
 

@@ -181,8 +181,13 @@ function openWorld() {
         return await settle();
       case 'bookmark':
         return api.bookmark();
-      default:
+      case 'end':
+      case 'reset':
+      case 'resume':
+      case 'stall':
         return api.watches[each.do]();
+      default:
+        return each satisfies never;
     }
   }
 

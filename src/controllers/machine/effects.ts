@@ -38,11 +38,13 @@ export async function carryOutEffect(effect: Effect, { client, provider, cycled,
     case 'RetirePower':
       await provider.retire?.(effect.providerID, effect.operationID, signal);
       return { note: `nothing more is done to the power of ${effect.providerID} for this operation` };
-    default:
+    case 'PowerCycle':
       if (provider.reboot === undefined) return { note: `provider ${provider.name} cannot cycle the power`, refused: true };
       await provider.reboot(effect.providerID, effect.operationID, signal);
       cycled.add(effect.operationID);
       return { note: `cycles the power of ${effect.providerID}` };
+    default:
+      return effect satisfies never;
   }
 }
 

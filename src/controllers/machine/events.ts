@@ -50,8 +50,16 @@ export function eventOf(step: Step, view: MachineView, note: string | undefined)
       return normal('OperationTakenOver', step.why);
     case 'DeleteInstance':
       return normal('DeletingInstance', step.why);
-    default:
+    case 'AddFinalizer':
+    case 'BeginRepair':
+    case 'Fence':
+    case 'Finalize':
+    case 'NoteCut':
+    case 'RetirePower':
+    case 'SyncNode':
       return undefined;
+    default:
+      return step satisfies never;
   }
 }
 

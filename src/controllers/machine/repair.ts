@@ -68,7 +68,10 @@ function operationFor(job: RemedyOperationJob, machine: Machine, facts: AskFacts
       return facts.agentAnswers ? job.spec.action : undefined;
     case 'Reboot':
       return facts.agentAnswers ? 'Reboot' : facts.canPowerCycle(machine) ? 'PowerCycle' : undefined;
+    case 'Human':
+      return undefined;
     default:
+      job.spec.action satisfies never;
       return undefined;
   }
 }

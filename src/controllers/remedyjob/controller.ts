@@ -74,8 +74,10 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
         }
         if (!(await write(job, decision.status, run))) return { requeueAfterMs: LOST_MS };
         return afterMs(decision.wakeAtMs);
-      default:
+      case 'Wait':
         return afterMs(decision.wakeAtMs);
+      default:
+        return decision satisfies never;
     }
   }
 

@@ -56,7 +56,8 @@ function collect({ job, nowMs, hasSuccessor, forgetAfterMs, machine }: JobView):
 }
 
 function next(view: JobView): Move {
-  switch (view.job.status?.phase) {
+  const phase = view.job.status?.phase;
+  switch (phase) {
     case undefined:
       return first(view);
     case 'Pending':
@@ -68,7 +69,14 @@ function next(view: JobView): Move {
       return underWay(view);
     case 'NeedsHuman':
       return asking(view);
+    case 'Succeeded':
+    case 'Failed':
+    case 'Cancelled':
+    case 'Shadow':
+      return { status: view.job.status ?? {} };
     default:
+      // A phase of a later version is left as it is.
+      phase satisfies never;
       return { status: view.job.status ?? {} };
   }
 }

@@ -32,7 +32,9 @@ export function eventOf(
       return tell('Warning', 'NeedsHuman', `rule ${spec.rule}: ${why}`);
     case 'Shadow':
       return tell('Normal', 'WouldRepair', `rule ${spec.rule} in Shadow ${why}`);
-    default:
+    case undefined:
       return undefined;
+    default:
+      return after.phase satisfies never;
   }
 }

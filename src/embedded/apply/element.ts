@@ -57,7 +57,7 @@ export function parseElement(text: string): Element | undefined {
   const kind = text[0];
   if (kind === 'f' || plain.test(text)) return text;
   const rest = text.slice(2);
-  switch (kind) {
+  switch (kind ?? '') {
     case 'v':
       return `v:${goJson(JSON.parse(rest) as Json)}`;
     case 'k': {
@@ -101,7 +101,7 @@ export function compareElements(a: Element, b: Element): number {
 /** As people and conflict causes read it: `.name`, `[type="Ready"]`, `[="x"]`, `[0]`. */
 export function elementText(element: Element): string {
   const rest = element.slice(2);
-  switch (element[0]) {
+  switch (element[0] ?? '') {
     case 'f':
       return `.${rest}`;
     case 'v':

@@ -39,8 +39,10 @@ function scalarMistake(type: ScalarType, value: Json): string | undefined {
       return typeof value === 'string' ? undefined : `expected string, got ${valueSyntax(value)}`;
     case 'boolean':
       return typeof value === 'boolean' ? undefined : `expected boolean, got ${valueText(value)}`;
-    default:
+    case 'untyped':
       return typeof value === 'object' ? `expected any scalar, got ${valueText(value)}` : undefined;
+    default:
+      return type satisfies never;
   }
 }
 

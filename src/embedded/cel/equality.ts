@@ -17,8 +17,11 @@ function sameItems(a: readonly Json[], b: readonly Json[], schema: Schema): bool
     }
     case 'set':
       return a.every((item) => b.some((other) => same(item, other)));
-    default:
+    case 'atomic':
+    case undefined:
       return a.every((item, index) => same(item, b[index]));
+    default:
+      return schema['x-kubernetes-list-type'] satisfies never;
   }
 }
 

@@ -26,7 +26,7 @@ interface Estimate {
 const SMALL: Value = { size: 1 };
 
 function minimumBytes(schema: Schema): number {
-  switch (schema.type) {
+  switch (schema.type ?? '') {
     case 'boolean':
       return 4;
     case 'string':
@@ -44,7 +44,7 @@ function minimumBytes(schema: Schema): number {
 
 /** Bytes of a text, items of a list, entries of a map: what the schema says, else what fits into a request. */
 function sizeOf(schema: Schema): number {
-  switch (schema.type) {
+  switch (schema.type ?? '') {
     case 'string':
       if (schema.maxLength !== undefined) return schema.maxLength * 4;
       if (schema.enum !== undefined) return Math.max(0, ...schema.enum.map((item) => (typeof item === 'string' ? item.length : 0)));
@@ -158,8 +158,8 @@ function operated(op: string, list: readonly unknown[], scope: Scope): Estimate 
 }
 
 /** What going through a value costs. */
-function through({ size, schema }: Value): number {
-  switch (schema?.type) {
+function through({ size, schema = {} }: Value): number {
+  switch (schema.type ?? '') {
     case 'array':
       return size * (1 + (schema.items === undefined ? 0 : through(valueOf(schema.items))));
     case 'object': {

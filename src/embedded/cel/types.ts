@@ -126,7 +126,7 @@ export function typeOf(schema: Schema, name: string): CelType | undefined {
 function shapeOf(given: Schema, name: string): CelType | undefined {
   if (given['x-kubernetes-int-or-string'] === true) return INT_OR_STRING;
   const schema = given['x-kubernetes-embedded-resource'] === true ? asResource(given) : given;
-  switch (schema.type) {
+  switch (schema.type ?? '') {
     case 'array':
       return listOf(schema, name);
     case 'object':

@@ -63,7 +63,7 @@ function checkSubject(item: JsonObject, path: string, namespaced: boolean): Fiel
   const out: FieldProblem[] = [];
   const { apiGroup = '', kind, name = '', namespace = '' } = item;
   if (name === '') out.push(required(`${path}.name`));
-  switch (kind) {
+  switch (typeof kind === 'string' ? kind : '') {
     case 'ServiceAccount':
       if (typeof name === 'string' && name !== '') for (const line of checkPathSegment(name)) out.push(invalid(`${path}.name`, name, line));
       if (apiGroup !== '') out.push(unsupported(`${path}.apiGroup`, apiGroup, ['']));

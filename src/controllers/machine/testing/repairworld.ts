@@ -156,7 +156,11 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
         return boot(index);
       case 'RetirePower':
         return change(index, { spent: new Set([...site.spent, effect.operationID]) });
+      case 'DeleteInstance':
+      case 'DeleteMachine':
+        return undefined;
       default:
+        return effect satisfies never;
     }
   }
 
@@ -363,7 +367,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
         if (of.status.phase === 'Granted') setJob(of, { cancelling: 'the condition cleared' });
         return;
       }
-      default: {
+      case 'new-job': {
         if (openJobs(each.machine).length > (each.beside ? 1 : 0)) return;
         const name = NAMES[each.machine] ?? '';
         const made = job({ name: `j${truth.jobs.length}`, machine: name, action: ACTIONS[each.action] ?? 'Reboot', status: {} });
