@@ -14,7 +14,10 @@ const CONFORMANCE = ['test/conformance/**/*.test.ts', 'test/kubernetes/clientgo.
 /** What needs a real API server: `npm run test:kubernetes` starts one. */
 const KUBERNETES = ['test/kubernetes/!(clientgo).test.ts', 'test/leastprivilege/**/*.test.ts'];
 /** What needs machines that boot: `npm run test:nodes` looks whether they can. */
-const NODES = ['test/nodes/**/*.test.ts'];
+const NODES = ['test/nodes/*.test.ts'];
+/** What one of those machines runs, which sees this folder and can write nothing there. */
+const INSIDE = ['test/nodes/inside/*.test.ts'];
+const inside = process.env['KUBENODE_TEST_INSIDE'] !== undefined;
 const withNodes = process.env['KUBENODE_TEST_NODES'] !== undefined;
 
 const withKubernetes = process.env['KUBENODE_TEST_KUBECONFIG'] !== undefined;
@@ -26,6 +29,7 @@ const withKubernetes = process.env['KUBENODE_TEST_KUBECONFIG'] !== undefined;
 const ORDER = { unit: 1, conformance: 2, system: 3, faults: 4, kubernetes: 5, nodes: 6 };
 
 export default defineConfig({
+  ...(inside ? { cacheDir: '/tmp/vitest' } : {}),
   resolve: { conditions: ['@kubenode/source'] },
   ssr: { resolve: { conditions: ['@kubenode/source'] } },
   test: {
@@ -37,7 +41,7 @@ export default defineConfig({
         test: {
           name: 'unit',
           include: ['{src,test,fleet,rules,bench,tools}/**/*.test.ts'],
-          exclude: ['node_modules/**', 'dist/**', ...SYSTEM, ...FAULTS, ...CONFORMANCE, ...KUBERNETES, ...NODES],
+          exclude: ['node_modules/**', 'dist/**', ...SYSTEM, ...FAULTS, ...CONFORMANCE, ...KUBERNETES, ...NODES, ...INSIDE],
           maxWorkers: Math.max(2, availableParallelism() - 1),
           sequence: { groupOrder: ORDER.unit },
         },
@@ -71,6 +75,7 @@ export default defineConfig({
             },
           ]
         : []),
+      ...(inside ? [{ extends: true as const, test: { name: 'inside', include: INSIDE, sequence: { groupOrder: ORDER.nodes } } }] : []),
       ...(withNodes
         ? [
             {

@@ -143,3 +143,71 @@ test('what is disposable says from which age, and names a folder once', () => {
 test('without anything disposable the spec is as it was before there could be: digests of what is installed stay', () => {
   expect(Object.hasOwn(parseComponentSpec(whole, linux), 'disposable')).toBe(false);
 });
+
+test('what a unit says to systemd is read as the API takes it; what the API refuses the agent refuses too', () => {
+  const systemd = {
+    type: 'notify',
+    killMode: 'process',
+    delegate: true,
+    restart: 'always',
+    restartSeconds: 0,
+    startTimeoutSeconds: 3600,
+    oomScoreAdjust: -999,
+    limitNOFILE: 'infinity',
+    limitNPROC: '1',
+    limitCORE: '0',
+    limitMEMLOCK: '65536',
+    tasksMax: '15%',
+    after: ['network-online.target', 'getty@tty1.service'],
+    requires: [],
+    wants: ['dbus.socket'],
+    slice: 'kube-system.slice',
+  };
+  const withUnit = (settings: unknown) => ({ ...whole, units: [{ name: 'app', exec: ['a'], systemd: settings }] });
+  expect(validated(withUnit(systemd))).toEqual([]);
+  expect(parseComponentSpec(withUnit(systemd), linux).units[0]?.systemd).toEqual(systemd);
+  for (const [name, value] of [
+    ['type', 'oneshot'],
+    ['killMode', 'none'],
+    ['restartSeconds', 3601],
+    ['oomScoreAdjust', 1001],
+    ['limitNPROC', '-1'],
+    ['tasksMax', '0%'],
+    ['after', ['x']],
+    ['requires', ['kubenode-agent.service']],
+    ['slice', '../x.slice'],
+  ] as const) {
+    expect([name, validated(withUnit({ ...systemd, [name]: value }))]).not.toEqual([name, []]);
+    expect(() => parseComponentSpec(withUnit({ ...systemd, [name]: value }), linux)).toThrow(`spec.units[0].systemd.${name}`);
+  }
+});
+
+test('a unit that says nothing to systemd is as it was before it could: digests and hashes of what is installed stay', () => {
+  expect(Object.hasOwn(parseComponentSpec(whole, linux).units[0] ?? {}, 'systemd')).toBe(false);
+});
+
+test.each<[unknown, string]>([
+  [{ type: 'oneshot' }, 'type must be one of simple, exec, notify'],
+  [{ killMode: 'none' }, 'killMode'],
+  [{ restart: 'on-success' }, 'restart'],
+  [{ restartSeconds: -1 }, 'restartSeconds must be a whole number from 0 to 3600'],
+  [{ startTimeoutSeconds: 0 }, 'startTimeoutSeconds'],
+  [{ oomScoreAdjust: -1001 }, 'oomScoreAdjust'],
+  [{ oomScoreAdjust: '1' }, 'oomScoreAdjust'],
+  [{ delegate: 'yes' }, 'delegate must be true or false'],
+  [{ limitNOFILE: '1\nExecStartPre=/bin/evil' }, 'limitNOFILE'],
+  [{ limitCORE: '1G' }, 'limitCORE'],
+  [{ tasksMax: '101%' }, 'tasksMax'],
+  [{ slice: 'kube.service' }, 'slice'],
+  [{ after: ['a.service b.service'] }, 'after[0]'],
+  [{ after: 'a.service' }, 'after must be a list'],
+  [{ wants: ['%n.service'] }, 'wants[0]'],
+  [{ requires: ['kubenode-agent.service'] }, 'requires must not name kubenode-agent.service'],
+  [{ after: Array.from({ length: 17 }, (_, index) => `a${index}.service`) }, 'at most 16'],
+  [{ execStartPre: '/bin/evil' }, 'execStartPre is no directive that a component may set'],
+  ['Type=oneshot', 'must be an object'],
+])('a unit cannot say %j to systemd', (systemd, message) => {
+  expect(() => parseComponentSpec({ ...whole, units: [{ name: 'app', exec: ['a'], systemd }] }, linux)).toThrow(
+    expect.objectContaining({ code: 'SpecInvalid', message: expect.stringContaining(message) }),
+  );
+});

@@ -8,7 +8,8 @@ import { plainText } from '../api/plaintext.ts';
  *                      SignatureRefused, ValuesRefused
  * of artifacts:        UrlRefused, ArtifactRefused, HttpStatus, DigestMismatch, TooLarge, TooSlow, ArchiveInvalid
  * of carrying it out:  HookFailed, ProbesFailed, UnitFailed, FileFailed
- * of the node itself:  JournalDamaged, ReceiptDamaged, DiskFailing, BootstrapInvalid, BootUnknown, KeysInvalid
+ * of the node itself:  JournalDamaged, ReceiptDamaged, DiskFailing, BootstrapInvalid, BootUnknown, KeysInvalid, HostUnfit, RebootFailed,
+ *                      AgentRunning
  */
 export const agentError = (code: string, message: string, options: { cause?: unknown; next?: string } = {}): CodedError =>
   new CodedError(code, message, options);

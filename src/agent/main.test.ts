@@ -291,7 +291,8 @@ test('it ends when its parent closes the pipe, and when it disconnects', async (
 
 test.each([
   [['--bootstrap', 'x'], 64, 'usage: kubenode-agent'],
-  [['--bootstrap', 'x', '--root', 'y', '--host', 'moon'], 64, '--host must be "local", got "moon"'],
+  [['--bootstrap', 'x', '--root', 'y', '--host', 'moon'], 64, '--host must be "local" or "system", got "moon"'],
+  [['--bootstrap', 'x', '--root', '/tmp', '--host', 'system'], 64, '--host system needs --root /, got "/tmp"'],
   [['--what'], 64, 'usage: kubenode-agent'],
   [['--bootstrap', '/no/such/file', '--root', '/tmp', '--host', 'local'], 1, '/no/such/file cannot be read'],
 ])('%j ends with %i', async (argv, code, message) => {

@@ -3,6 +3,7 @@ import './memory.ts';
 import '../kube/noinspector.ts';
 import { resolve } from 'node:path';
 import { isCoded, messageOf } from '../api/errors.ts';
+import type { Clock, Log } from '../api/ports.ts';
 import { systemClock } from '../kube/clock.ts';
 import { nodeHttpsTransport } from '../kube/httpstransport.ts';
 import { AGENT_VERSION, runAgent } from './agent.ts';
@@ -12,14 +13,22 @@ import { createIdentity } from './identity.ts';
 import { identityState } from './identitystate.ts';
 import { layoutOf } from './layout.ts';
 import { nodeFiles } from './ports/files.ts';
+import type { Files } from './ports/files.ts';
 import { localHost } from './ports/host.ts';
+import type { Host } from './ports/host.ts';
 import { lineLog } from './ports/log.ts';
 import { fs } from './ports/nodefs.ts';
 import { nodeNetwork } from './ports/network.ts';
 import { nodeRunner } from './ports/runner.ts';
+import { beSole } from './ports/sole.ts';
 import { createSupervisor } from './ports/supervisor.ts';
+import { nodeSystemctl } from './ports/systemctl.ts';
+import { createSystemdUnits } from './ports/systemd.ts';
+import { systemHost } from './ports/systemhost.ts';
+import type { LastingUnits } from './ports/units.ts';
 
-const USAGE = 'usage: kubenode-agent --bootstrap FILE --root DIR --host local [--debug]';
+const USAGE = 'usage: kubenode-agent --bootstrap FILE --root DIR --host local|system [--debug]';
+const HOSTS = ['local', 'system'] as const;
 /** For what is under way when the end comes. */
 const GRACE_MS = 3_000;
 
@@ -38,12 +47,18 @@ async function main(): Promise<number> {
     process.stderr.write(`${messageOf(error)}\n${USAGE}\n`);
     return 64;
   }
-  if (options.bootstrap === undefined || options.root === undefined || options.host !== 'local') {
-    const host = options.host === undefined || options.host === 'local' ? '' : `--host must be "local", got "${options.host}"\n`;
+  const kind = HOSTS.find((each) => each === options.host);
+  if (options.bootstrap === undefined || options.root === undefined || kind === undefined) {
+    const host = options.host === undefined || kind !== undefined ? '' : `--host must be "local" or "system", got "${options.host}"\n`;
     process.stderr.write(`${host}${USAGE}\n`);
     return 64;
   }
-  const root = resolve(options.root);
+  const folder = resolve(options.root);
+  if (kind === 'system' && folder !== '/') {
+    process.stderr.write(`--host system needs --root /, got "${options.root}"\n${USAGE}\n`);
+    return 64;
+  }
+  const root = folder === '/' ? '' : folder;
   const bootstrapPath = resolve(options.bootstrap);
   // Keeping the node matters more than whoever reads about it.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
@@ -60,9 +75,9 @@ async function main(): Promise<number> {
   onParentGone(end('the parent is gone'));
 
   const bootstrap = await readBootstrap(bootstrapPath);
-  const host = await localHost(root);
   const clock = systemClock({ ref: true });
   const files = nodeFiles();
+  const { host, units } = await (kind === 'system' ? realMachine : folderMachine)({ root, files, clock, log });
   const ports = { clock, random: Math.random, log, signal: ended.signal };
   const identity = createIdentity({
     ...ports,
@@ -72,7 +87,6 @@ async function main(): Promise<number> {
     connect: (credentials) => nodeHttpsTransport({ server: bootstrap.server, ca: bootstrap.certificateAuthority, ...credentials }),
     userAgent: `kubenode-agent/${AGENT_VERSION}`,
   });
-  const supervisor = await createSupervisor({ root, clock, log });
   const authority =
     bootstrap.mirror === undefined ? {} : { authority: { ca: bootstrap.certificateAuthority, origin: new URL(bootstrap.mirror).origin } };
   log.info({ machine: bootstrap.machine, root, bootID: host.bootID, pid: process.pid }, 'the agent begins');
@@ -83,14 +97,33 @@ async function main(): Promise<number> {
       bootstrapPath,
       root,
       transport: identity.transport,
-      ports: { files, units: supervisor, network: nodeNetwork(authority), runner: nodeRunner(), host },
+      ports: { files, units, network: nodeNetwork(authority), runner: nodeRunner(), host },
     });
     await Promise.all([agent, identity.run()]);
   } finally {
-    supervisor.close();
+    units.close();
     await identity.close();
   }
   return 0;
+}
+
+interface MachinePorts {
+  root: string;
+  files: Files;
+  clock: Clock;
+  log: Log;
+}
+
+/** A machine that systemd runs; this is its only agent. */
+async function realMachine({ files, clock, log }: MachinePorts): Promise<{ host: Host; units: LastingUnits }> {
+  const host = await systemHost(nodeSystemctl);
+  await beSole('');
+  return { host, units: createSystemdUnits({ files, systemctl: nodeSystemctl, clock, log }) };
+}
+
+/** A folder that stands for one. */
+async function folderMachine({ root, clock, log }: MachinePorts): Promise<{ host: Host; units: LastingUnits }> {
+  return { host: await localHost(root), units: await createSupervisor({ root, clock, log }) };
 }
 
 function onParentGone(gone: () => void): void {

@@ -79,7 +79,9 @@ export function renderManifest(
       const environment = Object.fromEntries(
         Object.entries(unit.environment).map(([key, each]) => [key, expand(each, running, `units[${unit.name}].environment.${key}`)]),
       );
-      return { ...unit, exec, environment, hash: sha256Hex(canonical({ exec, environment })).slice(0, 16) };
+      const { systemd } = unit;
+      const runs = systemd === undefined ? { exec, environment } : { exec, environment, systemd };
+      return { ...unit, exec, environment, hash: sha256Hex(canonical(runs)).slice(0, 16) };
     }),
     hooks: { ...hook('preInstall'), ...hook('postInstall'), ...hook('preRemove') },
     probes: spec.probes.map((probe) => ({

@@ -11,6 +11,27 @@ const CONTEXT = 'kubenode MachineComponent signature v1\n';
 /** `Any` is taken as it is. Of a list each item has the shape; of an object only these fields may be there. */
 type Shape = 'Any' | { list: Shape } | { fields: Readonly<Record<string, Shape>>; defaults?: Readonly<Record<string, unknown>> };
 
+const SYSTEMD: Shape = {
+  fields: {
+    type: 'Any',
+    killMode: 'Any',
+    delegate: 'Any',
+    restart: 'Any',
+    restartSeconds: 'Any',
+    startTimeoutSeconds: 'Any',
+    oomScoreAdjust: 'Any',
+    limitNOFILE: 'Any',
+    limitNPROC: 'Any',
+    limitCORE: 'Any',
+    limitMEMLOCK: 'Any',
+    tasksMax: 'Any',
+    after: 'Any',
+    requires: 'Any',
+    wants: 'Any',
+    slice: 'Any',
+  },
+};
+
 const HOOK: Shape = { fields: { command: 'Any', timeoutSeconds: 'Any' }, defaults: { timeoutSeconds: 60 } };
 
 /** Equal to the schema of the kind, which componentform.test.ts holds: a field more, or another default, is another version of the form. */
@@ -34,7 +55,7 @@ const COMPONENT: Shape = {
     },
     units: {
       list: {
-        fields: { name: 'Any', exec: 'Any', environment: 'Any', stopTimeoutSeconds: 'Any', reload: 'Any' },
+        fields: { name: 'Any', exec: 'Any', environment: 'Any', stopTimeoutSeconds: 'Any', reload: 'Any', systemd: SYSTEMD },
         defaults: { stopTimeoutSeconds: 10, reload: 'None' },
       },
     },

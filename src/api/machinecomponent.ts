@@ -2,6 +2,7 @@ import { Type, type Static } from 'typebox';
 import { DISRUPTIONS } from './disruption.ts';
 import { atomic, conditions, listMap, seconds, sha256, stringMap } from './fields.ts';
 import { celRules, defineKind } from './kind.ts';
+import { AGENT_UNIT, KILL_MODES, LIMIT, MAX_UNITS, NUMBERS, RESTARTS, SERVICE_TYPES, SLICE_NAME, TASKS, UNIT_NAME } from './systemd.ts';
 
 const argv = (description: string) => atomic(Type.String(), { minItems: 1, description });
 
@@ -10,6 +11,46 @@ const hook = () =>
     command: argv('argument vector; no shell. Must be safe to run again. Templates as in files'),
     timeoutSeconds: Type.Optional(seconds('limit', { default: 60, minimum: 1 })),
   });
+
+const unitNames = (description: string) =>
+  Type.Optional(
+    atomic(
+      Type.String({
+        pattern: UNIT_NAME,
+        ...celRules({ rule: `self != '${AGENT_UNIT}'`, message: `must not be ${AGENT_UNIT}: the services of a node outlive its agent` }),
+      }),
+      { maxItems: MAX_UNITS, description },
+    ),
+  );
+
+const limit = (description: string) => Type.Optional(Type.String({ pattern: LIMIT, description }));
+
+const systemd = () =>
+  Type.Object(
+    {
+      type: Type.Optional(Type.Enum([...SERVICE_TYPES], { description: 'by default exec' })),
+      killMode: Type.Optional(Type.Enum([...KILL_MODES], { description: 'by default control-group' })),
+      delegate: Type.Optional(Type.Boolean({ description: 'the service makes cgroups of its own' })),
+      restart: Type.Optional(
+        Type.Enum([...RESTARTS], { description: 'by systemd itself, also while no agent runs; by default no: the agent does it' }),
+      ),
+      restartSeconds: Type.Optional(Type.Integer({ ...NUMBERS.restartSeconds, description: 'between the end and a restart' })),
+      startTimeoutSeconds: Type.Optional(
+        Type.Integer({ ...NUMBERS.startTimeoutSeconds, description: 'until a service of type notify says that it is ready' }),
+      ),
+      oomScoreAdjust: Type.Optional(Type.Integer({ ...NUMBERS.oomScoreAdjust })),
+      limitNOFILE: limit('open files'),
+      limitNPROC: limit('processes of its user'),
+      limitCORE: limit('bytes of a core dump'),
+      limitMEMLOCK: limit('bytes of locked memory'),
+      tasksMax: Type.Optional(Type.String({ pattern: TASKS, description: 'tasks of the unit: a count, a percentage or infinity' })),
+      after: unitNames('starts after these where they start too'),
+      requires: unitNames('starts these too, and stops with them'),
+      wants: unitNames('starts these too'),
+      slice: Type.Optional(Type.String({ pattern: SLICE_NAME, description: 'whose cgroup it is in' })),
+    },
+    { description: 'directives of its unit file, on nodes with systemd; elsewhere they have no effect' },
+  );
 
 const disruption = () => Type.Enum([...DISRUPTIONS]);
 
@@ -71,6 +112,7 @@ export const machineComponentSpec = Type.Object({
         environment: Type.Optional(stringMap()),
         stopTimeoutSeconds: Type.Optional(seconds('from SIGTERM to SIGKILL', { default: 10, minimum: 1 })),
         reload: Type.Optional(Type.Enum(['None', 'SIGHUP'], { default: 'None' })),
+        systemd: Type.Optional(systemd()),
       }),
       ['name'],
       { maxItems: 32 },

@@ -40,7 +40,7 @@ export async function localHost(root: string): Promise<Host> {
 
 const textOf = (operation: string): string => `${JSON.stringify({ operationID: operation })}\n`;
 
-function platform(): Pick<Host, 'os' | 'arch'> {
+export function platform(): Pick<Host, 'os' | 'arch'> {
   const os = process.platform;
   const arch = { x64: 'amd64' as const, arm64: 'arm64' as const }[process.arch as string];
   if ((os === 'linux' || os === 'darwin') && arch !== undefined) return { os, arch };

@@ -7,6 +7,7 @@ import { systemClock } from '../../kube/clock.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
 import { waitFor } from '../../kube/testing/waitfor.ts';
 import { logPath, openLog, rotateLog } from './logs.ts';
+import { unitsConformance } from '../testing/unitsconformance.ts';
 import { close } from './nodefs.ts';
 import { send, startOf } from './processes.ts';
 import { createSupervisor, stopAllUnits } from './supervisor.ts';
@@ -47,6 +48,13 @@ const log = (): string => (existsSync(logPath(root, 'app')) ? readFileSync(logPa
 const record = (): UnitRecord => JSON.parse(readFileSync(join(root, 'var/lib/kubenode/units/app.json'), 'utf8')) as UnitRecord;
 const begun = async (): Promise<unknown> => await waitFor(() => log().includes('begun'));
 
+unitsConformance('the supervisor', {
+  open: supervise,
+  folder: () => root,
+  absent: 'exit code 127',
+  pidOf: () => Promise.resolve(record().pid),
+});
+
 test('a unit runs in its own session, with nothing of the agent’s environment but the way to programs', async () => {
   process.env['KUBENODE_SECRET'] = 'secret';
   const units = await supervise();
@@ -59,17 +67,6 @@ test('a unit runs in its own session, with nothing of the agent’s environment 
   expect(log()).not.toContain('secret');
   expect(log()).not.toContain('HOME=');
   expect(await startOf(record().pid)).toBe(record().startTime);
-});
-
-test('a unit outlives its supervisor, and the next one adopts it', async () => {
-  const first = await supervise();
-  const { invocation } = await first.start(shell(FOREVER));
-  await begun();
-  first.close();
-  const second = await supervise();
-  expect(await second.list()).toEqual([{ name: 'app', running: true, invocation, hash: 'h1', generation: 'g1' }]);
-  process.kill(record().pid, 'SIGKILL');
-  await waitFor(async () => (await second.list())[0]?.running === false);
 });
 
 test('who has the ID of a unit that is gone is nobody’s unit, and is left alone', async () => {
@@ -112,53 +109,6 @@ test('a program that is not there ends its unit; nothing else comes of it', asyn
   await units.start(shell('', { exec: ['/no/such/program'] }));
   await waitFor(async () => (await units.list())[0]?.exit === 'exit code 127');
   expect(log()).toContain('/no/such/program');
-});
-
-test('stopping asks first, and then takes the whole group', async () => {
-  const units = await supervise();
-  await units.start(shell(`trap 'echo asked; exit 0' TERM; ${FOREVER}`));
-  await begun();
-  await units.stop('app');
-  expect(log()).toContain('asked');
-
-  await units.start(
-    shell(`trap '' TERM; sh -c "trap '' TERM; while true; do sleep 0.05; done" & echo child $!; ${FOREVER.replace('begun', 'again')}`, {
-      stopTimeoutSeconds: 1,
-    }),
-  );
-  await waitFor(() => log().includes('again'));
-  const { pid } = record();
-  const child = Number(/child (\d+)/.exec(log())?.[1]);
-  expect(await startOf(child)).toBeDefined();
-  await units.stop('app');
-  expect(await startOf(pid)).toBeUndefined();
-  expect(await startOf(child)).toBeUndefined();
-  expect(await units.list()).toEqual([]);
-});
-
-test.runIf(process.platform === 'linux')('what a dead leader left behind is stopped before the unit runs again', async () => {
-  const units = await supervise();
-  await units.start(shell(`sh -c 'while true; do sleep 0.05; done' & echo child $!; echo begun; sleep 60`));
-  await begun();
-  const child = Number(/child (\d+)/.exec(log())?.[1]);
-  process.kill(record().pid, 'SIGKILL');
-  await waitFor(async () => (await units.list())[0]?.running === false);
-  expect(await startOf(child)).toBeDefined();
-  await units.start(shell(FOREVER, { hash: 'h2' }));
-  expect(await startOf(child)).toBeUndefined();
-  expect(await units.list()).toMatchObject([{ running: true, hash: 'h2' }]);
-});
-
-test('a unit that is started again is another invocation; one that is reloaded is not', async () => {
-  const units = await supervise();
-  const first = await units.start(shell(`trap 'echo reloaded' HUP; ${FOREVER}`));
-  await begun();
-  await units.reload('app');
-  await waitFor(() => log().includes('reloaded'));
-  expect((await units.list())[0]?.invocation).toBe(first.invocation);
-  const second = await units.start(shell(FOREVER, { generation: 'g2' }));
-  expect(second.invocation).not.toBe(first.invocation);
-  expect(await units.list()).toMatchObject([{ running: true, generation: 'g2' }]);
 });
 
 test('a launcher whose agent died before it was written down never becomes the program', async () => {

@@ -13,7 +13,7 @@ import { nodeFiles } from './files.ts';
 import { openLog, rotateLog } from './logs.ts';
 import { close } from './nodefs.ts';
 import { orphansOf, send, startOf } from './processes.ts';
-import type { UnitDefinition, UnitStatus, Units } from './units.ts';
+import type { LastingUnits, UnitDefinition, UnitStatus } from './units.ts';
 
 /** `<root>/var/lib/kubenode/units/<name>.json`: who runs a unit. ID and start together name a process; an ID alone may be anybody's. */
 export interface UnitRecord {
@@ -27,10 +27,7 @@ export interface UnitRecord {
   stopTimeoutSeconds: number;
 }
 
-export interface Supervisor extends Units {
-  /** Ends watching. What runs goes on running. */
-  close(): void;
-}
+export type Supervisor = LastingUnits;
 
 export interface SupervisorOptions {
   root: string;

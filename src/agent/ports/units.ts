@@ -1,10 +1,14 @@
+import type { SystemdSettings } from '../../api/systemd.ts';
+
 /** One long-running service of a component, ready to run: every template is filled in. */
 export interface UnitDefinition {
   name: string;
   exec: string[];
   environment: Record<string, string>;
   stopTimeoutSeconds: number;
-  /** Tells definitions apart: of `exec` and `environment`. */
+  /** Where systemd runs it. */
+  systemd?: SystemdSettings;
+  /** Tells definitions apart: of `exec`, `environment` and `systemd`. */
   hash: string;
   /** Digest of the generation it is started for. */
   generation: string;
@@ -28,7 +32,7 @@ export interface UnitStatus {
 export interface Units {
   /** Every unit that was started and not stopped, running or not. */
   list(): Promise<UnitStatus[]>;
-  /** Starts it, or starts it again: what ran of it is stopped first. Errors: `UnitFailed`. */
+  /** Starts it, or starts it again: what ran of it is stopped first. Errors: `UnitFailed`, `UnitConflict` where it is somebody else's. */
   start(unit: UnitDefinition): Promise<UnitStatus>;
   /** Resolves when nothing of it runs; then it is no longer listed. Not there: no error. */
   stop(name: string): Promise<void>;
@@ -36,4 +40,10 @@ export interface Units {
   reload(name: string): Promise<void>;
   /** Calls back soon after a unit ended by itself. Returns its cancellation. */
   onExit(listener: () => void): () => void;
+}
+
+/** Units that belong to an agent's life: it ends, they go on. */
+export interface LastingUnits extends Units {
+  /** Ends watching. What runs goes on running. */
+  close(): void;
 }

@@ -1,0 +1,113 @@
+import { sha256Hex } from '../../api/digest.ts';
+import { agentError } from '../errors.ts';
+import type { UnitDefinition } from './units.ts';
+
+/** What a unit file of ours says of itself, in a section that systemd passes over. */
+export interface UnitMark {
+  hash: string;
+  generation: string;
+  stopTimeoutSeconds: number;
+  /** It is as the agent wrote it. */
+  whole: boolean;
+}
+
+const TITLE = '# Written by the KubeNode agent, which puts it back. Change the MachineComponent instead.';
+const SECTION = '[X-KubeNode]';
+const WORD = /^[A-Za-z0-9._-]{1,128}$/;
+
+/**
+ * The text of a unit file. Every word of the command and every variable arrives at the program as it is here: no specifier, variable or quote in it
+ * means anything to systemd. Errors: `UnitFailed` where systemd cannot pass something on.
+ */
+export function unitFileText(unit: UnitDefinition, environment: Readonly<Record<string, string>>): string {
+  for (const word of [unit.hash, unit.generation])
+    if (!WORD.test(word)) throw agentError('UnitFailed', `unit ${unit.name} has the mark "${word}"`);
+  const body = bodyOf(unit, environment);
+  const mark = [
+    `Hash=${unit.hash}`,
+    `Generation=${unit.generation}`,
+    `StopTimeout=${unit.stopTimeoutSeconds}`,
+    `Content=${sha256Hex(body).slice(0, 32)}`,
+  ];
+  return `${TITLE}\n${SECTION}\n${mark.join('\n')}\n\n${body}`;
+}
+
+/** undefined: it is not one of ours. */
+export function markOf(text: string): UnitMark | undefined {
+  const begin = `${TITLE}\n${SECTION}\n`;
+  if (!text.startsWith(begin)) return undefined;
+  const end = text.indexOf('\n\n', begin.length);
+  if (end < 0) return undefined;
+  const fields = new Map(
+    text
+      .slice(begin.length, end)
+      .split('\n')
+      .map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)] as const),
+  );
+  const [hash, generation, stop, content] = ['Hash', 'Generation', 'StopTimeout', 'Content'].map((name) => fields.get(name) ?? '');
+  if (hash === undefined || generation === undefined || !WORD.test(hash) || !WORD.test(generation)) return undefined;
+  const whole = sha256Hex(text.slice(end + 2)).slice(0, 32) === content;
+  return { hash, generation, stopTimeoutSeconds: Number(stop) || 10, whole };
+}
+
+function bodyOf(unit: UnitDefinition, environment: Readonly<Record<string, string>>): string {
+  const { systemd = {} } = unit;
+  const lines: string[] = ['[Unit]', `Description=${unit.name}, a component of KubeNode`];
+  const say = (directive: string, value: string | number | undefined): void => {
+    if (value !== undefined) lines.push(`${directive}=${value}`);
+  };
+  const names = (all: string[] | undefined): string | undefined => (all === undefined || all.length === 0 ? undefined : all.join(' '));
+  say('After', names(systemd.after));
+  say('Requires', names(systemd.requires));
+  say('Wants', names(systemd.wants));
+  // How often is the agent's decision, and systemd's only where the component says so: never "not any more".
+  say('StartLimitIntervalSec', 0);
+  lines.push('', '[Service]');
+  say('Type', systemd.type ?? 'exec');
+  say('ExecStart', command(unit));
+  for (const [name, value] of Object.entries(environment)) say('Environment', quoted(`${variable(unit.name, name)}=${value}`, unit.name));
+  say('WorkingDirectory', '/');
+  say('KillMode', systemd.killMode ?? 'control-group');
+  say('TimeoutStopSec', unit.stopTimeoutSeconds);
+  say('TimeoutStartSec', systemd.startTimeoutSeconds);
+  say('Restart', systemd.restart ?? 'no');
+  say('RestartSec', systemd.restartSeconds);
+  if (systemd.delegate !== undefined) say('Delegate', systemd.delegate ? 'yes' : 'no');
+  say('OOMScoreAdjust', systemd.oomScoreAdjust);
+  say('LimitNOFILE', systemd.limitNOFILE);
+  say('LimitNPROC', systemd.limitNPROC);
+  say('LimitCORE', systemd.limitCORE);
+  say('LimitMEMLOCK', systemd.limitMEMLOCK);
+  say('TasksMax', systemd.tasksMax);
+  say('Slice', systemd.slice);
+  lines.push('', '[Install]', 'WantedBy=multi-user.target', '');
+  return lines.join('\n');
+}
+
+function command({ name, exec }: UnitDefinition): string {
+  const [program = ''] = exec;
+  // systemd takes what a program's name begins with for instructions, also inside quotes.
+  if (!/^[A-Za-z0-9_./]/.test(program))
+    throw agentError('UnitFailed', `unit ${name} cannot run "${program}": a program must begin with a letter, a digit, "." or "/"`);
+  // `$` is a variable's only in a command. The program's own name may hold none.
+  return exec.map((word, index) => quoted(index === 0 ? word : word.replaceAll('$', '$$$$'), name)).join(' ');
+}
+
+function variable(unit: string, name: string): string {
+  if (/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) return name;
+  throw agentError('UnitFailed', `unit ${unit} cannot have a variable "${name}": letters, digits and "_" only, and no digit in front`);
+}
+
+/** One word of a unit file: nothing is left to be expanded, split or ended. */
+function quoted(text: string, unit: string): string {
+  if (text.includes('\0')) throw agentError('UnitFailed', `unit ${unit} has a word that holds a zero byte`);
+  let out = '';
+  for (const char of text) {
+    const code = char.codePointAt(0) ?? 0;
+    if (char === '\\' || char === '"') out += `\\${char}`;
+    else if (char === '%') out += '%%';
+    else if (code < 0x20 || code === 0x7f) out += `\\x${code.toString(16).padStart(2, '0')}`;
+    else out += char;
+  }
+  return `"${out}"`;
+}

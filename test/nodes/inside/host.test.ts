@@ -1,0 +1,29 @@
+/** Runs on a booted machine. */
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { systemHost } from '../../../src/agent/ports/systemhost.ts';
+import { nodeSystemctl } from '../../../src/agent/ports/systemctl.ts';
+
+test('the host is this machine in this boot', async () => {
+  const host = await systemHost(nodeSystemctl);
+  expect(host).toMatchObject({ os: 'linux', bootID: readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim() });
+});
+
+test('a reboot is asked of systemd by its words alone; one that is under way is the one that was asked for', async () => {
+  const asked: (readonly string[])[] = [];
+  const answer = { code: 0, stdout: '', stderr: '' };
+  const host = await systemHost((args) => {
+    asked.push(args);
+    return Promise.resolve(answer);
+  });
+  await host.reboot('a b; c');
+  expect(asked).toEqual([['reboot', '--no-block', '--no-wall', '--message=KubeNode operation a b; c']]);
+  // systemd 252 knows these words.
+  const { stdout } = spawnSync('systemctl', ['--help'], { encoding: 'utf8' });
+  for (const option of ['--no-block', '--no-wall', '--message']) expect(stdout).toContain(option);
+  Object.assign(answer, { code: 1, stderr: 'Call to Reboot failed: There is already a shutdown in progress' });
+  await host.reboot('op');
+  Object.assign(answer, { stderr: 'Failed to connect to bus' });
+  await expect(host.reboot('op')).rejects.toMatchObject({ code: 'RebootFailed' });
+});
