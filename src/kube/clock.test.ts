@@ -90,3 +90,15 @@ describe('the fake clock', () => {
     expect(fired).toBe(true);
   });
 });
+
+test('a timer keeps the process alive only where that is asked for', () => {
+  const timers = (): number => process.getActiveResourcesInfo().filter((each) => each === 'Timeout').length;
+  const before = timers();
+  const idle = systemClock().setTimer(60_000, () => undefined);
+  expect(timers()).toBe(before);
+  const busy = systemClock({ ref: true }).setTimer(60_000, () => undefined);
+  expect(timers()).toBe(before + 1);
+  busy();
+  idle();
+  expect(timers()).toBe(before);
+});

@@ -61,6 +61,23 @@ function candidate(
 
 const leaseOf = (server: FakeApiServer): Lease['spec'] => server.objects(Leases)[0]?.spec;
 
+test('a candidate that waits asks no more often than the retry period, with jitter on top', async () => {
+  const server = fakeApiServer();
+  const clock = fakeClock();
+  candidate(server.transport, clock, 'a');
+  await settle();
+  const begin = server.requests.length;
+  candidate(server.transport, clock, 'b', undefined, { random: () => 0, retryPeriodMs: 3000 });
+  await settle();
+  const asked = (): number => server.requests.slice(begin).filter(({ method }) => method === 'GET').length;
+  expect(asked()).toBe(1);
+  await clock.advance(2999);
+  expect(asked()).toBe(1);
+  await clock.advance(1);
+  await settle();
+  expect(asked()).toBe(2);
+});
+
 describe('a single candidate', () => {
   test('creates the Lease, leads, and renews it', async () => {
     const server = fakeApiServer();

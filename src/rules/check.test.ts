@@ -51,6 +51,7 @@ describe('conditions are refused with the place', () => {
     ['an empty all inside', when({ all: [] }, bad('A')), 'spec.when.all[0].all'],
     ['an all that is no list', { when: { all: bad('A') } }, 'spec.when.all'],
     ['two groups in one', { when: { all: [bad('A')], any: [bad('B')] } }, 'spec.when.any'],
+    ['a mistake under not', { when: { not: leaf('machine.phase', 'equals', 'Running') } }, 'spec.when.not.operator'],
     ['a list under not', { when: { not: [bad('A')] } }, 'spec.when.not'],
     ['a bare fact', { when: bad('A') }, 'spec.when'],
     ['no condition at all', { when: {} }, 'spec.when.fact'],
@@ -209,6 +210,20 @@ describe('two rules that would undo each other', () => {
       checkRules([ruleObject('on', { ...on, ...health('Unhealthy') }), ruleObject('off', { ...off, ...health('Healthy') })]).size,
     ).toBe(2);
   });
+});
+
+it('says of each parameter what it takes', () => {
+  const band = (params: object) => checkRule(ruleObject('r', when(leaf('hysteresis.condition.A.rises', 'equal', true, { params }))));
+  expect(band({ enter: 'x', leave: 1, windowSeconds: 60 })).toMatchObject([
+    { path: 'spec.when.all[0].params.enter', mend: 'write a number' },
+  ]);
+  expect(band({ enter: 3, windowSeconds: 60 })).toMatchObject([{ path: 'spec.when.all[0].params.leave', message: 'must be set' }]);
+  for (const windowSeconds of [0, 604_801, 'x'])
+    expect(band({ enter: 3, leave: 1, windowSeconds })).toMatchObject([
+      { path: 'spec.when.all[0].params.windowSeconds', mend: 'seconds from 1 to 604800' },
+    ]);
+  for (const windowSeconds of [1, 604_800]) expect(band({ enter: 3, leave: 1, windowSeconds })).toEqual([]);
+  expect(band({ enter: -3, leave: -4, windowSeconds: 60 })).toEqual([]);
 });
 
 it('refuses two rules of one name, and what is no rule at all', () => {

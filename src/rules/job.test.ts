@@ -3,6 +3,7 @@ import { API_VERSION } from '../api/kind.ts';
 import type { Machine } from '../api/machine.ts';
 import type { NodeRemedier, NodeRemedierSpec } from '../api/noderemedier.ts';
 import type { RemedyOperationJob } from '../api/remedyoperationjob.ts';
+import { whyFired } from './explain.ts';
 import { compileRule } from './index.ts';
 import { diagnosisOf, jobSpecOf, ownerUID } from './job.ts';
 import type { LadderStep } from './ladder.ts';
@@ -96,4 +97,11 @@ it('a human learns what was tried on this very machine by this rule, its note fi
   ]);
   const many = Array.from({ length: 12 }, (_, at) => job(`j${at}`, {}));
   expect(diagnosisOf(due(of), askHuman, many, 'm-1').filter((line) => line.startsWith('tried '))).toHaveLength(10);
+});
+
+it('what a rule saw fits into its job, cut where it is longer', () => {
+  const whole = whyFired(due(rule('hung', { ladder })));
+  expect(whyFired(due(rule('hung', { ladder })), whole.length)).toBe(whole);
+  const cut = whyFired(due(rule('hung', { ladder })), whole.length - 1);
+  expect(cut).toBe(`${whole.slice(0, whole.length - 2)}…`);
 });

@@ -250,6 +250,16 @@ describe('peers', () => {
     expect(peers.factsFor('c').zone).toBeUndefined();
   });
 
+  it('that are all well have no condition: the machine itself is none of them', () => {
+    const peers = new PeerIndex();
+    peers.set('a', inRack('r1', [condition('KernelDeadlock', 'True')]));
+    peers.set('b', inRack('r1', []));
+    expect(peers.factsFor('a').rack).toEqual({ total: 1, unhealthy: 0, byCondition: new Map() });
+    peers.set('b', inRack('r1', [condition('KernelDeadlock', 'True')]));
+    peers.set('b', inRack('r1', []));
+    expect(peers.factsFor('a').rack).toEqual({ total: 1, unhealthy: 0, byCondition: new Map() });
+  });
+
   it('are unknown where a label is missing', () => {
     const peers = new PeerIndex();
     peers.set('a', inRack(undefined, []));

@@ -1,15 +1,28 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { describe, expect, it, test } from 'vitest';
-import { SIGNERS } from '../../api/admission.ts';
+import { SIGNERS, vouchedText } from '../../api/admission.ts';
 import type { Node } from '../../api/builtin.ts';
 import type { Bootstrap } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import { makeRequest, pemOf, spkiOf, vouch } from '../../agent/identityrequest.ts';
 import type { Asked, Known, Verdict } from './asked.ts';
 import { decide } from './decide.ts';
-import { requestOf } from './requests.ts';
+import { nodeOf } from './kubelet.ts';
+import { askedOf, requestOf } from './requests.ts';
 import { keyHash } from './signingrequest.ts';
-import { AGENT_SUBJECT, AGENT_USER, asked, base64, BOOTSTRAP_USER, machineWith, OPEN, TOKEN_USER, type Made } from './testing/requests.ts';
+import { isVouched } from './voucher.ts';
+import {
+  AGENT_SUBJECT,
+  AGENT_USER,
+  asked,
+  base64,
+  BOOTSTRAP_USER,
+  machineWith,
+  OPEN,
+  pkcs10,
+  TOKEN_USER,
+  type Made,
+} from './testing/requests.ts';
 
 const nowMs = Date.parse('2026-11-20T12:00:00Z');
 const known = (bootstrap: Bootstrap | undefined, more: Partial<Known> = {}): Known => ({
@@ -91,6 +104,19 @@ describe('G1: the request of a bootstrap token', () => {
   });
 });
 
+it('a request says who asked by the UID that the server wrote into it, and an empty one is none', async () => {
+  const { pem } = await pkcs10();
+  const stored = (uid?: string) =>
+    askedOf({
+      apiVersion: 'certificates.k8s.io/v1',
+      kind: 'CertificateSigningRequest',
+      metadata: { name: 'csr', uid: 'csr-1', resourceVersion: '1', creationTimestamp: '2026-11-20T12:00:00Z' },
+      spec: { request: base64(pem), signerName: SIGNERS.client, username: BOOTSTRAP_USER, ...(uid === undefined ? {} : { uid }) },
+    });
+  expect([stored('account-1').userUID, stored('').userUID, stored().userUID]).toEqual(['account-1', undefined, undefined]);
+  expect(stored()).toMatchObject({ uid: 'csr-1', usages: [], groups: [], username: BOOTSTRAP_USER });
+});
+
 describe('the identity of an agent', () => {
   it.each(['alice', 'system:node:a', 'system:serviceaccount:web:default', 'kubenode:machine:web', 'kubenode:machine:a:b:c'])(
     'is denied to %s',
@@ -169,6 +195,7 @@ describe('a renewal', () => {
     ['a stranger vouches for', async () => await renewal(second, third)],
     ['whose voucher is of another request', async () => ({ ...(await renewal(second)), voucher: (await renewal(third, first)).voucher })],
     ['whose voucher is nonsense', async () => await renewal(second, undefined, { voucher: 'AAAA.BBBB' })],
+    ['whose voucher goes on', async () => await renewal(second, first).then((of) => ({ ...of, voucher: `${of.voucher ?? ''}.AAAA` }))],
     ['whose voucher is empty', async () => await renewal(second, undefined, { voucher: '' })],
   ])('with a key that %s is denied', async (_what, make) => {
     expect(said(decide(await make(), known(ADMITTED)))).toBe('Deny KeyUnknown');
@@ -203,6 +230,21 @@ describe('a renewal', () => {
 
   it('by a certificate ends the token in its place', async () => {
     expect(decide(await renewal(first), known({ ...ADMITTED, by: 'Token' }))).toMatchObject({ record: { by: 'Certificate' } });
+  });
+
+  it('is vouched for by whole vouchers of accepted keys alone, and nothing that stands in their place is an error', () => {
+    const request = Buffer.from('a request');
+    const text = vouchedText(request);
+    const voucher = vouch(first, request);
+    expect(isVouched(voucher, text, [hash(first)])).toBe(hash(first));
+    expect(isVouched(voucher, vouchedText(Buffer.from('another request')), [hash(first)])).toBeUndefined();
+    expect(isVouched(voucher, text, [hash(second)])).toBeUndefined();
+    const [spki = '', signature = ''] = voucher.split('.');
+    // Whatever has the hash of an accepted key by its name alone.
+    const long = Buffer.alloc(1025).toString('base64');
+    const accepted = [hash(first), ...[long, ''].map((each) => keyHash(Buffer.from(each, 'base64')))];
+    for (const torn of [undefined, '', spki, `.${signature}`, `${spki}.`, `${voucher}.${signature}`, `${long}.${signature}`])
+      expect(isVouched(torn, text, accepted)).toBeUndefined();
   });
 
   it('is vouched for by the key on the disk, as it is stored', () => {
@@ -257,6 +299,26 @@ describe('G4: a kubelet', () => {
     ['a SAN', { subject, names: [{ type: 'dns', value: 'a.example' }] }, agent, mine, 'Deny RequestInvalid'],
     ['serving by its client', { subject }, { ...agent, usages: ['server auth', 'digital signature'] }, mine, 'Deny RequestInvalid'],
     ['a bootstrap token', { subject }, { signerName: SIGNERS.kubeletClient }, mine, 'Deny ForeignRequester'],
+    [
+      'G2a: the token of its agent, where that stands in for a certificate',
+      { subject },
+      { ...agent, username: TOKEN_USER, userUID: 'account-9' },
+      { ...mine, machine: machineWith({ ...OPEN, by: 'Token' }) },
+      'Approve NodeOfMachine',
+    ],
+    [
+      'G2a: the token of its agent, while a certificate is its identity: nothing that was granted',
+      { subject },
+      { ...agent, username: TOKEN_USER, userUID: 'account-9' },
+      { ...mine, machine: machineWith({ ...OPEN, by: 'Certificate' }) },
+      'Leave',
+    ],
+    ['the token of an agent that was never admitted', { subject }, { ...agent, username: TOKEN_USER }, mine, 'Leave'],
+    ['an agent outside its group', { subject }, { ...agent, groups: ['system:authenticated'] }, mine, 'Deny ForeignRequester'],
+    ['an agent whose Machine is gone', { subject }, agent, { ...mine, machine: undefined }, 'Deny NoMachine'],
+    ['a token whose Machine is gone', { subject }, { ...agent, username: TOKEN_USER }, { ...mine, machine: undefined }, 'Leave'],
+    ['a bootstrap token of another account', { subject }, { signerName: SIGNERS.kubeletClient, userUID: 'account-9' }, mine, 'Leave'],
+    ['a request that cannot be read', { subject }, { ...agent, request: { unreadable: 'torn' } }, mine, 'Deny RequestUnreadable'],
     [
       'a Node that another Machine has',
       { subject },
@@ -383,6 +445,14 @@ describe('G4: a kubelet', () => {
   ];
   test.each(table)('%s', async (_what, made, more, knows, expected) => {
     expect(said(decide(await asked(made, more), knows))).toBe(expected);
+  });
+
+  it('is about the Node that it names, and about none where it names none or cannot be read', async () => {
+    const named = async (cn: string) => nodeOf(await asked({ subject: [{ O: ['system:nodes'] }, { CN: [cn] }] }));
+    expect(await named('system:node:a')).toBe('a');
+    expect(await named('system:node:')).toBeUndefined();
+    expect(await named('admin')).toBeUndefined();
+    expect(nodeOf({ request: { unreadable: 'torn' } })).toBeUndefined();
   });
 
   it('is of no interest where it is not ours', async () => {

@@ -39,6 +39,19 @@ describe('a request', () => {
     });
   });
 
+  it('with a name of a kind that nobody expects has that name all the same', async () => {
+    const { pem } = await pkcs10({
+      names: [
+        { type: 'dns', value: 'node.example' },
+        { type: 'id', value: '1.2.3' },
+      ],
+    });
+    expect(parseSigningRequest(base64(pem)).names).toEqual([
+      { type: 'dns', value: 'node.example' },
+      { type: 'other', value: '2a03' },
+    ]);
+  });
+
   it.each(['P-256', 'P-384', 'RSA'] as const)('with a key of %s is verified', async (algorithm) => {
     const { pem } = await pkcs10({ algorithm });
     const kind = { 'P-256': 'ECDSA P-256', 'P-384': 'ECDSA secp384r1', RSA: 'RSA 2048' }[algorithm];

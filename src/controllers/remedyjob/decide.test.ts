@@ -172,6 +172,17 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     { status: { phase: 'Pending' }, view: { superseded: 'superseded by Replace' } },
     { phase: 'Cancelled', outcome: 'Superseded' },
   ],
+  ...(
+    [
+      ['Gone', 'NodeRemedier hung is gone'],
+      ['Refused', 'NodeRemedier hung was edited and is not accepted any more'],
+      ['Shadow', 'NodeRemedier hung is in Shadow now'],
+    ] as const
+  ).map(([rule, explanation]): (typeof table)[number] => [
+    `what waits while its rule is ${rule} is over`,
+    { status: { phase: 'Pending' }, view: { rule } },
+    { phase: 'Cancelled', outcome: 'Cancelled', explanation },
+  ]),
   ['a machine that is deleted is not repaired', { status: { phase: 'Pending' }, deleting: true }, { phase: 'Cancelled' }],
   ['that a machine is gone is read afresh', { status: { phase: 'Pending' }, view: { ...gone, isLive: false } }, 'Read'],
   ['a machine that is gone is not repaired', { status: { phase: 'Pending' }, view: gone }, { phase: 'Cancelled' }],
@@ -186,6 +197,16 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     'a row that was cancelled ends it, uncounted',
     { status: granted, row: 'row', operation: order('row', 'Cancelled', { reason: 'frozen' }) },
     { phase: 'Cancelled', outcome: 'Cancelled', explanation: 'its reservation was cancelled: frozen' },
+  ],
+  [
+    'and says so where it was superseded',
+    { status: { ...granted, cancelling: 'superseded by Replace' }, row: 'row', operation: order('row', 'Cancelled', { reason: 'x' }) },
+    { phase: 'Cancelled', outcome: 'Superseded', explanation: 'superseded by Replace' },
+  ],
+  [
+    'a row that became another operation ends it',
+    { status: granted, row: 'row', operation: order('row', 'Delete') },
+    { phase: 'Cancelled', outcome: 'Superseded', explanation: 'its row became a Delete operation' },
   ],
   [
     'a drain that did not end is a failed attempt',
@@ -305,6 +326,41 @@ describe('the next status of a job', () => {
     expect(decide(viewOf({ status: { phase: 'Pending' }, machine: { verdict } }))).toMatchObject({ step: 'Wait' });
     const own = { allowed: false, limit: 'x', requester: 'RemedyOperationJob/web/hung-1' };
     expect(decide(viewOf({ status: { phase: 'Pending' }, machine: { verdict: own } }))).toMatchObject({ step: 'Write' });
+  });
+
+  it('says for which generation it was decided, where there is one', () => {
+    const view = viewOf({});
+    expect(decide(view)).toMatchObject({ status: { observedGeneration: 1 } });
+    const { generation: _, ...metadata } = view.job.metadata;
+    const decision = decide({ ...view, job: { ...view.job, metadata } });
+    expect(decision.step === 'Write' && 'observedGeneration' in decision.status).toBe(false);
+  });
+
+  it('names a step as done once it is seen to be: the cordon in the name of its row, the drain by the machine controller', () => {
+    const stepsOf = (unschedulable: boolean, owner: string, machine: Partial<MachineStatus> = {}): string[] => {
+      const view = viewOf({ status: granted, row: 'row', machine });
+      const node: Stored<Node> = {
+        apiVersion: 'v1',
+        kind: 'Node',
+        metadata: { ...stored('a', 'n'), annotations: { 'kubenode.io/cordon-owner': owner } },
+        spec: unschedulable ? { unschedulable } : {},
+      };
+      const decision = decide({ ...view, node });
+      const steps = decision.step === 'Write' ? (decision.status.steps ?? []) : [];
+      return steps.map(({ name, outcome, message }) => [name, outcome ?? 'under way', message].filter(Boolean).join(' '));
+    };
+    const drained = (status: 'True' | 'False') => ({
+      conditions: [{ type: 'Drained', status, reason: 'x', message: '3 pods left', lastTransitionTime: iso(-5) }],
+    });
+    for (const [unschedulable, owner] of [
+      [false, 'row'],
+      [true, 'another'],
+      [true, 'Degraded'],
+    ] as const)
+      expect(stepsOf(unschedulable, owner, drained('True'))).toEqual(['Cordon under way']);
+    expect(stepsOf(true, 'row')).toEqual(['Cordon Succeeded', 'Drain under way']);
+    expect(stepsOf(true, 'row', drained('False'))).toEqual(['Cordon Succeeded', 'Drain under way 3 pods left']);
+    expect(stepsOf(true, 'row', drained('True'))).toEqual(['Cordon Succeeded', 'Drain Succeeded', 'Order under way']);
   });
 
   it('is the same when it is decided twice', () => {
