@@ -59,7 +59,7 @@ function trackedFiles(): string[] {
 
 /** Production code: no test, nothing that only tests use. */
 const isSource = (file: string): boolean =>
-  file.endsWith('.ts') && !file.endsWith('.test.ts') && !file.endsWith('.d.ts') && !/(^|\/)testing(\/|\.ts$)/.test(file);
+  file.endsWith('.ts') && !file.endsWith('.test.ts') && !file.endsWith('.d.ts') && !/testing(\/|\.ts$)/.test(file);
 
 function copyOf(files: readonly string[]): string {
   const folder = mkdtempSync(join(tmpdir(), 'kubenode-mutants-'));
@@ -168,7 +168,8 @@ async function main(): Promise<number> {
   const order = all.map((placed) => ({ placed, key: random() })).toSorted((a, b) => a.key - b.key);
   const chosen = values.all ? all : order.slice(0, Number(values.count)).map(({ placed }) => placed);
 
-  const testsFolder = statSync(join(root, within)).isDirectory() ? within : dirname(within);
+  // With its slash: vitest takes it as a part of paths, and one folder's name may begin another's.
+  const testsFolder = `${statSync(join(root, within)).isDirectory() ? within : dirname(within)}/`;
   const tests = [testsFolder, ...values.tests];
   const folder = copyOf(files);
   const survivors: Placed[] = [];
