@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import type { Instance } from '../../api/provider.ts';
 import type { MachineView } from './view.ts';
 import { statusOf } from './report.ts';
 import { at, cordoned, machine, node, operation, row, view, waiting } from './testing/objects.ts';
@@ -10,6 +11,9 @@ const condition = (status: ReturnType<typeof told>, type: string): string | unde
 };
 const fresh = machine({ status: {} });
 const unmade = { ...fresh, status: {} };
+
+const present = (): Instance => ({ providerID: 'fake://a', state: 'Running', addresses: [] });
+const stopped = (): MachineView['instance'] => ({ state: 'Present', instance: { ...present(), state: 'Stopped' } });
 
 describe('phase sums up the conditions', () => {
   test.each<[string, Partial<MachineView>, string]>([
@@ -120,4 +124,42 @@ test('a second look at the same state says the same', () => {
 test('conditions of others are not taken over', () => {
   const agent = { type: 'AgentReady', status: 'True' as const, reason: 'x', message: '', lastTransitionTime: at(0) };
   expect(told({ machine: machine({ status: { conditions: [agent] } }) }).conditions?.map(({ type }) => type)).not.toContain('AgentReady');
+});
+
+test.each<[string, Partial<MachineView>, string]>([
+  ['NodeReady', { claim: { state: 'Lost', message: 'it was deleted' } }, 'False NodeLost'],
+  ['InfrastructureReady', { instance: { state: 'NoProvider' } }, 'Unknown NoProvider'],
+  ['InfrastructureReady', { instance: { state: 'Unknown', reason: 'RateLimited', message: 'later' } }, 'Unknown RateLimited'],
+  ['InfrastructureReady', { instance: { state: 'Absent' } }, 'False Gone'],
+  ['Ready', { instance: stopped() }, 'False InstanceNotRunning'],
+  ['Ready', { claim: { state: 'Claimed', node: node('a', { ready: false }) } }, 'False NodeNotReady'],
+  ['Ready', { claim: { state: 'Lost', message: 'it was deleted' } }, 'False NodeLost'],
+  ['Ready', {}, 'True Ready'],
+  ['Degraded', {}, 'False NotDegraded'],
+])('condition %s of %j is %j', (type, change, expected) => {
+  expect(condition(told(change), type)).toBe(expected);
+});
+
+test('a drain says why it takes its time: budgets that never end come before refusals', () => {
+  const pods = [{ namespace: 'web', name: 'p', uid: 'p', terminating: false }];
+  const said = (refusals: string[], unending: string[]) =>
+    statusOf({ view: view({ pods }), verdict: undefined, refusals, unending }).conditions?.find(({ type }) => type === 'Drained');
+  expect(said([], [])).toMatchObject({ status: 'False', reason: 'Draining' });
+  expect(said(['web/p: no'], [])).toMatchObject({ reason: 'EvictionRefused', message: expect.stringContaining('web/p: no') });
+  expect(said(['web/p: no'], ['PodDisruptionBudget x never'])).toMatchObject({
+    reason: 'BudgetNeverAllows',
+    message: expect.stringMatching(/^(?!.*web\/p: no).*PodDisruptionBudget x never$/),
+  });
+  expect(said(['1st', '2nd', '3rd', '4th'], [])?.message).not.toContain('4th');
+});
+
+test('addresses are those of the instance, and stay while nothing better is known', () => {
+  const old = [{ type: 'InternalIP', address: '10.0.0.1' }];
+  const known = machine({ status: { addresses: old } });
+  const now = [{ type: 'InternalIP', address: '10.0.0.2' }];
+  const instance = (addresses: typeof now) => ({ state: 'Present' as const, instance: { ...present(), addresses } });
+  expect(told({ machine: known, instance: instance(now) }).addresses).toEqual(now);
+  expect(told({ machine: known, instance: instance([]) }).addresses).toEqual(old);
+  expect(told({ machine: known, instance: { state: 'Absent' } }).addresses).toEqual(old);
+  expect(told()).not.toHaveProperty('addresses');
 });
