@@ -11,6 +11,8 @@ import { actOf } from './act.ts';
 import { askOf } from './ask.ts';
 import { countedAs } from './counted.ts';
 import { decide } from './decide.ts';
+import { wantsDrainToGo } from './deletion.ts';
+import { drainDeadlineMs } from './drain.ts';
 import type { MachineView, Step } from './view.ts';
 import { at, cordoned, entry, facts, machine, node, NOW, operation, row, view, waiting } from './testing/objects.ts';
 
@@ -236,4 +238,18 @@ describe('C8: a machine of which nothing was made', () => {
     const lost = countedAs(machine({ status: { firstReadyAt: at(-60) } }), undefined, false, new Map());
     expect([lost.unavailable, lost.isNew]).toEqual([true, undefined]);
   });
+});
+
+test('C8: of a machine that somebody deleted the drain is waited for until its deadline, while its node is well', () => {
+  const going = machine({ metadata: { deletionTimestamp: at(0) } });
+  const deletion = row({ kind: 'Delete' });
+  const deadline = drainDeadlineMs(deletion, going);
+  const wants = (change: Partial<MachineView> = {}): boolean =>
+    wantsDrainToGo(view({ machine: going, nowMs: deadline - 1, ...change }), deletion);
+  expect(wants()).toBe(true);
+  expect(wants({ nowMs: deadline })).toBe(false);
+  expect(wants({ kubeletAnswers: false })).toBe(false);
+  expect(wants({ claim: { state: 'None' } })).toBe(false);
+  // One that its set marked is not deleted yet: its drain is given up elsewhere.
+  expect(wants({ machine: machine(), nowMs: deadline, kubeletAnswers: false })).toBe(true);
 });
