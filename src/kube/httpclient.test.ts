@@ -149,6 +149,14 @@ describe('writing', () => {
   });
 });
 
+test('a deletion without preconditions names none', async () => {
+  const server = fakeApiServer();
+  await createClient(server.transport)
+    .delete(Leases, { namespace: 'kubenode', name: 'gone' })
+    .catch(() => undefined);
+  expect(JSON.parse(String(server.requests.at(-1)?.body))).toEqual({ apiVersion: 'v1', kind: 'DeleteOptions' });
+});
+
 describe('errors', () => {
   test('a Status becomes an ApiError with reason, causes, method and path', async () => {
     const body = {

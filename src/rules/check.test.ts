@@ -212,6 +212,17 @@ describe('two rules that would undo each other', () => {
   });
 });
 
+it('refuses a number that is none', () => {
+  for (const value of [Number.NaN, Number.POSITIVE_INFINITY])
+    expect(paths(when(leaf('peers.rack.unhealthy', 'lessThan', value)))).toEqual(['spec.when.all[0].value']);
+});
+
+it('says whether the fact is unknown or the path below it', () => {
+  const said = (of: object) => checkRule(ruleObject('r', when(of)))[0]?.message;
+  expect(said(leaf('machine.fase', 'equal', 'x'))).toContain('unknown fact');
+  expect(said(leaf('machine', 'equal', 'x', { path: 'fase' }))).toContain('unknown path');
+});
+
 it('says of each parameter what it takes', () => {
   const band = (params: object) => checkRule(ruleObject('r', when(leaf('hysteresis.condition.A.rises', 'equal', true, { params }))));
   expect(band({ enter: 'x', leave: 1, windowSeconds: 60 })).toMatchObject([

@@ -18,3 +18,17 @@ it('the clock of a node that is wrong is wrong in what its detectors write, from
   });
   expect(transitions).toEqual([-3600, -3600, 0]);
 });
+
+it('a component of a history has what was said of it, and nothing of what was not', () => {
+  const world = new RecordedMachine(history([{ at: 0 }]));
+  world.apply(
+    { at: 0, components: { versioned: { version: '1' }, standing: { state: 'Healthy' }, wanted: { wanted: '2' } } },
+    world.startMs,
+  );
+  const { spec, status } = world.machine();
+  expect(status?.components?.map(({ name, version, state }) => ({ name, version, state }))).toMatchObject([
+    { name: 'versioned', version: '1' },
+    { name: 'standing', version: '', state: 'Healthy' },
+  ]);
+  expect(spec.components?.map(({ name, version }) => ({ name, version }))).toEqual([{ name: 'wanted', version: '2' }]);
+});

@@ -260,6 +260,13 @@ describe('peers', () => {
     expect(peers.factsFor('a').rack).toEqual({ total: 1, unhealthy: 0, byCondition: new Map() });
   });
 
+  it('of a machine without a Node are those of the rack and zone that its Machine names', () => {
+    const { metadata, spec: _, ...rest } = machine();
+    const lost = { ...rest, metadata, spec: { failureDomain: 'z1', labels: { 'topology.kubenode.io/rack': 'r1' } } };
+    const peer = peerOf(snapshot({ machine: lost, node: node([], { metadata: { name: 'a', uid: 'another' } }) }), false);
+    expect(peer.groups).toEqual({ cluster: '', pool: 'web', zone: 'z1', rack: 'r1' });
+  });
+
   it('are unknown where a label is missing', () => {
     const peers = new PeerIndex();
     peers.set('a', inRack(undefined, []));

@@ -1,4 +1,6 @@
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
+import { API_VERSION } from '../../api/kind.ts';
+import { ApiError } from '../../kube/apierror.ts';
 import type { Client } from '../../kube/client.ts';
 import { openAdmission } from './admission.ts';
 import { machineWith, OPEN } from './testing/requests.ts';
@@ -15,4 +17,55 @@ it.each([
   // Whatever else is asked of this server is an error of another kind.
   const client = { find: () => Promise.resolve(found) } as unknown as Client;
   await expect(openAdmission(client, of, { signal })).rejects.toMatchObject({ code: 'MachineGone' });
+});
+
+describe('an account', () => {
+  const account = (ownerUID: string) => ({
+    apiVersion: 'v1',
+    kind: 'ServiceAccount',
+    metadata: {
+      name: 'kubenode-bootstrap-a',
+      namespace: 'web',
+      uid: 'account-1',
+      ownerReferences: [{ apiVersion: API_VERSION, kind: 'Machine', name: 'a', uid: ownerUID }],
+    },
+  });
+  const serving = (ownerUID: string, answer: unknown) =>
+    ({
+      find: ({ kind }: { kind: string }) => Promise.resolve(kind === 'Machine' ? machine : account(ownerUID)),
+      apply: () => Promise.resolve({}),
+      post: () => Promise.resolve(answer),
+    }) as unknown as Client;
+
+  it('that belongs to something else admits nobody', async () => {
+    await expect(openAdmission(serving('another', {}), of, { signal })).rejects.toMatchObject({ code: 'ForeignServiceAccount' });
+  });
+
+  it('whose tokens are to end goes before another is made; where it cannot go none is made', async () => {
+    const asked: string[] = [];
+    const ending = (code: number, reason: string) =>
+      ({
+        ...serving('machine-a', null),
+        delete: () => {
+          asked.push('delete');
+          return Promise.reject(new ApiError(code, { reason, message: reason }));
+        },
+        create: () => {
+          asked.push('create');
+          return Promise.resolve(account('machine-a'));
+        },
+      }) as unknown as Client;
+    await expect(openAdmission(ending(403, 'Forbidden'), of, { anew: true, signal })).rejects.toThrow('Forbidden');
+    expect(asked).toEqual(['delete']);
+    // Gone already.
+    await expect(openAdmission(ending(404, 'NotFound'), of, { anew: true, signal })).rejects.toMatchObject({ code: 'NoToken' });
+    expect(asked).toEqual(['delete', 'delete', 'create']);
+  });
+
+  it.each([null, {}, { status: {} }, { status: { token: 't' } }, { status: { expirationTimestamp: 'soon' } }])(
+    'for which the server answers %j has no token',
+    async (answer) => {
+      await expect(openAdmission(serving('machine-a', answer), of, { signal })).rejects.toMatchObject({ code: 'NoToken' });
+    },
+  );
 });

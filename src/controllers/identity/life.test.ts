@@ -5,6 +5,7 @@ import { Disk } from '../../agent/testing/inodes.ts';
 import { agentServiceAccountName } from '../../api/identity.ts';
 import { Machines } from '../../api/machine.ts';
 import { createClient } from '../../kube/httpclient.ts';
+import { openAdmission } from './admission.ts';
 import { stateOf } from './requests.ts';
 import { base64, pkcs10 } from './testing/requests.ts';
 import { KEY, openWorld, requestsOf, type Agent, type IdentityWorld } from './testing/world.ts';
@@ -118,6 +119,17 @@ describe('a token', () => {
     await world.until('it is told so', () => logged(second, 'TokenUsed'));
     expect(await second.whoIs()).toContain('not admitted');
     expect(world.events.filter(({ type }) => type === 'Warning')).toMatchObject([{ reason: 'CertificateDenied' }]);
+  });
+
+  it('that nobody has used is replaced in its epoch, and by one of the next only where that is asked for', async () => {
+    const { uid } = (await world.machine()).metadata;
+    const { signal } = new AbortController();
+    const epochs: number[] = [];
+    for (const anew of [undefined, undefined, false, true, undefined]) {
+      const opened = await openAdmission(world.client, { ...KEY, uid }, { signal, ...(anew === undefined ? {} : { anew }) });
+      epochs.push(opened.epoch);
+    }
+    expect(epochs).toEqual([1, 1, 1, 2, 2]);
   });
 
   it('that ran out before the node booted is replaced, in the same epoch', async () => {

@@ -39,6 +39,11 @@ describe('a request', () => {
     });
   });
 
+  it('with alternative names in two places is none: readers of one of them would see half', async () => {
+    const { pem } = await pkcs10({ names: [{ type: 'dns', value: 'a' }], moreNames: [{ type: 'dns', value: 'kubernetes' }] });
+    expect(() => parseSigningRequest(base64(pem))).toThrow('alternative names are asked for twice');
+  });
+
   it('with a name of a kind that nobody expects has that name all the same', async () => {
     const { pem } = await pkcs10({
       names: [

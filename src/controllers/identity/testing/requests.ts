@@ -19,6 +19,8 @@ const ALGORITHMS = {
 export interface Made {
   subject?: Record<string, string[]>[];
   names?: JsonGeneralName[];
+  /** In one more extension of alternative names. */
+  moreNames?: JsonGeneralName[];
   /** Dotted OIDs of more extensions. */
   extensions?: string[];
   challenge?: string;
@@ -28,14 +30,14 @@ export interface Made {
 export const AGENT_SUBJECT = [{ O: ['kubenode:machines'] }, { CN: ['kubenode:machine:web:a'] }];
 
 /** A PKCS#10 request by another hand than the agent's, in PEM, with a key of its own. */
-export async function pkcs10({ subject = AGENT_SUBJECT, names, extensions = [], challenge, algorithm = 'P-256' }: Made = {}) {
+export async function pkcs10({ subject = AGENT_SUBJECT, names, moreNames, extensions = [], challenge, algorithm = 'P-256' }: Made = {}) {
   // The library is set up by the module that owns it.
   await makeAuthority('warm-up', { now: 0, random: () => 0.5 });
   const lib = await import('@peculiar/x509');
   const signingAlgorithm = ALGORITHMS[algorithm];
   const keys = await webcrypto.subtle.generateKey(signingAlgorithm, true, ['sign', 'verify']);
   const all: Extension[] = extensions.map((oid) => new lib.Extension(oid, true, new Uint8Array([0x05, 0x00])));
-  if (names !== undefined) all.push(new lib.SubjectAlternativeNameExtension(names));
+  for (const each of [names, moreNames]) if (each !== undefined) all.push(new lib.SubjectAlternativeNameExtension(each));
   const request = await lib.Pkcs10CertificateRequestGenerator.create({
     name: subject,
     keys,
