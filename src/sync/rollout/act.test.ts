@@ -49,6 +49,7 @@ const proved = (object: KubeObject): Step => ({
   digest: unitDigest([object]),
   commit: 'c1',
   appliedAt: record(object)?.appliedAt,
+  carrier: undefined,
   because: 'test',
 });
 const reinstated = (object: KubeObject): Step => ({
@@ -172,6 +173,30 @@ it('writes the evidence of many units at once, and nothing when nothing differs'
   expect(writes).toEqual([]);
 });
 
+it('E2: evidence that was seen on an earlier state of the object is not recorded, however late the store is', async () => {
+  const object = configMap('a');
+  await carryOut([apply(object)], [object]);
+  const [live] = cell.objects(ConfigMaps);
+  if (live === undefined) throw new Error('it was not applied');
+  const { uid } = live.metadata;
+  // Another content was applied and this one again: the store still shows the evidence of the first time.
+  cell.put(ConfigMaps, { ...live, metadata: { ...live.metadata, generation: 7 } });
+  const seenOn = (carrier: { uid: string; generation: number }): Step => ({
+    ...(proved(object) as Extract<Step, { do: 'RecordEvidence' }>),
+    carrier,
+  });
+  for (const carrier of [
+    { uid, generation: 5 },
+    { uid: 'another', generation: 7 },
+  ]) {
+    const errors = await carryOut([seenOn(carrier)]);
+    expect([...errors.values()]).toMatchObject([{ code: 'Overtaken' }]);
+    expect(record(object)?.evidence).toBeUndefined();
+  }
+  expect(await carryOut([seenOn({ uid, generation: 7 })])).toEqual(new Map());
+  expect(record(object)?.evidence).toBe(unitDigest([object]));
+});
+
 it('writes nothing into a cell whose kinds are not those that it knows, nor records that it would', async () => {
   const newer = new CodedError('KindsNewer', 'machinesets are kept in v1beta1');
   const object = configMap('a');
@@ -182,6 +207,7 @@ it('writes nothing into a cell whose kinds are not those that it knows, nor reco
     digest: 'd',
     commit: 'c1',
     appliedAt: undefined,
+    carrier: undefined,
     because: 'test',
   };
   const remove: Step = {

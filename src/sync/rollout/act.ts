@@ -1,4 +1,5 @@
 import { Clusters, type UnitStatus } from '../../api/cluster.ts';
+import { API_VERSION } from '../../api/kind.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { Clock } from '../../api/ports.ts';
@@ -60,18 +61,25 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
       for (const step of steps.filter(isThere)) errors.set(step, error);
     });
   }
+  await Promise.all(
+    steps.map(async (step) => {
+      if (step.do !== 'RecordEvidence') return;
+      await stillCarried(step, ports).catch((error: unknown) => errors.set(step, error));
+    }),
+  );
   const units = new Map<Apply, StoredUnit>();
   const before = new Map<Step, Change>();
   for (const step of steps) {
+    if (errors.has(step)) continue;
     if (step.do === 'RecordEvidence') before.set(step, records.verified(step.digest, step.commit, now(), step.appliedAt));
     else if (step.do === 'SoakAgain') before.set(step, records.soaksAgain(step.digest, now()));
     else if (step.do === 'Revoke') before.set(step, records.revoked(step.digest, step.retry));
     else if (step.do === 'Uphold') before.set(step, records.upheld(step.digest));
     else if (step.do === 'Reinstate') before.set(step, records.reinstated(step.digest, step.retry));
     else if (step.do === 'RecordRetry') before.set(step, records.retried(step.retry));
-    else if (step.do === 'Remove' && cell !== undefined && !errors.has(step))
+    else if (step.do === 'Remove' && cell !== undefined)
       before.set(step, records.begin(fleet, { to: REMOVAL, lane: 'Forward' }, step.over, [], sameObject));
-    else if (step.do === 'Apply' && cell !== undefined && !errors.has(step)) {
+    else if (step.do === 'Apply' && cell !== undefined) {
       try {
         const unit = await ports.unit(step.digest, step.commit, step.unit, cluster);
         units.set(step, unit);
@@ -149,6 +157,24 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
     await Promise.all(Array.from({ length: Math.min(PARALLEL, queue.length) }, worker));
   }
   await record(after);
+}
+
+/**
+ * A store may be late, and show evidence of a digest from before another one was there meanwhile: it counts only where the object's spec is the very
+ * one that it was seen on. A new generation of it begins with another record, on which the record of the evidence is conditioned.
+ */
+async function stillCarried(
+  { unit, cluster, carrier }: Extract<Step, { do: 'RecordEvidence' }>,
+  { cell, signal }: ActPorts,
+): Promise<void> {
+  if (carrier === undefined) return;
+  const [kind = '', ...rest] = unit.split('/');
+  if (cell === undefined) throw syncError('ClusterUnreachable', `cluster "${cluster}" is away`);
+  const resource = await cell.resourceOf({ apiVersion: API_VERSION, kind });
+  const key = { name: rest.at(-1) ?? '', ...(rest.length === 2 ? { namespace: rest[0] } : {}) };
+  const live = await cell.client.find(resource, key, { signal });
+  if (live?.metadata.uid !== carrier.uid || live.metadata.generation !== carrier.generation)
+    throw syncError('Overtaken', `${unit} on "${cluster}" was changed since there was evidence for it`);
 }
 
 /** What writes into the cell. */

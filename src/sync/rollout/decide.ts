@@ -173,6 +173,7 @@ function upkeep(world: World, rollout: Rollout, place: Place): Step[] {
       digest: target,
       commit: place.commit,
       appliedAt: place.appliedAt,
+      carrier: live.state === 'Present' ? live.carrier : undefined,
       because: 'the cell has evidence for it',
     });
   }

@@ -104,6 +104,7 @@ function liveUnit(cell: Cell, unit: string, record: UnitStatus | undefined, mach
     ceiling,
     rolloutID,
     resourceVersion: object.metadata.resourceVersion,
+    carrier: { uid: object.metadata.uid, generation: object.metadata.generation },
     ...(wanted === undefined && digest !== undefined ? { lost: input.missing?.(digest) } : {}),
   };
 }

@@ -21,6 +21,8 @@ export type LiveUnit =
       rolloutID?: string | undefined;
       ceiling: { unitDigest: string; nodes: number } | undefined;
       resourceVersion?: string | undefined;
+      /** Of the object that all this was said of; undefined for kinds that are not watched. */
+      carrier?: Carrier | undefined;
       /** `3/4`, to read. */
       progress: string | undefined;
       /** A repair rule whose rehearsal is over well: it waits to be enforced. */
@@ -30,6 +32,12 @@ export type LiveUnit =
       /** Time alone may change what is said here: look again then, ms. */
       againAt?: number | undefined;
     };
+
+/** One state of an object's spec. */
+export interface Carrier {
+  uid: string;
+  generation: number | undefined;
+}
 
 export interface ClusterView {
   name: string;
@@ -78,8 +86,8 @@ export type Step =
       revoked: boolean;
     } & On)
   | ({ do: 'Remove'; commit: string; over: Over } & On)
-  /** `appliedAt`: of the record, when the evidence was seen. */
-  | ({ do: 'RecordEvidence'; digest: string; commit: string; appliedAt: string | undefined } & On)
+  /** `appliedAt`: of the record, when the evidence was seen. `carrier`: what it was seen on, which must be there still. */
+  | ({ do: 'RecordEvidence'; digest: string; commit: string; appliedAt: string | undefined; carrier: Carrier | undefined } & On)
   /** The soak of what is held begins again: since when it is held is not known. */
   | ({ do: 'SoakAgain'; digest: string } & On)
   /** On every cluster that has the unit. Ends `retry` there. */
