@@ -153,6 +153,44 @@ export const ROLLOUT_MUTANTS: RolloutMutant[] = [
     caughtBy: /E6/,
   },
   {
+    rule: 'E6: what is left by a way back that is Forward is not revoked',
+    seams: doing((steps, { clusters }) =>
+      steps.filter(
+        (step) =>
+          step.do !== 'Revoke' ||
+          !steps.some(
+            (each) =>
+              each.do === 'Apply' && each.lane === 'Forward' && clusters.get(each.cluster)?.units.get(each.unit)?.digest === step.digest,
+          ),
+      ),
+    ),
+    plan: two({ commit: 4 }, { clusters: ['t1'], heads: [head('A'), head('B'), head('C')] }),
+    caughtBy: /E6.*goes back.*is not revoked/,
+  },
+  {
+    rule: 'E6: what others go back from is upheld nowhere',
+    seams: doing((steps) => steps.filter((step) => step.do !== 'Uphold')),
+    plan: two({ commit: 2 }, { heads: [head('A'), head('B'), head('A', { p1: 'B' })] }),
+    caughtBy: /E6.*is not upheld/,
+  },
+  {
+    rule: 'E6: what is upheld is revoked with all others',
+    seams: {
+      decide(world) {
+        const decision = decide(world);
+        const left = new Set(decision.steps.flatMap((step) => (step.do === 'Revoke' ? step.digest : [])));
+        return {
+          ...decision,
+          steps: decision.steps.map((step): Step =>
+            step.do === 'Uphold' && left.has(step.digest) ? { ...step, do: 'Revoke', retry: undefined } : step,
+          ),
+        };
+      },
+    },
+    plan: two({ commit: 2 }, { heads: [head('A'), head('B'), head('A', { p1: 'B' })] }),
+    caughtBy: /E6.*is revoked on p1/,
+  },
+  {
     rule: 'E6: what halted is not revoked',
     seams: doing((steps) => (steps.some((step) => step.do === 'Apply') ? steps : steps.filter((step) => step.do !== 'Revoke'))),
     plan: two({ commit: 1, halt: 1 }),

@@ -41,6 +41,11 @@ export const ROLLOUTS: NamedRollout[] = [
     name: 'a commit and a halt in three clusters, two at a time',
     plan: two({ commit: 1, halt: 1 }, { clusters: ['t1', 'p1', 'p2'], maxClusters: 2 }),
   },
+  {
+    name: 'commits of which one goes back in one cluster only',
+    plan: two({ commit: 3 }, { heads: [head('A'), head('B'), head('A', { p1: 'B' })] }),
+  },
+  { name: 'five commits in one cluster', plan: two({ commit: 5 }, { clusters: ['t1'], heads: [head('A'), head('B'), head('C')] }) },
   { name: 'a commit, of which two times are recorded by a wrong clock', plan: two({ commit: 1, clock: 2 }) },
   { name: 'two commits, of which two times are recorded by a wrong clock', plan: two({ commit: 2, clock: 2 }), large: true },
   { name: 'a commit and another, with a hub that is deposed', plan: two({ commit: 2, takeover: 1 }), large: true },

@@ -147,7 +147,7 @@ function recordAll(state: FleetState, hub: Hub, cluster: string, steps: readonly
     after = { ...after, recorded: { ...after.recorded, [cluster]: { ...record, unit: state.unit } } };
     const account = after.accounts[cluster] ?? NO_ACCOUNT;
     if (step.do === 'RecordEvidence') {
-      const verified = [...new Set([...account.verified, step.digest])].sort();
+      const verified = [...new Set([...account.verified, step.digest])];
       after = withAccount(after, cluster, { ...account, verified, since: { digest: step.digest, at: after.now } });
     }
     const exempt = `${cluster} ${step.do === 'Uphold' || step.do === 'Revoke' ? step.digest : ''}`;

@@ -25,7 +25,36 @@ export function brokenByDecision(state: FleetState, steps: readonly Step[]): str
     const broken = step.lane === 'Restore' ? brokenByRestore(state, step) : brokenByForward(state, step);
     if (broken !== undefined) return broken;
   }
-  return notAtOnce(state, steps) ?? notRevoked(state, steps);
+  return notAtOnce(state, steps) ?? notRevoked(state, steps) ?? notTakenBack(state, steps);
+}
+
+/**
+ * Whatever begins on a cluster that had evidence for it before it had any for what it holds, by whichever lane, what is left is revoked with it in every record,
+ * but where it is wanted, with evidence: there it is upheld.
+ */
+function notTakenBack(state: FleetState, steps: readonly Step[]): string | undefined {
+  const { accounts, recorded, declared } = state;
+  for (const step of steps) {
+    const left = step.do === 'Apply' ? (recorded[step.cluster]?.begun ?? recorded[step.cluster]?.digest) : undefined;
+    if (step.do !== 'Apply' || left === undefined || left === step.digest) continue;
+    const { verified = [] } = accounts[step.cluster] ?? {};
+    const [to, from] = [verified.indexOf(step.digest), verified.indexOf(left)];
+    if (to < 0 || (from >= 0 && from < to)) continue;
+    const wanting = declared.filter((name) => wantedOn(state, name) === left);
+    const isHaltedToo = wanting.some((name) => isHalted(state, name, left));
+    for (const [name, record] of Object.entries(recorded)) {
+      if (record === undefined || record.revoked?.includes(left) === true) continue;
+      const isDone = (what: 'Revoke' | 'Uphold'): boolean =>
+        steps.some((each) => each.do === what && each.cluster === name && each.digest === left);
+      const isKept = wanting.includes(name) && accounts[name]?.since?.digest === left;
+      const isUpheld = isDone('Uphold') || record.verified?.some(({ digest, upheld }) => digest === left && upheld === true) === true;
+      const what = `E6: ${step.cluster} goes back from ${left} to ${step.digest}, and`;
+      if (!isKept && !isDone('Revoke')) return `${what} ${left} is not revoked on ${name}`;
+      if (isKept && isDone('Revoke') && !isHaltedToo) return `${what} ${left} is revoked on ${name}, which wants it and has evidence`;
+      if (isKept && !isDone('Revoke') && !isUpheld) return `${what} ${left} is not upheld on ${name}, which wants it and has evidence`;
+    }
+  }
+  return undefined;
 }
 
 /** Halted where its wanted digest is recorded and has no evidence. */

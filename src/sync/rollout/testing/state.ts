@@ -34,7 +34,7 @@ export interface Account {
   since: { digest: string; at: number } | undefined;
   /** How long each digest was held with evidence before; what was revoked counts from the start. */
   heldMs: Of<number>;
-  /** Digests that there was evidence for. */
+  /** Digests that there was evidence for, by when there was any first. */
   verified: readonly string[];
   /** The cell has proved what is recorded, since it was recorded. */
   proved: boolean;
