@@ -48,31 +48,38 @@ describe('the tests that a mutant meets', () => {
     );
   });
 
-  test('the quick ones of them come first, all others after them, and none is left out', () => {
+  const tests = new Map([
+    ['src/tar.ts', ''],
+    ['src/store.ts', "import './tar.ts';"],
+    ['src/slow.test.ts', "import './tar.ts';"],
+    ['src/direct.test.ts', "import './tar.ts';"],
+    ['src/through.test.ts', "import './store.ts';"],
+    ['src/costly.test.ts', "import './store.ts';"],
+    ['src/unrelated.test.ts', ''],
+  ]);
+
+  test('the quick ones of them come first, those that import it directly before others, and none is left out', () => {
     const durations = new Map([
-      ['slow', 90],
-      ['second', 10],
-      ['first', 5],
-      ['third', 6],
-      ['unrelated', 1],
+      ['src/slow.test.ts', 90],
+      ['src/direct.test.ts', 10],
+      ['src/through.test.ts', 5],
+      ['src/costly.test.ts', 60],
+      ['src/unrelated.test.ts', 1],
     ]);
-    expect(stagesOf(durations, new Set(['slow', 'first', 'second', 'third']))).toEqual([
-      ['first', 'third', 'second'],
-      ['slow', 'unrelated'],
+    expect(stagesOf(durations, 'src/tar.ts', tests)).toEqual([
+      ['src/direct.test.ts'],
+      ['src/through.test.ts'],
+      ['src/slow.test.ts', 'src/costly.test.ts', 'src/unrelated.test.ts'],
     ]);
   });
 
   test('one file that imports it comes first, however slow; and all at once where none does', () => {
-    expect(
-      stagesOf(
-        new Map([
-          ['slow', 90],
-          ['quick', 1],
-        ]),
-        new Set(['slow']),
-      ),
-    ).toEqual([['slow'], ['quick']]);
-    expect(stagesOf(new Map([['slow', 90]]), new Set())).toEqual([['slow']]);
-    expect(stagesOf(new Map([['slow', 90]]), new Set(['slow']))).toEqual([['slow']]);
+    const both = new Map([
+      ['src/slow.test.ts', 90],
+      ['src/unrelated.test.ts', 1],
+    ]);
+    expect(stagesOf(both, 'src/tar.ts', tests)).toEqual([['src/slow.test.ts'], ['src/unrelated.test.ts']]);
+    expect(stagesOf(both, 'src/nothing.ts', tests)).toEqual([['src/slow.test.ts', 'src/unrelated.test.ts']]);
+    expect(stagesOf(new Map([['src/slow.test.ts', 90]]), 'src/tar.ts', tests)).toEqual([['src/slow.test.ts']]);
   });
 });

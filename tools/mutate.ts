@@ -29,7 +29,7 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { applied, mutantsOf, type Mutant } from './mutants.ts';
-import { importersOf, stagesOf } from './teststages.ts';
+import { stagesOf } from './teststages.ts';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 
@@ -100,8 +100,8 @@ async function passes(folder: string, tests: readonly string[], limitMs: number,
   return late ? undefined : code === 0;
 }
 
-/** One process for all files is several times as fast; where the tests need one each, they get it. */
-const POOLS = [['--pool=threads', '--no-isolate'], []];
+/** A process that runs many files is several times as fast as one for each; where the tests need one each, they get it. */
+const POOLS = [['--no-isolate'], []];
 
 /** What vitest's JSON reporter writes. */
 interface Report {
@@ -135,8 +135,7 @@ const limitOf = (stage: readonly string[], durations: ReadonlyMap<string, number
 
 const lineOf = (source: string, offset: number): number => source.slice(0, offset).split('\n').length;
 
-function shown({ file, mutant }: Placed): string {
-  const source = readFileSync(join(root, file), 'utf8');
+function shown({ file, mutant }: Placed, source: string): string {
   const was = source.slice(mutant.start, mutant.end).replaceAll(/\s+/g, ' ').slice(0, 80);
   return `${file}:${lineOf(source, mutant.start)}  ${mutant.operator}: \`${was}\` → \`${mutant.replacement.replaceAll(/\s+/g, ' ').slice(0, 80)}\``;
 }
@@ -172,25 +171,25 @@ async function main(): Promise<number> {
   const testsFolder = `${statSync(join(root, within)).isDirectory() ? within : dirname(within)}/`;
   const tests = [testsFolder, ...values.tests];
   const folder = copyOf(files);
-  const survivors: Placed[] = [];
+  const survivors: string[] = [];
   let late = 0;
   try {
     const { durations, pool } = await unchanged(folder, tests);
     const texts = new Map(files.filter((file) => file.endsWith('.ts')).map((file) => [file, readFileSync(join(folder, file), 'utf8')]));
     for (const [at, placed] of chosen.entries()) {
       const source = texts.get(placed.file) ?? '';
-      const stages = stagesOf(durations, importersOf(placed.file, texts));
+      const stages = stagesOf(durations, placed.file, texts);
       writeFileSync(join(folder, placed.file), applied(source, placed.mutant));
       let outcome: Outcome = 'survived';
-      for (const stage of values.quick ? stages.slice(0, 1) : stages) {
+      for (const stage of values.quick && stages.length > 1 ? stages.slice(0, -1) : stages) {
         const passed = await passes(folder, stage, limitOf(stage, durations), ...pool);
         outcome = passed === undefined ? 'killed (time)' : passed ? 'survived' : 'killed';
         if (outcome !== 'survived') break;
       }
       writeFileSync(join(folder, placed.file), source);
-      if (outcome === 'survived') survivors.push(placed);
+      if (outcome === 'survived') survivors.push(shown(placed, source));
       if (outcome === 'killed (time)') late += 1;
-      process.stdout.write(`${String(at + 1).padStart(3)}/${chosen.length} ${outcome.padEnd(14)} ${shown(placed)}\n`);
+      process.stdout.write(`${String(at + 1).padStart(3)}/${chosen.length} ${outcome.padEnd(14)} ${shown(placed, source)}\n`);
     }
   } finally {
     rmSync(folder, { recursive: true, force: true });
@@ -201,7 +200,7 @@ async function main(): Promise<number> {
   process.stdout.write(
     `\n${within}: seed ${values.seed}: ${killed} of ${chosen.length} killed (${percent.toFixed(0)} %, ${late} by time), of ${all.length} mutants, in ${seconds} s\n`,
   );
-  for (const survivor of survivors) process.stdout.write(`  survived ${shown(survivor)}\n`);
+  for (const survivor of survivors) process.stdout.write(`  survived ${survivor}\n`);
   return percent >= Number(values.least) ? 0 : 1;
 }
 

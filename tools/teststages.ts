@@ -17,23 +17,31 @@ export function importersOf(file: string, sources: ReadonlyMap<string, string>):
   return found;
 }
 
-/** Of the whole time of the tests, what the first stage may use. */
-const FIRST_STAGE = 0.2;
+/** Of the whole time of the tests, what those may use that count as quick. */
+const QUICK = 0.2;
 
 /**
- * The test files in up to two stages: first those that import the changed file and are quick, then all others. A test that does not import it can
- * still start it as a process, so none is left out.
+ * The test files in up to three stages: first the quick ones of those that import the changed file directly, then the quick ones that import it through
+ * others, then all others. A test that does not import it can still start it as a process, so none is left out.
  */
-export function stagesOf(durations: ReadonlyMap<string, number>, importers: ReadonlySet<string>): readonly (readonly string[])[] {
+export function stagesOf(
+  durations: ReadonlyMap<string, number>,
+  file: string,
+  sources: ReadonlyMap<string, string>,
+): readonly (readonly string[])[] {
   const total = [...durations.values()].reduce((sum, each) => sum + each, 0);
-  const first: string[] = [];
+  const importers = importersOf(file, sources);
+  const quick: string[] = [];
   let used = 0;
-  for (const [file, duration] of [...durations].toSorted(([, a], [, b]) => a - b)) {
-    if (!importers.has(file)) continue;
+  for (const [test, duration] of [...durations].toSorted(([, a], [, b]) => a - b)) {
+    if (!importers.has(test)) continue;
     used += duration;
-    if (first.length > 0 && used > FIRST_STAGE * total) break;
-    first.push(file);
+    if (quick.length > 0 && used > QUICK * total) break;
+    quick.push(test);
   }
-  const rest = [...durations.keys()].filter((file) => !first.includes(file));
-  return [first, rest].filter((stage) => stage.length > 0);
+  const isDirect = (test: string): boolean => imported(test, sources.get(test) ?? '').includes(file);
+  const direct = quick.filter(isDirect);
+  const through = quick.filter((test) => !isDirect(test));
+  const rest = [...durations.keys()].filter((test) => !quick.includes(test));
+  return [direct, through, rest].filter((stage) => stage.length > 0);
 }

@@ -218,6 +218,21 @@ test.each<[string, Observed, object]>([
     node({ state: empty }),
     { do: 'accept', accepted: { version: '1.0.0', revision: 1 } },
   ],
+  [
+    'a receipt is there that the journal does not know, and something else is wanted',
+    node({ state: empty, wanted: machine({ components: [entry('app', '1.1.0', 2)] }) }),
+    { do: 'accept', accepted: { action: 'Install', version: '1.0.0', revision: 1 } },
+  ],
+  [
+    'the machine was cleaned up, and its entries are still there',
+    node({
+      wanted: machine({ components: [{ ...entry('app', '1.1.0', 2), values: {} }] }),
+      installed: new Map(),
+      units: new Map(),
+      state: state(accepted('1.1.0', 2), { cleared: true }),
+    }),
+    { do: 'wait', untilMs: NOW + 600_000 },
+  ],
   ['the content is the same', node({ state: state(accepted('1.0.0', 1, { revision: 3 })) }), { do: 'advance', name: 'app' }],
   [
     'nothing is to be removed',

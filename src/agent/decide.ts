@@ -96,7 +96,6 @@ function openRepairStep(o: Observed, due: Due): Step | undefined {
 }
 
 function prepareStep(o: Observed, due: Due): Step | undefined {
-  if (o.state.cleared) return undefined;
   for (const component of Object.values(o.state.components)) {
     const { name, revision } = component;
     const pending = pendingOf(o, name);

@@ -6,7 +6,7 @@ import { simulatedFiles } from './testing/disk.ts';
 function world() {
   const disk = new Disk();
   const synced: string[] = [];
-  const files = simulatedFiles(disk, { before: ({ what, path }) => void (what === 'sync' && synced.push(path)) });
+  const files = simulatedFiles(disk, { lags: true, before: ({ what, path }) => void (what === 'sync' && synced.push(path)) });
   return { disk, files, synced, durable: createDurable(files, '') };
 }
 

@@ -18,7 +18,7 @@ const FOLDER = `/var/lib/kubenode/components/app/${DIGEST}`;
 /** A disk with a store that holds these bytes, and a manifest that unpacks them. */
 async function prepared(bytes: Buffer, stored = bytes) {
   const disk = new Disk();
-  const files = simulatedFiles(disk);
+  const files = simulatedFiles(disk, { lags: true });
   const durable = createDurable(files, '');
   const layout = layoutOf('');
   const sha256 = sha256Hex(bytes);

@@ -9,7 +9,7 @@ const FOLDER = '/state/identity';
 
 function stateOn() {
   const disk = new Disk();
-  const files = simulatedFiles(disk);
+  const files = simulatedFiles(disk, { lags: true });
   const durable = createDurable(files, '');
   const put = async (name: string, text: string): Promise<void> => {
     await durable.folder(FOLDER);

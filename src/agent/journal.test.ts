@@ -55,7 +55,7 @@ async function fresh(): Promise<{
   text: () => string;
 }> {
   const disk = new Disk();
-  const durable = createDurable(simulatedFiles(disk), '');
+  const durable = createDurable(simulatedFiles(disk, { lags: true }), '');
   const text = (): string => {
     const inode = disk.inodes.get(disk.find('/j', true) ?? 0);
     return inode?.kind === 'file' ? inode.data.toString() : '';
@@ -78,7 +78,7 @@ test('a write that failed is not followed by another: whoever holds the journal 
   const before = (): void => {
     if (full) throw Object.assign(new Error('ENOSPC: no space left'), { code: 'ENOSPC' });
   };
-  const durable = createDurable(simulatedFiles(disk, { before }), '');
+  const durable = createDurable(simulatedFiles(disk, { before, lags: true }), '');
   const journal = await beginJournal(durable, '/j', 'uid');
   full = true;
   await expect(journal.append(accept('app', 1))).rejects.toMatchObject({ code: 'DiskFailing', message: expect.stringContaining('ENOSPC') });

@@ -18,6 +18,9 @@ let settled: boolean;
 let applied: AgentStatus[];
 let server: Stored<Machine>;
 let failing: boolean;
+let reason: string;
+let tries: number;
+let log: ReturnType<typeof recordingLog>;
 
 const identity = { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' };
 
@@ -31,21 +34,22 @@ function machine(status: object = {}): Stored<Machine> {
 beforeEach(() => {
   clock = fakeClock();
   ended = new AbortController();
-  [trouble, settled, applied, failing] = ['first', true, [], false];
+  [trouble, reason, settled, applied, failing, tries, log] = ['first', 'DiskFailing', true, [], false, 0, recordingLog()];
   reporter = createReporter({
     engine: {
       settled: () => settled,
-      view: (): Promise<View> => Promise.resolve({ observed: undefined, trouble: { reason: 'DiskFailing', message: trouble } }),
+      view: (): Promise<View> => Promise.resolve({ observed: undefined, trouble: { reason, message: trouble } }),
     },
     identity,
     apply(_uid, status) {
+      tries += 1;
       if (failing) return Promise.reject(new Error('no answer'));
       applied.push(status);
       return Promise.resolve(machine({ ...server.status, ...status }));
     },
     clock,
     random: seededRandom(1),
-    log: recordingLog(),
+    log,
     signal: ended.signal,
   });
   running = reporter.run();
@@ -80,6 +84,45 @@ test('what is to be said is said at once, however often there was nothing to say
   reporter.seen(machine());
   await clock.advance(100);
   expect(messages()).toEqual(['nothing is changed: first']);
+});
+
+test('looks that find nothing to say use up none of what may be said in a row', async () => {
+  reporter.seen(machine());
+  await clock.advance(60_000);
+  for (let tick = 0; tick < 20; tick++) {
+    reporter.poke();
+    await clock.advance(50);
+  }
+  trouble = 'later';
+  reporter.poke();
+  await clock.advance(101);
+  expect(messages()).toEqual(['nothing is changed: first', 'nothing is changed: later']);
+});
+
+test('while the disk is being read nothing is said, and what is known then is said at once', async () => {
+  reason = 'Starting';
+  reporter.seen(machine());
+  for (let tick = 0; tick < 20; tick++) {
+    reporter.poke();
+    await clock.advance(50);
+  }
+  expect(applied).toEqual([]);
+  reason = 'DiskFailing';
+  reporter.poke();
+  await clock.advance(101);
+  expect(messages()).toEqual(['nothing is changed: first']);
+});
+
+test('a failure is tried again after a second at least, and its end by the signal is none', async () => {
+  failing = true;
+  reporter.seen(machine());
+  await clock.advance(999);
+  expect(tries).toBe(1);
+  const { length } = log.lines;
+  expect(log.lines.map((each) => [each.message, each.fields['failures']])).toEqual([['the status was not written', 1]]);
+  ended.abort(new Error('ended'));
+  await running;
+  expect(log.lines).toHaveLength(length);
 });
 
 test('what follows one upon the other is said at once, a few times', async () => {

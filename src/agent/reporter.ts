@@ -60,10 +60,7 @@ export function createReporter(options: ReporterOptions): Reporter {
     const status = report(view, identity, wantedOf(latest), clock.now());
     const text = canonical(status);
     const shown = ownPart(latest);
-    if (said === undefined ? text === shown : text === said.text && shown === said.shown) {
-      said = { text, shown };
-      return false;
-    }
+    if (said === undefined ? text === shown : text === said.text && shown === said.shown) return false;
     const answer = await options.apply(latest.metadata.uid, status, signal);
     if (isNews(answer.metadata.resourceVersion)) latest = answer;
     said = { text, shown: ownPart(answer) };

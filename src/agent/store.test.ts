@@ -33,7 +33,7 @@ function world(
       return Promise.resolve({ status: options.answer ?? (start > 0 ? 206 : 200), from: start, body: body() });
     },
   };
-  const files = simulatedFiles(disk);
+  const files = simulatedFiles(disk, { lags: true });
   const limits = options.maxBytes === undefined ? {} : { maxBytes: options.maxBytes };
   return { asked, clock, disk, files, store: createStore({ files, folder: '/store', network, mirror: undefined, clock, ...limits }) };
 }

@@ -175,3 +175,108 @@ test.each(['1e3', '0x10', '-1', ' 1', '99999999999999999999'])('a size of "%s" i
   ];
   await expect(read(tarGz(items))).rejects.toMatchObject({ code: 'ArchiveInvalid', message: '"a" has no size' });
 });
+
+/** The archive with other bytes in its first header, which is whole again. */
+function patched(bytes: Buffer, ...changes: [offset: number, text: string | Buffer][]): Buffer {
+  for (const [offset, change] of changes) Buffer.from(change).copy(bytes, offset);
+  bytes.write('        ', 148);
+  const sum = bytes.subarray(0, 512).reduce((total, byte) => total + byte, 0);
+  bytes.write(`${sum.toString(8).padStart(6, '0')}\0 `, 148);
+  return gzipSync(bytes);
+}
+
+test('a name that ustar has split is put together; before ustar there was nothing to split', async () => {
+  const prefix = Buffer.from('some/folder');
+  expect(await read(patched(tar([{ name: 'file', content: 'x' }]), [345, prefix]))).toEqual([['file some/folder/file', 'x']]);
+  expect(await read(patched(tar([{ name: 'file', content: 'x' }]), [345, prefix], [257, Buffer.alloc(8)]))).toEqual([['file file', 'x']]);
+});
+
+test('a size that GNU tar writes in base 256 is read', async () => {
+  const size = Buffer.alloc(12);
+  size[0] = 0x80;
+  size.writeUInt32BE(3, 8);
+  const items = [{ name: 'a', content: 'xyz' }, { name: 'b' }];
+  expect(await read(patched(tar(items), [124, size]))).toEqual([
+    ['file a', 'xyz'],
+    ['file b', ''],
+  ]);
+  size.writeBigUInt64BE(2n ** 63n, 4);
+  await expect(read(patched(tar(items), [124, size]))).rejects.toMatchObject({ code: 'ArchiveInvalid', message: '"a" has no size' });
+});
+
+test.each([
+  ['an empty field is nought', Buffer.alloc(12), ['folder a', 'file b']],
+  ['spaces are none of a number', Buffer.from('          0\0'), ['folder a', 'file b']],
+])('numbers in headers: %s', async (_what, field, expected) => {
+  const found = await read(patched(tar([{ name: 'a/', type: '5' }, { name: 'b' }]), [124, field]));
+  expect(found.map(([what]) => what)).toEqual(expected);
+});
+
+test('a header that holds no number where one belongs is refused', async () => {
+  await expect(read(patched(tar([{ name: 'a' }]), [124, '0000000009\0']))).rejects.toMatchObject({
+    code: 'ArchiveInvalid',
+    message: 'a header holds no number where one belongs',
+  });
+});
+
+test.each([
+  ['no length', 'path=b\n'],
+  ['a length that is none', 'xx path=b\n'],
+  ['a length that ends before its record begins', '2 path=b\n'],
+  ['a length of nothing', '0 path=b\n'],
+  ['no end of its length', '99'],
+  ['a second record that is damaged', '10 path=b\nx'],
+])('a pax header with %s is damaged', async (_what, content) => {
+  const items = [{ name: 'x', type: 'x', content }, { name: 'a' }];
+  await expect(read(tarGz(items))).rejects.toMatchObject({ code: 'ArchiveInvalid', message: 'a pax header is damaged' });
+});
+
+test('a pax header is of the next entry only, and all of its records count', async () => {
+  const items = [
+    { name: 'x', type: 'x', content: '10 mtime=1\n10 path=b\n10 size=2\n'.replace('10 mtime=1', '11 mtime=1') },
+    { name: 'a', content: 'xy' },
+    { name: 'c', content: 'z' },
+  ];
+  expect(await read(tarGz(items))).toEqual([
+    ['file b', 'xy'],
+    ['file c', 'z'],
+  ]);
+});
+
+test('a global header says nothing of a name', async () => {
+  expect(await read(tarGz([{ name: 'x', type: 'g', content: '10 path=b\n' }, { name: 'a' }]))).toEqual([['file a', '']]);
+});
+
+test('a folder has no content, whatever its header says', async () => {
+  expect(
+    await read(
+      tarGz([
+        { name: 'a/', type: '5', content: 'x'.repeat(600) },
+        { name: 'b', content: 'y' },
+      ]),
+    ),
+  ).toEqual([
+    ['folder a', ''],
+    ['file b', 'y'],
+  ]);
+});
+
+test('a folder counts once, whether it has a header, is named by paths, or both', async () => {
+  const items = [{ name: 'a/', type: '5' }, { name: 'a/b/', type: '5' }, { name: 'a/b/x' }, { name: 'a/b/y' }, { name: 'a/', type: '5' }];
+  await expect(read(tarGz(items), { limits: { bytes: 100_000, entries: 5 } })).resolves.toHaveLength(5);
+  await expect(read(tarGz(items), { limits: { bytes: 100_000, entries: 4 } })).rejects.toMatchObject({ code: 'TooLarge' });
+  const implied = [{ name: 'a/b/x' }, { name: 'a/b/y' }];
+  await expect(read(tarGz(implied), { limits: { bytes: 100_000, entries: 4 } })).resolves.toHaveLength(2);
+  await expect(read(tarGz(implied), { limits: { bytes: 100_000, entries: 3 } })).rejects.toMatchObject({ code: 'TooLarge' });
+});
+
+test('what is executable by anybody is', async () => {
+  const found = await read(
+    tarGz([
+      { name: 'a', mode: 0o654 },
+      { name: 'b', mode: 0o645 },
+      { name: 'c', mode: 0o666 },
+    ]),
+  );
+  expect(found.map(([what]) => what)).toEqual(['file a*', 'file b*', 'file c']);
+});

@@ -324,3 +324,92 @@ test('a pause is never shorter than the server asked for, and up to twice as lon
   expect(refusals).toHaveLength(2);
   expect((refusals[1] ?? 0) - (refusals[0] ?? 0)).toBeCloseTo(59_700, -2);
 });
+
+test('a watch on which something came makes an end of the failures before it', async () => {
+  put(false);
+  random = () => 0.5;
+  await follow();
+  let refusing = true;
+  api.intercept((request) => (request.query?.['watch'] === 'true' && refusing ? statusResponse(502, 'BadGateway') : undefined));
+  api.watches.reset();
+  await clock.advance(40_000);
+  refusing = false;
+  await clock.advance(30_000);
+  expect(api.watches.open).toBe(1);
+  api.bookmark();
+  await settle();
+  const before = reads().length;
+  // Longer ago than what counts as lasting, were it not over.
+  await clock.advance(60_000);
+  refusing = true;
+  api.watches.reset();
+  await clock.advance(30_000);
+  expect(reads()).toHaveLength(before);
+});
+
+test('what a poll has read does not move the place from which the watch goes on', async () => {
+  put(false);
+  await follow();
+  api.bookmark();
+  await settle();
+  const stop = api.intercept((request) => (request.query?.['watch'] === 'true' ? statusResponse(502, 'BadGateway') : undefined));
+  api.watches.reset();
+  await clock.advance(90_000);
+  put(true);
+  await clock.advance(180_000);
+  expect(reads().length).toBeGreaterThan(1);
+  stop();
+  await clock.advance(120_000);
+  expect(watches().at(-1)?.query?.['resourceVersion']).toBe(watches()[1]?.query?.['resourceVersion']);
+});
+
+test('a place that is refused is asked for anew within a second, though the server had failed before', async () => {
+  put(false);
+  random = () => 0.99;
+  await follow();
+  const asked: number[] = [];
+  api.intercept((request) => {
+    if (request.query?.['watch'] !== 'true') return undefined;
+    asked.push(clock.monotonic());
+    if (asked.length === 1) throw new Error('connection refused');
+    return asked.length === 2 ? statusResponse(410, 'Expired', 'too old resource version') : undefined;
+  });
+  api.watches.reset();
+  await clock.advance(60_000);
+  expect(asked.slice(1).map((at, index) => Math.round(at - (asked[index] ?? 0)))).toEqual([7_920, 990]);
+});
+
+test('refusals of places are counted in a row only', async () => {
+  put(false);
+  random = () => 0.5;
+  await follow();
+  const asked: number[] = [];
+  const answers = ['place', 'place', 'place', 'down', 'place', 'place', 'place', 'place'];
+  api.intercept((request) => {
+    if (request.query?.['watch'] !== 'true') return undefined;
+    const answer = answers[asked.length];
+    asked.push(clock.monotonic());
+    if (answer === undefined) return undefined;
+    return answer === 'down' ? statusResponse(502, 'BadGateway') : statusResponse(410, 'Expired', 'too old resource version');
+  });
+  api.watches.end();
+  await clock.advance(60_000);
+  expect(asked.slice(1).map((at, index) => at - (asked[index] ?? 0))).toEqual([500, 500, 500, 4_000, 500, 500, 500, 4_000]);
+});
+
+test('what happened to a watch is in the log', async () => {
+  put(false);
+  const log = recordingLog();
+  running = watchMachine({
+    client: createClient(api.transport),
+    machine: key,
+    clock,
+    random,
+    log,
+    signal: ended.signal,
+    onMachine: () => undefined,
+  });
+  await settle();
+  await clock.advance(305_000);
+  expect(log.lines).toMatchObject([{ level: 'warn', fields: { error: expect.stringContaining('silent for 300 s'), failures: 1 } }]);
+});

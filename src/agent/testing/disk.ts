@@ -21,12 +21,20 @@ export interface DiskHooks {
   sites?: boolean;
   /** What reaches the disk by itself at once, so that it does not multiply what may be found: only for what nothing depends on. */
   eager?: (path: string) => boolean;
+  /** Calls take a while before they have an effect, so that a caller who does not wait for one is overtaken by its next. */
+  lags?: boolean;
   /** Files that are being executed. */
   busy?: () => ReadonlySet<number>;
 }
 
+/** Turns of the queue of promises that a call takes. What usually comes first takes longest. */
+const LAG = { mkdir: 8, write: 6, sync: 4, change: 2 };
+
 /** The disk as a port. */
 export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
+  async function lag(turns: number): Promise<void> {
+    if (hooks.lags === true) for (let turn = 0; turn < turns; turn++) await Promise.resolve();
+  }
   const before = (what: DiskOperation['what'], path: string, site = ''): void => hooks.before?.({ what, path, site });
   const sync = (path: string, id: number): void => {
     const site = hooks.sites === true || hooks.skipSync !== undefined ? callers() : '';
@@ -90,17 +98,20 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
       return disk.find(path, true) === undefined ? undefined : realpathOf(disk, path);
     },
     async mkdir(path) {
+      await lag(LAG.mkdir);
       before('mkdir', path);
       if (disk.find(path, false) !== undefined) return;
       disk.change(path, [[posix.basename(path), disk.add({ kind: 'folder', names: new Map(), durable: new Map() })]]);
     },
     async chmodFolder(path, mode) {
+      await lag(LAG.change);
       before('chmod', path);
       const inode = disk.inodes.get(idOf(path, false));
       if (inode?.kind !== 'folder') throw failure('ENOTDIR', path);
       inode.mode = mode;
     },
     async write(path, data, options: WriteOptions) {
+      await lag(LAG.write);
       let id = disk.find(path, false);
       let inode = id === undefined ? undefined : disk.inodes.get(id);
       if (inode?.kind === 'link') throw failure('ELOOP', path);
@@ -128,9 +139,11 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
       settle(path);
     },
     async sync(path) {
+      await lag(LAG.sync);
       sync(path, idOf(path, true));
     },
     async rename(from, to) {
+      await lag(LAG.change);
       before('rename', to);
       const id = idOf(from, false);
       const over = disk.find(to, false);
@@ -148,17 +161,20 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
       settle(to);
     },
     async symlink(target, path) {
+      await lag(LAG.change);
       before('symlink', path);
       if (disk.find(path, false) !== undefined) throw failure('EEXIST', path);
       disk.change(path, [[posix.basename(path), disk.add({ kind: 'link', target })]]);
     },
     async unlink(path) {
+      await lag(LAG.change);
       if (disk.find(path, false) === undefined) return;
       before('unlink', path);
       if (disk.inodes.get(idOf(path, false))?.kind === 'folder') throw failure('EISDIR', path);
       disk.change(path, [[posix.basename(path), undefined]]);
     },
     async rmdir(path) {
+      await lag(LAG.change);
       const id = disk.find(path, false);
       if (id === undefined) return;
       before('rmdir', path);
@@ -172,7 +188,7 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
     },
     async open(path) {
       const id = disk.find(path, true);
-      return id === undefined ? undefined : openFolder(disk, id, before);
+      return id === undefined ? undefined : openFolder(disk, id, before, () => lag(LAG.change));
     },
     watch(folder, onChange) {
       const watch = { folder: idOf(folder, true), onChange };
@@ -183,7 +199,12 @@ export function simulatedFiles(disk: Disk, hooks: DiskHooks = {}): Files {
   return files;
 }
 
-function openFolder(disk: Disk, id: number, before: (what: 'unlink' | 'rmdir', path: string) => void): OpenFolder | undefined {
+function openFolder(
+  disk: Disk,
+  id: number,
+  before: (what: 'unlink' | 'rmdir', path: string) => void,
+  lag: () => Promise<void>,
+): OpenFolder | undefined {
   const folder = disk.inodes.get(id);
   if (folder?.kind !== 'folder') return undefined;
   const where = (): string => disk.pathOf(id) ?? '(deleted)';
@@ -207,13 +228,14 @@ function openFolder(disk: Disk, id: number, before: (what: 'unlink' | 'rmdir', p
     },
     async open(name) {
       const found = folder.names.get(name);
-      return found === undefined ? undefined : openFolder(disk, found, before);
+      return found === undefined ? undefined : openFolder(disk, found, before, lag);
     },
     async readlink(name) {
       const inode = disk.inodes.get(folder.names.get(name) ?? 0);
       return inode?.kind === 'link' ? inode.target : undefined;
     },
     async rmdir(name) {
+      await lag();
       const inode = disk.inodes.get(folder.names.get(name) ?? 0);
       if (inode === undefined) return;
       const path = posix.join(where(), name);
@@ -223,6 +245,7 @@ function openFolder(disk: Disk, id: number, before: (what: 'unlink' | 'rmdir', p
       disk.change(path, [[name, undefined]]);
     },
     async unlink(name) {
+      await lag();
       const path = posix.join(where(), name);
       before('unlink', path);
       if (disk.inodes.get(folder.names.get(name) ?? 0)?.kind === 'folder') throw failure('EISDIR', path);

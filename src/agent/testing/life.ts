@@ -56,7 +56,7 @@ export function begin(world: World, faults: Faults = {}): Life {
   const busy = (): Set<number> => new Set([...world.units.values()].flatMap((unit) => (unit.running ? (unit.inode ?? []) : [])));
 
   const ports: Ports = {
-    files: simulatedFiles(world.disk, { busy, ...faults.disk }),
+    files: simulatedFiles(world.disk, { busy, lags: faults.disk === undefined, ...faults.disk }),
     units: simulatedUnits(world, record, seen),
     network: {
       async download(url, from) {
