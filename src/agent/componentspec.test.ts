@@ -211,3 +211,40 @@ test.each<[unknown, string]>([
     expect.objectContaining({ code: 'SpecInvalid', message: expect.stringContaining(message) }),
   );
 });
+
+test('what it requires is read with its range, or for any version', () => {
+  expect(parseComponentSpec(whole, linux).requires).toEqual([
+    { componentName: 'containerd', versionRange: '>=1' },
+    { componentName: 'cni' },
+  ]);
+});
+
+test.each<[string, object, string]>([
+  [
+    'a probe of a unit of another component',
+    { probes: [{ name: 'u', unit: 'web' }] },
+    'spec.probes[0].unit names no unit of this component: "web"',
+  ],
+  ['a list for an object', { disruption: [] }, 'spec.disruption must be an object'],
+  ['null for an object', { disruption: null }, 'spec.disruption must be an object'],
+  ['an object for a list', { requires: {} }, 'spec.requires must be a list'],
+  [
+    'a program without a name',
+    { probes: [{ name: 'e', exec: { command: ['', 'x'] } }] },
+    'spec.probes[0].exec.command must be an argument vector',
+  ],
+  ['no program', { probes: [{ name: 'e', exec: { command: [] } }] }, 'spec.probes[0].exec.command must be an argument vector'],
+  ['a number that is none', { healthDeadlineSeconds: 1.5 }, 'spec.healthDeadlineSeconds must be a whole number'],
+  ['a class nobody knows', { disruption: { minor: 'Dance' } }, 'spec.disruption.minor must be one of None, Reload'],
+])('%s is refused', (_what, rest, message) => {
+  expect(() => parseComponentSpec({ ...whole, ...rest }, linux)).toThrow(
+    expect.objectContaining({ code: 'SpecInvalid', message: expect.stringContaining(message) }),
+  );
+});
+
+test('two units are enough for a probe of one of them, and an argument may be empty', () => {
+  const units = ['app', 'helper'].map((name) => ({ name, exec: ['x', ''] }));
+  const spec = parseComponentSpec({ ...whole, units, probes: [{ name: 'u', unit: 'helper' }] }, linux);
+  expect(spec.probes).toMatchObject([{ unit: 'helper' }]);
+  expect(spec.units).toMatchObject([{ exec: ['x', ''] }, { exec: ['x', ''] }]);
+});

@@ -125,3 +125,96 @@ test('only what was touched is hashed; folders are compared in any case', async 
   expect(await found('it/elsewhere')).toEqual(['it/b']);
   expect(await found('')).toEqual(['it/a/one', 'it/a/two', 'it/b', 'it/b/three']);
 });
+
+const ARCHIVE = tarGz([
+  { name: 'a/one', content: '1' },
+  { name: 'a/deep/er/two', content: '2' },
+  { name: 'b/three', content: '3' },
+]);
+
+test('a generation that is whole is not written again, and is there after a loss of power', async () => {
+  const { disk, build } = await prepared(ARCHIVE);
+  await build();
+  const own = (each: Disk) =>
+    each
+      .key()
+      .split('\n')
+      .filter((line) => line.startsWith(FOLDER));
+  expect(own(disk).length).toBeGreaterThan(8);
+  expect(own(disk.darkest())).toEqual(own(disk));
+  disk.settleAll();
+  disk.pending = [];
+  await build();
+  expect(disk.pending).toEqual([]);
+  expect(disk.held).toBe(0);
+});
+
+test('of a damaged generation only what is damaged is replaced, since it may be the one that runs', async () => {
+  const { disk, files, build } = await prepared(ARCHIVE);
+  await build();
+  const inode = async (path: string) => (await files.stat(`${FOLDER}/it/${path}`))?.inode;
+  const [one, three] = [await inode('a/one'), await inode('b/three')];
+  const before = disk.key();
+  await files.write(`${FOLDER}/it/a/one`, Buffer.from('x'), { mode: 0o644 });
+  await build();
+  expect(disk.key()).toBe(before);
+  expect([(await inode('a/one')) === one, await inode('b/three')]).toEqual([false, three]);
+  expect(disk.held).toBe(0);
+});
+
+test.each<[string, (files: Awaited<ReturnType<typeof prepared>>['files']) => Promise<void>]>([
+  [
+    'a file in the place of a folder',
+    async (files) => {
+      await files.unlink(`${FOLDER}/it/a/deep/er/two`);
+      await files.rmdir(`${FOLDER}/it/a/deep/er`);
+      await files.write(`${FOLDER}/it/a/deep/er`, Buffer.from('x'), { mode: 0o644 });
+    },
+  ],
+  [
+    'a folder in the place of a file',
+    async (files) => {
+      await files.unlink(`${FOLDER}/it/a/one`);
+      await files.mkdir(`${FOLDER}/it/a/one`);
+      await files.write(`${FOLDER}/it/a/one/more`, Buffer.from('x'), { mode: 0o644 });
+    },
+  ],
+  [
+    'a link in the place of a folder',
+    async (files) => {
+      await files.unlink(`${FOLDER}/it/b/three`);
+      await files.rmdir(`${FOLDER}/it/b`);
+      await files.symlink('/', `${FOLDER}/it/b`);
+    },
+  ],
+  ['another mode of a folder', (files) => files.chmodFolder(`${FOLDER}/it/a/deep`, 0o700)],
+  ['another mode of its own folder', (files) => files.chmodFolder(`${FOLDER}/.kubenode`, 0o700)],
+  [
+    'a file in the place of all of it',
+    async (files) => {
+      await files.rename(FOLDER, '/var/lib/kubenode/components/app/elsewhere');
+      await files.write(FOLDER, Buffer.from('x'), { mode: 0o644 });
+    },
+  ],
+])('%s is found and put right, with all that was below', async (_what, damage) => {
+  const { disk, files, build } = await prepared(ARCHIVE);
+  await build();
+  const tree = await readTree(files, FOLDER, DIGEST);
+  await damage(files);
+  expect(await damagedPaths(files, FOLDER, DIGEST)).not.toEqual([]);
+  await build();
+  expect(await damagedPaths(files, FOLDER, DIGEST)).toEqual([]);
+  expect(await readTree(files, FOLDER, DIGEST)).toEqual(tree);
+  expect((await files.read(`${FOLDER}/it/a/deep/er/two`))?.toString()).toBe('2');
+  expect(disk.held).toBe(0);
+});
+
+test('below what is no folder nothing is looked at: all of it counts as damaged', async () => {
+  const { files, build } = await prepared(ARCHIVE);
+  await build();
+  await files.rename(`${FOLDER}/it/a`, '/elsewhere');
+  await files.symlink('/elsewhere', `${FOLDER}/it/a`);
+  expect(await damagedPaths(files, FOLDER, DIGEST)).toEqual(['it/a', 'it/a/one', 'it/a/deep', 'it/a/deep/er', 'it/a/deep/er/two']);
+  await files.chmodFolder(`${FOLDER}/.kubenode`, 0o700);
+  expect(await damagedPaths(files, FOLDER, DIGEST, new Set())).toContain('.kubenode');
+});

@@ -169,3 +169,40 @@ test('once it is ended nothing is asked any more', async () => {
   expect(asked.http).toBe(before);
   expect(clock.timers).toBe(0);
 });
+
+test.each([
+  [199, false],
+  [200, true],
+  [299, true],
+  [300, false],
+])('the answer %i holds: %s', async (status, held) => {
+  const { answers, clock, probing } = world([http], 'steady', []);
+  answers.status = status;
+  await clock.advance(1);
+  expect(probing.view().held).toBe(held);
+  if (!held) expect(probing.view().message).toBe(`probe p: http://127.0.0.1/ answered ${status}`);
+});
+
+test('one probe that is broken is enough, and one that cannot hold any more', async () => {
+  const { answers, clock, probing } = world([http, { ...exec, name: 'e' }], 'steady', []);
+  answers.exec = false;
+  await clock.advance(120_000);
+  expect(probing.view()).toMatchObject({ held: false, broken: true, message: 'probe e: exit code 1: because' });
+});
+
+test('how a unit ended is said, where that is known', async () => {
+  const { app, clock, probing } = world([named], 'steady');
+  Object.assign(app, { running: false, exit: 'exit code 7' });
+  await clock.advance(1);
+  expect(probing.view().message).toBe('probe p: it does not run (exit code 7)');
+  delete app.exit;
+  await clock.advance(10_000);
+  expect(probing.view().message).toBe('probe p: it does not run');
+});
+
+test('once it is steady a unit may have been started again since', async () => {
+  const { app, clock, probing } = world([named], 'steady');
+  app.invocation = 'i2';
+  await clock.advance(1);
+  expect(probing.view()).toMatchObject({ held: true, hopeless: false });
+});

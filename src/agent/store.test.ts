@@ -207,3 +207,49 @@ test('a transfer ends with its caller, and leaves no timer', async () => {
   await expect(store.ensure(artifact, controller.signal)).rejects.toThrow('another revision is wanted');
   expect(clock.timers).toBe(0);
 });
+
+test('what no component needs goes, with what was begun of it; what one needs, or is fetched just now, stays', async () => {
+  const { clock, files, store } = trickle(10, 1_000);
+  await files.mkdir('/store');
+  const [kept, gone] = ['a'.repeat(64), 'b'.repeat(64)];
+  for (const name of [kept, `${kept}.part`, gone, `${gone}.part`])
+    await files.write(`/store/${name}`, Buffer.from('12345'), { mode: 0o600 });
+  const controller = new AbortController();
+  const fetching = store.ensure(artifact, controller.signal).catch((error: unknown) => error);
+  await clock.advance(3_000);
+  expect(await store.keep(new Set([kept]))).toEqual({ files: 2, bytes: 10 });
+  expect(await files.list('/store')).toEqual([`${artifact.sha256}.part`, kept, `${kept}.part`].toSorted());
+  controller.abort(new Error('ended'));
+  await fetching;
+  expect(await store.keep(new Set())).toMatchObject({ files: 3 });
+  expect(await files.list('/store')).toEqual([]);
+});
+
+test('what a consumer throws of whole bytes is what is thrown, and what reading throws where it throws nothing', async () => {
+  const { files, store } = world();
+  await store.ensure(artifact, signal);
+  const failing = (): Promise<never> => Promise.reject(new Error('of the consumer'));
+  await expect(store.use(artifact.sha256, failing)).rejects.toThrow('of the consumer');
+  await files.unlink(`/store/${artifact.sha256}`);
+  await expect(store.use(artifact.sha256, failing)).rejects.toThrow('of the consumer');
+  await expect(store.use(artifact.sha256, () => Promise.resolve())).rejects.toMatchObject({ code: 'ENOENT' });
+});
+
+test('a server that continues elsewhere than it was asked to is not believed', async () => {
+  const { files, store } = world({
+    download: () => Promise.resolve({ status: 206, from: 3, body: (async function* (): AsyncGenerator<Uint8Array, void> {})() }),
+  });
+  await files.mkdir('/store');
+  await files.write(`/store/${artifact.sha256}.part`, Buffer.from('01234567'), { mode: 0o600 });
+  await expect(store.ensure(artifact, signal)).rejects.toMatchObject({
+    code: 'HttpStatus',
+    message: expect.stringContaining('asked for bytes from 8, got them from 3'),
+  });
+});
+
+test('on a full disk nothing is kept of what could not be written', async () => {
+  const { disk, store } = world();
+  disk.capacity = disk.used + 20;
+  await expect(store.ensure(artifact, signal)).rejects.toMatchObject({ code: 'ENOSPC' });
+  expect(disk.key()).not.toContain('.part');
+});

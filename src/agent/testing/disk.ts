@@ -207,6 +207,7 @@ function openFolder(
 ): OpenFolder | undefined {
   const folder = disk.inodes.get(id);
   if (folder?.kind !== 'folder') return undefined;
+  disk.held += 1;
   const where = (): string => disk.pathOf(id) ?? '(deleted)';
   const identity = `1:${id}`;
   return {
@@ -251,7 +252,9 @@ function openFolder(
       if (disk.inodes.get(folder.names.get(name) ?? 0)?.kind === 'folder') throw failure('EISDIR', path);
       disk.change(path, [[name, undefined]]);
     },
-    close: async () => undefined,
+    async close() {
+      disk.held -= 1;
+    },
   };
 }
 

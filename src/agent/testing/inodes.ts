@@ -31,6 +31,8 @@ export class Disk {
   next = 2;
   /** Bytes of content that it holds. */
   capacity = 1e9;
+  /** Folders that are held open. */
+  held = 0;
   /** As inotify does, a watch follows its folder, not the folder's name. */
   watches: { folder: number | undefined; onChange: (name: string | undefined) => void }[] = [];
 
