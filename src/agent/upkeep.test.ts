@@ -212,3 +212,21 @@ test('without the API server the last desired state is gone on with', async () =
   await rest(world, next, 60_000);
   expect(world.units.get('app')?.running).toBe(true);
 });
+
+test('what was unhealthy meanwhile is healthy only since it is again, though nobody was told of it', async () => {
+  const { world, life } = await node();
+  const before = Date.parse(app(world)?.healthySince ?? '');
+  world.reportsLost = true;
+  const { program } = unit(world);
+  unit(world).program = 'broken';
+  await rest(world, life, 400_000);
+  expect(world.events.some((each) => each.startsWith('Unhealthy'))).toBe(true);
+  unit(world).program = program;
+  await rest(world, life, 400_000);
+  world.reportsLost = false;
+  world.change({});
+  life.tell();
+  await rest(world, life);
+  expect(app(world)?.state).toBe('Healthy');
+  expect(Date.parse(app(world)?.healthySince ?? '') - before).toBeGreaterThan(300_000);
+});
