@@ -45,6 +45,9 @@ const MUTATED = ['src/sync', 'src/agent', 'src/defender', 'src/rules', 'src/kube
   ['machinecomponentset', 'machineset', 'remedy', 'remedyjob', 'identity'].map((name) => `src/controllers/${name}`),
 );
 
+/** Tests of another folder that prove something of a folder: the life of an agent's identity needs a cell. */
+const PROVEN_ELSEWHERE: Readonly<Record<string, readonly string[]>> = { 'src/agent': ['--tests', 'src/controllers/identity/life.test.ts'] };
+
 const PARTS: Readonly<Record<string, Part>> = {
   explorer: {
     about: 'every state of the large worlds of the explorer, each to its end',
@@ -77,7 +80,10 @@ const PARTS: Readonly<Record<string, Part>> = {
   mutants: {
     about: 'random mutants of the folders that decide and write, of which at least 90 of 100 must be noticed',
     commands: () =>
-      MUTATED.map((folder) => program({}, join(root, 'tools/mutate.ts'), folder, '--seed', '1', '--count', '30', '--least', '90')),
+      MUTATED.map((folder) => {
+        const elsewhere = PROVEN_ELSEWHERE[folder] ?? [];
+        return program({}, join(root, 'tools/mutate.ts'), folder, ...elsewhere, '--seed', '1', '--count', '30', '--least', '90');
+      }),
   },
 };
 
