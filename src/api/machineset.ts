@@ -43,6 +43,12 @@ export const MachineSets = defineKind({
     availableReplicas: Type.Optional(Type.Integer()),
     retiringReplicas: Type.Optional(Type.Integer({ description: 'marked to go, and not deleted yet' })),
     keptReplicas: Type.Optional(Type.Integer({ description: 'how many it keeps while spec.replicas is left out' })),
+    making: Type.Optional(
+      atomic(Type.String({ minLength: 1, maxLength: 63 }), {
+        maxItems: 2000,
+        description: 'names for machines that are to be made; each is noted before its machine is, until that is seen',
+      }),
+    ),
     selector: Type.Optional(Type.String()),
     observedGeneration: Type.Optional(Type.Integer()),
     conditions: conditions(),

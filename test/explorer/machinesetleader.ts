@@ -82,34 +82,47 @@ export function leaderMoves(world: World, index: number, scenario: Scenario): St
 
 function begin(world: World, leader: Leader, scenario: Scenario): Flight | undefined {
   const { mutation = {} } = scenario;
-  if (leader.holds && mutation.runsOnOldStores !== true) return undefined;
+  if (leader.holds) return undefined;
   const store = leader.frozen ?? { set: world.set, machines: world.machines };
   const view = viewOf(store, scenario);
   const creates = decideMachineSet(view).create.length;
   const wants = !isEmpty(decideMarks(view, leader.epoch, new Set(leader.unsettled.map(([index]) => `m${index}`))));
   if (creates === 0 && !wants) return undefined;
-  const stage = creates > 0 ? (mutation.createsUnchecked === true ? 'create' : 'check') : 'list';
-  return { store, stage, creates, most: world.set.replicas ?? mostEver(world, scenario), least: 0, byHand: 0, calls: [] };
+  const names = unseen(store).slice(0, creates);
+  const most = world.set.replicas ?? mostEver(world, scenario);
+  return { store, stage: firstStage(creates, names, mutation), creates, names, most, least: 0, byHand: 0, calls: [] };
+}
+
+/** Names that are noted, and whose machines the stores do not show. */
+const unseen = ({ set, machines }: Store): number[] => set.making.filter((index) => machines[index]?.isThere !== true);
+
+function firstStage(creates: number, names: readonly number[], mutation: Mutation): Flight['stage'] {
+  if (creates === 0) return 'list';
+  if (mutation.namesNotNoted !== true && names.length < creates) return 'names';
+  return mutation.createsUnchecked === true ? 'create' : 'check';
 }
 
 /** While nobody says how many, what was there is made good. */
 const mostEver = (world: World, { machines, scales }: Scenario): number =>
   Math.max(machines, ...scales.slice(0, world.scaled).map((each) => each ?? 0));
 
-/** What a set keeps while nobody says how many: a status written on condition of the set as it was seen. */
+/** The status: what a set keeps while nobody says how many, and the names that nobody has seen yet; written on condition of the set as it was seen. */
 function keepNumber(world: World, index: number, leader: Leader, scenario: Scenario): Step[] {
   const store = leader.frozen ?? { set: world.set, machines: world.machines };
   const view = viewOf(store, scenario);
   const { keptReplicas } = statusOf(view, decideMachineSet(view), undefined).status;
-  if (keptReplicas === store.set.keptReplicas || store.set.version !== world.set.version) return [];
-  const set = { ...world.set, version: world.set.version + 1, keptReplicas };
+  const making = unseen(store);
+  const isSame = keptReplicas === store.set.keptReplicas && making.length === store.set.making.length;
+  if (isSame || store.set.version !== world.set.version) return [];
+  const set = { ...world.set, version: world.set.version + 1, keptReplicas, making };
   const next = withLeader({ ...world, set }, index, leader.frozen === undefined ? {} : { holds: true });
-  return [{ label: `leader ${index} notes how many it keeps`, world: next, fault: false }];
+  return [{ label: `leader ${index} writes the status`, world: next, fault: false }];
 }
 
 function nextCall(flight: Flight, epoch: number): Call | undefined {
-  const { stage, least, byHand } = flight;
-  if (stage === 'create') return { do: 'create', least, byHand };
+  const { stage, names, most, store, least, byHand } = flight;
+  if (stage === 'note') return { do: 'note', version: store.set.version, making: names, least, byHand };
+  if (stage === 'create') return { do: 'create', index: names[0] ?? NAMELESS, most, least, byHand };
   const [call] = flight.calls;
   return stage === 'write' && epoch > 0 ? call : undefined;
 }
@@ -125,22 +138,35 @@ function advance(world: World, index: number, leader: Leader, flight: Flight, sc
   const who = `leader ${index}`;
   const on = (next: Flight | undefined, change: Partial<Leader> = {}): World => withLeader(world, index, { flight: next, ...change });
   switch (flight.stage) {
+    case 'names': {
+      const live = { set: flight.store.set, machines: world.machines };
+      const creates = decideMachineSet(viewOf(live, scenario)).create.length;
+      const pending = unseen(live);
+      const fresh = Array.from({ length: Math.max(0, creates - pending.length) }, (_, at) => world.machines.length + at);
+      const next: Flight = { ...flight, stage: 'note', creates, names: [...pending, ...fresh] };
+      return { label: `${who} lists the machines and draws names`, world: on(creates === 0 ? undefined : next) };
+    }
+    case 'note': {
+      const noted = noteNames(world, flight.store.set.version, flight.names);
+      const isLost = noted === world;
+      const next: Flight = { ...flight, stage: 'create' };
+      const holds = leader.holds || (!isLost && leader.frozen !== undefined);
+      const label = `${who} notes names for machines${isLost ? ' and loses' : ''}`;
+      return { label, world: withLeader(noted, index, { flight: isLost ? undefined : next, holds }) };
+    }
     case 'check': {
-      const isCurrent = flight.store.set.generation === world.set.generation;
+      const isCurrent =
+        flight.store.set.generation === world.set.generation && flight.names.every((name) => world.set.making.includes(name));
       return { label: `${who} reads the set`, world: on(isCurrent ? { ...flight, stage: 'create' } : undefined) };
     }
     case 'create': {
       const creates = flight.creates - 1;
-      const next = creates > 0 ? { ...flight, creates } : afterCreates(flight, leader, scenario);
+      const next = creates > 0 ? { ...flight, creates, names: flight.names.slice(1) } : afterCreates(flight, leader, scenario);
       const holds = leader.holds || leader.frozen !== undefined;
-      const made = makeOne(world, leader.epoch < world.epoch);
-      const many = made.machines.filter(({ isThere }) => isThere).length;
-      const isBroken = leader.epoch === world.epoch && many > flight.most + made.strays;
-      return {
-        label: `${who} makes a machine`,
-        world: withLeader(made, index, { flight: next, holds }),
-        ...(isBroken ? { broken: `C8a: there are ${many} machines, at most ${flight.most} were asked for` } : {}),
-      };
+      const call = nextCall(flight, leader.epoch);
+      const made = call === undefined ? world : arrive(world, call, mutation);
+      const broken = call === undefined ? {} : brokenBy(world, made, call);
+      return { label: `${who} makes a machine`, world: withLeader(made, index, { flight: next, holds }), ...broken };
     }
     case 'list': {
       const listed = mutation.victimsFromStore === true ? flight.store.machines : world.machines;
@@ -161,7 +187,7 @@ function advance(world: World, index: number, leader: Leader, flight: Flight, sc
       const holds = leader.holds || (!isLost && leader.frozen !== undefined);
       const what = call.epoch === UNMARKED ? 'takes back the mark of' : call.epoch === NO_TERM ? 'makes void the mark of' : 'marks';
       const label = `${who} ${what} m${call.index}${isLost ? ' and loses' : ''}`;
-      const broken = isLost ? undefined : overtakenBy(world, call);
+      const broken = isLost ? undefined : brokenBy(world, landed, call);
       return { label, world: withLeader(landed, index, { flight: next, unsettled, holds }), ...broken };
     }
     default:
@@ -200,26 +226,53 @@ function chosen(world: World, index: number, leader: Leader, flight: Flight, sce
   return withLeader(world, index, { flight: next, unsettled });
 }
 
-function makeOne(world: World, isStray: boolean): World {
-  const made: Kept = { version: 1, isThere: true, retire: UNMARKED, deleting: false, ready: false };
+/** No name was noted for it. */
+const NAMELESS = -1;
+
+function noteNames(world: World, version: number, making: readonly number[]): World {
+  if (world.set.version !== version) return world;
+  const many = Math.max(0, ...making.map((name) => name + 1 - world.machines.length));
+  const none: Kept = { version: 0, isThere: false, retire: UNMARKED, deleting: false, ready: false };
+  const each = <T>(value: T): T[] => Array.from({ length: many }, () => value);
   return {
     ...world,
-    machines: [...world.machines, made],
-    rows: [...world.rows, 'none'],
-    excuses: [...world.excuses, { least: 0, byHand: 0 }],
-    strays: world.strays + (isStray ? 1 : 0),
+    set: { ...world.set, version: version + 1, making },
+    machines: [...world.machines, ...each(none)],
+    rows: [...world.rows, ...each('none' as const)],
+    excuses: [...world.excuses, ...each({ least: 0, byHand: 0 })],
   };
 }
 
+/** The same world: there is one of that name. */
+function makeOne(world: World, index: number): World {
+  const kept = world.machines[index];
+  if (kept?.isThere === true) return world;
+  const made: Kept = { version: (kept?.version ?? 0) + 1, isThere: true, retire: UNMARKED, deleting: false, ready: false };
+  const none = { least: 0, byHand: 0 };
+  if (kept === undefined)
+    return { ...world, machines: [...world.machines, made], rows: [...world.rows, 'none'], excuses: [...world.excuses, none] };
+  const strays = world.strays + (kept.version > 0 ? 1 : 0);
+  return { ...world, machines: replaced(world.machines, index, made), excuses: replaced(world.excuses, index, none), strays };
+}
+
 /** The rule that this call breaks when it is carried out. */
-export function overtakenBy(before: World, call: Call): { broken: string } | undefined {
-  if (call.do !== 'mark') return undefined;
+export function brokenBy(before: World, after: World, call: Call): { broken?: string } {
+  if (call.do === 'note') return {};
+  if (call.do === 'create') {
+    const many = after.machines.filter(({ isThere }) => isThere).length;
+    const isBroken = after !== before && many > call.most + after.strays;
+    return isBroken ? { broken: `C8c: there are ${many} machines, at most ${call.most} were asked for` } : {};
+  }
   if (call.over === true) return { broken: `C8a: m${call.index} is marked by a call that was overtaken` };
   const kept = before.machines[call.index];
   const isSpared = kept !== undefined && kept.retire < 1 && kept.markedFor === call.wanted;
-  return call.epoch > 0 && isSpared
-    ? { broken: `C8a: m${call.index} is marked again for ${call.wanted}, though it was spared` }
-    : undefined;
+  return call.epoch > 0 && isSpared ? { broken: `C8a: m${call.index} is marked again for ${call.wanted}, though it was spared` } : {};
+}
+
+export function nameOf(call: Call): string {
+  if (call.do === 'note') return 'a note of names';
+  if (call.do === 'create') return 'a machine';
+  return `the ${call.epoch === UNMARKED ? 'unmarking' : 'mark'} of m${call.index}`;
 }
 
 /** Marks of this machine that are under way come too late from now on. */
@@ -241,7 +294,8 @@ function markedForAfter(kept: Kept, call: Extract<Call, { do: 'mark' }>): number
 
 /** The same world: it is refused. */
 export function arrive(world: World, call: Call, mutation: Mutation): World {
-  if (call.do === 'create') return makeOne(world, true);
+  if (call.do === 'note') return noteNames(world, call.version, call.making);
+  if (call.do === 'create') return makeOne(world, call.index);
   const kept = world.machines[call.index];
   if (kept === undefined || !kept.isThere) return world;
   if (kept.version !== call.version && mutation.marksUnconditioned !== true) return world;

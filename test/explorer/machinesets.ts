@@ -1,7 +1,7 @@
 /** One MachineSet in which everything may happen that may, and what is promised of it (PROTOCOLS C8a). */
 import { askOf, deletionRefusal } from '../../src/controllers/machine/ask.ts';
 import { isRetiring, type AskFacts } from '../../src/controllers/machine/facts.ts';
-import { aliveIn, arrive, leaderMoves, overtaken, overtakenBy } from './machinesetleader.ts';
+import { aliveIn, arrive, brokenBy, leaderMoves, nameOf, overtaken } from './machinesetleader.ts';
 import {
   DOWN,
   isAliveHere,
@@ -25,7 +25,7 @@ const FREEZE = [{ metadata: { name: 'night' }, spec: {} }];
 function start({ machines, replicas, budget }: Scenario): World {
   const kept: Kept = { version: 1, isThere: true, retire: UNMARKED, deleting: false, ready: true };
   return {
-    set: { version: 1, generation: 1, replicas: replicas ?? machines, keptReplicas: undefined },
+    set: { version: 1, generation: 1, replicas: replicas ?? machines, keptReplicas: undefined, making: [] },
     machines: Array.from({ length: machines }, () => kept),
     epoch: 1,
     leaders: [{ ...DOWN, epoch: 1 }, DOWN],
@@ -117,7 +117,8 @@ function deletionMoves(world: World, { mutation = {} }: Scenario): Step[] {
 
 /** The account of everything that was decided and is not done, after something that people did. */
 function excused(world: World, change: (excuse: Excuse) => Excuse, most?: number): World {
-  const of = (call: Call): Call => ({ ...call, ...change(call) });
+  const of = (call: Call): Call =>
+    call.do === 'create' ? { ...call, ...change(call), most: Math.max(call.most, most ?? 0) } : { ...call, ...change(call) };
   return {
     ...world,
     excuses: world.excuses.map((each, index) => (world.machines[index]?.retire === UNMARKED ? each : change(each))),
@@ -180,9 +181,9 @@ function lateMoves(world: World, { mutation = {} }: Scenario): Step[] {
     const late = world.late.filter((_, at) => at !== place);
     const rest = { ...world, late };
     const landed = arrive(rest, call, mutation);
-    const what = call.do === 'create' ? 'a machine' : `the ${call.epoch === UNMARKED ? 'unmarking' : 'mark'} of m${call.index}`;
+    const what = nameOf(call);
     return [
-      { label: `${what} arrives late`, world: landed, fault: false, ...(landed === rest ? {} : overtakenBy(rest, call)) },
+      { label: `${what} arrives late`, world: landed, fault: false, ...(landed === rest ? {} : brokenBy(rest, landed, call)) },
       { label: `${what} is lost`, world: rest, fault: false },
     ];
   });

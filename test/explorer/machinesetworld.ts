@@ -26,6 +26,8 @@ export interface KeptSet {
   generation: number;
   replicas: number | undefined;
   keptReplicas: number | undefined;
+  /** Names that are noted for machines, as indexes. */
+  making: readonly number[];
 }
 
 export interface Store {
@@ -39,13 +41,20 @@ export interface Excuse {
   byHand: number;
 }
 
-/** `over`: since it was sent a mark of its machine was taken back or made void. */
-export type Call = ({ do: 'create' } | { do: 'mark'; index: number; version: number; epoch: number; wanted: number; over?: true }) & Excuse;
+/** `over`: since it was sent a mark of its machine was taken back or made void. `most`: the most machines asked for since it was decided. */
+export type Call = (
+  | { do: 'note'; version: number; making: readonly number[] }
+  | { do: 'create'; index: number; most: number }
+  | { do: 'mark'; index: number; version: number; epoch: number; wanted: number; over?: true }
+) &
+  Excuse;
 
 export interface Flight extends Excuse {
   store: Store;
-  stage: 'check' | 'create' | 'list' | 'set' | 'write';
+  stage: 'names' | 'note' | 'check' | 'create' | 'list' | 'set' | 'write';
   creates: number;
+  /** Of machines to be made. */
+  names: readonly number[];
   /** The most machines asked for since it began. */
   most: number;
   listed?: readonly Kept[];
@@ -76,7 +85,7 @@ export interface World extends Store {
   /** Deletions that were sent, with the version that they are conditioned on. */
   deletions: readonly { index: number; version: number }[];
   frozen: boolean;
-  /** Machines that a call made which came late or from a deposed leader: nothing can stop the one that was on its way. */
+  /** Machines that a call made once more which had come and gone: nothing can stop the one that was on its way. */
   strays: number;
   /** How many of `scales` have happened. */
   scaled: number;
@@ -94,7 +103,7 @@ export interface Mutation {
   victimsFromStore?: boolean;
   createsUnchecked?: boolean;
   freezeIgnored?: boolean;
-  runsOnOldStores?: boolean;
+  namesNotNoted?: boolean;
   sparesIgnored?: boolean;
   obstaclesIgnored?: boolean;
 }
@@ -211,7 +220,8 @@ export function keyOf(world: World): string {
     for (const each of world.deletions) if (each.index === index) versions.add(each.version);
     return [...versions].toSorted((a, b) => a - b);
   });
-  const setVersions = [...new Set(stores.map(({ set }) => set.version))].toSorted((a, b) => a - b);
+  const noted = calls.flatMap((call) => (call.do === 'note' ? [call.version] : []));
+  const setVersions = [...new Set([...stores.map(({ set }) => set.version), ...noted])].toSorted((a, b) => a - b);
   const generations = [...new Set(stores.map(({ set }) => set.generation))].toSorted((a, b) => a - b);
   const rank = (index: number, version: number): number => ranks[index]?.indexOf(version) ?? -1;
   const kept = (list: readonly Kept[] | undefined): string =>
@@ -223,12 +233,30 @@ export function keyOf(world: World): string {
       )
       .join('.');
   const set = (each: KeptSet): string =>
-    [setVersions.indexOf(each.version), generations.indexOf(each.generation), each.replicas, each.keptReplicas].join('.');
+    [setVersions.indexOf(each.version), generations.indexOf(each.generation), each.replicas, each.keptReplicas, each.making.join('+')].join(
+      '.',
+    );
   const store = (each: Store | undefined): string => (each === undefined ? '' : `${set(each.set)}|${kept(each.machines)}`);
-  const call = (each: Call): string =>
-    each.do === 'create'
-      ? 'c'
-      : `${each.index}:${rank(each.index, each.version)}:${each.epoch}:${each.wanted}:${each.least}:${each.byHand}:${each.over === true ? 'o' : ''}`;
+  const call = (each: Call): string => {
+    switch (each.do) {
+      case 'note':
+        return `n${setVersions.indexOf(each.version)}:${each.making.join('+')}`;
+      case 'create':
+        return `c${each.index}:${each.most}`;
+      case 'mark':
+        return [
+          each.index,
+          rank(each.index, each.version),
+          each.epoch,
+          each.wanted,
+          each.least,
+          each.byHand,
+          each.over === true ? 'o' : '',
+        ].join(':');
+      default:
+        return each satisfies never;
+    }
+  };
   const parts: (string | number)[] = [world.epoch, store(world), world.rows.join('.'), world.frozen ? 1 : 0, world.strays, world.scaled];
   parts.push(world.excuses.map(({ least, byHand }) => `${least}.${byHand}`).join(':'));
   parts.push(
@@ -238,7 +266,16 @@ export function keyOf(world: World): string {
   for (const { epoch, flight, frozen, holds, unsettled } of world.leaders) {
     parts.push(epoch, store(frozen), holds ? 1 : 0, unsettled.map(([index, version]) => `${index}:${rank(index, version)}`).join(';'));
     if (flight === undefined) continue;
-    parts.push(flight.stage, store(flight.store), flight.creates, flight.most, flight.least, flight.byHand, kept(flight.listed));
+    parts.push(
+      flight.stage,
+      store(flight.store),
+      flight.creates,
+      flight.names.join('+'),
+      flight.most,
+      flight.least,
+      flight.byHand,
+      kept(flight.listed),
+    );
     parts.push(flight.calls.map(call).join(';'));
   }
   parts.push(Object.values(world.budget).join('.'));

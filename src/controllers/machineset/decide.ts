@@ -9,6 +9,8 @@ export interface MachineSetView {
   /** Those that it owns, also those being deleted. */
   machines: Stored<Machine>[];
   now: number;
+  /** Names that are noted for machines which nobody has seen yet (PROTOCOLS C8c). */
+  making?: readonly string[];
 }
 
 export interface MachineSetDecision {

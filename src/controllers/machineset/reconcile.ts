@@ -11,12 +11,12 @@ import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import type { Store } from '../../kube/store.ts';
 import { mergeDiff } from '../machinecomponentset/mergepatch.ts';
-import { decideMachineSet, type MachineSetDecision, type MachineSetView } from './decide.ts';
-import { machineName } from './names.ts';
+import { decideMachineSet, type MachineSetView } from './decide.ts';
+import { makeMachines, noteNames, unseenNames } from './make.ts';
 import { keepMarks, type Unsettled } from './mark.ts';
 import { ownedBy } from './owner.ts';
 import { statusOf } from './report.ts';
-import { desiredMachine, syncedMachine } from './template.ts';
+import { syncedMachine } from './template.ts';
 
 export interface MachineSetDeps {
   sets: Store<MachineSet>;
@@ -50,47 +50,30 @@ export async function reconcileMachineSet(deps: MachineSetDeps, key: string, run
   const set = deps.sets.get(parseKey(key));
   if (set === undefined || set.metadata.deletionTimestamp !== undefined) return undefined;
   const machines = deps.machines.inNamespace(set.metadata.namespace ?? '').filter((machine) => ownedBy(machine, set));
-  const view = { set, machines, now: deps.clock.now() };
-  const decision = decideMachineSet(view);
+  const isSeen = (name: string): boolean => deps.machines.get({ namespace: set.metadata.namespace, name }) !== undefined;
+  const seen: MachineSetView = { set, machines, now: deps.clock.now(), making: unseenNames(set, isSeen) };
+  const wished = decideMachineSet(seen);
 
-  if (decision.create.length > 0 && !(await isCurrent(run, set))) return AGAIN;
+  const ports = { ...deps, ...run };
+  const noted = wished.create.length === 0 ? { view: seen, decision: wished } : await noteNames(ports, seen, wished);
+  if (noted === undefined) return AGAIN;
+  const { view, decision } = noted;
   let failure: unknown;
   try {
-    await create(deps, view, decision, run);
+    await makeMachines(ports, view, decision);
   } catch (error) {
     // A server that is away is told by the retries; one that says no is told in the status.
     if (!hasReason(error, 'Invalid', 'Forbidden', 'BadRequest')) throw error;
     failure = error;
   }
-  const marked = await keepMarks({ ...deps, ...run }, view);
-  const synced = await sync(set, decision.sync, run);
+  const marked = await keepMarks(ports, view);
+  const synced = await sync(view.set, decision.sync, run);
 
   const { status, again } = statusOf(view, decision, failure);
-  const isWritten = await writeStatus(set, status, run);
+  const isWritten = await writeStatus(view.set, status, run);
   if (failure !== undefined) throw failure;
   if (!isWritten || synced === 'again' || marked === 'again') return AGAIN;
   return again === undefined ? undefined : { requeueAfterMs: again };
-}
-
-/** A live read before machines are made: the number wanted may be another by now. */
-async function isCurrent({ client, signal }: Run, set: Stored<MachineSet>): Promise<boolean> {
-  const { namespace, name, uid, generation } = set.metadata;
-  const live = await client.find(MachineSets, { namespace, name }, { signal });
-  return live?.metadata.uid === uid && live.metadata.generation === generation && live.metadata.deletionTimestamp === undefined;
-}
-
-/** Made by apply and not by POST: the fields then belong to the manager that keeps them in line later, and can be taken away again. */
-async function create(deps: MachineSetDeps, view: MachineSetView, decision: MachineSetDecision, run: Run): Promise<void> {
-  const { set } = view;
-  const { namespace } = set.metadata;
-  for (const failureDomain of decision.create) {
-    const name = machineName(set.metadata.name, deps.random, (each) => deps.machines.get({ namespace, name: each }) !== undefined);
-    if ((await run.client.find(Machines, { namespace, name }, { signal: run.signal })) !== undefined) continue;
-    const fixed = { provider: set.spec.provider, ...(failureDomain === undefined ? {} : { failureDomain }) };
-    await run.client.apply(Machines, desiredMachine(set, { name }, fixed), { ...OPTIONS, signal: run.signal });
-    run.log.info({ machine: name, failureDomain }, 'made a machine');
-    deps.recorder.event(set, { type: 'Normal', reason: 'MachineCreated', message: name });
-  }
 }
 
 async function sync(set: Stored<MachineSet>, machines: readonly Stored<Machine>[], run: Run): Promise<'done' | 'again'> {

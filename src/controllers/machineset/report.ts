@@ -47,6 +47,7 @@ export function statusOf(
     availableReplicas: available,
     retiringReplicas: alive.filter(isMarked).length,
     ...(set.spec.replicas === undefined ? { keptReplicas: replicas } : {}),
+    ...(view.making === undefined || view.making.length === 0 ? {} : { making: [...view.making] }),
     selector: selectorText({ [LABELS.machineSet]: set.metadata.name }),
     ...generation,
     conditions: setConditions(set.status?.conditions, inputs, now),
@@ -109,8 +110,8 @@ function someOf(names: readonly string[]): string {
 }
 
 /**
- * The same words for as long as the set stays what it is and the server refuses it for the same reason: each try has another name in them, and a
- * server says many mistakes in any order. A status that changed with each try would be the reason for the next.
+ * The same words for as long as the set stays what it is and the server refuses it for the same reason: a server says
+ * many mistakes in any order, and of any of the names. A status that changed with each try would be the reason for the next.
  */
 function createFailure(set: MachineSet, error: unknown): string {
   const code = error instanceof CodedError ? error.code : 'Failed';
