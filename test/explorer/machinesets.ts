@@ -76,7 +76,10 @@ function machineMoves(world: World, { mutation = {} }: Scenario): Step[] {
       return [step('is gone', { ...at('none'), machines: replaced(world.machines, index, { ...kept, isThere: false }) })];
     if (!wanted || refused) return [step('stays: its row is given up', at('none'))];
     if (row === 'granted') {
-      if (kept.undrained !== true) return [step('is drained', at('drained'), true), ...timeoutMoves(world, index, kept)];
+      // What is being deleted already is drained as far as it can be in time.
+      const drained = step('is drained', at('drained'), true);
+      if (kept.deleting) return [drained];
+      if (kept.undrained !== true) return [drained, ...timeoutMoves(world, index, kept)];
       return [step('is not drained in time: its row is given up', at('none'))];
     }
     if (world.deletions.some((each) => each.index === index && each.version === kept.version)) return [];
