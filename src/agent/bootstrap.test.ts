@@ -32,3 +32,23 @@ test.each<[string, object, object?]>([
     expect.objectContaining({ code: 'BootstrapInvalid', message: expect.stringContaining(`\`${field}\``) as unknown }),
   );
 });
+
+test('keys that cannot be read do not pass for none', () => {
+  expect(parse({}).componentKeys).toBeUndefined();
+  expect(() => parse({ componentKeys: 'no key' })).toThrow(expect.objectContaining({ code: 'KeysInvalid' }));
+  expect(() => parse({ componentKeys: '' })).toThrow(expect.objectContaining({ code: 'BootstrapInvalid' }));
+});
+
+test.each([
+  ['https://mirror/x/', true],
+  ['https://mirror/x', false],
+  ['mirror/', false],
+  [7, false],
+])('a mirror %j is one: %s', (mirror, good) => {
+  if (good) expect(parse({ mirror }).mirror).toBe(mirror);
+  else expect(() => parse({ mirror })).toThrow(expect.objectContaining({ code: 'BootstrapInvalid' }));
+});
+
+test.each([[null], [[]], ['text'], [{}]])('%j is no bootstrap', (value) => {
+  expect(() => parseBootstrap(value, 'bootstrap.json')).toThrow(expect.objectContaining({ code: 'BootstrapInvalid' }));
+});
