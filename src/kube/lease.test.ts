@@ -306,6 +306,26 @@ describe('losing the Lease', () => {
     expect(server.objects(Leases)[0]?.metadata.annotations).toEqual({ note: 'x' });
   });
 
+  test('a renewal that lost to an annotation is one once its second write is known', async () => {
+    const server = fakeApiServer();
+    const clock = fakeClock();
+    const a = candidate(server.transport, clock, 'a');
+    await settle();
+    let writes = 0;
+    server.intercept(({ method }) => {
+      if (method !== 'PUT') return undefined;
+      writes += 1;
+      if (writes % 2 === 0) return statusResponse(503, 'ServiceUnavailable', 'later');
+      for (const lease of server.objects(Leases))
+        server.put(Leases, { ...lease, metadata: { ...lease.metadata, annotations: { note: String(writes) } } });
+      return undefined;
+    });
+    await clock.advance(4000);
+    expect(writes).toBeGreaterThanOrEqual(2);
+    await clock.advance(20_000);
+    expect(a.terms[0]?.signal.aborted).toBe(true);
+  });
+
   test('a Lease that is taken away, or deleted, ends the term at once', async () => {
     const server = fakeApiServer();
     const clock = fakeClock();
