@@ -217,6 +217,19 @@ it('refuses a number that is none', () => {
     expect(paths(when(leaf('peers.rack.unhealthy', 'lessThan', value)))).toEqual(['spec.when.all[0].value']);
 });
 
+it('says how a value is written that is none', () => {
+  const mend = (value: unknown) => checkRule(ruleObject('r', when(leaf('machine.phase', 'equal', value))))[0]?.mend;
+  expect(mend({ fact: 'machine.pool' })).toBe('write a constant: facts are not compared with each other');
+  expect(mend(3)).toBe('write a string');
+});
+
+it('says which parameters there are', () => {
+  const mend = (fact: string, operator: string, value: unknown) =>
+    checkRule(ruleObject('r', when(leaf(fact, operator, value, { params: { windo: 1 } }))))[0]?.mend;
+  expect(mend('machine.name', 'equal', 'a')).toBe('remove it');
+  expect(mend('machine.provider', 'equal', 'a')).toBe('it takes default');
+});
+
 it('says whether the fact is unknown or the path below it', () => {
   const said = (of: object) => checkRule(ruleObject('r', when(of)))[0]?.message;
   expect(said(leaf('machine.fase', 'equal', 'x'))).toContain('unknown fact');

@@ -65,6 +65,14 @@ describe('F5: the next rung', () => {
     expect(next([migrated, reboot(100), reboot(200), { action: 'Replace', at: 300 }])).toMatchObject({ step: 'AskHuman', rung: 3 });
   });
 
+  it('is the same one where its arguments were left out, or are none', () => {
+    const ladder: Rung[] = [{ action: 'Reboot' }, { action: 'Human' }];
+    expect(next([{ action: 'Reboot', at: 100, spec: { args: {} } }], { ladder })).toMatchObject({ step: 'AskHuman' });
+    expect(next([{ action: 'Reboot', at: 100 }], { ladder: [{ action: 'Reboot', args: {} }, { action: 'Human' }] })).toMatchObject({
+      step: 'AskHuman',
+    });
+  });
+
   it('says what was tried before it', () => {
     const reboot: Past = { action: 'Reboot', at: 100 };
     expect(next([])).toMatchObject({ why: 'first rung' });
@@ -192,6 +200,8 @@ describe('F6: two rules on one machine', () => {
     expect(supersedes(of('strong', 0, 'Reboot'), { ...weak, ordered: false })).toBe(true);
     expect(supersedes(of('strong', 0, 'Reboot'), { ...weak, ordered: true })).toBe(false);
     expect(supersedes(of('strong', 0, 'Reboot'), { ...weak, priority: 1, ordered: false })).toBe(false);
+    expect(supersedes(of('equal', 0, 'RestartComponent'), { ...weak, ordered: false })).toBe(false);
+    expect(supersedes(weak, { ...of('strong', 0, 'Reboot'), ordered: false })).toBe(false);
     expect(supersedes(of('low', 1, 'CleanDisk'), { ...weak, ordered: false })).toBe(true);
     expect(supersedes(of('weak', 9, 'Reboot'), { ...weak, ordered: false })).toBe(false);
     expect(supersedes(of('page', 9, 'Human'), { ...weak, ordered: false })).toBe(false);

@@ -27,7 +27,7 @@ it('a component of a history has what was said of it, and nothing of what was no
   );
   const { spec, status } = world.machine();
   expect(status?.components?.map(({ name, version, state }) => ({ name, version, state }))).toMatchObject([
-    { name: 'versioned', version: '1' },
+    { name: 'versioned', version: '1', state: 'Healthy' },
     { name: 'standing', version: '', state: 'Healthy' },
   ]);
   expect(spec.components?.map(({ name, version }) => ({ name, version }))).toEqual([{ name: 'wanted', version: '2' }]);

@@ -1,0 +1,92 @@
+import { describe, expect, it } from 'vitest';
+import type { Lease } from '../../api/builtin.ts';
+import { keyOf } from '../../api/resource.ts';
+import type { Stored } from '../../api/wire.ts';
+import { watchRenewals } from './leases.ts';
+
+const T0 = Date.parse('2026-01-01T00:00:00Z');
+const KEY = { namespace: 'web', name: 'a' };
+
+type Store = Parameters<typeof watchRenewals>[0];
+type Listener = Parameters<Store['subscribe']>[0];
+
+const lease = (renewedMs: number, change: { uid?: string; seconds?: number } = {}): Stored<Lease> => ({
+  apiVersion: 'coordination.k8s.io/v1',
+  kind: 'Lease',
+  metadata: { ...KEY, uid: change.uid ?? 'u', resourceVersion: '1', creationTimestamp: new Date(T0).toISOString() },
+  spec: { renewTime: new Date(renewedMs).toISOString(), leaseDurationSeconds: change.seconds ?? 40 },
+});
+
+function world(listed: Stored<Lease>[] = []) {
+  let nowMs = T0;
+  let tell: Listener = () => undefined;
+  const returned: string[] = [];
+  const store = {
+    list: () => listed,
+    subscribe: (listener: Listener) => {
+      tell = listener;
+      return () => undefined;
+    },
+    quietMs: () => 0,
+  } as unknown as Store;
+  const renewals = watchRenewals(
+    store,
+    () => nowMs,
+    (key) => void returned.push(keyOf(key)),
+  );
+  return {
+    returned,
+    at: (seconds: number) => void (nowMs = T0 + seconds * 1000),
+    see: (type: 'added' | 'modified' | 'deleted', object: Stored<Lease>, initial = false) =>
+      tell({ type, object, initial, old: object } as unknown as Parameters<Listener>[0]),
+    freshFor: () => {
+      const untilMs = renewals.freshUntilMs(KEY);
+      return untilMs === undefined ? undefined : (untilMs - T0) / 1000;
+    },
+  };
+}
+
+describe('a Lease', () => {
+  it('is fresh for its duration since it was seen renewed, whatever time its holder says', () => {
+    const { at, see, freshFor } = world();
+    expect(freshFor()).toBeUndefined();
+    at(10);
+    see('added', lease(T0 - 3_600_000));
+    expect(freshFor()).toBe(50);
+    at(20);
+    see('modified', lease(T0 - 3_590_000));
+    expect(freshFor()).toBe(60);
+    // Written again without a renewal.
+    at(30);
+    see('modified', lease(T0 - 3_590_000));
+    expect(freshFor()).toBe(60);
+  });
+
+  it('that was there before counts from its renewal, and not from the future', () => {
+    expect(world([lease(T0 - 30_000)]).freshFor()).toBe(10);
+    expect(world([lease(T0 + 3_600_000)]).freshFor()).toBe(40);
+  });
+
+  it('invariant 7: that is gone is not fresh, whatever is left of its time, and whoever waits for it is told', () => {
+    const { see, freshFor, returned } = world();
+    see('added', lease(T0));
+    expect(freshFor()).toBe(40);
+    see('deleted', lease(T0));
+    expect(freshFor()).toBeUndefined();
+    expect(returned).toEqual(['web/a', 'web/a']);
+    see('deleted', lease(T0));
+    expect(returned).toHaveLength(2);
+  });
+
+  it('is told of when its holder had been silent or is another one, and not with each renewal', () => {
+    const { at, see, returned } = world([lease(T0)]);
+    at(10);
+    see('modified', lease(T0 + 10_000));
+    expect(returned).toEqual([]);
+    at(51);
+    see('modified', lease(T0 + 51_000));
+    expect(returned).toHaveLength(1);
+    see('modified', lease(T0 + 52_000, { uid: 'another' }));
+    expect(returned).toHaveLength(2);
+  });
+});
