@@ -128,6 +128,15 @@ export const MachineComponentSets = defineKind({
         },
       ),
     ),
+    epoch: Type.Optional(
+      Type.Integer({ minimum: 0, description: 'of the term that wrote this; a leader of an earlier one decides nothing more' }),
+    ),
+    writing: Type.Optional(
+      atomic(Type.Object({ machine: Type.String({ description: 'namespace/name' }), resourceVersion: Type.String() }), {
+        maxItems: 100,
+        description: 'entries that may be written at any moment, on condition of that version of the Machine; no others are',
+      }),
+    ),
     canary: Type.Optional(
       listMap(Type.Object({ machine: Type.String(), state: Type.String(), message: Type.Optional(Type.String()) }), ['machine'], {
         maxItems: 50,

@@ -24,6 +24,8 @@ export const ANNOTATIONS = {
   deleteFirst: 'kubenode.io/delete-machine',
   /** On a Machine: for which number of machines its set marked it. Without the mark: somebody took it back, and it is spared (PROTOCOLS C8a). */
   retireFor: 'kubenode.io/retire-for',
+  /** On a Machine: the version of it for which an announced entry must not be written any more. Its write makes that one lose (PROTOCOLS B9). */
+  entryFence: 'kubenode.io/entry-fence',
   /** On what sync applied: `file:line` in the fleet repository. */
   origin: 'kubenode.io/origin',
 } as const;

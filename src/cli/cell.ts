@@ -72,7 +72,7 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
         (signal) => runMachineController({ ...given(MANAGERS.machine, signal), providers, cell, onTerm: term.resolve }),
         (signal) => runIdentityController({ ...given(MANAGERS.identity, signal), ...reserved, providers, cell }),
         (signal) => runMachineSetController({ ...given(MANAGERS.machineSet, signal), term: term.promise }),
-        (signal) => runMachineComponentSetController(given(MANAGERS.machineComponentSet, signal)),
+        (signal) => runMachineComponentSetController({ ...given(MANAGERS.machineComponentSet, signal), term: term.promise }),
         (signal) => runMachineComponentController(given(MANAGERS.machineComponentSet, signal)),
         (signal) => runDefenderPolicyController(given(MANAGERS.defender, signal)),
         (signal) => runRemedies((writer) => given(writer, signal)),

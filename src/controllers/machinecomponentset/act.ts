@@ -8,10 +8,9 @@ import type { EntryWrite } from './decide.ts';
 import { mergeDiff } from './mergepatch.ts';
 import type { Overlay } from './overlay.ts';
 import type { SetStatus } from './report.ts';
+import { settlePatch } from './writing.ts';
 
 const OPTIONS = { fieldManager: MANAGERS.machineComponentSet };
-/** Machines written before everything is looked at afresh. */
-const AT_ONCE = 50;
 const PARALLEL = 8;
 
 export interface Actors {
@@ -33,50 +32,69 @@ export async function writeSetStatus(
   set: Stored<MachineComponentSet>,
   status: SetStatus,
 ): Promise<Written<Stored<MachineComponentSet>>> {
-  const diff = mergeDiff(set.status, status);
-  if (diff === undefined) return 'unchanged';
-  const { name, resourceVersion } = set.metadata;
+  const merge = statusPatch(set, status);
+  if (merge === undefined) return 'unchanged';
+  const { name } = set.metadata;
   return attempt(actors.sets, { name }, () =>
-    actors.client.patch(
-      MachineComponentSets,
-      { name },
-      { merge: { metadata: { resourceVersion }, status: diff } },
-      { ...OPTIONS, subresource: 'status', signal: actors.signal },
-    ),
+    actors.client.patch(MachineComponentSets, { name }, { merge }, { ...OPTIONS, subresource: 'status', signal: actors.signal }),
   );
+}
+
+/** undefined: nothing is to be written. */
+export function statusPatch(set: Stored<MachineComponentSet>, status: SetStatus): object | undefined {
+  const diff = mergeDiff(set.status, status);
+  const { resourceVersion } = set.metadata;
+  return diff === undefined ? undefined : { metadata: { resourceVersion }, status: diff };
 }
 
 /** Writes one entry of a Machine and leaves the others as they were read (A2): the list is sent whole, on condition of the resourceVersion. */
 export async function writeEntry(actors: Actors, machine: Stored<Machine>, entry: ComponentEntry): Promise<Written<Stored<Machine>>> {
-  const components = withEntry(machine.spec.components ?? [], entry);
-  const { namespace, name, resourceVersion } = machine.metadata;
+  const { namespace, name } = machine.metadata;
   return attempt(actors.machines, { namespace, name }, () =>
-    actors.client.patch(
-      Machines,
-      { namespace, name },
-      { merge: { metadata: { resourceVersion }, spec: { components } } },
-      { ...OPTIONS, signal: actors.signal },
-    ),
+    actors.client.patch(Machines, { namespace, name }, { merge: entriesPatch(machine, [entry]) }, { ...OPTIONS, signal: actors.signal }),
   );
 }
 
-export function withEntry(entries: readonly ComponentEntry[], entry: ComponentEntry): ComponentEntry[] {
+export function entriesPatch(machine: Stored<Machine>, entries: readonly ComponentEntry[]): object {
+  const components = entries.reduce(withEntry, machine.spec.components ?? []);
+  const { resourceVersion } = machine.metadata;
+  return { metadata: { resourceVersion }, spec: { components } };
+}
+
+function withEntry(entries: ComponentEntry[], entry: ComponentEntry): ComponentEntry[] {
   const index = entries.findIndex((each) => each.name === entry.name);
   return index < 0 ? [...entries, entry] : entries.with(index, entry);
 }
 
-/** Carries out what was decided, a part of it at a time. True: there is more to do, or something has to be decided again. */
-export async function writeEntries(actors: Actors, writes: readonly EntryWrite[]): Promise<{ written: EntryWrite[]; again: boolean }> {
-  const written: EntryWrite[] = [];
-  let again = writes.length > AT_ONCE;
-  const queue = writes.slice(0, AT_ONCE);
+/** False: something was lost, and everything has to be decided again. */
+export async function writeEntries(actors: Actors, writes: readonly EntryWrite[], told: (write: EntryWrite) => void): Promise<boolean> {
+  return inParallel(writes, async (write) => {
+    if ((await writeEntry(actors, write.machine, write.entry)) === 'lost') return false;
+    told(write);
+    return true;
+  });
+}
+
+/** After this an entry that was announced for such a Machine comes too late (B9). */
+export async function settleMachines(actors: Actors, machines: readonly Stored<Machine>[]): Promise<boolean> {
+  return inParallel(machines, async (machine) => {
+    const { namespace, name } = machine.metadata;
+    const written = await attempt(actors.machines, { namespace, name }, () =>
+      actors.client.patch(Machines, { namespace, name }, { merge: settlePatch(machine) }, { ...OPTIONS, signal: actors.signal }),
+    );
+    return written !== 'lost';
+  });
+}
+
+/** Whether all went well. */
+async function inParallel<T>(items: readonly T[], act: (item: T) => Promise<boolean>): Promise<boolean> {
+  const queue = [...items];
   const errors: unknown[] = [];
+  let isAll = true;
   const worker = async (): Promise<void> => {
     for (let next = queue.shift(); next !== undefined && errors.length === 0; next = queue.shift()) {
       try {
-        const result = await writeEntry(actors, next.machine, next.entry);
-        if (result === 'lost') again = true;
-        else written.push(next);
+        isAll = (await act(next)) && isAll;
       } catch (error) {
         errors.push(error);
       }
@@ -84,7 +102,7 @@ export async function writeEntries(actors: Actors, writes: readonly EntryWrite[]
   };
   await Promise.all(Array.from({ length: Math.min(PARALLEL, queue.length) }, worker));
   if (errors.length > 0) throw errors[0];
-  return { written, again };
+  return isAll;
 }
 
 /**

@@ -58,7 +58,7 @@ beforeEach(async () => {
       spec: { holderIdentity: name, renewTime: microTime(cell.ports.clock.now()), leaseDurationSeconds: 180 },
     });
   }
-  running = [runMachineComponentSetController(cell.ports), playAgents()];
+  running = [runMachineComponentSetController({ ...cell.ports, term: Promise.resolve(1) }), playAgents()];
 });
 afterEach(async () => {
   agentsEnd.abort();

@@ -19,6 +19,7 @@ import { createOverlay } from './overlay.ts';
 import { reconcileMachine } from './machine/reconcile.ts';
 import { reconcileSet } from './reconcile.ts';
 import { selects } from './selection.ts';
+import { termOf } from '../term.ts';
 
 export interface SetControllerOptions {
   client: Client;
@@ -27,6 +28,8 @@ export interface SetControllerOptions {
   random: Random;
   log: Log;
   recorder: Recorder;
+  /** The epoch of this term, once the machine controller has raised it: before that nothing is done. */
+  term: Promise<number>;
   /** Ends it. A deposed leader must be ended before the next one begins to write. */
   signal: AbortSignal;
 }
@@ -48,6 +51,8 @@ function leasesOf(machine: Stored<Machine>): string[] {
  */
 export async function runMachineComponentSetController(options: SetControllerOptions): Promise<void> {
   const { client, cache, clock, random, log, recorder, signal } = options;
+  const epoch = await termOf(options);
+  if (epoch === undefined) return;
   const stores = {
     sets: cache.store(MachineComponentSets),
     components: cache.store(MachineComponents),
@@ -63,6 +68,7 @@ export async function runMachineComponentSetController(options: SetControllerOpt
   const ages = leaseAges(stores.leases, clock);
   const machines = createOverlay(stores.machines);
   const sets = createOverlay(stores.sets);
+  const begun = new Set<string>();
   const shared = { client, clock, random, log, signal, resyncMs: RESYNC_MS };
   try {
     await Promise.all([
@@ -81,7 +87,8 @@ export async function runMachineComponentSetController(options: SetControllerOpt
             ifReturned(stores.machines, (machine) => setsAbout(stores.sets, machine)),
           ),
         ],
-        reconcile: (key, run) => reconcileSet({ stores: { ...stores, leases: ages }, machines, sets, clock, recorder }, key, run),
+        reconcile: (key, run) =>
+          reconcileSet({ stores: { ...stores, leases: ages }, machines, sets, clock, recorder, epoch, begun }, key, run),
       }),
       runController({
         ...shared,

@@ -63,7 +63,9 @@ export function decideSet(view: SetView): Decision {
   const batches = setBatches(set.spec.batches ?? DEFAULT_BATCHES, standings.members, targets.main);
   const failures = failuresOf(set, revision, [...all, ...standings.former], now);
   const halted = stopOf(set, standings, failures);
-  const isComplete = halted === undefined && view.conflicts.length === 0 && hasPassed(view, revision, batches, all);
+  // What may still be written to is known no better than that.
+  const isKnown = view.conflicts.length === 0 && view.open.length === 0;
+  const isComplete = halted === undefined && isKnown && hasPassed(view, revision, batches, all);
   const requirements = findRequirements(view, all);
   const facts = {
     revision,

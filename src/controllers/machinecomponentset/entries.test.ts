@@ -44,7 +44,7 @@ describe('A1: setRevision', () => {
     const world = createWorld({ machines: 2 });
     world.set({ version: '1.0.0', batches: ['100%'] });
     world.process.relist();
-    world.process.faults = ['none', 'dieBefore'];
+    world.process.faults = ['none', 'none', 'dieBefore'];
     await world.process.runSet();
     expect(world.status().revision?.number).toBe(1);
     expect(world.given('1.0.0')).toEqual([]);

@@ -8,6 +8,7 @@ import type { Store } from '../../kube/store.ts';
 import { targetsOf } from './content.ts';
 import type { LeaseAges } from './leaseages.ts';
 import { isDeleting, selects } from './selection.ts';
+import { openOf } from './writing.ts';
 
 /** What is known of one machine and the component of the set in hand. */
 export interface MachineView {
@@ -32,6 +33,8 @@ export interface SetView {
   machines: MachineView[];
   /** Those that still have an entry of the set, and are being deleted or not selected any more. */
   former: MachineView[];
+  /** Those whose entry was announced and may still be written, whoever selects them now. */
+  open: Stored<Machine>[];
   /** Highest setRevision of this set found on any Machine. */
   highestRevision: number;
   /** Machines that another set of the same component selects too. */
@@ -43,10 +46,9 @@ export interface SetView {
 }
 
 export interface Stores {
-  sets: Store<MachineComponentSet>;
-  components: Store<MachineComponent>;
-  machines: Store<Machine>;
-  leases: LeaseAges;
+  sets: Pick<Store<MachineComponentSet>, 'list'>;
+  components: Pick<Store<MachineComponent>, 'get'>;
+  leases: Pick<LeaseAges, 'of' | 'quietMs'>;
 }
 
 /** The namespace of kubelet Leases. */
@@ -61,7 +63,7 @@ export const kubeletLease = (machine: Machine): { namespace: string; name: strin
   name: machine.status?.nodeRef?.name ?? machine.metadata.name,
 });
 
-export function viewMachine(machine: Stored<Machine>, componentName: string, leases: LeaseAges, now: number): MachineView {
+export function viewMachine(machine: Stored<Machine>, componentName: string, leases: Stores['leases'], now: number): MachineView {
   const agent = leases.of(agentLease(machine));
   const kubelet = leases.of(kubeletLease(machine));
   const neverHeardMs = Math.max(0, now - leases.quietMs() - Date.parse(machine.metadata.creationTimestamp));
@@ -96,6 +98,7 @@ export function observeSet(set: Stored<MachineComponentSet>, machines: readonly 
     now,
     machines: selected.map((machine) => viewMachine(machine, componentName, stores.leases, now)),
     former: former.map((machine) => viewMachine(machine, componentName, stores.leases, now)),
+    open: openOf(set, machines),
     highestRevision: numbers.reduce((max, number) => Math.max(max, number), 0),
     conflicts,
     component: (version) => stores.components.get({ name: machineComponentName(componentName, version) }),

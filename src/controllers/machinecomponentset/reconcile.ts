@@ -1,26 +1,30 @@
-import type { Machine } from '../../api/machine.ts';
+import { Machines, type Machine } from '../../api/machine.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../../api/machinecomponentset.ts';
-import { isCoded, messageOf } from '../../api/errors.ts';
 import type { Clock, Log } from '../../api/ports.ts';
 import { keyOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
-import { TerminalError, type QueueResult } from '../../kube/queue.ts';
+import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
-import { writeEntries, writeSetStatus, type Actors } from './act.ts';
-import { decideSet, type EntryWrite } from './decide.ts';
+import type { Store } from '../../kube/store.ts';
+import { settleMachines, writeEntries, writeSetStatus, type Actors } from './act.ts';
+import type { EntryWrite } from './decide.ts';
 import { eventsOf } from './events.ts';
 import { observeSet, type Stores } from './observe.ts';
 import type { Overlay } from './overlay.ts';
-import { statusOf } from './report.ts';
+import { isSame, planOf, stampedWith } from './plan.ts';
 import { isDeleting } from './selection.ts';
 
 export interface SetDeps {
-  stores: Stores;
+  stores: Stores & { machines: Pick<Store<Machine>, 'list'> };
   machines: Overlay<Machine>;
   sets: Overlay<MachineComponentSet>;
   clock: Clock;
   recorder: Pick<Recorder, 'event'>;
+  /** Of this leader's term. */
+  epoch: number;
+  /** UIDs of sets that bear it, and whose Machines were read since. */
+  begun: Set<string>;
 }
 
 export interface Run {
@@ -49,51 +53,56 @@ export async function reconcileSet(deps: SetDeps, name: string, run: Run): Promi
 }
 
 async function pass(deps: SetDeps, set: Stored<MachineComponentSet>, actors: Actors, run: Run): Promise<QueueResult | undefined | 'again'> {
+  if (!deps.begun.has(set.metadata.uid)) return beginTerm(deps, actors, run);
   const machines = deps.machines.over(deps.stores.machines.list());
   const view = observeSet(set, machines, deps.stores, deps.clock.now());
-  const decision = decide(view);
-  if (decision.step === 'Count') {
-    const isNext = decision.revision.number !== set.status?.revision?.number;
-    const { evidence, ...status } = set.status ?? {};
-    const kept = isNext || evidence === undefined ? {} : { evidence };
-    const counted = await writeSetStatus(actors, set, { ...status, ...kept, revision: decision.revision });
-    if (typeof counted === 'object' && isNext) {
-      const { number, version } = decision.revision;
+  const plan = planOf(view, deps.epoch);
+  const { status } = plan;
+  const reported = await writeSetStatus(actors, set, status);
+  if (plan.step === 'Count') {
+    if (typeof reported === 'object' && plan.isNext) {
+      const { number, version } = plan.revision;
       run.log.info({ revision: number, version }, 'a new revision begins');
       deps.recorder.event(set, { type: 'Normal', reason: 'RevisionBegun', message: `revision ${number}: ${version}` });
     }
     return 'again';
   }
 
-  const status = statusOf(view, decision.facts);
-  const reported = await writeSetStatus(actors, set, status);
   if (reported === 'lost') return 'again';
   if (reported !== 'unchanged') for (const event of eventsOf(set.status, status)) deps.recorder.event(set, event);
 
-  if (decision.writes.length > 0) {
-    if (!(await isCurrent(actors, set))) return 'again';
-    const { written, again } = await writeEntries(actors, decision.writes);
-    for (const write of written) logWrite(run.log, write);
-    if (again) return 'again';
+  const { writes, settle } = plan;
+  if (writes.length + settle.length > 0) {
+    if (!(await isCurrent(actors, reported === 'unchanged' ? set : reported.object))) return 'again';
+    const isWritten = await writeEntries(actors, writes, (write) => logWrite(run.log, write));
+    const isSettled = await settleMachines(actors, settle);
+    if (!isWritten || !isSettled || plan.hasMore || settle.length > 0) return 'again';
   }
-  return decision.facts.isComplete ? undefined : { requeueAfterMs: UNDER_WAY_MS };
+  return plan.isComplete ? undefined : { requeueAfterMs: UNDER_WAY_MS };
 }
 
-function decide(view: Parameters<typeof decideSet>[0]): ReturnType<typeof decideSet> {
-  try {
-    return decideSet(view);
-  } catch (error) {
-    // Refused by the CRD as well; an older server may hold one all the same.
-    if (isCoded(error, 'InvalidBatches', 'InvalidCount')) throw new TerminalError(messageOf(error), { cause: error });
-    throw error;
+/**
+ * B9: the sets bear the epoch of this term before Machines are read for it. A leader of an earlier term can write no status of theirs from then on, and so
+ * give nothing that is not announced; what it gave before, this read shows.
+ */
+async function beginTerm({ sets, machines, stores, epoch, begun }: SetDeps, actors: Actors, run: Run): Promise<'again'> {
+  const stamped: string[] = [];
+  for (const { metadata } of stores.sets.list()) {
+    const set = begun.has(metadata.uid) ? undefined : sets.get(metadata);
+    if (set === undefined || isDeleting(set)) continue;
+    if ((await writeSetStatus(actors, set, stampedWith(set, epoch))) !== 'lost') stamped.push(set.metadata.uid);
   }
+  const { items } = await run.client.listAll(Machines, { signal: run.signal });
+  for (const machine of items) machines.put(machine);
+  for (const uid of stamped) begun.add(uid);
+  return 'again';
 }
 
 /** A live read before Machines are given content: a set that was reverted, paused or deleted meanwhile gives no more. */
 async function isCurrent({ client, sets, signal }: Actors, set: Stored<MachineComponentSet>): Promise<boolean> {
-  const { name, uid, generation } = set.metadata;
+  const { name } = set.metadata;
   const live = await client.find(MachineComponentSets, { name }, { signal });
-  if (live?.metadata.uid === uid && live.metadata.generation === generation && !isDeleting(live)) return true;
+  if (isSame(live, set)) return true;
   if (live === undefined) sets.doubt({ name });
   else sets.put(live);
   return false;

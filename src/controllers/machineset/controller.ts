@@ -7,6 +7,7 @@ import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { ofBoth, runController, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
+import { termOf } from '../term.ts';
 import type { Unsettled } from './mark.ts';
 import { reconcileMachineSet } from './reconcile.ts';
 
@@ -43,19 +44,6 @@ export async function runMachineSetController(options: MachineSetControllerOptio
     concurrency: 4,
     resyncMs: 300_000,
   });
-}
-
-/** undefined: the term ended before it began. */
-async function termOf({ term, signal }: MachineSetControllerOptions): Promise<number | undefined> {
-  if (signal.aborted) return undefined;
-  const ended = Promise.withResolvers<undefined>();
-  const end = (): void => ended.resolve(undefined);
-  signal.addEventListener('abort', end, { once: true });
-  try {
-    return await Promise.race([term, ended.promise]);
-  } finally {
-    signal.removeEventListener('abort', end);
-  }
 }
 
 function ownersOf(machine: Stored<Machine>): string[] {

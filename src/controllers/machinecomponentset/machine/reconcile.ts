@@ -7,7 +7,7 @@ import type { Stored } from '../../../api/wire.ts';
 import type { QueueResult } from '../../../kube/queue.ts';
 import type { Recorder } from '../../../kube/recorder.ts';
 import type { Store } from '../../../kube/store.ts';
-import { attempt, withEntry, type Written } from '../act.ts';
+import { attempt, entriesPatch, type Written } from '../act.ts';
 import { targetsOf } from '../content.ts';
 import { soakMs } from '../decide.ts';
 import type { LeaseAges } from '../leaseages.ts';
@@ -16,13 +16,13 @@ import { agentLease } from '../observe.ts';
 import type { Overlay } from '../overlay.ts';
 import type { Run } from '../reconcile.ts';
 import { isDeleting } from '../selection.ts';
-import { decideMachine, type EntryChange, type MachineState, type Owner, type StatusChange } from './decide.ts';
+import { decideMachine, type MachineState, type Owner, type StatusChange } from './decide.ts';
 
 export interface MachineDeps {
-  sets: Store<MachineComponentSet>;
+  sets: Pick<Store<MachineComponentSet>, 'list'>;
   machines: Overlay<Machine>;
-  leases: LeaseAges;
-  clock: Clock;
+  leases: Pick<LeaseAges, 'of'>;
+  clock: Pick<Clock, 'now'>;
   recorder: Pick<Recorder, 'event'>;
 }
 
@@ -44,7 +44,8 @@ export async function reconcileMachine(deps: MachineDeps, key: string, run: Run)
 async function pass(deps: MachineDeps, machine: Stored<Machine>, run: Run): Promise<QueueResult | undefined | 'again'> {
   const decision = decideMachine(stateOf(deps, machine));
   if (decision.changes.length > 0) {
-    const written = await writeEntries(deps, machine, decision.changes, run);
+    const entries = decision.changes.map(({ entry }) => entry);
+    const written = await patch(deps, machine, entriesPatch(machine, entries), run);
     if (written === 'lost') return 'again';
     for (const { entry, reason, message } of decision.changes) {
       run.log.info({ component: entry.name, reason, revision: entry.revision }, message);
@@ -54,11 +55,12 @@ async function pass(deps: MachineDeps, machine: Stored<Machine>, run: Run): Prom
     // The entries are new: what is proved of them is another question.
     return 'again';
   }
-  if (decision.status !== undefined && (await writeStatus(deps, machine, decision.status, run)) === 'lost') return 'again';
+  const { status } = decision;
+  if (status !== undefined && (await patch(deps, machine, statusPatch(machine, status), run, 'status')) === 'lost') return 'again';
   return decision.requeueAfterMs === undefined ? undefined : { requeueAfterMs: decision.requeueAfterMs };
 }
 
-function stateOf(deps: MachineDeps, machine: Stored<Machine>): MachineState {
+export function stateOf(deps: Pick<MachineDeps, 'leases' | 'clock' | 'sets'>, machine: Stored<Machine>): MachineState {
   const sets = new Map(deps.sets.list().map((set) => [set.metadata.uid, set]));
   return {
     machine,
@@ -73,28 +75,21 @@ function stateOf(deps: MachineDeps, machine: Stored<Machine>): MachineState {
   };
 }
 
-function writeEntries(deps: MachineDeps, machine: Stored<Machine>, changes: EntryChange[], run: Run): Promise<Written<Stored<Machine>>> {
-  const components = changes.reduce((entries, { entry }) => withEntry(entries, entry), machine.spec.components ?? []);
-  return patch(deps, machine, { spec: { components } }, run);
-}
-
-function writeStatus(deps: MachineDeps, machine: Stored<Machine>, change: StatusChange, run: Run): Promise<Written<Stored<Machine>>> {
+/** Conditioned on the resourceVersion, since both lists are sent whole and hold what others wrote. */
+export function statusPatch(machine: Stored<Machine>, change: StatusChange): object {
   const { verified, conditions } = machine.status ?? {};
   const status = mergeDiff({ verified: verified ?? [], conditions: conditions ?? [] }, change) ?? {};
-  return patch(deps, machine, { status }, run, 'status');
+  const { resourceVersion } = machine.metadata;
+  return { metadata: { resourceVersion }, status };
 }
 
-/** Conditioned on the resourceVersion, since both lists are sent whole and hold what others wrote. */
 function patch(
   deps: MachineDeps,
-  machine: Stored<Machine>,
-  body: object,
+  { metadata: { namespace, name } }: Stored<Machine>,
+  merge: object,
   run: Run,
   subresource?: string,
 ): Promise<Written<Stored<Machine>>> {
-  const { namespace, name, resourceVersion } = machine.metadata;
   const options = { ...OPTIONS, signal: run.signal, ...(subresource === undefined ? {} : { subresource }) };
-  return attempt(deps.machines, { namespace, name }, () =>
-    run.client.patch(Machines, { namespace, name }, { merge: { metadata: { resourceVersion }, ...body } }, options),
-  );
+  return attempt(deps.machines, { namespace, name }, () => run.client.patch(Machines, { namespace, name }, { merge }, options));
 }

@@ -97,6 +97,7 @@ export function createWorld(options: WorldOptions): World {
   const events: RecordedEvent[] = [];
   const domains = options.domains ?? [];
   let made = 0;
+  let terms = 0;
 
   for (const componentName of [component, OTHER]) {
     for (const version of VERSIONS) {
@@ -126,6 +127,8 @@ export function createWorld(options: WorldOptions): World {
   }
 
   function beginProcess(): Process {
+    const epoch = ++terms;
+    const begun = new Set<string>();
     const reader = api.reader();
     const own = options.clockOf?.(clock) ?? clock;
     const stores = {
@@ -173,7 +176,7 @@ export function createWorld(options: WorldOptions): World {
       },
       runSet: (name = component) =>
         run('sets', (context) =>
-          reconcileSet({ stores, machines: overlays.machines, sets: overlays.sets, clock: own, recorder }, name, context),
+          reconcileSet({ stores, machines: overlays.machines, sets: overlays.sets, clock: own, recorder, epoch, begun }, name, context),
         ),
       runMachine: (name) =>
         run(name, (context) =>
