@@ -19,11 +19,12 @@ const ALLOWED: Record<string, string[]> = {
   rules: CORE,
   defender: CORE,
   providers: CORE,
+  ssh: CORE,
   sync: CORE,
   agent: CORE,
   controllers: [...CORE, 'rules', 'defender', 'providers'],
   observe: [...CORE, 'rules', 'defender', 'providers', 'sync', 'controllers'],
-  cli: ['api', 'kube', 'constructs', 'embedded', 'rules', 'defender', 'providers', 'sync', 'agent', 'controllers', 'observe'],
+  cli: ['api', 'kube', 'constructs', 'embedded', 'rules', 'defender', 'providers', 'ssh', 'sync', 'agent', 'controllers', 'observe'],
 };
 /** The child that renders fleets carries the constructs in its bundle. */
 const EXEMPT: [RegExp, string][] = [[/^sync\/render\/child/, 'constructs']];
