@@ -14,6 +14,9 @@ import { createCache, type Cache } from '../kube/cache.ts';
 import type { Client } from '../kube/client.ts';
 import { createRecorder, type Recorder } from '../kube/recorder.ts';
 import { localProvider } from '../providers/local/provider.ts';
+import { sshProvider } from '../providers/ssh/provider.ts';
+import { Machines } from '../api/machine.ts';
+import { SSH_PROVIDER } from '../api/ssh.ts';
 import { together, type Ports } from './ports.ts';
 import { showCell } from './statemetrics.ts';
 
@@ -58,6 +61,13 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
   const reserved = options.reservedNodeNames === undefined ? {} : { reservedNodeNames: options.reservedNodeNames };
   const providers = new Map<string, InfraProvider>();
   if (options.localNodes !== undefined) providers.set('local', localProvider({ nodesDir: options.localNodes }));
+  providers.set(
+    SSH_PROVIDER,
+    sshProvider({
+      find: (key, signal) => ports.client.find(Machines, key, { signal }),
+      listAll: async (signal) => (await ports.client.listAll(Machines, { signal })).items,
+    }),
+  );
   await together(ports.signal, [
     async (signal) => {
       const cache = createCache({ ...ports, signal, keepManagers: [MANAGERS.machine, MANAGERS.machineSet] });

@@ -7,6 +7,7 @@ const COMMANDS: Commands = {
   agent: async () => (await import('./commands/agent.ts')).agentCommand,
   install: async () => (await import('./commands/install.ts')).installCommand,
   status: async () => (await import('./commands/status.ts')).statusCommand,
+  import: async () => (await import('./commands/import.ts')).importCommand,
   release: async () => (await import('./commands/release.ts')).releaseCommand,
   rollout: async () => (await import('./commands/rollout.ts')).rolloutCommand,
   check: async () => (await import('./commands/check.ts')).checkCommand,

@@ -1,0 +1,105 @@
+/** What import runs on a machine, as root. Each looks first, or can be repeated; input is `$1` and so on. */
+import { script } from '../../api/remote.ts';
+
+/** Args: host and port of the API server. Prints `name=value` lines. */
+export const LOOK = script`
+say() { printf "%s=%s\n" "$1" "$2"; }
+( . /etc/os-release 2>/dev/null && say os "$ID $ID_LIKE" )
+[ -d /run/systemd/system ] && say systemd yes
+say arch "$(uname -m)"
+say hostname "$(uname -n)"
+say now "$(date +%s)"
+say glibc "$(getconf GNU_LIBC_VERSION 2>/dev/null)"
+for tool in bash tar gzip sha256sum flock timeout; do command -v $tool >/dev/null || say missing $tool; done
+for folder in /opt /etc /var/lib; do
+  mkdir -p $folder 2>/dev/null
+  probe=$(mktemp $folder/.kubenode.XXXXXX 2>/dev/null) && rm -f "$probe" || say readonly $folder
+done
+set -- "$1" "$2" $(df -Pk /opt | tail -n 1)
+say freeOptKiB "$6"
+set -- "$1" "$2" $(df -Pk /var/lib | tail -n 1)
+say freeVarKiB "$6"
+timeout 5 bash -c "exec 3<>/dev/tcp/\$0/\$1" "$1" "$2" 2>/dev/null && say route yes
+say slot "$(readlink /opt/kubenode/agent/current)"
+say enabled "$(systemctl is-enabled kubenode-agent.service 2>/dev/null)"
+say active "$(systemctl is-active kubenode-agent.service 2>/dev/null)"
+for each in /opt/kubenode/agent/.import/*; do [ -x "$each/install" ] && say arrived "$(basename "$each")"; done
+if [ -e /etc/kubenode/bootstrap.json ]; then
+  say bootstrap yes
+  for field in server namespace name uid; do
+    say "bootstrap_$field" "$(sed -n "s/^ *\"$field\": \"\([^\"]*\)\".*/\1/p" /etc/kubenode/bootstrap.json | head -n 1)"
+  done
+fi
+for each in current pending; do
+  file=/var/lib/kubenode/identity/$each.json
+  [ -e $file ] || continue
+  say identity yes
+  say identity_uid "$(sed -n "s/^ *\"machineUID\": \"\([^\"]*\)\".*/\1/p" $file | head -n 1)"
+done
+for each in /proc/[0-9]*; do
+  read -r name 2>/dev/null <"$each/comm" || continue
+  case $name in kubelet) say kubelet "$(basename "$each")" ;; esac
+done
+exit 0
+`;
+
+/** Held while anything is changed: two imports of one machine must not mix. 95: another has it. */
+export const EXITS = { lock: 95, space: 93, damaged: 92, digest: 91, foreign: 94, start: 90 } as const;
+
+/** Args: sha256 of the archive. Body: the archive, compressed by gzip. Nothing is left of one that is not whole. */
+export const TRANSFER = script`
+mkdir -p /opt/kubenode/agent
+exec 9>/run/kubenode-import.lock
+flock -w 20 9 || exit 95
+folder=/opt/kubenode/agent/.import
+rm -rf "$folder"
+mkdir -p "$folder/new" || exit 93
+end() { rm -rf "$folder"; exit "$1"; }
+cat >"$folder/archive.gz" || end 93
+gzip -t <"$folder/archive.gz" 2>/dev/null || end 92
+gzip -dc <"$folder/archive.gz" >"$folder/archive" || end 93
+rm -f "$folder/archive.gz"
+printf "%s  %s\n" "$1" "$folder/archive" | sha256sum --status --strict -c - || end 91
+tar -x -f "$folder/archive" -C "$folder/new" --no-same-owner || end 93
+rm -f "$folder/archive"
+sync "$folder/new"/* "$folder/new" || end 93
+mv -T "$folder/new" "$folder/$1" || end 93
+`;
+
+/** Args: sha256 of the archive that arrived. Prints the slot. */
+export const INSTALL = script`
+exec 9>/run/kubenode-import.lock
+flock -w 20 9 || exit 95
+/opt/kubenode/agent/.import/"$1"/install --no-start 9>&- || exit $?
+rm -rf /opt/kubenode/agent/.import
+`;
+
+/** Args: sha256 of the body, UID of the Machine, "hold" or nothing. Body: the bootstrap file. It never takes the place of another Machine's. */
+export const BOOTSTRAP = script`
+exec 9>/run/kubenode-import.lock
+flock -w 20 9 || exit 95
+file=/etc/kubenode/bootstrap.json
+umask 077
+mkdir -p -m 0755 /etc/kubenode
+cat >"$file.new" || { rm -f "$file.new"; exit 93; }
+printf "%s  %s\n" "$1" "$file.new" | sha256sum --status --strict -c - || { rm -f "$file.new"; exit 91; }
+if [ -e "$file" ] && ! grep -qF "\"uid\": \"$2\"" "$file"; then rm -f "$file.new"; exit 94; fi
+if [ "$3" = hold ]; then : >/etc/kubenode/hold; chmod 0644 /etc/kubenode/hold; fi
+sync "$file.new"
+mv -T "$file.new" "$file"
+sync /etc/kubenode
+`;
+
+/** Args: "restart" or nothing. Starts the agent unless it runs; one that waits for its next try is better begun again. 90: it does not stay; then it prints why. */
+export const START = script`
+unit=kubenode-agent.service
+systemctl reset-failed $unit 2>/dev/null
+if [ "$1" = restart ]; then systemctl restart $unit; else systemctl start $unit; fi
+for turn in 1 2 3; do
+  sleep 1
+  systemctl is-active --quiet $unit || { journalctl --no-pager --lines=40 -o cat -u $unit _COMM=node | tail -n 2; exit 90; }
+done
+`;
+
+/** The end of what the agent says. */
+export const JOURNAL = script`journalctl --no-pager --lines=5 -o cat -u kubenode-agent.service | tail -c 2000`;

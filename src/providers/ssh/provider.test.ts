@@ -1,0 +1,102 @@
+import { describe, expect, it } from 'vitest';
+import { isCoded } from '../../api/errors.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import type { Machine, MachineStatus } from '../../api/machine.ts';
+import { ANNOTATIONS } from '../../api/names.ts';
+import type { NodeBootstrap } from '../../api/provider.ts';
+import type { Stored } from '../../api/wire.ts';
+import { sshProvider } from './provider.ts';
+
+const { signal } = new AbortController();
+const bootstrap: MachineStatus['bootstrap'] = { epoch: 1, accountUID: 'account', tokenUntil: '2026-01-01T00:00:00Z' };
+const admitted = { ...bootstrap, csrUID: 'csr' };
+const agent = { version: '0.1.0', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'x64' };
+const operation = { id: 'row', epoch: 1, kind: 'Delete', notAfter: '2026-01-01T00:00:00Z' } as const;
+const deletionTimestamp = '2026-01-01T00:00:00Z';
+
+function machine(
+  status?: MachineStatus,
+  given: { deleting?: boolean; off?: boolean; ordered?: boolean; uid?: string } = {},
+): Stored<Machine> {
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Machine',
+    metadata: {
+      namespace: 'web',
+      name: 'web-1',
+      uid: given.uid ?? 'uid-1',
+      resourceVersion: '1',
+      creationTimestamp: '2026-01-01T00:00:00Z',
+      ...(given.deleting === true ? { deletionTimestamp } : {}),
+      ...(given.off === true ? { annotations: { [ANNOTATIONS.machineIsOff]: 'burned, INC-1' } } : {}),
+    },
+    spec: { provider: { name: 'ssh', config: { address: '10.0.0.7' } }, ...(given.ordered === true ? { operation } : {}) },
+    ...(status === undefined ? {} : { status }),
+  };
+}
+
+const over = (found: Stored<Machine> | undefined) =>
+  sshProvider({ find: () => Promise.resolve(found), listAll: () => Promise.resolve(found === undefined ? [] : [found]) });
+const id = 'ssh://web/web-1/uid-1';
+const request = { machineUID: 'uid-1', namespace: 'web', name: 'web-1', config: { address: '10.0.0.7' } };
+const report = (outcome: 'Succeeded' | 'PermanentFailure', of = 'row') => ({ id: of, state: 'Done', outcome }) as const;
+
+describe('a machine that exists by itself', () => {
+  it('is there once its admission was opened, waits for its agent, and has the address that was said', async () => {
+    expect(await over(machine()).get(id, signal)).toBeUndefined();
+    const addresses = [{ type: 'InternalIP', address: '10.0.0.7' }];
+    expect(await over(machine({ bootstrap })).get(id, signal)).toEqual({ providerID: id, state: 'Pending', addresses });
+    expect(await over(machine({ bootstrap, agent })).get(id, signal)).toMatchObject({ state: 'Running' });
+    expect(over(machine()).providerIDOf(request)).toBe(id);
+  });
+
+  it('is another one under another UID', async () => {
+    expect(await over(machine({ bootstrap }, { uid: 'uid-2' })).get(id, signal)).toBeUndefined();
+    expect(await over(machine({ bootstrap }, { uid: 'uid-2' })).delete(id, signal)).toBe('gone');
+  });
+
+  it('is gone when its agent reports that it removed what it installed, and not when that failed, or was asked for by another order', async () => {
+    const said = (operation: ReturnType<typeof report>) =>
+      over(machine({ bootstrap: admitted, agent, operation }, { deleting: true, ordered: true })).delete(id, signal);
+    expect(await said(report('Succeeded'))).toBe('gone');
+    expect(await said(report('PermanentFailure'))).toBe('deleting');
+    expect(await said(report('Succeeded', 'another'))).toBe('deleting');
+  });
+
+  it('is never taken for gone because nobody answers', async () => {
+    expect(await over(machine({ bootstrap: admitted, agent }, { deleting: true, ordered: true })).delete(id, signal)).toBe('deleting');
+    expect(await over(machine({ bootstrap: admitted }, { deleting: true, ordered: true })).delete(id, signal)).toBe('deleting');
+  });
+
+  it('is gone when a person says so of one that is being deleted', async () => {
+    expect(await over(machine({ bootstrap: admitted, agent }, { deleting: true, off: true })).delete(id, signal)).toBe('gone');
+    expect(await over(machine({ bootstrap: admitted, agent }, { off: true })).delete(id, signal)).toBe('deleting');
+  });
+
+  it('is gone when nobody was ever admitted for it', async () => {
+    expect(await over(machine({ bootstrap }, { deleting: true })).delete(id, signal)).toBe('gone');
+    expect(await over(undefined).delete(id, signal)).toBe('gone');
+  });
+
+  it('is not brought back while it is being deleted', async () => {
+    const given = over(machine({ bootstrap }, { deleting: true }));
+    await expect(given.ensure(request, {} as NodeBootstrap, signal)).rejects.toSatisfy((error) => isCoded(error, 'InvalidConfig'));
+  });
+
+  it('is not known while the server does not answer', async () => {
+    const failing = sshProvider({ find: () => Promise.reject(new Error('cut off')), listAll: () => Promise.reject(new Error('cut off')) });
+    for (const call of [failing.get(id, signal), failing.delete(id, signal), failing.list(signal)])
+      await expect(call).rejects.toSatisfy((error) => isCoded(error, 'Unavailable'));
+  });
+
+  it.each([
+    [{}, 'address'],
+    [{ address: '-oProxyCommand=x' }, 'address'],
+    [{ address: 'a', port: 0 }, 'port'],
+    [{ address: 'a', user: '-x' }, 'user'],
+    [{ address: 'a', hostKeys: 'x' }, 'hostKeys'],
+    [{ address: 'a', password: 'x' }, 'password'],
+  ])('is not accepted with %j', (config, path) => {
+    expect(over(undefined).validate(config)).toEqual([expect.objectContaining({ path })]);
+  });
+});
