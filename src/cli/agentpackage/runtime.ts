@@ -9,8 +9,7 @@ import { sha256Hex } from '../../api/digest.ts';
 import { CodedError, messageOf } from '../../api/errors.ts';
 
 /** Architectures as Kubernetes names them. */
-export const ARCHITECTURES = ['amd64', 'arm64'] as const;
-export type Architecture = (typeof ARCHITECTURES)[number];
+export type Architecture = 'amd64' | 'arm64';
 
 /** `deploy/agent/runtime.json`: which Node the package holds, by the digests of its files. */
 export interface RuntimeLock {
@@ -46,8 +45,10 @@ export async function runtimeOf(lock: RuntimeLock, arch: Architecture): Promise<
 
 const installed = (name: string): string => fileURLToPath(new URL(`../../../node_modules/node/node_modules/${name}`, import.meta.url));
 
-const cacheOf = (lock: RuntimeLock, arch: Architecture): string =>
-  join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'kubenode', `${lock.packages[arch].name}-${lock.version}`);
+/** Of this user, for what can be made or fetched again. */
+export const cacheFolder = (): string => join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'kubenode');
+
+const cacheOf = (lock: RuntimeLock, arch: Architecture): string => join(cacheFolder(), `${lock.packages[arch].name}-${lock.version}`);
 
 async function read(folder: string, lock: RuntimeLock, arch: Architecture): Promise<Runtime | undefined> {
   const pinned = lock.packages[arch];
