@@ -231,7 +231,7 @@ describe('a machine that cannot be imported is left as it is, and the message sa
     await untouched();
   });
 
-  it('it shows another host key than the one that was given', async () => {
+  it('shows another host key than the one that was given', async () => {
     await fails('HostKeyChanged', [other.address, ...fingerprintFor(machine)], { knownHosts: join(rig.folder, 'none') });
     await untouched();
   });
@@ -243,7 +243,7 @@ describe('a machine that cannot be imported is left as it is, and the message sa
     await untouched();
   });
 
-  it('it asks for a password', async () => {
+  it('asks for a password', async () => {
     const stranger = join(rig.folder, 'stranger');
     await command(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-f', stranger]);
     await other.ok(['sh', '-c', 'echo "PasswordAuthentication yes" >/etc/ssh/sshd_config.d/p.conf; systemctl reload ssh']);
@@ -263,7 +263,7 @@ describe('a machine that cannot be imported is left as it is, and the message sa
     await plain(other);
   }, 60_000);
 
-  it('it has no room', async () => {
+  it('has no room', async () => {
     await other.ok(['mount', '-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', '/opt']);
     expect((await fails('NoSpace', [other.address]))?.message).toContain('/opt has');
     await untouched();
@@ -280,7 +280,7 @@ describe('a machine that cannot be imported is left as it is, and the message sa
     await untouched();
   });
 
-  it('it cannot reach the API server', async () => {
+  it('cannot reach the API server', async () => {
     const { port } = new URL(plane.connection.server);
     await other.ok(['iptables', '-A', 'OUTPUT', '-p', 'tcp', '--dport', port, '-j', 'REJECT']);
     await fails('NoRoute', [other.address]);

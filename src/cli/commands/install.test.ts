@@ -45,6 +45,7 @@ describe('what is installed', () => {
           "kubenode-bootstrap",
           "kubenode-cell-view",
           "kubenode-cell-operator",
+          "kubenode-importer",
           "kubenode-metrics-reader",
         ],
         "ClusterRoleBinding": [

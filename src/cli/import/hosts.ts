@@ -1,3 +1,4 @@
+import { isIPv6 } from 'node:net';
 import { CodedError } from '../../api/errors.ts';
 
 /** One machine as it was asked for. */
@@ -22,7 +23,7 @@ const FINGERPRINT = /^SHA256:[A-Za-z0-9+/]{43}$/;
 /** `[user@]host[:port]`, an IPv6 address in brackets where a port follows. Errors: `Usage`. */
 export function parseHost(text: string, defaults: HostDefaults, where = ''): Host {
   const [, user = defaults.user, six, name, port] = FORM.exec(text) ?? [];
-  const host = six ?? name ?? (/^[0-9A-Fa-f:]+$/.test(text) ? text : undefined);
+  const host = six ?? name ?? (isIPv6(text) ? text : undefined);
   if (host === undefined) throw new CodedError('Usage', `${where}a machine is written [user@]host[:port], not "${text}"`);
   return { host, port: port === undefined ? defaults.port : Number(port), user };
 }
