@@ -160,7 +160,7 @@ async function attempt(
 
   told('start');
   if (factOf(facts, 'active') !== 'active') did('start');
-  settle(await run({ doing: 'start the agent', script: START, args: [isAdmitted ? '' : 'restart'], timeoutMs: CHANGE_MS }));
+  settle(await run({ doing: 'start the agent', script: START, args: [isAdmitted && isInstalled ? '' : 'restart'], timeoutMs: CHANGE_MS }));
 
   told('join');
   try {
