@@ -39,6 +39,10 @@ export const componentEntry = Type.Object({
 });
 export type ComponentEntry = Static<typeof componentEntry>;
 
+/** Why an operation is Cancelled. `Released`: an operator gave it up. */
+export const CANCEL_CAUSES = ['RequestGone', 'Refused', 'Expired', 'DrainTimeout', 'Released'] as const;
+export type CancelCause = (typeof CANCEL_CAUSES)[number];
+
 /** The one operation of a machine. Never removed, only replaced; `epoch` is the fence (PROTOCOLS C1, D3). */
 export const operation = Type.Object({
   id: Type.String({ minLength: 1, description: "the ledger row's id" }),
@@ -50,7 +54,8 @@ export const operation = Type.Object({
   action: Type.Optional(Type.String({ description: 'Repair: what to do' })),
   args: Type.Optional(values('arguments of the action')),
   notAfter: time('an order past this is reported Cancelled, by the Date header of the API server'),
-  reason: Type.Optional(Type.String()),
+  cause: Type.Optional(Type.Enum([...CANCEL_CAUSES], { description: 'Cancelled: why' })),
+  reason: Type.Optional(Type.String({ description: 'Cancelled: why, for people' })),
   retry: Type.Optional(
     Type.Object(
       {
@@ -246,6 +251,12 @@ export const machineStatus = Type.Object({
     ),
   ),
   lastDisruption: Type.Optional(time()),
+  repairRules: Type.Optional(
+    atomic(Type.String({ maxLength: 253 }), {
+      maxItems: 128,
+      description: 'RepairNeeded: the rules that want it; written by the remedy controller',
+    }),
+  ),
   observations: Type.Optional(listMap(observation, ['key'], { maxItems: 128, description: 'written by the remedy controller' })),
   observedGeneration: Type.Optional(Type.Integer()),
   verdict: Type.Optional(

@@ -100,9 +100,10 @@ export const RemedyOperationJobs = defineKind({
     steps: Type.Optional(listMap(jobStepStatus, ['name'], { maxItems: 16 })),
     operationID: Type.Optional(Type.String({ description: "the ledger row's id" })),
     cancelling: Type.Optional(
-      Type.String({
-        description: 'why a granted job shall not be ordered any more; the machine controller cancels its row, if it is not too late',
-      }),
+      Type.Object(
+        { outcome: Type.Enum(['Superseded', 'Cancelled']), why: Type.String() },
+        { description: 'why a granted job shall not be ordered any more; the machine controller cancels its row, if it is not too late' },
+      ),
     ),
     orderedAt: Type.Optional(time('when the order was written; from then on it counts as an attempt')),
     actedAt: Type.Optional(time('when the action had ended')),

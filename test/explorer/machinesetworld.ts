@@ -4,7 +4,6 @@ import type { Machine } from '../../src/api/machine.ts';
 import type { MachineSet } from '../../src/api/machineset.ts';
 import { ANNOTATIONS, FINALIZERS } from '../../src/api/names.ts';
 import type { Stored } from '../../src/api/wire.ts';
-import { DRAIN_TIMEOUT } from '../../src/controllers/machine/drain.ts';
 import type { MachineSetView } from '../../src/controllers/machineset/decide.ts';
 import type { Move } from './search.ts';
 
@@ -135,7 +134,8 @@ const UNDRAINED = {
   epoch: 1,
   kind: 'Cancelled' as const,
   notAfter: AT,
-  reason: `${DRAIN_TIMEOUT}: pods were left`,
+  cause: 'DrainTimeout' as const,
+  reason: 'DrainTimeout: pods were left',
   retry: { of: ['Delete'], tries: 1, at: AT },
 };
 const known = new Map<string, Stored<Machine>>();

@@ -161,6 +161,7 @@ each('an agent %s', (_, who) => {
       { verdict: { allowed: true } },
       { lastDisruption: NOW },
       { observations: [] },
+      { repairRules: ['hung'] },
       { observedGeneration: 9 },
       { repair: { id: 'a', state: 'Done' } },
       null,

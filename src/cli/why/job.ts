@@ -21,7 +21,7 @@ export function jobLines(job: Stored<RemedyOperationJob>, nowMs: number): string
   ];
   lines.push('', isFinished(job) ? 'WHY IT ENDED SO' : 'WHAT IT WAITS FOR');
   if (status?.explanation !== undefined) lines.push(`  ${status.explanation}`);
-  if (status?.cancelling !== undefined && !isFinished(job)) lines.push(`  it is being cancelled: ${status.cancelling}`);
+  if (status?.cancelling !== undefined && !isFinished(job)) lines.push(`  it is being cancelled: ${status.cancelling.why}`);
   if (status?.verdict !== undefined) lines.push(...verdictLines('Defender', status.verdict).map((line) => `  ${line}`));
   else if (status?.answer !== undefined) lines.push(`  Defender: ${status.answer}`);
   if (status?.explanation === undefined && status?.verdict === undefined && status?.answer === undefined)

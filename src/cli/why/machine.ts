@@ -220,7 +220,8 @@ function defenderLines({ nowMs, machine, rows, jobs, freezes }: MachineInput, ro
     if (report?.state !== 'Done' || row !== undefined) lines.push(`order ${order.id}: ${order.action ?? order.kind}, ${end}`);
   }
   const needed = status?.conditions?.find(({ type }) => type === MACHINE_CONDITIONS.repairNeeded);
-  if (needed?.status === 'True') lines.push(`RepairNeeded by ${needed.reason}: pods are not put back while this is so`);
+  if (needed?.status === 'True')
+    lines.push(`RepairNeeded by ${(status?.repairRules ?? []).join(', ')}: pods are not put back while this is so`);
   return lines.length === 0 ? ['nothing is asked, held or frozen'] : lines;
 }
 

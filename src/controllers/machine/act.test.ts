@@ -29,7 +29,7 @@ const order: Step = { do: 'Order', row: row(), drained: false, why: '' };
 const guarded: Step[] = [
   { do: 'Cordon', row: row(), why: '' },
   order,
-  { do: 'WriteCancelled', row: row(), reason: 'x', why: '' },
+  { do: 'WriteCancelled', row: row(), cause: 'Expired', reason: 'x', why: '' },
   { do: 'FreeCancelled', row: row(), why: '' },
   { do: 'Release', row: row(), why: '' },
   { do: 'TakeOver', row: row(), why: '' },

@@ -29,7 +29,7 @@ export function actOf(step: Step, context: ActContext): Act | undefined {
     case 'Order':
       return order(step.row, step.drained, context);
     case 'WriteCancelled':
-      return writeCancelled(step.row, step.reason, context);
+      return writeCancelled(step, context);
     case 'Fence':
       return fence(step.row, context);
     case 'FreeCancelled':

@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest';
 import type { ComponentEntry, ComponentStatus, Machine } from '../../api/machine.ts';
 import { LABELS } from '../../api/names.ts';
 import { askOf, scopesOf } from './ask.ts';
-import { DRAIN_TIMEOUT } from './drain.ts';
 import type { AskFacts, SetFacts } from './facts.ts';
 import { tryOf } from './backoff.ts';
 import { at, entry, facts, KUBELET_SET, machine, NOW, operation, row, VERIFIED_OLD, waiting } from './testing/objects.ts';
@@ -160,7 +159,7 @@ describe('a machine is refused before any limit is looked at', () => {
       'after a drain that did not end, until its time is over',
       machine({
         components: [waiting({ needs: 'Drain' })],
-        spec: { operation: operation({ kind: 'Cancelled', reason: `${DRAIN_TIMEOUT}: pods were left` }) },
+        spec: { operation: operation({ kind: 'Cancelled', cause: 'DrainTimeout', reason: 'DrainTimeout: pods were left' }) },
       }),
       {},
       'Machine/retry',
@@ -183,7 +182,7 @@ describe('a machine is refused before any limit is looked at', () => {
   });
 
   test('and asks again once that time is over', () => {
-    const blocked = machine({ spec: { operation: operation({ kind: 'Cancelled', reason: DRAIN_TIMEOUT }) } });
+    const blocked = machine({ spec: { operation: operation({ kind: 'Cancelled', cause: 'DrainTimeout', reason: 'DrainTimeout' }) } });
     expect(asked(blocked, { nowMs: NOW + 900_000 }).request.kind).toBe('Change');
   });
 
@@ -203,7 +202,13 @@ describe('D9: a deletion whose drain did not end', () => {
   const deletion = row({ id: 'del', kind: 'Delete' });
   const given = (parts: Parameters<typeof machine>[0] = {}): Machine => {
     const before = machine(parts);
-    const cancelled = operation({ id: 'del', kind: 'Cancelled', reason: DRAIN_TIMEOUT, ...tryOf(deletion, before, NOW) });
+    const cancelled = operation({
+      id: 'del',
+      kind: 'Cancelled',
+      cause: 'DrainTimeout',
+      reason: 'DrainTimeout',
+      ...tryOf(deletion, before, NOW),
+    });
     return { ...before, spec: { ...before.spec, operation: cancelled } };
   };
   const marked = { spec: { retire: { epoch: 1 } } };
@@ -221,7 +226,7 @@ describe('D9: a deletion whose drain did not end', () => {
     expect(asked(given(marked), { epoch: 1, nowMs: NOW + 1_000_000 }).request.kind).toBe('Delete');
   });
   test('is not held back by the drain of a change', () => {
-    const change = operation({ kind: 'Cancelled', reason: DRAIN_TIMEOUT, ...tryOf(row(), machine(), NOW) });
+    const change = operation({ kind: 'Cancelled', cause: 'DrainTimeout', reason: 'DrainTimeout', ...tryOf(row(), machine(), NOW) });
     expect(asked(machine({ spec: { ...marked.spec, operation: change } }), { epoch: 1 }).request.kind).toBe('Delete');
   });
 });

@@ -7,7 +7,7 @@ import type { Request, Verdict } from '../../defender/request.ts';
 import { setScope } from '../../defender/scopes.ts';
 import { changeKey, mayBeOf, repairKey, retryUntil } from './backoff.ts';
 import { drainNeeded, waitingComponents, type WaitingComponent } from './components.ts';
-import { DRAIN_TIMEOUT } from './drain.ts';
+import { isDrainTimeout } from './drain.ts';
 import {
   baseScopes,
   drainTimeoutMs,
@@ -83,7 +83,7 @@ export function retryAt(machine: Machine): string | undefined {
   const report = machine.status?.operation;
   // What a repair left behind is for its rule to answer.
   const passing = order.kind === 'Change' && report?.id === order.id && report.outcome === 'TransientFailure';
-  const blocked = order.kind === 'Cancelled' && order.reason?.startsWith(DRAIN_TIMEOUT) === true;
+  const blocked = isDrainTimeout(order);
   return passing || blocked ? order.notAfter : undefined;
 }
 

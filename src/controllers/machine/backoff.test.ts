@@ -51,7 +51,7 @@ function cell(start = machine()) {
     change: (edit: (machine: Stored<Machine>) => Stored<Machine>) => void (live = edit(live)),
     cancel(): void {
       const of = granted();
-      write({ do: 'WriteCancelled', row: of, reason: 'Expired: it had not begun', why: '' }, of);
+      write({ do: 'WriteCancelled', row: of, cause: 'Expired', reason: 'Expired: it had not begun', why: '' }, of);
     },
     end(outcome: Outcome): void {
       const of = granted();

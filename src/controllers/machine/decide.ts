@@ -10,7 +10,8 @@ import { orderable, permitted } from './ask.ts';
 import { isNodeReady } from './availability.ts';
 import { degradedBy, drainNeeded, failedComponents, isRecorded } from './components.ts';
 import { DEGRADED, isCordonedFor, isFencedFor, ownerOf } from './cordon.ts';
-import { drainDeadlineMs, DRAIN_TIMEOUT, evicting, obstacleTo } from './drain.ts';
+import { cancellationText, cancelRow, type Cancellation } from './cancel.ts';
+import { drainDeadlineMs, drainTimeout, evicting } from './drain.ts';
 import { going, isUnmade, takeOverRefusal, unmaking, wantsDrainToGo } from './deletion.ts';
 import { hasFinalizer, isDeleting, isNeverAskedFor, isRepairNeeded, isRetiring } from './facts.ts';
 import { carryingOut, retiring } from './ownoperation.ts';
@@ -158,31 +159,35 @@ function takingOver({ machine, facts, hours }: MachineView, row: LedgerRow, succ
 }
 
 /** Why a row without an order is given up (D6); undefined while it may go on. */
-function givenUp(view: MachineView, row: LedgerRow): string | undefined {
+function givenUp(view: MachineView, row: LedgerRow): Cancellation | undefined {
   const { machine, facts, nowMs } = view;
-  if (isDeleting(machine)) return 'RequestGone: the machine is being deleted';
+  if (isDeleting(machine)) return { cause: 'RequestGone', why: 'the machine is being deleted' };
   if (row.kind === 'Repair') {
     const job = jobOfRow(row, facts);
-    if (job === undefined) return `RequestGone: ${row.requester} is finished or gone`;
-    if (job.status?.cancelling !== undefined) return `RequestGone: ${job.status.cancelling}`;
+    if (job === undefined) return { cause: 'RequestGone', why: `${row.requester} is finished or gone` };
+    if (job.status?.cancelling !== undefined) return { cause: 'RequestGone', why: job.status.cancelling.why };
     const refusal = repairRefusal(job, machine, facts);
-    if (refusal !== undefined) return `Refused: ${refusal.limit ?? ''} stops it`;
+    if (refusal !== undefined) return { cause: 'Refused', why: `${refusal.limit ?? ''} stops it` };
   } else if (orderable(row, machine, facts).length === 0) {
     const { refusal } = permitted(machine, facts);
-    return refusal === undefined ? 'RequestGone: nothing waits any more' : `Refused: ${refusal.limit ?? ''} stops it`;
+    return refusal === undefined
+      ? { cause: 'RequestGone', why: 'nothing waits any more' }
+      : { cause: 'Refused', why: `${refusal.limit ?? ''} stops it` };
   }
-  if (view.revoked !== undefined) return `Refused: ${view.revoked.limit ?? ''}`;
+  if (view.revoked !== undefined) return { cause: 'Refused', why: view.revoked.limit ?? '' };
   // Of what took over nobody is late: the provider carries it out when this controller says so.
-  return nowMs > Date.parse(row.notAfter) && !isSucceeding(row, machine) ? `Expired: it had not begun by ${row.notAfter}` : undefined;
+  return nowMs > Date.parse(row.notAfter) && !isSucceeding(row, machine)
+    ? { cause: 'Expired', why: `it had not begun by ${row.notAfter}` }
+    : undefined;
 }
 
 function notOrdered(view: MachineView, row: LedgerRow): Decision {
   const { machine, claim, nowMs, facts } = view;
-  const cancel = (reason: string): Decision => ({ steps: [{ do: 'WriteCancelled', row, reason, why: reason }] });
   const held = isSucceeding(row, machine);
-  const reason = givenUp(view, row);
-  if (held && (reason !== undefined || facts.agentAnswers)) return heldBack(view, row, reason);
-  if (reason !== undefined) return cancel(reason);
+  const cancellation = givenUp(view, row);
+  if (held && (cancellation !== undefined || facts.agentAnswers))
+    return heldBack(view, row, cancellation === undefined ? undefined : cancellationText(cancellation));
+  if (cancellation !== undefined) return cancelRow(row, cancellation);
   const job = row.kind === 'Repair' ? jobOfRow(row, facts) : undefined;
   if (claim.state === 'Claimed' && !isCordonedFor(claim.node, row.id) && (job === undefined || wantsCordon(job, machine)))
     return { steps: [{ do: 'Cordon', row, why: `operation ${row.id} is reserved` }] };
@@ -191,10 +196,7 @@ function notOrdered(view: MachineView, row: LedgerRow): Decision {
     const deadline = drainDeadlineMs(row, machine);
     if (nowMs < deadline || held) return evicting(view, row, deadline);
     // A node that cannot end its pods is no better off for waiting; one that could and did not is protected by somebody's budget.
-    if (isNodeReady(claim.node, view.kubeletAnswers))
-      return cancel(
-        [`${DRAIN_TIMEOUT}: pods were left at ${new Date(deadline).toISOString()}`, obstacleTo(machine)].filter(Boolean).join('; '),
-      );
+    if (isNodeReady(claim.node, view.kubeletAnswers)) return cancelRow(row, drainTimeout(machine, deadline));
   }
   const untilMs = Date.parse(row.notAfter);
   if (row.kind === 'Repair') {

@@ -127,7 +127,7 @@ describe('C8a: a mark of the MachineSet', () => {
   test('after a drain that did not end waits until the time of that try is over', () => {
     const blocked = marked(7, {
       ...idle,
-      spec: { operation: operation({ kind: 'Cancelled', reason: 'DrainTimeout: x', notAfter: at(60) }) },
+      spec: { operation: operation({ kind: 'Cancelled', cause: 'DrainTimeout', reason: 'DrainTimeout: x', notAfter: at(60) }) },
     });
     expect(asks(blocked)).toBe('Machine/retry');
     expect(asks(blocked, { nowMs: NOW + 61_000 })).toBe('Delete Change');

@@ -11,7 +11,8 @@ import type { Request, Verdict } from '../../defender/request.ts';
 import { asksForRestore, deletion, deletionRefusal } from './ask.ts';
 import { isNodeReady } from './availability.ts';
 import { isCordonedFor } from './cordon.ts';
-import { drainDeadlineMs, DRAIN_TIMEOUT, evicting, obstacleTo } from './drain.ts';
+import { cancelRow, type Cancellation } from './cancel.ts';
+import { drainDeadlineMs, drainTimeout, evicting } from './drain.ts';
 import { isDeleting, isNeverAskedFor, isRetiring, isUnjoined, requestBase, type AskFacts } from './facts.ts';
 import type { Decision, MachineView, Step } from './view.ts';
 
@@ -63,22 +64,21 @@ export function wantsDrainToGo({ machine, claim, kubeletAnswers, nowMs }: Machin
 }
 
 /** Why a Delete row without an order is given up (D6). */
-function givenUp({ machine, facts, revoked }: MachineView, row: LedgerRow): string | undefined {
-  if (!isDeleting(machine) && !isRetiring(machine, facts)) return 'RequestGone: its MachineSet does not want it gone any more';
-  if (!isDeleting(machine) && asksForRestore(machine, facts)) return 'RequestGone: the way back goes first';
+function givenUp({ machine, facts, revoked }: MachineView, row: LedgerRow): Cancellation | undefined {
+  if (!isDeleting(machine) && !isRetiring(machine, facts))
+    return { cause: 'RequestGone', why: 'its MachineSet does not want it gone any more' };
+  if (!isDeleting(machine) && asksForRestore(machine, facts)) return { cause: 'RequestGone', why: 'the way back goes first' };
   if (!isRevocable(row)) return undefined;
   const refusal = deletionRefusal(machine, facts) ?? revoked;
-  return refusal === undefined ? undefined : `Refused: ${refusal.limit ?? ''} stops it`;
+  return refusal === undefined ? undefined : { cause: 'Refused', why: `${refusal.limit ?? ''} stops it` };
 }
-
-const cancel = (row: LedgerRow, reason: string): Decision => ({ steps: [{ do: 'WriteCancelled', row, reason, why: reason }] });
 
 /** With a Delete row that is not cancelled. */
 export function going(view: MachineView, row: LedgerRow): Decision {
   const { machine, instance, claim } = view;
   const isOrdered = machine.spec.operation?.id === row.id;
-  const reason = isOrdered ? undefined : givenUp(view, row);
-  if (reason !== undefined) return cancel(row, reason);
+  const cancellation = isOrdered ? undefined : givenUp(view, row);
+  if (cancellation !== undefined) return cancelRow(row, cancellation);
   if (instance.state === 'Unknown') return { steps: [], waits: { for: 'Provider', why: instance.message } };
   if (isDeleting(machine)) {
     const finalize: Step = { do: 'Finalize', row, why: 'the provider proves that there is no instance' };
@@ -92,11 +92,7 @@ export function going(view: MachineView, row: LedgerRow): Decision {
     const deadline = drainDeadlineMs(row, machine);
     if (view.nowMs < deadline) return evicting(view, row, deadline);
     // A node that cannot end its pods is no better off for waiting; one that could and did not is protected by somebody's budget.
-    if (claim.state === 'Claimed' && isNodeReady(claim.node, view.kubeletAnswers))
-      return cancel(
-        row,
-        [`${DRAIN_TIMEOUT}: pods were left at ${new Date(deadline).toISOString()}`, obstacleTo(machine)].filter(Boolean).join('; '),
-      );
+    if (claim.state === 'Claimed' && isNodeReady(claim.node, view.kubeletAnswers)) return cancelRow(row, drainTimeout(machine, deadline));
   }
   if (!isDeleting(machine)) return { steps: [{ do: 'Retire', row, why: 'its MachineSet wants it gone, and it is drained' }] };
   // ⊢ The order is what cannot be taken back: nothing is asked of the provider before it.

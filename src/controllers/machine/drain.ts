@@ -1,11 +1,9 @@
 /** Taking the pods off a node. Pure. */
 import type { LedgerRow } from '../../api/disruptionledger.ts';
-import type { Machine } from '../../api/machine.ts';
+import type { Machine, Operation } from '../../api/machine.ts';
+import type { Cancellation } from './cancel.ts';
 import { drainTimeoutMs } from './facts.ts';
 import type { Decision, DrainedPod, MachineView, Step } from './view.ts';
-
-/** Reason of a row that was cancelled because its pods did not go in time. */
-export const DRAIN_TIMEOUT = 'DrainTimeout';
 
 /** Asked for in one run; the others follow. A pod whose eviction is refused must not keep the next ones waiting. */
 const EVICTIONS_AT_ONCE = 20;
@@ -25,6 +23,15 @@ export function evicting(view: MachineView, row: LedgerRow, untilMs: number, gra
     .map((pod): Step => ({ do: 'Evict', row, pod, why, ...(graceSeconds === undefined ? {} : { graceSeconds }) }));
   return { steps, waits: { for: 'Pods', why, untilMs } };
 }
+
+/** Why a row is given up whose pods did not go by `deadlineMs`. */
+export function drainTimeout(machine: Machine, deadlineMs: number): Cancellation {
+  const left = `pods were left at ${new Date(deadlineMs).toISOString()}`;
+  return { cause: 'DrainTimeout', why: [left, obstacleTo(machine)].filter(Boolean).join('; ') };
+}
+
+export const isDrainTimeout = (operation: Operation | undefined): boolean =>
+  operation?.kind === 'Cancelled' && operation.cause === 'DrainTimeout';
 
 /** Who keeps the pods, as it was last found; empty where nobody is known of. */
 export function obstacleTo(machine: Machine): string {

@@ -14,7 +14,7 @@ test.each<[Step, string | undefined]>([
   [{ do: 'Cordon', ...on }, 'Normal Cordoned: because'],
   [{ do: 'Evict', ...on, pod }, 'Normal PodEvicted: because'],
   [{ do: 'Order', ...on, drained: true }, 'Normal OperationOrdered: because'],
-  [{ do: 'WriteCancelled', ...on, reason: 'Late: it is late' }, 'Normal OperationCancelled: Late: it is late'],
+  [{ do: 'WriteCancelled', ...on, cause: 'Expired', reason: 'Late: it is late' }, 'Normal OperationCancelled: Late: it is late'],
   [{ do: 'Release', ...on }, 'Normal Released: because'],
   [{ do: 'FreeCancelled', ...on }, 'Normal Released: because'],
   [{ do: 'LiftCordon', owner: 'r1', why: 'because' }, 'Warning StrayCordonLifted: because'],

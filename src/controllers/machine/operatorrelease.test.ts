@@ -8,6 +8,7 @@ test("D5: an operator's release is one write that replaces the order by Cancelle
     id: 'r1',
     epoch: 7,
     kind: 'Cancelled',
+    cause: 'Released',
     components: operation().components,
     notAfter: operation().notAfter,
     reason: 'lost',

@@ -9,6 +9,7 @@ import { isDeleting, isNeverAskedFor, isRetiring } from './facts.ts';
 import { isSucceeding, repairOrder } from './repair.ts';
 import { restoresOf } from './restores.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, stop, type Act, type ActContext, type Guarded } from './guards.ts';
+import type { Step } from './view.ts';
 
 /**
  * M, L; writes M. While L, read after M, holds r, no order of a later row can have been on M when it was read; one that comes after, or r's
@@ -45,7 +46,7 @@ export function order(row: LedgerRow, drained: boolean, context: ActContext): Ac
 }
 
 /** M, L; writes M: as `order`, and an order of r that came first makes this lose. First of the three writes that cancel r (D6). */
-export function writeCancelled(row: LedgerRow, reason: string, context: ActContext): Act {
+export function writeCancelled({ row, cause, reason }: Extract<Step, { do: 'WriteCancelled' }>, context: ActContext): Act {
   return {
     ...base('write-cancelled', context),
     reads: ['machine', 'ledger'],
@@ -59,7 +60,7 @@ export function writeCancelled(row: LedgerRow, reason: string, context: ActConte
       const retry = tryOf(row, machine, context.facts.nowMs);
       const restores = restoresOf(row, row.components ?? [], machine);
       const { id, notAfter } = row;
-      const operation: Operation = { id, epoch: context.epoch, kind: 'Cancelled', notAfter, reason, ...retry, ...restores };
+      const operation: Operation = { id, epoch: context.epoch, kind: 'Cancelled', notAfter, cause, reason, ...retry, ...restores };
       return { write: 'machine', object: { ...machine, spec: { ...machine.spec, operation } } };
     },
   };

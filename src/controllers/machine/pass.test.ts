@@ -238,7 +238,10 @@ describe('case 26: a token of a rate, through the writes that end a row', () => 
   };
 
   test('comes back where the leader cancelled what had no order', () => {
-    const move = writeCancelled(held, 'Refused: p/one', context).judge({ machine: machine(), ledger: ledger([held], hours) });
+    const move = writeCancelled({ do: 'WriteCancelled', row: held, cause: 'Refused', reason: 'Refused: p/one', why: '' }, context).judge({
+      machine: machine(),
+      ledger: ledger([held], hours),
+    });
     if (!('write' in move) || move.write !== 'machine') throw new Error('nothing is written');
     expect(freed(move.object)).toEqual({ epoch: 1, rows: [], hours: [{ ...hours[0], starts: {} }] });
   });

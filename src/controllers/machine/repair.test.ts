@@ -55,7 +55,11 @@ describe('D9: a job asks for its machine', () => {
     ['before anybody has looked at it', [job({ status: {} })], 'RemedyOperationJob/web/j1'],
     ['but not where it only tells, in Shadow', [inShadow(job({ status: {} }))], 'Nothing'],
     ['nor where it asks a human', [job({ action: 'Human', status: {} })], 'Nothing'],
-    ['not when it is cancelling', [job({ status: { phase: 'Pending', cancelling: 'the condition cleared' } })], 'Nothing'],
+    [
+      'not when it is cancelling',
+      [job({ status: { phase: 'Pending', cancelling: { outcome: 'Cancelled', why: 'the condition cleared' } } })],
+      'Nothing',
+    ],
     ['not when it is over', [job({ status: { phase: 'Cancelled' } })], 'Nothing'],
     ['not for a human', [job({ action: 'Human' })], 'Nothing'],
     ['not in Shadow', [job({ status: { phase: 'Shadow' } })], 'Nothing'],
@@ -177,7 +181,7 @@ describe('D6: a repair without an order is given up', () => {
     ['when its job is gone', { job: job({ name: 'another' }) }, /^RequestGone/],
     [
       'when its job is cancelling',
-      { job: granted({ status: { cancelling: 'the condition cleared' } }) },
+      { job: granted({ status: { cancelling: { outcome: 'Cancelled', why: 'the condition cleared' } } }) },
       /^RequestGone: the condition cleared/,
     ],
     ['when repairs are frozen', { facts: { freezes: [{ metadata: { name: 'f' }, spec: {} }] } }, /^Refused: Freeze\/f/],
@@ -318,7 +322,10 @@ describe('C9: the row of an agent that is silent', () => {
       });
     const frozen = { ...late, freezes: [{ metadata: { name: 'f' }, spec: {} }] };
     const closed = { allowed: false, limit: 'p/window' };
-    const cancelling = granted({ name: 'j2', status: { operationID: 'r2', cancelling: 'the condition cleared' } });
+    const cancelling = granted({
+      name: 'j2',
+      status: { operationID: 'r2', cancelling: { outcome: 'Cancelled', why: 'the condition cleared' } },
+    });
     const later = NOW + 86_400_000;
     test('D5: it is ordered, and never given up', () => {
       expect(taken2()).toEqual(['Order']);

@@ -159,7 +159,7 @@ describe('C1: the order of a repair', () => {
   test.each<[string, RemedyOperationJob[]]>([
     ['proof 23: over', [granted({ status: { phase: 'Cancelled' } })]],
     ['gone', []],
-    ['about to be cancelled', [granted({ status: { cancelling: 'x' } })]],
+    ['about to be cancelled', [granted({ status: { cancelling: { outcome: 'Cancelled', why: 'x' } } })]],
     ['still Pending', [job()]],
     ['granted another row', [granted({ status: { operationID: 'r9' } })]],
   ])('is not given for a job that is %s', (_, jobs) => {
@@ -240,7 +240,7 @@ describe('C9: one write gives the row of a silent agent to a repair by the provi
   });
   test('D5: what took over is not cancelled while the order before it may go on', () => {
     const successor = { ...row, id: 'r2', succeeds: 'r1' };
-    const cancel: Step = { do: 'WriteCancelled', row: successor, reason: 'x', why: '' };
+    const cancel: Step = { do: 'WriteCancelled', row: successor, cause: 'Expired', reason: 'x', why: '' };
     const seen = { machine, ledger: ledger(3, successor) };
     expect(judged(cancel, seen)).toEqual({ stop: 'what the row took over may still go on' });
     const reported = { ...machine, status: { ...machine.status, operation: { id: 'r1', state: 'Done' as const } } };

@@ -34,7 +34,7 @@ function world(entries: ComponentEntry[] = [entry(kubelet)]) {
     const step =
       act === 'Order'
         ? ({ do: 'Order', row: of, drained: true, why: '' } as const)
-        : ({ do: act, row: of, reason: 'late', why: '' } as const);
+        : ({ do: act, row: of, cause: 'Expired', reason: 'late', why: '' } as const);
     const move = actOf(step, context)?.judge({ machine: object, ledger });
     if (move === undefined || !('write' in move) || move.write !== 'machine') throw new Error(JSON.stringify(move));
     object = move.object;

@@ -1,6 +1,6 @@
 /** One machine as a decision sees it, and what a decision is. */
 import type { LedgerRow, StartsBucket } from '../../api/disruptionledger.ts';
-import type { Machine, Outcome } from '../../api/machine.ts';
+import type { CancelCause, Machine, Outcome } from '../../api/machine.ts';
 import type { Instance } from '../../api/provider.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Verdict } from '../../defender/request.ts';
@@ -77,7 +77,7 @@ export type Step = { why: string } & (
   | { do: 'DeleteMachine'; row: LedgerRow }
   /** Deletes a Machine that its set marked; without a row where nothing was made for it. */
   | { do: 'Retire'; row: LedgerRow | undefined }
-  | { do: 'WriteCancelled'; row: LedgerRow; reason: string }
+  | { do: 'WriteCancelled'; row: LedgerRow; cause: CancelCause; reason: string }
   | { do: 'Fence'; row: LedgerRow }
   | { do: 'FreeCancelled'; row: LedgerRow }
   | { do: 'Settle'; row: LedgerRow }

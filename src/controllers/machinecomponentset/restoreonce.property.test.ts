@@ -159,7 +159,9 @@ async function play(given: readonly Step[], stop: (typeof STOPS)[number], limit:
     });
     const context = { epoch: 1, machine: { namespace: 'web', name }, node: name, facts: asked, newID: () => 'new' };
     const step =
-      act === 'Order' ? ({ do: act, row: of, drained: true, why: '' } as const) : ({ do: act, row: of, reason: '', why: '' } as const);
+      act === 'Order'
+        ? ({ do: act, row: of, drained: true, why: '' } as const)
+        : ({ do: act, row: of, cause: 'Expired', reason: '', why: '' } as const);
     const metadata = { name: 'cell', uid: 'l', resourceVersion: '1', creationTimestamp: rfc3339(nowMs) };
     const ledger = { apiVersion: API_VERSION, kind: 'DisruptionLedger', metadata, spec: {}, status: { epoch: 1, rows: [of] } };
     const move = actOf(step, context)?.judge({ machine, ledger });

@@ -2,7 +2,7 @@
 import type { Machine } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import { mayBeOf } from '../machine/backoff.ts';
-import { DRAIN_TIMEOUT } from '../machine/drain.ts';
+import { isDrainTimeout } from '../machine/drain.ts';
 
 /**
  * `Refused`: the last drain before its deletion did not end in time. `Spared`: somebody took back the mark that it had for this very number of
@@ -29,7 +29,7 @@ export function obstacleOf(machine: Machine, wanted: number): Obstacle | undefin
 }
 
 function isUndrained({ spec: { operation } }: Machine): boolean {
-  return operation?.kind === 'Cancelled' && mayBeOf(operation, 'Delete') && operation.reason?.startsWith(DRAIN_TIMEOUT) === true;
+  return operation !== undefined && isDrainTimeout(operation) && mayBeOf(operation, 'Delete');
 }
 
 /** Until when the last try had time: those that were tried longest ago come first. */

@@ -148,6 +148,7 @@ const undrained = (name: string, notAfterSeconds: number, spec: Machine['spec'] 
     epoch: 1,
     kind: 'Cancelled',
     notAfter: at(notAfterSeconds),
+    cause: 'DrainTimeout',
     reason: 'DrainTimeout: pods were left',
     retry,
   } as const;
@@ -179,6 +180,7 @@ describe('C8a: a machine that cannot go does not stop the others', () => {
       epoch: 1,
       kind: 'Cancelled' as const,
       notAfter: at(9),
+      cause: 'DrainTimeout' as const,
       reason: 'DrainTimeout: pods were left',
       retry: { of: ['Change x@1'], tries: 1, at: at(0) },
     };

@@ -5,8 +5,9 @@ import { JOB_LABELS, jobLabel, RemedyOperationJobs, type RemedyOperationJob } fr
 import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/apierror.ts';
 import type { Client } from '../../kube/client.ts';
-import { findCondition, setCondition, type ConditionInput } from '../../kube/conditions.ts';
-import type { NewJob } from './decide.ts';
+import { findCondition, setCondition } from '../../kube/conditions.ts';
+
+import type { NewJob, RepairNeeded } from './decide.ts';
 
 /** The jobs of a machine as the server has them. */
 export async function listJobs(client: Client, machine: Stored<Machine>, signal: AbortSignal): Promise<Stored<RemedyOperationJob>[]> {
@@ -43,7 +44,7 @@ export interface MachineReport {
   observations: readonly Observation[];
   /** Whether they differ from what is there. */
   changed: boolean;
-  repairNeeded: ConditionInput | undefined;
+  repairNeeded: RepairNeeded | undefined;
 }
 
 /**
@@ -59,12 +60,14 @@ export async function reportMachine(
 ): Promise<boolean> {
   const old = findCondition(machine.status?.conditions, MACHINE_CONDITIONS.repairNeeded);
   const before = old === undefined ? [] : [old];
-  const conditions = repairNeeded === undefined ? before : setCondition(before, repairNeeded, nowMs);
+  const conditions = repairNeeded === undefined ? before : setCondition(before, repairNeeded.condition, nowMs);
+  const rules = repairNeeded?.rules ?? [];
   if (!changed && conditions === before) return false;
   const { namespace, name, uid } = machine.metadata;
   const status = {
     ...(observations.length === 0 ? {} : { observations }),
     ...(conditions.length === 0 ? {} : { conditions }),
+    ...(rules.length === 0 ? {} : { repairRules: [...rules] }),
   };
   const desired = {
     apiVersion: API_VERSION,

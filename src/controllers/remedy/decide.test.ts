@@ -3,7 +3,7 @@ import { API_VERSION } from '../../api/kind.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Action, NodeRemedierSpec } from '../../api/noderemedier.ts';
 import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../api/remedyoperationjob.ts';
-import type { Condition, Stored } from '../../api/wire.ts';
+import type { Stored } from '../../api/wire.ts';
 import { compileRule } from '../../rules/index.ts';
 import type { RuleOutcome } from '../../rules/pass.ts';
 import { bad, rule } from '../../rules/testing.ts';
@@ -59,7 +59,7 @@ function job(
   return made;
 }
 
-function look(outcomes: RuleOutcome[], jobs: MachineView['jobs'] = [], condition?: Pick<Condition, 'status' | 'reason'>) {
+function look(outcomes: RuleOutcome[], jobs: MachineView['jobs'] = [], repairRules?: string[]) {
   const machine: Stored<Machine> = {
     apiVersion: API_VERSION,
     kind: 'Machine',
@@ -67,7 +67,11 @@ function look(outcomes: RuleOutcome[], jobs: MachineView['jobs'] = [], condition
     spec: {},
     status: {
       nodeRef: { name: 'a', uid: 'n' },
-      conditions: condition === undefined ? [] : [{ type: 'RepairNeeded', message: '', lastTransitionTime: iso(-10), ...condition }],
+      conditions:
+        repairRules === undefined
+          ? []
+          : [{ type: 'RepairNeeded', status: 'True', reason: 'RulesMatch', message: '', lastTransitionTime: iso(-10) }],
+      ...(repairRules === undefined ? {} : { repairRules }),
     },
   };
   const decision = decide({ nowMs: NOW, machine, jobs, jobsOfSet: [], outcomes });
@@ -144,15 +148,27 @@ describe('RepairNeeded', () => {
   const matching = outcome('hung', {}, { due: false });
   const unknown = outcome('hung', {}, { due: false, truth: 'Unknown' });
   const well = outcome('hung', {}, { due: false, truth: 'False' });
-  const named = { status: 'True', reason: 'hung' } as const;
+  const named = ['hung'];
   it.each([
     ['is absent where nothing ever was due', look([matching]), undefined],
-    ['is True while a rule is due', look([outcome('hung'), outcome('b')]), { status: 'True', reason: 'b,hung' }],
+    [
+      'is True while a rule is due',
+      look([outcome('hung'), outcome('b')]),
+      { condition: { status: 'True', reason: 'RulesMatch' }, rules: ['b', 'hung'] },
+    ],
     ['is never made by a rule in Shadow', look([outcome('hung', { mode: 'Shadow' })]), undefined],
-    ['is True while a rule that acted still matches', look([matching], [job('hung', failed)]), { status: 'True', reason: 'hung' }],
-    ['stays True while nobody knows', look([unknown], [], named), { status: 'True', reason: 'hung' }],
-    ['stays True while an operation makes it wait', look([matching], [], named), { status: 'True', reason: 'hung' }],
-    ['is False once it is known not to match', look([well], [job('hung', failed)], named), { status: 'False' }],
+    [
+      'is True while a rule that acted still matches',
+      look([matching], [job('hung', failed)]),
+      { condition: { status: 'True', reason: 'RulesMatch' }, rules: ['hung'] },
+    ],
+    ['stays True while nobody knows', look([unknown], [], named), { condition: { status: 'True', reason: 'RulesMatch' }, rules: ['hung'] }],
+    [
+      'stays True while an operation makes it wait',
+      look([matching], [], named),
+      { condition: { status: 'True', reason: 'RulesMatch' }, rules: ['hung'] },
+    ],
+    ['is False once it is known not to match', look([well], [job('hung', failed)], named), { condition: { status: 'False' }, rules: [] }],
     ['is not made True by what acted and is not known', look([unknown], [job('hung', failed)]), undefined],
   ])('%s', (_name, { repairNeeded }, expected) => {
     if (expected === undefined) expect(repairNeeded).toBeUndefined();

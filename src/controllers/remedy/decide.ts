@@ -31,10 +31,15 @@ export interface Decision {
   create: NewJob[];
   /** The job under way that a stronger one shall take the place of. */
   superseded: { job: Stored<RemedyOperationJob>; why: string } | undefined;
-  /** undefined: nothing was ever to be said of this machine. */
-  repairNeeded: ConditionInput | undefined;
+  /** undefined: nothing was ever to be said of this machine. `rules`: those that want it, by name, sorted. */
+  repairNeeded: RepairNeeded | undefined;
   /** When a rule that has to wait for its ladder may go on, by its name, ms. */
   waits: ReadonlyMap<string, number>;
+}
+
+export interface RepairNeeded {
+  readonly condition: ConditionInput;
+  readonly rules: readonly string[];
 }
 
 type Making = Extract<LadderStep, { step: 'Act' | 'AskHuman' }>;
@@ -46,11 +51,8 @@ interface Candidate {
   contender: Contender;
 }
 
-/** Rules that the condition RepairNeeded names. */
-export function named(machine: Machine): string[] {
-  const condition = findCondition(machine.status?.conditions, MACHINE_CONDITIONS.repairNeeded);
-  return condition?.status === 'True' ? condition.reason.split(',') : [];
-}
+/** The rules that wanted this machine repaired when it was last decided. */
+export const named = (machine: Machine): readonly string[] => machine.status?.repairRules ?? [];
 
 /** Rules that had an order on this machine. */
 export function acted(jobs: readonly RemedyOperationJob[]): string[] {
@@ -128,7 +130,7 @@ function newJob({ outcome, step, replacements }: Candidate, { machine, jobs, now
  * True while an enforced rule is due, or acted here and still matches. A rule that was named stays so until it is known not to match: a
  * node of which nothing is heard is not healed.
  */
-function repairNeeded({ machine, jobs, outcomes }: MachineView): ConditionInput | undefined {
+function repairNeeded({ machine, jobs, outcomes }: MachineView): RepairNeeded | undefined {
   const before = new Set(named(machine));
   const had = new Set(acted(jobs));
   const needed = outcomes.filter(
@@ -140,14 +142,11 @@ function repairNeeded({ machine, jobs, outcomes }: MachineView): ConditionInput 
   );
   const type = MACHINE_CONDITIONS.repairNeeded;
   if (needed.length > 0) {
-    const names = needed.map(({ rule }) => rule.name).sort();
-    return {
-      type,
-      status: 'True',
-      reason: names.join(','),
-      message: `${names.length === 1 ? 'rule' : 'rules'} ${names.join(', ')} ${names.length === 1 ? 'wants' : 'want'} this machine repaired`,
-    };
+    const rules = needed.map(({ rule }) => rule.name).sort();
+    const message = `${rules.length === 1 ? 'rule' : 'rules'} ${rules.join(', ')} ${rules.length === 1 ? 'wants' : 'want'} this machine repaired`;
+    return { condition: { type, status: 'True', reason: 'RulesMatch', message }, rules };
   }
   if (findCondition(machine.status?.conditions, type) === undefined) return undefined;
-  return { type, status: 'False', reason: 'NoRuleMatches', message: 'no enforced rule wants this machine repaired' };
+  const message = 'no enforced rule wants this machine repaired';
+  return { condition: { type, status: 'False', reason: 'NoRuleMatches', message }, rules: [] };
 }

@@ -115,7 +115,8 @@ describe('F3: a repair', () => {
     const needed = async () => (await cell.machine('a')).status?.conditions?.find((each) => each.type === 'RepairNeeded');
     expect(await needed()).toBeUndefined();
     const { job } = await ordered();
-    expect(await needed()).toMatchObject({ status: 'True', reason: 'hung' });
+    expect(await needed()).toMatchObject({ status: 'True', message: 'rule hung wants this machine repaired' });
+    expect((await cell.machine('a')).status?.repairRules).toEqual(['hung']);
     await cell.boot('a', 'boot-2');
     await cell.report(job, 'Succeeded');
     cell.silent.detector.add('a');
@@ -123,6 +124,7 @@ describe('F3: a repair', () => {
     expect(await needed()).toMatchObject({ status: 'True' });
     await cell.says('a', well);
     expect(await needed()).toMatchObject({ status: 'False' });
+    expect((await cell.machine('a')).status?.repairRules).toBeUndefined();
   });
 });
 
@@ -149,7 +151,7 @@ describe('case 23: a node that recovers', () => {
     await cell.reserve(await cell.job('Pending'));
     const granted = await cell.job('Granted');
     await cell.says('a', well);
-    expect((await cell.job('Granted')).status?.cancelling).toContain('recovered');
+    expect((await cell.job('Granted')).status?.cancelling?.why).toContain('recovered');
     await cell.cancel(granted, 'its job shall be cancelled');
     const ended = await cell.job('Cancelled');
     expect(ended.status).toMatchObject({ outcome: 'Cancelled' });
@@ -181,7 +183,7 @@ describe('case 21: a cancelled drain', () => {
     await cell.says('a', ill);
     await cell.pass(40);
     const id = await cell.reserve(await cell.job('Pending'));
-    await cell.cancel(await cell.job('Granted'), 'DrainTimeout: 2 pods are still on the node');
+    await cell.cancel(await cell.job('Granted'), 'DrainTimeout: 2 pods are still on the node', 'DrainTimeout');
     expect((await cell.job('Failed')).status).toMatchObject({ outcome: 'TransientFailure', orderedAt: expect.any(String) });
     await cell.release(id);
     await cell.pass(60);

@@ -440,7 +440,7 @@ describe('two rules on one machine', () => {
     const granted = await grant();
     await cell.says('a', { ReadonlyFilesystem: 'True' });
     await cell.pass(40);
-    expect((await cell.job('Granted')).status?.cancelling).toContain('urgent');
+    expect((await cell.job('Granted')).status?.cancelling?.why).toContain('urgent');
     await cell.cancel(granted, 'its job shall be cancelled');
     await cell.release(granted.status?.operationID ?? '');
     await cell.pass(60);

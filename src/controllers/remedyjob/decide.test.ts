@@ -189,7 +189,7 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
   ['an order begins it', { status: granted, row: 'row', operation: order('row') }, { phase: 'Running', orderedAt: iso(0) }],
   [
     'an order that comes although it should stop begins it',
-    { status: { ...granted, cancelling: 'x' }, row: 'row', operation: order('row') },
+    { status: { ...granted, cancelling: { outcome: 'Cancelled', why: 'x' } }, row: 'row', operation: order('row') },
     { phase: 'Running' },
   ],
   ['what recovered asks to be cancelled', { status: granted, row: 'row', view: { matches: 'False' } }, { phase: 'Granted' }],
@@ -200,7 +200,11 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
   ],
   [
     'and says so where it was superseded',
-    { status: { ...granted, cancelling: 'superseded by Replace' }, row: 'row', operation: order('row', 'Cancelled', { reason: 'x' }) },
+    {
+      status: { ...granted, cancelling: { outcome: 'Superseded', why: 'superseded by Replace' } },
+      row: 'row',
+      operation: order('row', 'Cancelled', { reason: 'x' }),
+    },
     { phase: 'Cancelled', outcome: 'Superseded', explanation: 'superseded by Replace' },
   ],
   [
@@ -210,12 +214,15 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
   ],
   [
     'a drain that did not end is a failed attempt',
-    { status: granted, row: 'row', operation: order('row', 'Cancelled', { reason: 'DrainTimeout: 1 pod' }) },
+    { status: granted, row: 'row', operation: order('row', 'Cancelled', { cause: 'DrainTimeout', reason: 'DrainTimeout: 1 pod' }) },
     { phase: 'Failed', outcome: 'TransientFailure', orderedAt: iso(0) },
   ],
   [
     'unless it should stop anyway',
-    { status: { ...granted, cancelling: 'it recovered' }, operation: order('row', 'Cancelled', { reason: 'DrainTimeout: 1 pod' }) },
+    {
+      status: { ...granted, cancelling: { outcome: 'Cancelled', why: 'it recovered' } },
+      operation: order('row', 'Cancelled', { cause: 'DrainTimeout', reason: 'DrainTimeout: 1 pod' }),
+    },
     { phase: 'Cancelled', explanation: 'it recovered' },
   ],
   ['a row that is not seen is looked for', { status: granted, view: { isLive: false } }, 'Read'],

@@ -20,8 +20,6 @@ type Status = RemedyOperationJobStatus;
 /** The next status; the same value when there is none. */
 type Move = { status: Status; wakeAtMs?: number | undefined } | { read: string };
 
-/** Reason of a row that was cancelled because its pods did not go in time. */
-const DRAIN_TIMEOUT = 'DrainTimeout';
 /** Jobs are the record of what was done to a node. */
 const KEPT_MS = 30 * 86_400_000;
 const MAX_EXPLANATION = 2048;
@@ -104,7 +102,7 @@ function first(view: JobView): Move {
 }
 
 /** Why a job that has no order shall not get one. */
-function reasonToStop({ machine, superseded, rule, matches, job }: JobView): { why: string; outcome: Outcome } | undefined {
+function reasonToStop({ machine, superseded, rule, matches, job }: JobView): NonNullable<Status['cancelling']> | undefined {
   const name = `NodeRemedier ${job.spec.rule}`;
   const cancel = (why: string) => ({ why, outcome: 'Cancelled' as const });
   if (machine?.metadata.deletionTimestamp !== undefined) return cancel('the machine is being deleted');
@@ -186,20 +184,23 @@ function granted(view: JobView): Move {
   if (order !== undefined && order.id === status.operationID) {
     if (order.kind === 'Repair') return { status: ordered(view) };
     if (order.kind !== 'Cancelled') return ended(view, 'Cancelled', 'Superseded', `its row became a ${order.kind} operation`);
-    if (status.cancelling === undefined && order.reason?.startsWith(DRAIN_TIMEOUT) === true) {
+    if (status.cancelling === undefined && order.cause === 'DrainTimeout') {
       const move = ended(view, 'Failed', 'TransientFailure', `the drain did not end in time: ${order.reason}`);
       // It counts as an attempt, so that the ladder climbs instead of draining for ever.
       return 'read' in move ? move : { status: { ...move.status, orderedAt: iso(nowMs) } };
     }
-    const outcome = status.cancelling?.startsWith('superseded') === true ? 'Superseded' : 'Cancelled';
-    return ended(view, 'Cancelled', outcome, status.cancelling ?? `its reservation was cancelled: ${order.reason ?? 'no reason given'}`);
+    const { outcome, why } = status.cancelling ?? {
+      outcome: 'Cancelled',
+      why: `its reservation was cancelled: ${order.reason ?? 'no reason given'}`,
+    };
+    return ended(view, 'Cancelled', outcome, why);
   }
   if (machine === undefined || row?.id !== status.operationID) {
     const why = machine === undefined ? 'the machine is gone' : 'its row is gone';
     return isLive ? ended(view, 'Cancelled', 'Cancelled', `${why}, and no order was written`) : { read: why };
   }
   const stop = status.cancelling === undefined ? reasonToStop(view) : undefined;
-  if (stop !== undefined) return { status: { ...status, cancelling: stop.why, explanation: short(`shall be cancelled: ${stop.why}`) } };
+  if (stop !== undefined) return { status: { ...status, cancelling: stop, explanation: short(`shall be cancelled: ${stop.why}`) } };
   return { status: prepared(view, status) };
 }
 

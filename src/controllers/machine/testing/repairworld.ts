@@ -364,7 +364,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
         const [of] = openJobs(each.machine);
         if (of?.status?.phase === undefined || of.status.phase === 'Pending')
           return of === undefined ? undefined : setJob(of, { phase: 'Cancelled' });
-        if (of.status.phase === 'Granted') setJob(of, { cancelling: 'the condition cleared' });
+        if (of.status.phase === 'Granted') setJob(of, { cancelling: { outcome: 'Cancelled', why: 'the condition cleared' } });
         return;
       }
       case 'new-job': {

@@ -15,7 +15,7 @@ import {
 import { DisruptionLedgers, LEDGER_NAME, type LedgerRow } from '../../../api/disruptionledger.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import { CELL_KINDS } from '../../../api/kinds.ts';
-import { Machines, type Machine, type Outcome } from '../../../api/machine.ts';
+import { type CancelCause, Machines, type Machine, type Outcome } from '../../../api/machine.ts';
 import { agentLeaseName, ANNOTATIONS } from '../../../api/names.ts';
 import { NodeRemediers, type NodeRemedierSpec } from '../../../api/noderemedier.ts';
 import { RemedyOperationJobs, type JobPhase, type RemedyOperationJob } from '../../../api/remedyoperationjob.ts';
@@ -82,7 +82,7 @@ export interface RemedyCell {
   cordon(machine: string, id: string): Promise<void>;
   order(job: Stored<RemedyOperationJob>, action?: string): Promise<void>;
   /** Of a row without an order, or of an order. */
-  cancel(job: Stored<RemedyOperationJob>, reason: string): Promise<void>;
+  cancel(job: Stored<RemedyOperationJob>, reason: string, cause?: CancelCause): Promise<void>;
   /** The report of the end: by the agent, or by the machine controller. */
   report(job: Stored<RemedyOperationJob>, outcome: Outcome, by?: 'operation' | 'repair'): Promise<void>;
   boot(machine: string, bootID: string): Promise<void>;
@@ -287,8 +287,16 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
       await client.patch(Machines, key(job.spec.machine.name), { merge: { spec: { operation } } });
       await cell.settle();
     },
-    async cancel(job, reason) {
-      const operation = { id: job.status?.operationID ?? '', epoch: 1, kind: 'Cancelled' as const, reason, action: null, notAfter: iso() };
+    async cancel(job, reason, cause = 'RequestGone') {
+      const operation = {
+        id: job.status?.operationID ?? '',
+        epoch: 1,
+        kind: 'Cancelled' as const,
+        cause,
+        reason,
+        action: null,
+        notAfter: iso(),
+      };
       await client.patch(Machines, key(job.spec.machine.name), { merge: { spec: { operation } } });
       await cell.settle();
     },

@@ -1,0 +1,17 @@
+import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { CancelCause } from '../../api/machine.ts';
+import type { Decision } from './view.ts';
+
+/** Why a row without an order is given up (docs/protocols.md, D6). `why` is for people. */
+export interface Cancellation {
+  cause: CancelCause;
+  why: string;
+}
+
+export const cancellationText = ({ cause, why }: Cancellation): string => `${cause}: ${why}`;
+
+export const cancelRow = (row: LedgerRow, cancellation: Cancellation): Decision => ({
+  steps: [
+    { do: 'WriteCancelled', row, cause: cancellation.cause, reason: cancellationText(cancellation), why: cancellationText(cancellation) },
+  ],
+});
