@@ -1,5 +1,5 @@
 /**
- * Makes the files that run on their own: the agent, the child that renders fleets, the controllers, and the manifests of `kubenode install`. Quick enough to run at each start;
+ * Makes the files that run on their own: the agent, what people ask a node by, the child that renders fleets, the controllers, and the manifests of `kubenode install`. Quick enough to run at each start;
  * skipped when no source file is newer than what is there.
  *
  *   node tools/bundle.ts [--force]
@@ -14,6 +14,7 @@ export const BUNDLES = join(ROOT, '.build', 'bundles');
 
 const ENTRIES = {
   agent: 'src/agent/main.ts',
+  agenttool: 'src/agent/tool.ts',
   render: 'src/sync/render/child.ts',
   controllers: 'src/cli/controllers.ts',
   deploy: 'deploy/main.ts',

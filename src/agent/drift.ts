@@ -20,7 +20,12 @@ export interface Look {
 }
 
 /** What of an installed component is not as it was installed. What is not looked at stays as it was found before. */
-export async function findDrift(ctx: Context, manifest: Manifest, receipt: Receipt, { before, touched }: Look): Promise<Finding[]> {
+export async function findDrift(
+  ctx: Pick<Context, 'durable' | 'layout'>,
+  manifest: Manifest,
+  receipt: Receipt,
+  { before, touched }: Look,
+): Promise<Finding[]> {
   const { durable, layout } = ctx;
   const { files } = durable;
   const findings: Finding[] = [];

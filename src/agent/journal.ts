@@ -25,7 +25,7 @@ export const encode = (entry: Entry): string => {
 };
 
 /** undefined: not a whole line of a journal. */
-function decode(line: string): Entry | undefined {
+export function decode(line: string): Entry | undefined {
   if (line[16] !== ' ') return undefined;
   const text = line.slice(17);
   if (sha256Hex(text).slice(0, 16) !== line.slice(0, 16)) return undefined;

@@ -1,8 +1,19 @@
-import { fork, spawn } from 'node:child_process';
+import { fork, spawn, spawnSync } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -32,9 +43,14 @@ const agents: ChildProcess[] = [];
 
 beforeAll(async () => {
   build = mkdtempSync(join(tmpdir(), 'kubenode-agent-'));
-  const bundle = await rolldown({ input: join(import.meta.dirname, 'main.ts'), platform: 'node', logLevel: 'silent' });
-  await bundle.write({ file: join(build, 'agent.mjs'), format: 'esm', codeSplitting: false });
-  await bundle.close();
+  for (const [input, file] of [
+    ['main.ts', 'agent.mjs'],
+    ['tool.ts', 'tool.mjs'],
+  ] as const) {
+    const bundle = await rolldown({ input: join(import.meta.dirname, input), platform: 'node', logLevel: 'silent' });
+    await bundle.write({ file: join(build, file), format: 'esm', codeSplitting: false });
+    await bundle.close();
+  }
 });
 
 afterAll(() => rmSync(build, { recursive: true }));
@@ -156,6 +172,38 @@ test('a node is installed over the wire, kept, and taken over by the next agent,
   await waitFor(() => begun().length === 2, patient);
   expect(unit().invocation).not.toBe(invocation);
   expect(output.get(first)).not.toContain('a-secret-token');
+});
+
+test('a node says what it is and whether it is as it was installed, by its disk alone, and tells no secret', async () => {
+  const ask = (command: string) => spawnSync(process.execPath, [join(build, 'tool.mjs'), command, '--root', root], { encoding: 'utf8' });
+  expect(ask('status')).toMatchObject({ status: 1, stdout: expect.stringContaining('machine     not known') as string });
+  release('1.0.0');
+  want(entry('app', '1.0.0', 1));
+  const agent = start();
+  await waitFor(healthy('1.0.0'), patient);
+  await kill(agent);
+  cell.away = true;
+  mkdirSync(join(root, 'etc/kubenode'), { recursive: true });
+  copyFileSync(join(folder, 'bootstrap.json'), join(root, 'etc/kubenode/bootstrap.json'));
+  const said = ask('status');
+  expect(said).toMatchObject({ status: 0, stderr: '' });
+  expect(said.stdout).toMatch(/^machine {5}web\/a \(/);
+  expect(said.stdout).toContain('Certificate, until ');
+  expect(said.stdout).toContain('component   app 1.0.0 (revision 1)\n');
+  expect(said.stdout + ask('journal').stdout).not.toMatch(/a-secret-token|PRIVATE KEY/);
+  expect(ask('journal')).toMatchObject({ status: 0, stdout: expect.stringMatching(/^1 (open|state) .*\n(.*\n)*\d+ commit /) as string });
+  expect(ask('verify')).toMatchObject({ status: 0, stdout: expect.stringContaining('1 component and') as string });
+
+  writeFileSync(join(root, 'etc/app.conf'), 'drift');
+  expect(ask('verify')).toMatchObject({ status: 1, stdout: expect.stringContaining('app: /etc/app.conf has other content') as string });
+  const path = join(root, 'var/lib/kubenode/journal');
+  const journal = readFileSync(path, 'utf8');
+  writeFileSync(path, `x${journal.slice(1)}`);
+  for (const command of ['status', 'journal', 'verify']) {
+    expect(ask(command)).toMatchObject({ status: 1, stdout: expect.stringContaining('damaged') as string });
+  }
+  writeFileSync(path, journal);
+  expect(ask('reboot')).toMatchObject({ status: 64 });
 });
 
 test('G6: a node that was installed with keys runs only what one of them has signed', async () => {

@@ -8,7 +8,7 @@ interface Tool {
 }
 
 /** Path of a file that runs on its own. In a checkout it is made anew when a source changed; a published package ships it. */
-export async function bundleFor(name: 'agent' | 'render' | 'controllers'): Promise<string> {
+export async function bundleFor(name: 'agent' | 'agenttool' | 'render' | 'controllers'): Promise<string> {
   const shipped = fileURLToPath(new URL(`../bundles/${name}.mjs`, import.meta.url));
   if (existsSync(shipped)) return shipped;
   const tool: string = new URL('../../tools/bundle.ts', import.meta.url).href;

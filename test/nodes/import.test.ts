@@ -93,6 +93,7 @@ beforeAll(async () => {
   publicKey = readFileSync(`${identity}.pub`, 'utf8');
   plane = await startNodesControlPlane(rig.gateway, say);
   [machine, other] = await Promise.all([rig.boot({ authorizedKeys: publicKey }), rig.boot({ authorizedKeys: publicKey })]);
+  writeFileSync(join(rig.folder, 'known_hosts'), [machine, other].map((each) => `[${each.address}]:22 ${each.hostKey}\n`).join(''));
   client = createClient(plane.transport);
   await installOn(client, { role: 'cell', fieldManager: 'test', clock: systemClock({ ref: true }), signal: new AbortController().signal });
   for (const name of [POOL, 'shop']) await client.create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } });
@@ -108,7 +109,9 @@ afterAll(async () => {
 describe('a plain machine', () => {
   it('is imported: its agent runs under systemd, is admitted by a certificate of its own, and the Machine knows it', async () => {
     const begun = performance.now();
-    const { code, results, stderr } = await kubenodeImport([machine.address, ...fingerprintFor(machine), '--label', 'rack=r1']);
+    const { code, results, stderr } = await kubenodeImport([machine.address, ...fingerprintFor(machine), '--label', 'rack=r1'], {
+      knownHosts: join(rig.folder, 'first'),
+    });
     expect({ code, stderr, results }).toMatchObject({
       code: 0,
       results: [
@@ -132,6 +135,21 @@ describe('a plain machine', () => {
     const { code, results } = await kubenodeImport([machine.address]);
     expect({ code, results }).toMatchObject({ code: 0, results: [{ state: 'Unchanged', did: [] }] });
     expect(await machine.ok(['systemctl', 'show', '-p', 'InvocationID', '--value', 'kubenode-agent'])).toBe(before);
+  }, 60_000);
+
+  it('says what it is, and that all is as it was installed, also without a network; and tells what is not', async () => {
+    await machine.ok(['ip', 'link', 'set', 'host0', 'down']);
+    const said = await machine.ok(['kubenode-agent', 'status']);
+    expect(said).toContain(`${POOL}/${machine.name} (`);
+    expect(said).toContain('Certificate, until');
+    expect(await machine.ok(['kubenode-agent', 'verify'])).toContain('0 components and the agent are as they were installed');
+    expect(await machine.ok(['kubenode-agent', 'journal'])).toMatch(/^1 (open|state) /);
+    await machine.ok(['sh', '-c', 'cp -a /opt/kubenode/agent/current/VERSION /tmp/v; echo >>/opt/kubenode/agent/current/VERSION']);
+    const { code, stdout } = await machine.run(['kubenode-agent', 'verify']);
+    expect({ code, stdout }).toMatchObject({ code: 1, stdout: expect.stringContaining('VERSION is missing or differs') as string });
+    await machine.ok(['sh', '-c', 'cp -a /tmp/v /opt/kubenode/agent/current/VERSION']);
+    await machine.ok(['ip', 'link', 'set', 'host0', 'up']);
+    await machine.ok(['networkctl', 'reconfigure', 'host0']).catch(() => undefined);
   }, 60_000);
 
   it('comes back by itself after a reboot', async () => {

@@ -33,7 +33,17 @@ describe("the agent's package", () => {
 
   it('holds agent, Node, unit, install and uninstall, each with its digest', async () => {
     const { stdout } = await run('sha256sum', ['--strict', '-c', 'SHA256SUMS'], { cwd: join(folder, 'node') });
-    const names = ['LICENSE.node', 'VERSION', 'agent.mjs', 'install', 'kubenode-agent', 'kubenode-agent.service', 'node', 'uninstall'];
+    const names = [
+      'LICENSE.node',
+      'VERSION',
+      'agent.mjs',
+      'install',
+      'kubenode-agent',
+      'kubenode-agent.service',
+      'node',
+      'tool.mjs',
+      'uninstall',
+    ];
     expect(stdout.trim().split('\n').toSorted()).toEqual(names.map((name) => `${name}: OK`).toSorted());
     for (const name of ['install', 'uninstall', 'kubenode-agent', 'node'])
       expect((await stat(join(folder, 'node', name))).mode & 0o777, name).toBe(0o755);

@@ -41,6 +41,7 @@ export async function buildAgentPackage(arch: Architecture, path: string): Promi
     { name: 'LICENSE.node', mode: 0o644, content: runtime.license },
     { name: 'VERSION', mode: 0o644, content: Buffer.from(`${version()}\n`) },
     { name: 'agent.mjs', mode: 0o644, content: await readFile(await bundleFor('agent')) },
+    { name: 'tool.mjs', mode: 0o644, content: await readFile(await bundleFor('agenttool')) },
     { name: 'kubenode-agent.service', mode: 0o644, content: await text('kubenode-agent.service') },
     { name: 'node', mode: 0o755, content: runtime.node },
     ...(await Promise.all(PROGRAMS.map(async (name) => ({ name, mode: 0o755, content: await text(name) })))),
