@@ -43,7 +43,14 @@ const clock = systemClock({ ref: true });
 /** The watch and the Lease of each agent. Of the rest of the agent nothing asks the server while nothing happens. */
 export const asAgents: Live = async ({ machine }, transport, signal) => {
   const common = { clock, random: Math.random, log: silent, signal };
-  const api = createAgentApi({ transport, machine, clock, userAgent: `kubenode-agent/${AGENT_VERSION}`, heard: () => undefined });
+  const api = createAgentApi({
+    server: { server: '', certificateAuthority: '' },
+    transport,
+    machine,
+    clock,
+    userAgent: `kubenode-agent/${AGENT_VERSION}`,
+    heard: () => undefined,
+  });
   await Promise.all([
     watchMachine({ ...common, client: api.client, machine, onMachine: () => undefined }),
     keepLease({ ...common, renew: (each) => api.renewLease(each) }),

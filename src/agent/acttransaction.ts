@@ -5,6 +5,7 @@ import { agentError } from './errors.ts';
 import type { Hook } from './componentspec.ts';
 import { componentLayout } from './layout.ts';
 import type { Manifest } from './manifest.ts';
+import { keepNodeCredentials } from './nodecredentials.ts';
 import { placeFile } from './place.ts';
 import { environmentOf } from './ports/environment.ts';
 import { startProbes } from './probes.ts';
@@ -121,20 +122,19 @@ async function placeFiles(ctx: Context, parts: Parts): Promise<void> {
   for (const file of files) {
     if (await placeFile(ctx.durable, root, file)) ctx.memory.switching.filesChanged = true;
   }
-  await removeFiles(
-    ctx,
-    parts,
-    files.map((each) => each.path),
-  );
+  if (parts.target?.nodeCredentials !== undefined) await keepNodeCredentials(ctx, parts.target.nodeCredentials);
+  await removeFiles(ctx, parts, files.map((each) => each.path).concat(credentialPaths(parts.target)));
 }
 
 /** Files of what is not to run, save those that what is to run has too. */
 async function removeFiles(ctx: Context, { others }: Parts, kept: string[]): Promise<void> {
-  for (const { path } of others.flatMap((each) => each.files)) {
+  for (const path of others.flatMap((each) => each.files.map((file) => file.path).concat(credentialPaths(each)))) {
     if (kept.includes(path)) continue;
     await removeOrLeave(ctx, path);
   }
 }
+
+const credentialPaths = (manifest: Manifest | undefined): string[] => Object.values(manifest?.nodeCredentials ?? {}) as string[];
 
 async function startUnits(ctx: Context, tx: Transaction, { target, others, left }: Parts): Promise<void> {
   const { units } = ctx.ports;

@@ -37,6 +37,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
   const api = createAgentApi({
     transport: options.transport,
     machine,
+    server: bootstrap,
     clock,
     userAgent: `kubenode-agent/${AGENT_VERSION}`,
     heard: (serverMs) => engine.heard(serverMs),
@@ -81,6 +82,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
     },
   });
   const leasing = keepLease({ renew: (each) => (ours ? api.renewLease(each) : Promise.resolve()), ...common });
-  await Promise.all([engine.run(), reporter.run(), watching, leasing]);
+  const keeping = engine.keepCredentials();
+  await Promise.all([engine.run(), keeping, reporter.run(), watching, leasing]);
   await events.done();
 }

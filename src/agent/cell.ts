@@ -1,4 +1,5 @@
 import type { Machine } from '../api/machine.ts';
+import { SIGNERS } from '../api/admission.ts';
 import { MANAGERS, agentLeaseName } from '../api/names.ts';
 import { Leases } from '../api/builtin.ts';
 import type { Clock } from '../api/ports.ts';
@@ -11,6 +12,7 @@ import { microTime } from '../kube/clock.ts';
 import { createClient } from '../kube/httpclient.ts';
 import { boundsOf } from '../kube/servertime.ts';
 import type { Cell } from './context.ts';
+import { ask, look } from './identitywire.ts';
 import type { AgentStatus } from './report.ts';
 import { MachineComponents, Machines, wantedOf } from './wanted.ts';
 
@@ -28,13 +30,15 @@ export interface AgentApi extends Cell {
 export interface AgentApiOptions {
   transport: Transport;
   machine: { namespace: string; name: string; uid: string };
+  /** As nodes reach it. */
+  server: { server: string; certificateAuthority: string };
   clock: Clock;
   userAgent: string;
   /** The latest that the server's clock may show, wall ms, whenever an answer tells it: what must be over by then is judged by it (⊢ H5). */
   heard: (serverMs: number) => void;
 }
 
-export function createAgentApi({ transport, machine, clock, userAgent, heard }: AgentApiOptions): AgentApi {
+export function createAgentApi({ transport, machine, server, clock, userAgent, heard }: AgentApiOptions): AgentApi {
   const { namespace, name, uid } = machine;
   const dated =
     (note: (serverMs: number) => void): Transport =>
@@ -51,6 +55,12 @@ export function createAgentApi({ transport, machine, clock, userAgent, heard }: 
 
   return {
     client,
+
+    nodeCertificates: {
+      ...server,
+      ask: (pending, seconds, signal) => ask(client, pending, seconds, signal, SIGNERS.kubeletClient),
+      look: (pending, signal) => look(client, pending, signal),
+    },
 
     async machine(signal) {
       // A client of its own, so that the clock is that of this very answer.

@@ -68,6 +68,12 @@ export interface Disposable {
   olderThanSeconds: number;
 }
 
+/** Paths of files that the agent makes for the kubelet of this node. */
+export interface NodeCredentials {
+  kubeconfig: string;
+  certificateAuthority: string;
+}
+
 export interface ComponentSpec {
   componentName: string;
   version: string;
@@ -76,6 +82,8 @@ export interface ComponentSpec {
   units: UnitSpec[];
   hooks: { preInstall?: Hook; postInstall?: Hook; preRemove?: Hook };
   probes: ProbeSpec[];
+  /** As `disposable`. */
+  nodeCredentials?: NodeCredentials;
   /** Absent where there is none: digests of generations that were made before there could be must stay. */
   disposable?: Disposable[];
   healthDeadlineSeconds: number;
@@ -98,6 +106,7 @@ export function parseComponentSpec(value: unknown, platform: { os: string; arch:
     units,
     hooks: hooksOf(spec['hooks']),
     probes: list(spec['probes'], 'spec.probes').map((each, index) => probeOf(each, `spec.probes[${index}]`, units)),
+    ...(spec['nodeCredentials'] === undefined ? {} : { nodeCredentials: credentialsOf(spec['nodeCredentials'], spec['files']) }),
     ...(disposable.length === 0 ? {} : { disposable }),
     healthDeadlineSeconds: count(spec['healthDeadlineSeconds'], 'spec.healthDeadlineSeconds', 300, 1),
     disruption: disruptionsOf(spec['disruption']),
@@ -147,6 +156,22 @@ function fileOf(value: unknown, index: number): FileSpec {
     mode: modeOf(fields['mode'], `${at}.mode`, 0o644),
     onDrift: oneOf(fields['onDrift'], `${at}.onDrift`, ['Repair', 'Report', 'Ignore'], 'Repair'),
   };
+}
+
+function credentialsOf(value: unknown, files: unknown): NodeCredentials {
+  const at = 'spec.nodeCredentials';
+  const fields = object(value, at);
+  const taken = new Set(list(files, 'spec.files').map((each, index) => object(each, `spec.files[${index}]`)['path']));
+  const path = (name: 'kubeconfig' | 'certificateAuthority'): string => {
+    const found = pathOf(fields[name], `${at}.${name}`);
+    const own = OWN_FOLDERS.find((each) => `${each}/`.startsWith(`${found}/`) || `${found}/`.startsWith(`${each}/`));
+    if (own !== undefined)
+      throw agentError('PathRefused', `${at}.${name} must not hold or be in ${own}, which is the agent's; got "${found}"`);
+    if (taken.has(found)) throw agentError('SpecInvalid', `${at}.${name} is a file of the component too: "${found}"`);
+    taken.add(found);
+    return found;
+  };
+  return { kubeconfig: path('kubeconfig'), certificateAuthority: path('certificateAuthority') };
 }
 
 function disposableOf(value: unknown, index: number): Disposable {

@@ -5,6 +5,7 @@ import type { Journal } from './journal.ts';
 import type { Layout } from './layout.ts';
 import type { Manifest, Node } from './manifest.ts';
 import type { Drift, Health, Installed, Preparation, Progress, Repairing, Starts } from './observed.ts';
+import type { NodeCertificates } from './nodecredentials.ts';
 import type { Files } from './ports/files.ts';
 import type { Host } from './ports/host.ts';
 import type { Network } from './ports/network.ts';
@@ -21,6 +22,8 @@ export interface Cell {
   machine(signal: AbortSignal): Promise<{ wanted: Wanted; serverMs: number | undefined }>;
   /** The spec of a MachineComponent. */
   component(name: string, signal: AbortSignal): Promise<unknown>;
+  /** Where this machine may ask for the certificate of its node. */
+  nodeCertificates?: NodeCertificates;
 }
 
 export interface Ports {

@@ -8,6 +8,7 @@ import { createDurable } from './durable.ts';
 import { codeOf } from './errors.ts';
 import { layoutOf } from './layout.ts';
 import type { Node } from './manifest.ts';
+import { renewNodeCredentials } from './nodecredentials.ts';
 import { observe } from './observe.ts';
 import type { Observed } from './observed.ts';
 import { openDisk } from './open.ts';
@@ -47,11 +48,15 @@ export interface Engine {
   settled(): boolean;
   /** Resolves when something happened after this call, or at that time. */
   woken(untilMs: number): Promise<void>;
+  /** Keeps what components have of this node's credentials good, until the signal. */
+  keepCredentials(): Promise<void>;
   /** Tasks beside the steps. */
   readonly tasks: ReadonlySet<Promise<void>>;
 }
 
 const AGAIN = { baseMs: 1_000, maxMs: 60_000 };
+/** Between looks whether a node's credentials want renewal. */
+const CREDENTIALS_MS = 300_000;
 /** Health that is not known by then is reported as unknown. */
 const SETTLED_AFTER_MS = 30_000;
 
@@ -136,6 +141,18 @@ export function createEngine(options: EngineOptions): Engine {
     return { step: 'trouble', waitUntilMs: memory.notBeforeMs };
   }
 
+  function pauseFor(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const done = (): void => {
+        cancel();
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      const cancel = clock.setTimer(ms, done);
+      signal.addEventListener('abort', done, { once: true });
+    });
+  }
+
   function woken(untilMs: number): Promise<void> {
     return new Promise((resolve) => {
       const done = (): void => {
@@ -171,6 +188,16 @@ export function createEngine(options: EngineOptions): Engine {
         stopListening();
         stopUpkeep(ctx);
         await Promise.allSettled(tasks);
+      }
+    },
+
+    async keepCredentials() {
+      while (!signal.aborted) {
+        await pauseFor(CREDENTIALS_MS * (0.75 + ports.random() / 2));
+        if (signal.aborted || memory.trouble !== undefined || memory.journal === undefined) continue;
+        const held = (await ports.files.stat(layout.hold)) !== undefined;
+        const manifests = [...memory.installed.values()].flatMap(({ manifest }) => manifest ?? []);
+        if (!held) await renewNodeCredentials(ctx, manifests).catch(() => undefined);
       }
     },
 

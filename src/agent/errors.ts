@@ -7,7 +7,7 @@ import { plainText } from '../api/plaintext.ts';
  * of what was asked:   SpecInvalid, NoPlatform, TemplateInvalid, TemplateUnknown, PathRefused, FileConflict, UnitConflict,
  *                      SignatureRefused, ValuesRefused
  * of artifacts:        UrlRefused, ArtifactRefused, HttpStatus, DigestMismatch, TooLarge, TooSlow, ArchiveInvalid
- * of carrying it out:  HookFailed, ProbesFailed, UnitFailed, FileFailed
+ * of carrying it out:  HookFailed, ProbesFailed, UnitFailed, FileFailed, CredentialsRefused
  * of the node itself:  JournalDamaged, ReceiptDamaged, DiskFailing, BootstrapInvalid, BootUnknown, KeysInvalid, HostUnfit, RebootFailed,
  *                      AgentRunning
  */

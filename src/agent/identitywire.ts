@@ -17,13 +17,21 @@ export type Answer =
   /** The server has it no more; requests are cleaned up after an hour. */
   | { is: 'Gone' };
 
+export type Asked = Pick<Pending, 'name' | 'request' | 'voucher'>;
+
 /** Makes the request, or finds the one that was made before a crash. */
-export async function ask(client: Client, pending: Pending, expirationSeconds: number, signal: AbortSignal): Promise<Answer> {
+export async function ask(
+  client: Client,
+  pending: Asked,
+  expirationSeconds: number,
+  signal: AbortSignal,
+  signerName: string = SIGNERS.client,
+): Promise<Answer> {
   const object: CertificateSigningRequest = {
     apiVersion: apiVersionOf(CertificateSigningRequests),
     kind: CertificateSigningRequests.kind,
     metadata: { name: pending.name, ...(pending.voucher === undefined ? {} : { annotations: { [VOUCHER]: pending.voucher } }) },
-    spec: { request: pending.request, signerName: SIGNERS.client, usages: [...AGENT_USAGES], expirationSeconds },
+    spec: { request: pending.request, signerName, usages: [...AGENT_USAGES], expirationSeconds },
   };
   try {
     return answerOf(await client.create(CertificateSigningRequests, object, { signal }), pending);
@@ -33,12 +41,12 @@ export async function ask(client: Client, pending: Pending, expirationSeconds: n
   }
 }
 
-export async function look(client: Client, pending: Pending, signal: AbortSignal): Promise<Answer> {
+export async function look(client: Client, pending: Asked, signal: AbortSignal): Promise<Answer> {
   const found = await client.find(CertificateSigningRequests, { name: pending.name }, { signal });
   return found === undefined ? { is: 'Gone' } : answerOf(found, pending);
 }
 
-function answerOf({ spec, status }: Stored<CertificateSigningRequest>, pending: Pending): Answer {
+function answerOf({ spec, status }: Stored<CertificateSigningRequest>, pending: Asked): Answer {
   if (spec.request !== pending.request) return { is: 'Denied', why: `another request has the name ${pending.name}` };
   const condition = (type: string) => status?.conditions?.find((each) => each.type === type);
   const said = ({ reason = '', message = '' }: { reason?: string; message?: string }): string =>

@@ -33,6 +33,7 @@ export interface Manifest {
   units: (UnitSpec & { hash: string })[];
   hooks: ComponentSpec['hooks'];
   probes: ProbeSpec[];
+  nodeCredentials?: ComponentSpec['nodeCredentials'];
   disposable?: ComponentSpec['disposable'];
   healthDeadlineSeconds: number;
   disruption: ComponentSpec['disruption'];
@@ -89,6 +90,7 @@ export function renderManifest(
       ...(probe.url === undefined ? {} : { url: loopback(expand(probe.url, running, `probes[${probe.name}].http.url`), probe.name) }),
       ...(probe.exec === undefined ? {} : { exec: all(probe.exec, running, `probes[${probe.name}].exec.command`) }),
     })),
+    ...(spec.nodeCredentials === undefined ? {} : { nodeCredentials: spec.nodeCredentials }),
     ...(spec.disposable === undefined ? {} : { disposable: spec.disposable }),
     healthDeadlineSeconds: spec.healthDeadlineSeconds,
     disruption: spec.disruption,

@@ -89,6 +89,7 @@ export async function startOver(ctx: Context): Promise<void> {
     for (const digest of await durable.files.list(paths.folder)) {
       const manifest = await loadManifest(durable, layout, name, digest);
       for (const file of manifest?.files ?? []) await removeOrLeave(ctx, file.path);
+      for (const path of Object.values(manifest?.nodeCredentials ?? {})) await removeOrLeave(ctx, String(path));
     }
     await durable.discard(paths.folder);
   }

@@ -74,6 +74,7 @@ const COMPONENT: Shape = {
         defaults: { timeoutSeconds: 3, periodSeconds: 2, successThreshold: 1 },
       },
     },
+    nodeCredentials: { fields: { kubeconfig: 'Any', certificateAuthority: 'Any' } },
     disposable: { list: { fields: { path: 'Any', olderThanSeconds: 'Any' } } },
     values: { list: { fields: { name: 'Any', pattern: 'Any' } } },
     healthDeadlineSeconds: 'Any',

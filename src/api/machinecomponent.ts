@@ -69,6 +69,14 @@ const OWN_FOLDERS = ['/var/lib/kubenode', '/etc/kubenode', '/run/kubenode'];
 /** For a path as `self`. */
 const NOT_OWN = `!${JSON.stringify(OWN_FOLDERS)}.exists(own, (own + '/').startsWith(self + '/') || (self + '/').startsWith(own + '/'))`;
 
+const credentialPath = (description: string) =>
+  Type.String({
+    maxLength: 1024,
+    pattern: DISPOSABLE_PATH,
+    description,
+    ...celRules({ rule: NOT_OWN, message: `must not hold or be in a folder that is the agent's: ${OWN_FOLDERS.join(', ')}` }),
+  });
+
 /** `MachineComponent.metadata.name`; as `machineComponentName`. */
 const NAME = "self.spec.componentName + '-' + self.spec.version.lowerAscii().replace('+', '-').replace('_', '-')";
 
@@ -140,6 +148,18 @@ export const machineComponentSpec = Type.Object({
       ),
       ['name'],
       { maxItems: 32 },
+    ),
+  ),
+  nodeCredentials: Type.Optional(
+    Type.Object(
+      {
+        kubeconfig: credentialPath('0600: key and certificate of system:node:NAME, and the server'),
+        certificateAuthority: credentialPath('0644: PEM of the authority of the server'),
+      },
+      {
+        description:
+          'before its units start, the agent makes these files for exactly this node, and keeps them good; what is there is replaced',
+      },
     ),
   ),
   disposable: Type.Optional(

@@ -30,6 +30,8 @@ export interface CellOptions {
   componentKeys?: string;
   /** Names, with `*`, of Nodes that no Machine may become. */
   reservedNodeNames?: readonly string[];
+  /** Besides the local one. */
+  providers?: readonly InfraProvider[];
   /** The client of a writer (MANAGERS), where each has an identity of its own; absent: all write as this process. */
   as?: (writer: string) => Client;
 }
@@ -68,6 +70,7 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
       listAll: async (signal) => (await ports.client.listAll(Machines, { signal })).items,
     }),
   );
+  for (const provider of options.providers ?? []) providers.set(provider.name, provider);
   await together(ports.signal, [
     async (signal) => {
       const cache = createCache({ ...ports, signal, keepManagers: [MANAGERS.machine, MANAGERS.machineSet] });

@@ -40,6 +40,20 @@ export class Containerd extends Release {
           exec: ['{{dir}}/containerd/bin/containerd', '--config', '/etc/containerd/config.toml'],
           environment: { PATH: SYSTEM_PATH },
           stopTimeoutSeconds: 30,
+          // As its own unit file has it: the shims, and with them the containers, outlive it.
+          systemd: {
+            type: 'notify',
+            killMode: 'process',
+            delegate: true,
+            restart: 'always',
+            restartSeconds: 5,
+            limitNOFILE: 'infinity',
+            limitNPROC: 'infinity',
+            limitCORE: 'infinity',
+            tasksMax: 'infinity',
+            oomScoreAdjust: -999,
+            after: ['network.target'],
+          },
         },
       ],
       probes: [

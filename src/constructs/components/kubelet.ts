@@ -9,8 +9,8 @@ export interface KubeletProps extends DownloadProps {
 }
 
 /**
- * The kubelet, with a container runtime at containerd's socket. For real nodes: `/etc/kubernetes/bootstrap-kubelet.kubeconfig` and
- * `/etc/kubernetes/pki/ca.crt` must be there, from the image or from what the provider puts onto new machines.
+ * The kubelet, with a container runtime at containerd's socket. For real nodes. Its first certificate comes by the agent, for exactly this node, in
+ * `/etc/kubernetes/kubelet.kubeconfig`; it renews it by itself. systemd starts it again when it ends, also while no agent runs.
  *
  * A patch restarts it beside its pods. A minor version wants the node drained, as Kubernetes' skew policy asks.
  */
@@ -28,14 +28,22 @@ export class Kubelet extends Release {
           exec: [
             '{{dir}}/kubelet',
             '--config=/etc/kubernetes/kubelet-config.yaml',
-            '--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.kubeconfig',
-            '--kubeconfig=/etc/kubernetes/kubelet.kubeconfig',
+            `--kubeconfig=${KUBECONFIG}`,
+            '--cert-dir=/var/lib/kubelet/pki',
             '--hostname-override={{machine.nodeName}}',
             ...flags,
           ],
           environment: { PATH: SYSTEM_PATH },
+          systemd: {
+            after: ['containerd.service', 'network-online.target'],
+            wants: ['network-online.target'],
+            restart: 'always',
+            restartSeconds: 5,
+            oomScoreAdjust: -999,
+          },
         },
       ],
+      nodeCredentials: { kubeconfig: KUBECONFIG, certificateAuthority: AUTHORITY },
       probes: [
         { name: 'running', unit: 'kubelet' },
         // Several times in a row: a kubelet that cannot keep up answers at first.
@@ -48,10 +56,13 @@ export class Kubelet extends Release {
   }
 }
 
+const KUBECONFIG = '/etc/kubernetes/kubelet.kubeconfig';
+const AUTHORITY = '/etc/kubernetes/pki/ca.crt';
+
 const DEFAULTS = {
   apiVersion: 'kubelet.config.k8s.io/v1beta1',
   kind: 'KubeletConfiguration',
-  authentication: { anonymous: { enabled: false }, webhook: { enabled: true }, x509: { clientCAFile: '/etc/kubernetes/pki/ca.crt' } },
+  authentication: { anonymous: { enabled: false }, webhook: { enabled: true }, x509: { clientCAFile: AUTHORITY } },
   authorization: { mode: 'Webhook' },
   cgroupDriver: 'systemd',
   containerRuntimeEndpoint: 'unix:///run/containerd/containerd.sock',
