@@ -78,9 +78,10 @@ export function heldIn(text: string | undefined, nodeName: string, nowMs: number
   try {
     const { users } = JSON.parse(text) as { users?: { user?: Record<string, unknown> }[] };
     const user = users?.[0]?.user ?? {};
-    const [certificate = '', key = ''] = ['client-certificate-data', 'client-key-data'].map((field) =>
-      Buffer.from(String(user[field] ?? ''), 'base64').toString('utf8'),
-    );
+    const [certificate = '', key = ''] = ['client-certificate-data', 'client-key-data'].map((field) => {
+      const data = user[field];
+      return typeof data === 'string' ? Buffer.from(data, 'base64').toString('utf8') : '';
+    });
     return isGood(certificate, key, nodeName, nowMs, part) ? { certificate, key } : undefined;
   } catch {
     // Of another form, or of somebody else.
