@@ -1,4 +1,5 @@
 /** A real control plane that nodes reach: etcd, kube-apiserver, kube-controller-manager and kube-scheduler, as processes of this machine. */
+import { readFileSync } from 'node:fs';
 import type { ClosableTransport } from '../../src/kube/connect.ts';
 import { httpTransport } from '../../src/kube/httptransport.ts';
 import { kubeconfigText } from '../../src/embedded/serve/kubeconfig.ts';
@@ -15,6 +16,8 @@ export interface NodesControlPlane {
   readonly kubeconfig: string;
   readonly kubectl: string;
   readonly programs: NodePrograms;
+  /** Of this machine, by the authority that nodes trust. */
+  readonly serving: { readonly cert: string; readonly key: string };
   stop(): Promise<void>;
 }
 
@@ -61,6 +64,7 @@ export async function startNodesControlPlane(gateway: string, say: Say): Promise
       kubeconfig,
       kubectl,
       programs: ofNodes,
+      serving: { cert: readFileSync(made.serving, 'utf8'), key: readFileSync(made.servingKey, 'utf8') },
       async stop() {
         await transport.close();
         await stop();

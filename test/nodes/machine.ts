@@ -1,5 +1,5 @@
 /** One machine: a Debian with its own systemd, sshd, disk, address and boot ID, booted by systemd-nspawn. */
-import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startProgram, type Program } from '../kubernetes/program.ts';
@@ -17,6 +17,33 @@ const JOIN = 'for each in /sys/fs/cgroup/*/; do echo $$ > "$each$0/cgroup.procs"
  * Folders that must not lie on an overlay: containerd makes overlays of its own in one.
  */
 const PLAIN = ['var/lib/containerd', 'var/lib/kubelet', 'var/lib/kubenode'];
+
+/** Settings of the kernel that a kubelet wants, with the values that it wants. */
+const KERNEL = {
+  'vm/overcommit_memory': 1,
+  'vm/panic_on_oom': 0,
+  'kernel/panic': 10,
+  'kernel/panic_on_oops': 1,
+  'kernel/keys/root_maxkeys': 1_000_000,
+  'kernel/keys/root_maxbytes': 25_000_000,
+};
+
+/** The kernel is that of the machine that the nodes run on, and stays as it is: each node sees files of its own in these places. */
+const KERNEL_UNIT = `[Unit]
+Description=kernel settings, as on a machine of its own
+DefaultDependencies=no
+Before=sysinit.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+${Object.entries(KERNEL)
+  .map(([name, value]) => {
+    const file = `/run/node-kernel/${name.replaceAll('/', '.')}`;
+    return `ExecStart=/bin/sh -c 'mkdir -p /run/node-kernel && echo ${value} > ${file} && mount --bind ${file} /proc/sys/${name}'`;
+  })
+  .join('\n')}
+`;
 
 export interface MachineOptions {
   /** For root, in the form of `authorized_keys`. */
@@ -171,9 +198,12 @@ async function configure(owner: Owner, disk: string, name: string, address: stri
     writeFileSync(join(disk, path), text, { mode });
   };
   put('etc/hostname', `${name}\n`);
+  put('etc/resolv.conf', '# There is no name server.\n');
   put('etc/hosts', `127.0.0.1 localhost\n${address} ${name}\n`);
   const network = `[Match]\nName=host0\n[Network]\nAddress=${address}/24\nGateway=${gatewayOf(owner)}\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n`;
   put('etc/systemd/network/10-host0.network', network);
+  put('etc/systemd/system/node-kernel.service', KERNEL_UNIT);
+  symlinkSync('../node-kernel.service', join(disk, 'etc/systemd/system/sysinit.target.wants/node-kernel.service'));
   if (options.authorizedKeys !== undefined) {
     mkdirSync(join(disk, 'root/.ssh'), { recursive: true, mode: 0o700 });
     put('root/.ssh/authorized_keys', options.authorizedKeys, 0o600);

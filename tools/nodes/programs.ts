@@ -16,8 +16,12 @@ export type KubeletVersion = (typeof KUBELETS)[number];
 
 const FOLDERS: Record<KubeletVersion, string> = { '1.34.4': '.', '1.33.13': 'v1.33' };
 
+const POD: Module = { folder: join(here, 'pod'), packages: ['.'], ldflags: '-s -w' };
+
 export interface NodePrograms {
   readonly scheduler: string;
+  /** What containers of tests run; static. */
+  readonly pod: string;
   readonly kubelets: Readonly<Record<KubeletVersion, string>>;
 }
 
@@ -52,8 +56,14 @@ export async function nodePrograms(say: Say): Promise<NodePrograms> {
     }
     kubelets[version] = join(folder, 'kubelet');
   }
+  const pod = await cachedAs('node-pod', [POD]);
+  if (!(await executable(join(pod, 'pod')))) {
+    const go = await goCommand();
+    if (typeof go === 'string') throw new Error(`there is no program for pods to test with: ${go}`);
+    await buildOnce(go, [POD], pod, () => executable(join(pod, 'pod')), say);
+  }
   const all: Record<KubeletVersion, string> = { '1.34.4': kubelets['1.34.4'] ?? '', '1.33.13': kubelets['1.33.13'] ?? '' };
-  return { kubelets: all, scheduler: join(dirname(all[KUBELETS[0]]), 'kube-scheduler') };
+  return { kubelets: all, pod: join(pod, 'pod'), scheduler: join(dirname(all[KUBELETS[0]]), 'kube-scheduler') };
 }
 
 if (import.meta.main) {

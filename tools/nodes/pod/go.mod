@@ -1,0 +1,3 @@
+module kubenode.io/tools/nodes/pod
+
+go 1.24.0
