@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Namespaces } from '../../src/api/builtin.ts';
 import { Machines } from '../../src/api/machine.ts';
+import { ANNOTATIONS } from '../../src/api/names.ts';
 import type { ImportResult } from '../../src/cli/import/importall.ts';
 import { installOn } from '../../src/cli/start/installed.ts';
 import { systemClock } from '../../src/kube/clock.ts';
@@ -175,6 +176,26 @@ describe('a plain machine', () => {
     await gone(machine.name);
     await plain(machine);
   }, 180_000);
+});
+
+describe('a machine that was wiped', () => {
+  it('is not admitted a second time; its Machine waits for proof that it is gone, which a person gives', async () => {
+    expect((await kubenodeImport([other.address])).results).toMatchObject([{ state: 'Imported' }]);
+    await plain(other);
+    expect((await kubenodeImport([other.address])).results).toMatchObject([{ state: 'Failed', reason: 'AlreadyAdmitted' }]);
+    expect((await other.run(['ls', '/opt/kubenode', '/etc/kubenode'])).stdout).toBe('');
+    const key = { namespace: POOL, name: other.name };
+    await client.delete(Machines, key);
+    // Its order is given, and nobody there reports that it is done.
+    await waitFor(async () => (await machineNow(other.name))?.spec.operation?.kind === 'Delete', { deadlineMs: 60_000 });
+    expect((await kubenodeImport([other.address])).results).toMatchObject([{ state: 'Failed', reason: 'MachineDeleting' }]);
+    expect((await machineNow(other.name))?.status?.phase).toBe('Deleting');
+    await client.patch(Machines, key, { merge: { metadata: { annotations: { [ANNOTATIONS.machineIsOff]: 'wiped' } } } });
+    await waitFor(async () => (await machineNow(other.name)) === undefined, { deadlineMs: 60_000, what: 'the Machine to be gone' });
+    expect((await kubenodeImport([other.address])).results).toMatchObject([{ state: 'Imported' }]);
+    await gone(other.name);
+    await plain(other);
+  }, 240_000);
 });
 
 describe('an import that is interrupted', () => {
