@@ -45,7 +45,14 @@ it('H3: holds JavaScript with types, no sources and no tests', () => {
     { encoding: 'utf8' },
   );
   expect(built).toBe('');
-  for (const file of ['bundles/agent.mjs', 'bundles/controllers.mjs', 'bundles/render.mjs', 'artifacts/local-kubelet-1.0.0.tgz'])
+  for (const file of [
+    'agent-package/install',
+    'bundles/agent.mjs',
+    'bundles/agenttool.mjs',
+    'bundles/controllers.mjs',
+    'bundles/render.mjs',
+    'artifacts/local-kubelet-1.0.0.tgz',
+  ])
     expect(existsSync(join(dir, 'dist', file)), file).toBe(true);
 });
 
