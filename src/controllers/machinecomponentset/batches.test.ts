@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { Leases } from '../../api/builtin.ts';
-import { Machines } from '../../api/machine.ts';
+import { Machines, type Machine } from '../../api/machine.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
+import type { Stored } from '../../api/wire.ts';
 import { inOrder } from './order.ts';
 import { createWorld, OTHER, type World } from './testing/world.ts';
 
@@ -155,6 +156,70 @@ describe('B3: batches', () => {
     await world.quiet();
     expect(world.status()).toMatchObject({ failed: 2, updated: 0, batch: 1 });
     expect(world.condition('Halted')).toBe('True/MaxFailed');
+  });
+});
+
+describe('B3: a machine that the set selects no more', () => {
+  async function leftInFlight(spec: Parameters<World['set']>[0]): Promise<{ world: World; away: string }> {
+    const world = createWorld({ machines: 0, fails: (_machine, entry) => entry.version === '2.0.0' });
+    for (let count = 0; count < 3; count++) world.join({ in: 'yes' });
+    world.set({ version: '1.0.0', selector: { in: 'yes' }, batches: ['100%'] });
+    await world.quiet();
+    world.set({ version: '2.0.0', unitDigest: 'B', ...spec });
+    world.process.relist();
+    await world.process.runSet();
+    const [away = ''] = world.given('2.0.0');
+    expect(world.given('2.0.0')).toEqual([away]);
+    world.editMachine(away, ({ metadata }) => void (metadata.labels = {}));
+    world.process.relist();
+    await world.process.runSet();
+    return { world, away };
+  }
+
+  it.each([
+    ['its batch', { batches: [1, '100%'] }],
+    ['the ceiling', { ceiling: { unitDigest: 'B', nodes: 1 }, maxFailed: 3 }],
+  ])('keeps its place in %s until it is known whether the content works there', async (_what, spec) => {
+    const { world, away } = await leftInFlight(spec);
+    expect(world.given('2.0.0'), 'no other machine is tried').toEqual([away]);
+    await world.quiet();
+    expect(world.entry(away)?.failed).toBeDefined();
+    expect(world.status().failures?.map((each) => each.machine)).toEqual([`web/${away}`]);
+    expect(world.machines().filter(({ metadata }) => world.entry(metadata.name)?.failed !== undefined)).toHaveLength(1);
+  });
+
+  it('is named as what is waited for', async () => {
+    const { world, away } = await leftInFlight({ batches: [1, '100%'] });
+    world.process.relist();
+    await world.process.runSet();
+    const { message = '' } = world.status().conditions?.find((each) => each.type === 'Progressing') ?? {};
+    expect(message).toContain(`web/${away} was given this content and is selected no more`);
+  });
+
+  it.each([
+    ['is deleted', (machine: Stored<Machine>) => void (machine.metadata.deletionTimestamp = '2026-11-20T00:10:00Z')],
+    ['is held', (machine: Stored<Machine>) => void (machine.spec.hold = true)],
+  ])('gives its place to another once it %s', async (_what, change) => {
+    const { world, away } = await leftInFlight({ batches: [1, '100%'] });
+    world.editMachine(away, (machine) => {
+      machine.metadata.finalizers = ['kubenode.io/machine'];
+      change(machine);
+    });
+    world.process.relist();
+    await world.process.runSet();
+    expect(world.given('2.0.0')).toHaveLength(2);
+  });
+
+  it('gives its place to another once the content is proved there', async () => {
+    const world = createWorld({ machines: 0 });
+    for (let count = 0; count < 3; count++) world.join({ in: 'yes' });
+    world.set({ version: '1.0.0', selector: { in: 'yes' }, batches: [1, '100%'] });
+    await world.round();
+    await world.round();
+    const [away = ''] = world.given('1.0.0');
+    world.editMachine(away, ({ metadata }) => void (metadata.labels = {}));
+    await world.quiet();
+    expect(world.condition('Progressing')).toBe('False/Complete');
   });
 });
 

@@ -1,6 +1,6 @@
 import { resolveBatches, type CountOrPercent } from '../../api/batches.ts';
 import { idOf, type Content } from './content.ts';
-import type { Standing } from './standing.ts';
+import { isInFlight, type Standing, type Standings } from './standing.ts';
 
 /** Where one content of a set stands in its batches. Derived from Machines each time; nothing of it is stored (PROTOCOLS B3). */
 export interface BatchState {
@@ -24,9 +24,14 @@ export interface SetBatches {
   byContent: ReadonlyMap<string, BatchState>;
 }
 
-export function setBatches(batches: readonly CountOrPercent[], members: readonly Standing[], main: Content): SetBatches {
+export function setBatches(
+  batches: readonly CountOrPercent[],
+  { members, former }: Pick<Standings, 'members' | 'former'>,
+  main: Content,
+): SetBatches {
   const groups = Map.groupBy(members, (each) => idOf(each.target));
-  const byContent = new Map([...groups].map(([id, group]) => [id, batchState(batches, group)]));
+  const inFlight = Map.groupBy(former.filter(isInFlight), ({ entry, target }) => idOf(entry ?? target));
+  const byContent = new Map([...groups].map(([id, group]) => [id, withPlacesOf(inFlight.get(id) ?? [], batchState(batches, group))]));
   const own = byContent.get(idOf(main));
   const underWay = [own, ...byContent.values()].find((each) => each?.current !== undefined);
   const shown = underWay ?? own ?? batchState(batches, members);
@@ -38,6 +43,11 @@ export function roomFor({ byContent, havePassed }: SetBatches, content: Content,
   const state = byContent.get(idOf(content));
   if (state === undefined) return havePassed ? Infinity : 0;
   return state.current === undefined || state.cohort === cohort ? state.room : 0;
+}
+
+/** What is in flight on a machine that the set selects no more takes a place of the batch under way, and is no part of it. */
+function withPlacesOf({ length }: readonly Standing[], state: BatchState): BatchState {
+  return { ...state, room: Math.max(0, state.room - length) };
 }
 
 /**

@@ -12,7 +12,7 @@ import { isNew } from './newmachine.ts';
 import type { SetView } from './observe.ts';
 import { findRequirements, obstacleOf, type Obstacle } from './obstacles.ts';
 import { isDeleting } from './selection.ts';
-import { hasAdded, offlineCap, standingsOf, type Standing, type Standings } from './standing.ts';
+import { hasAdded, isInFlight, offlineCap, standingsOf, type Standing, type Standings } from './standing.ts';
 
 export interface EntryWrite {
   machine: Stored<Machine>;
@@ -60,7 +60,7 @@ export function decideSet(view: SetView): Decision {
   const targets = targetsOf(set);
   const standings = standingsOf(view, revision, targets);
   const all = [...standings.members, ...standings.joiners];
-  const batches = setBatches(set.spec.batches ?? DEFAULT_BATCHES, standings.members, targets.main);
+  const batches = setBatches(set.spec.batches ?? DEFAULT_BATCHES, standings, targets.main);
   const failures = failuresOf(set, revision, [...all, ...standings.former], now);
   const halted = stopOf(set, standings, failures);
   // What may still be written to is known no better than that.
@@ -226,15 +226,16 @@ function isUnverified(set: MachineComponentSet, content: Content): boolean {
 
 /**
  * How many more machines may be given content that is not verified here, or is new to a machine in use (E4): the hub's ceiling for this digest less those that
- * were given it, worked or not. For another digest the ceiling is 0; without one there is none.
+ * were given it, worked or not: also where the set selects one no more, unless it worked there. For another digest the ceiling is 0; without one there is none.
  */
-function ceilingRoom(set: MachineComponentSet, { members, joiners }: Standings): number {
+function ceilingRoom(set: MachineComponentSet, { members, joiners, former }: Standings): number {
   const { ceiling, unitDigest } = set.spec;
   if (ceiling === undefined) return Infinity;
   const nodes = ceiling.unitDigest === unitDigest ? ceiling.nodes : 0;
   const counts = (each: Standing): boolean => isUnverified(set, each.target) || !isNew(each.machine);
   const given = [...members, ...joiners].filter((each) => (each.holds || each.hasFailed) && counts(each)).length;
-  return nodes - given;
+  const left = former.filter((each) => !isDeleting(each.machine) && (each.hasFailed || (each.holds && isInFlight(each)))).length;
+  return nodes - given - left;
 }
 
 function nextEntry(

@@ -6,7 +6,7 @@ import { contentFrom, idOf } from './content.ts';
 import { soakMs, type Facts } from './decide.ts';
 import { idOfVerified, soakOf } from './evidence.ts';
 import type { SetView } from './observe.ts';
-import type { Standing } from './standing.ts';
+import { isInFlight, type Standing } from './standing.ts';
 
 export type SetStatus = NonNullable<MachineComponentSet['status']>;
 type Told = Omit<ConditionInput, 'observedGeneration' | 'type'>;
@@ -175,7 +175,9 @@ function progressing(view: SetView, facts: Facts, all: readonly Standing[]): Tol
   if (facts.overCeiling > 0 && all.every((each) => !each.holds || each.passes || each.isAside)) {
     return { status: 'False', reason: 'Ceiling', message: `${at}: spec.ceiling lets no more machines go` };
   }
-  const waiting = found === undefined ? '' : `; ${found.message}${others}`;
+  const left = isMoving ? undefined : facts.standings.former.find((each) => each.holds && isInFlight(each));
+  const leftSays = left === undefined ? '' : `; ${keyOf(left.machine.metadata)} was given this content and is selected no more`;
+  const waiting = found === undefined ? leftSays : `; ${found.message}${others}`;
   const soaking = all.some((each) => each.proves && !each.passes) && !all.some((each) => each.holds && !each.proves && !each.isAside);
   return { status: 'True', reason: soaking ? 'Soaking' : 'RollingOut', message: `${at}${waiting}` };
 }

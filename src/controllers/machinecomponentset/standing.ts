@@ -8,6 +8,7 @@ import { isNew, isUnreported } from './newmachine.ts';
 import { isVerified, missingEvidence } from './evidence.ts';
 import type { MachineView, SetView } from './observe.ts';
 import { inOrder } from './order.ts';
+import { isDeleting } from './selection.ts';
 
 const DEFAULT_OFFLINE_AFTER_SECONDS = 600;
 const DEFAULT_OFFLINE_FRACTION = '20%';
@@ -44,8 +45,17 @@ export interface Standing extends MachineView {
 export interface Standings {
   members: Standing[];
   joiners: Standing[];
-  /** Not given anything any more; what failed there counts. */
+  /** Not given anything any more; what failed there counts, and what is in flight there keeps its place (B3). */
   former: Standing[];
+}
+
+/**
+ * Whether a machine that was in use when it was given its content, and that the set selects no more, may still fail at it. Another machine must not be
+ * tried instead: a label would try them all. As a member it is not waited for once it is set aside or deleted.
+ */
+export function isInFlight({ isOwn, entry, hasFailed, failure, isAside, machine }: Standing): boolean {
+  if (!isOwn || entry === undefined || isAside || isDeleting(machine) || isNew(machine)) return false;
+  return !hasFailed && failure === undefined && entry.failed === undefined && !isVerified(machine, entry);
 }
 
 /**
