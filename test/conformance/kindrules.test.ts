@@ -148,12 +148,15 @@ conformance(
         { probes: [{ name: 'two', http: { url: 'http://localhost' }, exec: { command: ['true'] } }] },
         { probes: [{ name: 'p', unit: 'other' }] },
         { units: [{ name: 'app', exec: ['a'] }], probes: [{ name: 'p', unit: 'other' }] },
+        { units: [{ name: 'app', exec: ['a'], systemd: { requires: ['kubenode-agent.service'] } }] },
+        { nodeCredentials: { kubeconfig: '/var/lib/kubenode/x', certificateAuthority: '/etc/kubernetes/ca.crt' } },
       ];
       for (const spec of bad) await refused(scene, () => scene.api.create(components, component(spec), all));
       const good: JsonObject[] = [
         { files: [{ path: '/etc/..x/y..', content: '' }] },
         { disposable: [{ path: '/var/lib/kubenodes', olderThanSeconds: 60 }] },
         { units: [{ name: 'app', exec: ['a'] }], probes: [{ name: 'p', unit: 'app' }] },
+        { units: [{ name: 'app', exec: ['a'], systemd: { requires: ['network-online.target'] } }] },
       ];
       for (const spec of good) await made(scene.quiet.create(components, component(spec), all));
     });

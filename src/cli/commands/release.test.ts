@@ -51,7 +51,7 @@ it('D5: replaces the order by Cancelled under the same id and epoch, with the re
   const { code, stderr } = await release('m0', '-n', 'web', '--reason', 'the rack is gone');
   expect(stderr).toContain('machine/m0: operation row-1 (Change) is given up');
   expect(code).toBe(0);
-  expect(await operation()).toEqual({ ...ORDER, kind: 'Cancelled', reason: 'OperatorRelease: the rack is gone' });
+  expect(await operation()).toEqual({ ...ORDER, kind: 'Cancelled', cause: 'Released', reason: 'OperatorRelease: the rack is gone' });
   const again = await release('m0', '-n', 'web', '--reason', 'once more');
   expect(again.code).toBe(1);
   expect(again.stderr).toContain('has no operation under way');
