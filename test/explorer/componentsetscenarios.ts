@@ -13,7 +13,7 @@ export const COMPONENT_SETS: Scenario[] = [
   { name: 'a commit, and the leader changes', machines: TWO, commits: [V2], budget: { takeover: 1 } },
   { name: 'a commit and its revert on one machine, and the leader changes', machines: ONE, commits: [V2, V1], budget: { takeover: 1 } },
   { name: 'a commit and its revert, and the leader changes', machines: TWO, commits: [V2, V1], budget: { takeover: 1 }, large: true },
-  { name: 'a commit and its revert, and the stores are old', machines: TWO, commits: [V2, V1], budget: { stale: 1 } },
+  { name: 'a commit and its revert, and the stores are old', machines: TWO, commits: [V2, V1], budget: { stale: 1 }, large: true },
   { name: 'a commit and its revert, and an answer is lost', machines: TWO, commits: [V2, V1], budget: { lostReply: 1 } },
   { name: 'a commit, a declared way back, and an answer is lost', machines: ONE, commits: [V2, BACK], budget: { lostReply: 1 } },
   {
@@ -103,6 +103,7 @@ export const COMPONENT_SETS: Scenario[] = [
     commits: [V2],
     bad: ['2'],
     budget: { enter: 1, stale: 1 },
+    large: true,
   },
   { name: 'a machine is held', machines: TWO, commits: [V2], budget: { hold: 1 } },
   { name: 'an agent falls silent', machines: TWO, commits: [V2], budget: { silence: 1 } },

@@ -15,6 +15,8 @@ import { createWorld, type SpecChange, type World } from './testing/world.ts';
 const MACHINES = 6;
 const batches = [1, '50%', '100%'];
 const MAX_FAILED = 2;
+const THOROUGH = process.env['KUBENODE_THOROUGH'] === '1';
+const RUNS = Number(process.env['RUNS'] ?? (THOROUGH ? 1000 : 40));
 
 type Step =
   | { do: 'agent' | 'machine' | 'offline' | 'online' | 'reboot' | 'sick' | 'well' | 'forget' | 'hold' | 'leave'; index: number }
@@ -272,51 +274,56 @@ function heal(world: World): void {
 }
 
 describe('a set under faults', () => {
-  it('never exceeds a batch, halts at maxFailed, and once the faults stop converges and falls silent', { timeout: 120_000 }, async () => {
-    await fc.assert(
-      fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 150 }), failing, async (steps, bad) => {
-        let isHealed = false;
-        const world = createWorld({
-          machines: MACHINES,
-          domains: ['a', 'b'],
-          fails: (machine, entry) => !isHealed && bad.some(([number, version]) => machine === `m${number}` && version === entry.version),
-        });
-        world.set({ version: '1.0.0', batches, maxFailed: MAX_FAILED, soakSeconds: 20, unitDigest: 'A' });
-        await play(world, steps);
+  it(
+    'never exceeds a batch, halts at maxFailed, and once the faults stop converges and falls silent',
+    { timeout: THOROUGH ? 1_800_000 : 300_000 },
+    async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 150 }), failing, async (steps, bad) => {
+          let isHealed = false;
+          const world = createWorld({
+            machines: MACHINES,
+            domains: ['a', 'b'],
+            fails: (machine, entry) => !isHealed && bad.some(([number, version]) => machine === `m${number}` && version === entry.version),
+          });
+          world.set({ version: '1.0.0', batches, maxFailed: MAX_FAILED, soakSeconds: 20, unitDigest: 'A' });
+          await play(world, steps);
 
-        // What failed before may stay failed, and the set halted: that is a state to rest in.
-        heal(world);
-        await world.quiet();
-        const resting = world.status();
-        expect(resting.observedGeneration).toBe(world.api.find(MachineComponentSets, { name: 'kubelet' })?.metadata.generation);
-        for (const [name, agent] of world.agents) {
-          const entry = world.entry(name);
-          const degraded = entry?.failed !== undefined && world.machine(name).status?.components?.[0]?.failed?.revision === entry.revision;
-          const wanted = degraded ? agent.running : entry?.version;
-          expect(agent.running, `${name} runs what its entry asks`).toBe(wanted);
-        }
+          // What failed before may stay failed, and the set halted: that is a state to rest in.
+          heal(world);
+          await world.quiet();
+          const resting = world.status();
+          expect(resting.observedGeneration).toBe(world.api.find(MachineComponentSets, { name: 'kubelet' })?.metadata.generation);
+          for (const [name, agent] of world.agents) {
+            const entry = world.entry(name);
+            const degraded =
+              entry?.failed !== undefined && world.machine(name).status?.components?.[0]?.failed?.revision === entry.revision;
+            const wanted = degraded ? agent.running : entry?.version;
+            expect(agent.running, `${name} runs what its entry asks`).toBe(wanted);
+          }
 
-        // Nothing fails any more and a human says: again.
-        isHealed = true;
-        world.set({ rolloutID: 'healed', unitDigest: 'C' });
-        await world.quiet();
-        const set = world.api.find(MachineComponentSets, { name: 'kubelet' });
-        const { canary, version = '' } = set?.spec ?? {};
-        for (const [name, agent] of world.agents) {
-          const isCanary = canary !== undefined && world.machine(name).metadata.labels?.['group'] === 'canary';
-          expect(agent.running, `${name} in the end`).toBe(isCanary ? canary.version : version);
-          expect(world.entry(name)?.failed).toBeUndefined();
-        }
-        expect(set?.status).toMatchObject({
-          failed: 0,
-          offline: 0,
-          batch: 0,
-          evidence: { unitDigest: 'C' },
-          verified: { unitDigest: 'C', version },
-        });
-        expect(world.condition('Progressing')).toBe('False/Complete');
-      }),
-      { numRuns: Number(process.env['RUNS'] ?? 60) },
-    );
-  });
+          // Nothing fails any more and a human says: again.
+          isHealed = true;
+          world.set({ rolloutID: 'healed', unitDigest: 'C' });
+          await world.quiet();
+          const set = world.api.find(MachineComponentSets, { name: 'kubelet' });
+          const { canary, version = '' } = set?.spec ?? {};
+          for (const [name, agent] of world.agents) {
+            const isCanary = canary !== undefined && world.machine(name).metadata.labels?.['group'] === 'canary';
+            expect(agent.running, `${name} in the end`).toBe(isCanary ? canary.version : version);
+            expect(world.entry(name)?.failed).toBeUndefined();
+          }
+          expect(set?.status).toMatchObject({
+            failed: 0,
+            offline: 0,
+            batch: 0,
+            evidence: { unitDigest: 'C' },
+            verified: { unitDigest: 'C', version },
+          });
+          expect(world.condition('Progressing')).toBe('False/Complete');
+        }),
+        { numRuns: RUNS },
+      );
+    },
+  );
 });

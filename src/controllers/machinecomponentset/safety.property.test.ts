@@ -13,6 +13,8 @@ import { createWorld, OTHER, type SpecChange, type World } from './testing/world
 const MACHINES = 6;
 const BATCHES = [1, '50%', '100%'];
 const BAD = '2.0.0';
+const THOROUGH = process.env['KUBENODE_THOROUGH'] === '1';
+const RUNS = Number(process.env['RUNS'] ?? (THOROUGH ? 1000 : 60));
 
 type Lie = 'none' | 'waits' | 'drifts' | 'failed';
 type Step =
@@ -256,7 +258,7 @@ async function play(world: World, steps: readonly Step[]): Promise<void> {
 describe('a set whose agents lie and whose members change', () => {
   it(
     'restores only what was declared or failed by itself, and tries bad content on maxFailed machines in use',
-    { timeout: 120_000 },
+    { timeout: THOROUGH ? 1_800_000 : 300_000 },
     async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(step, { minLength: 20, maxLength: 90 }), fc.integer({ min: 1, max: 2 }), async (steps, maxFailed) => {
@@ -267,7 +269,7 @@ describe('a set whose agents lie and whose members change', () => {
           await world.rounds(12);
           await play(world, steps);
         }),
-        { numRuns: Number(process.env['RUNS'] ?? 60) },
+        { numRuns: RUNS },
       );
     },
   );
