@@ -273,6 +273,7 @@ describe('G4: a kubelet', () => {
   });
   const mine = known(OPEN, { machine: machineWith(OPEN), ofNode: [machineWith(OPEN)] });
   const claimed = known(OPEN, { machine: undefined, ofNode: [owner] });
+  const imported = { ...claimed, ofNode: [{ ...owner, spec: { provider: { name: 'ssh', config: { address: '10.0.0.1' } } } }] };
   const client = { ...node, signerName: SIGNERS.kubeletClient };
   const serving = { ...node, signerName: SIGNERS.kubeletServing, usages: ['server auth', 'digital signature'] };
   const own = [
@@ -404,6 +405,43 @@ describe('G4: a kubelet', () => {
     ['a kubeadm token', { subject }, { ...client, username: 'system:bootstrap:abcdef' }, claimed, 'Leave'],
     ['a node outside its group', { subject }, { ...client, groups: [] }, claimed, 'Deny ForeignRequester'],
     ['serving, for its addresses', { subject, names: [...own] }, serving, claimed, 'Approve AddressesOfMachine'],
+    [
+      'G4c: serving of an imported machine, for an address that its creator typed',
+      { subject, names: [...own] },
+      serving,
+      imported,
+      'Leave',
+    ],
+    [
+      'G4c: serving of an imported machine, for another name',
+      { subject, names: [{ type: 'dns', value: 'kubernetes.default.svc' }] },
+      serving,
+      imported,
+      'Leave',
+    ],
+    [
+      'G4c: serving of an imported machine, for its Node name',
+      { subject, names: [{ type: 'dns', value: 'a' }] },
+      serving,
+      imported,
+      'Approve NodeOfMachine',
+    ],
+    ...['kubernetes', 'kubernetes.default', 'kubernetes.default.svc', 'kubernetes.default.svc.cluster.local', 'localhost'].map(
+      (name): [string, Made, Partial<Asked>, Known, string] => {
+        const called = {
+          ...owner,
+          metadata: { ...owner.metadata, name },
+          status: { ...owner.status, nodeRef: { name, uid: nodeRef.uid } },
+        };
+        return [
+          `G4c: serving of a machine that is called ${name}`,
+          { subject: [{ O: ['system:nodes'] }, { CN: [`system:node:${name}`] }], names: [{ type: 'dns', value: name }] },
+          { ...serving, username: `system:node:${name}` },
+          { ...claimed, ofNode: [called] },
+          'Deny NameOfAnother',
+        ];
+      },
+    ),
     ['serving, for its Node name', { subject, names: [{ type: 'dns', value: 'a' }] }, serving, claimed, 'Approve AddressesOfMachine'],
     [
       'serving, for an address more',

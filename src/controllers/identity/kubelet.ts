@@ -5,6 +5,7 @@
 import { requesterOf, SIGNERS } from '../../api/admission.ts';
 import { AGENTS } from '../../api/identity.ts';
 import type { Machine } from '../../api/machine.ts';
+import { SSH_PROVIDER } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
 import { deny, isSet, type Asked, type Known, type Verdict } from './asked.ts';
 import { canonicalAddress, kindOfKey, type SigningRequest } from './signingrequest.ts';
@@ -117,6 +118,12 @@ function keyMistake({ key }: SigningRequest): string | undefined {
 function judgeNames({ names, others }: SigningRequest, machine: Stored<Machine>, node: string): Verdict {
   if (others.length > 0) return deny('RequestInvalid', `it asks for extensions or attributes ${others.join(', ')}`);
   if (names.length === 0) return deny('RequestInvalid', 'a serving certificate needs alternative names');
+  if (isServiceName(node)) return deny('NameOfAnother', `${node} is a name by which clients reach services of a cluster`);
+  // These addresses are what somebody typed who may create Machines. A person who knows the machine approves, or nobody.
+  if (machine.spec.provider?.name === SSH_PROVIDER)
+    return names.every(({ type, value }) => type === 'dns' && value === node)
+      ? { do: 'Approve', reason: 'NodeOfMachine', message: `its only name is that of Node ${node}` }
+      : LEAVE;
   const addresses = machine.status?.addresses;
   if (addresses === undefined) return { do: 'Wait', why: `the addresses of Machine ${machine.metadata.name} are not known yet` };
   const known = new Set([node, ...addresses.map(({ address }) => canonicalAddress(address))]);
@@ -125,3 +132,6 @@ function judgeNames({ names, others }: SigningRequest, machine: Stored<Machine>,
     return deny('NameOfAnother', `${strange.type} ${strange.value} is not of this Machine, whose addresses are ${[...known].join(', ')}`);
   return { do: 'Approve', reason: 'AddressesOfMachine', message: 'all names are those of this Machine' };
 }
+
+/** Names under which API servers and other Services are asked for in a cluster. */
+const isServiceName = (name: string): boolean => /^(localhost|kubernetes|kubernetes\.default)$|\.svc(\.|$)/.test(name);
