@@ -2,7 +2,7 @@
  * The ledger's transitions (PROTOCOLS C8, C9, D1 to D6), pure: a state in, the next state out, or a CodedError.
  *
  * Errors
- * - `Deposed`: the ledger carries another epoch: whoever holds this one leads no more and must stop.
+ * - `Deposed`: the ledger carries another epoch, or is gone: whoever holds this one leads no more and must stop.
  * - `RowExists`, `RowAbsent`, `LedgerFull`: the request does not fit the state; read again and decide again.
  * - `NoEvidence`: what was shown does not prove that the row's effect is known.
  *
@@ -17,10 +17,17 @@ import { rowOfID, rowOfMachine, type LedgerState } from './state.ts';
 /** As many rows as the ledger's schema takes. */
 export const MAX_ROWS = 500;
 
-/** The state of a new term. Also of the same process: what a paused leader of the term before still sends must find another epoch. */
-export function takeLeadership(state: LedgerState): LedgerState {
-  return { ...state, epoch: state.epoch + 1 };
+/**
+ * The state of a new term. Also of the same process: what a paused leader of the term before still sends must find another epoch. `used`: the
+ * highest epoch that is known from elsewhere.
+ */
+export function takeLeadership(state: LedgerState, used = 0): LedgerState {
+  return { ...state, epoch: Math.max(state.epoch, used) + 1 };
 }
+
+/** A term lasts as long as its ledger (⊢ D1): the next one makes another, above every epoch that was used. */
+export const ledgerGone = (): CodedError =>
+  new CodedError('Deposed', 'the DisruptionLedger cell is gone: this term is over, and the next one makes it');
 
 /** Throws `Deposed` unless the ledger carries the writer's own epoch. */
 export function requireEpoch(state: LedgerState, epoch: number): void {
