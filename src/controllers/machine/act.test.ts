@@ -44,6 +44,14 @@ describe('D3: whoever meets the trace of a later term stops', () => {
   test.each(guarded)('$do, on the Machine', (step) => {
     expect(() => judged(step, { machine: machine({ spec: { operation: operation({ id: 'r0', epoch: 4 }) } }) })).toThrow(deposed);
   });
+  const onNode: Step[] = [
+    { do: 'LiftCordon', owner: 'r1', why: '' },
+    { do: 'MarkDegraded', why: '' },
+    { do: 'LiftDegraded', why: '' },
+  ];
+  test.each([...guarded, ...onNode])('D1: $do, where the ledger is gone', (step) => {
+    expect(() => judged(step, { node: cordoned('a', 'r1'), ledger: undefined })).toThrow(deposed);
+  });
   test.each(guarded)('$do, where another machine has the name', (step) => {
     expect(judged(step, { machine: machine({ uid: 'another' }) })).toHaveProperty('stop');
   });

@@ -49,6 +49,15 @@ async function ordered(test: TestCell, name: string): Promise<string> {
   return order.id;
 }
 
+/** Fails by itself where the term goes on. */
+async function within(done: Promise<void>): Promise<void> {
+  let ended = false;
+  const settle = (): void => void (ended = true);
+  void done.then(settle, settle);
+  await waitFor(() => ended, { ...LONG, what: 'the end of the term' });
+  await done;
+}
+
 async function finish(test: TestCell, name: string, outcome: Outcome = 'Succeeded'): Promise<void> {
   const id = await ordered(test, name);
   const components = outcome === 'Succeeded' ? [waiting({ state: 'Healthy', running: 2, version: '2.0.0' })] : [waiting()];
@@ -368,6 +377,21 @@ describe('leaders change', () => {
     await waitingMachines(cell, ['a']);
     await ordered(cell, 'a');
     expect((await cell.machine('a')).spec.operation?.epoch).toBe(1_800_000_001);
+  });
+
+  test('D1: a leader whose ledger is deleted ends its term, also where nothing asks; the next makes it, with an epoch above all orders', async () => {
+    cell = await openCell();
+    const old = cell.lead();
+    await waitingMachines(cell, ['a']);
+    await ordered(cell, 'a');
+    await finish(cell, 'a');
+    await waitFor(async () => (await cell?.rows())?.length === 0, LONG);
+    const before = (await cell.machine('a')).spec.operation?.epoch ?? 0;
+    await cell.client.delete(DisruptionLedgers, { name: LEDGER_NAME });
+    await expect(within(old.done)).rejects.toMatchObject({ code: 'Deposed', message: expect.stringContaining('DisruptionLedger cell') });
+    cell.lead();
+    const epoch = await waitFor(async () => (await cell?.client.find(DisruptionLedgers, { name: LEDGER_NAME }))?.status?.epoch, LONG);
+    expect(epoch).toBe(before + 1);
   });
 });
 

@@ -1,6 +1,6 @@
 import { Leases, Nodes } from '../../api/builtin.ts';
 import { DefenderPolicies } from '../../api/defenderpolicy.ts';
-import { DisruptionLedgers } from '../../api/disruptionledger.ts';
+import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruptionledger.ts';
 import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
 import { Freezes } from '../../api/freeze.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
@@ -11,7 +11,8 @@ import { RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyop
 import { keyOf, parseKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import { createReleaseMarks } from '../../defender/evidence.ts';
-import { beginTerm } from '../../defender/ledger.ts';
+import { beginTerm, readLedger } from '../../defender/ledger.ts';
+import { ledgerGone } from '../../defender/protocol.ts';
 import { stateOf } from '../../defender/state.ts';
 import { hasReason } from '../../kube/apierror.ts';
 import type { Cache } from '../../kube/cache.ts';
@@ -61,7 +62,7 @@ const LISTS_MS = 20;
  * whole cell, which reserves for all machines at once, and one key a machine, which takes the next step.
  *
  * Begins a term by raising the ledger's epoch, and does nothing more before its stores have been read again after that (D2). Rejects with
- * code `Deposed` when a later term is met: whoever runs it may be elected again, which is another term.
+ * code `Deposed` when a later term is met, or the ledger is gone (D1): whoever runs it may be elected again, which is another term.
  */
 export async function runMachineController(options: MachineControllerOptions): Promise<void> {
   const { client, cache, clock, random, log, recorder, providers, cell } = options;
@@ -99,9 +100,11 @@ export async function runMachineController(options: MachineControllerOptions): P
   let wakeMachine = nobody;
   let wakePass = nobody;
 
-  /** Runs `fn` unless a later term is known of; one that it meets ends this one. */
+  /** Runs `fn` unless a later term is known of, or the ledger is gone; what `fn` meets of either ends this term. */
   async function inTerm<T>(fn: () => Promise<T>): Promise<T> {
     try {
+      // A store that is behind does not have it yet.
+      if (stores.ledgers.get({ name: LEDGER_NAME }) === undefined && (await readLedger(client, signal)) === undefined) throw ledgerGone();
       if (observer.epoch() > epoch)
         throw new CodedError('Deposed', `the ledger carries epoch ${observer.epoch()}, this leader's is ${epoch}: another term has begun`);
       return await fn();

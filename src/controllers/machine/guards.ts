@@ -6,7 +6,7 @@ import type { RepairOperation } from '../../api/noderemedier.ts';
 import type { ObjectKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { GuardedWrite, Move, Seen } from '../../defender/guardedwrite.ts';
-import { holds, requireEpoch } from '../../defender/protocol.ts';
+import { holds, ledgerGone, requireEpoch } from '../../defender/protocol.ts';
 import { stateOf, type LedgerState } from '../../defender/state.ts';
 import { nameOf, type AskFacts } from './facts.ts';
 import { finalReport } from './repair.ts';
@@ -50,7 +50,7 @@ export function machineOf(row: LedgerRow, seen: Seen, epoch: number): Stored<Mac
 
 /** L live, of the writer's own epoch, holding r. */
 export function ledgerWith(row: LedgerRow, seen: Seen, epoch: number): LedgerState | undefined {
-  if (seen.ledger === undefined) throw new CodedError('Deposed', 'the ledger is gone');
+  if (seen.ledger === undefined) throw ledgerGone();
   const state = stateOf(seen.ledger);
   requireEpoch(state, epoch);
   return holds(state, row) ? state : undefined;

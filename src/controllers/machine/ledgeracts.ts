@@ -8,7 +8,7 @@ import type { ReleaseMark } from '../../defender/evidence.ts';
 import type { GuardedWrite, Move, Seen } from '../../defender/guardedwrite.ts';
 import { refusalByRates } from '../../defender/judge.ts';
 import { limitsOf } from '../../defender/limits.ts';
-import { release, takeOver, type ReleaseEvidence } from '../../defender/protocol.ts';
+import { ledgerGone, release, takeOver, type ReleaseEvidence } from '../../defender/protocol.ts';
 import { rowFor } from '../../defender/request.ts';
 import { withState, type LedgerState } from '../../defender/state.ts';
 import type { Claim } from './claim.ts';
@@ -138,7 +138,7 @@ function freeing(
 
 /** The write that frees the row, or a stop where the evidence is not enough after all. */
 function freed(row: LedgerRow, evidence: ReleaseEvidence, state: LedgerState, seen: Seen, context: FreeContext): Move {
-  if (seen.ledger === undefined) return stop('the ledger is gone');
+  if (seen.ledger === undefined) throw ledgerGone();
   try {
     const object = withState(seen.ledger, release(state, context.epoch, row.id, evidence));
     return { write: 'ledger', object, releases: markOf(seen, row, context) };

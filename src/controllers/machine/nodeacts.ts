@@ -2,7 +2,7 @@
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
-import { requireEpoch } from '../../defender/protocol.ts';
+import { ledgerGone, requireEpoch } from '../../defender/protocol.ts';
 import { stateOf } from '../../defender/state.ts';
 import type { Claim } from './claim.ts';
 import { degradedBy, failedComponents } from './components.ts';
@@ -95,7 +95,7 @@ export function liftCordon(owner: string, context: ActContext): Act {
     reads: ['node', 'ledger'],
     writes: 'node',
     judge(seen): Guarded {
-      if (seen.ledger === undefined) return stop('the ledger is gone');
+      if (seen.ledger === undefined) throw ledgerGone();
       const state = stateOf(seen.ledger);
       requireEpoch(state, context.epoch);
       if (seen.node === undefined || ownerOf(seen.node) !== owner) return stop('the cordon has another owner');
@@ -131,7 +131,8 @@ function degrading(
     writes: 'node',
     judge(seen): Guarded {
       const { machine, ledger } = seen;
-      if (machine === undefined || ledger === undefined) return stop('the machine is gone');
+      if (ledger === undefined) throw ledgerGone();
+      if (machine === undefined) return stop('the machine is gone');
       const state = stateOf(ledger);
       requireEpoch(state, context.epoch);
       if (state.rows.some((row) => row.machineUID === machine.metadata.uid)) return stop('the machine has a row');

@@ -137,6 +137,11 @@ describe('the pass', () => {
     expect(said({ asking: () => [late], facts: { ...view.facts, nowMs: NOW + 900_001 } })).toBe('zone/h');
   });
 
+  test('D1: ends the term where the ledger is gone', () => {
+    const write = reservation(1, () => cell({ machines: [machine()] }), ids());
+    expect(() => write.judge({ ledger: undefined })).toThrow(expect.objectContaining({ code: 'Deposed' }));
+  });
+
   test('leaves the ledger as it is where no rate is set', () => {
     const move = reservation(1, () => cell({ machines: [machine()] }), ids()).judge({ ledger: ledger([]) });
     expect('write' in move && move.write === 'ledger' ? Object.keys(move.object.status ?? {}) : []).toEqual(['epoch', 'rows']);

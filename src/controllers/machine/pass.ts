@@ -13,7 +13,7 @@ import { gatesOf } from '../../defender/gates.ts';
 import type { GuardedWrite } from '../../defender/guardedwrite.ts';
 import { judge } from '../../defender/judge.ts';
 import { limitsOf, poolOf } from '../../defender/limits.ts';
-import { requireEpoch, reserve } from '../../defender/protocol.ts';
+import { ledgerGone, requireEpoch, reserve } from '../../defender/protocol.ts';
 import { isRevocable, revocations, type Unordered } from '../../defender/recheck.ts';
 import { rowFor, type Request, type Subject, type Verdict } from '../../defender/request.ts';
 import type { Roll } from '../../defender/roll.ts';
@@ -204,7 +204,7 @@ export function reservation(
     reads: ['ledger'],
     writes: 'ledger',
     judge(seen) {
-      if (seen.ledger === undefined) return { stop: 'there is no ledger' };
+      if (seen.ledger === undefined) throw ledgerGone();
       const state = stateOf(seen.ledger);
       requireEpoch(state, epoch);
       const view = gather();

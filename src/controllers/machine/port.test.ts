@@ -1,7 +1,12 @@
 import { expect, test } from 'vitest';
+import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruptionledger.ts';
+import { API_VERSION } from '../../api/kind.ts';
 import { createReleaseMarks } from '../../defender/evidence.ts';
 import { ApiError } from '../../kube/apierror.ts';
+import { createClient } from '../../kube/httpclient.ts';
+import { fakeApiServer } from '../../kube/testing/apiserver.ts';
 import { carryOutEffect } from './effects.ts';
+import { watchLedgerWrites } from './ledgerwrites.ts';
 import { apiPort, type PortOptions } from './port.ts';
 import { machine, node } from './testing/objects.ts';
 
@@ -43,4 +48,21 @@ test('C8a: a Machine is deleted in the very version that was read; one that chan
     ],
   ]);
   expect(done.refused).toBe(true);
+});
+
+test('D1: a write of a ledger that was deleted since its store showed it ends the term', async () => {
+  const server = fakeApiServer();
+  const object = server.put(DisruptionLedgers, {
+    apiVersion: API_VERSION,
+    kind: 'DisruptionLedger',
+    metadata: { name: LEDGER_NAME },
+    spec: {},
+    status: { epoch: 3, rows: [] },
+  });
+  server.remove(DisruptionLedgers, { name: LEDGER_NAME });
+  const ledger = watchLedgerWrites({ get: () => object, hasPassed: () => true, mark: () => 0 }, 3);
+  const client = createClient(server.transport);
+  const options = { client, stores: {}, ledger, marks: createReleaseMarks(), provider: undefined, cycled: new Set(), signal };
+  const port = apiPort(options as unknown as PortOptions);
+  await expect(port.put({ write: 'ledger', object })).rejects.toMatchObject({ code: 'Deposed' });
 });

@@ -6,6 +6,8 @@ import type { KubeObject, Stored } from '../../api/wire.ts';
 import type { ReleaseMark, ReleaseMarks } from '../../defender/evidence.ts';
 import type { GuardedPort } from '../../defender/guardedwrite.ts';
 import { readLedger, writeLedger } from '../../defender/ledger.ts';
+import { ledgerGone } from '../../defender/protocol.ts';
+import { hasReason } from '../../kube/apierror.ts';
 import type { Client } from '../../kube/client.ts';
 import type { Reflector } from '../../kube/reflector.ts';
 import { carryOutEffect } from './effects.ts';
@@ -42,7 +44,10 @@ export function apiPort({ client, stores, ledger, marks, provider, cycled, signa
       if (move.write === 'machine')
         await client.update(Machines, withoutManagers(move.object), move.status === true ? { ...manager, subresource: 'status' } : manager);
       else if (move.write === 'node') await client.update(Nodes, withoutManagers(move.object), manager);
-      else await ledger.during(writeLedger(client, move.object, signal));
+      else
+        await ledger.during(writeLedger(client, move.object, signal)).catch((error: unknown) => {
+          throw hasReason(error, 'NotFound') ? ledgerGone() : error;
+        });
     },
     releasing(mark) {
       const lists = { machines: stores.machines.mark(), nodes: stores.nodes.mark() };
