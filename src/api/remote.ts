@@ -45,7 +45,10 @@ export interface RemoteResult {
 export interface Remote {
   /** Runs a script as root. Errors: `REMOTE_ERRORS`. After each of them the script may have run in part or whole, save where it says otherwise. */
   run(target: RemoteTarget, call: RemoteCall, signal: AbortSignal): Promise<RemoteResult>;
-  /** The keys that the host shows, which prove nothing until somebody has confirmed one. */
+  /**
+   * The keys that the host shows, which prove nothing until somebody has confirmed one. It ends within a time of its own. Errors: `TargetInvalid`,
+   * `SshMissing`, `HostUnreachable`, `RemoteTimeout`.
+   */
   shownKeys(host: string, port: number, signal: AbortSignal): Promise<string[]>;
 }
 
@@ -61,7 +64,7 @@ export const REMOTE_ERRORS = {
   SudoRefused: surroundings('the user cannot become root without a password; nothing was run'),
   ShellUnusable: surroundings('the account runs no commands; nothing was run'),
   ConnectionLost: surroundings('the connection ended before the script did'),
-  RemoteTimeout: surroundings('the script took too long'),
+  RemoteTimeout: surroundings('the script took too long, or the host to show its keys'),
   OutputTooLong: surroundings('the script printed more than is taken'),
 } as const;
 export type RemoteErrorCode = keyof typeof REMOTE_ERRORS;

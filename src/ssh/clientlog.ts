@@ -2,16 +2,12 @@ import type { RemoteErrorCode } from '../api/remote.ts';
 
 /**
  * What OpenSSH's own log says about a connection that came to nothing. Its exit code is 255 for all of them, so its English sentences (LC_ALL=C, of
- * its log file alone, which the host cannot write to) are all there is. What is not known here is `ConnectionLost`.
+ * its log file alone) are all there is. What is not known here is `ConnectionLost`.
  */
 const SAYS: [RegExp, RemoteErrorCode][] = [
   [/REMOTE HOST IDENTIFICATION HAS CHANGED|Host key verification failed|host key .* has changed/i, 'HostKeyChanged'],
   [/No \S+ host key is known for|no matching host key type found/i, 'HostKeyChanged'],
-  [/Permission denied \([^)]*(password|keyboard-interactive)/i, 'PasswordAsked'],
-  [
-    /Permission denied|Too many authentication failures|no such identity|UNPROTECTED PRIVATE KEY|No more authentication methods/i,
-    'AuthRefused',
-  ],
+  [/Permission denied|no such identity|UNPROTECTED PRIVATE KEY|No more authentication methods/i, 'AuthRefused'],
   [/Could not resolve hostname/i, 'HostUnresolved'],
   [
     /connect to (address|host) .* port|No route to host|Connection refused|Network is unreachable|during banner exchange|kex_exchange_identification/i,
@@ -19,6 +15,20 @@ const SAYS: [RegExp, RemoteErrorCode][] = [
   ],
 ];
 
+/** From here on the log may quote the host, which need not have proved a key. A quotation may hold line feeds, so no later line is the client's either. */
+const QUOTES = /Received disconnect from|Disconnected from|Connection closed by \S+ port|Their offer:|Permission denied \(/;
+/** Said only to a host that has proved its key. It lists its methods itself. */
+const REFUSED = /^Permission denied \(([^)\r\n]*)/;
+const ASKING = /(?:^|,)(?:password|keyboard-interactive)(?:,|$)/;
+/** The one reason that only the host can give. It names no key and no password, so nothing is risked by a host that lies. */
+const TOO_MANY = /^Received disconnect from \S+ port \d+:2: Too many authentication failures/;
+
 export function readClientLog(text: string): RemoteErrorCode {
-  return SAYS.find(([pattern]) => pattern.test(text))?.[1] ?? 'ConnectionLost';
+  const at = text.search(QUOTES);
+  const own = at === -1 ? text : text.slice(0, at);
+  const quoted = at === -1 ? '' : text.slice(at);
+  const code = SAYS.find(([pattern]) => pattern.test(own))?.[1];
+  const methods = REFUSED.exec(quoted)?.[1];
+  if (methods !== undefined && code !== 'HostKeyChanged') return ASKING.test(methods) ? 'PasswordAsked' : 'AuthRefused';
+  return code ?? (TOO_MANY.test(quoted) ? 'AuthRefused' : 'ConnectionLost');
 }

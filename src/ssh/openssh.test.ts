@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -77,6 +78,41 @@ describe.skipIf(noSshd !== undefined)('a machine with a real sshd', () => {
   it('shows the keys of a host, so that somebody can confirm them', async () => {
     expect(await ssh().shownKeys('127.0.0.1', sshd.port, signal)).toEqual([sshd.hostKey]);
   });
+
+  it('ends a showing of keys by a host that drips a byte now and then', async () => {
+    const drip = await startTalker((socket) => {
+      const timer = setInterval(() => socket.write('x'), 100);
+      socket.once('close', () => clearInterval(timer));
+    });
+    try {
+      await expect(ssh({ showSeconds: 1 }).shownKeys('127.0.0.1', drip.port, signal)).rejects.toEqual(coded('RemoteTimeout'));
+    } finally {
+      await drip.close();
+    }
+  });
+
+  it('ends a showing of keys when it is told to, and blames nothing for it', async () => {
+    const told = new AbortController();
+    const silent = await startTalker(() => told.abort(new Error('enough')));
+    try {
+      await expect(ssh().shownKeys('127.0.0.1', silent.port, told.signal)).rejects.toThrow('enough');
+      await expect(ssh().shownKeys('127.0.0.1', silent.port, told.signal)).rejects.toThrow('enough');
+    } finally {
+      await silent.close();
+    }
+  });
+
+  it.each(['Host key verification failed.', 'bye\nHost key verification failed.', 'root@h: Permission denied (publickey,password).'])(
+    'takes no reason from a host that proves nothing and says goodbye with %j',
+    async (words) => {
+      const liar = await startTalker((socket) => socket.end(Buffer.concat([Buffer.from('SSH-2.0-liar\r\n'), disconnect(words)])));
+      try {
+        await expect(ssh().run({ ...target, port: liar.port }, say('x'), signal)).rejects.toEqual(coded('ConnectionLost'));
+      } finally {
+        await liar.close();
+      }
+    },
+  );
 
   it('tells a key that is not taken', async () => {
     await expect(ssh({ identityFile: sshd.strangeIdentity }).run(target, say('x'), signal)).rejects.toEqual(coded('AuthRefused'));
@@ -174,6 +210,7 @@ describe('without OpenSSH', () => {
     const path = process.env['PATH'];
     process.env['PATH'] = '/nowhere';
     try {
+      await expect(openSsh({ clock }).shownKeys('h', 22, signal)).rejects.toEqual(coded('SshMissing'));
       const target: RemoteTarget = { host: 'h', port: 22, user: 'root', hostKeys: [`ssh-ed25519 ${ED25519}`] };
       await expect(openSsh({ clock }).run(target, say('x'), signal)).rejects.toEqual(coded('SshMissing'));
     } finally {
@@ -188,3 +225,39 @@ const ED25519 = Buffer.concat([
   Buffer.from([0, 0, 0, 32]),
   randomBytes(32),
 ]).toString('base64');
+
+/** A host that says what it likes, to each connection. */
+async function startTalker(talk: (socket: Socket) => void): Promise<{ port: number; close(): Promise<void> }> {
+  const open = new Set<Socket>();
+  const server = createServer((socket) => {
+    open.add(socket);
+    socket.on('error', () => undefined);
+    socket.resume();
+    talk(socket);
+  });
+  await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return {
+    port: address.port,
+    async close() {
+      for (const socket of open) socket.destroy();
+      await new Promise<void>((done) => server.close(() => done()));
+    },
+  };
+}
+
+/** RFC 4253, 6 and 11.1, before any key. */
+function disconnect(words: string): Buffer {
+  const text = (value: string): Buffer => {
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(Buffer.byteLength(value));
+    return Buffer.concat([length, Buffer.from(value)]);
+  };
+  const payload = Buffer.concat([Buffer.from([1, 0, 0, 0, 11]), text(words), text('')]);
+  const padding = 4 + ((8 - ((5 + payload.length + 4) % 8)) % 8);
+  const head = Buffer.alloc(5);
+  head.writeUInt32BE(1 + payload.length + padding);
+  head[4] = padding;
+  return Buffer.concat([head, payload, Buffer.alloc(padding)]);
+}

@@ -22,6 +22,8 @@ export interface OpenSshOptions {
   /** Configuration file for ssh, for jump hosts; what is said here about keys, prompts and hosts goes before it. Absent: none is read. */
   configFile?: string;
   connectSeconds?: number;
+  /** For showing the keys of a host, from beginning to end. */
+  showSeconds?: number;
   /** Of stdout and of stderr, in bytes. */
   outputLimit?: number;
 }
@@ -55,7 +57,7 @@ shift
  * nothing from the user's configuration.
  */
 export function openSsh(options: OpenSshOptions): Remote {
-  const { clock, sudo = true, outputLimit = OUTPUT_LIMIT, connectSeconds = 10 } = options;
+  const { clock, sudo = true, outputLimit = OUTPUT_LIMIT, connectSeconds = 10, showSeconds = 30 } = options;
 
   function argumentsFor({ host, port, user }: RemoteTarget, folder: string, command: string): string[] {
     const set: Record<string, string> = {
@@ -177,16 +179,36 @@ export function openSsh(options: OpenSshOptions): Remote {
 
   async function shownKeys(host: string, port: number, signal: AbortSignal): Promise<string[]> {
     checkTarget({ host, port, user: 'root' });
+    signal.throwIfAborted();
     const child = spawn('ssh-keyscan', ['-T', String(connectSeconds), '-p', String(port), '--', host], {
       stdio: ['ignore', 'pipe', 'ignore'],
       env: environment(),
-      signal,
     });
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const { promise: closed, resolve, reject } = Promise.withResolvers<void>();
     child.once('error', (error) => reject(missing(error)));
     child.once('close', () => resolve());
-    const stdout = collect(child.stdout, OUTPUT_LIMIT, () => child.kill('SIGKILL'));
-    await promise;
+    const end = (): void => void child.kill('SIGKILL');
+    let isLate = false;
+    // ssh-keyscan begins its own time again with each byte that comes.
+    const cancel = clock.setTimer(showSeconds * 1000, () => {
+      isLate = true;
+      end();
+    });
+    signal.addEventListener('abort', end, { once: true });
+    const stdout = collect(child.stdout, OUTPUT_LIMIT, end);
+    try {
+      await closed;
+    } finally {
+      cancel();
+      signal.removeEventListener('abort', end);
+    }
+    signal.throwIfAborted();
+    // The keys that came until then may lack the one that somebody would confirm.
+    if (isLate) {
+      throw new CodedError('RemoteTimeout', `${host} port ${port} did not show its SSH host keys within ${showSeconds} s`, {
+        next: `is that the machine? ssh-keyscan -p ${port} ${host}`,
+      });
+    }
     const keys = stdout()
       .split('\n')
       .map((line) => hostKeyOf(line.slice(line.indexOf(' ') + 1)))

@@ -17,7 +17,7 @@ export interface Confirming {
 
 /**
  * The keys that a machine must prove one of: those that were confirmed before; else the shown one of the given fingerprint; else the one that a person
- * says is right. Errors: `HostKeyUnknown`, `HostKeyChanged`, `HostUnreachable`.
+ * says is right. Errors: `HostKeyUnknown`, `HostKeyChanged`, and those of `shownKeys`.
  */
 export async function hostKeysOf(host: Host, { remote, known, output, ask, signal }: Confirming): Promise<readonly string[]> {
   const before = known.keysOf(host.host, host.port);
