@@ -82,7 +82,8 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
       const given = (writer: string, signal: AbortSignal) => ({ ...ports, signal, cache, client: as(writer), recorder: recorder(writer) });
       const term = Promise.withResolvers<number>();
       await together(signal, [
-        (signal) => runMachineController({ ...given(MANAGERS.machine, signal), providers, cell, onTerm: term.resolve }),
+        (signal) =>
+          runMachineController({ ...given(MANAGERS.machine, signal), reader: ports.client, providers, cell, onTerm: term.resolve }),
         (signal) => runIdentityController({ ...given(MANAGERS.identity, signal), ...reserved, providers, cell }),
         (signal) => runMachineSetController({ ...given(MANAGERS.machineSet, signal), term: term.promise }),
         (signal) => runMachineComponentSetController({ ...given(MANAGERS.machineComponentSet, signal), term: term.promise }),

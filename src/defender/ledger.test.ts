@@ -120,6 +120,17 @@ describe('D1: the epoch does not fall where the ledger was deleted', () => {
     },
   );
 
+  test('the lists are of who may read all kinds: who writes the ledger need not be allowed to list', async () => {
+    const server = fakeApiServer();
+    server.put(Machines, machine('a', { operation: operation(7) }));
+    const writer = createClient((request) =>
+      request.method === 'GET' && !request.path.includes(`/disruptionledgers/`)
+        ? Promise.resolve(statusResponse(403, 'Forbidden'))
+        : server.transport(request),
+    );
+    expect(await beginTerm(writer, signal, createClient(server.transport))).toBe(8);
+  });
+
   test('a ledger that has an epoch is believed, and nothing is listed', async () => {
     const server = fakeApiServer();
     server.put(DisruptionLedgers, ledgerOf(7));

@@ -22,16 +22,16 @@ export function writeLedger(client: Client, ledger: Stored<DisruptionLedger>, si
 /**
  * Begins a term (D2): raises the epoch and returns it once the server has said that this very write raised it. Where the answer is
  * lost the epoch read afterwards may be another process' own, so it is raised again. Makes the ledger where there is none: of a new cell, or
- * of one whose ledger was deleted, and then the epoch goes on above every one that its objects carry (D1).
+ * of one whose ledger was deleted, and then the epoch goes on above every one that its objects carry (D1). `reader`: may list them.
  *
  * Errors: what the client throws, save conflicts, which are read again.
  */
-export async function beginTerm(client: Client, signal: AbortSignal): Promise<number> {
+export async function beginTerm(client: Client, signal: AbortSignal, reader: Client = client): Promise<number> {
   for (;;) {
     signal.throwIfAborted();
     const found = await readLedger(client, signal);
     // Who made it may have died before the epoch was in it: one without an epoch says no more than none.
-    const used = found === undefined || stateOf(found).epoch === 0 ? await highestEpoch(client, signal) : 0;
+    const used = found === undefined || stateOf(found).epoch === 0 ? await highestEpoch(reader, signal) : 0;
     const ledger = found ?? (await createLedger(client, signal));
     if (ledger === undefined) continue;
     const next = takeLeadership(stateOf(ledger), used);

@@ -39,6 +39,8 @@ import { report } from './report.ts';
 
 export interface MachineControllerOptions {
   client: Client;
+  /** May list what the cache holds; the rights of `client` are those of its writes. */
+  reader: Client;
   cache: Cache;
   /** By name, as `spec.provider.name` says it. */
   providers: ReadonlyMap<string, InfraProvider>;
@@ -68,7 +70,7 @@ export async function runMachineController(options: MachineControllerOptions): P
   const { client, cache, clock, random, log, recorder, providers, cell } = options;
   const deposed = new AbortController();
   const signal = AbortSignal.any([options.signal, deposed.signal]);
-  const epoch = await begun({ client, clock, log, signal });
+  const epoch = await begun({ client, reader: options.reader, clock, log, signal });
   log.info({ epoch }, 'a term begins');
   options.onTerm?.(epoch);
 
@@ -216,13 +218,14 @@ export async function runMachineController(options: MachineControllerOptions): P
 /** A term's epoch, however long the server takes to give one. */
 async function begun({
   client,
+  reader,
   clock,
   log,
   signal,
-}: Pick<MachineControllerOptions, 'client' | 'clock' | 'log' | 'signal'>): Promise<number> {
+}: Pick<MachineControllerOptions, 'client' | 'reader' | 'clock' | 'log' | 'signal'>): Promise<number> {
   for (;;) {
     try {
-      return await beginTerm(client, signal);
+      return await beginTerm(client, signal, reader);
     } catch (error) {
       signal.throwIfAborted();
       log.warn({ error: messageOf(error) }, 'the epoch could not be raised; tries again');

@@ -84,7 +84,7 @@ export async function openCell(): Promise<TestCell> {
     const cell = { server: 'https://cell', certificateAuthority: 'PEM', mirror: undefined };
     const providers = new Map([['fake', provider]]);
     const term = Promise.withResolvers<number>();
-    const machines = runMachineController({ ...shared, cache, recorder, cell, providers, onTerm: term.resolve });
+    const machines = runMachineController({ ...shared, reader: through, cache, recorder, cell, providers, onTerm: term.resolve });
     const done = sets
       ? Promise.all([machines, runMachineSetController({ ...shared, cache, recorder, term: term.promise })]).then(() => undefined)
       : machines;
