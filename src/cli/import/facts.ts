@@ -12,6 +12,7 @@ export const IMPORT_ERRORS = {
   ToolMissing: surroundings('a program of the base system is not there'),
   LibcTooOld: surroundings('Node needs glibc 2.28 or later'),
   ReadOnly: surroundings('a folder that the agent needs cannot be written to'),
+  FolderUnsafe: surroundings('others than root may write to a folder above the agent'),
   NoSpace: surroundings('there is no room for the agent'),
   NoRoute: surroundings('the API server cannot be reached from there'),
   ClockWrong: surroundings('its clock is off by so much that certificates would not hold'),

@@ -222,6 +222,12 @@ function settle({ code, stdout, stderr }: RemoteResult): void {
       );
     case EXITS.foreign:
       throw importError('OtherMachine', 'the bootstrap of another Machine is there', 'is somebody else importing this machine?');
+    case EXITS.unsafe:
+      throw importError(
+        'FolderUnsafe',
+        `${said} does not belong to root, or others may write to it, and root would run programs from there; nothing was installed`,
+        'see who writes there, then: chown root:root and chmod go-w',
+      );
     case EXITS.start:
       throw importError('AgentNotRunning', `the agent does not keep running: ${said}`, 'on the machine: journalctl -u kubenode-agent');
     default:

@@ -43,11 +43,19 @@ done
 exit 0
 `;
 
-/** Held while anything is changed: two imports of one machine must not mix. 95: another has it. */
-export const EXITS = { lock: 95, space: 93, damaged: 92, digest: 91, foreign: 94, start: 90 } as const;
+/** 95: another import holds the lock, since two of one machine must not mix. 96: others may write where root runs programs; then it prints the folder. */
+export const EXITS = { lock: 95, space: 93, damaged: 92, digest: 91, foreign: 94, start: 90, unsafe: 96 } as const;
 
 /** Args: sha256 of the archive. Body: the archive, compressed by gzip. Nothing is left of one that is not whole. */
 export const TRANSFER = script`
+root_only() {
+  [ -e "$1" ] || return 0
+  set -- "$1" $(stat -L -c "%u %a" "$1")
+  [ "$2" = 0 ] && [ $((0$3 & 022)) = 0 ] || { echo "$1"; exit 96; }
+}
+for each in /opt /opt/kubenode /opt/kubenode/agent; do root_only $each; done
+each=$(readlink -m /opt/kubenode/agent)
+while [ "$each" != / ]; do root_only "$each"; each=$(dirname "$each"); done
 mkdir -p /opt/kubenode/agent
 exec 9>/run/kubenode-import.lock
 flock -w 20 9 || exit 95
@@ -68,6 +76,14 @@ mv -T "$folder/new" "$folder/$1" || end 93
 
 /** Args: sha256 of the archive that arrived. Prints the slot. */
 export const INSTALL = script`
+root_only() {
+  [ -e "$1" ] || return 0
+  set -- "$1" $(stat -L -c "%u %a" "$1")
+  [ "$2" = 0 ] && [ $((0$3 & 022)) = 0 ] || { echo "$1"; exit 96; }
+}
+for each in /opt /opt/kubenode /opt/kubenode/agent; do root_only $each; done
+each=$(readlink -m /opt/kubenode/agent)
+while [ "$each" != / ]; do root_only "$each"; each=$(dirname "$each"); done
 exec 9>/run/kubenode-import.lock
 flock -w 20 9 || exit 95
 /opt/kubenode/agent/.import/"$1"/install --no-start 9>&- || exit $?
