@@ -850,6 +850,23 @@ describe('B8: canary', () => {
     expect(world.status()).toMatchObject({ verified: { version: '1.0.0' }, revision: { number: 2 } });
   });
 
+  it('B3: a machine that is no canary any more keeps its place until it is known whether the canary content works there', async () => {
+    const world = createWorld({ machines: 0, fails: (_machine, entry) => entry.version === '2.0.0' });
+    for (let count = 0; count < 3; count++) world.join({ canary: 'yes' });
+    world.set({ version: '1.0.0', batches: ['100%'] });
+    await world.quiet();
+    world.set({ version: '1.0.0', canary: { selector: { canary: 'yes' }, version: '2.0.0' }, batches: [1, '100%'] });
+    world.process.relist();
+    await world.process.runSet();
+    const [away = ''] = world.given('2.0.0');
+    expect(world.given('2.0.0')).toEqual([away]);
+    world.editMachine(away, ({ metadata }) => void (metadata.labels = {}));
+    world.process.relist();
+    await world.process.runSet();
+    const others = world.given('2.0.0').filter((name) => name !== away);
+    expect(others, 'no other machine is tried').toEqual([]);
+  });
+
   it('a canary that is promoted is not written again where it runs', async () => {
     const world = await verifiedWorld({ machines: 3 });
     const canary = world.join({ canary: 'yes' });

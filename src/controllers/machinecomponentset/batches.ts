@@ -30,7 +30,9 @@ export function setBatches(
   main: Content,
 ): SetBatches {
   const groups = Map.groupBy(members, (each) => idOf(each.target));
-  const inFlight = Map.groupBy(former.filter(isInFlight), ({ entry, target }) => idOf(entry ?? target));
+  // Also a member whose label made it a canary's, or one of the others, while the former content was in flight there.
+  const elsewhere = members.filter(({ entry, target }) => entry !== undefined && idOf(entry) !== idOf(target));
+  const inFlight = Map.groupBy([...former, ...elsewhere].filter(isInFlight), ({ entry, target }) => idOf(entry ?? target));
   const byContent = new Map([...groups].map(([id, group]) => [id, withPlacesOf(inFlight.get(id) ?? [], batchState(batches, group))]));
   const own = byContent.get(idOf(main));
   const underWay = [own, ...byContent.values()].find((each) => each?.current !== undefined);
@@ -45,7 +47,7 @@ export function roomFor({ byContent, havePassed }: SetBatches, content: Content,
   return state.current === undefined || state.cohort === cohort ? state.room : 0;
 }
 
-/** What is in flight on a machine that the set selects no more takes a place of the batch under way, and is no part of it. */
+/** What is in flight on a machine that is to have other content now, or none, takes a place of the batch under way, and is no part of it. */
 function withPlacesOf({ length }: readonly Standing[], state: BatchState): BatchState {
   return { ...state, room: Math.max(0, state.room - length) };
 }
