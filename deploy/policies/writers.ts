@@ -19,6 +19,10 @@ const WORDS: Record<Writer, string> = {
   remedyJob: 'the remedy job controller',
 };
 
+/** What the NodeRestriction plugin of the API server keeps from kubelets, and ours. */
+const KEPT_LABELS =
+  '^([a-z0-9.-]+[.])?(node-restriction|node-role)[.]kubernetes[.]io/|^kubernetes[.]io/hostname$|^([a-z0-9.-]+[.])?kubenode[.]io/';
+
 /** What a condition on the resource picks from a table by resource. */
 const pick = (table: Record<string, unknown>, none: string): string => `${literal(table)}[?request.resource.resource].orValue(${none})`;
 
@@ -114,9 +118,17 @@ export function writersPolicy(scope: Construct, side: 'hub' | 'cell', owners: Re
           && has(variables.old.operation) && has(variables.new.operation)
           && variables.old.operation.kind in ['Change', 'Repair'] && variables.new.operation.kind == 'Cancelled'
           && variables.new.operation.?reason.orValue('') != ''
-          && variables.new.operation.all(k, k in ['kind', 'reason']
+          && variables.new.operation.?cause.orValue('Released') == 'Released'
+          && variables.new.operation.all(k, k in ['kind', 'cause', 'reason']
             || (k in variables.old.operation && variables.old.operation[k] == variables.new.operation[k]))
-          && variables.old.operation.all(k, k in ['kind', 'reason'] || k in variables.new.operation)`,
+          && variables.old.operation.all(k, k in ['kind', 'cause', 'reason'] || k in variables.new.operation)`,
+      },
+      {
+        // The cell copies them to the Node: by these, other tenants' pods choose where they run.
+        name: 'kept',
+        expression: `variables.isByHand && request.operation != 'DELETE'
+          ? (variables.new.?labels.orValue({}).filter(k, !(k in variables.old.?labels.orValue({})) || variables.old.labels[k] != variables.new.labels[k])
+            + variables.old.?labels.orValue({}).filter(k, !(k in variables.new.?labels.orValue({})))).filter(k, k.matches('${KEPT_LABELS}')) : []`,
       },
       {
         name: 'bad',
@@ -141,6 +153,10 @@ export function writersPolicy(scope: Construct, side: 'hub' | 'cell', owners: Re
           + (variables.owners[?variables.bad[0]].orValue([]).size() == 0 ? 'nobody' : ${words('variables.owners[?variables.bad[0]].orValue([])')})
           + '; ' + request.userInfo.username + ' may change '
           + (variables.owners.exists(f, variables.who in variables.owners[f]) ? 'only ' + variables.owners.filter(f, variables.who in variables.owners[f]).join(', ') : 'nothing of it')`,
+      },
+      {
+        expression: 'variables.kept.size() == 0',
+        messageExpression: `'spec.labels: ' + variables.kept[0] + ' of a Node says what runs there and for whom; people do not set it'`,
       },
       metadata('labels', '{}'),
       metadata('finalizers', '[]'),

@@ -170,6 +170,27 @@ describe('a machine that a person makes', () => {
     expect((await tries(olga, { spec: { components: [ENTRY] } })).outcome).toBe('policy');
   });
 
+  test('gets no label by which other tenants choose Nodes', async () => {
+    const kept = [
+      'node-restriction.kubernetes.io/tenant',
+      'x.node-restriction.kubernetes.io/tenant',
+      'node-role.kubernetes.io/control-plane',
+      'kubernetes.io/hostname',
+      'kubenode.io/pool',
+    ];
+    for (const label of kept) expect([label, (await made({ labels: { [label]: 'x' } })).outcome]).toEqual([label, 'policy']);
+    expect((await made({ labels: { 'topology.kubernetes.io/zone': 'a', 'example.com/kubernetes.io': 'b' } })).outcome).toBe('ok');
+    await make({ labels: { a: 'b' } });
+    for (const label of kept)
+      expect([label, (await tries(olga, { spec: { labels: { [label]: 'x' } } })).outcome]).toEqual([label, 'policy']);
+    await make({ labels: { a: 'b', 'node-restriction.kubernetes.io/tenant': 'x' } });
+    expect((await tries(olga, { spec: { labels: { 'node-restriction.kubernetes.io/tenant': 'y' } } })).message).toContain(
+      'spec.labels: node-restriction.kubernetes.io/tenant of a Node says what runs there and for whom; people do not set it',
+    );
+    expect((await tries(olga, { spec: { labels: { 'node-restriction.kubernetes.io/tenant': null } } })).outcome).toBe('policy');
+    expect((await tries(olga, { spec: { labels: { a: 'c' } } })).outcome).toBe('ok');
+  });
+
   test('is not smuggled into a set, nor one of a set out of it', async () => {
     expect((await made({}, { ownerReferences: [owner] })).outcome).toBe('policy');
     await make({});
@@ -208,7 +229,12 @@ describe("an operator's release (D5)", () => {
     const machine = { ...(await live()), status: STATUS };
     const released = operatorRelease(machine, 'OperatorRelease: rack 12 burned down');
     expect(await attempt(olga.update(Machines, released))).toEqual({ outcome: 'ok', message: '' });
-    expect((await live()).spec.operation).toEqual({ ...ORDER, kind: 'Cancelled', reason: 'OperatorRelease: rack 12 burned down' });
+    expect((await live()).spec.operation).toEqual({
+      ...ORDER,
+      kind: 'Cancelled',
+      cause: 'Released',
+      reason: 'OperatorRelease: rack 12 burned down',
+    });
     // Once is enough, and it is not taken back.
     expect((await tries(olga, { spec: { operation: { kind: 'Change' } } })).outcome).toBe('policy');
     expect((await tries(olga, { spec: { operation: { reason: 'another' } } })).outcome).toBe('policy');
@@ -225,6 +251,7 @@ describe("an operator's release (D5)", () => {
       { notAfter: '2027-01-01T00:00:00Z' },
       { reason: null },
       { reason: '' },
+      { cause: 'DrainTimeout' },
       { components: [{ name: 'kubelet', revision: 4 }] },
       { components: [] },
       { components: null },
