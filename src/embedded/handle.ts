@@ -234,7 +234,7 @@ async function inYaml(plain: Plain): Promise<Plain> {
   for await (const chunk of plain.body) chunks.push(chunk);
   const { stringify } = await import('yaml');
   const value: unknown = JSON.parse(Buffer.concat(chunks).toString('utf8'));
-  const text = stringify(value, { sortMapEntries: true, lineWidth: 0, aliasDuplicateObjects: false });
+  const text = stringify(value, { sortMapEntries: true, lineWidth: 0, aliasDuplicateObjects: false, compat: 'yaml-1.1' });
   return answer(plain.status, text, {
     ...plain.headers,
     'content-type': 'application/yaml',

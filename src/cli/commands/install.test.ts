@@ -295,7 +295,10 @@ describe('the command', () => {
     const objects = parseAllDocuments(yaml.stdout).map((document) => document.toJS() as KubeObject);
     const json = run('--cell', '--server', 'https://api:6443', '-o', 'json');
     expect(JSON.parse(json.stdout)).toMatchObject({ apiVersion: 'v1', kind: 'List' });
-    expect((JSON.parse(json.stdout) as { items: KubeObject[] }).items).toEqual(objects);
+    const { items } = JSON.parse(json.stdout) as { items: KubeObject[] };
+    expect(items).toEqual(objects);
+    // What kubectl reads, where a bare `no` is false.
+    expect(parseAllDocuments(yaml.stdout, { version: '1.1' }).map((document) => document.toJS() as KubeObject)).toEqual(items);
     expect(objects.length).toBe(cell().length);
   });
 

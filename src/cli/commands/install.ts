@@ -61,6 +61,9 @@ One cluster may be both. docs/install.md goes through it step by step.`,
     .action((flags: Flags) => run((output) => install(flags, output)));
 }
 
+/** kubectl reads YAML 1.1, where a bare `no` is false. */
+const FOR_KUBECTL = { lineWidth: 0, compat: 'yaml-1.1' } as const;
+
 async function install(flags: Flags, output: Output): Promise<number> {
   const options = installOptions(flags);
   const objects = await manifests(options);
@@ -74,7 +77,7 @@ async function install(flags: Flags, output: Output): Promise<number> {
   output.print(
     flags.output === 'json'
       ? JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }, null, 2)
-      : objects.map((object) => stringify(object, { lineWidth: 0 })).join('---\n'),
+      : objects.map((object) => stringify(object, FOR_KUBECTL)).join('---\n'),
   );
   return EXIT.ok;
 }

@@ -148,7 +148,9 @@ async function dump(rollouts: Rollout[], format: string, output: Output): Promis
     output.print(JSON.stringify(rollouts.length === 1 ? rollouts[0] : { apiVersion: 'v1', kind: 'List', items: rollouts }, null, 2));
   else if (format === 'yaml')
     output.print(
-      (await import('yaml')).stringify(rollouts.length === 1 ? rollouts[0] : { apiVersion: 'v1', kind: 'List', items: rollouts }),
+      (await import('yaml')).stringify(rollouts.length === 1 ? rollouts[0] : { apiVersion: 'v1', kind: 'List', items: rollouts }, {
+        compat: 'yaml-1.1',
+      }),
     );
   else throw new CodedError('Usage', `--output must be "json" or "yaml", got "${format}"`);
   return EXIT.ok;
