@@ -1,0 +1,638 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { ConfigMaps, CustomResourceDefinitions, Namespaces, Secrets } from '../../api/builtin.ts';
+import { Clusters, type UnitStatus } from '../../api/cluster.ts';
+import { unitDigest } from '../../api/digest.ts';
+import { Fleets } from '../../api/fleet.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import { CELL_KINDS } from '../../api/kinds.ts';
+import { MachineComponentSets } from '../../api/machinecomponentset.ts';
+import { MachineSets } from '../../api/machineset.ts';
+import { MANAGERS, SYSTEM_NAMESPACE } from '../../api/names.ts';
+import { Rollouts, type Rollout } from '../../api/rollout.ts';
+import type { ApiRequest, ApiResponse, Transport } from '../../api/transport.ts';
+import type { KubeObject } from '../../api/wire.ts';
+import { openCluster } from '../../embedded/index.ts';
+import { createCache } from '../../kube/cache.ts';
+import { createClient } from '../../kube/httpclient.ts';
+import type { RecordedEvent } from '../../kube/recorder.ts';
+import { fakeApiServer, jsonResponse, statusResponse, type FakeApiServer } from '../../kube/testing/apiserver.ts';
+import { fakeClock, type FakeClock } from '../../kube/testing/clock.ts';
+import { recordingLog } from '../../kube/testing/log.ts';
+import { waitFor } from '../../kube/testing/waitfor.ts';
+import { stamped } from '../applyunit.ts';
+import type { Bundles, StoredUnit } from '../bundles.ts';
+import { runRolloutController } from './controller.ts';
+
+const CELLS = ['test', 'prod'];
+const UNIT = 'ConfigMap/web/settings';
+
+let clock: FakeClock;
+let hub: FakeApiServer;
+let cells: Map<string, FakeApiServer>;
+let transports: Map<string, Transport>;
+/** Connections to cells that were opened and not closed. */
+let connected: string[];
+/** Held back until it resolves, by cell. */
+let connecting: Map<string, Promise<void>>;
+let events: (RecordedEvent & { about: string })[];
+let log: ReturnType<typeof recordingLog>;
+let units: Map<string, StoredUnit>;
+/** What a commit renders again, by `commit unit cluster`, and what was asked for. */
+let renders: Map<string, StoredUnit | Error>;
+let rendered: string[];
+let stop: AbortController;
+let running: Promise<void> | undefined;
+
+beforeEach(() => {
+  clock = fakeClock();
+  hub = fakeApiServer();
+  cells = new Map(CELLS.map((name) => [name, fakeApiServer()]));
+  transports = new Map([...cells].map(([name, { transport }]) => [name, transport]));
+  connected = [];
+  connecting = new Map();
+  events = [];
+  log = recordingLog();
+  units = new Map();
+  renders = new Map();
+  rendered = [];
+  stop = new AbortController();
+  running = undefined;
+  for (const name of CELLS) {
+    declare(name);
+    cell(name).intercept(({ path }) => {
+      if (path === '/apis/kubenode.io/v1alpha1')
+        return jsonResponse(200, { resources: CELL_KINDS.map(({ plural }) => ({ name: plural })) });
+      return path === '/apis/kubenode.io' ? jsonResponse(200, { versions: [{ version: 'v1alpha1' }] }) : undefined;
+    });
+  }
+});
+afterEach(async () => {
+  stop.abort(new Error('the test is over'));
+  await running?.catch(() => undefined);
+});
+
+function cell(name: string): FakeApiServer {
+  const found = cells.get(name);
+  if (found === undefined) throw new Error(`no cell ${name}`);
+  return found;
+}
+function giveKubeconfig(name: string): void {
+  const metadata = { namespace: SYSTEM_NAMESPACE, name: `cluster-${name}` };
+  hub.put(Secrets, { apiVersion: 'v1', kind: 'Secret', metadata, data: { kubeconfig: Buffer.from(name).toString('base64') } });
+}
+function declare(name: string): void {
+  hub.put(Clusters, { apiVersion: API_VERSION, kind: 'Cluster', metadata: { name, generation: 1 }, spec: {} });
+  giveKubeconfig(name);
+}
+
+function startHub(): void {
+  const { signal } = stop;
+  const client = createClient(hub.transport);
+  const ports = { client, clock, random: () => 0.5, log, signal };
+  const bundles: Bundles = {
+    get: async (digest) => units.get(digest),
+    put: async (digest, unit) => void units.set(digest, unit),
+    sweep: async () => undefined,
+  };
+  running = runRolloutController({
+    ...ports,
+    cache: createCache(ports),
+    bundles,
+    async connect(name) {
+      await connecting.get(name);
+      const transport = transports.get(name);
+      if (transport === undefined) throw new Error(`no cell ${name}`);
+      connected.push(name);
+      const close = async (): Promise<void> => void connected.splice(connected.indexOf(name), 1);
+      return { client: createClient(transport), time: { estimate: () => ({ ms: clock.now(), errorMs: 0 }) }, close };
+    },
+    async render(fleet, commit, unit, cluster) {
+      const id = `${fleet} ${commit} ${unit} ${cluster}`;
+      rendered.push(id);
+      const found = renders.get(id) ?? new Error(`${commit} is not there`);
+      if (found instanceof Error) throw found;
+      return found;
+    },
+    recorder: {
+      event: (about, event) => void events.push({ about: `${about.kind}/${about.metadata.name}`, ...event }),
+      flush: async () => undefined,
+    },
+  });
+}
+
+const settings = (content: string, namespace = 'web', name = 'settings'): KubeObject =>
+  ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace, name }, data: { content } }) as KubeObject;
+const namespace: KubeObject = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'web' } };
+const componentSet: KubeObject & { spec: object } = {
+  apiVersion: API_VERSION,
+  kind: 'MachineComponentSet',
+  metadata: { name: 'kubelet' },
+  spec: { componentName: 'kubelet', version: '1' },
+};
+const keyOf = ({ kind, metadata: { namespace: within, name } }: KubeObject): string =>
+  [kind, within, name].filter((part) => part !== undefined).join('/');
+const digestOf = (object: KubeObject): string => unitDigest([object]);
+/** As the fleet controller does when it accepts a commit. */
+function keep(object: KubeObject): string {
+  const digest = digestOf(object);
+  units.set(digest, { key: keyOf(object), objects: [object], origins: [undefined] });
+  return digest;
+}
+
+interface Options {
+  fleet?: string;
+  clusters?: readonly string[];
+  soakSeconds?: number;
+  spec?: Partial<Rollout['spec']>;
+}
+/** A commit of these objects; `null` for one that it no longer declares. In force at once. */
+function commit(
+  objects: Record<string, KubeObject | null>,
+  { fleet = 'main', clusters = CELLS, soakSeconds = 0, spec }: Options = {},
+): string {
+  const sequence = 1 + hub.objects(Rollouts).filter((rollout) => rollout.spec.fleet === fleet).length;
+  const name = `${fleet}-${sequence}`;
+  const { metadata } = hub.put(Rollouts, {
+    apiVersion: API_VERSION,
+    kind: 'Rollout',
+    metadata: { name, generation: 1 },
+    spec: {
+      fleet,
+      commit: `c${sequence}`,
+      sequence,
+      stages: clusters.map((each) => ({ name: each, clusters: [each], soakSeconds, maxClusters: 1 })),
+      units: Object.entries(objects).map(([unit, object]) => ({
+        unit,
+        clusters: clusters.map((each) => ({ name: each, ...(object === null ? {} : { digest: keep(object) }) })),
+      })),
+      ...spec,
+    },
+  });
+  hub.put(Fleets, {
+    apiVersion: API_VERSION,
+    kind: 'Fleet',
+    metadata: { name: fleet, generation: 1 },
+    spec: { source: { path: '/fleet' }, stages: [{ name: 'all', clusterSelector: {} }] },
+    status: { commit: `c${sequence}`, clusters: [...clusters], rollout: { sequence, uid: metadata.uid } },
+  });
+  return name;
+}
+
+const cluster = (name: string) => hub.objects(Clusters).find(({ metadata }) => metadata.name === name);
+const record = (name: string, unit = UNIT): UnitStatus | undefined => cluster(name)?.status?.units?.find((each) => each.unit === unit);
+const reachable = (name: string) => cluster(name)?.status?.conditions?.find(({ type }) => type === 'Reachable');
+const status = (name: string) => hub.objects(Rollouts).find(({ metadata }) => metadata.name === name)?.status;
+const place = (name: string, on: string) => status(name)?.units?.[0]?.clusters?.find((each) => each.name === on);
+const content = (name: string): unknown =>
+  (cell(name).objects(ConfigMaps)[0] as { data?: { content?: unknown } } | undefined)?.data?.content;
+const writes = (server: FakeApiServer): ApiRequest[] => server.requests.filter(({ method }) => method !== 'GET');
+
+/** Lets time pass in steps until it is so, at most `maxMs`. */
+async function until(condition: () => boolean, maxMs: number): Promise<void> {
+  await waitFor(() => hub.watches.open >= 3);
+  for (let passed = 0; passed < maxMs && !condition(); passed += 100) await clock.advance(100);
+  expect(condition(), JSON.stringify([hub.objects(Rollouts).map((rollout) => rollout.status), log.lines.slice(-5)])).toBe(true);
+}
+const done = (name: string) => (): boolean => status(name)?.phase === 'Done';
+/** Answers the requests that `matches` until it is called. */
+const answer = (server: FakeApiServer, matches: (request: ApiRequest) => boolean, response: () => ApiResponse): (() => void) =>
+  server.intercept((request) => (matches(request) ? response() : undefined));
+const isPatchOf =
+  (end: string) =>
+  ({ method, path }: ApiRequest): boolean =>
+    method === 'PATCH' && path.endsWith(end);
+
+describe('a rollout', () => {
+  it('goes through the cells, is said to be done, and then costs nothing', async () => {
+    startHub();
+    const name = commit({ [UNIT]: settings('1') });
+    await until(done(name), 10_000);
+    expect(CELLS.map(content)).toEqual(['1', '1']);
+    expect(status(name)).toMatchObject({ observedGeneration: 1, units: [{ unit: UNIT, phase: 'Done', lane: 'Forward' }] });
+    expect(events.filter(({ reason }) => reason === 'UnitDone')).toEqual([
+      { about: `Rollout/${name}`, type: 'Normal', reason: 'UnitDone', message: `${UNIT} is done on 2 clusters` },
+    ]);
+    expect(log.lines).toContainEqual(
+      expect.objectContaining({
+        level: 'info',
+        fields: expect.objectContaining({ step: 'Apply', unit: UNIT, cluster: 'test' }) as unknown,
+        message: 'stage test is open',
+      }),
+    );
+    await clock.advance(10_000);
+    const before = [hub, ...cells.values()].map((server) => writes(server).length);
+    await clock.advance(300_000);
+    expect([hub, ...cells.values()].map((server) => writes(server).length)).toEqual(before);
+    expect(log.lines.filter(({ level }) => level === 'warn' || level === 'error')).toEqual([]);
+  });
+
+  it('goes on when its soak is over, and waits for nothing else', async () => {
+    startHub();
+    const name = commit({ [UNIT]: settings('1') }, { soakSeconds: 20 });
+    await until(() => status(name)?.units?.[0]?.phase === 'Soaking', 10_000);
+    const { soakUntil = '' } = status(name)?.units?.[0] ?? {};
+    // What a step leaves to be looked at is over by then.
+    await clock.advance(Date.parse(soakUntil) - clock.now() - 100);
+    expect(content('prod')).toBeUndefined();
+    await until(() => content('prod') === '1', 1000);
+  });
+
+  it('is carried out of no commit that the Fleet does not name', async () => {
+    commit({ [UNIT]: settings('1') });
+    const late = commit({ [UNIT]: settings('2') });
+    const [fleet] = hub.objects(Fleets);
+    if (fleet === undefined) throw new Error('no Fleet');
+    hub.put(Fleets, { ...fleet, status: { ...fleet.status, rollout: { sequence: 1 } } });
+    startHub();
+    await until(done('main-1'), 10_000);
+    expect(CELLS.map(content)).toEqual(['1', '1']);
+    expect(status(late)).toBeUndefined();
+  });
+
+  it('leaves alone a cluster that the Fleet no longer declares', async () => {
+    const name = commit({ [UNIT]: settings('1') });
+    const [fleet] = hub.objects(Fleets);
+    if (fleet === undefined) throw new Error('no Fleet');
+    hub.put(Fleets, { ...fleet, status: { ...fleet.status, clusters: ['prod'] } });
+    startHub();
+    await until(done(name), 10_000);
+    expect(place(name, 'test')?.phase).toBe('Left');
+    expect(CELLS.map(content)).toEqual([undefined, '1']);
+  });
+
+  it('E8: is rendered again where the cache lost it, and kept', async () => {
+    const object = settings('1');
+    const name = commit({ [UNIT]: object });
+    const unit = units.get(digestOf(object));
+    if (unit === undefined) throw new Error('it was not kept');
+    units.clear();
+    renders.set(`main c1 ${UNIT} test`, unit);
+    startHub();
+    await until(done(name), 10_000);
+    expect(CELLS.map(content)).toEqual(['1', '1']);
+    // Of a kind that is not watched nothing is compared: it is asked for when it is applied, and once.
+    expect(rendered).toEqual([`main c1 ${UNIT} test`]);
+    expect(units.get(digestOf(object))).toEqual(unit);
+  });
+
+  it('that another wrote meanwhile is looked at again, and fails nothing', async () => {
+    let conflicts = 0;
+    answer(
+      hub,
+      (request) => isPatchOf('/rollouts/main-1/status')(request) && conflicts++ === 0,
+      () => statusResponse(409, 'Conflict'),
+    );
+    startHub();
+    commit({ [UNIT]: settings('1') });
+    await until(done('main-1'), 10_000);
+    expect(conflicts).toBeGreaterThan(1);
+    expect(log.lines.filter(({ message }) => message.includes('failed'))).toEqual([]);
+  });
+
+  it('whose state cannot be written is tried again', async () => {
+    const cancel = answer(hub, isPatchOf('/rollouts/main-1/status'), () => statusResponse(403, 'Forbidden'));
+    startHub();
+    commit({ [UNIT]: settings('1') });
+    await until(() => log.lines.some(({ message }) => message === 'failed; is retried'), 5000);
+    cancel();
+    await until(done('main-1'), 20_000);
+  });
+});
+
+describe('a step that fails', () => {
+  it('blocks its cluster, says why, and is tried again ever more rarely until it succeeds', async () => {
+    let tries = 0;
+    const cancel = answer(
+      cell('test'),
+      (request) => isPatchOf('/configmaps/settings')(request) && tries++ >= 0,
+      () => statusResponse(403, 'Forbidden', 'configmaps are forbidden'),
+    );
+    startHub();
+    const name = commit({ [UNIT]: settings('1') });
+    await until(() => place(name, 'test')?.phase === 'Blocked', 1000);
+    expect(place(name, 'test')?.message).toContain('configmaps are forbidden');
+    expect(log.lines).toContainEqual(
+      expect.objectContaining({
+        level: 'warn',
+        fields: expect.objectContaining({ unit: UNIT, cluster: 'test', error: expect.stringContaining('forbidden') as unknown }) as unknown,
+        message: 'Apply failed',
+      }),
+    );
+    expect(tries).toBe(1);
+    // 0.75 s after the first, 1.5 s after the second: nothing else leads there.
+    await clock.advance(1000);
+    expect(tries).toBe(2);
+    await clock.advance(1000);
+    expect(tries).toBe(2);
+    await clock.advance(600);
+    expect(tries).toBe(3);
+    await clock.advance(300_000);
+    expect(tries).toBeGreaterThan(7);
+    expect(tries).toBeLessThan(16);
+    cancel();
+    await until(done(name), 61_000);
+    // Then it is as if nothing had been.
+    tries = 0;
+    const again = answer(
+      cell('test'),
+      (request) => isPatchOf('/configmaps/settings')(request) && tries++ >= 0,
+      () => statusResponse(403, 'Forbidden'),
+    );
+    commit({ [UNIT]: settings('2') });
+    await until(() => tries === 2, 1000);
+    again();
+  });
+
+  it('for want of its namespace has that made again, once', async () => {
+    startHub();
+    const first = commit({ 'Namespace/web': namespace, [UNIT]: settings('1') });
+    await until(done(first), 20_000);
+    for (const name of CELLS) {
+      answer(
+        cell(name),
+        (request) => isPatchOf('/configmaps/settings')(request) && cell(name).objects(Namespaces).length === 0,
+        () =>
+          jsonResponse(404, {
+            apiVersion: 'v1',
+            kind: 'Status',
+            status: 'Failure',
+            reason: 'NotFound',
+            message: 'namespaces "web" not found',
+            details: { name: 'web', kind: 'namespaces' },
+            code: 404,
+          }),
+      );
+      cell(name).remove(Namespaces, { name: 'web' });
+    }
+    const name = commit({ [UNIT]: settings('2') });
+    await until(done(name), 20_000);
+    expect(CELLS.map(content)).toEqual(['2', '2']);
+    expect(cell('prod').objects(Namespaces)).toHaveLength(1);
+    await clock.advance(10_000);
+    const before = writes(cell('test')).length;
+    await clock.advance(130_000);
+    expect(writes(cell('test'))).toHaveLength(before);
+  });
+
+  it('for want of something else has no namespace made', async () => {
+    startHub();
+    const first = commit({ 'Namespace/web': namespace, [UNIT]: settings('1') });
+    await until(done(first), 20_000);
+    const made = cell('test').requests.filter(isPatchOf('/namespaces/web')).length;
+    const gone = { status: 'Failure', reason: 'NotFound', message: 'web not found', details: { name: 'web', kind: 'secrets' }, code: 404 };
+    answer(cell('test'), isPatchOf('/configmaps/settings'), () => jsonResponse(404, { apiVersion: 'v1', kind: 'Status', ...gone }));
+    commit({ [UNIT]: settings('2') });
+    await clock.advance(30_000);
+    expect(cell('test').requests.filter(isPatchOf('/namespaces/web'))).toHaveLength(made);
+  });
+});
+
+describe('what is removed', () => {
+  it('is looked for again soon while it is held, and then forgotten', async () => {
+    startHub();
+    await until(done(commit({ [UNIT]: settings('1') })), 10_000);
+    for (const name of CELLS) {
+      // A finalizer holds it: the server takes the request, and keeps the object.
+      const [object] = cell(name).objects(ConfigMaps);
+      if (object === undefined) throw new Error('it was not applied');
+      cell(name).put(ConfigMaps, { ...object, metadata: { ...object.metadata, deletionTimestamp: '2026-11-20T00:00:00Z' } });
+    }
+    const name = commit({ [UNIT]: null });
+    await until(() => record('test')?.begun === 'Removal', 5000);
+    await clock.advance(9000);
+    expect(record('test')?.inventory).toHaveLength(1);
+    const looks = (): number => cell('test').requests.filter(({ path }) => path.endsWith('/configmaps/settings')).length;
+    const before = looks();
+    await clock.advance(10_000);
+    // Every two seconds, twice asked each time at most.
+    expect(looks() - before).toBeGreaterThanOrEqual(4);
+    expect(looks() - before).toBeLessThanOrEqual(12);
+    cell('test').remove(ConfigMaps, { namespace: 'web', name: 'settings' });
+    await until(() => record('test') === undefined, 2500);
+    cell('prod').remove(ConfigMaps, { namespace: 'web', name: 'settings' });
+    await until(done(name), 5000);
+  });
+});
+
+describe('a cell', () => {
+  it('is said to be reached, with its machines, and nothing is told of it', async () => {
+    for (const [name, total, ready] of [
+      ['a', 3, 1],
+      ['b', 4, 4],
+    ] as const) {
+      cell('prod').put(MachineSets, {
+        apiVersion: API_VERSION,
+        kind: 'MachineSet',
+        metadata: { namespace: 'web', name },
+        spec: { provider: { name: 'none' } },
+        status: { replicas: total, readyReplicas: ready },
+      });
+    }
+    cell('prod').put(MachineSets, {
+      apiVersion: API_VERSION,
+      kind: 'MachineSet',
+      metadata: { namespace: 'web', name: 'new' },
+      spec: { provider: { name: 'none' } },
+    });
+    startHub();
+    await until(done(commit({ [UNIT]: settings('1') })), 10_000);
+    expect(reachable('prod')).toMatchObject({ status: 'True', reason: 'Connected', message: '', observedGeneration: 1 });
+    expect(cluster('prod')?.status?.machines).toEqual({ total: 7, ready: 5 });
+    expect(cluster('test')?.status?.machines).toEqual({ total: 0, ready: 0 });
+    expect(events.filter(({ about }) => about.startsWith('Cluster/'))).toEqual([]);
+  });
+
+  it('whose kubeconfig comes later is said to be away until then, and is reached soon', async () => {
+    hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-test' });
+    startHub();
+    const name = commit({ [UNIT]: settings('1') });
+    await until(() => reachable('test')?.status === 'False', 5000);
+    expect(reachable('test')).toMatchObject({ reason: 'KubeconfigAbsent', message: expect.stringContaining('is absent') as unknown });
+    expect(place(name, 'test')).toMatchObject({ phase: 'Blocked', message: expect.stringContaining('is absent') as unknown });
+    expect(events).toContainEqual(expect.objectContaining({ about: 'Cluster/test', type: 'Warning', reason: 'KubeconfigAbsent' }));
+    expect(connected).toEqual(['prod']);
+    await clock.advance(30_000);
+    expect(events.filter(({ about }) => about === 'Cluster/test')).toHaveLength(1);
+    giveKubeconfig('test');
+    await until(() => reachable('test')?.status === 'True', 5500);
+    expect(events.filter(({ about }) => about === 'Cluster/test').at(-1)).toEqual({
+      about: 'Cluster/test',
+      type: 'Normal',
+      reason: 'Connected',
+      message: 'the hub reaches it again',
+    });
+    await until(done(name), 10_000);
+  });
+
+  it('that answers nothing from the start is said to be away soon, and not before it was asked', async () => {
+    const cancel = cell('test').intercept(({ path }) => {
+      if (path.endsWith('/machinesets')) throw new Error('no route to host');
+      return undefined;
+    });
+    startHub();
+    const name = commit({ [UNIT]: settings('1') });
+    await until(() => reachable('test')?.status === 'False', 8000);
+    expect(reachable('test')?.message).toContain('no route to host');
+    expect(content('test')).toBeUndefined();
+    cancel();
+    await until(done(name), 60_000);
+    expect(reachable('test')?.status).toBe('True');
+  });
+
+  it('that hangs before it has said anything is neither reached nor away', async () => {
+    const hung = Promise.withResolvers<undefined>();
+    cell('test').intercept(({ path }) => (path.endsWith('/machinesets') ? hung.promise : undefined));
+    startHub();
+    const name = commit({ [UNIT]: settings('1') });
+    await until(() => reachable('prod')?.status === 'True', 5000);
+    expect(reachable('test')).toBeUndefined();
+    // What is not watched needs nothing of it.
+    await until(done(name), 10_000);
+    await clock.advance(20_000);
+    expect(reachable('test')).toBeUndefined();
+    hung.resolve(undefined);
+    await until(() => reachable('test')?.status === 'True', 1000);
+  });
+
+  it('that is declared while another is being reached waits for its turn', async () => {
+    const slow = Promise.withResolvers<void>();
+    connecting.set('test', slow.promise);
+    hub.remove(Clusters, { name: 'prod' });
+    startHub();
+    const name = commit(
+      { [UNIT]: settings('1') },
+      { spec: { stages: [{ name: 'all', clusters: CELLS, soakSeconds: 0, maxClusters: 2 }] } },
+    );
+    await clock.advance(500);
+    declare('prod');
+    await clock.advance(100);
+    const said: unknown[] = [];
+    hub.intercept(({ path, body }) => {
+      if (path.endsWith(`/rollouts/${name}/status`)) said.push(JSON.parse(String(body)));
+      return undefined;
+    });
+    slow.resolve();
+    await until(done(name), 10_000);
+    expect(JSON.stringify(said[0])).toContain('not connected yet');
+    expect(CELLS.map(content)).toEqual(['1', '1']);
+  });
+
+  it('is heard: its news needs no other look', async () => {
+    startHub();
+    await until(done(commit({ [UNIT]: settings('1') })), 10_000);
+    await clock.advance(20_000);
+    cell('prod').put(MachineSets, {
+      apiVersion: API_VERSION,
+      kind: 'MachineSet',
+      metadata: { namespace: 'web', name: 'a' },
+      spec: { provider: { name: 'none' } },
+      status: { replicas: 2, readyReplicas: 1 },
+    });
+    await until(() => cluster('prod')?.status?.machines?.total === 2, 300);
+  });
+
+  it('that is no longer declared is let go, and all are when the hub ends', async () => {
+    startHub();
+    await until(done(commit({ [UNIT]: settings('1') })), 10_000);
+    expect(connected.toSorted()).toEqual(['prod', 'test']);
+    hub.remove(Clusters, { name: 'test' });
+    await until(() => connected.length === 1, 500);
+    expect(connected).toEqual(['prod']);
+    stop.abort(new Error('the end'));
+    await running;
+    expect(connected).toEqual([]);
+  });
+
+  it('of which another wrote meanwhile is told of once it is written', async () => {
+    hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-test' });
+    let refuses = true;
+    answer(
+      hub,
+      (request) => isPatchOf('/clusters/test/status')(request) && refuses,
+      () => statusResponse(409, 'Conflict'),
+    );
+    startHub();
+    commit({ [UNIT]: settings('1') });
+    await until(() => reachable('prod') !== undefined, 5000);
+    await clock.advance(6000);
+    expect(events.filter(({ about }) => about === 'Cluster/test')).toEqual([]);
+    expect(log.lines.filter(({ message }) => message === 'failed; is retried')).toEqual([]);
+    refuses = false;
+    await until(() => reachable('test') !== undefined, 6000);
+    expect(events.filter(({ about }) => about === 'Cluster/test')).toHaveLength(1);
+  });
+
+  it('whose state cannot be written is tried again', async () => {
+    const cancel = answer(hub, isPatchOf('/clusters/prod/status'), () => statusResponse(403, 'Forbidden'));
+    startHub();
+    commit({ [UNIT]: settings('1') });
+    await until(() => log.lines.some(({ message }) => message === 'failed; is retried'), 5000);
+    cancel();
+    await until(() => reachable('prod') !== undefined, 10_000);
+  });
+});
+
+it('a Fleet that has no rollout yet reaches for no cell', async () => {
+  commit({});
+  for (const { metadata } of hub.objects(Rollouts)) hub.remove(Rollouts, metadata);
+  startHub();
+  await waitFor(() => hub.watches.open >= 3);
+  await clock.advance(70_000);
+  expect(connected).toEqual([]);
+});
+
+describe('E8: what live objects are compared with', () => {
+  it('is rendered again where the cache lost it, soon and then ever more rarely, of what is watched in cells that are reached', async () => {
+    // A server that keeps who wrote which field: drift is told by that.
+    const server = await openCluster({ name: 'prod', state: 'memory', clock });
+    const prod = createClient(server.asUser());
+    for (const kind of CELL_KINDS) await prod.create(CustomResourceDefinitions, CustomResourceDefinitions.parse(kind.crd()));
+    transports.set('prod', server.asUser());
+    const unit = keyOf(componentSet);
+    const digest = keep(componentSet);
+    const found = units.get(digest);
+    if (found === undefined) throw new Error('it was not kept');
+    await prod.apply(MachineComponentSets, stamped(componentSet, true, { digest, fleet: 'main', lane: 'Forward' }, undefined), {
+      fieldManager: MANAGERS.sync,
+    });
+    const known: UnitStatus = { unit, fleet: 'main', digest, commit: 'c7', evidence: digest, appliedAt: '2026-11-19T00:00:00Z' };
+    for (const name of CELLS) {
+      const stored = cluster(name);
+      if (stored === undefined) throw new Error(`no Cluster ${name}`);
+      hub.put(Clusters, {
+        ...stored,
+        status: {
+          units: [
+            known,
+            { ...known, unit: UNIT, digest: digestOf(settings('1')) },
+            { ...known, unit: 'MachineComponentSet/other', fleet: 'other', digest: 'v1:other' },
+            { unit: 'MachineComponentSet/begun', fleet: 'main', begun: 'v1:begun' },
+          ],
+        },
+      });
+    }
+    hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-test' });
+    const name = commit({ [unit]: componentSet });
+    units.clear();
+    startHub();
+    await until(() => rendered.length === 1, 1000);
+    await until(() => place(name, 'prod')?.message?.includes('c7 is not there') === true, 1000);
+    await clock.advance(60_000);
+    // 0.75 s, 1.5 s, 3 s … after each other.
+    expect(rendered.length).toBeGreaterThanOrEqual(5);
+    expect(rendered.length).toBeLessThanOrEqual(8);
+    renders.set(`main c7 ${unit} prod`, found);
+    const before = rendered.length;
+    await until(() => place(name, 'prod')?.phase === 'Verified' && place(name, 'prod')?.message === undefined, 70_000);
+    await clock.advance(130_000);
+    expect(rendered).toHaveLength(before + 1);
+    expect(new Set(rendered)).toEqual(new Set([`main c7 ${unit} prod`]));
+    // Now a change by another is seen, and undone.
+    await prod.patch(MachineComponentSets, { name: 'kubelet' }, { merge: { spec: { version: '6' } } }, { fieldManager: 'kubectl-edit' });
+    for (let passed = 0; passed < 1000; passed += 100) await clock.advance(100);
+    expect((await prod.get(MachineComponentSets, { name: 'kubelet' })).spec.version).toBe('1');
+    stop.abort(new Error('the end'));
+    await running;
+    await server.close();
+  });
+});
