@@ -11,8 +11,9 @@ import { MANAGERS, SYSTEM_NAMESPACE } from '../../api/names.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { ApiRequest, ApiResponse, Transport } from '../../api/transport.ts';
 import type { KubeObject } from '../../api/wire.ts';
-import { openCluster } from '../../embedded/index.ts';
+import { openCluster, type EmbeddedCluster } from '../../embedded/index.ts';
 import { createCache } from '../../kube/cache.ts';
+import type { Client } from '../../kube/client.ts';
 import { createClient } from '../../kube/httpclient.ts';
 import type { RecordedEvent } from '../../kube/recorder.ts';
 import { fakeApiServer, jsonResponse, statusResponse, type FakeApiServer } from '../../kube/testing/apiserver.ts';
@@ -40,6 +41,8 @@ let units: Map<string, StoredUnit>;
 /** What a commit renders again, by `commit unit cluster`, and what was asked for. */
 let renders: Map<string, StoredUnit | Error>;
 let rendered: string[];
+/** Why nothing can be kept. */
+let full: Error | undefined;
 let stop: AbortController;
 let running: Promise<void> | undefined;
 
@@ -55,6 +58,7 @@ beforeEach(() => {
   units = new Map();
   renders = new Map();
   rendered = [];
+  full = undefined;
   stop = new AbortController();
   running = undefined;
   for (const name of CELLS) {
@@ -91,7 +95,11 @@ function startHub(): void {
   const ports = { client, clock, random: () => 0.5, log, signal };
   const bundles: Bundles = {
     get: async (digest) => units.get(digest),
-    put: async (digest, unit) => void units.set(digest, unit),
+    async put(digest, unit) {
+      await Promise.resolve();
+      if (full !== undefined) throw full;
+      units.set(digest, unit);
+    },
     sweep: async () => undefined,
   };
   running = runRolloutController({
@@ -187,6 +195,9 @@ const content = (name: string): unknown =>
   (cell(name).objects(ConfigMaps)[0] as { data?: { content?: unknown } } | undefined)?.data?.content;
 const writes = (server: FakeApiServer): ApiRequest[] => server.requests.filter(({ method }) => method !== 'GET');
 
+/** How often a hub of one fleet has looked at the clusters by now: it reads the kubeconfig of each then. */
+const looks = (): number => hub.requests.filter(({ method, path }) => method === 'GET' && path.endsWith('/secrets/cluster-prod')).length;
+
 /** Lets time pass in steps until it is so, at most `maxMs`. */
 async function until(condition: () => boolean, maxMs: number): Promise<void> {
   await waitFor(() => hub.watches.open >= 3);
@@ -221,8 +232,11 @@ describe('a rollout', () => {
     );
     await clock.advance(10_000);
     const before = [hub, ...cells.values()].map((server) => writes(server).length);
+    const looked = looks();
     await clock.advance(300_000);
     expect([hub, ...cells.values()].map((server) => writes(server).length)).toEqual(before);
+    // Once a minute for each object that could have changed unseen.
+    expect(looks() - looked).toBeLessThanOrEqual(24);
     expect(log.lines.filter(({ level }) => level === 'warn' || level === 'error')).toEqual([]);
   });
 
@@ -343,6 +357,50 @@ describe('a step that fails', () => {
     again();
   });
 
+  it('is looked at no more when nothing is to be done there any longer', async () => {
+    answer(cell('test'), isPatchOf('/configmaps/settings'), () => statusResponse(403, 'Forbidden'));
+    startHub();
+    const name = commit({ [UNIT]: settings('1') });
+    await until(() => place(name, 'test')?.phase === 'Blocked', 1000);
+    const [fleet] = hub.objects(Fleets);
+    if (fleet === undefined) throw new Error('no Fleet');
+    hub.put(Fleets, { ...fleet, status: { ...fleet.status, clusters: ['prod'] } });
+    await until(done(name), 10_000);
+    await clock.advance(10_000);
+    const looked = looks();
+    await clock.advance(60_000);
+    expect(looks() - looked).toBeLessThanOrEqual(6);
+  });
+
+  it('since its unit could not be kept says so', async () => {
+    const object = settings('1');
+    const name = commit({ [UNIT]: object });
+    renders.set(`main c1 ${UNIT} test`, { key: UNIT, objects: [object], origins: [undefined] });
+    units.clear();
+    full = new Error('no space left on device');
+    startHub();
+    await until(() => place(name, 'test')?.phase === 'Blocked', 1000);
+    expect(place(name, 'test')?.message).toBe('no space left on device');
+    full = undefined;
+    renders.set(`main c1 ${UNIT} prod`, { key: UNIT, objects: [object], origins: [undefined] });
+    await until(done(name), 10_000);
+  });
+
+  it('as the hub ends is not said to have failed', async () => {
+    cell('test').intercept(({ method, signal }) => {
+      if (method !== 'PATCH') return undefined;
+      const cut = Promise.withResolvers<undefined>();
+      signal?.addEventListener('abort', () => cut.reject(signal.reason));
+      return cut.promise;
+    });
+    startHub();
+    commit({ [UNIT]: settings('1') });
+    await until(() => cell('test').requests.some(({ method }) => method === 'PATCH'), 1000);
+    stop.abort(new Error('the end'));
+    await running;
+    expect(log.lines.filter(({ level }) => level === 'warn')).toEqual([]);
+  });
+
   it('for want of its namespace has that made again, once', async () => {
     startHub();
     const first = commit({ 'Namespace/web': namespace, [UNIT]: settings('1') });
@@ -449,7 +507,8 @@ describe('a cell', () => {
     await until(() => reachable('test')?.status === 'False', 5000);
     expect(reachable('test')).toMatchObject({ reason: 'KubeconfigAbsent', message: expect.stringContaining('is absent') as unknown });
     expect(place(name, 'test')).toMatchObject({ phase: 'Blocked', message: expect.stringContaining('is absent') as unknown });
-    expect(events).toContainEqual(expect.objectContaining({ about: 'Cluster/test', type: 'Warning', reason: 'KubeconfigAbsent' }));
+    const { message } = reachable('test') ?? {};
+    expect(events).toContainEqual({ about: 'Cluster/test', type: 'Warning', reason: 'KubeconfigAbsent', message });
     expect(connected).toEqual(['prod']);
     await clock.advance(30_000);
     expect(events.filter(({ about }) => about === 'Cluster/test')).toHaveLength(1);
@@ -462,6 +521,50 @@ describe('a cell', () => {
       message: 'the hub reaches it again',
     });
     await until(done(name), 10_000);
+  });
+
+  it('that was reached and is not any more keeps its number of machines, and is not written over and over', async () => {
+    cell('prod').put(MachineSets, {
+      apiVersion: API_VERSION,
+      kind: 'MachineSet',
+      metadata: { namespace: 'web', name: 'a' },
+      spec: { provider: { name: 'none' } },
+      status: { replicas: 3, readyReplicas: 3 },
+    });
+    startHub();
+    await until(done(commit({ [UNIT]: settings('1') })), 10_000);
+    hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-prod' });
+    await until(() => reachable('prod')?.status === 'False', 125_000);
+    expect(cluster('prod')?.status?.machines).toEqual({ total: 3, ready: 3 });
+    const before = writes(hub).length;
+    await clock.advance(60_000);
+    expect(writes(hub)).toHaveLength(before);
+  });
+
+  it('of which nothing is to be done, and that fails only after a while, is said to be away soon', async () => {
+    const object = settings('1');
+    for (const name of CELLS) {
+      const known = {
+        unit: UNIT,
+        fleet: 'main',
+        digest: keep(object),
+        commit: 'c1',
+        evidence: keep(object),
+        appliedAt: '2026-11-19T00:00:00Z',
+      };
+      const stored = cluster(name);
+      if (stored === undefined) throw new Error(`no Cluster ${name}`);
+      hub.put(Clusters, { ...stored, status: { units: [known] } });
+    }
+    const hung = Promise.withResolvers<ApiResponse>();
+    cell('test').intercept(({ path }) => (path.endsWith('/machinesets') ? hung.promise : undefined));
+    startHub();
+    const name = commit({ [UNIT]: object });
+    await until(() => reachable('prod')?.status === 'True' && done(name)(), 1000);
+    await clock.advance(2000);
+    hung.resolve(statusResponse(403, 'Forbidden'));
+    await until(() => reachable('test')?.status === 'False', 5000);
+    expect(reachable('test')?.reason).toBe('Forbidden');
   });
 
   it('that answers nothing from the start is said to be away soon, and not before it was asked', async () => {
@@ -509,6 +612,8 @@ describe('a cell', () => {
     const said: unknown[] = [];
     hub.intercept(({ path, body }) => {
       if (path.endsWith(`/rollouts/${name}/status`)) said.push(JSON.parse(String(body)));
+      // Nothing is said of its way before there is one.
+      if (path.endsWith('/clusters/prod/status') && String(body).includes('Reachable')) expect(connected).toContain('prod');
       return undefined;
     });
     slow.resolve();
@@ -582,57 +687,101 @@ it('a Fleet that has no rollout yet reaches for no cell', async () => {
 });
 
 describe('E8: what live objects are compared with', () => {
-  it('is rendered again where the cache lost it, soon and then ever more rarely, of what is watched in cells that are reached', async () => {
+  const unit = keyOf(componentSet);
+  const digest = digestOf(componentSet);
+  const lost = `main c7 ${unit} prod`;
+  const found: StoredUnit = { key: unit, objects: [componentSet], origins: [undefined] };
+  const known: UnitStatus = { unit, fleet: 'main', digest, commit: 'c7', evidence: digest, appliedAt: '2026-11-19T00:00:00Z' };
+  let server: EmbeddedCluster;
+  let prod: Client;
+
+  function recordOn(name: string, records: UnitStatus[]): void {
+    const stored = cluster(name);
+    if (stored === undefined) throw new Error(`no Cluster ${name}`);
+    hub.put(Clusters, { ...stored, status: { ...stored.status, units: records } });
+  }
+
+  beforeEach(async () => {
     // A server that keeps who wrote which field: drift is told by that.
-    const server = await openCluster({ name: 'prod', state: 'memory', clock });
-    const prod = createClient(server.asUser());
+    server = await openCluster({ name: 'prod', state: 'memory', clock });
+    prod = createClient(server.asUser());
     for (const kind of CELL_KINDS) await prod.create(CustomResourceDefinitions, CustomResourceDefinitions.parse(kind.crd()));
     transports.set('prod', server.asUser());
-    const unit = keyOf(componentSet);
-    const digest = keep(componentSet);
-    const found = units.get(digest);
-    if (found === undefined) throw new Error('it was not kept');
     await prod.apply(MachineComponentSets, stamped(componentSet, true, { digest, fleet: 'main', lane: 'Forward' }, undefined), {
       fieldManager: MANAGERS.sync,
     });
-    const known: UnitStatus = { unit, fleet: 'main', digest, commit: 'c7', evidence: digest, appliedAt: '2026-11-19T00:00:00Z' };
-    for (const name of CELLS) {
-      const stored = cluster(name);
-      if (stored === undefined) throw new Error(`no Cluster ${name}`);
-      hub.put(Clusters, {
-        ...stored,
-        status: {
-          units: [
-            known,
-            { ...known, unit: UNIT, digest: digestOf(settings('1')) },
-            { ...known, unit: 'MachineComponentSet/other', fleet: 'other', digest: 'v1:other' },
-            { unit: 'MachineComponentSet/begun', fleet: 'main', begun: 'v1:begun' },
-          ],
-        },
-      });
-    }
-    hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-test' });
-    const name = commit({ [unit]: componentSet });
+    recordOn('prod', [
+      known,
+      { ...known, unit: UNIT, digest: digestOf(settings('1')) },
+      { ...known, unit: 'MachineComponentSet/other', fleet: 'other', digest: 'v1:other' },
+      { unit: 'MachineComponentSet/removed', fleet: 'main', commit: 'c6', begun: 'Removal' },
+      { unit: 'MachineComponentSet/odd', fleet: 'main', digest: 'v1:odd' },
+    ]);
+  });
+  afterEach(async () => {
+    stop.abort(new Error('the test is over'));
+    await running;
+    await server.close();
+  });
+
+  it('is rendered again where the cache lost it, soon and then ever more rarely, and then a change by another is undone', async () => {
+    const name = commit({ [unit]: componentSet }, { clusters: ['prod'] });
     units.clear();
     startHub();
     await until(() => rendered.length === 1, 1000);
-    await until(() => place(name, 'prod')?.message?.includes('c7 is not there') === true, 1000);
-    await clock.advance(60_000);
-    // 0.75 s, 1.5 s, 3 s … after each other.
-    expect(rendered.length).toBeGreaterThanOrEqual(5);
-    expect(rendered.length).toBeLessThanOrEqual(8);
-    renders.set(`main c7 ${unit} prod`, found);
-    const before = rendered.length;
-    await until(() => place(name, 'prod')?.phase === 'Verified' && place(name, 'prod')?.message === undefined, 70_000);
+    await until(() => place(name, 'prod')?.message?.includes('c7 is not there') === true, 300);
+    const first = clock.monotonic();
+    // 0.75 s, 1.5 s, 3 s … after each other, and nothing else leads there.
+    for (const [times, ms] of [
+      [2, 1000],
+      [3, 2600],
+      [4, 6000],
+      [5, 13_000],
+    ] as const) {
+      await clock.advance(first + ms - clock.monotonic());
+      expect(rendered).toHaveLength(times);
+    }
+    renders.set(lost, found);
+    const looked = looks();
+    await until(() => place(name, 'prod')?.phase === 'Verified' && place(name, 'prod')?.message === undefined, 13_000);
+    // It did not look for it all the time meanwhile.
+    expect(looks() - looked).toBeLessThanOrEqual(4);
     await clock.advance(130_000);
-    expect(rendered).toHaveLength(before + 1);
-    expect(new Set(rendered)).toEqual(new Set([`main c7 ${unit} prod`]));
-    // Now a change by another is seen, and undone.
+    expect(rendered).toEqual(Array.from({ length: 6 }, () => lost));
     await prod.patch(MachineComponentSets, { name: 'kubelet' }, { merge: { spec: { version: '6' } } }, { fieldManager: 'kubectl-edit' });
     for (let passed = 0; passed < 1000; passed += 100) await clock.advance(100);
     expect((await prod.get(MachineComponentSets, { name: 'kubelet' })).spec.version).toBe('1');
-    stop.abort(new Error('the end'));
-    await running;
-    await server.close();
+  });
+
+  it('is asked for of no cell that is away, and is no reason to look more often', async () => {
+    recordOn('test', [{ ...known, commit: 'c8' }]);
+    hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-test' });
+    commit({ [unit]: componentSet }, { clusters: ['prod'] });
+    units.clear();
+    startHub();
+    await until(() => rendered.length === 1, 1000);
+    // Now this cell is away too, and what it lost is due again soon.
+    hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-prod' });
+    await until(() => reachable('prod')?.status === 'False', 20_000);
+    await clock.advance(120_000);
+    const looked = looks();
+    const before = rendered.length;
+    await clock.advance(60_000);
+    // Every five seconds, as for each cell that is away, and once a minute for each object that could have changed unseen.
+    expect(looks() - looked).toBeLessThanOrEqual(18);
+    expect(new Set(rendered)).toEqual(new Set([lost]));
+    expect(rendered).toHaveLength(before);
+  });
+
+  it('is tried at once when it is wanted again, after nobody wanted it', async () => {
+    commit({ [unit]: componentSet }, { clusters: ['prod'] });
+    units.clear();
+    startHub();
+    await until(() => rendered.length === 6, 60_000);
+    recordOn('prod', []);
+    await clock.advance(200);
+    recordOn('prod', [known]);
+    await clock.advance(200);
+    expect(rendered.filter((each) => each === lost)).toHaveLength(7);
   });
 });

@@ -62,6 +62,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     const mine = inForce(declared, rollouts.byIndex('fleet', fleet));
     if (mine.length === 0) return;
     const connections = await connectAll(clusters.list());
+    const loadedMs = clock.monotonic();
     await loadUnits(fleet, connections);
     const world = observe({
       now: clock.now(),
@@ -100,9 +101,8 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     await reportClusters(connections, context.client);
     // Also of tries that failed before this look: nothing else may come that leads to another.
     for (const { notBefore } of failures.values()) if (notBefore > clock.monotonic()) waits.push(notBefore - clock.monotonic());
-    const dueAtMs = units.dueAtMs();
-    // What is due already was not asked for now: a cell is away, or it is another fleet's.
-    if (dueAtMs !== undefined) waits.push(Math.max(RETRY.baseMs, dueAtMs - clock.monotonic()));
+    const dueAtMs = units.dueAtMs(loadedMs);
+    if (dueAtMs !== undefined) waits.push(dueAtMs - clock.monotonic());
     const requeueAfterMs = lookAgainMs(waits);
     return requeueAfterMs === undefined ? undefined : { requeueAfterMs };
   }

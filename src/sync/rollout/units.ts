@@ -75,9 +75,14 @@ export function openUnits({ bundles, render, clock, random, log, signal }: Units
     get: (digest: string): StoredUnit | undefined => inHand.get(digest),
     /** Why a unit is not at hand; undefined when it is. */
     missing: (digest: string): string | undefined => missing.get(digest),
-    /** When the next try is due, ms of the monotonic clock. */
-    dueAtMs: (): number | undefined =>
-      missing.size === 0 ? undefined : minOf([...failures.values()].map(({ notBeforeMs }) => notBeforeMs)),
+    /**
+     * When the next try is due, of those that were not due at `loadedMs` yet; both ms of the monotonic clock. What was due by then and is missing still
+     * was not wanted by the load: its cell is away, or it is another fleet's.
+     */
+    dueAtMs: (loadedMs: number): number | undefined =>
+      missing.size === 0
+        ? undefined
+        : minOf([...failures.values()].flatMap(({ notBeforeMs }) => (notBeforeMs > loadedMs ? notBeforeMs : []))),
     keep(used: ReadonlySet<string>): void {
       for (const digest of [...inHand.keys(), ...missing.keys()]) {
         if (used.has(digest)) continue;
