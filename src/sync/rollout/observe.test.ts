@@ -1,0 +1,347 @@
+import { describe, expect, it } from 'vitest';
+import type { Cluster, UnitStatus } from '../../api/cluster.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import { MANAGERS } from '../../api/names.ts';
+import type { Rollout } from '../../api/rollout.ts';
+import type { KubeObject, Stored } from '../../api/wire.ts';
+import { stamped } from '../applyunit.ts';
+import type { StoredUnit } from '../bundles.ts';
+import type { Away, Cell } from '../cells.ts';
+import { isDrifted, observe, type ObserveInput } from './observe.ts';
+import type { LiveUnit, World } from './world.ts';
+
+const SET = 'MachineComponentSet/kubelet';
+const NOW = Date.UTC(2026, 0, 1);
+
+type Live = Stored<KubeObject> & { spec?: object; status?: object };
+
+/** What is in one cell; kinds that are not named are not watched. */
+interface Contents {
+  objects?: Live[];
+  unsynced?: string[];
+  away?: Away;
+}
+const WATCHED = ['MachineComponentSet', 'MachineSet', 'DefenderPolicy', 'NodeRemedier'];
+
+function cellOf(name: string, { objects = [], unsynced = [], away }: Contents): Cell {
+  const store = (kind: string): unknown =>
+    WATCHED.includes(kind)
+      ? {
+          synced: !unsynced.includes(kind),
+          get: (key: { namespace?: string; name: string }) =>
+            objects.find(
+              (each) =>
+                each.kind === kind &&
+                each.metadata.name === key.name &&
+                each.metadata.namespace === ('namespace' in key ? key.namespace : undefined),
+            ),
+        }
+      : undefined;
+  return { name, client: undefined, away: () => away, now: () => NOW, store } as unknown as Cell;
+}
+
+const live = (
+  kind: string,
+  name: string,
+  more: { namespace?: string; spec?: object; status?: object; deletionTimestamp?: string; generation?: number } = {},
+): Live => {
+  const { namespace, spec = {}, status, deletionTimestamp, generation = 1 } = more;
+  return {
+    apiVersion: API_VERSION,
+    kind,
+    metadata: {
+      name,
+      uid: `uid-${name}`,
+      resourceVersion: '7',
+      creationTimestamp: '2026-01-01T00:00:00Z',
+      generation,
+      ...(namespace === undefined ? {} : { namespace }),
+      ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
+    },
+    spec,
+    ...(status === undefined ? {} : { status }),
+  };
+};
+const cluster = (name: string, units: UnitStatus[] = [], spec: Cluster['spec'] = {}): Stored<Cluster> => ({
+  apiVersion: API_VERSION,
+  kind: 'Cluster',
+  metadata: { name, uid: name, resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' },
+  spec,
+  status: { units },
+});
+const rollout = (sequence: number, units: Rollout['spec']['units']): Stored<Rollout> => ({
+  apiVersion: API_VERSION,
+  kind: 'Rollout',
+  metadata: { name: `main-${sequence}`, uid: `r${sequence}`, resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' },
+  spec: { fleet: 'main', commit: `c${sequence}`, sequence, stages: [], units },
+});
+
+function look(contents: Contents | Away, units: UnitStatus[] = [], more: Partial<ObserveInput> & { spec?: Cluster['spec'] } = {}): World {
+  return observe({
+    now: NOW,
+    fleet: 'main',
+    rollouts: [],
+    clusters: [cluster('prod', units, more.spec)],
+    cell: (name) => ('reason' in contents ? contents : cellOf(name, contents)),
+    unit: () => undefined,
+    failing: () => undefined,
+    ...more,
+  });
+}
+const seen = (world: World, unit = SET): LiveUnit | undefined => world.clusters.get('prod')?.live(unit);
+const held = (unit: string, digest: string | undefined, more: Partial<UnitStatus> = {}): UnitStatus => ({
+  unit,
+  fleet: 'main',
+  ...(digest === undefined ? {} : { digest }),
+  ...more,
+});
+
+describe('a cluster', () => {
+  const away: Away = { reason: 'Unreachable', message: 'no answer' };
+
+  it.each<[string, Contents | Away, Cluster['spec'], string | undefined]>([
+    ['that is reached', {}, {}, undefined],
+    ['without a connection', away, {}, 'no answer'],
+    ['that is not heard', { away }, {}, 'no answer'],
+    ['that is paused', {}, { paused: true }, 'the Cluster is paused'],
+    ['that is paused no more', {}, { paused: false }, undefined],
+  ])('%s', (_what, contents, spec, blocked) => {
+    expect(look(contents, [], { spec }).clusters.get('prod')?.blocked).toBe(blocked);
+  });
+
+  it.each<[string, Contents | Away, LiveUnit['state']]>([
+    ['without a connection', away, 'Unknown'],
+    ['that is not heard', { objects: [live('MachineComponentSet', 'kubelet')], away }, 'Unknown'],
+    ['whose sets are not listed yet', { unsynced: ['MachineComponentSet'] }, 'Unknown'],
+    ['that has no such set', {}, 'Absent'],
+    ['that has another one', { objects: [live('MachineComponentSet', 'runtime')] }, 'Absent'],
+    [
+      'where it is being deleted',
+      { objects: [live('MachineComponentSet', 'kubelet', { deletionTimestamp: '2026-01-01T00:00:00Z' })] },
+      'Absent',
+    ],
+    ['that has it', { objects: [live('MachineComponentSet', 'kubelet')] }, 'Present'],
+  ])('invariant 7: one %s says of a set that it is there, or not, or nothing', (_what, contents, state) => {
+    expect(seen(look(contents))?.state).toBe(state);
+  });
+
+  it('has the records that the hub has, and the failures of its own units', () => {
+    const { clusters } = look({}, [held(SET, 'A')], { failing: (unit, name) => `${unit} on ${name}` });
+    expect(clusters.get('prod')?.units.get(SET)?.digest).toBe('A');
+    expect(clusters.get('prod')?.failing('X')).toBe('X on prod');
+    const bare = { ...cluster('prod'), status: undefined } as unknown as Stored<Cluster>;
+    expect(look({}, [], { clusters: [bare] }).clusters.get('prod')?.units.size).toBe(0);
+  });
+});
+
+it('knows the clusters that the Fleet declares, or that it does not say', () => {
+  expect(look({}).members).toBeUndefined();
+  expect(look({}, [], { members: ['prod'] }).members).toEqual(new Set(['prod']));
+});
+
+it('has the rollouts in their order', () => {
+  expect(look({}, [], { rollouts: [rollout(2, []), rollout(10, []), rollout(1, [])] }).rollouts.map(({ spec }) => spec.sequence)).toEqual([
+    1, 2, 10,
+  ]);
+});
+
+describe('E2: a kind that is not watched', () => {
+  const unit = 'ConfigMap/web/settings';
+
+  it('has evidence as soon as it was applied, and none before', () => {
+    expect(seen(look({}, [held(unit, 'A')]), unit)).toEqual({
+      state: 'Present',
+      unitDigest: 'A',
+      drifted: false,
+      evidence: true,
+      halted: undefined,
+      ceiling: undefined,
+      progress: undefined,
+    });
+    expect(seen(look({}), unit)).toEqual({ state: 'Unknown' });
+    expect(seen(look({}, [held(unit, undefined, { begun: 'A' })]), unit)).toEqual({ state: 'Unknown' });
+  });
+
+  it('is not there where it was found to be gone', () => {
+    const gone: ObserveInput['gone'] = (each, on) => each === unit && on === 'prod';
+    expect(seen(look({}, [held(unit, 'A')], { gone }), unit)).toEqual({ state: 'Absent' });
+    expect(seen(look({}, [held('ConfigMap/web/other', 'A')], { gone }), 'ConfigMap/web/other')?.state).toBe('Present');
+  });
+});
+
+describe('a set that is there', () => {
+  it('is known by its namespace too', () => {
+    const objects = [
+      live('MachineSet', 'a', { namespace: 'web', spec: { unitDigest: 'W' } }),
+      live('MachineSet', 'a', { namespace: 'db', spec: { unitDigest: 'D' } }),
+    ];
+    expect(seen(look({ objects }), 'MachineSet/db/a')).toMatchObject({ unitDigest: 'D' });
+    expect(seen(look({ objects }), 'MachineSet/web/a')).toMatchObject({ unitDigest: 'W' });
+    expect(seen(look({ objects }), 'MachineSet/shop/a')).toEqual({ state: 'Absent' });
+    expect(seen(look({ objects }), 'MachineSet/a')).toEqual({ state: 'Absent' });
+  });
+
+  it('is said what it carries, how it is held back, and which state of it was seen', () => {
+    const ceiling = { unitDigest: 'A', nodes: 0 };
+    const objects = [live('MachineComponentSet', 'kubelet', { spec: { unitDigest: 'A', ceiling, rolloutID: 'r1' }, generation: 4 })];
+    expect(seen(look({ objects }))).toMatchObject({
+      state: 'Present',
+      unitDigest: 'A',
+      ceiling,
+      rolloutID: 'r1',
+      resourceVersion: '7',
+      carrier: { uid: 'uid-kubelet', generation: 4 },
+      drifted: false,
+      evidence: false,
+    });
+  });
+
+  it('has no evidence where it carries no digest, whatever it says', () => {
+    const status = { observedGeneration: 1, evidence: { unitDigest: 'A' }, desired: 1 };
+    expect(seen(look({ objects: [live('MachineComponentSet', 'kubelet', { status })] }, [held(SET, 'A')]))).toMatchObject({
+      evidence: false,
+      unitDigest: undefined,
+    });
+  });
+
+  it('says why it could not be compared, of what is recorded and not at hand', () => {
+    const objects = [live('MachineComponentSet', 'kubelet', { spec: { unitDigest: 'A' } })];
+    const missing = (digest: string): string => `${digest} is lost`;
+    expect(seen(look({ objects }, [held(SET, 'A')], { missing }))).toMatchObject({ lost: 'A is lost', drifted: false });
+    expect(seen(look({ objects }, [], { missing }))).not.toHaveProperty('lost');
+    expect(seen(look({ objects }, [held(SET, 'A')], { missing, unit: () => wanted }))).not.toHaveProperty('lost');
+    expect(seen(look({ objects }, [held(SET, 'A')]))).toMatchObject({ lost: undefined });
+  });
+
+  const wanted: StoredUnit = {
+    key: SET,
+    objects: [{ apiVersion: API_VERSION, kind: 'MachineComponentSet', metadata: { name: 'kubelet' } }],
+    origins: [undefined],
+  };
+  /** As the server has it when sync has applied it by this lane. */
+  function applied(digest: string, lane: 'Forward' | 'Restore'): Live {
+    const object = stamped(wanted.objects[0] as KubeObject, true, { digest, fleet: 'main', lane }, undefined) as Live;
+    const found = live('MachineComponentSet', 'kubelet', { spec: object.spec ?? {} });
+    const fields = (value: object): object =>
+      Object.fromEntries(
+        Object.entries(value).map(([key, each]: [string, unknown]) => [
+          `f:${key}`,
+          each !== null && typeof each === 'object' ? fields(each) : {},
+        ]),
+      );
+    const managed = { manager: MANAGERS.sync, operation: 'Apply', fieldsType: 'FieldsV1', apiVersion: API_VERSION };
+    const fieldsV1 = fields({ metadata: { labels: object.metadata.labels ?? {} }, spec: object.spec ?? {} });
+    return {
+      ...found,
+      metadata: { ...found.metadata, labels: object.metadata.labels ?? {}, managedFields: [{ ...managed, fieldsV1 }] },
+    } as Live;
+  }
+  const compared = (object: Live, record: UnitStatus | undefined): boolean | undefined => {
+    const found = seen(
+      look({ objects: [object] }, record === undefined ? [] : [record], { unit: (digest) => (digest === 'A' ? wanted : undefined) }),
+    );
+    return found?.state === 'Present' ? found.drifted : undefined;
+  };
+
+  it('is the one that was applied, or another', () => {
+    expect(compared(applied('A', 'Forward'), held(SET, 'A'))).toBe(false);
+    const usual = applied('A', 'Forward');
+    expect(compared({ ...usual, spec: { ...usual.spec, paused: true } }, held(SET, 'A'))).toBe(false);
+    expect(compared({ ...applied('A', 'Forward'), spec: { unitDigest: 'B' } }, held(SET, 'A'))).toBe(true);
+    // Without a digest it is not ours to compare, and what was never recorded is not compared either.
+    expect(compared({ ...applied('A', 'Forward'), spec: {} }, held(SET, 'A'))).toBe(false);
+    expect(compared({ ...applied('A', 'Forward'), spec: { unitDigest: 'B' } }, undefined)).toBe(false);
+    expect(compared({ ...applied('A', 'Forward'), spec: { unitDigest: 'B' } }, held(SET, 'B'))).toBe(false);
+  });
+
+  it('E6: differs by the lane by which it came, as long as that is not revoked', () => {
+    expect(compared(applied('A', 'Restore'), held(SET, 'A', { lane: 'Restore' }))).toBe(false);
+    expect(compared(applied('A', 'Forward'), held(SET, 'A', { lane: 'Restore' }))).toBe(true);
+    expect(compared(applied('A', 'Restore'), held(SET, 'A', { lane: 'Restore', revoked: ['A'] }))).toBe(true);
+    expect(compared(applied('A', 'Restore'), undefined)).toBe(false);
+  });
+
+  it('is another where nobody can say which fields sync wrote', () => {
+    const unowned = applied('A', 'Forward');
+    const { managedFields: _, ...metadata } = unowned.metadata;
+    expect(compared({ ...unowned, metadata }, held(SET, 'A'))).toBe(true);
+  });
+
+  it('is never another where its kind is not of KubeNode, or its unit has nothing', () => {
+    const stamp = { digest: 'A', fleet: 'main', lane: 'Forward' } as const;
+    const object = applied('B', 'Forward');
+    expect(isDrifted(object, wanted, stamp)).toBe(true);
+    expect(isDrifted(object, { ...wanted, objects: [] }, stamp)).toBe(false);
+    expect(isDrifted(object, { ...wanted, objects: [{ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'kubelet' } }] }, stamp)).toBe(
+      false,
+    );
+  });
+});
+
+describe('invariant 7: a component set without a machine', () => {
+  const proved = (status: object = {}): Live =>
+    live('MachineComponentSet', 'kubelet', {
+      spec: { unitDigest: 'A' },
+      status: { observedGeneration: 1, evidence: { unitDigest: 'A' }, progress: '0/0', ...status },
+    });
+  const machines = (spec: object, status?: object): Live =>
+    live('MachineSet', 'a', { namespace: 'web', spec, ...(status === undefined ? {} : { status }) });
+  const wanting = [rollout(1, [{ unit: 'MachineSet/web/a', clusters: [{ name: 'prod', digest: 'M' }] }])];
+  const evidence = (objects: Live[], rollouts = wanting, unit = SET): unknown => {
+    const found = seen(look({ objects }, [], { rollouts }), unit);
+    return found?.state === 'Present' ? [found.evidence, found.progress] : found?.state;
+  };
+  const coming = [false, 'no machine yet; MachineSet/web/a is making them'];
+  const good = [true, '0/0 machines'];
+
+  it.each<[string, Live[], Rollout[] | undefined, unknown]>([
+    ['is no proof while machines are being made', [proved(), machines({ replicas: 2 })], undefined, coming],
+    ['is no proof while the set that makes them is not there yet', [proved()], undefined, coming],
+    ['is no proof where the set keeps those that it has', [proved(), machines({}, { keptReplicas: 3 })], undefined, coming],
+    ['is proof where none is asked for', [proved(), machines({ replicas: 0 })], undefined, good],
+    ['is proof where the set says no number and has none', [proved(), machines({})], undefined, good],
+    [
+      'is proof where the number that is asked for is none, whatever was kept',
+      [proved(), machines({ replicas: 0 }, { keptReplicas: 3 })],
+      undefined,
+      good,
+    ],
+    ['is proof where no set is wanted', [proved(), machines({ replicas: 2 })], [], good],
+    [
+      'is proof where another cluster makes machines',
+      [proved()],
+      [rollout(1, [{ unit: 'MachineSet/web/a', clusters: [{ name: 'test', digest: 'M' }] }])],
+      good,
+    ],
+    [
+      'is proof where the newest rollout takes the set away',
+      [proved()],
+      [...wanting, rollout(2, [{ unit: 'MachineSet/web/a', clusters: [{ name: 'prod' }] }])],
+      good,
+    ],
+    [
+      'is no proof where an older rollout wants a set of which the newest says nothing',
+      [proved()],
+      [
+        ...wanting,
+        rollout(2, [
+          { unit: SET, clusters: [{ name: 'prod', digest: 'A' }] },
+          { unit: 'MachineSet/web/b', clusters: [{ name: 'prod' }] },
+        ]),
+      ],
+      coming,
+    ],
+    ['is proof once there is one', [proved({ desired: 1 })], undefined, good],
+  ])('%s', (_what, objects, rollouts, expected) => {
+    expect(evidence(objects, (rollouts as Stored<Rollout>[] | undefined) ?? wanting)).toEqual(expected);
+  });
+
+  it('says what it has to say where it proves nothing itself', () => {
+    expect(evidence([proved({ evidence: { unitDigest: 'B' } }), machines({ replicas: 2 })])).toEqual([false, '0/0 machines']);
+    const policy = live('DefenderPolicy', 'p', {
+      spec: { unitDigest: 'P' },
+      status: { conditions: [{ type: 'Accepted', status: 'True', reason: 'Accepted', message: '', observedGeneration: 1 }] },
+    });
+    expect(evidence([policy], wanting, 'DefenderPolicy/p')).toEqual([true, undefined]);
+  });
+});
