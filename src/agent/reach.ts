@@ -1,4 +1,5 @@
 import { basename, isAbsolute, join } from 'node:path';
+import { messageOf } from '../api/errors.ts';
 import { agentError, codeOf } from './errors.ts';
 import { onNode } from './layout.ts';
 import type { Files } from './ports/files.ts';
@@ -113,8 +114,9 @@ export async function inReached<T>({ folder, path }: Reached, name: string, work
     return await work(join(held, basename(name)));
   } catch (error) {
     // People know the folder by its own name.
-    if (held === path || !(error instanceof Error) || !error.message.includes(held)) throw error;
-    throw agentError(codeOf(error), error.message.replaceAll(held, path), { cause: error });
+    const message = messageOf(error).replaceAll(held, path);
+    if (!(error instanceof Error) || message === error.message) throw error;
+    throw agentError(codeOf(error), message, { cause: error });
   } finally {
     await folder.close();
   }

@@ -33,6 +33,8 @@ export interface PrintColumn {
 export interface FieldError {
   path: string;
   message: string;
+  /** For who says what to do about it; absent: what `message` says. */
+  code?: 'Unknown' | 'Missing' | 'TooFew';
 }
 
 export interface KindDefinition<Spec extends TSchema, Status extends TSchema> {
@@ -107,16 +109,17 @@ function describe(error: NonNullable<ValidateFunction['errors']>[number]): Field
   const path = fieldPath(error.instancePath);
   const params = error.params as Record<string, unknown>;
   if (error.keyword === 'additionalProperties') {
-    return { path: `${path === '' ? '' : `${path}.`}${String(params['additionalProperty'])}`, message: 'unknown field' };
+    return { path: `${path === '' ? '' : `${path}.`}${String(params['additionalProperty'])}`, message: 'unknown field', code: 'Unknown' };
   }
   if (error.keyword === 'required') {
-    return { path: `${path === '' ? '' : `${path}.`}${String(params['missingProperty'])}`, message: 'must be set' };
+    return { path: `${path === '' ? '' : `${path}.`}${String(params['missingProperty'])}`, message: 'must be set', code: 'Missing' };
   }
   if (error.keyword === 'enum') {
     const allowed = (params['allowedValues'] as unknown[]).map((value) => `"${String(value)}"`).join(', ');
     return { path, message: `must be one of ${allowed}` };
   }
-  return { path, message: error.message ?? 'is not valid' };
+  const message = error.message ?? 'is not valid';
+  return error.keyword === 'minItems' || error.keyword === 'minProperties' ? { path, message, code: 'TooFew' } : { path, message };
 }
 
 export function defineKind<Spec extends TSchema, Status extends TSchema>(

@@ -33,13 +33,15 @@ it('names the field path and what is allowed', () => {
   expect(MachineComponentSets.validate(set({ action: 'Delete' }))).toEqual([
     { path: 'spec.action', message: 'must be one of "Install", "Remove"' },
   ]);
-  expect(MachineComponentSets.validate(set({ soakSecs: 3 }))).toEqual([{ path: 'spec.soakSecs', message: 'unknown field' }]);
+  expect(MachineComponentSets.validate(set({ soakSecs: 3 }))).toEqual([
+    { path: 'spec.soakSecs', message: 'unknown field', code: 'Unknown' },
+  ]);
   expect(MachineComponentSets.validate(set({ batches: ['50%'] }))[0]?.path).toBe('spec.batches');
 });
 
 it('keeps unknown fields out of a write but lets a newer server send them', () => {
   const machine = { apiVersion: API_VERSION, kind: 'Machine', metadata: { name: 'a' }, spec: { fromTheFuture: 1 } };
-  expect(Machines.validate(machine)).toEqual([{ path: 'spec.fromTheFuture', message: 'unknown field' }]);
+  expect(Machines.validate(machine)).toEqual([{ path: 'spec.fromTheFuture', message: 'unknown field', code: 'Unknown' }]);
   expect(Machines.parse(machine)).toBe(machine);
 });
 

@@ -177,6 +177,18 @@ export const verifiedContent = Type.Object({
 });
 export type VerifiedContent = Static<typeof verifiedContent>;
 
+/** Since when a component has held without a break. A soak of another revision or boot is another soak. */
+export const soak = Type.Object({
+  name: Type.String({ minLength: 1 }),
+  revision: Type.Integer({ minimum: 1, description: 'of the entry that holds' }),
+  bootID: Type.Optional(
+    Type.String({ maxLength: 128, description: 'boot in which it holds; absent: it was removed, and has no boot to survive' }),
+  ),
+  since: time("by the controller's clock"),
+  done: Type.Optional(Type.Boolean({ description: 'a removal that held through its soak; what was installed becomes `verified` instead' })),
+});
+export type Soak = Static<typeof soak>;
+
 /** What a rule with time needs to know over restarts: when a controller first and last saw what the key names (PROTOCOLS F2). */
 export const observation = Type.Object({
   key: Type.String({ minLength: 1, maxLength: 512 }),
@@ -194,6 +206,7 @@ export const bootstrap = Type.Object({
   accountUID: Type.String({ description: 'the ServiceAccount whose tokens admit in this epoch' }),
   tokenUntil: time('the last token given out in this epoch ends then'),
   csrUID: Type.Optional(Type.String({ description: 'the one request that was admitted; never another in this epoch' })),
+  deniedUID: Type.Optional(Type.String({ description: 'the last request for admission in this epoch that was denied' })),
   keySHA256: Type.Optional(Type.String({ description: "of the agent's newest public key, which vouches for the next" })),
   formerKeySHA256: Type.Optional(Type.String({ description: 'of the key before it, which the agent has until its renewal arrived' })),
   by: Type.Optional(
@@ -245,6 +258,7 @@ export const machineStatus = Type.Object({
   verified: Type.Optional(
     atomic(verifiedContent, { maxItems: 128, description: 'the two last verified contents of each component, newest first' }),
   ),
+  soaks: Type.Optional(atomic(soak, { maxItems: 64, description: 'components that hold and are not verified yet' })),
   firstReadyAt: Type.Optional(
     time(
       "when its Node was first seen Ready, by the controller's clock; never changed. Without it the machine is new: nothing ever ran there",

@@ -49,6 +49,7 @@ export const MachineSets = defineKind({
         description: 'names for machines that are to be made; each is noted before its machine is, until that is seen',
       }),
     ),
+    createFailure: Type.Optional(Type.String({ maxLength: 256, description: 'code of the error for which no machine can be made now' })),
     selector: Type.Optional(Type.String()),
     observedGeneration: Type.Optional(Type.Integer()),
     conditions: conditions(),

@@ -24,7 +24,7 @@ it('keeps conditions as they are, and names the path of what its schema refuses'
   expect(NodeRemediers.validate(rule({ healedWhen: { condition: 'Ready', is: 'Unknown', forSeconds: 1 } }))[0]?.path).toBe(
     'spec.healedWhen.is',
   );
-  expect(NodeRemediers.validate(rule({ holdsFor: 3 }))).toEqual([{ path: 'spec.holdsFor', message: 'unknown field' }]);
+  expect(NodeRemediers.validate(rule({ holdsFor: 3 }))).toEqual([{ path: 'spec.holdsFor', message: 'unknown field', code: 'Unknown' }]);
 });
 
 it('says of every action what it does, what it takes and how strong it is', () => {

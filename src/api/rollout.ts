@@ -37,6 +37,7 @@ export const rolloutUnitStatus = Type.Object({
   ),
   reason: Type.Optional(Type.String()),
   message: Type.Optional(Type.String({ maxLength: 1024 })),
+  cluster: Type.Optional(Type.String({ description: 'the cluster whose own message `message` repeats' })),
   clusters: Type.Optional(
     listMap(
       Type.Object({

@@ -40,6 +40,7 @@ export function failure(request: ApiRequest, response: ApiResponse, text: string
 
 /** What a real server says in one word, or in none that means anything to whoever reads it. */
 function inWords(request: ApiRequest, status: number, said: Partial<Status> | undefined): Partial<Status> | undefined {
+  // oxlint-disable-next-line kubenode/no-sentence-decisions -- the one word of a real server
   if (status === 401 && (said === undefined || said.message === 'Unauthorized'))
     return { ...said, reason: 'Unauthorized', message: 'Unauthorized: the server does not accept these credentials' };
   // No Status: it is not the object that is absent, but the path.

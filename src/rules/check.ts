@@ -24,11 +24,19 @@ export function checkRule(object: unknown): Mistake[] {
   ];
 }
 
-function withMend({ path, message }: FieldError): Mistake {
-  if (message === 'unknown field') return mistake(path, message, 'remove it');
-  if (message === 'must be set') return mistake(path, message, 'set it');
-  if (message.startsWith('must NOT have fewer')) return mistake(path, 'is empty', 'name at least one');
-  return mistake(path, message, message.replace(/^must be one of/, 'write one of').replace(/^must/, 'it must'));
+function withMend({ path, message, code }: FieldError): Mistake {
+  switch (code) {
+    case 'Unknown':
+      return mistake(path, message, 'remove it');
+    case 'Missing':
+      return mistake(path, message, 'set it');
+    case 'TooFew':
+      return mistake(path, 'is empty', 'name at least one');
+    case undefined:
+      return mistake(path, message, message.replace(/^must be one of/, 'write one of').replace(/^must/, 'it must'));
+    default:
+      return code satisfies never;
+  }
 }
 
 function checkPossible(when: When | undefined): Mistake[] {

@@ -20,6 +20,8 @@ export interface Explanation {
   rule: string;
   truth: Truth;
   due: boolean;
+  /** It matches, and has not held for as long as it asks. */
+  holds: boolean;
   summary: string;
   facts: ExplainedFact[];
   /** What stands between the rule and a match. */
@@ -76,6 +78,7 @@ export function explain(outcome: RuleOutcome): Explanation {
     rule: outcome.rule.name,
     truth: outcome.truth,
     due: outcome.due,
+    holds: outcome.truth === 'True' && !outcome.due && outcome.waits !== 'Row',
     summary: summaryOf(outcome),
     facts: [...factsOf(outcome.judged, 0)],
     missing: [...missingIn(outcome.judged)],

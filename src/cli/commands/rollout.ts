@@ -65,7 +65,8 @@ async function withHub(flags: ConnectionFlags, work: (hub: Client) => Promise<nu
   try {
     return await work(client);
   } catch (error) {
-    if (!hasReason(error, 'NotFound') || error.message.includes('"')) throw error;
+    // What is absent is one object, or the kind.
+    if (!hasReason(error, 'NotFound') || error.details?.name !== undefined) throw error;
     throw new CodedError('NotAHub', 'this API server has no Rollouts: it is not a hub', {
       cause: error,
       next: 'name the hub: --context hub',

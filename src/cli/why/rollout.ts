@@ -35,8 +35,8 @@ function unitLines({ spec }: Rollout, unit: RolloutUnitStatus, nowMs: number): s
   const clusters = unit.clusters ?? [];
   if (unit.soakUntil !== undefined)
     lines.push(`stage ${unit.stage} soaks until ${unit.soakUntil}, ${age(Date.parse(unit.soakUntil) - nowMs)} more`);
-  else if (unit.message !== undefined && !clusters.some(({ name, message }) => unit.message === `${name}: ${message}`))
-    lines.push(unit.message);
+  // What a cluster says stands in its own line.
+  else if (unit.message !== undefined && unit.cluster === undefined) lines.push(unit.message);
   const stageOf = (cluster: string) => spec.stages.findIndex(({ clusters }) => clusters.includes(cluster));
   const current = spec.stages.findIndex(({ name }) => name === unit.stage);
   for (const { name, phase, message, appliedAt, verifiedAt } of clusters) {

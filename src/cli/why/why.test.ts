@@ -274,6 +274,7 @@ it('why a rollout waits: unit by unit and cluster by cluster', async () => {
           lane: 'Forward',
           stage: 'test',
           message: 'test: in Shadow first, until 2026-01-01T12:09:48.000Z; would have made 0 jobs of at most 3',
+          cluster: 'test',
           clusters: [
             {
               name: 'test',

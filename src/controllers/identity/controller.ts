@@ -1,4 +1,3 @@
-import { ADMITTED } from '../../api/admission.ts';
 import { CertificateSigningRequests, Nodes } from '../../api/builtin.ts';
 import { messageOf } from '../../api/errors.ts';
 import { Machines, type Bootstrap, type Machine } from '../../api/machine.ts';
@@ -8,7 +7,6 @@ import { keyOf, parseKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
-import { findCondition } from '../../kube/conditions.ts';
 import { runController, watch, type ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
@@ -109,12 +107,24 @@ export async function runIdentityController(options: IdentityControllerOptions):
     const machine = await machineNow(request);
     const bootstrap = machine?.status?.bootstrap;
     // What a token of before asked for, or one that was used already, says nothing of now.
-    if (machine === undefined || bootstrap?.accountUID !== askedOf(request).userUID || bootstrap?.csrUID !== undefined) return;
+    if (
+      machine === undefined ||
+      bootstrap === undefined ||
+      bootstrap.accountUID !== askedOf(request).userUID ||
+      bootstrap.csrUID !== undefined
+    )
+      return;
+    if (bootstrap.deniedUID === request.metadata.uid) return;
     const { reason = '', message = '' } = conditionOf(request, 'Denied') ?? {};
     const said = `request ${request.metadata.name} was denied: ${[reason, message].filter((each) => each !== '').join(': ')}`;
-    if (findCondition(machine.status?.conditions, ADMITTED)?.message === said) return;
     const condition = { status: 'False', reason: 'Denied', message: said } as const;
-    await recordBootstrap(run.client, machine, bootstrap, { condition, nowMs: clock.now() }, signal);
+    await recordBootstrap(
+      run.client,
+      machine,
+      { ...bootstrap, deniedUID: request.metadata.uid },
+      { condition, nowMs: clock.now() },
+      signal,
+    );
     run.log.warn({ machine: machine.metadata.name }, said);
     if (!denied.delete(request.metadata.uid)) recorder.event(machine, { type: 'Warning', reason: 'CertificateDenied', message: said });
   }

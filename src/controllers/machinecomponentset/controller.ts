@@ -145,11 +145,10 @@ function ifRelevant(keys: KeyFunction<Machine>): KeyFunction<Machine> {
 function relevant(machine: Machine): string {
   const { metadata, spec, status } = machine;
   const { components, hold, paused, failureDomain, labels } = spec;
-  const soaks = status?.conditions?.filter((condition) => condition.type.startsWith('soak.'));
   return JSON.stringify([
     [metadata.labels, metadata.deletionTimestamp, metadata.uid],
     [components, hold, paused, failureDomain, labels],
-    [status?.agent, status?.components, status?.verified, status?.nodeRef?.name, isNew(machine), isUnreported(machine), soaks],
+    [status?.agent, status?.components, status?.verified, status?.nodeRef?.name, isNew(machine), isUnreported(machine), status?.soaks],
   ]);
 }
 

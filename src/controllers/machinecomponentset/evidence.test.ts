@@ -179,10 +179,10 @@ describe('E3: verified on a machine', () => {
     world.set({ version: '1.0.0', soakSeconds: 60 });
     await world.rounds(7);
     const agent = world.agents.get('m0');
-    expect(world.machine('m0').status?.conditions?.map((each) => each.type)).toContain('soak.kubenode.io/kubelet');
+    expect(world.machine('m0').status?.soaks).toMatchObject([{ name: 'kubelet', revision: 1, bootID: 'boot-1' }]);
     if (agent !== undefined) agent.healthy = false;
     await world.round();
-    expect(world.machine('m0').status?.conditions?.map((each) => each.type)).not.toContain('soak.kubenode.io/kubelet');
+    expect(world.machine('m0').status?.soaks).toEqual([]);
     if (agent !== undefined) agent.healthy = true;
     await world.rounds(5);
     expect(world.machine('m0').status?.verified ?? []).toEqual([]);
@@ -195,8 +195,7 @@ describe('E3: verified on a machine', () => {
     world.set({ version: '1.0.0', soakSeconds: 60 });
     await world.rounds(5);
     world.editMachine('m0', (machine) => {
-      for (const condition of machine.status?.conditions ?? [])
-        if (condition.type.startsWith('soak.')) condition.lastTransitionTime = '2036-01-01T00:00:00Z';
+      for (const soak of machine.status?.soaks ?? []) soak.since = '2036-01-01T00:00:00Z';
     });
     await world.quiet();
     expect(world.machine('m0').status?.verified).toHaveLength(1);

@@ -1,5 +1,4 @@
 import type { ComponentEntry, ComponentStatus, Machine } from '../../api/machine.ts';
-import { findCondition } from '../../kube/conditions.ts';
 import { idOf } from './content.ts';
 
 export interface EvidenceInput {
@@ -28,22 +27,13 @@ export function missingEvidence(input: EvidenceInput): string | undefined {
   return undefined;
 }
 
-/** The Machine condition that keeps since when a component has held without a break, while it soaks. */
-export function soakType(component: string): string {
-  return `soak.kubenode.io/${component}`;
-}
-
-/** What a soak is about. A soak of another revision or boot is another soak; what was removed has no boot to survive. */
-export function soakToken(entry: ComponentEntry, bootID: string | undefined): string {
-  if (entry.action === 'Remove') return `revision ${entry.revision} is removed`;
-  return `revision ${entry.revision} has held in boot ${bootID ?? 'unknown'}`;
-}
-
-/** Since when (ms) the entry has held; undefined when no soak of it is recorded. `done` only lasts for removals, which leave no verified content. */
+/** The soak of this entry in this boot that the Machine records; undefined: none. */
 export function soakOf(machine: Machine, entry: ComponentEntry): { since: number; done: boolean } | undefined {
-  const condition = findCondition(machine.status?.conditions, soakType(entry.name));
-  if (condition?.message !== soakToken(entry, machine.status?.agent?.bootID)) return undefined;
-  return { since: Date.parse(condition.lastTransitionTime), done: condition.status === 'True' };
+  const bootID = entry.action === 'Remove' ? undefined : machine.status?.agent?.bootID;
+  const soak = machine.status?.soaks?.find(
+    (each) => each.name === entry.name && each.revision === entry.revision && each.bootID === bootID,
+  );
+  return soak && { since: Date.parse(soak.since), done: soak.done === true };
 }
 
 /** Whether this very revision of the entry was held through its soak. */

@@ -31,11 +31,11 @@ export function conflictMessage(conflicts: readonly FieldConflict[]): string {
   const [first] = conflicts;
   if (first !== undefined && conflicts.length === 1) return `Apply failed with 1 conflict: ${first.message}: ${first.field}`;
   const lines: string[] = [];
-  let last: string | undefined;
-  for (const { message, field } of conflicts) {
-    if (message !== last) lines.push(`${message.replace(/^conflict with/, 'conflicts with')}:`);
-    last = message;
-    lines.push(`- ${field}`);
+  let last: FieldConflict | undefined;
+  for (const conflict of conflicts) {
+    if (conflict.message !== last?.message) lines.push(`${conflict.message.replace(/^conflict with/, 'conflicts with')}:`);
+    last = conflict;
+    lines.push(`- ${conflict.field}`);
   }
   return `Apply failed with ${conflicts.length} conflicts: ${lines.join('\n')}`;
 }

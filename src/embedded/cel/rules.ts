@@ -292,6 +292,7 @@ function problemOf({ given, test, message, place }: Rule, values: () => Values, 
     if (!(error instanceof EvaluationFault)) throw error;
     if (error instanceof CostExceeded)
       return { path, message: costDetail(error, named), problem: invalid(path, type, costDetail(error, named)) };
+    // oxlint-disable-next-line kubenode/no-sentence-decisions -- the CEL library gives no code
     const detail = error.message.startsWith('no such overload')
       ? `'${error.message}': call arguments did not match a supported operator, function or macro signature for rule: ${named}`
       : `${error.message} evaluating rule: ${named}`;

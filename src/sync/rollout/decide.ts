@@ -107,6 +107,7 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
     ...(places.some((place) => place.revoked) ? { revoked: true } : {}),
     ...(forward.reason === undefined ? {} : { reason: forward.reason }),
     ...(forward.message === undefined ? {} : { message: plainText(forward.message) }),
+    ...(forward.cluster === undefined ? {} : { cluster: forward.cluster }),
     clusters: judged.map((place) => ({
       name: place.cluster,
       phase: place.phase,
@@ -266,6 +267,8 @@ interface Advance {
   pausedBy?: string | undefined;
   reason?: string;
   message?: string | undefined;
+  /** Whose message it is. */
+  cluster?: string;
 }
 
 /** The forward lane: stages in order, inside a stage `maxClusters` at once. Nothing begins while the unit is halted anywhere, also while that is tried again. */
@@ -280,6 +283,7 @@ function advance(world: World, rollout: Rollout, places: Place[], changed: Reado
       stage: stageOf(rollout, halted.cluster)?.name,
       reason: retrying ? 'Retrying' : 'Halted',
       message: `${halted.cluster}: ${halted.message ?? 'halted'}`,
+      ...(halted.message === undefined ? {} : { cluster: halted.cluster }),
     };
   }
   const late = places.find((place) => place.haltedAfter !== undefined && isOnTrial(world, rollout, place, changed));
@@ -317,7 +321,7 @@ function fill(rollout: Rollout, stage: Stage, open: Place[]): Advance {
   const blocked = open.find((place) => place.phase === 'Blocked');
   const waiting = open.find((place) => place.phase === 'Waiting');
   const said = blocked ?? waiting;
-  const base = { stage: stage.name, ...(said?.message === undefined ? {} : { message: `${said.cluster}: ${said.message}` }) };
+  const repeated = said?.message === undefined ? {} : { message: `${said.cluster}: ${said.message}`, cluster: said.cluster };
   const paused = forward.find((place) => place.pausedBy !== undefined);
   const pending = forward.filter((place) => place.phase === 'Pending' && place.pausedBy === undefined);
   const room = Math.max(0, stage.maxClusters - forward.filter((place) => place.begun).length);
@@ -326,9 +330,9 @@ function fill(rollout: Rollout, stage: Stage, open: Place[]): Advance {
   if (paused?.pausedBy !== undefined) {
     const message =
       paused.pausedBy === rollout.metadata.name ? 'the rollout is paused' : `rollout ${paused.pausedBy} is paused, of the same content`;
-    return { steps, phase: 'Progressing', ...base, reason: 'Paused', pausedBy: paused.pausedBy, message };
+    return { steps, phase: 'Progressing', stage: stage.name, reason: 'Paused', pausedBy: paused.pausedBy, message };
   }
-  return { steps, phase: 'Progressing', ...base, reason: blocked === undefined ? 'Progressing' : 'Blocked' };
+  return { steps, phase: 'Progressing', stage: stage.name, ...repeated, reason: blocked === undefined ? 'Progressing' : 'Blocked' };
 }
 
 function stageOf(rollout: Rollout, cluster: string): Stage | undefined {

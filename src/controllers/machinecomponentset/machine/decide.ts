@@ -1,11 +1,11 @@
 import { canonical } from '../../../api/digest.ts';
-import type { ComponentEntry, ComponentStatus, Machine, VerifiedContent } from '../../../api/machine.ts';
+import type { ComponentEntry, ComponentStatus, Machine, Soak, VerifiedContent } from '../../../api/machine.ts';
 import type { Condition, Stored } from '../../../api/wire.ts';
 import { rfc3339 } from '../../../kube/clock.ts';
 import { setCondition } from '../../../kube/conditions.ts';
 import { contentFrom, idOf, type Content } from '../content.ts';
 import { entryOf, nextRevision, unrecordedFailure, type Failure } from '../entries.ts';
-import { idOfVerified, isVerified, missingEvidence, soakOf, soakToken, soakType } from '../evidence.ts';
+import { idOfVerified, isVerified, missingEvidence, soakOf } from '../evidence.ts';
 import { FIRST_INSTALLATION, isNew } from '../newmachine.ts';
 
 /** What the set that wrote an entry says now; absent when it was deleted. */
@@ -33,6 +33,7 @@ export interface EntryChange {
 
 export interface StatusChange {
   verified: VerifiedContent[];
+  soaks: Soak[];
   conditions: Condition[];
 }
 
@@ -107,9 +108,13 @@ function judge(
 ): Pick<MachineDecision, 'status' | 'requeueAfterMs'> {
   const { machine, now } = state;
   const bootID = machine.status?.agent?.bootID;
-  const before = { verified: machine.status?.verified ?? [], conditions: machine.status?.conditions ?? [] };
+  const before = {
+    verified: machine.status?.verified ?? [],
+    soaks: machine.status?.soaks ?? [],
+    conditions: machine.status?.conditions ?? [],
+  };
   let { verified } = before;
-  const soaks = new Map<string, Condition>();
+  const soaks: Soak[] = [];
   const unproved: string[] = [];
   let wait = Infinity;
 
@@ -127,31 +132,32 @@ function judge(
     const since = soak?.since ?? now;
     const left = since + soakMs - now;
     if (isVerified(machine, entry)) {
-      if (entry.action === 'Remove') soaks.set(soakType(entry.name), soaking(entry, bootID, since, true));
+      if (entry.action === 'Remove') soaks.push(soaking(entry, bootID, since, true));
       continue;
     }
     if (left > 0) {
       wait = Math.min(wait, left);
-      soaks.set(soakType(entry.name), soaking(entry, bootID, since, false));
+      soaks.push(soaking(entry, bootID, since, false));
     } else if (entry.action === 'Remove') {
-      soaks.set(soakType(entry.name), soaking(entry, bootID, since, true));
+      soaks.push(soaking(entry, bootID, since, true));
     } else {
       verified = withVerified(verified, entry, bootID ?? '', rfc3339(since), owner?.unitDigest);
     }
   }
 
-  const conditions = withSoaks(upToDate(state, entries, unproved, soaks), soaks);
-  const isSame = verified === before.verified && sameConditions(conditions, before.conditions);
-  return { status: isSame ? undefined : { verified, conditions }, requeueAfterMs: wait === Infinity ? undefined : wait };
+  const conditions = upToDate(state, entries, unproved, soaks);
+  const isSame =
+    verified === before.verified && canonical(soaks) === canonical(before.soaks) && sameConditions(conditions, before.conditions);
+  return { status: isSame ? undefined : { verified, soaks, conditions }, requeueAfterMs: wait === Infinity ? undefined : wait };
 }
 
-function soaking(entry: ComponentEntry, bootID: string | undefined, since: number, done: boolean): Condition {
+function soaking(entry: ComponentEntry, bootID: string | undefined, since: number, done: boolean): Soak {
   return {
-    type: soakType(entry.name),
-    status: done ? 'True' : 'False',
-    reason: done ? 'Held' : 'Soaking',
-    message: soakToken(entry, bootID),
-    lastTransitionTime: rfc3339(since),
+    name: entry.name,
+    revision: entry.revision,
+    ...(entry.action === 'Remove' || bootID === undefined ? {} : { bootID }),
+    since: rfc3339(since),
+    ...(done ? { done } : {}),
   };
 }
 
@@ -177,11 +183,6 @@ function withVerified(
   return [record, ...others, ...records.filter((each) => each.name !== entry.name)];
 }
 
-/** Soak conditions are this controller's own: those that are over are dropped. */
-function withSoaks(conditions: readonly Condition[], soaks: ReadonlyMap<string, Condition>): Condition[] {
-  return [...conditions.filter((each) => !each.type.startsWith(soakType(''))), ...soaks.values()];
-}
-
 /** Whatever their order: other writers have theirs. */
 function sameConditions(a: readonly Condition[], b: readonly Condition[]): boolean {
   return a.length === b.length && a.every((each) => b.some((other) => other.type === each.type && canonical(other) === canonical(each)));
@@ -195,12 +196,12 @@ function upToDate(
   state: MachineState,
   entries: readonly ComponentEntry[],
   unproved: readonly string[],
-  soaks: ReadonlyMap<string, Condition>,
+  soaks: readonly Soak[],
 ): Condition[] {
   const { machine, now } = state;
   const failed = entries.filter((entry) => entry.failed !== undefined).map((entry) => entry.name);
   const isFirst = isNew(machine);
-  const underWay = [...soaks.values()].filter((each) => each.status === 'False');
+  const underWay = soaks.filter((each) => each.done !== true);
   const told =
     failed.length > 0
       ? ({ status: 'False', reason: 'Failed', message: failed.join(', ') } as const)
@@ -212,7 +213,7 @@ function upToDate(
             ? ({
                 status: 'False',
                 reason: isFirst ? FIRST_INSTALLATION : 'Soaking',
-                message: underWay.map((each) => each.type.slice(soakType('').length)).join(', '),
+                message: underWay.map(({ name }) => name).join(', '),
               } as const)
             : entries.length === 0
               ? // Absence is not health: nothing is proved of a machine that no set has written to.

@@ -75,10 +75,10 @@ export function stateOf(deps: Pick<MachineDeps, 'leases' | 'clock' | 'sets'>, ma
   };
 }
 
-/** Conditioned on the resourceVersion, since both lists are sent whole and hold what others wrote. */
+/** Conditioned on the resourceVersion, since the lists are sent whole and `conditions` holds what others wrote. */
 export function statusPatch(machine: Stored<Machine>, change: StatusChange): object {
-  const { verified, conditions } = machine.status ?? {};
-  const status = mergeDiff({ verified: verified ?? [], conditions: conditions ?? [] }, change) ?? {};
+  const { verified, soaks, conditions } = machine.status ?? {};
+  const status = mergeDiff({ verified: verified ?? [], soaks: soaks ?? [], conditions: conditions ?? [] }, change) ?? {};
   const { resourceVersion } = machine.metadata;
   return { metadata: { resourceVersion }, status };
 }

@@ -19,6 +19,7 @@ export function toFinding(error: unknown, entry: string): Finding {
 
 /** Errors of parsing tell their place only above their message: `fleet:///a.ts:7`, lines of text, a line of carets. Those of JSON in it. */
 function syntaxPlace({ message }: Error, stack: string): string | undefined {
+  // oxlint-disable-next-line kubenode/no-sentence-decisions -- Node gives no place
   const json = /^(fleet:\/\/\/\S+?\.json): (?:.*\(line (\d+) column (\d+)\))?/s.exec(message);
   if (json?.[1] !== undefined) return [pathOf(json[1]), json[2], json[3]].filter((part) => part !== undefined).join(':');
   const match = /^(fleet:\/\/\/\S+?):(\d+)\n[\s\S]*?^(\s*)\^+\s*$/m.exec(stack);
@@ -37,6 +38,7 @@ function words(error: Error, atParse: boolean): Pick<Finding, 'code' | 'message'
       next: 'write it without enum, namespace and parameter properties',
     };
   if (code === 'ERR_INVALID_TYPESCRIPT_SYNTAX') return { code: 'RenderSyntax', message: firstLine(message) };
+  // oxlint-disable-next-line kubenode/no-sentence-decisions -- V8 gives no code
   const missing = /does not provide an export named '(.+?)'/.exec(message);
   if (missing !== null)
     return {
@@ -52,6 +54,7 @@ function words(error: Error, atParse: boolean): Pick<Finding, 'code' | 'message'
       next: "Include, Helm, app.synth() and addFile do that; text is imported with { type: 'text' }",
     };
   if (error instanceof EvalError) return { code: 'RenderForbidden', message: 'must not make code from text (eval, new Function)' };
+  // oxlint-disable-next-line kubenode/no-sentence-decisions -- V8 gives no code
   if (error instanceof ReferenceError && /^(require|module|exports|__dirname|__filename) is not defined/.test(message))
     return { code: 'RenderImport', message: `${firstLine(message)}: files of a fleet are ES modules`, next: "import … from './file.ts'" };
   return { code: 'RenderThrew', message: `${error.name}: ${firstLine(message)}` };

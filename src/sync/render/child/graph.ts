@@ -172,6 +172,7 @@ function instantiate(module: SourceTextModule, files: ReadonlyMap<string, string
     module.instantiate();
   } catch (error) {
     const message = messageIn(error);
+    // oxlint-disable-next-line kubenode/no-sentence-decisions -- V8 gives no code
     const [, specifier = '', name = ''] = /'(.+?)' does not provide an export named '(.+?)'/.exec(message) ?? [];
     if (specifier === '') throw error;
     const importer = [...files].find(
