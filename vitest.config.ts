@@ -75,12 +75,27 @@ export default defineConfig({
             },
           ]
         : []),
-      ...(inside ? [{ extends: true as const, test: { name: 'inside', include: INSIDE, sequence: { groupOrder: ORDER.nodes } } }] : []),
+      ...(inside
+        ? [
+            {
+              extends: true as const,
+              test: { name: 'inside', include: INSIDE, testTimeout: 300_000, sequence: { groupOrder: ORDER.nodes } },
+            },
+          ]
+        : []),
       ...(withNodes
         ? [
             {
               extends: true as const,
-              test: { name: 'nodes', include: NODES, fileParallelism: false, sequence: { groupOrder: ORDER.nodes } },
+              // Machines boot and drain; what takes so long on a busy machine is late, and not wrong.
+              test: {
+                name: 'nodes',
+                include: NODES,
+                fileParallelism: false,
+                testTimeout: 600_000,
+                hookTimeout: 900_000,
+                sequence: { groupOrder: ORDER.nodes },
+              },
             },
           ]
         : []),

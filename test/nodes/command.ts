@@ -19,7 +19,7 @@ export interface CommandOptions {
 export async function ended(argv: readonly string[], options: CommandOptions = {}): Promise<Ended> {
   const [program = '', ...args] = argv;
   const child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] });
-  const timer = setTimeout(() => child.kill('SIGKILL'), options.timeoutMs ?? 60_000);
+  const timer = setTimeout(() => child.kill('SIGKILL'), options.timeoutMs ?? 300_000);
   const code = new Promise<number>((resolve, reject) => {
     child.once('error', reject);
     child.once('close', (code) => resolve(code ?? -1));

@@ -84,7 +84,7 @@ async function plain(of: TestMachine): Promise<void> {
 
 async function gone(name: string): Promise<void> {
   await client.delete(Machines, { namespace: POOL, name });
-  await waitFor(async () => (await machineNow(name)) === undefined, { deadlineMs: 60_000, what: `Machine ${name} to be gone` });
+  await waitFor(async () => (await machineNow(name)) === undefined, { deadlineMs: 300_000, what: `Machine ${name} to be gone` });
 }
 
 beforeAll(async () => {
@@ -105,7 +105,7 @@ afterAll(async () => {
   await controllers?.stop();
   await plane?.stop();
   await rig?.close();
-}, 120_000);
+});
 
 describe('a plain machine', () => {
   it('is imported: its agent runs under systemd, is admitted by a certificate of its own, and the Machine knows it', async () => {
@@ -129,14 +129,14 @@ describe('a plain machine', () => {
     expect((await machine.ok(['systemctl', 'is-enabled', 'kubenode-agent'])).trim()).toBe('enabled');
     expect((await machine.ok(['stat', '-c', '%a %U', '/etc/kubenode/bootstrap.json'])).trim()).toBe('600 root');
     expect((await machine.ok(['find', '/opt/kubenode', '-name', '.*'])).trim()).toBe('');
-  }, 180_000);
+  });
 
   it('is left as it is when it is imported again', async () => {
     const before = await machine.ok(['systemctl', 'show', '-p', 'InvocationID', '--value', 'kubenode-agent']);
     const { code, results } = await kubenodeImport([machine.address]);
     expect({ code, results }).toMatchObject({ code: 0, results: [{ state: 'Unchanged', did: [] }] });
     expect(await machine.ok(['systemctl', 'show', '-p', 'InvocationID', '--value', 'kubenode-agent'])).toBe(before);
-  }, 60_000);
+  });
 
   it('says what it is, and that all is as it was installed, also without a network; and tells what is not', async () => {
     await machine.ok(['ip', 'link', 'set', 'host0', 'down']);
@@ -151,21 +151,21 @@ describe('a plain machine', () => {
     await machine.ok(['sh', '-c', 'cp -a /tmp/v /opt/kubenode/agent/current/VERSION']);
     await machine.ok(['ip', 'link', 'set', 'host0', 'up']);
     await machine.ok(['networkctl', 'reconfigure', 'host0']).catch(() => undefined);
-  }, 60_000);
+  });
 
   it('comes back by itself after a reboot', async () => {
     const before = await machine.bootID();
     await machine.run(['systemctl', 'reboot']);
     await machine.rebooted(before);
     const after = await machine.bootID();
-    await waitFor(async () => (await machineNow(machine.name))?.status?.agent?.bootID === after, { deadlineMs: 60_000 });
-  }, 180_000);
+    await waitFor(async () => (await machineNow(machine.name))?.status?.agent?.bootID === after, { deadlineMs: 300_000 });
+  });
 
   it('is not taken into another pool, nor is a second Machine made of it', async () => {
     const { code, results } = await kubenodeImport([machine.address, '--name', 'again'], { pool: 'shop' });
     expect({ code, results }).toMatchObject({ code: 1, results: [{ state: 'Failed', reason: 'OtherMachine' }] });
     expect(await client.find(Machines, { namespace: 'shop', name: 'again' })).toBeUndefined();
-  }, 60_000);
+  });
 
   it('goes when its Machine is deleted, and can be imported again once its agent is uninstalled', async () => {
     await gone(machine.name);
@@ -175,7 +175,7 @@ describe('a plain machine', () => {
     expect((await kubenodeImport([machine.address])).results).toMatchObject([{ state: 'Imported' }]);
     await gone(machine.name);
     await plain(machine);
-  }, 180_000);
+  });
 });
 
 describe('a machine that was wiped', () => {
@@ -187,15 +187,15 @@ describe('a machine that was wiped', () => {
     const key = { namespace: POOL, name: other.name };
     await client.delete(Machines, key);
     // Its order is given, and nobody there reports that it is done.
-    await waitFor(async () => (await machineNow(other.name))?.spec.operation?.kind === 'Delete', { deadlineMs: 60_000 });
+    await waitFor(async () => (await machineNow(other.name))?.spec.operation?.kind === 'Delete', { deadlineMs: 300_000 });
     expect((await kubenodeImport([other.address])).results).toMatchObject([{ state: 'Failed', reason: 'MachineDeleting' }]);
     expect((await machineNow(other.name))?.status?.phase).toBe('Deleting');
     await client.patch(Machines, key, { merge: { metadata: { annotations: { [ANNOTATIONS.machineIsOff]: 'wiped' } } } });
-    await waitFor(async () => (await machineNow(other.name)) === undefined, { deadlineMs: 60_000, what: 'the Machine to be gone' });
+    await waitFor(async () => (await machineNow(other.name)) === undefined, { deadlineMs: 300_000, what: 'the Machine to be gone' });
     expect((await kubenodeImport([other.address])).results).toMatchObject([{ state: 'Imported' }]);
     await gone(other.name);
     await plain(other);
-  }, 240_000);
+  });
 });
 
 describe('an import that is interrupted', () => {
@@ -209,18 +209,14 @@ describe('an import that is interrupted', () => {
     'is waited for',
   ];
 
-  it.each(SAYS)(
-    'by kill -9 when the machine %s: run again it goes on',
-    async (says) => {
-      const killed = await kubenodeImport([machine.address], { json: false, seen: (said, kill) => said.includes(says) && kill() });
-      expect(killed).toMatchObject({ code: null });
-      const { code, results, stderr } = await kubenodeImport([machine.address]);
-      expect({ code, results, stderr }).toMatchObject({ code: 0, results: [{ machine: `${POOL}/${machine.name}` }] });
-      await gone(machine.name);
-      await plain(machine);
-    },
-    120_000,
-  );
+  it.each(SAYS)('by kill -9 when the machine %s: run again it goes on', async (says) => {
+    const killed = await kubenodeImport([machine.address], { json: false, seen: (said, kill) => said.includes(says) && kill() });
+    expect(killed).toMatchObject({ code: null });
+    const { code, results, stderr } = await kubenodeImport([machine.address]);
+    expect({ code, results, stderr }).toMatchObject({ code: 0, results: [{ machine: `${POOL}/${machine.name}` }] });
+    await gone(machine.name);
+    await plain(machine);
+  });
 
   it.each(SAYS.filter((each) => each !== 'gets its Machine'))(
     'by a cut of the connection when the machine %s: it goes on by itself',
@@ -248,7 +244,6 @@ describe('an import that is interrupted', () => {
         await plain(machine);
       }
     },
-    120_000,
   );
 });
 
@@ -300,7 +295,7 @@ describe('a machine that cannot be imported is left as it is, and the message sa
     expect((await kubenodeImport([`admin@${other.address}`])).results).toMatchObject([{ state: 'Imported' }]);
     await gone(other.name);
     await plain(other);
-  }, 60_000);
+  });
 
   it('has no room', async () => {
     await other.ok(['mount', '-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', '/opt']);
@@ -349,7 +344,7 @@ describe('a machine that cannot be imported is left as it is, and the message sa
     await untouched();
     await gone(machine.name);
     await plain(machine);
-  }, 60_000);
+  });
 
   it('nothing listens there; others of the same call are imported all the same', async () => {
     const file = join(rig.folder, 'machines.txt');
@@ -361,5 +356,5 @@ describe('a machine that cannot be imported is left as it is, and the message sa
       await gone(each.name);
       await plain(each);
     }
-  }, 120_000);
+  });
 });

@@ -17,7 +17,7 @@ beforeAll(async () => {
   rig = await openNodes((line) => process.stderr.write(`${line}\n`));
   [one, two] = await Promise.all([rig.boot(), rig.boot()]);
 }, 900_000);
-afterAll(() => rig.close(), 60_000);
+afterAll(() => rig.close());
 
 test('each machine has its own systemd, name, address, machine ID, boot ID and host key', async () => {
   const of = async (machine: TestMachine) => ({
@@ -76,7 +76,7 @@ test('what a run that was killed has left is removed by the next one, and nothin
   });
   let said = '';
   child.stdout.on('data', (chunk: Buffer) => (said += chunk.toString()));
-  const { id, folder } = JSON.parse(await waitFor(() => said.endsWith('\n') && said, { deadlineMs: 60_000, what: 'its machine' })) as {
+  const { id, folder } = JSON.parse(await waitFor(() => said.endsWith('\n') && said, { deadlineMs: 300_000, what: 'its machine' })) as {
     id: string;
     folder: string;
   };

@@ -86,7 +86,7 @@ afterAll(async () => {
   await artifacts?.close();
   await plane?.stop();
   await rig?.close();
-}, 120_000);
+});
 
 const kubectl = (...args: string[]): Promise<string> =>
   command([plane.kubectl, '--kubeconfig', plane.kubeconfig, ...args], { timeoutMs: 120_000 });
@@ -183,7 +183,7 @@ test('a plain Debian becomes a Ready Node: its agent, containerd, runc, CNI plug
     const { status } = await client.get(Machines, { namespace: NS, name: 'n1' });
     return status?.phase === 'Running' && (await node())?.metadata.labels?.['example.com/role'] === 'web';
   });
-}, 300_000);
+});
 
 test('no credential lies there but those of this node; the kubelet took the one that the agent got, and asks as its Node', async () => {
   const kubeconfig = await machineOf().ok(['cat', '/etc/kubernetes/kubelet.kubeconfig']);
@@ -241,7 +241,7 @@ test('a pod runs on it and answers; its container outlives a restart of containe
   const after = await client.get(Pods, { namespace: NS, name: 'app' });
   expect(JSON.stringify(after.status)).toContain(container);
   expect(JSON.stringify(after.status)).toMatch(/"restartCount":0/);
-}, 300_000);
+});
 
 test('kill -9 of the agent at any moment restarts no unit and loses none', async () => {
   const machine = machineOf();
@@ -264,7 +264,7 @@ test('kill -9 of the agent at any moment restarts no unit and loses none', async
   });
   expect(await invocations()).toEqual(before);
   process.stderr.write(`the agent was killed ${kills} times\n`);
-}, 600_000);
+});
 
 test('a kubelet that is killed is running again soon, and its Node stays', async () => {
   const before = await property('kubelet', 'InvocationID');
@@ -276,7 +276,7 @@ test('a kubelet that is killed is running again soon, and its Node stays', async
   );
   await until('Ready', async () => isReady(await node()));
   expect((await node())?.metadata.uid).toBe(uid);
-}, 300_000);
+});
 
 const kubeletVersion = async (): Promise<unknown> => (await node())?.status?.nodeInfo?.['kubeletVersion'];
 
@@ -295,7 +295,7 @@ test('a change of one line takes the kubelet to the next minor, drained and unco
     // A minor version drains.
     expect(await pod()).toBeUndefined();
   }
-}, 600_000);
+});
 
 test('a kubelet that does not work puts itself back, and the set says that it failed', async () => {
   const broken = artifacts.put('kubelet/v1.34.99/bin/linux/amd64/kubelet', Buffer.from('#!/bin/sh\necho broken\nexit 1\n'));
@@ -314,4 +314,4 @@ test('a kubelet that does not work puts itself back, and the set says that it fa
     const { status } = await client.get(MachineComponentSets, { name: 'kubelet' });
     return status?.conditions?.some(({ type, status }) => type === 'Halted' && status === 'True');
   });
-}, 600_000);
+});

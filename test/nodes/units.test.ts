@@ -13,7 +13,7 @@ beforeAll(async () => {
   rig = await openNodes((line) => process.stderr.write(`${line}\n`));
   machine = await rig.boot({ seen: [root] });
 }, 900_000);
-afterAll(() => rig.close(), 60_000);
+afterAll(() => rig.close());
 
 test('the ports of the agent, on a machine with systemd', async () => {
   const vitest = [process.execPath, join(root, 'node_modules/vitest/vitest.mjs'), 'run', '--project', 'inside', '--configLoader', 'runner'];
