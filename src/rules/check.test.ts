@@ -158,6 +158,28 @@ describe('ladders are refused with the place', () => {
     expect(paths({ ladder, healedWhen: onNewBoot })).toEqual(['spec.ladder[0]']);
   });
 
+  it('and not where it can be: by a measured condition, or by one of the Machine', () => {
+    const ladder = [{ action: 'RestartComponent', args: { component: 'kubelet' } }, human];
+    expect(paths({ ...probed, ladder })).toEqual([]);
+    expect(paths({ ladder, healedWhen: { condition: 'KernelDeadlock', of: 'Machine', is: 'False', forSeconds: 60 } })).toEqual([]);
+    const healedWhen = { condition: 'Ours', is: 'False', forSeconds: 60 };
+    expect(paths({ ...when(bad('Ours')), ladder, healedWhen })).toEqual([]);
+  });
+
+  it('where two rungs differ in nothing but how no argument is written', () => {
+    expect(paths({ ladder: [{ action: 'Reboot' }, { action: 'Reboot', args: {} }, human] })).toEqual(['spec.ladder[1]']);
+  });
+
+  it('where the proof is the fault, of the Node or of the Machine', () => {
+    const proof = { condition: 'Ours', is: 'True', forSeconds: 60 };
+    const onMachine = when(leaf('machine.condition.Ours.status', 'equal', 'True'));
+    expect(paths({ ...onMachine, healedWhen: { ...proof, of: 'Machine' } })).toEqual(['spec.healedWhen']);
+    expect(paths({ ...when(good('Ours')), healedWhen: { ...proof, of: 'Machine' } })).toEqual([]);
+    const mend = (is: 'True' | 'False') =>
+      checkRule(ruleObject('r', { ...when(leaf('condition.Ours.status', 'equal', is)), healedWhen: { ...proof, is } }))[0]?.mend;
+    expect([mend('True'), mend('False')]).toEqual(['prove False, or another condition', 'prove True, or another condition']);
+  });
+
   it('where the proof is the fault', () => {
     const healedWhen = { condition: 'Ours', is: 'True', forSeconds: 60 };
     expect(checkRule(ruleObject('r', { ...when(bad('Ours')), healedWhen }))[0]?.message).toContain('would prove the fault');
@@ -184,7 +206,37 @@ describe('two rules that would undo each other', () => {
     expect([...checkRules([ruleObject('on', on), ruleObject('off', off)], new Set(['on'])).keys()]).toEqual(['off']);
   });
 
+  it('are each refused once, and the newcomer is the one that does not run yet, in either order', () => {
+    const found = checkRules([ruleObject('on', on), ruleObject('off', off)]);
+    expect([found.get('on')?.length, found.get('off')?.length]).toEqual([1, 1]);
+    expect([...checkRules([ruleObject('on', on), ruleObject('off', off)], new Set(['off'])).keys()]).toEqual(['on']);
+  });
+
+  it('are not those of which one has a mistake of its own, and so never runs', () => {
+    const found = checkRules([ruleObject('on', { ...on, ladder: [{ action: 'Reboot' }] }), ruleObject('off', off)]);
+    expect([...found].map(([name, mistakes]) => [name, mistakes.map(({ path }) => path)])).toEqual([['on', ['spec.ladder[0]']]]);
+  });
+
+  it('are not those that never ask for what proves the other', () => {
+    const proof = { healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 60 }, ladder };
+    expect(
+      checkRules([ruleObject('a', { ...when(bad('Ours')), ...proof }), ruleObject('b', { ...when(bad('Theirs')), ...proof })]).size,
+    ).toBe(0);
+  });
+
+  it('are only those that meet in everything else they ask for', () => {
+    const also = (on1: unknown, off1: unknown) =>
+      checkRules([ruleObject('on', { ...on, ...when(bad('Ours'), on1) }), ruleObject('off', { ...off, ...when(good('Ours'), off1) })]).size;
+    expect(also(bad('X'), bad('X'))).toBe(2);
+    expect(also(bad('X'), good('X'))).toBe(0);
+    expect(also(leaf('condition.X.status', 'in', ['True', 'Unknown']), bad('X'))).toBe(2);
+    expect(also(bad('X'), bad('Y'))).toBe(2);
+  });
+
   it('may be on different machines', () => {
+    expect(checkRules([ruleObject('on', { ...on, pools: ['a', 'b'] }), ruleObject('off', { ...off, pools: ['b'] })]).size).toBe(2);
+    expect(checkRules([ruleObject('on', { ...on, pools: ['a'] }), ruleObject('off', off)]).size).toBe(2);
+    expect(checkRules([ruleObject('on', { ...on, selector: { x: '1' } }), ruleObject('off', off)]).size).toBe(2);
     expect(checkRules([ruleObject('on', { ...on, pools: ['a'] }), ruleObject('off', { ...off, pools: ['b'] })]).size).toBe(0);
     expect(checkRules([ruleObject('on', { ...on, selector: { x: '1' } }), ruleObject('off', { ...off, selector: { x: '2' } })]).size).toBe(
       0,
@@ -248,6 +300,27 @@ it('says of each parameter what it takes', () => {
     ]);
   for (const windowSeconds of [1, 604_800]) expect(band({ enter: 3, leave: 1, windowSeconds })).toEqual([]);
   expect(band({ enter: -3, leave: -4, windowSeconds: 60 })).toEqual([]);
+});
+
+it('says of what the schema refuses what to do about it', () => {
+  const mends = (object: object) => checkRule(object).map(({ path, message, mend }) => [path, message, mend]);
+  expect(mends(ruleObject('r', { ladders: [] }))).toEqual([['spec.ladders', 'unknown field', 'remove it']]);
+  expect(mends(ruleObject('r', { pools: [] }))).toEqual([['spec.pools', 'is empty', 'name at least one']]);
+  expect(mends(ruleObject('r', { healedWhen: { condition: 'KernelDeadlock', is: 'False' } }))).toEqual([
+    ['spec.healedWhen.forSeconds', 'must be set', 'set it'],
+  ]);
+  expect(mends(ruleObject('r', { mode: 'Try' }))[0]?.[2]).toMatch(/^write one of .*Enforce/);
+  expect(mends(ruleObject('r', { holdsForSeconds: 1.5 }))[0]?.[2]).toMatch(/^it must be/);
+});
+
+it('names the fact that would need two values, and the arguments that an action takes', () => {
+  expect(checkRule(ruleObject('r', when(bad('A'), good('A'))))[0]?.message).toContain('condition.A.status would need two values');
+  const mend = (action: string) => checkRule(ruleObject('r', { ladder: [{ action, args: { soft: true } }, { action: 'Human' }] }))[0]?.mend;
+  expect([mend('Reboot'), mend('MigratePods')]).toEqual(['remove it', 'it takes graceSeconds']);
+});
+
+it('names what has no name by an empty one', () => {
+  for (const object of [null, {}, { metadata: { name: 3 } }]) expect([...checkRules([object]).keys()]).toEqual(['']);
 });
 
 it('refuses two rules of one name, and what is no rule at all', () => {

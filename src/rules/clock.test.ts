@@ -29,6 +29,11 @@ it('a gap longer than clearsAfter ends it', () => {
   expect(run(look(0, true), look(20_000, false), look(80_001, false))).toBeUndefined();
 });
 
+it('a gap of exactly clearsAfter is still flapping', () => {
+  expect(run(look(0, true), look(20_000, false), look(80_000, false))).toMatchObject({ lastSeenMs: 20_000, open: false });
+  expect(heldMs(run(look(0, true), look(20_000, false), look(80_000, true)), 80_000)).toBe(20_000);
+});
+
 describe('F2: between two looks', () => {
   const a = { stamp: 'a' };
   const b = { stamp: 'b' };
@@ -42,12 +47,20 @@ describe('F2: between two looks', () => {
   it('an end counts from when its detector says it was, and not before the last look', () => {
     const end = (said: number) => run(look(0, true, a), look(40_000, false, { ...b, transitionsMs: [said] }))?.lastSeenMs;
     expect([end(5000), end(40_500), end(-3_600_000), end(3_600_000)]).toEqual([5000, 40_000, 0, 0]);
+    expect([end(42_000), end(42_001)]).toEqual([40_000, 0]);
   });
   it('facts without transitions count while somebody looks', () => {
     expect(heldMs(run(look(0, true), look(LOOK_MS, true)), LOOK_MS)).toBe(LOOK_MS);
     expect(heldMs(run(look(0, true), look(LOOK_MS + 1, true)), LOOK_MS + 1)).toBe(0);
     const clearsAfterMs = 300_000;
     expect(heldMs(run(look(0, true), look(200_000, false, { clearsAfterMs }), look(201_000, true, { clearsAfterMs })), 201_000)).toBe(0);
+  });
+  it('an end of facts without transitions counts from the look that saw it, or the last one if that is long ago', () => {
+    const end = (afterMs: number) => run(look(1e9, true), look(1e9 + afterMs, false, { clearsAfterMs: 1e6 }))?.lastSeenMs;
+    expect([end(LOOK_MS), end(LOOK_MS + 1)]).toEqual([1e9 + LOOK_MS, 1e9]);
+  });
+  it('facts without transitions that have not held long enough begin again after a gap, also late in the day', () => {
+    expect(run(look(1e9, true), look(1e9 + LOOK_MS + 1, true))?.firstSeenMs).toBe(1e9 + LOOK_MS + 1);
   });
   it('facts without transitions that have held long enough stay so until they are seen not to', () => {
     expect(heldMs(run(look(0, true), look(30_000, true), look(86_400_000, true)), 86_400_000)).toBe(86_400_000);
@@ -59,6 +72,14 @@ it('looks that change nothing cost no write', () => {
   expect(run(look(0, true), look(refreshMs(60_000) - 1, true))).toEqual(first);
   expect(run(look(0, true), look(refreshMs(60_000), true))?.lastSeenMs).toBe(30_000);
   expect([0, 60_000, 1e9].map(refreshMs)).toEqual([10_000, 30_000, 60_000]);
+});
+
+it('a look that finds that it has held long enough is written, and once', () => {
+  const holdsForMs = 10_000;
+  const at = (...times: number[]) => run(...times.map((ms) => look(ms, true, { holdsForMs })))?.lastSeenMs;
+  expect([at(0, 9999), at(0, 10_000), at(0, 10_000, 20_000), at(0, 10_000, 40_000)]).toEqual([0, 10_000, 10_000, 40_000]);
+  const never = (ms: number) => run(look(0, true), look(ms, true, { holdsForMs: 1e9 }))?.lastSeenMs;
+  expect([never(29_999), never(30_000)]).toEqual([0, 30_000]);
 });
 
 it('times from the future, of a leader whose clock was ahead, are taken as now', () => {
@@ -78,7 +99,9 @@ it('survives being written down', () => {
       expect(clockOf(observationOf('bad/example.com/X', clock))).toEqual({ key: 'bad/example.com/X', clock });
     }),
   );
-  expect(clockOf({ key: 'for/x', firstSeen: 'yesterday', lastSeen: 'now' })).toBeUndefined();
+  const at = new Date(0).toISOString();
+  expect(clockOf({ key: 'for/x', firstSeen: 'yesterday', lastSeen: at })).toBeUndefined();
+  expect(clockOf({ key: 'for/x', firstSeen: at, lastSeen: 'now' })).toBeUndefined();
 });
 
 it('never counts more than it was seen to hold, and never a gap', () => {

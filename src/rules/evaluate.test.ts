@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { Engine } from 'json-rules-engine';
 import { describe, expect, it } from 'vitest';
-import { evaluate, truthWithout, type Truth } from './evaluate.ts';
+import { evaluate, memoized, truthWithout, type Truth } from './evaluate.ts';
 import { compileRule, type CompiledRule } from './index.ts';
 import type { Reading } from './read.ts';
 import { bad, good, rule } from './testing.ts';
@@ -38,6 +38,22 @@ it('asks json-rules-engine, with facts by name or by dotted path', async () => {
   expect(await truth({ all: [bad('A'), byPath, byBoth] }, readings)).toBe('True');
   expect(await truth({ any: [good('A'), byPath] }, readings)).toBe('True');
   expect(await truth({ all: [good('A')] }, readings)).toBe('False');
+});
+
+it('takes a negation for true where what it negates is known to be false', async () => {
+  const inBuild = { fact: 'machine.pool', operator: 'equal', value: 'build' };
+  expect(await truth({ not: inBuild }, { 'machine.pool': known('web') })).toBe('True');
+  expect(await truth({ not: inBuild }, { 'machine.pool': known('build') })).toBe('False');
+});
+
+it('reads a fact once for all the rules of a run', async () => {
+  const asked: string[] = [];
+  const read = memoized((leaf) => {
+    asked.push(leaf.key);
+    return known(asked.length === 1 ? 'True' : 'False');
+  });
+  const found = await evaluate([compiled({ all: [bad('A')] }, 'a'), compiled({ any: [bad('A')] }, 'b')], read);
+  expect([found.map((each) => each.truth), asked]).toEqual([['True', 'True'], ['condition.A.status']]);
 });
 
 it('tells labels apart whose keys go on where another ends', async () => {

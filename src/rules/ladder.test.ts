@@ -144,6 +144,60 @@ describe('F5: the next rung', () => {
     expect(next(jobs, { ladder })).toMatchObject({ step: 'AskHuman', rung: 2 });
   });
 
+  it('goes by when jobs were made, in whatever order they are listed', () => {
+    const [first, second]: [Past, Past] = [
+      { action: 'MigratePods', at: 0 },
+      { action: 'Reboot', at: 100, status: { outcome: 'Cancelled' } },
+    ];
+    const why = 'after MigratePods: PermanentFailure, Reboot: Cancelled';
+    for (const jobs of [
+      [first, second],
+      [second, first],
+    ])
+      expect(next(jobs, { at: 200 })).toMatchObject({ step: 'Act', action: 'Reboot', attempt: 2, why });
+    expect(next([second, first], { at: 169 })).toMatchObject({ step: 'Wait', untilMs: T0 + 170_000 });
+  });
+
+  it('goes by their names where two were made at once', () => {
+    const at = (at: number): Past[] => [
+      { action: 'Reboot', at },
+      { action: 'MigratePods', at },
+    ];
+    const why = 'after MigratePods: PermanentFailure, Reboot: PermanentFailure';
+    for (const jobs of [at(0), at(0).reverse()]) expect(next(jobs)).toMatchObject({ why });
+  });
+
+  it('comes at once where its last rung asks for no cool-down', () => {
+    expect(next([{ action: 'MigratePods', at: 100 }], { at: 110 })).toMatchObject({ step: 'Act' });
+  });
+
+  it('says in which phase a job under way is, and what came of one without an outcome', () => {
+    expect(next([{ action: 'Reboot', at: 0, status: { phase: 'Verifying' } }])).toMatchObject({ why: 'it is Verifying' });
+    const { status: _, ...unseen } = past({ action: 'Reboot', at: 0 });
+    const rule = { name: 'hung', spec: { mode: 'Enforce' as const, ladder: LADDER } };
+    const given = { rule, machineUID: 'm-1', matchedSinceMs: T0, nowMs: T0, replacements: 0 };
+    expect(nextRung({ ...given, jobs: [unseen] })).toMatchObject({ why: 'it is Pending' });
+    const { outcome: __, ...status } = past({ action: 'MigratePods', at: 0 }).status ?? { phase: 'Failed' };
+    expect(nextRung({ ...given, nowMs: T0 + 1e6, jobs: [{ ...past({ action: 'MigratePods', at: 0 }), status }] })).toMatchObject({
+      why: 'after MigratePods: Failed',
+    });
+  });
+
+  it('begins anew with a job that came forgetAfterSeconds after the one before', () => {
+    const jobs = (second: number): Past[] => [
+      { action: 'Reboot', at: 0 },
+      { action: 'MigratePods', at: second },
+    ];
+    expect(next(jobs(611), { at: 700, forgetAfterSeconds: 600 })).toMatchObject({ action: 'Reboot', attempt: 1 });
+    expect(next(jobs(610), { at: 700, forgetAfterSeconds: 600 })).toMatchObject({ action: 'Reboot', attempt: 2 });
+    const three: Past[] = [
+      { action: 'Replace', at: 0 },
+      { action: 'MigratePods', at: 500 },
+      { action: 'MigratePods', at: 1000 },
+    ];
+    expect(next(three, { at: 1100, forgetAfterSeconds: 600 })).toMatchObject({ step: 'AskHuman' });
+  });
+
   it('begins anew after forgetAfterSeconds without a job', () => {
     const jobs: Past[] = [
       { action: 'Reboot', at: 0 },
@@ -180,6 +234,11 @@ describe('in Shadow', () => {
     expect(next([], { mode: 'Shadow' })).toMatchObject({ step: 'Act', rung: 0 });
     expect(next([shadow], { mode: 'Shadow', since: 800 })).toMatchObject({ step: 'Done' });
   });
+  it('says it once also where its server cut the time of its making to the second', () => {
+    const cut: Past = { ...shadow, spec: { matchedSince: iso(900.5) } };
+    expect(next([cut], { mode: 'Shadow', since: 900.5 })).toMatchObject({ step: 'Done' });
+    expect(next([cut], { mode: 'Shadow', since: 900.501 })).toMatchObject({ step: 'Wait' });
+  });
   it('a match that flaps does not say it again while a real job could be under way', () => {
     expect(next([shadow], { mode: 'Shadow', since: 950 })).toMatchObject({ step: 'Wait', untilMs: T0 + 1_500_000 });
     expect(next([shadow], { mode: 'Shadow', since: 950, at: 1500 })).toMatchObject({ step: 'Act', rung: 0 });
@@ -193,7 +252,14 @@ describe('F6: two rules on one machine', () => {
   const of = (rule: string, priority: number, action: Action): Contender => ({ rule, priority, action });
   it('go by priority, then by strength, then by name', () => {
     const all = [of('d', 0, 'Human'), of('c', 0, 'Reboot'), of('b', 0, 'Reboot'), of('a', 0, 'CleanDisk'), of('e', 5, 'CleanDisk')];
+    expect(
+      all
+        .toReversed()
+        .sort(compareContenders)
+        .map(({ rule }) => rule),
+    ).toEqual(['e', 'b', 'c', 'a', 'd']);
     expect(all.sort(compareContenders).map(({ rule }) => rule)).toEqual(['e', 'b', 'c', 'a', 'd']);
+    expect(compareContenders(of('a', 0, 'Reboot'), of('a', 0, 'Reboot'))).toBe(0);
   });
   it('a stronger action supersedes a weaker one before its order, not after', () => {
     const weak = of('weak', 0, 'RestartComponent');
@@ -234,6 +300,23 @@ describe('F5: a machine that replaces one which was replaced', () => {
     expect(count([replaced(90)], { since: 1101 })).toBe(0);
     expect(count([replaced(90)], { made: 1091, since: 1100 })).toBe(0);
     expect(count([replaced(90, { machine: { name: 'a', uid: 'm-1' } })])).toBe(0);
+    expect(count([past({ action: 'Reboot', at: 90, spec: { machine: { name: 'old', uid: 'm-0' } } })])).toBe(0);
+  });
+
+  it('goes by times that are cut to the second, and by forgetAfterSeconds to the end', () => {
+    expect([count([replaced(100.999)]), count([replaced(101)])]).toEqual([1, 0]);
+    expect([count([replaced(90)], { made: 1090, since: 1100 }), count([replaced(90)], { since: 1100 })]).toEqual([1, 1]);
+    const daily = (made: number) =>
+      replacementsBefore({
+        rule: { name: 'hung', spec: {} },
+        machine: { metadata: { name: 'a', uid: 'm-1', creationTimestamp: iso(made) } },
+        jobsOfSet: [replaced(90)],
+        matchedSinceMs: T0 + made * 1000,
+      });
+    expect([daily(86_490), daily(86_491)]).toEqual([1, 0]);
+    expect(next([], { ladder: [{ action: 'Replace' }, HUMAN], replacements: 1 }).why).toBe(
+      'nothing helped: Replace of 1 machine before this one',
+    );
   });
 
   it('reaches a human instead of the next replacement', () => {

@@ -65,13 +65,14 @@ export function nextRung(input: LadderInput): LadderStep {
       why: asked(live) ? 'a human has been asked' : `it is ${live.status?.phase ?? 'Pending'}`,
     };
   if (rule.spec.mode !== 'Enforce') {
-    const told = own.findLast((job) => job.status?.phase === 'Shadow');
-    if (told !== undefined && createdMs(told) >= input.matchedSinceMs)
-      return { step: 'Done', why: `in Shadow it has said what it would do: ${told.metadata.name}` };
-    // A match that flaps would have found a real job still under way.
-    const untilMs = told === undefined ? 0 : createdMs(told) + told.spec.timeoutSeconds * 1000;
-    if (told !== undefined && nowMs < untilMs)
-      return { step: 'Wait', untilMs, why: `a real ${told.metadata.name} could still be under way` };
+    const said = own.findLast((job) => job.status?.phase === 'Shadow');
+    if (said !== undefined) {
+      if (createdMs(said) >= input.matchedSinceMs)
+        return { step: 'Done', why: `in Shadow it has said what it would do: ${said.metadata.name}` };
+      // A match that flaps would have found a real job still under way.
+      const untilMs = createdMs(said) + said.spec.timeoutSeconds * 1000;
+      if (nowMs < untilMs) return { step: 'Wait', untilMs, why: `a real ${said.metadata.name} could still be under way` };
+    }
   }
   const climb = climbOf(own, (rule.spec.forgetAfterSeconds ?? DEFAULT_FORGET_AFTER_SECONDS) * 1000, nowMs);
   const last = climb.at(-1);
