@@ -43,7 +43,7 @@ function foundText({ value, known, note }: Reading): string {
 
 const GROUPS = { all: 'all of', any: 'any of', not: 'not' } as const;
 
-function* factsOf(judged: Judged, depth: number): Generator<ExplainedFact> {
+function* factsOf(judged: Judged, depth = 0): Generator<ExplainedFact> {
   const { at, truth } = judged;
   if (judged.kind === 'leaf') {
     yield { at, truth, depth, text: leafText(judged.leaf), found: foundText(judged.reading) };
@@ -57,7 +57,7 @@ function* factsOf(judged: Judged, depth: number): Generator<ExplainedFact> {
 function* missingIn(judged: Judged): Generator<string> {
   if (judged.truth === 'True') return;
   if (judged.kind === 'leaf') yield `${leafText(judged.leaf)}; found ${foundText(judged.reading)}`;
-  else if (judged.kind === 'not') yield `not: ${judged.of.flatMap((each) => [...factsOf(each, 0)].map((fact) => fact.text)).join(', ')}`;
+  else if (judged.kind === 'not') yield `not: ${judged.of.flatMap((each) => [...factsOf(each)].map((fact) => fact.text)).join(', ')}`;
   else if (judged.kind === 'all') for (const each of judged.of) yield* missingIn(each);
   else yield `any of: ${judged.of.flatMap((each) => [...missingIn(each)]).join(' | ')}`;
 }
@@ -80,7 +80,7 @@ export function explain(outcome: RuleOutcome): Explanation {
     due: outcome.due,
     holds: outcome.truth === 'True' && !outcome.due && outcome.waits !== 'Row',
     summary: summaryOf(outcome),
-    facts: [...factsOf(outcome.judged, 0)],
+    facts: [...factsOf(outcome.judged)],
     missing: [...missingIn(outcome.judged)],
   };
 }
@@ -100,7 +100,7 @@ export function explanationLines({ rule, summary, facts, missing }: Explanation)
 
 /** What the rule saw, in one sentence of at most `limit` characters: `RemedyOperationJob.spec.why`. */
 export function whyFired(outcome: RuleOutcome, limit = 2048): string {
-  const facts = [...factsOf(outcome.judged, 0)].filter(({ found, truth }) => found !== '' && truth === 'True');
+  const facts = [...factsOf(outcome.judged)].filter(({ found, truth }) => found !== '' && truth === 'True');
   const text = `${facts.map((fact) => `${fact.text}; found ${fact.found}`).join(' and ')}, for ${seconds(outcome.heldMs)} (asked: ${seconds(outcome.rule.holdsForMs)})`;
   return text.length <= limit ? text : `${text.slice(0, limit - 1)}…`;
 }

@@ -16,8 +16,10 @@ interface Seen {
   beat?: number;
   boot?: string;
   agent?: 'Fresh' | 'Stale';
+  /** Conditions of the Machine. */
+  onMachine?: Record<string, 'True' | 'False' | 'Unknown'>;
 }
-function seen({ at, conditions, beat = at, boot = 'boot-1', agent = 'Fresh' }: Seen): Snapshot {
+function seen({ at, conditions, beat = at, boot = 'boot-1', agent = 'Fresh', onMachine = {} }: Seen): Snapshot {
   const nowMs = T0 + at * 1000;
   const list = Object.entries(conditions).map(([type, [status, transition]]) => ({
     type,
@@ -33,7 +35,17 @@ function seen({ at, conditions, beat = at, boot = 'boot-1', agent = 'Fresh' }: S
       kind: 'Machine',
       metadata: { name: 'a', uid: 'm' },
       spec: {},
-      status: { nodeRef: { name: 'a', uid: 'n' }, agent: { version: '1', apiLevel: 1, bootID: boot, os: 'linux', arch: 'amd64' } },
+      status: {
+        nodeRef: { name: 'a', uid: 'n' },
+        agent: { version: '1', apiLevel: 1, bootID: boot, os: 'linux', arch: 'amd64' },
+        conditions: Object.entries(onMachine).map(([type, status]) => ({
+          type,
+          status,
+          reason: 'R',
+          message: '',
+          lastTransitionTime: iso(T0),
+        })),
+      },
     },
     node: { apiVersion: 'v1', kind: 'Node', metadata: { name: 'a', uid: 'n' }, status: { conditions: list } },
     heartbeats: observeHeartbeats(undefined, 'n', list, nowMs),
@@ -102,6 +114,13 @@ describe('F4: a repair is proved', () => {
     expect(course(restart, ILL, { at: 600, conditions: WELL })?.state).toBe('Failed');
   });
 
+  it('not by a condition that is still bad, or of which its detector is not sure', () => {
+    expect(course(restart, ILL, { at: 30, conditions: ILL })).toMatchObject({ state: 'Waiting', why: 'KubeletUnhealthy is True, R' });
+    const unsure = { ...WELL, KubeletUnhealthy: ['Unknown', 20] } satisfies Seen['conditions'];
+    expect(course(restart, ILL, { at: 30, conditions: unsure })?.why).toBe('KubeletUnhealthy is Unknown: its detector cannot tell');
+    expect(course(restart, ILL, { at: 1000, beat: -900, conditions: WELL })?.why).toContain('KubeletUnhealthy is Unknown: its heartbeat');
+  });
+
   it('not before the action was done', () => {
     const snapshot = seen({ at: 30, conditions: WELL });
     const input = {
@@ -117,6 +136,57 @@ describe('F4: a repair is proved', () => {
     expect(verify(input)).toMatchObject({ state: 'Waiting', why: 'nobody has reported that RestartComponent is done' });
     expect(verify({ ...input, snapshot: seen({ at: 600, conditions: WELL }) }).state).toBe('Failed');
   });
+});
+
+describe('a proof by a condition of the Machine', () => {
+  const onMachine = (condition: string): VerifyInput['spec'] => ({
+    ...restart,
+    healedWhen: { condition, of: 'Machine', is: 'False', forSeconds: 300 },
+  });
+  const given = { conditions: { Ready: ['True', -900] } satisfies Seen['conditions'] };
+
+  it('is by that one alone, whatever the Node says of the same name', () => {
+    const spec = onMachine('KubeletUnhealthy');
+    const well = { at: 30, conditions: ILL, onMachine: { KubeletUnhealthy: 'False' } } as const;
+    expect(course(spec, ILL, well)?.state).toBe('Holding');
+    expect(course(spec, ILL, well, { ...well, at: 330 })?.state).toBe('Healed');
+    expect(course(spec, ILL, { ...well, conditions: WELL, onMachine: { KubeletUnhealthy: 'True' } })?.why).toBe(
+      'KubeletUnhealthy is True, R',
+    );
+    expect(course(spec, ILL, { ...given, at: 30 })?.why).toBe('the Machine has no condition KubeletUnhealthy');
+  });
+
+  it('needs neither a boot nor a heartbeat, and no detector of the Node clears it by a restart', () => {
+    const spec = onMachine('KernelDeadlock');
+    const ill = { KernelDeadlock: ['True', -60], ReadonlyFilesystem: ['False', -900] } satisfies Seen['conditions'];
+    const reset = { KernelDeadlock: ['False', 20], ReadonlyFilesystem: ['False', 20] } satisfies Seen['conditions'];
+    const found = course(spec, ill, { at: 30, conditions: reset, onMachine: { KernelDeadlock: 'False' } });
+    expect(found?.state).toBe('Holding');
+    expect(found?.proof).not.toHaveProperty('reset');
+    expect(proofFrom(seen({ at: 10, conditions: ill }), spec)).toEqual({});
+  });
+
+  it('that came back in a new boot is no relapse, which only a condition that latches has', () => {
+    const bad = { KubeletUnhealthy: ['True', 40] } satisfies Seen['conditions'];
+    const proofs = [
+      course(onMachine('KernelDeadlock'), ILL, { at: 40, conditions: {}, onMachine: { KernelDeadlock: 'True' }, boot: 'boot-2' }),
+      course(restart, ILL, { at: 40, conditions: bad, boot: 'boot-2' }),
+      course(reboot, ILL, { at: 40, conditions: { KernelDeadlock: ['True', 40] } }),
+    ].map((found) => found?.proof);
+    for (const proof of proofs) expect(proof).not.toHaveProperty('relapsed');
+  });
+});
+
+it('what is kept of a node for its order is all of its conditions, or none while it has no Node', () => {
+  const snapshot = seen({ at: 0, conditions: ILL });
+  expect(beforeOf(snapshot)).toEqual({
+    bootID: 'boot-1',
+    conditions: [
+      { type: 'KubeletUnhealthy', status: 'True', transition: iso(T0 - 60_000), heartbeat: iso(T0) },
+      { type: 'Ready', status: 'True', transition: iso(T0 - 900_000), heartbeat: iso(T0) },
+    ],
+  });
+  expect(beforeOf({ ...snapshot, node: undefined })).toEqual({ bootID: 'boot-1', conditions: [] });
 });
 
 describe('a detector that restarted proves nothing', () => {
@@ -146,6 +216,24 @@ describe('a detector that restarted proves nothing', () => {
     expect(course(restart, bad, { at: 30, conditions: healed }, { at: 330, beat: 30, conditions: healed })?.state).toBe('Healed');
   });
 
+  it('about what it does not watch: the kubelet itself says that a node is Ready', () => {
+    const spec = { ...restart, healedWhen: { condition: 'Ready', is: 'True', forSeconds: 60 } } as const;
+    const found = course(spec, { ...ill, Ready: ['False', -60] }, { at: 30, conditions: { ...reset, Ready: ['True', 25] } });
+    expect(found).toMatchObject({ state: 'Holding', nextAtMs: T0 + 90_000 });
+  });
+
+  it('but what it said after a boot goes on to hold while the agent is silent', () => {
+    const bad = { ...ill, KubeletUnhealthy: ['True', -60] } satisfies Seen['conditions'];
+    const cleared = { ...reset, KubeletUnhealthy: ['False', 20] } satisfies Seen['conditions'];
+    const boot = 'boot-2';
+    const looks = [
+      { at: 30, conditions: cleared },
+      { at: 60, conditions: cleared, boot },
+      { at: 90, conditions: cleared, boot, agent: 'Stale' as const },
+    ];
+    expect(course(restart, bad, ...looks)).toMatchObject({ state: 'Holding', nextAtMs: T0 + 360_000 });
+  });
+
   it('about a probed one before its next heartbeat, from which it has to stay healthy', () => {
     const bad = { ...ill, KubeletUnhealthy: ['True', -60] } satisfies Seen['conditions'];
     const cleared = { ...reset, KubeletUnhealthy: ['False', 20] } satisfies Seen['conditions'];
@@ -166,6 +254,12 @@ describe('a reboot', () => {
       'Healed',
     );
     expect(course(reboot, ill, { at: 90, conditions: well, boot: 'boot-2', agent: 'Stale' })?.why).toBe('the agent has not spoken since');
+  });
+
+  it('is what a proof may ask for beside any action', () => {
+    const spec = { ...restart, healedWhen: { ...PROBED, onNewBoot: true } };
+    expect(course(spec, ILL, { at: 30, conditions: WELL })?.why).toBe('it is still boot boot-1');
+    expect(course(spec, ILL, { at: 30, conditions: WELL, boot: 'boot-2' })?.state).toBe('Holding');
   });
 
   it('has to hold anew when it boots again', () => {
@@ -201,6 +295,10 @@ it('what mends nothing is done when it is done, and a replaced machine when it i
   const snapshot = seen({ at: 30, conditions: ILL });
   const input = { orderedAtMs: T0, actedAtMs: T0, before: beforeOf(snapshot), proof: {}, snapshot, matches: 'True', gone: false } as const;
   expect(verify({ ...input, spec: { ...restart, action: 'MigratePods' } }).state).toBe('Healed');
+  expect(verify({ ...input, matches: 'False', spec: { ...restart, action: 'Human' } })).toMatchObject({
+    state: 'Waiting',
+    why: 'a human ends it',
+  });
   expect(verify({ ...input, spec: { ...restart, action: 'Replace' } }).state).toBe('Waiting');
   expect(verify({ ...input, spec: { ...restart, action: 'Replace' }, gone: true }).state).toBe('Healed');
 });
@@ -220,6 +318,13 @@ describe('a condition that latches and came back after the reboot', () => {
   it('is by another boot', () => {
     const next = 'boot-3';
     const looks = [relapse, { at: 200, conditions: well(200), boot: next }, { at: 500, conditions: well(200), boot: next }];
+    expect(course(reboot, ill(-60), ...looks)?.state).toBe('Healed');
+  });
+
+  it('has not come back while nobody says so, or nobody can tell', () => {
+    const silent = { at: 30, conditions: { Ready: ['True', 20] } satisfies Seen['conditions'], boot };
+    const unsure = { at: 40, conditions: { ...well(30), KernelDeadlock: ['Unknown', 40] } satisfies Seen['conditions'], boot };
+    const looks = [silent, unsure, { at: 50, conditions: well(50), boot }, { at: 350, conditions: well(50), boot }];
     expect(course(reboot, ill(-60), ...looks)?.state).toBe('Healed');
   });
 

@@ -64,6 +64,13 @@ it('names every mistake in a history', () => {
   expect(parseHistory({ ...base, events: [{ at: 0, conditions: { A: 'true' } }] }).mistakes.length).toBeGreaterThan(0);
 });
 
+it('names a field that a history does not have, and the values that one may have', () => {
+  const mistakes = (value: object) => parseHistory({ name: 'h', expect: [], events: [{ at: 0 }], ...value }).mistakes;
+  expect(mistakes({ foo: 1 })).toEqual([{ path: 'foo', message: 'unknown field', mend: 'remove it' }]);
+  expect(mistakes({ events: [{ at: 0, agent: 'Dead' }] })).toMatchObject([{ path: 'events[0].agent', mend: 'write one of Alive, Silent' }]);
+  expect(mistakes({ name: 3 })).toMatchObject([{ path: 'name', mend: 'write it as the history format says' }]);
+});
+
 it('a rule that reads nothing it can know ends quietly', async () => {
   const { told, last } = await replay([rule('r', { when: { all: [bad('Nowhere')] } })], history([{ at: 0 }]));
   expect([told, last[0]?.truth]).toEqual([[], 'Unknown']);

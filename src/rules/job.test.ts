@@ -71,6 +71,9 @@ it('a job names nothing that its rule and its machine do not have', () => {
   const { mode: __, ...spec } = of.spec;
   const made = jobSpecOf(due({ ...of, spec, metadata: { name: 'hung' } }), askHuman, machine(), T0, 0);
   for (const absent of ['ruleUID', 'unitDigest', 'machineSet', 'replacements']) expect(made).not.toHaveProperty(absent);
+  const bare = jobSpecOf({ ...due(rule('hung')), sinceMs: undefined }, { ...again, attempt: 1 }, machine(), T0, 0);
+  expect(bare).not.toHaveProperty('args');
+  expect(bare).toMatchObject({ timeoutSeconds: 600, matchedSince: iso(0) });
   expect(made).toMatchObject({ mode: 'Shadow', action: 'Human', attempt: 1, priority: 0 });
   expect(ownerUID(machine({ ownerReferences: [{ apiVersion: API_VERSION, kind: 'MachineSet', name: 's', uid: 's' }] }))).toBeUndefined();
 });
@@ -95,6 +98,10 @@ it('a human learns what was tried on this very machine by this rule, its note fi
   expect(lines.filter((line) => line.startsWith('tried '))).toEqual([
     `${`tried Reboot at ${iso(1)} (mine): PermanentFailure: ${'y'.repeat(2000)}`.slice(0, 1023)}…`,
   ]);
+  const exact = job('exact', {});
+  const prefix = `tried Reboot at ${iso(1)} (exact): PermanentFailure: `;
+  const fits = { ...exact, status: { ...exact.status, explanation: 'y'.repeat(1024 - prefix.length) } };
+  expect(diagnosisOf(due(of), askHuman, [fits], 'm-1')).toContain(`${prefix}${fits.status.explanation}`);
   const many = Array.from({ length: 12 }, (_, at) => job(`j${at}`, {}));
   expect(diagnosisOf(due(of), askHuman, many, 'm-1').filter((line) => line.startsWith('tried '))).toHaveLength(10);
 });

@@ -22,7 +22,6 @@ export class Marks {
   readonly #clocks = new Map<string, HoldClock>();
   readonly #nowMs: number;
   readonly #index: RuleIndex;
-  readonly #noticed = new Set<string>();
 
   /** `releasedAtMs`: end of the last Change or Repair on the machine; what was seen before it no longer counts (PROTOCOLS F2). */
   constructor(index: RuleIndex, observations: readonly Observation[], nowMs: number, releasedAtMs: number | undefined) {
@@ -46,10 +45,8 @@ export class Marks {
     return this.#look(ruleKey(rule), { ...look, holdsForMs, clearsAfterMs });
   }
 
-  /** Takes note of a condition, once a look; for the facts below. A condition that nobody can tell keeps what is known of it. */
+  /** Takes note of a condition, for the facts below; twice in one look is as once. A condition that nobody can tell keeps what is known of it. */
   notice(type: string, condition: ConditionFacts | undefined): void {
-    if (this.#noticed.has(type)) return;
-    this.#noticed.add(type);
     const before = this.#clocks.get(`bad/${type}`);
     const holds = condition?.health === 'Unhealthy';
     const transition = condition?.transition.replaceAll(/[#~]/g, '') ?? '';

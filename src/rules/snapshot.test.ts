@@ -80,6 +80,13 @@ describe('heartbeats', () => {
     const old = observeHeartbeats(undefined, 'n', beats(iso(T0)), T0);
     const moved = observeHeartbeats(old, 'other', beats(iso(T0)), T0 + STALE_AFTER_MS);
     expect(moved.byType.get('KernelDeadlock')?.aliveMs).toBe(T0);
+    const late = observeHeartbeats(old, 'n', beats(iso(T0 - 1000)), T0 + 60_000);
+    expect(late.byType.get('KernelDeadlock')?.aliveMs).toBe(T0 + 60_000);
+    expect(observeHeartbeats(late, 'other', beats(iso(T0 - 1000)), T0 + 60_000).byType.get('KernelDeadlock')?.aliveMs).toBe(T0 - 1000);
+  });
+
+  it('that are a little ahead are taken as now', () => {
+    expect(observeHeartbeats(undefined, 'n', beats(iso(T0 + SKEW_MS)), T0).byType.get('KernelDeadlock')?.aliveMs).toBe(T0);
   });
 
   it('that are stale make a condition Unknown, and it is known beforehand when', () => {
