@@ -112,7 +112,7 @@ function outcomeOf(
     heldMs: heldMs(clock, nowMs),
     due,
     waits: !matches || due ? undefined : held ? 'Row' : 'Time',
-    peers: peersIn(rule).length === 0 || truthWithout(judged, readsPeers) !== 'Unknown' ? [] : peersIn(rule),
+    peers: truthWithout(judged, readsPeers) === 'Unknown' ? peersIn(rule) : [],
     nextAtMs,
   };
 }
