@@ -164,7 +164,7 @@ describe('F5: the next rung', () => {
       { action: 'MigratePods', at },
     ];
     const why = 'after MigratePods: PermanentFailure, Reboot: PermanentFailure';
-    for (const jobs of [at(0), at(0).reverse()]) expect(next(jobs)).toMatchObject({ why });
+    for (const jobs of [at(0), at(0).toReversed()]) expect(next(jobs)).toMatchObject({ why });
   });
 
   it('comes at once where its last rung asks for no cool-down', () => {

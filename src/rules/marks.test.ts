@@ -58,10 +58,12 @@ it('of many rises the newest are kept, no more than are counted', () => {
 });
 
 it('an old transition that is read again is no rise, nor is the newest one after it', () => {
-  let observations = look([], T0, 'Unhealthy').observations();
-  observations = look(observations, T0 + 10_000, 'Unhealthy', T0 - 60_000).observations();
-  expect(look(observations, T0 + 20_000, 'Unhealthy', T0).rises('Ours', WINDOW_MS)).toEqual([T0]);
-  expect(look(observations, T0 + 20_000, 'Unhealthy', T0 + 1).rises('Ours', WINDOW_MS)).toEqual([T0, T0 + 20_000]);
+  for (const rules of [index, indexRules([flapping, aging].map(compileRule))]) {
+    let observations = look([], T0, 'Unhealthy', T0, rules).observations();
+    observations = look(observations, T0 + 60_000, 'Unhealthy', T0 - 60_000, rules).observations();
+    expect(look(observations, T0 + 70_000, 'Unhealthy', T0, rules).rises('Ours', WINDOW_MS)).toEqual([T0]);
+    expect(look(observations, T0 + 70_000, 'Unhealthy', T0 + 1, rules).rises('Ours', WINDOW_MS)).toEqual([T0, T0 + 70_000]);
+  }
 });
 
 it('noticed twice in one look is as once', () => {
@@ -124,6 +126,27 @@ it('an index knows which conditions are timed, of which the age is read, over wh
     ]),
     bands: new Set(['condition.D.rises/3/1/50', 'condition.E.ageSeconds/9/1/']),
   });
+});
+
+it('what is over, or what no rule asks for any more, is not kept', () => {
+  const seen = (ms: number) => new Date(ms).toISOString();
+  const entry = (key: string): Observation => ({ key, firstSeen: seen(T0), lastSeen: seen(T0) });
+  const hung = compileRule(rule('hung', { clearsAfterSeconds: 20 }));
+  const own = `for/hung/${hung.digest}`;
+  const keptAfter = (ms: number, ...keys: string[]) =>
+    new Marks(indexRules([hung, compileRule(flapping)]), keys.map(entry), T0 + ms, undefined).observations().map(({ key }) => key);
+  expect(keptAfter(20_000, own, `${own}~`)).toEqual([`${own}~`]);
+  expect(keptAfter(20_000, own)).toEqual([own]);
+  expect(keptAfter(20_001, `${own}~`)).toEqual([]);
+  expect(keptAfter(1_000_000, own)).toEqual([own]);
+  expect(keptAfter(0, 'for/hung/another', 'for/gone/x', 'bad/Ours', 'bad/Theirs', 'rise/Theirs/1', 'high/x/1/2/', 'else/Ours')).toEqual([
+    'bad/Ours',
+  ]);
+});
+
+it('a change runs every rule that reads it', () => {
+  const rules = indexRules(['a', 'b'].map((name) => compileRule(rule(name))));
+  expect(rulesReading(rules, new Set(['condition.KernelDeadlock']))).toEqual(['a', 'b']);
 });
 
 it('a change runs the rules that read it in the order of the index', () => {

@@ -122,7 +122,6 @@ export class Marks {
   }
 
   #rise(type: string): void {
-    if (!this.#index.windows.has(type)) return;
     const rises = this.#risesOf(type);
     for (const old of rises.slice(0, Math.max(0, rises.length + 1 - MAX_RISES))) this.#clocks.delete(old);
     const next = Number(rises.at(-1)?.split('/').at(-1) ?? 0) + 1;

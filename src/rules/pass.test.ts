@@ -22,7 +22,7 @@ function machineWith(event: Omit<HistoryEvent, 'at'>, ...rules: NodeRemedier[]):
   const world = new RecordedMachine(history([{ at: 0 }]));
   world.apply({ at: 0, ...event }, world.startMs);
   const index = indexRules(rules.map(compileRule));
-  const at: At = async (seconds, { names, observations = [], held = false, edit = (machine) => machine } = {}) => {
+  const at: At = async (seconds, { names, observations = [], held = false, edit = (machine: Machine) => machine } = {}) => {
     const nowMs = world.startMs + seconds * 1000;
     const node = world.node(nowMs);
     const snapshot = takeSnapshot({
@@ -88,6 +88,25 @@ describe('the next look', () => {
     );
     expect((await young.at(0)).nextAtMs).toBe(young.world.startMs + 20_000);
     expect((await at(0, { held: true })).nextAtMs).toBeUndefined();
+  });
+
+  it('at one that waits for an age to pass is when it has passed, and none after that', async () => {
+    const young = { fact: 'condition.KernelDeadlock.ageSeconds', operator: 'lessThanInclusive', value: 20 };
+    const { at, world } = machineWith(ILL, rule('young', { when: { all: [young] } }));
+    const first = await at(0);
+    expect(first.nextAtMs).toBe(world.startMs + 20_000);
+    const next = async (seconds: number) => (await at(seconds, { observations: first.observations })).nextAtMs;
+    expect([await next(20), await next(21)]).toEqual([world.startMs + 21_000, undefined]);
+    const band = {
+      fact: 'hysteresis.condition.KernelDeadlock.ageSeconds',
+      operator: 'equal',
+      value: true,
+      params: { enter: 15, leave: 5 },
+    };
+    const banded = machineWith(ILL, rule('banded', { when: { all: [band] } }));
+    const begun = await banded.at(0);
+    expect(begun.nextAtMs).toBe(world.startMs + 1000);
+    expect((await banded.at(7, { observations: begun.observations })).nextAtMs).toBe(world.startMs + 15_000);
   });
 
   it('at one that counts rises is when the oldest leaves the window, and no sooner', async () => {

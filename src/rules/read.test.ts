@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { factNamed, FACTS } from '../api/facts.ts';
 import { compileRule, indexRules } from './index.ts';
+import { Marks } from './marks.ts';
 import { lookAt } from './pass.ts';
+import { readFact } from './read.ts';
 import type { History } from './history.ts';
 import { replay } from './replay.ts';
 import { RecordedMachine } from './recorded.ts';
@@ -74,6 +76,132 @@ it('the share of peers that are ill is that of one, where there is one, and unkn
   const { told, last } = await replay([reading(leaf)], history(rack(0, 0), { untilSeconds: 1 }));
   expect(told).toEqual([]);
   expect(last[0]).toMatchObject({ truth: 'Unknown', missing: [expect.stringContaining('it is alone in its rack')] });
+});
+
+describe('what is found is said, and why nothing is', () => {
+  const found = async (leaf: Omit<Leaf, 'value'> & { value?: unknown }, ...events: History['events']) => {
+    const { last } = await replay([reading({ value: 'True', ...leaf })], history(events, { untilSeconds: events.at(-1)?.at ?? 0 }));
+    return last[0]?.facts[1]?.found;
+  };
+  const of = (fact: string, value: unknown = 'x', rest: Partial<Leaf> = {}): Leaf => ({ fact, operator: 'equal', value, ...rest });
+  const silent: History['events'] = [FULL, { at: 10, detectors: 'Silent' }, { at: 700 }];
+  const unsure: History['events'] = [{ at: 0, conditions: { A: 'Unknown' } }];
+
+  it('of a condition', async () => {
+    expect(await found(of('condition.A.status', 'False'), FULL)).toBe('"True" (Broken)');
+    expect(await found(of('condition.A.status', 'False'), ...unsure)).toBe('"Unknown": its detector cannot tell');
+    expect(await found(of('condition.A.status', 'False'), ...silent)).toBe('"Unknown": its heartbeat is 600 s old');
+    expect(await found(of('condition.A.status', 'False'), { at: 0, nodeReplaced: true })).toContain(
+      'unknown: Node node-1 is another one now',
+    );
+    expect(await found(of('condition.A.reason'), ...silent)).toBe('unknown: its heartbeat is 600 s old');
+    expect(await found(of('condition.B.reason'), FULL)).toBe('unknown: Node node-1 has no condition B');
+  });
+
+  it('of its health, its age and its rises', async () => {
+    expect(await found(of('condition.A.health', 'Healthy'), FULL)).toBe('"Unhealthy" (True, Broken)');
+    expect(await found(of('condition.A.health', 'Healthy'), ...unsure)).toBe('"Unknown": its detector cannot tell');
+    expect(await found(of('condition.A.health', 'Healthy'), ...silent)).toBe('"Unknown": its heartbeat is 600 s old');
+    const rises = of('condition.A.rises', 9, { params: { windowSeconds: 5000 } });
+    expect(await found(rises, FULL)).toBe('1');
+    expect(await found(rises, ...unsure)).toBe('unknown: its detector cannot tell');
+    expect(await found(rises, ...silent)).toBe('unknown: its heartbeat is 600 s old');
+    expect(await found(rises, { at: 0 })).toBe('unknown: Node node-1 has no condition A');
+    const age = of('condition.A.ageSeconds', 9000);
+    expect(await found(age, FULL, { at: 70 })).toBe('60');
+    expect(await found(age, { at: 0, conditions: { A: 'False' } })).toBe('unknown: it is not unhealthy');
+    expect(await found(age, { at: 0 })).toBe('unknown: Node node-1 has no condition A');
+  });
+
+  it('of the Node', async () => {
+    expect(await found(of('node.label.gpu'), FULL)).toBe('"yes"');
+    expect(await found(of('node.label.cpu'), FULL)).toBe('unknown: it has no such label');
+    expect(await found(of('node.label.cpu', 'x', { params: { default: '' } }), FULL)).toBe('"" (it has no such label)');
+    expect(await found(of('node.annotation.none'), FULL)).toBe('unknown: it has no such annotation');
+    expect(await found(of('node.kernel'), { at: 0 })).toBe('unknown: it is not set');
+    expect(await found(of('node.kernel'), { at: 0, info: { kernelVersion: '' } })).toBe('unknown: it is not set');
+    expect(await found(of('node.cordon', 'Ours'), { at: 0 })).toBe('"None"');
+    const ours = { 'kubenode.io/cordon-owner': 'x' };
+    expect(await found(of('node.cordon', 'None'), { at: 0, unschedulable: true, annotations: ours })).toBe('"Ours"');
+    expect(await found(of('node.cordon', 'Ours'), { at: 0, unschedulable: true })).toBe('"Foreign"');
+    expect(await found(of('node.cordon', 'Ours'), { at: 0, unschedulable: false, annotations: ours })).toBe('"None"');
+  });
+
+  it('of the Machine', async () => {
+    expect(await found(of('machine.label.tier'), FULL)).toBe('unknown: it has no such label');
+    expect(await found(of('machine.provider'), FULL)).toBe('unknown: no provider made it');
+    expect(await found(of('machine.failureDomain'), FULL)).toBe('unknown: it is not set');
+    expect(await found(of('machine.condition.E.status', 'True'), FULL)).toBe('unknown: the Machine has no condition E');
+    const lost: History['events'] = [FULL, { at: 10, agent: 'Silent' }, { at: 60 }];
+    expect(await found(of('machine.condition.D.status', 'False'), ...lost)).toBe(`"Unknown": the agent's Lease is not fresh`);
+    expect(await found(of('machine.condition.D.reason'), ...lost)).toBe(`unknown: the agent's Lease is not fresh`);
+    expect(await found(of('component.kubelet.version'), ...lost)).toBe(`unknown: the agent's Lease is stale`);
+    expect(await found(of('heartbeat.agent', 'Fresh'), ...lost)).toBe('"Stale"');
+  });
+
+  it('of a component', async () => {
+    expect(await found(of('component.kubelet.version'), FULL)).toBe('"1"');
+    expect(await found(of('component.other.version'), FULL)).toBe('unknown: the agent has not reported other');
+    const stopped = { at: 0, components: { kubelet: { version: '', state: 'Failed' as const } } };
+    expect(await found(of('component.kubelet.version'), stopped)).toBe('unknown: nothing of kubelet runs');
+    expect(await found(of('component.kubelet.wanted'), stopped)).toBe('unknown: no set wants it here');
+    expect(await found(of('component.kubelet.upToDate', true), stopped)).toBe('unknown: no set wants it here');
+    const at = (version: string) => ({ at: 0, components: { kubelet: { version, wanted: '2' } } });
+    expect(await found(of('component.kubelet.upToDate', false), at('2'))).toBe('true');
+    expect(await found(of('component.kubelet.upToDate', true), at('1'))).toBe('false');
+  });
+
+  it('of peers, and of a number in its band', async () => {
+    const rack = { at: 0, peers: { rack: { total: 7, unhealthy: 2 } } };
+    expect(await found(of('peers.rack.unhealthyPercent', 3), rack)).toBe('28');
+    expect(await found(of('peers.zone.total', 3), rack)).toBe('unknown: its zone is not known');
+    expect(await found(of('peers.rack.condition.A', 3), rack)).toBe('0');
+    const band = (fact: string) => of(`hysteresis.${fact}`, false, { params: { enter: 2, leave: 0 } });
+    expect(await found(band('peers.rack.unhealthy'), rack)).toBe('true (peers.rack.unhealthy is 2)');
+    expect(await found(band('peers.zone.unhealthy'), rack)).toBe('unknown: its zone is not known');
+  });
+});
+
+describe('where nobody has ever seen a Lease, or a component is to go', () => {
+  const world = new RecordedMachine(history([{ at: 0 }]));
+  world.apply({ at: 0, components: { kubelet: { version: '', state: 'Healthy', wanted: '2' } } }, world.startMs);
+  const read = (fact: string, value: unknown, machine = world.machine(), agentFreshUntilMs?: number) => {
+    const [leaf] = compileRule(reading({ fact, operator: 'equal', value })).leaves;
+    if (leaf === undefined) throw new Error('no leaf');
+    const node = world.node(world.startMs);
+    const input = { heartbeats: undefined, kubeletFreshUntilMs: undefined, peers: {}, hold: { held: false, releasedAtMs: undefined } };
+    const snapshot = takeSnapshot({ nowMs: world.startMs, machine, node, agentFreshUntilMs, ...input });
+    return readFact(leaf, snapshot, new Marks(indexRules([]), [], world.startMs, undefined));
+  };
+
+  it('nothing is known of what only its agent or its kubelet can say', () => {
+    const note = (fact: string, value: unknown) => read(fact, value).note;
+    expect(note('component.kubelet.version', 'x')).toBe("the agent's Lease was never seen");
+    expect(note('heartbeat.agent', 'Fresh')).toBe('the Lease of the agent was never seen');
+    expect(note('heartbeat.kubelet', 'Fresh')).toBe('the Lease of the kubelet was never seen');
+  });
+
+  it('a component that is to go is up to date when it is gone', () => {
+    const machine = world.machine();
+    const removed = (version: string): typeof machine => ({
+      ...machine,
+      spec: {
+        components: machine.spec.components?.map((each) => ({ ...each, action: 'Remove' as const })) ?? [],
+      },
+      status: { phase: 'Running', ...machine.status, components: machine.status?.components?.map((each) => ({ ...each, version })) ?? [] },
+    });
+    const freshMs = world.startMs + 1;
+    expect(read('component.kubelet.upToDate', true, removed(''), freshMs)).toMatchObject({ value: true, known: true });
+    expect(read('component.kubelet.upToDate', true, removed('2'), freshMs)).toMatchObject({ value: false, known: true });
+    expect(read('component.kubelet.wanted', 'x', removed('2'), freshMs)).toMatchObject({ known: false, note: 'no set wants it here' });
+  });
+
+  it('a machine of no pool is in the one without a name, and one without a phase has none', () => {
+    const { metadata, status: _, ...rest } = world.machine();
+    const { namespace: __, ...bare } = metadata;
+    expect(read('machine.pool', 'x', { ...rest, metadata: bare })).toMatchObject({ value: '', known: true });
+    expect(read('machine.phase', 'Running', { ...rest, metadata })).toMatchObject({ known: false, note: 'it has no phase yet' });
+  });
 });
 
 it('reads lists', async () => {
