@@ -1,6 +1,6 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { describe, expect, it, test } from 'vitest';
-import { SIGNERS, vouchedText } from '../../api/admission.ts';
+import { IDENTITY_SECONDS, SIGNERS, vouchedText } from '../../api/admission.ts';
 import type { Node } from '../../api/builtin.ts';
 import type { Bootstrap } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -102,6 +102,13 @@ describe('G1: the request of a bootstrap token', () => {
   it('that cannot be read is denied', async () => {
     expect(said(decide(await asked({}, { request: { unreadable: 'torn' } }), known(OPEN)))).toBe('Deny RequestUnreadable');
   });
+
+  it('is for a life of at least an hour and at most a day, to the second', async () => {
+    const { least, most } = IDENTITY_SECONDS;
+    const judged = async (expirationSeconds: number) => said(decide(await asked({}, { expirationSeconds }), known(OPEN)));
+    expect([await judged(least), await judged(most)]).toEqual(['Approve Admitted', 'Approve Admitted']);
+    expect([await judged(least - 1), await judged(most + 1)]).toEqual(['Deny RequestInvalid', 'Deny RequestInvalid']);
+  });
 });
 
 it('a request says who asked by the UID that the server wrote into it, and an empty one is none', async () => {
@@ -124,6 +131,21 @@ describe('the identity of an agent', () => {
       expect(said(decide(await asked({}, { username }), known(OPEN, { machine: undefined })))).toBe('Deny ForeignRequester');
     },
   );
+
+  it('is denied to others in every spelling, also beside something else, and what cannot be read is left to others', async () => {
+    const alice = async (made: Made, more: Partial<Asked> = {}) =>
+      said(decide(await asked(made, { username: 'alice', ...more }), known(OPEN, { machine: undefined })));
+    expect(await alice({ subject: [{ O: ['sre'] }, { CN: ['kubenode:machine:web:a'] }] })).toBe('Deny ForeignRequester');
+    expect(await alice({ subject: [{ O: ['KubeNode:machines'] }, { CN: ['bob'] }] })).toBe('Deny ForeignRequester');
+    expect(await alice({}, { request: { unreadable: 'torn' } })).toBe('Leave');
+  });
+
+  it('is not granted to a certificate whose Machine is gone, whatever it asks for', async () => {
+    const subject = [{ O: ['sre'] }, { CN: ['bob'] }];
+    expect(said(decide(await asked({ subject }, { username: AGENT_USER }), known(undefined, { machine: undefined })))).toBe(
+      'Deny NoMachine',
+    );
+  });
 
   it('asked for by the token of another machine is denied', async () => {
     const username = 'system:serviceaccount:web:kubenode-bootstrap-b';
@@ -282,6 +304,10 @@ describe('G4: a kubelet', () => {
     { type: 'ip', value: '2001:db8:0::1' },
   ] as const;
 
+  const deleting = (machine: typeof owner) => ({
+    ...machine,
+    metadata: { ...machine.metadata, deletionTimestamp: '2026-11-20T12:00:00Z' },
+  });
   const table: [string, Made, Partial<Asked>, Known, string][] = [
     ["its machine's agent asks for the Node of its machine", { subject }, agent, mine, 'Approve NodeOfMachine'],
     [
@@ -364,6 +390,41 @@ describe('G4: a kubelet', () => {
       agent,
       { ...mine, machine: machineWith(OPEN, { nodeRef }), node: nodeWith('node-b', undefined) },
       'Deny NodeNotOfMachine',
+    ],
+    [
+      'G4: the same, though it is on the same instance: a claim is of one Node',
+      { subject },
+      agent,
+      { ...mine, machine: machineWith(OPEN, { nodeRef, providerID: 'cloud://1' }), node: nodeWith('node-b', 'cloud://1') },
+      'Deny NodeNotOfMachine',
+    ],
+    ['a person, whatever Machine is known', { subject }, { ...agent, username: 'alice' }, mine, 'Leave'],
+    ['a node whose Machine is being deleted', { subject }, client, { ...claimed, ofNode: [deleting(owner)] }, 'Deny MachineDeleting'],
+    [
+      'an agent whose Machine is being deleted',
+      { subject },
+      agent,
+      { ...mine, machine: deleting(machineWith(OPEN)) },
+      'Deny MachineDeleting',
+    ],
+    ['an extension', { subject, extensions: ['2.5.29.19'] }, agent, mine, 'Deny RequestInvalid'],
+    ['an attribute of the subject more', { subject: [...subject, { OU: ['x'] }] }, agent, mine, 'Deny RequestInvalid'],
+    ['no group', { subject: subject.slice(1) }, agent, mine, 'Deny RequestInvalid'],
+    ['a usage more', { subject }, { ...agent, usages: ['client auth', 'digital signature', 'server auth'] }, mine, 'Deny RequestInvalid'],
+    ['serving, with an extension', { subject, names: [...own], extensions: ['2.5.29.19'] }, serving, claimed, 'Deny RequestInvalid'],
+    ['serving, for an e-mail address', { subject, names: [...own, { type: 'email', value: 'a' }] }, serving, claimed, 'Deny NameOfAnother'],
+    [
+      'G4c: serving of an imported machine, for its Node name and another',
+      {
+        subject,
+        names: [
+          { type: 'dns', value: 'a' },
+          { type: 'ip', value: '10.0.0.1' },
+        ],
+      },
+      serving,
+      imported,
+      'Leave',
     ],
     ['G4: the same, by the node itself', { subject }, client, { ...claimed, node: nodeWith('node-b', undefined) }, 'Deny NodeNotOfMachine'],
     [
@@ -483,6 +544,23 @@ describe('G4: a kubelet', () => {
   ];
   test.each(table)('%s', async (_what, made, more, knows, expected) => {
     expect(said(decide(await asked(made, more), knows))).toBe(expected);
+  });
+
+  it('is told why a Node is not its own', async () => {
+    const why = async (knows: Partial<Known>) => {
+      const verdict = decide(await asked({ subject }, agent), { ...mine, ...knows });
+      return 'message' in verdict ? verdict.message : verdict.do;
+    };
+    expect(await why({ machine: machineWith(OPEN, { providerID: 'cloud://1' }), node: nodeWith('cp', 'cloud://2') })).toContain(
+      'its providerID is "cloud://2", and this Machine\'s "cloud://1"',
+    );
+    expect(await why({ machine: machineWith(OPEN, { nodeRef }), node: nodeWith('node-b', 'cloud://2') })).toContain(
+      "its UID is node-b, and this Machine's Node had node-a",
+    );
+  });
+
+  it('names its Node in the common name, and nowhere else', async () => {
+    expect(nodeOf(await asked({ subject: [{ O: ['system:node:b'] }, { CN: ['system:node:a'] }] }))).toBe('a');
   });
 
   it('is about the Node that it names, and about none where it names none or cannot be read', async () => {

@@ -2,7 +2,7 @@ import { createPrivateKey, generateKeyPairSync } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import fc from 'fast-check';
 import { makeRequest, pemOf } from '../../agent/identityrequest.ts';
-import { DerError } from './der.ts';
+import { DerError, elementsOf, oidOf, TAG, textOf } from './der.ts';
 import { canonicalAddress, kindOfKey, parseSigningRequest } from './signingrequest.ts';
 import { AGENT_SUBJECT, base64, pkcs10 } from './testing/requests.ts';
 
@@ -63,6 +63,11 @@ describe('a request', () => {
     expect(kindOfKey(parseSigningRequest(base64(pem)).key)).toBe(kind);
   });
 
+  it('has a key of a kind that people know by its name', () => {
+    const kind = (type: 'ed25519' | 'x25519') => kindOfKey(generateKeyPairSync(type as 'ed25519').publicKey);
+    expect([kind('ed25519'), kind('x25519')]).toEqual(['ed25519', 'x25519']);
+  });
+
   it('of the agent is read, and is for the key it was made with', () => {
     const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
     const read = parseSigningRequest(pem(makeRequest(privateKey, 'kubenode:machine:web:a', 'kubenode:machines')));
@@ -113,6 +118,58 @@ describe('a request is refused', () => {
   it.each(['kubenode:machine:web:a\u0000.evil', 'a\nb'])('whose name holds control characters: %j', async (value) => {
     const { pem: text } = await pkcs10({ subject: [{ CN: [value] }] });
     expect(() => parseSigningRequest(base64(text))).toThrow(DerError);
+  });
+
+  /** An element with this tag around these bytes. */
+  const around = (tag: number, ...parts: Uint8Array[]): Buffer => {
+    const content = Buffer.concat(parts);
+    const { length } = content;
+    const head = length < 0x80 ? [length] : length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff];
+    return Buffer.concat([Buffer.from([tag, ...head]), content]);
+  };
+  const NULL = Buffer.from([0x05, 0]);
+
+  it('with a part more than it has, or another one in its place', () => {
+    const [outer] = elementsOf(der);
+    const [info, ...signed] = elementsOf(outer?.content ?? Buffer.alloc(0));
+    const [version, subject, key, attributes] = elementsOf(info?.content ?? Buffer.alloc(0)).map(({ whole }) => whole);
+    if (version === undefined || subject === undefined || key === undefined || attributes === undefined) throw new Error('not a request');
+    const rest = signed.map(({ whole }) => whole);
+    const made = (...parts: Buffer[]) => pem(around(TAG.sequence, around(TAG.sequence, ...parts), ...rest));
+    const refused = (request: string) => expect(() => parseSigningRequest(request));
+    refused(pem(around(TAG.sequence, outer?.content ?? NULL, NULL))).toThrow('the request has too many parts');
+    refused(made(version, subject, key, attributes, NULL)).toThrow('what is signed has too many parts');
+    refused(made(Buffer.from([TAG.integer, 1, 1]), subject, key, attributes)).toThrow('the version is not 0');
+    refused(made(Buffer.from([TAG.integer, 2, 0, 0]), subject, key, attributes)).toThrow('the version is not 0');
+    refused(made(version, subject, NULL, attributes)).toThrow('the public key is missing or of another kind');
+    refused(made(version, subject, around(TAG.sequence, NULL), attributes)).toThrow('the public key cannot be read');
+    refused(made(version, subject, key)).toThrow('the list of attributes is missing or of another kind');
+  });
+
+  it('whose elements, identifiers or texts have more than one reading', () => {
+    const oid = (...bytes: number[]) => oidOf({ tag: TAG.oid, content: Buffer.from(bytes), whole: Buffer.alloc(0) }, 'it');
+    expect([oid(0x2a, 0x86, 0x48), oid(0x55, 4, 3), oid(0x88, 0x37), oid(0x01), oid(0x50)]).toEqual([
+      '1.2.840',
+      '2.5.4.3',
+      '2.999',
+      '0.1',
+      '2.0',
+    ]);
+    expect(oid(0x2a, 0x7f, 0x81, 0x00)).toBe('1.2.127.128');
+    for (const bytes of [
+      [0x80, 0x01],
+      [0x2a, 0x80, 0x01],
+    ])
+      expect(() => oid(...bytes)).toThrow('not in its shortest form');
+    for (const bytes of [[], [0x2a, 0x86], [0x86]]) expect(() => oid(...bytes)).toThrow('ends too early');
+    expect(() => oid(0x2a, ...Array.from({ length: 9 }, () => 0xff), 0x7f)).toThrow('is too large');
+    expect(oid(0x2a, 0x8f, 0xff, 0xff, 0xff, 0xff, 0x7f)).toBe('1.2.549755813887');
+    expect(() => elementsOf(Buffer.from([0x1f, 0x81, 0x01, 0]))).toThrow('a tag of several bytes');
+    const text = (tag: number, value: string) => textOf({ tag, content: Buffer.from(value), whole: Buffer.alloc(0) }, 'it');
+    expect([text(TAG.utf8, 'Zürich'), text(TAG.printable, 'a'), text(TAG.ia5, 'a@b')]).toEqual(['Zürich', 'a', 'a@b']);
+    for (const tag of [TAG.printable, TAG.ia5]) expect(() => text(tag, 'Zürich')).toThrow('characters that are not allowed');
+    expect(() => text(TAG.octetString, 'a')).toThrow('no text of a kind that is read');
+    expect(() => textOf(undefined, 'it')).toThrow('no text of a kind that is read');
   });
 
   it('whatever its bytes are, without another error', () => {
