@@ -25,6 +25,12 @@ describe('a history is a test of rules', () => {
     expect(await differences([{ at: 90, action: 'Replace' }])).toEqual([
       'expect[0]: expected Replace at 90 s, but Reboot by hung at 90 s, Succeeded at 490 s (KernelDeadlock has been False for 300 s)',
     ]);
+    expect(await differences([{ at: 90, rule: 'hung', action: 'Reboot', ends: 'Failed', endsAt: 500 }])).toEqual([
+      'expect[0]: expected Reboot by hung at 90 s, Failed at 500 s, but Reboot by hung at 90 s, Succeeded at 490 s (KernelDeadlock has been False for 300 s)',
+    ]);
+    expect(await differences([{ at: 90, action: 'Reboot', ends: 'Failed' }])).toEqual([
+      'expect[0]: expected Reboot at 90 s, Failed, but Reboot by hung at 90 s, Succeeded at 490 s (KernelDeadlock has been False for 300 s)',
+    ]);
     expect(await differences([{ at: 90, action: 'Reboot' }], { holdsForSeconds: 3600 })).toEqual([
       'expect[0]: expected Reboot at 90 s, but nothing more happened',
     ]);

@@ -62,6 +62,28 @@ it('a rule that leaves a machine, and comes back to it, has not held meanwhile',
   expect(late.observations).toEqual([]);
 });
 
+it('since when it matches is not said while it does not, though its clock waits for it to come back', async () => {
+  const { at, world } = machineWith(ILL, hung);
+  const first = await at(0);
+  expect(first.outcomes).toMatchObject([{ sinceMs: world.startMs, heldMs: 0 }]);
+  world.apply({ at: 0, conditions: { KernelDeadlock: 'False' } }, world.startMs + 10_000);
+  const gap = await at(10, { observations: first.observations });
+  expect(gap.outcomes).toMatchObject([{ truth: 'False', sinceMs: undefined, heldMs: 0, due: false }]);
+  world.apply({ at: 0, conditions: { KernelDeadlock: 'True' } }, world.startMs + 20_000);
+  expect((await at(20, { observations: gap.observations })).outcomes).toMatchObject([{ sinceMs: world.startMs + 10_000, heldMs: 10_000 }]);
+});
+
+it('of what has no transitions only the time counts in which somebody looked', async () => {
+  const running = rule('running', {
+    when: { all: [{ fact: 'machine.phase', operator: 'equal', value: 'Running' }] },
+    holdsForSeconds: 600,
+  });
+  const { at } = machineWith({}, running);
+  const first = await at(0);
+  const held = async (seconds: number) => (await at(seconds, { observations: first.observations })).outcomes[0]?.heldMs;
+  expect([await held(90), await held(91)]).toEqual([90_000, 0]);
+});
+
 describe('the next look', () => {
   it('at a rule that matches is when it is due, and well inside of what counts as flapping until then', async () => {
     expect((await machineWith(ILL, hung).at(0)).nextAtMs).toBe(Date.parse('2026-01-01T00:00:30Z'));
@@ -88,6 +110,9 @@ describe('the next look', () => {
     );
     expect((await young.at(0)).nextAtMs).toBe(young.world.startMs + 20_000);
     expect((await at(0, { held: true })).nextAtMs).toBeUndefined();
+    const old = { fact: 'condition.KernelDeadlock.ageSeconds', operator: 'greaterThan', value: 600 };
+    const both = machineWith(ILL, rule('both', { when: { all: [old, { fact: 'machine.phase', operator: 'equal', value: 'Running' }] } }));
+    expect((await both.at(0)).nextAtMs).toBe(both.world.startMs + 30_000);
   });
 
   it('at one that waits for an age to pass is when it has passed, and none after that', async () => {

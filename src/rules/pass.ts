@@ -132,6 +132,6 @@ function transitionsOf(rule: CompiledRule, snapshot: Snapshot): { stamp: string;
   });
   return {
     stamp: transitions.length === 0 ? '' : sha256Hex(transitions.join(' ')).slice(0, 8),
-    transitionsMs: transitions.map((each) => Date.parse(each)).filter((each) => !Number.isNaN(each)),
+    transitionsMs: transitions.map((each) => Date.parse(each)),
   };
 }

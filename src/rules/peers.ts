@@ -41,9 +41,7 @@ interface Group {
 
 const groupKey = (scope: string, name: string): string => `${scope}/${name}`;
 
-function samePeer(a: Peer | undefined, b: Peer | undefined): boolean {
-  return a === b || (a !== undefined && b !== undefined && JSON.stringify(a) === JSON.stringify(b));
-}
+const samePeer = (a: Peer | undefined, b: Peer | undefined): boolean => JSON.stringify(a) === JSON.stringify(b);
 
 export class PeerIndex {
   readonly #peers = new Map<string, Peer>();
@@ -73,9 +71,10 @@ export class PeerIndex {
   factsFor(machineUID: string): PeerFacts {
     const self = this.#peers.get(machineUID);
     const facts: Partial<Record<PeerScope, PeerCounts>> = {};
-    for (const [scope, name] of Object.entries(self?.groups ?? {}) as [PeerScope, string][]) {
+    if (self === undefined) return facts;
+    for (const [scope, name] of Object.entries(self.groups) as [PeerScope, string][]) {
       const group = this.#groups.get(groupKey(scope, name));
-      if (group === undefined || self === undefined) continue;
+      if (group === undefined) continue;
       const byCondition = new Map(group.byCondition);
       for (const type of self.bad) {
         const others = (byCondition.get(type) ?? 0) - 1;

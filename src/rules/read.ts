@@ -13,7 +13,7 @@ export interface Reading {
   /** Why it is not known, or what else is to be said of it. */
   note: string;
   /** When it may be another by the mere passing of time, ms. */
-  untilMs?: number;
+  untilMs?: number | undefined;
 }
 
 interface Question {
@@ -130,7 +130,7 @@ const READERS: Readonly<Record<FactID, (question: Question) => Reading>> = {
     if (sinceMs === undefined) return unknown('it is not unhealthy');
     const reading = known(Math.floor((snapshot.atMs - sinceMs) / 1000));
     // The number it is compared with, and the next one, are where an answer can change.
-    const borders = [leaf.value, leaf.params['enter'], leaf.params['leave']].flat().map(Number).filter(Number.isFinite);
+    const borders = [leaf.value, leaf.params['enter'], leaf.params['leave']].flat().map(Number);
     const next = borders.flatMap((each) => [each, each + 1]).map((each) => sinceMs + each * 1000);
     const untilMs = Math.min(...next.filter((each) => each > snapshot.atMs));
     return Number.isFinite(untilMs) ? { ...reading, untilMs } : reading;
@@ -143,7 +143,7 @@ const READERS: Readonly<Record<FactID, (question: Question) => Reading>> = {
     const windowMs = Number(leaf.params['windowSeconds']) * 1000;
     const rises = marks.rises(ref.subjects[0] ?? '', windowMs);
     const [oldest] = rises;
-    return { ...known(rises.length), ...(oldest === undefined ? {} : { untilMs: oldest + windowMs + 1 }) };
+    return { ...known(rises.length), untilMs: oldest === undefined ? undefined : oldest + windowMs + 1 };
   },
   'node.label': (question) => ofNode(question, (node) => node.labels[question.ref.subjects[0] ?? ''], 'it has no such label'),
   'node.annotation': (question) =>
@@ -193,10 +193,6 @@ const READERS: Readonly<Record<FactID, (question: Question) => Reading>> = {
     const inner = READERS[ref.inner.id]({ ...question, ref: ref.inner });
     if (typeof inner.value !== 'number') return unknown(inner.note);
     const high = marks.band(bandOf(leaf), inner.value, Number(leaf.params['enter']), Number(leaf.params['leave']));
-    return {
-      ...known(high),
-      note: `${ref.inner.name} is ${inner.value}`,
-      ...(inner.untilMs === undefined ? {} : { untilMs: inner.untilMs }),
-    };
+    return { ...known(high), note: `${ref.inner.name} is ${inner.value}`, untilMs: inner.untilMs };
   },
 };

@@ -21,13 +21,12 @@ export class RecordedMachine {
   #skewMs = 0;
   #boot = 1;
   #nodes = 1;
-  #version = 1;
   #silentSinceMs: Partial<Record<'detectors' | 'kubelet' | 'agent', number>> = {};
   #conditions = new Map<string, NodeCondition>();
   #machineConditions = new Map<string, Condition>();
   #components = new Map<string, NonNullable<HistoryEvent['components']>[string]>();
-  #node: Pick<Node, 'metadata' | 'spec'> & { info: Strings };
-  #machine: { metadata: ObjectMeta; phase: NonNullable<Machine['status']>['phase'] };
+  #node: Required<Pick<Node, 'metadata' | 'spec'>> & { info: Strings };
+  #machine: { metadata: ObjectMeta; phase: NonNullable<NonNullable<Machine['status']>['phase']> };
 
   constructor(history: History) {
     this.startMs = Date.parse(history.start ?? DEFAULT_START);
@@ -40,7 +39,6 @@ export class RecordedMachine {
   }
 
   apply(event: HistoryEvent, nowMs: number): void {
-    this.#version += 1;
     if (event.clockSkewSeconds !== undefined) this.#skewMs = event.clockSkewSeconds * 1000;
     for (const who of ['detectors', 'kubelet', 'agent'] as const) {
       const said = event[who];
@@ -75,7 +73,7 @@ export class RecordedMachine {
     return {
       apiVersion: API_VERSION,
       kind: 'Machine',
-      metadata: { ...this.#machine.metadata, resourceVersion: String(this.#version) },
+      metadata: this.#machine.metadata,
       spec: {
         components: components.flatMap(([name, { wanted }]) =>
           wanted === undefined
@@ -95,7 +93,7 @@ export class RecordedMachine {
         ),
       },
       status: {
-        phase: this.#machine.phase ?? 'Running',
+        phase: this.#machine.phase,
         nodeRef: { name: 'node-1', uid: 'node-uid-1' },
         agent: { version: '1', apiLevel: 1, bootID: `boot-${this.#boot}`, os: 'linux', arch: 'amd64' },
         components: components.flatMap(([name, { version, state, driftRepairs }]) =>
@@ -127,7 +125,7 @@ export class RecordedMachine {
       apiVersion: 'v1',
       kind: 'Node',
       metadata: { ...this.#node.metadata, uid: `node-uid-${this.#nodes}` },
-      spec: this.#node.spec ?? {},
+      spec: this.#node.spec,
       status: {
         conditions: [...this.#conditions.values()].map((each) => ({ ...each, lastHeartbeatTime: heartbeat(each.type) })),
         nodeInfo: { ...this.#node.info, bootID: `boot-${this.#boot}` },

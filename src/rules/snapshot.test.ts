@@ -286,8 +286,11 @@ describe('peers', () => {
     expect(peers.set('a', inRack('r1', [])).size).toBe(0);
     expect([...peers.set('a', inRack('r2', []))].sort()).toEqual(['cluster/', 'pool/web', 'rack/r1', 'rack/r2']);
     expect(peers.groupsOf('a').rack).toBe('rack/r2');
-    peers.set('a', undefined);
-    expect(peers.factsFor('a')).toEqual({});
+    peers.set('b', inRack('r2', []));
+    expect([...peers.set('a', undefined)].sort()).toEqual(['cluster/', 'pool/web', 'rack/r2']);
+    expect([peers.factsFor('a'), peers.groupsOf('a')]).toEqual([{}, {}]);
+    expect(peers.set('a', undefined).size).toBe(0);
+    expect(peers.factsFor('b').rack).toEqual({ total: 0, unhealthy: 0, byCondition: new Map() });
   });
 
   it('19: a node under repair counts as unhealthy though its object looks healthy', () => {

@@ -195,6 +195,17 @@ it('a human who was asked is asked again only when it comes back', async () => {
   expect(await told([page], events)).toEqual(['page Human 130 NeedsHuman', 'page Human 9030 NeedsHuman']);
 });
 
+it('nor while it goes on under another reason, or while nobody can tell whether it does', async () => {
+  const page = rule('page', { ladder: [{ action: 'Human' }] });
+  const events: History['events'] = [
+    ill(100),
+    { at: 300, conditions: { KernelDeadlock: { status: 'True', reason: 'Another' } } },
+    { at: 400, detectors: 'Silent' },
+    { at: 3000, detectors: 'Alive' },
+  ];
+  expect(await told([page], events)).toEqual(['page Human 130 NeedsHuman']);
+});
+
 it('20: the agent acts, its answer is lost, the controller restarts: one reboot, proved by its boot ID', async () => {
   const events: History['events'] = [
     ill(100),
