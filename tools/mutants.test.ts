@@ -11,8 +11,19 @@ describe('mutants of a source', () => {
 
   test('what an expression falls back to, waits for or negates is dropped', () => {
     expect(mutated('const x = a ?? b;')).toEqual(['const x = a;']);
-    expect(mutated('export const f = async () => await g();')).toEqual(['export const f = async () => (g());']);
+    expect(mutated('const x = await g();')).toEqual(['const x = (g());']);
     expect(mutated('const x = !a;')).toEqual(['const x = a;']);
+  });
+
+  test('an await before what is returned changes nothing, save in a try', () => {
+    expect(mutated('const f = async () => await g();')).toEqual([]);
+    expect(mutated('async function f() { return await g(); }')).toEqual([]);
+    expect(mutated('const f = async () => { try { return await g(); } catch { h; } };')).toHaveLength(1);
+    expect(mutated('try { h(async () => await g()); } catch { i; }').some((each) => each.includes('=> (g())'))).toBe(false);
+  });
+
+  test('what every object inherits is no opposite of a method', () => {
+    expect(mutated('const x = a.toString();')).toEqual([]);
   });
 
   test('a method becomes its opposite, and a filter lets everything through', () => {

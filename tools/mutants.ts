@@ -45,6 +45,8 @@ const METHODS: Readonly<Record<string, string>> = {
 const isNode = (value: unknown): value is SyntaxNode =>
   typeof value === 'object' && value !== null && 'type' in value && typeof value.type === 'string' && 'start' in value && 'end' in value;
 
+const FUNCTIONS = ['ArrowFunctionExpression', 'FunctionDeclaration', 'FunctionExpression'];
+
 /** Types and imports change no behaviour. */
 const isErased = ({ type }: SyntaxNode): boolean =>
   (type.startsWith('TS') && !['TSAsExpression', 'TSNonNullExpression', 'TSSatisfiesExpression'].includes(type)) ||
@@ -61,12 +63,16 @@ export function mutantsOf(path: string, source: string): Mutant[] {
     if (source.slice(node.start, node.end) !== replacement) found.push({ start: node.start, end: node.end, replacement, operator });
   };
 
-  function visit(node: SyntaxNode): void {
+  /** `isTried`: within a `try` of the same function. */
+  function visit(node: SyntaxNode, parent: SyntaxNode | undefined, isTried: boolean): void {
     if (isErased(node)) return;
-    mutate(node);
+    // Outside of a `try`, a promise is returned with and without an `await` alike.
+    const isReturned = parent?.type === 'ReturnStatement' || (parent?.type === 'ArrowFunctionExpression' && parent['body'] === node);
+    if (!(node.type === 'AwaitExpression' && isReturned && !isTried)) mutate(node);
+    const tried = node.type === 'TryStatement' || (isTried && !FUNCTIONS.includes(node.type));
     for (const [field, value] of Object.entries(node)) {
       if (field === 'typeAnnotation' || field === 'typeArguments' || field === 'returnType') continue;
-      for (const child of Array.isArray(value) ? value : [value]) if (isNode(child)) visit(child);
+      for (const child of Array.isArray(value) ? value : [value]) if (isNode(child)) visit(child, node, tried);
     }
   }
 
@@ -117,7 +123,7 @@ export function mutantsOf(path: string, source: string): Mutant[] {
         const { property, object } = callee;
         if (!isNode(property) || !isNode(object)) return;
         const name = text(property);
-        const other = METHODS[name];
+        const other = Object.hasOwn(METHODS, name) ? METHODS[name] : undefined;
         if (other !== undefined) add(property, other, `${name} → ${other}`);
         if (name === 'filter') add({ start: object.end, end: node.end }, '', 'filter dropped');
         return;
@@ -126,7 +132,7 @@ export function mutantsOf(path: string, source: string): Mutant[] {
     }
   }
 
-  visit(program as unknown as SyntaxNode);
+  visit(program as unknown as SyntaxNode, undefined, false);
   return found.toSorted((a, b) => a.start - b.start || (a.replacement < b.replacement ? -1 : 1));
 }
 
