@@ -4,12 +4,12 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import type { NodeBootstrap } from '../api/provider.ts';
 import { systemClock } from '../kube/clock.ts';
-import { fakeInfra, fakeProvider } from './fake/provider.ts';
+import { fakeInfra, fakeProvider } from './testing/fake.ts';
 import { nodeDisk, type Disk } from './local/disk.ts';
 import { layoutOf, parseInstance } from './local/layout.ts';
 import { cutPower, cyclesAsked, isKeptOff, noteCycled, noteOff, takeCuts } from './local/power.ts';
 import { localProvider } from './local/provider.ts';
-import { providerConformance } from './conformance.ts';
+import { providerConformance } from './testing/conformance.ts';
 
 const uidOf = (providerID: string): string => providerID.slice('local://'.length);
 

@@ -8,7 +8,7 @@ import { RemedyOperationJobs } from '../../api/remedyoperationjob.ts';
 import type { InfraProvider } from '../../api/provider.ts';
 import type { Client } from '../../kube/client.ts';
 import { waitFor } from '../../kube/testing/waitfor.ts';
-import { fakeProvider } from '../../providers/fake/provider.ts';
+import { fakeProvider } from '../../providers/testing/fake.ts';
 import { isCordoned, ownerOf } from './cordon.ts';
 import { isOutOfService } from './nodesync.ts';
 import { openCell, POOL, type Leadership, type TestCell } from './testing/cell.ts';

@@ -22,7 +22,7 @@ import type { RecordedEvent } from '../../../kube/recorder.ts';
 import { fakeClock, seededRandom, type FakeClock } from '../../../kube/testing/clock.ts';
 import { recordingLog } from '../../../kube/testing/log.ts';
 import { settle } from '../../../kube/testing/waitfor.ts';
-import { fakeInfra, fakeProvider, type FakeInfra } from '../../../providers/fake/provider.ts';
+import { fakeInfra, fakeProvider, type FakeInfra } from '../../../providers/testing/fake.ts';
 import { ensureInstance } from '../../machine/instance.ts';
 import { runIdentityController } from '../controller.ts';
 import { stateOf } from '../requests.ts';

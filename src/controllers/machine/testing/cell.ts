@@ -18,7 +18,7 @@ import type { RecordedEvent } from '../../../kube/recorder.ts';
 import { recordingLog } from '../../../kube/testing/log.ts';
 import { waitFor } from '../../../kube/testing/waitfor.ts';
 import { runMachineSetController } from '../../machineset/controller.ts';
-import { fakeInfra, fakeProvider, type FakeInfra } from '../../../providers/fake/provider.ts';
+import { fakeInfra, fakeProvider, type FakeInfra } from '../../../providers/testing/fake.ts';
 import { runMachineController } from '../controller.ts';
 import { job, type JobParts } from './objects.ts';
 

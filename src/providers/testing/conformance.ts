@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { isCoded } from '../api/errors.ts';
-import { PROVIDER_ERRORS, type InfraProvider, type InstanceRequest, type NodeBootstrap } from '../api/provider.ts';
+import { isCoded } from '../../api/errors.ts';
+import { PROVIDER_ERRORS, type InfraProvider, type InstanceRequest, type NodeBootstrap } from '../../api/provider.ts';
 
 /** What a provider brings so that the suite can hold it to its contract. */
 export interface ProviderHarness {
