@@ -70,7 +70,8 @@ export async function askPower(disk: Disk, layout: NodeLayout, operation: string
 
 /** What is asked for this operation later has no effect, nor has what was asked and is not done yet. */
 export async function retirePower(disk: Disk, layout: NodeLayout, operation: string): Promise<void> {
-  if (await isSpent(disk, layout, operation)) return;
+  // Who wrote it may have died before it was on the disk.
+  if (await isSpent(disk, layout, operation)) return await disk.syncFolder(layout.powerAsks);
   await disk.makeFolder(layout.powerAsks);
   await disk.syncFolder(layout.folder);
   await replaceFile(disk, askOf(layout, operation, DONE), '', 0o644);
@@ -101,6 +102,7 @@ export async function takeCuts(disk: Disk, layout: NodeLayout): Promise<void> {
  */
 export async function noteCycled(disk: Disk, layout: NodeLayout, operations: readonly string[]): Promise<void> {
   await disk.remove(layout.powerOff);
+  await disk.syncFolder(layout.folder);
   for (const operation of operations) await disk.rename(askOf(layout, operation, ''), askOf(layout, operation, DONE));
   if (operations.length > 0) await disk.syncFolder(layout.powerAsks);
 }

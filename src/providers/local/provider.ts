@@ -38,9 +38,11 @@ export function localProvider({ nodesDir, disk = nodeDisk() }: LocalProviderOpti
   }
 
   async function bury(machineUID: string): Promise<void> {
-    if (await isBuried(machineUID)) return;
     await disk.makeFolder(graveyardOf(nodesDir));
-    await replaceFile(disk, join(graveyardOf(nodesDir), machineUID), '', 0o644);
+    await disk.syncFolder(nodesDir);
+    // Who wrote it may have died before it was on the disk.
+    if (await isBuried(machineUID)) await disk.syncFolder(graveyardOf(nodesDir));
+    else await replaceFile(disk, join(graveyardOf(nodesDir), machineUID), '', 0o644);
   }
 
   async function stateOf(file: InstanceFile): Promise<Instance['state']> {

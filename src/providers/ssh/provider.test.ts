@@ -50,6 +50,68 @@ describe('a machine that exists by itself', () => {
     expect(over(machine()).providerIDOf(request)).toBe(id);
   });
 
+  it.each([
+    ['10.0.0.7', 'InternalIP'],
+    ['fd00::7', 'InternalIP'],
+    ['web-1.example.com', 'InternalDNS'],
+    ['7.example.com', 'InternalDNS'],
+  ])('has the address %s as %s', async (address, type) => {
+    const found = machine({ bootstrap });
+    found.spec.provider = { name: 'ssh', config: { address } };
+    expect((await over(found).get(id, signal))?.addresses).toEqual([{ type, address }]);
+    found.spec.provider = { name: 'ssh', config: {} };
+    expect((await over(found).get(id, signal))?.addresses).toEqual([]);
+  });
+
+  it('is listed from its admission until it is gone, and machines of other providers are not', async () => {
+    const listed = async (found: Stored<Machine>) => (await over(found).list(signal)).map(({ providerID, state }) => [providerID, state]);
+    expect(await listed(machine())).toEqual([]);
+    expect(await listed(machine({ bootstrap }))).toEqual([[id, 'Pending']]);
+    expect(await listed(machine({ bootstrap: admitted, agent }, { deleting: true }))).toEqual([[id, 'Running']]);
+    expect(await listed(machine({ bootstrap: admitted, agent }, { deleting: true, ordered: true }))).toEqual([[id, 'Deleting']]);
+    expect(await listed(machine({ bootstrap: admitted, agent }, { ordered: true }))).toEqual([[id, 'Running']]);
+    expect(await listed(machine({ bootstrap }, { deleting: true }))).toEqual([]);
+    expect(await over(machine({ bootstrap }, { deleting: true })).get(id, signal)).toBeUndefined();
+    const other = machine({ bootstrap });
+    other.spec.provider = { name: 'local', config: {} };
+    expect(await listed(other)).toEqual([]);
+  });
+
+  it('is waited for, not made', async () => {
+    expect(await over(machine()).ensure(request, {} as NodeBootstrap, signal)).toMatchObject({ providerID: id, state: 'Pending' });
+    await expect(over(undefined).ensure(request, {} as NodeBootstrap, signal)).rejects.toMatchObject({ code: 'InvalidConfig' });
+  });
+
+  it.each([
+    'ssh://web/web-1',
+    'ssh://web//uid-1',
+    'ssh:///web-1/uid-1',
+    'ssh://web/web-1/',
+    'ssh://web/web-1/uid-1/more',
+    'web/web-1/uid-1',
+    '',
+  ])('is not what %j names', async (wrong) => {
+    await expect(over(machine({ bootstrap })).get(wrong, signal)).rejects.toMatchObject({ code: 'InvalidConfig' });
+  });
+
+  it('is not asked for on behalf of who has given up, whose reason is what is said', async () => {
+    const reason = new Error('over');
+    const asked: string[] = [];
+    const given = sshProvider({
+      find: async () => {
+        asked.push('find');
+        ending.abort(reason);
+        throw new Error('cut off');
+      },
+      listAll: () => Promise.resolve([]),
+    });
+    const ending = new AbortController();
+    // Ended while it is asked: the error of the call as it is, which is not the provider's.
+    await expect(given.get(id, ending.signal)).rejects.toThrow(/^cut off$/);
+    await expect(given.get(id, ending.signal)).rejects.toBe(reason);
+    expect(asked).toEqual(['find']);
+  });
+
   it('is another one under another UID', async () => {
     expect(await over(machine({ bootstrap }, { uid: 'uid-2' })).get(id, signal)).toBeUndefined();
     expect(await over(machine({ bootstrap }, { uid: 'uid-2' })).delete(id, signal)).toBe('gone');
