@@ -117,7 +117,7 @@ function restartStep(o: Observed, operation: OperationRecord, component: string,
   if (probing === undefined) {
     if (over) return finish(operation, 'PermanentFailure', error ?? `component ${component} was not restarted in time`);
     if (o.nowMs >= notBeforeMs) return { do: 'restartUnits', operation, component };
-    due(notBeforeMs);
+    due(Math.min(notBeforeMs, deadlineMs ?? Infinity));
     return undefined;
   }
   const units = manifest.units.map((each) => each.name).join(', ');
