@@ -107,6 +107,12 @@ describe('jobs that are made', () => {
     expect(made).toEqual([]);
     expect(waits.get('hung')).toBe(NOW + 40_000);
   });
+  it('say what they are for: the rung, the priority and since when it matches', () => {
+    const [made] = look([outcome('hung', { priority: 3 })]).create;
+    expect(made?.spec).toMatchObject({ rung: 0, attempt: 1, priority: 3, matchedSince: iso(-60), machine: { name: 'a', uid: 'm' } });
+    expect(look([outcome('hung', {}, { sinceMs: undefined })]).create[0]?.spec.matchedSince).toBe(iso(0));
+    expect(look([outcome('hung')]).create[0]?.spec.priority).toBe(0);
+  });
   it('have the same name for whoever knows the same jobs, and the next another', () => {
     const first = look([outcome('hung')]).create[0]?.name ?? '';
     expect(look([outcome('hung')]).create[0]?.name).toBe(first);
@@ -141,6 +147,15 @@ describe('a job under way', () => {
     expect(look([], [hung, urgent]).superseded?.job).toBe(hung);
     const running = job('hung', { phase: 'Running', orderedAt: iso(-1) });
     expect(look([], [running, urgent]).superseded?.job).toBe(urgent);
+    expect(look([], [urgent, running]).superseded?.job).toBe(urgent);
+    expect(look([], [running, { ...urgent, spec: { ...urgent.spec, action: 'Human' } }]).superseded).toBeUndefined();
+    expect(look([], [running, { ...urgent, spec: { ...urgent.spec, mode: 'Shadow' } }]).superseded).toBeUndefined();
+    expect(look([], [running, { ...urgent, status: { phase: 'Failed' } }]).superseded).toBeUndefined();
+    expect(look([], [running, { ...urgent, status: { phase: 'Running', orderedAt: iso(-1) } }]).superseded).toBeUndefined();
+  });
+  it('of two that are alike every leader lets the same one give way, however they are listed', () => {
+    const alike = ['b', 'a', 'c'].map((name) => job('hung', { phase: 'Pending' }, { name }));
+    for (const listed of [alike, alike.toReversed()]) expect(look([], listed).superseded?.job.metadata.name).toBe('b');
   });
 });
 
@@ -155,6 +170,16 @@ describe('RepairNeeded', () => {
       'is True while a rule is due',
       look([outcome('hung'), outcome('b')]),
       { condition: { status: 'True', reason: 'RulesMatch' }, rules: ['b', 'hung'] },
+    ],
+    [
+      'says how many want it in words',
+      look([outcome('hung')]),
+      { condition: { message: 'rule hung wants this machine repaired' }, rules: ['hung'] },
+    ],
+    [
+      'names all of them, sorted',
+      look([outcome('hung'), outcome('b')]),
+      { condition: { message: 'rules b, hung want this machine repaired' } },
     ],
     ['is never made by a rule in Shadow', look([outcome('hung', { mode: 'Shadow' })]), undefined],
     [

@@ -59,6 +59,23 @@ describe('F2: a row holds the clocks of a machine', () => {
       { row: row('Repair'), jobs: [job({ phase: 'Granted' })] },
       false,
     ],
+    ['of a job that runs, though nothing says since when', { row: row('Repair'), jobs: [job({ phase: 'Running' })] }, true],
+    ['of a job that is being verified', { row: row('Repair'), jobs: [job({ phase: 'Verifying' })] }, true],
+    ['of a job that was ordered, whatever its phase says', { row: row('Repair'), jobs: [job({ orderedAt: iso(-1) })] }, true],
+    [
+      'not of a job whose order was taken back before it was recorded',
+      {
+        row: row('Repair'),
+        jobs: [job({ phase: 'Granted' })],
+        machine: machine({}, { operation: { ...ordered.operation, kind: 'Cancelled' } }),
+      },
+      false,
+    ],
+    [
+      'not of a job for which another order stands',
+      { row: row('Repair'), jobs: [job({ phase: 'Granted' })], machine: machine({}, { operation: { ...ordered.operation, id: 'other' } }) },
+      false,
+    ],
     ['of a job with its order', { row: row('Repair'), jobs: [job({ phase: 'Running', orderedAt: iso(-1) })] }, true],
     [
       'of a job whose order it has not recorded yet',
@@ -82,6 +99,29 @@ describe('clocks begin anew', () => {
     expect(of({ jobs: [job({ phase: 'Failed', operationID: 'row', finishedAt: iso(-5) })] })).toBe(NOW - 5000);
     expect(of({ jobs: [job({ phase: 'Cancelled', finishedAt: iso(-5) })] })).toBeUndefined();
     expect(of({ jobs: [job({ phase: 'Shadow', finishedAt: iso(-5) })] })).toBeUndefined();
+  });
+
+  it('after the latest of them', () => {
+    const jobs = [
+      job({ phase: 'Failed', operationID: 'row', finishedAt: iso(-50) }),
+      job({ phase: 'Failed', operationID: 'row', finishedAt: iso(-5) }),
+      job({ phase: 'Failed', operationID: 'row', finishedAt: iso(-500) }),
+      job({ phase: 'Running', operationID: 'row' }),
+    ];
+    expect(of({ jobs })).toBe(NOW - 5000);
+    expect(of({ jobs, machine: machine({ lastDisruption: iso(-2) }) })).toBe(NOW - 2000);
+    expect(of({ jobs, machine: machine({ lastDisruption: iso(-200) }), row: row('Repair') })).toBe(NOW - 5000);
+  });
+
+  it('not by what an older object says later, and from the start where a machine is forgotten', () => {
+    const holds = createHolds();
+    holds.of('m', input({ row: row('Change', 'set') }), NOW);
+    expect(holds.of('m', input({}), NOW + 7).releasedAtMs).toBe(NOW + 7);
+    const old = input({ jobs: [job({ phase: 'Failed', operationID: 'row', finishedAt: iso(-5) })] });
+    expect(holds.of('m', old, NOW + 99).releasedAtMs).toBe(NOW + 7);
+    expect(holds.of('other', old, NOW + 99).releasedAtMs).toBe(NOW - 5000);
+    holds.forget('m');
+    expect(holds.of('m', input({}), NOW + 100)).toEqual({ held: false, releasedAtMs: undefined });
   });
 
   it('when a hold is seen to end, whatever objects say of it', () => {

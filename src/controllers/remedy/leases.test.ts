@@ -20,14 +20,16 @@ const lease = (renewedMs: number, change: { uid?: string; seconds?: number } = {
 function world(listed: Stored<Lease>[] = []) {
   let nowMs = T0;
   let tell: Listener = () => undefined;
+  let quietMs = 0;
+  let subscribed = true;
   const returned: string[] = [];
   const store = {
     list: () => listed,
     subscribe: (listener: Listener) => {
       tell = listener;
-      return () => undefined;
+      return () => void (subscribed = false);
     },
-    quietMs: () => 0,
+    quietMs: () => quietMs,
   } as unknown as Store;
   const renewals = watchRenewals(
     store,
@@ -36,6 +38,9 @@ function world(listed: Stored<Lease>[] = []) {
   );
   return {
     returned,
+    quiet: (ms: number) => void (quietMs = ms),
+    tell: (event: object) => tell(event as unknown as Parameters<Listener>[0]),
+    stop: () => (renewals.stop(), subscribed),
     at: (seconds: number) => void (nowMs = T0 + seconds * 1000),
     see: (type: 'added' | 'modified' | 'deleted', object: Stored<Lease>, initial = false) =>
       tell({ type, object, initial, old: object } as unknown as Parameters<Listener>[0]),
@@ -88,5 +93,38 @@ describe('a Lease', () => {
     expect(returned).toHaveLength(1);
     see('modified', lease(T0 + 52_000, { uid: 'another' }));
     expect(returned).toHaveLength(2);
+  });
+
+  it('is fresh for as much longer as the server was not heard, and says nothing where it never was', () => {
+    const { freshFor, quiet } = world([lease(T0)]);
+    quiet(30_000);
+    expect(freshFor()).toBe(70);
+    quiet(Infinity);
+    expect(freshFor()).toBe(40);
+  });
+
+  it('without a duration counts for three minutes, and without a renewal from when it was seen', () => {
+    const bare = lease(T0);
+    bare.spec = {};
+    expect(world([bare]).freshFor()).toBe(180);
+    const { at, see, freshFor } = world();
+    at(10);
+    see('added', bare);
+    expect(freshFor()).toBe(190);
+  });
+
+  it('of a list that came later counts as of the first, and what tells of no Lease is no news', () => {
+    const { at, see, freshFor, tell, returned, stop } = world();
+    at(20);
+    see('added', lease(T0), true);
+    expect(freshFor()).toBe(40);
+    tell({ type: 'listed' });
+    tell({ type: 'bookmark' });
+    expect(returned).toEqual(['web/a']);
+    // To the very end of its time it was not silent.
+    at(40);
+    see('modified', lease(T0 + 40_000));
+    expect(returned).toHaveLength(1);
+    expect(stop()).toBe(false);
   });
 });

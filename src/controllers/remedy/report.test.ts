@@ -1,0 +1,95 @@
+import { describe, expect, test } from 'vitest';
+import { API_VERSION } from '../../api/kind.ts';
+import type { NodeRemedier } from '../../api/noderemedier.ts';
+import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { Stored } from '../../api/wire.ts';
+import { mistake } from '../../rules/mistake.ts';
+import { rule as ruleNamed } from '../../rules/testing.ts';
+import { eventOfRule, ruleStatus, type RuleStatus } from './report.ts';
+
+const NOW = Date.parse('2026-01-01T01:00:00.700Z');
+const iso = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();
+
+function rule(status?: RuleStatus, generation = 2, unitDigest?: string): Stored<NodeRemedier> {
+  const { metadata, spec, ...rest } = ruleNamed('hung');
+  return {
+    ...rest,
+    metadata: { ...metadata, uid: 'rule', resourceVersion: '1', creationTimestamp: iso(-9999), generation },
+    spec: { ...spec, ...(unitDigest === undefined ? {} : { unitDigest }) },
+    ...(status === undefined ? {} : { status }),
+  } as Stored<NodeRemedier>;
+}
+
+function job(name: string, at: string, phase: string, rest: { mode?: 'Shadow' | 'Enforce'; ruleUID?: string } = {}) {
+  const { mode = 'Enforce', ruleUID = 'rule' } = rest;
+  return {
+    apiVersion: API_VERSION,
+    kind: 'RemedyOperationJob',
+    metadata: { name, uid: name, resourceVersion: '1', creationTimestamp: at },
+    spec: { rule: 'hung', ruleUID, node: `node-of-${name}`, mode },
+    status: { phase },
+  } as unknown as Stored<RemedyOperationJob>;
+}
+
+describe('what is said of a rule', () => {
+  test('one that is sound runs, and its jobs are counted from when it was written as it is', () => {
+    const first = ruleStatus({ nowMs: NOW, rule: rule(), mistakes: [], jobs: [] });
+    expect(first).toMatchObject({
+      observedGeneration: 2,
+      counters: { since: iso(0), wouldBeJobs: 0, jobs: 0, succeeded: 0, failed: 0, needsHuman: 0 },
+      conditions: [{ type: 'Accepted', status: 'True', reason: 'Accepted', message: '', observedGeneration: 2 }],
+    });
+    expect(first).not.toHaveProperty('mistakes');
+    expect(first).not.toHaveProperty('lastJob');
+    expect(first).not.toHaveProperty('acceptedDigest');
+    // Servers write whole seconds.
+    const jobs = [
+      job('same-second', '2026-01-01T01:00:00Z', 'Succeeded'),
+      job('shadow', iso(60), 'Shadow', { mode: 'Shadow' }),
+      job('failed', iso(70), 'Failed'),
+      job('asked', iso(90), 'NeedsHuman'),
+      job('open', iso(80), 'Running'),
+      job('before', '2026-01-01T00:59:59Z', 'Succeeded'),
+      job('of-another', iso(95), 'Succeeded', { ruleUID: 'another' }),
+    ];
+    const later = ruleStatus({ nowMs: NOW + 100_000, rule: rule(first), mistakes: [], jobs });
+    expect(later.counters).toEqual({ since: iso(0), wouldBeJobs: 1, jobs: 4, succeeded: 1, failed: 1, needsHuman: 1 });
+    expect(later.lastJob).toEqual({ name: 'asked', node: 'node-of-asked', at: iso(90) });
+    expect(later.conditions).toEqual(first.conditions);
+    // Written again: counted anew.
+    const edited = ruleStatus({ nowMs: NOW + 85_000, rule: rule(later, 3), mistakes: [], jobs });
+    expect(edited.counters).toMatchObject({ since: iso(85), jobs: 1, needsHuman: 1 });
+    // What is kept of jobs is over.
+    expect(ruleStatus({ nowMs: NOW, rule: rule(later), mistakes: [], jobs: [] }).lastJob).toEqual(later.lastJob);
+    expect(ruleStatus({ nowMs: NOW, rule: rule(undefined, 2, 'digest'), mistakes: [], jobs: [] }).acceptedDigest).toBe('digest');
+  });
+
+  test('one that is not sound says why, within bounds, and counts nothing', () => {
+    const one = [mistake('spec.when', 'is wrong', 'write another')];
+    expect(ruleStatus({ nowMs: NOW, rule: rule(), mistakes: one, jobs: [] })).toMatchObject({
+      mistakes: [{ path: 'spec.when', message: 'is wrong', mend: 'write another' }],
+      conditions: [{ status: 'False', reason: 'Refused', message: 'spec.when: is wrong; mend: write another' }],
+    });
+    const many = Array.from({ length: 40 }, (_, index) => mistake(`spec.${index}`, 'x'.repeat(100), 'write another'));
+    const refused = ruleStatus({ nowMs: NOW, rule: rule(), mistakes: many, jobs: [] });
+    expect(refused.mistakes).toHaveLength(20);
+    expect(refused.conditions?.[0]?.message).toHaveLength(1024);
+    expect(refused.conditions?.[0]?.message.endsWith('…')).toBe(true);
+    expect(refused).not.toHaveProperty('counters');
+    // As long as it may be.
+    const whole = mistake('p', 'y'.repeat(1024 - 'p: ; mend: m'.length), 'm');
+    const exact = ruleStatus({ nowMs: NOW, rule: rule(), mistakes: [whole], jobs: [] }).conditions?.[0]?.message;
+    expect([exact?.length, exact?.endsWith('; mend: m')]).toEqual([1024, true]);
+  });
+
+  test('its author is told of what changed, and of nothing else', () => {
+    const sound = ruleStatus({ nowMs: NOW, rule: rule(), mistakes: [], jobs: [] });
+    const refusedFor = (why: string) => ruleStatus({ nowMs: NOW, rule: rule(), mistakes: [mistake('spec', why, 'm')], jobs: [] });
+    expect(eventOfRule(undefined, sound)).toEqual({ type: 'Normal', reason: 'RuleAccepted', message: 'the rule runs' });
+    expect(eventOfRule(sound, sound)).toBeUndefined();
+    expect(eventOfRule(sound, refusedFor('a'))).toEqual({ type: 'Warning', reason: 'RuleRefused', message: 'spec: a; mend: m' });
+    expect(eventOfRule(refusedFor('a'), refusedFor('b'))).toMatchObject({ message: 'spec: b; mend: m' });
+    expect(eventOfRule(refusedFor('a'), refusedFor('a'))).toBeUndefined();
+    expect(eventOfRule(refusedFor('a'), sound)).toMatchObject({ reason: 'RuleAccepted' });
+  });
+});
