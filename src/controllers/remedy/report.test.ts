@@ -17,7 +17,7 @@ function rule(status?: RuleStatus, generation = 2, unitDigest?: string): Stored<
     metadata: { ...metadata, uid: 'rule', resourceVersion: '1', creationTimestamp: iso(-9999), generation },
     spec: { ...spec, ...(unitDigest === undefined ? {} : { unitDigest }) },
     ...(status === undefined ? {} : { status }),
-  } as Stored<NodeRemedier>;
+  };
 }
 
 function job(name: string, at: string, phase: string, rest: { mode?: 'Shadow' | 'Enforce'; ruleUID?: string } = {}) {
