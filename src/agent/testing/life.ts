@@ -100,7 +100,7 @@ export function begin(world: World, faults: Faults = {}): Life {
       async machine() {
         world.requests.machine++;
         if (!world.reachable) throw new Error('no answer');
-        return { wanted: wantedOf(world.machine), serverMs: clock.now() };
+        return { wanted: wantedOf(world.answer ?? world.machine), serverMs: world.undated ? undefined : clock.now() + world.serverAheadMs };
       },
       async component(name) {
         world.requests.component++;
@@ -120,7 +120,10 @@ export function begin(world: World, faults: Faults = {}): Life {
     mirror: MIRROR,
     pinned: world.pinned,
     signal: ended.signal,
-    happened: (what) => world.events.push(`${what.reason}: ${what.message}`),
+    happened(what) {
+      world.events.push(`${what.reason}: ${what.message}`);
+      if (what.type === 'Warning') world.warnings.push(what.reason);
+    },
   });
   let said: string | undefined;
 

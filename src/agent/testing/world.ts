@@ -41,6 +41,14 @@ export class World {
   reachable = true;
   /** What the agent says does not arrive. */
   reportsLost = false;
+  /** How far the API server's clock is ahead of the node's. */
+  serverAheadMs = 0;
+  /** The API server's answers do not say when they were made. */
+  undated = false;
+  /** What a live read says, where that is not what the Machine is now. */
+  answer: Stored<Machine> | undefined;
+  /** Of what happened: what a person should look at. */
+  warnings: string[] = [];
   machine: Stored<Machine>;
   /** MachineComponents by object name. */
   components = new Map<string, object>();
@@ -84,7 +92,9 @@ export class World {
     copy.artifacts = this.artifacts;
     copy.requests = { ...this.requests };
     copy.events = [...this.events];
-    for (const key of ['boots', 'invocations', 'ms', 'reachable', 'reportsLost', 'rebootAsked'] as const)
+    copy.warnings = [...this.warnings];
+    copy.answer = this.answer;
+    for (const key of ['boots', 'invocations', 'ms', 'reachable', 'reportsLost', 'rebootAsked', 'serverAheadMs', 'undated'] as const)
       Object.assign(copy, { [key]: this[key] });
     return copy;
   }
