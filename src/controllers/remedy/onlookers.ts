@@ -10,11 +10,7 @@ export function createOnlookers(): Onlookers {
   const byKey = new Map<string, readonly string[]>();
   return {
     set(key, groups) {
-      for (const group of byKey.get(key) ?? []) {
-        const keys = byGroup.get(group);
-        keys?.delete(key);
-        if (keys?.size === 0) byGroup.delete(group);
-      }
+      for (const group of byKey.get(key) ?? []) byGroup.get(group)?.delete(key);
       if (groups.length === 0) byKey.delete(key);
       else byKey.set(key, groups);
       for (const group of groups) {

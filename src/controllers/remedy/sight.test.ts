@@ -1,4 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
+import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruptionledger.ts';
+import { Machines } from '../../api/machine.ts';
 import type { ApiResponse } from '../../api/transport.ts';
 import { createCache } from '../../kube/cache.ts';
 import { createClient } from '../../kube/httpclient.ts';
@@ -31,6 +33,9 @@ async function seen(silent?: string) {
   ends.push(() => (sight.stop(), ended.abort(new Error('over')), cache.done()));
   const isDeaf = (): boolean => sight.isDeaf();
   return {
+    api,
+    sight,
+    clock,
     isDeaf,
     /** Time passes in which those that are watched are heard of. */
     pass: async (seconds: number): Promise<void> => {
@@ -60,4 +65,52 @@ describe('invariant 7: a cell that is not heard of is not judged', () => {
     await pass(1000);
     expect(isDeaf()).toBe(false);
   });
+});
+
+test('rows of the ledger: their machines are told of when they come, are others or go, and at no other write', async () => {
+  const { api, sight, clock } = await seen();
+  const uids = ['a', 'b'].map(
+    (name) =>
+      api.put(Machines, { apiVersion: 'kubenode.io/v1alpha1', kind: 'Machine', metadata: { name, namespace: 'web' }, spec: {} }).metadata
+        .uid ?? '',
+  );
+  const told = new Set<string>();
+  sight.onMachine((key) => void told.add(key));
+  const since = '2026-01-01T00:00:00Z';
+  const row = (id: string, machineUID = uids[0] ?? '') => ({
+    id,
+    machineUID,
+    machine: 'web/a',
+    kind: 'Change' as const,
+    class: 'Change' as const,
+    requesterUID: `of-${id}`,
+    requester: '',
+    scopes: [],
+    since,
+    notAfter: since,
+  });
+  const write = async (rows: ReturnType<typeof row>[], name = LEDGER_NAME): Promise<string[]> => {
+    await clock.advance(1000);
+    told.clear();
+    api.put(DisruptionLedgers, {
+      apiVersion: 'kubenode.io/v1alpha1',
+      kind: 'DisruptionLedger',
+      metadata: { name },
+      spec: {},
+      status: { rows },
+    });
+    await clock.advance(1000);
+    return [...told].toSorted();
+  };
+  expect(await write([])).toEqual([]);
+  expect(await write([row('one')])).toEqual(['web/a']);
+  expect(sight.rowOf(uids[0] ?? '')?.id).toBe('one');
+  expect(sight.rowAskedBy('of-one')?.machineUID).toBe(uids[0]);
+  expect(await write([row('one')])).toEqual([]);
+  expect(await write([row('two')])).toEqual(['web/a']);
+  expect(await write([row('two'), row('three', uids[1])])).toEqual(['web/b']);
+  expect(await write([row('of another ledger')], 'another')).toEqual([]);
+  expect(sight.rowOf(uids[0] ?? '')?.id).toBe('two');
+  expect(await write([row('three', uids[1])])).toEqual(['web/a']);
+  expect(sight.rowOf(uids[0] ?? '')).toBeUndefined();
 });

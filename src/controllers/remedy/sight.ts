@@ -220,7 +220,7 @@ function seeing(stores: SightStores, clock: Clock): Sight {
       const before = rows;
       rows = rowsOf(event.type === 'deleted' ? undefined : event.object);
       for (const [uid, row] of [...before.byMachine, ...rows.byMachine])
-        if (before.byMachine.get(uid)?.id !== rows.byMachine.get(uid)?.id || !rows.byMachine.has(uid))
+        if (before.byMachine.get(uid)?.id !== rows.byMachine.get(uid)?.id)
           for (const machine of stores.machines.byIndex(BY_UID, row.machineUID)) moved(machine);
     }),
     stores.rules.subscribe((event) => {
