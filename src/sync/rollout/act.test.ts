@@ -1,16 +1,21 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ConfigMaps, Namespaces } from '../../api/builtin.ts';
+import { ConfigMaps, CustomResourceDefinitions, Namespaces } from '../../api/builtin.ts';
 import { Clusters } from '../../api/cluster.ts';
 import { unitDigest } from '../../api/digest.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
+import { NodeRemediers, type NodeRemedier } from '../../api/noderemedier.ts';
+import type { Resource } from '../../api/resource.ts';
 import type { ApiRequest, ApiResponse } from '../../api/transport.ts';
-import type { KubeObject } from '../../api/wire.ts';
+import type { KubeObject, Stored } from '../../api/wire.ts';
+import { settle } from '../../kube/testing/waitfor.ts';
 import { createClient } from '../../kube/httpclient.ts';
 import { fakeApiServer, statusResponse, type FakeApiServer } from '../../kube/testing/apiserver.ts';
 import { fakeClock, type FakeClock } from '../../kube/testing/clock.ts';
 import type { StoredUnit } from '../bundles.ts';
+import type { Cell } from '../cells.ts';
 import { CodedError } from '../../api/errors.ts';
+import { MANAGERS } from '../../api/names.ts';
 import { REMOVAL } from '../records.ts';
 import { act } from './act.ts';
 import type { Step } from './world.ts';
@@ -76,25 +81,30 @@ const apply = (object: KubeObject): Step => ({
   because: 'test',
 });
 
+const KNOWN: Resource[] = [Namespaces, MachineComponentSets, NodeRemediers, CustomResourceDefinitions];
+
 async function carryOut(
   steps: Step[],
   objects: readonly KubeObject[] = [],
   requireKinds = (): Promise<void> => Promise.resolve(),
+  { away = false, store }: { away?: boolean; store?: (kind: string) => unknown } = {},
 ): Promise<Map<Step, unknown>> {
   return await act(CELL, steps, {
     hub: createClient(hub.transport),
     fleet: 'main',
     clock,
-    cell: {
-      name: CELL,
-      client: createClient(cell.transport),
-      store: () => undefined,
-      resourceOf: async ({ kind }) => (kind === 'Namespace' ? Namespaces : ConfigMaps),
-      away: () => undefined,
-      now: () => 0,
-      requireKinds,
-      synced: () => true,
-    },
+    cell: away
+      ? undefined
+      : {
+          name: CELL,
+          client: createClient(cell.transport),
+          store: (kind) => store?.(kind) as ReturnType<Cell['store']>,
+          resourceOf: async ({ kind }) => KNOWN.find((each) => each.kind === kind) ?? ConfigMaps,
+          away: () => undefined,
+          now: () => clock.now(),
+          requireKinds,
+          synced: () => true,
+        },
     unit: async (digest, _commit, key): Promise<StoredUnit> => {
       const object = objects.find((each) => unitDigest([each]) === digest);
       if (object === undefined) throw new Error(`nobody can render ${key}`);
@@ -249,8 +259,10 @@ describe('E11: a hub that was deposed between its decision and its write', () =>
   it('begins nothing where the record has gone on from what it decided by', async () => {
     await carryOut([apply(v1)], [v1]);
     await carryOut([applyOver(v2, over(d1))], [v2]);
+    const before = cell.requests.length;
     expect(overtaken(await carryOut([applyOver(v1, over(undefined))], [v1]))).toEqual(['Overtaken']);
     expect(held()).toEqual({ version: '2' });
+    expect(cell.requests).toHaveLength(before);
   });
 
   it('writes nothing over what another hub has begun since, and records nothing of it', async () => {
@@ -364,5 +376,296 @@ describe('E14: a deposed hub that is late with a ceiling or a retry writes over 
     const steps = late({ digest: 'd3', begun: undefined });
     expect([...(await carryOut(steps)).keys()]).toEqual(steps);
     expect(writes).toEqual([]);
+  });
+});
+
+describe('what the hub records of a unit', () => {
+  const object = configMap('a');
+  const digest = unitDigest([object]);
+  const on = { unit: unitOf(object), cluster: CELL, because: 'test' };
+  const know = (more: object): void => {
+    const [live] = hub.objects(Clusters);
+    if (live === undefined) throw new Error('no Cluster');
+    hub.put(Clusters, { ...live, status: { units: [{ unit: on.unit, fleet: 'main', digest, commit: 'c1', ...more }] } });
+  };
+  const at = '2026-11-19T00:00:00Z';
+  const entry = { digest, commit: 'c1', at };
+
+  it.each<[string, Step, object, object]>([
+    [
+      'a soak that begins again',
+      { do: 'SoakAgain', digest, ...on },
+      { evidence: digest, appliedAt: at, verified: [{ ...entry, at: '2027-01-01T00:00:00Z' }] },
+      { verified: [{ ...entry, at: '2026-11-20T00:00:00.000Z' }] },
+    ],
+    [
+      'a digest that others go back from',
+      { do: 'Uphold', digest, ...on },
+      { verified: [entry] },
+      { verified: [{ ...entry, upheld: true }] },
+    ],
+    [
+      'a digest that halted, and the end of its retry',
+      { do: 'Revoke', digest, retry: 'r1', ...on },
+      {},
+      { revoked: [digest], retried: 'r1' },
+    ],
+    ['a digest that a human wants again', { do: 'Reinstate', digest, retry: 'r1', ...on }, { revoked: ['x', digest] }, { revoked: ['x'] }],
+    ['a retry that was carried out', { do: 'RecordRetry', retry: 'r2', ...on }, { retried: 'r1' }, { retried: 'r2' }],
+  ])('%s, also while its cell is away', async (_what, step, before, after) => {
+    for (const away of [true, false]) {
+      know(before);
+      expect(await carryOut([step], [], undefined, { away })).toEqual(new Map());
+      expect(record(object)).toMatchObject(after);
+    }
+    expect(cell.requests).toEqual([]);
+  });
+
+  it('is nothing of what needs its cell while that is away', async () => {
+    know({});
+    const over = { digest, begun: undefined };
+    const seen = { over, resourceVersion: undefined };
+    const set = { ...on, unit: 'MachineComponentSet/kubelet', seen };
+    const steps: Step[] = [
+      { ...(apply(object) as Extract<Step, { do: 'Apply' }>), over },
+      { do: 'Remove', commit: 'c1', over, ...on },
+      { do: 'Ceiling', ceiling: undefined, ...set },
+      { do: 'TryAgain', rolloutID: 'r1', ...set },
+    ];
+    expect(await carryOut(steps, [object], undefined, { away: true })).toEqual(new Map());
+    expect(writes).toEqual([]);
+    const evidence: Step = { ...(proved(object) as Extract<Step, { do: 'RecordEvidence' }>), carrier: { uid: 'u', generation: 1 } };
+    expect([...(await carryOut([evidence], [], undefined, { away: true })).values()]).toMatchObject([{ code: 'ClusterUnreachable' }]);
+    expect(record(object)?.evidence).toBeUndefined();
+  });
+
+  it('needs no kinds of the cell', async () => {
+    know({ appliedAt: undefined });
+    const newer = (): Promise<void> => Promise.reject(new CodedError('KindsNewer', 'they are newer'));
+    expect(await carryOut([proved(object)], [], newer)).toEqual(new Map());
+    expect(record(object)?.evidence).toBe(digest);
+  });
+});
+
+it('E2: evidence for what is in no namespace is looked up where it is', async () => {
+  const set: KubeObject & { spec: object } = {
+    apiVersion: API_VERSION,
+    kind: 'MachineComponentSet',
+    metadata: { name: 'kubelet' },
+    spec: { componentName: 'kubelet', version: '1' },
+  };
+  expect(await carryOut([apply(set)], [set])).toEqual(new Map());
+  const uid = cell.objects(MachineComponentSets)[0]?.metadata.uid ?? '';
+  const evidence: Step = { ...(proved(set) as Extract<Step, { do: 'RecordEvidence' }>), carrier: { uid, generation: undefined } };
+  expect(await carryOut([evidence])).toEqual(new Map());
+  expect(record(set)?.evidence).toBe(unitDigest([set]));
+});
+
+it('writes nothing at all into a cell that says late which kinds it has', async () => {
+  const newer = new CodedError('KindsNewer', 'machinesets are kept in v1beta1');
+  const seen = { over: { digest: undefined, begun: undefined }, resourceVersion: undefined };
+  const on = { unit: 'MachineComponentSet/kubelet', cluster: CELL, because: 'test', seen };
+  const object = configMap('a');
+  const steps: Step[] = [apply(object), { do: 'Ceiling', ceiling: undefined, ...on }, { do: 'TryAgain', rolloutID: 'r1', ...on }];
+  const late = async (): Promise<void> => {
+    await settle();
+    throw newer;
+  };
+  for (const step of steps) expect(await carryOut([step], [object], late)).toEqual(new Map([[step, newer]]));
+  expect(writes).toEqual([]);
+});
+
+it('makes what others need first, goes on in the order of the decision, and with eight units at once', async () => {
+  const crd: KubeObject = {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: 'widgets.example.com' },
+  };
+  const objects = [...Array.from({ length: 20 }, (_, index) => configMap(`c${index}`)), crd, namespace];
+  let [now, most] = [0, 0];
+  cell.intercept(async ({ method }) => {
+    if (method !== 'PATCH') return undefined;
+    now += 1;
+    most = Math.max(most, now);
+    await settle();
+    now -= 1;
+    return undefined;
+  });
+  expect(await carryOut(objects.map(apply), objects)).toEqual(new Map());
+  expect(writes.filter((each) => each !== 'hub')).toEqual([crd, namespace, ...objects.slice(0, 20)].map(({ metadata }) => metadata.name));
+  expect(most).toBe(8);
+});
+
+describe('a ceiling and a retry', () => {
+  const name = 'kubelet';
+  const seen = () => ({
+    over: { digest: undefined, begun: undefined },
+    resourceVersion: cell.objects(MachineComponentSets)[0]?.metadata.resourceVersion,
+  });
+  const on = () => ({ unit: `MachineComponentSet/${name}`, cluster: CELL, because: 'test', seen: seen() });
+  const set = {
+    apiVersion: API_VERSION,
+    kind: 'MachineComponentSet',
+    metadata: { name },
+    spec: { componentName: name, version: '1' },
+  } as const;
+  const spec = () => cell.objects(MachineComponentSets)[0]?.spec;
+  beforeEach(() => void cell.put(MachineComponentSets, set));
+
+  it('are written into the set, and change nothing else', async () => {
+    expect(await carryOut([{ do: 'Ceiling', ceiling: { unitDigest: 'd', nodes: 0 }, ...on() }])).toEqual(new Map());
+    expect(spec()).toEqual({ ...set.spec, ceiling: { unitDigest: 'd', nodes: 0 } });
+    expect(await carryOut([{ do: 'TryAgain', rolloutID: 'r1', ...on() }])).toEqual(new Map());
+    expect(spec()).toEqual({ ...set.spec, ceiling: { unitDigest: 'd', nodes: 0 }, rolloutID: 'r1' });
+    expect(await carryOut([{ do: 'Ceiling', ceiling: undefined, ...on() }])).toEqual(new Map());
+    expect(spec()).toEqual({ ...set.spec, rolloutID: 'r1' });
+  });
+
+  it('are written where the record is the one that was seen, whatever it is', async () => {
+    const [live] = hub.objects(Clusters);
+    if (live === undefined) throw new Error('no Cluster');
+    hub.put(Clusters, { ...live, status: { units: [{ unit: `MachineComponentSet/${name}`, fleet: 'main', digest: 'd1', begun: 'd2' }] } });
+    const told = { ...on(), seen: { ...seen(), over: { digest: 'd1', begun: 'd2' } } };
+    expect(await carryOut([{ do: 'TryAgain', rolloutID: 'r1', ...told }])).toEqual(new Map());
+    expect(spec()).toMatchObject({ rolloutID: 'r1' });
+    for (const over of [
+      { digest: 'd1', begun: undefined },
+      { digest: 'd0', begun: 'd2' },
+    ]) {
+      const late: Step = { do: 'TryAgain', rolloutID: 'r2', ...on(), seen: { ...seen(), over } };
+      expect([...(await carryOut([late])).values()]).toMatchObject([{ code: 'Overtaken' }]);
+    }
+    expect(spec()).toMatchObject({ rolloutID: 'r1' });
+  });
+
+  it('wait while the very set is applied, and for no other unit', async () => {
+    const other = configMap('a');
+    const ceiling: Step = { do: 'Ceiling', ceiling: { unitDigest: 'd', nodes: 0 }, ...on() };
+    const steps = [apply(set), apply(other), ceiling];
+    expect(await carryOut(steps, [set, other])).toEqual(new Map());
+    expect(spec()).not.toHaveProperty('ceiling');
+    const next: Step = { ...ceiling, seen: { over: { digest: unitDigest([set]), begun: undefined }, resourceVersion: undefined } };
+    const again: Step = { ...(apply(other) as Extract<Step, { do: 'Apply' }>), over: { digest: unitDigest([other]), begun: undefined } };
+    expect(await carryOut([again, next], [other])).toEqual(new Map());
+    expect(spec()).toMatchObject({ ceiling: { nodes: 0 } });
+  });
+});
+
+describe('E2: a repair rule that is to be enforced', () => {
+  const rule: NodeRemedier = {
+    apiVersion: API_VERSION,
+    kind: 'NodeRemedier',
+    metadata: { name: 'hung' },
+    spec: {
+      when: { all: [{ fact: 'condition.KernelDeadlock.status', operator: 'equal', value: 'True' }] },
+      holdsForSeconds: 30,
+      ladder: [{ action: 'Reboot' }, { action: 'Human' }],
+      healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 300 },
+      mode: 'Enforce',
+    },
+  };
+  const digest = unitDigest([rule]);
+  /** As its cell has it after so many seconds in Shadow. */
+  const shadowed = (seconds: number): Stored<NodeRemedier> => ({
+    ...rule,
+    metadata: { name: 'hung', uid: 'u', resourceVersion: '1', creationTimestamp: '2026-11-20T00:00:00Z', generation: 1 },
+    spec: { ...rule.spec, mode: 'Shadow', unitDigest: digest },
+    status: {
+      observedGeneration: 1,
+      acceptedDigest: digest,
+      counters: {
+        since: new Date(clock.now() - seconds * 1000).toISOString(),
+        wouldBeJobs: 0,
+        jobs: 0,
+        succeeded: 0,
+        failed: 0,
+        needsHuman: 0,
+      },
+      conditions: [
+        {
+          type: 'Accepted',
+          status: 'True',
+          reason: 'Accepted',
+          message: '',
+          lastTransitionTime: '2026-11-20T00:00:00Z',
+          observedGeneration: 1,
+        },
+      ],
+    },
+  });
+  const mode = () => cell.objects(NodeRemediers)[0]?.spec.mode;
+  const step = (proven: boolean): Step => ({ ...(apply(rule) as Extract<Step, { do: 'Apply' }>), proven });
+
+  it.each<[string, boolean, number | undefined, string]>([
+    ['is applied in Shadow where it is new', false, undefined, 'Shadow'],
+    ['is enforced where it was verified', true, undefined, 'Enforce'],
+    ['stays in Shadow before its time', false, 599, 'Shadow'],
+    ['is enforced when it was in Shadow for long enough', false, 600, 'Enforce'],
+  ])('%s', async (_what, proven, seconds, expected) => {
+    const store = (kind: string): unknown =>
+      kind === 'NodeRemedier'
+        ? { get: ({ name }: { name: string }) => (name === 'hung' && seconds !== undefined ? shadowed(seconds) : undefined), relist() {} }
+        : undefined;
+    expect(await carryOut([step(proven)], [rule], undefined, { store })).toEqual(new Map());
+    expect(mode()).toBe(expected);
+  });
+});
+
+describe('an object that seems to differ', () => {
+  const set = {
+    apiVersion: API_VERSION,
+    kind: 'MachineComponentSet',
+    metadata: { name: 'kubelet' },
+    spec: { componentName: 'kubelet', version: '1' },
+  } as const;
+  const digest = unitDigest([set]);
+  const again: Step = { ...(apply(set) as Extract<Step, { do: 'Apply' }>), over: { digest, begun: undefined } };
+  let lists: unknown[];
+  /** The store shows what it is given; the server does not say who wrote which field, so that nobody can tell from it. */
+  const storeOf = (shown: () => Stored<KubeObject> | undefined) => (kind: string) =>
+    kind === 'MachineComponentSet' ? { get: shown, relist: (how: unknown) => void lists.push(how) } : undefined;
+  beforeEach(() => {
+    lists = [];
+  });
+
+  it('and does not, is listed again', async () => {
+    const live = () => cell.objects(MachineComponentSets)[0];
+    await carryOut([apply(set)], [set]);
+    expect(await carryOut([again], [set], undefined, { store: storeOf(live) })).toEqual(new Map());
+    expect(lists).toEqual([{ anew: true }]);
+  });
+
+  it('and does, is not', async () => {
+    const live = () => cell.objects(MachineComponentSets)[0];
+    await carryOut([apply(set)], [set]);
+    const [object] = cell.objects(MachineComponentSets);
+    if (object === undefined) throw new Error('it was not applied');
+    cell.put(MachineComponentSets, { ...object, spec: { ...object.spec, version: '6' } });
+    expect(await carryOut([again], [set], undefined, { store: storeOf(live) })).toEqual(new Map());
+    expect(lists).toEqual([]);
+  });
+
+  it('that the store does not have is not', async () => {
+    await carryOut([apply(set)], [set]);
+    expect(await carryOut([again], [set], undefined, { store: storeOf(() => undefined) })).toEqual(new Map());
+    expect(lists).toEqual([]);
+  });
+
+  it('as its store shows it is not listed again where it does not', async () => {
+    await carryOut([apply(set)], [set]);
+    const [object] = cell.objects(MachineComponentSets);
+    if (object === undefined) throw new Error('it was not applied');
+    const fields = (value: object): object =>
+      Object.fromEntries(
+        Object.entries(value).map(([key, each]: [string, unknown]) => [
+          `f:${key}`,
+          each !== null && typeof each === 'object' ? fields(each) : {},
+        ]),
+      );
+    const fieldsV1 = fields({ metadata: { labels: object.metadata.labels ?? {} }, spec: object.spec });
+    const managedFields = [{ manager: MANAGERS.sync, operation: 'Apply', fieldsType: 'FieldsV1', apiVersion: API_VERSION, fieldsV1 }];
+    const shown = { ...object, metadata: { ...object.metadata, managedFields } } as Stored<KubeObject>;
+    expect(await carryOut([again], [set], undefined, { store: storeOf(() => shown) })).toEqual(new Map());
+    expect(lists).toEqual([]);
   });
 });
