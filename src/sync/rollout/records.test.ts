@@ -1,0 +1,711 @@
+/** The decision from records as they may lie there, however they came about. */
+import { describe, expect, it } from 'vitest';
+import type { UnitStatus } from '../../api/cluster.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import type { Rollout, RolloutUnitStatus } from '../../api/rollout.ts';
+import { decide } from './decide.ts';
+import type { LiveUnit, Step, World } from './world.ts';
+
+const UNIT = 'MachineComponentSet/runtime';
+const RULE = 'NodeRemedier/hung';
+const NOW = Date.UTC(2026, 0, 2);
+const ago = (seconds: number): string => new Date(NOW - seconds * 1000).toISOString();
+
+type Present = Extract<LiveUnit, { state: 'Present' }>;
+interface On {
+  record?: Partial<UnitStatus>;
+  live?: Partial<Present> | 'Absent' | 'Unknown';
+  blocked?: string;
+  failing?: string;
+}
+
+function liveOf({ record, live }: On): LiveUnit {
+  if (live === 'Absent' || live === 'Unknown') return { state: live };
+  if (live === undefined && record?.digest === undefined) return { state: 'Absent' };
+  return {
+    state: 'Present',
+    unitDigest: record?.begun ?? record?.digest,
+    drifted: false,
+    evidence: false,
+    halted: undefined,
+    ceiling: undefined,
+    progress: undefined,
+    ...live,
+  };
+}
+
+function worldOf(rollouts: Rollout[], on: Record<string, On>, { unit = UNIT, ...more }: Partial<World> & { unit?: string } = {}): World {
+  const clusters = Object.entries(on).map(([name, each]) => {
+    const units = new Map<string, UnitStatus>(each.record === undefined ? [] : [[unit, { unit, fleet: 'main', ...each.record }]]);
+    const view = { name, blocked: each.blocked, units, failing: () => each.failing, live: () => liveOf(each) };
+    return [name, view] as const;
+  });
+  return { now: NOW, fleet: 'main', members: undefined, rollouts, clusters: new Map(clusters), ...more };
+}
+
+interface Of {
+  unit?: string;
+  from?: Record<string, string>;
+  soakSeconds?: number;
+  stages?: Record<string, string[]>;
+  spec?: Partial<Rollout['spec']>;
+  status?: Rollout['status'];
+  generation?: number;
+}
+/** Wants these digests, by cluster; `undefined`: the unit is removed there. A stage for each cluster where nothing else is said. */
+function rolloutOf(
+  sequence: number,
+  wanted: Record<string, string | undefined>,
+  { unit = UNIT, from = {}, soakSeconds = 0, stages, spec, status, generation }: Of = {},
+): Rollout {
+  const names = Object.keys(wanted);
+  return {
+    apiVersion: API_VERSION,
+    kind: 'Rollout',
+    metadata: { name: `main-${sequence}`, ...(generation === undefined ? {} : { generation }) },
+    spec: {
+      fleet: 'main',
+      commit: `c${sequence}`,
+      sequence,
+      stages: Object.entries(stages ?? Object.fromEntries(names.map((name) => [name, [name]]))).map(([name, clusters]) => ({
+        name,
+        clusters,
+        soakSeconds,
+        maxClusters: 2,
+      })),
+      units: [
+        {
+          unit,
+          clusters: Object.entries(wanted).map(([name, digest]) => ({
+            name,
+            ...(digest === undefined ? {} : { digest }),
+            ...(from[name] === undefined ? {} : { from: from[name] }),
+          })),
+        },
+      ],
+      ...spec,
+    },
+    ...(status === undefined ? {} : { status }),
+  };
+}
+
+/** Held with evidence since so many seconds ago. */
+const proved = (digest: string, seconds: number, more: Partial<UnitStatus> = {}): Partial<UnitStatus> => ({
+  digest,
+  evidence: digest,
+  commit: 'c0',
+  appliedAt: ago(seconds + 1),
+  verified: [{ digest, commit: 'c0', at: ago(seconds), order: 1 }],
+  ...more,
+});
+const wordOf = (step: Step): string => {
+  switch (step.do) {
+    case 'Apply':
+      return `Apply ${step.cluster} ${step.digest} ${step.lane}`;
+    case 'RecordRetry':
+      return `RecordRetry ${step.cluster} ${step.retry}`;
+    case 'TryAgain':
+      return `TryAgain ${step.cluster} ${step.rolloutID}`;
+    case 'Ceiling':
+      return `Ceiling ${step.cluster} ${step.ceiling === undefined ? 'none' : `${step.ceiling.unitDigest} ${step.ceiling.nodes}`}`;
+    case 'Remove':
+      return `Remove ${step.cluster}`;
+    default:
+      return `${step.do} ${step.cluster} ${step.digest}`;
+  }
+};
+const stepsOf = (world: World): string[] => decide(world).steps.map(wordOf);
+const statusOf = (world: World, name = 'main-1') => decide(world).statuses.get(name);
+const unitOf = (world: World, name = 'main-1'): RolloutUnitStatus | undefined => statusOf(world, name)?.units?.[0];
+
+describe('the status of a rollout', () => {
+  it('says of a unit that a newer one took over that it did, by the lane that it went', () => {
+    const newer = rolloutOf(2, { a: 'B' });
+    const before = (units: RolloutUnitStatus[] | undefined, completedAt?: string) =>
+      rolloutOf(
+        1,
+        { a: 'A' },
+        { status: { ...(units === undefined ? {} : { units }), ...(completedAt === undefined ? {} : { completedAt }) } },
+      );
+    const superseded = {
+      unit: UNIT,
+      phase: 'Superseded',
+      lane: 'Forward',
+      reason: 'Superseded',
+      message: 'a newer commit changes this unit',
+    };
+    expect(statusOf(worldOf([before(undefined), newer], {}))).toEqual({ phase: 'Superseded', completedAt: ago(0), units: [superseded] });
+    expect(statusOf(worldOf([before([{ unit: UNIT, phase: 'Halted', lane: 'Restore' }], ago(9)), newer], {}))).toEqual({
+      phase: 'Superseded',
+      completedAt: ago(9),
+      units: [{ ...superseded, lane: 'Restore' }],
+    });
+    // What had come to its end stays as it was said.
+    for (const phase of ['Done', 'Superseded'] as const) {
+      const said: RolloutUnitStatus = { unit: UNIT, phase, lane: 'Mixed', message: 'as it was' };
+      expect(statusOf(worldOf([before([{ ...said, unit: 'X', phase: 'Halted' }, said]), newer], {}))?.units).toEqual([said]);
+    }
+  });
+
+  it('says when it came to its end, once, and for which generation', () => {
+    const rollout = rolloutOf(1, { a: 'A' }, { generation: 3 });
+    const good = { a: { record: proved('A', 60) } };
+    expect(statusOf(worldOf([rollout], good))).toMatchObject({ phase: 'Done', completedAt: ago(0), observedGeneration: 3 });
+    expect(statusOf(worldOf([{ ...rollout, status: { completedAt: ago(7) } }], good))).toMatchObject({ completedAt: ago(7) });
+    expect(statusOf(worldOf([{ ...rollout, status: { completedAt: ago(7) } }], {}))).not.toHaveProperty('completedAt');
+    expect(statusOf(worldOf([rolloutOf(1, { a: 'A' })], good))).not.toHaveProperty('observedGeneration');
+  });
+
+  it('says of each cluster since when it is there and has evidence, by which lane, and in which stage the unit is', () => {
+    const world = worldOf([rolloutOf(1, { a: 'A', b: 'A', c: 'A' }, { soakSeconds: 50 })], {
+      a: { record: proved('A', 60, { lane: 'Restore' }) },
+      b: { record: { digest: 'A', commit: 'c1', appliedAt: ago(5) } },
+      c: {},
+    });
+    expect(unitOf(world)).toEqual({
+      unit: UNIT,
+      phase: 'Progressing',
+      lane: 'Forward',
+      stage: 'b',
+      reason: 'Progressing',
+      clusters: [
+        { name: 'a', phase: 'Verified', lane: 'Restore', appliedAt: ago(61), verifiedAt: ago(60) },
+        { name: 'b', phase: 'Waiting', lane: 'Forward', appliedAt: ago(5) },
+        { name: 'c', phase: 'Pending', lane: 'Forward' },
+      ],
+    });
+  });
+
+  it.each<[string, Record<string, On>, string]>([
+    [
+      'Restore where all that it moves goes back',
+      { a: { record: proved('A', 60, { lane: 'Restore', commit: 'c1' }) }, b: { record: proved('A', 60) } },
+      'Restore',
+    ],
+    [
+      'Forward where all that it moves is new',
+      { a: { record: proved('A', 60, { commit: 'c1' }) }, b: { record: proved('A', 60, { lane: 'Restore' }) } },
+      'Forward',
+    ],
+    ['Mixed where it does both', { a: { record: proved('A', 60, { lane: 'Restore', commit: 'c1' }) }, b: {} }, 'Mixed'],
+    [
+      'Forward where it moves nothing',
+      { a: { record: proved('A', 60, { lane: 'Restore' }) }, b: { record: proved('A', 60, { lane: 'Restore' }) } },
+      'Forward',
+    ],
+  ])('calls its lane %s', (_what, on, lane) => {
+    expect(unitOf(worldOf([rolloutOf(1, { a: 'A', b: 'A' })], on))?.lane).toBe(lane);
+  });
+
+  it('E6: says that a digest is revoked where it is so for one of its clusters', () => {
+    const upheld = proved('A', 60, { verified: [{ digest: 'A', commit: 'c0', at: ago(60), upheld: true }] });
+    const rollouts = [rolloutOf(1, { a: 'A', b: 'A' })];
+    expect(unitOf(worldOf(rollouts, { a: { record: upheld }, b: { record: proved('A', 60, { revoked: ['A'] }) } }))?.revoked).toBe(true);
+    expect(unitOf(worldOf(rollouts, { a: { record: upheld }, b: { record: upheld } }))).not.toHaveProperty('revoked');
+  });
+
+  it('says what its stage waits for: first what is blocked, else what is under way', () => {
+    const stages = { all: ['a', 'b', 'c'] };
+    const rollouts = [rolloutOf(1, { a: 'A', b: 'A', c: 'A' }, { stages })];
+    const waiting = { record: { digest: 'A', commit: 'c1' }, live: { progress: '3/4 machines' } };
+    expect(unitOf(worldOf(rollouts, { a: {}, b: waiting, c: {} }))).toMatchObject({
+      reason: 'Progressing',
+      message: 'b: 3/4 machines',
+      stage: 'all',
+    });
+    expect(unitOf(worldOf(rollouts, { a: {}, b: waiting, c: { blocked: 'no answer' } }))).toMatchObject({
+      reason: 'Blocked',
+      message: 'c: no answer',
+    });
+    expect(unitOf(worldOf(rollouts, { a: {}, b: { ...waiting, live: 'Unknown' }, c: {} }))).toMatchObject({
+      message: 'b: not observed yet',
+    });
+    expect(unitOf(worldOf(rollouts, { a: {}, b: {}, c: {} }))).not.toHaveProperty('message');
+  });
+
+  it('says which cluster is in no stage', () => {
+    const rollouts = [rolloutOf(1, { a: 'A', b: 'A' }, { stages: { all: ['a'] } })];
+    const world = worldOf(rollouts, { a: { record: proved('A', 60) }, b: {} });
+    expect(unitOf(world)).toMatchObject({ phase: 'Progressing', reason: 'Blocked', message: 'b is in no stage' });
+    expect(stepsOf(world)).toEqual([]);
+    expect(unitOf(worldOf(rollouts, { a: { record: proved('A', 60) }, b: { record: proved('A', 60) } }))?.phase).toBe('Done');
+  });
+});
+
+describe('when it looks again', () => {
+  const soaking = rolloutOf(1, { a: 'A', b: 'A' }, { soakSeconds: 100 });
+  it('is at the end of the soak, or before, when time alone changes something', () => {
+    expect(decide(worldOf([soaking], { a: { record: proved('A', 60) }, b: {} })).again).toBe(NOW + 40_000);
+    const others = (againAt: number) => worldOf([soaking], { a: { record: proved('A', 60) }, b: { live: { againAt } } });
+    expect(decide(others(NOW + 10_000)).again).toBe(NOW + 10_000);
+    expect(decide(others(NOW + 90_000)).again).toBe(NOW + 40_000);
+  });
+  it('is the earliest of all units', () => {
+    const other = rolloutOf(2, { a: 'A', b: 'A' }, { unit: RULE, soakSeconds: 70 });
+    const world = worldOf([soaking, other], { a: { record: proved('A', 60) }, b: {} });
+    const both = (unit: string): World => ({
+      ...world,
+      clusters: new Map(
+        [...world.clusters].map(([name, view]) => [
+          name,
+          { ...view, units: new Map([...view.units.values()].flatMap((each) => [UNIT, unit].map((key) => [key, each] as const))) },
+        ]),
+      ),
+    });
+    expect(decide(both(RULE)).again).toBe(NOW + 10_000);
+  });
+  it('is never, where nothing waits for time', () => {
+    expect(decide(worldOf([soaking], { a: { record: proved('A', 600) }, b: { record: proved('A', 600) } })).again).toBeUndefined();
+  });
+});
+
+describe('E5: a soak', () => {
+  const rollouts = [rolloutOf(1, { a: 'A', b: 'A' }, { soakSeconds: 100 })];
+
+  it('is over at its very end, and not before', () => {
+    expect(stepsOf(worldOf(rollouts, { a: { record: proved('A', 99.999) }, b: {} }))).toEqual([]);
+    expect(stepsOf(worldOf(rollouts, { a: { record: proved('A', 100) }, b: {} }))).toEqual(['Apply b A Forward']);
+  });
+
+  it('is of nothing where no later cluster waits for it', () => {
+    expect(unitOf(worldOf(rollouts, { a: { record: proved('A', 1) }, b: { record: proved('A', 200) } }))?.phase).toBe('Done');
+  });
+
+  it('is that of the cluster that has evidence last, also where another of its stage has nothing to soak any more', () => {
+    const mixed = [
+      rolloutOf(1, { a: undefined, b: 'A', c: 'A', d: 'A' }, { soakSeconds: 100, stages: { first: ['a', 'b', 'c'], last: ['d'] } }),
+    ];
+    const on = { a: {}, b: { record: proved('A', 90) }, c: { record: proved('A', 300) }, d: {} };
+    expect(unitOf(worldOf(mixed, on))).toMatchObject({ phase: 'Soaking', stage: 'first', reason: 'Soaking', soakUntil: ago(-10) });
+    expect(stepsOf(worldOf(mixed, on))).toEqual([]);
+  });
+});
+
+describe('E13: a halt', () => {
+  const two = { first: ['a', 'b'], last: ['c'] };
+  const halted = (more: Partial<UnitStatus> = {}): On => ({
+    record: { digest: 'A', commit: 'c1', ...more },
+    live: { halted: 'MaxFailed' },
+  });
+
+  it('is said with the cluster, also before the one that a human has tried again', () => {
+    const rollouts = [rolloutOf(1, { a: 'A', b: 'A', c: 'A' }, { stages: two, spec: { retry: 'r1' } })];
+    const world = worldOf(rollouts, { a: halted(), b: halted({ retried: 'r1' }), c: {} });
+    expect(unitOf(world)).toMatchObject({ phase: 'Halted', reason: 'Halted', stage: 'first', message: 'b: MaxFailed' });
+  });
+
+  it('that is tried again is under way, and says what it was', () => {
+    const rollouts = [rolloutOf(1, { a: 'A', b: 'A', c: 'A' }, { stages: two, spec: { retry: 'r1' } })];
+    const world = worldOf(rollouts, { a: halted(), b: {}, c: {} });
+    expect(unitOf(world)).toMatchObject({ phase: 'Progressing', reason: 'Retrying', stage: 'first', message: 'a: MaxFailed' });
+    expect(stepsOf(world)).toEqual(['TryAgain a r1']);
+  });
+
+  it('revokes everywhere, in one look, but in records of another fleet', () => {
+    const rollouts = [rolloutOf(1, { a: 'A', b: 'A', c: 'A' })];
+    const world = worldOf(rollouts, {
+      a: halted(),
+      b: { record: proved('0', 60) },
+      c: { record: { fleet: 'other', digest: '0' } },
+      d: { record: proved('0', 60, { revoked: ['A'] }) },
+      e: {},
+    });
+    expect(decide(world).steps).toMatchObject([
+      { do: 'Revoke', cluster: 'a', digest: 'A', because: 'MaxFailed', retry: undefined },
+      { do: 'Revoke', cluster: 'b', digest: 'A', because: 'MaxFailed' },
+    ]);
+  });
+
+  describe('after there was evidence', () => {
+    const late = (seconds: number): On => ({ record: proved('A', seconds), live: { halted: 'MaxFailed' } });
+    const pending: On = {};
+    it.each<[string, Of, On, boolean]>([
+      ['of what this rollout brought holds the next cluster', {}, late(500), true],
+      ['of what was there before it holds it as long as that soaks', { from: { a: 'A' } }, late(99.999), true],
+      ['of what was there before it holds nothing when that has soaked', { from: { a: 'A' } }, late(100), false],
+    ])('%s', (_what, of, on, holds) => {
+      const world = worldOf([rolloutOf(1, { a: 'A', b: 'A' }, { soakSeconds: 100, ...of })], { a: on, b: pending });
+      expect(stepsOf(world)).toEqual(holds ? [] : ['Apply b A Forward']);
+      if (holds)
+        expect(unitOf(world)).toMatchObject({
+          phase: 'Halted',
+          reason: 'Halted',
+          stage: 'a',
+          message: 'a: halted after there was evidence: MaxFailed',
+        });
+    });
+
+    it('holds nothing where it is in no stage and was there before', () => {
+      const rollouts = [rolloutOf(1, { a: 'A', b: 'A' }, { from: { a: 'A' }, soakSeconds: 100, stages: { all: ['b'] } })];
+      expect(stepsOf(worldOf(rollouts, { a: late(0), b: {} }))).toEqual(['Apply b A Forward']);
+    });
+
+    it('changes nothing where all have evidence', () => {
+      const world = worldOf([rolloutOf(1, { a: 'A', b: 'A' })], { a: late(5), b: { record: proved('A', 5) } });
+      expect(unitOf(world)?.phase).toBe('Done');
+      expect(unitOf(world)?.clusters?.[0]?.message).toBe('MaxFailed');
+    });
+
+    it('is none where the cell has other content, or it is being put back', () => {
+      const on = (live: Partial<Present>): World =>
+        worldOf([rolloutOf(1, { a: 'A', b: 'A' })], { a: { record: proved('A', 5), live: { halted: 'MaxFailed', ...live } }, b: {} });
+      expect(stepsOf(on({ unitDigest: 'X' }))).toContain('Apply b A Forward');
+      expect(stepsOf(on({ drifted: true }))).toEqual(['Apply a A Forward', 'Apply b A Forward']);
+    });
+  });
+});
+
+describe('E13: a retry', () => {
+  const spec = { retry: 'r1' };
+  const all = { a: 'A', b: 'A', c: 'A', d: 'A' };
+  const revoked = { revoked: ['A'] };
+
+  it('lifts the revocation in each record that has it, at the first look, but where it was carried out before', () => {
+    const world = worldOf([rolloutOf(1, all, { spec })], {
+      a: { record: { digest: 'A', commit: 'c1', ...revoked }, live: { halted: 'MaxFailed' } },
+      b: { record: proved('0', 60, revoked) },
+      c: { record: proved('0', 60) },
+      d: { record: proved('0', 60, { ...revoked, retried: 'r1' }) },
+    });
+    expect(new Set(stepsOf(world))).toEqual(
+      new Set(['Reinstate a A', 'Reinstate b A', 'TryAgain a r1', 'RecordRetry b r1', 'RecordRetry c r1']),
+    );
+    expect(statusOf(world)).not.toHaveProperty('retried');
+  });
+
+  it('lifts nothing of what its cell refuses and cannot be asked for again', () => {
+    const world = worldOf(
+      [rolloutOf(1, { a: 'A', b: 'A' }, { unit: RULE, spec })],
+      {
+        a: { record: { digest: 'A', commit: 'c1', ...revoked }, live: { halted: 'RuleInvalid' } },
+        b: { record: proved('0', 60, revoked) },
+      },
+      { unit: RULE },
+    );
+    expect(stepsOf(world)).toEqual(['RecordRetry a r1', 'RecordRetry b r1']);
+  });
+
+  it('lifts the revocation of a rule that nobody refuses now', () => {
+    const world = worldOf(
+      [rolloutOf(1, { a: 'A', b: 'A' }, { unit: RULE, spec })],
+      { a: { record: proved('0', 60, revoked) }, b: { record: proved('0', 60, { retried: 'r1' }) } },
+      { unit: RULE },
+    );
+    expect(stepsOf(world)).toEqual(['Reinstate a A', 'RecordRetry a r1', 'Apply a A Forward']);
+  });
+
+  it.each<[string, On, string[]]>([
+    ['asks the cell where the content is under way', { record: { digest: 'A', commit: 'c1' } }, ['TryAgain a r1']],
+    ['asks the cell where it halted after it had evidence', { record: proved('A', 60), live: { halted: 'MaxFailed' } }, ['TryAgain a r1']],
+    ['is carried out where there is evidence', { record: proved('A', 60) }, ['RecordRetry a r1']],
+    ['is carried out where the cell shows it', { record: { digest: 'A', commit: 'c1' }, live: { rolloutID: 'r1' } }, ['RecordRetry a r1']],
+    ['waits for a cell that is away', { record: { digest: 'A', commit: 'c1' }, live: 'Unknown', blocked: 'no answer' }, []],
+    ['waits for a cell that must be left alone', { record: { digest: 'A', commit: 'c1' }, blocked: 'the Cluster is paused' }, []],
+    ['waits until the object is there again', { record: { digest: 'A', commit: 'c1' }, live: 'Absent' }, ['Apply a A Forward']],
+    ['waits until the object is seen', { record: { digest: 'A', commit: 'c1' }, live: 'Unknown' }, []],
+  ])('%s', (_what, on, steps) => {
+    expect(stepsOf(worldOf([rolloutOf(1, { a: 'A' }, { spec })], { a: on }))).toEqual(steps);
+  });
+
+  it('is carried out when no cluster waits for it, and was never asked for where there is none', () => {
+    const rollout = rolloutOf(1, { a: 'A' }, { spec, status: { retried: 'r0' } });
+    expect(statusOf(worldOf([rollout], { a: { record: proved('A', 60) } }))?.retried).toBe('r0');
+    expect(statusOf(worldOf([rollout], { a: { record: proved('A', 60, { retried: 'r1' }) } }))?.retried).toBe('r1');
+    expect(statusOf(worldOf([rolloutOf(1, { a: 'A' })], { a: { record: proved('A', 60) } }))).not.toHaveProperty('retried');
+  });
+
+  it('of what was asked for before a cluster had the unit has nothing to do there, and ends with another halt', () => {
+    const rollouts = [rolloutOf(1, { a: 'A' }, { spec })];
+    expect(decide(worldOf(rollouts, { a: {} })).steps).toMatchObject([{ do: 'Apply', asked: 'r1' }]);
+    const world = worldOf([rolloutOf(1, { a: 'A', b: 'A' }, { spec })], {
+      a: { record: { digest: 'A', commit: 'c1', retried: 'r1' }, live: { halted: 'MaxFailed' } },
+      b: { record: proved('0', 60) },
+    });
+    expect(decide(world).steps).toContainEqual(expect.objectContaining({ do: 'Revoke', cluster: 'b', retry: 'r1' }));
+  });
+
+  describe('of an older rollout', () => {
+    const older = (wanted: Record<string, string | undefined>, retried?: string) =>
+      rolloutOf(1, wanted, { spec, ...(retried === undefined ? {} : { status: { retried } }) });
+    const retrying = (...rollouts: Rollout[]): boolean =>
+      stepsOf(worldOf(rollouts, { a: { record: { digest: 'A', commit: 'c1' }, live: { halted: 'MaxFailed' } }, b: {} })).includes(
+        'TryAgain a r1',
+      );
+    it('goes on with the same digest, until it was carried out or another is wanted there', () => {
+      expect(retrying(older({ a: 'A' }), rolloutOf(2, { a: 'A', b: 'A' }))).toBe(true);
+      expect(retrying(older({ a: 'A' }, 'r1'), rolloutOf(2, { a: 'A', b: 'A' }))).toBe(false);
+      expect(retrying(older({ a: 'A' }), rolloutOf(2, { a: 'B' }), rolloutOf(3, { a: 'A' }))).toBe(false);
+      expect(retrying(older({ a: 'A' }), rolloutOf(2, { b: 'B' }), rolloutOf(3, { a: 'A' }))).toBe(false);
+      expect(retrying(older({ a: 'A' }), rolloutOf(2, { a: 'X' }, { unit: RULE }), rolloutOf(3, { a: 'A' }))).toBe(true);
+      expect(retrying(older({ a: 'B' }), rolloutOf(2, { a: 'A' }))).toBe(false);
+    });
+  });
+});
+
+describe('E6: what goes back', () => {
+  /** Held A once with evidence, and B after it. */
+  const both = (seconds: number, more: Partial<UnitStatus> = {}): Partial<UnitStatus> => ({
+    ...proved('B', seconds),
+    verified: [
+      { digest: 'B', commit: 'c2', at: ago(seconds), order: 2 },
+      { digest: 'A', commit: 'c1', at: ago(seconds + 500), order: 1 },
+    ],
+    ...more,
+  });
+
+  it('goes at once, the newest harm first, whatever the names are', () => {
+    const world = worldOf([rolloutOf(3, { a: 'A', b: 'A', c: 'A' })], {
+      a: { record: both(300) },
+      b: { record: both(100) },
+      c: { record: both(200) },
+    });
+    expect(stepsOf(world).filter((each) => each.startsWith('Apply'))).toEqual([
+      'Apply b A Restore',
+      'Apply c A Restore',
+      'Apply a A Restore',
+    ]);
+    expect(new Set(stepsOf(world).filter((each) => each.startsWith('Revoke')))).toEqual(
+      new Set(['Revoke a B', 'Revoke b B', 'Revoke c B']),
+    );
+  });
+
+  it('is no restore to what these very steps revoke', () => {
+    const other = (seconds: number): Partial<UnitStatus> => ({
+      ...proved('A', seconds),
+      verified: [
+        { digest: 'A', commit: 'c1', at: ago(seconds), order: 2 },
+        { digest: 'B', commit: 'c2', at: ago(seconds + 500), order: 1 },
+      ],
+    });
+    const world = worldOf([rolloutOf(3, { a: 'A', b: 'B' })], { a: { record: both(100) }, b: { record: other(300) } });
+    expect(stepsOf(world)).toEqual(['Revoke a B', 'Revoke b B', 'Apply a A Restore']);
+  });
+
+  it('that was begun is finished, revokes nothing of what it goes to, and holds no other back', () => {
+    const begun = both(300, { begun: 'A' });
+    const world = worldOf([rolloutOf(3, { a: 'A', b: 'A' })], {
+      a: { record: { ...begun, revoked: ['B'] } },
+      b: { record: both(100, { revoked: ['B'] }) },
+    });
+    expect(stepsOf(world)).toEqual(['Apply b A Restore', 'Apply a A Restore']);
+  });
+
+  it.each<[string, On, string[]]>([
+    ['is upheld where another keeps it with evidence', { record: both(300) }, ['Uphold b B', 'Revoke a B']],
+    [
+      'is upheld once',
+      { record: both(300, { verified: [{ digest: 'B', commit: 'c2', at: ago(300), order: 2, upheld: true }] }) },
+      ['Revoke a B'],
+    ],
+    ['stays revoked where it was', { record: both(300, { revoked: ['B'] }) }, ['Revoke a B']],
+    [
+      'is upheld of the digest alone that is left',
+      {
+        record: both(300, {
+          verified: [
+            { digest: 'B', commit: 'c2', at: ago(300), order: 2 },
+            { digest: 'A', commit: 'c1', at: ago(900), order: 1, upheld: true },
+          ],
+        }),
+      },
+      ['Uphold b B', 'Revoke a B'],
+    ],
+    ['is revoked where it has no evidence', { record: both(300, { evidence: 'A' }) }, ['Revoke a B', 'Revoke b B']],
+  ])('%s', (_what, keeps, steps) => {
+    const world = worldOf([rolloutOf(3, { a: 'A', b: 'B' })], { a: { record: both(100) }, b: keeps });
+    expect(stepsOf(world)).toEqual([...steps, 'Apply a A Restore']);
+  });
+
+  it.each<[string, Partial<UnitStatus>, string]>([
+    ['to what was verified here', both(60), 'Restore'],
+    ['to what was revoked here', both(60, { revoked: ['A'] }), 'Forward'],
+    ['to what was never here', proved('B', 60), 'Forward'],
+    ['over what only began', { begun: 'B', verified: [{ digest: 'A', commit: 'c1', at: ago(60) }] }, 'Forward'],
+  ])('takes its lane by what is recorded: %s', (_what, record, lane) => {
+    const step = decide(worldOf([rolloutOf(3, { a: 'A' })], { a: { record } })).steps.find((each) => each.do === 'Apply');
+    expect(step).toMatchObject({ lane, proven: lane === 'Restore' });
+  });
+});
+
+describe('upkeep', () => {
+  it('records evidence with what it was seen on', () => {
+    const carrier = { uid: 'u', generation: 4 };
+    const world = worldOf([rolloutOf(1, { a: 'A' })], {
+      a: { record: { digest: 'A', commit: 'c1', appliedAt: ago(5) }, live: { evidence: true, carrier } },
+    });
+    expect(decide(world).steps).toEqual([
+      {
+        do: 'RecordEvidence',
+        unit: UNIT,
+        cluster: 'a',
+        digest: 'A',
+        commit: 'c1',
+        appliedAt: ago(5),
+        carrier,
+        because: 'the cell has evidence for it',
+      },
+    ]);
+  });
+
+  it('says why it applies again', () => {
+    const because = (live: Partial<Present> | 'Absent'): unknown =>
+      decide(worldOf([rolloutOf(1, { a: 'A' })], { a: { record: { digest: 'A', commit: 'c1' }, live } })).steps.map((step) => [
+        wordOf(step),
+        step.because,
+      ]);
+    expect(because({ drifted: true })).toEqual([['Apply a A Forward', 'it was changed in the cluster by someone else']]);
+    expect(because({ drifted: true, rehearsed: false })).toEqual([['Apply a A Forward', 'it was changed in the cluster by someone else']]);
+    expect(because({ drifted: true, rehearsed: true })).toEqual([['Apply a A Forward', 'its rehearsal is over']]);
+    expect(because('Absent')).toEqual([['Apply a A Forward', 'it was changed in the cluster by someone else']]);
+  });
+
+  it('leaves alone what is blocked', () => {
+    const rollouts = [rolloutOf(1, { a: 'A', b: 'A' }, { spec: { paused: true } })];
+    const blocked = 'the Cluster is paused';
+    const on = {
+      a: { record: { digest: 'A', commit: 'c1' }, live: { drifted: true, evidence: true, halted: 'x' }, blocked },
+      b: { record: proved('A', 60), live: { drifted: true, ceiling: { unitDigest: 'A', nodes: 0 } }, blocked },
+    };
+    expect(stepsOf(worldOf(rollouts, on))).toEqual([]);
+    expect(unitOf(worldOf(rollouts, on))?.clusters).toMatchObject([{ phase: 'Blocked', message: blocked }, { phase: 'Verified' }]);
+  });
+
+  it.each<[string, On, string[]]>([
+    ['is held where it goes forward', { record: { digest: 'A', commit: 'c1' } }, ['Ceiling a A 0']],
+    ['is held where it is on its way', { record: { digest: '0', begun: 'A', commit: 'c1' } }, ['Ceiling a A 0']],
+    ['is held once', { record: { digest: 'A', commit: 'c1' }, live: { ceiling: { unitDigest: 'A', nodes: 0 } } }, []],
+    [
+      'is held by the ceiling of this very digest',
+      { record: { digest: 'A', commit: 'c1' }, live: { ceiling: { unitDigest: '0', nodes: 0 } } },
+      ['Ceiling a A 0'],
+    ],
+    ['is held wholly', { record: { digest: 'A', commit: 'c1' }, live: { ceiling: { unitDigest: 'A', nodes: 3 } } }, ['Ceiling a A 0']],
+    [
+      'is not held where there is evidence',
+      { record: proved('A', 60), live: { ceiling: { unitDigest: 'A', nodes: 0 } } },
+      ['Ceiling a none'],
+    ],
+    ['is not held where it goes back', { record: { digest: 'A', commit: 'c1', lane: 'Restore' } }, []],
+    ['is not held where other content is there', { record: { digest: '0', commit: 'c0' } }, []],
+    ['is held only where the object is', { record: { digest: 'A', commit: 'c1' }, live: 'Absent' }, ['Apply a A Forward']],
+  ])('E12: what is paused %s', (_what, on, steps) => {
+    const world = worldOf([rolloutOf(1, { a: 'A' }, { spec: { paused: true } })], { a: on });
+    expect(stepsOf(world)).toEqual(steps);
+    for (const step of decide(world).steps)
+      if (step.do === 'Ceiling') expect(step.because).toBe(step.ceiling === undefined ? 'nothing holds it back' : 'the rollout is paused');
+  });
+
+  it('E12: holds no kind back that cannot be, and says whose pause it is', () => {
+    const held = { a: { record: { digest: 'A', commit: 'c1' } }, b: {} };
+    const paused = { spec: { paused: true } };
+    expect(stepsOf(worldOf([rolloutOf(1, { a: 'A' }, { unit: RULE, ...paused })], held, { unit: RULE }))).toEqual([]);
+    expect(unitOf(worldOf([rolloutOf(1, { a: 'A' }, paused)], held))).toMatchObject({
+      reason: 'Paused',
+      pausedBy: 'main-1',
+      message: 'the rollout is paused',
+      phase: 'Progressing',
+      stage: 'a',
+    });
+    const newer = rolloutOf(2, { a: 'A', b: 'B' });
+    expect(unitOf(worldOf([rolloutOf(1, { a: 'A' }, paused), newer], held), 'main-2')).toMatchObject({
+      pausedBy: 'main-1',
+      message: 'rollout main-1 is paused, of the same content',
+    });
+    // A pause of other content, or of another unit, holds nothing here.
+    expect(unitOf(worldOf([rolloutOf(1, { a: 'X' }, paused), newer], held), 'main-2')).not.toHaveProperty('pausedBy');
+    expect(unitOf(worldOf([rolloutOf(1, { a: 'A' }, { unit: RULE, ...paused }), newer], held), 'main-2')).not.toHaveProperty('pausedBy');
+  });
+});
+
+describe('a stage', () => {
+  const all = { a: 'A', b: 'A', c: 'A', d: 'A' };
+  const rollouts = [rolloutOf(1, all, { stages: { all: ['a', 'b', 'c', 'd'] } })];
+
+  it('goes on first with what was begun, once, and takes no more than may go', () => {
+    const begun = { record: { digest: '0', begun: 'A' } };
+    expect(stepsOf(worldOf(rollouts, { a: {}, b: {}, c: begun, d: {} }))).toEqual(['Apply c A Forward', 'Apply a A Forward']);
+    expect(stepsOf(worldOf(rollouts, { a: {}, b: begun, c: begun, d: begun }))).toEqual([
+      'Apply b A Forward',
+      'Apply c A Forward',
+      'Apply d A Forward',
+    ]);
+  });
+
+  it('removes what is no longer wanted, over what was seen', () => {
+    const world = worldOf([rolloutOf(1, { a: undefined, b: undefined })], {
+      a: { record: proved('A', 60) },
+      b: { record: proved('A', 60) },
+    });
+    expect(decide(world).steps).toMatchObject([{ do: 'Remove', cluster: 'a', commit: 'c1', over: { digest: 'A', begun: undefined } }]);
+    expect(unitOf(world)?.clusters).toMatchObject([{ phase: 'Pending' }, { phase: 'Pending' }]);
+  });
+
+  it.each<[string, On, string]>([
+    ['that never had it', {}, 'Verified'],
+    ['that has nothing of it any more', { record: { begun: 'Removal', inventory: [] } }, 'Verified'],
+    [
+      'that has something of it still',
+      { record: { begun: 'Removal', inventory: [{ apiVersion: 'v1', kind: 'ConfigMap', name: 'x' }] } },
+      'Pending',
+    ],
+    ['that has it', { record: proved('A', 60) }, 'Pending'],
+    ['that is away and has it', { record: proved('A', 60), blocked: 'no answer' }, 'Blocked'],
+    ['that is away and never had it', { blocked: 'no answer' }, 'Verified'],
+  ])('what is removed: a cluster %s', (_what, on, phase) => {
+    expect(unitOf(worldOf([rolloutOf(1, { a: undefined })], { a: on }))?.clusters?.[0]?.phase).toBe(phase);
+  });
+});
+
+describe('a place', () => {
+  const rollouts = [rolloutOf(1, { a: 'A' })];
+  it.each<[string, World, string, string | undefined]>([
+    ['of no Cluster', worldOf(rollouts, {}), 'Blocked', 'no such Cluster on the hub'],
+    [
+      'of another fleet',
+      worldOf(rollouts, { a: { record: { fleet: 'other', digest: '0' }, blocked: 'no answer' } }),
+      'Blocked',
+      'belongs to fleet "other"',
+    ],
+    ['whose cell is away', worldOf(rollouts, { a: { blocked: 'no answer', failing: 'refused' } }), 'Blocked', 'no answer'],
+    ['where the last try failed', worldOf(rollouts, { a: { failing: 'refused' } }), 'Blocked', 'refused'],
+    [
+      'that left',
+      worldOf(rollouts, { a: { blocked: 'no answer' } }, { members: new Set(['b']) }),
+      'Left',
+      'the fleet no longer declares this cluster',
+    ],
+    ['that is a member', worldOf(rollouts, { a: {} }, { members: new Set(['a']) }), 'Pending', undefined],
+    ['where it was put by hand', worldOf(rollouts, { a: { live: { unitDigest: 'A', evidence: true } } }), 'Pending', undefined],
+    ['under way that is absent', worldOf(rollouts, { a: { record: { digest: 'A' }, live: 'Absent' } }), 'Waiting', undefined],
+    [
+      'under way that was changed',
+      worldOf(rollouts, { a: { record: { digest: 'A' }, live: { drifted: true, halted: 'x' } } }),
+      'Waiting',
+      undefined,
+    ],
+    [
+      'under way that carries other content',
+      worldOf(rollouts, { a: { record: { digest: 'A' }, live: { unitDigest: 'B', halted: 'x', evidence: true, progress: '1/2' } } }),
+      'Waiting',
+      '1/2',
+    ],
+    ['that halted', worldOf(rollouts, { a: { record: { digest: 'A' }, live: { halted: 'x' } } }), 'Halted', 'x'],
+    [
+      'with evidence whose cell is away',
+      worldOf(rollouts, { a: { record: proved('A', 60), blocked: 'no answer', live: 'Unknown' } }),
+      'Verified',
+      undefined,
+    ],
+  ])('%s', (_what, world, phase, message) => {
+    const [place] = unitOf(world)?.clusters ?? [];
+    expect([place?.phase, place?.message]).toEqual([phase, message]);
+  });
+
+  it('E5: of another fleet has no soak that is begun again', () => {
+    const wrong = proved('A', -YEAR);
+    expect(stepsOf(worldOf(rollouts, { a: { record: wrong } }))).toEqual(['SoakAgain a A']);
+    expect(stepsOf(worldOf(rollouts, { a: { record: { ...wrong, fleet: 'other' } } }))).toEqual([]);
+  });
+});
+
+const YEAR = 365 * 86_400;
