@@ -11,7 +11,7 @@ import type { Plan } from '../plan.ts';
 
 /** What became of the last try at a fleet: in memory only, a restart tries again. */
 export interface Tries {
-  /** Head and generation of the Fleet that were tried. */
+  /** Head that was tried, over which accepted commit, and generation of the Fleet. */
   seen: string;
   /** The content was judged and refused: it waits for another head or another Fleet. */
   refused: boolean;
@@ -22,9 +22,9 @@ export interface Tries {
 
 const BACKOFF = { baseMs: 1000, maxMs: 300_000 };
 
-/** What a try is about: another head or another Fleet is another matter, and is tried at once. */
-export function triedOf(fleet: Fleet, head: string | undefined): string {
-  return `${head ?? ''} ${fleet.metadata.generation ?? 0}`;
+/** What a try is about: another head, or one over another accepted commit, or another Fleet is another matter, and is tried at once. */
+export function triedOf({ metadata, status }: Fleet, head: string | undefined): string {
+  return `${head ?? ''} ${status?.commit ?? ''} ${metadata.generation ?? 0}`;
 }
 
 /** Reason of a Fleet whose commit is in force, but for sets that keep machines (⊢ E9). */
