@@ -280,8 +280,9 @@ describe.skipIf(!hasGit)('a repository elsewhere (skipped without git)', () => {
         code: 'InvalidFleet',
         message: '`spec.source.credentialsSecret`: Secret kubenode-system/git is absent',
       });
-      for (const data of [{ username: 'ada' }, { password: 'x' }]) {
-        credentials(data as unknown as Record<string, string>);
+      const parts: Record<string, string>[] = [{ username: 'ada' }, { password: 'x' }];
+      for (const data of parts) {
+        credentials(data);
         expect((await refused()).message).toBe(
           '`spec.source.credentialsSecret`: Secret kubenode-system/git must have the keys username and password',
         );

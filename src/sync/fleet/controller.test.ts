@@ -3,7 +3,9 @@ import { unitDigest } from '../../api/digest.ts';
 import type { CodedError } from '../../api/errors.ts';
 import { Fleets } from '../../api/fleet.ts';
 import { API_VERSION } from '../../api/kind.ts';
-import { Rollouts } from '../../api/rollout.ts';
+import { MachineSets } from '../../api/machineset.ts';
+import { Clusters, type Cluster } from '../../api/cluster.ts';
+import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { KubeObject } from '../../api/wire.ts';
 import { createCache } from '../../kube/cache.ts';
 import { createClient } from '../../kube/httpclient.ts';
@@ -17,6 +19,7 @@ import { syncError } from '../errors.ts';
 import { gitError } from '../git/errors.ts';
 import { inForce } from '../inforce.ts';
 import { RenderError } from '../render/errors.ts';
+import type { Fetched } from '../git/index.ts';
 import type { Checkout, RenderedCommit } from './checkout.ts';
 import { runFleetController } from './controller.ts';
 
@@ -25,11 +28,20 @@ interface Branch {
   head: string;
   fail: Partial<Record<keyof Checkout, () => Error | undefined>>;
   wait: Partial<Record<keyof Checkout, Promise<void>>>;
+  /** What a commit renders, where it is not the one unit that is named by it. */
+  renders?: (commit: string) => RenderedCommit;
+  fetched?: () => Partial<Fetched>;
 }
 
 let server: FakeApiServer;
 let clock: FakeClock;
 let events: RecordedEvent[];
+let abouts: string[];
+let renders: string[];
+let closed: string[];
+let log: ReturnType<typeof recordingLog>;
+let kept: Map<string, StoredUnit>;
+let swept: { keep: ReadonlySet<string>; ageMs: number }[];
 let stops: AbortController[];
 let running: Promise<unknown>[];
 
@@ -37,6 +49,12 @@ beforeEach(() => {
   server = fakeApiServer();
   clock = fakeClock();
   events = [];
+  abouts = [];
+  renders = [];
+  closed = [];
+  log = recordingLog();
+  kept = new Map();
+  swept = [];
   stops = [];
   running = [];
   server.put(Fleets, {
@@ -56,7 +74,6 @@ function startHub(branch: Branch): void {
   const { signal } = stop;
   stops.push(stop);
   const client = createClient(server.transport);
-  const log = recordingLog();
   const ports = { client, clock, random: () => 0.5, log, signal };
   async function way<T>(step: keyof Checkout, value: () => T): Promise<T> {
     const seen = value();
@@ -72,22 +89,41 @@ function startHub(branch: Branch): void {
         head: branch.head,
         relation: 'descendant',
         commits: [{ oid: branch.head, author: 'a <a@b.c>', time: '2026-11-20T00:00:00Z', subject: branch.head }],
+        ...branch.fetched?.(),
       })),
     verify: () => way('verify', () => undefined),
-    render: (commit) => way('render', () => rendered(commit)),
+    render: (commit) => {
+      renders.push(commit);
+      return way('render', () => (branch.renders ?? rendered)(commit));
+    },
   };
-  const checkouts = { open: async () => checkout, close: async () => undefined, onChange: () => () => undefined };
-  const recorder = { event: (_about: KubeObject, event: RecordedEvent) => void events.push(event), flush: async () => undefined };
+  const checkouts = {
+    open: async () => checkout,
+    close: async (name: string) => void closed.push(name),
+    onChange: () => () => undefined,
+  };
+  const recorder = {
+    event(about: KubeObject, event: RecordedEvent): void {
+      events.push(event);
+      abouts.push(`${about.kind}/${about.metadata.name} ${event.reason}`);
+    },
+    flush: async () => undefined,
+  };
   running.push(runFleetController({ ...ports, cache: createCache(ports), bundles: memoryBundles(), checkouts, recorder }));
 }
 
 /** The disk takes real time, of which the fake clock knows nothing. */
 function memoryBundles(): Bundles {
-  const units = new Map<string, StoredUnit>();
   return {
-    get: async (digest) => units.get(digest),
-    put: async (digest, unit) => void units.set(digest, unit),
-    sweep: async () => undefined,
+    get: async (digest) => kept.get(digest),
+    async put(digest, unit) {
+      await Promise.resolve();
+      kept.set(digest, unit);
+    },
+    async sweep(keep, ageMs) {
+      await Promise.resolve();
+      swept.push({ keep: new Set(keep), ageMs });
+    },
   };
 }
 
@@ -284,4 +320,405 @@ it('a hub that dies between the Rollout and its acceptance goes on with that Rol
   cut();
   await until(() => fleet().status?.commit === 'c1', 120_000);
   expect(inForce(fleet(), server.objects(Rollouts)).map(({ metadata }) => metadata.uid)).toEqual([uid]);
+});
+
+const configMap = (name: string, content: string): KubeObject =>
+  ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { namespace: 'web', name }, data: { content } }) as KubeObject;
+const machines = (replicas: number): KubeObject =>
+  MachineSets.parse({
+    apiVersion: API_VERSION,
+    kind: 'MachineSet',
+    metadata: { namespace: 'web', name: 'a' },
+    spec: { provider: { name: 'none' }, replicas },
+  });
+const keyOf = ({ kind, metadata }: KubeObject): string => `${kind}/${metadata.namespace ?? ''}/${metadata.name}`;
+/** These objects, a unit each, in each cluster. */
+function renderedOf(
+  clusters: Record<string, KubeObject[]>,
+  more: Partial<RenderedCommit> = {},
+  labels: Record<string, string> = {},
+): RenderedCommit {
+  return {
+    clusters: Object.entries(clusters).map(([name, objects]) => ({
+      name,
+      object: { apiVersion: API_VERSION, kind: 'Cluster', metadata: { name, labels: { stage: 'all', ...labels } }, spec: {} },
+      units: objects.map((object) => ({ key: keyOf(object), digest: unitDigest([object]), objects: [object], origins: [undefined] })),
+    })),
+    isolation: 'process',
+    ms: 1,
+    ...more,
+  };
+}
+const digestOf = (object: KubeObject): string => unitDigest([object]);
+const statusOf = (name: string): Cluster['status'] => server.objects(Clusters).find(({ metadata }) => metadata.name === name)?.status;
+function recordOn(name: string, status: NonNullable<Cluster['status']>): void {
+  const found = server.objects(Clusters).find(({ metadata }) => metadata.name === name);
+  if (found === undefined) throw new Error(`no Cluster ${name}`);
+  server.put(Clusters, { ...found, status });
+}
+const putRollout = (fleet: string, sequence: number, objects: KubeObject[], more: Partial<Rollout['spec']> = {}): unknown =>
+  server.put(Rollouts, {
+    apiVersion: API_VERSION,
+    kind: 'Rollout',
+    metadata: { name: `${fleet}-${sequence}` },
+    spec: {
+      fleet,
+      commit: `old${sequence}`,
+      sequence,
+      stages: [{ name: 'all', clusters: ['one'], soakSeconds: 0, maxClusters: 1 }],
+      units: objects.map((object) => ({ unit: keyOf(object), clusters: [{ name: 'one', digest: digestOf(object) }] })),
+      ...more,
+    },
+  });
+const change = (spec: object, more: object = {}): unknown =>
+  server.put(Fleets, { ...fleet(), ...more, spec: { ...fleet().spec, ...spec } });
+const statusWrites = (): number =>
+  server.requests.filter(({ method, path }) => method === 'PATCH' && path.endsWith('/fleets/main/status')).length;
+
+describe('a commit that is accepted', () => {
+  it('is in the status, with all that it is, and is told of once', async () => {
+    const [a, b] = [configMap('a', '1'), configMap('b', '1')];
+    startHub({ ...branchAt('abcdefabcdef12'), renders: () => renderedOf({ two: [a], one: [a, b] }) });
+    await until(() => fleet().status?.commit !== undefined, 5000);
+    const [rollout] = server.objects(Rollouts);
+    expect(fleet().status).toMatchObject({
+      head: 'abcdefabcdef12',
+      commit: 'abcdefabcdef12',
+      commitTime: '2026-11-20T00:00:00Z',
+      rollout: { sequence: 1, uid: rollout?.metadata.uid },
+      clusters: ['one', 'two'],
+      isolation: 'process',
+      units: 3,
+      observedGeneration: 1,
+    });
+    expect(ready()).toMatchObject({ status: 'True', reason: 'Accepted', message: 'abcdefabcd changes 2 units', observedGeneration: 1 });
+    expect(rollout?.spec).toMatchObject({
+      fleet: 'main',
+      commit: 'abcdefabcdef12',
+      subject: 'abcdefabcdef12',
+      author: 'a <a@b.c>',
+      sequence: 1,
+    });
+    expect(abouts).toEqual(['Rollout/main-1 RolloutCreated']);
+    expect(events[0]).toEqual({
+      type: 'Normal',
+      reason: 'RolloutCreated',
+      message: 'abcdefabcd "abcdefabcdef12": ConfigMap/web/a, ConfigMap/web/b',
+    });
+    expect(log.lines).toContainEqual(
+      expect.objectContaining({
+        message: 'rendered',
+        fields: expect.objectContaining({ commit: 'abcdefabcdef12', clusters: 2, ms: 1 }) as unknown,
+      }),
+    );
+    expect([...kept.values()].map(({ key }) => key).toSorted()).toEqual(['ConfigMap/web/a', 'ConfigMap/web/b']);
+    expect(swept).toEqual([{ keep: new Set([digestOf(a), digestOf(b)]), ageMs: 86_400_000 }]);
+    const writes = statusWrites();
+    await clock.advance(120_000);
+    expect([renders.length, statusWrites(), swept.length]).toEqual([1, writes, 1]);
+  });
+
+  it('that changes nothing makes no Rollout, keeps the one in force, and the time of the commit where none is known', async () => {
+    const branch: Branch = { ...branchAt('c1'), renders: () => rendered('same') };
+    startHub(branch);
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    expect(ready()?.message).toBe('c1 changes 1 unit');
+    const { rollout } = fleet().status ?? {};
+    Object.assign(branch, { head: 'c2', fetched: () => ({ commits: [] }) });
+    await until(() => fleet().status?.commit === 'c2', 31_000);
+    expect(ready()?.message).toBe('c2 changes nothing');
+    expect(fleet().status).toMatchObject({ commitTime: '2026-11-20T00:00:00Z', rollout });
+    expect(going()).toEqual(['c1']);
+    expect(abouts).toEqual(['Rollout/main-1 RolloutCreated']);
+  });
+
+  it('applies its Clusters, each over its own, and writes only what differs', async () => {
+    let labels: Record<string, string> = {};
+    const branch: Branch = {
+      ...branchAt('c1'),
+      renders: () => renderedOf({ one: [configMap('a', '1')], two: [configMap('a', '1')] }, {}, labels),
+    };
+    startHub(branch);
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    expect(server.objects(Clusters).map(({ metadata }) => [metadata.name, metadata.labels])).toEqual([
+      ['one', { stage: 'all' }],
+      ['two', { stage: 'all' }],
+    ]);
+    labels = { zone: 'b' };
+    branch.head = 'c2';
+    await until(() => fleet().status?.commit === 'c2', 31_000);
+    expect(server.objects(Clusters).map(({ metadata }) => metadata.labels)).toEqual([
+      { stage: 'all', zone: 'b' },
+      { stage: 'all', zone: 'b' },
+    ]);
+    const applies = server.requests.filter(({ method, path }) => method === 'PATCH' && /\/clusters\/[^/]+$/.test(path));
+    expect(applies.every(({ query }) => query?.['force'] === 'true')).toBe(true);
+  });
+
+  it('that cannot apply a Cluster, or keep what it rendered, is not accepted', async () => {
+    const answer = once(new Error('refused'));
+    server.intercept(({ method, path }) =>
+      method === 'PATCH' && path.endsWith('/clusters/one') && answer() !== undefined ? statusResponse(403, 'Forbidden') : undefined,
+    );
+    startHub(branchAt('c1'));
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    expect(events[0]).toMatchObject({ type: 'Warning', reason: 'Forbidden' });
+    expect(abouts[0]).toBe('Fleet/main Forbidden');
+  });
+
+  it('goes by the Rollouts of its own fleet', async () => {
+    putRollout('other', 7, [configMap('settings', 'of another')]);
+    startHub(branchAt('c1'));
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    expect(fleet().status?.rollout?.sequence).toBe(1);
+    expect(server.objects(Rollouts).find(({ spec }) => spec.fleet === 'main')?.spec.units[0]?.clusters).toEqual([
+      { name: 'one', digest: digestOf(configMap('settings', 'c1')) },
+    ]);
+  });
+
+  it('goes on after the Rollouts of a hub that counted them by their number alone', async () => {
+    putRollout('main', 2, [configMap('settings', 'old')]);
+    putRollout('main', 3, [configMap('settings', 'newer')]);
+    startHub(branchAt('c1'));
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    expect(fleet().status?.rollout?.sequence).toBe(4);
+    expect(server.objects(Rollouts).at(-1)?.spec.units[0]?.clusters).toMatchObject([{ from: digestOf(configMap('settings', 'newer')) }]);
+  });
+
+  it('takes no Rollout of that name that is of another fleet', async () => {
+    putRollout('main', 1, [configMap('settings', 'x')], { fleet: 'other' });
+    startHub(branchAt('c1'));
+    await until(() => ready()?.reason === 'NotOurs', 5000);
+    expect(ready()?.message).toContain('Rollout "main-1" belongs to fleet "other"');
+    expect(ready()?.message).toContain('\nnext: give this Fleet another name');
+    expect(fleet().status?.commit).toBeUndefined();
+    expect(server.objects(Rollouts)).toHaveLength(1);
+  });
+
+  it.each([
+    ['NotFound', 404],
+    ['Conflict', 409],
+  ])('replaces a Rollout that says something else, also where its removal is answered %s', async (reason, status) => {
+    startHub(branchAt('c0'));
+    await until(() => fleet().status?.commit === 'c0', 5000);
+    putRollout('main', 2, [configMap('settings', 'left')]);
+    const [deleted] = [Promise.withResolvers<undefined>()];
+    server.intercept(({ method, path }) => {
+      if (method !== 'DELETE' || !path.endsWith('/rollouts/main-2')) return undefined;
+      server.remove(Rollouts, { name: 'main-2' });
+      deleted.resolve(undefined);
+      return statusResponse(status, reason);
+    });
+    stops[0]?.abort(new Error('restart'));
+    startHub(branchAt('c1'));
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    expect(going()).toEqual(['c0', 'c1']);
+    expect(events.filter(({ type }) => type === 'Warning')).toEqual([]);
+  });
+
+  it('is tried again where a Rollout cannot be made, or one that says something else not removed', async () => {
+    startHub(branchAt('c0'));
+    await until(() => fleet().status?.commit === 'c0', 5000);
+    stops[0]?.abort(new Error('restart'));
+    putRollout('main', 2, [configMap('settings', 'left')]);
+    const [created, removed] = [once(new Error('x')), once(new Error('x'))];
+    server.intercept(({ method, path }) => {
+      if (method === 'POST' && path.endsWith('/rollouts') && created() !== undefined)
+        return statusResponse(500, 'InternalError', 'no create');
+      return method === 'DELETE' && removed() !== undefined ? statusResponse(403, 'Forbidden', 'no delete') : undefined;
+    });
+    startHub(branchAt('c1'));
+    await until(() => fleet().status?.commit === 'c1', 10_000);
+    const said = events.filter(({ type }) => type === 'Warning').map(({ message }) => message);
+    expect(said).toEqual([expect.stringContaining('no create'), expect.stringContaining('no delete')]);
+    expect(going()).toEqual(['c0', 'c1']);
+  });
+
+  it('lets old Rollouts go that nothing depends on, and keeps what may be wanted again', async () => {
+    const unit = (content: number): KubeObject => configMap('settings', String(content));
+    for (let sequence = 1; sequence <= 53; sequence += 1) putRollout('main', sequence, [unit(sequence)]);
+    putRollout('other', 1, [unit(1000)]);
+    server.put(Fleets, { ...fleet(), status: { rollout: { sequence: 53 } } });
+    const gone = once(new Error('x'));
+    server.intercept(({ method, path }) => {
+      if (method !== 'DELETE' || gone() === undefined) return undefined;
+      server.remove(Rollouts, { name: path.split('/').at(-1) ?? '' });
+      return statusResponse(404, 'NotFound');
+    });
+    startHub(branchAt('c1'));
+    await until(() => swept.length > 0, 5000);
+    const left = server
+      .objects(Rollouts)
+      .filter(({ spec }) => spec.fleet === 'main')
+      .map(({ spec }) => spec.sequence);
+    expect([left.length, left[0], left.at(-1)]).toEqual([50, 5, 54]);
+    expect(server.objects(Rollouts).filter(({ spec }) => spec.fleet === 'other')).toHaveLength(1);
+    expect(swept[0]?.keep).toContain(digestOf(unit(53)));
+    expect(swept[0]?.keep).toContain(digestOf(configMap('settings', 'c1')));
+    expect(events.filter(({ type }) => type === 'Warning')).toEqual([]);
+  });
+});
+
+describe('E9: a commit that would let too many machines go', () => {
+  async function reduced(lose: boolean, record: (digest: string) => NonNullable<Cluster['status']>['units']): Promise<void> {
+    change({ prune: { maxDeletions: 3 } });
+    const branch: Branch = {
+      ...branchAt('c1'),
+      renders: (commit) => renderedOf({ one: [machines(commit === 'c1' ? 6 : 1), configMap('a', commit)] }),
+    };
+    startHub(branch);
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    const now = new Date(clock.now()).toISOString();
+    recordOn('one', {
+      units: record(digestOf(machines(6))) ?? [],
+      machines: { total: 6, ready: 6 },
+      conditions: [{ type: 'Reachable', status: 'True', reason: 'Connected', message: '', lastTransitionTime: now }],
+    });
+    if (lose) kept.clear();
+    renders.length = 0;
+    branch.head = 'c2';
+    await until(() => fleet().status?.commit === 'c2', 31_000);
+  }
+  const held = (digest: string) => [{ unit: 'MachineSet/web/a', fleet: 'main', digest, commit: 'c1' }];
+  const replaced = (): unknown =>
+    server
+      .objects(Rollouts)
+      .at(-1)
+      ?.spec.units.map(({ unit }) => unit);
+
+  it('goes on but for its set, says so, is told of, and is not tried again', async () => {
+    await reduced(false, held);
+    expect(ready()).toMatchObject({ status: 'False', reason: 'HeldBack' });
+    expect(ready()?.message).toMatch(/^c2 changes 1 unit, but .*MachineSet\/web\/a in one: 6 → 1.*\nnext: /);
+    expect(events).toContainEqual({ type: 'Warning', reason: 'HeldBack', message: ready()?.message });
+    expect(abouts).toContain('Fleet/main HeldBack');
+    expect(replaced()).toEqual(['ConfigMap/web/a']);
+    await clock.advance(120_000);
+    expect(renders).toEqual(['c2']);
+  });
+
+  it('renders the former commit again where its content was lost', async () => {
+    await reduced(true, held);
+    expect(renders).toEqual(['c2', 'c1']);
+    expect(ready()?.message).toContain('6 → 1');
+  });
+
+  it.each<[string, (digest: string) => NonNullable<Cluster['status']>['units'], boolean]>([
+    ['has them all where the set is on its way', (digest) => [{ unit: 'MachineSet/web/a', fleet: 'main', begun: digest }], true],
+    ['has none where the set was never begun', () => [{ unit: 'ConfigMap/web/a', fleet: 'main', digest: 'x' }], false],
+    [
+      'has none where the set is being removed and nothing is left of it',
+      () => [{ unit: 'MachineSet/web/a', fleet: 'main', begun: 'Removal' }],
+      false,
+    ],
+    ['may have all where nothing at all is recorded', () => [], true],
+  ])('a cluster %s', async (_what, record, back) => {
+    await reduced(false, record);
+    expect(ready()?.reason).toBe(back ? 'HeldBack' : 'Accepted');
+  });
+});
+
+describe('what is said of a try that failed', () => {
+  it('is said once for as long as it is the same, with what to do', async () => {
+    const branch = branchAt('c1');
+    branch.fail.render = () => new RenderError([{ code: 'RenderThrew', message: 'it throws', next: 'mend it' }]);
+    startHub(branch);
+    await until(() => ready() !== undefined, 5000);
+    expect(ready()?.message).toBe('c1 is refused: it throws\nnext: mend it');
+    expect(fleet().status).toMatchObject({ head: 'c1', observedGeneration: 1 });
+    server.put(Fleets, { ...fleet(), metadata: { ...fleet().metadata, generation: 2 } });
+    await until(() => fleet().status?.observedGeneration === 2, 31_000);
+    expect(events).toHaveLength(1);
+    expect(log.lines.filter(({ level }) => level === 'warn')).toEqual([
+      { level: 'warn', fields: { fleet: 'main', head: 'c1', reason: 'RenderThrew' }, message: 'c1 is refused: it throws\nnext: mend it' },
+    ]);
+  });
+
+  it('has the reason InternalError where it has no code, and no head where none was seen', async () => {
+    const branch = branchAt('c1');
+    branch.fail.head = () => new Error('oops');
+    startHub(branch);
+    await until(() => ready() !== undefined, 5000);
+    expect(ready()).toMatchObject({ status: 'False', reason: 'InternalError', message: 'oops; it is tried again' });
+    expect(fleet().status).not.toHaveProperty('head');
+  });
+
+  it('is that of the write, where the status cannot be written', async () => {
+    const answer = once(new Error('x'));
+    server.intercept(({ method, path, body }) =>
+      method === 'PATCH' && path.endsWith('/fleets/main/status') && String(body).includes('"commit"') && answer() !== undefined
+        ? statusResponse(403, 'Forbidden', 'no writes')
+        : undefined,
+    );
+    startHub(branchAt('c1'));
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    expect(events.map(({ reason }) => reason)).toEqual(['Forbidden', 'RolloutCreated']);
+  });
+
+  it('is nothing where another wrote the Fleet meanwhile', async () => {
+    const answer = once(new Error('x'));
+    server.intercept(({ method, path }) =>
+      method === 'PATCH' && path.endsWith('/fleets/main/status') && answer() !== undefined ? statusResponse(409, 'Conflict') : undefined,
+    );
+    startHub(branchAt('c1'));
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    expect(events.map(({ type }) => type)).toEqual(['Normal']);
+    expect(log.lines.filter(({ message }) => message.includes('failed'))).toEqual([]);
+  });
+
+  it.each(['generation', 'commit'])('is not said of a Fleet that has another %s by then', async (what) => {
+    const branch = branchAt('c1');
+    const stuck = Promise.withResolvers<void>();
+    branch.wait.verify = stuck.promise;
+    branch.fail.verify = once(syncError('Unsigned', 'c1 has no signature'));
+    startHub(branch);
+    await clock.advance(1000);
+    const { metadata, status } = fleet();
+    server.put(Fleets, {
+      ...fleet(),
+      ...(what === 'commit' ? { status: { ...status, commit: 'c0' } } : { metadata: { ...metadata, generation: 2 } }),
+    });
+    stuck.resolve();
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    expect(events.map(({ reason }) => reason)).toEqual(['RolloutCreated']);
+  });
+
+  it.each([
+    ['rewritten', 'HistoryRewritten', 'the branch was rewritten: bbbbbbbbbb does not descend from aaaaaaaaaa; nothing was changed'],
+    ['tooLong', 'HistoryTooLong', 'the history between aaaaaaaaaa and bbbbbbbbbb is longer than can be checked; nothing was changed'],
+  ] as const)('E7: is what a human has to accept, of a history that is %s', async (relation, reason, message) => {
+    const branch = branchAt('aaaaaaaaaaaa1');
+    startHub(branch);
+    await until(() => fleet().status?.commit === branch.head, 5000);
+    Object.assign(branch, { head: 'bbbbbbbbbbbb2', fetched: () => ({ relation }) });
+    await until(() => ready()?.reason === reason, 31_000);
+    expect(ready()?.message).toContain(message);
+    expect(ready()?.message).toContain(`kubectl patch fleet main --type merge -p '{"spec":{"acceptRewrittenHead":"bbbbbbbbbbbb2"}}'`);
+    expect(going()).toEqual(['aaaaaaaaaaaa1']);
+    change({ acceptRewrittenHead: 'aaaaaaaaaaaa1' }, { metadata: { ...fleet().metadata, generation: 2 } });
+    await clock.advance(31_000);
+    expect(going()).toEqual(['aaaaaaaaaaaa1']);
+    change({ acceptRewrittenHead: 'bbbbbbbbbbbb2' }, { metadata: { ...fleet().metadata, generation: 3 } });
+    await until(() => fleet().status?.commit === 'bbbbbbbbbbbb2', 31_000);
+  });
+});
+
+it('a Fleet that is paused says so once and does nothing, and one that is gone is closed', async () => {
+  change({ paused: true });
+  startHub(branchAt('c1'));
+  await until(() => ready()?.reason === 'Paused', 5000);
+  expect(ready()).toMatchObject({ status: 'Unknown', message: 'spec.paused is set' });
+  await clock.advance(120_000);
+  expect([statusWrites(), renders.length]).toEqual([1, 0]);
+  server.remove(Fleets, { name: 'main' });
+  await clock.advance(1000);
+  expect(closed).toEqual(['main']);
+});
+
+it('a Fleet that is not valid is refused with the field', async () => {
+  change({ brunch: 'main' });
+  startHub(branchAt('c1'));
+  await until(() => ready()?.reason === 'InvalidFleet', 5000);
+  expect(ready()?.message).toContain('brunch');
+  expect(statusOf('one')).toBeUndefined();
 });

@@ -98,22 +98,15 @@ const proved = (digest: string, seconds: number, more: Partial<UnitStatus> = {})
   verified: [{ digest, commit: 'c0', at: ago(seconds), order: 1 }],
   ...more,
 });
-const wordOf = (step: Step): string => {
-  switch (step.do) {
-    case 'Apply':
-      return `Apply ${step.cluster} ${step.digest} ${step.lane}`;
-    case 'RecordRetry':
-      return `RecordRetry ${step.cluster} ${step.retry}`;
-    case 'TryAgain':
-      return `TryAgain ${step.cluster} ${step.rolloutID}`;
-    case 'Ceiling':
-      return `Ceiling ${step.cluster} ${step.ceiling === undefined ? 'none' : `${step.ceiling.unitDigest} ${step.ceiling.nodes}`}`;
-    case 'Remove':
-      return `Remove ${step.cluster}`;
-    default:
-      return `${step.do} ${step.cluster} ${step.digest}`;
-  }
-};
+function wordOf(step: Step): string {
+  const on = `${step.do} ${step.cluster}`;
+  if (step.do === 'Remove') return on;
+  if (step.do === 'Apply') return `${on} ${step.digest} ${step.lane}`;
+  if (step.do === 'RecordRetry') return `${on} ${step.retry}`;
+  if (step.do === 'TryAgain') return `${on} ${step.rolloutID}`;
+  if (step.do === 'Ceiling') return `${on} ${step.ceiling === undefined ? 'none' : `${step.ceiling.unitDigest} ${step.ceiling.nodes}`}`;
+  return `${on} ${step.digest}`;
+}
 const stepsOf = (world: World): string[] => decide(world).steps.map(wordOf);
 const statusOf = (world: World, name = 'main-1') => decide(world).statuses.get(name);
 const unitOf = (world: World, name = 'main-1'): RolloutUnitStatus | undefined => statusOf(world, name)?.units?.[0];
