@@ -28,6 +28,8 @@ const fleet = (status: Fleet['status'], generation: number | undefined = 2): Fle
   spec: { source: { path: '/x' }, stages: [] },
   ...(status === undefined ? {} : { status }),
 });
+const without = (field: 'rollout' | 'clusters'): Fleet['status'] =>
+  Object.fromEntries(Object.entries(accepted).filter(([name]) => name !== field));
 const tries = (more: Partial<Tries> = {}): Tries => ({ seen: 'c1  2', refused: false, failures: 1, notBeforeMs: 1000, ...more });
 
 describe('whether a head is to be tried', () => {
@@ -52,8 +54,8 @@ describe('whether a head is to be tried', () => {
     ['something else is held back', { ...accepted, conditions: [condition('Other', 'False', HELD_BACK)] }, undefined, 0, { state: 'Due' }],
     ['another was accepted', { ...accepted, commit: 'c0' }, undefined, 0, { state: 'Due' }],
     ['the Fleet was changed since', { ...accepted, observedGeneration: 1 }, undefined, 0, { state: 'Due' }],
-    ['no Rollout is counted yet', { ...accepted, rollout: undefined } as Fleet['status'], undefined, 0, { state: 'Due' }],
-    ['no clusters are named yet', { ...accepted, clusters: undefined } as Fleet['status'], undefined, 0, { state: 'Due' }],
+    ['no Rollout is counted yet', without('rollout'), undefined, 0, { state: 'Due' }],
+    ['no clusters are named yet', without('clusters'), undefined, 0, { state: 'Due' }],
     ['it was refused', undefined, tries({ refused: true }), 5000, { state: 'Refused' }],
     ['another head was refused', undefined, tries({ refused: true, seen: 'c0  2' }), 5000, { state: 'Due' }],
     ['it was refused over another accepted commit', { commit: 'c0' }, tries({ refused: true }), 5000, { state: 'Due' }],
