@@ -3,6 +3,7 @@ import { checkRule, checkRules } from './check.ts';
 import { compileRule } from './index.ts';
 import { mistakeText } from './mistake.ts';
 import { bad, good, rule, ruleObject } from './testing.ts';
+import { compileWhen } from './when.ts';
 
 const paths = (spec: object) => checkRule(ruleObject('r', spec)).map(({ path }) => path);
 const when = (...all: unknown[]) => ({ when: { all } });
@@ -327,4 +328,107 @@ it('refuses two rules of one name, and what is no rule at all', () => {
   expect(checkRules([ruleObject('a'), ruleObject('a')]).get('a')?.[0]?.path).toBe('metadata.name');
   expect(checkRule(null).length).toBeGreaterThan(0);
   expect(checkRule({ kind: 'NodeRemedier' }).length).toBeGreaterThan(0);
+});
+
+describe('what is said of conditions that are refused', () => {
+  const first = (...all: unknown[]) => {
+    const [found] = checkRule(ruleObject('r', when(...all)));
+    return found === undefined ? [] : [found.path.replace('spec.when.all[0]', '@'), found.message, found.mend];
+  };
+
+  it('is what stands there instead of a condition', () => {
+    const whole = (value: unknown) => compileWhen(value).mistakes.map(({ path, message }) => `${path} ${message}`);
+    expect(whole(3)).toEqual(['spec.when is not a condition']);
+    expect(whole(bad('A'))).toEqual(['spec.when is a single fact']);
+    expect(whole({ all: [bad('A')], fact: 'x' })).toEqual(['spec.when.fact stands beside "all"']);
+    expect(whole({ any: [bad('A')], fact: 'x' })).toEqual(['spec.when.fact stands beside "any"']);
+    expect(first({ condition: 'hung' })[1]).toBe('named conditions are not shared between rules');
+  });
+
+  it('is how deep and how many they may be', () => {
+    const nested = (levels: number, around: (of: object) => object): object =>
+      levels === 0 ? leaf('machine.pool', 'equal', 'a') : around(nested(levels - 1, around));
+    for (const around of [(of: object) => ({ all: [of] }), (of: object) => ({ not: of })]) {
+      expect(checkRule(ruleObject('r', { when: nested(8, around) }))).toEqual([]);
+      expect(checkRule(ruleObject('r', { when: nested(9, around) }))[0]?.message).toBe('is nested too deeply');
+    }
+    const many = (count: number) => paths(when(...Array.from({ length: count }, () => bad('A'))));
+    expect([many(64), many(65)]).toEqual([[], ['spec.when']]);
+  });
+
+  it('is which operators its fact takes', () => {
+    const forText = 'use one of equal, notEqual, in, notIn';
+    expect(first(leaf('machine.name', 'equals', 'a'))).toEqual(['@.operator', 'unknown operator "equals"', forText]);
+    expect(first({ fact: 'machine.name', value: 'a' })).toEqual(['@.operator', 'must be set', forText]);
+    const unknown = checkRule(ruleObject('r', when(leaf('machine.none', 'equals', 'a')))).find(({ path }) => path.endsWith('operator'));
+    expect(unknown?.mend).toContain('contains, doesNotContain, lessThan');
+  });
+
+  it('is what a path may be', () => {
+    const path = (value: unknown, fact = 'machine') => first({ ...leaf(fact, 'equal', 'Running'), path: value });
+    for (const value of ['', 3])
+      expect(path(value)).toEqual(['@.path', 'must be a dotted path', `leave it out, or write the rest of the fact's name`]);
+    expect(path('$.phase')[1]).toBe('"$.phase" is JSONPath, which is not evaluated here');
+    expect(path('name', 'machine.phase')).toEqual(['@.path', 'machine.phase has nothing below it', 'leave the path out']);
+    expect(path('fase')[2]).toMatch(/^use one of .*machine.phase/);
+  });
+
+  it('is which values and parameters there are', () => {
+    expect(first({ fact: 'machine.phase', operator: 'equal' })[1]).toBe('nothing is not a string, which machine.phase is compared with');
+    const params = (value: unknown, fact = 'hysteresis.peers.rack.unhealthy') => first({ ...leaf(fact, 'equal', true), params: value });
+    expect(params([])).toEqual(['@.params', 'must be an object', 'write {"name": value}']);
+    expect(params({ enter: Number.POSITIVE_INFINITY, leave: 1 })[0]).toBe('@.params.enter');
+    expect(params({ enter: 'x', leave: 1 })[1]).toBe('"x" is not possible');
+    expect(params({ enter: 11, leave: 1 })).toEqual([]);
+    const rises = (enter: number, windowSeconds = 60) => params({ enter, leave: 1, windowSeconds }, 'hysteresis.condition.A.rises');
+    expect(rises(10)).toEqual([]);
+    expect(rises(11)).toEqual(['@.params.enter', 'no more than 10 rises are counted', 'write 10 or less']);
+    const twice = { ...leaf('hysteresis.condition.A.rises', 'equal', true), params: { enter: 1, leave: 2, windowSeconds: 0 } };
+    expect(paths(when(twice))).toEqual(['spec.when.all[0].params.windowSeconds']);
+    const label = (value: unknown) => first({ ...leaf('node.label.gpu', 'notEqual', 'true'), params: { default: value } });
+    expect([label('')[0], label(3)]).toEqual([undefined, ['@.params.default', 'is not a string', 'write a string']]);
+    expect(first(leaf('condition.A.rises', 'equal', 10, { params: { windowSeconds: 60 } }))).toEqual([]);
+  });
+
+  it('is what a negation would be true of, and what to write instead', () => {
+    const missing = 'would be true while it is missing';
+    expect(first(leaf('condition.A.status', 'notIn', ['False']))).toEqual([
+      '@.operator',
+      `"notIn" over condition.A.status ${missing} (the Node has no such condition; Unknown when its heartbeat is stale)`,
+      'name what it must be: "in": ["True"], without a negation',
+    ]);
+    const [at, said, mend] = first({ not: good('A') });
+    expect([at, mend]).toEqual(['@.not', 'name what it must be: "in": ["True"], without a negation']);
+    expect(said).toContain(`a "not" over condition.A.status ${missing}`);
+    expect(first(leaf('node.kernel', 'notIn', ['6.1']))[2]).toBe('name what it must be: "in": [ … ], without a negation');
+    expect(first(leaf('condition.A.status', 'notIn', ['True', 'False']))[2]).toBe('name what it must be: "in": [ … ], without a negation');
+  });
+});
+
+describe('conditions that could never be true together', () => {
+  const impossible = (...all: unknown[]) =>
+    checkRule(ruleObject('r', when(...all))).some(({ message }) => message.startsWith('can never be true'));
+  const ready = (fact: string, value: string) => leaf(`condition.KernelReady.${fact}`, 'equal', value);
+
+  it('are those that name two values of one fact, also where they speak of health', () => {
+    expect(impossible(ready('health', 'Unhealthy'), ready('status', 'True'))).toBe(true);
+    expect(impossible(ready('health', 'Unhealthy'), ready('status', 'False'))).toBe(false);
+    expect(impossible(ready('health', 'Unknown'), ready('status', 'True'))).toBe(true);
+  });
+
+  it('are not those that only say what a fact is not', () => {
+    const pool = (operator: string, value: unknown) => leaf('machine.pool', operator, value);
+    expect(impossible(pool('equal', 'a'), pool('notEqual', 'b'), pool('notIn', ['c']))).toBe(false);
+    expect(impossible(pool('equal', 'a'), { not: pool('equal', 'b') })).toBe(false);
+    expect(impossible(pool('in', ['a', 'b']), pool('equal', 'b'))).toBe(false);
+    expect(impossible(pool('in', ['a', 'b']), pool('equal', 'c'))).toBe(true);
+  });
+
+  it('are those that exclude every way of an "any"', () => {
+    expect(impossible({ any: [bad('A'), bad('B')] }, good('A'))).toBe(false);
+    const ways = { any: [{ all: [bad('A'), bad('B')] }, { all: [bad('A'), good('C')] }] };
+    expect(impossible(ways, good('A'))).toBe(true);
+    expect(impossible(ways, bad('A'), good('B'))).toBe(false);
+    expect(impossible({ any: [bad('A'), good('A')] }, good('A'))).toBe(false);
+  });
 });

@@ -31,6 +31,14 @@ describe('a history is a test of rules', () => {
     expect(await differences([{ at: 90, action: 'Reboot', ends: 'Failed' }])).toEqual([
       'expect[0]: expected Reboot at 90 s, Failed, but Reboot by hung at 90 s, Succeeded at 490 s (KernelDeadlock has been False for 300 s)',
     ]);
+    const shadow = await replay([rule('hung', { mode: 'Shadow' })], history(HEALS, { expect: [{ at: 90, action: 'Replace' }] }), {
+      mode: 'AsWritten',
+    });
+    expect(shadow.differences).toEqual(['expect[0]: expected Replace at 90 s, but Reboot by hung at 90 s, Shadow at 90 s (first rung)']);
+    const open = await replay([rule('hung')], history(HEALS.slice(0, 2), { expect: [{ at: 90, action: 'Replace' }], untilSeconds: 90 }));
+    expect(open.differences).toEqual([
+      'expect[0]: expected Replace at 90 s, but Reboot by hung at 90 s, Open (nobody has reported that Reboot is done)',
+    ]);
     expect(await differences([{ at: 90, action: 'Reboot' }], { holdsForSeconds: 3600 })).toEqual([
       'expect[0]: expected Reboot at 90 s, but nothing more happened',
     ]);

@@ -142,6 +142,31 @@ describe('the Node of a machine', () => {
   });
 });
 
+it('a Node of which little is written has no facts of it, and goes stale by nothing', () => {
+  const bare: Node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'a', uid: 'node-1' }, spec: { unschedulable: true } };
+  const found = takeSnapshot({
+    nowMs: T0,
+    machine: machine(),
+    node: bare,
+    heartbeats: undefined,
+    kubeletFreshUntilMs: undefined,
+    agentFreshUntilMs: undefined,
+    peers: {},
+    hold: { held: false, releasedAtMs: undefined },
+  });
+  expect(found.node).toMatchObject({ labels: {}, annotations: {}, cordon: 'Foreign', taints: [], info: {}, conditions: new Map() });
+  expect(found.staleAtMs).toBeUndefined();
+});
+
+it('a snapshot goes stale when the first of its Leases and heartbeats does', () => {
+  const until = (kubelet: number, agent: number) =>
+    snapshot({ kubeletFreshUntilMs: T0 + kubelet, agentFreshUntilMs: T0 + agent }).staleAtMs;
+  expect([until(10, 20), until(20, 10), until(1e9, 1e9)]).toEqual([T0 + 11, T0 + 11, T0 + STALE_AFTER_MS + 1]);
+  expect(snapshot({ kubeletFreshUntilMs: T0, agentFreshUntilMs: T0 })).toMatchObject({ kubelet: 'Fresh', agent: 'Fresh' });
+  const doubt = snapshot({ nowMs: T0 + 700_000 }).node?.conditions.get('KernelDeadlock')?.doubt;
+  expect(doubt).toBe('its heartbeat is 700 s old');
+});
+
 describe('a change', () => {
   const index = indexRules(
     [
@@ -204,12 +229,38 @@ describe('a change', () => {
     );
   });
 
+  it('of one component is one of that alone, and one of its agent is one of all that it says', () => {
+    const with2 = (version: string) =>
+      machine({
+        components: ['kubelet', 'containerd'].map((name) => ({
+          name,
+          version: name === 'kubelet' ? version : '1',
+          content: '',
+          revision: 1,
+          running: 1,
+          state: 'Healthy' as const,
+        })),
+      });
+    const old = snapshot({ machine: with2('1') });
+    expect(changes(old, snapshot({ machine: with2('2') }))).toEqual(new Set(['component.kubelet']));
+    expect(changes(old, snapshot({ machine: with2('1') }))).toEqual(new Set());
+    const silent = snapshot({ machine: with2('1'), agentFreshUntilMs: T0 - 1 });
+    expect(changes(old, silent)).toEqual(new Set(['component.kubelet', 'component.containerd', 'heartbeat.agent']));
+    const wanted = (version: string) => {
+      const set = { setUID: 's', setRevision: 1, joinedRevision: 0, revision: 1, attempt: 1 };
+      return machine({}, { components: [{ name: 'kubelet', action: 'Install', version, ...set }] });
+    };
+    expect(changes(snapshot({ machine: wanted('1') }), snapshot({ machine: wanted('2') }))).toEqual(new Set(['component.kubelet']));
+  });
+
   it('of the counts of peers is one, and counting them again with the same result is none', () => {
     const rack = (total: number, unhealthy: number, ...ill: [string, number][]) => ({
       ...before,
       peers: { rack: { total, unhealthy, byCondition: new Map(ill) } },
     });
     const known = rack(3, 1, ['KernelDeadlock', 1]);
+    const two = (full: number) => rack(3, 2, ['KernelDeadlock', 1], ['DiskFull', full]);
+    expect(changes(two(1), two(2))).toEqual(new Set(['peers.rack']));
     expect(changes(known, rack(3, 1, ['KernelDeadlock', 1]))).toEqual(new Set());
     for (const other of [
       rack(4, 1, ['KernelDeadlock', 1]),
