@@ -1,0 +1,127 @@
+import { describe, expect, it } from 'vitest';
+import { SIGNERS } from '../../api/admission.ts';
+import { CertificateSigningRequests } from '../../api/builtin.ts';
+import { Machines } from '../../api/machine.ts';
+import type { Client } from '../../kube/client.ts';
+import { recordBootstrap } from './record.ts';
+import { answer, conditionOf, isLookedAt, requestOf, stateOf, type StoredRequest } from './requests.ts';
+import { machineWith, OPEN } from './testing/requests.ts';
+
+const { signal } = new AbortController();
+const NOW = Date.parse('2026-11-20T12:00:00Z');
+
+type Said = 'Approved' | 'Denied' | 'Failed';
+function request(certificate: string | undefined, ...conditions: [Said, 'True' | 'False'][]): StoredRequest {
+  return {
+    apiVersion: 'certificates.k8s.io/v1',
+    kind: 'CertificateSigningRequest',
+    metadata: { name: 'csr', uid: 'csr-1', resourceVersion: '7', creationTimestamp: '2026-11-20T12:00:00Z' },
+    spec: { request: '', signerName: SIGNERS.client },
+    status: {
+      ...(certificate === undefined ? {} : { certificate }),
+      conditions: conditions.map(([type, status]) => ({ type, status, reason: 'r', message: 'm' })),
+    },
+  };
+}
+
+describe('a request', () => {
+  it('is open until something is said of it that is so', () => {
+    const { status: _, ...bare } = request(undefined);
+    expect([stateOf(bare), stateOf(request(undefined)), stateOf(request(''))]).toEqual(['Open', 'Open', 'Open']);
+    expect(stateOf(request(undefined, ['Approved', 'False'], ['Denied', 'False']))).toBe('Open');
+    expect(stateOf(request(undefined, ['Approved', 'True']))).toBe('Approved');
+    expect(stateOf(request('MII', ['Approved', 'True']))).toBe('Issued');
+  });
+
+  it('that was denied or failed is that, whatever else is said of it', () => {
+    expect(stateOf(request('MII', ['Approved', 'True'], ['Failed', 'True']))).toBe('Failed');
+    expect(stateOf(request('MII', ['Approved', 'True'], ['Failed', 'True'], ['Denied', 'True']))).toBe('Denied');
+    expect(conditionOf(request(undefined, ['Approved', 'True'], ['Denied', 'True']), 'Denied')).toMatchObject({ type: 'Denied' });
+    expect(conditionOf(request(undefined, ['Approved', 'True']), 'Denied')).toBeUndefined();
+  });
+
+  it('of another signer is not looked at', () => {
+    const of = (signerName: string) => isLookedAt({ ...request(undefined), spec: { request: '', signerName } });
+    expect([of(SIGNERS.client), of(SIGNERS.kubeletServing), of('example.com/mine')]).toEqual([true, true, false]);
+  });
+
+  it('that cannot be read says so, and what else breaks is an error', () => {
+    expect(requestOf('')).toEqual({ unreadable: expect.stringContaining('not one PEM block') });
+    expect(() => requestOf(undefined as unknown as string)).toThrow(TypeError);
+  });
+
+  it('is answered by one more condition on what was read, and not before the server has taken it', async () => {
+    const updates: unknown[][] = [];
+    const client = { update: (...given: unknown[]) => (updates.push(given), Promise.resolve({})) } as unknown as Client;
+    const open = request(undefined, ['Failed', 'False']);
+    await answer(client, open, { do: 'Approve', reason: 'Admitted', message: 'admitted' }, NOW, signal);
+    await answer(client, open, { do: 'Deny', reason: 'TokenUsed', message: 'no' }, NOW, signal);
+    const at = '2026-11-20T12:00:00Z';
+    const said = (type: Said, reason: string, message: string) => ({
+      metadata: open.metadata,
+      status: {
+        conditions: [
+          ...(open.status?.conditions ?? []),
+          { type, status: 'True', reason, message, lastUpdateTime: at, lastTransitionTime: at },
+        ],
+      },
+    });
+    expect(updates).toMatchObject([
+      [CertificateSigningRequests, said('Approved', 'Admitted', 'admitted'), { subresource: 'approval' }],
+      [CertificateSigningRequests, said('Denied', 'TokenUsed', 'no'), { subresource: 'approval' }],
+    ]);
+    const refusing = { update: () => Promise.reject(new Error('Conflict')) } as unknown as Client;
+    await expect(answer(refusing, open, { do: 'Approve', reason: 'r', message: 'm' }, NOW, signal)).rejects.toThrow('Conflict');
+  });
+});
+
+describe('what is recorded of an admission', () => {
+  const admitted = {
+    type: 'Admitted',
+    status: 'True' as const,
+    reason: 'Before',
+    message: 'b',
+    lastTransitionTime: '2026-11-20T11:00:00Z',
+  };
+  const machine = machineWith(OPEN, { conditions: [{ ...admitted, type: 'Drained' }, admitted] });
+  const recorded = async (...given: [Parameters<typeof recordBootstrap>[2], Parameters<typeof recordBootstrap>[3]]) => {
+    const applied: { status: object; metadata: object }[] = [];
+    const options: unknown[] = [];
+    const client = {
+      apply: (resource: unknown, object: { status: object; metadata: object }, option: unknown) => {
+        expect(resource).toBe(Machines);
+        applied.push(object);
+        options.push(option);
+        return Promise.resolve(object);
+      },
+    } as unknown as Client;
+    await recordBootstrap(client, machine, ...given, signal);
+    expect(options).toMatchObject([{ subresource: 'status', force: true }]);
+    expect(applied[0]?.metadata).toEqual({ name: 'a', namespace: 'web', uid: 'machine-a', resourceVersion: '1' });
+    return applied[0]?.status;
+  };
+
+  it('is what is new, and of conditions its own alone', async () => {
+    expect(await recorded(OPEN, undefined)).toEqual({ bootstrap: OPEN, conditions: [admitted] });
+    const said = { condition: { status: 'False', reason: 'Denied', message: 'no' }, nowMs: NOW } as const;
+    expect(await recorded(undefined, said)).toEqual({
+      conditions: [{ type: 'Admitted', status: 'False', reason: 'Denied', message: 'no', lastTransitionTime: '2026-11-20T12:00:00Z' }],
+    });
+  });
+
+  it('names no condition where none was ever said', async () => {
+    const bare = machineWith(OPEN);
+    let status: object | undefined;
+    const client = {
+      apply: (_: unknown, object: { status: object }) => ((status = object.status), Promise.resolve(object)),
+    } as unknown as Client;
+    await recordBootstrap(client, bare, OPEN, undefined, signal);
+    expect(status).toEqual({ bootstrap: OPEN });
+    expect(Object.keys(status ?? {})).toEqual(['bootstrap']);
+  });
+
+  it('is not recorded where another was faster', async () => {
+    const client = { apply: () => Promise.reject(new Error('Conflict')) } as unknown as Client;
+    await expect(recordBootstrap(client, machine, OPEN, undefined, signal)).rejects.toThrow('Conflict');
+  });
+});
