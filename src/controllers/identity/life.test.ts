@@ -172,6 +172,25 @@ describe('a request that is denied', () => {
     expect(await condition()).toMatchObject({ status: 'True', reason: 'ClientCertificate' });
   });
 
+  it('by a person is told once it is written down, also where the first write is lost', async () => {
+    await world.make();
+    world.start();
+    const request = await world.until('it asks', async () => (await requestsOf(world))[0]);
+    const denied = { type: 'Denied', status: 'True', reason: 'NotNow', message: 'ask me on Monday' };
+    const status = { ...request.status, conditions: [denied] };
+    await world.client.update(CertificateSigningRequests, { ...request, status }, { subresource: 'approval' });
+    const told: number[] = [];
+    world.onWrite = ({ path }) => {
+      if (!path.endsWith('/machines/a/status')) return;
+      told.push(world.events.length);
+      if (told.length === 1) throw new Error('the write is lost');
+    };
+    world.lead();
+    await world.until('the Machine says so', async () => (await condition())?.reason === 'Denied');
+    await world.until('it is told', () => world.events.length > 0);
+    expect([told, world.events.map(({ reason }) => reason)]).toEqual([[0, 0], ['CertificateDenied']]);
+  });
+
   it('after another was admitted changes nothing that the Machine says', async () => {
     await world.make();
     world.lead();

@@ -29,6 +29,10 @@ interface Given {
   operation?: MachineSpec['operation'];
   deleting?: boolean;
   row?: string;
+  why?: string;
+  /** Of its condition KernelDeadlock; default True. */
+  ill?: 'True' | 'False';
+  forSeconds?: number;
   view?: Partial<JobView>;
 }
 
@@ -44,7 +48,9 @@ const order = (
   ...rest,
 });
 
-function viewOf({ action = 'Reboot', mode = 'Enforce', status, machine, operation, deleting, row, view }: Given): JobView {
+function viewOf(given: Given): JobView {
+  const { action = 'Reboot', mode = 'Enforce', status, machine, operation, deleting, row, view } = given;
+  const { why = 'it was seen', ill = 'True', forSeconds = 60 } = given;
   const job: Stored<RemedyOperationJob> = {
     apiVersion: API_VERSION,
     kind: 'RemedyOperationJob',
@@ -58,14 +64,14 @@ function viewOf({ action = 'Reboot', mode = 'Enforce', status, machine, operatio
       attempt: 1,
       action,
       timeoutSeconds: 600,
-      healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 60 },
+      healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds },
       priority: 0,
       matchedSince: iso(-60),
-      why: 'it was seen',
+      why,
     },
     ...(status === undefined ? {} : { status }),
   };
-  const conditions = [{ type: 'KernelDeadlock', status: 'True' as const, lastHeartbeatTime: iso(-1), lastTransitionTime: iso(-100) }];
+  const conditions = [{ type: 'KernelDeadlock', status: ill, lastHeartbeatTime: iso(-1), lastTransitionTime: iso(-100) }];
   const node: Stored<Node> = {
     apiVersion: 'v1',
     kind: 'Node',
@@ -320,6 +326,211 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     'Delete',
   ],
 ];
+
+const agentOf = (bootID: string) => ({ agent: { version: '1', apiLevel: 1, bootID, os: 'linux', arch: 'amd64' } });
+/** A repair without a reboot that was proved by one: KernelDeadlock is well in another boot. */
+const well: Given = { action: 'CleanDisk', operation: order('row'), machine: agentOf('b2'), ill: 'False', view: { matches: 'False' } };
+const holding = { since: iso(-60), transition: iso(-100), bootID: 'b2' };
+table.push(
+  [
+    'a job for a human of whom nothing is known says what was seen',
+    { action: 'Human' },
+    { phase: 'NeedsHuman', explanation: 'it was seen' },
+  ],
+  [
+    'a refusal without a number, a limit or a way out says so',
+    { status: { phase: 'Pending' }, machine: { verdict: { allowed: false } } },
+    { answer: 'refused', explanation: 'refused' },
+  ],
+  [
+    'a refusal by a limit of which one number is missing names no numbers',
+    { status: { phase: 'Pending' }, machine: { verdict: { allowed: false, limit: 'x', used: 3 } } },
+    { answer: 'x' },
+  ],
+  ['what was allowed is no refusal', { status: { phase: 'Pending' }, machine: { verdict: { allowed: true, limit: 'x' } } }, 'Wait'],
+  [
+    'what recovered asks to be cancelled, and says why',
+    { status: granted, row: 'row', view: { matches: 'False' } },
+    {
+      cancelling: { outcome: 'Cancelled', why: 'the rule does not match any more: it recovered before the order' },
+      explanation: 'shall be cancelled: the rule does not match any more: it recovered before the order',
+    },
+  ],
+  [
+    'a row that was cancelled without a reason ends it',
+    { status: granted, row: 'row', operation: order('row', 'Cancelled') },
+    { phase: 'Cancelled', explanation: 'its reservation was cancelled: no reason given' },
+  ],
+  ['the explanation of a row that is gone', { status: granted }, { explanation: 'its row is gone, and no order was written' }],
+  [
+    'the explanation of a machine that is gone before the order',
+    { status: granted, view: gone },
+    { phase: 'Cancelled', explanation: 'the machine is gone, and no order was written' },
+  ],
+  ['that a machine is gone under way is read afresh', { status: running, view: { ...gone, isLive: false } }, 'Read'],
+  [
+    'a failure without words says how it ended',
+    { status: running, operation: order('row'), machine: { operation: { ...done('row', 'TransientFailure'), message: '' } } },
+    { phase: 'Failed', outcome: 'TransientFailure', explanation: 'the action ended TransientFailure' },
+  ],
+  [
+    'C7: an end without an outcome is a permanent failure',
+    { status: running, operation: order('row'), machine: { operation: { id: 'row', state: 'Done' } } },
+    { phase: 'Failed', outcome: 'PermanentFailure', explanation: 'the action ended PermanentFailure' },
+  ],
+  [
+    'the end of the action is read afresh',
+    { status: running, operation: order('row'), machine: { operation: done('row', 'Succeeded') }, view: { isLive: false } },
+    'Read',
+  ],
+  [
+    'what mends nothing says no more than that it is done',
+    {
+      action: 'MigratePods',
+      status: running,
+      operation: order('row', 'Repair', { action: 'MigratePods' }),
+      machine: { repair: done('row', 'Succeeded') },
+    },
+    { explanation: 'MigratePods is done' },
+  ],
+  [
+    'a Replace that was reported while its machine goes waits for the proof that it is gone',
+    {
+      action: 'Replace',
+      status: running,
+      operation: order('other', 'Delete'),
+      deleting: true,
+      machine: { repair: done('row', 'Succeeded') },
+    },
+    { phase: 'Verifying', actedAt: iso(0) },
+  ],
+  [
+    'anything else whose machine goes has lost its place',
+    { status: running, operation: order('other', 'Delete'), deleting: true },
+    { phase: 'Failed', outcome: 'Superseded' },
+  ],
+  [
+    'an order that is taken back without a reason',
+    { status: verifying, operation: order('row', 'Cancelled') },
+    { explanation: 'its order was taken back: no reason given' },
+  ],
+  [
+    'an order that is taken back with one',
+    { status: verifying, operation: order('row', 'Cancelled', { reason: 'frozen' }) },
+    { explanation: 'its order was taken back: frozen' },
+  ],
+  [
+    'a proof that begins is kept, and said',
+    { ...well, status: verifying },
+    {
+      phase: 'Verifying',
+      proof: { since: iso(0), transition: iso(-100), bootID: 'b2' },
+      explanation: 'KernelDeadlock is False; it must stay so for 60 s',
+    },
+  ],
+  [
+    'a proof that has held ends it',
+    { ...well, status: { ...verifying, proof: holding } },
+    { phase: 'Succeeded', outcome: 'Succeeded', explanation: 'KernelDeadlock has been False for 60 s', finishedAt: iso(0) },
+  ],
+  [
+    'which is decided on what is there now, too',
+    { ...well, status: { ...verifying, proof: holding }, view: { matches: 'False', isLive: false } },
+    'Read',
+  ],
+  [
+    'what holds and was said is not said again with other numbers',
+    { ...well, forSeconds: 90, status: { ...verifying, proof: holding, explanation: 'KernelDeadlock is False; it must stay so for 60 s' } },
+    'Wait',
+  ],
+  [
+    'without what it was like before the order nothing proves a boot',
+    { status: { phase: 'Verifying', operationID: 'row', orderedAt: iso(-30), actedAt: iso(-20) }, operation: order('row') },
+    { explanation: 'the boot before the order is not known' },
+  ],
+  [
+    'that a machine is gone for which a human was asked is read afresh',
+    { status: { phase: 'NeedsHuman' }, view: { ...gone, isLive: false } },
+    'Read',
+  ],
+  [
+    'nobody is asked about a machine that is gone',
+    { status: { phase: 'NeedsHuman' }, view: gone },
+    { finishedAt: iso(0), explanation: 'the machine is gone' },
+  ],
+  ['one that does not say when it ended counts from its making', { status: { phase: 'Failed' } }, 'Wait'],
+);
+
+const wakeOf = (given: Given): number | undefined => {
+  const decision = decide(viewOf(given));
+  return 'wakeAtMs' in decision ? decision.wakeAtMs : undefined;
+};
+
+describe('the next look at a job', () => {
+  it('is when it has been kept for its time', () => {
+    expect(wakeOf({ status: { phase: 'Failed', finishedAt: iso(-60) } })).toBe(NOW - 60_000 + 30 * 86_400_000);
+    expect(wakeOf({ status: { phase: 'Failed' } })).toBe(NOW - 600_000 + 30 * 86_400_000);
+  });
+
+  it('is when its proof is complete, its time is over, or what was heard goes stale, whichever comes first', () => {
+    expect(wakeOf({ ...well, forSeconds: 10, status: verifying })).toBe(NOW + 10_000);
+    expect(wakeOf({ ...well, status: verifying })).toBe(NOW + 40_001);
+    expect(wakeOf({ status: { ...running, orderedAt: iso(-590) }, operation: order('row') })).toBe(NOW + 10_000);
+    const view = viewOf({ status: running, operation: order('row') });
+    const { snapshot } = view;
+    if (snapshot === undefined) throw new Error('no snapshot');
+    expect(decide({ ...view, snapshot: { ...snapshot, staleAtMs: undefined } })).toMatchObject({ wakeAtMs: NOW + 570_000 });
+  });
+
+  it('of a human is when what was heard goes stale', () => {
+    expect(wakeOf({ status: { phase: 'NeedsHuman' } })).toBe(NOW + 40_001);
+  });
+});
+
+it('what a job says fits into its status', () => {
+  const said = (why: string) => {
+    const decision = decide(viewOf({ mode: 'Shadow', why }));
+    return decision.step === 'Write' ? (decision.status.explanation ?? '') : '';
+  };
+  const prefix = 'would Reboot: ';
+  expect(said('y'.repeat(2048 - prefix.length))).toBe(`${prefix}${'y'.repeat(2048 - prefix.length)}`);
+  expect(said('y'.repeat(2049 - prefix.length))).toBe(`${prefix}${'y'.repeat(2047 - prefix.length)}…`);
+});
+
+describe('the steps of a job', () => {
+  const stepsOf = (given: Given): string[] => {
+    const decision = decide(viewOf(given));
+    const steps = decision.step === 'Write' ? (decision.status.steps ?? []) : [];
+    return steps.map(({ name, outcome }) => `${name} ${outcome ?? 'under way'}`);
+  };
+
+  it('before its action have succeeded when the order is there', () => {
+    expect(stepsOf({ status: granted, row: 'row', operation: order('row') })).toEqual([
+      'Ask Succeeded',
+      'Cordon Succeeded',
+      'Drain Succeeded',
+      'Order Succeeded',
+      'Act under way',
+    ]);
+  });
+
+  it('are the verification after its action, where its action is proved', () => {
+    const acted = { status: running, operation: order('row'), machine: { operation: done('row', 'Succeeded') } };
+    expect(stepsOf(acted)).toEqual(['Act Succeeded', 'Verify under way']);
+    const replaced = { ...acted, operation: order('row', 'Repair', { action: 'Replace' }), machine: { repair: done('row', 'Succeeded') } };
+    expect(stepsOf({ ...replaced, action: 'Replace' })).toEqual(['Act Succeeded']);
+  });
+
+  it('of what disturbs nothing are neither a cordon nor a drain', () => {
+    expect(stepsOf({ action: 'CleanDisk', status: granted, row: 'row' })).toEqual(['Order under way']);
+  });
+
+  it('are left as they are while it waits to be cancelled', () => {
+    const cancelling = { outcome: 'Superseded', why: 'superseded by Replace' } as const;
+    const decision = decide(viewOf({ status: { ...granted, cancelling }, row: 'row', view: { matches: 'False' } }));
+    expect(decision).toMatchObject({ step: 'Write', status: { cancelling } });
+  });
+});
 
 describe('the next status of a job', () => {
   it.each(table)('%s', (_name, given, expected) => {

@@ -34,11 +34,10 @@ export function decide(view: JobView): Decision {
   let wakeAtMs: number | undefined;
   for (let moves = 0; moves < MAX_MOVES; moves += 1) {
     const move = next({ ...view, job: { ...job, status } });
-    if ('read' in move) return view.isLive ? { step: 'Wait', wakeAtMs: undefined } : { step: 'Read', why: move.read };
+    if ('read' in move) return { step: 'Read', why: move.read };
     ({ wakeAtMs } = move);
     if (move.status === status) break;
     ({ status } = move);
-    if (isFinished({ status })) break;
   }
   if (status === given) return { step: 'Wait', wakeAtMs };
   const { generation } = job.metadata;
@@ -82,7 +81,7 @@ function next(view: JobView): Move {
 const iso = (ms: number): string => new Date(ms).toISOString();
 const short = (text: string): string => (text.length > MAX_EXPLANATION ? `${text.slice(0, MAX_EXPLANATION - 1)}…` : text);
 
-function ended(view: JobView, phase: 'Succeeded' | 'Failed' | 'Cancelled', outcome: Outcome, explanation: string): Move {
+function ended(view: JobView, phase: 'Succeeded' | 'Failed' | 'Cancelled', outcome: Outcome, explanation: string): { status: Status } {
   const at = iso(view.nowMs);
   const status = endAll(view.job.status ?? {}, at, outcome, explanation);
   return { status: { ...status, phase, outcome, explanation: short(explanation), finishedAt: at } };
@@ -185,9 +184,9 @@ function granted(view: JobView): Move {
     if (order.kind === 'Repair') return { status: ordered(view) };
     if (order.kind !== 'Cancelled') return ended(view, 'Cancelled', 'Superseded', `its row became a ${order.kind} operation`);
     if (status.cancelling === undefined && order.cause === 'DrainTimeout') {
-      const move = ended(view, 'Failed', 'TransientFailure', `the drain did not end in time: ${order.reason}`);
+      const failed = ended(view, 'Failed', 'TransientFailure', `the drain did not end in time: ${order.reason}`);
       // It counts as an attempt, so that the ladder climbs instead of draining for ever.
-      return 'read' in move ? move : { status: { ...move.status, orderedAt: iso(nowMs) } };
+      return { status: { ...failed.status, orderedAt: iso(nowMs) } };
     }
     const { outcome, why } = status.cancelling ?? {
       outcome: 'Cancelled',

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { RemedyOperationJobStatus } from '../../api/remedyoperationjob.ts';
-import { begin, end, endAll, sameButNumbers, tell } from './steps.ts';
+import { begin, end, endAll, sameButNumbers, stepsOf, tell } from './steps.ts';
 
 const [t0, t1, t2] = ['2026-01-01T00:00:00Z', '2026-01-01T00:00:01Z', '2026-01-01T00:00:02Z'];
 const none: RemedyOperationJobStatus = { phase: 'Granted' };
@@ -48,4 +48,11 @@ test('other numbers in the same text are no news, other words are', () => {
     false,
     true,
   ]);
+});
+
+test('an action takes the steps that it needs', () => {
+  expect(stepsOf('CleanDisk')).toEqual(['Ask', 'Order', 'Act', 'Verify']);
+  expect(stepsOf('MigratePods')).toEqual(['Ask', 'Cordon', 'Order', 'Act']);
+  expect(stepsOf('Reboot')).toEqual(['Ask', 'Cordon', 'Drain', 'Order', 'Act', 'Verify']);
+  expect(stepsOf('Replace')).toEqual(['Ask', 'Cordon', 'Drain', 'Order', 'Act']);
 });
