@@ -123,7 +123,6 @@ async function reread(ctx: Context): Promise<void> {
     // The watch may have told of something newer meanwhile: all the better.
     if (memory.isNews(wanted.resourceVersion)) memory.wanted = wanted;
     memory.reread = memory.wanted?.operation?.id;
-    memory.rereadNotBeforeMs = 0;
   } catch (error) {
     memory.rereadNotBeforeMs = ports.clock.monotonic() + halfJitterMs(REREAD, 3, ports.random);
     ports.log.warn({ error: messageOf(error) }, 'the Machine could not be read again: the operation is not begun');

@@ -22,16 +22,31 @@ test('C5: an answer that does not say when it was made begins nothing', async ()
   expect(outcome(world)).toBe('Succeeded');
 });
 
-test('C5: what the watch has told since is not undone by an answer that is older', async () => {
+test('C5: what the watch tells while the Machine is read again is not undone by the answer, which is older', async () => {
   const { world, life } = await announced();
   const ordered = order(world, 'op');
-  world.change({ operation: ordered });
-  world.answer = world.machine;
-  world.change({ operation: { ...ordered, kind: 'Cancelled', reason: 'frozen' } });
-  life.tell();
+  let answer: World['machine'] | undefined;
+  Object.defineProperty(world, 'answer', {
+    get() {
+      if (answer === undefined) {
+        answer = world.machine;
+        world.change({ operation: { ...ordered, kind: 'Cancelled', reason: 'frozen' } });
+        life.tell();
+      }
+      return answer;
+    },
+  });
+  // A report would bring news of the Machine by itself.
+  world.reportsLost = true;
+  give(world, life, ordered);
   await rest(world, life, 120_000);
+  world.reportsLost = false;
+  world.change({});
+  life.tell();
+  await rest(world, life);
+  expect(answer).toBeDefined();
   expect(world.effects).toEqual([]);
-  expect(app(world)).toMatchObject({ version: '1.0.0', state: 'Waiting' });
+  expect(world.status.operation).toMatchObject({ id: 'op', outcome: 'Cancelled' });
 });
 
 test('C5: an API server that was away for long is asked again without the pauses of before', async () => {

@@ -309,6 +309,37 @@ test('nothing is reported of a component before its health is known, or half a m
   expect(app(world)?.bootID).not.toBe('boot-2');
 });
 
+test.each([
+  [20, 60],
+  [200, 200],
+])(
+  'a way back that does not work is given up: with a deadline of %i s after %i s, which is said',
+  async (healthDeadlineSeconds, seconds) => {
+    const { world, life } = await node({ spec: { healthDeadlineSeconds } });
+    release(world, '1.1.0', { program: 'bad' });
+    want(world, life, [entry('app', '1.1.0', 2)]);
+    await waiting(world, life);
+    life.end();
+    const next = begin(world, {
+      observe(what) {
+        if (what === 'before start app' && world.journal()?.transaction?.back !== undefined) throw new Error('no more processes');
+      },
+    });
+    await rest(world, next);
+    give(world, next, order(world, 'op'));
+    await live(world, next, () => world.journal()?.transaction?.back !== undefined || outcome(world) !== undefined).catch(() => undefined);
+    const began = world.ms;
+    await live(world, next, () => outcome(world) !== undefined);
+    expect((world.ms - began) / 1000).toBeGreaterThanOrEqual(seconds - 31);
+    expect((world.ms - began) / 1000).toBeLessThanOrEqual(seconds + 60);
+    expect(app(world)?.failed).toMatchObject({
+      reason: 'ProbesFailed',
+      restored: false,
+      message: expect.stringContaining('going back fails too: startUnits: no more processes'),
+    });
+  },
+);
+
 test('a restart whose unit cannot be started is tried again until its time is over, and then says why', async () => {
   const { world, life } = await node();
   life.end();

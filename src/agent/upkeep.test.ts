@@ -145,6 +145,7 @@ test('a symbolic link in the place of a file is replaced, not followed', async (
   put(world, '/etc/target', 'precious');
   world.disk.change(`${ROOT}/etc/app/app.conf`, [['app.conf', world.disk.add({ kind: 'link', target: '/node/etc/target' })]]);
   await live(world, life, () => world.events.some((each) => each.startsWith('DriftRepaired')));
+  expect(world.events[0]).toBe('DriftFound: app: /etc/app/app.conf is a link');
   expect(world.text('/etc/target')).toBe('precious');
   expect(world.text('/etc/app/app.conf')).toBe('version=1.0.0 color=blue\n');
 });
@@ -158,6 +159,7 @@ test('a folder in the place of a file is reported and kept, and the rest goes on
   want(world, life, [entry('app', '1.0.0', 1), entry('web', '2.0.0', 1)]);
   await live(world, life, () => world.component('web')?.state === 'Healthy');
   expect(world.text('/etc/app/app.conf/precious')).toBe('x');
+  expect(world.events[0]).toBe('DriftFound: app: /etc/app/app.conf is a folder');
   expect(world.events).toContainEqual(expect.stringContaining('RepairFailed: app: /node/etc/app/app.conf is a folder'));
 });
 
