@@ -3,12 +3,13 @@ import type { InfraProvider } from '../../api/provider.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
 import { memoryDisk } from '../testing/memorydisk.ts';
+import { markOf } from './agentprocess.ts';
 import type { Disk } from './disk.ts';
 import { graveyardOf, layoutOf, lockOf, trashOf, type NodeLayout } from './layout.ts';
 import { holderOf, takeLock } from './lock.ts';
 import { keepNode } from './node.ts';
-import { askPower, bootNode, cyclesAsked, isKeptOff, noteCycled, noteOff, readHost, takeCuts, writeHost } from './power.ts';
-import { hostBoot, startOf } from './process.ts';
+import { askPower, bootNode, cutPower, cyclesAsked, isKeptOff, noteCycled, noteOff, readHost, takeCuts, writeHost } from './power.ts';
+import { hostBoot, processesWith, startOf } from './process.ts';
 import { localProvider } from './provider.ts';
 
 /* What the local provider and its host have said is still so after this machine lost its power. */
@@ -182,6 +183,24 @@ test('a node has one boot ID for as long as what it is in runs, and another one 
   expect(await disk.read(`${layout.run}/lock`)).toBeUndefined();
   await disk.write(layout.bootID, '\n', 0o644);
   expect(await bootNode(ports(), layout)).not.toBe(second);
+});
+
+test('the power is cut when every unit has ended: until then /run is there, and nothing says that the node is off', async () => {
+  await made();
+  const bootID = await bootNode(ports(), layout);
+  const { promise, resolve } = Promise.withResolvers<undefined>();
+  const roots: string[] = [];
+  const cutting = cutPower({ ...ports(), stopUnits: async (root) => (roots.push(root), await promise) }, layout);
+  // As long as looking for other processes of it takes.
+  await processesWith(markOf(layout));
+  await processesWith(markOf(layout));
+  expect((await disk.read(layout.bootID))?.trim()).toBe(bootID);
+  expect((await readHost(disk, layout)).bootID).toBe(bootID);
+  resolve(undefined);
+  await cutting;
+  expect(roots).toEqual([layout.root]);
+  expect(await disk.list(layout.run)).toBeUndefined();
+  expect(await readHost(disk, layout)).toEqual({});
 });
 
 test('who runs the nodes of a folder is known by number, start and boot; notes that say less name nobody', async () => {
