@@ -9,6 +9,7 @@ import { recordingLog } from '../../kube/testing/log.ts';
 import { waitFor } from '../../kube/testing/waitfor.ts';
 import { shellUnit } from '../testing/unitsconformance.ts';
 import { nodeFiles } from './files.ts';
+import { startOf } from './processes.ts';
 import { createSystemdUnits } from './systemd.ts';
 import { systemHost } from './systemhost.ts';
 import { markOf } from './unitfile.ts';
@@ -76,6 +77,8 @@ const is = (properties: Record<string, string>, name = UNIT): void =>
 async function systemctl(args: readonly string[], timeoutMs?: number): Promise<{ code: number; stdout: string; stderr: string }> {
   const names = args.slice(args.indexOf('--') + 1);
   const [verb = ''] = args;
+  // Who does not wait for an order is overtaken by the next.
+  for (let turn = 0; turn < (['show', 'start'].includes(verb) ? 0 : 5); turn++) await new Promise((done) => setImmediate(done));
   manager.calls.push(args.filter((each) => !each.startsWith('--property=') && each !== '--').join(' '));
   manager.timeouts.push(timeoutMs);
   const said = manager.fails.get(verb);
@@ -349,25 +352,50 @@ test('a reload is sent to the main process of what runs', async () => {
   is({ ActiveState: 'active', MainPID: '0' });
   await units.reload('app');
   expect(manager.calls.filter((each) => !each.startsWith('show'))).toEqual([`kill --kill-who=main --signal=SIGHUP ${UNIT}`]);
+  is({ MainPID: mainProcess() });
+  manager.fails.set('kill', 'No such process');
+  await expect(units.reload('app')).rejects.toMatchObject({ code: 'UnitFailed', message: expect.stringContaining('No such process') });
 });
 
-test('who listens is told soon of a unit that ended, once, and not of one that was stopped', async () => {
-  const units = open();
+test('who listens is told soon of a unit that ended, once, and not of one that runs or was stopped', async () => {
+  const polls: (() => void)[] = [];
+  const clock = systemClock();
+  const setTimer: Clock['setTimer'] = (ms, fn) => {
+    if (ms < 1000) return clock.setTimer(ms, fn);
+    polls.push(fn);
+    return () => void polls.splice(0);
+  };
+  const units = open({ ...clock, monotonic: () => clock.monotonic(), now: () => clock.now(), setTimer });
+  const poll = async (): Promise<void> => {
+    for (const each of polls.splice(0)) each();
+    // As long as looking for a process takes.
+    for (let look = 0; look < 3; look++) await startOf(process.pid);
+  };
   let [heard, others] = [0, 0];
   units.onExit(() => void heard++);
   const cancel = units.onExit(() => void others++);
   cancel();
+  const end = async (): Promise<void> => {
+    const child = processes.at(-1);
+    child?.kill('SIGKILL');
+    await waitFor(() => child?.signalCode === 'SIGKILL', { deadlineMs: 10_000 });
+  };
   await units.start(shellUnit('x'));
-  processes.at(-1)?.kill('SIGKILL');
+  for (let round = 0; round < 5; round++) await poll();
+  expect(heard).toBe(0);
+  await end();
   is({ ActiveState: 'failed', MainPID: '0' });
+  for (const each of polls.splice(0)) each();
   await waitFor(() => heard === 1, { deadlineMs: 10_000 });
-  expect(others).toBe(0);
+  for (let round = 0; round < 5; round++) await poll();
+  expect([heard, others]).toEqual([1, 0]);
   await units.start(shellUnit('x'));
   await units.stop('app');
-  processes.at(-1)?.kill('SIGKILL');
-  await units.start(shellUnit('x'));
-  processes.at(-1)?.kill('SIGKILL');
-  await waitFor(() => heard === 2, { deadlineMs: 10_000 });
+  await end();
+  for (let round = 0; round < 5; round++) await poll();
+  expect(heard).toBe(1);
+  units.close();
+  expect(polls).toEqual([]);
 });
 
 test.runIf(!existsSync('/run/systemd/system'))('a machine that systemd does not run is no host of this kind', async () => {
