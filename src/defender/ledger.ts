@@ -1,12 +1,14 @@
-import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger } from '../api/disruptionledger.ts';
-import { isCoded } from '../api/errors.ts';
+import { Nodes, type Node } from '../api/builtin.ts';
+import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerRow } from '../api/disruptionledger.ts';
+import { CodedError, isCoded } from '../api/errors.ts';
 import { API_VERSION } from '../api/kind.ts';
-import { Machines } from '../api/machine.ts';
-import { MachineComponentSets } from '../api/machinecomponentset.ts';
+import { Machines, type Machine } from '../api/machine.ts';
+import { MachineComponentSets, type MachineComponentSet } from '../api/machinecomponentset.ts';
 import { MANAGERS } from '../api/names.ts';
+import { RemedyOperationJobs, type RemedyOperationJob } from '../api/remedyoperationjob.ts';
 import type { Stored } from '../api/wire.ts';
 import type { Client } from '../kube/client.ts';
-import { takeLeadership } from './protocol.ts';
+import { rebuilt, takeLeadership } from './protocol.ts';
 import { stateOf, withState } from './state.ts';
 
 /** The cell's ledger, live. undefined: there is none yet. */
@@ -19,22 +21,44 @@ export function writeLedger(client: Client, ledger: Stored<DisruptionLedger>, si
   return client.update(DisruptionLedgers, ledger, { subresource: 'status', fieldManager: MANAGERS.defender, signal });
 }
 
+/** What terms wrote outside of their ledger: the lists of one moment after another, in this order. */
+export interface Traces {
+  machines: readonly Stored<Machine>[];
+  nodes: readonly Stored<Node>[];
+  sets: readonly Stored<MachineComponentSet>[];
+  jobs: readonly Stored<RemedyOperationJob>[];
+  /** When the ledger was made, by its API server. */
+  since: string;
+}
+
+export interface TermOptions {
+  /** May list what terms write; the rights of the client are those of its writes. */
+  reader?: Client;
+  /** The rows that a ledger which is lost must have had, as far as they may still be under way. */
+  leftRows: (traces: Traces) => readonly LedgerRow[];
+}
+
 /**
  * Begins a term (D2): raises the epoch and returns it once the server has said that this very write raised it. Where the answer is
  * lost the epoch read afterwards may be another process' own, so it is raised again. Makes the ledger where there is none: of a new cell, or
- * of one whose ledger was deleted, and then the epoch goes on above every one that its objects carry (D1). `reader`: may list them.
+ * of one whose ledger was deleted. One without an epoch gets, in the write that gives it the first, the rows of what may still be under way (D1).
  *
- * Errors: what the client throws, save conflicts, which are read again.
+ * ⊢ D1: an epoch is never below the resourceVersion of the ledger that it is written into, and costs a write; so it is at most the resourceVersion that this write
+ * gets. A ledger that is made later has a higher one than that, and so has each of its epochs, whatever trace the term before it left.
+ *
+ * Errors: `LedgerFull`, `VersionInvalid`; what the client throws, save conflicts, which are read again.
  */
-export async function beginTerm(client: Client, signal: AbortSignal, reader: Client = client): Promise<number> {
+export async function beginTerm(client: Client, signal: AbortSignal, { reader = client, leftRows }: TermOptions): Promise<number> {
   for (;;) {
     signal.throwIfAborted();
-    const found = await readLedger(client, signal);
-    // Who made it may have died before the epoch was in it: one without an epoch says no more than none.
-    const used = found === undefined || stateOf(found).epoch === 0 ? await highestEpoch(reader, signal) : 0;
-    const ledger = found ?? (await createLedger(client, signal));
+    const ledger = (await readLedger(client, signal)) ?? (await createLedger(client, signal));
     if (ledger === undefined) continue;
-    const next = takeLeadership(stateOf(ledger), used);
+    const state = stateOf(ledger);
+    const { created: since, version } = bornOf(ledger);
+    // Listed after it was read, and the write is conditioned on it: nobody began a term with it in between, and whoever led before reads it no more.
+    const traces = state.epoch > 0 ? undefined : await tracesIn(reader, since, signal);
+    const known = traces === undefined ? state : rebuilt(state, leftRows(traces), highestEpoch(traces), since);
+    const next = takeLeadership(known, traces === undefined ? version : Math.max(version, highestEpoch(traces) + 1));
     try {
       await writeLedger(client, withState(ledger, next), signal);
       return next.epoch;
@@ -44,12 +68,26 @@ export async function beginTerm(client: Client, signal: AbortSignal, reader: Cli
   }
 }
 
+function bornOf({ metadata }: Stored<DisruptionLedger>): { created: string; version: number } {
+  const version = Number(metadata.resourceVersion);
+  if (!Number.isSafeInteger(version) || version < 0)
+    throw new CodedError('VersionInvalid', `the resourceVersion of the DisruptionLedger is no number: ${metadata.resourceVersion}`);
+  return { created: metadata.creationTimestamp, version };
+}
+
+async function tracesIn(client: Client, since: string, signal: AbortSignal): Promise<Traces> {
+  const machines = (await client.listAll(Machines, { signal })).items;
+  const nodes = (await client.listAll(Nodes, { signal })).items;
+  const jobs = (await client.listAll(RemedyOperationJobs, { signal })).items;
+  const sets = (await client.listAll(MachineComponentSets, { signal })).items;
+  return { machines, nodes, sets, jobs, since };
+}
+
 /** Of all epochs that are compared with a leader's; 0 where there is none. An agent knows none but those of its Machine's operations. */
-async function highestEpoch(client: Client, signal: AbortSignal): Promise<number> {
+function highestEpoch({ machines, sets }: Traces): number {
   let highest = 0;
-  for (const { spec } of (await client.listAll(Machines, { signal })).items)
-    highest = Math.max(highest, spec.operation?.epoch ?? 0, spec.retire?.epoch ?? 0);
-  for (const { status } of (await client.listAll(MachineComponentSets, { signal })).items) highest = Math.max(highest, status?.epoch ?? 0);
+  for (const { spec } of machines) highest = Math.max(highest, spec.operation?.epoch ?? 0, spec.retire?.epoch ?? 0);
+  for (const { status } of sets) highest = Math.max(highest, status?.epoch ?? 0);
   return highest;
 }
 

@@ -11,21 +11,33 @@
 import type { LedgerRow } from '../api/disruptionledger.ts';
 import { CodedError } from '../api/errors.ts';
 import type { OperationStatus } from '../api/machine.ts';
-import { countStarts, giveBack, type Rated } from './rates.ts';
+import { countStarts, countUnknown, giveBack, type Rated } from './rates.ts';
 import { rowOfID, rowOfMachine, type LedgerState } from './state.ts';
 
 /** As many rows as the ledger's schema takes. */
 export const MAX_ROWS = 500;
 
 /**
- * The state of a new term. Also of the same process: what a paused leader of the term before still sends must find another epoch. `used`: the
- * highest epoch that is known from elsewhere.
+ * The state of a new term. Also of the same process: what a paused leader of the term before still sends must find another epoch. `least`: all
+ * below it may have been used.
  */
-export function takeLeadership(state: LedgerState, used = 0): LedgerState {
-  return { ...state, epoch: Math.max(state.epoch, used) + 1 };
+export function takeLeadership(state: LedgerState, least = 0): LedgerState {
+  return { ...state, epoch: Math.max(state.epoch + 1, least) };
 }
 
-/** A term lasts as long as its ledger (⊢ D1): the next one makes another, above every epoch that was used. */
+/**
+ * The state of a ledger that took the place of a lost one: with the rows that are `left` (⊢ D1). `used`: the highest epoch that is borne somewhere; where there
+ * is any, disruptions may have begun of which the lost one alone knew, and rates have no room before those are too old to count.
+ */
+export function rebuilt(state: LedgerState, left: readonly LedgerRow[], used: number, since: string): LedgerState {
+  const rows = [...state.rows, ...left.filter((row) => rowOfMachine(state, row.machineUID) === undefined)];
+  if (rows.length > MAX_ROWS)
+    throw new CodedError('LedgerFull', `the ledger holds at most ${MAX_ROWS} rows, and ${rows.length} may be under way`);
+  if (used === 0 && left.length === 0) return { ...state, rows };
+  return { ...state, rows, hours: countUnknown(state.hours ?? [], Date.parse(since)) };
+}
+
+/** A term lasts as long as its ledger (⊢ D1): the next one makes another, whose epochs are above every one that was used. */
 export const ledgerGone = (): CodedError =>
   new CodedError('Deposed', 'the DisruptionLedger cell is gone: this term is over, and the next one makes it');
 

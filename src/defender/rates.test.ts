@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { LedgerRow, StartsBucket } from '../api/disruptionledger.ts';
 import { isCoded } from '../api/errors.ts';
 import { release, reserve } from './protocol.ts';
-import { countsOf, countStarts, giveBack } from './rates.ts';
+import { countsOf, countStarts, countUnknown, giveBack } from './rates.ts';
 import type { LedgerState } from './state.ts';
 import { row, T0 } from './testing/rows.ts';
 
@@ -35,6 +35,19 @@ describe('what rates count', () => {
     expect(counts.within('Hour', ['Change'], 'pool/db')).toBe(0);
     expect(counted[2]?.counted).toEqual({ at: new Date(T0).toISOString(), class: 'Change', scopes: ['cluster'] });
     expect(counts.belowAt('Hour', ['Repair'], 'cluster', 1)).toBe(T0 + 65 * MINUTE);
+  });
+
+  test('is more than any rate allows where it is not known, until that is too old to count', () => {
+    const hours = countUnknown(count([], 'a', T0).hours, T0 + 7 * MINUTE);
+    const counts = countsOf(hours, T0 + 8 * MINUTE);
+    expect(counts.within('Day', ['Change'], 'pool/db')).toBe(1_000_000_000);
+    expect(counts.within('Day', ['Repair', 'Change'], 'cluster')).toBe(1_000_000_001);
+    expect(counts.belowAt('Hour', ['Repair', 'Change'], 'cluster', 5)).toBe(T0 + 70 * MINUTE);
+    expect(within(hours, 'Hour', T0 + 69 * MINUTE)).toBe(1_000_000_000);
+    expect(within(hours, 'Hour', T0 + 70 * MINUTE)).toBe(0);
+    const later = count(hours, 'b', T0 + 3 * HOUR).hours;
+    expect(within(later, 'Day', T0 + 24 * HOUR)).toBe(1_000_000_002);
+    expect(within(later, 'Day', T0 + 25 * HOUR)).toBe(1);
   });
 
   test('is nothing where no rate speaks of it: neither bucket nor note', () => {

@@ -21,6 +21,11 @@ const SPAN_MS: Readonly<Record<RateSpan, number>> = { Hour: 60 * MINUTE_MS, Day:
 /** So many different counts a ledger may hold; past it nothing that a rate speaks of is reserved. */
 export const MAX_COUNTS = 10_000;
 
+/** In a bucket: what began then, of whatever class and wherever, is not known. */
+const UNKNOWN = '*';
+/** More than any rate allows. */
+const UNKNOWN_STARTS = 1_000_000_000;
+
 const keyOf = (asked: string, scope: string): string => `${asked} ${scope}`;
 const beginOf = (bucket: StartsBucket): number => Date.parse(bucket.from);
 const endOf = (bucket: StartsBucket): number => beginOf(bucket) + bucket.minutes * MINUTE_MS;
@@ -57,12 +62,12 @@ export function countsOf(buckets: readonly StartsBucket[], nowMs: number): Count
     size,
     within(span, classes, scope) {
       if (sums[span].size === 0) return 0;
-      let sum = 0;
+      let sum = sums[span].get(UNKNOWN) ?? 0;
       for (const asked of classes) sum += sums[span].get(keyOf(asked, scope)) ?? 0;
       return sum;
     },
     belowAt(span, classes, scope, max) {
-      const keys = [...classes].map((asked) => keyOf(asked, scope));
+      const keys = [UNKNOWN, ...[...classes].map((asked) => keyOf(asked, scope))];
       let left = this.within(span, classes, scope);
       for (const bucket of buckets.toSorted((a, b) => beginOf(a) - beginOf(b))) {
         if (!countsIn(bucket, span, now)) continue;
@@ -115,6 +120,13 @@ export function countStarts(
   });
   if (Object.keys(starts).length === 0) return { hours: [...buckets], rows: counted };
   return { hours: compact([...buckets, { from: iso(floor(now, FINE_MINUTES)), minutes: FINE_MINUTES, starts }], now), rows: counted };
+}
+
+/** As if until then more had begun than any rate allows: who counted it is lost. */
+export function countUnknown(buckets: readonly StartsBucket[], atMs: number): StartsBucket[] {
+  const now = rateNow(buckets, atMs);
+  const unknown = { from: iso(floor(now, FINE_MINUTES)), minutes: FINE_MINUTES, starts: { [UNKNOWN]: UNKNOWN_STARTS } };
+  return compact([...buckets, unknown], now);
 }
 
 /** Without what this row counted; the row must go in the same write. A bucket that is gone has nothing to give back. */

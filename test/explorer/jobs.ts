@@ -112,6 +112,7 @@ function jobView(world: World, cell: Cell, index: number, job: Stored<RemedyOper
     machine,
     node,
     row: stateOf(cell.ledger.object ?? {}).rows.find((row) => row.requesterUID === job.metadata.uid),
+    isLedgerBegun: stateOf(cell.ledger.object ?? {}).epoch > 0,
     snapshot: machine === undefined || site === undefined ? undefined : snapshotOf(machine, node, site, job),
     rule: world.withdrawn ? 'Gone' : 'Enforced',
     matches: world.withdrawn || machine === undefined ? undefined : needsRepair(world, index) ? 'True' : 'False',

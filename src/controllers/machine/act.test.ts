@@ -48,6 +48,7 @@ describe('D3: whoever meets the trace of a later term stops', () => {
     { do: 'LiftCordon', owner: 'r1', why: '' },
     { do: 'MarkDegraded', why: '' },
     { do: 'LiftDegraded', why: '' },
+    { do: 'Evict', row: row(), pod: { namespace: 'web', name: 'p', uid: 'p', terminating: false }, why: '' },
   ];
   test.each([...guarded, ...onNode])('D1: $do, where the ledger is gone', (step) => {
     expect(() => judged(step, { node: cordoned('a', 'r1'), ledger: undefined })).toThrow(deposed);
@@ -125,8 +126,20 @@ describe('C4: on the Node', () => {
   test('a stray cordon is lifted only where the ledger, read after the Node, lacks its row', () => {
     const lift: Step = { do: 'LiftCordon', owner: 'r1', why: '' };
     expect(judged(lift, { node: cordoned('a', 'r1') })).toEqual({ stop: 'the ledger has the row' });
-    expect(judged(lift, { node: cordoned('a', 'r1'), ledger: ledger(3) })).toMatchObject({ write: 'node', reads: ['node', 'ledger'] });
+    expect(judged(lift, { node: cordoned('a', 'r1'), ledger: ledger(3) })).toMatchObject({
+      write: 'node',
+      reads: ['node', 'machine', 'ledger'],
+    });
     expect(judged(lift, { node: cordoned('a', 'r2'), ledger: ledger(3) })).toHaveProperty('stop');
+  });
+  test('nor is that of an operation that has not told its end, whoever took its row away', () => {
+    const lift: Step = { do: 'LiftCordon', owner: 'r1', why: '' };
+    const seen = { node: cordoned('a', 'r1'), ledger: ledger(3) };
+    const spec = { operation: operation() };
+    expect(judged(lift, { ...seen, machine: machine({ spec }) })).toEqual({ stop: 'its operation has not ended' });
+    const done = machine({ spec, status: { operation: { id: 'r1', state: 'Done' } } });
+    expect(judged(lift, { ...seen, machine: done })).toMatchObject({ write: 'node' });
+    expect(judged(lift, { ...seen, machine: undefined })).toMatchObject({ write: 'node' });
   });
   test('a pod is evicted only under a cordon that names the row', () => {
     const pod = { namespace: 'web', name: 'p', uid: 'p', terminating: false };
@@ -134,6 +147,8 @@ describe('C4: on the Node', () => {
     expect(judged(evict, { node: cordoned('a', 'r1') })).toEqual({ effect: { do: 'Evict', pod } });
     for (const object of [node(), cordoned('a', 'r2'), cordoned('a', 'Degraded'), undefined])
       expect(judged(evict, { node: object })).toHaveProperty('stop');
+    expect(judged(evict, { node: cordoned('a', 'r1'), ledger: ledger(3) })).toEqual({ stop: 'the ledger lacks the row' });
+    expect(actOf(evict, context)?.reads).toEqual(['node', 'ledger']);
   });
   test('another Node of the same name is not touched', () => {
     const other = cordoned('a', 'r1');

@@ -58,6 +58,10 @@ async function within(done: Promise<void>): Promise<void> {
   await done;
 }
 
+/** Of the ledger, once it has one. */
+const epochNow = (test: TestCell): Promise<number> =>
+  waitFor(async () => (await test.client.find(DisruptionLedgers, { name: LEDGER_NAME }))?.status?.epoch, { ...LONG, what: 'an epoch' });
+
 async function finish(test: TestCell, name: string, outcome: Outcome = 'Succeeded'): Promise<void> {
   const id = await ordered(test, name);
   const components = outcome === 'Succeeded' ? [waiting({ state: 'Healthy', running: 2, version: '2.0.0' })] : [waiting()];
@@ -390,8 +394,45 @@ describe('leaders change', () => {
     await cell.client.delete(DisruptionLedgers, { name: LEDGER_NAME });
     await expect(within(old.done)).rejects.toMatchObject({ code: 'Deposed', message: expect.stringContaining('DisruptionLedger cell') });
     cell.lead();
-    const epoch = await waitFor(async () => (await cell?.client.find(DisruptionLedgers, { name: LEDGER_NAME }))?.status?.epoch, LONG);
-    expect(epoch).toBe(before + 1);
+    expect(await epochNow(cell)).toBeGreaterThan(before);
+  });
+
+  test('D1: the number of a term that wrote nothing does not come again where its ledger is deleted', async () => {
+    cell = await openCell();
+    const first = cell.lead();
+    const before = await epochNow(cell);
+    await first.stop();
+    await cell.client.delete(DisruptionLedgers, { name: LEDGER_NAME });
+    cell.lead();
+    expect(await epochNow(cell)).toBeGreaterThan(before);
+  });
+
+  test('D1: what was under way when the ledger was deleted keeps its cordon and its place until its end is known', async () => {
+    cell = await openCell();
+    await cell.client.create(DefenderPolicies, {
+      apiVersion: API_VERSION,
+      kind: 'DefenderPolicy',
+      metadata: { name: 'one' },
+      spec: { limits: [{ name: 'cell', scope: 'Cluster', maxConcurrent: 1 }] },
+    });
+    const first = cell.lead();
+    await waitingMachines(cell, ['a', 'b']);
+    const [busy, other] = await waitFor(async () => {
+      const [row] = (await cell?.rows()) ?? [];
+      return row === undefined ? undefined : row.machine === `${POOL}/a` ? ['a', 'b'] : ['b', 'a'];
+    }, LONG);
+    const id = await ordered(cell, busy ?? '');
+    await cell.client.delete(DisruptionLedgers, { name: LEDGER_NAME });
+    await expect(within(first.done)).rejects.toMatchObject({ code: 'Deposed' });
+    cell.lead();
+    await epochNow(cell);
+    expect((await cell.rows()).map((row) => [row.id, row.machine, row.kind])).toEqual([[id, `${POOL}/${busy}`, 'Change']]);
+    // Long enough for the other one, which asks for the same place.
+    await waitFor(async () => (await cell?.machine(other ?? ''))?.status?.verdict?.limit === 'one/cell', LONG);
+    expect(ownerOf((await cell.node(busy ?? '')) ?? expect.fail('it has no Node'))).toBe(id);
+    await finish(cell, busy ?? '');
+    await ordered(cell, other ?? '');
+    await waitFor(async () => !isCordoned((await cell?.node(busy ?? '')) ?? expect.fail('it has no Node')), LONG);
   });
 });
 

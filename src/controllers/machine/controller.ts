@@ -30,6 +30,7 @@ import { decide } from './decide.ts';
 import type { MachineView } from './view.ts';
 import { eventOf, eventOfChange } from './events.ts';
 import type { CellAddress } from './instance.ts';
+import { leftRows } from './leftrows.ts';
 import { changedRows, lookAgain, RESYNC_MS } from './lookagain.ts';
 import { watchLedgerWrites } from './ledgerwrites.ts';
 import { createObserver, type OwnKnowledge, type Stores } from './observe.ts';
@@ -225,7 +226,7 @@ async function begun({
 }: Pick<MachineControllerOptions, 'client' | 'reader' | 'clock' | 'log' | 'signal'>): Promise<number> {
   for (;;) {
     try {
-      return await beginTerm(client, signal, reader);
+      return await beginTerm(client, signal, { reader, leftRows });
     } catch (error) {
       signal.throwIfAborted();
       log.warn({ error: messageOf(error) }, 'the epoch could not be raised; tries again');

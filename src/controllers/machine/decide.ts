@@ -20,6 +20,7 @@ import {
   finalReport,
   isControllerOperation,
   isSucceeding,
+  isUnderWay,
   jobOfRow,
   repairOrder,
   repairRefusal,
@@ -85,6 +86,10 @@ function withoutRow(view: MachineView): Decision {
   const { machine, claim } = view;
   if (claim.state === 'Claimed') {
     const owner = ownerOf(claim.node);
+    if (owner !== undefined && isUnderWay(machine, owner)) {
+      const why = `operation ${owner} has not told its end, and the ledger lost its row; \`kubenode release\` gives it up`;
+      return { steps: [], waits: { for: 'Agent', why } };
+    }
     if (owner !== undefined && owner !== DEGRADED)
       return { steps: [{ do: 'LiftCordon', owner, why: `the ledger has no row ${owner} any more` }] };
     if (!isDeleting(machine)) {

@@ -8,7 +8,7 @@ import type { Claim } from './claim.ts';
 import { degradedBy, failedComponents } from './components.ts';
 import { cordonedFor, DEGRADED, fencedFor, isCordonedFor, ownerOf, uncordonedBy, wasDegraded } from './cordon.ts';
 import { isRepairNeeded } from './facts.ts';
-import { staysCordoned } from './repair.ts';
+import { isUnderWay, staysCordoned } from './repair.ts';
 import type { Step } from './view.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type Act, type ActContext, type Guarded } from './guards.ts';
 
@@ -35,13 +35,17 @@ export function cordon(row: LedgerRow, context: ActContext): Act {
   };
 }
 
-/** N; the eviction follows. Not fenced further: between this read and the eviction nothing can stop it, so it is one pod, by its UID. */
+/**
+ * N, L; the eviction follows. Not fenced further: between these reads and the eviction nothing can stop it, so it is one pod, by its UID. A cordon that
+ * was on its way when its ledger was lost may arrive when r is forgotten: so N alone is not enough (⊢ D1).
+ */
 export function evict({ row, pod, graceSeconds }: Extract<Step, { do: 'Evict' }>, context: ActContext): Act {
   return {
     ...base('evict', context),
-    reads: ['node'],
+    reads: ['node', 'ledger'],
     writes: 'effect',
     judge(seen): Guarded {
+      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
       if (seen.node === undefined || !isCordonedFor(seen.node, row.id)) return stop("the Node's cordon does not name the row");
       return { effect: { do: 'Evict', pod, ...(graceSeconds === undefined ? {} : { graceSeconds }) } };
     },
@@ -88,14 +92,18 @@ export function settle(row: LedgerRow, context: ActContext): Act {
   };
 }
 
-/** N, L; writes N. A row is in L before its cordon is on N, and its id never comes back: so N first, L second (⊢ C4). */
+/**
+ * N, M, L; writes N. A row is in L before its cordon is on N, and its id never comes back: so N first, L last (⊢ C4). Where somebody took the row out of
+ * L while its order goes on, M says so.
+ */
 export function liftCordon(owner: string, context: ActContext): Act {
   return {
     ...base('lift-cordon', context),
-    reads: ['node', 'ledger'],
+    reads: ['node', 'machine', 'ledger'],
     writes: 'node',
     judge(seen): Guarded {
       if (seen.ledger === undefined) throw ledgerGone();
+      if (seen.machine !== undefined && isUnderWay(seen.machine, owner)) return stop('its operation has not ended');
       const state = stateOf(seen.ledger);
       requireEpoch(state, context.epoch);
       if (seen.node === undefined || ownerOf(seen.node) !== owner) return stop('the cordon has another owner');

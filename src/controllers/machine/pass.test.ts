@@ -137,6 +137,17 @@ describe('the pass', () => {
     expect(said({ asking: () => [late], facts: { ...view.facts, nowMs: NOW + 900_001 } })).toBe('zone/h');
   });
 
+  test('D1: nothing is reserved for a machine whose Node bears the cordon of a row that nobody knows, before that is lifted', () => {
+    const of = (object: ReturnType<typeof node>) =>
+      decidePass(cell({ machines: [machine()], nodes: [object] }), { epoch: 1, rows: [] }, ids());
+    expect(of(cordoned('a', 'r1')).rows).toEqual([]);
+    expect(of(cordoned('a', 'r1')).verdicts.get('uid-a')).toMatchObject({ allowed: false, limit: 'Machine/cordon' });
+    const stranger = cordoned('a', 'r1');
+    const others = [cordoned('a', 'Degraded'), node('a', { spec: { unschedulable: true } })];
+    for (const object of [...others, { ...stranger, metadata: { ...stranger.metadata, uid: 'another' } }])
+      expect(of(object).rows).toHaveLength(1);
+  });
+
   test('D1: ends the term where the ledger is gone', () => {
     const write = reservation(1, () => cell({ machines: [machine()] }), ids());
     expect(() => write.judge({ ledger: undefined })).toThrow(expect.objectContaining({ code: 'Deposed' }));

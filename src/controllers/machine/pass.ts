@@ -20,7 +20,10 @@ import type { Roll } from '../../defender/roll.ts';
 import { stateOf, withState, type LedgerState } from '../../defender/state.ts';
 import { mayBackOff } from './backoff.ts';
 import { askOf, retryAt, type AskFacts } from './ask.ts';
+import { claimOf } from './claim.ts';
+import { DEGRADED, ownerOf } from './cordon.ts';
 import { placed } from './counted.ts';
+import { refused } from './facts.ts';
 import { isSucceeding } from './repair.ts';
 
 /** One look at the stores. */
@@ -81,8 +84,21 @@ function askedAnew(machine: Stored<Machine>, node: Stored<Node> | undefined, fac
   const ask = askOf(machine, facts);
   if (ask.state === 'Refused') return { refused: ask.verdict };
   if (ask.state !== 'Asks') return undefined;
+  const stray = strayOn(machine, node);
+  if (stray !== undefined)
+    return { refused: refused('Machine/cordon', `the cordon of operation ${stray}, of which the ledger has no row, is lifted`) };
   const labels = { ...labelsOf(machine, node), ...ask.request.labels };
   return { request: { ...ask.request, labels, scopes: [...placed(ask.request.scopes, machine, node)] } };
+}
+
+/**
+ * Whose cordon is on the Node of a machine without a row: it arrived late, and is about to be lifted. What counts as unavailable takes no place more, and
+ * with this cordon that would end.
+ */
+function strayOn(machine: Stored<Machine>, node: Stored<Node> | undefined): string | undefined {
+  const claim = claimOf(machine, machine.status?.providerID, node);
+  const owner = claim.state === 'Claimed' ? ownerOf(claim.node) : undefined;
+  return owner === DEGRADED ? undefined : owner;
 }
 
 /** What asks, and why what may not even ask may not. Counted against nothing yet. */

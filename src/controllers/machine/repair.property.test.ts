@@ -28,6 +28,7 @@ const happening: fc.Arbitrary<Happening> = fc.oneof(
   { weight: 24, arbitrary: fc.record({ do: fc.constant('sync' as const), leader, store: fc.nat(5) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('begin-term' as const), leader }) },
   { weight: 10, arbitrary: fc.record({ do: fc.constantFrom('oust' as const, 'oust' as const, 'oust' as const, 'land' as const) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('forget' as const), by: fc.constantFrom('other' as const, 'own' as const) }) },
   { weight: 8, arbitrary: fc.record({ do: fc.constant('beat' as const), machine }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('crash' as const), leader }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('lose-reply' as const), leader, dies: on }) },

@@ -163,6 +163,12 @@ export function finalReport(machine: Machine): OperationStatus | undefined {
   return report?.id === order.id && report.state === 'Done' ? report : undefined;
 }
 
+/** Whether the Machine bears this operation as an order of which nobody has told the end. */
+export function isUnderWay(machine: Machine, id: string): boolean {
+  const { operation } = machine.spec;
+  return operation?.id === id && operation.kind !== 'Cancelled' && finalReport(machine) === undefined;
+}
+
 /**
  * Whether somebody may have asked the provider to do something to the power for this row's operation, or be about to: it is noted on the Machine
  * first, by the order of a power cycle and by `cutsPower`.

@@ -13,7 +13,7 @@ import { changedRules } from '../remedy/rulebook.ts';
 import type { Sight } from '../remedy/sight.ts';
 import { decide } from './decide.ts';
 import { eventOf } from './events.ts';
-import { observe } from './observe.ts';
+import { isBegun, observe } from './observe.ts';
 
 export interface RemedyJobControllerOptions {
   client: Client;
@@ -140,6 +140,8 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
       watch(stores.machines, (machine) => openJobs(machine.metadata.uid)),
       watch(stores.nodes, (node) => sight.machinesOfNode(node.metadata.name).flatMap((machine) => openJobs(machine.metadata.uid))),
       watch(stores.ledgers, (ledger, old) => {
+        // Whose row was not known before its first term.
+        if (!isBegun(old) && isBegun(ledger)) return stores.jobs.list().flatMap((job) => (isFinished(job) ? [] : [keyOf(job.metadata)]));
         const [now, before] = [ledger, old].map((each) => new Map((each?.status?.rows ?? []).map((row) => [row.id, row.requesterUID])));
         const moved = [...(now ?? []), ...(before ?? [])].filter(([id]) => now?.has(id) !== before?.has(id));
         return askers(new Set(moved.map(([, requester]) => requester)));

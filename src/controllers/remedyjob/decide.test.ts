@@ -120,6 +120,7 @@ function viewOf(given: Given): JobView {
             since: iso(0),
             notAfter: iso(900),
           },
+    isLedgerBegun: true,
     snapshot,
     rule: 'Enforced',
     matches: 'True',
@@ -233,6 +234,8 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
   ],
   ['a row that is not seen is looked for', { status: granted, view: { isLive: false } }, 'Read'],
   ['a row that is gone ends it', { status: granted }, { phase: 'Cancelled' }],
+  ['nothing is known of it where the ledger is gone, or has no term yet', { status: granted, view: { isLedgerBegun: false } }, 'Wait'],
+  ['but a machine that is gone ends it', { status: granted, view: { ...gone, isLedgerBegun: false } }, { phase: 'Cancelled' }],
   [
     'the report of another operation is none',
     { status: running, operation: order('row'), machine: { operation: done('other', 'Succeeded') } },

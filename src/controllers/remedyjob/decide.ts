@@ -177,7 +177,7 @@ function prepared({ job, machine, node, nowMs }: JobView, status: Status): Statu
 }
 
 function granted(view: JobView): Move {
-  const { job, machine, row, isLive, nowMs } = view;
+  const { job, machine, row, isLedgerBegun, isLive, nowMs } = view;
   const status = job.status ?? {};
   const order = machine?.spec.operation;
   if (order !== undefined && order.id === status.operationID) {
@@ -196,7 +196,9 @@ function granted(view: JobView): Move {
   }
   if (machine === undefined || row?.id !== status.operationID) {
     const why = machine === undefined ? 'the machine is gone' : 'its row is gone';
-    return isLive ? ended(view, 'Cancelled', 'Cancelled', `${why}, and no order was written`) : { read: why };
+    // ⊢ D1: of a ledger that was deleted, and has no term yet, nobody knows which rows it will have.
+    const isKnown = isLive && (machine === undefined || isLedgerBegun);
+    return isKnown ? ended(view, 'Cancelled', 'Cancelled', `${why}, and no order was written`) : { read: why };
   }
   const stop = status.cancelling === undefined ? reasonToStop(view) : undefined;
   if (stop !== undefined) return { status: { ...status, cancelling: stop, explanation: short(`shall be cancelled: ${stop.why}`) } };

@@ -1,6 +1,6 @@
 /** Everything that the decision about one job needs, as one value. */
 import { Nodes, type Node } from '../../api/builtin.ts';
-import { DisruptionLedgers, LEDGER_NAME, type LedgerRow } from '../../api/disruptionledger.ts';
+import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerRow } from '../../api/disruptionledger.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -22,6 +22,8 @@ export interface JobView {
   node: Stored<Node> | undefined;
   /** Of the ledger: what this job asked for. */
   row: LedgerRow | undefined;
+  /** The ledger is there, and a term has begun in it. */
+  isLedgerBegun: boolean;
   /** undefined where there is no machine. */
   snapshot: Snapshot | undefined;
   /** How its rule stands now: it may have been edited or deleted since. */
@@ -42,12 +44,21 @@ interface Found {
   machine: Stored<Machine> | undefined;
   node: Stored<Node> | undefined;
   row: LedgerRow | undefined;
+  isLedgerBegun: boolean;
 }
+
+/** A term has begun in it: its rows are told. */
+export const isBegun = (ledger: DisruptionLedger | undefined): boolean => (ledger?.status?.epoch ?? 0) > 0;
 
 function stored(sight: Sight, job: Stored<RemedyOperationJob>): Found {
   const machine = sight.stores.machines.get({ namespace: job.metadata.namespace, name: job.spec.machine.name });
   const name = machine?.status?.nodeRef?.name;
-  return { machine, node: name === undefined ? undefined : sight.stores.nodes.get({ name }), row: sight.rowAskedBy(job.metadata.uid) };
+  return {
+    machine,
+    node: name === undefined ? undefined : sight.stores.nodes.get({ name }),
+    row: sight.rowAskedBy(job.metadata.uid),
+    isLedgerBegun: isBegun(sight.stores.ledgers.get({ name: LEDGER_NAME })),
+  };
 }
 
 /**
@@ -67,7 +78,8 @@ async function read(client: Client, job: Stored<RemedyOperationJob>, signal: Abo
       : [await readLedger(), await readMachine(), undefined];
   const name = machine?.status?.nodeRef?.name;
   const row = ledger?.status?.rows?.find((each) => each.requesterUID === job.metadata.uid);
-  return { machine, node: name !== undefined && node?.metadata.name === name ? node : await readNode(name), row };
+  const claimed = name !== undefined && node?.metadata.name === name ? node : await readNode(name);
+  return { machine, node: claimed, row, isLedgerBegun: isBegun(ledger) };
 }
 
 /** `live`: reads from the server instead of the stores. */
@@ -91,6 +103,7 @@ export async function observe(
     machine,
     node,
     row: found.row,
+    isLedgerBegun: found.isLedgerBegun,
     snapshot,
     rule:
       rule === undefined ? (sources.has(job.spec.rule) ? 'Refused' : 'Gone') : rule.rule.spec.mode === 'Enforce' ? 'Enforced' : 'Shadow',

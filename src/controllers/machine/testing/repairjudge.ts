@@ -30,6 +30,8 @@ const DRAIN_MS = 100_000;
 export interface RepairJudge {
   /** A row was released, by what these stores must show before anything is reserved by them. */
   released(isPassed: (stores: Objects) => boolean): void;
+  /** The ledger was deleted, and made anew. */
+  forgot(before: Objects, after: Objects): void;
   /** A write of the ledger took effect. */
   wroteLedger(before: Objects, after: Objects, by: Leader): void;
   wroteMachine(index: number, before: Stored<Machine>, after: Stored<Machine>, decided: Decided, truth: Objects): void;
@@ -48,6 +50,8 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
   const begun = new Map<string, number>();
   const cycled = new Set<string>();
   /** By machine, the limit under which it was last reserved; infinite where it was counted already, and so cost nothing (D7). */
+  /** Rows that were lost with their ledger, before anything bore a trace of them. */
+  const forgotten = new Set<string>();
   const allowances = new Map<number, number>();
   const releases: ((stores: Objects) => boolean)[] = [];
   const wrong = (mistake: string): void => void mistakes.push(mistake);
@@ -70,6 +74,20 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
 
   return {
     released: (isPassed) => void releases.push(isPassed),
+
+    forgot(before, after) {
+      const left = new Set(rowsOf(after).map((row) => row.id));
+      for (const row of rowsOf(before)) {
+        const index = NAMES.indexOf(row.machine.split('/')[1] ?? '');
+        const machine = after.machines[index];
+        const order = machine?.spec.operation;
+        const isOpen = machine !== undefined && order?.kind !== 'Cancelled' && reportOf(machine) === undefined;
+        if (left.has(row.id)) continue;
+        forgotten.add(row.id);
+        if (order?.id === row.id && isOpen) wrong(`D1: ${row.machine} is ordered ${row.id}, and its row is forgotten`);
+        if (ownerOf(after.nodes[index]) === row.id) wrong(`D1: ${row.machine} is cordoned for ${row.id}, and its row is forgotten`);
+      }
+    },
 
     wroteLedger(before, after, by) {
       if (before.ledger.status?.epoch !== by.epoch)
@@ -157,7 +175,7 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
       const name = NAMES[index] ?? '';
       const owner = ownerOf(after);
       const row = rowsOf(truth).find((each) => each.machineUID === uidOf(truth, index));
-      if (owner !== undefined && owner !== 'Degraded' && owner !== ownerOf(before) && owner !== row?.id)
+      if (owner !== undefined && owner !== 'Degraded' && owner !== ownerOf(before) && owner !== row?.id && !forgotten.has(owner))
         wrong(`C4: ${name} is cordoned for ${owner}, of which the ledger has no row`);
       if (before.spec?.unschedulable !== true || after.spec?.unschedulable === true) return;
       const due = seen?.status?.conditions?.some(({ type, status }) => type === 'RepairNeeded' && status === 'True') === true;
@@ -202,7 +220,11 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
     broken(truth, acting) {
       const rows = rowsOf(truth);
       const disrupted = NAMES.keys().filter(
-        (index) => rows.some((row) => row.machineUID === uidOf(truth, index)) || isOurs(truth.nodes[index]) || acting[index] !== undefined,
+        (index) =>
+          rows.some((row) => row.machineUID === uidOf(truth, index)) ||
+          // Of a forgotten one nothing but its cordon can still arrive.
+          (isOurs(truth.nodes[index]) && !forgotten.has(ownerOf(truth.nodes[index]) ?? '')) ||
+          acting[index] !== undefined,
       );
       const all = [...disrupted].filter((index) => allowances.get(index) !== Infinity);
       const allowed = Math.max(0, ...all.map((index) => allowances.get(index) ?? 0));

@@ -6,9 +6,10 @@ import { ANNOTATIONS } from '../../../api/names.ts';
 import { isFinished, type RemedyOperationJob } from '../../../api/remedyoperationjob.ts';
 import type { KubeObject, Stored } from '../../../api/wire.ts';
 import type { Move } from '../../../defender/guardedwrite.ts';
-import { takeLeadership } from '../../../defender/protocol.ts';
+import { rebuilt, takeLeadership } from '../../../defender/protocol.ts';
 import { stateOf, withState } from '../../../defender/state.ts';
 import type { Effect } from '../guards.ts';
+import { leftRows } from '../leftrows.ts';
 import { finalReport, isControllerOperation } from '../repair.ts';
 import { at, idle, job, node, NOW } from './objects.ts';
 import { judgeRepairs } from './repairjudge.ts';
@@ -26,6 +27,8 @@ export type Happening =
   /** One of its stores catches up; beyond the last of them: all. */
   | { do: 'sync'; leader: number; store: number }
   | { do: 'begin-term' | 'crash'; leader: number }
+  /** Somebody deletes the ledger. The next term makes it: the other leader's, while this one is in the middle of something, or its own. */
+  | { do: 'forget'; by: 'other' | 'own' }
   /** Its next write takes effect, and it does not hear of that: it dies, or tries again. */
   | { do: 'lose-reply'; leader: number; dies: boolean }
   | { do: 'agent' | 'job' | 'cancel'; machine: number }
@@ -50,6 +53,10 @@ const STEP_MS = 250;
 /** As long as an order may wait, and a job for its end. */
 const LATE_MS = 300_000;
 const JOB_MS = 200_000;
+const stored = (job: RemedyOperationJob): Stored<RemedyOperationJob> => ({
+  ...job,
+  metadata: { ...job.metadata, uid: job.metadata.uid ?? '', resourceVersion: '1', creationTimestamp: at(0) },
+});
 const CAME_UP = { silent: false, hung: false, power: 'Running' } as const;
 
 export interface RepairWorld {
@@ -59,7 +66,10 @@ export interface RepairWorld {
   broken(): string[];
   unfinished(): string[];
   /** What happened, for telling whether a run meant anything. */
-  readonly seen: Record<'orders' | 'cancellations' | 'cycles' | 'takeovers' | 'cuts' | 'forced' | 'degraded' | 'side by side', number>;
+  readonly seen: Record<
+    'orders' | 'cancellations' | 'cycles' | 'takeovers' | 'cuts' | 'forced' | 'degraded' | 'side by side' | 'forgotten',
+    number
+  >;
 }
 
 export function repairWorld(tampered: (objects: Objects) => Objects = (objects) => objects): RepairWorld {
@@ -84,7 +94,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
   const judge = judgeRepairs(sites);
   /** Unschedulable by a human's will. */
   const held = NAMES.map(() => false);
-  const seen = { orders: 0, cancellations: 0, cycles: 0, takeovers: 0, cuts: 0, forced: 0, degraded: 0, 'side by side': 0 };
+  const seen = { orders: 0, cancellations: 0, cycles: 0, takeovers: 0, cuts: 0, forced: 0, degraded: 0, 'side by side': 0, forgotten: 0 };
   const leaders = [down(truth), down(truth)];
   let awake = 0;
   /** Leaders that were ousted, each in the middle of something. */
@@ -278,6 +288,26 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
     awake = index;
   }
 
+  /** As `beginTerm` has it, in one moment; the order of its lists is explored elsewhere. */
+  function forget(by: 'other' | 'own'): void {
+    const { status: _, ...bare } = truth.ledger;
+    const left = leftRows({
+      machines: truth.machines,
+      nodes: truth.nodes,
+      sets: [],
+      jobs: truth.jobs.map(stored),
+      since: new Date(nowMs).toISOString(),
+    });
+    const lost = truth;
+    const { hours: __, ...state } = rebuilt({ epoch: 0, rows: [] }, left, 0, at(0));
+    // The highest that was given: what the resourceVersion of the server stands for.
+    truth = { ...truth, ledger: stamped(withState(bare, { ...state, epoch: stateOf(truth.ledger).epoch })) };
+    judge.forgot(lost, truth);
+    seen.forgotten++;
+    if (by === 'other') oust();
+    else beginTerm(awake);
+  }
+
   function oust(): void {
     const leader = leaders[awake];
     if (leader?.flight !== undefined) ousted.push(leader);
@@ -327,6 +357,8 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
         return;
       case 'oust':
         return oust();
+      case 'forget':
+        return forget(each.by);
       case 'land':
         return land();
       case 'beat':
