@@ -4,6 +4,8 @@ import type { Stored } from '../../src/api/wire.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
 import type { ReleaseMark } from '../../src/defender/evidence.ts';
 import type { Move } from '../../src/defender/guardedwrite.ts';
+import { stateOf } from '../../src/defender/state.ts';
+import { DEGRADED, ownerOf } from '../../src/controllers/machine/cordon.ts';
 import type { Mutation } from './mutants.ts';
 import { cyclePower, withSite } from './repairs.ts';
 import {
@@ -55,8 +57,15 @@ export function carryOut(
     const held = world.nodes[at];
     if (held?.object === undefined || held.object.metadata.uid !== move.object.metadata.uid) return world;
     if (flight.node?.version !== held.version && mutation.cas !== 'node') return world;
+    const owner = ownerOf(move.object);
+    const isNew = owner !== undefined && owner !== DEGRADED && ownerOf(held.object) !== owner;
+    const { epoch, rows } = stateOf(world.ledger.object ?? {});
+    // Nothing stops what a leader had sent before the ledger that knew the row was deleted; an order cannot follow.
+    const isLate =
+      isNew && epoch > 0 && flight.epoch !== epoch && rows.every((row) => row.machineUID !== world.machines[at]?.object?.metadata.uid);
+    const late = isLate ? [...world.late, owner] : world.late;
     const object = { ...(bare as Stored<typeof move.object>), ...(held.object.status === undefined ? {} : { status: held.object.status }) };
-    return { ...world, nodes: replaced(world.nodes, at, { version: held.version + 1, object }) };
+    return { ...world, late, nodes: replaced(world.nodes, at, { version: held.version + 1, object }) };
   }
   const held = world.machines[at];
   if (held?.object === undefined || held.object.metadata.uid !== move.object.metadata.uid) return world;

@@ -60,6 +60,7 @@ export function createEncoder(): Encoder {
       leader.frozen.machines?.forEach((held, index) => note(index, held.version));
       leader.frozen.nodes?.forEach((held, index) => note(count + index, held.version));
       note(2 * count, leader.frozen.ledger?.version);
+      leader.beginning?.machines.forEach((held, index) => note(index, held.version));
       leader.frozen.jobs?.forEach((held, index) => note(2 * count + 1 + index, held.version));
       for (const look of leader.looks) note(2 * count + 1 + look.index, look.version);
       for (const mark of leader.marks) {
@@ -100,6 +101,7 @@ export function createEncoder(): Encoder {
       );
       parts.push(leader.frozen.nodes === undefined ? '-' : leader.frozen.nodes.map((each, index) => held(count + index, each)).join(':'));
       parts.push(held(2 * count, leader.frozen.ledger));
+      if (leader.beginning !== undefined) parts.push('b', leader.beginning.machines.map((each, index) => held(index, each)).join(':'));
       if (world.jobs.length > 0) {
         parts.push(
           leader.frozen.jobs === undefined ? '-' : leader.frozen.jobs.map((each, index) => held(2 * count + 1 + index, each)).join(':'),
@@ -131,6 +133,8 @@ export function createEncoder(): Encoder {
       world.time,
       world.lateEvictions,
     );
+    // Of a ledger that is there its epoch says it.
+    parts.push((world.ledger.object?.status?.epoch ?? 0) > 0 ? '' : world.given, world.late.join(':'));
     parts.push(Object.values(world.budget).join(':'));
     return parts.join(',');
   }
@@ -144,6 +148,7 @@ export function createEncoder(): Encoder {
       world.agents.some((agent) => `"${agent.last}"`.includes(text) || holds(agent.order) || holds(agent.report)) ||
       world.jobs.some((held) => holds(held.object)) ||
       world.sites.some(holds) ||
+      world.late.some((id) => `"${id}"` === text) ||
       world.leaders.some(
         (leader) =>
           leader.flights.some(
@@ -160,6 +165,7 @@ export function createEncoder(): Encoder {
           leader.looks.some(({ job, ledger, machine, node, status }) =>
             [job, ledger?.object, machine?.object, node?.object, status].some(holds),
           ) ||
+          (leader.beginning?.machines ?? []).some((held) => holds(held.object)) ||
           leader.cycled.some((id) => `"${id}"` === text),
       )
     );

@@ -54,6 +54,8 @@ export function initialWorld(scenario: Scenario): World {
     time: 0,
     limit: scenario.limit ?? 1,
     lateEvictions: 0,
+    given: 1,
+    late: [],
     frozenTogether: scenario.frozenTogether === true,
     budget: { ...NO_EVENTS, ...scenario.budget },
     jobs:

@@ -203,10 +203,11 @@ export function advance(
   if ('stop' in move) return { label: `${name}: stops, ${move.stop}`, world: ended };
   const after = carryOut(ended, index, at, flight, move, scenario, mutation);
   const uid = world.machines[at]?.object?.metadata.uid;
-  const evicts =
-    'effect' in move && move.effect.do === 'Evict' && stateOf(world.ledger.object ?? {}).rows.every((row) => row.machineUID !== uid);
+  // Of a ledger that is lost nobody knows which rows it had.
+  const { epoch: now, rows } = stateOf(world.ledger.object ?? {});
+  const evicts = 'effect' in move && move.effect.do === 'Evict' && now > 0 && rows.every((row) => row.machineUID !== uid);
   if (evicts) {
-    const deposed = leader.epoch !== stateOf(world.ledger.object ?? {}).epoch;
+    const deposed = leader.epoch !== now;
     const broken = deposed ? {} : { broken: `C4: a pod of ${machineName(at)} is evicted without a row` };
     return { label: `${name}: evicts late`, world: { ...after, lateEvictions: after.lateEvictions + 1 }, ...broken };
   }

@@ -10,12 +10,15 @@ import { hears } from './repairs.ts';
 import { machineName, type RepairPlan, type Scenario, type World } from './world.ts';
 
 const rowsOf = (world: World) => stateOf(world.ledger.object ?? {}).rows;
+/** Somebody deleted the ledger, and no term has begun in a new one: which rows there are nobody knows. */
+const isForgotten = (world: World): boolean => stateOf(world.ledger.object ?? {}).epoch === 0;
 const uidOf = (world: World, index: number): string | undefined => world.machines[index]?.object?.metadata.uid;
 
 /** What we do to a node: acting on it, keeping pods away from it, or having taken its instance. */
 function isDisrupted(world: World, index: number): boolean {
   const node = world.nodes[index]?.object;
-  const cordoned = node !== undefined && isCordoned(node) && ownerOf(node) !== undefined && !hasForeignCordon(node);
+  const owner = node === undefined ? undefined : ownerOf(node);
+  const cordoned = node !== undefined && isCordoned(node) && owner !== undefined && !hasForeignCordon(node) && !world.late.includes(owner);
   const machine = world.machines[index]?.object;
   return world.agents[index]?.state === 'acting' || cordoned || (machine !== undefined && world.instances[index] !== machine.metadata.uid);
 }
@@ -47,9 +50,11 @@ export function brokenIn(world: World, humans: boolean): string[] {
   const rows = rowsOf(world);
   const uids = new Set(rows.map((row) => row.machineUID));
   const broken: string[] = [...(humans ? [] : tooMany(world)), ...repairsBrokenIn(world)];
+  const epochs = world.leaders.flatMap(({ epoch }) => epoch ?? []);
+  if (new Set(epochs).size < epochs.length) broken.push('D1: two terms have one epoch');
   if (uids.size < rows.length) broken.push('invariant 6: two rows for one machine');
   world.machines.forEach((held, index) => {
-    if (world.agents[index]?.state === 'acting' && !uids.has(held.object?.metadata.uid ?? ''))
+    if (world.agents[index]?.state === 'acting' && !isForgotten(world) && !uids.has(held.object?.metadata.uid ?? ''))
       broken.push(`invariant 2: the agent of ${machineName(index)} acts without a row`);
     const node = world.nodes[index]?.object;
     if (world.held[index] === true && node !== undefined && !isCordoned(node))
@@ -98,7 +103,7 @@ function orders(before: World, after: World, index: number): string[] {
   if (order === undefined || order.kind === 'Cancelled' || order.id === old.spec.operation?.id) return [];
   const row = rowsOf(before).find((each) => each.machineUID === now.metadata.uid);
   const broken: string[] = [];
-  if (row === undefined || (row.id !== order.id && row.kind !== 'Delete'))
+  if (!isForgotten(before) && (row === undefined || (row.id !== order.id && row.kind !== 'Delete')))
     broken.push(`C3: ${machineName(index)} is given an order without a row`);
   broken.push(...orderedWrongly(before, row, order, machineName(index)));
   if (order.epoch < (old.spec.operation?.epoch ?? 0)) broken.push(`D3: the epoch on ${machineName(index)} falls`);
@@ -110,6 +115,7 @@ function instances(before: World, after: World, index: number): string[] {
   const uid = before.instances[index];
   const machine = before.machines[index]?.object;
   const row = rowsOf(before).find((each) => each.machineUID === uid);
+  if (isForgotten(before)) return [];
   const allowed = row?.kind === 'Delete' && machine?.metadata.uid === uid && machine.metadata.deletionTimestamp !== undefined;
   return allowed ? [] : [`C8: the instance of ${machineName(index)} is deleted without a Delete row`];
 }
@@ -120,10 +126,13 @@ function cordons(before: World, after: World, index: number): string[] {
   const owner = now?.metadata.annotations?.[ANNOTATIONS.cordonOwner];
   if (owner === undefined || owner === DEGRADED || (old !== undefined && ownerOf(old) === owner)) return [];
   const reserved = rowsOf(before).some((row) => row.machineUID === uidOf(before, index));
-  return reserved ? [] : [`C4: ${machineName(index)} is cordoned for ${owner}, which the ledger does not have`];
+  return reserved || isForgotten(before) || after.late.includes(owner)
+    ? []
+    : [`C4: ${machineName(index)} is cordoned for ${owner}, which the ledger does not have`];
 }
 
 function releases(before: World, after: World): string[] {
+  if (isForgotten(after)) return [];
   const left = new Set(rowsOf(after).map((row) => row.id));
   return rowsOf(before).flatMap((row) => {
     if (left.has(row.id)) return [];

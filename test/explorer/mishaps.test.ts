@@ -1,6 +1,7 @@
 import { exhaust } from './exhaust.ts';
-import { DELETIONS, FAILURES, REVERTS } from './scenarios.ts';
+import { DELETIONS, FAILURES, FORGETTING, REVERTS } from './scenarios.ts';
 
 exhaust('a failed probe', FAILURES);
 exhaust('a revert', REVERTS);
 exhaust('a deletion', DELETIONS);
+exhaust('a lost ledger', FORGETTING);

@@ -37,6 +37,10 @@ export interface Mutation {
   unretired?: boolean;
   /** Pods are taken by force without asking the provider again. */
   oldProof?: boolean;
+  /** A ledger that is made anew begins above the epochs that Machines bear, and no higher. */
+  epochsComeAgain?: boolean;
+  /** It begins without rows. */
+  forgetful?: boolean;
   cell?: (cell: CellParts) => CellParts;
   act?: (act: Act, flight: Flight) => Act | undefined;
   step?: (view: MachineView, step: Step | undefined) => Step | undefined;
@@ -113,6 +117,33 @@ export const MUTANTS: Mutant[] = [
     mutation: { coldTerm: true },
     scenario: world({ acting: true, fails: 'not-restored', budget: { freeze: 1 } }),
     caughtBy: /D4|invariant 2/,
+  },
+  {
+    rule: 'D1: the epochs of a lost ledger come again',
+    mutation: { epochsComeAgain: true },
+    scenario: world({ machines: 1, budget: { forget: 1 } }),
+    caughtBy: /D1/,
+  },
+  {
+    rule: 'D1: the rows of a lost ledger are forgotten',
+    mutation: { forgetful: true },
+    scenario: world({ budget: { forget: 1 } }),
+    caughtBy: /invariant 2|C3/,
+  },
+  {
+    rule: 'D1: what bears the cordon of a row that is forgotten is reserved',
+    mutation: {
+      cell: (cell) => ({
+        ...cell,
+        nodeNamed(name) {
+          const node = cell.nodeNamed(name);
+          const { [ANNOTATIONS.cordonOwner]: _, ...annotations } = node?.metadata.annotations ?? {};
+          return node === undefined ? undefined : { ...node, metadata: { ...node.metadata, annotations } };
+        },
+      }),
+    },
+    scenario: world({ budget: { forget: 1 } }),
+    caughtBy: /invariant 2/,
   },
   {
     rule: 'D3: orders are not conditioned',

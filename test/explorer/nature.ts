@@ -49,7 +49,8 @@ export function natureMoves(world: World, scenario: Scenario, fresh: () => strin
             ...people(world, index, held.object, scenario),
           ],
     )
-    .concat(scenario.repair === undefined ? once(world) : repairs);
+    .concat(scenario.repair === undefined ? once(world) : repairs)
+    .concat(forgets(world));
 }
 
 const waits = (machine: Machine): boolean => machine.status?.components?.[0]?.state === 'Waiting';
@@ -268,6 +269,12 @@ function recreation(world: World, index: number): Successor[] {
       fault: true,
     },
   ];
+}
+
+function forgets(world: World): Successor[] {
+  if (world.budget.forget === 0 || world.ledger.object === undefined) return [];
+  const ledger = { version: world.ledger.version + 1, object: undefined };
+  return [{ label: 'somebody deletes the ledger', world: { ...spend(world, 'forget'), ledger }, fault: true }];
 }
 
 function once(world: World): Successor[] {

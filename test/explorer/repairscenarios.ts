@@ -29,6 +29,16 @@ export const REPAIRS: Named[] = [
     scenario: underRepair({ clears: 1, freeze: 1 }, sick({ helps: [] })),
   },
   { name: 'a reboot whose rule is deleted at any moment, with a crash', scenario: underRepair({ withdraw: 1, crash: 1 }, sick()) },
+  { name: 'a reboot, and a ledger that is deleted at any moment', scenario: underRepair({ forget: 1 }, sick()) },
+  {
+    name: 'a power cycle of a node that hangs, and a ledger that is deleted at any moment',
+    scenario: underRepair({ forget: 1 }, sick({ ill: ['hung'] })),
+  },
+  {
+    name: 'pods that are taken away from a node, and a ledger that is deleted at any moment',
+    scenario: underRepair({ forget: 1 }, sick({ ladder: ['MigratePods'] }), { pods: 1 }),
+    large: true,
+  },
   { name: 'a reboot whose job is removed at any moment', scenario: underRepair({ removeJob: 1 }, sick()) },
   {
     name: 'a restart that does not help and a reboot, of a node that is Degraded, recovers or is of no rule any more',

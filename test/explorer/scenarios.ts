@@ -74,6 +74,33 @@ export const REVERTS: Named[] = [
   { name: 'a revert and a human who cordons and uncordons', scenario: world({ cordonByHuman: 1, revert: 1 }), large: true },
 ];
 
+export const FORGETTING: Named[] = [
+  { name: 'an upgrade whose ledger is deleted at any moment', scenario: world({ forget: 1 }, { changed: 2 }) },
+  {
+    name: 'a revert, and a ledger that is deleted at any moment',
+    scenario: world({ forget: 1, revert: 1 }, { changed: 1 }),
+  },
+  {
+    name: 'a drain, and a ledger that is deleted at any moment',
+    scenario: world({ forget: 1 }, { needs: 'Drain', changed: 1 }),
+  },
+  {
+    name: 'a failed probe after which nothing runs, and a ledger that is deleted at any moment',
+    scenario: world({ forget: 1 }, { fails: 'not-restored' }),
+    large: true,
+  },
+  {
+    name: 'a deletion at any moment, and a ledger that is deleted at any moment, with a store that stops',
+    scenario: world({ forget: 1, deletion: 1, freeze: 1 }, { changed: 1 }),
+    large: true,
+  },
+  {
+    name: 'a ledger that is deleted twice, with a lost reply and a store that stops',
+    scenario: world({ forget: 2, lostReply: 1, freeze: 1 }, { changed: 1 }),
+    large: true,
+  },
+];
+
 export const DELETIONS: Named[] = [
   {
     name: 'a deletion at any moment, with a crash, and the same name made again',

@@ -65,6 +65,8 @@ export interface Leader {
   looks: readonly Look[];
   /** Operations whose power cycle the provider has told this process that it took. */
   cycled: readonly string[];
+  /** It is about to begin a term in a ledger that has no epoch: what it has listed so far, and of which ledger. */
+  beginning?: { machines: readonly Held<Machine>[]; version: number };
 }
 
 export interface Agent {
@@ -128,6 +130,8 @@ export type Budget = Record<
   | 'halt'
   | 'agentDeath'
   | 'recreate'
+  /** Somebody deletes the ledger. */
+  | 'forget'
   | RepairEvent,
   number
 >;
@@ -135,6 +139,10 @@ export type Budget = Record<
 export interface World extends Cell {
   frozenTogether: boolean;
   limit: number;
+  /** The highest epoch that was ever given; as the resourceVersion of the server, no ledger that is made later has less. */
+  given: number;
+  /** Rows whose cordon arrived when the ledger had forgotten them, and was made anew. */
+  late: readonly string[];
   /** Evictions that a deposed leader sent after its row was gone: nothing can stop the one that was on its way. */
   lateEvictions: number;
   leaders: readonly Leader[];
@@ -166,6 +174,7 @@ export const NO_EVENTS: Budget = {
   halt: 0,
   agentDeath: 0,
   recreate: 0,
+  forget: 0,
   sickens: 0,
   clears: 0,
   cuts: 0,
@@ -287,12 +296,13 @@ export function nodeObject(index: number, generation: number): Stored<Node> {
   };
 }
 
+export const BARE_LEDGER: Stored<DisruptionLedger> = {
+  apiVersion: API_VERSION,
+  kind: 'DisruptionLedger',
+  metadata: { name: LEDGER_NAME, uid: 'ledger', resourceVersion: '', creationTimestamp: '2026-11-19T00:00:00Z' },
+  spec: {},
+};
+
 export function ledgerObject(epoch: number): Stored<DisruptionLedger> {
-  return {
-    apiVersion: API_VERSION,
-    kind: 'DisruptionLedger',
-    metadata: { name: LEDGER_NAME, uid: 'ledger', resourceVersion: '', creationTimestamp: '2026-11-19T00:00:00Z' },
-    spec: {},
-    status: { epoch, rows: [] },
-  };
+  return { ...BARE_LEDGER, status: { epoch, rows: [] } };
 }
