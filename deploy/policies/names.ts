@@ -2,6 +2,7 @@
 import type { Construct } from 'constructs';
 import { bootstrapAccountName, SIGNERS } from '../../src/api/admission.ts';
 import { AGENT_PREFIX, serviceAccountUser } from '../../src/api/identity.ts';
+import { AGENT_REPORTER } from '../../src/api/names.ts';
 import { AGENT_CLUSTER_ROLE, BOOTSTRAP_CLUSTER_ROLE } from '../../src/api/machineaccess.ts';
 import { CELL_WRITERS } from '../identities.ts';
 import { literal, policy } from './policy.ts';
@@ -18,7 +19,12 @@ export function agentCreatesPolicy(scope: Construct): void {
       { apiGroups: ['certificates.k8s.io'], apiVersions: ['v1'], operations: ['CREATE'], resources: ['certificatesigningrequests'] },
     ],
     conditions: [{ name: 'agents', expression: IS_AGENT }],
-    variables: [AGENT_OF, { name: 'about', expression: 'dyn(object).?involvedObject.orValue(dyn(object).?regarding.orValue({}))' }],
+    variables: [
+      AGENT_OF,
+      { name: 'about', expression: 'dyn(object).?involvedObject.orValue(dyn(object).?regarding.orValue({}))' },
+      { name: 'source', expression: 'dyn(object).?source.orValue(dyn(object).?deprecatedSource.orValue({}))' },
+      { name: 'reporter', expression: "dyn(object).?reportingComponent.orValue(dyn(object).?reportingController.orValue(''))" },
+    ],
     validations: [
       {
         expression: `request.resource.resource != 'leases'
@@ -30,6 +36,12 @@ export function agentCreatesPolicy(scope: Construct): void {
           || (request.namespace == variables.me[0] && variables.about.?kind.orValue('') == 'Machine'
             && variables.about.?namespace.orValue('') == variables.me[0] && variables.about.?name.orValue('') == variables.me[1])`,
         messageExpression: "'an agent tells only of its own Machine'",
+      },
+      {
+        expression: `request.resource.resource != 'events'
+          || (variables.source.?component.orValue('') in ['', '${AGENT_REPORTER.component}']
+            && variables.reporter in ['', '${AGENT_REPORTER.controller}'])`,
+        messageExpression: "'an agent reports Events as ${AGENT_REPORTER.component} only'",
       },
       {
         expression: `request.resource.resource != 'certificatesigningrequests'

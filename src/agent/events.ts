@@ -2,6 +2,7 @@ import { Events } from '../api/builtin.ts';
 import type { Event } from '../api/builtin.ts';
 import { messageOf } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
+import { AGENT_REPORTER } from '../api/names.ts';
 import { apiVersionOf } from '../api/resource.ts';
 import type { Client } from '../kube/client.ts';
 import { rfc3339, sleep } from '../kube/clock.ts';
@@ -51,8 +52,8 @@ export function createEvents({ client, machine, clock, random, log, signal }: Ev
       firstTimestamp: time,
       lastTimestamp: time,
       count: 1,
-      source: { component: 'kubenode-agent', host: name },
-      reportingComponent: 'kubenode.io/agent',
+      source: { component: AGENT_REPORTER.component, host: name },
+      reportingComponent: AGENT_REPORTER.controller,
       reportingInstance: name,
     };
   }

@@ -62,3 +62,6 @@ export const agentLeaseName = (machine: string): string => `agent-${machine}`;
 
 /** What this build of the agent understands; a cell orders nothing above what an agent reports. */
 export const API_LEVEL = 1;
+
+/** As whom agents report Events. */
+export const AGENT_REPORTER = { component: 'kubenode-agent', controller: 'kubenode.io/agent' } as const;

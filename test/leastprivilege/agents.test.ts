@@ -252,6 +252,24 @@ each('an agent %s', (_, who) => {
     expect((await attempt(send(who, 'PATCH', `${path}/e1`, {}))).outcome).toBe('rbac');
   });
 
+  test('reports Events under no name but that of agents', async () => {
+    const about = { apiVersion: API_VERSION, kind: 'Machine', namespace: 'web', name: 'm1' };
+    const core = (name: string, more: object) => ({
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata: { name, namespace: 'web' },
+      reason: 'A',
+      type: 'Normal',
+      involvedObject: about,
+      ...more,
+    });
+    const report = (body: object) => attempt(send(who, 'POST', '/api/v1/namespaces/web/events', body));
+    const own = { source: { component: 'kubenode-agent', host: 'm1' }, reportingComponent: 'kubenode.io/agent' };
+    expect((await report(core('own', own))).outcome).toBe('ok');
+    for (const more of [{ source: { component: 'kubelet' } }, { reportingComponent: 'kubenode.io/machine' }])
+      expect([more, (await report(core('other', { ...own, ...more }))).outcome]).toEqual([more, 'policy']);
+  });
+
   test('gives itself nothing: no tokens, roles, accounts, approvals', async () => {
     const binding = { ...machineAccess(await live()).roleBinding, metadata: { name: 'mine', namespace: 'web' } };
     const post = (path: string, body: object = {}) => attempt(send(who, 'POST', path, body));
@@ -328,6 +346,29 @@ describe('G3, invariant 9: whatever rights an agent was given by mistake', () =>
       ];
       for (const [work, what] of attempts) expect([what, (await attempt(work())).outcome]).toEqual([what, 'policy']);
       expect((await says(who, { agent: { ...agent, version: '3' } })).outcome).toBe('ok');
+    });
+
+    test('reports Events under no name but its own, in their newer form too', async () => {
+      const event = (reportingController: string, more = {}) => ({
+        apiVersion: 'events.k8s.io/v1',
+        kind: 'Event',
+        metadata: { generateName: 'e-', namespace: 'web' },
+        eventTime: '2026-01-01T00:00:00.000000Z',
+        action: 'A',
+        reason: 'A',
+        type: 'Normal',
+        note: 'n',
+        reportingController,
+        reportingInstance: 'm1',
+        regarding: { apiVersion: API_VERSION, kind: 'Machine', namespace: 'web', name: 'm1' },
+        ...more,
+      });
+      const report = async (body: object) =>
+        (await attempt(send(who, 'POST', '/apis/events.k8s.io/v1/namespaces/web/events', body))).outcome;
+      expect(await report(event('kubenode.io/agent'))).toBe('ok');
+      expect(await report(event('kubenode.io/machine'))).toBe('policy');
+      // The server itself allows no other source in this form.
+      expect(await report(event('kubenode.io/agent', { deprecatedSource: { component: 'kubelet' } }))).toBe('invalid');
     });
 
     test('asks for client certificates only', async () => {

@@ -10,7 +10,12 @@ export function createOnlookers(): Onlookers {
   const byKey = new Map<string, readonly string[]>();
   return {
     set(key, groups) {
-      for (const group of byKey.get(key) ?? []) byGroup.get(group)?.delete(key);
+      for (const group of byKey.get(key) ?? []) {
+        const keys = byGroup.get(group);
+        keys?.delete(key);
+        // Versions come and go for years: a group that nobody looks at leaves nothing behind.
+        if (keys?.size === 0) byGroup.delete(group);
+      }
       if (groups.length === 0) byKey.delete(key);
       else byKey.set(key, groups);
       for (const group of groups) {
