@@ -113,6 +113,12 @@ describe('what kubernetes needs besides nodes', () => {
     ]);
   });
 
+  it('a workload is refused with where it belongs', () => {
+    expect(findings([pool(), plain('v1', 'Pod', 'a', 'web')])[0]?.next).toBe(
+      'workloads are delivered by other means; a fleet holds nodes and what they need',
+    );
+  });
+
   it('secret data is refused', () => {
     const found = findings([pool(), plain('v1', 'Secret', 'a', 'web', { data: { token: 'czNjcjN0' }, stringData: {} })]);
     expect(found).toMatchObject([
@@ -266,6 +272,8 @@ describe('objects together', () => {
     [{ pools: ['web'] }, {}, true],
     [{ pools: ['web'] }, { pools: ['gpu'] }, false],
     [{ pools: ['web', 'gpu'] }, { pools: ['gpu'] }, true],
+    [{ pools: ['gpu'] }, { pools: ['web', 'gpu'] }, true],
+    [{}, { selector: { a: '1' } }, true],
     [{ selector: { a: '1' } }, { selector: { a: '2' } }, false],
     [{ selector: { a: '1' } }, { selector: { a: '1', b: '2' } }, true],
     [{ selector: { a: '1' } }, {}, true],
@@ -375,7 +383,186 @@ it('one mistake refuses everything, and all of them are told', () => {
   for (const { code } of found) expect(Object.keys(findingCodes)).toContain(code);
 });
 
+describe('the words of one object', () => {
+  const messages = (object: KubeObject) => findings([pool(), object]).map(({ code, path, message }) => [code, path, message].join(' '));
+  const named = (name: string, apiVersion = 'v1', kind = 'ConfigMap') =>
+    messages(plain(apiVersion, kind, name, 'web')).map((each) => each.split(' ').slice(0, 2).join(' '));
+  const labelled = (labels: unknown, annotations?: unknown) =>
+    messages({
+      ...pool('gpu'),
+      metadata: {
+        name: 'gpu',
+        labels: labels as Record<string, string>,
+        ...(annotations === undefined ? {} : { annotations: annotations as Record<string, string> }),
+      },
+    });
+  const wrong = ['NameInvalid metadata.name'];
+
+  it('are names as long and in the letters that Kubernetes allows', () => {
+    const long = `${'a'.repeat(63)}.${'b'.repeat(63)}.${'c'.repeat(63)}.${'d'.repeat(61)}`;
+    expect([long.length, named(long), named(`${long}d`)]).toEqual([253, [], wrong]);
+    for (const name of ['', '-a', 'a-', 'a..b', 'a_b', 'A']) expect(named(name)).toEqual(wrong);
+    const role = (name: string) => named(name, 'rbac.authorization.k8s.io/v1', 'Role');
+    for (const name of ['system:A_b', '...']) expect(role(name)).toEqual([]);
+    for (const name of ['.', '..', 'a/b', 'a%b']) expect(role(name)).toEqual(wrong);
+    expect([findings([pool('a'.repeat(63))]), findings([pool('a'.repeat(64))]).map(({ code }) => code)]).toEqual([[], ['NameInvalid']]);
+  });
+
+  it('are namespaces that could be pools', () => {
+    const found = findings([plain('v1', 'ConfigMap', 'a', 'a.b')]);
+    expect(found).toMatchObject([
+      { code: 'NameInvalid', path: 'metadata.namespace', message: expect.stringContaining('got "a.b"') as string },
+    ]);
+  });
+
+  it('are labels and annotations by Kubernetes and not by sync', () => {
+    expect(labelled({ a: '', 'example.com/b': 'x', ['c'.repeat(63)]: 'x'.repeat(63) }, { 'example.com/a': 'any text: ☃' })).toEqual([]);
+    for (const labels of ['x', null]) expect(labelled(labels)).toEqual(['LabelInvalid metadata.labels must be keys and texts']);
+    for (const key of ['', '/a', 'a/', '-a/b', 'A.b/c', 'a/b/c', 'c'.repeat(64)]) {
+      expect(labelled({ [key]: 'x' })).toEqual([expect.stringContaining(`LabelInvalid metadata.labels["${key}"] is no key`)]);
+      expect(labelled({}, { [key]: 'x' })).toEqual([expect.stringContaining(`LabelInvalid metadata.annotations["${key}"] is no key`)]);
+    }
+    expect(labelled({ a: 3 })).toEqual(['LabelInvalid metadata.labels["a"] must be text, got 3']);
+    expect(labelled({}, { a: 3 })).toEqual(['LabelInvalid metadata.annotations["a"] must be text, got 3']);
+    expect(labelled({ 'kubenode.io/fleet': 'x' })).toEqual([
+      'FieldRefused metadata.labels["kubenode.io/fleet"] must not be set: it is written by sync',
+    ]);
+    expect(findings([pool(), { ...pool('gpu'), metadata: { name: 'gpu', labels: { a: true as unknown as string } } }])[0]?.next).toBe(
+      `'true'`,
+    );
+  });
+
+  it('are no metadata of the server, whichever', () => {
+    for (const field of [
+      'uid',
+      'generation',
+      'creationTimestamp',
+      'deletionTimestamp',
+      'managedFields',
+      'generateName',
+      'ownerReferences',
+      'selfLink',
+    ])
+      expect(messages({ ...pool('gpu'), metadata: { name: 'gpu', [field]: 'x' } })).toEqual([
+        `FieldRefused metadata.${field} must not be set: the server writes it`,
+      ]);
+  });
+
+  it('are read for labels wherever a spec of ours holds them, and not where it only hands something on', () => {
+    const bad = { 'a b': 'c' };
+    expect(messages(machineSet({ provider: { name: 'local', config: { labels: bad } } }))).toEqual([]);
+    const both = {
+      ...ours('MachineSet', 'm', { provider: { name: 'local' }, template: { labels: bad, metadata: { labels: bad } } }, 'web'),
+    };
+    expect(messages(both).map((each) => each.split(' ')[1])).toEqual(['spec.template.labels["a', 'spec.template.metadata.labels["a']);
+    expect(findings([plain('example.com/v1', 'A', 'a', undefined, { spec: { labels: bad, unitDigest: 'x' } })])).toEqual([]);
+  });
+
+  it('may be a Secret of another group, and must not be a lane or a ceiling of ours', () => {
+    expect(findings([pool(), plain('example.com/v1', 'Secret', 'a', 'web', { data: { a: 'b' } })])).toEqual([]);
+    expect(findings([pool(), component(), set({ lane: 'Forward' })])).toMatchObject([
+      { code: 'FieldRefused', path: 'spec.lane', message: 'must not be set: it is written by rollouts' },
+    ]);
+    expect(findings([pool(), { ...machineSet(), spec: null } as unknown as KubeObject])).toMatchObject([{ code: 'SchemaInvalid' }]);
+  });
+});
+
+describe('the words of objects together', () => {
+  it('are pools that do not belong to Kubernetes', () => {
+    for (const name of ['default', 'kube-anything', 'kubenode-system'])
+      expect(findings([pool(name)])).toMatchObject([{ code: 'NamespaceWrong', path: 'metadata.name' }]);
+    expect(findings([pool('cubes')])).toEqual([]);
+    expect(findings([plain('v1', 'ConfigMap', 'a', 'kube-system'), plain('v1', 'ConfigMap', 'a', 'default')])).toEqual([]);
+    expect(findings([plain('v1', 'ConfigMap', 'a', 'kube-other')])).toMatchObject([{ code: 'PoolMissing' }]);
+  });
+
+  it('are requirements that any version meets, or one that is no version, or one of several', () => {
+    const requires = (versionRange?: string) =>
+      component('1.0.0', { requires: [{ componentName: 'containerd', ...(versionRange === undefined ? {} : { versionRange }) }] });
+    const installs = (version: string, name = 'containerd', more: object = {}) => [
+      component(version, {}, 'containerd'),
+      ours('MachineComponentSet', name, { componentName: 'containerd', version, ...more }),
+    ];
+    expect(findings([pool(), requires(), set(), ...installs('1.0.0')])).toEqual([]);
+    expect(findings([requires('>=2.0.0'), set(), ...installs('nightly')])).toEqual([]);
+    expect(findings([requires('>=2.0.0'), set(), ...installs('2.0.0-rc.1')])).toMatchObject([{ code: 'RequirementMissing' }]);
+    expect(findings([requires('>=2.0.0'), set(), ...installs('2.1.0-rc.1')])).toEqual([]);
+    expect(findings([requires(), set()])).toMatchObject([{ message: 'requires containerd; no set installs it here' }]);
+    const two = [...installs('1.0.0', 'old', { pools: ['web'] }), ...installs('2.0.0', 'new', { pools: ['gpu'] })];
+    expect(findings([pool(), pool('gpu'), requires('>=2.0.0'), set(), ...two])).toEqual([]);
+    expect(findings([pool(), pool('gpu'), requires('>=3.0.0'), set(), ...two])).toMatchObject([
+      { message: 'requires containerd >=3.0.0; here there is 1.0.0, 2.0.0' },
+    ]);
+  });
+
+  it('are sets of different components, or of which a canary is told apart', () => {
+    const other = [
+      component('1.0.0', {}, 'containerd'),
+      ours('MachineComponentSet', 'containerd', { componentName: 'containerd', version: '1.0.0' }),
+    ];
+    expect(findings([component(), set(), ...other])).toEqual([]);
+    expect(findings([component(), component('1.1.0'), set({ canary: { selector: {}, version: '1.1.0' } })])).toMatchObject([
+      { code: 'SelectorEmpty', path: 'spec.canary.selector' },
+    ]);
+    expect(findings([component(), set({}, 'a'), set({}, 'b'), set({}, 'c')]).map(({ object }) => object)).toEqual([
+      'MachineComponentSet/b',
+      'MachineComponentSet/c',
+      'MachineComponentSet/c',
+    ]);
+  });
+});
+
+describe('what a rule may restart', () => {
+  const rule = (component: string): KubeObject =>
+    ours('NodeRemedier', 'hung', {
+      when: { all: [{ fact: 'condition.Ready.status', operator: 'equal', value: 'False' }] },
+      holdsForSeconds: 30,
+      ladder: [{ action: 'Reboot' }, { action: 'RestartComponent', args: { component } }, { action: 'Human' }],
+      healedWhen: { condition: 'Ready', is: 'True', forSeconds: 60 },
+    });
+
+  it('is not what a set removes', () => {
+    const removed = ours('MachineComponentSet', 'kubelet', { componentName: 'kubelet', version: '1.0.0', action: 'Remove' });
+    const requires = component('1.0.0', { requires: [{ componentName: 'kubelet' }] }, 'containerd');
+    const containerd = ours('MachineComponentSet', 'containerd', { componentName: 'containerd', version: '1.0.0' });
+    const missing = findings([component(), removed, requires, containerd, rule('kubelet')]).filter(
+      ({ code }) => code === 'RequirementMissing',
+    );
+    expect(missing.map(({ object, message }) => [object, message])).toEqual([
+      ['MachineComponent/containerd-1.0.0', 'requires kubelet; no set installs it here'],
+      ['NodeRemedier/hung', 'names kubelet; no set installs it here'],
+    ]);
+  });
+
+  it('is what a set installs, and the finding names what there is', () => {
+    expect(findings([component(), set(), rule('containerd')])).toMatchObject([
+      { path: 'spec.ladder[1].args.component', message: 'names containerd; no set installs it here', next: 'name one of kubelet' },
+    ]);
+    expect(findings([rule('kubelet')])).toMatchObject([{ next: 'install it with a MachineComponentSet' }]);
+  });
+});
+
+it('the cluster itself is named as its name says, in letters that a name may have', () => {
+  const hub = (name: string) =>
+    validate({ clusters: [{ name, object: cluster(name), location: 'fleet/clusters.ts:1:1', objects: [] }] }, { checkRules, judgeObject });
+  expect(hub('prod')).toMatchObject({ ok: true, valid: { clusters: [{ name: 'prod' }] } });
+  const refused = hub('Prod');
+  expect(refused.ok ? [] : refused.findings.map(({ code, path }) => [code, path])).toContainEqual(['NameInvalid', 'metadata.name']);
+});
+
+it('one cluster that is refused refuses all of them', () => {
+  const each = (name: string, object: KubeObject) => ({
+    name,
+    object: cluster(name),
+    location: '',
+    objects: [{ object, location: '', constructPath: '' }],
+  });
+  const result = validate({ clusters: [each('a', pool()), each('b', plain('v1', 'Pod', 'x'))] }, { checkRules, judgeObject });
+  expect(result.ok ? [] : result.findings).toMatchObject([{ cluster: 'b', code: 'KindRefused' }]);
+});
+
 it.each([
+  ['fleet/a.ts:12', { file: 'fleet/a.ts', line: 12, column: undefined }],
   ['fleet/a.ts:12:3', { file: 'fleet/a.ts', line: 12, column: 3 }],
   ['fleet/a.ts', { file: 'fleet/a.ts', line: undefined, column: undefined }],
   ['odd:name.ts:1:2', { file: 'odd:name.ts', line: 1, column: 2 }],
