@@ -146,6 +146,17 @@ describe('a request is refused', () => {
     refused(made(version, subject, key)).toThrow('the list of attributes is missing or of another kind');
   });
 
+  it('with an element that says of no length, or of more than a request may have', () => {
+    const behind = (length: number, ...head: number[]) =>
+      elementsOf(Buffer.concat([Buffer.from([TAG.sequence, ...head]), Buffer.alloc(length)]));
+    // To readers of BER it ends where two zeros are.
+    expect(() => behind(128, 0x80)).toThrow('a length that DER does not allow');
+    expect(() => behind(128, 0x84, 0, 0, 1, 0)).toThrow('a length that DER does not allow, or that is too long');
+    expect(behind(128, 0x81, 0x80)).toHaveLength(1);
+    expect(behind(65_536, 0x83, 1, 0, 0)).toHaveLength(1);
+    expect(() => behind(127, 0x81, 0x80)).toThrow('it ends too early');
+  });
+
   it('whose elements, identifiers or texts have more than one reading', () => {
     const oid = (...bytes: number[]) => oidOf({ tag: TAG.oid, content: Buffer.from(bytes), whole: Buffer.alloc(0) }, 'it');
     expect([oid(0x2a, 0x86, 0x48), oid(0x55, 4, 3), oid(0x88, 0x37), oid(0x01), oid(0x50)]).toEqual([
