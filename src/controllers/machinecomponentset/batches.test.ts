@@ -188,6 +188,20 @@ describe('B3: a machine that the set selects no more', () => {
     expect(world.machines().filter(({ metadata }) => world.entry(metadata.name)?.failed !== undefined)).toHaveLength(1);
   });
 
+  it('keeps its place where it is selected again in the middle of it', async () => {
+    const { world, away } = await leftInFlight({ batches: [1, '100%'] });
+    expect(world.entry(away)).toMatchObject({ version: '2.0.0', left: true });
+    world.editMachine(away, ({ metadata }) => void (metadata.labels = { in: 'yes' }));
+    for (let look = 0; look < 3; look++) {
+      world.process.relist();
+      await world.process.runSet();
+    }
+    expect(world.entry(away)?.left).toBeUndefined();
+    expect(world.given('2.0.0'), 'no other machine is tried').toEqual([away]);
+    await world.quiet();
+    expect(world.machines().filter(({ metadata }) => world.entry(metadata.name)?.failed !== undefined)).toHaveLength(1);
+  });
+
   it('is named as what is waited for', async () => {
     const { world, away } = await leftInFlight({ batches: [1, '100%'] });
     world.process.relist();

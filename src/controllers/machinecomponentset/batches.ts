@@ -47,7 +47,10 @@ export function roomFor({ byContent, havePassed }: SetBatches, content: Content,
   return state.current === undefined || state.cohort === cohort ? state.room : 0;
 }
 
-/** What is in flight on a machine that is to have other content now, or none, takes a place of the batch under way, and is no part of it. */
+/**
+ * What is in flight on a machine that is to have other content now, or none, or that left in the middle of it and is selected again, takes a place of
+ * the batch under way, and is no part of it.
+ */
 function withPlacesOf({ length }: readonly Standing[], state: BatchState): BatchState {
   return { ...state, room: Math.max(0, state.room - length) };
 }
@@ -63,7 +66,11 @@ function batchState(batches: readonly CountOrPercent[], members: readonly Standi
   for (const cohort of cohorts) {
     const own = members.filter((each) => each.cohort === cohort);
     last = cohortState(batches, cohort, own, hasPassing);
-    if (last.current !== undefined) return last;
+    if (last.current !== undefined)
+      return withPlacesOf(
+        members.filter((each) => each.cohort > cohort && each.holds && isInFlight(each)),
+        last,
+      );
     hasPassing ||= own.some((each) => each.passes && !each.isAside);
   }
   return last;
