@@ -85,6 +85,12 @@ export const COMPONENT_SET_MUTANTS: ComponentSetMutant[] = [
     caughtBy: /B3/,
   },
   {
+    rule: 'B3: what a machine was given that is selected no more is not counted',
+    mutation: { see: (view) => ({ ...view, former: [] }) },
+    scenario: { machines: TWO, commits: [V2], budget: { leave: 1 } },
+    caughtBy: /B3/,
+  },
+  {
     rule: 'B3: a batch passes without evidence',
     mutation: withMachines((machine, { entry }) => {
       if (entry === undefined || machine.status === undefined) return machine;

@@ -120,7 +120,11 @@ function brokenBatch(world: World, set: ComponentSet, calls: readonly EntryCall[
     if (given.length === 0 || world.proved.includes(id)) continue;
     const isWithout = ({ object, index }: (typeof members)[number]): boolean =>
       world.sites[index] !== 'alive' || object.spec.hold === true || hasFailed(set, object);
-    const holding = members.filter((each) => {
+    // One that left keeps its place: whether the content works there is not known.
+    const left = world.machines.flatMap(({ object }, index) =>
+      object !== undefined && !isDeleting(object) && !selects(set, object) ? [{ object, index }] : [],
+    );
+    const holding = [...members, ...left].filter((each) => {
       const entry = entryFor(set, each.object);
       const has = entry?.setUID === set.metadata.uid && idOf(entry) === id && entry.failed === undefined && !isWithout(each);
       return isInUse(each.object) && (has || given.some(({ index }) => index === each.index));

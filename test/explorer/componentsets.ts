@@ -188,6 +188,14 @@ function peopleMoves(world: World, scenario: Scenario): Step[] {
       const metadata = { ...object.metadata, labels: { ...object.metadata.labels, role: 'web' } };
       moves.push({ label: `${what} is selected`, world: withMachine(spent(world, 'enter'), index, { ...object, metadata }), fault: true });
     }
+    if (object.metadata.labels?.['role'] === 'web' && budget.leave > 0) {
+      const metadata = { ...object.metadata, labels: { ...object.metadata.labels, role: 'none' } };
+      moves.push({
+        label: `${what} is selected no more`,
+        world: withMachine(spent(world, 'leave'), index, { ...object, metadata }),
+        fault: true,
+      });
+    }
     if (object.status?.firstReadyAt === undefined && site === 'alive') {
       const status = {
         ...object.status,

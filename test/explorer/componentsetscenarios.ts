@@ -90,6 +90,23 @@ export const COMPONENT_SETS: Scenario[] = [
   { name: 'a new machine joins two', machines: TWO, commits: [V2], budget: { join: 1 }, large: true },
   { name: 'a new machine joins, and the leader changes', machines: ONE, commits: [V2], budget: { join: 1, takeover: 1 }, large: true },
   { name: 'a machine in use is selected', machines: ['in use', 'outside'], commits: [V2], budget: { enter: 1 } },
+  { name: 'a machine in use is selected no more', machines: TWO, commits: [V2], budget: { leave: 1 } },
+  { name: 'a machine in use is selected no more, and again', machines: TWO, commits: [V2], budget: { leave: 1, enter: 1 } },
+  {
+    name: 'a machine in use is selected no more, and the leader changes',
+    machines: TWO,
+    commits: [V2],
+    budget: { leave: 1, takeover: 1 },
+    large: true,
+  },
+  {
+    name: 'a bad commit, and a machine in use is selected no more and again, and the stores are old',
+    machines: THREE,
+    commits: [V2],
+    bad: ['2'],
+    budget: { leave: 1, enter: 1, stale: 1 },
+    large: true,
+  },
   {
     name: 'a machine in use is selected, and the leader changes',
     machines: ['in use', 'outside'],

@@ -79,6 +79,7 @@ export type Event =
   | 'delete'
   | 'join'
   | 'enter'
+  | 'leave'
   | 'freeze'
   | 'window';
 export type Budget = Record<Event, number>;
@@ -94,6 +95,7 @@ export const NOTHING: Budget = {
   delete: 0,
   join: 0,
   enter: 0,
+  leave: 0,
   freeze: 0,
   window: 0,
 };
