@@ -18,8 +18,6 @@ export interface MachineSetDecision {
   create: (string | undefined)[];
   /** Machines whose labels, taints and timeouts must be those of the template. */
   sync: Stored<Machine>[];
-  /** Wanted, and waiting for `maxInFlight`, for a deletion to end, or for somebody to look at those that failed. */
-  waiting: number;
 }
 
 const DEFAULT_IN_FLIGHT = 10;
@@ -68,16 +66,15 @@ export function decideMachineSet(view: MachineSetView): MachineSetDecision {
   const { set, machines } = view;
   const alive = machines.filter(isAlive);
   const replicas = wantedOf(view);
-  if (set.spec.paused === true) return { create: [], sync: [], waiting: 0 };
+  if (set.spec.paused === true) return { create: [], sync: [] };
   const sync = alive.filter((machine) => machine.spec.paused !== true);
 
-  const missing = Math.max(0, replicas - alive.length);
   const places = Math.max(0, replicas - machines.length);
   // One that failed counts for maxFailed: as long as it took a place here, few enough places would keep that from ever being reached.
   const inFlight = alive.filter((machine) => isBeingMade(machine) && !hasFailed(view, machine)).length;
   const room = hasTooManyFailed(view) ? 0 : Math.max(0, (set.spec.maxInFlight ?? DEFAULT_IN_FLIGHT) - inFlight);
   const count = Math.min(places, room);
-  return { create: spread(set, alive, count), sync, waiting: missing - count };
+  return { create: spread(set, alive, count), sync };
 }
 
 /** Each new machine goes where the fewest are; the first named domain wins a tie. */
