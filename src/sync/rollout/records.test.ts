@@ -476,6 +476,11 @@ describe('E6: what goes back', () => {
 
   it('that was begun is finished, revokes nothing of what it goes to, and holds no other back', () => {
     const begun = both(300, { begun: 'A' });
+    const newest = worldOf([rolloutOf(3, { a: 'A', b: 'A' })], {
+      a: { record: both(50, { begun: 'A', revoked: ['B'] }) },
+      b: { record: both(100, { revoked: ['B'] }) },
+    });
+    expect(stepsOf(newest)).toEqual(['Apply a A Restore', 'Apply b A Restore']);
     const world = worldOf([rolloutOf(3, { a: 'A', b: 'A' })], {
       a: { record: { ...begun, revoked: ['B'] } },
       b: { record: both(100, { revoked: ['B'] }) },
@@ -507,6 +512,33 @@ describe('E6: what goes back', () => {
   ])('%s', (_what, keeps, steps) => {
     const world = worldOf([rolloutOf(3, { a: 'A', b: 'B' })], { a: { record: both(100) }, b: keeps });
     expect(stepsOf(world)).toEqual([...steps, 'Apply a A Restore']);
+  });
+
+  it('goes forward where its digest is revoked on any cluster, and was not upheld here', () => {
+    const lane = (record: Partial<UnitStatus>, elsewhere: string[]): unknown => {
+      const world = worldOf([rolloutOf(3, { a: 'A' })], { a: { record }, b: { record: proved('B', 60, { revoked: elsewhere }) }, c: {} });
+      return decide(world).steps.find((step) => step.do === 'Apply');
+    };
+    const upheld = (digest: string, more: Partial<UnitStatus> = {}): Partial<UnitStatus> =>
+      both(60, {
+        verified: (both(60).verified ?? []).map((entry) => (entry.digest === digest ? { ...entry, upheld: true } : entry)),
+        ...more,
+      });
+    expect(lane(both(60), [])).toMatchObject({ lane: 'Restore' });
+    expect(lane(both(60), ['A'])).toMatchObject({ lane: 'Forward', revoked: true });
+    expect(lane(upheld('A'), ['A'])).toMatchObject({ lane: 'Restore' });
+    expect(lane(upheld('B'), ['A'])).toMatchObject({ lane: 'Forward' });
+    expect(lane(upheld('A', { revoked: ['A'] }), [])).toMatchObject({ lane: 'Forward' });
+  });
+
+  it('revokes what it leaves, also where nobody noted which came first, and where that was being removed', () => {
+    const unordered = (both(60).verified ?? []).map(({ order: _, ...entry }) => entry);
+    expect(stepsOf(worldOf([rolloutOf(3, { a: 'A' })], { a: { record: both(60, { verified: unordered, revoked: ['A'] }) } }))).toEqual([
+      'Revoke a B',
+      'Apply a A Forward',
+    ]);
+    const removing = both(60, { begun: 'Removal' });
+    expect(stepsOf(worldOf([rolloutOf(3, { a: 'A' })], { a: { record: removing } }))).toEqual(['Revoke a B', 'Apply a A Restore']);
   });
 
   it.each<[string, Partial<UnitStatus>, string]>([
@@ -604,6 +636,8 @@ describe('upkeep', () => {
       pausedBy: 'main-1',
       message: 'rollout main-1 is paused, of the same content',
     });
+    const partly = rolloutOf(1, { a: 'A', b: 'X' }, paused);
+    expect(unitOf(worldOf([partly, newer], held), 'main-2')).toMatchObject({ pausedBy: 'main-1' });
     // A pause of other content, or of another unit, holds nothing here.
     expect(unitOf(worldOf([rolloutOf(1, { a: 'X' }, paused), newer], held), 'main-2')).not.toHaveProperty('pausedBy');
     expect(unitOf(worldOf([rolloutOf(1, { a: 'A' }, { unit: RULE, ...paused }), newer], held), 'main-2')).not.toHaveProperty('pausedBy');

@@ -13,7 +13,7 @@ import type { Cell } from '../cells.ts';
 import { records } from '../records.ts';
 import { decide } from './decide.ts';
 import { observe } from './observe.ts';
-import { asRehearsed, REHEARSAL } from './rehearsal.ts';
+import { asRehearsed, REHEARSAL, rehearsalOf } from './rehearsal.ts';
 import type { Step } from './world.ts';
 
 const UNIT = 'NodeRemedier/hung';
@@ -362,5 +362,77 @@ describe('E2: a repair rule', () => {
     hub.commit(rule());
     hub.settle();
     expect([hub.mode, hub.unit?.phase, hub.message]).toEqual(['Shadow for Enforce', 'Halted', 'RuleInvalid: spec.when: no such fact']);
+  });
+});
+
+describe('E2: a rehearsal', () => {
+  const NOW = Date.UTC(2026, 0, 1);
+  const shadowed = (status: Partial<NonNullable<NodeRemedier['status']>> = {}, generation: number | undefined = 2): NodeRemedier => ({
+    ...rule({ mode: 'Shadow', unitDigest: 'A' }),
+    metadata: { name: 'hung', annotations: { [REHEARSAL]: 'Enforce' }, ...(generation === undefined ? {} : { generation }) },
+    status: {
+      observedGeneration: 2,
+      acceptedDigest: 'A',
+      counters: { since: new Date(NOW - 3_600_000).toISOString(), wouldBeJobs: 0, jobs: 0, succeeded: 0, failed: 0, needsHuman: 0 },
+      conditions: [{ type: 'Accepted', status: 'True', reason: 'Accepted', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' }],
+      ...status,
+    },
+  });
+  const { status, ...without } = shadowed();
+  const { counters: _counters, ...uncounted } = status ?? {};
+  const { metadata, ...rest } = shadowed();
+  const { generation: _generation, ...unnumbered } = metadata;
+
+  it.each<[string, NodeRemedier]>([
+    ['without a status', without],
+    ['of another generation', shadowed({ observedGeneration: 1 })],
+    [
+      'of no generation',
+      { ...rest, metadata: unnumbered, status: { ...status, observedGeneration: undefined } as NonNullable<NodeRemedier['status']> },
+    ],
+    [
+      'that is not accepted',
+      shadowed({
+        conditions: [{ type: 'Accepted', status: 'False', reason: 'x', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' }],
+      }),
+    ],
+    [
+      'of which another condition is True',
+      shadowed({ conditions: [{ type: 'Ready', status: 'True', reason: 'x', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' }] }),
+    ],
+    ['of other content', shadowed({ acceptedDigest: 'B' })],
+    ['that counts nothing yet', { ...without, status: uncounted }],
+  ])('%s is not over, however long it took', (_what, live) => {
+    expect(rehearsalOf(live, NOW)).toEqual({
+      state: 'Running',
+      why: 'in Shadow first; the cell has not accepted it yet',
+      leftMs: undefined,
+    });
+  });
+
+  it('is over when all of that is there', () => {
+    expect(rehearsalOf(shadowed(), NOW)).toEqual({ state: 'Over' });
+    const { annotations: _annotations, ...bare } = shadowed().metadata;
+    expect(rehearsalOf({ ...shadowed(), metadata: bare }, NOW)).toEqual({ state: 'None' });
+  });
+
+  it('changes the rule alone, and not what is enforced with the same content already', () => {
+    const first: KubeObject = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'first' } };
+    const unit: StoredUnit = { key: UNIT, objects: [first, rule()], origins: [undefined, undefined] };
+    const live = (digest: string): Stored<KubeObject> =>
+      ({
+        ...rule({ unitDigest: digest }),
+        metadata: { name: 'hung', uid: 'u', resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' },
+      }) as Stored<KubeObject>;
+    const shadow = asRehearsed(unit, 'A', undefined, NOW);
+    expect(shadow.objects).toMatchObject([first, { spec: { mode: 'Shadow' }, metadata: { annotations: { [REHEARSAL]: 'Enforce' } } }]);
+    expect(shadow.objects).toHaveLength(2);
+    expect(asRehearsed(unit, 'A', live('A'), NOW)).toBe(unit);
+    expect(asRehearsed(unit, 'A', live('B'), NOW)).toEqual(shadow);
+    expect(asRehearsed({ ...unit, objects: [rule(), first] }, 'A', undefined, NOW).objects).toEqual([rule(), first]);
+    const annotated = live('A');
+    expect(
+      asRehearsed(unit, 'A', { ...annotated, metadata: { ...annotated.metadata, annotations: { [REHEARSAL]: 'Enforce' } } }, NOW),
+    ).toEqual(shadow);
   });
 });
