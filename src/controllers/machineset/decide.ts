@@ -83,8 +83,9 @@ function spread(set: MachineSet, alive: readonly Machine[], count: number): (str
   if (domains.length === 0) return Array.from({ length: count }, () => set.spec.template?.failureDomain);
   const sizes = new Map(domains.map((domain) => [domain, 0]));
   for (const { spec } of alive) {
-    const size = spec.failureDomain === undefined ? undefined : sizes.get(spec.failureDomain);
-    if (spec.failureDomain !== undefined && size !== undefined) sizes.set(spec.failureDomain, size + 1);
+    const { failureDomain = '' } = spec;
+    const size = sizes.get(failureDomain);
+    if (size !== undefined) sizes.set(failureDomain, size + 1);
   }
   return Array.from({ length: count }, () => {
     const [domain, size] = [...sizes].reduce((least, each) => (each[1] < least[1] ? each : least));
