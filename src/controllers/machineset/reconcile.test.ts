@@ -256,6 +256,12 @@ describe('a set', () => {
     expect(await pass()).toEqual(AGAIN);
     const done = (): number => machines().filter(({ spec }) => spec.labels?.['a'] === '1').length;
     expect(done()).toBe(50);
+    // What others wrote into the template's fields gives way.
+    expect(
+      writes()
+        .filter(isMachine)
+        .every(({ query }) => query?.['force'] === 'true'),
+    ).toBe(true);
     expect(machine('m1')).toEqual(gone);
     expect(machine('m0')?.spec).toEqual({ paused: true });
     await pass();
