@@ -11,7 +11,7 @@ const is = (type: string, status: Condition['status'], message = ''): Condition 
   message,
   lastTransitionTime: AT,
 });
-const status = (more: Partial<SetStatus>): SetStatus => ({ conditions: [], ...more }) as unknown as SetStatus;
+const status = (more: Partial<SetStatus>): SetStatus => ({ conditions: [], ...more });
 const verified = (version: string, at = AT) => ({ action: 'Install', version, at }) as unknown as NonNullable<SetStatus['verified']>;
 const revision = { number: 4 } as unknown as NonNullable<SetStatus['revision']>;
 

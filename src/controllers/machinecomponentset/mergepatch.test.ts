@@ -37,7 +37,7 @@ describe('a merge patch', () => {
     })).object;
     fc.assert(
       fc.property(value, value, (from, to) => {
-        const patch = mergeDiff(from as object, to as object);
+        const patch = mergeDiff(from, to);
         expect(mergePatch(from, patch ?? {})).toEqual(to);
       }),
     );

@@ -42,7 +42,7 @@ const machine = (name: string, { second = 0, domain, first, drained, unready, sp
       firstReadyAt: '2026-11-20T00:00:00Z',
       conditions: [told('Ready', unready === true ? 'False' : 'True'), ...(drained === undefined ? [] : [told('Drained', drained)])],
       ...(hold === undefined ? {} : { agent: { hold } }),
-    } as Machine['status'],
+    } as NonNullable<Machine['status']>,
   };
 };
 const chosen = (machines: Stored<Machine>[], count: number): string =>
@@ -100,7 +100,7 @@ test('a machine is held by a human, on the hub or on the node, or where it is pa
 });
 
 test('C8a: of those whose drain did not end at the same time the one goes first whose name does', () => {
-  const operation = {
+  const operation: NonNullable<Machine['spec']['operation']> = {
     id: 'r',
     epoch: 1,
     kind: 'Cancelled',
@@ -108,7 +108,7 @@ test('C8a: of those whose drain did not end at the same time the one goes first 
     cause: 'DrainTimeout',
     reason: 'x',
     retry: { of: ['Delete'], tries: 1, at: '2026-11-20T00:00:00Z' },
-  } as const;
+  };
   const undrained = (name: string): Stored<Machine> => machine(name, { spec: { operation } });
   for (const order of [
     ['a', 'b', 'c'],

@@ -532,7 +532,7 @@ describe('E6: what goes back', () => {
   });
 
   it('revokes what it leaves, also where nobody noted which came first, and where that was being removed', () => {
-    const unordered = (both(60).verified ?? []).map(({ order: _, ...entry }) => entry);
+    const unordered = (both(60).verified ?? []).map(({ order: _order, ...entry }) => entry);
     expect(stepsOf(worldOf([rolloutOf(3, { a: 'A' })], { a: { record: both(60, { verified: unordered, revoked: ['A'] }) } }))).toEqual([
       'Revoke a B',
       'Apply a A Forward',

@@ -380,16 +380,14 @@ describe('E2: a rehearsal', () => {
   });
   const { status, ...without } = shadowed();
   const { counters: _counters, ...uncounted } = status ?? {};
+  const { observedGeneration: _observed, ...unobserved } = status ?? {};
   const { metadata, ...rest } = shadowed();
   const { generation: _generation, ...unnumbered } = metadata;
 
   it.each<[string, NodeRemedier]>([
     ['without a status', without],
     ['of another generation', shadowed({ observedGeneration: 1 })],
-    [
-      'of no generation',
-      { ...rest, metadata: unnumbered, status: { ...status, observedGeneration: undefined } as NonNullable<NodeRemedier['status']> },
-    ],
+    ['of no generation', { ...rest, metadata: unnumbered, status: unobserved }],
     [
       'that is not accepted',
       shadowed({
@@ -419,11 +417,10 @@ describe('E2: a rehearsal', () => {
   it('changes the rule alone, and not what is enforced with the same content already', () => {
     const first: KubeObject = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'first' } };
     const unit: StoredUnit = { key: UNIT, objects: [first, rule()], origins: [undefined, undefined] };
-    const live = (digest: string): Stored<KubeObject> =>
-      ({
-        ...rule({ unitDigest: digest }),
-        metadata: { name: 'hung', uid: 'u', resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' },
-      }) as Stored<KubeObject>;
+    const live = (digest: string): Stored<KubeObject> => ({
+      ...rule({ unitDigest: digest }),
+      metadata: { name: 'hung', uid: 'u', resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' },
+    });
     const shadow = asRehearsed(unit, 'A', undefined, NOW);
     expect(shadow.objects).toMatchObject([first, { spec: { mode: 'Shadow' }, metadata: { annotations: { [REHEARSAL]: 'Enforce' } } }]);
     expect(shadow.objects).toHaveLength(2);
