@@ -22,8 +22,10 @@ export function memoryDisk(): { disk: Disk; losePower: () => void } {
     if (typeof found !== 'object') throw missing(path);
     return found;
   };
-  const later = async (): Promise<void> => {
-    for (let turn = 0; turn < 4; turn++) await Promise.resolve();
+  /** What usually comes first takes longest. */
+  const LAG = { change: 8, sync: 2 };
+  const later = async (turns = LAG.change): Promise<void> => {
+    for (let turn = 0; turn < turns; turn++) await Promise.resolve();
   };
   const lose = (at: Folder): void => {
     at.names = new Map(at.durable);
@@ -50,7 +52,7 @@ export function memoryDisk(): { disk: Disk; losePower: () => void } {
       parentOf(from).names.delete(posix.basename(from));
     },
     async syncFolder(path) {
-      await later();
+      await later(LAG.sync);
       const found = find(path);
       if (typeof found !== 'object') throw missing(path);
       found.durable = new Map(found.names);
