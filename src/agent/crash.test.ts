@@ -40,7 +40,7 @@ describe('invariant 5: whenever it is killed or loses power, it comes to the sam
       expect(result.violations.slice(0, 3)).toEqual([]);
       expect(result.points).toBeGreaterThan(15);
     },
-    60_000,
+    600_000,
   );
 
   test.runIf(THOROUGH)('also when nothing of the store had reached the disk', async () => {

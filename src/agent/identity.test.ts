@@ -65,7 +65,7 @@ describe('an agent that is killed', () => {
     }
     expect(kills).toBeGreaterThan(12);
     process.stdout.write(`agent: killed at ${kills} steps of its admission\n`);
-  });
+  }, 600_000);
 
   it('at any step of a renewal has the old identity or the new one, whole, and renews', async () => {
     let kills = 0;
@@ -101,7 +101,7 @@ describe('an agent that is killed', () => {
     }
     expect(kills).toBeGreaterThan(10);
     process.stdout.write(`agent: killed at ${kills} steps of a renewal\n`);
-  });
+  }, 600_000);
 });
 
 describe('an agent', () => {
