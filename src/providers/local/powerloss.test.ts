@@ -185,6 +185,21 @@ test('a node has one boot ID for as long as what it is in runs, and another one 
   expect(await bootNode(ports(), layout)).not.toBe(second);
 });
 
+test('a node runs while its agent does, and not while another process has the number', async () => {
+  await made();
+  const agentStart = (await startOf(process.pid)) ?? '';
+  const state = async () => (await provider.get('local://u', signal))?.state;
+  await writeHost(disk, layout, { agentPid: process.pid, agentStart });
+  expect(await state()).toBe('Running');
+  await writeHost(disk, layout, { agentPid: process.pid, agentStart: 'another' });
+  expect(await state()).toBe('Pending');
+  await writeHost(disk, layout, { agentPid: process.pid });
+  expect(await state()).toBe('Pending');
+  // That it is to be off does not make it so.
+  await writeHost(disk, layout, { agentPid: process.pid, agentStart, off: true });
+  expect(await state()).toBe('Running');
+});
+
 test('the power is cut when every unit has ended: until then /run is there, and nothing says that the node is off', async () => {
   await made();
   const bootID = await bootNode(ports(), layout);
