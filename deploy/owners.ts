@@ -1,5 +1,5 @@
 /**
- * Who writes what: DESIGN's owner table as data, for every kind and every field of `spec`. The admission policies are made from it. A field
+ * Who writes what: The table of owners (docs/architecture.md) as data, for every kind and every field of `spec`. The admission policies are made from it. A field
  * that is named nowhere here is its kind's main writer's, so a new one is Git's until somebody says otherwise; Machines have no main writer.
  */
 import { Clusters } from '../src/api/cluster.ts';
@@ -67,9 +67,9 @@ export const CELL_OWNERS: Record<string, Owners> = {
     fields: {
       ...all('machineSet', [...TEMPLATE, 'provider']),
       components: ['machineComponentSet'],
-      // And an operator's release (PROTOCOLS D5).
+      // And an operator's release (docs/protocols.md#d5).
       operation: ['machine'],
-      // And people, who may only remove it (PROTOCOLS C8a).
+      // And people, who may only remove it (docs/protocols.md#c8a).
       retire: ['machineSet'],
       hold: ['human'],
       paused: ['human'],
@@ -79,7 +79,7 @@ export const CELL_OWNERS: Record<string, Owners> = {
   // Constructs leave out what people may write too, unless it is set.
   [MachineSets.plural]: by('sync', MachineSets, { replicas: ['human', 'sync'], paused: ['human', 'sync'] }),
   [MachineComponentSets.plural]: by('sync', MachineComponentSets, { rolloutID: ['human', 'sync'], paused: ['human', 'sync'] }),
-  // A cell collects what nothing has named for 30 days (A7).
+  // A cell collects what nothing has named for 30 days (docs/protocols.md#a7).
   [MachineComponents.plural]: { ...by('sync', MachineComponents), delete: ['machineComponentSet'] },
   [DefenderPolicies.plural]: by('sync', DefenderPolicies),
   [NodeRemediers.plural]: by('sync', NodeRemediers),

@@ -31,8 +31,8 @@ const column = (owners: Record<string, Owners>, of: (each: Owners) => unknown): 
 
 /**
  * Fields are compared one by one, so that a write that changes nothing of another's passes, as does a PUT of the whole object. A removed
- * field is a changed one. A person may do two things besides: release an operation (PROTOCOLS D5), and take back the mark of a machine that its
- * set wants gone (C8a).
+ * field is a changed one. A person may do two things besides: release an operation (docs/protocols.md#d5), and take back the mark of a machine that its
+ * set wants gone (#c8a).
  */
 export function writersPolicy(scope: Construct, side: 'hub' | 'cell', owners: Record<string, Owners>, namespace: string): void {
   const byHand = column(owners, (each) => each.byHand ?? { create: [], update: [] });

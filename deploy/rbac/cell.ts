@@ -95,7 +95,7 @@ export const SYNC_LABEL = 'kubenode.io/aggregate-to-sync';
 
 const SYNCED: Rule[] = [
   own('machinesets machinecomponentsets defenderpolicies noderemediers', 'get list watch create patch delete'),
-  // Never deleted by sync (PROTOCOLS A7), nor are namespaces.
+  // Never deleted by sync (docs/protocols.md#a7), nor are namespaces.
   own('machinecomponents', 'get list watch create patch'),
   core('namespaces', 'get create patch'),
 ];

@@ -34,7 +34,7 @@ export interface AgentApiOptions {
   server: { server: string; certificateAuthority: string };
   clock: Clock;
   userAgent: string;
-  /** The latest that the server's clock may show, wall ms, whenever an answer tells it: what must be over by then is judged by it (⊢ H5). */
+  /** The latest that the server's clock may show, wall ms, whenever an answer tells it: what must be over by then is judged by it (docs/protocols.md#h5). */
   heard: (serverMs: number) => void;
 }
 

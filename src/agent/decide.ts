@@ -68,7 +68,7 @@ function acceptStep({ wanted, state, installed }: Observed): Step | undefined {
   return undefined;
 }
 
-/** An entry that is not accepted (PROTOCOLS A3), and why. */
+/** An entry that is not accepted (docs/protocols.md#a3), and why. */
 export function refusalOf(wanted: Wanted, state: Observed['state'], name: string): { revision: number; reason: string } | undefined {
   const entry = wanted.components.find((each) => each.name === name);
   const known = componentOf(state, name);

@@ -46,7 +46,7 @@ function changeStep(o: Observed, operation: OperationRecord, name: string): Step
   const component = componentOf(o.state, name);
   const pending = pendingOf(o, name);
   if (named === undefined || component === undefined || pending.kind !== 'ready') return undefined;
-  // PROTOCOLS C6: an order is for the revisions that it names. A newer one may be of another class, which the cell has not judged.
+  // docs/protocols.md#c6: an order is for the revisions that it names. A newer one may be of another class, which the cell has not judged.
   if (component.revision !== named.revision) return undefined;
   return begin(o, name, operation);
 }

@@ -99,7 +99,7 @@ function afterError(o: Observed, tx: Transaction, error: { reason: string; messa
 export const backoffMs = (failures: number): number => BACKOFF_MS[Math.min(failures, BACKOFF_MS.length) - 1] ?? 0;
 
 /**
- * PROTOCOLS C6: at a boundary of the journal a higher revision that wants back what ran before is taken at once. Any other one is taken only where
+ * docs/protocols.md#c6: at a boundary of the journal a higher revision that wants back what ran before is taken at once. Any other one is taken only where
  * no order was needed, if it disrupts no more; an order is for the revisions that it names. What it goes back to stays what last held.
  */
 function newerRevision(o: Observed, tx: Transaction): Step | undefined {

@@ -54,7 +54,7 @@ const DENIED_MS = 1_800_000;
 
 /**
  * Who this agent is: a key of its own and the certificate for it, had with a token that works once, renewed at two thirds of its life; where the
- * cluster signs none, a token in its place (PROTOCOLS G). Killed at any moment it goes on from what is on its disk. Whatever it is refused, the
+ * cluster signs none, a token in its place (docs/protocols.md#g1). Killed at any moment it goes on from what is on its disk. Whatever it is refused, the
  * node is kept as it is.
  */
 export function createIdentity(options: IdentityOptions): AgentIdentity {

@@ -15,7 +15,7 @@ import { inReached, reach } from './reach.ts';
 
 /*
  * What a kubelet begins with: a kubeconfig for `system:node:NAME`, of a key that this agent has made and a certificate that it asked for as this machine
- * (PROTOCOLS G4b). No token that others could use lies on a node for it. The kubelet takes it into its own store and renews there; this one is kept
+ * (docs/protocols.md#g4b). No token that others could use lies on a node for it. The kubelet takes it into its own store and renews there; this one is kept
  * good, for a kubelet whose own has run out while the node was off.
  */
 

@@ -3,7 +3,7 @@ import { live } from './testing/life.ts';
 import { announced, app, give, node, put, rest, unit } from './testing/node.ts';
 import { ROOT, entry, order, release, repair } from './testing/world.ts';
 
-/* G7: whatever a program or a file name says, the agent reports it plain and short. */
+/* docs/protocols.md#g7: whatever a program or a file name says, the agent reports it plain and short. */
 
 const PLAIN = /^[^\p{Cc}\p{Cf}]*$/u;
 

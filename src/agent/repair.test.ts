@@ -92,7 +92,7 @@ test.each(API_CONTROLLER.map((each) => [each]))(
     world.change({ components: [entry('app', '1.0.0', 2, { values: { color: 'red' } })] });
     life.tell();
     await live(world, life, () => world.component('app')?.running === 2);
-    // D3: what comes from a leader before that one is stale.
+    // docs/protocols.md#d3: what comes from a leader before that one is stale.
     give(world, life, repair(world, 'late', 'Reboot', {}, { epoch: 6 }));
     await live(world, life, () => ended(world, 'late'));
     expect(operation(world)?.outcome).toBe('Cancelled');

@@ -6,7 +6,7 @@ import { agentError } from './errors.ts';
 import type { Layout } from './layout.ts';
 
 /*
- * With keys pinned on a node its agent obeys only components that one of them has signed, and values that those components allow (PROTOCOLS G6).
+ * With keys pinned on a node its agent obeys only components that one of them has signed, and values that those components allow (docs/protocols.md#g6).
  * Templates put values and labels of the Machine into commands and files, and no signature covers them: what they may be is part of what is signed.
  */
 

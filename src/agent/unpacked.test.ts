@@ -5,7 +5,7 @@ import { tarGz } from './testing/archive.ts';
 import { type Node, app, find, put, rest, unit } from './testing/node.ts';
 import { MIRROR, ROOT, World, entry, release } from './testing/world.ts';
 
-/* Drift of what a component unpacked (⊢ A8): seen in everything, found at once, put right from a store that is verified first. */
+/* Drift of what a component unpacked (docs/protocols.md#a8): seen in everything, found at once, put right from a store that is verified first. */
 
 const GENERATION = '/var/lib/kubenode/components/app/current';
 const STORE = '/var/lib/kubenode/store';

@@ -1,4 +1,4 @@
-/** How a node's agent comes by its identity: what agent, approver and access rules must agree on (PROTOCOLS G). */
+/** How a node's agent comes by its identity: what agent, approver and access rules must agree on (docs/protocols.md#g1). */
 import { AGENT_PREFIX } from './identity.ts';
 
 export interface MachineKey {

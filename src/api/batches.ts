@@ -19,7 +19,7 @@ export function resolveCount(value: CountOrPercent, total: number, path: string)
 }
 
 /**
- * Cumulative batch sizes for `total` machines (PROTOCOLS B2): percentages round down but never below the entry before
+ * Cumulative batch sizes for `total` machines (docs/protocols.md#b2): percentages round down but never below the entry before
  * nor below 1; the last entry is everything. Refused: nothing, zero, falling, over 100 %, a last entry that is not 100 %.
  * A count larger than `total` is all of them. For `total` 0 every batch is 0.
  */

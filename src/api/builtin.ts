@@ -113,7 +113,7 @@ export interface CustomResourceDefinition extends KubeObject {
 
 export type Namespace = KubeObject & { status?: { phase?: string } };
 
-/** `plain`: makes plain what nodes and others wrote into it (PROTOCOLS G7). */
+/** `plain`: makes plain what nodes and others wrote into it (docs/protocols.md#g7). */
 function builtin<T extends KubeObject>(
   group: string,
   version: string,

@@ -12,7 +12,7 @@ export const inventoryEntry = Type.Object({
 });
 export type InventoryEntry = Static<typeof inventoryEntry>;
 
-/** What the hub knows of one unit on this cluster (PROTOCOLS E1 to E6). */
+/** What the hub knows of one unit on this cluster (docs/protocols.md#e1 to #e6). */
 export const unitStatus = Type.Object({
   unit: Type.String({ description: 'Kind/[namespace/]name' }),
   fleet: Type.String(),

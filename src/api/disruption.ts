@@ -9,7 +9,7 @@ export function stronger(a: Disruption, b: Disruption): Disruption {
   return DISRUPTIONS.indexOf(a) >= DISRUPTIONS.indexOf(b) ? a : b;
 }
 
-/** Restart or more is never done without an operation (PROTOCOLS A4). */
+/** Restart or more is never done without an operation (docs/protocols.md#a4). */
 export function needsOperation(disruption: Disruption): disruption is 'Restart' | 'Drain' | 'Reboot' {
   return DISRUPTIONS.indexOf(disruption) >= DISRUPTIONS.indexOf('Restart');
 }

@@ -3,7 +3,7 @@ import { atomic, listMap, time } from './fields.ts';
 import { defineKind } from './kind.ts';
 import { ACTIONS } from './noderemedier.ts';
 
-/** One reserved disruption of one machine (PROTOCOLS D1). */
+/** One reserved disruption of one machine (docs/protocols.md#d1). */
 export const ledgerRow = Type.Object({
   id: Type.String({ minLength: 1 }),
   machineUID: Type.String({ minLength: 1 }),
@@ -37,7 +37,7 @@ export const ledgerRow = Type.Object({
 });
 export type LedgerRow = Static<typeof ledgerRow>;
 
-/** How many disruptions were reserved in a stretch of time, for rates (PROTOCOLS D1). */
+/** How many disruptions were reserved in a stretch of time, for rates (docs/protocols.md#d1). */
 export const startsBucket = Type.Object({
   from: time('by the clock of the leader that opened it; no later one is counted before it'),
   minutes: Type.Integer({ minimum: 1, description: 'how long: 5, or 60 once it is older than an hour' }),

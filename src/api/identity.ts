@@ -5,7 +5,7 @@ export const serviceAccountUser = (namespace: string, name: string): string => `
 /** Group of agents that have a certificate. */
 export const AGENTS = 'kubenode:machines';
 
-/** User of an agent that has a certificate (PROTOCOLS G2). */
+/** User of an agent that has a certificate (docs/protocols.md#g2). */
 export const agentUser = (namespace: string, machine: string): string => `kubenode:machine:${namespace}:${machine}`;
 
 /** Prefix of everything that an agent's rights are made of. Admission lets the machine controller write no other names. */

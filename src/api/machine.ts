@@ -5,10 +5,10 @@ import { atomic, conditions, listMap, seconds, stringMap, taint, time, values } 
 import { defineKind } from './kind.ts';
 import { plainTexts } from './plaintext.ts';
 
-/** How content goes to a cluster or a machine. Only what was verified there and is not revoked may go as Restore (PROTOCOLS B7, E6). */
+/** How content goes to a cluster or a machine. Only what was verified there and is not revoked may go as Restore (docs/protocols.md#b7, #e6). */
 export const LANES = ['Forward', 'Restore'] as const;
 
-/** What a node should have of one component. Written whole by the set controller (PROTOCOLS A1 to A3). */
+/** What a node should have of one component. Written whole by the set controller (docs/protocols.md#a1 to #a3). */
 export const componentEntry = Type.Object({
   name: Type.String({ minLength: 1 }),
   action: Type.Enum(['Install', 'Remove']),
@@ -43,7 +43,7 @@ export type ComponentEntry = Static<typeof componentEntry>;
 export const CANCEL_CAUSES = ['RequestGone', 'Refused', 'Expired', 'DrainTimeout', 'Released'] as const;
 export type CancelCause = (typeof CANCEL_CAUSES)[number];
 
-/** The one operation of a machine. Never removed, only replaced; `epoch` is the fence (PROTOCOLS C1, D3). */
+/** The one operation of a machine. Never removed, only replaced; `epoch` is the fence (docs/protocols.md#c1, #d3). */
 export const operation = Type.Object({
   id: Type.String({ minLength: 1, description: "the ledger row's id" }),
   epoch: Type.Integer({ minimum: 0 }),
@@ -87,7 +87,7 @@ export const operation = Type.Object({
 });
 export type Operation = Static<typeof operation>;
 
-/** The mark by which a set says that a machine is to go. Until the Machine is deleted it can be taken back by removing it (PROTOCOLS C8a). */
+/** The mark by which a set says that a machine is to go. Until the Machine is deleted it can be taken back by removing it (docs/protocols.md#c8a). */
 const retire = Type.Object(
   {
     epoch: Type.Integer({ minimum: 0, description: 'term of the leader that last confirmed it; of another term nothing is done for it' }),
@@ -189,7 +189,7 @@ export const soak = Type.Object({
 });
 export type Soak = Static<typeof soak>;
 
-/** What a rule with time needs to know over restarts: when a controller first and last saw what the key names (PROTOCOLS F2). */
+/** What a rule with time needs to know over restarts: when a controller first and last saw what the key names (docs/protocols.md#f2). */
 export const observation = Type.Object({
   key: Type.String({ minLength: 1, maxLength: 512 }),
   firstSeen: time("by the controller's clock, without the gaps since"),
@@ -198,7 +198,7 @@ export const observation = Type.Object({
 export type Observation = Static<typeof observation>;
 
 /**
- * Who may be this machine's agent (PROTOCOLS G1). Recorded before the request it names is approved; in one epoch no other request for
+ * Who may be this machine's agent (docs/protocols.md#g1). Recorded before the request it names is approved; in one epoch no other request for
  * admission is.
  */
 export const bootstrap = Type.Object({

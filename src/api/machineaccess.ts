@@ -1,4 +1,4 @@
-/** What an agent may do in its pool's namespace: objects that belong to its Machine and go with it (PROTOCOLS G3). */
+/** What an agent may do in its pool's namespace: objects that belong to its Machine and go with it (docs/security.md). */
 import { bootstrapAccountName } from './admission.ts';
 import { AGENT_PREFIX, agentServiceAccountName, agentUser } from './identity.ts';
 import { API_VERSION, GROUP } from './kind.ts';

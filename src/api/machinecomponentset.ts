@@ -61,7 +61,7 @@ export const machineComponentSetSpec = Type.Object({
 });
 export type MachineComponentSetSpec = Static<typeof machineComponentSetSpec>;
 
-/** How the content that the set carries now goes (PROTOCOLS B7): nothing that was declared for another digest counts. */
+/** How the content that the set carries now goes (docs/protocols.md#b7): nothing that was declared for another digest counts. */
 export function laneOf({ lane, unitDigest }: Pick<MachineComponentSetSpec, 'lane' | 'unitDigest'>): (typeof LANES)[number] {
   return lane !== undefined && unitDigest !== undefined && lane.unitDigest === unitDigest ? lane.lane : 'Forward';
 }

@@ -16,15 +16,15 @@ export const ANNOTATIONS = {
   cordonKept: 'kubenode.io/cordon-kept',
   /** On a Node: the row took the cordon over from `Degraded`, and gives it back where the node is not healed. */
   cordonDegraded: 'kubenode.io/cordon-degraded',
-  /** On a Node: the last row that was cancelled here. Its write makes every cordon that was under way for that row lose (PROTOCOLS D6). */
+  /** On a Node: the last row that was cancelled here. Its write makes every cordon that was under way for that row lose (docs/protocols.md#d6). */
   cordonFence: 'kubenode.io/cordon-fence',
   /** On a Node: label and taint keys that KubeNode put there, so that it removes only its own. */
   ownedKeys: 'kubenode.io/owned-keys',
   /** On a Machine: this one first, when its set is made smaller. */
   deleteFirst: 'kubenode.io/delete-machine',
-  /** On a Machine: for which number of machines its set marked it. Without the mark: somebody took it back, and it is spared (PROTOCOLS C8a). */
+  /** On a Machine: for which number of machines its set marked it. Without the mark: somebody took it back, and it is spared (docs/protocols.md#c8a). */
   retireFor: 'kubenode.io/retire-for',
-  /** On a Machine: the version of it for which an announced entry must not be written any more. Its write makes that one lose (PROTOCOLS B9). */
+  /** On a Machine: the version of it for which an announced entry must not be written any more. Its write makes that one lose (docs/protocols.md#b9). */
   entryFence: 'kubenode.io/entry-fence',
   /** On a Machine that was imported: a person says that it is off, or wiped, for good, so that its deletion waits for nobody there. */
   machineIsOff: 'kubenode.io/machine-is-off',

@@ -1,6 +1,6 @@
 /*
  * Text that others wrote (a node, an agent, a cell, a server) reaches people's terminals, conditions and Events. It is made plain where it comes
- * in, again where it is copied, and once more where it is printed (PROTOCOLS G7): no control characters, nothing that reorders or hides text,
+ * in, again where it is copied, and once more where it is printed (docs/protocols.md#g7): no control characters, nothing that reorders or hides text,
  * one line, and not longer than what takes it holds.
  */
 

@@ -1,6 +1,6 @@
 /**
  * The port through which a machine is reached before an agent of ours runs there: commands as root, over the network. What it prints is text of
- * others (PROTOCOLS G7): bounded, and never obeyed.
+ * others (docs/protocols.md#g7): bounded, and never obeyed.
  */
 import { surroundings } from './errors.ts';
 

@@ -2,7 +2,7 @@ import { MachineComponents, machineComponentName } from './machinecomponent.ts';
 import type { KubeObject } from './wire.ts';
 import { unitDigest } from './digest.ts';
 
-/** One top-level object of a cluster with what it names (PROTOCOLS E1). */
+/** One top-level object of a cluster with what it names (docs/protocols.md#e1). */
 export interface Unit {
   /** `Kind/[namespace/]name` */
   key: string;

@@ -3,7 +3,7 @@ import { plainOutput, plainText } from '../api/plaintext.ts';
 
 /**
  * Five words for people on stderr; what machines read goes to stdout. Meaning is never in colour alone. Whatever of it came from a server, a cell or
- * a node: nothing that a terminal would obey is printed (PROTOCOLS G7).
+ * a node: nothing that a terminal would obey is printed (docs/protocols.md#g7).
  */
 const GLYPHS = { doing: ['►', '>'], waiting: ['◎', '.'], done: ['✔', '+'], warning: ['⚠', '!'], failed: ['✗', 'x'] } as const;
 type Word = keyof typeof GLYPHS;

@@ -2,7 +2,7 @@ import type { ObjectKey } from '../api/resource.ts';
 
 /**
  * What was known of a machine when its row was released. A reservation that is judged by older stores could count neither the row
- * (it is gone) nor what the operation left behind, and so give one place away twice (⊢ D4).
+ * (it is gone) nor what the operation left behind, and so give one place away twice (docs/protocols.md#d4).
  */
 export interface ReleaseMark {
   machine: { key: ObjectKey; uid: string; /** Absent: there is no Machine of this UID any more. */ resourceVersion?: string };

@@ -3,7 +3,7 @@ import type { RequestClass, Verdict } from './request.ts';
 
 const DEFAULT_STOPS: readonly RequestClass[] = ['Change', 'Repair'];
 
-/** The Freeze that stops this class in this pool, the first by name. Restore is stopped only where it is named (D11). */
+/** The Freeze that stops this class in this pool, the first by name. Restore is stopped only where it is named (docs/protocols.md#d11). */
 export function frozenBy(
   freezes: readonly Pick<Freeze, 'metadata' | 'spec'>[],
   asked: RequestClass,

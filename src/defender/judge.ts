@@ -52,7 +52,7 @@ function refusalBy(limit: Limit, subject: Subject, census: Census, nowMs: number
     if ('refusal' in ceiling) return ceiling.refusal;
     const { max, total } = ceiling;
     const places = census.places(scope);
-    // D7: a machine that already counts adds nothing.
+    // docs/protocols.md#d7: a machine that already counts adds nothing.
     if (places.used < max || census.counts(scope, subject.machineUID)) return undefined;
     const { holders, lasting } = places.who();
     const when =
@@ -124,7 +124,7 @@ export function refusalsBy(limits: Limits, subject: Subject, census: Census, now
 }
 
 /**
- * Grants what fits, in order of class and age (D8, D9). All limits of all scopes of a request must have room.
+ * Grants what fits, in order of class and age (docs/protocols.md#d8, #d9). All limits of all scopes of a request must have room.
  *
  * Nothing starves: a request that needs room in two limits at once could otherwise wait for ever while younger ones take each as it
  * frees. So the first that is refused only because of operations under way is counted as if reserved, for budgets and for rates; what such a

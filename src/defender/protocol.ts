@@ -1,5 +1,5 @@
 /**
- * The ledger's transitions (PROTOCOLS C8, C9, D1 to D6), pure: a state in, the next state out, or a CodedError.
+ * The ledger's transitions (docs/protocols.md#c8, #c9, #d1 to #d6), pure: a state in, the next state out, or a CodedError.
  *
  * Errors
  * - `Deposed`: the ledger carries another epoch, or is gone: whoever holds this one leads no more and must stop.
@@ -26,7 +26,7 @@ export function takeLeadership(state: LedgerState, least = 0): LedgerState {
 }
 
 /**
- * The state of a ledger that took the place of a lost one: with the rows that are `left` (⊢ D1). `used`: the highest epoch that is borne somewhere; where there
+ * The state of a ledger that took the place of a lost one: with the rows that are `left` (docs/protocols.md#d1). `used`: the highest epoch that is borne somewhere; where there
  * is any, disruptions may have begun of which the lost one alone knew, and rates have no room before those are too old to count.
  */
 export function rebuilt(state: LedgerState, left: readonly LedgerRow[], used: number, since: string): LedgerState {
@@ -37,7 +37,7 @@ export function rebuilt(state: LedgerState, left: readonly LedgerRow[], used: nu
   return { ...state, rows, hours: countUnknown(state.hours ?? [], Date.parse(since)) };
 }
 
-/** A term lasts as long as its ledger (⊢ D1): the next one makes another, whose epochs are above every one that was used. */
+/** A term lasts as long as its ledger (docs/protocols.md#d1): the next one makes another, whose epochs are above every one that was used. */
 export const ledgerGone = (): CodedError =>
   new CodedError('Deposed', 'the DisruptionLedger cell is gone: this term is over, and the next one makes it');
 
@@ -69,7 +69,7 @@ export function reserve(
   return { ...state, rows: next, ...(counted.hours.length === 0 ? {} : { hours: counted.hours }) };
 }
 
-/** What proves that a row's effect is known. There is no other way out of the ledger (D5). */
+/** What proves that a row's effect is known. There is no other way out of the ledger (docs/protocols.md#d5). */
 export type ReleaseEvidence =
   /** The agent's terminal report of this row's operation, recorded on what asked. */
   | { by: 'Report'; machineUID: string; report: OperationStatus; recorded: boolean }
@@ -108,11 +108,11 @@ export function release(state: LedgerState, epoch: number, id: string, evidence:
 /** Why a row may be replaced by another one while its operation may still run. The machine stays reserved throughout. */
 export type Succession =
   /**
-   * The Machine is being deleted (C8): a dead node's step is not waited for. `counted` absent: its end was part of what the row was granted for,
+   * The Machine is being deleted (docs/protocols.md#c8): a dead node's step is not waited for. `counted` absent: its end was part of what the row was granted for,
    * and is not counted again.
    */
   | { because: 'Deleting'; counted?: { nowMs: number; rated: Rated } }
-  /** A provider repairs a node whose agent is silent and whose order can no longer begin (C9). */
+  /** A provider repairs a node whose agent is silent and whose order can no longer begin (docs/protocols.md#c9). */
   | { because: 'ProviderRepair'; agentSilent: boolean; nowMs: number; rated: Rated };
 
 /**

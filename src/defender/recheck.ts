@@ -1,6 +1,6 @@
 /**
  * Judges again what is reserved and not ordered: between the two a policy may have been lowered, a window may have closed, and a machine that
- * cost nothing when it was reserved, being unavailable, may have come back (D7).
+ * cost nothing when it was reserved, being unavailable, may have come back (docs/protocols.md#d7).
  */
 import type { LedgerRow } from '../api/disruptionledger.ts';
 import type { Census } from './census.ts';
@@ -13,7 +13,7 @@ import { inOrder, type Subject, type Verdict } from './request.ts';
 export interface Unordered {
   row: LedgerRow;
   subject: Subject;
-  /** What it took over may still run (C9): it keeps its places, whatever is said of it. */
+  /** What it took over may still run (docs/protocols.md#c9): it keeps its places, whatever is said of it. */
   isHeld: boolean;
 }
 
@@ -21,7 +21,7 @@ export interface Unordered {
 export const isRevocable = (row: LedgerRow): boolean => row.class === 'Change' || (row.class === 'Repair' && row.kind !== 'Delete');
 
 /**
- * By row ID, why it may not go on. Of those that only do not fit together any more as many as needed, in the order opposite to D9: Change before
+ * By row ID, why it may not go on. Of those that only do not fit together any more as many as needed, in the order opposite to docs/protocols.md#d9: Change before
  * Repair, the youngest first. Takes what is revoked out of the census, which must hold every row; one that is held is only told to wait, and
  * another goes in its place.
  */

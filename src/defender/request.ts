@@ -5,7 +5,7 @@ import type { Action } from '../api/noderemedier.ts';
 
 export type RequestClass = LedgerRow['class'];
 
-/** Restore before Repair before Change (D9). */
+/** Restore before Repair before Change (docs/protocols.md#d9). */
 const CLASSES: readonly RequestClass[] = ['Restore', 'Repair', 'Change'];
 
 /** One machine that asks to be disrupted. */
@@ -43,7 +43,7 @@ export type Subject = Pick<Request, 'machineUID' | 'machine' | 'kind' | 'class' 
   scopes: readonly string[];
 };
 
-/** What Defender says to one request (D10). */
+/** What Defender says to one request (docs/protocols.md#d10). */
 export type Verdict = NonNullable<MachineStatus['verdict']>;
 
 /** By class, then by age, then by name so that the order is total. */

@@ -10,7 +10,7 @@ export interface CensusMachine {
   name: string;
   /** Every scope it belongs to, each once; also those of sets that want nothing of it now. */
   scopes: readonly string[];
-  /** Node absent, not Ready=True by a fresh heartbeat, or unschedulable by anyone (D7). A deletion alone is not. */
+  /** Node absent, not Ready=True by a fresh heartbeat, or unschedulable by anyone (docs/protocols.md#d7). A deletion alone is not. */
   unavailable: boolean;
   /** Its Node was never Ready: nothing runs there that could be missed. It is neither unavailable nor one of the total, and disrupting it costs nothing. */
   isNew?: boolean;

@@ -9,7 +9,7 @@ export const rackScope = (rack: string): string => `rack/${rack}`;
 export const conditionScope = (type: string): string => `condition/${type}`;
 /** Of a MachineSet. */
 export const machineSetScope = (namespace: string, name: string): string => `machineset/${namespace}/${name}`;
-/** Of a MachineComponentSet (PROTOCOLS B8). */
+/** Of a MachineComponentSet (docs/protocols.md#b8). */
 export const setScope = (uid: string): string => `set/${uid}`;
 
 export type Scope =

@@ -1,6 +1,6 @@
 /**
  * When a Lease was renewed last, by the API server's clock: it notes that beside each writer's fields (managedFields). What the holder itself
- * says, `renewTime`, is by a clock that may be wrong by years (⊢ H5).
+ * says, `renewTime`, is by a clock that may be wrong by years (docs/protocols.md#h5).
  */
 import type { Lease } from '../api/builtin.ts';
 import type { ManagedFieldsEntry, Stored } from '../api/wire.ts';

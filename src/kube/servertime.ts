@@ -1,6 +1,6 @@
 /**
  * What time it is on the API server, from the `Date` of its answers. Instants that are stored in objects, and all that is compared with them,
- * are in this time: no two machines' clocks need agree (⊢ H5). Leader election, timers and durations stay on the own monotonic clock.
+ * are in this time: no two machines' clocks need agree (docs/protocols.md#h5). Leader election, timers and durations stay on the own monotonic clock.
  *
  * Each answer bounds the difference between the server's clock and the own monotonic one: the header was written between the request and its
  * answer, and names a whole second. Bounds of several answers are intersected, so the error shrinks below a second; between answers it grows

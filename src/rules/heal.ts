@@ -1,7 +1,7 @@
 /**
  * Whether a repair helped. Pure: what has been seen of the proof goes in and out as `RemedyOperationJob.status.proof`.
  *
- * Guarantees (PROTOCOLS F4)
+ * Guarantees (docs/protocols.md#f4)
  * - Only a heartbeat that came after the action counts, told by its being another one than before, not by its time.
  * - A Reboot, and `onNewBoot`, need another boot ID than that of the order.
  * - A detector that restarted proves nothing: a condition that only a restart or a boot can clear needs a boot, and another one if it came

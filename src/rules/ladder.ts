@@ -160,7 +160,7 @@ export function compareContenders(a: Contender, b: Contender): number {
   return b.priority - a.priority || strengthOf(b.action) - strengthOf(a.action) || (a.rule < b.rule ? -1 : a.rule > b.rule ? 1 : 0);
 }
 
-/** Whether `newer` takes the place of a job under way: only before its order (PROTOCOLS F6). */
+/** Whether `newer` takes the place of a job under way: only before its order (docs/protocols.md#f6). */
 export function supersedes(newer: Contender, job: Contender & { ordered: boolean }): boolean {
   if (job.ordered || newer.rule === job.rule || newer.action === 'Human') return false;
   return newer.priority > job.priority || (newer.priority === job.priority && strengthOf(newer.action) > strengthOf(job.action));

@@ -23,7 +23,7 @@ export class Marks {
   readonly #nowMs: number;
   readonly #index: RuleIndex;
 
-  /** `releasedAtMs`: end of the last Change or Repair on the machine; what was seen before it no longer counts (PROTOCOLS F2). */
+  /** `releasedAtMs`: end of the last Change or Repair on the machine; what was seen before it no longer counts (docs/protocols.md#f2). */
   constructor(index: RuleIndex, observations: readonly Observation[], nowMs: number, releasedAtMs: number | undefined) {
     this.#index = index;
     this.#nowMs = nowMs;

@@ -38,7 +38,7 @@ export interface PeerCounts {
 /** Others in the scopes that are known. */
 export type PeerFacts = Readonly<Partial<Record<PeerScope, PeerCounts>>>;
 
-/** How operations stand in the way of clocks (PROTOCOLS F2). */
+/** How operations stand in the way of clocks (docs/protocols.md#f2). */
 export interface Hold {
   /**
    * A Change or Repair row holds the machine: clocks stand still and nothing is due. A row that a job left behind which has ended does not

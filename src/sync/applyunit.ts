@@ -30,7 +30,7 @@ export function inventoryOf(unit: StoredUnit): InventoryEntry[] {
 export const sameObject = (a: InventoryEntry, b: InventoryEntry): boolean =>
   a.apiVersion === b.apiVersion && a.kind === b.kind && a.namespace === b.namespace && a.name === b.name;
 
-/** What sync adds to an object: whose it is, its unit's digest, and the lane by which that comes (PROTOCOLS E6). */
+/** What sync adds to an object: whose it is, its unit's digest, and the lane by which that comes (docs/protocols.md#e6). */
 export interface Stamp {
   digest: string;
   fleet: string;
@@ -116,7 +116,7 @@ function inventoryEntry({ apiVersion, kind, metadata: { namespace, name } }: Kub
 
 /**
  * Deletes what the inventory names, if it is still the very object that was applied: same UID, our label. MachineComponents and
- * Namespaces are never deleted (PROTOCOLS A7). Returns what is still there.
+ * Namespaces are never deleted (docs/protocols.md#a7). Returns what is still there.
  */
 export async function removeUnit(
   target: ApplyTarget,

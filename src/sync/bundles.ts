@@ -11,7 +11,7 @@ export interface StoredUnit {
   origins: (string | undefined)[];
 }
 
-/** Rendered units by digest, on disk. A cache: what is lost or damaged is rendered again from its commit (PROTOCOLS E8). */
+/** Rendered units by digest, on disk. A cache: what is lost or damaged is rendered again from its commit (docs/protocols.md#e8). */
 export interface Bundles {
   get(digest: string): Promise<StoredUnit | undefined>;
   put(digest: string, unit: StoredUnit): Promise<void>;
@@ -68,7 +68,7 @@ export function openBundles(dir: string): Bundles {
   };
 }
 
-/** What time it is for the file system, whose dates are compared with nothing else (⊢ H5); undefined where there is no folder yet. */
+/** What time it is for the file system, whose dates are compared with nothing else (docs/protocols.md#h5); undefined where there is no folder yet. */
 async function fileTime(dir: string): Promise<number | undefined> {
   const mark = join(dir, '.swept');
   try {

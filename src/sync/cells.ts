@@ -40,7 +40,7 @@ export interface Cell {
   resourceOf(object: { apiVersion: string; kind: string }): Promise<Resource>;
   /** Undefined when it is heard, and has the kinds that this hub knows. */
   away(): Away | undefined;
-  /** The time of its API server, ms: what its objects say of time is compared with nothing else (⊢ H5). undefined while it is not known. */
+  /** The time of its API server, ms: what its objects say of time is compared with nothing else (docs/protocols.md#h5). undefined while it is not known. */
   now(): number | undefined;
   /** Asks whether it still has them; throws why not. To be asked before anything is written there. */
   requireKinds(): Promise<void>;

@@ -11,7 +11,7 @@ export interface Evidence {
 }
 
 /**
- * Each kind's own rule (PROTOCOLS E2), for the digest that the object carries now. Everything is asked of this very
+ * Each kind's own rule (docs/protocols.md#e2), for the digest that the object carries now. Everything is asked of this very
  * generation: a status of an older one proves nothing, nor does a missing status.
  */
 export function evidenceOf(object: Stored<KubeObject>, digest: string): Evidence {

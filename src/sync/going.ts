@@ -1,4 +1,4 @@
-/** How many machines a commit would let go, for the budget of deletions (PROTOCOLS E9). What is not known counts as the most that a set may have. */
+/** How many machines a commit would let go, for the budget of deletions (docs/protocols.md#e9). What is not known counts as the most that a set may have. */
 import type { Cluster } from '../api/cluster.ts';
 import { CodedError } from '../api/errors.ts';
 import { MachineSets } from '../api/machineset.ts';
@@ -49,7 +49,7 @@ export function mostIn(clusters: readonly Cluster[]): ReadonlyMap<string, number
   );
 }
 
-/** Of what the commit renders, and of what was wanted or there before it as far as it is kept, or its own commit renders it again (E8). */
+/** Of what the commit renders, and of what was wanted or there before it as far as it is kept, or its own commit renders it again (docs/protocols.md#e8). */
 export async function replicasOf(
   rendered: readonly { units: readonly { digest: string; objects: readonly KubeObject[] }[] }[],
   before: readonly { unit: string; digest: string; commit: string | undefined }[],
@@ -74,7 +74,7 @@ export async function replicasOf(
     try {
       for (const { units } of await renderAgain(commit)) for (const { digest, objects } of units) note(digest, objects);
     } catch (error) {
-      // What it cannot be rendered for may pass: then the commit is tried again (E10).
+      // What it cannot be rendered for may pass: then the commit is tried again (docs/protocols.md#e10).
       if (!(error instanceof CodedError) || !error.verdict) throw error;
     }
   }

@@ -39,7 +39,7 @@ export interface Plan {
  * Splits what differs into units, or throws a coded refusal; an empty plan means that nothing differs.
  *
  * More deletions of objects than the budget allows refuse the commit. Where it is the machines of its MachineSets that are too many, those sets alone
- * are held back, in the clusters where machines would go: all else goes on, since it may be a revert that cannot wait (⊢ E9).
+ * are held back, in the clusters where machines would go: all else goes on, since it may be a revert that cannot wait (docs/protocols.md#e9).
  */
 export function plan(input: PlanInput): Plan {
   const { fleet, rendered, wanted, labels, replicas = new Map(), most = new Map() } = input;

@@ -143,7 +143,7 @@ export const records = {
     return { ...record, evidence: digest, verified: [entry, ...others].slice(0, KEPT_VERIFIED) };
   },
 
-  /** Where the record's times contradict each other still: a soak begins anew, and what was held before counts no more (⊢ E5). */
+  /** Where the record's times contradict each other still: a soak begins anew, and what was held before counts no more (docs/protocols.md#e5). */
   soaksAgain: (digest: string, at: string) => (record: UnitStatus | undefined) => {
     if (record?.digest !== digest || record.evidence !== digest || record.begun !== undefined) return record;
     if (!isSoakUnknown(record, Date.parse(at))) return record;

@@ -1,11 +1,11 @@
 import type { UnitStatus } from '../api/cluster.ts';
 
-/** How far two right times may seem apart: each is known to five seconds (⊢ H5). */
+/** How far two right times may seem apart: each is known to five seconds (docs/protocols.md#h5). */
 const APART_MS = 10_000;
 
 /**
  * Whether the time of the evidence for what is held contradicts the record or this very time (ms), both of the hub's API server: it is later than
- * now, or before what happened earlier. Its clock was wrong when one of them was written, so how long the content has soaked is not known (⊢ E5).
+ * now, or before what happened earlier. Its clock was wrong when one of them was written, so how long the content has soaked is not known (docs/protocols.md#e5).
  *
  * A time that is not reached yet proves nothing against an earlier one: it is either that time which was wrong, or the clock since; when it is
  * reached, the soak begins again.

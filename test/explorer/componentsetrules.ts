@@ -1,4 +1,4 @@
-/** What is promised of component sets, in every state (PROTOCOLS B3 to B8, D11), judged by the server's own objects. */
+/** What is promised of component sets, in every state (docs/protocols.md#b3 to #b8, #d11), judged by the server's own objects. */
 import { resolveBatches } from '../../src/api/batches.ts';
 import { laneOf, type MachineComponentSet } from '../../src/api/machinecomponentset.ts';
 import type { ComponentEntry, Machine } from '../../src/api/machine.ts';
@@ -108,7 +108,7 @@ function brokenByEntry(world: World, call: EntryCall): string | undefined {
   }
 }
 
-/** B3: until a content was proved by a machine that holds it, no more machines in use have it than the first batch takes. */
+/** docs/protocols.md#b3: until a content was proved by a machine that holds it, no more machines in use have it than the first batch takes. */
 function brokenBatch(world: World, set: ComponentSet, calls: readonly EntryCall[]): string | undefined {
   const targets = targetsOf(set);
   for (const content of [targets.main, targets.canary]) {

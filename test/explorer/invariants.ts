@@ -43,7 +43,7 @@ function tooMany(world: World): string[] {
 }
 
 /**
- * Every rule that this state breaks. With humans who cordon, a machine may be reserved while it is unavailable anyway (D7) and become available
+ * Every rule that this state breaks. With humans who cordon, a machine may be reserved while it is unavailable anyway (docs/protocols.md#d7) and become available
  * after: then only the reservations themselves are judged, by `brokenBetween`.
  */
 export function brokenIn(world: World, humans: boolean): string[] {

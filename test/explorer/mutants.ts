@@ -1,4 +1,4 @@
-/** Ways to break the code under exploration, each a rule of PROTOCOLS left out: an explorer that finds nothing in them proves nothing. */
+/** Ways to break the code under exploration, each a rule of docs/protocols.md left out: an explorer that finds nothing in them proves nothing. */
 import type { Node } from '../../src/api/builtin.ts';
 import { ANNOTATIONS } from '../../src/api/names.ts';
 import type { RemedyOperationJobStatus } from '../../src/api/remedyoperationjob.ts';

@@ -154,7 +154,7 @@ function takes(world: World, index: number, machine: Stored<Machine>, agent: Age
   ];
 }
 
-/** ⊢ A5, in one write: the last verified content, a new revision, and what failed. Where nothing is verified, only what failed. */
+/** docs/protocols.md#a5, in one write: the last verified content, a new revision, and what failed. Where nothing is verified, only what failed. */
 function setController(world: World, index: number, machine: Stored<Machine>, scenario: Scenario): Successor[] {
   const wanted = machine.spec.components?.[0];
   const failed = machine.status?.components?.[0]?.failed;

@@ -100,7 +100,7 @@ export function repairEnded(world: World, machine: Machine, row: LedgerRow): boo
   return finalReport(machine)?.id === row.id && (job === undefined || isFinished(job));
 }
 
-/** C9: the agent's order can no longer begin. That it is silent is judged where the act is. */
+/** docs/protocols.md#c9: the agent's order can no longer begin. That it is silent is judged where the act is. */
 export function takenOver(machine: Machine, row: LedgerRow, successor: LedgerRow | undefined): boolean {
   return successor?.kind === 'Repair' && TIMES[0] > Date.parse(row.notAfter) && machine.spec.operation?.id === row.id;
 }

@@ -94,7 +94,7 @@ function remedyController(world: World, index: number, machine: Stored<Machine>,
     });
   const last = world.jobs[index]?.object;
   if (!needed || machine.metadata.deletionTimestamp !== undefined || (last !== undefined && !isFinished(last))) return moves;
-  // F2: while a row holds the machine nothing is due; one that an ended job has left behind does not count.
+  // docs/protocols.md#f2: while a row holds the machine nothing is due; one that an ended job has left behind does not count.
   const row = rowOfMachine(stateOf(world.ledger.object ?? {}), machine.metadata.uid);
   if (row !== undefined && row.kind !== 'Repair') return moves;
   if (rungsLeft(world, index, plan) > 0) {

@@ -1,6 +1,6 @@
 /**
  * Two replicas of a cell's controllers, as real processes: one leads and is stopped at the worst moments, the other takes over, the first
- * is woken (PROTOCOLS D2 to D4). Every version of the ledger, the Machines and the Nodes is looked at.
+ * is woken (docs/protocols.md#d2 to #d4). Every version of the ledger, the Machines and the Nodes is looked at.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,4 +1,4 @@
-/** Everything that was ever stored of a cell's ledger, Machines and Nodes, version by version, held to PROTOCOLS D2 to D7. */
+/** Everything that was ever stored of a cell's ledger, Machines and Nodes, version by version, held to docs/protocols.md#d2 to #d7. */
 import { Nodes, type Node } from '../../src/api/builtin.ts';
 import { DisruptionLedgers, type DisruptionLedger } from '../../src/api/disruptionledger.ts';
 import { Machines, type Machine } from '../../src/api/machine.ts';

@@ -1,4 +1,4 @@
-/** What an agent can do, by certificate and by ServiceAccount: its own Machine, and nothing else (PROTOCOLS G3, invariant 9). */
+/** What an agent can do, by certificate and by ServiceAccount: its own Machine, and nothing else (docs/security.md). */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { BREAK_GLASS } from '../../deploy/identities.ts';
 import { AGENTS, agentServiceAccountName, agentUser, serviceAccountUser } from '../../src/api/identity.ts';

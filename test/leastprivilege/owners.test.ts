@@ -1,5 +1,5 @@
 /**
- * DESIGN's owner table against the admission policies alone: everyone has every right that RBAC can give. Each identity tries to make,
+ * The table of owners (docs/architecture.md) against the admission policies alone: everyone has every right that RBAC can give. Each identity tries to make,
  * delete and label an object of every kind, and to change and to remove every field of its spec. What is expected stands here in the
  * test's own words, not in those of the manifests.
  */
@@ -33,7 +33,7 @@ const EXPECTED: Record<string, Expected> = {
     delete: ['machine', ...PEOPLE],
     labels: ['machineSet'],
     fields: { components: ['machineComponentSet'], operation: ['machine'], retire: ['machineSet'], hold: PEOPLE, paused: PEOPLE },
-    // Whoever takes the mark back saves the machine (PROTOCOLS C8a).
+    // Whoever takes the mark back saves the machine (docs/protocols.md#c8a).
     removable: { retire: PEOPLE },
     rest: ['machineSet'],
   },

@@ -171,7 +171,7 @@ async function controller(flags: Flags): Promise<number> {
         await lead(stopped.signal);
         continue;
       }
-      // Who leads is found by the own clock alone (⊢ H5).
+      // Who leads is found by the own clock alone (docs/protocols.md#h5).
       await runLeaderElection({ ...ports, clock, ...lease }, async (term) => {
         try {
           await lead(AbortSignal.any([term.signal, stopped.signal]));
@@ -193,7 +193,7 @@ async function controller(flags: Flags): Promise<number> {
   return EXIT.ok;
 }
 
-/** Resolves when the API server's time is known, or the signal is aborted: nothing is begun without (⊢ H5). */
+/** Resolves when the API server's time is known, or the signal is aborted: nothing is begun without (docs/protocols.md#h5). */
 async function timeKnown(time: ServerTime, client: Client, clock: Clock, signal: AbortSignal): Promise<void> {
   while (time.estimate() === undefined && !signal.aborted) {
     await client.request({ method: 'GET', path: '/version', signal }).catch(() => undefined);

@@ -17,7 +17,7 @@ interface Flags extends ConnectionFlags {
 /** Field manager of what a person writes through this command. */
 const MANAGER = 'kubenode-cli';
 
-/** `kubenode release MACHINE`: the one way out of the ledger that a human has (PROTOCOLS D5). */
+/** `kubenode release MACHINE`: the one way out of the ledger that a human has (docs/protocols.md#d5). */
 export function releaseCommand(program: Command, run: Run): void {
   connectionFlags(program.command('release <machine>'))
     .description('give up the operation of a machine whose agent will never report its end, so that its place in the ledger is freed')

@@ -40,7 +40,7 @@ const RESYNC_MS = 300_000;
 const AGAIN_MS = 5_000;
 
 /**
- * Admits agents and renews their identity (PROTOCOLS G). One loop answers requests for certificates; the other gives a node a new bootstrap
+ * Admits agents and renews their identity (docs/protocols.md#g1). One loop answers requests for certificates; the other gives a node a new bootstrap
  * when the identity it had, or the token it never used, has run out. Resolves when ended.
  */
 export async function runIdentityController(options: IdentityControllerOptions): Promise<void> {
@@ -129,7 +129,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
     if (!denied.delete(request.metadata.uid)) recorder.event(machine, { type: 'Warning', reason: 'CertificateDenied', message: said });
   }
 
-  /** Where the cluster's signer refuses or is silent, the agent gets the token of a ServiceAccount, and the Machine says so (G2). */
+  /** Where the cluster's signer refuses or is silent, the agent gets the token of a ServiceAccount, and the Machine says so (docs/protocols.md#g2). */
   async function afterApproval(request: StoredRequest, state: 'Approved' | 'Failed', run: ReconcileContext): Promise<QueueResult | void> {
     const asked = requestOf(request.spec.request);
     if (machineOf(request) === undefined || 'unreadable' in asked) return;

@@ -1,6 +1,6 @@
 /**
  * Whether a request for a certificate is approved: pure. This is the only check there is of what a signer of Kubernetes puts into a client
- * certificate, so everything is compared with what it has to be, and never looked for in what it may be (PROTOCOLS G1, G4).
+ * certificate, so everything is compared with what it has to be, and never looked for in what it may be (docs/protocols.md#g1, #g4).
  */
 import { AGENT_USAGES, IDENTITY_SECONDS, requesterOf, SIGNERS, vouchedText, type MachineKey, type Requester } from '../../api/admission.ts';
 import { AGENTS, agentUser } from '../../api/identity.ts';
@@ -72,7 +72,7 @@ function mistakeIn(asked: Asked, request: SigningRequest, requester: MachineKey)
   return undefined;
 }
 
-/** One request in an epoch. What was recorded before a crash is approved after it (⊢ recorded first). */
+/** One request in an epoch. What was recorded before a crash is approved after it (recorded first). */
 function admission(asked: Asked, { keySHA256 }: SigningRequest, bootstrap: Bootstrap, nowMs: number): Verdict {
   const { epoch, accountUID, tokenUntil, csrUID } = bootstrap;
   const admitted = { do: 'Approve', reason: 'Admitted', message: `admitted in epoch ${epoch}` } as const;

@@ -1,5 +1,5 @@
 /**
- * Kubelets' certificates: a client certificate for the Node of that Machine, a serving one for that Machine's addresses (PROTOCOLS G4). Whoever may
+ * Kubelets' certificates: a client certificate for the Node of that Machine, a serving one for that Machine's addresses (docs/protocols.md#g4). Whoever may
  * create Machines chooses their names, so a name alone never makes a Node this Machine's.
  */
 import { requesterOf, SIGNERS } from '../../api/admission.ts';

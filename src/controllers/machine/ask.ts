@@ -49,7 +49,7 @@ function refusalOf(component: WaitingComponent, machine: Machine, facts: AskFact
   return freeze === undefined ? undefined : frozenVerdict(freeze);
 }
 
-/** Components that may begin now as far as hold, sets and freezes go; without any, why. Holds of rows that have no order yet, too (D6). */
+/** Components that may begin now as far as hold, sets and freezes go; without any, why. Holds of rows that have no order yet, too (docs/protocols.md#d6). */
 export function permitted(machine: Machine, facts: AskFacts): { components: WaitingComponent[]; refusal: Verdict | undefined } {
   const waiting = waitingComponents(machine);
   if (waiting.length === 0) return { components: [], refusal: undefined };
@@ -108,7 +108,7 @@ export function scopesOf(machine: Machine, sets: ReadonlyMap<string, SetFacts>):
   return [...baseScopes(machine), ...selected.map(([uid]) => setScope(uid))];
 }
 
-/** A machine asks for one thing at a time: a repair goes before a change, the way back to what is verified before both (D9). */
+/** A machine asks for one thing at a time: a repair goes before a change, the way back to what is verified before both (docs/protocols.md#d9). */
 export function askOf(machine: Machine, facts: AskFacts): Ask {
   if (machine.spec.paused === true) return { state: 'Nothing' };
   if (isDeleting(machine)) return askDeletion(machine, facts);
@@ -134,7 +134,7 @@ function backedOff(machine: Machine, keys: readonly string[], { nowMs }: AskFact
   return until === undefined ? undefined : refused('Machine/retry', `it is past ${until}: the last try came to nothing`);
 }
 
-/** What forbids that a machine goes, before any limit is asked. Holds also of a row that has no order yet, and of one that is taken over (D11). */
+/** What forbids that a machine goes, before any limit is asked. Holds also of a row that has no order yet, and of one that is taken over (docs/protocols.md#d11). */
 export function deletionRefusal(machine: Machine, facts: Pick<AskFacts, 'freezes' | 'agentAnswers'>): Verdict | undefined {
   const held = heldBy(machine);
   // A node that is gone for good would say for ever that it is held.
@@ -158,7 +158,7 @@ function askDeletion(machine: Machine, facts: AskFacts): Ask {
   return { state: 'Asks', request, components: [] };
 }
 
-/** Whether a way back would ask now: a deletion that has no order gives way to it (D9). */
+/** Whether a way back would ask now: a deletion that has no order gives way to it (docs/protocols.md#d9). */
 export function asksForRestore(machine: Machine, facts: AskFacts): boolean {
   const change = askChange(machine, facts);
   return change.state === 'Asks' && change.request.class === 'Restore';

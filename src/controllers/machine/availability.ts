@@ -7,7 +7,7 @@ export function isNodeReady(node: Node, kubeletAnswers: boolean): boolean {
   return kubeletAnswers && node.status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True') === true;
 }
 
-/** D7. `lastingly`: by something that no operation's end will mend. */
+/** docs/protocols.md#d7. `lastingly`: by something that no operation's end will mend. */
 export function availabilityOf(claim: Claim, kubeletAnswers: boolean): { unavailable: boolean; lastingly: boolean } {
   if (claim.state !== 'Claimed') return { unavailable: true, lastingly: true };
   const ready = isNodeReady(claim.node, kubeletAnswers);

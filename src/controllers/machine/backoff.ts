@@ -1,5 +1,5 @@
 /**
- * What came to nothing is asked for again ever later (⊢ C10). The count stands in the operation itself, written with it: a leader that takes
+ * What came to nothing is asked for again ever later (docs/protocols.md#c10). The count stands in the operation itself, written with it: a leader that takes
  * over goes on from there. Pure.
  */
 import type { LedgerRow } from '../../api/disruptionledger.ts';

@@ -2,7 +2,7 @@ import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { CancelCause } from '../../api/machine.ts';
 import type { Decision } from './view.ts';
 
-/** Why a row without an order is given up (docs/protocols.md, D6). `why` is for people. */
+/** Why a row without an order is given up (docs/protocols.md#d6). `why` is for people. */
 export interface Cancellation {
   cause: CancelCause;
   why: string;

@@ -6,7 +6,7 @@ import type { JobsOf } from './facts.ts';
 import { askingJob } from './repair.ts';
 import { mayRestore } from './restores.ts';
 
-/** An entry whose agent waits for an operation (PROTOCOLS A4). */
+/** An entry whose agent waits for an operation (docs/protocols.md#a4). */
 export interface WaitingComponent {
   name: string;
   revision: number;
@@ -40,7 +40,7 @@ function lastTry(machine: Machine, name: string, revision: number): { outcome: O
 }
 
 /**
- * How an entry that waits may go on (B7). What the agent says decides nothing here; the cell's own records do.
+ * How an entry that waits may go on (docs/protocols.md#b7). What the agent says decides nothing here; the cell's own records do.
  * - `Restore`: the entry says so, its content is among the two last verified here, no proof of this very revision is known, and the cell's record
  *   says that the way back may still be taken (`restores.ts`).
  * - `Drift`: it is said to be drift, and this very revision was proved or ordered here before.
@@ -56,7 +56,7 @@ function kindOf(machine: Machine, entry: ComponentEntry, component: ComponentSta
   return verified.some((record) => record.content === content) ? 'Restore' : 'Forward';
 }
 
-/** Whether the last operation here tried this very revision and could not say that it went well; another try needs new input (A5). */
+/** Whether the last operation here tried this very revision and could not say that it went well; another try needs new input (docs/protocols.md#a5). */
 function isSpent(machine: Machine, name: string, revision: number): boolean {
   return lastTry(machine, name, revision)?.outcome === 'PermanentFailure';
 }
@@ -70,7 +70,7 @@ function needOf(machine: Machine, entry: ComponentEntry): { needs: Disruption; c
   return { needs, component };
 }
 
-/** While the agent's own level is below what an order needs (DESIGN §10) nothing of it is taken for an announcement. */
+/** While the agent's own level is below what an order needs (docs/architecture.md) nothing of it is taken for an announcement. */
 const understands = (machine: Machine): boolean => (machine.status?.agent?.apiLevel ?? API_LEVEL) >= API_LEVEL;
 
 /** By name. */
@@ -102,7 +102,7 @@ export function mayAsk(machine: Machine, jobsOf: JobsOf): boolean {
 }
 
 /**
- * ⊢ Of a failed Change the set controller must have made its write (A5) before the row goes: otherwise the machine asks again for the
+ * Of a failed Change the set controller must have made its write (docs/protocols.md#a5) before the row goes: otherwise the machine asks again for the
  * revision that has just failed. True once every failure of this order shows in its entry, or nobody is left who would write it.
  */
 export function isRecorded(machine: Machine, order: Operation, setExists: (uid: string) => boolean): boolean {
@@ -123,7 +123,7 @@ function failureOf(component: ComponentStatus): ComponentStatus['failed'] {
   return since ? failed : undefined;
 }
 
-/** Ordered components of an operation that ended as PermanentFailure without a word on them and that nothing has made healthy since (C7). */
+/** Ordered components of an operation that ended as PermanentFailure without a word on them and that nothing has made healthy since (docs/protocols.md#c7). */
 function untold(machine: Machine): string[] {
   const order = machine.spec.operation;
   const report = machine.status?.operation;
@@ -144,7 +144,7 @@ export function failedComponents(machine: Machine): string[] {
 }
 
 /**
- * Why this node must be cordoned as Degraded, one text a component (⊢ A5): it failed and what ran before does not run again; or what
+ * Why this node must be cordoned as Degraded, one text a component (docs/protocols.md#a5): it failed and what ran before does not run again; or what
  * failed is the content last verified here; or nothing is verified that it could go back to; or nobody knows. Empty otherwise.
  */
 export function degradedBy(machine: Machine): string[] {

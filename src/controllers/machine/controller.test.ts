@@ -152,7 +152,7 @@ describe('a change is carried out', () => {
       expect(object?.metadata.managedFields?.map(({ manager }) => manager)).toEqual(
         expect.arrayContaining(['kubenode-test', 'kubenode-machine']),
       );
-    // D10: the other one is told why it waits.
+    // docs/protocols.md#d10: the other one is told why it waits.
     const refused = await waitFor(async () => (await test.machine(second)).status?.verdict, LONG);
     expect(refused).toMatchObject({ allowed: false, limit: 'builtin/cluster', used: 1, of: 1, holders: [`${POOL}/${first}`] });
     await finish(test, first);

@@ -61,11 +61,11 @@ const POLL_MS = 1000;
 const LISTS_MS = 20;
 
 /**
- * The machine controller of a cell: nobody else reserves, cordons, drains, orders or uncordons (PROTOCOLS C2). Two loops: one key for the
+ * The machine controller of a cell: nobody else reserves, cordons, drains, orders or uncordons (docs/protocols.md#c2). Two loops: one key for the
  * whole cell, which reserves for all machines at once, and one key a machine, which takes the next step.
  *
- * Begins a term by raising the ledger's epoch, and does nothing more before its stores have been read again after that (D2). Rejects with
- * code `Deposed` when a later term is met, or the ledger is gone (D1): whoever runs it may be elected again, which is another term.
+ * Begins a term by raising the ledger's epoch, and does nothing more before its stores have been read again after that (#d2). Rejects with
+ * code `Deposed` when a later term is met, or the ledger is gone (#d1): whoever runs it may be elected again, which is another term.
  */
 export async function runMachineController(options: MachineControllerOptions): Promise<void> {
   const { client, cache, clock, random, log, recorder, providers, cell } = options;
@@ -93,7 +93,7 @@ export async function runMachineController(options: MachineControllerOptions): P
     marks.record(() => store.hasPassed({ name: '' }, undefined, mark));
   }
   await cache.whenSynced(signal);
-  // ⊢ D2: by a store from before the term a job that is under way could be missing, and so be taken for one that is over: its node would be
+  // docs/protocols.md#d2: by a store from before the term a job that is under way could be missing, and so be taken for one that is over: its node would be
   // given back, and its row released, before its repair is proven.
   while (!marks.allPassed()) await sleep(clock, LISTS_MS, signal);
   const ages = leaseAges(stores.leases, clock);

@@ -3,7 +3,7 @@
  *
  * A cordon of ours is `unschedulable` with our owner annotation: a ledger row's id, or `Degraded`. A Node that someone else made
  * unschedulable is never made schedulable by us; a row that needs it (evictions are made only under a cordon that names the row) puts
- * its id beside, with a note that the cordon itself is not ours (⊢ C4).
+ * its id beside, with a note that the cordon itself is not ours (docs/protocols.md#c4).
  */
 import type { Node } from '../../api/builtin.ts';
 import { ANNOTATIONS, MANAGERS } from '../../api/names.ts';

@@ -1,6 +1,6 @@
 /**
  * What to do for one machine next, and why: pure. Each step of an operation is found from the state of Machine, Node and ledger alone, so that any
- * of them can be repeated by whoever leads next (PROTOCOLS C3). What a step needs to be safe it reads again itself (`act.ts`).
+ * of them can be repeated by whoever leads next (docs/protocols.md#c3). What a step needs to be safe it reads again itself (`act.ts`).
  */
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine } from '../../api/machine.ts';
@@ -163,7 +163,7 @@ function takingOver({ machine, facts, hours }: MachineView, row: LedgerRow, succ
   return { steps: [{ do: 'TakeOverForRepair', row, job: successor.metadata.uid ?? '', why }] };
 }
 
-/** Why a row without an order is given up (D6); undefined while it may go on. */
+/** Why a row without an order is given up (docs/protocols.md#d6); undefined while it may go on. */
 function givenUp(view: MachineView, row: LedgerRow): Cancellation | undefined {
   const { machine, facts, nowMs } = view;
   if (isDeleting(machine)) return { cause: 'RequestGone', why: 'the machine is being deleted' };
@@ -217,7 +217,7 @@ function notOrdered(view: MachineView, row: LedgerRow): Decision {
 
 /**
  * Instead of giving up a row whose machine may be disrupted still: what it took over may go on as soon as the agent is back. It holds its place, and
- * nothing is done in its name, until that has told its end or another repair takes over (D5).
+ * nothing is done in its name, until that has told its end or another repair takes over (docs/protocols.md#d5).
  */
 function heldBack(view: MachineView, row: LedgerRow, reason = 'its agent is back'): Decision {
   const successor = successorOf(row, view.machine, view.facts);

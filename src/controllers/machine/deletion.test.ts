@@ -1,4 +1,4 @@
-/** How machines go: what stops a deletion, what can be taken back, and what needs nobody's leave (PROTOCOLS C8, C8a, D7, D11). */
+/** How machines go: what stops a deletion, what can be taken back, and what needs nobody's leave (docs/protocols.md#c8, #c8a, #d7, #d11). */
 import { describe, expect, test } from 'vitest';
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine } from '../../api/machine.ts';

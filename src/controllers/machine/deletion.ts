@@ -1,5 +1,5 @@
 /**
- * How a machine goes (PROTOCOLS C8, C8a). Pure. Two ways lead there: somebody deletes the Machine, or its MachineSet marks it. Both ask for a row,
+ * How a machine goes (docs/protocols.md#c8, #c8a). Pure. Two ways lead there: somebody deletes the Machine, or its MachineSet marks it. Both ask for a row,
  * under everything that forbids a disruption; until the order of the row, or the deletion of a marked Machine, it can be taken back.
  */
 import type { LedgerRow, StartsBucket } from '../../api/disruptionledger.ts';
@@ -27,7 +27,7 @@ export function deletionTakingOver(row: LedgerRow, machine: Machine): Omit<Reque
   return { ...request, class: isReplacing(row, machine) ? 'Repair' : 'Change' };
 }
 
-/** Why a deletion may not take over this row now. Its places are taken already; all else is asked as of a new reservation (D11). */
+/** Why a deletion may not take over this row now. Its places are taken already; all else is asked as of a new reservation (docs/protocols.md#d11). */
 export function takeOverRefusal(row: LedgerRow, machine: Machine, facts: AskFacts, hours: readonly StartsBucket[]): Verdict | undefined {
   if (isReplacing(row, machine)) return undefined;
   const subject = deletionTakingOver(row, machine);
@@ -63,7 +63,7 @@ export function wantsDrainToGo({ machine, claim, kubeletAnswers, nowMs }: Machin
   return !isDeleting(machine) || (isNodeReady(claim.node, kubeletAnswers) && nowMs < drainDeadlineMs(row, machine));
 }
 
-/** Why a Delete row without an order is given up (D6). */
+/** Why a Delete row without an order is given up (docs/protocols.md#d6). */
 function givenUp({ machine, facts, revoked }: MachineView, row: LedgerRow): Cancellation | undefined {
   if (!isDeleting(machine) && !isRetiring(machine, facts))
     return { cause: 'RequestGone', why: 'its MachineSet does not want it gone any more' };
@@ -95,7 +95,7 @@ export function going(view: MachineView, row: LedgerRow): Decision {
     if (claim.state === 'Claimed' && isNodeReady(claim.node, view.kubeletAnswers)) return cancelRow(row, drainTimeout(machine, deadline));
   }
   if (!isDeleting(machine)) return { steps: [{ do: 'Retire', row, why: 'its MachineSet wants it gone, and it is drained' }] };
-  // ⊢ The order is what cannot be taken back: nothing is asked of the provider before it.
+  // The order is what cannot be taken back: nothing is asked of the provider before it.
   return { steps: [{ do: 'Order', row, drained: true, why: 'the machine goes; an agent that answers cleans up' }] };
 }
 

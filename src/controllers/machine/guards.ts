@@ -39,7 +39,7 @@ export type Guarded = Move<Effect>;
 export const stop = (why: string): { stop: string } => ({ stop: why });
 export const base = (name: string, context: ActContext) => ({ name, machine: context.machine, node: context.node });
 
-/** ⊢ D3: a leader that reads the trace of a later one, or another machine under the name, stops. */
+/** docs/protocols.md#d3: a leader that reads the trace of a later one, or another machine under the name, stops. */
 export function machineOf(row: LedgerRow, seen: Seen, epoch: number): Stored<Machine> | undefined {
   const { machine } = seen;
   if (machine === undefined || machine.metadata.uid !== row.machineUID) return undefined;

@@ -51,7 +51,7 @@ export async function instanceOf(
 }
 
 /**
- * Makes the instance unless there is one, and gives it a bootstrap whose token admits the agent of exactly this machine, once (PROTOCOLS G1).
+ * Makes the instance unless there is one, and gives it a bootstrap whose token admits the agent of exactly this machine, once (docs/protocols.md#g1).
  * `anew`: in a new epoch in any case.
  */
 export async function ensureInstance(

@@ -26,7 +26,7 @@ export function freeCancelled(row: LedgerRow, context: ActContext): Act {
     machineUID: machine.metadata.uid ?? '',
     operationID: isCancelled(row, machine) ? row.id : '',
     fenced: claim.state !== 'Claimed' || isFencedFor(claim.node, row.id),
-    // An order says what to do; D6's cancellation takes the place of one, an operator's release keeps what it said.
+    // An order says what to do; docs/protocols.md#d6's cancellation takes the place of one, an operator's release keeps what it said.
     unordered: machine.spec.operation?.components === undefined && machine.spec.operation?.action === undefined,
   }));
 }
@@ -46,7 +46,7 @@ export function releaseReported(row: LedgerRow, context: ActContext): Act {
   });
 }
 
-/** M, N, L; writes L. A UID that is gone does not come back. The row names the Machine, since no store does any more (C8). */
+/** M, N, L; writes L. A UID that is gone does not come back. The row names the Machine, since no store does any more (docs/protocols.md#c8). */
 export function freeVanished(row: LedgerRow, epoch: number): GuardedWrite {
   const machine = parseKey(row.machine);
   const context: FreeContext = { epoch, machine, node: machine.name };
@@ -88,7 +88,7 @@ export function takeOverForDeletion(row: LedgerRow, context: ActContext): Act {
 }
 
 /**
- * ⊢ C9. M, L; writes L. The machine stays reserved throughout; the order that it replaces can no longer begin. Its places are taken already; that
+ * docs/protocols.md#c9. M, L; writes L. The machine stays reserved throughout; the order that it replaces can no longer begin. Its places are taken already; that
  * rates have room is judged by the very ledger in which it is counted.
  */
 export function takeOverForRepair(row: LedgerRow, jobUID: string, context: ActContext): Act {

@@ -1,7 +1,7 @@
 /**
- * The rows of a ledger that is lost, from what its terms wrote elsewhere (PROTOCOLS D1). Pure. What may still be under way is given its row again, by
+ * The rows of a ledger that is lost, from what its terms wrote elsewhere (docs/protocols.md#d1). Pure. What may still be under way is given its row again, by
  * its own id: from there it ends as it would have ended. Which row it was, where only its id is left, is not known: it is held as a Change that was
- * granted for nothing, and so is given up by the writes of D6, which make every late order and every late cordon of it lose.
+ * granted for nothing, and so is given up by the writes of #d6, which make every late order and every late cordon of it lose.
  */
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine, Operation } from '../../api/machine.ts';

@@ -37,7 +37,7 @@ export function cordon(row: LedgerRow, context: ActContext): Act {
 
 /**
  * N, L; the eviction follows. Not fenced further: between these reads and the eviction nothing can stop it, so it is one pod, by its UID. A cordon that
- * was on its way when its ledger was lost may arrive when r is forgotten: so N alone is not enough (⊢ D1).
+ * was on its way when its ledger was lost may arrive when r is forgotten: so N alone is not enough (docs/protocols.md#d1).
  */
 export function evict({ row, pod, graceSeconds }: Extract<Step, { do: 'Evict' }>, context: ActContext): Act {
   return {
@@ -70,7 +70,7 @@ export function fence(row: LedgerRow, context: ActContext): Act {
 }
 
 /**
- * M, N; writes N. The report on r is final. Uncordons, or leaves the cordon and names Degraded its owner where the node must not be used (C4).
+ * M, N; writes N. The report on r is final. Uncordons, or leaves the cordon and names Degraded its owner where the node must not be used (docs/protocols.md#c4).
  */
 export function settle(row: LedgerRow, context: ActContext): Act {
   return {
@@ -93,7 +93,7 @@ export function settle(row: LedgerRow, context: ActContext): Act {
 }
 
 /**
- * N, M, L; writes N. A row is in L before its cordon is on N, and its id never comes back: so N first, L last (⊢ C4). Where somebody took the row out of
+ * N, M, L; writes N. A row is in L before its cordon is on N, and its id never comes back: so N first, L last (docs/protocols.md#c4). Where somebody took the row out of
  * L while its order goes on, M says so.
  */
 export function liftCordon(owner: string, context: ActContext): Act {

@@ -5,7 +5,7 @@ import { nameOf } from './facts.ts';
 import { finalReport } from './repair.ts';
 
 /**
- * What an operator writes to give up an operation whose agent will not report (⊢ D5): the order is replaced by Cancelled under the same id and
+ * What an operator writes to give up an operation whose agent will not report (docs/protocols.md#d5): the order is replaced by Cancelled under the same id and
  * epoch, in one write conditioned on the object's resourceVersion. The leader then clears the cordon and frees the row.
  *
  * Errors: `NothingToRelease`.

@@ -45,7 +45,7 @@ export function order(row: LedgerRow, drained: boolean, context: ActContext): Ac
   };
 }
 
-/** M, L; writes M: as `order`, and an order of r that came first makes this lose. First of the three writes that cancel r (D6). */
+/** M, L; writes M: as `order`, and an order of r that came first makes this lose. First of the three writes that cancel r (docs/protocols.md#d6). */
 export function writeCancelled({ row, cause, reason }: Extract<Step, { do: 'WriteCancelled' }>, context: ActContext): Act {
   return {
     ...base('write-cancelled', context),

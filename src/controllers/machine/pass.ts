@@ -1,7 +1,7 @@
 /**
  * The cell's reservation pass: every machine that asks, judged at once, granted in one write of the ledger. Pure but for `gather`, which looks
  * at the stores after the ledger was read: a row that the ledger lacks by then was released before, and its marks say whether these stores
- * know what it left behind (⊢ D4).
+ * know what it left behind (docs/protocols.md#d4).
  */
 import type { Node } from '../../api/builtin.ts';
 import type { LedgerRow } from '../../api/disruptionledger.ts';

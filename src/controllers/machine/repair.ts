@@ -40,7 +40,7 @@ function asks(job: RemedyOperationJob, machine: Machine): boolean {
   return operationID !== undefined && machine.spec.operation?.id !== operationID;
 }
 
-/** The job that asks for this machine: of several the one of the highest priority, then the strongest (PROTOCOLS F6). */
+/** The job that asks for this machine: of several the one of the highest priority, then the strongest (docs/protocols.md#f6). */
 export function askingJob(machine: Machine, jobsOf: JobsOf): RemedyOperationJob | undefined {
   return jobsOf(machine.metadata.uid ?? '')
     .filter((job) => asks(job, machine))
@@ -93,7 +93,7 @@ export const wantsCordon = (job: RemedyOperationJob, machine: Machine): boolean 
 export const wantsDrainFirst = (job: RemedyOperationJob, machine: Machine): boolean =>
   needsDrain(disruptionOf(job.spec.action)) && job.spec.action !== 'MigratePods' && !isFutile(job, machine);
 
-/** Why this job may not begin now, whatever the limits say. Holds of its row while that has no order, too (D6). */
+/** Why this job may not begin now, whatever the limits say. Holds of its row while that has no order, too (docs/protocols.md#d6). */
 export function repairRefusal(job: RemedyOperationJob, machine: Machine, facts: AskFacts): Verdict | undefined {
   const held = heldBy(machine);
   if (held !== undefined) return held;
@@ -195,7 +195,7 @@ export function isSucceeding(row: Pick<LedgerRow, 'succeeds'>, machine: Machine)
 }
 
 /**
- * ⊢ C9: the job whose repair may take over a row that waits for an agent: the provider carries it out, the agent is silent and its order can no
+ * docs/protocols.md#c9: the job whose repair may take over a row that waits for an agent: the provider carries it out, the agent is silent and its order can no
  * longer begin. Nor can that of a row which took over before, and came to nothing in its time.
  */
 export function successorOf(row: LedgerRow, machine: Machine, facts: AskFacts): RemedyOperationJob | undefined {

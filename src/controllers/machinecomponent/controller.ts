@@ -25,7 +25,7 @@ const ALL = 'all';
 const LOOK_MS = 3_600_000;
 
 /**
- * Collects versions of components that nothing has named for 30 days (PROTOCOLS A7). Looks when a version comes, and each hour.
+ * Collects versions of components that nothing has named for 30 days (docs/protocols.md#a7). Looks when a version comes, and each hour.
  *
  * Guarantees: before a version is deleted all Machines and sets are listed live, and the deletion is conditioned on the very object that
  * was judged. A partial or failed list deletes nothing.

@@ -1,4 +1,4 @@
-/** Which MachineComponents nobody names any more, and since when (PROTOCOLS A7). Pure. */
+/** Which MachineComponents nobody names any more, and since when (docs/protocols.md#a7). Pure. */
 import type { Machine } from '../../api/machine.ts';
 import { machineComponentName, type MachineComponent } from '../../api/machinecomponent.ts';
 import type { MachineComponentSet } from '../../api/machinecomponentset.ts';

@@ -47,7 +47,7 @@ export function statusPatch(set: Stored<MachineComponentSet>, status: SetStatus)
   return diff === undefined ? undefined : { metadata: { resourceVersion }, status: diff };
 }
 
-/** Writes one entry of a Machine and leaves the others as they were read (A2): the list is sent whole, on condition of the resourceVersion. */
+/** Writes one entry of a Machine and leaves the others as they were read (docs/protocols.md#a2): the list is sent whole, on condition of the resourceVersion. */
 export async function writeEntry(actors: Actors, machine: Stored<Machine>, entry: ComponentEntry): Promise<Written<Stored<Machine>>> {
   const { namespace, name } = machine.metadata;
   return attempt(actors.machines, { namespace, name }, () =>
@@ -75,7 +75,7 @@ export async function writeEntries(actors: Actors, writes: readonly EntryWrite[]
   });
 }
 
-/** After this an entry that was announced for such a Machine comes too late (B9). */
+/** After this an entry that was announced for such a Machine comes too late (docs/protocols.md#b9). */
 export async function settleMachines(actors: Actors, machines: readonly Stored<Machine>[]): Promise<boolean> {
   return inParallel(machines, async (machine) => {
     const { namespace, name } = machine.metadata;

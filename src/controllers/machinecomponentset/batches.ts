@@ -2,7 +2,7 @@ import { resolveBatches, type CountOrPercent } from '../../api/batches.ts';
 import { idOf, type Content } from './content.ts';
 import { isInFlight, type Standing, type Standings } from './standing.ts';
 
-/** Where one content of a set stands in its batches. Derived from Machines each time; nothing of it is stored (PROTOCOLS B3). */
+/** Where one content of a set stands in its batches. Derived from Machines each time; nothing of it is stored (docs/protocols.md#b3). */
 export interface BatchState {
   /** Whose batches these are: see `Standing.cohort`. */
   cohort: number;
@@ -14,7 +14,7 @@ export interface BatchState {
   room: number;
 }
 
-/** B3, B8: each content that a set gives, its own and its canary's, is proven by the machines that hold that very content. */
+/** docs/protocols.md#b3, #b8: each content that a set gives, its own and its canary's, is proven by the machines that hold that very content. */
 export interface SetBatches {
   /** What the status reports: the batches of the main content; once they have passed, those of the canary. */
   shown: BatchState;
@@ -57,7 +57,7 @@ function withPlacesOf({ length }: readonly Standing[], state: BatchState): Batch
 
 /**
  * `members`: all that have one content as their target. Those that were there when the content came go first; those that the set selected later
- * follow in batches of their own, so that the many that hold it already do not open the last batch for them (B5).
+ * follow in batches of their own, so that the many that hold it already do not open the last batch for them (docs/protocols.md#b5).
  */
 function batchState(batches: readonly CountOrPercent[], members: readonly Standing[]): BatchState {
   const cohorts = [...new Set(members.map((each) => each.cohort))].toSorted((a, b) => a - b);

@@ -45,7 +45,7 @@ export function targetsOf(set: MachineComponentSet): Targets {
   return { main, canary, isCanary, of: (machine) => (canary !== undefined && isCanary(machine) ? canary : main) };
 }
 
-/** Equal text: the same content, which keeps its number (PROTOCOLS A1). */
+/** Equal text: the same content, which keeps its number (docs/protocols.md#a1). */
 function identity(content: { action?: string; version: string; values?: unknown; canary?: unknown }): string {
   const { action = 'Install', version, values = {}, canary = null } = content;
   return canonical({ action, version, values, canary });
@@ -62,7 +62,7 @@ export type Counted = Revision & { since: number };
  * number found on a Machine, for a status that was lost or restored.
  *
  * Machines in use that the set selects now and has given nothing (`hasAdded`) make a next number of the same content once selectors or pools have
- * changed, or once every batch had passed: they are batched by themselves, and what was proved without them is evidence no more (B5).
+ * changed, or once every batch had passed: they are batched by themselves, and what was proved without them is evidence no more (docs/protocols.md#b5).
  */
 export function revisionOf(
   set: MachineComponentSet,

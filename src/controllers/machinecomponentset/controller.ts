@@ -46,7 +46,7 @@ function leasesOf(machine: Stored<Machine>): string[] {
 }
 
 /**
- * The only writer of `Machine.spec.components` (PROTOCOLS A2). Two loops: one a set, which batches; one a machine, which answers
+ * The only writer of `Machine.spec.components` (docs/protocols.md#a2). Two loops: one a set, which batches; one a machine, which answers
  * failures and refusals and judges what is proved. Resolves when the signal has ended both.
  */
 export async function runMachineComponentSetController(options: SetControllerOptions): Promise<void> {

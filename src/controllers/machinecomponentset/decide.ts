@@ -49,7 +49,7 @@ export interface Facts {
 }
 
 export type Decision =
-  /** The content of spec is not counted yet: nothing else happens before it is (A1). */
+  /** The content of spec is not counted yet: nothing else happens before it is (docs/protocols.md#a1). */
   { step: 'Count'; revision: Counted } | { step: 'Roll'; writes: EntryWrite[]; facts: Facts };
 
 export function decideSet(view: SetView): Decision {
@@ -85,7 +85,7 @@ export function decideSet(view: SetView): Decision {
   return { step: 'Roll', writes, facts: { ...facts, writes: writes.length, obstacles, overCeiling } };
 }
 
-/** B4, B6. Also judged by failures that are reported and not yet written down: they must stop this very pass. */
+/** docs/protocols.md#b4, #b6. Also judged by failures that are reported and not yet written down: they must stop this very pass. */
 function stopOf(set: MachineComponentSet, { members }: Standings, failures: readonly FailureRecord[]): Stop | undefined {
   const maxFailed = set.spec.maxFailed ?? 1;
   const names = failures.slice(0, 3).map((each) => each.machine);
@@ -162,12 +162,12 @@ function planWrites(
   return plan;
 }
 
-/** B3: batches bound how much of what is in use is put at risk. New machines have nothing to lose, and need not wait for one another. */
+/** docs/protocols.md#b3: batches bound how much of what is in use is put at risk. New machines have nothing to lose, and need not wait for one another. */
 function isNobodyInUseWaiting({ members, joiners }: Standings): boolean {
   return [...members, ...joiners].every((each) => each.holds || isNew(each.machine));
 }
 
-/** B5: a machine that comes back later is one that is added, though it has an entry. What was decided for those inside must not hold for it. */
+/** docs/protocols.md#b5: a machine that comes back later is one that is added, though it has an entry. What was decided for those inside must not hold for it. */
 function leaving({ former }: Standings): EntryWrite[] {
   return former.flatMap(({ machine, entry, hasStayed }) =>
     entry === undefined || !hasStayed || isDeleting(machine)
@@ -199,7 +199,7 @@ function propose(set: MachineComponentSet, standing: Standing, content: Content)
   return [{ standing, content, lane: standing.isJoiner && !isUnverified(set, content) ? 'Join' : 'Forward' }];
 }
 
-/** B7: the set says so for this digest, and the cell's own record says that this content was verified on this machine. */
+/** docs/protocols.md#b7: the set says so for this digest, and the cell's own record says that this content was verified on this machine. */
 function mayRestore(set: MachineComponentSet, { verified }: Standing, content: Content): boolean {
   const isRecorded = verified.slice(0, 2).some((record) => idOfVerified(record) === idOf(content));
   return laneOf(set.spec) === 'Restore' && content.action === 'Install' && isRecorded;
@@ -209,7 +209,7 @@ function works({ entry, reported, machine, agentFresh }: Standing): boolean {
   return entry !== undefined && missingEvidence({ entry, reported, bootID: machine.status?.agent?.bootID, agentFresh }) === undefined;
 }
 
-/** B5: what the set has verified. Once the last batch has passed that is the target, and the joiners follow. What has the target keeps it. */
+/** docs/protocols.md#b5: what the set has verified. Once the last batch has passed that is the target, and the joiners follow. What has the target keeps it. */
 function joiningContent(set: MachineComponentSet, targets: Targets): (joiner: Standing) => Content {
   const { verified } = set.status ?? {};
   if (verified === undefined) return (joiner) => joiner.target;
@@ -225,7 +225,7 @@ function isUnverified(set: MachineComponentSet, content: Content): boolean {
 }
 
 /**
- * How many more machines may be given content that is not verified here, or is new to a machine in use (E4): the hub's ceiling for this digest less those that
+ * How many more machines may be given content that is not verified here, or is new to a machine in use (docs/protocols.md#e4): the hub's ceiling for this digest less those that
  * were given it, worked or not: also where the set selects one no more, unless it worked there. For another digest the ceiling is 0; without one there is none.
  */
 function ceilingRoom(set: MachineComponentSet, { members, joiners, former }: Standings): number {

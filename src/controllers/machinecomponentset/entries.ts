@@ -1,7 +1,7 @@
 import type { ComponentEntry, ComponentStatus, Machine } from '../../api/machine.ts';
 import type { Content } from './content.ts';
 
-/** Above everything that was ever asked of the agent or refused by it (PROTOCOLS A3); `reported` of a removed component counts too. */
+/** Above everything that was ever asked of the agent or refused by it (docs/protocols.md#a3); `reported` of a removed component counts too. */
 export function nextRevision(entry: ComponentEntry | undefined, reported: ComponentStatus | undefined): number {
   return 1 + Math.max(entry?.revision ?? 0, reported?.revision ?? 0, reported?.refused?.revision ?? 0);
 }
@@ -37,7 +37,7 @@ export interface Failure {
 }
 
 /**
- * How this very entry failed, while nothing on it says so yet (PROTOCOLS A5). Told by the agent of the component, or, where it could not
+ * How this very entry failed, while nothing on it says so yet (docs/protocols.md#a5). Told by the agent of the component, or, where it could not
  * tell, by the outcome of the operation that was to carry the entry out: that is not tried again either, and must not be waited for.
  */
 export function unrecordedFailure(machine: Machine, entry: ComponentEntry, reported: ComponentStatus | undefined): Failure | undefined {
@@ -52,7 +52,7 @@ export function unrecordedFailure(machine: Machine, entry: ComponentEntry, repor
   return isCarriedOut ? undefined : { reason: 'OperationFailed', message: outcome.message ?? 'the agent cannot say how' };
 }
 
-/** Whether a failure still keeps the machine from being tried again: until the content or rolloutID changes (PROTOCOLS A5); `since`: the setRevision with which the content began. */
+/** Whether a failure still keeps the machine from being tried again: until the content or rolloutID changes (docs/protocols.md#a5); `since`: the setRevision with which the content began. */
 export function isInEffect(
   failed: Pick<NonNullable<ComponentEntry['failed']>, 'setRevision' | 'rolloutID'> | undefined,
   { number, since }: { number: number; since: number },

@@ -9,7 +9,7 @@ export function isUnreported({ status }: Machine): boolean {
 }
 
 /**
- * Whether content puts nothing in use at risk there (PROTOCOLS B3): its Node was never Ready, so nothing ever ran on it. Where the machine
+ * Whether content puts nothing in use at risk there (docs/protocols.md#b3): its Node was never Ready, so nothing ever ran on it. Where the machine
  * controller has not said so, it is in use.
  */
 export function isNew({ status }: Machine): boolean {

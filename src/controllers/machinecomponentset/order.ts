@@ -8,7 +8,7 @@ export function domainOf(machine: Machine): string {
 }
 
 /**
- * The order in which machines of a set go (PROTOCOLS B1): one of each failure domain in turn, inside a domain by a hash of
+ * The order in which machines of a set go (docs/protocols.md#b1): one of each failure domain in turn, inside a domain by a hash of
  * (set UID, machine UID). It is the same at every reconcile, and another one for every set, so that it is not always the same victims.
  */
 export function inOrder<T extends { machine: Stored<Machine> }>(setUID: string, members: readonly T[]): T[] {

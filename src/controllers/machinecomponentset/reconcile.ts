@@ -38,7 +38,7 @@ const TRIES = 3;
 /** While something is under way, time alone may change the decision: a soak ends, an agent falls silent. */
 const UNDER_WAY_MS = 15_000;
 
-/** One set: observe, decide, act, report. Deleting a set leaves its entries where they are (A6): nobody writes them any more. */
+/** One set: observe, decide, act, report. Deleting a set leaves its entries where they are (docs/protocols.md#a6): nobody writes them any more. */
 export async function reconcileSet(deps: SetDeps, name: string, run: Run): Promise<QueueResult | void> {
   const actors: Actors = { client: run.client, machines: deps.machines, sets: deps.sets, signal: run.signal };
   for (let tries = 1; ; tries++) {
@@ -82,7 +82,7 @@ async function pass(deps: SetDeps, set: Stored<MachineComponentSet>, actors: Act
 }
 
 /**
- * B9: the sets bear the epoch of this term before Machines are read for it. A leader of an earlier term can write no status of theirs from then on, and so
+ * docs/protocols.md#b9: the sets bear the epoch of this term before Machines are read for it. A leader of an earlier term can write no status of theirs from then on, and so
  * give nothing that is not announced; what it gave before, this read shows.
  */
 async function beginTerm({ sets, machines, stores, epoch, begun }: SetDeps, actors: Actors, run: Run): Promise<'again'> {

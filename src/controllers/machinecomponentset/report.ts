@@ -59,7 +59,7 @@ function soakEnd(set: MachineComponentSet, members: readonly Standing[]): number
 }
 
 /**
- * E2. Latches for its digest; a change to another digest and back has to be proved again. What a set without machines has counts only as long as
+ * docs/protocols.md#e2. Latches for its digest; a change to another digest and back has to be proved again. What a set without machines has counts only as long as
  * there are none: the first that comes must prove it.
  */
 function evidenceFor({ set, now }: SetView, facts: Facts, machines: number): SetStatus['evidence'] {
@@ -71,7 +71,7 @@ function evidenceFor({ set, now }: SetView, facts: Facts, machines: number): Set
   return facts.isComplete ? { unitDigest, at: rfc3339(now) } : undefined;
 }
 
-/** E3. What was verified stays until something else is; after a removal nothing is. */
+/** docs/protocols.md#e3. What was verified stays until something else is; after a removal nothing is. */
 function verifiedFor({ set, now }: SetView, facts: Facts, all: readonly Standing[]): SetStatus['verified'] {
   const old = set.status?.verified;
   if (!facts.isComplete || all.length === 0) return old;

@@ -141,7 +141,7 @@ function createJudge(world: World): Judge {
         return after === undefined || JSON.stringify(before) === JSON.stringify(after) ? [] : [{ machine: name, before, after }];
       });
       for (const { machine, before, after } of written) {
-        // A3: a revision never falls, and never means two things.
+        // docs/protocols.md#a3: a revision never falls, and never means two things.
         const top = highest.get(machine) ?? 0;
         expect(after.revision, `revision of ${machine}`).toBeGreaterThanOrEqual(top);
         if (before !== undefined && contentOf(before) !== contentOf(after)) expect(after.revision).toBeGreaterThan(before.revision);
@@ -164,7 +164,7 @@ function createJudge(world: World): Judge {
       if (written.length > 0) expect(set.spec.paused ?? false, 'a paused set gives nothing').toBe(false);
       if (forward.length === 0) return;
 
-      // B3: never more in flight than the batch under way has places.
+      // docs/protocols.md#b3: never more in flight than the batch under way has places.
       const members = [...world.agents.keys()].filter((name) => {
         const entry = world.entry(name);
         const failed = world.machine(name).status?.components?.[0]?.failed?.revision === entry?.revision;
@@ -198,18 +198,18 @@ function createJudge(world: World): Judge {
         .filter((sizes) => (sizes.at(-1) ?? 0) >= world.agents.size)
         .map((sizes) => sizes.find((size) => passing < size) ?? Infinity)
         .reduce((a, b) => Math.max(a, b), 0);
-      // Each content has batches of its own (B3).
+      // Each content has batches of its own (docs/protocols.md#b3).
       for (const [content, those] of Map.groupBy(holders, target))
         expect(those.length, `holders of ${content} in the batch of ${under}, ${passing} passing`).toBeLessThanOrEqual(under);
 
-      // B4: nothing goes forward beyond maxFailed, judged by what the process sees.
+      // docs/protocols.md#b4: nothing goes forward beyond maxFailed, judged by what the process sees.
       const failed = [...world.agents.keys()].filter((name) => {
         const seen = world.process.sees(name)?.spec.components?.find((entry) => entry.name === 'kubelet');
         return seen?.failed?.setRevision === revision && seen.failed.rolloutID === set.spec.rolloutID;
       });
       expect(failed.length, 'failures seen when something went forward').toBeLessThan(MAX_FAILED);
 
-      // E4: the ceiling.
+      // docs/protocols.md#e4: the ceiling.
       const { ceiling, unitDigest } = set.spec;
       const isVerified =
         set.status?.verified !== undefined &&
@@ -220,7 +220,7 @@ function createJudge(world: World): Judge {
           ceiling.unitDigest === unitDigest ? ceiling.nodes : 0,
         );
       }
-      // A5: a machine that failed in this revision is not tried again.
+      // docs/protocols.md#a5: a machine that failed in this revision is not tried again.
       for (const { machine, before } of forward) {
         const tried = before?.failed?.setRevision === revision && before.failed.rolloutID === set.spec.rolloutID;
         expect(tried, `${machine} was tried again`).toBe(false);

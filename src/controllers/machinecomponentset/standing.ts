@@ -21,17 +21,17 @@ export interface Standing extends MachineView {
   hasStayed: boolean;
   /** What it should hold once its batch has come. */
   target: Content;
-  /** It is new, and something verified waits for it (PROTOCOLS B5). */
+  /** It is new, and something verified waits for it (docs/protocols.md#b5). */
   isJoiner: boolean;
   /** 0 for those that were given something before this content came, else the setRevision with which they came. Each goes in its own batches. */
   cohort: number;
   /** Its entry asks for the target, and nothing says that this failed. */
   holds: boolean;
-  /** It failed in this revision and is not tried again (A5). */
+  /** It failed in this revision and is not tried again (docs/protocols.md#a5). */
   hasFailed: boolean;
   /** How, as long as the entry does not say so itself. */
   failure: Failure | undefined;
-  /** Silent beyond the policy, or held or paused, so not waited for (B6). */
+  /** Silent beyond the policy, or held or paused, so not waited for (docs/protocols.md#b6). */
   isAside: boolean;
   /** It is aside because a human said so on the Machine. */
   isHeld: boolean;
@@ -45,7 +45,7 @@ export interface Standing extends MachineView {
 export interface Standings {
   members: Standing[];
   joiners: Standing[];
-  /** Not given anything any more; what failed there counts, and what is in flight there keeps its place (B3). */
+  /** Not given anything any more; what failed there counts, and what is in flight there keeps its place (docs/protocols.md#b3). */
   former: Standing[];
 }
 
@@ -96,7 +96,7 @@ function isStopped({ spec }: Machine): boolean {
   return spec.hold === true || spec.paused === true;
 }
 
-/** B6. Without its agent nothing can be given or proved, whatever the kubelet says; a hold on the node is the node's own word. */
+/** docs/protocols.md#b6. Without its agent nothing can be given or proved, whatever the kubelet says; a hold on the node is the node's own word. */
 function isSetAside({ machine, agentSilentMs }: MachineView, limitMs: number): boolean {
   return agentSilentMs > limitMs || machine.status?.agent?.hold === true;
 }

@@ -1,5 +1,5 @@
 /**
- * Which entries may be written at any moment (PROTOCOLS B9). A write of an entry is conditioned on its Machine alone, and one that was decided before a
+ * Which entries may be written at any moment (docs/protocols.md#b9). A write of an entry is conditioned on its Machine alone, and one that was decided before a
  * commit, a halt or a change of leader may arrive long after it: its Machine has not changed. So the set names each before it is sent, and what is
  * not wanted any more is settled: its Machine is written to, so that the entry comes too late. Pure.
  */

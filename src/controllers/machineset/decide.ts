@@ -9,7 +9,7 @@ export interface MachineSetView {
   /** Those that it owns, also those being deleted. */
   machines: Stored<Machine>[];
   now: number;
-  /** Names that are noted for machines which nobody has seen yet (PROTOCOLS C8c). */
+  /** Names that are noted for machines which nobody has seen yet (docs/protocols.md#c8c). */
   making?: readonly string[];
 }
 
@@ -30,7 +30,7 @@ export function isAlive(machine: Machine): boolean {
 
 /**
  * How many machines there are to be. `replicas` left out is somebody else's field: the set keeps what it has, and makes good what goes; it never
- * removes one for it (PROTOCOLS C8a).
+ * removes one for it (docs/protocols.md#c8a).
  */
 export function wantedOf({ set, machines }: Pick<MachineSetView, 'set' | 'machines'>): number {
   return set.spec.replicas ?? Math.max(set.status?.keptReplicas ?? 0, machines.filter(isAlive).length);
@@ -47,7 +47,7 @@ export function readyDeadlineMs(
 
 const hasFailed = (view: MachineSetView, machine: Stored<Machine>): boolean => (readyDeadlineMs(view, machine) ?? 0) < 0;
 
-/** Those that never were Ready, though they had the time (PROTOCOLS D7). */
+/** Those that never were Ready, though they had the time (docs/protocols.md#d7). */
 export const failedMachines = (view: MachineSetView): Stored<Machine>[] => view.machines.filter((machine) => hasFailed(view, machine));
 
 export const hasTooManyFailed = (view: MachineSetView): boolean =>

@@ -1,5 +1,5 @@
 /**
- * PROTOCOLS C8a with two leaders: one is deposed while its calls are under way, and they arrive late. Of the machine controller only what it may do
+ * docs/protocols.md#c8a with two leaders: one is deposed while its calls are under way, and they arrive late. Of the machine controller only what it may do
  * is played: it deletes what bears a mark of its own term, is neither held nor frozen, and was drained.
  */
 import * as fc from 'fast-check';

@@ -1,5 +1,5 @@
 /**
- * Makes the machines of a set (PROTOCOLS C8c). Each name is noted in the set's status before its machine is made, by a write conditioned on the set
+ * Makes the machines of a set (docs/protocols.md#c8c). Each name is noted in the set's status before its machine is made, by a write conditioned on the set
  * as it was read. Only noted names are made, so of two leaders one gives the names, and what both make is one machine.
  */
 import { Machines, type Machine } from '../../api/machine.ts';

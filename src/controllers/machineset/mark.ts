@@ -1,5 +1,5 @@
 /**
- * Writes the marks of a set (PROTOCOLS C8a). Victims come from a live list; each write is conditioned on the version that the list showed and
+ * Writes the marks of a set (docs/protocols.md#c8a). Victims come from a live list; each write is conditioned on the version that the list showed and
  * carries this term's epoch, so that what a deposed leader still sends is either refused or not acted on.
  */
 import { CodedError } from '../../api/errors.ts';
@@ -63,7 +63,7 @@ function stillOpen(unsettled: Unsettled, view: MachineSetView, live: MachineSetV
 }
 
 async function writeAll(ports: MarkPorts, live: MachineSetView, { takeBack, settle, confirm, retire }: Marks): Promise<'done' | 'again'> {
-  // ⊢ None goes in the place of another that may be gone: one whose mark could not be taken back has perhaps been deleted.
+  // None goes in the place of another that may be gone: one whose mark could not be taken back has perhaps been deleted.
   let lost = 0;
   for (const machine of takeBack) if (!(await write(ports, live, machine, undefined))) lost++;
   for (const machine of settle) if (!(await write(ports, live, machine, NO_TERM))) lost++;

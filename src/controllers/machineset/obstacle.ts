@@ -1,4 +1,4 @@
-/** What keeps one machine from going, whatever its set wants (PROTOCOLS C8a). Pure. */
+/** What keeps one machine from going, whatever its set wants (docs/protocols.md#c8a). Pure. */
 import type { Machine } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import { mayBeOf } from '../machine/backoff.ts';

@@ -1,5 +1,5 @@
 /**
- * Which machines of a set are to go, as marks on them (PROTOCOLS C8a). Pure. A set never deletes: what bears its mark in this term is drained and
+ * Which machines of a set are to go, as marks on them (docs/protocols.md#c8a). Pure. A set never deletes: what bears its mark in this term is drained and
  * deleted by the machine controller, and lives if the mark is taken back before.
  */
 import { resolveCount } from '../../api/batches.ts';

@@ -1,4 +1,4 @@
-/** How the operations of a machine stand in the way of its rules' clocks (PROTOCOLS F2). Pure, save for what it remembers of past looks. */
+/** How the operations of a machine stand in the way of its rules' clocks (docs/protocols.md#f2). Pure, save for what it remembers of past looks. */
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
@@ -17,7 +17,7 @@ export function isOrdered({ status }: Pick<RemedyOperationJob, 'status'>): boole
 }
 
 /**
- * A row holds the machine from its first step, that of a job only from its order: until then a stronger rule may take its place (F6), and
+ * A row holds the machine from its first step, that of a job only from its order: until then a stronger rule may take its place (docs/protocols.md#f6), and
  * whether the fault is still there has to be known. A row whose job has ended does not hold.
  */
 export function isHeld({ machine, row, jobs }: HoldInput): boolean {

@@ -196,7 +196,7 @@ function granted(view: JobView): Move {
   }
   if (machine === undefined || row?.id !== status.operationID) {
     const why = machine === undefined ? 'the machine is gone' : 'its row is gone';
-    // ⊢ D1: of a ledger that was deleted, and has no term yet, nobody knows which rows it will have.
+    // docs/protocols.md#d1: of a ledger that was deleted, and has no term yet, nobody knows which rows it will have.
     const isKnown = isLive && (machine === undefined || isLedgerBegun);
     return isKnown ? ended(view, 'Cancelled', 'Cancelled', `${why}, and no order was written`) : { read: why };
   }
@@ -224,7 +224,7 @@ function reportOf({ job, machine }: JobView): { outcome: Outcome; message: strin
   const { operation, repair } = machine?.status ?? {};
   const sources = order?.id === id ? [byController ? repair : operation] : [repair, operation];
   const found = sources.find((each) => each !== undefined && each.id === id && each.state === 'Done');
-  // What cannot be told is PermanentFailure (C7).
+  // What cannot be told is PermanentFailure (docs/protocols.md#c7).
   return found === undefined ? undefined : { outcome: found.outcome ?? 'PermanentFailure', message: found.message ?? '' };
 }
 

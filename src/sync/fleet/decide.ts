@@ -27,7 +27,7 @@ export function triedOf({ metadata, status }: Fleet, head: string | undefined): 
   return `${head ?? ''} ${status?.commit ?? ''} ${metadata.generation ?? 0}`;
 }
 
-/** Reason of a Fleet whose commit is in force, but for sets that keep machines (⊢ E9). */
+/** Reason of a Fleet whose commit is in force, but for sets that keep machines (docs/protocols.md#e9). */
 export const HELD_BACK = 'HeldBack';
 
 export type Due = { state: 'Accepted' } | { state: 'Refused' } | { state: 'Due' } | { state: 'Later'; afterMs: number };

@@ -140,7 +140,7 @@ function components(objects: readonly KubeObject[]): ClusterFinding[] {
 }
 
 /**
- * Two sets that must select a machine in common for one component: neither would write (PROTOCOLS A6). Only what can be told from
+ * Two sets that must select a machine in common for one component: neither would write (docs/protocols.md#a6). Only what can be told from
  * the text is refused; sets whose selectors differ may still meet on a machine, and then their condition Conflict says so.
  */
 function overlaps(objects: readonly KubeObject[], where: (object: KubeObject) => string): ClusterFinding[] {

@@ -18,8 +18,8 @@ export interface Decision {
  * Decides the next steps of all rollouts of one fleet. Pure: the same world gives the same decision.
  *
  * Guarantees: a cluster of a later stage is begun only when every cluster of the earlier stages that the fleet still declares has evidence
- * for its own digest and the stage has soaked (E5); a unit that is halted anywhere, or a digest that is paused, begins nowhere; a unit restored
- * to a digest verified there takes the restore lane (E6), which neither stages nor soak nor pause hold back;
+ * for its own digest and the stage has soaked (docs/protocols.md#e5); a unit that is halted anywhere, or a digest that is paused, begins nowhere; a unit restored
+ * to a digest verified there takes the restore lane (#e6), which neither stages nor soak nor pause hold back;
  * a newer rollout takes over exactly the units it names.
  */
 export function decide(world: World): Decision {
@@ -79,11 +79,11 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
   const refused = places.some((place) => place.phase === 'Halted' && !isTryable(place));
   const steps: Step[] = places.flatMap((place) => [...retry(world, place, refused), ...upkeep(world, rollout, place)]);
 
-  // What a going back leaves is revoked, also when its way is Forward because what it goes back to is revoked itself (E6).
+  // What a going back leaves is revoked, also when its way is Forward because what it goes back to is revoked itself (docs/protocols.md#e6).
   const back = places.filter((place) => place.goesBack && place.lane === 'Forward' && place.phase === 'Pending');
   for (const place of back) steps.push(...takeBack(world, rollout, places, place));
 
-  // Restore: everywhere at once, the newest harm first (E6), and to nothing that these very steps revoke.
+  // Restore: everywhere at once, the newest harm first (docs/protocols.md#e6), and to nothing that these very steps revoke.
   const leaving = new Set(steps.flatMap((step) => (step.do === 'Revoke' ? step.digest : [])));
   const restores = places.filter((place) => place.lane === 'Restore' && place.phase === 'Pending');
   for (const place of restores.sort((a, b) => b.heldSince - a.heldSince)) {

@@ -1,7 +1,7 @@
 /**
  * A repair rule that is to be enforced goes through Shadow first, in each cluster: what goes forward is applied in Shadow, with an annotation
- * that says so, and enforced when it has run there for `shadowSeconds` and would have made no more than `maxJobs` jobs (PROTOCOLS E2). Since
- * when it runs its cell has written, and by the time of that cell's API server it is judged (⊢ H5).
+ * that says so, and enforced when it has run there for `shadowSeconds` and would have made no more than `maxJobs` jobs (docs/protocols.md#e2). Since
+ * when it runs its cell has written, and by the time of that cell's API server it is judged (#h5).
  * What was verified there (the restore lane, drift) is applied as it is.
  */
 import { canonical } from '../../api/digest.ts';

@@ -1,4 +1,4 @@
-/** The rendered units that live objects are compared with. What the cache lost is rendered again from its recorded commit, with backoff (⊢ E8). */
+/** The rendered units that live objects are compared with. What the cache lost is rendered again from its recorded commit, with backoff (docs/protocols.md#e8). */
 import { isCoded, messageOf } from '../../api/errors.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import { halfJitterMs } from '../../kube/backoff.ts';

@@ -13,7 +13,7 @@ export type LiveUnit =
       unitDigest: string | undefined;
       /** The live object differs from what was applied under the recorded digest. */
       drifted: boolean;
-      /** The kind's own rule holds for this digest and generation (PROTOCOLS E2). */
+      /** The kind's own rule holds for this digest and generation (docs/protocols.md#e2). */
       evidence: boolean;
       /** Why the cell halted it, for the digest it carries now. */
       halted: string | undefined;

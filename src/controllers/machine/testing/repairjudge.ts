@@ -49,7 +49,7 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
   const orders = new Map<string, number>();
   const begun = new Map<string, number>();
   const cycled = new Set<string>();
-  /** By machine, the limit under which it was last reserved; infinite where it was counted already, and so cost nothing (D7). */
+  /** By machine, the limit under which it was last reserved; infinite where it was counted already, and so cost nothing (docs/protocols.md#d7). */
   /** Rows that were lost with their ledger, before anything bore a trace of them. */
   const forgotten = new Set<string>();
   const allowances = new Map<number, number>();

@@ -57,7 +57,7 @@ export function decideMachine(state: MachineState): MachineDecision {
   return { changes, ...judge(state, entries, reported) };
 }
 
-/** A3 and A5, for every entry whoever selects the machine now: an operation waits for the answer. */
+/** docs/protocols.md#a3 and #a5, for every entry whoever selects the machine now: an operation waits for the answer. */
 function answer(state: MachineState, entry: ComponentEntry, reported: ComponentStatus | undefined): EntryChange | undefined {
   if (reported === undefined) return undefined;
   const failed = unrecordedFailure(state.machine, entry, reported);
@@ -70,7 +70,7 @@ function answer(state: MachineState, entry: ComponentEntry, reported: ComponentS
 }
 
 /**
- * A5: one write says that it failed and asks for what was last verified on this machine. Where nothing was, or where that is what
+ * docs/protocols.md#a5: one write says that it failed and asks for what was last verified on this machine. Where nothing was, or where that is what
  * failed, the content stays: there is nothing to go back to, and the machine controller makes the machine Degraded.
  */
 function failure(state: MachineState, entry: ComponentEntry, reported: ComponentStatus, { reason, message }: Failure): EntryChange {
@@ -100,7 +100,7 @@ function failure(state: MachineState, entry: ComponentEntry, reported: Component
   return { entry: restored, reason: 'Failed', message: `${reason}; back to ${last.version}` };
 }
 
-/** E3: which entries are proved, since when, and which have held long enough to be verified. */
+/** docs/protocols.md#e3: which entries are proved, since when, and which have held long enough to be verified. */
 function judge(
   state: MachineState,
   entries: readonly ComponentEntry[],
@@ -161,7 +161,7 @@ function soaking(entry: ComponentEntry, bootID: string | undefined, since: numbe
   };
 }
 
-/** The two last contents of each component, the newest first (B7). */
+/** The two last contents of each component, the newest first (docs/protocols.md#b7). */
 function withVerified(
   records: readonly VerifiedContent[],
   entry: ComponentEntry,
