@@ -34,7 +34,8 @@ export function decide(view: JobView): Decision {
   let wakeAtMs: number | undefined;
   for (let moves = 0; moves < MAX_MOVES; moves += 1) {
     const move = next({ ...view, job: { ...job, status } });
-    if ('read' in move) return { step: 'Read', why: move.read };
+    // What a live read does not say either is waited for: it shows in what is watched.
+    if ('read' in move) return view.isLive ? { step: 'Wait', wakeAtMs: undefined } : { step: 'Read', why: move.read };
     ({ wakeAtMs } = move);
     if (move.status === status) break;
     ({ status } = move);
