@@ -62,7 +62,7 @@ export function carryOut(
     const { epoch, rows } = stateOf(world.ledger.object ?? {});
     // Nothing stops what a leader had sent before the ledger that knew the row was deleted; an order cannot follow.
     const isLate =
-      isNew && epoch > 0 && flight.epoch !== epoch && rows.every((row) => row.machineUID !== world.machines[at]?.object?.metadata.uid);
+      isNew && epoch > 0 && flight.epoch < world.reborn && rows.every((row) => row.machineUID !== world.machines[at]?.object?.metadata.uid);
     const late = isLate ? [...world.late, owner] : world.late;
     const object = { ...(bare as Stored<typeof move.object>), ...(held.object.status === undefined ? {} : { status: held.object.status }) };
     return { ...world, late, nodes: replaced(world.nodes, at, { version: held.version + 1, object }) };

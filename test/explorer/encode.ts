@@ -134,7 +134,7 @@ export function createEncoder(): Encoder {
       world.lateEvictions,
     );
     // Of a ledger that is there its epoch says it.
-    parts.push((world.ledger.object?.status?.epoch ?? 0) > 0 ? '' : world.given, world.late.join(':'));
+    parts.push((world.ledger.object?.status?.epoch ?? 0) > 0 ? '' : world.given, world.reborn, world.late.join(':'));
     parts.push(Object.values(world.budget).join(':'));
     return parts.join(',');
   }

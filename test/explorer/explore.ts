@@ -55,6 +55,7 @@ export function initialWorld(scenario: Scenario): World {
     limit: scenario.limit ?? 1,
     lateEvictions: 0,
     given: 1,
+    reborn: 0,
     late: [],
     frozenTogether: scenario.frozenTogether === true,
     budget: { ...NO_EVENTS, ...scenario.budget },

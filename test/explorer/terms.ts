@@ -53,7 +53,7 @@ function anew(world: World, index: number, leader: Leader, mutation: Mutation): 
   const state = stateOf(world.ledger.object ?? {});
   const { hours: _, ...known } = rebuilt(state, mutation.forgetful === true ? [] : leftRows(traces), borne, traces.since);
   const raised = takeLeadership(known, mutation.epochsComeAgain === true ? borne + 1 : world.given + 1);
-  return begins(world, index, leader, raised, false, mutation);
+  return begins({ ...world, reborn: raised.epoch }, index, leader, raised, false, mutation);
 }
 
 /** Entries of it that failed wait for its answer. */

@@ -141,6 +141,8 @@ export interface World extends Cell {
   limit: number;
   /** The highest epoch that was ever given; as the resourceVersion of the server, no ledger that is made later has less. */
   given: number;
+  /** With which epoch a ledger was made in the place of one that was deleted; 0: none was. */
+  reborn: number;
   /** Rows whose cordon arrived when the ledger had forgotten them, and was made anew. */
   late: readonly string[];
   /** Evictions that a deposed leader sent after its row was gone: nothing can stop the one that was on its way. */
