@@ -1,5 +1,5 @@
 /**
- * Who writes what: The table of owners (docs/architecture.md) as data, for every kind and every field of `spec`. The admission policies are made from it. A field
+ * Who writes what, as data: every kind and every field of `spec`. The admission policies are made from it. A field
  * that is named nowhere here is its kind's main writer's, so a new one is Git's until somebody says otherwise; Machines have no main writer.
  */
 import { Clusters } from '../src/api/cluster.ts';

@@ -1,5 +1,5 @@
 /**
- * The table of owners (docs/architecture.md) against the admission policies alone: everyone has every right that RBAC can give. Each identity tries to make,
+ * The table of owners (deploy/owners.ts) against the admission policies alone: everyone has every right that RBAC can give. Each identity tries to make,
  * delete and label an object of every kind, and to change and to remove every field of its spec. What is expected stands here in the
  * test's own words, not in those of the manifests.
  */
