@@ -160,6 +160,24 @@ describe('the kinds of a cell', () => {
     await found.requireKinds();
   });
 
+  test('are asked for soon where they were asked for a moment before the cell went away, though nobody looks again', async () => {
+    put('good');
+    const found = await cell();
+    await found.requireKinds();
+    await settle();
+    const cancel = prod.intercept(({ path }) => (path.includes('machinesets') ? statusResponse(410, 'Expired') : undefined));
+    kinds = kinds.map(({ name }) => (name === 'machinesets' ? { name, storageVersionHash: 'AAAAAAAAAAA=' } : { name }));
+    prod.watches.reset();
+    await clock.advance(2000);
+    // The one look that its going away leads to.
+    expect(await away()).toMatchObject({ reason: 'Expired' });
+    const before = changes;
+    await clock.advance(5000);
+    expect(found.away()).toMatchObject({ reason: 'KindsNewer' });
+    expect(changes).toBeGreaterThan(before);
+    cancel();
+  });
+
   test('are asked for once by all who want to write at one time', async () => {
     put('good');
     const found = await cell();

@@ -81,7 +81,7 @@ const SILENT_MS = 200_000;
 const LOOK_MS = 5000;
 
 interface OpenCell extends Cell {
-  /** Asks for its kinds, unless it just did; nobody waits for it. */
+  /** Asks for its kinds, or soon, where it just did; nobody waits for it. */
   lookAgain(): void;
   done(): Promise<void>;
 }
@@ -173,6 +173,7 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
   let kinds: KindTrouble | undefined;
   let lookedAt = -Infinity;
   let looking: Promise<void> | undefined;
+  let endLater: (() => void) | undefined;
 
   function heard(): Away | undefined {
     for (const { state, quietMs, resource } of cache.states()) {
@@ -199,13 +200,25 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
   return {
     name,
     client,
-    done: () => cache.done(),
+    async done() {
+      endLater?.();
+      await cache.done();
+    },
     store: (kind) => stores.get(kind),
     resourceOf: resources,
     synced: () => [...stores.values()].every((store) => store.synced),
     now: () => time.estimate()?.ms,
     lookAgain() {
-      if (options.clock.monotonic() - lookedAt >= LOOK_MS) look().catch(() => undefined);
+      const waitMs = lookedAt + LOOK_MS - options.clock.monotonic();
+      if (waitMs <= 0) {
+        look().catch(() => undefined);
+        return;
+      }
+      // Nothing else need lead to another look before a minute is over.
+      endLater ??= options.clock.setTimer(waitMs, () => {
+        endLater = undefined;
+        look().catch(() => undefined);
+      });
     },
     away() {
       if (kinds === undefined) return heard();

@@ -12,8 +12,8 @@ import type { Condition } from '../../src/api/wire.ts';
 import { waitFor } from '../../src/kube/testing/waitfor.ts';
 import { openHub, versions, type TestHub } from './hub.ts';
 
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 90_000 });
-const LATE = 60_000;
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 300_000 });
+const LATE = 200_000;
 
 let hub: TestHub;
 beforeEach(async () => {

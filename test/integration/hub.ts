@@ -199,13 +199,13 @@ export async function openHub(options: { prune?: number } = {}) {
         async () =>
           (await world.fleet()).status?.conditions?.find((condition) => condition.type === 'Ready' && condition.reason === reason),
         {
-          deadlineMs: 45_000,
+          deadlineMs: 200_000,
           what: `Ready with reason ${reason}; it is ${JSON.stringify((await world.fleet()).status)}`,
         },
       );
     },
     async accepted(commit: string): Promise<void> {
-      await waitFor(async () => (await world.fleet()).status?.commit === commit, { deadlineMs: 45_000, what: `commit ${commit}` });
+      await waitFor(async () => (await world.fleet()).status?.commit === commit, { deadlineMs: 200_000, what: `commit ${commit}` });
     },
     async rollout(commit: string) {
       return (await hub.listAll(Rollouts)).items.find((rollout) => rollout.spec.commit === commit);
@@ -217,7 +217,7 @@ export async function openHub(options: { prune?: number } = {}) {
           for (const cell of CELLS) if (!away.has(cell)) await world.prove(cell);
           return (await world.rollout(commit))?.status?.phase === 'Done';
         },
-        { deadlineMs: 60_000, what: `the rollout of ${commit}` },
+        { deadlineMs: 200_000, what: `the rollout of ${commit}` },
       );
     },
   };
