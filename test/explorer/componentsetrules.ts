@@ -138,7 +138,8 @@ function brokenBatch(world: World, set: ComponentSet, calls: readonly EntryCall[
 
 function brokenByPlan(world: World, { object: set }: HeldSet, { isFresh, calls }: Plan): string | undefined {
   const entries = calls.filter((call) => call.do === 'entry');
-  const restored = entries.find(({ entry }) => entry.lane === 'Restore');
+  // That a machine left is noted on the entry as it is, also on one that went back after a failure (docs/protocols.md#a5).
+  const restored = entries.find(({ entry, lane }) => lane !== 'Leave' && entry.lane === 'Restore');
   if (restored !== undefined && laneOf(set.spec) !== 'Restore')
     return `B7: m${restored.index} is to be restored, and the set does not declare it`;
   const forward = entries.filter(({ lane }) => lane === 'Forward');
