@@ -101,7 +101,11 @@ export function createEncoder(): Encoder {
       );
       parts.push(leader.frozen.nodes === undefined ? '-' : leader.frozen.nodes.map((each, index) => held(count + index, each)).join(':'));
       parts.push(held(2 * count, leader.frozen.ledger));
-      if (leader.beginning !== undefined) parts.push('b', leader.beginning.machines.map((each, index) => held(index, each)).join(':'));
+      if (leader.beginning !== undefined) {
+        // Lists that were made for a ledger that is gone are worth nothing.
+        const isOfThisLedger = leader.beginning.version === world.ledger.version;
+        parts.push(isOfThisLedger ? 'b' : 'B', leader.beginning.machines.map((each, index) => held(index, each)).join(':'));
+      }
       if (world.jobs.length > 0) {
         parts.push(
           leader.frozen.jobs === undefined ? '-' : leader.frozen.jobs.map((each, index) => held(2 * count + 1 + index, each)).join(':'),

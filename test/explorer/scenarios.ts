@@ -95,8 +95,8 @@ export const FORGETTING: Named[] = [
     large: true,
   },
   {
-    name: 'a ledger that is deleted twice, with a lost reply and a store that stops',
-    scenario: world({ forget: 2, lostReply: 1, freeze: 1 }, { changed: 1 }),
+    name: 'a ledger that is deleted twice, with a lost reply',
+    scenario: world({ forget: 2, lostReply: 1, takeover: 2 }, { changed: 1 }),
     large: true,
   },
 ];
