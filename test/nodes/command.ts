@@ -9,7 +9,7 @@ export interface Ended {
 }
 
 export interface CommandOptions {
-  /** Default: a minute. */
+  /** Default: five minutes. */
   timeoutMs?: number;
   /** For its standard input; none by default. */
   input?: string;

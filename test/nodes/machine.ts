@@ -1,14 +1,16 @@
 /** One machine: a Debian with its own systemd, sshd, disk, address and boot ID, booted by systemd-nspawn. */
-import { mkdirSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { waitFor } from '../../src/kube/testing/waitfor.ts';
 import { startProgram, type Program } from '../kubernetes/program.ts';
 import { command, ended, type CommandOptions, type Ended } from './command.ts';
-import { prefixOf, type Owner } from './owner.ts';
+import { pidsBelow, prefixOf, type Owner } from './owner.ts';
 
 /** How systemd-nspawn with `--keep-unit` says that the machine asked for a reboot. */
 const REBOOT = 'code 133';
 const BOOTS_WITHIN_MS = 60_000;
+const GONE_WITHIN_MS = 20_000;
 
 /** Joins the machine's own cgroup in each hierarchy, so that two machines' systemd do not share one tree, and becomes systemd-nspawn. */
 const JOIN = 'for each in /sys/fs/cgroup/*/; do echo $$ > "$each$0/cgroup.procs"; done; exec "$@"';
@@ -173,6 +175,7 @@ export async function bootMachine(owner: Owner, base: string, number: number, op
       stopped = true;
       killGroup(name);
       await program?.stop();
+      await gone(name);
     },
     async powerOn() {
       stopped = false;
@@ -227,20 +230,28 @@ function makeGroups(name: string): void {
 }
 
 function killGroup(name: string): void {
-  const kill = (folder: string): void => {
-    for (const each of readdirSync(folder, { withFileTypes: true })) if (each.isDirectory()) kill(join(folder, each.name));
-    for (const pid of readFileSync(join(folder, 'cgroup.procs'), 'utf8').split('\n')) {
-      if (Number(pid) > 1) {
-        try {
-          process.kill(Number(pid), 'SIGKILL');
-        } catch {
-          // Ended meanwhile.
-        }
-      }
-    }
-  };
   // With its first process all others of the machine end.
-  kill(join('/sys/fs/cgroup/systemd', name));
+  for (const pid of pidsBelow(join('/sys/fs/cgroup/systemd', name))) {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      // Ended meanwhile.
+    }
+  }
+}
+
+/** Waits until nothing of a machine that was killed is left that the next boot would meet. */
+async function gone(name: string): Promise<void> {
+  const link = `vb-${name}`;
+  await waitFor(
+    async () => {
+      if (pidsBelow(join('/sys/fs/cgroup/systemd', name)).length > 0) return false;
+      // The kernel removes it some time after the last process of its network has ended.
+      if (existsSync(join('/sys/class/net', link))) await ended(['ip', 'link', 'delete', link]);
+      return !existsSync(join('/sys/class/net', link));
+    },
+    { deadlineMs: GONE_WITHIN_MS, what: `the end of ${name}` },
+  );
 }
 
 /** The only child of systemd-nspawn; 0: not yet. */
@@ -255,11 +266,18 @@ async function leaderOf(program: Program | undefined): Promise<number> {
   }
 }
 
+/**
+ * Only the program itself enters the machine's processes, as a child of a shell outside of them. A machine that shuts down stops all its processes for a moment;
+ * nsenter as the parent would stop itself with its child for good, would never reap it, and the machine would never end.
+ */
+const AS_CHILD = '"$@"; exit $?';
+
 function inside(leader: number, argv: readonly string[], options?: CommandOptions): Promise<Ended> {
   if (leader === 0) throw new Error('the machine does not run');
   const environment = ['PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', 'HOME=/root', 'LC_ALL=C'];
+  const program = ['/usr/bin/env', '-i', '-C', '/', ...environment, ...argv];
   return ended(
-    ['nsenter', '-t', String(leader), '-m', '-u', '-i', '-n', '-p', '-C', '--', '/usr/bin/env', '-i', '-C', '/', ...environment, ...argv],
+    ['nsenter', '-t', String(leader), '-m', '-u', '-i', '-n', '-p', '-C', '--no-fork', '--', '/bin/sh', '-c', AS_CHILD, 'sh', ...program],
     options,
   );
 }

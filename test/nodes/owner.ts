@@ -93,7 +93,8 @@ export async function remove(id: string): Promise<void> {
   rmSync(folder, { recursive: true, force: true });
 }
 
-function pidsBelow(group: string): number[] {
+/** The processes of a cgroup and of those below it. */
+export function pidsBelow(group: string): number[] {
   let names;
   try {
     names = readdirSync(group, { withFileTypes: true });
