@@ -231,6 +231,23 @@ describe('applying if changed', () => {
     expect(calls).toEqual(['GET', 'PATCH']);
   });
 
+  test('as read, it names what was read, or that nothing was, and does not read again', async () => {
+    const bodies: unknown[] = [];
+    const server = fakeApiServer();
+    server.intercept(({ method, body }) => {
+      if (method !== 'PATCH' || typeof body !== 'string') throw new Error(method);
+      bodies.push(JSON.parse(body));
+      return undefined;
+    });
+    const client = createClient(server.transport);
+    const live = { ...map('1', ['kubectl']), metadata: { ...map('1', ['kubectl']).metadata, ...identity } };
+    await applyIfChanged(client, ConfigMaps, desired, { ...manager, stored: undefined, asRead: true });
+    await expect(applyIfChanged(client, ConfigMaps, desired, { ...manager, stored: live, asRead: true })).rejects.toMatchObject({
+      reason: 'Conflict',
+    });
+    expect(bodies).toMatchObject([{ metadata: { resourceVersion: '1' } }, { metadata: { uid: 'u', resourceVersion: '5' } }]);
+  });
+
   test('an object that is gone from the server is created', async () => {
     const { calls, client } = world(undefined);
     expect(await applyIfChanged(client, ConfigMaps, desired, { ...manager, stored: map('1', []) })).toMatchObject({ changed: true });

@@ -11,9 +11,15 @@ export interface ApplyIfChangedOptions<T extends KubeObject> extends ApplyOption
    * (see `keepManagers`), a live copy is read first.
    */
   stored: Stored<T> | undefined;
-  /** Conditions the write on the object as it was read; a Conflict is thrown where another has written since. */
+  /**
+   * `stored` is a live copy, and the write is conditioned on it, or on that there is none: a Conflict is thrown where another has written, made or
+   * removed the object since. It is not read again: what the caller asked between its read and the write must hold for what is written over.
+   */
   asRead?: boolean;
 }
+
+/** No object has this resourceVersion: etcd begins to count with it. An apply that names it only makes what is not there. */
+const BEFORE_ALL = '1';
 
 export interface Applied<T extends KubeObject> {
   /** Whether the object is another than `stored` (or the live copy) was. */
@@ -36,15 +42,22 @@ export async function applyIfChanged<T extends KubeObject>(
   const { stored, asRead, ...applyOptions } = options;
   let current = stored;
   let differs = current === undefined ? true : wouldChange(desired, current, applyOptions);
-  if (differs === undefined) {
+  if (differs === undefined && asRead !== true) {
     const { signal } = applyOptions;
     current = await client.find(resource, desired.metadata, signal === undefined ? {} : { signal });
     // No entry on the live object: nothing is owned yet.
     differs = current === undefined || (wouldChange(desired, current, applyOptions) ?? true);
   }
-  if (!differs && current !== undefined) return { changed: false, object: current };
-  const resourceVersion = asRead === true ? current?.metadata.resourceVersion : undefined;
-  const sent = resourceVersion === undefined ? desired : { ...desired, metadata: { ...desired.metadata, resourceVersion } };
+  // Where a live copy cannot tell, nothing of it is owned yet.
+  if (differs === false && current !== undefined) return { changed: false, object: current };
+  const sent = asRead === true ? { ...desired, metadata: { ...desired.metadata, ...conditionOf(current) } } : desired;
   const object = await client.apply(resource, sent, applyOptions);
   return { changed: object.metadata.resourceVersion !== current?.metadata.resourceVersion, object };
+}
+
+/** Without the UID an apply would make an object again that is gone, whatever version it names. */
+function conditionOf(current: Stored<KubeObject> | undefined): { uid?: string; resourceVersion: string } {
+  if (current === undefined) return { resourceVersion: BEFORE_ALL };
+  const { uid, resourceVersion } = current.metadata;
+  return { uid, resourceVersion };
 }

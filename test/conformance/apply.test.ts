@@ -26,6 +26,35 @@ conformance('apply', { prepare: defineWidgets }, (it) => {
     expect((await scene.api.apply(C(scene), map({ x: '1' }), 'one')).status).toBe(201);
   });
 
+  it('an apply that names the version before all others makes what is not there, and changes nothing that is', async (scene) => {
+    const named = { metadata: { name: 'a', resourceVersion: '1' } };
+    const made = await scene.api.apply(W(scene), { ...widget('a', { color: 'red' }), ...named }, 'one');
+    expect([made.status, pick(made.body, 'metadata.managedFields.0.operation')]).toEqual([201, 'Apply']);
+    expect((await scene.api.apply(W(scene), { ...widget('a', { color: 'blue' }), ...named }, 'one', force)).status).toBe(409);
+    expect((await scene.api.apply(W(scene), { ...widget('a', { color: 'blue' }), ...named }, 'two', force)).status).toBe(409);
+    expect((await scene.api.apply(C(scene), map({ x: '1' }, { resourceVersion: '1' }), 'one')).status).toBe(201);
+    expect((await scene.api.apply(C(scene), map({ x: '2' }, { resourceVersion: '1' }), 'one', force)).status).toBe(409);
+    expect(at(await scene.quiet.get(C(scene)), 'data.x')).toBe('1');
+  });
+
+  it('an apply that names the UID and version of what is gone, or was made again, makes nothing', async (scene) => {
+    for (const [path, object] of [
+      [W(scene), widget('a', { color: 'red' })],
+      [C(scene), map({ x: '1' })],
+    ] as const) {
+      const made = await scene.api.apply(path, object, 'one');
+      const [uid, resourceVersion] = [text(pick(made.body, 'metadata.uid')), version(made)];
+      const again = { ...object, metadata: { name: 'a', uid, resourceVersion } };
+      await scene.quiet.remove(path);
+      // The answer names the UID, which is another on each server.
+      expect((await scene.quiet.apply(path, again, 'one', force)).status).toBe(409);
+      expect((await scene.quiet.get(path)).status).toBe(404);
+      await scene.quiet.apply(path, object, 'one');
+      expect((await scene.quiet.apply(path, again, 'one', force)).status).toBe(409);
+      expect((await scene.api.apply(path, { ...object, metadata: { name: 'a', resourceVersion } }, 'one', force)).status).toBe(409);
+    }
+  });
+
   it('the same apply again changes nothing', async (scene) => {
     const made = await scene.api.apply(W(scene), widget('a', { color: 'red', tags: ['x'] }), 'one');
     expect(version(await scene.api.apply(W(scene), widget('a', { color: 'red', tags: ['x'] }), 'one'))).toBe(version(made));

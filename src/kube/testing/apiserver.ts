@@ -263,6 +263,8 @@ export function fakeApiServer(): FakeApiServer {
     const objects = collectionOf(target.collection);
     const key = keyOf({ namespace: target.namespace, name: target.name ?? '' });
     const applied = request.headers?.['content-type'] === 'application/apply-patch+yaml';
+    const { uid } = body.metadata ?? {};
+    if (applied && uid !== undefined && uid !== objects.get(key)?.metadata.uid) throw new Refusal(409, 'Conflict', 'uid mismatch');
     if (applied && !objects.has(key)) return jsonResponse(201, save(target.collection, body));
     const current = find(target);
     conditioned(current, body.metadata?.resourceVersion);

@@ -291,6 +291,40 @@ describe('E11: a hub that was deposed between its decision and its write', () =>
     expect(record(v1)).toMatchObject({ digest: d1, begun: d2 });
   });
 
+  it('writes nothing over what another has written since it looked at the record again', async () => {
+    await carryOut([apply(v1)], [v1]);
+    const writeOf = records()[0]?.appliedAt;
+    meanwhile(
+      hub,
+      ({ method }) => method === 'GET' && record(v1)?.begun === d2,
+      async () => cell.put(ConfigMaps, { ...v1, data: { version: 'of another' } }),
+    );
+    expect(overtaken(await carryOut([applyOver(v2, over(d1))], [v2]))).toEqual(['Conflict']);
+    expect(held()).toEqual({ version: 'of another' });
+    expect(record(v1)).toMatchObject({ digest: d1, begun: d2, appliedAt: writeOf });
+  });
+
+  it('writes nothing over what another has made since it found nothing there', async () => {
+    meanwhile(
+      cell,
+      ({ method }) => method === 'PATCH',
+      async () => cell.put(ConfigMaps, { ...v1, data: { version: 'of another' } }),
+    );
+    expect(overtaken(await carryOut([apply(v1)], [v1]))).toEqual(['Conflict']);
+    expect(held()).toEqual({ version: 'of another' });
+  });
+
+  it('brings nothing back that another has removed since it read', async () => {
+    await carryOut([apply(v1)], [v1]);
+    meanwhile(
+      cell,
+      ({ method }) => method === 'PATCH',
+      async () => cell.remove(ConfigMaps, { namespace: 'web', name: 'a' }),
+    );
+    expect(overtaken(await carryOut([applyOver(v2, over(d1))], [v2]))).toEqual(['Conflict']);
+    expect(cell.objects(ConfigMaps)).toEqual([]);
+  });
+
   it('restores nothing that was revoked since', async () => {
     await carryOut([apply(v1)], [v1]);
     await carryOut([{ do: 'Revoke', unit: unitOf(v1), cluster: CELL, digest: d2, retry: undefined, because: 'it halted elsewhere' }]);
