@@ -11,6 +11,7 @@ import { tarGz } from './testing/archive.ts';
 import { Disk } from './testing/inodes.ts';
 import type { Item } from './testing/archive.ts';
 import { damagedPaths, readTree } from './tree.ts';
+import { manifestOf } from './testing/manifest.ts';
 
 const DIGEST = 'd'.repeat(24);
 const FOLDER = `/var/lib/kubenode/components/app/${DIGEST}`;
@@ -26,22 +27,12 @@ async function prepared(bytes: Buffer, stored = bytes) {
   await files.write(`${layout.store}/${sha256}`, stored, { mode: 0o600 });
   const network = { status: () => Promise.resolve(0), download: () => Promise.reject(new Error('there is no network')) };
   const store = createStore({ files, folder: layout.store, network, mirror: undefined, clock: fakeClock() });
-  const manifest: Manifest = {
+  const manifest = manifestOf({
     digest: DIGEST,
     name: 'app',
     version: '1',
-    values: {},
-    labels: {},
-    content: 'c',
     artifacts: [{ name: 'it', url: 'x', sha256, unpack: 'TarGz', mode: 0o644 }],
-    files: [],
-    units: [],
-    hooks: {},
-    probes: [],
-    healthDeadlineSeconds: 1,
-    disruption: {},
-    requires: [],
-  };
+  });
   return {
     disk,
     files,

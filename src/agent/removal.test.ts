@@ -11,6 +11,7 @@ import type { Files } from './ports/files.ts';
 import type { OpenFolder } from './ports/folders.ts';
 import type { Store } from './store.ts';
 import { tarGz } from './testing/archive.ts';
+import { manifestOf } from './testing/manifest.ts';
 
 let root: string;
 let victim: string;
@@ -139,22 +140,12 @@ async function generation(files: Files): Promise<{ share: string; repair: () => 
         })(),
       ),
   };
-  const manifest: Manifest = {
+  const manifest = manifestOf({
     digest: 'd'.repeat(24),
     name: 'app',
     version: '1',
-    values: {},
-    labels: {},
-    content: 'c',
     artifacts: [{ name: 'app', url: 'u', sha256: 'a'.repeat(64), unpack: 'TarGz', mode: 0o755 }],
-    files: [],
-    units: [],
-    hooks: {},
-    probes: [],
-    healthDeadlineSeconds: 1,
-    disruption: {},
-    requires: [],
-  };
+  });
   const build = async (with_: Files): Promise<void> => await buildGeneration(createDurable(with_, root), layout, store as Store, manifest);
   await build(nodeFiles());
   return { share: join(componentLayout(layout, 'app').generation(manifest.digest), 'app/share'), repair: () => build(files) };

@@ -14,6 +14,7 @@ import { nodeFiles } from './ports/files.ts';
 import { writeReceipt, type Receipt } from './receipts.ts';
 import type { OperationRecord, Transaction } from './state.ts';
 import type { Store } from './store.ts';
+import { manifestOf } from './testing/manifest.ts';
 
 /* What `kubenode-agent` says of a node by its disk alone. */
 
@@ -77,22 +78,12 @@ const IDENTITY = 'identity    Token, until 2100-01-01T00:00:00.000Z';
 
 /** A component that is there, whole, with one file. */
 async function install(name: string, version: string, revision: number): Promise<void> {
-  const manifest: Manifest = {
+  const manifest = manifestOf({
     digest: sha256Hex(`${name} ${version}`).slice(0, 24),
     name,
     version,
-    values: {},
-    labels: {},
-    content: 'c',
-    artifacts: [],
     files: [{ path: `/etc/${name}.conf`, content: version, mode: 0o644, onDrift: 'Repair' }],
-    units: [],
-    hooks: {},
-    probes: [],
-    healthDeadlineSeconds: 1,
-    disruption: {},
-    requires: [],
-  };
+  });
   await durable.folder(layout.components);
   await durable.folder(componentLayout(layout, name).folder);
   await buildGeneration(durable, layout, {} as Store, manifest);

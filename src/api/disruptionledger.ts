@@ -3,6 +3,9 @@ import { atomic, listMap, time } from './fields.ts';
 import { defineKind } from './kind.ts';
 import { ACTIONS } from './noderemedier.ts';
 
+/** As many as a row takes. */
+export const MAX_SCOPES = 24;
+
 /** One reserved disruption of one machine (docs/protocols.md#d1). */
 export const ledgerRow = Type.Object({
   id: Type.String({ minLength: 1 }),
@@ -13,7 +16,7 @@ export const ledgerRow = Type.Object({
   class: Type.Enum(['Restore', 'Repair', 'Change'], { description: 'what it was asked as; Delete rows keep theirs' }),
   requesterUID: Type.String({ description: 'UID of the set, job or machine that asked' }),
   requester: Type.String({ description: 'kind/name, to read' }),
-  scopes: atomic(Type.String(), { maxItems: 24, description: 'cluster, zone/ZONE, rack/RACK, pool/NS, set/UID, condition/TYPE …' }),
+  scopes: atomic(Type.String(), { maxItems: MAX_SCOPES, description: 'cluster, zone/ZONE, rack/RACK, pool/NS, set/UID, condition/TYPE …' }),
   components: Type.Optional(
     atomic(Type.Object({ name: Type.String(), revision: Type.Integer({ minimum: 1 }), class: Type.Enum(['Restore', 'Change']) }), {
       maxItems: 64,
@@ -23,7 +26,7 @@ export const ledgerRow = Type.Object({
   action: Type.Optional(Type.Enum([...ACTIONS], { description: 'Repair: what it was reserved for' })),
   counted: Type.Optional(
     Type.Object(
-      { at: time(), class: Type.String(), scopes: atomic(Type.String(), { maxItems: 24 }) },
+      { at: time(), class: Type.String(), scopes: atomic(Type.String(), { maxItems: MAX_SCOPES }) },
       { description: 'where `hours` counts it; given back, in the write that removes the row, if it never had an order' },
     ),
   ),

@@ -33,7 +33,7 @@ export interface PrintColumn {
 export interface FieldError {
   path: string;
   message: string;
-  /** For who says what to do about it; absent: what `message` says. */
+  /** For a caller that gives advice; absent: none of these. */
   code?: 'Unknown' | 'Missing' | 'TooFew';
 }
 
@@ -105,6 +105,9 @@ function fieldPath(pointer: string): string {
     .reduce((path, part) => (/^\d+$/.test(part) ? `${path}[${part}]` : path === '' ? part : `${path}.${part}`), '');
 }
 
+/** Of items, fields or characters. */
+const TOO_FEW = ['minItems', 'minProperties', 'minLength'];
+
 function describe(error: NonNullable<ValidateFunction['errors']>[number]): FieldError {
   const path = fieldPath(error.instancePath);
   const params = error.params as Record<string, unknown>;
@@ -119,7 +122,7 @@ function describe(error: NonNullable<ValidateFunction['errors']>[number]): Field
     return { path, message: `must be one of ${allowed}` };
   }
   const message = error.message ?? 'is not valid';
-  return error.keyword === 'minItems' || error.keyword === 'minProperties' ? { path, message, code: 'TooFew' } : { path, message };
+  return TOO_FEW.includes(error.keyword) ? { path, message, code: 'TooFew' } : { path, message };
 }
 
 export function defineKind<Spec extends TSchema, Status extends TSchema>(

@@ -20,8 +20,8 @@ export interface Explanation {
   rule: string;
   truth: Truth;
   due: boolean;
-  /** It matches, and has not held for as long as it asks. */
-  holds: boolean;
+  /** Why it is not due though it matches. */
+  waits: RuleOutcome['waits'];
   summary: string;
   facts: ExplainedFact[];
   /** What stands between the rule and a match. */
@@ -78,7 +78,7 @@ export function explain(outcome: RuleOutcome): Explanation {
     rule: outcome.rule.name,
     truth: outcome.truth,
     due: outcome.due,
-    holds: outcome.truth === 'True' && !outcome.due && outcome.waits !== 'Row',
+    waits: outcome.waits,
     summary: summaryOf(outcome),
     facts: [...factsOf(outcome.judged)],
     missing: [...missingIn(outcome.judged)],

@@ -237,7 +237,7 @@ function wouldChange({ machine, freezes }: MachineInput, rules: readonly WhyRule
       : []),
     ...matching.filter(({ mode }) => mode !== 'Enforce').map(({ rule }) => `${rule} acts when a commit sets its mode to Enforce`),
     ...matching.flatMap(({ rule, explanation }) =>
-      explanation?.holds === true ? [`${rule} is due when it has held for long enough`] : [],
+      explanation?.waits === 'Time' ? [`${rule} is due when it has held for long enough`] : [],
     ),
   ];
 }

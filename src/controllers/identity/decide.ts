@@ -72,7 +72,7 @@ function mistakeIn(asked: Asked, request: SigningRequest, requester: MachineKey)
   return undefined;
 }
 
-/** One request in an epoch. What was recorded before a crash is approved after it (recorded first). */
+/** One request in an epoch. It is recorded first: what was recorded before a crash is approved after it. */
 function admission(asked: Asked, { keySHA256 }: SigningRequest, bootstrap: Bootstrap, nowMs: number): Verdict {
   const { epoch, accountUID, tokenUntil, csrUID } = bootstrap;
   const admitted = { do: 'Approve', reason: 'Admitted', message: `admitted in epoch ${epoch}` } as const;

@@ -179,8 +179,7 @@ function askChange(machine: Machine, facts: AskFacts): Ask {
     kind: 'Change',
     class: classOf(first),
     components: riding.map((component) => ({ name: component.name, revision: component.revision, class: classOf(component) })),
-    requesterUID: first.setUID,
-    requester: `MachineComponentSet/${facts.sets.get(first.setUID)?.name ?? first.setUID}`,
+    ...setRequester(first.setUID, facts.sets),
     scopes: [...baseScopes(machine), ...new Set(riding.map((component) => setScope(component.setUID)))],
     mustBeginWithinMs: (drainNeeded(riding) ? drainTimeoutMs(machine) : 0) + operationTimeoutMs(machine),
   };
@@ -191,8 +190,7 @@ function askChange(machine: Machine, facts: AskFacts): Ask {
 export function deletion(machine: Machine): Pick<Request, 'kind' | 'requesterUID' | 'requester' | 'mustBeginWithinMs'> {
   return {
     kind: 'Delete',
-    requesterUID: machine.metadata.uid ?? '',
-    requester: `Machine/${nameOf(machine)}`,
+    ...machineRequester(machine),
     mustBeginWithinMs: drainTimeoutMs(machine) + operationTimeoutMs(machine),
   };
 }

@@ -70,7 +70,7 @@ function needOf(machine: Machine, entry: ComponentEntry): { needs: Disruption; c
   return { needs, component };
 }
 
-/** While the agent's own level is below what an order needs (docs/architecture.md) nothing of it is taken for an announcement. */
+/** While the agent's own level is below what an order needs nothing of it is taken for an announcement. */
 const understands = (machine: Machine): boolean => (machine.status?.agent?.apiLevel ?? API_LEVEL) >= API_LEVEL;
 
 /** By name. */

@@ -87,7 +87,7 @@ function withoutRow(view: MachineView): Decision {
   if (claim.state === 'Claimed') {
     const owner = ownerOf(claim.node);
     if (owner !== undefined && isUnderWay(machine, owner)) {
-      const why = `operation ${owner} has not told its end, and the ledger lost its row; \`kubenode release\` gives it up`;
+      const why = `the end of operation ${owner} was not reported, and the ledger lost its row; \`kubenode release\` gives it up`;
       return { steps: [], waits: { for: 'Agent', why } };
     }
     if (owner !== undefined && owner !== DEGRADED)

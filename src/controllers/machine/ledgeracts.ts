@@ -26,7 +26,7 @@ export function freeCancelled(row: LedgerRow, context: ActContext): Act {
     machineUID: machine.metadata.uid ?? '',
     operationID: isCancelled(row, machine) ? row.id : '',
     fenced: claim.state !== 'Claimed' || isFencedFor(claim.node, row.id),
-    // An order says what to do; docs/protocols.md#d6's cancellation takes the place of one, an operator's release keeps what it said.
+    // An order says what to do. A cancellation (docs/protocols.md#d6) takes the place of one; an operator's release keeps what it said.
     unordered: machine.spec.operation?.components === undefined && machine.spec.operation?.action === undefined,
   }));
 }

@@ -3,7 +3,7 @@
  * its own id: from there it ends as it would have ended. Which row it was, where only its id is left, is not known: it is held as a Change that was
  * granted for nothing, and so is given up by the writes of #d6, which make every late order and every late cordon of it lose.
  */
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import { MAX_SCOPES, type LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine, Operation } from '../../api/machine.ts';
 import type { Node } from '../../api/builtin.ts';
 import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
@@ -18,9 +18,7 @@ import { placed } from './counted.ts';
 import { nameOf, type SetFacts } from './facts.ts';
 import { scopesOf } from './ask.ts';
 import { finalReport, mayAskForPower } from './repair.ts';
-
-/** As many as a row takes. */
-const MAX_SCOPES = 24;
+import { jobRequester, machineRequester, setRequester } from './requester.ts';
 
 /** What is known of one machine. */
 interface Left {
@@ -87,7 +85,6 @@ function rowOf(
   sets: ReadonlyMap<string, SetFacts>,
   since: string,
 ): LedgerRow {
-  const name = nameOf(machine);
   const job = jobs.find(({ status }) => status?.operationID === id);
   const setUIDs = [...new Set((order?.components ?? []).flatMap((each) => entryOf(machine, each.name)?.setUID ?? []))];
   const scopes = [
@@ -97,23 +94,16 @@ function rowOf(
   ];
   const [setUID] = setUIDs;
   const requester =
-    job !== undefined
-      ? {
-          requesterUID: job.metadata.uid ?? '',
-          requester: `RemedyOperationJob/${job.metadata.namespace ?? ''}/${job.metadata.name}`,
-          ...(kind === 'Repair' ? { action: job.spec.action } : {}),
-        }
-      : setUID !== undefined
-        ? { requesterUID: setUID, requester: `MachineComponentSet/${sets.get(setUID)?.name ?? setUID}` }
-        : { requesterUID: machine.metadata.uid, requester: `Machine/${name}` };
+    job !== undefined ? jobRequester(job) : setUID !== undefined ? setRequester(setUID, sets) : machineRequester(machine);
   return {
     id,
     machineUID: machine.metadata.uid,
-    machine: name,
+    machine: nameOf(machine),
     ...(node === undefined ? {} : { nodeUID: node.metadata.uid }),
     kind,
     class: kind === 'Repair' ? 'Repair' : 'Change',
     ...requester,
+    ...(job !== undefined && kind === 'Repair' ? { action: job.spec.action } : {}),
     scopes: [...new Set(scopes)].slice(0, MAX_SCOPES),
     since,
     notAfter,

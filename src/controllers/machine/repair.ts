@@ -111,8 +111,7 @@ export function repairRequest(job: RemedyOperationJob, machine: Machine): Omit<R
     ...requestBase(machine),
     kind: 'Repair',
     class: 'Repair',
-    requesterUID: job.metadata.uid ?? '',
-    requester: `RemedyOperationJob/${job.metadata.namespace ?? ''}/${job.metadata.name}`,
+    ...jobRequester(job),
     action,
     scopes: [...baseScopes(machine), conditionScope(healedWhen.condition)],
     mustBeginWithinMs: (wantsDrainFirst(job, machine) ? drainTimeoutMs(machine) : 0) + operationTimeoutMs(machine),
@@ -163,7 +162,7 @@ export function finalReport(machine: Machine): OperationStatus | undefined {
   return report?.id === order.id && report.state === 'Done' ? report : undefined;
 }
 
-/** Whether the Machine bears this operation as an order of which nobody has told the end. */
+/** Whether the Machine bears this operation as an order whose end was not reported. */
 export function isUnderWay(machine: Machine, id: string): boolean {
   const { operation } = machine.spec;
   return operation?.id === id && operation.kind !== 'Cancelled' && finalReport(machine) === undefined;

@@ -48,7 +48,7 @@ export function statusOf(
     retiringReplicas: alive.filter(isMarked).length,
     ...(set.spec.replicas === undefined ? { keptReplicas: replicas } : {}),
     ...(view.making === undefined || view.making.length === 0 ? {} : { making: [...view.making] }),
-    ...(failsToCreate(view, error) ? { createFailure: createFailureOf(error) } : {}),
+    ...(error === undefined ? {} : { createFailure: codeOf(error) }),
     selector: selectorText({ [LABELS.machineSet]: set.metadata.name }),
     ...generation,
     conditions: setConditions(set.status?.conditions, inputs, now),
@@ -68,7 +68,7 @@ function progressing(view: MachineSetView, decision: MachineSetDecision, error: 
   const replicas = wantedOf(view);
   const alive = machines.filter(isAlive);
   if (set.spec.paused === true) return no('Paused', 'spec.paused');
-  if (failsToCreate(view, error)) return no('CreateFailed', createFailure(set, error));
+  if (error !== undefined) return no('CreateFailed', createFailure(set, error));
   if (alive.length > replicas) {
     const blocked = blockedOf(view);
     if (blocked.count === blocked.surplus) return no('ScaleDownBlocked', blockedText(blocked));
@@ -115,17 +115,13 @@ function someOf(names: readonly string[]): string {
  * many mistakes in any order, and of any of the names. A status that changed with each try would be the reason for the next.
  */
 function createFailure(set: MachineSet, error: unknown): string {
-  const code = createFailureOf(error);
+  const code = codeOf(error);
   const before = findCondition(set.status?.conditions, 'Progressing');
   const isSame = set.status?.createFailure === code && before?.observedGeneration === set.metadata.generation;
   return before !== undefined && isSame ? before.message : `${code}: ${messageOf(error)}`.slice(0, 512);
 }
 
-function failsToCreate({ set }: MachineSetView, error: unknown): boolean {
-  return error !== undefined && set.spec.paused !== true;
-}
-
-function createFailureOf(error: unknown): string {
+function codeOf(error: unknown): string {
   return error instanceof CodedError ? error.code : 'Failed';
 }
 

@@ -264,7 +264,7 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
       operation: order('row', 'Repair', { action: 'MigratePods' }),
       machine: { repair: done('row', 'Succeeded') },
     },
-    { phase: 'Succeeded' },
+    { phase: 'Succeeded', explanation: 'MigratePods is done' },
   ],
   [
     'from the grant to the end in one look',
@@ -385,16 +385,6 @@ table.push(
     'the end of the action is read afresh',
     { status: running, operation: order('row'), machine: { operation: done('row', 'Succeeded') }, view: { isLive: false } },
     'Read',
-  ],
-  [
-    'what mends nothing says no more than that it is done',
-    {
-      action: 'MigratePods',
-      status: running,
-      operation: order('row', 'Repair', { action: 'MigratePods' }),
-      machine: { repair: done('row', 'Succeeded') },
-    },
-    { explanation: 'MigratePods is done' },
   ],
   [
     'a Replace that was reported while its machine goes waits for the proof that it is gone',

@@ -47,7 +47,7 @@ interface Found {
   isLedgerBegun: boolean;
 }
 
-/** A term has begun in it: its rows are told. */
+/** A term has begun in it: its rows are known. */
 export const isBegun = (ledger: DisruptionLedger | undefined): boolean => (ledger?.status?.epoch ?? 0) > 0;
 
 function stored(sight: Sight, job: Stored<RemedyOperationJob>): Found {
