@@ -4,7 +4,6 @@ import { fakeClock } from '../kube/testing/clock.ts';
 import { createDurable } from './durable.ts';
 import { buildGeneration, loadManifest } from './generation.ts';
 import { layoutOf } from './layout.ts';
-import type { Manifest } from './manifest.ts';
 import { createStore } from './store.ts';
 import { simulatedFiles } from './testing/disk.ts';
 import { tarGz } from './testing/archive.ts';

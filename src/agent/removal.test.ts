@@ -5,7 +5,6 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createDurable } from './durable.ts';
 import { buildGeneration } from './generation.ts';
 import { componentLayout, layoutOf } from './layout.ts';
-import type { Manifest } from './manifest.ts';
 import { nodeFiles } from './ports/files.ts';
 import type { Files } from './ports/files.ts';
 import type { OpenFolder } from './ports/folders.ts';

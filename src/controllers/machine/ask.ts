@@ -16,7 +16,6 @@ import {
   isDeleting,
   isNeverAskedFor,
   isRetiring,
-  nameOf,
   operationTimeoutMs,
   poolOf,
   refused,
@@ -25,6 +24,7 @@ import {
   type SetFacts,
 } from './facts.ts';
 import { askRepair, type RepairAsk } from './repair.ts';
+import { machineRequester, setRequester } from './requester.ts';
 
 export { nameOf, type AskFacts, type SetFacts } from './facts.ts';
 

@@ -174,7 +174,7 @@ describe('a drain that does not end', () => {
 describe('C4: cordons of ours that no row holds', () => {
   test.each<[string, Partial<MachineView>, string[]]>([
     [
-      'of an operation that has not told its end, though its row is gone: kept',
+      'of an operation whose end was not reported, though its row is gone: kept',
       { machine: machine({ spec: { operation: operation({ id: 'r0' }) } }), claim: claimed(cordoned('a', 'r0')) },
       [],
     ],

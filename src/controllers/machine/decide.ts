@@ -217,12 +217,12 @@ function notOrdered(view: MachineView, row: LedgerRow): Decision {
 
 /**
  * Instead of giving up a row whose machine may be disrupted still: what it took over may go on as soon as the agent is back. It holds its place, and
- * nothing is done in its name, until that has told its end or another repair takes over (docs/protocols.md#d5).
+ * nothing is done in its name, until its end is reported or another repair takes over (docs/protocols.md#d5).
  */
 function heldBack(view: MachineView, row: LedgerRow, reason = 'its agent is back'): Decision {
   const successor = successorOf(row, view.machine, view.facts);
   if (successor !== undefined) return takingOver(view, row, successor);
-  const why = `${reason}; operation ${row.succeeds}, which may have begun on the node, has not told its end`;
+  const why = `${reason}; operation ${row.succeeds}, which may have begun on the node, has not ended as far as is known`;
   return { steps: [], waits: { for: 'Agent', why } };
 }
 

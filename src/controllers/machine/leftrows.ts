@@ -93,8 +93,7 @@ function rowOf(
     ...(job === undefined ? [] : [conditionScope(job.spec.healedWhen.condition)]),
   ];
   const [setUID] = setUIDs;
-  const requester =
-    job !== undefined ? jobRequester(job) : setUID !== undefined ? setRequester(setUID, sets) : machineRequester(machine);
+  const requester = job !== undefined ? jobRequester(job) : setUID !== undefined ? setRequester(setUID, sets) : machineRequester(machine);
   return {
     id,
     machineUID: machine.metadata.uid,

@@ -21,6 +21,7 @@ import {
   type AskFacts,
   type JobsOf,
 } from './facts.ts';
+import { jobRequester } from './requester.ts';
 
 /**
  * Whether a job may wait for a row, by what it says itself: it is neither over nor to be given up. One that nobody has looked at yet asks as

@@ -48,7 +48,7 @@ export function statusOf(
     retiringReplicas: alive.filter(isMarked).length,
     ...(set.spec.replicas === undefined ? { keptReplicas: replicas } : {}),
     ...(view.making === undefined || view.making.length === 0 ? {} : { making: [...view.making] }),
-    ...(error === undefined ? {} : { createFailure: codeOf(error) }),
+    ...(error === undefined || set.spec.paused === true ? {} : { createFailure: codeOf(error) }),
     selector: selectorText({ [LABELS.machineSet]: set.metadata.name }),
     ...generation,
     conditions: setConditions(set.status?.conditions, inputs, now),
