@@ -1,8 +1,9 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { SIGNERS } from '../../api/admission.ts';
-import { CertificateSigningRequests, Nodes, ServiceAccounts } from '../../api/builtin.ts';
+import { CertificateSigningRequests, Namespaces, Nodes, ServiceAccounts } from '../../api/builtin.ts';
 import { Disk } from '../../agent/testing/inodes.ts';
 import { agentServiceAccountName } from '../../api/identity.ts';
+import { API_VERSION } from '../../api/kind.ts';
 import { Machines } from '../../api/machine.ts';
 import { createClient } from '../../kube/httpclient.ts';
 import { openAdmission } from './admission.ts';
@@ -245,7 +246,14 @@ describe('G2: a cluster whose signer', () => {
     expect(await bootstrap()).toMatchObject({ epoch: 1, by: 'Token' });
   });
 
-  it('refuses is told by its reason, at once', async () => {
+  it.each([
+    [
+      'its reason and message',
+      { reason: 'SignerValidationFailure', message: 'not here' },
+      'it refused: SignerValidationFailure: not here)',
+    ],
+    ['its reason alone', { reason: 'SignerValidationFailure' }, 'it refused: SignerValidationFailure)'],
+  ])('refuses is reported by %s, at once', async (_what, given, expected) => {
     await world.close();
     world = await openWorld({ signs: false });
     await world.make();
@@ -254,11 +262,11 @@ describe('G2: a cluster whose signer', () => {
     const request = await world.until('it is approved', async () =>
       (await requestsOf(world)).find(({ status }) => status?.conditions !== undefined),
     );
-    const failed = { type: 'Failed', status: 'True', reason: 'SignerValidationFailure', message: 'not here' };
+    const failed = { type: 'Failed', status: 'True', ...given };
     const status = { ...request.status, conditions: [...(request.status?.conditions ?? []), failed] };
     await world.client.update(CertificateSigningRequests, { ...request, status }, { subresource: 'status' });
     await admitted(agent, STAND_IN);
-    expect((await condition())?.message).toContain('it refused: SignerValidationFailure: not here');
+    expect((await condition())?.message).toContain(expected);
   });
 
   it('gives no token to a machine that has a certificate', async () => {
@@ -313,6 +321,18 @@ describe('G4: a Machine that is named like a Node', () => {
     expect(stateOf(request)).toBe('Denied');
     expect(request.status?.conditions).toMatchObject([{ type: 'Denied', reason: 'NodeNotOfMachine' }]);
     expect(world.events).toContainEqual(expect.objectContaining({ type: 'Warning', reason: 'CertificateDenied' }));
+  });
+
+  it('shares its name with a Machine of another pool: neither becomes the Node', async () => {
+    await world.make();
+    world.lead();
+    const agent = world.start();
+    await admitted(agent);
+    await world.client.create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'db' } });
+    const spec = { provider: { name: 'fake' } };
+    await world.client.create(Machines, { apiVersion: API_VERSION, kind: 'Machine', metadata: { namespace: 'db', name: 'a' }, spec });
+    await askForNode(agent, 'twin');
+    expect((await judged('twin')).status?.conditions).toMatchObject([{ type: 'Denied', reason: 'NodeAmbiguous' }]);
   });
 
   it('that its own instance has registered renews it', async () => {
