@@ -78,6 +78,24 @@ describe('B3: batches', () => {
     expect(world.given('2.0.0')).toHaveLength(8);
   });
 
+  it('says what a member waits for: the limit that refuses it, and when it passes', async () => {
+    const world = await verifiedWorld({ machines: 4, waits: (_machine, entry) => entry.version === '2.0.0' });
+    world.set({ version: '2.0.0', batches: [1, '100%'] });
+    await world.round();
+    const [name = ''] = world.given('2.0.0');
+    const says = async (verdict: NonNullable<Machine['status']>['verdict']): Promise<string> => {
+      world.editMachine(name, ({ status }) => Object.assign(status ?? {}, { verdict }));
+      await world.round();
+      return world.status().conditions?.find(({ type }) => type === 'Progressing')?.message ?? '';
+    };
+    const frozen = { allowed: false, limit: 'Freeze/sale', wouldPassWhen: 'Freeze sale (the sale) is deleted' };
+    expect(await says(frozen)).toBe(
+      `batch 1 of 2; web/${name} waits for Freeze/sale, which lets it pass when Freeze sale (the sale) is deleted`,
+    );
+    expect(await says({ allowed: false, limit: 'ledger/rows' })).toBe(`batch 1 of 2; web/${name} waits for ledger/rows`);
+    expect(await says({ allowed: true })).toBe('batch 1 of 2');
+  });
+
   it('does not give the next batch while one member waits for Defender', async () => {
     const world = await verifiedWorld({ machines: 4, waits: (_machine, entry) => entry.version === '2.0.0' });
     world.set({ version: '2.0.0', batches: [1, '100%'] });

@@ -177,7 +177,21 @@ function progressing(view: SetView, facts: Facts, all: readonly Standing[]): Tol
   }
   const left = isMoving ? undefined : facts.standings.former.find((each) => each.holds && isInFlight(each));
   const leftSays = left === undefined ? '' : `; ${keyOf(left.machine.metadata)} was given this content and is selected no more`;
-  const waiting = found === undefined ? leftSays : `; ${found.message}${others}`;
+  const waiting = found === undefined ? `${refusalOf(all)}${leftSays}` : `; ${found.message}${others}`;
   const soaking = all.some((each) => each.proves && !each.passes) && !all.some((each) => each.holds && !each.proves && !each.isAside);
   return { status: 'True', reason: soaking ? 'Soaking' : 'RollingOut', message: `${at}${waiting}` };
+}
+
+/**
+ * What Defender answers to a machine that waits for its order: whoever asks why a rollout stands still must not have to look at each machine. One of them is named,
+ * and no counts, so that this changes seldom.
+ */
+function refusalOf(all: readonly Standing[]): string {
+  for (const { machine, isOwn, reported } of all) {
+    const verdict = machine.status?.verdict;
+    if (!isOwn || reported?.state !== 'Waiting' || verdict?.allowed !== false) continue;
+    const until = verdict.wouldPassWhen === undefined ? '' : `, which lets it pass when ${verdict.wouldPassWhen}`;
+    return `; ${keyOf(machine.metadata)} waits for ${verdict.limit ?? 'a limit'}${until}`;
+  }
+  return '';
 }
