@@ -139,7 +139,8 @@ export function describe(rollout: Rollout): string {
   const rows = spec.units.map(({ unit }) => {
     const at = status?.units?.find((each) => each.unit === unit);
     const clusters = (at?.clusters ?? []).map((cluster) => `${cluster.name}=${cluster.phase}`).join(' ');
-    return [unit, at?.phase ?? 'Pending', at?.lane ?? '', at?.stage ?? '', clusters, at?.message ?? ''];
+    const phase = `${at?.phase ?? 'Pending'}${at?.revoked === true ? ', revoked' : ''}`;
+    return [unit, phase, at?.lane ?? '', at?.stage ?? '', clusters, at?.message ?? ''];
   });
   return `${lines.join('\n')}\n${table(['UNIT', 'PHASE', 'LANE', 'STAGE', 'CLUSTERS', 'MESSAGE'], rows)}`;
 }

@@ -69,10 +69,11 @@ export async function answer(client: Client, { kind, object }: Subject, nowMs: n
   }
 }
 
-export function machineLines({ machine, phase, node, rules, jobs, defender, wouldChange, notKnown }: WhyMachine): string[] {
+export function machineLines({ machine, phase, node, trouble, rules, jobs, defender, wouldChange, notKnown }: WhyMachine): string[] {
   const indent = (lines: readonly string[]) => lines.map((line) => `  ${line}`);
   return [
     `${machine}  ${phase}${node === '' ? ', it has claimed no Node' : `, node ${node}`}`,
+    ...(trouble.length === 0 ? [] : ['', 'TROUBLE', ...indent(trouble)]),
     '',
     'JOBS',
     ...(jobs.length === 0

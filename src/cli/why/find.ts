@@ -37,24 +37,29 @@ const KINDS: Readonly<Record<string, Subject['kind']>> = {
   nrem: 'rule',
 };
 
-/**
- * The one thing of this name: `NAME` or `KIND/NAME`. A Node is the Machine that claimed it. Throws Usage, NotFound, Ambiguous, each with what
- * to do next.
- */
-export async function findSubject(client: Client, text: string, namespace: string | undefined): Promise<Subject> {
-  const slash = text.indexOf('/');
-  const [word, name] = slash < 0 ? [undefined, text] : [text.slice(0, slash), text.slice(slash + 1)];
-  const kind = word === undefined ? undefined : KINDS[word.toLowerCase()];
-  if ((word !== undefined && kind === undefined) || name === '' || name.includes('/'))
+/** What was asked for: `NAME`, `KIND/NAME`, and as kubectl and we print it, `KIND.kubenode.io/NAME` and `KIND/NAMESPACE/NAME`. */
+function asked(text: string): { kind: Subject['kind'] | undefined; namespace: string | undefined; name: string } {
+  const parts = text.split('/');
+  const name = parts.at(-1) ?? '';
+  const word = parts.length === 1 ? undefined : parts[0];
+  const kind = word === undefined ? undefined : KINDS[word.toLowerCase().replace(/\.kubenode\.io$/, '')];
+  if (parts.length > 3 || parts.includes('') || (word !== undefined && kind === undefined))
     throw new CodedError('Usage', `"${text}" must be NAME or KIND/NAME; kinds: node, machine, job, rollout, rule`, {
-      next: `kubenode why ${name === '' || name.includes('/') ? 'NAME' : name}`,
+      next: `kubenode why ${name === '' ? 'NAME' : name}`,
     });
+  return { kind, namespace: parts.length === 3 ? parts[1] : undefined, name };
+}
+
+/** The one thing of this name. A Node is the Machine that claimed it. Throws Usage, NotFound, Ambiguous, each with what to do next. */
+export async function findSubject(client: Client, text: string, pool: string | undefined): Promise<Subject> {
+  const { kind, name, ...named } = asked(text);
+  const namespace = named.namespace ?? pool;
   const wants = (each: Subject['kind']): boolean => kind === undefined || kind === each;
   const [machines, jobs, rollouts, rules] = await Promise.all([
     wants('machine') ? machinesNamed(client, name, namespace) : [],
-    wants('job') ? named(client, RemedyOperationJobs, name, namespace) : [],
-    wants('rollout') ? named(client, Rollouts, name, undefined) : [],
-    wants('rule') ? named(client, NodeRemediers, name, undefined) : [],
+    wants('job') ? ofName(client, RemedyOperationJobs, name, namespace) : [],
+    wants('rollout') ? ofName(client, Rollouts, name, undefined) : [],
+    wants('rule') ? ofName(client, NodeRemediers, name, undefined) : [],
   ]);
   const found: Subject[] = [
     ...machines.map((object) => ({ kind: 'machine' as const, object })),
@@ -83,7 +88,7 @@ export function nameOf({ kind, object }: Subject): string {
 }
 
 /** A server without the kind has none of that name. */
-async function named<T extends KubeObject>(
+async function ofName<T extends KubeObject>(
   client: Client,
   resource: Resource<T>,
   name: string,
@@ -99,9 +104,9 @@ async function named<T extends KubeObject>(
 }
 
 async function machinesNamed(client: Client, name: string, namespace: string | undefined): Promise<Stored<Machine>[]> {
-  const own = await named(client, Machines, name, namespace);
+  const own = await ofName(client, Machines, name, namespace);
   if (own.length > 0) return own;
-  const nodes = await named(client, Nodes, name, undefined);
+  const nodes = await ofName(client, Nodes, name, undefined);
   if (nodes.length === 0) return [];
   const { items } = await client.listAll(Machines, namespace === undefined ? {} : { namespace });
   return items.filter((machine) => machine.status?.nodeRef?.name === name);

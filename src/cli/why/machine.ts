@@ -24,7 +24,8 @@ import { mistakeText } from '../../rules/mistake.ts';
 import { lookAt } from '../../rules/pass.ts';
 import { PeerIndex, peerOf } from '../../rules/peers.ts';
 import { takeSnapshot, type PeerFacts, type Snapshot } from '../../rules/snapshot.ts';
-import { ago, verdictLines } from './words.ts';
+import { troubleLines } from './trouble.ts';
+import { ago, freshUntilMs, verdictLines } from './words.ts';
 
 /** Everything that is asked of the cell. */
 export interface MachineInput {
@@ -56,6 +57,8 @@ export interface WhyMachine {
   machine: string;
   phase: string;
   node: string;
+  /** What is wrong with the machine itself. */
+  trouble: string[];
   rules: WhyRule[];
   jobs: { name: string; phase: string; action: string; explanation: string }[];
   defender: string[];
@@ -64,7 +67,6 @@ export interface WhyMachine {
 }
 
 const KUBELET_LEASES = 'kube-node-lease';
-const LEASE_SECONDS = 180;
 
 export async function gatherMachine(client: Client, machine: Stored<Machine>, nowMs: number): Promise<MachineInput> {
   const { namespace = '', name, uid } = machine.metadata;
@@ -127,11 +129,6 @@ function snapshotOf({ nowMs, machine, node, kubeletLease, agentLease, peers = {}
   });
 }
 
-function freshUntilMs(lease: Lease | undefined): number | undefined {
-  const renewedMs = Date.parse(lease?.spec?.renewTime ?? '');
-  return Number.isNaN(renewedMs) ? undefined : renewedMs + (lease?.spec?.leaseDurationSeconds ?? LEASE_SECONDS) * 1000;
-}
-
 export async function whyMachine(input: MachineInput): Promise<WhyMachine> {
   const { machine, jobs } = input;
   const row = input.rows.find(({ machineUID }) => machineUID === machine.metadata.uid);
@@ -145,6 +142,7 @@ export async function whyMachine(input: MachineInput): Promise<WhyMachine> {
     machine: `machine/${machine.metadata.namespace}/${machine.metadata.name}`,
     phase: status?.phase ?? 'Pending',
     node: status?.nodeRef?.name ?? '',
+    trouble: troubleLines(input),
     rules,
     jobs: jobs
       .filter((job) => !isFinished(job))

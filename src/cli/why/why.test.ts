@@ -3,7 +3,7 @@ import { CustomResourceDefinitions, Leases, Namespaces, Nodes, type Node } from 
 import { sha256Hex } from '../../api/digest.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { CELL_KINDS } from '../../api/kinds.ts';
-import { Machines, type Machine } from '../../api/machine.ts';
+import { Machines, type ComponentStatus, type Machine } from '../../api/machine.ts';
 import { NodeRemediers, type NodeRemedier, type NodeRemedierSpec } from '../../api/noderemedier.ts';
 import { JOB_LABELS, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import type { Rollout } from '../../api/rollout.ts';
@@ -192,6 +192,61 @@ describe('why a machine', () => {
     );
   });
 
+  it('does not work itself: what is dead, what failed and what runs in its place come first', async () => {
+    const entry = (name: string, version: string, revision: number) => ({
+      name,
+      version,
+      revision,
+      action: 'Install' as const,
+      setUID: 'uid-set',
+      setRevision: 2,
+      joinedRevision: 0,
+      attempt: 1,
+    });
+    const report = (name: string, version: string, revision: number): ComponentStatus => ({
+      name,
+      version,
+      revision,
+      content: 'x',
+      running: revision,
+      state: 'Healthy',
+    });
+    const failed = { revision: 2, reason: 'ProbeFailed', message: 'GET /healthz: 500', restored: true };
+    const components = [
+      { ...report('kubelet', '1.33.13', 2), failed },
+      { ...report('exporter', '', 2), state: 'Failed' as const, failed: { ...failed, restored: false } },
+      // Of an entry before the present one.
+      { ...report('cni', '2.0.0', 4), failed },
+      { ...report('agentless', '', 3), refused: { revision: 3, reason: 'SignatureMissing' } },
+      { ...report('npd', '1.0.0', 1), state: 'Unhealthy' as const, message: 'it ends at once' },
+    ];
+    const wanted = [
+      entry('kubelet', '1.34.4', 2),
+      entry('exporter', '1.5.0', 2),
+      entry('cni', '2.0.0', 4),
+      entry('agentless', '1.0.0', 3),
+      entry('npd', '1.0.0', 1),
+    ];
+    const is = (type: string, status: 'True' | 'False', message: string) => ({
+      type,
+      status,
+      message,
+      reason: `${type}Is${status}`,
+      lastTransitionTime: before(60),
+    });
+    const conditions = [is('Ready', 'False', 'its Node is not ready'), is('Admitted', 'False', ''), is('Drained', 'False', 'not ours')];
+    const agent = { version: '1.0.0', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' };
+    await golden(
+      await told({
+        machine: machine({ components, conditions, agent }, { components: wanted }),
+        rules: [],
+        kubeletLease: renewed(600),
+        agentLease: undefined,
+      }),
+      'machine-trouble',
+    );
+  });
+
   it('has nothing to be said of: no Node and no rules', async () => {
     const bare = machine();
     delete bare.status;
@@ -363,6 +418,8 @@ describe('a name', () => {
       expect(await kindOf('hung-1')).toBe('job');
       expect(await kindOf('rule/hung')).toBe('rule');
       expect(await kindOf('twice', 'db')).toBe('machine');
+      expect((await findSubject(client, 'machine/db/twice', undefined)).object.metadata.namespace).toBe('db');
+      expect(await kindOf('machine.kubenode.io/a')).toBe('machine');
       await expect(findSubject(client, 'twice', undefined)).rejects.toMatchObject({
         code: 'Ambiguous',
         message: '"twice" is machine/db/twice and machine/web/twice',
@@ -374,7 +431,8 @@ describe('a name', () => {
         next: expect.stringContaining('--context') as unknown,
       });
       await expect(findSubject(client, 'pod/a', undefined)).rejects.toMatchObject({ code: 'Usage', next: 'kubenode why a' });
-      await expect(findSubject(client, 'node/', undefined)).rejects.toMatchObject({ code: 'Usage' });
+      for (const wrong of ['node/', '/a', 'machine//a', 'machine/web/a/b', 'machine.example.com/a'])
+        await expect(findSubject(client, wrong, undefined), wrong).rejects.toMatchObject({ code: 'Usage' });
 
       // The whole way, peers counted: one other machine in the pool.
       const { lines } = await answer(client, await findSubject(client, 'a', undefined), Date.now());

@@ -1,3 +1,4 @@
+import type { Lease } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
 import { age } from '../output.ts';
 
@@ -19,4 +20,12 @@ export function verdictLines(whose: string, verdict: Verdict): string[] {
     `${whose}: refused by ${limit ?? 'a limit'}${full}${by}`,
     ...(wouldPassWhen === undefined ? [] : [`  would pass when ${wouldPassWhen}`]),
   ];
+}
+
+const LEASE_SECONDS = 180;
+
+/** By the times that the Lease carries; undefined: it was never renewed. */
+export function freshUntilMs(lease: Lease | undefined): number | undefined {
+  const renewedMs = Date.parse(lease?.spec?.renewTime ?? '');
+  return Number.isNaN(renewedMs) ? undefined : renewedMs + (lease?.spec?.leaseDurationSeconds ?? LEASE_SECONDS) * 1000;
 }
