@@ -27,37 +27,68 @@ export function rolloutCommand(program: Command, run: Run): void {
       run(async (output) => await withHub(flags, (hub) => show(hub, name, flags, output))),
     );
 
-  const steer = (word: string, description: string, spec: () => object): void => {
-    connectionFlags(rollout.command(`${word} <name>`))
-      .description(description)
+  for (const verb of Object.keys(VERBS) as Verb[])
+    connectionFlags(rollout.command(`${verb} <name>`))
+      .description(VERBS[verb].description)
       .option('--dry-run', 'say what would be done, and do nothing')
       .action((name: string, flags: Flags) =>
-        run(
-          async (output) =>
-            await withHub(flags, async (hub) => {
-              const found = await find(hub, name);
-              // A pause is of what it paused: an older rollout's may be what holds this one.
-              const others = word === 'resume' ? (found.status?.units ?? []).flatMap(({ pausedBy }) => pausedBy ?? []) : [];
-              for (const each of new Set([name, ...others])) {
-                await hub.patch(
-                  Rollouts,
-                  { name: each },
-                  { merge: { spec: spec() } },
-                  { fieldManager: 'kubenode-cli', dryRun: flags.dryRun === true },
-                );
-                output.say(
-                  'done',
-                  `rollout/${each} ${word === 'retry' ? 'will be tried again' : `${word}d`}${flags.dryRun === true ? ' (dry run)' : ''}`,
-                );
-              }
-              return EXIT.ok;
-            }),
-        ),
+        run(async (output) => await withHub(flags, (hub) => steer(hub, verb, name, flags.dryRun === true, output))),
       );
-  };
-  steer('pause', 'stop the forward lanes where they are; a restore goes on', () => ({ paused: true }));
-  steer('resume', 'let a paused rollout go on', () => ({ paused: null }));
-  steer('retry', 'lift halts and revocations of a rollout and try its failed machines again', () => ({ retry: new Date().toISOString() }));
+}
+
+type Verb = 'pause' | 'resume' | 'retry';
+
+interface Steering {
+  description: string;
+  done: string;
+  spec: () => object;
+  /** Why there is nothing to do; undefined: there is. */
+  needless: (rollout: Rollout) => string | undefined;
+}
+
+const isOver = ({ status }: Rollout): boolean => ['Done', 'Superseded'].includes(status?.phase ?? '');
+const pausers = ({ status }: Rollout): string[] => (status?.units ?? []).flatMap(({ pausedBy }) => pausedBy ?? []);
+
+const VERBS: Readonly<Record<Verb, Steering>> = {
+  pause: {
+    description: 'stop the forward lanes where they are; a restore goes on',
+    done: 'paused',
+    spec: () => ({ paused: true }),
+    needless: (rollout) =>
+      isOver(rollout) ? `it is ${rollout.status?.phase ?? ''}` : rollout.spec.paused === true ? 'it is paused already' : undefined,
+  },
+  resume: {
+    description: 'let a paused rollout go on',
+    done: 'resumed',
+    spec: () => ({ paused: null }),
+    needless: (rollout) => (rollout.spec.paused === true || pausers(rollout).length > 0 ? undefined : 'it is not paused'),
+  },
+  retry: {
+    description: 'lift halts and revocations of a rollout and try its failed machines again',
+    done: 'will be tried again',
+    spec: () => ({ retry: new Date().toISOString() }),
+    // Machines that failed within the limit of their set are tried again also where the rollout is done.
+    needless: () => undefined,
+  },
+};
+
+/** Errors: NotFound, NothingToDo. */
+export async function steer(hub: Client, verb: Verb, name: string, dryRun: boolean, output: Output): Promise<number> {
+  const { spec, done, needless } = VERBS[verb];
+  const found = await find(hub, name);
+  const why = needless(found);
+  if (why !== undefined)
+    throw new CodedError('NothingToDo', `there is nothing to ${verb} in rollout "${name}": ${why}`, {
+      next: `kubenode rollout show ${name}`,
+    });
+  // A pause is of what it paused: an older rollout's may be what holds this one.
+  const others = verb === 'resume' ? pausers(found) : [];
+  const own = verb === 'resume' && found.spec.paused !== true && others.length > 0 ? [] : [name];
+  for (const each of new Set([...own, ...others])) {
+    await hub.patch(Rollouts, { name: each }, { merge: { spec: spec() } }, { fieldManager: 'kubenode-cli', dryRun });
+    output.say('done', `rollout/${each} ${done}${dryRun ? ' (dry run)' : ''}`);
+  }
+  return EXIT.ok;
 }
 
 async function withHub(flags: ConnectionFlags, work: (hub: Client) => Promise<number>): Promise<number> {
@@ -87,8 +118,9 @@ async function find(hub: Client, name: string): Promise<Stored<Rollout>> {
   );
 }
 
-async function show(hub: Client, name: string | undefined, flags: Flags, output: Output): Promise<number> {
+export async function show(hub: Client, name: string | undefined, flags: Flags, output: Output): Promise<number> {
   if (name === undefined) {
+    if (flags.wait !== undefined) throw new CodedError('Usage', '--wait waits for one rollout: name it', { next: 'kubenode rollout show' });
     const rollouts = (await hub.listAll(Rollouts)).items.sort((a, b) => b.spec.sequence - a.spec.sequence);
     if (flags.output !== undefined) return await dump(rollouts, flags.output, output);
     const now = Date.now();

@@ -1,0 +1,110 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { CustomResourceDefinitions } from '../../api/builtin.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import { HUB_KINDS } from '../../api/kinds.ts';
+import { Rollouts, type RolloutUnitStatus } from '../../api/rollout.ts';
+import { openCluster, type EmbeddedCluster } from '../../embedded/index.ts';
+import { systemClock } from '../../kube/clock.ts';
+import type { Client } from '../../kube/client.ts';
+import { createClient } from '../../kube/httpclient.ts';
+import type { Output } from '../output.ts';
+import { show, steer } from './rollout.ts';
+
+let cluster: EmbeddedCluster;
+let hub: Client;
+let said: string[];
+const output: Output = {
+  print: (text) => void said.push(text),
+  say: (_word, message) => void said.push(message),
+  live: false,
+  plain: true,
+};
+
+beforeEach(async () => {
+  said = [];
+  cluster = await openCluster({ name: 'hub', state: 'memory', clock: systemClock() });
+  hub = createClient(cluster.asUser(), { fieldManager: 'test' });
+  await Promise.all(HUB_KINDS.map((kind) => hub.create(CustomResourceDefinitions, kind.crd())));
+});
+afterEach(() => cluster.close());
+
+const UNIT = 'machinecomponentset/exporter';
+async function rollout(name: string, phase: string, unit: Partial<RolloutUnitStatus> = {}, paused?: boolean): Promise<void> {
+  const made = await hub.create(Rollouts, {
+    apiVersion: API_VERSION,
+    kind: 'Rollout',
+    metadata: { name },
+    spec: {
+      fleet: 'fleet',
+      sequence: 1,
+      commit: 'a'.repeat(40),
+      stages: [{ name: 'test', clusters: ['test'], soakSeconds: 0, maxClusters: 1 }],
+      units: [{ unit: UNIT, clusters: [] }],
+      ...(paused === undefined ? {} : { paused }),
+    },
+  });
+  const units = [{ unit: UNIT, phase: 'Progressing' as const, lane: 'Forward' as const, ...unit }];
+  await hub.update(Rollouts, { ...made, status: { phase: phase as 'Done', units } }, { subresource: 'status' });
+}
+const spec = async (name: string) => (await hub.get(Rollouts, { name })).spec;
+
+describe('kubenode rollout', () => {
+  it('pauses what goes on and resumes what is paused, and says so', async () => {
+    await rollout('r1', 'Progressing');
+    await steer(hub, 'pause', 'r1', false, output);
+    expect((await spec('r1')).paused).toBe(true);
+    await steer(hub, 'resume', 'r1', false, output);
+    expect((await spec('r1')).paused).toBeUndefined();
+    expect(said).toEqual(['rollout/r1 paused', 'rollout/r1 resumed']);
+  });
+
+  it('resumes by the rollout that paused it, and changes no other', async () => {
+    await rollout('old', 'Progressing', {}, true);
+    await rollout('new', 'Progressing', { pausedBy: 'old' });
+    await steer(hub, 'resume', 'new', false, output);
+    expect([(await spec('old')).paused, said]).toEqual([undefined, ['rollout/old resumed']]);
+  });
+
+  it.each([
+    ['pause', 'Done', undefined, 'it is Done'],
+    ['pause', 'Superseded', undefined, 'it is Superseded'],
+    ['pause', 'Progressing', true, 'it is paused already'],
+    ['resume', 'Progressing', undefined, 'it is not paused'],
+  ] as const)('refuses to %s one that is %s (paused: %s): %s', async (verb, phase, paused, why) => {
+    await rollout('r1', phase, {}, paused);
+    const before = await hub.get(Rollouts, { name: 'r1' });
+    await expect(steer(hub, verb, 'r1', false, output)).rejects.toMatchObject({
+      code: 'NothingToDo',
+      message: `there is nothing to ${verb} in rollout "r1": ${why}`,
+      next: 'kubenode rollout show r1',
+    });
+    expect([await hub.get(Rollouts, { name: 'r1' }), said]).toEqual([before, []]);
+  });
+
+  it('tries again what is done too: machines may have failed within the limit of their set', async () => {
+    await rollout('r1', 'Done');
+    await steer(hub, 'retry', 'r1', false, output);
+    expect(Date.parse((await spec('r1')).retry ?? '')).toBeGreaterThan(0);
+  });
+
+  it('changes nothing in a dry run', async () => {
+    await rollout('r1', 'Progressing');
+    await steer(hub, 'pause', 'r1', true, output);
+    expect([(await spec('r1')).paused, said]).toEqual([undefined, ['rollout/r1 paused (dry run)']]);
+  });
+
+  it('shows which units are revoked', async () => {
+    await rollout('r1', 'Halted', { phase: 'Halted', revoked: true });
+    await show(hub, 'r1', {}, output);
+    expect(said.join('\n')).toMatch(/machinecomponentset\/exporter +Halted, revoked/);
+  });
+
+  it('waits for one rollout only, and names those that there are', async () => {
+    await rollout('r1', 'Done');
+    await expect(show(hub, undefined, { wait: '1' }, output)).rejects.toMatchObject({ code: 'Usage', next: 'kubenode rollout show' });
+    await expect(steer(hub, 'pause', 'r2', false, output)).rejects.toMatchObject({
+      code: 'NotFound',
+      message: 'there is no rollout "r2"; there are r1',
+    });
+  });
+});
