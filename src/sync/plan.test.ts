@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { Fleet } from '../api/fleet.ts';
 import { API_VERSION } from '../api/kind.ts';
-import { plan, stagesOf, wantedOf } from './plan.ts';
+import { isCarried, plan, stagesOf, wantedOf } from './plan.ts';
 
 const fleet: Fleet = {
   apiVersion: API_VERSION,
@@ -101,4 +101,42 @@ it('takes the newest rollout for what is wanted, and the record where no rollout
   ]);
   const wanted = wantedOf('main', [rollout(1, 'a', '1'), rollout(2, 'a', '2'), rollout(3, 'gone', '1'), rollout(4, 'gone')], recorded);
   expect(Object.fromEntries(wanted.get('test') ?? [])).toEqual({ a: '2', old: '7' });
+});
+
+it('E5: takes over a cluster that came back, where no rollout carries what it wants of a unit, also where nothing differs', () => {
+  const rollout = (sequence: number, clusters: Record<string, string>) => ({
+    apiVersion: API_VERSION,
+    kind: 'Rollout',
+    metadata: { name: `main-${sequence}` },
+    spec: {
+      fleet: 'main',
+      commit: 'c',
+      sequence,
+      stages: [],
+      units: [{ unit: 'a', clusters: Object.entries(clusters).map(([name, digest]) => ({ name, digest })) }],
+    },
+  });
+  // `prod` had left the fleet with the content 1, before it was given 2, and as rollout 3 was made.
+  const rollouts = [rollout(1, { test: '1', prod: '1' }), rollout(2, { test: '2', prod: '2' }), rollout(3, { test: '2' })];
+  const recorded = new Map(['test', 'prod'].map((name) => [name, [{ unit: 'a', fleet: 'main', digest: name === 'prod' ? '1' : '2' }]]));
+  const wanted = wantedOf('main', rollouts, recorded);
+  expect([...wanted].map(([name, units]) => [name, units.get('a')])).toEqual([
+    ['test', '2'],
+    ['prod', '1'],
+  ]);
+  expect(['test', 'prod', 'new'].map((name) => isCarried(rollouts, name, 'a'))).toEqual([true, false, false]);
+  expect(isCarried(rollouts, 'test', 'b')).toBe(false);
+  const rendered = new Map(['test', 'prod'].map((name) => [name, new Map([['a', name === 'prod' ? '1' : '2']])]));
+  const labels = new Map(['test', 'prod'].map((stage) => [stage, { stage }] as const));
+  const carried = (name: string, unit: string): boolean => isCarried(rollouts, name, unit);
+  expect(plan({ fleet, rendered, wanted, labels, carried }).units).toEqual([
+    {
+      unit: 'a',
+      clusters: [
+        { name: 'prod', digest: '1', from: '1' },
+        { name: 'test', digest: '2', from: '2' },
+      ],
+    },
+  ]);
+  expect(plan({ fleet, rendered, wanted, labels }).units).toEqual([]);
 });

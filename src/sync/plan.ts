@@ -14,6 +14,8 @@ export interface PlanInput {
   rendered: Digests;
   /** Digests wanted before this commit: of the newest rollout that names a unit, else as recorded. */
   wanted: Digests;
+  /** Whether a rollout carries the unit there (`isCarried`); absent: everywhere. What none carries is taken over, also where nothing differs. */
+  carried?(cluster: string, unit: string): boolean;
   /** Labels of the clusters that the commit declares. */
   labels: ReadonlyMap<string, Record<string, string>>;
   /** Of MachineSets, before and after; what is not in it is not known, and counts as the most. */
@@ -103,7 +105,9 @@ export function plan(input: PlanInput): Plan {
       return { ...base, ...(commit === undefined ? {} : { commit }) };
     });
     // A unit that changes anywhere is taken over whole, so that one rollout has all of it.
-    if (clusters.some(({ digest, from }) => digest !== from)) units.push({ unit, clusters: clusters.sort(byName) });
+    const isDue = ({ name, digest, from }: RolloutUnit['clusters'][number]): boolean =>
+      digest !== from || input.carried?.(name, unit) === false;
+    if (clusters.some(isDue)) units.push({ unit, clusters: clusters.sort(byName) });
   }
   return { units: units.sort((a, b) => (a.unit < b.unit ? -1 : 1)), stages, kept, heldBack: heldBack([...held], loss, budget, replicas) };
 }
@@ -185,7 +189,17 @@ export function stagesOf(fleet: Fleet, labels: ReadonlyMap<string, Record<string
   });
 }
 
-/** What is wanted now: the newest rollout's word on each (unit, cluster), else what is recorded as applied. */
+/**
+ * Whether the newest rollout that names a unit names the cluster too. One that had left the fleet when that rollout was made is carried by none:
+ * an older one of the unit is superseded.
+ */
+export function isCarried(rollouts: readonly Rollout[], cluster: string, unit: string): boolean {
+  const newest = rollouts.findLast(({ spec }) => spec.units.some((each) => each.unit === unit));
+  const named = newest?.spec.units.find((each) => each.unit === unit);
+  return named?.clusters.some(({ name }) => name === cluster) === true;
+}
+
+/** What is wanted now: by the newest rollout that names the unit, else what is recorded as applied. */
 export function wantedOf(
   fleet: string,
   rollouts: readonly Rollout[],
@@ -217,8 +231,10 @@ export function wantedWithCommits(
       if (record.fleet === fleet && record.digest !== undefined)
         unitsOf(cluster).set(record.unit, { digest: record.digest, commit: record.commit });
   }
+  const newest = new Map(rollouts.flatMap((rollout) => rollout.spec.units.map((each) => [each.unit, rollout] as const)));
   for (const rollout of rollouts) {
     for (const { unit, clusters } of rollout.spec.units) {
+      if (newest.get(unit) !== rollout) continue;
       for (const { name, digest, commit = rollout.spec.commit } of clusters) {
         if (digest === undefined) unitsOf(name).delete(unit);
         else unitsOf(name).set(unit, { digest, commit });

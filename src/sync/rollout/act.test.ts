@@ -207,6 +207,38 @@ it('E2: evidence that was seen on an earlier state of the object is not recorded
   expect(record(object)?.evidence).toBe(unitDigest([object]));
 });
 
+it('E2: evidence that the object has no more is not recorded, however late the store is', async () => {
+  const set = {
+    apiVersion: API_VERSION,
+    kind: 'MachineComponentSet',
+    metadata: { name: 'kubelet' },
+    spec: { componentName: 'kubelet', version: '1' },
+  };
+  const digest = unitDigest([set]);
+  await carryOut([apply(set)], [set]);
+  const put = (halted: boolean): void => {
+    const [live] = cell.objects(MachineComponentSets);
+    if (live === undefined) throw new Error('it was not applied');
+    const condition = {
+      type: 'Halted',
+      status: halted ? 'True' : 'False',
+      reason: 'MaxFailed',
+      message: '',
+      lastTransitionTime: '',
+    } as const;
+    const status = { observedGeneration: 1, evidence: { unitDigest: digest, at: '2026-11-20T00:00:00Z' }, conditions: [condition] };
+    cell.put(MachineComponentSets, { ...live, metadata: { ...live.metadata, generation: 1 }, status } as typeof live);
+  };
+  const uid = cell.objects(MachineComponentSets)[0]?.metadata.uid ?? '';
+  const seen: Step = { ...(proved(set) as Extract<Step, { do: 'RecordEvidence' }>), carrier: { uid, generation: 1 } };
+  put(true);
+  expect([...(await carryOut([seen])).values()]).toMatchObject([{ code: 'Overtaken' }]);
+  expect(record(set)?.evidence).toBeUndefined();
+  put(false);
+  expect(await carryOut([seen])).toEqual(new Map());
+  expect(record(set)?.evidence).toBe(digest);
+});
+
 it('writes nothing into a cell whose kinds are not those that it knows, nor records that it would', async () => {
   const newer = new CodedError('KindsNewer', 'machinesets are kept in v1beta1');
   const object = configMap('a');
@@ -489,8 +521,12 @@ it('E2: evidence for what is in no namespace is looked up where it is', async ()
     spec: { componentName: 'kubelet', version: '1' },
   };
   expect(await carryOut([apply(set)], [set])).toEqual(new Map());
-  const uid = cell.objects(MachineComponentSets)[0]?.metadata.uid ?? '';
-  const evidence: Step = { ...(proved(set) as Extract<Step, { do: 'RecordEvidence' }>), carrier: { uid, generation: undefined } };
+  const [live] = cell.objects(MachineComponentSets);
+  if (live === undefined) throw new Error('it was not applied');
+  const status = { observedGeneration: 1, evidence: { unitDigest: unitDigest([set]), at: '2026-11-20T00:00:00Z' } };
+  cell.put(MachineComponentSets, { ...live, metadata: { ...live.metadata, generation: 1 }, status } as typeof live);
+  const carrier = { uid: live.metadata.uid, generation: 1 };
+  const evidence: Step = { ...(proved(set) as Extract<Step, { do: 'RecordEvidence' }>), carrier };
   expect(await carryOut([evidence])).toEqual(new Map());
   expect(record(set)?.evidence).toBe(unitDigest([set]));
 });

@@ -9,6 +9,7 @@ import { applyUnit, inventoryOf, removeUnit, sameObject } from '../applyunit.ts'
 import type { StoredUnit } from '../bundles.ts';
 import type { Cell } from '../cells.ts';
 import { syncError } from '../errors.ts';
+import { evidenceOf } from '../evidence.ts';
 import { changeRecords, records, REMOVAL, stands, type Aim, type RecordChange } from '../records.ts';
 import { isDrifted } from './observe.ts';
 import { asRehearsed } from './rehearsal.ts';
@@ -160,11 +161,12 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
 }
 
 /**
- * A store may be late, and show evidence of a digest from before another one was there meanwhile: it counts only where the object's spec is the very
- * one that it was seen on. A new generation of it begins with another record, on which the record of the evidence is conditioned.
+ * A store may be late, and show evidence of a digest from before another one was there meanwhile, or from before the cell halted it: it counts only
+ * where the object's spec is the very one that it was seen on, and the evidence is there still. A new generation of it begins with another record, on
+ * which the record of the evidence is conditioned.
  */
 async function stillCarried(
-  { unit, cluster, carrier }: Extract<Step, { do: 'RecordEvidence' }>,
+  { unit, cluster, digest, carrier }: Extract<Step, { do: 'RecordEvidence' }>,
   { cell, signal }: ActPorts,
 ): Promise<void> {
   if (carrier === undefined) return;
@@ -175,10 +177,11 @@ async function stillCarried(
   const live = await cell.client.find(resource, key, { signal });
   if (live?.metadata.uid !== carrier.uid || live.metadata.generation !== carrier.generation)
     throw syncError('Overtaken', `${unit} on "${cluster}" was changed since there was evidence for it`);
+  if (!evidenceOf(live, digest).evidence) throw syncError('Overtaken', `there is no evidence for ${unit} on "${cluster}" any more`);
 }
 
 /** What writes into the cell. */
-function isThere({ do: what }: Step): boolean {
+export function isThere({ do: what }: Step): boolean {
   return what === 'Apply' || what === 'Remove' || what === 'Ceiling' || what === 'TryAgain';
 }
 

@@ -582,6 +582,28 @@ describe('a cell', () => {
     expect(reachable('test')?.status).toBe('True');
   });
 
+  it('E12, E14: is written by what is on the hub, not by what late stores of it show', async () => {
+    const slow = Promise.withResolvers<void>();
+    connecting.set('test', slow.promise);
+    startHub();
+    const name = commit({ [UNIT]: settings('1') });
+    await until(() => looks() > 0, 1000);
+    hub.watches.stall();
+    const [rollout] = hub.objects(Rollouts);
+    if (rollout === undefined) throw new Error('no Rollout');
+    hub.put(Rollouts, { ...rollout, spec: { ...rollout.spec, paused: true } });
+    slow.resolve();
+    await until(() => reachable('prod')?.status === 'True', 10_000);
+    await clock.advance(20_000);
+    expect([content('test'), record('test')]).toEqual([undefined, undefined]);
+    hub.watches.resume();
+    await until(() => status(name)?.units?.[0]?.pausedBy === name, 10_000);
+    const paused = hub.objects(Rollouts)[0];
+    if (paused === undefined) throw new Error('no Rollout');
+    hub.put(Rollouts, { ...paused, spec: { ...paused.spec, paused: false } });
+    await until(done(name), 60_000);
+  });
+
   it('that hangs before it has said anything is neither reached nor away', async () => {
     const hung = Promise.withResolvers<undefined>();
     cell('test').intercept(({ path }) => (path.endsWith('/machinesets') ? hung.promise : undefined));

@@ -3,8 +3,8 @@ import type { Cluster } from '../../api/cluster.ts';
 import { canonical } from '../../api/digest.ts';
 import { messageOf } from '../../api/errors.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
-import { Fleets } from '../../api/fleet.ts';
-import { Rollouts } from '../../api/rollout.ts';
+import { Fleets, type Fleet } from '../../api/fleet.ts';
+import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
 import { plainText } from '../../api/plaintext.ts';
 import { hasReason } from '../../kube/apierror.ts';
@@ -17,7 +17,7 @@ import type { Recorder } from '../../kube/recorder.ts';
 import type { Bundles, StoredUnit } from '../bundles.ts';
 import { isCell, openCells, type Away, type Cell, type ConnectCell } from '../cells.ts';
 import { inForce } from '../inforce.ts';
-import { act } from './act.ts';
+import { act, isThere } from './act.ts';
 import { decide } from './decide.ts';
 import { eventsOf } from './events.ts';
 import { observe } from './observe.ts';
@@ -58,28 +58,37 @@ export async function runRolloutController(options: RolloutControllerOptions): P
   const cells = openCells({ ...options, hub: client, onChange: () => fleets().forEach((fleet) => wake(fleet)) });
 
   async function reconcile(fleet: string, context: { client: Client; log: Log }): Promise<{ requeueAfterMs?: number } | void> {
-    const declared = fleetStore.get({ name: fleet });
-    const mine = inForce(declared, rollouts.byIndex('fleet', fleet));
-    if (mine.length === 0) return;
+    const stored = (): Seen => ({
+      declared: fleetStore.get({ name: fleet }),
+      rollouts: rollouts.byIndex('fleet', fleet),
+      clusters: clusters.list(),
+    });
+    if (inForce(stored().declared, stored().rollouts).length === 0) return;
     const connections = await connectAll(clusters.list());
     const loadedMs = clock.monotonic();
     await loadUnits(fleet, connections);
-    const world = observe({
-      now: clock.now(),
-      fleet,
-      members: declared?.status?.clusters,
-      rollouts: mine,
-      clusters: clusters.list(),
-      cell: (name) => connections.get(name) ?? { reason: 'Connecting', message: 'not connected yet' },
-      unit: (digest) => units.get(digest),
-      missing: (digest) => units.missing(digest),
-      failing: (unit, cluster) => {
-        const failed = failures.get(`${cluster} ${unit}`);
-        return failed !== undefined && failed.notBefore > clock.monotonic() ? failed.message : undefined;
-      },
-      gone: (unit, cluster) => gone.has(`${cluster} ${unit}`),
-    });
-    const decision = decide(world);
+    const decideOn = (seen: Seen) => {
+      const mine = inForce(seen.declared, seen.rollouts);
+      const world = observe({
+        now: clock.now(),
+        fleet,
+        members: seen.declared?.status?.clusters,
+        rollouts: mine,
+        clusters: seen.clusters,
+        cell: (name) => connections.get(name) ?? { reason: 'Connecting', message: 'not connected yet' },
+        unit: (digest) => units.get(digest),
+        missing: (digest) => units.missing(digest),
+        failing: (unit, cluster) => {
+          const failed = failures.get(`${cluster} ${unit}`);
+          return failed !== undefined && failed.notBefore > clock.monotonic() ? failed.message : undefined;
+        },
+        gone: (unit, cluster) => gone.has(`${cluster} ${unit}`),
+      });
+      return { mine, world, decision: decide(world) };
+    };
+    const first = decideOn(stored());
+    // Stores may be late: what is written into a cell is decided by what is on the hub (docs/protocols.md#e14).
+    const { mine, world, decision } = first.decision.steps.some(isThere) ? decideOn(await readNow(fleet, context.client)) : first;
     const waits: number[] = decision.again === undefined ? [] : [decision.again - clock.now()];
     // A cell that answers again, or never does, may have nothing to say of which an event tells.
     const waited = [...connections.values()].some((connection) => isCell(connection) && !connection.synced());
@@ -105,6 +114,16 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     if (dueAtMs !== undefined) waits.push(dueAtMs - clock.monotonic());
     const requeueAfterMs = lookAgainMs(waits);
     return requeueAfterMs === undefined ? undefined : { requeueAfterMs };
+  }
+
+  /** From the API server itself. */
+  async function readNow(fleet: string, hub: Client): Promise<Seen> {
+    const [declared, everyRollout, everyCluster] = await Promise.all([
+      hub.find(Fleets, { name: fleet }, { signal }),
+      hub.listAll(Rollouts, { signal }),
+      hub.listAll(Clusters, { signal }),
+    ]);
+    return { declared, rollouts: everyRollout.items.filter(({ spec }) => spec.fleet === fleet), clusters: everyCluster.items };
   }
 
   async function carryOut(
@@ -248,6 +267,13 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     await cells.close();
     log.debug({}, 'rollout controller stopped');
   }
+}
+
+/** What a decision is made from, of the hub's own objects. */
+interface Seen {
+  declared: Stored<Fleet> | undefined;
+  rollouts: readonly Stored<Rollout>[];
+  clusters: readonly Stored<Cluster>[];
 }
 
 /** The namespace for want of which a write was refused. */
