@@ -1,7 +1,8 @@
 /** One text for each world of rollouts that differs in anything that could ever matter. */
 import type { UnitStatus } from '../../src/api/cluster.ts';
 import { canonical } from '../../src/api/digest.ts';
-import type { FleetState, Hub, Request } from '../../src/sync/rollout/testing/state.ts';
+import type { FleetState, Hub, Live, Request } from '../../src/sync/rollout/testing/state.ts';
+import type { Step } from '../../src/sync/rollout/world.ts';
 
 const texts = new WeakMap<object, string>();
 
@@ -23,18 +24,33 @@ function plainRecord({ commit: _commit, inventory: _inventory, verified = [], re
 }
 
 function plainRequest(request: Request): unknown {
-  const plain = (step: object): unknown => ({ ...step, because: undefined, commit: undefined });
+  // Of the object that it was decided from, only whether that is there still (`stands`).
+  const plain = (step: Step): unknown => ({
+    ...step,
+    because: undefined,
+    commit: undefined,
+    carrier: undefined,
+    ...('seen' in step ? { seen: step.seen.over } : {}),
+  });
   return 'step' in request
     ? { do: request.do, step: JSON.stringify(plain(request.step)) }
     : { do: request.do, steps: request.steps.map((step) => JSON.stringify(plain(step))) };
+}
+
+/** Whether the object is still the one that was seen. */
+function isThat(request: Request, live: Live | undefined): string {
+  return request.do === 'Look' || request.do === 'Patch' ? String(request.step.seen.resourceVersion === String(live?.version)) : '';
 }
 
 function hubText(hub: Hub | undefined, { cells, rollouts, asked }: FleetState): string {
   if (hub === undefined) return '-';
   const tasks = hub.tasks.map(({ cluster, todo, read, stood }) => {
     const requests = todo.map((request) => text(request, plainRequest)).join('&');
+    const live = cells[cluster];
     const needs = todo[0]?.do === 'Confirm' || todo[0]?.do === 'Write';
-    return `${cluster}:${requests}:${needs ? Number(read === cells[cluster]?.version) : ''}:${needs ? String(stood) : ''}`;
+    const reads = needs ? `${Number(read === live?.version)}${Number(read === undefined)}` : '';
+    const seen = todo.map((request) => isThat(request, live)).join('');
+    return `${cluster}:${requests}:${reads}:${needs || todo[0]?.do === 'Patch' ? String(stood) : ''}:${seen}`;
   });
   const reports = rollouts.map((rollout, index) =>
     rollout === hub.saw[index] && rollout.status?.retried !== hub.retried.get(rollout.metadata.name)
@@ -47,6 +63,22 @@ function hubText(hub: Hub | undefined, { cells, rollouts, asked }: FleetState): 
   return `${tasks.join(';')}|${reports.join()}|${news.sort().join()}`;
 }
 
+/** What stores show that are late. Of an object, also whether it is the one that is there. */
+function lateText({ late, cells }: FleetState): string {
+  const { rollouts, records: recorded, members } = late;
+  const list = rollouts?.list.map(({ spec, status }) => `${spec.paused === true} ${spec.retry} ${status?.retried}`);
+  const records = recorded === undefined ? [] : Object.keys(recorded).map((name) => `${name} ${text(recorded[name], plainRecord)}`);
+  const stores = Object.keys(late.cells).map((name) => {
+    const [seen, live] = [late.cells[name]?.live, cells[name]];
+    return `${name} ${text(seen, plainLive)} ${seen?.version === live?.version}`;
+  });
+  return [list?.join(',') ?? '-', recorded === undefined ? '-' : records.join(';'), members?.join() ?? '-', stores.sort().join(';')].join(
+    '|',
+  );
+}
+
+const plainLive = ({ version: _version, ...rest }: Live): unknown => rest;
+
 export function keyOf(fleet: FleetState, budget: readonly number[]): string {
   const { declared, away, head, rollouts, recorded, cells, accounts, revoked, upheld, leader, deposed } = fleet;
   const parts = [
@@ -54,6 +86,7 @@ export function keyOf(fleet: FleetState, budget: readonly number[]): string {
     declared.join(),
     away.join(),
     text(head),
+    lateText(fleet),
     revoked.join(),
     upheld.join(),
     hubText(leader, fleet),
@@ -63,8 +96,7 @@ export function keyOf(fleet: FleetState, budget: readonly number[]): string {
       .join('/'),
     ...rollouts.map(({ spec, status }) => `${text(spec.units)} ${spec.paused === true} ${spec.retry} ${status?.retried}`),
     ...Object.keys(fleet.stageOf).map(
-      (name) =>
-        `${text(recorded[name], plainRecord)} ${text(cells[name], ({ version: _version, ...rest }) => rest)} ${text(accounts[name])}`,
+      (name) => `${text(recorded[name], plainRecord)} ${text(cells[name], plainLive)} ${text(accounts[name])}`,
     ),
   ];
   const key = parts.join('\n');

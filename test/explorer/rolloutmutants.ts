@@ -59,6 +59,9 @@ const ofBefore = <T extends UnitStatus>(record: T, before: UnitStatus | undefine
   })),
 });
 
+/** As if nothing that was revoked were. */
+const unrevoked = (view: ClusterView): ClusterView => withRecords(view, ({ revoked: _revoked, ...record }) => record);
+
 const withoutHalts = (world: World): World => ({
   ...world,
   clusters: new Map(
@@ -266,6 +269,84 @@ export const ROLLOUT_MUTANTS: RolloutMutant[] = [
     seams: { conditioned: false },
     plan: two({ commit: 2, takeover: 1 }),
     caughtBy: /E14/,
+  },
+  {
+    rule: 'E14: a write is not conditioned on that nothing is there',
+    seams: { conditionedOnNothing: false },
+    plan: two({ commit: 1, takeover: 1 }, { clusters: ['t1'], settled: false }),
+    caughtBy: /E14.*over what another wrote/,
+  },
+  {
+    rule: 'E14: a write makes again what was removed',
+    seams: { conditionedOnUID: false },
+    plan: two({ commit: 1, takeover: 1, erase: 1 }, { clusters: ['t1'] }),
+    caughtBy: /E14.*was removed since/,
+  },
+  {
+    rule: 'E14: the record is not looked at again before a ceiling',
+    seams: { looksBeforePatch: false },
+    plan: two({ commit: 2, takeover: 1, pause: 1 }, { clusters: ['t1'] }),
+    caughtBy: /E14: a ceiling .* where another has begun/,
+  },
+  {
+    rule: 'E14: a ceiling is not conditioned on what the decision saw',
+    seams: { conditionsPatch: false },
+    plan: two({ commit: 1, takeover: 1, pause: 1 }, { clusters: ['t1'] }),
+    caughtBy: /E14: a ceiling .* over what another wrote/,
+  },
+  {
+    rule: 'E14: a retry is not conditioned on what the decision saw',
+    seams: { conditionsPatch: false },
+    plan: two({ commit: 1, takeover: 1, halt: 1, retry: 1 }, { clusters: ['t1'] }),
+    caughtBy: /E14: a retry .* over what another wrote/,
+  },
+  {
+    rule: 'E14, E5: what is written is decided by a late store of Clusters',
+    seams: { decidesAgain: false },
+    plan: two({ commit: 3, lag: 1 }, { stores: ['records'] }),
+    caughtBy: /E5/,
+  },
+  {
+    rule: 'E14, E12: what is written is decided by a late store of Rollouts',
+    seams: { decidesAgain: false },
+    plan: two({ commit: 1, lag: 1, pause: 1 }, { stores: ['rollouts'] }),
+    caughtBy: /E12.*is paused/,
+  },
+  {
+    rule: 'E14, E12: what is written is decided by a late store of Fleets',
+    seams: { decidesAgain: false },
+    plan: two({ commit: 1, lag: 1, drop: 1 }, { stores: ['members'] }),
+    caughtBy: /E12.*has left the fleet/,
+  },
+  {
+    rule: 'E2: evidence is recorded as a late store of the cell shows it',
+    seams: { readsEvidence: false },
+    plan: two({ commit: 2, lag: 1 }, { stores: ['cells'], clusters: ['t1'] }),
+    caughtBy: /E5.*from before it was applied/,
+  },
+  {
+    rule: 'E6: what is left by a restore is not revoked, where a store of Clusters is late',
+    seams: doing((steps) => steps.filter((step) => step.do !== 'Revoke')),
+    plan: two({ commit: 2, lag: 1 }, { stores: ['records'] }),
+    caughtBy: /E6/,
+  },
+  {
+    rule: 'E6: what halted is not revoked, where a store of the cell is late',
+    seams: doing((steps) => (steps.some((step) => step.do === 'Apply') ? steps : steps.filter((step) => step.do !== 'Revoke'))),
+    plan: two({ commit: 1, halt: 1, lag: 1 }, { stores: ['cells'], clusters: ['t1'] }),
+    caughtBy: /E6/,
+  },
+  {
+    rule: 'E5: a cluster that is declared again is carried by no rollout',
+    seams: { carried: () => true },
+    plan: two({ commit: 2, drop: 1, rejoin: 1 }),
+    caughtBy: 'trap',
+  },
+  {
+    rule: 'E6: a revocation counts nowhere, where a Cluster may be deleted',
+    seams: seeing((world) => ({ ...world, clusters: new Map([...world.clusters].map(([name, view]) => [name, unrevoked(view)])) })),
+    plan: two({ commit: 3, drop: 1, forget: 1 }, { clusters: ['t1', 'p1'] }),
+    caughtBy: /E6/,
   },
   {
     rule: 'E5: evidence of what was replaced since counts',

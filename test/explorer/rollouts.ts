@@ -5,6 +5,10 @@ import {
   committed,
   dropped,
   emptyFleet,
+  erased,
+  forgotten,
+  halted,
+  isHubLate,
   joined,
   ownerIn,
   proved,
@@ -16,6 +20,7 @@ import {
   type FleetState,
   type Head,
   type Hub,
+  type Late,
   type Request,
   type Seams,
 } from '../../src/sync/rollout/testing/state.ts';
@@ -37,11 +42,21 @@ export interface RolloutBudget {
   drop: number;
   /** The fleet declares the cluster that was not there at the start. */
   join: number;
+  /** The fleet declares a cluster again that left it. */
+  rejoin: number;
+  /** Somebody deletes the Cluster of one that left, on the hub. */
+  forget: number;
+  /** Somebody deletes the object in a cell. */
+  erase: number;
+  /** A store of the hub that leads, or will lead, stops following. */
+  lag: number;
   /** Somebody changes the object in a cell. */
   drift: number;
   /** The API server's clock is a year ahead or behind as something is recorded. */
   clock: number;
 }
+
+export type Store = 'rollouts' | 'records' | 'members' | 'cells';
 
 export interface RolloutPlan {
   unit?: 'MachineComponentSet/runtime' | 'NodeRemedier/hung';
@@ -52,6 +67,8 @@ export interface RolloutPlan {
   late?: string;
   /** All hold the first of the heads, with evidence and soak; else nothing was ever there, and the first is committed. */
   settled?: boolean;
+  /** The stores that may be late: of the hub's own objects, or of the cells. */
+  stores?: readonly Store[];
   /** What commits may render to. */
   heads: readonly Head[];
   budget: Partial<RolloutBudget>;
@@ -62,7 +79,22 @@ export interface RolloutWorld {
   budget: RolloutBudget;
 }
 
-const NONE: RolloutBudget = { commit: 0, takeover: 0, halt: 0, away: 0, pause: 0, retry: 0, drop: 0, join: 0, drift: 0, clock: 0 };
+const NONE: RolloutBudget = {
+  commit: 0,
+  takeover: 0,
+  halt: 0,
+  away: 0,
+  pause: 0,
+  retry: 0,
+  drop: 0,
+  join: 0,
+  rejoin: 0,
+  forget: 0,
+  erase: 0,
+  lag: 0,
+  drift: 0,
+  clock: 0,
+};
 const stageOf = (name: string): string => (name.startsWith('t') ? 'test' : 'prod');
 
 function startOf(plan: RolloutPlan): RolloutWorld {
@@ -99,7 +131,8 @@ function isThere(state: FleetState): boolean {
 
 function isConverged({ fleet }: RolloutWorld, seams: Seams): boolean {
   const isPaused = fleet.rollouts.some(({ spec }) => spec.paused === true);
-  if (fleet.leader !== undefined || fleet.away.length > 0 || isPaused || !isThere(fleet)) return false;
+  const isLate = isHubLate(fleet) || Object.keys(fleet.late.cells).length > 0;
+  if (fleet.leader !== undefined || fleet.away.length > 0 || isPaused || isLate || !isThere(fleet)) return false;
   const { steps, over } = look(fleet, seams);
   return steps.length === 0 && over;
 }
@@ -165,17 +198,49 @@ function cellMoves({ fleet, budget }: RolloutWorld): Move<RolloutWorld>[] {
     if (live?.halted !== undefined && !fleet.unit.startsWith('MachineComponentSet/'))
       moves.push({ label: `${name} accepts it`, world: { fleet: withCell(fleet, name, { halted: undefined }), budget }, fault: false });
     if (budget.halt > 0 && live?.halted === undefined) {
-      const halted = withCell(fleet, name, { halted: 'MaxFailed', evidence: false });
-      moves.push({ label: `${name} halts`, world: { fleet: halted, budget: { ...budget, halt: budget.halt - 1 } }, fault: true });
+      moves.push({
+        label: `${name} halts`,
+        world: { fleet: halted(fleet, name), budget: { ...budget, halt: budget.halt - 1 } },
+        fault: true,
+      });
     }
     if (budget.drift > 0 && live?.drifted === false) {
       const version = fleet.version + 1;
       const drifted = withCell({ ...fleet, version }, name, { drifted: true, version });
       moves.push({ label: `${name} drifts`, world: { fleet: drifted, budget: { ...budget, drift: budget.drift - 1 } }, fault: true });
     }
+    if (budget.erase > 0 && live !== undefined) {
+      const left = { ...budget, erase: budget.erase - 1 };
+      moves.push({ label: `somebody deletes it on ${name}`, world: { fleet: erased(fleet, name), budget: left }, fault: true });
+    }
   }
   const after = aged(fleet);
   if (after !== fleet) moves.push({ label: 'a soak passes', world: { fleet: after, budget }, fault: false });
+  return moves;
+}
+
+function storeMoves({ fleet, budget }: RolloutWorld, { stores = [] }: RolloutPlan): Move<RolloutWorld>[] {
+  const moves: Move<RolloutWorld>[] = [];
+  const { late, rollouts, asked, recorded, declared } = fleet;
+  const of = (what: string, isLate: boolean, after: Late, before: Late): void => {
+    if (isLate) moves.push({ label: `${what} follows again`, world: { fleet: { ...fleet, late: after }, budget }, fault: false });
+    else if (budget.lag > 0) {
+      const left = { ...budget, lag: budget.lag - 1 };
+      moves.push({ label: `${what} stops following`, world: { fleet: { ...fleet, late: before }, budget: left }, fault: true });
+    }
+  };
+  const { rollouts: _rollouts, ...withRollouts } = late;
+  const { records: _records, ...withRecords } = late;
+  const { members: _members, ...withMembers } = late;
+  if (stores.includes('rollouts'))
+    of('the store of Rollouts', late.rollouts !== undefined, withRollouts, { ...late, rollouts: { list: rollouts, asked } });
+  if (stores.includes('records')) of('the store of Clusters', late.records !== undefined, withRecords, { ...late, records: recorded });
+  if (stores.includes('members')) of('the store of Fleets', late.members !== undefined, withMembers, { ...late, members: declared });
+  for (const name of stores.includes('cells') ? Object.keys(fleet.stageOf) : []) {
+    const { [name]: its, ...cells } = late.cells;
+    const stopped = { ...late, cells: { ...cells, [name]: { live: fleet.cells[name] } } };
+    of(`the store of ${name}`, its !== undefined, { ...late, cells }, stopped);
+  }
   return moves;
 }
 
@@ -188,7 +253,7 @@ function waitsForHuman(fleet: FleetState): boolean {
   });
 }
 
-function humanMoves({ fleet, budget }: RolloutWorld, plan: RolloutPlan): Move<RolloutWorld>[] {
+function humanMoves({ fleet, budget }: RolloutWorld, plan: RolloutPlan, seams: Seams): Move<RolloutWorld>[] {
   const moves: Move<RolloutWorld>[] = [];
   const add = (label: string, after: FleetState, fault = false, left = budget): void => {
     if (after !== fleet) moves.push({ label, world: { fleet: after, budget: left }, fault });
@@ -207,12 +272,22 @@ function humanMoves({ fleet, budget }: RolloutWorld, plan: RolloutPlan): Move<Ro
       add(`${name} is away`, { ...fleet, away: [...fleet.away, name].sort() }, true, { ...budget, away: budget.away - 1 });
     if (budget.drop > 0 && fleet.declared.length > 1 && fleet.declared.includes(name))
       add(`${name} leaves the fleet`, dropped(fleet, name), true, { ...budget, drop: budget.drop - 1 });
+    const hasLeft = !fleet.declared.includes(name);
+    if (budget.rejoin > 0 && hasLeft && fleet.head !== undefined) {
+      const again = committed(joined(fleet, name, stageOf(name)), fleet.head, seams.carried);
+      add(`${name} is declared again`, again, true, { ...budget, rejoin: budget.rejoin - 1 });
+    }
+    if (budget.forget > 0 && hasLeft)
+      add(`the Cluster of ${name} is deleted`, forgotten(fleet, name), true, { ...budget, forget: budget.forget - 1 });
   }
   if (budget.join > 0 && plan.late !== undefined && fleet.head !== undefined)
-    add(`${plan.late} joins`, committed(joined(fleet, plan.late, stageOf(plan.late)), fleet.head), true, { ...budget, join: 0 });
+    add(`${plan.late} joins`, committed(joined(fleet, plan.late, stageOf(plan.late)), fleet.head, seams.carried), true, {
+      ...budget,
+      join: 0,
+    });
   if (budget.commit > 0) {
     for (const head of plan.heads) {
-      const after = committed(fleet, head);
+      const after = committed(fleet, head, seams.carried);
       const special = Object.entries(head.special).map(([name, digest]) => `, ${name}: ${digest}`);
       if (after.rollouts !== fleet.rollouts)
         add(`a commit of ${head.digest}${special.join('')}`, after, true, { ...budget, commit: budget.commit - 1 });
@@ -228,7 +303,7 @@ export function exploreRollouts(plan: RolloutPlan, options: { seams?: Partial<Se
       start: startOf(plan),
       key: ({ fleet, budget }) => keyOf(fleet, Object.values(budget)),
       moves: (world) =>
-        [...hubMoves(world, seams), ...cellMoves(world), ...humanMoves(world, plan)].map((move) => ({
+        [...hubMoves(world, seams), ...cellMoves(world), ...storeMoves(world, plan), ...humanMoves(world, plan, seams)].map((move) => ({
           ...move,
           world: { ...move.world, fleet: normal(move.world.fleet) },
         })),

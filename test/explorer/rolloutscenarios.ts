@@ -19,6 +19,8 @@ export const two = (budget: Partial<RolloutBudget>, rest: Partial<RolloutPlan> =
   ...rest,
 });
 
+const ONE: Partial<RolloutPlan> = { clusters: ['t1'] };
+
 export const ROLLOUTS: NamedRollout[] = [
   { name: 'a first rollout, with a hub that is deposed', plan: two({ takeover: 1, away: 1 }, { settled: false }) },
   { name: 'a commit and another in one cluster, with a hub that is deposed', plan: two({ commit: 2, takeover: 1 }, { clusters: ['t1'] }) },
@@ -47,6 +49,69 @@ export const ROLLOUTS: NamedRollout[] = [
   },
   { name: 'five commits in one cluster', plan: two({ commit: 5 }, { clusters: ['t1'], heads: [head('A'), head('B'), head('C')] }) },
   { name: 'a commit, of which two times are recorded by a wrong clock', plan: two({ commit: 1, clock: 2 }) },
+  { name: 'commits, and a cluster that leaves and is declared again', plan: two({ commit: 2, drop: 1, rejoin: 1 }) },
+  {
+    name: 'commits, and a cluster that leaves and is declared again as a new one',
+    plan: two({ commit: 2, drop: 1, rejoin: 1, forget: 1 }, { clusters: ['t1', 'p1'] }),
+  },
+  { name: 'a commit, and an object that is deleted, with a hub that is deposed', plan: two({ commit: 1, takeover: 1, erase: 1 }, ONE) },
+  { name: 'a commit and a pause, with a hub that is deposed', plan: two({ commit: 1, takeover: 1, pause: 1 }) },
+  { name: 'a commit, a halt and a retry, with a hub that is deposed', plan: two({ commit: 1, takeover: 1, halt: 1, retry: 1 }, ONE) },
+  { name: 'two commits, and a late store of Clusters', plan: two({ commit: 2, lag: 1 }, { stores: ['records'] }) },
+  { name: 'a commit and a pause, and a late store of Rollouts', plan: two({ commit: 1, lag: 1, pause: 1 }, { stores: ['rollouts'] }) },
+  {
+    name: 'a commit and a cluster that leaves, and a late store of Fleets',
+    plan: two({ commit: 1, lag: 1, drop: 1 }, { stores: ['members'] }),
+  },
+  {
+    name: 'a commit, a halt and a retry, and a late store of the cell',
+    plan: two({ commit: 1, lag: 1, halt: 1, retry: 1 }, { stores: ['cells'], ...ONE }),
+  },
+  {
+    name: 'a commit, a late store of Clusters or Rollouts, and a hub that is deposed',
+    plan: two({ commit: 1, lag: 1, takeover: 1 }, { stores: ['records', 'rollouts'] }),
+  },
+  { name: 'three commits, and a late store of Clusters', plan: two({ commit: 3, lag: 1 }, { stores: ['records'] }), large: true },
+  {
+    name: 'two commits and a pause, and two late stores of the hub',
+    plan: two({ commit: 2, lag: 2, pause: 1 }, { stores: ['records', 'rollouts'] }),
+    large: true,
+  },
+  {
+    name: 'two commits, a halt, and late stores of the cells',
+    plan: two({ commit: 2, lag: 1, halt: 1 }, { stores: ['cells'] }),
+    large: true,
+  },
+  {
+    name: 'two commits, late stores of the hub and the cells, and a hub that is deposed',
+    plan: two({ commit: 2, lag: 1, takeover: 1 }, { stores: ['records', 'rollouts', 'cells'] }),
+    large: true,
+  },
+  {
+    name: 'a cluster that leaves and is declared again, late stores, and a halt',
+    plan: two({ commit: 1, drop: 1, rejoin: 1, lag: 1, halt: 1 }, { stores: ['records', 'members'] }),
+    large: true,
+  },
+  {
+    name: 'three commits, and a cluster that leaves and is declared again',
+    plan: two({ commit: 3, drop: 1, rejoin: 1 }),
+    large: true,
+  },
+  {
+    name: 'two commits, a halt, and a dead cluster that leaves and is declared again, as it was or as a new one',
+    plan: two({ commit: 2, drop: 1, rejoin: 1, halt: 1, away: 1, forget: 1 }),
+    large: true,
+  },
+  {
+    name: 'two commits, a cluster that leaves and is declared again, and a hub that is deposed',
+    plan: two({ commit: 2, drop: 1, rejoin: 1, takeover: 1, forget: 1 }),
+    large: true,
+  },
+  {
+    name: 'two commits, a pause, a halt, a retry, objects that are deleted, and a hub that is deposed',
+    plan: two({ commit: 2, takeover: 1, pause: 1, halt: 1, retry: 1, erase: 1 }),
+    large: true,
+  },
   { name: 'two commits, of which two times are recorded by a wrong clock', plan: two({ commit: 2, clock: 2 }), large: true },
   { name: 'a commit and another, with a hub that is deposed', plan: two({ commit: 2, takeover: 1 }), large: true },
   { name: 'two commits, a halt and a hub that is deposed', plan: two({ commit: 2, takeover: 1, halt: 1 }), large: true },

@@ -1,6 +1,14 @@
 /** Time in the world of rollouts is relative and coarse: the clock stands, and what is older moves back, by a whole soak at most. */
 import type { UnitStatus } from '../../src/api/cluster.ts';
-import { SOAK_MS, SOAK_SECONDS, type Account, type FleetState, type Hub, type Request } from '../../src/sync/rollout/testing/state.ts';
+import {
+  SOAK_MS,
+  SOAK_SECONDS,
+  type Account,
+  type FleetState,
+  type Hub,
+  type Late,
+  type Request,
+} from '../../src/sync/rollout/testing/state.ts';
 import type { Step } from '../../src/sync/rollout/world.ts';
 
 const iso = (ms: number): string => new Date(ms).toISOString();
@@ -19,25 +27,36 @@ function eraOf(time: string, now: number): number {
 export function aged(state: FleetState): FleetState {
   const old = state.now - SOAK_MS;
   let isNews = false;
-  const recorded = mapped(state.recorded, (record) => {
-    const entry = record.verified?.find(({ digest }) => digest === record.evidence);
-    if (entry === undefined || Date.parse(entry.at) <= old || Date.parse(entry.at) > state.now) return record;
-    isNews = true;
-    return { ...record, verified: (record.verified ?? []).map((each) => (each === entry ? { ...each, at: iso(old) } : each)) };
-  });
+  const recorded = mapped(state.recorded, (record) => older(record, state.now));
+  isNews ||= recorded !== state.recorded;
+  const late = lateWith(state.late, (record) => older(record, state.now));
+  isNews ||= late !== state.late;
   const accounts = mapped(state.accounts, (account) => {
     if (account.since === undefined || account.since.at <= old) return account;
     isNews = true;
     return { ...account, since: { ...account.since, at: old } };
   });
-  return isNews ? { ...state, recorded, accounts } : state;
+  return isNews ? { ...state, recorded, accounts, late } : state;
+}
+
+function older(record: UnitStatus, now: number): UnitStatus {
+  const old = now - SOAK_MS;
+  const entry = record.verified?.find(({ digest }) => digest === record.evidence);
+  if (entry === undefined || Date.parse(entry.at) <= old || Date.parse(entry.at) > now) return record;
+  return { ...record, verified: (record.verified ?? []).map((each) => (each === entry ? { ...each, at: iso(old) } : each)) };
+}
+
+/** Changes what a store shows that is late. */
+function lateWith(late: Late, change: (record: UnitStatus) => UnitStatus): Late {
+  const records = late.records === undefined ? undefined : mapped(late.records, change);
+  return records === undefined || records === late.records ? late : { ...late, records };
 }
 
 /** The same fleet with all that nobody can tell apart made equal: times of which only the order matters become ranks. */
 export function normal(state: FleetState): FleetState {
   const hubs = [...(state.leader === undefined ? [] : [state.leader]), ...state.deposed];
   const times = new Set([
-    ...Object.values(state.recorded).flatMap((record) => record?.appliedAt ?? []),
+    ...[state.recorded, state.late.records ?? {}].flatMap((its) => Object.values(its).flatMap((record) => record?.appliedAt ?? [])),
     ...hubs.flatMap(({ tasks }) => tasks.flatMap(({ todo }) => todo.flatMap(evidenceIn))).flatMap((step) => step.appliedAt ?? []),
   ]);
   const sorted = [...times].sort();
@@ -45,9 +64,11 @@ export function normal(state: FleetState): FleetState {
   const isRanked = sorted.every((time) => ranks.get(time) === time);
   const recorded = mapped(state.recorded, (record) => plainRecord(record, ranks, state.now));
   const accounts = mapped(state.accounts, (account) => plainAccount(account));
-  if (isRanked) return recorded === state.recorded && accounts === state.accounts ? state : { ...state, recorded, accounts };
+  const late = lateWith(state.late, (record) => plainRecord(record, ranks, state.now));
+  const isSame = recorded === state.recorded && accounts === state.accounts && late === state.late;
+  if (isRanked) return isSame ? state : { ...state, recorded, accounts, late };
   const leader = state.leader === undefined ? undefined : plainHub(state.leader, ranks);
-  return { ...state, recorded, accounts, leader, deposed: state.deposed.map((hub) => plainHub(hub, ranks)) };
+  return { ...state, recorded, accounts, late, leader, deposed: state.deposed.map((hub) => plainHub(hub, ranks)) };
 }
 
 function mapped<T>(from: Readonly<Partial<Record<string, T>>>, change: (value: T) => T): Readonly<Partial<Record<string, T>>> {

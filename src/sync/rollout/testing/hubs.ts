@@ -5,9 +5,12 @@ import { stands } from '../../records.ts';
 import type { Step } from '../world.ts';
 import { brokenByDecision, brokenByRecord, standsIn } from './promises.ts';
 import {
+  isHubLate,
   NO_ACCOUNT,
   wantedOn,
   withCell,
+  withStores,
+  withStoresOfCells,
   worldOf,
   type Account,
   type FleetState,
@@ -24,28 +27,49 @@ export interface Outcome {
   broken: string | undefined;
 }
 
-/** A hub decides on what it sees now. */
+/** A hub decides on what it sees now: what its stores show, and, where that leads to a write into a cell, what its API server has. */
 export function look(state: FleetState, seams: Seams): { hub: Hub; steps: readonly Step[]; over: boolean; broken: string | undefined } {
-  const { steps, statuses } = seams.decide(worldOf(state));
-  const byCluster = Map.groupBy(steps, (step) => step.cluster);
+  const isLate = isHubLate(state);
+  const first = isLate ? seams.decide(worldOf(withStores(state))) : undefined;
+  const isAgain = first === undefined || (seams.decidesAgain && first.steps.some(isThere));
+  const { steps, statuses } = isAgain ? seams.decide(worldOf(withStoresOfCells(state))) : first;
+  const seen = isAgain ? state : withStores(state);
+  const byCluster = Map.groupBy(
+    steps.filter((step) => step.do !== 'RecordEvidence' || !seams.readsEvidence || isCarried(state, step)),
+    (step) => step.cluster,
+  );
   const tasks = [...byCluster].map(([cluster, its]) => ({ cluster, todo: requestsOf(its) }));
   const hub = {
     tasks: tasks.sort((a, b) => (a.cluster < b.cluster ? -1 : 1)),
-    saw: state.rollouts,
+    saw: seen.rollouts,
     retried: new Map([...statuses].map(([name, status]) => [name, status.retried])),
-    asked: state.asked,
+    asked: seen.asked,
   };
   const over = [...statuses.values()].every(({ phase }) => phase === 'Done' || phase === 'Superseded');
-  return { hub, steps, over, broken: brokenByDecision(state, steps) };
+  // By whatever it was decided, what is written must be right by what is recorded; only what cells said may be late.
+  return { hub, steps, over, broken: brokenByDecision(withStoresOfCells(state), steps, isAgain) };
 }
 
-/** In the order of act.ts: records first, in one write, then the cell, then records again. */
+/**
+ * Evidence counts only where it was seen on what is there, and is there still. It is read as the hub decides, though it may be later: what another changes
+ * until then comes as well after the look at it.
+ */
+function isCarried({ cells }: FleetState, { cluster, carrier }: Extract<Step, { do: 'RecordEvidence' }>): boolean {
+  return cells[cluster]?.evidence === true && cells[cluster].version === carrier?.generation;
+}
+
+/** What writes into the cell. */
+function isThere({ do: what }: Step): boolean {
+  return what === 'Apply' || what === 'Remove' || what === 'Ceiling' || what === 'TryAgain';
+}
+
+/** In the order of act.ts: records are written, in one write, then the cell, then records again. */
 function requestsOf(steps: readonly Step[]): Request[] {
   const before = steps.filter((step) => step.do !== 'Ceiling' && step.do !== 'TryAgain');
   const applied = steps.filter((step) => step.do === 'Apply');
   const there = steps.flatMap((step): Request[] => {
     if (step.do === 'Apply') return (['Read', 'Confirm', 'Write'] as const).map((what) => ({ do: what, step }));
-    return step.do === 'Ceiling' || step.do === 'TryAgain' ? [{ do: 'Patch', step }] : [];
+    return step.do === 'Ceiling' || step.do === 'TryAgain' ? (['Look', 'Patch'] as const).map((what) => ({ do: what, step })) : [];
   });
   return [
     ...(before.length === 0 ? [] : [{ do: 'Record' as const, steps: before }]),
@@ -79,7 +103,10 @@ export function perform(state: FleetState, hub: Hub, cluster: string, seams: Sea
   switch (request.do) {
     case 'Record': {
       const { after, failed, broken } = recordAll(state, hub, cluster, request.steps, seams, wrongMs);
-      return next(after, { todo: without(rest, failed) }, broken);
+      const left = without(rest, failed);
+      // What is applied at the same time is another object then; the next look does it.
+      const isApplied = left.some((each) => each.do === 'Write');
+      return next(after, { todo: isApplied ? left.filter((each) => each.do !== 'Look' && each.do !== 'Patch') : left }, broken);
     }
     case 'Read':
       return isAway ? next(state, { todo: without(rest, new Set([request.step])) }) : next(state, { read: live?.version });
@@ -93,9 +120,11 @@ export function perform(state: FleetState, hub: Hub, cluster: string, seams: Sea
       const { digest } = request.step;
       const { read: _, stood, ...plain } = task;
       const isOther = live?.version !== task.read;
-      if (isAway || (seams.conditioned && isOther)) return next(state, { todo: without(rest, new Set([request.step])) });
+      const isRefused =
+        isOther && (task.read === undefined ? seams.conditionedOnNothing : live === undefined ? seams.conditionedOnUID : seams.conditioned);
+      if (isAway || isRefused) return next(state, { todo: without(rest, new Set([request.step])) });
       const broken = isOther
-        ? `E14: ${digest} is written on ${cluster} over what another wrote`
+        ? `E14: ${digest} is written on ${cluster} ${live === undefined ? 'where it was removed since it was read' : 'over what another wrote'}`
         : stood === true
           ? undefined
           : `E14: ${digest} is written on ${cluster} over what another has begun`;
@@ -114,12 +143,27 @@ export function perform(state: FleetState, hub: Hub, cluster: string, seams: Sea
       const tasks = outcome.hub.tasks.map((each) => (each.cluster === cluster ? { ...plain, todo: each.todo } : each));
       return { ...outcome, hub: { ...outcome.hub, tasks } };
     }
+    case 'Look': {
+      const { over } = request.step.seen;
+      const record = state.recorded[cluster];
+      const stood = record?.digest === over.digest && record?.begun === over.begun;
+      if (seams.looksBeforePatch && !stood) return next(state, { todo: without(rest, new Set([request.step])) });
+      return next(state, { stood });
+    }
     case 'Patch': {
-      if (isAway || live === undefined) return next(state);
       const { step } = request;
+      const isOther = live === undefined || String(live.version) !== step.seen.resourceVersion;
+      // Where nothing is there, nothing can be patched.
+      if (isAway || live === undefined || (isOther && seams.conditionsPatch)) return next(state);
       const change = step.do === 'Ceiling' ? { ceiling: step.ceiling } : { rolloutID: step.rolloutID, halted: undefined };
+      const what = step.do === 'Ceiling' ? 'a ceiling' : 'a retry';
+      const broken = isOther
+        ? `E14: ${what} is written on ${cluster} over what another wrote`
+        : task.stood === true
+          ? undefined
+          : `E14: ${what} is written on ${cluster} where another has begun`;
       const version = state.version + 1;
-      return next(withCell({ ...state, version }, cluster, { ...change, version }));
+      return next(withCell({ ...state, version }, cluster, { ...change, version }), {}, broken);
     }
     case 'Applied': {
       let after = state;

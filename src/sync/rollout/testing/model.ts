@@ -69,7 +69,7 @@ export function rolloutModel(unit: string, maxClusters: number) {
     },
     pass: (ms: number) => steer((before) => ({ ...before, now: before.now + ms })),
     prove: (cluster: string) => steer((before) => fleets.proved(before, cluster)),
-    halt: (cluster: string) => steer((before) => fleets.withCell(before, cluster, { halted: 'MaxFailed', evidence: false })),
+    halt: (cluster: string) => steer((before) => fleets.halted(before, cluster)),
     pause: (ago: number, paused: boolean) =>
       steer((before) => fleets.steered(before, before.rollouts.at(-1 - ago)?.metadata.name, { paused })),
     retry: () => steer(fleets.retried),

@@ -15,8 +15,8 @@ function soakedMs({ accounts, now }: FleetState, cluster: string, digest: string
   return since === undefined || since.digest !== digest ? undefined : now - since.at + (heldMs[since.digest] ?? 0);
 }
 
-/** The first promise that what is decided on what is seen now would break. */
-export function brokenByDecision(state: FleetState, steps: readonly Step[]): string | undefined {
+/** The first promise that what is decided would break. `isCurrent`: by what is recorded now, so that what is due at once can be asked for. */
+export function brokenByDecision(state: FleetState, steps: readonly Step[], isCurrent: boolean): string | undefined {
   for (const step of steps) {
     const writes = step.do === 'Apply' || step.do === 'Remove' || step.do === 'Ceiling' || step.do === 'TryAgain';
     if (writes && !state.declared.includes(step.cluster)) return `E12: ${step.cluster} has left the fleet and is touched`;
@@ -25,7 +25,7 @@ export function brokenByDecision(state: FleetState, steps: readonly Step[]): str
     const broken = step.lane === 'Restore' ? brokenByRestore(state, step) : brokenByForward(state, step);
     if (broken !== undefined) return broken;
   }
-  return notAtOnce(state, steps) ?? notRevoked(state, steps) ?? notTakenBack(state, steps);
+  return isCurrent ? (notAtOnce(state, steps) ?? notRevoked(state, steps) ?? notTakenBack(state, steps)) : undefined;
 }
 
 /**

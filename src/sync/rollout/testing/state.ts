@@ -6,7 +6,7 @@ import type { UnitStatus } from '../../../api/cluster.ts';
 import type { Fleet } from '../../../api/fleet.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import type { Rollout } from '../../../api/rollout.ts';
-import { plan, wantedOf } from '../../plan.ts';
+import { isCarried, plan, wantedOf } from '../../plan.ts';
 import { records } from '../../records.ts';
 import { decide, type Decision } from '../decide.ts';
 import type { LiveUnit, Step, World } from '../world.ts';
@@ -19,7 +19,7 @@ type StepOf<K extends Step['do']> = Extract<Step, { do: K }>;
 
 export interface Live {
   unitDigest: string;
-  /** Another with each write. */
+  /** Another with each write of its spec: generation and resourceVersion in one, so that what a cell reports refuses no write here. */
   version: number;
   evidence: boolean;
   halted: string | undefined;
@@ -44,7 +44,7 @@ export type Request =
   /** All that is recorded before the cell is touched, in one write. */
   | { do: 'Record'; steps: readonly Step[] }
   | { do: 'Read' | 'Confirm' | 'Write'; step: StepOf<'Apply'> }
-  | { do: 'Patch'; step: StepOf<'Ceiling' | 'TryAgain'> }
+  | { do: 'Look' | 'Patch'; step: StepOf<'Ceiling' | 'TryAgain'> }
   | { do: 'Applied'; steps: readonly StepOf<'Apply'>[] };
 
 /** What a hub has yet to do for one cluster, in order. Clusters go side by side. */
@@ -65,6 +65,16 @@ export interface Hub {
   retried: ReadonlyMap<string, string | undefined>;
   /** Retries that humans had asked for by then, by digest. */
   asked: Of<string>;
+}
+
+/** Stores of the hub that stopped following: what they show still. */
+export interface Late {
+  rollouts?: { list: readonly Rollout[]; asked: Of<string> };
+  records?: Of<UnitStatus>;
+  /** Clusters that the Fleet declares. */
+  members?: readonly string[];
+  /** By cluster: its object in the store of that cell, or none. */
+  cells: Of<{ live: Live | undefined }>;
 }
 
 export interface Head {
@@ -94,6 +104,8 @@ export interface FleetState {
   asked: Of<string>;
   leader: Hub | undefined;
   deposed: readonly Hub[];
+  /** The next hub has no better stores. */
+  late: Late;
 }
 
 /** What a test may replace in order to leave a rule out. */
@@ -104,8 +116,34 @@ export interface Seams {
   confirms: boolean;
   /** A write is conditioned on the object that was read. */
   conditioned: boolean;
+  /** A write is conditioned on that nothing is there, where nothing was. */
+  conditionedOnNothing: boolean;
+  /** A write makes nothing again that was read, and is gone. */
+  conditionedOnUID: boolean;
+  /** The record is looked at again before a ceiling or a retry is written. */
+  looksBeforePatch: boolean;
+  /** A ceiling or a retry is conditioned on the object that the decision saw. */
+  conditionsPatch: boolean;
+  /** The object is read again before its evidence is recorded. */
+  readsEvidence: boolean;
+  /** What writes into a cell is decided again on what the hub's API server has, and not on what stores show. */
+  decidesAgain: boolean;
+  /** Whether a rollout carries the unit of a cluster. */
+  carried: typeof isCarried;
 }
-export const REAL: Seams = { decide, records, confirms: true, conditioned: true };
+export const REAL: Seams = {
+  decide,
+  records,
+  confirms: true,
+  conditioned: true,
+  conditionedOnNothing: true,
+  conditionedOnUID: true,
+  looksBeforePatch: true,
+  conditionsPatch: true,
+  readsEvidence: true,
+  decidesAgain: true,
+  carried: isCarried,
+};
 
 export const NO_ACCOUNT: Account = { since: undefined, heldMs: {}, verified: [], proved: false };
 
@@ -129,6 +167,7 @@ export function emptyFleet(unit: string, maxClusters: number): FleetState {
     asked: {},
     leader: undefined,
     deposed: [],
+    late: { cells: {} },
   };
 }
 
@@ -152,7 +191,7 @@ export function dropped(state: FleetState, cluster: string): FleetState {
   return declared.length === 0 ? state : { ...state, declared };
 }
 
-export function committed(state: FleetState, head: Head): FleetState {
+export function committed(state: FleetState, head: Head, carried = isCarried): FleetState {
   const { declared, stageOf, unit, maxClusters, rollouts } = state;
   const fleet: Fleet = {
     apiVersion: API_VERSION,
@@ -166,12 +205,40 @@ export function committed(state: FleetState, head: Head): FleetState {
   const labels = new Map(declared.map((name) => [name, { stage: stageOf[name] ?? '' }]));
   const rendered = new Map(declared.map((name) => [name, new Map([[unit, head.special[name] ?? head.digest]])]));
   const known = new Map(Object.entries(state.recorded).map(([name, record]) => [name, record === undefined ? [] : [record]]));
-  const planned = plan({ fleet, rendered, wanted: wantedOf('main', rollouts, known), labels });
+  const planned = plan({
+    fleet,
+    rendered,
+    wanted: wantedOf('main', rollouts, known),
+    carried: (name) => carried(rollouts, name, unit),
+    labels,
+  });
   if (planned.units.length === 0) return { ...state, head };
   const sequence = rollouts.length + 1;
   const spec = { fleet: 'main', commit: `c${sequence}`, sequence, stages: planned.stages, units: planned.units };
   const rollout: Rollout = { apiVersion: API_VERSION, kind: 'Rollout', metadata: { name: `main-${sequence}` }, spec };
   return { ...state, head, rollouts: [...rollouts, rollout] };
+}
+
+/** The Cluster of one that has left is deleted on the hub, and with it all that was recorded of it. */
+export function forgotten(state: FleetState, cluster: string): FleetState {
+  const { [cluster]: gone, ...recorded } = state.recorded;
+  if (gone === undefined || state.declared.includes(cluster)) return state;
+  const { [cluster]: _account, ...accounts } = state.accounts;
+  // What only that record said to be revoked, nobody knows any more.
+  const revoked = state.revoked.filter((digest) => Object.values(recorded).some((record) => record?.revoked?.includes(digest)));
+  const upheld = state.upheld.filter((each) => !each.startsWith(`${cluster} `));
+  return { ...state, recorded, accounts, revoked, upheld };
+}
+
+/** Somebody deletes the object in a cell. */
+export function erased(state: FleetState, cluster: string): FleetState {
+  const { [cluster]: gone, ...cells } = state.cells;
+  return gone === undefined ? state : { ...state, cells };
+}
+
+/** A cell halts what it carries. */
+export function halted(state: FleetState, cluster: string): FleetState {
+  return withCell(state, cluster, { halted: 'MaxFailed', evidence: false });
 }
 
 export function steered(state: FleetState, name: string | undefined, spec: Partial<Rollout['spec']>): FleetState {
@@ -224,9 +291,34 @@ function liveUnit(state: FleetState, cluster: string): LiveUnit {
   if (state.away.includes(cluster)) return { state: 'Unknown' };
   const live = state.cells[cluster];
   if (live === undefined) return { state: 'Absent' };
-  const { version: _, ...rest } = live;
+  const { version, ...rest } = live;
   const drifted = live.drifted || live.unitDigest !== state.recorded[cluster]?.digest;
-  return { state: 'Present', ...rest, drifted, progress: undefined };
+  const carrier = { uid: 'u', generation: version };
+  return { state: 'Present', ...rest, drifted, resourceVersion: String(version), carrier, progress: undefined };
+}
+
+/** With the cells as the hub's stores show them. */
+export function withStoresOfCells(state: FleetState): FleetState {
+  const late = Object.entries(state.late.cells);
+  if (late.length === 0) return state;
+  const cells = { ...state.cells };
+  for (const [name, store] of late) {
+    if (store?.live === undefined) delete cells[name];
+    else cells[name] = store.live;
+  }
+  return { ...state, cells };
+}
+
+/** With all as the hub's stores show it. */
+export function withStores(state: FleetState): FleetState {
+  const { rollouts, records: recorded, members } = state.late;
+  const { list = state.rollouts, asked = state.asked } = rollouts ?? {};
+  return { ...withStoresOfCells(state), rollouts: list, asked, recorded: recorded ?? state.recorded, declared: members ?? state.declared };
+}
+
+/** Whether a store of what is on the hub itself is late. */
+export function isHubLate({ late: { rollouts, records: recorded, members } }: FleetState): boolean {
+  return rollouts !== undefined || recorded !== undefined || members !== undefined;
 }
 
 /** What a hub sees that looks now. */
