@@ -227,7 +227,7 @@ it('E2: evidence that the object has no more is not recorded, however late the s
       lastTransitionTime: '',
     } as const;
     const status = { observedGeneration: 1, evidence: { unitDigest: digest, at: '2026-11-20T00:00:00Z' }, conditions: [condition] };
-    cell.put(MachineComponentSets, { ...live, metadata: { ...live.metadata, generation: 1 }, status } as typeof live);
+    cell.put(MachineComponentSets, { ...live, metadata: { ...live.metadata, generation: 1 }, status });
   };
   const uid = cell.objects(MachineComponentSets)[0]?.metadata.uid ?? '';
   const seen: Step = { ...(proved(set) as Extract<Step, { do: 'RecordEvidence' }>), carrier: { uid, generation: 1 } };
@@ -524,7 +524,7 @@ it('E2: evidence for what is in no namespace is looked up where it is', async ()
   const [live] = cell.objects(MachineComponentSets);
   if (live === undefined) throw new Error('it was not applied');
   const status = { observedGeneration: 1, evidence: { unitDigest: unitDigest([set]), at: '2026-11-20T00:00:00Z' } };
-  cell.put(MachineComponentSets, { ...live, metadata: { ...live.metadata, generation: 1 }, status } as typeof live);
+  cell.put(MachineComponentSets, { ...live, metadata: { ...live.metadata, generation: 1 }, status });
   const carrier = { uid: live.metadata.uid, generation: 1 };
   const evidence: Step = { ...(proved(set) as Extract<Step, { do: 'RecordEvidence' }>), carrier };
   expect(await carryOut([evidence])).toEqual(new Map());

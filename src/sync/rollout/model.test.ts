@@ -20,6 +20,8 @@ const event = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant('retry' as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('join' as const), cluster }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('drop' as const), cluster }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('forget' as const), cluster }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('erase' as const), cluster }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('die' as const), after: fc.integer({ min: 0, max: 12 }) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('depose' as const) }) },
   { weight: 2, arbitrary: fc.record({ do: fc.constant('late' as const), requests: fc.integer({ min: 1, max: 6 }) }) },
@@ -55,6 +57,10 @@ function happen(model: ReturnType<typeof rolloutModel>, each: Event): void {
     case 'drop':
       model.drop(each.cluster);
       return;
+    case 'forget':
+      return model.forget(each.cluster);
+    case 'erase':
+      return model.erase(each.cluster);
     case 'die':
       model.turn(each.after);
       return;

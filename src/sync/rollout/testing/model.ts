@@ -34,6 +34,8 @@ export function rolloutModel(unit: string, maxClusters: number) {
   const model = {
     count,
     join: (cluster: string, stage: string) => steer((before) => fleets.joined(before, cluster, stage)),
+    forget: (cluster: string) => steer((before) => fleets.forgotten(before, cluster)),
+    erase: (cluster: string) => steer((before) => fleets.erased(before, cluster)),
     drop: (cluster: string) => steer((before) => fleets.dropped(before, cluster)),
     away: (cluster: string, is: boolean) =>
       steer((before) => ({ ...before, away: [...before.away.filter((name) => name !== cluster), ...(is ? [cluster] : [])] })),
