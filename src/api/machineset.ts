@@ -3,6 +3,9 @@ import { atomic, conditions, countOrPercent, seconds, stringMap, values } from '
 import { defineKind } from './kind.ts';
 import { machineTemplateSpec } from './machine.ts';
 
+/** Codes in `status.createFailure` by which what the set says is at fault, and not what is full or away: no machine will ever be made of it. */
+export const UNMAKEABLE = ['UnknownProvider', 'InvalidConfig'] as const;
+
 export const MachineSets = defineKind({
   kind: 'MachineSet',
   plural: 'machinesets',

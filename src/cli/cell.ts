@@ -85,7 +85,7 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
         (signal) =>
           runMachineController({ ...given(MANAGERS.machine, signal), reader: ports.client, providers, cell, onTerm: term.resolve }),
         (signal) => runIdentityController({ ...given(MANAGERS.identity, signal), ...reserved, providers, cell }),
-        (signal) => runMachineSetController({ ...given(MANAGERS.machineSet, signal), term: term.promise }),
+        (signal) => runMachineSetController({ ...given(MANAGERS.machineSet, signal), providers, term: term.promise }),
         (signal) => runMachineComponentSetController({ ...given(MANAGERS.machineComponentSet, signal), term: term.promise }),
         (signal) => runMachineComponentController(given(MANAGERS.machineComponentSet, signal)),
         (signal) => runDefenderPolicyController(given(MANAGERS.defender, signal)),

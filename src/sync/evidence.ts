@@ -1,5 +1,5 @@
 import type { MachineComponentSet } from '../api/machinecomponentset.ts';
-import type { MachineSet } from '../api/machineset.ts';
+import { UNMAKEABLE, type MachineSet } from '../api/machineset.ts';
 import { API_VERSION } from '../api/kind.ts';
 import type { NodeRemedier } from '../api/noderemedier.ts';
 import type { Condition, KubeObject, Stored } from '../api/wire.ts';
@@ -55,9 +55,12 @@ function ofMachineSet(set: Stored<MachineSet>): Evidence {
   const wanted = set.spec.replicas ?? set.status?.keptReplicas ?? 0;
   const available = set.status?.availableReplicas ?? 0;
   const current = set.status?.replicas ?? 0;
+  const code = set.status?.createFailure;
+  const isUnmakeable = observed(set) && UNMAKEABLE.some((each) => each === code);
   return {
-    evidence: observed(set) && current === wanted && available === wanted,
-    halted: undefined,
+    evidence: observed(set) && !isUnmakeable && current === wanted && available === wanted,
+    // It has all its machines, maybe, and will never make another one.
+    halted: isUnmakeable ? (condition(set, 'Progressing')?.message ?? code) : undefined,
     progress: `${available}/${wanted} machines available`,
   };
 }

@@ -136,7 +136,13 @@ describe('on a real API server', () => {
     const shared = ports();
     const cache = createCache({ ...shared, keepManagers: [MANAGERS.machineSet] });
     const recorder = createRecorder({ ...shared, component: 'kubenode-test', instance: 'test' });
-    const done = runMachineSetController({ ...shared, cache, recorder, term: Promise.resolve(1) });
+    const done = runMachineSetController({
+      ...shared,
+      cache,
+      recorder,
+      providers: new Map([['fake', { validate: () => [] }]]),
+      term: Promise.resolve(1),
+    });
     const key = { namespace: NS, name: 'web-a' };
     const machines = async (): Promise<Stored<Machine>[]> => (await client.list(Machines, { namespace: NS })).items;
     const set: MachineSet = {

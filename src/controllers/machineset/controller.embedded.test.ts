@@ -13,7 +13,7 @@ let cell: TestCell;
 let running: Promise<void>[];
 beforeEach(async () => {
   cell = await openCell();
-  running = [runMachineSetController({ ...cell.ports, term: Promise.resolve(1) })];
+  running = [runMachineSetController({ ...cell.ports, providers: new Map([['fake', { validate: () => [] }]]), term: Promise.resolve(1) })];
 });
 afterEach(() => cell.close(running));
 

@@ -9,6 +9,7 @@ import { ofBoth, runController, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import { termOf } from '../term.ts';
 import type { Unsettled } from './mark.ts';
+import type { Providers } from './provider.ts';
 import { reconcileMachineSet } from './reconcile.ts';
 
 export interface MachineSetControllerOptions {
@@ -19,6 +20,8 @@ export interface MachineSetControllerOptions {
   random: Random;
   log: Log;
   recorder: Recorder;
+  /** Those that the machine controller of this cell has. */
+  providers: Providers;
   /** The epoch of this term, once the machine controller has raised it: before that nothing is done. */
   term: Promise<number>;
   signal: AbortSignal;
@@ -26,7 +29,7 @@ export interface MachineSetControllerOptions {
 
 /** Keeps as many machines as each set wants, and their labels, taints and timeouts those of its template. Resolves when ended. */
 export async function runMachineSetController(options: MachineSetControllerOptions): Promise<void> {
-  const { client, cache, clock, random, log, recorder, signal } = options;
+  const { client, cache, clock, random, log, recorder, providers, signal } = options;
   const epoch = await termOf(options);
   if (epoch === undefined) return;
   const unsettled: Unsettled = new Map();
@@ -35,7 +38,7 @@ export async function runMachineSetController(options: MachineSetControllerOptio
   await runController({
     name: 'machineset',
     watches: [watch(sets, (set) => [keyOf(set.metadata)]), watch(machines, ofBoth(ownersOf))],
-    reconcile: (key, run) => reconcileMachineSet({ sets, machines, clock, random, recorder, epoch, unsettled }, key, run),
+    reconcile: (key, run) => reconcileMachineSet({ sets, machines, clock, random, recorder, providers, epoch, unsettled }, key, run),
     client,
     clock,
     random,

@@ -59,6 +59,7 @@ function leader(api: ReturnType<typeof modelApi>, epoch: number, seed: number) {
     clock,
     random: seededRandom(seed),
     recorder,
+    providers: new Map([['fake', { validate: () => [] }]]),
     epoch,
     unsettled,
   };

@@ -36,6 +36,7 @@ async function pass(api: ModelApi, { sets, machines }: { sets: ModelReader; mach
     clock,
     random: seededRandom(api.version),
     recorder: { event: () => undefined },
+    providers: new Map([['fake', { validate: () => [] }]]),
     epoch: 1,
     unsettled: new Map<string, string>(),
   };

@@ -12,6 +12,7 @@ import type { Store } from '../../kube/store.ts';
 import { fakeApiServer, statusResponse, type FakeApiServer } from '../../kube/testing/apiserver.ts';
 import { fakeClock, seededRandom } from '../../kube/testing/clock.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
+import type { Providers } from './provider.ts';
 import { reconcileMachineSet } from './reconcile.ts';
 
 const KEY = { namespace: 'web', name: 'web-a' };
@@ -81,6 +82,10 @@ interface Seen {
   sets?: Stored<MachineSet>[];
   machines?: Stored<Machine>[];
 }
+let providers: Providers;
+beforeEach(() => {
+  providers = new Map([['fake', { validate: () => [] }]]);
+});
 async function pass(seen: Seen = {}): Promise<QueueResult | void> {
   const deps = {
     sets: storeOf(() => seen.sets ?? server.objects(MachineSets)),
@@ -91,6 +96,7 @@ async function pass(seen: Seen = {}): Promise<QueueResult | void> {
       event: (about: KubeObject, { reason, message }: { reason: string; message: string }) =>
         void events.push(`${about.kind} ${reason} ${message}`),
     },
+    providers,
     epoch: 7,
     unsettled,
   };
@@ -206,6 +212,42 @@ describe('a set', () => {
     putMachine('web-a-aaaaa');
     expect(await pass({ machines: [] })).toEqual(AGAIN);
     expect(machines()).toHaveLength(1);
+  });
+
+  it.each([
+    [
+      'a provider that this cell does not have',
+      new Map([
+        ['local', { validate: () => [] }],
+        ['aws', { validate: () => [] }],
+      ]),
+      'UnknownProvider',
+      'UnknownProvider: this cell has no provider "fake"; it has aws, local',
+    ],
+    [
+      'a provider, where this cell has none',
+      new Map(),
+      'UnknownProvider',
+      'UnknownProvider: this cell has no provider "fake"; it has none',
+    ],
+    [
+      'a configuration that its provider refuses',
+      new Map([['fake', { validate: () => [{ path: 'zone', message: 'must be a string' }] }]]),
+      'InvalidConfig',
+      'InvalidConfig: `spec.provider.config.zone` must be a string',
+    ],
+  ])('of %s makes nothing and says so, also while it has all its machines', async (_what, those: Providers, code, message) => {
+    providers = those;
+    putSet({ replicas: 1 });
+    await pass();
+    const says = () => [set().status?.createFailure, set().status?.conditions?.find(({ type }) => type === 'Progressing')?.message];
+    expect([machines(), set().status?.making, says()]).toEqual([[], undefined, [code, message]]);
+    putMachine('web-a-aaaaa');
+    await pass();
+    expect([set().status?.availableReplicas, says()]).toEqual([1, [code, message]]);
+    providers = new Map([['fake', { validate: () => [] }]]);
+    await pass();
+    expect([set().status?.availableReplicas, says()]).toEqual([1, [undefined, '']]);
   });
 
   it('says what the server refuses, and tries again; a server that is away is not said', async () => {

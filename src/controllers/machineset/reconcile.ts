@@ -15,6 +15,7 @@ import { decideMachineSet, type MachineSetView } from './decide.ts';
 import { makeMachines, noteNames, unseenNames } from './make.ts';
 import { keepMarks, type Unsettled } from './mark.ts';
 import { ownedBy } from './owner.ts';
+import { unmakeable, type Providers } from './provider.ts';
 import { statusOf } from './report.ts';
 import { syncedMachine } from './template.ts';
 
@@ -24,6 +25,7 @@ export interface MachineSetDeps {
   clock: Clock;
   random: Random;
   recorder: Pick<Recorder, 'event'>;
+  providers: Providers;
   /** Of this term: marks of another one are not acted on. */
   epoch: number;
   /** What this term asked for and has no answer to. */
@@ -52,7 +54,9 @@ export async function reconcileMachineSet(deps: MachineSetDeps, key: string, run
   const machines = deps.machines.inNamespace(set.metadata.namespace ?? '').filter((machine) => ownedBy(machine, set));
   const isSeen = (name: string): boolean => deps.machines.get({ namespace: set.metadata.namespace, name }) !== undefined;
   const seen: MachineSetView = { set, machines, now: deps.clock.now(), making: unseenNames(set, isSeen) };
-  const wished = decideMachineSet(seen);
+  const mistake = unmakeable(set, deps.providers);
+  const decided = decideMachineSet(seen);
+  const wished = mistake === undefined ? decided : { ...decided, create: [] };
 
   const ports = { ...deps, ...run };
   const noted = wished.create.length === 0 ? { view: seen, decision: wished } : await noteNames(ports, seen, wished);
@@ -69,7 +73,7 @@ export async function reconcileMachineSet(deps: MachineSetDeps, key: string, run
   const marked = await keepMarks(ports, view);
   const synced = await sync(view.set, decision.sync, run);
 
-  const { status, again } = statusOf(view, decision, failure);
+  const { status, again } = statusOf(view, decision, mistake ?? failure);
   const isWritten = await writeStatus(view.set, status, run);
   if (failure !== undefined) throw failure;
   if (!isWritten || synced === 'again' || marked === 'again') return AGAIN;

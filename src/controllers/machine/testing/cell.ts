@@ -86,7 +86,9 @@ export async function openCell(): Promise<TestCell> {
     const term = Promise.withResolvers<number>();
     const machines = runMachineController({ ...shared, reader: through, cache, recorder, cell, providers, onTerm: term.resolve });
     const done = sets
-      ? Promise.all([machines, runMachineSetController({ ...shared, cache, recorder, term: term.promise })]).then(() => undefined)
+      ? Promise.all([machines, runMachineSetController({ ...shared, cache, recorder, providers, term: term.promise })]).then(
+          () => undefined,
+        )
       : machines;
     done.catch(() => undefined);
     const leadership = {

@@ -125,7 +125,8 @@ export function createSetWorld(options: { seed?: number } = {}): SetWorld {
         },
       );
       const { epoch, unsettled } = mine;
-      const deps = { sets: mine.sets, machines: mine.machines, clock, random, recorder, epoch, unsettled };
+      const providers = new Map([['fake', { validate: () => [] }]]);
+      const deps = { sets: mine.sets, machines: mine.machines, clock, random, recorder, providers, epoch, unsettled };
       try {
         await reconcileMachineSet(deps, `${KEY.namespace}/${KEY.name}`, { client, log: silentLog, signal: new AbortController().signal });
       } catch (error) {
