@@ -1,5 +1,3 @@
-import { existsSync } from 'node:fs';
-import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { Transport } from '../api/transport.ts';
 import type { Client } from '../kube/client.ts';
@@ -8,14 +6,12 @@ import { systemClock } from '../kube/clock.ts';
 import { httpTransport } from '../kube/httptransport.ts';
 import { loadKubeconfig, type LoadedConnection } from '../kube/kubeconfig.ts';
 import { rereadTransport } from '../kube/reread.ts';
+import { foundKubeconfig, LOCAL } from './foundkubeconfig.ts';
 
 export interface ConnectionFlags {
   kubeconfig?: string;
   context?: string;
 }
-
-/** Where `kubenode start` in this folder leaves its kubeconfig. */
-const LOCAL = '.kubenode/kubeconfig';
 
 export function connectionFlags(command: Command): Command {
   return command
@@ -44,11 +40,21 @@ export interface ConnectOptions {
 }
 
 export async function connect(flags: ConnectionFlags, { onRenewed, through }: ConnectOptions = {}): Promise<Connected> {
-  const local = process.env['KUBECONFIG'] === undefined && existsSync(LOCAL) ? resolve(LOCAL) : undefined;
-  const path = flags.kubeconfig ?? local;
+  const path = flags.kubeconfig;
+  const folder = process.cwd();
+  const isFound = path === undefined && process.env['KUBECONFIG'] === undefined && foundKubeconfig(folder) !== undefined;
   const clock = systemClock();
-  const load = (context: string | undefined): Promise<LoadedConnection> =>
-    loadKubeconfig({ ...(path === undefined ? {} : { path }), ...(context === undefined ? {} : { context }), env: process.env, clock });
+  const load = async (context: string | undefined): Promise<LoadedConnection> => {
+    // Read again it is judged again.
+    const found = isFound ? foundKubeconfig(folder) : undefined;
+    return await loadKubeconfig({
+      ...(path === undefined ? {} : { path }),
+      ...(found === undefined ? {} : { found }),
+      ...(context === undefined ? {} : { context }),
+      env: process.env,
+      clock,
+    });
+  };
   const first = await load(flags.context);
   const reread = rereadTransport({
     first,

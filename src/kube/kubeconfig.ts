@@ -10,6 +10,8 @@ import { checkCredentials } from './credentials.ts';
 export interface KubeconfigOptions {
   /** File to read; absent: `$KUBECONFIG` (several files are merged, the first wins), then `~/.kube/config`, then the pod's service account. */
   path?: string;
+  /** One that was read already, and is the only one. */
+  found?: { file: string; text: string };
   /** Context to use; absent: `current-context`. */
   context?: string;
   env: Record<string, string | undefined>;
@@ -68,6 +70,7 @@ export async function loadKubeconfig(options: KubeconfigOptions): Promise<Loaded
 
 async function kubeconfigFiles(options: KubeconfigOptions): Promise<{ file: string; text: string }[] | undefined> {
   const { env } = options;
+  if (options.found !== undefined) return [options.found];
   const listed = options.path === undefined ? (env['KUBECONFIG'] ?? '').split(delimiter).filter(Boolean) : [options.path];
   const home = join(env['HOME'] ?? homedir(), '.kube', 'config');
   const paths = listed.length > 0 ? listed : [home];

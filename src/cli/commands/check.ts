@@ -3,7 +3,7 @@ import { freemem } from 'node:os';
 import { createServer } from 'node:net';
 import { promisify } from 'node:util';
 import type { Command } from 'commander';
-import { messageOf } from '../../api/errors.ts';
+import { isCoded, messageOf } from '../../api/errors.ts';
 import { HUB_KINDS, CELL_KINDS } from '../../api/kinds.ts';
 import { CustomResourceDefinitions } from '../../api/builtin.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
@@ -111,13 +111,14 @@ async function server(flags: ConnectionFlags): Promise<Finding[]> {
   try {
     connection = await connect(flags);
   } catch (error) {
+    const isRefused = isCoded(error, 'FoundKubeconfigRefused');
     return [
       {
         name: 'kubeconfig',
-        ok: 'warning',
+        ok: isRefused ? false : 'warning',
         found: messageOf(error),
         wanted: 'one that reaches a hub or a cell',
-        next: 'kubenode start, or name one: --kubeconfig FILE --context NAME',
+        next: (isRefused ? error.next : undefined) ?? 'kubenode start, or name one: --kubeconfig FILE --context NAME',
       },
     ];
   }
