@@ -83,6 +83,9 @@ export const Fleets = defineKind({
         },
       ),
     ),
+    removing: Type.Optional(
+      Type.String({ description: 'UID of a Rollout that was not in force and is removed for the next one; it never comes into force' }),
+    ),
     clusters: Type.Optional(
       atomic(Type.String(), {
         description: 'clusters that `commit` declares; another one has left the fleet, and its rollouts do not wait for it',

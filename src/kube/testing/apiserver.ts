@@ -283,6 +283,9 @@ export function fakeApiServer(): FakeApiServer {
       conditioned(current, bodyOf(request).metadata.resourceVersion);
       return jsonResponse(200, save(target.collection, bodyOf(request)));
     }
+    const { preconditions = {} } = bodyOf(request) as { preconditions?: { uid?: string; resourceVersion?: string } };
+    if (preconditions.uid !== undefined && preconditions.uid !== current.metadata.uid) throw new Refusal(409, 'Conflict', 'uid mismatch');
+    conditioned(current, preconditions.resourceVersion);
     erase(target.collection, keyOf(current.metadata));
     return jsonResponse(200, { ...failure(200, '', ''), status: 'Success' });
   }

@@ -245,6 +245,8 @@ it('E10: each refused commit is named, in the condition and in an Event of its o
   expect(fleet().status?.commit).toBeUndefined();
 });
 
+const rendersOf = (commit: string): number => renders.filter((each) => each === commit).length;
+
 describe('E11: a hub that was deposed', () => {
   /** Hub `late` has fetched c1 and stands still while another accepts c2. */
   async function deposed(step: keyof Checkout, next: string): Promise<void> {
@@ -273,14 +275,21 @@ describe('E11: a hub that was deposed', () => {
     stops[0]?.abort(new Error('restart'));
     stops = [];
     const late = branchAt('c1');
-    const stuck = Promise.withResolvers<void>();
-    late.wait.render = stuck.promise;
+    const [creating, stuck] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const first = once(new Error('x'));
+    server.intercept(async ({ method, path }) => {
+      if (method !== 'POST' || !path.endsWith('/rollouts') || first() === undefined) return undefined;
+      creating.resolve();
+      await stuck.promise;
+      return undefined;
+    });
     startHub(late);
-    await clock.advance(1000);
+    await until(() => rendersOf('c1') === 1, 31_000);
+    await creating.promise;
     // Another hub accepted a revert of c1 meanwhile: nothing differs from c0, so it made no Rollout.
     const { status } = fleet();
     server.put(Fleets, { ...fleet(), status: { ...status, head: 'c2', commit: 'c2' } });
-    Object.assign(late, { head: 'c2', wait: {} });
+    late.head = 'c2';
     stuck.resolve();
     await clock.advance(1000);
     expect(server.objects(Rollouts).map(({ spec }) => spec.commit)).toEqual(['c0', 'c1']);
@@ -290,6 +299,70 @@ describe('E11: a hub that was deposed', () => {
     await until(() => fleet().status?.commit === 'c3', 31_000);
     expect(going()).toEqual(['c0', 'c3']);
     expect(server.objects(Rollouts).map(({ metadata }) => metadata.name)).toEqual(['main-1', 'main-2']);
+  });
+
+  /** The same, where a commit was accepted before. */
+  async function deposedAfter(first: string, renders?: (commit: string) => RenderedCommit): Promise<void> {
+    const of = (head: string): Branch => ({ ...branchAt(head), ...(renders === undefined ? {} : { renders }) });
+    startHub(of(first));
+    await until(() => fleet().status?.commit === first, 5000);
+    stops[0]?.abort(new Error('restart'));
+    stops = [];
+    const late = of('c1');
+    const stuck = Promise.withResolvers<void>();
+    late.wait.render = stuck.promise;
+    startHub(late);
+    await until(() => rendersOf('c1') === 1, 31_000);
+    startHub(of('c2'));
+    await until(() => fleet().status?.commit === 'c2', 31_000);
+    late.head = 'c2';
+    stuck.resolve();
+    await clock.advance(1000);
+  }
+  it('removes no Rollout that another has brought into force', async () => {
+    await deposedAfter('c0');
+    expect(going()).toEqual(['c0', 'c2']);
+  });
+
+  it('removes no Rollout that another is about to bring into force', async () => {
+    startHub(branchAt('c0'));
+    await until(() => fleet().status?.commit === 'c0', 5000);
+    stops[0]?.abort(new Error('restart'));
+    stops = [];
+    // One is left of a hub that died. As another removes it for one of its own, a third takes it as it is.
+    const cut = server.intercept(({ method, path, body }) => {
+      if (method === 'PATCH' && path.endsWith('/status') && String(body).includes('"commit":"c2"')) throw new Error('the hub dies');
+      return undefined;
+    });
+    startHub(branchAt('c2'));
+    await until(() => server.objects(Rollouts).length === 2, 31_000);
+    stops[0]?.abort(new Error('it is dead'));
+    stops = [];
+    cut();
+    const removing = Promise.withResolvers<void>();
+    const held = Promise.withResolvers<void>();
+    const first = once(new Error('x'));
+    server.intercept(async ({ method }) => {
+      if (method !== 'DELETE' || first() === undefined) return undefined;
+      removing.resolve();
+      await held.promise;
+      return undefined;
+    });
+    const late = branchAt('c1');
+    startHub(late);
+    await until(() => rendersOf('c1') === 1, 31_000);
+    await removing.promise;
+    startHub(branchAt('c2'));
+    await until(() => fleet().status?.commit === 'c2', 31_000);
+    late.head = 'c2';
+    held.resolve();
+    await clock.advance(1000);
+    expect(going()).toEqual(['c0', 'c2']);
+  });
+
+  it('writes over no Cluster that another has written', async () => {
+    await deposedAfter('c0', (commit) => renderedOf({ one: [configMap('settings', commit)] }, {}, { zone: commit }));
+    expect(server.objects(Clusters).map(({ metadata }) => metadata.labels?.['zone'])).toEqual(['c2']);
   });
 
   it('a refusal of a commit that another has accepted since is not written', async () => {
@@ -543,6 +616,8 @@ describe('a commit that is accepted', () => {
     server.intercept(({ method, path }) => {
       if (method !== 'DELETE' || gone() === undefined) return undefined;
       server.remove(Rollouts, { name: path.split('/').at(-1) ?? '' });
+      // A pause that came since the Rollouts were listed counts.
+      putRollout('main', 2, [unit(2)], { paused: true });
       return statusResponse(404, 'NotFound');
     });
     startHub(branchAt('c1'));
@@ -551,7 +626,7 @@ describe('a commit that is accepted', () => {
       .objects(Rollouts)
       .filter(({ spec }) => spec.fleet === 'main')
       .map(({ spec }) => spec.sequence);
-    expect([left.length, left[0], left.at(-1)]).toEqual([50, 5, 54]);
+    expect([left.length, ...left.toSorted((a, b) => a - b).slice(0, 2), left.at(-1)]).toEqual([51, 2, 5, 54]);
     expect(server.objects(Rollouts).filter(({ spec }) => spec.fleet === 'other')).toHaveLength(1);
     expect(swept[0]?.keep).toContain(digestOf(unit(53)));
     expect(swept[0]?.keep).toContain(digestOf(configMap('settings', 'c1')));

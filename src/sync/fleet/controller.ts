@@ -7,7 +7,7 @@ import type { Clock, Log, Random } from '../../api/ports.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/apierror.ts';
-import { applyIfChanged } from '../../kube/apply.ts';
+import { applyIfChanged, wouldChange } from '../../kube/apply.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { setConditions } from '../../kube/conditions.ts';
@@ -160,17 +160,16 @@ export async function runFleetController(options: FleetControllerOptions): Promi
       for (const unit of cluster.units)
         await options.bundles.put(unit.digest, { key: unit.key, objects: unit.objects, origins: unit.origins });
     }
-    for (const { object } of rendered.clusters) {
-      const stored = clusters.find((cluster) => cluster.metadata.name === object.metadata.name);
-      await applyIfChanged<Cluster>(client, Clusters, object, { fieldManager: MANAGERS.sync, force: true, stored, signal });
-    }
+    for (const { object } of rendered.clusters) await declare(client, fleet, object, clusters);
     const [info] = fetched.commits;
-    const made =
-      planned.units.length === 0 ? undefined : await createRollout(client, fleet, rolloutOf(fleet, info, head, planned, nextOf(fleet)));
+    const { made, over } =
+      planned.units.length === 0
+        ? { made: undefined, over: fleet }
+        : await createRollout(client, fleet, rolloutOf(fleet, info, head, planned, nextOf(fleet)));
     const { heldBack } = planned;
     const changes = `${short(head)} changes ${['nothing', '1 unit'][planned.units.length] ?? `${planned.units.length} units`}`;
     const said = heldBack === undefined ? changes : `${changes}, but ${heldBack.message}\nnext: ${heldBack.next}`;
-    await report(client, fleet, {
+    await report(client, over, {
       reason: heldBack === undefined ? 'Accepted' : HELD_BACK,
       ready: heldBack === undefined ? 'True' : 'False',
       message: said,
@@ -204,24 +203,50 @@ export async function runFleetController(options: FleetControllerOptions): Promi
     return await writeStatus(client, fleet, { ...fleet.status, rollout: { sequence } });
   }
 
-  /** Creates the next Rollout. One of that name that is not in force was left by a hub that died or was deposed: it is taken if it says the same. */
-  async function createRollout(client: Client, fleet: Fleet, rollout: Rollout): Promise<Stored<Rollout>> {
+  /** Applies a Cluster, where it differs. Another hub may have accepted another commit since the Fleet was read: what it has written stays. */
+  async function declare(client: Client, fleet: Stored<Fleet>, object: Cluster, listed: readonly Stored<Cluster>[]): Promise<void> {
+    const { name } = object.metadata;
+    const options = { fieldManager: MANAGERS.sync, force: true, signal };
+    const known = listed.find((cluster) => cluster.metadata.name === name);
+    if (known !== undefined && wouldChange(object, known, options) === false) return;
+    const stored = await client.find(Clusters, { name }, { signal });
+    const { metadata } = await client.get(Fleets, { name: fleet.metadata.name }, { signal });
+    if (metadata.resourceVersion !== fleet.metadata.resourceVersion) throw new Outdated();
+    await applyIfChanged<Cluster>(client, Clusters, object, { ...options, stored, asRead: true }).catch((error: unknown) => {
+      throw hasReason(error, 'Conflict') ? new Outdated() : error;
+    });
+  }
+
+  /**
+   * Creates the next Rollout. One of that name that is not in force was left by a hub that died or was deposed: it is taken if it says the same, and
+   * else removed. That it is being removed is in the Fleet's status before, in a write conditioned on the Fleet as it was read: so no other hub has
+   * brought it into force, nor takes it from then on. Returns the Fleet as it was written last.
+   */
+  async function createRollout(
+    client: Client,
+    fleet: Stored<Fleet>,
+    rollout: Rollout,
+  ): Promise<{ made: Stored<Rollout>; over: Stored<Fleet> }> {
     const { name } = rollout.metadata;
     try {
-      return await client.create(Rollouts, rollout, { fieldManager: MANAGERS.sync, signal });
+      return { made: await client.create(Rollouts, rollout, { fieldManager: MANAGERS.sync, signal }), over: fleet };
     } catch (error) {
       if (!hasReason(error, 'AlreadyExists')) throw error;
     }
     const left = await client.find(Rollouts, { name }, { signal });
-    if (left !== undefined && isSameRollout(left, rollout)) return left;
+    const removing = left !== undefined && fleet.status?.removing === left.metadata.uid;
+    if (left !== undefined && isSameRollout(left, rollout) && !removing) return { made: left, over: fleet };
     if (left !== undefined && left.spec.fleet !== fleet.metadata.name)
       throw syncError('NotOurs', `Rollout "${name}" belongs to fleet "${left.spec.fleet}"`, { next: 'give this Fleet another name' });
+    let over = fleet;
     if (left !== undefined) {
-      await client.delete(Rollouts, { name }, { uid: left.metadata.uid, signal }).catch((error: unknown) => {
+      const { uid } = left.metadata;
+      if (!removing) over = await writeStatus(client, fleet, { ...fleet.status, removing: uid });
+      await client.delete(Rollouts, { name }, { uid, signal }).catch((error: unknown) => {
         if (!hasReason(error, 'NotFound', 'Conflict')) throw error;
       });
     }
-    return await client.create(Rollouts, rollout, { fieldManager: MANAGERS.sync, signal });
+    return { made: await client.create(Rollouts, rollout, { fieldManager: MANAGERS.sync, signal }), over };
   }
 
   /** Old rollouts that nothing depends on any more go, so that their number stays bounded. */
@@ -232,7 +257,9 @@ export async function runFleetController(options: FleetControllerOptions): Promi
     rendered: RenderedCommit,
   ): Promise<void> {
     for (const { metadata } of expendable(rollouts)) {
-      await client.delete(Rollouts, { name: metadata.name }, { uid: metadata.uid, signal }).catch((error: unknown) => {
+      const { name, uid, resourceVersion } = metadata;
+      // One that was paused since is no longer expendable.
+      await client.delete(Rollouts, { name }, { uid, resourceVersion, signal }).catch((error: unknown) => {
         if (!hasReason(error, 'NotFound', 'Conflict')) throw error;
       });
     }
