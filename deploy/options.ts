@@ -16,4 +16,6 @@ export interface InstallOptions {
   componentKeys?: readonly string[];
   /** Cell: names, with `*`, of Nodes that no Machine may become. */
   reservedNodeNames?: readonly string[];
+  /** Cell: domains below which Nodes may have names that people chose. */
+  nodeDomains?: readonly string[];
 }

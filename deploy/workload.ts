@@ -24,7 +24,16 @@ const METRICS_PORT = 8443;
 const METRICS_LABEL = 'kubenode.io/reads-metrics';
 
 function argsOf(options: InstallOptions): string[] {
-  const { role, namespace, server, mirror, isolation = 'namespaces', reservedNodeNames = [], componentKeys = [] } = options;
+  const {
+    role,
+    namespace,
+    server,
+    mirror,
+    isolation = 'namespaces',
+    reservedNodeNames = [],
+    nodeDomains = [],
+    componentKeys = [],
+  } = options;
   const args = ['controller', `--${role}`, '--namespace', namespace, '--health', `:${PORT}`, '--metrics', `:${METRICS_PORT}`];
   if (role === 'hub') return [...args, '--cache', '/cache', '--isolation', isolation];
   return [
@@ -34,6 +43,7 @@ function argsOf(options: InstallOptions): string[] {
     ...(mirror === undefined ? [] : ['--mirror', mirror]),
     ...(componentKeys.length === 0 ? [] : ['--component-key', ...componentKeys]),
     ...(reservedNodeNames.length === 0 ? [] : ['--reserved-node-names', ...reservedNodeNames]),
+    ...(nodeDomains.length === 0 ? [] : ['--node-domains', ...nodeDomains]),
   ];
 }
 

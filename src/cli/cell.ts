@@ -30,6 +30,10 @@ export interface CellOptions {
   componentKeys?: string;
   /** Names, with `*`, of Nodes that no Machine may become. */
   reservedNodeNames?: readonly string[];
+  /** Domains below which Nodes may have names that people chose. */
+  nodeDomains?: readonly string[];
+  /** URLs, besides `server`, by which clients reach this API server. */
+  serverURLs?: readonly string[];
   /** Besides the local one. */
   providers?: readonly InfraProvider[];
   /** The client of a writer (MANAGERS), where each has an identity of its own; absent: all write as this process. */
@@ -60,7 +64,7 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
   }
   const keys = options.componentKeys === undefined ? {} : { componentKeys: options.componentKeys };
   const cell = { server: options.server, certificateAuthority: options.certificateAuthority, mirror: options.mirror, ...keys };
-  const reserved = options.reservedNodeNames === undefined ? {} : { reservedNodeNames: options.reservedNodeNames };
+  const { reservedNodeNames = [], nodeDomains = [], serverURLs = [] } = options;
   const providers = new Map<string, InfraProvider>();
   if (options.localNodes !== undefined) providers.set('local', localProvider({ nodesDir: options.localNodes }));
   providers.set(
@@ -84,7 +88,8 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
       await together(signal, [
         (signal) =>
           runMachineController({ ...given(MANAGERS.machine, signal), reader: ports.client, providers, cell, onTerm: term.resolve }),
-        (signal) => runIdentityController({ ...given(MANAGERS.identity, signal), ...reserved, providers, cell }),
+        (signal) =>
+          runIdentityController({ ...given(MANAGERS.identity, signal), reservedNodeNames, nodeDomains, serverURLs, providers, cell }),
         (signal) => runMachineSetController({ ...given(MANAGERS.machineSet, signal), providers, term: term.promise }),
         (signal) => runMachineComponentSetController({ ...given(MANAGERS.machineComponentSet, signal), term: term.promise }),
         (signal) => runMachineComponentController(given(MANAGERS.machineComponentSet, signal)),

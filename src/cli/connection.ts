@@ -28,6 +28,8 @@ export interface Connected {
   as: (user: string) => Client;
   source: string;
   readonly server: string;
+  /** URL of the server, and the name in its certificate where the kubeconfig says another. */
+  readonly names: readonly string[];
   readonly ca: string | undefined;
   close: () => Promise<void>;
 }
@@ -75,6 +77,10 @@ export async function connect(flags: ConnectionFlags, { onRenewed, through }: Co
     source: first.source,
     get server() {
       return reread.connection.server;
+    },
+    get names() {
+      const { server, tlsServerName } = reread.connection;
+      return tlsServerName === undefined ? [server] : [server, tlsServerName];
     },
     get ca() {
       return reread.connection.ca;

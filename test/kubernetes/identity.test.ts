@@ -60,7 +60,7 @@ test.runIf(real?.controllers)(
 
     const cache = createCache(shared);
     const recorder = { event: () => undefined, flush: () => Promise.resolve() };
-    const cell = { server: '', certificateAuthority: '', mirror: undefined };
+    const cell = { server: 'https://127.0.0.1', certificateAuthority: '', mirror: undefined };
     const controller = runIdentityController({ ...shared, cache, recorder, cell, providers: new Map() });
     const reach = { server: connection.server, ...(connection.ca === undefined ? {} : { ca: connection.ca }) };
     const identity = createIdentity({

@@ -96,7 +96,7 @@ async function world(name: string) {
     agent,
     lead: (signerDeadlineMs: number): void => {
       const recorder = { event: (_: object, event: RecordedEvent) => void events.push(event), flush: () => Promise.resolve() };
-      const cell = { server: '', certificateAuthority: '', mirror: undefined };
+      const cell = { server: 'https://127.0.0.1', certificateAuthority: '', mirror: undefined };
       running.push(runIdentityController({ ...shared, cache, recorder, cell, providers: new Map(), signerDeadlineMs }));
     },
     /** Its own request, once there is one. */

@@ -22,6 +22,7 @@ import { createHealth, serveHealth } from '../health.ts';
 import { kindsGate } from '../kinds.ts';
 import type { Listening } from '../listen.ts';
 import { countRequests } from '../requests.ts';
+import { oddDomain } from '../nodedomains.ts';
 import { together, type Ports } from '../ports.ts';
 import { version, type Run } from '../program.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
@@ -40,6 +41,7 @@ interface Flags extends ConnectionFlags {
   server?: string;
   separateIdentities?: boolean;
   reservedNodeNames?: string[];
+  nodeDomains?: string[];
   componentKey?: string[];
   health?: string;
   metrics?: string;
@@ -79,6 +81,10 @@ export function controllerCommand(program: Command, run: Run): void {
       'names of Nodes that KubeNode does not manage, where * stands for any characters: no Machine becomes one of them, though it is not there (cell)',
     )
     .option(
+      '--node-domains <domains...>',
+      'domains of Nodes: below them kubelets of machines that people made get serving certificates for names with dots (cell)',
+    )
+    .option(
       '--component-key <line...>',
       'public key, "ssh-ed25519 AAAA… comment", that new nodes pin: they run only components that one of these keys has signed (cell)',
     )
@@ -99,13 +105,23 @@ async function controller(flags: Flags): Promise<number> {
   if (flags.hub !== true && flags.cell !== true) throw new CodedError('Usage', 'say which controllers to run: --hub or --cell');
   if (flags.hub === true && flags.cache === undefined)
     throw new CodedError('Usage', '--hub needs --cache DIR, a folder for what can be made again');
-  for (const name of ['server', 'separateIdentities', 'mirror', 'localNodes', 'reservedNodeNames', 'componentKey'] as const) {
+  for (const name of [
+    'server',
+    'separateIdentities',
+    'mirror',
+    'localNodes',
+    'reservedNodeNames',
+    'nodeDomains',
+    'componentKey',
+  ] as const) {
     if (flags.hub === true && flags[name] !== undefined)
       throw new CodedError('Usage', `--${name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)} is for --cell`);
   }
   if (flags.cell === true && flags.isolation !== undefined) throw new CodedError('Usage', '--isolation is for --hub');
   if (flags.server !== undefined && !/^https:\/\/[^/?#]+\/?$/.test(flags.server))
     throw new CodedError('Usage', `\`--server\` must be https://host:port, got "${flags.server}"`);
+  const odd = oddDomain(flags.nodeDomains);
+  if (odd !== undefined) throw new CodedError('Usage', odd);
   const leaseSeconds = Number(flags.leaseSeconds);
   if (!Number.isInteger(leaseSeconds) || leaseSeconds < 3 || leaseSeconds > 3600)
     throw new CodedError('Usage', `\`--lease-seconds\` must be whole seconds from 3 to 3600, got "${flags.leaseSeconds}"`);
@@ -305,6 +321,8 @@ async function runCell(ports: Ports, flags: Flags, connection: Connected): Promi
     certificateAuthority: connection.ca,
     ...componentKeys(flags.componentKey),
     ...(flags.reservedNodeNames === undefined ? {} : { reservedNodeNames: flags.reservedNodeNames }),
+    ...(flags.nodeDomains === undefined ? {} : { nodeDomains: flags.nodeDomains }),
+    serverURLs: connection.names.map((name) => (name.includes('://') ? name : `https://${name}`)),
     ...(flags.separateIdentities === true ? { as: (writer) => connection.as(serviceAccountUser(flags.namespace, writer)) } : {}),
   });
 }

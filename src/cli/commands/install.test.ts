@@ -212,8 +212,14 @@ describe('what is installed', () => {
   test('its processes hold to the strictest standard of pods, and what they are told is what the command takes', () => {
     for (const [objects, args] of [
       [
-        cell({ server: 'https://api:6443', mirror: 'https://mirror/', reservedNodeNames: ['cp-*'], componentKeys: ['KEY'] }),
-        '--cell --namespace kubenode-system --health :8080 --metrics :8443 --separate-identities --server https://api:6443 --mirror https://mirror/ --component-key KEY --reserved-node-names cp-*',
+        cell({
+          server: 'https://api:6443',
+          mirror: 'https://mirror/',
+          reservedNodeNames: ['cp-*'],
+          nodeDomains: ['nodes.example'],
+          componentKeys: ['KEY'],
+        }),
+        '--cell --namespace kubenode-system --health :8080 --metrics :8443 --separate-identities --server https://api:6443 --mirror https://mirror/ --component-key KEY --reserved-node-names cp-* --node-domains nodes.example',
       ],
       [hub(), '--hub --namespace kubenode-system --health :8080 --metrics :8443 --cache /cache --isolation namespaces'],
       [
@@ -318,6 +324,10 @@ describe('the command', () => {
     [['--cell', '--mirror', 'https://mirror/x'], '`--mirror` must be a URL that ends with a slash, got "https://mirror/x"'],
     [['--hub', '--server', 'https://api:6443'], '--server is for --cell'],
     [['--cell', '--reserved-node-names', 'a', 'b c'], '`--reserved-node-names` must be names of Nodes'],
+    [['--cell', '--node-domains', 'nodes.example', '*.example'], '`--node-domains` must be domains like nodes.example'],
+    [['--cell', '--node-domains', '.example'], '`--node-domains` must be domains like nodes.example'],
+    [['--cell', '--node-domains', ''], '`--node-domains` must be domains like nodes.example'],
+    [['--hub', '--node-domains', 'nodes.example'], '--node-domains is for --cell'],
     [['--hub', '--reserved-node-names', 'a'], '--reserved-node-names is for --cell'],
     [['--cell', '--component-keys', '/nowhere/keys'], '/nowhere/keys cannot be read'],
     [['--hub', '--component-keys', 'a'], '--component-keys is for --cell'],

@@ -6,6 +6,7 @@ import { keyLine, parseKeys } from '../../api/componentkey.ts';
 import { CodedError, messageOf } from '../../api/errors.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
+import { oddDomain } from '../nodedomains.ts';
 import { EXIT } from '../exit.ts';
 import { version, type Run } from '../program.ts';
 import { manifests, type InstallOptions } from '../manifests.ts';
@@ -20,6 +21,7 @@ interface Flags {
   server?: string;
   mirror?: string;
   reservedNodeNames?: string[];
+  nodeDomains?: string[];
   isolation?: Isolation;
   seccompProfile?: string;
   componentKeys?: string;
@@ -40,6 +42,10 @@ export function installCommand(program: Command, run: Run): void {
     .option(
       '--reserved-node-names <names...>',
       'names of Nodes that KubeNode does not manage, where * stands for any characters, like those of the control plane (cell)',
+    )
+    .option(
+      '--node-domains <domains...>',
+      'domains of Nodes, like nodes.example: below them imported machines, and those made by hand, get serving certificates for names with dots (cell)',
     )
     .addOption(
       new Option(
@@ -92,6 +98,7 @@ function installOptions({
   server,
   mirror,
   reservedNodeNames,
+  nodeDomains,
   isolation,
   seccompProfile,
   componentKeys,
@@ -106,9 +113,12 @@ function installOptions({
   if (hub === true && server !== undefined) throw usage('--server is for --cell: no node is installed from a hub');
   if (hub === true && mirror !== undefined) throw usage('--mirror is for --cell: no node is installed from a hub');
   if (hub === true && reservedNodeNames !== undefined) throw usage('--reserved-node-names is for --cell: a hub makes no Nodes');
+  if (hub === true && nodeDomains !== undefined) throw usage('--node-domains is for --cell: a hub makes no Nodes');
   if (hub === true && componentKeys !== undefined) throw usage('--component-keys is for --cell: a hub makes no nodes');
   const odd = reservedNodeNames?.find((each) => !/^[a-z0-9*]([-a-z0-9.*]*[a-z0-9*])?$/.test(each));
   if (odd !== undefined) throw usage(`\`--reserved-node-names\` must be names of Nodes, where * stands for any characters, got "${odd}"`);
+  const oddOne = oddDomain(nodeDomains);
+  if (oddOne !== undefined) throw usage(oddOne);
   if (cell === true && isolation !== undefined) throw usage('--isolation is for --hub: a cell runs no code of a commit');
   if (cell === true && seccompProfile !== undefined) throw usage('--seccomp-profile is for --hub: a cell runs no code of a commit');
   if (seccompProfile !== undefined && (!/^[^/\s][^\s]*$/.test(seccompProfile) || seccompProfile.split('/').includes('..')))
@@ -126,6 +136,7 @@ function installOptions({
     ...(mirror === undefined ? {} : { mirror }),
     ...(componentKeys === undefined ? {} : { componentKeys: keysOf(componentKeys) }),
     ...(reservedNodeNames === undefined ? {} : { reservedNodeNames }),
+    ...(nodeDomains === undefined ? {} : { nodeDomains }),
     ...(isolation === undefined ? {} : { isolation }),
     ...(seccompProfile === undefined ? {} : { seccompProfile }),
   };

@@ -2,6 +2,7 @@
 import type { Node } from '../../api/builtin.ts';
 import type { Bootstrap, Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
+import type { ServerNames } from './servernames.ts';
 import type { SigningRequest } from './signingrequest.ts';
 import { plainText } from '../../api/plaintext.ts';
 
@@ -30,6 +31,9 @@ export interface Known {
   node: Stored<Node> | undefined;
   /** Whoever runs the cell keeps the name of that Node for Nodes that are not KubeNode's. */
   reserved: boolean;
+  server: ServerNames;
+  /** Domains below which Nodes may have names that people chose. */
+  nodeDomains: readonly string[];
 }
 
 export type Verdict =

@@ -1,3 +1,4 @@
+import { SIGNERS } from '../../api/admission.ts';
 import { CertificateSigningRequests, Nodes } from '../../api/builtin.ts';
 import { messageOf } from '../../api/errors.ts';
 import { Machines, type Bootstrap, type Machine } from '../../api/machine.ts';
@@ -17,6 +18,7 @@ import { decide } from './decide.ts';
 import { nodeOf } from './kubelet.ts';
 import { readmissionOf } from './readmission.ts';
 import { recordBootstrap } from './record.ts';
+import { serverNames, systemLookup, type Lookup } from './servernames.ts';
 import { answer, askedOf, conditionOf, isLookedAt, machineOf, requestOf, stateOf, type StoredRequest } from './requests.ts';
 
 export interface IdentityControllerOptions {
@@ -34,6 +36,12 @@ export interface IdentityControllerOptions {
   signerDeadlineMs?: number;
   /** Names of Nodes that are no Machine's, whether or not they exist now; `*` stands for any characters. */
   reservedNodeNames?: readonly string[];
+  /** Domains below which Nodes may have names that people chose (docs/protocols.md#g4c). */
+  nodeDomains?: readonly string[];
+  /** URLs and names, besides `cell.server`, by which clients reach this API server. */
+  serverURLs?: readonly string[];
+  /** Addresses of a host. Default: as the system resolves it. */
+  lookup?: Lookup;
 }
 
 const RESYNC_MS = 300_000;
@@ -49,6 +57,9 @@ export async function runIdentityController(options: IdentityControllerOptions):
   const requests = cache.store(CertificateSigningRequests);
   const machines = cache.store(Machines);
   const reserved = namePatterns(options.reservedNodeNames ?? []);
+  const server = serverNames([cell.server, ...(options.serverURLs ?? [])], options.lookup ?? systemLookup, clock, (error) =>
+    log.warn({ error: messageOf(error) }, 'the name of the API server does not resolve: serving certificates with addresses wait'),
+  );
   machines.addIndex(BY_NODE, nodesOf);
   /** UIDs of requests that were denied here, and told of. */
   const denied = new Set<string>();
@@ -78,6 +89,8 @@ export async function runIdentityController(options: IdentityControllerOptions):
       // A cache that lags would give away the name of a Node that has just joined.
       node: node === undefined ? undefined : await client.find(Nodes, { name: node }, { signal }),
       reserved: node !== undefined && reserved(node),
+      server: asked.signerName === SIGNERS.client ? { hosts: [], addresses: [] } : await server(),
+      nodeDomains: options.nodeDomains ?? [],
     };
     const verdict = decide(asked, known);
     if (verdict.do === 'Leave') return;

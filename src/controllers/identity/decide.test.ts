@@ -2,7 +2,7 @@ import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:cryp
 import { describe, expect, it, test } from 'vitest';
 import { IDENTITY_SECONDS, SIGNERS, vouchedText } from '../../api/admission.ts';
 import type { Node } from '../../api/builtin.ts';
-import type { Bootstrap } from '../../api/machine.ts';
+import type { Bootstrap, Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import { makeRequest, pemOf, spkiOf, vouch } from '../../agent/identityrequest.ts';
 import type { Asked, Known, Verdict } from './asked.ts';
@@ -31,6 +31,8 @@ const known = (bootstrap: Bootstrap | undefined, more: Partial<Known> = {}): Kno
   ofNode: [],
   node: undefined,
   reserved: false,
+  server: { hosts: ['api.prod.example', '10.96.0.1'], addresses: ['203.0.113.9', '2001:db8:0:0:0:0:0:9'] },
+  nodeDomains: [],
   ...more,
 });
 const said = (verdict: Verdict): string => ('reason' in verdict ? `${verdict.do} ${verdict.reason}` : verdict.do);
@@ -155,6 +157,8 @@ describe('the identity of an agent', () => {
       ofNode: [],
       node: undefined,
       reserved: false,
+      server: { hosts: [], addresses: [] },
+      nodeDomains: [],
     });
     expect(said(verdict)).toBe('Deny RequestInvalid');
   });
@@ -544,6 +548,117 @@ describe('G4: a kubelet', () => {
   ];
   test.each(table)('%s', async (_what, made, more, knows, expected) => {
     expect(said(decide(await asked(made, more), knows))).toBe(expected);
+  });
+
+  /** Machine and Node of one name, asked for by the node. */
+  const called = (name: string, names: Made['names'], more: Partial<Stored<Machine>> = {}, knows: Partial<Known> = {}) => {
+    const named = { ...owner, metadata: { ...owner.metadata, name }, status: { ...owner.status, nodeRef: { name, uid: nodeRef.uid } } };
+    return {
+      made: {
+        subject: [{ O: ['system:nodes'] }, { CN: [`system:node:${name}`] }],
+        ...(names === undefined ? {} : { names }),
+      } satisfies Made,
+      username: `system:node:${name}`,
+      knows: { ...claimed, ofNode: [{ ...named, ...more }], ...knows },
+    };
+  };
+  const bySsh = { spec: { provider: { name: 'ssh', config: { address: '10.0.0.1' } } } };
+  const dns = (...values: string[]): NonNullable<Made['names']> => values.map((value) => ({ type: 'dns', value }));
+  const ip = (...values: string[]): NonNullable<Made['names']> => values.map((value) => ({ type: 'ip', value }));
+
+  describe('G4d: a name by which clients reach the API server', () => {
+    it.each([
+      ['its host', 'api.prod.example'],
+      ['the host of the other URL', '10.96.0.1'],
+      ['an address of its host', '203.0.113.9'],
+      ['a parent of its host', 'prod.example'],
+    ])('%s (%s) is of no Node: neither its agent nor the node gets a certificate', async (_what, name) => {
+      const machine = { ...machineWith(OPEN, {}, name), metadata: { ...machineWith(OPEN).metadata, name } };
+      const { made, username, knows } = called(name, undefined);
+      const client = { username, userUID: undefined, groups: ['system:nodes'], signerName: SIGNERS.kubeletClient };
+      expect(said(decide(await asked(made, client), knows))).toBe('Deny ServerName');
+      const own = { ...agent, username: `kubenode:machine:web:${name}` };
+      expect(said(decide(await asked(made, own), { ...mine, machine, ofNode: [machine] }))).toBe('Deny ServerName');
+      const asServer = { ...client, signerName: SIGNERS.kubeletServing, usages: serving.usages };
+      expect(said(decide(await asked({ ...made, names: dns(name) }, asServer), knows))).toBe('Deny ServerName');
+    });
+
+    const reported = (address: string) => ({ status: { nodeRef, addresses: [{ type: 'InternalDNS', address }] } });
+    it.each([
+      ['its host', dns('a', 'api.prod.example'), reported('api.prod.example')],
+      ['its host in capitals', dns('API.prod.example'), reported('API.prod.example')],
+      ['its host with a dot at its end', dns('api.prod.example.'), reported('api.prod.example.')],
+      ['a wildcard for it', dns('*.prod.example'), reported('*.prod.example')],
+      ['a parent of it', dns('prod.example'), reported('prod.example')],
+      ['an address of it', ip('203.0.113.9'), reported('203.0.113.9')],
+      ['an IPv6 address of it', ip('2001:db8::9'), reported('2001:db8::9')],
+      ['the address of the other URL', ip('10.96.0.1'), reported('10.96.0.1')],
+      ['its address as a DNS name', dns('203.0.113.9'), reported('203.0.113.9')],
+      ['its host, of an imported machine', dns('a', 'api.prod.example'), bySsh],
+      ['its address, of an imported machine', ip('10.96.0.1'), bySsh],
+    ])('is in no serving certificate, whatever the provider says: %s', async (_what, names, more) => {
+      const { made, knows } = called('a', names, more);
+      expect(said(decide(await asked(made, serving), knows))).toBe('Deny ServerName');
+    });
+
+    it('is not the only one that a wildcard would take in: no node gets one', async () => {
+      const { made, knows } = called('a', dns('*.other.example'), reported('*.other.example'));
+      expect(said(decide(await asked(made, serving), knows))).toBe('Deny NameOfAnother');
+    });
+
+    it('is none of names that only resemble it', async () => {
+      for (const name of ['xapi.prod.example', 'api.prod.example.org', 'node.api.prod.example', 'node.prod.example']) {
+        const { made, knows } = called('a', dns(name), reported(name));
+        expect([name, said(decide(await asked(made, serving), knows))]).toEqual([name, 'Approve AddressesOfMachine']);
+      }
+    });
+
+    it('is not known while its addresses are not: a request with addresses waits, one without does not', async () => {
+      const server = { hosts: ['api.prod.example'], addresses: undefined };
+      const judged = async (names: Made['names']) =>
+        said(decide(await asked({ subject, ...(names === undefined ? {} : { names }) }, serving), { ...claimed, server }));
+      expect([await judged(ip('10.0.0.1')), await judged(dns('a.example')), await judged(dns('a'))]).toEqual([
+        'Wait',
+        'Approve AddressesOfMachine',
+        'Approve AddressesOfMachine',
+      ]);
+    });
+  });
+
+  describe('G4c: a Node name with dots, which whoever made the Machine chose', () => {
+    const name = 'vault.corp.example';
+    const judged = async (more: Partial<Stored<Machine>>, knows: Partial<Known> = {}, chosen = name) => {
+      const { made, username, knows: all } = called(chosen, dns(chosen), more, knows);
+      return said(decide(await asked(made, { ...serving, username }), all));
+    };
+    const setOwner = { apiVersion: 'kubenode.io/v1alpha1', kind: 'MachineSet', name: 's', uid: 's-1', controller: true };
+    const called2 = { ...owner.metadata, name };
+    it('is left to a person: of an imported machine and of one that was made by hand', async () => {
+      expect(await judged(bySsh)).toBe('Leave');
+      expect(await judged({ metadata: called2 })).toBe('Leave');
+      expect(
+        await judged({ metadata: called2, status: { nodeRef: { name, uid: 'node-a' }, addresses: [{ type: 'Hostname', address: name }] } }),
+      ).toBe('Leave');
+      const borrowed = { ...setOwner, controller: false };
+      expect(await judged({ metadata: { ...called2, ownerReferences: [borrowed] } })).toBe('Leave');
+      expect(await judged({ metadata: { ...called2, ownerReferences: [{ ...setOwner, kind: 'ReplicaSet' }] } })).toBe('Leave');
+    });
+
+    it('is approved below a domain that the administrator named, and not for what only ends like it', async () => {
+      const knows = { nodeDomains: ['nodes.example', 'corp.example'] };
+      expect(await judged(bySsh, knows)).toBe('Approve NodeOfMachine');
+      expect(await judged({ metadata: called2 }, knows)).toBe('Approve AddressesOfMachine');
+      expect(await judged(bySsh, knows, 'a.evilcorp.example')).toBe('Leave');
+      expect(await judged(bySsh, knows, 'corp.example')).toBe('Leave');
+      expect(await judged(bySsh, { nodeDomains: ['prod.example'] }, 'api.prod.example')).toBe('Deny ServerName');
+    });
+
+    it('is approved where somebody else chose it: a set of the fleet, or the provider that has it in DNS', async () => {
+      expect(await judged({ metadata: { ...called2, ownerReferences: [setOwner] } })).toBe('Approve AddressesOfMachine');
+      const ec2 = 'ip-10-0-0-1.eu-west-1.compute.internal';
+      const addresses = [{ type: 'InternalDNS', address: ec2 }];
+      expect(await judged({ status: { nodeRef: { name: ec2, uid: 'node-a' }, addresses } }, {}, ec2)).toBe('Approve AddressesOfMachine');
+    });
   });
 
   it('is told why a Node is not its own', async () => {

@@ -42,7 +42,7 @@ it('over HTTPS an agent is admitted, is itself in its own cluster only, and trus
   const shared = { client, clock, random, log, signal };
   const cache = createCache(shared);
   const recorder = { event: () => undefined, flush: () => Promise.resolve() };
-  const cell = { server: '', certificateAuthority: '', mirror: undefined };
+  const cell = { server: 'https://127.0.0.1', certificateAuthority: '', mirror: undefined };
   const controller = runIdentityController({ ...shared, cache, recorder, cell, providers: new Map() });
   const credentials: object[] = [];
   const identity = createIdentity({

@@ -8,6 +8,7 @@ import type { Machine } from '../../api/machine.ts';
 import { SSH_PROVIDER } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
 import { deny, isSet, type Asked, type Known, type Verdict } from './asked.ts';
+import { isAddress, isOfServer } from './servernames.ts';
 import { canonicalAddress, kindOfKey, type SigningRequest } from './signingrequest.ts';
 
 const NODES = 'system:nodes';
@@ -34,7 +35,7 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
     if (machine === undefined) return LEAVE;
     if (more.length > 0) return deny('NodeAmbiguous', `${owners.length} Machines claim Node ${node}`);
     if (!asked.groups.includes(NODES)) return deny('ForeignRequester', `${asked.username} is not in group ${NODES}`);
-    return nodeMistake(node, machine, known) ?? judge(asked, machine, node, serving);
+    return nodeMistake(node, machine, known) ?? judge(asked, machine, node, serving, known);
   }
   const { machine } = known;
   if (machine === undefined) return agent?.kind === 'Certificate' ? deny('NoMachine', 'there is no Machine of this requester') : LEAVE;
@@ -58,14 +59,16 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
       'NodeAmbiguous',
       `Machine ${twin.metadata.namespace}/${twin.metadata.name} has this name too: one of the two must go first`,
     );
-  return judge(asked, machine, node, false);
+  return judge(asked, machine, node, false, known);
 }
 
 /**
  * A Node that is there belongs to a Machine that has claimed it (which it does by providerID, and then by UID), or that has its providerID. That of
  * the Machine is its provider's word; what a node or its agent reports of itself proves nothing.
  */
-function nodeMistake(name: string, machine: Stored<Machine>, { node, reserved }: Known): Verdict | undefined {
+function nodeMistake(name: string, machine: Stored<Machine>, { node, reserved, server }: Known): Verdict | undefined {
+  if (isOfServer(name, server)) return serverName(`Node ${name}`);
+  if (server.addresses === undefined && isAddress({ type: 'dns', value: name })) return { do: 'Wait', why: UNRESOLVED };
   if (reserved) return deny('NodeNameReserved', `the name of Node ${name} is reserved for Nodes that KubeNode does not manage`);
   if (node === undefined) return undefined;
   const { nodeRef, providerID } = machine.status ?? {};
@@ -80,7 +83,7 @@ function nodeMistake(name: string, machine: Stored<Machine>, { node, reserved }:
   return deny('NodeNotOfMachine', `Node ${name} exists and is not proven to be that of this Machine: ${why}`);
 }
 
-function judge(asked: Asked, machine: Stored<Machine>, node: string, serving: boolean): Verdict {
+function judge(asked: Asked, machine: Stored<Machine>, node: string, serving: boolean, known: Known): Verdict {
   if (machine.metadata.deletionTimestamp !== undefined) return deny('MachineDeleting', `Machine ${machine.metadata.name} is being deleted`);
   if ('unreadable' in asked.request) return deny('RequestUnreadable', `the request cannot be read: ${asked.request.unreadable}`);
   const wrong = subjectMistake(asked.request, node) ?? usageMistake(asked.usages, serving) ?? keyMistake(asked.request);
@@ -90,7 +93,7 @@ function judge(asked: Asked, machine: Stored<Machine>, node: string, serving: bo
     if (names.length > 0 || others.length > 0) return deny('RequestInvalid', 'a client certificate of a kubelet has no extensions');
     return { do: 'Approve', reason: 'NodeOfMachine', message: `Node ${node} is that of this Machine` };
   }
-  return judgeNames(asked.request, machine, node);
+  return judgeNames(asked.request, machine, node, known);
 }
 
 function subjectMistake({ subject }: SigningRequest, node: string): string | undefined {
@@ -115,23 +118,45 @@ function keyMistake({ key }: SigningRequest): string | undefined {
   return `its key is too short: ${kindOfKey(key)}`;
 }
 
-function judgeNames({ names, others }: SigningRequest, machine: Stored<Machine>, node: string): Verdict {
+const serverName = (what: string): Verdict => deny('ServerName', `${what} is a name by which clients reach the API server`);
+const UNRESOLVED = 'the addresses of the API server are not known: its name does not resolve';
+
+function judgeNames({ names, others }: SigningRequest, machine: Stored<Machine>, node: string, { server, nodeDomains }: Known): Verdict {
   if (others.length > 0) return deny('RequestInvalid', `it asks for extensions or attributes ${others.join(', ')}`);
   if (names.length === 0) return deny('RequestInvalid', 'a serving certificate needs alternative names');
   if (isServiceName(node)) return deny('NameOfAnother', `${node} is a name by which clients reach services of a cluster`);
+  const stolen = names.find(({ value }) => isOfServer(value, server));
+  if (stolen !== undefined) return serverName(`${stolen.type} ${stolen.value}`);
+  const isChosen = isChosenByPeople(node, machine, nodeDomains);
   // These addresses are what somebody typed who may create Machines. A person who knows the machine approves, or nobody.
   if (machine.spec.provider?.name === SSH_PROVIDER)
-    return names.every(({ type, value }) => type === 'dns' && value === node)
+    return !isChosen && names.every(({ type, value }) => type === 'dns' && value === node)
       ? { do: 'Approve', reason: 'NodeOfMachine', message: `its only name is that of Node ${node}` }
       : LEAVE;
   const addresses = machine.status?.addresses;
   if (addresses === undefined) return { do: 'Wait', why: `the addresses of Machine ${machine.metadata.name} are not known yet` };
   const known = new Set([node, ...addresses.map(({ address }) => canonicalAddress(address))]);
-  const strange = names.find(({ type, value }) => (type !== 'dns' && type !== 'ip') || !known.has(value));
+  const strange = names.find(({ type, value }) => (type !== 'dns' && type !== 'ip') || !known.has(value) || value.includes('*'));
   if (strange !== undefined)
     return deny('NameOfAnother', `${strange.type} ${strange.value} is not of this Machine, whose addresses are ${[...known].join(', ')}`);
+  if (isChosen && names.some(({ value }) => value === node)) return LEAVE;
+  if (server.addresses === undefined && names.some(isAddress)) return { do: 'Wait', why: UNRESOLVED };
   return { do: 'Approve', reason: 'AddressesOfMachine', message: 'all names are those of this Machine' };
 }
+
+/**
+ * Whether the name of a Node could be that of another server, and nothing but the person who made the Machine says that it is not: neither its set,
+ * which the fleet names, nor its provider, which has it in DNS (docs/protocols.md#g4c).
+ */
+function isChosenByPeople(node: string, { metadata, spec, status }: Stored<Machine>, domains: readonly string[]): boolean {
+  if (!node.includes('.') || domains.some((domain) => node.endsWith(`.${domain}`))) return false;
+  if (metadata.ownerReferences?.some(({ controller, kind }) => controller === true && kind === 'MachineSet') === true) return false;
+  const isProven = ({ type, address }: { type: string; address: string }): boolean => PROVEN.has(type) && address === node;
+  return spec.provider?.name === SSH_PROVIDER || status?.addresses?.some(isProven) !== true;
+}
+
+/** Types of addresses that a provider has in DNS; a hostname may be no more than the name that the machine was asked for with. */
+const PROVEN = new Set(['InternalDNS', 'ExternalDNS']);
 
 /** Names under which API servers and other Services are asked for in a cluster. */
 const isServiceName = (name: string): boolean => /^(localhost|kubernetes|kubernetes\.default)$|\.svc(\.|$)/.test(name);

@@ -335,6 +335,27 @@ describe('G4: a Machine that is named like a Node', () => {
     expect((await judged('twin')).status?.conditions).toMatchObject([{ type: 'Denied', reason: 'NodeAmbiguous' }]);
   });
 
+  it.each(['https://a:6443', 'https://a.example:6443'])('or like the host of %s: only as that host it becomes no Node', async (server) => {
+    const other = await openWorld({ server });
+    try {
+      await other.make();
+      other.lead();
+      const agent = other.start();
+      await other.until('the agent is admitted', async () => (await agent.whoIs()) === AGENT);
+      await askForNode(agent, 'server');
+      const request = await other.until('the request is judged', async () => {
+        const found = await other.client.get(CertificateSigningRequests, { name: 'server' });
+        return stateOf(found) === 'Open' ? undefined : found;
+      });
+      const expected = server.includes('example')
+        ? { type: 'Approved', reason: 'NodeOfMachine' }
+        : { type: 'Denied', reason: 'ServerName' };
+      expect(request.status?.conditions).toMatchObject([expected]);
+    } finally {
+      await other.close();
+    }
+  });
+
   it('that its own instance has registered renews it', async () => {
     await world.make();
     const { providerID = '' } = (await world.machine()).status ?? {};

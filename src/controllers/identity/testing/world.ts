@@ -28,6 +28,7 @@ import { runIdentityController } from '../controller.ts';
 import { stateOf } from '../requests.ts';
 
 const CELL = { server: 'https://cell', certificateAuthority: 'PEM', mirror: undefined };
+const lookup = () => Promise.resolve(['192.0.2.1']);
 export const KEY = { namespace: 'web', name: 'a' };
 
 export interface Running {
@@ -68,7 +69,7 @@ export interface IdentityWorld {
   close(): Promise<void>;
 }
 
-export async function openWorld(options: { signs?: boolean } = {}): Promise<IdentityWorld> {
+export async function openWorld(options: { signs?: boolean; server?: string } = {}): Promise<IdentityWorld> {
   const clock = fakeClock();
   const cluster = await openCluster({
     name: 'cell',
@@ -145,7 +146,15 @@ export async function openWorld(options: { signs?: boolean } = {}): Promise<Iden
       // Within one advance of the clock a certificate is never made.
       const patience = options.signs === false ? {} : { signerDeadlineMs: 10_000_000 };
       const providers = new Map([['fake', provider]]);
-      const done = runIdentityController({ ...shared, ...patience, cache, recorder, cell: CELL, providers });
+      const done = runIdentityController({
+        ...shared,
+        ...patience,
+        cache,
+        recorder,
+        cell: { ...CELL, ...(options.server === undefined ? {} : { server: options.server }) },
+        lookup,
+        providers,
+      });
       const leader = {
         async stop() {
           ended.abort(new Error('the term is over'));
