@@ -97,8 +97,10 @@ export const records = {
     (fleet: string, aim: Aim, over: Over, inventory: NonNullable<UnitStatus['inventory']>, sameObject: (a: Entry, b: Entry) => boolean) =>
     (record: UnitStatus | undefined) => {
       const { to } = aim;
-      const restoresRevoked = aim.lane === 'Restore' && (record?.revoked ?? []).includes(to);
-      if (restoresRevoked || record?.digest !== over.digest || record?.begun !== over.begun) throw overtaken(record);
+      const isRevoked = (record?.revoked ?? []).includes(to);
+      // A halt or a going back since the decision revoked it: what is begun then goes through the stages, or not at all.
+      const isOutdated = isRevoked && (aim.lane === 'Restore' || aim.revoked !== true);
+      if (isOutdated || record?.digest !== over.digest || record?.begun !== over.begun) throw overtaken(record);
       const known = record?.inventory ?? [];
       const missing = inventory.filter((entry) => !known.some((other) => sameObject(entry, other)));
       const again = over.digest === to && over.begun === undefined;

@@ -259,6 +259,20 @@ export const ROLLOUT_MUTANTS: RolloutMutant[] = [
     caughtBy: /E14/,
   },
   {
+    rule: 'E14: what has begun is not conditioned on what is revoked since',
+    seams: {
+      records: {
+        ...records,
+        begin:
+          (fleet, aim, ...rest) =>
+          (record) =>
+            records.begin(fleet, { ...aim, revoked: aim.revoked === true || record?.revoked?.includes(aim.to) === true }, ...rest)(record),
+      },
+    },
+    plan: two({ commit: 2, takeover: 1 }),
+    caughtBy: /E6.*did not know that it is revoked/,
+  },
+  {
     rule: 'E14: the record is not looked at again before a write',
     seams: { confirms: false },
     plan: two({ commit: 2, takeover: 1 }),

@@ -357,6 +357,17 @@ describe('E11: a hub that was deposed between its decision and its write', () =>
     expect(cell.objects(ConfigMaps)).toEqual([]);
   });
 
+  it('begins nothing that was revoked since, also forward, and goes forward with what it knew to be revoked', async () => {
+    await carryOut([apply(v1)], [v1]);
+    await carryOut([{ do: 'Revoke', unit: unitOf(v1), cluster: CELL, digest: d2, retry: undefined, because: 'it halted elsewhere' }]);
+    expect(overtaken(await carryOut([applyOver(v2, over(d1))], [v2]))).toEqual(['Overtaken']);
+    expect(held()).toEqual({ version: '1' });
+    const knowing: Step = { ...(applyOver(v2, over(d1)) as Extract<Step, { do: 'Apply' }>), revoked: true };
+    expect(await carryOut([knowing], [v2])).toEqual(new Map());
+    expect(held()).toEqual({ version: '2' });
+    expect(record(v2)).toMatchObject({ digest: d2, revoked: [d2] });
+  });
+
   it('restores nothing that was revoked since', async () => {
     await carryOut([apply(v1)], [v1]);
     await carryOut([{ do: 'Revoke', unit: unitOf(v1), cluster: CELL, digest: d2, retry: undefined, because: 'it halted elsewhere' }]);

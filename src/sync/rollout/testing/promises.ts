@@ -129,6 +129,8 @@ function notAtOnce(state: FleetState, steps: readonly Step[]): string | undefine
 export function brokenByRecord(state: FleetState, step: Step, before: UnitStatus | undefined): string | undefined {
   if (step.do === 'Apply' && (before?.digest !== step.over.digest || before?.begun !== step.over.begun))
     return `E14: ${step.digest} begins on ${step.cluster} over what its hub did not see`;
+  if (step.do === 'Apply' && !step.revoked && before?.revoked?.includes(step.digest) === true)
+    return `E6: ${step.digest} begins on ${step.cluster}, and its hub did not know that it is revoked there`;
   if (step.do === 'RecordEvidence' && state.accounts[step.cluster]?.proved !== true)
     return `E5: ${step.cluster} has evidence for ${step.digest} from before it was applied`;
   return undefined;
