@@ -11,16 +11,11 @@ import { readPrivateKey } from '../component/privatekey.ts';
 import { reviewOf } from '../component/review.ts';
 import { differing, readSignatures, signAll, type Signed } from '../component/signaturefile.ts';
 import { EXIT } from '../exit.ts';
+import { fleetFlags, ofCommand, sayIsolation, type FleetFlags } from '../fleetflags.ts';
 import { table, type Output } from '../output.ts';
 import type { Run } from '../program.ts';
-import { DEFAULT_ENTRY, DEFAULT_INCLUDE, readFleet } from '../rules/workingtree.ts';
+import { DEFAULT_INCLUDE, readFleet } from '../rules/workingtree.ts';
 import { includesPath, replaceTreeFile } from '../treefiles.ts';
-
-interface FleetFlags {
-  entry: string;
-  include?: string[];
-  json?: boolean;
-}
 
 interface SignFlags extends FleetFlags {
   key: string;
@@ -63,13 +58,6 @@ The fleet reads the file: fleet.signatures(signatures). docs/signing.md goes thr
     );
 }
 
-function fleetFlags(command: Command): Command {
-  return command
-    .option('--entry <path>', 'module that declares the fleet, as spec.entry of the Fleet', DEFAULT_ENTRY)
-    .option('--include <folder...>', `folders that rendering sees, as spec.include of the Fleet (default: ${DEFAULT_INCLUDE.join(', ')})`)
-    .option('--json', 'one JSON object');
-}
-
 function keygen({ out, comment }: { out: string; comment: string }, output: Output): number {
   const open = `${out}.pub`;
   const { privateKey } = generateKeyPairSync('ed25519');
@@ -101,11 +89,13 @@ async function sign(folder: string, flags: SignFlags, output: Output): Promise<n
   const files = filesOf(folder, flags);
   const old = files.get(path);
   const before = readSignatures(old ?? '', path);
-  const components = await rendered(files, flags, 'Allow');
+  const { components, isolation } = await rendered(files, flags, 'Allow');
   const { lock, signed } = signAll(components, before, key);
   const text = `${JSON.stringify(lock, null, 2)}\n`;
   // As the hub will render it, signatures and all: what it would not have is not signed.
-  const different = differing(components, await rendered(new Map(files).set(path, text), flags, 'Refuse'));
+  const again = await rendered(new Map(files).set(path, text), flags, 'Refuse');
+  const different = differing(components, again.components);
+  sayIsolation(isolation, output);
   if (different.length > 0)
     throw new CodedError(
       'SignedOtherwise',
@@ -119,7 +109,7 @@ async function sign(folder: string, flags: SignFlags, output: Output): Promise<n
     if (flags.yes !== true && signed.some(({ before }) => !before)) await confirmed(keyIDOf(key));
     replaceTreeFile(resolve(folder), path, text);
   }
-  if (flags.json === true) output.print(JSON.stringify({ keyID: keyIDOf(key), components: signed }));
+  if (flags.json === true) output.print(JSON.stringify({ keyID: keyIDOf(key), isolation, components: signed }));
   else if (signed.length > 0)
     output.print(
       table(
@@ -154,7 +144,8 @@ async function confirmed(keyID: string): Promise<void> {
   }
 }
 
-function verify(components: readonly MachineComponent[], { keys, json }: { keys: string; json?: boolean }, output: Output): number {
+function verify({ components, isolation }: RenderedComponents, { keys, json }: { keys: string; json?: boolean }, output: Output): number {
+  sayIsolation(isolation, output);
   const accepted = parseKeys(textOf(keys), keys);
   const judged = components.map(({ spec }) => {
     const about = { name: spec.componentName, version: spec.version, values: spec.values?.map(({ name }) => name) ?? [] };
@@ -166,7 +157,7 @@ function verify(components: readonly MachineComponent[], { keys, json }: { keys:
     }
   });
   const wrong = judged.filter(({ state }) => state !== 'Signed').length;
-  if (json === true) output.print(JSON.stringify({ ok: wrong === 0, components: judged }));
+  if (json === true) output.print(JSON.stringify({ ok: wrong === 0, isolation, components: judged }));
   else if (judged.length > 0)
     output.print(
       table(
@@ -192,17 +183,22 @@ function filesOf(folder: string, flags: FleetFlags): Map<string, string> {
   return readFleet({ root, entry: flags.entry, include: flags.include ?? DEFAULT_INCLUDE });
 }
 
+type RenderedComponents = Awaited<ReturnType<typeof fleetComponents>>;
+
 async function rendered(
   files: ReadonlyMap<string, string>,
-  { entry }: FleetFlags,
+  { entry, isolation }: FleetFlags,
   unsigned: 'Refuse' | 'Allow',
-): Promise<MachineComponent[]> {
+): Promise<RenderedComponents> {
   const { bundleFor } = await import('../bundles.ts');
   return await fleetComponents(files, {
     childPath: await bundleFor('render'),
     entry,
     unsigned,
     signal: AbortSignal.timeout(120_000),
+    ...(isolation === undefined ? {} : { isolationAtLeast: isolation }),
+  }).catch((error: unknown) => {
+    throw ofCommand(error);
   });
 }
 

@@ -4,18 +4,14 @@ import type { Command } from 'commander';
 import { FACTS } from '../../api/facts.ts';
 import { CodedError } from '../../api/errors.ts';
 import { findingText } from '../../sync/render/finding.ts';
+import type { Isolation } from '../../sync/render/wall.ts';
 import { EXIT } from '../exit.ts';
+import { fleetFlags, ofCommand, sayIsolation, type FleetFlags } from '../fleetflags.ts';
 import { table, type Output } from '../output.ts';
 import { fleetRules, type ClusterFindings, type FleetRules } from '../rules/fleetrules.ts';
 import { runHistories, type HistoryRun } from '../rules/histories.ts';
-import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from '../rules/workingtree.ts';
+import { DEFAULT_INCLUDE } from '../rules/workingtree.ts';
 import type { Run } from '../program.ts';
-
-interface Flags {
-  entry: string;
-  include?: string[];
-  json?: boolean;
-}
 
 /** `kubenode rules check|test|facts`. Works on files alone: no server is asked. */
 export function rulesCommand(program: Command, run: Run): void {
@@ -23,18 +19,18 @@ export function rulesCommand(program: Command, run: Run): void {
 
   fleetFlags(rules.command('check [folder]'))
     .description('render the fleet in a folder and check its rules as the hub does; exit code 1 when one would be refused')
-    .action((folder: string | undefined, flags: Flags) =>
-      run(async (output) => reportCheck(await load(folder ?? '.', flags), flags.json === true, output)),
+    .action((folder: string | undefined, flags: FleetFlags) =>
+      run(async (output) => reportCheck(await load(folder ?? '.', flags, output), flags.json === true, output)),
     );
 
   fleetFlags(rules.command('test [folder-or-rule...]'))
     .description('replay the recorded histories of rules, rules/histories/<rule>/*.json, under virtual time')
-    .action((words: string[], flags: Flags) =>
+    .action((words: string[], flags: FleetFlags) =>
       run(async (output) => {
         const { folder, names } = sorted(words, flags.entry);
-        const loaded = await load(folder, flags);
+        const loaded = await load(folder, flags, output);
         if (loaded.findings.length > 0) return reportCheck(loaded, flags.json === true, output);
-        return reportTest(await runHistories(resolve(folder), loaded.rules, names), flags.json === true, output);
+        return reportTest(await runHistories(resolve(folder), loaded.rules, names), flags.json === true, output, loaded.isolation);
       }),
     );
 
@@ -45,19 +41,18 @@ export function rulesCommand(program: Command, run: Run): void {
     .action((flags: { output?: string }) => run(async (output) => facts(flags.output, output)));
 }
 
-function fleetFlags(command: Command): Command {
-  return command
-    .option('--entry <path>', 'module that declares the fleet, as spec.entry of the Fleet', DEFAULT_ENTRY)
-    .option('--include <folder...>', `folders that rendering sees, as spec.include of the Fleet (default: ${DEFAULT_INCLUDE.join(', ')})`)
-    .option('--json', 'one JSON object');
-}
-
-async function load(folder: string, flags: Flags): Promise<FleetRules> {
+async function load(folder: string, flags: FleetFlags, output: Output): Promise<FleetRules> {
   const { bundleFor } = await import('../bundles.ts');
   const root = resolve(folder);
   if (!existsSync(root)) throw new CodedError('Usage', `there is no folder ${root}`);
   const tree = { root, entry: flags.entry, include: flags.include ?? DEFAULT_INCLUDE };
-  return await fleetRules(tree, await bundleFor('render'), AbortSignal.timeout(120_000));
+  const loaded = await fleetRules(tree, await bundleFor('render'), AbortSignal.timeout(120_000), flags.isolation).catch(
+    (error: unknown) => {
+      throw ofCommand(error);
+    },
+  );
+  sayIsolation(loaded.isolation, output);
+  return loaded;
 }
 
 /** A word that names a folder with a fleet is the folder, at most one; the others are rules. */
@@ -69,11 +64,11 @@ function sorted(words: readonly string[], entry: string): { folder: string; name
   return { folder: folders[0] ?? '.', names: words.filter((word) => !isFolder(word)) };
 }
 
-export function reportCheck({ rules, clusters, findings }: FleetRules, json: boolean, output: Output): number {
+export function reportCheck({ rules, clusters, findings, isolation }: FleetRules, json: boolean, output: Output): number {
   const code = findings.length === 0 ? EXIT.ok : EXIT.failed;
   if (json) {
     const listed = rules.map(({ rule, clusters, location }) => ({ name: rule.metadata.name, mode: rule.spec.mode, clusters, location }));
-    output.print(JSON.stringify({ ok: findings.length === 0, rules: listed, findings }));
+    output.print(JSON.stringify({ ok: findings.length === 0, isolation, rules: listed, findings }));
     return code;
   }
   if (findings.length > 0) {
@@ -108,11 +103,11 @@ function findingLines({ clusters, next, ...finding }: ClusterFindings): string[]
   return [findingText(where), ...(next === undefined ? [] : [`  mend: ${next}`])];
 }
 
-export function reportTest(runs: readonly HistoryRun[], json: boolean, output: Output): number {
+export function reportTest(runs: readonly HistoryRun[], json: boolean, output: Output, isolation: Isolation): number {
   const failed = runs.filter(({ passed }) => !passed).length;
   const code = failed === 0 && runs.length > 0 ? EXIT.ok : EXIT.failed;
   if (json) {
-    output.print(JSON.stringify({ ok: code === EXIT.ok, passed: runs.length - failed, failed, histories: runs }));
+    output.print(JSON.stringify({ ok: code === EXIT.ok, isolation, passed: runs.length - failed, failed, histories: runs }));
     return code;
   }
   for (const [rule, own] of Map.groupBy(runs, (each) => each.rule)) {

@@ -5,16 +5,17 @@ import { MachineComponents, type MachineComponent } from '../../api/machinecompo
 import { RenderError } from '../../sync/render/errors.ts';
 import { findingText } from '../../sync/render/finding.ts';
 import { render, type RenderOptions } from '../../sync/render/render.ts';
+import type { Isolation } from '../../sync/render/wall.ts';
 
 /**
- * Each component and version once. Errors: `RenderFailed` with every mistake; `ReleaseConflict` for a version that two clusters have otherwise.
+ * Each component and version once. Errors: `RenderIsolation`; `RenderFailed` with every mistake; `ReleaseConflict` for a version that two clusters have otherwise.
  */
 export async function fleetComponents(
   files: ReadonlyMap<string, string>,
-  options: Pick<RenderOptions, 'childPath' | 'entry' | 'unsigned' | 'signal'>,
-): Promise<MachineComponent[]> {
+  options: Pick<RenderOptions, 'childPath' | 'entry' | 'unsigned' | 'signal' | 'isolationAtLeast'>,
+): Promise<{ components: MachineComponent[]; isolation: Isolation }> {
   const rendered = await render(files, options).catch((error: unknown) => {
-    if (!(error instanceof RenderError)) throw error;
+    if (!(error instanceof RenderError) || error.code === 'RenderIsolation') throw error;
     const next = error.findings.find((finding) => finding.next !== undefined)?.next;
     throw new CodedError('RenderFailed', error.findings.map(findingText).join('\n'), {
       cause: error,
@@ -33,5 +34,6 @@ export async function fleetComponents(
         throw new CodedError('ReleaseConflict', `${location}: ${name} is another component in another cluster: a version has one content`);
       found.set(name, component);
     }
-  return [...found.values()].toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+  const components = [...found.values()].toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1));
+  return { components, isolation: rendered.isolation };
 }

@@ -7,6 +7,7 @@ import { RenderError } from '../../sync/render/errors.ts';
 import type { Finding } from '../../sync/render/finding.ts';
 import { render } from '../../sync/render/render.ts';
 import { validate } from '../../sync/render/validate.ts';
+import type { Isolation } from '../../sync/render/wall.ts';
 import { readFleet, type FleetFolder } from './workingtree.ts';
 
 /** One rule, with the clusters that have it just so. */
@@ -25,18 +26,28 @@ export interface FleetRules {
   rules: FleetRule[];
   clusters: string[];
   findings: ClusterFindings[];
+  /** The wall that it was rendered behind. */
+  isolation: Isolation;
 }
 
-export async function fleetRules(folder: FleetFolder, childPath: string, signal: AbortSignal): Promise<FleetRules> {
+/** Errors: `RenderIsolation`, and those of reading the folder. Any other that rendering has is a finding. */
+export async function fleetRules(
+  folder: FleetFolder,
+  childPath: string,
+  signal: AbortSignal,
+  isolationAtLeast: Isolation = 'process',
+): Promise<FleetRules> {
   const files = readFleet(folder);
-  const rendered = await render(files, { childPath, entry: folder.entry, signal }).catch((error: unknown) => {
-    if (error instanceof RenderError) return error;
+  const rendered = await render(files, { isolationAtLeast, childPath, entry: folder.entry, signal }).catch((error: unknown) => {
+    if (error instanceof RenderError && error.code !== 'RenderIsolation') return error;
     throw error;
   });
-  if (rendered instanceof RenderError) return { rules: [], clusters: [], findings: grouped(rendered.findings) };
+  if (rendered instanceof RenderError)
+    return { rules: [], clusters: [], findings: grouped(rendered.findings), isolation: rendered.isolation ?? 'process' };
+  const { isolation } = rendered;
   const clusters = rendered.clusters.map(({ name }) => name);
   const validation = validate(rendered, { checkRules, judgeObject });
-  if (!validation.ok) return { rules: [], clusters, findings: grouped(validation.findings) };
+  if (!validation.ok) return { rules: [], clusters, findings: grouped(validation.findings), isolation };
   const rules = new Map<string, FleetRule>();
   for (const { name, objects } of rendered.clusters)
     for (const { object, location } of objects) {
@@ -47,7 +58,8 @@ export async function fleetRules(folder: FleetFolder, childPath: string, signal:
       if (known === undefined) rules.set(key, { rule, clusters: [name], location });
       else known.clusters.push(name);
     }
-  return { rules: [...rules.values()].sort((a, b) => (a.rule.metadata.name < b.rule.metadata.name ? -1 : 1)), clusters, findings: [] };
+  const sorted = [...rules.values()].sort((a, b) => (a.rule.metadata.name < b.rule.metadata.name ? -1 : 1));
+  return { rules: sorted, clusters, findings: [], isolation };
 }
 
 /** One mistake in the text is found in every cluster that it makes objects for. */

@@ -70,7 +70,7 @@ const check = async (json = false) => {
 };
 const test = async (json = false, names: string[] = []) => {
   const runs = await runHistories(root, (await load()).rules, names);
-  return printed((output) => reportTest(runs, json, output));
+  return printed((output) => reportTest(runs, json, output, 'namespaces'));
 };
 
 describe('kubenode rules check', () => {
