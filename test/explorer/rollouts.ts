@@ -244,12 +244,16 @@ function storeMoves({ fleet, budget }: RolloutWorld, { stores = [] }: RolloutPla
   return moves;
 }
 
-/** A halt that waits for a human: no retry of it is under way. */
+/** A halt that waits for a human: no retry of it is under way, since it was carried out there, or everywhere while that cluster was not declared. */
 function waitsForHuman(fleet: FleetState): boolean {
   return fleet.declared.some((name) => {
     const [live, record] = [fleet.cells[name], fleet.recorded[name]];
-    const retry = ownerIn(fleet)?.spec.retry;
-    return live?.halted !== undefined && live.unitDigest === wantedOn(fleet, name) && (retry === undefined || record?.retried === retry);
+    const { spec: { retry } = {}, status } = ownerIn(fleet) ?? {};
+    return (
+      live?.halted !== undefined &&
+      live.unitDigest === wantedOn(fleet, name) &&
+      (retry === undefined || record?.retried === retry || status?.retried === retry)
+    );
   });
 }
 

@@ -51,12 +51,16 @@ export const ROLLOUTS: NamedRollout[] = [
   { name: 'a commit, of which two times are recorded by a wrong clock', plan: two({ commit: 1, clock: 2 }) },
   { name: 'commits, and a cluster that leaves and is declared again', plan: two({ commit: 2, drop: 1, rejoin: 1 }) },
   {
-    name: 'commits, and a cluster that leaves and is declared again as a new one',
-    plan: two({ commit: 2, drop: 1, rejoin: 1, forget: 1 }, { clusters: ['t1', 'p1'] }),
+    name: 'a commit, and a cluster that leaves and is declared again as a new one',
+    plan: two({ commit: 1, drop: 1, rejoin: 1, forget: 1 }),
   },
   { name: 'a commit, and an object that is deleted, with a hub that is deposed', plan: two({ commit: 1, takeover: 1, erase: 1 }, ONE) },
   { name: 'a commit and a pause, with a hub that is deposed', plan: two({ commit: 1, takeover: 1, pause: 1 }) },
   { name: 'a commit, a halt and a retry, with a hub that is deposed', plan: two({ commit: 1, takeover: 1, halt: 1, retry: 1 }, ONE) },
+  {
+    name: 'a commit, a halt and a retry, and a cluster that leaves and is declared again',
+    plan: two({ commit: 1, halt: 1, drop: 1, rejoin: 1 }),
+  },
   { name: 'two commits, and a late store of Clusters', plan: two({ commit: 2, lag: 1 }, { stores: ['records'] }) },
   { name: 'a commit and a pause, and a late store of Rollouts', plan: two({ commit: 1, lag: 1, pause: 1 }, { stores: ['rollouts'] }) },
   {
