@@ -8,6 +8,7 @@ import type { Finding } from '../../sync/render/finding.ts';
 import { render } from '../../sync/render/render.ts';
 import { validate } from '../../sync/render/validate.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
+import { unusedFiles } from './unused.ts';
 import { readFleet, type FleetFolder } from './workingtree.ts';
 
 /** One rule, with the clusters that have it just so. */
@@ -48,6 +49,8 @@ export async function fleetRules(
   const clusters = rendered.clusters.map(({ name }) => name);
   const validation = validate(rendered, { checkRules, judgeObject });
   if (!validation.ok) return { rules: [], clusters, findings: grouped(validation.findings), isolation };
+  const unused = unusedFiles(files, folder.entry);
+  if (unused.length > 0) return { rules: [], clusters, findings: grouped(unused), isolation };
   const rules = new Map<string, FleetRule>();
   for (const { name, objects } of rendered.clusters)
     for (const { object, location } of objects) {

@@ -7,6 +7,7 @@ import { reportCheck, reportTest } from '../commands/rules.ts';
 import type { Output } from '../output.ts';
 import { fleetRules } from './fleetrules.ts';
 import { runHistories } from './histories.ts';
+import { unusedFiles } from './unused.ts';
 import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from './workingtree.ts';
 
 const MAIN = `import { fleet } from 'kubenode/constructs';
@@ -110,7 +111,57 @@ describe('kubenode rules check', () => {
     await expect(await check()).toMatchFileSnapshot('golden/check-fact.txt');
   });
 
+  it('finds a rule that nothing imports, and any other file of the fleet that is never run', async () => {
+    write('rules/lonely.ts', RULE.replaceAll('hung', 'lonely'));
+    write('fleet/old.ts', "import './older.ts';\n");
+    write('fleet/older.ts', '');
+    write('fleet/main.ts', `// import '../rules/lonely.ts';\n${MAIN}`);
+    await expect(await check()).toMatchFileSnapshot('golden/check-unused.txt');
+    expect(JSON.parse((await check(true)).split('\n')[0] ?? '')).toMatchObject({
+      ok: false,
+      findings: ['fleet/old.ts', 'fleet/older.ts', 'rules/lonely.ts'].map((file) => ({ code: 'FileUnused', file })),
+    });
+    write('fleet/main.ts', `${MAIN}import './old.ts';\nimport '../rules/lonely.ts';\n`);
+    expect(await check()).toContain('2 rules in 2 clusters, no mistakes');
+  });
+
+  it('finds nothing wrong with tests, what they import, histories, declarations and files that are no code', async () => {
+    history('heals', HEALS);
+    write('rules/hung.test.ts', "import { it } from 'vitest';\nimport { help } from './testing/help.ts';\n");
+    write('rules/testing/help.ts', '');
+    for (const path of ['rules/hung.history.ts', 'rules/globals.d.ts', 'fleet/README.md', 'fleet/unused.json', 'fleet/vitest.config.ts'])
+      write(path, '');
+    expect(await check()).toContain('no mistakes');
+  });
+
+  it.each([
+    "import {\n  a, // don't\n  b,\n} from './parts.ts';\nconsole.log(a, b);",
+    "import { type C, a } from './parts.ts'; console.log(a);",
+    'import parts, * as all from "./parts.ts"; console.log(all, parts);',
+    "export * from './parts.ts';",
+    "export { a } from '../fleet/./parts.ts';",
+    "const glob = 'a/*'; import './parts.ts'; /* */",
+    "/* first */ import './parts.ts';",
+    "import './parts.ts' /* why */;",
+    "import text from './parts.ts' with { type: 'text' }; console.log(text);",
+  ])('sees an import however it is written: %s', async (line) => {
+    write('fleet/parts.ts', 'export const a = 1;\nexport const b = 2;\nexport default 3;\n');
+    write('fleet/main.ts', `${MAIN}${line}\n`);
+    expect(await check()).toContain('no mistakes');
+  });
+
+  it.each(['import\n', '*/import ', '/*', '\n', ' ', 'import {\n', ';import', "'\n"])(
+    'reads a text of nothing but %j in no time',
+    (part) => {
+      const began = performance.now();
+      unusedFiles(new Map([['fleet/main.ts', part.repeat(300_000 / part.length)]]), 'fleet/main.ts');
+      // Reading on from each part to the end would take a minute.
+      expect(performance.now() - began).toBeLessThan(3000);
+    },
+  );
+
   it('says that a fleet has no rules, and that a folder has no fleet', async () => {
+    rmSync(join(root, 'rules'), { recursive: true });
     write('fleet/main.ts', "import { fleet } from 'kubenode/constructs';\nfleet.cluster('a').pool('web');\n");
     expect(await check()).toBe('(warning) the fleet has no repair rules\n(exit 0)\n');
     rmSync(join(root, 'fleet'), { recursive: true });
@@ -136,6 +187,7 @@ describe('kubenode rules test', () => {
 
   it('does not pass a rule without a history, nor a fleet without rules', async () => {
     expect(await test()).toContain('FAIL  it has no history: write rules/histories/hung/heals.json');
+    rmSync(join(root, 'rules'), { recursive: true });
     write('fleet/main.ts', "import { fleet } from 'kubenode/constructs';\nfleet.cluster('a').pool('web');\n");
     expect(await test()).toBe('(failed) there is nothing to test: the fleet has no repair rules\n(exit 1)\n');
   });
