@@ -29,25 +29,33 @@ export const name = (description?: string) =>
     ...(description === undefined ? {} : { description }),
   });
 
-export const time = (description?: string) => Type.String({ format: 'date-time', ...(description === undefined ? {} : { description }) });
+export const time = (description?: string) =>
+  Type.String({ format: 'date-time', maxLength: 64, ...(description === undefined ? {} : { description }) });
 
 export const seconds = (description: string, options: { default?: number; minimum?: number } = {}) =>
   Type.Integer({ minimum: options.minimum ?? 0, description, ...(options.default === undefined ? {} : { default: options.default }) });
 
 export const sha256 = () => Type.String({ pattern: '^[a-f0-9]{64}$', description: 'lower-case hex' });
 
-export const condition = () =>
+/** Lengths as Kubernetes bounds its own conditions, where nothing else is said. */
+export const condition = ({ longestMessage = 32_768 }: { longestMessage?: number } = {}) =>
   Type.Object({
-    type: Type.String(),
+    type: Type.String({ maxLength: 316 }),
     status: Type.Enum(['True', 'False', 'Unknown']),
-    reason: Type.String(),
-    message: Type.String(),
+    reason: Type.String({ maxLength: 1024 }),
+    message: Type.String({ maxLength: longestMessage }),
     lastTransitionTime: time(),
     observedGeneration: Type.Optional(Type.Integer()),
   });
 
-export const conditions = () =>
-  Type.Optional(Type.Array(condition(), { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['type'] }));
+export const conditions = ({ maxItems, ...each }: { maxItems?: number; longestMessage?: number } = {}) =>
+  Type.Optional(
+    Type.Array(condition(each), {
+      'x-kubernetes-list-type': 'map',
+      'x-kubernetes-list-map-keys': ['type'],
+      ...(maxItems === undefined ? {} : { maxItems }),
+    }),
+  );
 
 /** A list whose items are found by their keys; each item is one atomic value, which makes writes of many items cheap. */
 export const listMap = <const Item extends TSchema>(

@@ -3,14 +3,17 @@ import { canonical, sha256Hex } from './digest.ts';
 import { DISRUPTIONS } from './disruption.ts';
 import { atomic, conditions, listMap, seconds, stringMap, taint, time, values } from './fields.ts';
 import { defineKind } from './kind.ts';
-import { plainTexts } from './plaintext.ts';
+import { LONGEST_CONDITION_MESSAGE, plainTexts } from './plaintext.ts';
 
 /** How content goes to a cluster or a machine. Only what was verified there and is not revoked may go as Restore (docs/protocols.md#b7, #e6). */
 export const LANES = ['Forward', 'Restore'] as const;
 
+/** As of the MachineComponent: an agent that reports a longer one could store nothing at all. */
+export const LONGEST_COMPONENT_NAME = 63;
+
 /** What a node should have of one component. Written whole by the set controller (docs/protocols.md#a1 to #a3). */
 export const componentEntry = Type.Object({
-  name: Type.String({ minLength: 1 }),
+  name: Type.String({ minLength: 1, maxLength: LONGEST_COMPONENT_NAME }),
   action: Type.Enum(['Install', 'Remove']),
   version: Type.String({ minLength: 1 }),
   values: Type.Optional(values('small inline values that templates see')),
@@ -115,7 +118,7 @@ export const COMPONENT_STATES = [
 
 /** What the agent found of one component. Written by the agent alone. */
 export const componentStatus = Type.Object({
-  name: Type.String({ minLength: 1 }),
+  name: Type.String({ minLength: 1, maxLength: LONGEST_COMPONENT_NAME }),
   /** What runs here. Empty strings and 0 while nothing does. */
   version: Type.String({ maxLength: 128, description: 'version that is switched to here; empty while none is' }),
   content: Type.String({ maxLength: 128, description: 'contentOf() what is switched to here; empty while none is' }),
@@ -287,7 +290,7 @@ export const machineStatus = Type.Object({
       { description: "Defender's last word on what this machine asks" },
     ),
   ),
-  conditions: conditions(),
+  conditions: conditions({ maxItems: 32, longestMessage: LONGEST_CONDITION_MESSAGE }),
 });
 
 export type MachineSpec = Static<typeof machineSpec>;

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { validateBatches } from './batches.ts';
 import { isCoded } from './errors.ts';
-import { LANES } from './machine.ts';
+import { LANES, LONGEST_COMPONENT_NAME } from './machine.ts';
 import { atomic, conditions, countOrPercent, labelSelector, listMap, seconds, time, values } from './fields.ts';
 import { defineKind } from './kind.ts';
 
@@ -13,7 +13,7 @@ const content = {
 };
 
 export const machineComponentSetSpec = Type.Object({
-  componentName: Type.String({ minLength: 1 }),
+  componentName: Type.String({ minLength: 1, maxLength: LONGEST_COMPONENT_NAME }),
   ...content,
   action: Type.Optional(
     Type.Enum(['Install', 'Remove'], {

@@ -6,6 +6,8 @@
 
 /** Of a message in status, in characters. */
 export const LONGEST_MESSAGE = 1024;
+/** Of a condition's message, in which controllers name many things; the schema of Machines bounds it so. */
+export const LONGEST_CONDITION_MESSAGE = 8192;
 
 const LINES = /[\t\n\v\f\r\u0085\u2028\u2029]+/g;
 /** Control and format characters: the latter reorder text, or are not seen. */

@@ -1,3 +1,4 @@
+import { LONGEST_CONDITION_MESSAGE } from '../api/plaintext.ts';
 import { describe, expect, test } from 'vitest';
 import type { Condition } from '../api/wire.ts';
 import { findCondition, isTrue, removeCondition, setCondition, setConditions } from './conditions.ts';
@@ -22,6 +23,16 @@ describe('setting a condition', () => {
     expect(findCondition(later, 'Ready')).toMatchObject({ reason: 'Settled', lastTransitionTime: '2026-11-20T00:00:00Z' });
     const failed = setCondition(later, { ...ready, status: 'False' }, t0 + 60_000);
     expect(findCondition(failed, 'Ready')?.lastTransitionTime).toBe('2026-11-20T00:01:00Z');
+  });
+
+  test('a message that the schema of Machines would refuse is cut, and the same again changes nothing', () => {
+    const long = { ...ready, message: '🙂'.repeat(LONGEST_CONDITION_MESSAGE) };
+    const list = setCondition(undefined, long, t0);
+    const message = list[0]?.message ?? '';
+    expect([message.length <= LONGEST_CONDITION_MESSAGE, message.isWellFormed(), message.endsWith('…')]).toEqual([true, true, true]);
+    expect(setCondition(list, long, t0 + 1)).toBe(list);
+    const fits = { ...ready, message: 'x'.repeat(LONGEST_CONDITION_MESSAGE) };
+    expect(setCondition(undefined, fits, t0)[0]?.message).toBe(fits.message);
   });
 
   test('the others and their order stay, and the given list is not changed', () => {

@@ -1,3 +1,4 @@
+import { LONGEST_CONDITION_MESSAGE } from '../api/plaintext.ts';
 import type { Condition } from '../api/wire.ts';
 import { rfc3339 } from './clock.ts';
 
@@ -12,8 +13,9 @@ function listOf(conditions: readonly Condition[] | undefined): Condition[] {
  * The list with this condition set; the same array when nothing changes, so that callers compare by identity and write only on difference.
  * The transition time moves only with `status`. `nowMs` is Clock.now().
  */
-export function setCondition(conditions: readonly Condition[] | undefined, input: ConditionInput, nowMs: number): Condition[] {
+export function setCondition(conditions: readonly Condition[] | undefined, given: ConditionInput, nowMs: number): Condition[] {
   const list = listOf(conditions);
+  const input = { ...given, message: cut(given.message) };
   const old = findCondition(list, input.type);
   if (
     old?.status === input.status &&
@@ -27,6 +29,10 @@ export function setCondition(conditions: readonly Condition[] | undefined, input
   const condition: Condition = { ...input, lastTransitionTime };
   return old === undefined ? [...list, condition] : list.map((item) => (item === old ? condition : item));
 }
+
+/** A message that its schema refuses would keep everything else of the status from being written. */
+const cut = (message: string): string =>
+  message.length <= LONGEST_CONDITION_MESSAGE ? message : `${message.slice(0, LONGEST_CONDITION_MESSAGE - 1).toWellFormed()}…`;
 
 /** Several at once; the same array when nothing changes. */
 export function setConditions(conditions: readonly Condition[] | undefined, inputs: readonly ConditionInput[], nowMs: number): Condition[] {
