@@ -66,6 +66,10 @@ export function machineStatusPolicy(scope: Construct, namespace: string): void {
         messageExpression: "'status.' + variables.foreign[0] + ' is written by the agent'",
       },
       {
+        expression: "variables.who == 'machine' || !('nodeKeys' in variables.changed)",
+        messageExpression: "'status.nodeKeys is written by the machine controller'",
+      },
+      {
         expression: `${conditionsWhere('old', isAgentsCondition)} == ${conditionsWhere('new', isAgentsCondition)}`,
         messageExpression: `'the conditions ${AGENT_CONDITIONS.join(', ')} are written by the agent'`,
       },

@@ -219,6 +219,20 @@ export const bootstrap = Type.Object({
 });
 export type Bootstrap = Static<typeof bootstrap>;
 
+/** What KubeNode put on the Node, so that it changes and removes only its own. Written before the Node is (docs/protocols.md#c11). */
+export const nodeKeys = Type.Object(
+  {
+    nodeUID: Type.String(),
+    nodeVersion: Type.String({
+      description: 'resourceVersion of the Node on which the last write that puts something there is conditioned',
+    }),
+    labels: atomic(Type.String(), { maxItems: 256, description: 'key=value' }),
+    taints: atomic(Type.String(), { maxItems: 256, description: 'key=value:effect' }),
+  },
+  { description: 'what the machine controller put on the Node; it changes and removes nothing else there' },
+);
+export type NodeKeys = Static<typeof nodeKeys>;
+
 export const PHASES = ['Pending', 'Provisioning', 'Installing', 'Running', 'Degraded', 'NodeLost', 'Deleting'] as const;
 
 export const machineTemplateSpec = {
@@ -243,6 +257,7 @@ export const machineStatus = Type.Object({
   phase: Type.Optional(Type.Enum([...PHASES])),
   providerID: Type.Optional(Type.String()),
   nodeRef: Type.Optional(Type.Object({ name: Type.String(), uid: Type.String() })),
+  nodeKeys: Type.Optional(nodeKeys),
   bootstrap: Type.Optional(bootstrap),
   addresses: Type.Optional(atomic(Type.Object({ type: Type.String(), address: Type.String() }))),
   agent: Type.Optional(

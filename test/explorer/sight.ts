@@ -101,6 +101,7 @@ export function machineView(
     facts: factsOf(world, silent, cell, hasPower(scenario)),
     pods: undefined,
     nodeDrift: false,
+    notOnNode: [],
     revoked: undefined,
     hours: [],
     canStop: hasPower(scenario),

@@ -34,7 +34,8 @@ beforeAll(async () => {
     for (const object of [role, roleBinding, poolAccess(namespace), standInPoolAccess(namespace)])
       await rig.apply(object, rig.as(WHO.machine));
     // What controllers say stays when the agent speaks.
-    const status = { phase: 'Pending', providerID: 'p', conditions: [ready('Ready'), ready('NodeReady')] };
+    const nodeKeys = { nodeUID: 'u', nodeVersion: '1', labels: [], taints: [] };
+    const status = { phase: 'Pending', providerID: 'p', nodeKeys, conditions: [ready('Ready'), ready('NodeReady')] };
     await rig.as(WHO.machine).patch(Machines, { namespace, name }, { merge: { status } }, { subresource: 'status' });
   }
   for (const who of BOTH) await until('the rights of the agent', async () => (await attempt(get(who, 'machines/m1'))).outcome === 'ok');
@@ -156,6 +157,8 @@ each('an agent %s', (_, who) => {
       { providerID: 'other' },
       { providerID: null },
       { nodeRef: { name: 'n', uid: 'u' } },
+      { nodeKeys: { nodeUID: 'u', nodeVersion: '1', labels: ['a=b'], taints: ['a=b:NoExecute'] } },
+      { nodeKeys: null },
       { addresses: [] },
       { verified: [] },
       { verdict: { allowed: true } },

@@ -5,7 +5,7 @@ import { age } from '../output.ts';
 import { freshUntilMs } from './words.ts';
 
 /** Conditions that say of a machine itself that it does not work. */
-const CONDITIONS = ['Ready', 'InfrastructureReady', 'Admitted'];
+const CONDITIONS = ['Ready', 'InfrastructureReady', 'Admitted', 'NodeSynced'];
 
 export interface TroubleInput {
   nowMs: number;

@@ -14,6 +14,7 @@ import {
   forceDelete,
   markOutOfService,
   noteCut,
+  noteOutOfService,
   powerCycle,
   retirePower,
   stopInstance,
@@ -54,6 +55,8 @@ export function actOf(step: Step, context: ActContext): Act | undefined {
       return stopInstance(step, context);
     case 'RetirePower':
       return retirePower(step, context);
+    case 'NoteOutOfService':
+      return noteOutOfService(step.row, context);
     case 'MarkOutOfService':
       return markOutOfService(step.row, context);
     case 'ForceDelete':

@@ -4,6 +4,7 @@ import { agentLeaseName } from '../../api/names.ts';
 import type { InfraProvider } from '../../api/provider.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Node } from '../../api/builtin.ts';
+import type { Machine } from '../../api/machine.ts';
 import { ApiError } from '../../kube/apierror.ts';
 import { carryOutAll, type Hands } from './carryout.ts';
 import { machine, node, view } from './testing/objects.ts';
@@ -15,6 +16,8 @@ interface World {
   /** As the server has it. */
   live?: Stored<Node>;
   found?: () => Promise<Stored<Node> | undefined>;
+  /** As the server has it. */
+  ofMachine?: Stored<Machine>;
   /** By the kind that a request is about, or its method: what the server says to it. */
   refused?: Record<string, ApiError>;
   provider?: Partial<InfraProvider> | 'none';
@@ -25,18 +28,19 @@ interface World {
 function world({
   live,
   found = () => Promise.resolve(live),
+  ofMachine = machine(),
   refused = {},
   provider = {},
   signal = new AbortController().signal,
 }: World = {}) {
-  const asked: unknown[] = [];
+  const asked: unknown[][] = [];
   const ask = (kind: string, ...request: unknown[]): Promise<void> => {
     asked.push([kind, ...request]);
     const error = refused[kind];
     return error === undefined ? Promise.resolve() : Promise.reject(error);
   };
   const client = {
-    find: found,
+    find: ({ kind }: { kind: string }) => (kind === 'Machine' ? Promise.resolve(ofMachine) : found()),
     update: (_kind: unknown, object: Stored<Node>) => ask('update', object.metadata.resourceVersion),
     patch: (_kind: unknown, key: { name: string }, { merge }: { merge: object }) => ask('patch', key.name, merge),
     delete: ({ kind }: { kind: string }, key: { name: string }, options: { uid?: string }) => ask(kind, key.name, options.uid),
@@ -153,9 +157,22 @@ describe('a step that needs no guard', () => {
   test('gives labels to the Node as it is now, if it is still the one that the machine has claimed', async () => {
     const labelled = view({ machine: machine({ spec: { labels: { gpu: 'yes' } } }) });
     const now = node();
-    const same = world({ live: { ...now, metadata: { ...now.metadata, resourceVersion: '9' } } });
+    const same = world({ live: { ...now, metadata: { ...now.metadata, resourceVersion: '9' } }, ofMachine: labelled.machine });
     expect(await same.carryOut([syncNode], labelled)).toMatchObject({ done: ['SyncNode'] });
-    expect(same.asked).toEqual([['update', '9']]);
+    const nodeKeys = { nodeUID: 'node-a', nodeVersion: '9', labels: ['gpu=yes'], taints: [] };
+    // What is to be ours is recorded first.
+    expect(same.asked).toEqual([
+      ['patch', 'a', { metadata: { uid: 'uid-a', resourceVersion: '1' }, status: { nodeKeys } }],
+      ['update', '9'],
+    ]);
+    const unrecorded = world({ live: now, ofMachine: labelled.machine, refused: { patch: failing(409, 'Conflict') } });
+    expect(await unrecorded.carryOut([syncNode], labelled)).toMatchObject({ done: [] });
+    expect(unrecorded.asked.map(([what]) => what)).toEqual(['patch', 'patch', 'patch', 'patch', 'patch']);
+    // Another machine has the name by now.
+    const another = { ...labelled.machine, metadata: { ...labelled.machine.metadata, uid: 'another' } };
+    const late = world({ live: now, ofMachine: another });
+    expect(await late.carryOut([syncNode], labelled)).toMatchObject({ done: [] });
+    expect(late.asked).toEqual([]);
     const stranger = { ...now, metadata: { ...now.metadata, uid: 'another' } };
     for (const [live, of] of [
       [stranger, labelled],

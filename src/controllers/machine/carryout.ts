@@ -11,7 +11,7 @@ import { actOf } from './act.ts';
 import type { ActContext, Effect } from './guards.ts';
 import type { MachineView, Step } from './view.ts';
 import { ensureInstance, type CellAddress } from './instance.ts';
-import { syncedNode } from './nodesync.ts';
+import { planNode } from './nodesync.ts';
 
 export interface Hands {
   client: Client;
@@ -97,6 +97,7 @@ async function plainly(step: Step, view: MachineView, hands: Hands): Promise<Per
     case 'MarkDegraded':
     case 'MarkOutOfService':
     case 'NoteCut':
+    case 'NoteOutOfService':
     case 'Order':
     case 'PowerCycle':
     case 'Release':
@@ -113,13 +114,35 @@ async function plainly(step: Step, view: MachineView, hands: Hands): Promise<Per
   }
 }
 
-async function syncNode({ machine, claim, kubeletAnswers }: MachineView, { client, signal }: Hands): Promise<Performed> {
-  const live = await client.find(Nodes, { name: machine.metadata.name }, { signal });
-  if (live === undefined || claim.state !== 'Claimed' || live.metadata.uid !== claim.node.metadata.uid)
-    return { done: false, why: 'the Node is another one' };
-  const object = syncedNode(machine, live, kubeletAnswers);
-  if (object === undefined) return { done: false, why: 'the Node has them already' };
-  return await unlessConflict(client.update(Nodes, object, { fieldManager: MANAGERS.machine, signal }));
+/** A Node that has just registered is written often. */
+const SYNC_ATTEMPTS = 5;
+
+/**
+ * First the Machine says what is ours there, then the Node is written; each write is conditioned on what was read. A write of the Node that puts something
+ * there comes after the Machine has named the very version of the Node that it is conditioned on (docs/protocols.md#c11).
+ */
+async function syncNode(view: MachineView, { client, signal }: Hands): Promise<Performed> {
+  const { claim, kubeletAnswers } = view;
+  const key = keyOfMachine(view);
+  for (let attempt = 1; ; attempt++) {
+    const live = await client.find(Nodes, { name: key.name }, { signal });
+    if (live === undefined || claim.state !== 'Claimed' || live.metadata.uid !== claim.node.metadata.uid)
+      return { done: false, why: 'the Node is another one' };
+    const machine = await client.find(Machines, key, { signal });
+    if (machine === undefined || machine.metadata.uid !== view.machine.metadata.uid) return { done: false, why: 'the machine is gone' };
+    const { record, node } = planNode(machine, live, kubeletAnswers);
+    if (record === undefined && node === undefined) return { done: false, why: 'the Node has them already' };
+    const performed = await unlessConflict(
+      (async () => {
+        const { uid, resourceVersion } = machine.metadata;
+        const merge = { metadata: { uid, resourceVersion }, status: { nodeKeys: record } };
+        if (record !== undefined)
+          await client.patch(Machines, key, { merge }, { fieldManager: MANAGERS.machine, subresource: 'status', signal });
+        if (node !== undefined) await client.update(Nodes, node, { fieldManager: MANAGERS.machine, signal });
+      })(),
+    );
+    if (performed.done || attempt === SYNC_ATTEMPTS) return performed;
+  }
 }
 
 /**

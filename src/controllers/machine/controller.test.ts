@@ -132,6 +132,26 @@ describe('a machine is made', () => {
     expect(node?.metadata.labels?.['zone']).toBeUndefined();
     expect(node?.spec?.taints).toContainEqual({ key: 'only', effect: 'NoSchedule' });
   });
+
+  test('C11: and takes away nothing by what a node writes into its Node; the record of earlier versions goes', async () => {
+    const test = await started();
+    await test.addMachine('a', { labels: { tier: 'web' } });
+    await test.boot('a');
+    await waitFor(async () => (await test.node('a'))?.metadata.labels?.['tier'] === 'web', LONG);
+    const quarantine = { key: 'quarantine', value: 'true', effect: 'NoExecute' as const };
+    await test.editNode('a', (node) => {
+      node.metadata.labels = { ...node.metadata.labels, 'node-restriction.kubernetes.io/zone': 'dmz' };
+      node.spec = { ...node.spec, taints: [...(node.spec?.taints ?? []), quarantine] };
+      const keys = { labels: ['node-restriction.kubernetes.io/zone'], taints: ['quarantine:NoExecute'] };
+      node.metadata.annotations = { ...node.metadata.annotations, [ANNOTATIONS.ownedKeys]: JSON.stringify(keys) };
+    });
+    await test.edit('a', (machine) => void (machine.spec.labels = { tier: 'db' }));
+    await waitFor(async () => (await test.node('a'))?.metadata.labels?.['tier'] === 'db', LONG);
+    const node = await test.node('a');
+    expect(node?.metadata.labels).toMatchObject({ 'node-restriction.kubernetes.io/zone': 'dmz' });
+    expect(node?.spec?.taints).toContainEqual(quarantine);
+    expect(node?.metadata.annotations?.[ANNOTATIONS.ownedKeys]).toBeUndefined();
+  });
 });
 
 describe('a change is carried out', () => {

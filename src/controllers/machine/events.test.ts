@@ -24,6 +24,7 @@ test.each<[Step, string | undefined]>([
   [{ do: 'EndRepair', ...on, outcome: 'PermanentFailure', message: '' }, 'Warning RepairFailed: because'],
   [{ do: 'PowerCycle', ...on, providerID }, 'Warning PowerCycled: because'],
   [{ do: 'StopInstance', ...on, providerID }, 'Warning PowerCut: because'],
+  [{ do: 'NoteOutOfService', ...on }, undefined],
   [{ do: 'MarkOutOfService', ...on }, 'Warning OutOfService: because'],
   [{ do: 'ForceDelete', ...on, pods: [pod], providerID }, 'Warning PodTakenByForce: because'],
   [{ do: 'DeleteMachine', ...on }, 'Warning Replaced: because'],

@@ -55,6 +55,7 @@ export function eventOf(step: Step, view: MachineView, note: string | undefined)
     case 'Fence':
     case 'Finalize':
     case 'NoteCut':
+    case 'NoteOutOfService':
     case 'RetirePower':
     case 'SyncNode':
       return undefined;

@@ -1,69 +1,148 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Taint } from '../../api/builtin.ts';
-import type { Machine } from '../../api/machine.ts';
+import type { Machine, NodeKeys } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
-import { isOutOfService, markedOutOfService, syncedNode } from './nodesync.ts';
-import { node } from './testing/objects.ts';
+import { DEGRADED } from './cordon.ts';
+import { isOutOfService, markedOutOfService, notedOutOfService, planNode } from './nodesync.ts';
+import { cordoned, machine, node, operation } from './testing/objects.ts';
 
-const wants = (labels: Record<string, string>, taints: Taint[] = []): Pick<Machine, 'spec'> => ({ spec: { labels, taints } });
-const after = (object: ReturnType<typeof node>, machine: Pick<Machine, 'spec'>) => syncedNode(machine, object, true) ?? object;
+type Wants = Pick<Machine['spec'], 'labels' | 'taints'>;
+type Server = { machine: ReturnType<typeof machine>; node: ReturnType<typeof node> };
 
-describe('labels and taints of a Machine on its Node', () => {
-  test('are put there once', () => {
-    const synced = after(node(), wants({ tier: 'web' }, [{ key: 'only', value: 'web', effect: 'NoSchedule' }]));
-    expect(synced.metadata.labels).toEqual({ tier: 'web' });
-    expect(synced.spec?.taints).toEqual([{ key: 'only', value: 'web', effect: 'NoSchedule' }]);
-    expect(syncedNode(wants({ tier: 'web' }, [{ key: 'only', value: 'web', effect: 'NoSchedule' }]), synced, true)).toBeUndefined();
-    expect(syncedNode(wants({}), node(), true)).toBeUndefined();
-  });
+const wants = (labels: Record<string, string>, taints: Taint[] = []): Wants => ({ labels, taints });
+const fresh = (object = node()): Server => ({ machine: machine(), node: object });
+let version = 1;
+const written = (object: Server['node'], change: (copy: Server['node']) => void = () => undefined): Server['node'] => {
+  const copy = structuredClone(object);
+  change(copy);
+  copy.metadata.resourceVersion = `${++version}`;
+  return copy;
+};
+const recorded = (of: Server['machine'], nodeKeys: NodeKeys): Server['machine'] => ({ ...of, status: { ...of.status, nodeKeys } });
 
-  test('go when the Machine drops them; what was there before stays', () => {
-    const theirs = node('a', { labels: { tier: 'web', foreign: 'yes' }, spec: { taints: [{ key: 'theirs', effect: 'NoExecute' }] } });
-    const synced = after(
-      theirs,
-      wants({ tier: 'web', mine: 'yes' }, [
-        { key: 'theirs', effect: 'NoExecute' },
-        { key: 'mine', effect: 'NoSchedule' },
-      ]),
-    );
-    const dropped = after(synced, wants({}));
-    expect(dropped.metadata.labels).toEqual({ tier: 'web', foreign: 'yes' });
-    expect(dropped.spec?.taints).toEqual([{ key: 'theirs', effect: 'NoExecute' }]);
-  });
+/** As the controller writes it, until nothing is to be written. `dies`: after the record, before the Node. */
+function synced(server: Server, spec: Wants, { answers = true, dies = false } = {}): Server {
+  let now: Server = { ...server, machine: { ...server.machine, spec: { ...server.machine.spec, ...spec } } };
+  for (let writes = 0; ; writes++) {
+    expect(writes).toBeLessThan(4);
+    const plan = planNode(now.machine, now.node, answers);
+    if (plan.record === undefined && plan.node === undefined) return now;
+    if (plan.record !== undefined) now = { ...now, machine: recorded(now.machine, plan.record) };
+    if (dies) return now;
+    if (plan.node !== undefined) now = { ...now, node: written(plan.node) };
+  }
+}
+const labelsOf = ({ node: { metadata } }: Server) => metadata.labels ?? {};
+const taintsOf = ({ node: { spec } }: Server) => spec?.taints ?? [];
+const foreignOf = (server: Server) => planNode(server.machine, server.node, true).foreign;
 
-  test('a taint with another value is replaced, and keeps what others added', () => {
-    const tainted = node('a', {
-      spec: {
-        taints: [
-          { key: 'k', value: '1', effect: 'NoSchedule' },
-          { key: 'node.kubernetes.io/not-ready', effect: 'NoExecute', timeAdded: 't' },
-        ],
-      },
+const WEB: Taint = { key: 'only', value: 'web', effect: 'NoSchedule' };
+const DB: Taint = { key: 'only', value: 'db', effect: 'NoSchedule' };
+
+describe('C11: labels and taints of a Machine on its Node', () => {
+  test('are put there once, recorded before on the Machine', () => {
+    const server = synced(fresh(), wants({ tier: 'web' }, [WEB]), { dies: true });
+    expect(labelsOf(server)).toEqual({});
+    expect(server.machine.status?.nodeKeys).toEqual({
+      nodeUID: 'node-a',
+      nodeVersion: '1',
+      labels: ['tier=web'],
+      taints: ['only=web:NoSchedule'],
     });
-    expect(after(tainted, wants({}, [{ key: 'k', value: '2', effect: 'NoSchedule' }])).spec?.taints).toEqual([
-      { key: 'node.kubernetes.io/not-ready', effect: 'NoExecute', timeAdded: 't' },
-      { key: 'k', value: '2', effect: 'NoSchedule' },
-    ]);
+    const after = synced(server, wants({ tier: 'web' }, [WEB]));
+    expect([labelsOf(after), taintsOf(after)]).toEqual([{ tier: 'web' }, [WEB]]);
+    expect(synced(fresh(), wants({}))).toEqual({ ...fresh(), machine: { ...machine(), spec: { ...machine().spec, ...wants({}) } } });
   });
 
-  test('nothing is removed by a record that somebody else wrote', () => {
-    for (const text of ['', 'no json', '[1]', '{"labels":"all"}', 'null']) {
-      const odd = node('a', { labels: { theirs: 'yes' }, annotations: { [ANNOTATIONS.ownedKeys]: text } });
-      expect(after(odd, wants({})).metadata.labels).toEqual({ theirs: 'yes' });
+  test('change with the Machine and go when it drops them; what others put there stays', () => {
+    const theirs: Taint = { key: 'theirs', effect: 'NoExecute' };
+    const begun = fresh(node('a', { labels: { foreign: 'yes' }, spec: { taints: [theirs] } }));
+    const changed = synced(synced(begun, wants({ tier: 'web' }, [WEB])), wants({ tier: 'db' }, [DB]));
+    expect([labelsOf(changed), taintsOf(changed)]).toEqual([{ foreign: 'yes', tier: 'db' }, [theirs, DB]]);
+    const dropped = synced(changed, wants({}));
+    expect([labelsOf(dropped), taintsOf(dropped)]).toEqual([{ foreign: 'yes' }, [theirs]]);
+    expect(dropped.machine.status?.nodeKeys).toMatchObject({ labels: [], taints: [] });
+  });
+
+  test('what is there as it is wanted, and is not ours, stays when the Machine drops it', () => {
+    const begun = fresh(node('a', { labels: { tier: 'web' }, spec: { taints: [WEB] } }));
+    const dropped = synced(synced(begun, wants({ tier: 'web', mine: 'yes' }, [WEB])), wants({}));
+    expect([labelsOf(dropped), taintsOf(dropped)]).toEqual([{ tier: 'web' }, [WEB]]);
+  });
+
+  test('what is not ours is not overwritten, and is named; so what others have changed since', () => {
+    const begun = fresh(node('a', { labels: { tier: 'theirs' }, spec: { taints: [{ ...WEB, value: 'incident' }] } }));
+    const after = synced(begun, wants({ tier: 'web' }, [WEB]));
+    expect([labelsOf(after), taintsOf(after)]).toEqual([labelsOf(begun), taintsOf(begun)]);
+    expect(foreignOf(after)).toEqual([
+      'label tier=web (the Node has "theirs")',
+      'taint only=web:NoSchedule (the Node has value "incident")',
+    ]);
+    expect(labelsOf(synced(after, wants({})))).toEqual({ tier: 'theirs' });
+
+    const ours = synced(fresh(), wants({ tier: 'web' }, [WEB]));
+    const edited = { ...ours, node: written(ours.node, (copy) => void (copy.spec = { ...copy.spec, taints: [{ ...WEB, value: 'x' }] })) };
+    const dropped = synced(synced(edited, wants({}, [DB])), wants({}));
+    expect(taintsOf(dropped)).toEqual([{ ...WEB, value: 'x' }]);
+  });
+
+  test('are those of this Node alone, whatever was put on one before', () => {
+    const ours = synced(fresh(), wants({ tier: 'web' }));
+    const again = written(node('a', { labels: { tier: 'web' } }), (copy) => void (copy.metadata.uid = 'another'));
+    expect(labelsOf(synced({ ...ours, node: again }, wants({})))).toEqual({ tier: 'web' });
+  });
+
+  test('what a node writes says nothing of what is ours', () => {
+    for (const text of ['', 'no json', '[1]', 'null', '{"labels":["theirs"],"taints":["q:NoExecute"]}']) {
+      const odd = node('a', {
+        labels: { theirs: 'yes' },
+        spec: { taints: [{ key: 'q', effect: 'NoExecute' }] },
+        annotations: { [ANNOTATIONS.ownedKeys]: text, other: 'a' },
+      });
+      for (const begun of [fresh(odd), { ...synced(fresh(), wants({ tier: 'web' })), node: odd }]) {
+        const after = synced(begun, wants({}));
+        expect([labelsOf(after), taintsOf(after)]).toEqual([{ theirs: 'yes' }, [{ key: 'q', effect: 'NoExecute' }]]);
+        expect(after.node.metadata.annotations).toEqual({ other: 'a' });
+      }
     }
   });
 
-  test('whatever the Machine wanted in between, foreign labels end as they began', () => {
+  test('of an earlier version are ours where they are as the Machine wants them', () => {
+    const former = node('a', {
+      labels: { tier: 'web', zone: 'theirs' },
+      spec: { taints: [WEB] },
+      annotations: { [ANNOTATIONS.ownedKeys]: '{}' },
+    });
+    const taken = synced(fresh(former), wants({ tier: 'web', zone: 'mine' }, [WEB]));
+    expect(taken.node.metadata.annotations).toEqual({});
+    expect([labelsOf(synced(taken, wants({}))), taintsOf(synced(taken, wants({})))]).toEqual([{ zone: 'theirs' }, []]);
+  });
+
+  test('a record of what was not put there, or is there no more, is kept only while the write may still arrive', () => {
+    const begun = synced(fresh(), wants({ tier: 'web' }), { dies: true });
+    expect(planNode({ ...begun.machine, spec: {} }, begun.node, true).record).toBeUndefined();
+    const later = written(begun.node);
+    expect(planNode({ ...begun.machine, spec: {} }, later, true).record).toMatchObject({ labels: [] });
+    // Before each write that puts something there the Machine names the version that it is conditioned on.
+    expect(planNode(begun.machine, later, true).record).toMatchObject({
+      labels: ['tier=web'],
+      nodeVersion: later.metadata.resourceVersion,
+    });
+  });
+
+  test('whatever the Machine wanted in between, and wherever a leader died, foreign labels end as they began', () => {
     const labels = fc.dictionary(fc.constantFrom('a', 'b', 'c'), fc.constantFrom('1', '2'));
+    const steps = fc.array(fc.record({ labels, dies: fc.boolean() }), { maxLength: 6 });
+    const theirs = fc.dictionary(fc.constantFrom('a', 'x', 'y'), fc.constantFrom('0', '1'));
     fc.assert(
-      fc.property(fc.dictionary(fc.constantFrom('x', 'y'), fc.string()), fc.array(labels, { maxLength: 6 }), (foreign, wanted) => {
-        let now = node('a', { labels: foreign });
+      fc.property(theirs, steps, (foreign, wanted) => {
+        let now = fresh(node('a', { labels: foreign }));
         for (const each of wanted) {
-          now = after(now, wants(each));
-          expect(now.metadata.labels).toEqual({ ...foreign, ...each });
+          now = synced(now, wants(each.labels), { dies: each.dies });
+          if (!each.dies) expect(labelsOf(now)).toEqual({ ...each.labels, ...foreign });
         }
-        expect(after(now, wants({})).metadata.labels).toEqual(foreign);
+        expect(labelsOf(synced(now, wants({})))).toEqual(foreign);
       }),
     );
   });
@@ -71,19 +150,58 @@ describe('labels and taints of a Machine on its Node', () => {
 
 describe('the taint of a node that is proven to be off', () => {
   const outOfService: Taint = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
-  const wanted = wants({ tier: 'web' });
-  test('stays until the kubelet answers again', () => {
-    const synced = after(node(), wanted);
-    const marked = markedOutOfService(wanted, synced) ?? synced;
-    expect(marked.spec?.taints).toEqual([outOfService]);
-    expect(syncedNode(wanted, marked, false)).toBeUndefined();
-    const back = syncedNode(wanted, marked, true);
-    expect(back?.spec?.taints).toEqual([]);
-    expect(back?.metadata).toEqual(synced.metadata);
+  const spec = wants({ tier: 'web' });
+
+  /** As a repair under row `r1` does it. */
+  function marked(object = cordoned('a', 'r1')): Server {
+    const begun = synced(fresh(object), spec, { answers: false });
+    expect(markedOutOfService(begun.machine, begun.node)).toBeUndefined();
+    const nodeKeys = notedOutOfService(begun.machine, begun.node);
+    if (nodeKeys === undefined) throw new Error('not noted');
+    const noted = { ...begun, machine: recorded(begun.machine, nodeKeys) };
+    expect(notedOutOfService(noted.machine, noted.node)).toBeUndefined();
+    // The note waits for its mark.
+    const waiting = { ...noted, node: written(noted.node) };
+    expect(planNode(waiting.machine, waiting.node, true).record).toBeUndefined();
+    return { ...waiting, node: written(markedOutOfService(waiting.machine, waiting.node) ?? waiting.node) };
+  }
+
+  test('is noted first, and stays until the kubelet answers again', () => {
+    const server = marked();
+    expect(taintsOf(server)).toEqual([outOfService]);
+    expect(synced(server, spec, { answers: false })).toEqual(server);
+    const back = synced(server, spec);
+    expect(taintsOf(back)).toEqual([]);
+    expect(labelsOf(back)).toEqual({ tier: 'web' });
   });
+
+  test('is noted no more once no repair may put it there', () => {
+    const server = synced(marked(), spec);
+    for (const [owner, noted] of [
+      ['r1', true],
+      [DEGRADED, false],
+      [undefined, false],
+    ] as const) {
+      const object = written(owner === undefined ? node() : cordoned('a', owner));
+      const { machine: now } = synced({ ...server, node: object }, wants({}));
+      expect([owner, now.status?.nodeKeys?.taints.length === 1]).toEqual([owner, noted]);
+    }
+  });
+
   test('is left alone where somebody else put it', () => {
     const theirs = node('a', { spec: { taints: [outOfService] } });
-    expect(markedOutOfService(wants({}), theirs)).toBeUndefined();
-    expect(isOutOfService(after(theirs, wants({})))).toBe(true);
+    expect(notedOutOfService(machine(), theirs)).toBeUndefined();
+    expect(markedOutOfService(machine(), theirs)).toBeUndefined();
+    expect(isOutOfService(synced(fresh(theirs), wants({})).node)).toBe(true);
+  });
+
+  test('of an earlier version is ours where a repair of this machine moved its pods', () => {
+    const former = node('a', { spec: { taints: [outOfService] }, annotations: { [ANNOTATIONS.ownedKeys]: '{}' } });
+    const repaired = machine({ spec: { operation: operation({ kind: 'Repair', action: 'MigratePods' }) } });
+    for (const [of, stays] of [
+      [repaired, false],
+      [machine(), true],
+    ] as const)
+      expect([stays, isOutOfService(synced({ machine: of, node: former }, wants({})).node)]).toEqual([stays, stays]);
   });
 });

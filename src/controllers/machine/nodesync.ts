@@ -1,15 +1,15 @@
-/** Labels and taints of a Machine on its Node. What KubeNode put there is named in an annotation, so that it removes only its own. Pure. */
+/**
+ * Labels and taints of a Machine on its Node. What KubeNode puts there is recorded in `Machine.status.nodeKeys`, which the node cannot write, before it is
+ * put there; so KubeNode changes and removes only its own (docs/protocols.md#c11). Pure.
+ */
 import type { Node, Taint } from '../../api/builtin.ts';
 import { canonical } from '../../api/digest.ts';
-import type { Machine } from '../../api/machine.ts';
+import type { Machine, NodeKeys } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import type { Stored } from '../../api/wire.ts';
+import { DEGRADED, ownerOf } from './cordon.ts';
 
-interface Owned {
-  labels: string[];
-  /** `key:effect` */
-  taints: string[];
-}
+type Subject = Pick<Machine, 'spec' | 'status'>;
 
 /**
  * Tells Kubernetes that the node is off for certain: what ran there may start elsewhere, its volumes with it. Ours is there from the proof until
@@ -18,67 +18,148 @@ interface Owned {
 const OUT_OF_SERVICE: Taint = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
 
 const idOf = ({ key, effect }: Pick<Taint, 'key' | 'effect'>): string => `${key}:${effect}`;
-const strings = (list: unknown): string[] => (Array.isArray(list) ? list.filter((item) => typeof item === 'string') : []);
+const labelText = (key: string, value: string): string => `${key}=${value}`;
+const taintText = ({ key, value, effect }: Taint): string => `${key}=${value ?? ''}:${effect}`;
+const OUT_OF_SERVICE_TEXT = taintText(OUT_OF_SERVICE);
 
-function ownedOn(node: Node): Owned {
-  try {
-    const { labels, taints } = JSON.parse(node.metadata.annotations?.[ANNOTATIONS.ownedKeys] ?? '{}') as Partial<Record<string, unknown>>;
-    return { labels: strings(labels), taints: strings(taints) };
-  } catch {
-    // Somebody wrote something else there: nothing is ours then, so nothing is removed.
-    return { labels: [], taints: [] };
-  }
+export const isOutOfService = (node: Node): boolean => node.spec?.taints?.some((taint) => idOf(taint) === idOf(OUT_OF_SERVICE)) === true;
+
+/** Of this very Node: of an earlier one nothing is left. */
+const recordOf = ({ status }: Subject, node: Stored<Node>): NodeKeys | undefined =>
+  status?.nodeKeys?.nodeUID === node.metadata.uid ? status.nodeKeys : undefined;
+
+export const isOutOfServiceNoted = (machine: Subject, node: Stored<Node>): boolean =>
+  recordOf(machine, node)?.taints.includes(OUT_OF_SERVICE_TEXT) === true;
+
+/** The record with the mark that is about to be put there; undefined where it is noted, or somebody's mark is there. */
+export function notedOutOfService(machine: Subject, node: Stored<Node>): NodeKeys | undefined {
+  if (isOutOfService(node) || isOutOfServiceNoted(machine, node)) return undefined;
+  const record = recordOf(machine, node) ?? { nodeUID: node.metadata.uid, nodeVersion: '', labels: [], taints: [] };
+  return { ...record, taints: [...record.taints, OUT_OF_SERVICE_TEXT].sort() };
+}
+
+/** The Node marked as off for certain; undefined when it is so already, or it is not noted that the mark is ours. */
+export function markedOutOfService(machine: Subject, node: Stored<Node>): Stored<Node> | undefined {
+  if (isOutOfService(node) || !isOutOfServiceNoted(machine, node)) return undefined;
+  return { ...node, spec: { ...node.spec, taints: [...(node.spec?.taints ?? []), OUT_OF_SERVICE] } };
+}
+
+export interface NodePlan {
+  /** `Machine.status.nodeKeys` as it must be before the Node is written; undefined when it is so. */
+  record: NodeKeys | undefined;
+  /** The Node as it should be; undefined when it is so. */
+  node: Stored<Node> | undefined;
+  /** What the Machine wants and somebody else has set otherwise, for people. */
+  foreign: string[];
+}
+
+/** What is to be written so that the Node has the Machine's labels and taints. */
+export function planNode(machine: Subject, node: Stored<Node>, kubeletAnswers: boolean): NodePlan {
+  const record = recordOf(machine, node);
+  const isUpgrade = record === undefined && node.metadata.annotations?.[ANNOTATIONS.ownedKeys] !== undefined;
+  const labels = labelsOn(node, machine.spec.labels ?? {}, {
+    has: (text) => record?.labels.includes(text) === true,
+    takesEqual: isUpgrade,
+  });
+  const wanted = machine.spec.taints ?? [];
+  const taints = taintsOn(node, wanted, {
+    has: (text) =>
+      record?.taints.includes(text) === true ||
+      // Earlier versions noted the mark on the Node alone.
+      (isUpgrade && text === OUT_OF_SERVICE_TEXT && machine.spec.operation?.action === 'MigratePods'),
+    takesEqual: isUpgrade,
+    keepsMark: !kubeletAnswers,
+  });
+
+  const puts = labels.puts.length + taints.puts.length > 0;
+  // A write that an earlier leader may still have on its way is conditioned on that version, or on the cordon of its row.
+  const mayLand = record?.nodeVersion === node.metadata.resourceVersion;
+  const owner = ownerOf(node);
+  const marks = owner !== undefined && owner !== DEGRADED;
+  const stays = (text: string): boolean => (text === OUT_OF_SERVICE_TEXT ? marks : mayLand);
+  const texts = (known: readonly string[], part: { ours: string[]; puts: string[] }): string[] =>
+    [...new Set([...part.ours, ...part.puts, ...known.filter(stays)])].sort();
+  const next: NodeKeys = {
+    nodeUID: node.metadata.uid,
+    nodeVersion: puts ? node.metadata.resourceVersion : (record?.nodeVersion ?? ''),
+    labels: texts(record?.labels ?? [], labels),
+    taints: texts(record?.taints ?? [], taints),
+  };
+  const isNeeded = record !== undefined || isUpgrade || puts;
+
+  const { [ANNOTATIONS.ownedKeys]: former, ...annotations } = node.metadata.annotations ?? {};
+  const object: Stored<Node> = {
+    ...node,
+    metadata: { ...node.metadata, labels: labels.after, ...(former === undefined ? {} : { annotations }) },
+    spec: { ...node.spec, taints: taints.after },
+  };
+  return {
+    record: isNeeded && canonical(next) !== canonical(record ?? {}) ? next : undefined,
+    node: concerned(object) === concerned(node) ? undefined : object,
+    foreign: [...labels.foreign, ...taints.foreign],
+  };
 }
 
 const concerned = ({ metadata, spec }: Node): string => canonical([metadata.labels ?? {}, metadata.annotations ?? {}, spec?.taints ?? []]);
 
-export const isOutOfService = (node: Node): boolean => node.spec?.taints?.some((taint) => idOf(taint) === idOf(OUT_OF_SERVICE)) === true;
-
-/** The Node marked as off for certain; undefined when it is so already. */
-export function markedOutOfService(machine: Pick<Machine, 'spec'>, node: Stored<Node>): Stored<Node> | undefined {
-  return isOutOfService(node) ? undefined : withTaints(machine, node, [OUT_OF_SERVICE]);
+interface Part<T> {
+  after: T;
+  /** On the Node now, and put there by us. */
+  ours: string[];
+  /** About to be put there. */
+  puts: string[];
+  foreign: string[];
 }
 
-/** The Node with the Machine's labels and taints, or undefined when it has them already. */
-export function syncedNode(machine: Pick<Machine, 'spec'>, node: Stored<Node>, kubeletAnswers: boolean): Stored<Node> | undefined {
-  const stays = !kubeletAnswers && ownedOn(node).taints.includes(idOf(OUT_OF_SERVICE));
-  return withTaints(machine, node, stays ? [OUT_OF_SERVICE] : []);
+interface Known {
+  has: (text: string) => boolean;
+  /** What is there as it is wanted is ours, too. */
+  takesEqual: boolean;
 }
 
-function withTaints(machine: Pick<Machine, 'spec'>, node: Stored<Node>, besides: readonly Taint[]): Stored<Node> | undefined {
-  const owned = ownedOn(node);
-  const wantedLabels = machine.spec.labels ?? {};
-  const wantedTaints: readonly Taint[] = [...(machine.spec.taints ?? []), ...besides];
+function labelsOn(node: Node, wanted: Record<string, string>, known: Known): Part<Record<string, string>> {
   const had = node.metadata.labels ?? {};
-  const hadTaints = node.spec?.taints ?? [];
+  const isOurs = (key: string, value: string): boolean => known.has(labelText(key, value)) || (known.takesEqual && wanted[key] === value);
+  const ours = Object.entries(had).filter(([key, value]) => isOurs(key, value));
+  const after = { ...had };
+  for (const [key] of ours) if (wanted[key] === undefined) delete after[key];
+  const puts: string[] = [];
+  const foreign: string[] = [];
+  for (const [key, value] of Object.entries(wanted)) {
+    const there = had[key];
+    if (there === value) continue;
+    if (there !== undefined && !isOurs(key, there)) {
+      foreign.push(`label ${labelText(key, value)} (the Node has "${there}")`);
+      continue;
+    }
+    after[key] = value;
+    puts.push(labelText(key, value));
+  }
+  return { after, ours: ours.map(([key, value]) => labelText(key, value)), puts, foreign };
+}
 
-  const labels = { ...had, ...wantedLabels };
-  for (const key of owned.labels) if (wantedLabels[key] === undefined) delete labels[key];
-
-  const isSame = (a: Pick<Taint, 'key' | 'effect' | 'value'>, b: typeof a): boolean =>
-    idOf(a) === idOf(b) && (a.value ?? '') === (b.value ?? '');
-  const wantedIDs = new Set(wantedTaints.map(idOf));
-  const kept = hadTaints.filter((taint) =>
-    wantedIDs.has(idOf(taint)) ? wantedTaints.some((wanted) => isSame(wanted, taint)) : !owned.taints.includes(idOf(taint)),
-  );
-  const taints = [...kept, ...wantedTaints.filter((wanted) => !kept.some((taint) => isSame(taint, wanted)))];
-
-  // What was there as it is wanted before we came is not ours to remove later.
-  const now: Owned = {
-    labels: Object.keys(wantedLabels)
-      .filter((key) => owned.labels.includes(key) || had[key] !== wantedLabels[key])
-      .sort(),
-    taints: wantedTaints
-      .filter((wanted) => owned.taints.includes(idOf(wanted)) || !hadTaints.some((taint) => isSame(taint, wanted)))
-      .map(idOf)
-      .sort(),
+function taintsOn(node: Node, wanted: readonly Taint[], known: Known & { keepsMark: boolean }): Part<Taint[]> {
+  const had = node.spec?.taints ?? [];
+  const isOurs = (taint: Taint): boolean =>
+    known.has(taintText(taint)) || (known.takesEqual && wanted.some((each) => taintText(each) === taintText(taint)));
+  const ours = had.filter(isOurs);
+  const puts: Taint[] = [];
+  const foreign: string[] = [];
+  for (const taint of wanted) {
+    const there = had.find((each) => idOf(each) === idOf(taint));
+    if (there !== undefined && taintText(there) === taintText(taint)) continue;
+    if (there !== undefined && !isOurs(there)) foreign.push(`taint ${taintText(taint)} (the Node has value "${there.value ?? ''}")`);
+    else puts.push(taint);
+  }
+  const stays = (taint: Taint): boolean => {
+    if (!ours.includes(taint)) return true;
+    if (known.keepsMark && taintText(taint) === OUT_OF_SERVICE_TEXT) return true;
+    return wanted.some((each) => idOf(each) === idOf(taint)) && !puts.some((each) => idOf(each) === idOf(taint));
   };
-  const { [ANNOTATIONS.ownedKeys]: before, ...annotations } = node.metadata.annotations ?? {};
-  const ours = before === undefined && now.labels.length + now.taints.length === 0 ? {} : { [ANNOTATIONS.ownedKeys]: canonical(now) };
-  const next: Stored<Node> = {
-    ...node,
-    metadata: { ...node.metadata, labels, annotations: { ...annotations, ...ours } },
-    spec: { ...node.spec, taints },
-  };
-  return concerned(next) === concerned(node) ? undefined : next;
+  // As Kubernetes has it: one taint of a key and effect.
+  const after = [
+    ...had.filter(stays),
+    ...puts.map(({ key, value, effect }) => ({ key, ...(value === undefined ? {} : { value }), effect })),
+  ];
+  return { after, ours: ours.map(taintText), puts: puts.map(taintText), foreign };
 }

@@ -25,7 +25,7 @@ import { isDraining, isOnItsProvider } from './decide.ts';
 import type { InstanceView, MachineView } from './view.ts';
 import { instanceOf, requestOf } from './instance.ts';
 import { hearKubelets } from './kubelets.ts';
-import { syncedNode } from './nodesync.ts';
+import { planNode } from './nodesync.ts';
 import { drainedPods } from './pods.ts';
 import { remade } from './remade.ts';
 import type { CellView } from './pass.ts';
@@ -143,6 +143,7 @@ export function createObserver(
       const providerID = machine.status?.providerID ?? (instance.state === 'Present' ? instance.instance.providerID : undefined);
       const claim = claimOf(machine, providerID, stores.nodes.get({ name: machine.metadata.name }));
       const answers = kubelets.answers(machine.metadata.name);
+      const plan = claim.state === 'Claimed' ? planNode(machine, claim.node, answers) : undefined;
       const view: MachineView = {
         nowMs: nowMs(),
         machine,
@@ -154,7 +155,8 @@ export function createObserver(
         kubeletAnswers: answers,
         facts: { ...facts(), agentAnswers: agentAnswers(machine) },
         pods: undefined,
-        nodeDrift: claim.state === 'Claimed' && syncedNode(machine, claim.node, answers) !== undefined,
+        nodeDrift: plan?.record !== undefined || plan?.node !== undefined,
+        notOnNode: (plan?.foreign ?? []).map((message) => ({ reason: 'SetByAnother', message })),
         revoked: row === undefined ? undefined : own.revokedBy(row.id),
         hours: ledger.hours ?? [],
         canStop: provider?.stop !== undefined,

@@ -8,7 +8,7 @@ import type { Operation, OperationStatus, Outcome } from '../../api/machine.ts';
 import { isCordonedFor } from './cordon.ts';
 import { evicting, obstacleTo, podsLeft } from './drain.ts';
 import { drainTimeoutMs, isReplaceable, operationTimeoutMs } from './facts.ts';
-import { isOutOfService } from './nodesync.ts';
+import { isOutOfService, isOutOfServiceNoted } from './nodesync.ts';
 import { mayAskForPower } from './repair.ts';
 import type { Decision, MachineView, Step } from './view.ts';
 
@@ -81,8 +81,10 @@ function abandoned(view: MachineView, row: LedgerRow, untilMs: number): Decision
     };
   }
   const waits = { for: 'Pods', why: podsLeft(pods), untilMs } as const;
-  if (claim.state === 'Claimed' && !isOutOfService(claim.node))
-    return { steps: [{ do: 'MarkOutOfService', row, why: 'the node is proven to be off: its volumes may be attached elsewhere' }], waits };
+  if (claim.state === 'Claimed' && !isOutOfService(claim.node)) {
+    const mark = isOutOfServiceNoted(machine, claim.node) ? 'MarkOutOfService' : 'NoteOutOfService';
+    return { steps: [{ do: mark, row, why: 'the node is proven to be off: its volumes may be attached elsewhere' }], waits };
+  }
   const why = 'the node is proven to be off, and nobody there ends its pods';
   return { steps: [{ do: 'ForceDelete', row, pods: pods.slice(0, PODS_AT_ONCE), providerID: instanceID, why }], waits };
 }

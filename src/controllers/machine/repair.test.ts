@@ -400,8 +400,12 @@ describe('MigratePods', () => {
   test('marks a node that is off or gone out of service, then takes the pods that were on their way', () => {
     const marked = cordoned('a', 'r1');
     marked.spec = { ...marked.spec, taints: [{ key: 'node.kubernetes.io/out-of-service', effect: 'NoExecute' }] };
+    const mark = 'node.kubernetes.io/out-of-service=nodeshutdown:NoExecute';
+    const noted = migrating();
+    noted.status = { ...noted.status, nodeKeys: { nodeUID: 'node-a', nodeVersion: '', labels: [], taints: [mark] } };
     for (const instance of [off, { state: 'Absent' as const }]) {
-      expect(said({ ...hung, pods: [leaving], instance })).toBe('MarkOutOfService');
+      expect(said({ ...hung, pods: [leaving], instance })).toBe('NoteOutOfService');
+      expect(said({ ...hung, machine: noted, pods: [leaving], instance })).toBe('MarkOutOfService');
       expect(said({ ...hung, pods: [leaving], instance, claim: claimed(marked) })).toBe('ForceDelete');
       expect(said({ ...hung, pods: [leaving, pod], instance, claim: claimed(marked) })).toBe('Evict');
     }

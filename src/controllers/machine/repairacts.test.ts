@@ -41,9 +41,16 @@ const underWay = (
 ): Stored<Machine> =>
   idle({
     spec: { operation: repairOperation({ action }) },
-    status: { repair },
+    status: { repair, nodeKeys: NOTED },
     metadata: { ownerReferences: owners },
   });
+
+const NOTED = {
+  nodeUID: 'node-a',
+  nodeVersion: '',
+  labels: [],
+  taints: ['node.kubernetes.io/out-of-service=nodeshutdown:NoExecute'],
+};
 
 const steps: [string, Step][] = [
   ['MigratePods', { do: 'BeginRepair', row, bootID: 'b', why: '' }],
@@ -130,6 +137,21 @@ describe('C5, invariant 5: what is begun or over is never done again', () => {
     for (const [action, step] of steps.filter(([, { do: what }]) => what === 'ForceDelete' || what === 'MarkOutOfService'))
       for (const other of [node(), cordoned('a', 'r2'), undefined])
         expect(judged(step, { machine: underWay(action), node: other })).toHaveProperty('stop');
+  });
+  test('C11: that the mark is to be ours is noted first, in the same circumstances; without the note nothing is marked', () => {
+    const mark: Step = { do: 'MarkOutOfService', row, why: '' };
+    const note: Step = { do: 'NoteOutOfService', row, why: '' };
+    const unnoted = underWay('MigratePods');
+    delete unnoted.status?.nodeKeys;
+    expect(judged(mark, { machine: unnoted })).toHaveProperty('stop');
+    expect(judged(note, { machine: unnoted })).toMatchObject({ write: 'machine', status: true, object: { status: { nodeKeys: NOTED } } });
+    expect(judged(note, { machine: underWay('MigratePods') })).toHaveProperty('stop');
+    for (const other of [node(), cordoned('a', 'r2'), undefined])
+      expect(judged(note, { machine: unnoted, node: other })).toHaveProperty('stop');
+    expect(judged(note, { machine: unnoted, ledger: ledger(3, repairRow({ id: 'r2' })) })).toHaveProperty('stop');
+    expect(() => judged(note, { machine: unnoted, ledger: ledger(4, row) })).toThrow(expect.objectContaining({ code: 'Deposed' }));
+    const over = { ...unnoted, status: { ...unnoted.status, repair: { id: 'r1', state: 'Done' as const } } };
+    expect(judged(note, { machine: over })).toHaveProperty('stop');
   });
   test('only a machine that is replaced is deleted, in the version that was read', () => {
     const remove: Step = { do: 'DeleteMachine', row, why: '' };

@@ -1,5 +1,6 @@
 /** Guarded writes and effects of the repairs that this controller carries out itself. See `act.ts` for how they are built. */
 import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { Node } from '../../api/builtin.ts';
 import type { Machine, RepairStatus } from '../../api/machine.ts';
 import type { RepairOperation } from '../../api/noderemedier.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -17,7 +18,7 @@ import {
   type Effect,
   type Guarded,
 } from './guards.ts';
-import { markedOutOfService } from './nodesync.ts';
+import { markedOutOfService, notedOutOfService } from './nodesync.ts';
 import { isControllerOperation, mayAskForPower } from './repair.ts';
 import type { Step } from './view.ts';
 
@@ -99,20 +100,44 @@ export function deleteMachine(row: LedgerRow, context: ActContext): Act {
   );
 }
 
-/** N, M, L; writes N. Only after the proof that the node is off; a node that was turned on since was so by a later row. */
+/**
+ * N, M, L; writes M's status. The mark is not there, and nobody else's: what is there later is ours. While N is cordoned for r the note stays, so that a mark
+ * that arrives late is known, too.
+ */
+export function noteOutOfService(row: LedgerRow, context: ActContext): Act {
+  return onCordonedNode('note-out-of-service', 'machine', row, context, (machine, node) => {
+    const nodeKeys = notedOutOfService(machine, node);
+    if (nodeKeys === undefined) return stop('noted already, or somebody marked it');
+    return { write: 'machine', object: { ...machine, status: { ...machine.status, nodeKeys } }, status: true };
+  });
+}
+
+/** N, M, L; writes N. Only after the proof that the node is off; a node that was turned on since was so by a later row. It is noted on M that the mark is ours. */
 export function markOutOfService(row: LedgerRow, context: ActContext): Act {
+  return onCordonedNode('mark-out-of-service', 'node', row, context, (machine, node) => {
+    const object = markedOutOfService(machine, node);
+    return object === undefined ? stop('marked already, or not noted') : { write: 'node', object };
+  });
+}
+
+function onCordonedNode(
+  name: string,
+  writes: 'machine' | 'node',
+  row: LedgerRow,
+  context: ActContext,
+  judge: (machine: Stored<Machine>, node: Stored<Node>) => Guarded,
+): Act {
   return {
-    ...base('mark-out-of-service', context),
+    ...base(name, context),
     reads: ['node', 'machine', 'ledger'],
-    writes: 'node',
+    writes,
     judge(seen): Guarded {
       if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
       const machine = machineOf(row, seen, context.epoch);
       if (machine === undefined || repairUnderWay(row, machine, 'MigratePods') === undefined) return stop('the repair is not under way');
       const claim = claimIn(machine, seen);
       if (claim.state !== 'Claimed' || !isCordonedFor(claim.node, row.id)) return stop("the Node's cordon does not name the row");
-      const object = markedOutOfService(machine, claim.node);
-      return object === undefined ? stop('marked already') : { write: 'node', object };
+      return judge(machine, claim.node);
     },
   };
 }

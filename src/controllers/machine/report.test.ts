@@ -153,6 +153,19 @@ test('a drain says why it takes its time: budgets that never end come before ref
   expect(said(['1st', '2nd', '3rd', '4th'], [])?.message).not.toContain('4th');
 });
 
+test('C11: what the Node has not is said, as long as it has it not, the worst first', () => {
+  const said = (...notOnNode: MachineView['notOnNode'][number][]) =>
+    told({ notOnNode }).conditions?.find(({ type }) => type === 'NodeSynced');
+  expect(said()).toBeUndefined();
+  const foreign = { reason: 'SetByAnother', message: 'label a=b (the Node has "c")' } as const;
+  expect(said(foreign)).toMatchObject({ status: 'False', reason: 'SetByAnother', message: expect.stringContaining(foreign.message) });
+  expect(said(foreign, { reason: 'NodeRefused', message: 'a is invalid' })).toMatchObject({
+    reason: 'NodeRefused',
+    message: 'the API server refuses the Node: a is invalid; set otherwise by somebody else, and left so: label a=b (the Node has "c")',
+  });
+  expect(said(...Array.from({ length: 9 }, () => foreign))?.message).toMatch(/ and 4 more$/);
+});
+
 test('addresses are those of the instance, and stay while nothing better is known', () => {
   const old = [{ type: 'InternalIP', address: '10.0.0.1' }];
   const known = machine({ status: { addresses: old } });

@@ -11,10 +11,10 @@ import { degradedBy } from './components.ts';
 import { isCordonedFor } from './cordon.ts';
 import { podsLeft } from './drain.ts';
 import { isDeleting, wasReady } from './facts.ts';
-import type { MachineView } from './view.ts';
+import type { MachineView, NotOnNode } from './view.ts';
 
 /** Conditions that this controller writes; the others on the object are the agent's and the set controller's. */
-const OURS = ['InfrastructureReady', 'NodeReady', 'Drained', 'Degraded', 'Ready'] as const;
+const OURS = ['InfrastructureReady', 'NodeReady', 'Drained', 'NodeSynced', 'Degraded', 'Ready'] as const;
 type Ours = (typeof OURS)[number];
 
 export interface ReportInput {
@@ -60,6 +60,7 @@ export function statusOf({ view, verdict, refusals, unending = [] }: ReportInput
     nodeReady(view, findings),
     degraded(findings),
     ...drained(view, refusals, unending),
+    ...nodeSynced(view),
     summary(view, findings),
   ].map((each) => ({ ...each, ...(generation === undefined ? {} : { observedGeneration: generation }) }));
   const before = (status?.conditions ?? []).filter((each) => inputs.some((input) => input.type === each.type));
@@ -142,6 +143,27 @@ function drained({ pods }: MachineView, refusals: readonly string[], unending: r
     ? [condition('Drained', 'False', 'Draining', left)]
     : [condition('Drained', 'False', 'EvictionRefused', [left, ...refusals.slice(0, 3)].join('; '))];
 }
+
+/** Only while the Node has not what the Machine wants there. */
+function nodeSynced({ notOnNode }: MachineView): ConditionInput[] {
+  const [first] = NOT_ON_NODE.filter((reason) => notOnNode.some((each) => each.reason === reason));
+  if (first === undefined) return [];
+  const messages = NOT_ON_NODE.flatMap((reason) => {
+    const found = notOnNode.filter((each) => each.reason === reason).map(({ message }) => message);
+    if (found.length === 0) return [];
+    const more = found.length > MAX_NAMED ? ` and ${found.length - MAX_NAMED} more` : '';
+    return `${NOT_ON_NODE_WORDS[reason]}: ${found.slice(0, MAX_NAMED).join(', ')}${more}`;
+  });
+  return [condition('NodeSynced', 'False', first, messages.join('; ').slice(0, MAX_MESSAGE))];
+}
+
+const MAX_NAMED = 5;
+const MAX_MESSAGE = 1024;
+const NOT_ON_NODE = ['NodeRefused', 'SetByAnother'] as const satisfies readonly NotOnNode['reason'][];
+const NOT_ON_NODE_WORDS: Record<NotOnNode['reason'], string> = {
+  NodeRefused: 'the API server refuses the Node',
+  SetByAnother: 'set otherwise by somebody else, and left so',
+};
 
 function summary({ machine, instance, facts }: MachineView, { ready, degraded: reasons, lost }: Findings): ConditionInput {
   if (isDeleting(machine)) return condition('Ready', 'False', 'Deleting', 'the machine is being deleted');

@@ -25,6 +25,12 @@ export interface DrainedPod {
   labels?: Readonly<Record<string, string>>;
 }
 
+export interface NotOnNode {
+  /** In order of weight: the server refuses the Node with them; somebody else has set another value. */
+  reason: 'NodeRefused' | 'SetByAnother';
+  message: string;
+}
+
 export interface MachineView {
   nowMs: number;
   machine: Stored<Machine>;
@@ -40,8 +46,10 @@ export interface MachineView {
   facts: AskFacts;
   /** What a drain must still take away; undefined unless `isDraining`. */
   pods: readonly DrainedPod[] | undefined;
-  /** Whether labels and taints of the claimed Node differ from the Machine's. */
+  /** Whether labels and taints of the claimed Node, or the record of them, are to be written. */
   nodeDrift: boolean;
+  /** Labels and taints that the Machine wants and its Node has not, and why. */
+  notOnNode: readonly NotOnNode[];
   /** Why Defender takes back the row, which has no order yet: what it was granted under does not hold any more. */
   revoked: Verdict | undefined;
   /** Buckets of the ledger: what began lately, for rates. */
@@ -72,6 +80,8 @@ export type Step = { why: string } & (
   | { do: 'StopInstance'; row: LedgerRow; providerID: string }
   /** Before the end of an operation of which somebody may still be about to ask the provider for something. */
   | { do: 'RetirePower'; row: LedgerRow; providerID: string }
+  /** Before `MarkOutOfService`: so that whoever removes the mark knows that it is ours. */
+  | { do: 'NoteOutOfService'; row: LedgerRow }
   | { do: 'MarkOutOfService'; row: LedgerRow }
   | { do: 'ForceDelete'; row: LedgerRow; pods: readonly DrainedPod[]; providerID: string }
   | { do: 'DeleteMachine'; row: LedgerRow }

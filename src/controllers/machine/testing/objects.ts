@@ -221,6 +221,7 @@ export function view(change: Partial<MachineView> = {}): MachineView {
     facts: facts(),
     pods: undefined,
     nodeDrift: false,
+    notOnNode: [],
     revoked: undefined,
     hours: [],
     canStop: true,

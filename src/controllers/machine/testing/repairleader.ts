@@ -136,6 +136,7 @@ function viewOf(leader: Leader, index: number, around: Surroundings): MachineVie
     facts: factsOf(leader, index, around),
     pods: undefined,
     nodeDrift: false,
+    notOnNode: [],
     revoked: row === undefined ? undefined : revokedBy(leader, row, machine, around),
     hours: stateOf(stores.ledger).hours ?? [],
     canStop: true,
