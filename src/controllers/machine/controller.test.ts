@@ -133,6 +133,36 @@ describe('a machine is made', () => {
     expect(node?.spec?.taints).toContainEqual({ key: 'only', effect: 'NoSchedule' });
   });
 
+  test('C12: and evicts nobody by a taint: it comes to a node that is new, or drained for an operation', async () => {
+    const test = await started();
+    const out = { key: 'maintenance', effect: 'NoExecute' as const };
+    const isOut = async (name: string) => (await test.node(name))?.spec?.taints?.some(({ key }) => key === out.key) === true;
+    const condition = async () => (await test.machine('a')).status?.conditions?.find(({ type }) => type === 'NodeSynced');
+    await waitingMachines(test, ['a'], 'Restart');
+    await ordered(test, 'a');
+    await test.edit('a', (machine) => void (machine.spec = { ...machine.spec, labels: { tier: 'web' }, taints: [out] }));
+    // Reserved, and not drained.
+    await waitFor(async () => (await test.node('a'))?.metadata.labels?.['tier'] === 'web', LONG);
+    expect(await isOut('a')).toBe(false);
+    expect(await waitFor(condition, LONG)).toMatchObject({ status: 'False', reason: 'TaintWithheld' });
+    await finish(test, 'a');
+    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    expect(await isOut('a')).toBe(false);
+
+    const first = (await test.machine('a')).spec.operation?.id;
+    await test.edit('a', (machine) => {
+      machine.spec.components = machine.spec.components?.map((each) => ({ ...each, version: '3.0.0', revision: 3 })) ?? [];
+    });
+    await test.report('a', { components: [waiting({ needs: 'Drain', revision: 3 })] });
+    await waitFor(async () => (await test.machine('a')).spec.operation?.id !== first, { ...LONG, what: 'another order' });
+    expect(await isOut('a')).toBe(true);
+    await waitFor(async () => (await condition()) === undefined, LONG);
+
+    await test.addMachine('new', { taints: [out] });
+    await test.boot('new');
+    await waitFor(() => isOut('new'), LONG);
+  });
+
   test('C11: and takes away nothing by what a node writes into its Node; the record of earlier versions goes', async () => {
     const test = await started();
     await test.addMachine('a', { labels: { tier: 'web' } });

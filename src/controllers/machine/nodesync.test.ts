@@ -4,8 +4,8 @@ import type { Taint } from '../../api/builtin.ts';
 import type { Machine, NodeKeys } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import { DEGRADED } from './cordon.ts';
-import { isOutOfService, markedOutOfService, notedOutOfService, planNode } from './nodesync.ts';
-import { cordoned, machine, node, operation } from './testing/objects.ts';
+import { isOutOfService, markedOutOfService, mayTakePods, notedOutOfService, planNode } from './nodesync.ts';
+import { cordoned, machine, node, operation, row } from './testing/objects.ts';
 
 type Wants = Pick<Machine['spec'], 'labels' | 'taints'>;
 type Server = { machine: ReturnType<typeof machine>; node: ReturnType<typeof node> };
@@ -22,11 +22,11 @@ const written = (object: Server['node'], change: (copy: Server['node']) => void 
 const recorded = (of: Server['machine'], nodeKeys: NodeKeys): Server['machine'] => ({ ...of, status: { ...of.status, nodeKeys } });
 
 /** As the controller writes it, until nothing is to be written. `dies`: after the record, before the Node. */
-function synced(server: Server, spec: Wants, { answers = true, dies = false } = {}): Server {
+function synced(server: Server, spec: Wants, { answers = true, dies = false, takes = true } = {}): Server {
   let now: Server = { ...server, machine: { ...server.machine, spec: { ...server.machine.spec, ...spec } } };
   for (let writes = 0; ; writes++) {
     expect(writes).toBeLessThan(4);
-    const plan = planNode(now.machine, now.node, answers);
+    const plan = planNode(now.machine, now.node, { kubeletAnswers: answers, mayTakePods: takes });
     if (plan.record === undefined && plan.node === undefined) return now;
     if (plan.record !== undefined) now = { ...now, machine: recorded(now.machine, plan.record) };
     if (dies) return now;
@@ -35,7 +35,9 @@ function synced(server: Server, spec: Wants, { answers = true, dies = false } = 
 }
 const labelsOf = ({ node: { metadata } }: Server) => metadata.labels ?? {};
 const taintsOf = ({ node: { spec } }: Server) => spec?.taints ?? [];
-const foreignOf = (server: Server) => planNode(server.machine, server.node, true).foreign;
+const foreignOf = (server: Server) => planNode(server.machine, server.node, FACTS).foreign;
+
+const FACTS = { kubeletAnswers: true, mayTakePods: true };
 
 const WEB: Taint = { key: 'only', value: 'web', effect: 'NoSchedule' };
 const DB: Taint = { key: 'only', value: 'db', effect: 'NoSchedule' };
@@ -121,11 +123,11 @@ describe('C11: labels and taints of a Machine on its Node', () => {
 
   test('a record of what was not put there, or is there no more, is kept only while the write may still arrive', () => {
     const begun = synced(fresh(), wants({ tier: 'web' }), { dies: true });
-    expect(planNode({ ...begun.machine, spec: {} }, begun.node, true).record).toBeUndefined();
+    expect(planNode({ ...begun.machine, spec: {} }, begun.node, FACTS).record).toBeUndefined();
     const later = written(begun.node);
-    expect(planNode({ ...begun.machine, spec: {} }, later, true).record).toMatchObject({ labels: [] });
+    expect(planNode({ ...begun.machine, spec: {} }, later, FACTS).record).toMatchObject({ labels: [] });
     // Before each write that puts something there the Machine names the version that it is conditioned on.
-    expect(planNode(begun.machine, later, true).record).toMatchObject({
+    expect(planNode(begun.machine, later, FACTS).record).toMatchObject({
       labels: ['tier=web'],
       nodeVersion: later.metadata.resourceVersion,
     });
@@ -148,6 +150,61 @@ describe('C11: labels and taints of a Machine on its Node', () => {
   });
 });
 
+describe('C12: a taint that takes pods off the node', () => {
+  const out: Taint = { key: 'maintenance', value: '1', effect: 'NoExecute' };
+  const withheldOf = (server: Server) => planNode(server.machine, server.node, { ...FACTS, mayTakePods: false }).withheld;
+
+  test('is withheld, and named, where it may not; what else is wanted is put there', () => {
+    const after = synced(fresh(), wants({ tier: 'web' }, [out, WEB]), { takes: false });
+    expect([labelsOf(after), taintsOf(after), withheldOf(after)]).toEqual([{ tier: 'web' }, [WEB], ['maintenance=1:NoExecute']]);
+    expect(after.machine.status?.nodeKeys?.taints).toEqual(['only=web:NoSchedule']);
+    const drained = synced(after, wants({ tier: 'web' }, [out, WEB]));
+    expect([taintsOf(drained), withheldOf(drained)]).toEqual([[WEB, out], []]);
+    // What is there may go at any time.
+    expect(taintsOf(synced(drained, wants({}), { takes: false }))).toEqual([]);
+  });
+
+  test('is not exchanged for one of another value, which other pods tolerate', () => {
+    const begun = synced(fresh(), wants({}, [out]));
+    const after = synced(begun, wants({}, [{ ...out, value: '2' }]), { takes: false });
+    expect([taintsOf(after), withheldOf(after)]).toEqual([[out], ['maintenance=2:NoExecute']]);
+  });
+
+  test('is not put back where somebody removed it', () => {
+    const begun = synced(fresh(), wants({}, [out]));
+    const removed = { ...begun, node: written(begun.node, (copy) => void (copy.spec = { ...copy.spec, taints: [] })) };
+    const after = synced(removed, wants({}, [out]), { takes: false });
+    expect([taintsOf(after), after.machine.status?.nodeKeys?.taints]).toEqual([[], []]);
+  });
+
+  test('may come to a node where nothing ever ran', () => {
+    const made = { status: { phase: 'Installing' as const } };
+    expect(mayTakePods(machine(made), node(), undefined, undefined)).toBe(true);
+    for (const status of [{ phase: 'Running' as const }, { phase: 'Installing' as const, firstReadyAt: 'then' }])
+      expect(mayTakePods(machine({ status }), node(), undefined, undefined)).toBe(false);
+    // Of an imported machine, and one that somebody else made, the Node may have run for years.
+    for (const provider of [{ name: 'ssh' }, undefined]) {
+      const { provider: _, ...spec } = machine().spec;
+      const imported = { ...machine(made), spec: provider === undefined ? spec : { ...spec, provider } };
+      const may = (ready: 'True' | 'False' | 'Unknown') =>
+        mayTakePods(imported, { ...node(), status: { conditions: [{ type: 'Ready', status: ready }] } }, undefined, undefined);
+      expect([may('True'), may('Unknown'), may('False')]).toEqual([false, false, true]);
+      expect(mayTakePods(imported, { ...node(), status: {} }, undefined, undefined)).toBe(true);
+    }
+  });
+
+  test('may come to a node that is drained under the cordon of its row, and to no other', () => {
+    const may = (object: ReturnType<typeof node>, of = row() as ReturnType<typeof row> | undefined, pods: unknown[] | undefined = []) =>
+      mayTakePods(machine(), object, of, pods);
+    expect(may(cordoned('a', 'r1'))).toBe(true);
+    expect(may(cordoned('a', 'r1'), row(), [{}])).toBe(false);
+    expect(mayTakePods(machine(), cordoned('a', 'r1'), row(), undefined)).toBe(false);
+    expect(mayTakePods(machine(), cordoned('a', 'r1'), undefined, [])).toBe(false);
+    expect(may(cordoned('a', 'r2'))).toBe(false);
+    expect(may(node())).toBe(false);
+  });
+});
+
 describe('the taint of a node that is proven to be off', () => {
   const outOfService: Taint = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
   const spec = wants({ tier: 'web' });
@@ -162,7 +219,7 @@ describe('the taint of a node that is proven to be off', () => {
     expect(notedOutOfService(noted.machine, noted.node)).toBeUndefined();
     // The note waits for its mark.
     const waiting = { ...noted, node: written(noted.node) };
-    expect(planNode(waiting.machine, waiting.node, true).record).toBeUndefined();
+    expect(planNode(waiting.machine, waiting.node, FACTS).record).toBeUndefined();
     return { ...waiting, node: written(markedOutOfService(waiting.machine, waiting.node) ?? waiting.node) };
   }
 

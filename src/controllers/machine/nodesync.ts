@@ -5,9 +5,12 @@
 import type { Node, Taint } from '../../api/builtin.ts';
 import { canonical } from '../../api/digest.ts';
 import type { Machine, NodeKeys } from '../../api/machine.ts';
+import type { LedgerRow } from '../../api/disruptionledger.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
+import { SSH_PROVIDER } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
-import { DEGRADED, ownerOf } from './cordon.ts';
+import { DEGRADED, isCordonedFor, ownerOf } from './cordon.ts';
+import { wasReady } from './facts.ts';
 
 type Subject = Pick<Machine, 'spec' | 'status'>;
 
@@ -51,10 +54,31 @@ export interface NodePlan {
   node: Stored<Node> | undefined;
   /** What the Machine wants and somebody else has set otherwise, for people. */
   foreign: string[];
+  /** Taints that would take pods off the node, which waits for a reservation, for people. */
+  withheld: string[];
+}
+
+export interface NodeFacts {
+  kubeletAnswers: boolean;
+  /** A taint that takes pods off the node may be put there now: nothing runs there that a reservation would protect (`mayTakePods`). */
+  mayTakePods: boolean;
+}
+
+/**
+ * Whether a taint of effect NoExecute may come to the node: where nothing ever ran, or what ran was drained in the name of the row that cordons it still.
+ * `pods`: as they were listed under that cordon. Of an imported machine the Node may be older than the Machine: it is new only as a kubelet registers it.
+ */
+export function mayTakePods(machine: Machine, node: Node, row: LedgerRow | undefined, pods: readonly unknown[] | undefined): boolean {
+  if (row !== undefined && pods?.length === 0 && isCordonedFor(node, row.id)) return true;
+  if (wasReady(machine)) return false;
+  const { provider } = machine.spec;
+  if (provider !== undefined && provider.name !== SSH_PROVIDER) return true;
+  const ready = node.status?.conditions?.find(({ type }) => type === 'Ready');
+  return ready === undefined || ready.status === 'False';
 }
 
 /** What is to be written so that the Node has the Machine's labels and taints. */
-export function planNode(machine: Subject, node: Stored<Node>, kubeletAnswers: boolean): NodePlan {
+export function planNode(machine: Subject, node: Stored<Node>, facts: NodeFacts): NodePlan {
   const record = recordOf(machine, node);
   const isUpgrade = record === undefined && node.metadata.annotations?.[ANNOTATIONS.ownedKeys] !== undefined;
   const labels = labelsOn(node, machine.spec.labels ?? {}, {
@@ -68,7 +92,8 @@ export function planNode(machine: Subject, node: Stored<Node>, kubeletAnswers: b
       // Earlier versions noted the mark on the Node alone.
       (isUpgrade && text === OUT_OF_SERVICE_TEXT && machine.spec.operation?.action === 'MigratePods'),
     takesEqual: isUpgrade,
-    keepsMark: !kubeletAnswers,
+    keepsMark: !facts.kubeletAnswers,
+    mayTakePods: facts.mayTakePods,
   });
 
   const puts = labels.puts.length + taints.puts.length > 0;
@@ -97,6 +122,7 @@ export function planNode(machine: Subject, node: Stored<Node>, kubeletAnswers: b
     record: isNeeded && canonical(next) !== canonical(record ?? {}) ? next : undefined,
     node: concerned(object) === concerned(node) ? undefined : object,
     foreign: [...labels.foreign, ...taints.foreign],
+    withheld: taints.withheld,
   };
 }
 
@@ -138,17 +164,23 @@ function labelsOn(node: Node, wanted: Record<string, string>, known: Known): Par
   return { after, ours: ours.map(([key, value]) => labelText(key, value)), puts, foreign };
 }
 
-function taintsOn(node: Node, wanted: readonly Taint[], known: Known & { keepsMark: boolean }): Part<Taint[]> {
+function taintsOn(
+  node: Node,
+  wanted: readonly Taint[],
+  known: Known & { keepsMark: boolean; mayTakePods: boolean },
+): Part<Taint[]> & { withheld: string[] } {
   const had = node.spec?.taints ?? [];
   const isOurs = (taint: Taint): boolean =>
     known.has(taintText(taint)) || (known.takesEqual && wanted.some((each) => taintText(each) === taintText(taint)));
   const ours = had.filter(isOurs);
   const puts: Taint[] = [];
   const foreign: string[] = [];
+  const withheld: string[] = [];
   for (const taint of wanted) {
     const there = had.find((each) => idOf(each) === idOf(taint));
     if (there !== undefined && taintText(there) === taintText(taint)) continue;
     if (there !== undefined && !isOurs(there)) foreign.push(`taint ${taintText(taint)} (the Node has value "${there.value ?? ''}")`);
+    else if (taint.effect === 'NoExecute' && !known.mayTakePods) withheld.push(taintText(taint));
     else puts.push(taint);
   }
   const stays = (taint: Taint): boolean => {
@@ -161,5 +193,5 @@ function taintsOn(node: Node, wanted: readonly Taint[], known: Known & { keepsMa
     ...had.filter(stays),
     ...puts.map(({ key, value, effect }) => ({ key, ...(value === undefined ? {} : { value }), effect })),
   ];
-  return { after, ours: ours.map(taintText), puts: puts.map(taintText), foreign };
+  return { after, ours: ours.map(taintText), puts: puts.map(taintText), foreign, withheld };
 }

@@ -22,10 +22,10 @@ import { cellSets } from './cellsets.ts';
 import { isDeleting, type AskFacts, type JobsOf } from './facts.ts';
 import { claimOf } from './claim.ts';
 import { isDraining, isOnItsProvider } from './decide.ts';
-import type { InstanceView, MachineView } from './view.ts';
+import type { InstanceView, MachineView, NotOnNode } from './view.ts';
 import { instanceOf, requestOf } from './instance.ts';
 import { hearKubelets } from './kubelets.ts';
-import { planNode } from './nodesync.ts';
+import { mayTakePods, planNode } from './nodesync.ts';
 import { drainedPods } from './pods.ts';
 import { remade } from './remade.ts';
 import type { CellView } from './pass.ts';
@@ -143,7 +143,6 @@ export function createObserver(
       const providerID = machine.status?.providerID ?? (instance.state === 'Present' ? instance.instance.providerID : undefined);
       const claim = claimOf(machine, providerID, stores.nodes.get({ name: machine.metadata.name }));
       const answers = kubelets.answers(machine.metadata.name);
-      const plan = claim.state === 'Claimed' ? planNode(machine, claim.node, answers) : undefined;
       const view: MachineView = {
         nowMs: nowMs(),
         machine,
@@ -155,14 +154,14 @@ export function createObserver(
         kubeletAnswers: answers,
         facts: { ...facts(), agentAnswers: agentAnswers(machine) },
         pods: undefined,
-        nodeDrift: plan?.record !== undefined || plan?.node !== undefined,
-        notOnNode: (plan?.foreign ?? []).map((message) => ({ reason: 'SetByAnother', message })),
+        nodeDrift: false,
+        notOnNode: [],
         revoked: row === undefined ? undefined : own.revokedBy(row.id),
         hours: ledger.hours ?? [],
         canStop: provider?.stop !== undefined,
         powerCycled: row !== undefined && own.cycled.has(row.id),
       };
-      return isDraining(view) ? { ...view, pods: await drainedPods(client, machine.metadata.name, signal) } : view;
+      return withPlan(isDraining(view) ? { ...view, pods: await drainedPods(client, machine.metadata.name, signal) } : view);
     },
     jobsOf,
     asking,
@@ -187,4 +186,19 @@ export function createObserver(
       kubelets.stop();
     },
   };
+}
+
+/** What is to be written to its Node, and what is kept from it. */
+function withPlan(view: MachineView): MachineView {
+  const { machine, claim, row, pods, kubeletAnswers } = view;
+  if (claim.state !== 'Claimed') return view;
+  const { record, node, foreign, withheld } = planNode(machine, claim.node, {
+    kubeletAnswers,
+    mayTakePods: mayTakePods(machine, claim.node, row, pods),
+  });
+  const notOnNode: NotOnNode[] = [
+    ...foreign.map((message) => ({ reason: 'SetByAnother' as const, message })),
+    ...withheld.map((message) => ({ reason: 'TaintWithheld' as const, message })),
+  ];
+  return { ...view, nodeDrift: record !== undefined || node !== undefined, notOnNode };
 }

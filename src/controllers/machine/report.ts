@@ -159,10 +159,11 @@ function nodeSynced({ notOnNode }: MachineView): ConditionInput[] {
 
 const MAX_NAMED = 5;
 const MAX_MESSAGE = 1024;
-const NOT_ON_NODE = ['NodeRefused', 'SetByAnother'] as const satisfies readonly NotOnNode['reason'][];
+const NOT_ON_NODE = ['NodeRefused', 'SetByAnother', 'TaintWithheld'] as const satisfies readonly NotOnNode['reason'][];
 const NOT_ON_NODE_WORDS: Record<NotOnNode['reason'], string> = {
   NodeRefused: 'the API server refuses the Node',
   SetByAnother: 'set otherwise by somebody else, and left so',
+  TaintWithheld: 'would take pods off the node, so it is put there only when the node is drained for an operation',
 };
 
 function summary({ machine, instance, facts }: MachineView, { ready, degraded: reasons, lost }: Findings): ConditionInput {

@@ -26,8 +26,8 @@ export interface DrainedPod {
 }
 
 export interface NotOnNode {
-  /** In order of weight: the server refuses the Node with them; somebody else has set another value. */
-  reason: 'NodeRefused' | 'SetByAnother';
+  /** In order of weight: the server refuses the Node with them; somebody else has set another value; it would take pods off the node. */
+  reason: 'NodeRefused' | 'SetByAnother' | 'TaintWithheld';
   message: string;
 }
 
