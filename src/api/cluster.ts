@@ -76,10 +76,21 @@ export const Clusters = defineKind({
       ),
     ),
     paused: Type.Optional(Type.Boolean({ description: 'nothing is applied here' })),
+    cellUID: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 128,
+        description:
+          'UID of the Namespace kube-system of the cluster that is meant; default: of the one that the hub reached first. Say it where a cluster was made again',
+      }),
+    ),
     unitDigest: Type.Optional(Type.String()),
   }),
   status: Type.Object({
     units: Type.Optional(listMap(unitStatus, ['unit'], { maxItems: 500 })),
+    cellUID: Type.Optional(
+      Type.String({ maxLength: 128, description: 'UID of the Namespace kube-system of the cluster that was reached' }),
+    ),
     machines: Type.Optional(Type.Object({ total: Type.Integer(), ready: Type.Integer() })),
     observedGeneration: Type.Optional(Type.Integer()),
     conditions: conditions(),

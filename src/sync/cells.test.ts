@@ -23,6 +23,9 @@ let changes: number;
 let stopped: AbortController;
 /** What discovery of the cell says. */
 let hangs: boolean;
+/** What its Namespace kube-system says, or is not asked by us. */
+let systemUID: string;
+let systemRefused: boolean;
 let kinds: { name: string; storageVersionHash?: string }[];
 
 beforeEach(() => {
@@ -32,11 +35,18 @@ beforeEach(() => {
   kinds = CELL_KINDS.map(({ plural }) => ({ name: plural }));
   hangs = false;
   prod.intercept(({ path, signal }) => {
+    if (path === '/api/v1/namespaces/kube-system') {
+      if (systemRefused) return statusResponse(403, 'Forbidden');
+      const metadata = { name: 'kube-system', uid: systemUID, resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' };
+      return jsonResponse(200, { apiVersion: 'v1', kind: 'Namespace', metadata });
+    }
     if (hangs && path === '/apis/kubenode.io/v1alpha1')
       return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
     if (path === '/apis/kubenode.io/v1alpha1') return jsonResponse(200, { resources: kinds });
     return path === '/apis/kubenode.io' ? jsonResponse(200, { versions: [{ version: 'v1beta1' }, { version: 'v1alpha1' }] }) : undefined;
   });
+  systemUID = 'uid-prod';
+  systemRefused = false;
   cluster = hub.put(Clusters, { apiVersion: API_VERSION, kind: 'Cluster', metadata: { name: 'prod' }, spec: {} });
   changes = 0;
   stopped = new AbortController();
@@ -134,6 +144,66 @@ describe('the way to a cell', () => {
   });
 });
 
+describe('E15: a cell that is another than the one that is known', () => {
+  const known = (status: NonNullable<Cluster['status']>, spec: Cluster['spec'] = {}): void => {
+    cluster = { ...cluster, spec, status };
+  };
+
+  test('is away, with what to do, and nothing is written there', async () => {
+    known({ cellUID: 'uid-before' });
+    put('good');
+    await cell();
+    await settle();
+    const { reason, message } = (await away()) ?? {};
+    expect(reason).toBe('CellReplaced');
+    expect(message).toContain('its Namespace kube-system has UID uid-prod, and not uid-before');
+    expect(message).toContain("commit `cellUID: 'uid-prod'` for it in fleet/");
+    await expect((await cell()).requireKinds()).rejects.toMatchObject({ code: 'CellReplaced' });
+  });
+
+  test('is the one that is meant where a commit says so', async () => {
+    known({ cellUID: 'uid-before' }, { cellUID: 'uid-prod' });
+    put('good');
+    await cell();
+    await settle();
+    expect([await away(), (await cell()).uid()]).toEqual([undefined, 'uid-prod']);
+    known({ cellUID: 'uid-prod' }, { cellUID: 'uid-other' });
+    expect(await away()).toMatchObject({ reason: 'CellReplaced' });
+  });
+
+  test('is seen before the next write, where the server was made again behind one address', async () => {
+    known({ cellUID: 'uid-prod' });
+    put('good');
+    const one = await cell();
+    await settle();
+    await one.requireKinds();
+    systemUID = 'uid-new';
+    await expect(one.requireKinds()).rejects.toMatchObject({ code: 'CellReplaced' });
+    expect(await away()).toMatchObject({ reason: 'CellReplaced' });
+  });
+
+  test('says nothing before it is known which one it is', async () => {
+    put('good');
+    const found = await cells.of(cluster);
+    expect(isCell(found) && found.away()).toMatchObject({ reason: 'Connecting' });
+    expect(await away()).toBeUndefined();
+  });
+
+  test('that may not be asked is away with the reason, and is asked until it answers', async () => {
+    systemRefused = true;
+    put('good');
+    await cell();
+    await settle();
+    expect(await away()).toMatchObject({ reason: 'Forbidden' });
+    systemRefused = false;
+    const before = changes;
+    await clock.advance(5000);
+    await settle();
+    expect(await away()).toBeUndefined();
+    expect(changes).toBeGreaterThan(before);
+  });
+});
+
 describe('the kinds of a cell', () => {
   test('that are newer, or absent, make it away, with the reason, until they are those that this hub knows', async () => {
     put('good');
@@ -184,7 +254,8 @@ describe('the kinds of a cell', () => {
     await settle();
     const before = prod.requests.length;
     await Promise.all([found.requireKinds(), found.requireKinds(), found.requireKinds()]);
-    expect(prod.requests.length - before).toBe(1);
+    // Its kinds, and which cluster it is.
+    expect(prod.requests.length - before).toBe(2);
   });
 
   test('that cannot be asked for are not taken for good ones, and nobody else waits for the answer', async () => {

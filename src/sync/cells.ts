@@ -42,7 +42,9 @@ export interface Cell {
   away(): Away | undefined;
   /** The time of its API server, ms: what its objects say of time is compared with nothing else (docs/protocols.md#h5). undefined while it is not known. */
   now(): number | undefined;
-  /** Asks whether it still has them; throws why not. To be asked before anything is written there. */
+  /** UID of its Namespace kube-system; undefined while it is not known. */
+  uid(): string | undefined;
+  /** Asks whether it still has them, and is the cluster that is meant; throws why not. To be asked before anything is written there. */
   requireKinds(): Promise<void>;
   synced(): boolean;
 }
@@ -79,8 +81,12 @@ export interface Cells {
 const SILENT_MS = 200_000;
 /** How long a cell may take to say which kinds it has; while it is away it is asked again after this. */
 const LOOK_MS = 5000;
+/** Reason while a connection is being made: nothing is wrong yet. */
+export const CONNECTING = 'Connecting';
 
 interface OpenCell extends Cell {
+  /** UID of the cluster that is meant; undefined: whichever is reached. */
+  expect(uid: string | undefined): void;
   /** Asks for its kinds, or soon, where it just did; nobody waits for it. */
   lookAgain(): void;
   done(): Promise<void>;
@@ -137,6 +143,7 @@ export function openCells(options: CellsOptions): Cells {
         const connecting = opening.get(name) ?? connect(cluster).finally(() => opening.delete(name));
         opening.set(name, connecting);
         const cell = await connecting;
+        cell.expect(cluster.spec.cellUID ?? cluster.status?.cellUID);
         // Others must not be slower for one that hangs.
         if (cell.away() !== undefined) cell.lookAgain();
         return cell;
@@ -174,6 +181,18 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
   let lookedAt = -Infinity;
   let looking: Promise<void> | undefined;
   let endLater: (() => void) | undefined;
+  let uid: string | undefined;
+  let expected: string | undefined;
+  /** Why the last look failed. */
+  let unseen: Away | undefined;
+
+  /** Objects of another cluster say nothing of this one, and this one's content must not go there (docs/protocols.md#e15). */
+  function replaced(): Away | undefined {
+    if (uid === undefined || expected === undefined || uid === expected) return undefined;
+    const message = `what is reached is another cluster: its Namespace kube-system has UID ${uid}, and not ${expected}; nothing is applied there, nor believed`;
+    const next = `correct its kubeconfig; or, where the cluster was made again, see to the machines that the former one had, and commit \`cellUID: '${uid}'\` for it in fleet/`;
+    return { reason: 'CellReplaced', message: `${message}; next: ${next}` };
+  }
 
   function heard(): Away | undefined {
     for (const { state, quietMs, resource } of cache.states()) {
@@ -181,21 +200,50 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
       if (Number.isFinite(quietMs) && quietMs > SILENT_MS)
         return { reason: 'Unreachable', message: `${resource}: nothing was heard for more than ${SILENT_MS / 1000} s` };
     }
+    if (uid === undefined) return unseen ?? { reason: CONNECTING, message: 'it was not asked yet which cluster it is' };
     return undefined;
   }
 
   async function ask(): Promise<void> {
     const { clock, signal } = options;
     const late = (): Error => new CodedError('Unreachable', `the cluster did not say within ${LOOK_MS / 1000} s which kinds it has`);
-    const found = await withDeadline(clock, LOOK_MS, signal, late, (signal) => troubleWithKinds(client, WRITTEN, { signal }));
+    const [found, system] = await withDeadline(clock, LOOK_MS, signal, late, (signal) =>
+      Promise.all([
+        troubleWithKinds(client, WRITTEN, { signal }),
+        // Each cluster has one, and it lives as long as the cluster does.
+        client.get(builtin.Namespaces, { name: 'kube-system' }, { signal }),
+      ]),
+    );
     lookedAt = clock.monotonic();
-    const changed = found?.message !== kinds?.message;
+    const changed = found?.message !== kinds?.message || system.metadata.uid !== uid;
     kinds = found;
+    uid = system.metadata.uid;
+    unseen = undefined;
     if (changed) options.onChange(name);
   }
 
   /** Not twice at once. */
   const look = (): Promise<void> => (looking ??= ask().finally(() => (looking = undefined)));
+
+  /** Until it is known which cluster this is, nothing else leads to another look. */
+  async function lookUntilKnown(): Promise<void> {
+    try {
+      await look();
+    } catch (error) {
+      if (options.signal.aborted || uid !== undefined) return;
+      unseen = { reason: isCoded(error) ? error.code : 'Unreachable', message: messageOf(error) };
+      options.onChange(name);
+      lookLater(LOOK_MS);
+    }
+  }
+
+  function lookLater(ms: number): void {
+    endLater ??= options.clock.setTimer(ms, () => {
+      endLater = undefined;
+      void lookUntilKnown();
+    });
+  }
+  void lookUntilKnown();
 
   return {
     name,
@@ -211,23 +259,27 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
     lookAgain() {
       const waitMs = lookedAt + LOOK_MS - options.clock.monotonic();
       if (waitMs <= 0) {
-        look().catch(() => undefined);
+        void lookUntilKnown();
         return;
       }
       // Nothing else need lead to another look before a minute is over.
-      endLater ??= options.clock.setTimer(waitMs, () => {
-        endLater = undefined;
-        look().catch(() => undefined);
-      });
+      lookLater(waitMs);
+    },
+    uid: () => uid,
+    expect(meant) {
+      expected = meant;
     },
     away() {
+      const another = replaced();
+      if (another !== undefined) return another;
       if (kinds === undefined) return heard();
       const next = kinds.reason === 'KindsAbsent' ? '; next: kubenode install --cell, there' : '; next: upgrade this hub';
       return { ...kinds, message: `${kinds.message}${next}` };
     },
     async requireKinds() {
       await look();
-      if (kinds !== undefined) throw new CodedError(kinds.reason, kinds.message);
+      const trouble = replaced() ?? kinds;
+      if (trouble !== undefined) throw new CodedError(trouble.reason, trouble.message);
     },
   };
 }

@@ -102,6 +102,7 @@ async function carryOut(
           resourceOf: async ({ kind }) => KNOWN.find((each) => each.kind === kind) ?? ConfigMaps,
           away: () => undefined,
           now: () => clock.now(),
+          uid: () => 'uid',
           requireKinds,
           synced: () => true,
         },

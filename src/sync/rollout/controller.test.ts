@@ -66,6 +66,12 @@ beforeEach(() => {
     cell(name).intercept(({ path }) => {
       if (path === '/apis/kubenode.io/v1alpha1')
         return jsonResponse(200, { resources: CELL_KINDS.map(({ plural }) => ({ name: plural })) });
+      if (path === '/api/v1/namespaces/kube-system')
+        return jsonResponse(200, {
+          apiVersion: 'v1',
+          kind: 'Namespace',
+          metadata: { name: 'kube-system', uid: `uid-${name}`, resourceVersion: '1', creationTimestamp: '2026-01-01T00:00:00Z' },
+        });
       return path === '/apis/kubenode.io' ? jsonResponse(200, { versions: [{ version: 'v1alpha1' }] }) : undefined;
     });
   }
@@ -521,6 +527,28 @@ describe('a cell', () => {
       message: 'the hub reaches it again',
     });
     await until(done(name), 10_000);
+  });
+
+  it('E15: that another cluster answers for is given nothing, until a commit says that it is the one that is meant', async () => {
+    startHub();
+    const first = commit({ [UNIT]: settings('1') });
+    await until(() => done(first)() && reachable('prod')?.status === 'True', 10_000);
+    expect(['test', 'prod'].map((name) => cluster(name)?.status?.cellUID)).toEqual(['uid-test', 'uid-prod']);
+    // Somebody puts the kubeconfig of `test` into the Secret of `prod`.
+    const metadata = { namespace: SYSTEM_NAMESPACE, name: 'cluster-prod' };
+    hub.put(Secrets, { apiVersion: 'v1', kind: 'Secret', metadata, data: { kubeconfig: Buffer.from('test').toString('base64') } });
+    const second = commit({ [UNIT]: settings('2') });
+    await until(() => reachable('prod')?.reason === 'CellReplaced', 70_000);
+    await until(() => place(second, 'test')?.phase === 'Verified', 10_000);
+    await clock.advance(70_000);
+    expect([content('prod'), place(second, 'prod')?.phase]).toEqual(['1', 'Blocked']);
+    expect(cluster('prod')?.status?.cellUID).toBe('uid-prod');
+    expect(events.filter(({ reason }) => reason === 'CellReplaced')).toHaveLength(1);
+    const prod = cluster('prod');
+    if (prod === undefined) throw new Error('no cluster');
+    hub.put(Clusters, { ...prod, spec: { ...prod.spec, cellUID: 'uid-test' } });
+    await until(() => reachable('prod')?.status === 'True', 70_000);
+    expect(cluster('prod')?.status?.cellUID).toBe('uid-test');
   });
 
   it('that was reached and is not any more keeps its number of machines, and is not written over and over', async () => {

@@ -15,7 +15,7 @@ import { setConditions } from '../../kube/conditions.ts';
 import { runController, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import type { Bundles, StoredUnit } from '../bundles.ts';
-import { isCell, openCells, type Away, type Cell, type ConnectCell } from '../cells.ts';
+import { CONNECTING, isCell, openCells, type Away, type Cell, type ConnectCell } from '../cells.ts';
 import { inForce } from '../inforce.ts';
 import { act, isThere } from './act.ts';
 import { decide } from './decide.ts';
@@ -75,7 +75,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
         members: seen.declared?.status?.clusters,
         rollouts: mine,
         clusters: seen.clusters,
-        cell: (name) => connections.get(name) ?? { reason: 'Connecting', message: 'not connected yet' },
+        cell: (name) => connections.get(name) ?? { reason: CONNECTING, message: 'not connected yet' },
         unit: (digest) => units.get(digest),
         missing: (digest) => units.missing(digest),
         failing: (unit, cluster) => {
@@ -204,7 +204,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       const cell = connections.get(cluster.metadata.name);
       if (cell === undefined) continue;
       const away = isCell(cell) ? cell.away() : cell;
-      if (away === undefined && isCell(cell) && !cell.synced()) continue;
+      if (away?.reason === CONNECTING || (away === undefined && isCell(cell) && !cell.synced())) continue;
       const before = cluster.status?.conditions?.find(({ type }) => type === 'Reachable');
       const reason = away?.reason ?? 'Connected';
       const conditions = setConditions(
@@ -221,10 +221,13 @@ export async function runRolloutController(options: RolloutControllerOptions): P
         clock.now(),
       );
       const machines = isCell(cell) ? countMachines(cell) : undefined;
-      const status = { conditions, ...(machines === undefined ? {} : { machines }) };
+      // The first that is reached, or the one that is said to be meant.
+      const cellUID = away === undefined && isCell(cell) ? cell.uid() : cluster.status?.cellUID;
+      const status = { conditions, ...(cellUID === undefined ? {} : { cellUID }), ...(machines === undefined ? {} : { machines }) };
       if (
+        cluster.status?.cellUID === cellUID &&
         canonical({ conditions: cluster.status?.conditions, machines: machines === undefined ? undefined : cluster.status?.machines }) ===
-        canonical({ conditions, machines })
+          canonical({ conditions, machines })
       )
         continue;
       const written = await hub
