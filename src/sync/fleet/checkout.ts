@@ -14,8 +14,11 @@ export interface RenderedCommit {
 export interface Checkout {
   head(signal: AbortSignal): Promise<{ oid: string }>;
   fetch(lastAccepted: string | undefined, signal: AbortSignal): Promise<Fetched>;
-  /** Refuses unless the head, new or not, and every new commit is signed as the Fleet asks; nothing to do where it does not ask. */
-  verify(fetched: { head: string; commits: CommitInfo[] }, signal: AbortSignal): Promise<void>;
+  /**
+   * Refuses unless the head, new or not, and every new commit is signed as the Fleet asks; nothing to do where it does not ask. `accepted`: the commit
+   * that the head descends from, for what to do.
+   */
+  verify(fetched: { head: string; commits: CommitInfo[]; accepted?: string }, signal: AbortSignal): Promise<void>;
   render(commit: string, signal: AbortSignal): Promise<RenderedCommit>;
 }
 

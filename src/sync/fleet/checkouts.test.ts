@@ -244,7 +244,10 @@ describe.skipIf(!hasGit || !hasSshKeygen)('E7: signatures (skipped without git o
     await asks.verify(await asks.fetch(undefined, signal), signal);
     const second = repository.commit('Second');
     const one = await failure(asks.fetch(first, signal).then((fetched) => asks.verify(fetched, signal)));
-    expect(one).toMatchObject({ code: 'Unsigned', next: expect.stringContaining('git commit --amend -S') as unknown });
+    expect(one).toMatchObject({
+      code: 'Unsigned',
+      next: expect.stringContaining('git commit --amend --allow-empty --no-edit -S') as unknown,
+    });
     expect(one.message).toMatch(/^1 of 1 commits is not acceptable; the newest: /);
     expect(one.message).toContain(second.slice(0, 7));
     repository.commit('Third');
@@ -257,6 +260,71 @@ describe.skipIf(!hasGit || !hasSshKeygen)('E7: signatures (skipped without git o
     expect(await failure(other.verify({ head: first, commits: [] }, signal))).toMatchObject({ code: 'Unsigned' });
     const none = await checkouts.open(fleetOf());
     await none.verify({ head: second, commits: [] }, signal);
+  });
+
+  /** The command that is printed, run as it stands. */
+  function follow(error: CodedError): void {
+    const [, command = ''] = / run: (git .+)$/.exec(error.next ?? '') ?? [];
+    execFileSync('sh', ['-c', command], { cwd: repository.dir, stdio: 'pipe', env: { ...process.env, GIT_EDITOR: 'false' } });
+  }
+
+  it('are put on commits that stand already by the command that is printed, with merges, empty commits and a head that was signed', async () => {
+    const key = newKey('key');
+    const accepted = repository.commit('Accepted', { 'fleet/main.ts': main('1') });
+    repository.git('switch', '--quiet', '-c', 'side');
+    repository.commit('Aside', { 'fleet/side.ts': 'export {};\n' });
+    repository.git('switch', '--quiet', 'main');
+    repository.commit('Second', { 'fleet/main.ts': main('2') });
+    repository.git('commit', '--quiet', '--allow-empty', '--message', 'Nothing');
+    repository.git('merge', '--quiet', '--no-ff', '--message', 'Merge', 'side');
+    sign(key.path, 'Signed');
+    const tree = repository.git('rev-parse', 'HEAD^{tree}');
+    repository.git('config', 'gpg.format', 'ssh');
+    repository.git('config', 'user.signingKey', key.path);
+    const asks = await checkouts.open(fleetOf({ signatures: { allowedSigners: key.line } }));
+    const judge = async (last: string): Promise<void> => asks.verify({ ...(await asks.fetch(last, signal)), accepted: last }, signal);
+    const error = await failure(judge(accepted));
+    expect(error.message).toMatch(/^4 of 5 commits are not acceptable/);
+    expect(error.next).toContain(accepted);
+    follow(error);
+    await judge(accepted);
+    expect(repository.git('rev-parse', 'HEAD^{tree}')).toBe(tree);
+    expect(repository.git('log', '--format=%s', `${accepted}..`).split('\n').toSorted()).toEqual([
+      'Aside',
+      'Merge',
+      'Nothing',
+      'Second',
+      'Signed',
+    ]);
+    expect((await asks.fetch(accepted, signal)).relation).toBe('descendant');
+  });
+
+  it('are put on the head alone where it alone has none, and on what a rewritten history brings', async () => {
+    const key = newKey('key');
+    const accepted = repository.commit('Accepted', { 'fleet/main.ts': main('1') });
+    repository.git('config', 'gpg.format', 'ssh');
+    repository.git('config', 'user.signingKey', key.path);
+    const asks = await checkouts.open(fleetOf({ signatures: { allowedSigners: key.line } }));
+    const same = await failure(asks.verify({ ...(await asks.fetch(accepted, signal)), accepted }, signal));
+    // To amend it would rewrite what was accepted.
+    follow(same);
+    const added = await asks.fetch(accepted, signal);
+    expect([added.relation, added.commits.length]).toEqual(['descendant', 1]);
+    await asks.verify({ ...added, accepted }, signal);
+    repository.commit('Newest');
+    const newest = await failure(asks.verify({ ...(await asks.fetch(accepted, signal)), accepted }, signal));
+    expect(newest.next).not.toContain('rebase');
+    follow(newest);
+    await asks.verify({ ...(await asks.fetch(accepted, signal)), accepted }, signal);
+    // Another history than the accepted one, which a person would have to accept.
+    repository.git('switch', '--quiet', '--orphan', 'other');
+    repository.commit('Zero');
+    repository.git('commit', '--quiet', '--amend', '--allow-empty', '--no-edit', '-S');
+    for (const each of ['One', 'Two']) repository.commit(each);
+    const elsewhere = { ...(await asks.fetch(accepted, signal)) };
+    expect(elsewhere.relation).toBe('rewritten');
+    follow(await failure(asks.verify(elsewhere, signal)));
+    await asks.verify(await asks.fetch(accepted, signal), signal);
   });
 });
 

@@ -10,7 +10,7 @@ import type { KubeObject } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
 import type { StoredUnit } from '../bundles.ts';
 import { syncError } from '../errors.ts';
-import { openSource, parseAllowedSigners, type GitSource, type GitSpec } from '../git/index.ts';
+import { openSource, parseAllowedSigners, type CommitInfo, type GitSource, type GitSpec } from '../git/index.ts';
 import { findingText, type Finding } from '../render/finding.ts';
 import { isVerdict, RenderError } from '../render/errors.ts';
 import { render } from '../render/render.ts';
@@ -160,7 +160,10 @@ function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath, isolati
         `${refused.length} of ${refused.length + verified.length} commits ${refused.length === 1 ? 'is' : 'are'} not acceptable; the newest: ${first.error.message}`,
         {
           cause: first.error,
-          next: 'sign it with a key of spec.signatures.allowedSigners: git commit --amend -S',
+          next: `git config gpg.format ssh, git config user.signingKey FILE of a key in spec.signatures.allowedSigners, then on that branch run: ${signing(
+            fetched,
+            refused.map(({ oid }) => oid),
+          )}`,
         },
       );
     },
@@ -175,6 +178,20 @@ function checkoutOf(source: GitSource, fleet: Fleet, { clock, childPath, isolati
       return await last.rendered;
     },
   };
+}
+
+const AMEND = 'git commit --amend --allow-empty --no-edit -S';
+
+/** A command of git after which every commit is signed that must be; `refused` are the newest first. */
+function signing(
+  { head, commits, accepted }: { head: string; commits: CommitInfo[]; accepted?: string },
+  refused: readonly string[],
+): string {
+  // To amend the accepted commit itself would rewrite it.
+  if (commits.length === 0) return "git commit --allow-empty -S -m 'Sign from here on'";
+  if (refused.length === 1 && refused[0] === head) return AMEND;
+  const base = accepted ?? `${refused.at(-1) ?? head}^`;
+  return `git rebase --rebase-merges --empty=keep --exec '${AMEND}' ${base}`;
 }
 
 function refusal(findings: readonly Finding[]): Error {

@@ -119,7 +119,8 @@ export async function runFleetController(options: FleetControllerOptions): Promi
         },
       );
     }
-    await checkout.verify(fetched, signal);
+    const accepted = fetched.relation === 'descendant' ? read.status?.commit : undefined;
+    await checkout.verify({ ...fetched, ...(accepted === undefined ? {} : { accepted }) }, signal);
     const rendered = await checkout.render(head, signal);
     context.log.info({ fleet: name, commit: head, clusters: rendered.clusters.length, ms: Math.round(rendered.ms) }, 'rendered');
 
