@@ -1,5 +1,6 @@
 /** Schema pieces that several kinds share. */
 import { Type, type TSchema } from 'typebox';
+import { celRules } from './kind.ts';
 
 export const stringMap = (description?: string) =>
   Type.Unsafe<Record<string, string>>({
@@ -75,9 +76,47 @@ export const atomic = <const T extends TSchema>(item: T, options: { maxItems?: n
 export const values = (description: string) =>
   Type.Unsafe<Record<string, unknown>>({ type: 'object', 'x-kubernetes-preserve-unknown-fields': true, description });
 
-export const taint = () =>
-  Type.Object({
-    key: Type.String({ minLength: 1 }),
-    value: Type.Optional(Type.String()),
-    effect: Type.Enum(['NoSchedule', 'PreferNoSchedule', 'NoExecute']),
+/** Kubernetes' own form of the key of a label or taint; an object with any other is refused for good. Its prefix has at most 253 characters besides. */
+const KEY = '^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$';
+const VALUE = '^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$';
+const keyRule = (key: string): string => `${key}.matches('${KEY}') && ${key}.indexOf('/') <= 253`;
+const KEY_WORDS = 'a name of up to 63 letters, digits and -_. with at most a DNS subdomain in lower case and / before it';
+const VALUE_WORDS = 'up to 63 letters, digits and -_. that begin and end with a letter or digit';
+
+/** Labels of an object of Kubernetes that is made or labelled by these. */
+export const labels = (description: string) =>
+  Type.Unsafe<Record<string, string>>({
+    type: 'object',
+    additionalProperties: { type: 'string', maxLength: 256 },
+    maxProperties: 128,
+    description,
+    ...celRules(
+      { rule: `self.all(k, ${keyRule('k')})`, message: `each key of a label must be ${KEY_WORDS}` },
+      { rule: `self.all(k, self[k].matches('${VALUE}'))`, message: `each value of a label must be empty or ${VALUE_WORDS}` },
+    ),
   });
+
+/** Prefixes of taints by which Kubernetes itself says how a node is: it evicts pods for them, or takes them by force. */
+export const KEPT_TAINTS = ['node.kubernetes.io/', 'node.cloudprovider.kubernetes.io/'];
+
+export const taint = () =>
+  Type.Object(
+    {
+      key: Type.String({ minLength: 1, maxLength: 317 }),
+      value: Type.Optional(Type.String({ maxLength: 256 })),
+      effect: Type.Enum(['NoSchedule', 'PreferNoSchedule', 'NoExecute']),
+    },
+    celRules(
+      {
+        rule: KEPT_TAINTS.map((prefix) => `!self.key.startsWith('${prefix}')`).join(' && '),
+        message: `must not be under ${KEPT_TAINTS.join(' or ')}: by these taints Kubernetes says how a node is`,
+        fieldPath: '.key',
+      },
+      { rule: keyRule('self.key'), message: `the key of a taint must be ${KEY_WORDS}`, fieldPath: '.key' },
+      {
+        rule: `!has(self.value) || self.value.matches('${VALUE}')`,
+        message: `the value of a taint must be empty or ${VALUE_WORDS}`,
+        fieldPath: '.value',
+      },
+    ),
+  );

@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { canonical, sha256Hex } from './digest.ts';
 import { DISRUPTIONS } from './disruption.ts';
-import { atomic, conditions, listMap, seconds, stringMap, taint, time, values } from './fields.ts';
+import { atomic, conditions, listMap, labels as nodeLabels, seconds, taint, time, values } from './fields.ts';
 import { defineKind } from './kind.ts';
 import { LONGEST_CONDITION_MESSAGE, plainTexts } from './plaintext.ts';
 
@@ -236,8 +236,10 @@ export type NodeKeys = Static<typeof nodeKeys>;
 export const PHASES = ['Pending', 'Provisioning', 'Installing', 'Running', 'Degraded', 'NodeLost', 'Deleting'] as const;
 
 export const machineTemplateSpec = {
-  labels: Type.Optional(stringMap('labels of the Node; removed from it when removed here')),
-  taints: Type.Optional(atomic(taint())),
+  labels: Type.Optional(nodeLabels('labels of the Node; removed from it when removed here')),
+  taints: Type.Optional(
+    atomic(taint(), { maxItems: 64, description: 'one with effect NoExecute is put on a node only while that is new or drained' }),
+  ),
   failureDomain: Type.Optional(Type.String()),
   drainTimeoutSeconds: Type.Optional(seconds('after this a drain gives up', { default: 600 })),
   operationTimeoutSeconds: Type.Optional(seconds('an order not begun by then is cancelled', { default: 900, minimum: 1 })),

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { atomic, conditions, countOrPercent, seconds, stringMap, values } from './fields.ts';
+import { atomic, conditions, countOrPercent, labels, seconds, values } from './fields.ts';
 import { defineKind } from './kind.ts';
 import { machineTemplateSpec } from './machine.ts';
 
@@ -24,7 +24,7 @@ export const MachineSets = defineKind({
     failureDomains: Type.Optional(atomic(Type.String({ minLength: 1 }), { description: 'machines are spread over these, evenly' })),
     template: Type.Optional(
       Type.Object({
-        metadata: Type.Optional(Type.Object({ labels: Type.Optional(stringMap('labels of the Machines')) })),
+        metadata: Type.Optional(Type.Object({ labels: Type.Optional(labels('labels of the Machines')) })),
         ...machineTemplateSpec,
       }),
     ),

@@ -189,6 +189,38 @@ conformance(
       expect(at(await scene.quiet.get(`${machines}/a`), 'status.bootstrap.csrUID')).toBe('y');
     });
 
+    it('labels and taints of a Node have the form of Kubernetes, and the taints of Kubernetes are its own', async (scene) => {
+      const machines = scene.in(`${API_VERSION}/machines`);
+      const sets = scene.in(`${API_VERSION}/machinesets`);
+      const set = (template: JsonObject) => object('MachineSet', 's', { provider: { name: 'p' }, template });
+      const long = (length: number): string => 'a'.repeat(length);
+      const taint = (key: string, value = ''): JsonObject => ({ taints: [{ key, value, effect: 'NoExecute' }] });
+      const bad: JsonObject[] = [
+        ...['NODE-ROLE.kubernetes.io/x', '/x', 'a/', 'a/b/c', '-a', 'a_b/c', long(64), `${long(254)}/a`].map((key) => ({
+          labels: { [key]: 'x' },
+        })),
+        { labels: { a: 'b c' } },
+        { labels: { a: long(64) } },
+        taint('node.kubernetes.io/out-of-service', 'nodeshutdown'),
+        taint('node.cloudprovider.kubernetes.io/shutdown'),
+        taint('NODE-ROLE.kubernetes.io/x'),
+        taint('a', 'b c'),
+      ];
+      for (const spec of bad) {
+        await refused(scene, () => scene.api.create(machines, object('Machine', 'b', spec), all));
+        await refused(scene, () => scene.api.create(sets, set(spec), all));
+      }
+      await refused(scene, () => scene.api.create(sets, set({ metadata: { labels: { 'A/b': 'x' } } }), all));
+      const good: JsonObject[] = [
+        { labels: { 'node-role.kubernetes.io/x': '', Tier: 'Web_1.0', [`a.${long(63)}/${long(63)}`]: long(63) } },
+        taint('dedicated.example.com/Pool', 'a'),
+      ];
+      for (const spec of good) {
+        await made(scene.quiet.create(machines, object('Machine', 'b', spec), all));
+        await made(scene.quiet.create(sets, set(spec), all));
+      }
+    });
+
     it('when a machine was first Ready is recorded once', async (scene) => {
       const machines = scene.in(`${API_VERSION}/machines`);
       await made(scene.quiet.create(machines, object('Machine', 'a', {})));

@@ -170,6 +170,13 @@ describe('C12: a taint that takes pods off the node', () => {
     expect([taintsOf(after), withheldOf(after)]).toEqual([[out], ['maintenance=2:NoExecute']]);
   });
 
+  test("is never one of Kubernetes' own, also where an earlier version let a Machine ask for it", () => {
+    const own: Taint = { key: 'node.kubernetes.io/out-of-service', value: 'y', effect: 'NoExecute' };
+    expect(taintsOf(synced(fresh(), wants({}, [own])))).toEqual([]);
+    const former = node('a', { spec: { taints: [own] }, annotations: { [ANNOTATIONS.ownedKeys]: '{}' } });
+    expect(taintsOf(synced(fresh(former), wants({}, [own])))).toEqual([own]);
+  });
+
   test('is not put back where somebody removed it', () => {
     const begun = synced(fresh(), wants({}, [out]));
     const removed = { ...begun, node: written(begun.node, (copy) => void (copy.spec = { ...copy.spec, taints: [] })) };

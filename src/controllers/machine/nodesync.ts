@@ -5,6 +5,7 @@
 import type { Node, Taint } from '../../api/builtin.ts';
 import { canonical } from '../../api/digest.ts';
 import type { Machine, NodeKeys } from '../../api/machine.ts';
+import { KEPT_TAINTS } from '../../api/fields.ts';
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import { SSH_PROVIDER } from '../../api/ssh.ts';
@@ -85,7 +86,9 @@ export function planNode(machine: Subject, node: Stored<Node>, facts: NodeFacts)
     has: (text) => record?.labels.includes(text) === true,
     takesEqual: isUpgrade,
   });
-  const wanted = machine.spec.taints ?? [];
+  const isKept = ({ key }: Taint): boolean => KEPT_TAINTS.some((prefix) => key.startsWith(prefix));
+  // A Machine of an earlier version may ask for one; what it put there of these goes.
+  const wanted = (machine.spec.taints ?? []).filter((taint) => !isKept(taint));
   const taints = taintsOn(node, wanted, {
     has: (text) =>
       record?.taints.includes(text) === true ||

@@ -66,14 +66,18 @@ export function checkObject(object: KubeObject, judgeObject: JudgeObject): Objec
   if (findings.length === 0 && rule.kind !== undefined) {
     const mistakes = rule.kind.validate(object);
     // Rules rely on the shape of what they judge.
-    findings.push(...asFindings(mistakes.length > 0 ? mistakes : judgeObject(object)));
-    if (mistakes.length === 0) for (const [path, labels] of labelMaps(object)) findings.push(...checkLabels(labels, path, true));
+    const labels = mistakes.length > 0 ? [] : labelMaps(object).flatMap(([path, each]) => checkLabels(each, path, true));
+    // A rule names the map, and here each key of it is named.
+    const judged = (mistakes.length > 0 ? [] : judgeObject(object)).filter(
+      ({ path }) => !labels.some((each) => each.path?.startsWith(`${path}[`) === true),
+    );
+    findings.push(...asFindings([...mistakes, ...judged]), ...labels);
   }
   return findings;
 }
 
 /**
- * Labels and selectors in the spec of our kinds. A schema can say little of their keys, so no server refuses them: a selector would match nothing
+ * Labels and selectors in the spec of our kinds. Of selectors no server refuses the keys: one would match nothing
  * for ever, and what is to carry a label could never be made.
  */
 function labelMaps({ kind, ...object }: KubeObject): [path: string, labels: unknown][] {

@@ -189,6 +189,16 @@ describe('one object', () => {
       machineSet({ template: { labels: { a: '-' } } }),
       { code: 'LabelInvalid', path: 'spec.template.labels["a"]' },
     ],
+    [
+      "a taint that is Kubernetes' own",
+      machineSet({ template: { taints: [{ key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' }] } }),
+      { path: 'spec.template.taints[0].key', message: expect.stringContaining('must not be under node.kubernetes.io/') as string },
+    ],
+    [
+      'a label key that a Node refuses for ever',
+      machineSet({ template: { labels: { 'NODE-ROLE.kubernetes.io/x': '' } } }),
+      { code: 'LabelInvalid', path: 'spec.template.labels["NODE-ROLE.kubernetes.io/x"]' },
+    ],
     ['a label key that is none', { ...pool(), metadata: { name: 'web', labels: { 'a b': 'c' } } }, { code: 'LabelInvalid' }],
     [
       'no namespace',
