@@ -1,8 +1,8 @@
 /** Files of a fleet that never run, because nothing imports them: a rule among them repairs nothing, and nobody says so. */
 import { posix } from 'node:path';
 import type { Finding } from '../../sync/render/finding.ts';
+import { importedPath, importsOf, isCode } from '../../sync/render/imports.ts';
 
-const CODE = /\.m?[jt]s$/;
 /** Not of the fleet: tests and what runs them, declarations, recorded histories. */
 const BESIDE = /\.(test|spec|bench|d|config|history|histories)\.m?[jt]s$/;
 
@@ -12,7 +12,7 @@ export function unusedFiles(files: ReadonlyMap<string, string>, entry: string): 
   const folders = [posix.dirname(main), 'rules'].filter((folder) => folder !== '.').map((folder) => `${folder}/`);
   const used = reached(files, [main, ...[...files.keys()].filter((path) => BESIDE.test(path))]);
   return [...files.keys()]
-    .filter((path) => CODE.test(path) && !used.has(path) && folders.some((folder) => path.startsWith(folder)))
+    .filter((path) => isCode(path) && !used.has(path) && folders.some((folder) => path.startsWith(folder)))
     .sort()
     .map((file) => ({
       code: 'FileUnused',
@@ -31,23 +31,9 @@ function reached(files: ReadonlyMap<string, string>, from: readonly string[]): S
   const found = new Set(from);
   // A set gives what is added to it meanwhile, too.
   for (const path of found)
-    for (const specifier of CODE.test(path) ? importsOf(files.get(path) ?? '') : []) {
-      const target = posix.join('/', posix.dirname(path), specifier).slice(1);
+    for (const { specifier } of isCode(path) ? importsOf(files.get(path) ?? '') : []) {
+      const target = importedPath(path, specifier);
       if (files.has(target)) found.add(target);
     }
   return found;
-}
-
-/** No part of a text is read twice for one match after another: whoever wrote it could make that take hours. */
-const IMPORT = /(?:^|;|\*\/)[^\S\n]*(?:import|export)\b(?:(?!\*\/|\n[^\S\n]*(?:import|export)\b)[^'"`;])*(?:'([^'\n]+)'|"([^"\n]+)")/gm;
-const COMMENTS = /\/\*(?:[\s\S]*?\*\/|[\s\S]*)|\/\/[^\n]*/g;
-
-/**
- * Relative imports. Rather one too many than one too few, since what is not found here is said to be unused: the text is read with its comments, which may be
- * none but parts of strings, and without, since they may stand in an import.
- */
-function importsOf(text: string): string[] {
-  return [text, text.replaceAll(COMMENTS, ' ')]
-    .flatMap((each) => [...each.matchAll(IMPORT)].map(([, single, double]) => single ?? double ?? ''))
-    .filter((specifier) => /^\.\.?\//.test(specifier));
 }

@@ -117,6 +117,26 @@ class Web extends Base {}`,
     expect(log.trim()).toBe(new Construct(new RootConstruct('röot'), 'child').node.addr);
   });
 
+  it('names the files that import each other, where one is read before it has run', async () => {
+    const circle = {
+      [ENTRY]: "import { fleet } from 'kubenode/constructs';\nimport './sets.ts';\nfleet.cluster('prod').pool('web');\n",
+      'fleet/sets.ts': "import { names } from './names.ts';\nexport const k0 = 'a';\nconsole.log(names);\n",
+      'fleet/names.ts': "import type { T } from './main.ts';\nimport { upper } from './upper.ts';\nexport const names: T[] = [upper];\n",
+      'fleet/upper.ts': "import { k0 } from './sets.ts';\nexport const upper = k0.toUpperCase();\n",
+    };
+    expect(await refused(circle)).toMatchObject({
+      code: 'RenderThrew',
+      file: 'fleet/upper.ts',
+      line: 2,
+      message:
+        "ReferenceError: Cannot access 'k0' before initialization; files import each other: fleet/upper.ts → fleet/sets.ts → fleet/names.ts → fleet/upper.ts",
+      next: 'move what they need of each other into a file that imports none of them',
+    });
+    const alone = await refused(running('console.log(k0);\nconst k0 = 1;'));
+    expect(alone.message).toBe("ReferenceError: Cannot access 'k0' before initialization");
+    expect(alone.next).toBeUndefined();
+  });
+
   it('can be refused behind a weak wall', async () => {
     const bare = (await walls()).slice(-1);
     expect(await refused(inCluster(machineSet), { isolationAtLeast: 'namespaces', walls: bare })).toMatchObject({

@@ -4,6 +4,7 @@ import { canonical } from '../../api/digest.ts';
 import { decode, type RenderedCluster } from './decode.ts';
 import { RenderError, type RenderErrorCode } from './errors.ts';
 import { placeOf, type Finding } from './finding.ts';
+import { importCircle } from './imports.ts';
 import { DEFAULT_LIMITS, runChild, type RenderLimits } from './run.ts';
 import { atLeast, walls, type Isolation, type Wall } from './wall.ts';
 import type { ChildInput } from './wire.ts';
@@ -87,7 +88,7 @@ export async function render(files: ReadonlyMap<string, string>, options: Render
     const decoded = decode(output);
     if (decoded === undefined)
       throw fail({ code: 'RenderCrashed', message: 'the child wrote something that is not a result', file: options.entry });
-    const [one, ...more] = decoded.findings;
+    const [one, ...more] = decoded.findings.map((finding) => withCircle(finding, files));
     if (one !== undefined) throw fail(one, ...more);
     const [missing, ...others] = options.unsigned === 'Allow' ? [] : decoded.unsigned;
     if (missing !== undefined) throw fail(missing, ...others);
@@ -107,6 +108,19 @@ export async function render(files: ReadonlyMap<string, string>, options: Render
       });
     return { clusters: decoded.clusters, log };
   }
+}
+
+/** The engine says only that a name was read too early; where modules import each other the reason is not in that file. */
+function withCircle(finding: Finding, files: ReadonlyMap<string, string>): Finding {
+  // oxlint-disable-next-line kubenode/no-sentence-decisions -- V8 gives no code
+  if (finding.file === undefined || !/^ReferenceError: Cannot access '[^']+' before initialization$/.test(finding.message)) return finding;
+  const circle = importCircle(files, finding.file);
+  if (circle === undefined) return finding;
+  return {
+    ...finding,
+    message: `${finding.message}; files import each other: ${circle.join(' → ')}`,
+    next: 'move what they need of each other into a file that imports none of them',
+  };
 }
 
 function difference(a: RenderedCluster[], b: RenderedCluster[]): Finding | undefined {
