@@ -51,7 +51,8 @@ function unbounded(path: string, schema: Schema): string[] {
       ];
     }
     case 'integer':
-      return [];
+      // A number that JavaScript reads as another one, no controller can write back.
+      return Number.isSafeInteger(schema.minimum) && Number.isSafeInteger(schema.maximum) ? [] : [path];
     default:
       return [`${path}: ${schema.type}`];
   }
@@ -74,7 +75,7 @@ function most(schema: Schema, perCharacter: number): number {
   }
 }
 
-it('every text and list is bounded', () => {
+it('every text, list and number is bounded', () => {
   expect(written().flatMap(([path, schema]) => unbounded(path, schema))).toEqual([]);
 });
 
@@ -90,4 +91,18 @@ it('an honest agent has room: 64 components and messages of the length at which 
   const { name, message, failed } = components?.items?.properties ?? {};
   const lengths = [name, message, failed?.properties?.['message'], operation?.properties?.['message']].map((each) => each?.maxLength);
   expect(lengths).toEqual([63, LONGEST_MESSAGE, LONGEST_MESSAGE, LONGEST_MESSAGE]);
+});
+
+it('what was stored before it was bounded is read, so that no other Machine waits for it', () => {
+  const condition = { type: 'Ready', status: 'True', reason: 'A', message: 'x'.repeat(9000), lastTransitionTime: '2026-11-20T12:00:00Z' };
+  const reported = { name: 'A'.repeat(20_000), version: '', content: '', revision: 2 ** 63, running: 0, state: 'Waiting' };
+  const machine = {
+    apiVersion: 'kubenode.io/v1alpha1',
+    kind: 'Machine',
+    metadata: { name: 'm', namespace: 'web' },
+    spec: {},
+    status: { components: [reported], conditions: [condition] },
+  };
+  expect(Machines.parse(machine).status?.components?.[0]?.revision).toBe(2 ** 63);
+  expect(() => Machines.parse({ ...machine, status: { components: [{ ...reported, name: '' }] } })).toThrow('name');
 });

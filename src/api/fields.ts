@@ -46,7 +46,8 @@ export const condition = ({ longestMessage = 32_768 }: { longestMessage?: number
     reason: Type.String({ maxLength: 1024 }),
     message: Type.String({ maxLength: longestMessage }),
     lastTransitionTime: time(),
-    observedGeneration: Type.Optional(Type.Integer()),
+    // Controllers send the list of others' conditions back as they read it: what JSON does not keep they could not write.
+    observedGeneration: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
   });
 
 export const conditions = ({ maxItems, ...each }: { maxItems?: number; longestMessage?: number } = {}) =>

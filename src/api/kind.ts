@@ -96,6 +96,16 @@ function strict(schema: unknown): unknown {
   return out;
 }
 
+const UPPER_BOUNDS = new Set(['maxLength', 'maxItems', 'maxProperties', 'maximum']);
+
+/** What a reader relies on. How much is stored, the server bounds; what it stored before it did must not keep all other objects from being read. */
+function readable(schema: JsonObject): JsonObject {
+  return JSON.parse(JSON.stringify(schema), (_, value: unknown) => {
+    if (value === null || typeof value !== 'object' || Array.isArray(value)) return value;
+    return Object.fromEntries(Object.entries(value).filter(([key, each]) => !(UPPER_BOUNDS.has(key) && typeof each === 'number')));
+  }) as JsonObject;
+}
+
 /** `/spec/batches/0` → `spec.batches[0]` */
 function fieldPath(pointer: string): string {
   return pointer
@@ -142,7 +152,7 @@ export function defineKind<Spec extends TSchema, Status extends TSchema>(
   };
 
   function isObject(value: unknown): value is Object {
-    loosely ??= ajv.compile(objectSchema);
+    loosely ??= ajv.compile(readable(objectSchema));
     return loosely(value);
   }
 

@@ -11,6 +11,10 @@ export const LANES = ['Forward', 'Restore'] as const;
 /** As of the MachineComponent: an agent that reports a longer one could store nothing at all. */
 export const LONGEST_COMPONENT_NAME = 63;
 
+/** No revision is above it, so that an agent cannot report one that no entry exceeds in a number that JSON and the schema hold. */
+export const LAST_REVISION = 2_147_483_647;
+const COUNT = { minimum: 0, maximum: LAST_REVISION };
+
 /** What a node should have of one component. Written whole by the set controller (docs/protocols.md#a1 to #a3). */
 export const componentEntry = Type.Object({
   name: Type.String({ minLength: 1, maxLength: LONGEST_COMPONENT_NAME }),
@@ -20,7 +24,11 @@ export const componentEntry = Type.Object({
   setUID: Type.String({ description: 'UID of the MachineComponentSet that wrote this' }),
   setRevision: Type.Integer({ minimum: 1, description: "counts changes of the set's content" }),
   joinedRevision: Type.Integer({ minimum: 0, description: "the set's revision when this machine joined it" }),
-  revision: Type.Integer({ minimum: 1, description: 'only grows; an agent refuses a lower one, or the same with other content' }),
+  revision: Type.Integer({
+    minimum: 1,
+    maximum: LAST_REVISION,
+    description: 'only grows; an agent refuses a lower one, or the same with other content',
+  }),
   attempt: Type.Integer({ minimum: 1 }),
   left: Type.Optional(
     Type.Boolean({ description: 'the set selected this machine no more; if it does again, the machine joins as one that was never in it' }),
@@ -122,9 +130,9 @@ export const componentStatus = Type.Object({
   /** What runs here. Empty strings and 0 while nothing does. */
   version: Type.String({ maxLength: 128, description: 'version that is switched to here; empty while none is' }),
   content: Type.String({ maxLength: 128, description: 'contentOf() what is switched to here; empty while none is' }),
-  revision: Type.Integer({ minimum: 0, description: 'highest revision accepted from spec; the floor of the next' }),
+  revision: Type.Integer({ ...COUNT, description: 'highest revision accepted from spec; the floor of the next' }),
   running: Type.Integer({
-    minimum: 0,
+    ...COUNT,
     description: 'revision whose content is switched to here: equals `revision` once it is carried out',
   }),
   state: Type.Enum([...COMPONENT_STATES]),
@@ -135,17 +143,17 @@ export const componentStatus = Type.Object({
   previous: Type.Optional(Type.String({ maxLength: 128, description: 'version that ran before' })),
   failed: Type.Optional(
     Type.Object({
-      revision: Type.Integer({ description: 'the entry that failed here' }),
+      revision: Type.Integer({ ...COUNT, description: 'the entry that failed here' }),
       reason: Type.String({ maxLength: 256 }),
       message: Type.String({ maxLength: 1024 }),
       restored: Type.Boolean({ description: 'what ran before runs again and passes its probes' }),
     }),
   ),
-  refused: Type.Optional(Type.Object({ revision: Type.Integer(), reason: Type.String({ maxLength: 256 }) })),
+  refused: Type.Optional(Type.Object({ revision: Type.Integer(COUNT), reason: Type.String({ maxLength: 256 }) })),
   bootID: Type.Optional(Type.String({ maxLength: 128, description: 'boot in which the probes last held since the switch' })),
   switchedAt: Type.Optional(time("by the agent's clock; to read, not to decide")),
   healthySince: Type.Optional(time("by the agent's clock; to read, not to decide")),
-  driftRepairs: Type.Optional(Type.Integer({ minimum: 0 })),
+  driftRepairs: Type.Optional(Type.Integer(COUNT)),
   message: Type.Optional(Type.String({ maxLength: 1024 })),
 });
 export type ComponentStatus = Static<typeof componentStatus>;
@@ -265,7 +273,7 @@ export const machineStatus = Type.Object({
   agent: Type.Optional(
     Type.Object({
       version: Type.String({ maxLength: 128 }),
-      apiLevel: Type.Integer(),
+      apiLevel: Type.Integer(COUNT),
       bootID: Type.String({ maxLength: 128 }),
       os: Type.String({ maxLength: 64 }),
       arch: Type.String({ maxLength: 64 }),

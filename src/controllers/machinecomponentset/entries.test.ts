@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
-import { contentOf } from '../../api/machine.ts';
+import { contentOf, LAST_REVISION, Machines } from '../../api/machine.ts';
 import { MachineComponents } from '../../api/machinecomponent.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
 import { createWorld, type World } from './testing/world.ts';
@@ -423,5 +423,40 @@ describe('what a machine cannot be given', () => {
     world.set({ version: '2.1.0' }, 'containerd');
     await world.quiet();
     expect(world.condition('RequirementsMet')).toBe('True/Met');
+  });
+});
+
+describe('A3: an agent that reports a revision above which there is none', () => {
+  it('has failed, is given nothing more, and says so', async () => {
+    const world = await verifiedWorld({ machines: 2 });
+    const [first] = world.machines();
+    const agent = world.agents.get(first?.metadata.name ?? '');
+    if (agent !== undefined) agent.online = false;
+    world.api.edit(Machines, first?.metadata ?? { name: '' }, ({ status }) => {
+      for (const each of status?.components ?? []) each.revision = LAST_REVISION;
+    });
+    world.set({ version: '2.0.0', maxFailed: 5 });
+    for (let round = 0; round < 20; round++) await world.round();
+    const machine = world.machine(first?.metadata.name ?? '');
+    expect(machine.spec.components?.[0]).toMatchObject({ version: '1.0.0', revision: 1, failed: { reason: 'RevisionsExhausted' } });
+    expect(world.status().failures).toMatchObject([{ machine: 'web/' + machine.metadata.name, reason: 'RevisionsExhausted' }]);
+    expect(world.given('2.0.0')).toHaveLength(1);
+  });
+
+  it('has failed before it was given anything, and its set goes on with the others', async () => {
+    const world = createWorld({ machines: 2 });
+    const [first] = world.machines();
+    const name = first?.metadata.name ?? '';
+    const agent = world.agents.get(name);
+    if (agent !== undefined) agent.online = false;
+    world.api.edit(Machines, first?.metadata ?? { name: '' }, ({ status }) => {
+      if (status !== undefined)
+        status.components = [{ name: 'kubelet', version: '', content: '', revision: 2 ** 63, running: 0, state: 'Waiting' }];
+    });
+    world.set({ version: '1.0.0', batches: ['100%'], maxFailed: 5 });
+    for (let round = 0; round < 20; round++) await world.round();
+    expect(world.machine(name).spec.components ?? []).toEqual([]);
+    expect(world.status().failures).toMatchObject([{ machine: `web/${name}`, reason: 'RevisionsExhausted' }]);
+    expect(world.given('1.0.0')).toHaveLength(1);
   });
 });

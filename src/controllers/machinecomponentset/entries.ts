@@ -1,9 +1,19 @@
-import type { ComponentEntry, ComponentStatus, Machine } from '../../api/machine.ts';
+import { LAST_REVISION, type ComponentEntry, type ComponentStatus, type Machine } from '../../api/machine.ts';
 import type { Content } from './content.ts';
 
 /** Above everything that was ever asked of the agent or refused by it (docs/protocols.md#a3); `reported` of a removed component counts too. */
 export function nextRevision(entry: ComponentEntry | undefined, reported: ComponentStatus | undefined): number {
   return 1 + Math.max(entry?.revision ?? 0, reported?.revision ?? 0, reported?.refused?.revision ?? 0);
+}
+
+/**
+ * No number is left above what this agent names, which no honest one does: it could refuse whatever it is given, so it is given nothing more
+ * (docs/protocols.md#a3). The Machine has to be replaced.
+ */
+export function exhausted(entry: ComponentEntry | undefined, reported: ComponentStatus | undefined): Failure | undefined {
+  const next = nextRevision(entry, reported);
+  if (next <= LAST_REVISION) return undefined;
+  return { reason: 'RevisionsExhausted', message: `the agent names revision ${next - 1}, and none is left above it: replace the machine` };
 }
 
 /** Fields in one order, without those that are absent: equal entries are equal JSON. */
@@ -42,6 +52,8 @@ export interface Failure {
  */
 export function unrecordedFailure(machine: Machine, entry: ComponentEntry, reported: ComponentStatus | undefined): Failure | undefined {
   if (entry.failed !== undefined) return undefined;
+  const spent = exhausted(entry, reported);
+  if (spent !== undefined) return spent;
   if (reported?.failed?.revision === entry.revision) return { reason: reported.failed.reason, message: reported.failed.message };
   const order = machine.spec.operation;
   const outcome = machine.status?.operation;

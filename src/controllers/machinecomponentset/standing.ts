@@ -2,7 +2,7 @@ import { resolveCount } from '../../api/batches.ts';
 import type { ComponentEntry, Machine } from '../../api/machine.ts';
 import type { MachineComponentSet } from '../../api/machinecomponentset.ts';
 import { idOf, targetsOf, type Content, type Counted, type Targets } from './content.ts';
-import { isInEffect, unrecordedFailure, type Failure } from './entries.ts';
+import { exhausted, isInEffect, unrecordedFailure, type Failure } from './entries.ts';
 import { AGENT_SILENT } from './failurereasons.ts';
 import { isNew, isUnreported } from './newmachine.ts';
 import { isVerified, missingEvidence } from './evidence.ts';
@@ -108,8 +108,10 @@ function standingOf(view: MachineView, set: MachineComponentSet, revision: Count
   const target = targets.of(machine);
   const asksTarget = isOwn && idOf(entry) === idOf(target);
   const limitMs = afterMs(set);
-  const failure = isOwn ? (unrecordedFailure(machine, entry, reported) ?? lostBy(view, entry, asksTarget, limitMs)) : undefined;
-  const failsNow = failure !== undefined && (asksTarget || (entry?.setRevision ?? 0) >= revision.since);
+  // Whatever is wanted there, and whether or not it has an entry: none can be written.
+  const spent = exhausted(entry, reported);
+  const failure = spent ?? (isOwn ? (unrecordedFailure(machine, entry, reported) ?? lostBy(view, entry, asksTarget, limitMs)) : undefined);
+  const failsNow = failure !== undefined && (spent !== undefined || asksTarget || (entry?.setRevision ?? 0) >= revision.since);
   const hasFailed = failsNow || (isOwn && isInEffect(entry.failed, revision, set.spec.rolloutID));
   const holds = asksTarget && !hasFailed && entry.failed === undefined;
   const bootID = machine.status?.agent?.bootID;

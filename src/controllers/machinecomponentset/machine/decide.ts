@@ -4,7 +4,7 @@ import type { Condition, Stored } from '../../../api/wire.ts';
 import { rfc3339 } from '../../../kube/clock.ts';
 import { setCondition } from '../../../kube/conditions.ts';
 import { contentFrom, idOf, type Content } from '../content.ts';
-import { entryOf, nextRevision, unrecordedFailure, type Failure } from '../entries.ts';
+import { entryOf, exhausted, nextRevision, unrecordedFailure, type Failure } from '../entries.ts';
 import { idOfVerified, isVerified, missingEvidence, soakOf } from '../evidence.ts';
 import { FIRST_INSTALLATION, isNew } from '../newmachine.ts';
 
@@ -63,7 +63,7 @@ function answer(state: MachineState, entry: ComponentEntry, reported: ComponentS
   const failed = unrecordedFailure(state.machine, entry, reported);
   if (failed !== undefined) return reported.state === 'Restoring' ? undefined : failure(state, entry, reported, failed);
   const isRefused = reported.refused?.revision === entry.revision || reported.revision > entry.revision;
-  if (!isRefused) return undefined;
+  if (!isRefused || exhausted(entry, reported) !== undefined) return undefined;
   const revision = nextRevision(entry, reported);
   const message = `the agent knows revision ${Math.max(reported.revision, reported.refused?.revision ?? 0)}: written again as ${revision}`;
   return { entry: { ...entry, revision }, reason: 'Refused', message };
@@ -85,8 +85,9 @@ function failure(state: MachineState, entry: ComponentEntry, reported: Component
     message: message.slice(0, MESSAGE),
   };
   const last = state.machine.status?.verified?.find((record) => record.name === entry.name);
-  if (last === undefined || idOfVerified(last) === idOf(entry)) {
-    const why = last === undefined ? 'nothing is verified here' : 'this is what was verified here';
+  const isSpent = exhausted(entry, reported) !== undefined;
+  if (last === undefined || idOfVerified(last) === idOf(entry) || isSpent) {
+    const why = isSpent ? message : last === undefined ? 'nothing is verified here' : 'this is what was verified here';
     // With the number of the failure, so that whoever waits for this record sees that it is of this very try.
     return { entry: { ...entry, setRevision, failed }, reason: 'Failed', message: `${reason}; ${why}` };
   }
