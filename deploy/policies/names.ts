@@ -3,6 +3,7 @@ import type { Construct } from 'constructs';
 import { bootstrapAccountName, SIGNERS } from '../../src/api/admission.ts';
 import { AGENT_PREFIX, serviceAccountUser } from '../../src/api/identity.ts';
 import { AGENT_REPORTER } from '../../src/api/names.ts';
+import { LONGEST_MESSAGE } from '../../src/api/plaintext.ts';
 import { AGENT_CLUSTER_ROLE, BOOTSTRAP_CLUSTER_ROLE } from '../../src/api/machineaccess.ts';
 import { CELL_WRITERS } from '../identities.ts';
 import { literal, policy } from './policy.ts';
@@ -23,6 +24,7 @@ export function agentCreatesPolicy(scope: Construct): void {
       AGENT_OF,
       { name: 'about', expression: 'dyn(object).?involvedObject.orValue(dyn(object).?regarding.orValue({}))' },
       { name: 'source', expression: 'dyn(object).?source.orValue(dyn(object).?deprecatedSource.orValue({}))' },
+      { name: 'text', expression: "dyn(object).?message.orValue(dyn(object).?note.orValue(''))" },
       { name: 'reporter', expression: "dyn(object).?reportingComponent.orValue(dyn(object).?reportingController.orValue(''))" },
     ],
     validations: [
@@ -42,6 +44,15 @@ export function agentCreatesPolicy(scope: Construct): void {
           || (variables.source.?component.orValue('') in ['', '${AGENT_REPORTER.component}']
             && variables.reporter in ['', '${AGENT_REPORTER.controller}'])`,
         messageExpression: "'an agent reports Events as ${AGENT_REPORTER.component} only'",
+      },
+      {
+        expression: `request.resource.resource != 'events'
+          || (!has(dyn(object).metadata.finalizers) && !has(dyn(object).metadata.ownerReferences))`,
+        messageExpression: "'an Event of an agent has no finalizers and no ownerReferences: it ends by itself'",
+      },
+      {
+        expression: `request.resource.resource != 'events' || variables.text.size() <= ${LONGEST_MESSAGE}`,
+        messageExpression: `'the message of an Event has at most ${LONGEST_MESSAGE} characters, not ' + string(variables.text.size())`,
       },
       {
         expression: `request.resource.resource != 'certificatesigningrequests'

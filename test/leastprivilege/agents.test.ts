@@ -273,6 +273,25 @@ each('an agent %s', (_, who) => {
       expect([more, (await report(core('other', { ...own, ...more }))).outcome]).toEqual([more, 'policy']);
   });
 
+  test('reports Events that end by themselves, and are no longer than Kubernetes says', async () => {
+    const owner = { apiVersion: API_VERSION, kind: 'Machine', name: 'm1', uid: 'u' };
+    const event = (message: string, more: object = {}) => ({
+      apiVersion: 'v1',
+      kind: 'Event',
+      metadata: { generateName: 'e-', namespace: 'web', ...more },
+      reason: 'A',
+      type: 'Normal',
+      message,
+      involvedObject: { apiVersion: API_VERSION, kind: 'Machine', namespace: 'web', name: 'm1' },
+    });
+    const report = async (...of: Parameters<typeof event>) =>
+      (await attempt(send(who, 'POST', '/api/v1/namespaces/web/events', event(...of)))).outcome;
+    expect(await report('x'.repeat(1024))).toBe('ok');
+    expect(await report('x'.repeat(1025))).toBe('policy');
+    expect(await report('x', { finalizers: ['x.example/y'] })).toBe('policy');
+    expect(await report('x', { ownerReferences: [owner] })).toBe('policy');
+  });
+
   test('gives itself nothing: no tokens, roles, accounts, approvals', async () => {
     const binding = { ...machineAccess(await live()).roleBinding, metadata: { name: 'mine', namespace: 'web' } };
     const post = (path: string, body: object = {}) => attempt(send(who, 'POST', path, body));
@@ -370,6 +389,11 @@ describe('G3, invariant 9: whatever rights an agent was given by mistake', () =>
         (await attempt(send(who, 'POST', '/apis/events.k8s.io/v1/namespaces/web/events', body))).outcome;
       expect(await report(event('kubenode.io/agent'))).toBe('ok');
       expect(await report(event('kubenode.io/machine'))).toBe('policy');
+      const metadata = { generateName: 'e-', namespace: 'web' };
+      const owner = { apiVersion: API_VERSION, kind: 'Machine', name: 'm1', uid: 'u' };
+      for (const more of [{ finalizers: ['x.example/y'] }, { ownerReferences: [owner] }])
+        expect([more, await report(event('kubenode.io/agent', { metadata: { ...metadata, ...more } }))]).toEqual([more, 'policy']);
+      expect(await report(event('kubenode.io/agent', { note: 'x'.repeat(1025) }))).toMatch(/^(policy|invalid)$/);
       // The server itself allows no other source in this form.
       expect(await report(event('kubenode.io/agent', { deprecatedSource: { component: 'kubelet' } }))).toBe('invalid');
     });
