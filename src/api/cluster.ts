@@ -56,6 +56,22 @@ export const unitStatus = Type.Object({
       description: 'digests that a halt or a restore left; they go forward through the stages only, until a human retries their rollout',
     }),
   ),
+  halt: Type.Optional(
+    Type.Object(
+      {
+        digest: Type.String(),
+        message: Type.String({ maxLength: 1024, description: 'what the cell said' }),
+        since: time('when the hub saw it first'),
+        refused: Type.Optional(
+          Type.Boolean({ description: 'the cell refuses it, which no retry there can change: it ends also with evidence for it there' }),
+        ),
+      },
+      {
+        description:
+          'the cell halted `digest`: it begins on no cluster until a human retries it, other content takes its place here, or it is wanted nowhere; where the cluster is away, paused, or has left the fleet, this says so still',
+      },
+    ),
+  ),
   retried: Type.Optional(Type.String({ description: 'last `spec.retry` of a Rollout that was carried out here' })),
   inventory: Type.Optional(atomic(inventoryEntry, { maxItems: 64 })),
 });

@@ -7,6 +7,8 @@ import type { Condition, KubeObject, Stored } from '../api/wire.ts';
 export interface Evidence {
   evidence: boolean;
   halted: string | undefined;
+  /** It is halted for a reason that may pass without another try: the cell refuses it. */
+  refused?: boolean;
   progress: string | undefined;
 }
 
@@ -47,6 +49,7 @@ function ofComponentSet(set: Stored<MachineComponentSet>, digest: string): Evide
   return {
     evidence: stopped === undefined && status?.evidence?.unitDigest === digest,
     halted: stopped === undefined ? undefined : `${stopped.reason}: ${stopped.message}${firstFailure(set)}`,
+    ...(stopped !== undefined && stopped === conflict ? { refused: true } : {}),
     progress,
   };
 }

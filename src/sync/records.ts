@@ -1,6 +1,7 @@
 import { Clusters, type UnitStatus } from '../api/cluster.ts';
 import { canonical } from '../api/digest.ts';
 import { isCoded, type CodedError } from '../api/errors.ts';
+import { plainText } from '../api/plaintext.ts';
 import { hasReason } from '../kube/apierror.ts';
 import type { Client } from '../kube/client.ts';
 import { syncError } from './errors.ts';
@@ -80,6 +81,15 @@ export interface Aim {
   revoked?: boolean;
 }
 
+/** A halt, and the record that it was seen over. */
+export interface SeenHalt {
+  message: string;
+  /** By the cell, for a reason that may pass. */
+  refused: boolean;
+  appliedAt: string | undefined;
+  retried: string | undefined;
+}
+
 function overtaken(record: UnitStatus | undefined): CodedError {
   const { digest = 'nothing', begun } = record ?? {};
   return syncError(
@@ -106,7 +116,10 @@ export const records = {
       const again = over.digest === to && over.begun === undefined;
       const base = record ?? { unit: '', fleet, ...(aim.asked === undefined ? {} : { retried: aim.asked }) };
       const due = aim.revoked === true && !(base.revoked ?? []).includes(to) ? revoke(base, to) : base;
-      return { ...due, ...(again ? {} : { begun: to }), inventory: [...known, ...missing] } satisfies UnitStatus;
+      // What halted is left: it speaks only of what is there.
+      const { halt, ...rest } = due;
+      const kept = halt?.digest === to ? { halt } : {};
+      return { ...rest, ...kept, ...(again ? {} : { begun: to }), inventory: [...known, ...missing] } satisfies UnitStatus;
     },
 
   applied:
@@ -142,7 +155,30 @@ export const records = {
       order,
       ...(known?.upheld === true ? { upheld: true } : {}),
     };
-    return { ...record, evidence: digest, verified: [entry, ...others].slice(0, KEPT_VERIFIED) };
+    const { halt, ...rest } = record;
+    const kept = halt === undefined || (halt.refused === true && halt.digest === digest) ? {} : { halt };
+    return { ...rest, ...kept, evidence: digest, verified: [entry, ...others].slice(0, KEPT_VERIFIED) };
+  },
+
+  /**
+   * The cell halted what was applied then, after the last retry that was carried out here by then. Since when is not changed by another look; that it was only
+   * refused is.
+   */
+  halted:
+    (digest: string, { message, refused, appliedAt, retried }: SeenHalt, at: string) =>
+    (record: UnitStatus | undefined) => {
+      if (record?.digest !== digest || record.begun !== undefined || record.appliedAt !== appliedAt || record.retried !== retried)
+        return record;
+      const known = haltOf(record);
+      if (known !== undefined && (known.refused !== true || refused)) return record;
+      return { ...record, halt: { digest, message: plainText(message), since: at, ...(refused ? { refused: true } : {}) } };
+    },
+
+  /** The very halt that the decision saw. */
+  lifted: (digest: string, since: string) => (record: UnitStatus | undefined) => {
+    if (record?.halt?.digest !== digest || record.halt.since !== since) return record;
+    const { halt: _halt, ...rest } = record;
+    return rest;
   },
 
   /** Where the record's times contradict each other still: a soak begins anew, and what was held before counts no more (docs/protocols.md#e5). */
@@ -174,15 +210,25 @@ export const records = {
       ? record
       : { ...record, revoked: (record.revoked ?? []).filter((entry) => entry !== digest) },
 
-  retried: (retry: string) => (record: UnitStatus | undefined) => (record === undefined ? record : { ...record, retried: retry }),
+  /** Over what the decision saw: a halt that was recorded after another retry is not lifted by this one. */
+  retried: (retry: string, over: string | undefined, lifts: boolean) => (record: UnitStatus | undefined) => {
+    if (record === undefined || record.retried !== over) return record;
+    const { halt, ...rest } = record;
+    return { ...rest, ...(halt === undefined || lifts ? {} : { halt }), retried: retry };
+  },
 
   removed: (left: NonNullable<UnitStatus['inventory']>) => (record: UnitStatus | undefined) => {
     if (record !== undefined && record.begun !== REMOVAL) throw overtaken(record);
     if (record === undefined || left.length === 0) return undefined;
-    const { digest: _digest, evidence: _evidence, ...rest } = record;
+    const { digest: _digest, evidence: _evidence, halt: _halt, ...rest } = record;
     return { ...rest, inventory: left };
   },
 };
+
+/** What its cell halted of what is there. */
+export function haltOf({ digest, begun, halt }: UnitStatus): UnitStatus['halt'] {
+  return begun === undefined && halt?.digest === digest ? halt : undefined;
+}
 
 /** Whether what was begun here is still what is to be done: nothing else was begun, by whomever, and no restore was revoked. */
 export function stands(record: UnitStatus | undefined, { to, lane }: Aim): boolean {

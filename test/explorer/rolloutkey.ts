@@ -80,7 +80,7 @@ function lateText({ late, cells }: FleetState): string {
 const plainLive = ({ version: _version, ...rest }: Live): unknown => rest;
 
 export function keyOf(fleet: FleetState, budget: readonly number[]): string {
-  const { declared, away, head, rollouts, recorded, cells, accounts, revoked, upheld, leader, deposed } = fleet;
+  const { declared, away, head, rollouts, recorded, cells, accounts, revoked, upheld, stopped, leader, deposed } = fleet;
   const parts = [
     budget.join(),
     declared.join(),
@@ -89,6 +89,7 @@ export function keyOf(fleet: FleetState, budget: readonly number[]): string {
     lateText(fleet),
     revoked.join(),
     upheld.join(),
+    stopped.join(),
     hubText(leader, fleet),
     deposed
       .map((hub) => hubText(hub, fleet))

@@ -241,6 +241,12 @@ export const ROLLOUT_MUTANTS: RolloutMutant[] = [
     caughtBy: /E13/,
   },
   {
+    rule: 'E13: a halt lasts as long as its cluster shows it',
+    seams: showing((view) => withRecords(view, ({ halt: _halt, ...record }) => record)),
+    plan: two({ commit: 1, halt: 1, drop: 1 }),
+    caughtBy: /E13.*it halted on t1/,
+  },
+  {
     rule: 'E13: a retry counts as carried out before the cell shows it',
     seams: doing((steps) => steps.filter((step) => step.do !== 'TryAgain')),
     plan: two({ commit: 1, halt: 1 }),

@@ -10,11 +10,11 @@ import {
   halted,
   isHubLate,
   joined,
-  ownerIn,
   proved,
   REAL,
   retried,
   steered,
+  waitsForHuman,
   wantedOn,
   withCell,
   type FleetState,
@@ -242,19 +242,6 @@ function storeMoves({ fleet, budget }: RolloutWorld, { stores = [] }: RolloutPla
     of(`the store of ${name}`, its !== undefined, { ...late, cells }, stopped);
   }
   return moves;
-}
-
-/** A halt that waits for a human: no retry of it is under way, since it was carried out there, or everywhere while that cluster was not declared. */
-function waitsForHuman(fleet: FleetState): boolean {
-  return fleet.declared.some((name) => {
-    const [live, record] = [fleet.cells[name], fleet.recorded[name]];
-    const { spec: { retry } = {}, status } = ownerIn(fleet) ?? {};
-    return (
-      live?.halted !== undefined &&
-      live.unitDigest === wantedOn(fleet, name) &&
-      (retry === undefined || record?.retried === retry || status?.retried === retry)
-    );
-  });
 }
 
 function humanMoves({ fleet, budget }: RolloutWorld, plan: RolloutPlan, seams: Seams): Move<RolloutWorld>[] {

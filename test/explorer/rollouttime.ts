@@ -57,7 +57,7 @@ export function normal(state: FleetState): FleetState {
   const hubs = [...(state.leader === undefined ? [] : [state.leader]), ...state.deposed];
   const times = new Set([
     ...[state.recorded, state.late.records ?? {}].flatMap((its) => Object.values(its).flatMap((record) => record?.appliedAt ?? [])),
-    ...hubs.flatMap(({ tasks }) => tasks.flatMap(({ todo }) => todo.flatMap(evidenceIn))).flatMap((step) => step.appliedAt ?? []),
+    ...hubs.flatMap(({ tasks }) => tasks.flatMap(({ todo }) => todo.flatMap(seenIn))).flatMap((step) => appliedAtOf(step) ?? []),
   ]);
   const sorted = [...times].sort();
   const ranks = new Map(sorted.map((time, rank) => [time, iso(eraOf(time, state.now) + rank)]));
@@ -107,18 +107,25 @@ function plainAccount(account: Account): Account {
   return { ...account, heldMs: Object.fromEntries(held) };
 }
 
-function evidenceIn(request: Request): Extract<Step, { do: 'RecordEvidence' }>[] {
-  return request.do === 'Record' ? request.steps.filter((step) => step.do === 'RecordEvidence') : [];
+type Seen = Extract<Step, { do: 'RecordEvidence' | 'RecordHalt' }>;
+
+/** What is recorded only over the record that it was seen over. */
+function seenIn(request: Request): Seen[] {
+  return request.do === 'Record' ? request.steps.filter((step) => step.do === 'RecordEvidence' || step.do === 'RecordHalt') : [];
 }
+
+const appliedAtOf = (step: Seen): string | undefined => (step.do === 'RecordHalt' ? step.halt.appliedAt : step.appliedAt);
 
 function plainHub(hub: Hub, ranks: ReadonlyMap<string, string>): Hub {
   const tasks = hub.tasks.map((task) => ({
     ...task,
     todo: task.todo.map((request): Request => {
-      if (evidenceIn(request).length === 0 || request.do !== 'Record') return request;
-      const steps = request.steps.map((step) =>
-        step.do === 'RecordEvidence' ? { ...step, appliedAt: step.appliedAt === undefined ? undefined : ranks.get(step.appliedAt) } : step,
-      );
+      if (seenIn(request).length === 0 || request.do !== 'Record') return request;
+      const rankOf = (time: string | undefined): string | undefined => (time === undefined ? undefined : ranks.get(time));
+      const steps = request.steps.map((step): Step => {
+        if (step.do === 'RecordHalt') return { ...step, halt: { ...step.halt, appliedAt: rankOf(step.halt.appliedAt) } };
+        return step.do === 'RecordEvidence' ? { ...step, appliedAt: rankOf(step.appliedAt) } : step;
+      });
       return { ...request, steps };
     }),
   }));

@@ -8,6 +8,7 @@ import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts
 import { EXIT } from '../exit.ts';
 import { age, table, type Output } from '../output.ts';
 import type { Run } from '../program.ts';
+import { goOn } from '../why/rollout.ts';
 
 interface Flags extends ConnectionFlags {
   output?: string;
@@ -174,7 +175,8 @@ export function describe(rollout: Rollout): string {
     const phase = `${at?.phase ?? 'Pending'}${at?.revoked === true ? ', revoked' : ''}`;
     return [unit, phase, at?.lane ?? '', at?.stage ?? '', clusters, at?.message ?? ''];
   });
-  return `${lines.join('\n')}\n${table(['UNIT', 'PHASE', 'LANE', 'STAGE', 'CLUSTERS', 'MESSAGE'], rows)}`;
+  const next = status?.phase === 'Halted' ? `\n\n${goOn(rollout)}` : '';
+  return `${lines.join('\n')}\n${table(['UNIT', 'PHASE', 'LANE', 'STAGE', 'CLUSTERS', 'MESSAGE'], rows)}${next}`;
 }
 
 async function dump(rollouts: Rollout[], format: string, output: Output): Promise<number> {

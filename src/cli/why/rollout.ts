@@ -20,14 +20,18 @@ export function rolloutLines(rollout: Stored<Rollout>, nowMs: number): string[] 
     }
     lines.push(...unitLines(rollout, found, nowMs).map((line) => `  ${line}`));
   }
-  if (status?.phase === 'Halted')
-    lines.push('', `go on: git revert ${spec.commit.slice(0, 10)}, a commit that corrects it, or kubenode rollout retry ${metadata.name}`);
+  if (status?.phase === 'Halted') lines.push('', goOn(rollout));
   const revoked = (status?.units ?? []).flatMap((unit) => (unit.revoked === true ? [unit.unit] : []));
   if (revoked.length > 0)
     lines.push('', `revoked, so that no restore leads to it: ${revoked.join(', ')}; reinstate: kubenode rollout retry ${metadata.name}`);
   if (spec.paused === true || status?.units?.some((unit) => unit.pausedBy !== undefined) === true)
     lines.push('', `go on: kubenode rollout resume ${metadata.name}`);
   return lines;
+}
+
+/** The ways out of a halt. */
+export function goOn({ metadata, spec }: Rollout): string {
+  return `go on: git revert ${spec.commit.slice(0, 10)}, a commit that corrects it, or kubenode rollout retry ${metadata.name}`;
 }
 
 function unitLines({ spec }: Rollout, unit: RolloutUnitStatus, nowMs: number): string[] {

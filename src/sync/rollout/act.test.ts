@@ -489,12 +489,25 @@ describe('what the hub records of a unit', () => {
       { revoked: [digest], retried: 'r1' },
     ],
     ['a digest that a human wants again', { do: 'Reinstate', digest, retry: 'r1', ...on }, { revoked: ['x', digest] }, { revoked: ['x'] }],
-    ['a retry that was carried out', { do: 'RecordRetry', retry: 'r2', ...on }, { retried: 'r1' }, { retried: 'r2' }],
+    [
+      'a retry that was carried out',
+      { do: 'RecordRetry', retry: 'r2', over: 'r1', lifts: true, ...on },
+      { retried: 'r1' },
+      { retried: 'r2' },
+    ],
+    [
+      'a halt',
+      { do: 'RecordHalt', digest, halt: { message: 'MaxFailed', refused: false, appliedAt: at, retried: 'r1' }, ...on },
+      { appliedAt: at, retried: 'r1' },
+      { halt: { digest, message: 'MaxFailed', since: '2026-11-20T00:00:00.000Z' } },
+    ],
+    ['the end of a halt, once', { do: 'Lift', digest, since: at, ...on }, { halt: { digest, message: 'MaxFailed', since: at } }, {}],
   ])('%s, also while its cell is away', async (_what, step, before, after) => {
     for (const away of [true, false]) {
       know(before);
       expect(await carryOut([step], [], undefined, { away })).toEqual(new Map());
       expect(record(object)).toMatchObject(after);
+      if (step.do === 'Lift') expect(record(object)).not.toHaveProperty('halt');
     }
     expect(cell.requests).toEqual([]);
   });

@@ -77,7 +77,9 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
     else if (step.do === 'Revoke') before.set(step, records.revoked(step.digest, step.retry));
     else if (step.do === 'Uphold') before.set(step, records.upheld(step.digest));
     else if (step.do === 'Reinstate') before.set(step, records.reinstated(step.digest, step.retry));
-    else if (step.do === 'RecordRetry') before.set(step, records.retried(step.retry));
+    else if (step.do === 'RecordRetry') before.set(step, records.retried(step.retry, step.over, step.lifts));
+    else if (step.do === 'RecordHalt') before.set(step, records.halted(step.digest, step.halt, now()));
+    else if (step.do === 'Lift') before.set(step, records.lifted(step.digest, step.since));
     else if (step.do === 'Remove' && cell !== undefined)
       before.set(step, records.begin(fleet, { to: REMOVAL, lane: 'Forward' }, step.over, [], sameObject));
     else if (step.do === 'Apply' && cell !== undefined) {
@@ -180,8 +182,13 @@ async function stillCarried(
   if (!evidenceOf(live, digest).evidence) throw syncError('Overtaken', `there is no evidence for ${unit} on "${cluster}" any more`);
 }
 
+/** What is decided on what is on the hub now: what writes into a cell, and what ends a halt (docs/protocols.md#e14). */
+export function needsCurrent(step: Step): boolean {
+  return isThere(step) || step.do === 'Lift' || step.do === 'RecordRetry';
+}
+
 /** What writes into the cell. */
-export function isThere({ do: what }: Step): boolean {
+function isThere({ do: what }: Step): boolean {
   return what === 'Apply' || what === 'Remove' || what === 'Ceiling' || what === 'TryAgain';
 }
 

@@ -17,7 +17,7 @@ import type { Recorder } from '../../kube/recorder.ts';
 import type { Bundles, StoredUnit } from '../bundles.ts';
 import { CONNECTING, isCell, openCells, type Away, type Cell, type ConnectCell } from '../cells.ts';
 import { inForce } from '../inforce.ts';
-import { act, isThere } from './act.ts';
+import { act, needsCurrent } from './act.ts';
 import { decide } from './decide.ts';
 import { eventsOf } from './events.ts';
 import { observe } from './observe.ts';
@@ -87,8 +87,8 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       return { mine, world, decision: decide(world) };
     };
     const first = decideOn(stored());
-    // Stores may be late: what is written into a cell is decided by what is on the hub (docs/protocols.md#e14).
-    const { mine, world, decision } = first.decision.steps.some(isThere) ? decideOn(await readNow(fleet, context.client)) : first;
+    // Stores may be late: what is written into a cell, or ends a halt, is decided by what is on the hub (docs/protocols.md#e14).
+    const { mine, world, decision } = first.decision.steps.some(needsCurrent) ? decideOn(await readNow(fleet, context.client)) : first;
     const waits: number[] = decision.again === undefined ? [] : [decision.again - clock.now()];
     // A cell that answers again, or never does, may have nothing to say of which an event tells.
     const waited = [...connections.values()].some((connection) => isCell(connection) && !connection.synced());

@@ -405,6 +405,218 @@ describe('E12: clusters that left, and clusters that are away', () => {
   });
 });
 
+describe('E12, E13: a halt is of a unit and a digest, and lasts wherever its cluster is now', () => {
+  const BAD = 'BAD';
+  const turns = (world: FleetWorld, count = 5): void => {
+    for (let turn = 0; turn < count; turn += 1) world.turn();
+  };
+  const bad = (world: FleetWorld): string[] => world.applied().filter((line) => line.endsWith(BAD));
+
+  /** `test` halts the first content that differs. */
+  function halted(): FleetWorld {
+    const world = fleetWorld();
+    world.commit({ [UNIT]: 'A' });
+    world.settle();
+    world.commit({ [UNIT]: BAD });
+    world.turn();
+    world.halt('test', 'MaxFailed');
+    turns(world, 2);
+    return world;
+  }
+
+  /** It halts what it had evidence for, and what would be its soak is over. */
+  function haltedLate(): FleetWorld {
+    const world = fleetWorld({ soakSeconds: 8 });
+    world.commit({ [UNIT]: 'A' });
+    world.settle();
+    world.commit({ [UNIT]: BAD });
+    world.turn();
+    world.prove('test');
+    turns(world, 2);
+    world.cell('test').halted = 'MaxFailed';
+    world.turn();
+    world.pass(20_000);
+    turns(world, 2);
+    return world;
+  }
+
+  /** Two of three clusters of one stage have it; the first halts, the second has evidence. */
+  function haltedBeside(): { world: FleetWorld; first: string; second: string } {
+    const world = fleetWorld({ clusters: { prod: ['p1', 'p2', 'p3'] }, maxClusters: 2 });
+    world.commit({ [UNIT]: 'A' });
+    world.settle();
+    world.commit({ [UNIT]: BAD });
+    world.turn();
+    const [first = '', second = ''] = bad(world).map((line) => line.split(' ')[0] ?? '');
+    world.halt(first, 'MaxFailed');
+    turns(world, 2);
+    world.prove(second);
+    turns(world);
+    expect(bad(world)).toHaveLength(2);
+    return { world, first, second };
+  }
+
+  it('where it has left the fleet, until a human retries', () => {
+    const world = halted();
+    world.drop('test');
+    turns(world);
+    expect(bad(world)).toEqual(['test BAD']);
+    expect(world.status().units?.[0]).toMatchObject({ phase: 'Halted', message: expect.stringContaining('MaxFailed') as unknown });
+    world.retry('again');
+    turns(world);
+    expect(bad(world)).toEqual(['test BAD', 'pre BAD']);
+    expect(world.record('test', UNIT)).not.toHaveProperty('halt');
+    world.prove('pre');
+    turns(world);
+    world.prove('prod');
+    turns(world);
+    expect(world.status()).toMatchObject({ phase: 'Done', retried: 'again' });
+  });
+
+  it('where the commit that it left with touches the unit in others', () => {
+    const world = halted();
+    world.drop('test');
+    world.commit({ [UNIT]: BAD }, { prod: { [UNIT]: 'C' } });
+    turns(world);
+    expect(bad(world)).toEqual(['test BAD']);
+    expect(world.phase(UNIT)).toBe('Halted');
+  });
+
+  it('where it left, and what it halted is wanted nowhere any more, it ends', () => {
+    const world = halted();
+    world.drop('test');
+    world.commit({ [UNIT]: 'C' });
+    turns(world);
+    expect(world.applied()).toContain('pre C');
+    expect(world.record('test', UNIT)).not.toHaveProperty('halt');
+  });
+
+  it('where it died without a halt and left, nothing waits for it', () => {
+    const world = fleetWorld();
+    world.commit({ [UNIT]: 'A' });
+    world.settle();
+    world.commit({ [UNIT]: BAD });
+    world.turn();
+    world.away('test', 'no answer');
+    turns(world);
+    world.drop('test');
+    turns(world);
+    expect(bad(world)).toEqual(['test BAD', 'pre BAD']);
+  });
+
+  it.each<[string, (world: FleetWorld, cluster: string) => void]>([
+    ['its Cluster is paused', (world, cluster) => world.away(cluster, 'the Cluster is paused')],
+    ['it cannot be reached', (world, cluster) => world.away(cluster, 'no answer')],
+    ['what it holds was changed by someone else', (world, cluster) => void (world.cell(cluster).drifted = true)],
+    ['its cell says nothing of it any more', (world, cluster) => void (world.cell(cluster).halted = undefined)],
+    ['its store is not synced', (world, cluster) => world.unsynced(cluster, true)],
+  ])('where %s', (_what, hide) => {
+    const { world, first, second } = haltedBeside();
+    hide(world, first);
+    turns(world);
+    expect(bad(world).filter((line) => ![first, second].includes(line.split(' ')[0] ?? ''))).toEqual([]);
+    expect(world.phase(UNIT)).toBe('Halted');
+  });
+
+  it('where it halted after there was evidence, and cannot be reached', () => {
+    const world = haltedLate();
+    world.away('test', 'no answer');
+    turns(world);
+    expect(bad(world)).toEqual(['test BAD']);
+    expect(world.status().units?.[0]).toMatchObject({ phase: 'Halted', message: expect.stringContaining('no answer') as unknown });
+  });
+
+  it.each([[['test']], [['test', 'pre', 'prod']]])('where it halted after there was evidence, and %j are not synced yet', (names) => {
+    const world = haltedLate();
+    for (const name of names) world.unsynced(name, true);
+    turns(world);
+    expect(bad(world)).toEqual(['test BAD']);
+  });
+
+  it('where a commit touches the unit in another cluster', () => {
+    const world = haltedLate();
+    world.commit({ [UNIT]: BAD }, { prod: { [UNIT]: 'BAD2' } });
+    turns(world);
+    expect(bad(world)).toEqual(['test BAD']);
+    expect(world.phase(UNIT)).toBe('Halted');
+  });
+
+  it('where a commit only declares another cluster', () => {
+    const world = haltedLate();
+    world.declare('p9', 'prod');
+    world.commit({ [UNIT]: BAD });
+    turns(world);
+    expect(bad(world)).toEqual(['test BAD']);
+  });
+
+  it('where each cluster has content of its own, for all that the same commit brought', () => {
+    const world = fleetWorld({ soakSeconds: 8 });
+    world.commit({ [UNIT]: 'A' });
+    world.settle();
+    world.commit({ [UNIT]: 'B3' }, { test: { [UNIT]: 'B1' }, pre: { [UNIT]: 'B2' } });
+    world.turn();
+    world.prove('test');
+    turns(world, 2);
+    world.cell('test').halted = 'MaxFailed';
+    world.turn();
+    world.pass(20_000);
+    world.commit({ [UNIT]: 'B4' }, { test: { [UNIT]: 'B1' }, pre: { [UNIT]: 'B2' } });
+    turns(world);
+    expect(world.applied()).not.toContain('pre B2');
+    // What corrects it there goes on.
+    world.commit({ [UNIT]: 'B4' }, { test: { [UNIT]: 'B1' }, pre: { [UNIT]: 'C2' } });
+    turns(world);
+    expect(world.applied()).toContain('pre C2');
+  });
+
+  it('is lifted by a retry when its cluster shows it, and holds until then', () => {
+    const { world, first } = haltedBeside();
+    world.away(first, 'no answer');
+    world.retry('again');
+    turns(world);
+    expect(bad(world)).toHaveLength(2);
+    expect(world.status().units?.[0]).toMatchObject({ phase: 'Progressing', reason: 'Retrying' });
+    world.away(first, undefined);
+    turns(world);
+    expect(world.record(first, UNIT)).not.toHaveProperty('halt');
+    expect(bad(world)).toHaveLength(3);
+  });
+
+  it('holds no restore, and ends where that leaves it', () => {
+    const { world, first, second } = haltedBeside();
+    world.away(first, 'no answer');
+    world.turn();
+    const before = world.applied().length;
+    world.commit({ [UNIT]: 'A' });
+    turns(world);
+    expect(world.applied().slice(before)).toEqual([`${second} A`]);
+    world.away(first, undefined);
+    turns(world);
+    expect(world.applied().slice(before)).toEqual([`${second} A`, `${first} A`]);
+    expect(world.record(first, UNIT)).not.toHaveProperty('halt');
+  });
+
+  it('of what is refused ends also where its cell has evidence for it', () => {
+    const rule = 'NodeRemedier/hung';
+    const world = fleetWorld();
+    world.commit({ [rule]: 'A' });
+    world.settle();
+    world.commit({ [rule]: 'B' });
+    world.turn();
+    world.halt('test', 'RuleInvalid');
+    turns(world, 2);
+    expect(world.record('test', rule)?.halt).toMatchObject({ digest: 'B', message: 'RuleInvalid', refused: true });
+    world.away('test', 'no answer');
+    turns(world);
+    expect(world.phase(rule)).toBe('Halted');
+    world.away('test', undefined);
+    world.cell('test').halted = undefined;
+    world.prove('test');
+    turns(world);
+    expect(world.applied()).toContain('pre B');
+  });
+});
+
 describe('E13: a retry', () => {
   it('safety 11: is carried out when a cluster that was away returns', () => {
     const world = fleetWorld();

@@ -1,7 +1,8 @@
 import type { Rollout, RolloutUnit, RolloutUnitStatus } from '../../api/rollout.ts';
 import { plainText } from '../../api/plaintext.ts';
 import type { ClusterView, Step, World } from './world.ts';
-import { judge, retryOf, type Place } from './place.ts';
+import { haltOf } from '../records.ts';
+import { isTryable, judge, retryOf, retryShown, type Place } from './place.ts';
 
 type Stage = Rollout['spec']['stages'][number];
 type UnitPhase = RolloutUnitStatus['phase'];
@@ -76,8 +77,12 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
   const judged = unit.clusters.map((wanted) => judge(world, rollout, unit.unit, wanted));
   // What left the fleet is left alone, and nothing waits for it.
   const places = judged.filter((place) => place.phase !== 'Left');
-  const refused = places.some((place) => place.phase === 'Halted' && !isTryable(place));
-  const steps: Step[] = places.flatMap((place) => [...retry(world, place, refused), ...upkeep(world, rollout, place)]);
+  const refused = places.some(({ phase, newEvidence }) => phase === 'Halted' && !newEvidence) && !isTryable(unit.unit);
+  const far = haltsElsewhere(world, unit.unit, judged);
+  const steps: Step[] = [
+    ...far.flatMap((halt) => halt.lift ?? []),
+    ...places.flatMap((place) => [...retry(world, place, refused), ...upkeep(world, rollout, place)]),
+  ];
 
   // What a going back leaves is revoked, also when its way is Forward because what it goes back to is revoked itself (docs/protocols.md#e6).
   const back = places.filter((place) => place.goesBack && place.lane === 'Forward' && place.phase === 'Pending');
@@ -93,8 +98,7 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
     steps.push(...takeBack(world, rollout, places, place), ...begin(place, 'a digest verified here is wanted again'));
   }
 
-  const changed = new Set(unit.clusters.filter(({ digest, from }) => digest !== from).map(({ name }) => name));
-  const forward = advance(world, rollout, places, changed);
+  const forward = advance(world, rollout, places, far);
   steps.push(...forward.steps);
   const lanes = new Set(places.filter((place) => place.moved).map((place) => place.lane));
   const status: RolloutUnitStatus = {
@@ -121,7 +125,7 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
     steps,
     status,
     again: earliest([forward.soakUntil, ...places.map(({ live }) => (live.state === 'Present' ? live.againAt : undefined))]),
-    retrying: places.some((place) => place.retry !== undefined),
+    retrying: places.some((place) => place.retry !== undefined) || far.some((halt) => halt.retrying),
   };
 }
 
@@ -130,9 +134,44 @@ function earliest(times: readonly (number | undefined)[]): number | undefined {
   return known.length === 0 ? undefined : Math.min(...known);
 }
 
-/** Whether a cell can be asked to try again there. */
-function isTryable({ unit }: Place): boolean {
-  return unit.startsWith('MachineComponentSet/');
+/** What was halted of one unit somewhere, and what that holds back. */
+interface Stop {
+  cluster: string;
+  digest: string;
+  message: string;
+  /** A human asked for another try, which is not carried out yet. */
+  retrying: boolean;
+  lift?: Step;
+}
+
+/** Halts that are recorded of clusters which the fleet does not declare any more. Such a cluster is asked nothing: a retry lifts its halt at once. */
+function haltsElsewhere(world: World, unit: string, judged: readonly Place[]): Stop[] {
+  const stops: Stop[] = [];
+  for (const view of world.clusters.values()) {
+    const record = view.units.get(unit);
+    const halt = record?.fleet === world.fleet ? haltOf(record) : undefined;
+    const isPlace = judged.some((place) => place.cluster === view.name && place.phase !== 'Left');
+    if (record === undefined || halt === undefined || isPlace) continue;
+    const { digest, since, message } = halt;
+    const stop = { cluster: view.name, digest, message: `halted, and left the fleet: ${message}`, retrying: false };
+    const wanting = judged.filter((place) => isHeldBy(world, stop, place));
+    const retrying = wanting.some(({ asked }) => asked !== undefined && asked !== record.retried);
+    const because = retrying ? 'a human asked for another try' : 'what it halted is wanted nowhere any more';
+    const lift = { do: 'Lift' as const, unit, cluster: view.name, digest, since, because };
+    stops.push({ ...stop, retrying, ...(retrying || wanting.length === 0 ? { lift } : {}) });
+  }
+  return stops;
+}
+
+/** A halt speaks against the same content everywhere, and against what the commit that brought it there brought elsewhere. */
+function isHeldBy({ rollouts }: World, { cluster, digest }: Stop, place: Place): boolean {
+  if (place.target === digest) return true;
+  return rollouts.some(({ spec }) => {
+    const clusters = spec.units.find((each) => each.unit === place.unit)?.clusters;
+    const there = clusters?.find(({ name }) => name === cluster);
+    const here = clusters?.find(({ name }) => name === place.cluster);
+    return there?.digest === digest && there.from !== digest && here !== undefined && here.digest === place.target;
+  });
 }
 
 /**
@@ -149,9 +188,13 @@ function retry(world: World, place: Place, refused: boolean): Step[] {
     if (revoked.includes(target) && retried !== place.retry)
       steps.push({ do: 'Reinstate', unit, cluster: view.name, digest: target, retry: place.retry, because });
   }
-  const under = place.begun && (place.phase !== 'Verified' || place.haltedAfter !== undefined) && isTryable(place);
-  const shown = live.state === 'Present' && live.rolloutID === place.retry;
-  if (!under || shown) steps.push({ do: 'RecordRetry', unit, cluster, retry: place.retry, because });
+  const under = place.begun && (place.phase !== 'Verified' || place.haltedAfter !== undefined) && isTryable(unit);
+  const shown = retryShown(place) !== undefined;
+  // Whether what cannot be tried again is still refused must be seen.
+  if (place.halt !== undefined && !isTryable(unit) && (place.blocked || live.state !== 'Present')) return steps;
+  const lifts = isTryable(unit) || (live.state === 'Present' && live.halted === undefined);
+  const over = world.clusters.get(cluster)?.units.get(unit)?.retried;
+  if (!under || shown) steps.push({ do: 'RecordRetry', unit, cluster, retry: place.retry, over, lifts, because });
   else if (!place.blocked && live.state === 'Present') {
     const seen = { over: place.over, resourceVersion: live.resourceVersion };
     steps.push({ do: 'TryAgain', unit, cluster, rolloutID: place.retry, seen, because });
@@ -165,6 +208,10 @@ function upkeep(world: World, rollout: Rollout, place: Place): Step[] {
   const steps: Step[] = [];
   if (place.soaksAgain && target !== undefined)
     steps.push({ do: 'SoakAgain', unit, cluster, digest: target, because: 'the times of its record contradict each other' });
+  if (place.newHalt !== undefined && target !== undefined)
+    steps.push({ do: 'RecordHalt', unit, cluster, digest: target, halt: place.newHalt, because: place.newHalt.message });
+  if (place.phase === 'Halted' && place.lane === 'Forward' && place.retry === undefined)
+    steps.push(...revoke(world, rollout, unit, target, place.message ?? 'halted'));
   if (place.blocked || live.state === 'Unknown') return steps;
   if (place.newEvidence && target !== undefined) {
     steps.push({
@@ -196,12 +243,10 @@ function upkeep(world: World, rollout: Rollout, place: Place): Step[] {
           : 'it was changed in the cluster by someone else',
     });
   }
-  if (place.phase === 'Halted' && place.lane === 'Forward' && place.retry === undefined)
-    steps.push(...revoke(world, rollout, unit, target, place.message ?? 'halted'));
   if (live.state === 'Present') {
     const held =
       place.pausedBy !== undefined && place.lane === 'Forward' && place.begun && place.phase !== 'Verified' && target !== undefined;
-    const wanted = held && isTryable(place) ? { unitDigest: target, nodes: 0 } : undefined;
+    const wanted = held && isTryable(unit) ? { unitDigest: target, nodes: 0 } : undefined;
     if (wanted?.unitDigest !== live.ceiling?.unitDigest || wanted?.nodes !== live.ceiling?.nodes) {
       steps.push({
         do: 'Ceiling',
@@ -272,7 +317,7 @@ interface Advance {
 }
 
 /** The forward lane: stages in order, inside a stage `maxClusters` at once. Nothing begins while the unit is halted anywhere, also while that is tried again. */
-function advance(world: World, rollout: Rollout, places: Place[], changed: ReadonlySet<string>): Advance {
+function advance(world: World, rollout: Rollout, places: Place[], far: readonly Stop[]): Advance {
   const halted =
     places.find((place) => place.phase === 'Halted' && place.retry === undefined) ?? places.find((place) => place.phase === 'Halted');
   if (halted !== undefined) {
@@ -286,15 +331,33 @@ function advance(world: World, rollout: Rollout, places: Place[], changed: Reado
       ...(halted.message === undefined ? {} : { cluster: halted.cluster }),
     };
   }
-  const late = places.find((place) => place.haltedAfter !== undefined && isOnTrial(world, rollout, place, changed));
-  if (late !== undefined && places.some((place) => place.phase !== 'Verified')) {
-    const message = `${late.cluster}: halted after there was evidence: ${late.haltedAfter ?? ''}`;
-    return { steps: [], phase: 'Halted', stage: stageOf(rollout, late.cluster)?.name, reason: 'Halted', message };
-  }
+  const stops = [...far, ...places.flatMap(lateHalt)];
+  const stopOf = (place: Place): Stop | undefined =>
+    place.lane === 'Forward' && (place.phase === 'Pending' || (place.phase === 'Blocked' && !place.begun))
+      ? stops.find((stop) => isHeldBy(world, stop, place))
+      : undefined;
+  const held = new Map(places.flatMap((place) => (stopOf(place) === undefined ? [] : [[place, stopOf(place)]])));
+  const found = throughStages(world, rollout, places, new Set(held.keys()));
+  const [stop] = held.values();
+  if (stop === undefined) return found;
+  const { soakUntil: _soakUntil, cluster: _cluster, ...rest } = found;
+  const stage = stageOf(rollout, stop.cluster)?.name ?? found.stage;
+  const status = stop.retrying ? { phase: 'Progressing' as const, reason: 'Retrying' } : { phase: 'Halted' as const, reason: 'Halted' };
+  return { ...rest, ...status, stage, message: `${stop.cluster}: ${stop.message}` };
+}
+
+/** What halted after there was evidence. */
+function lateHalt({ cluster, target, haltedAfter, retry }: Place): Stop[] {
+  if (haltedAfter === undefined || target === undefined) return [];
+  return [{ cluster, digest: target, message: `halted after there was evidence: ${haltedAfter}`, retrying: retry !== undefined }];
+}
+
+/** `held`: where nothing may begin. */
+function throughStages(world: World, rollout: Rollout, places: Place[], held: ReadonlySet<Place>): Advance {
   for (const stage of rollout.spec.stages) {
     const members = stage.clusters.flatMap((name) => places.filter((place) => place.cluster === name));
     const open = members.filter((place) => place.phase !== 'Verified');
-    if (open.length > 0) return fill(rollout, stage, open);
+    if (open.length > 0) return fill(rollout, stage, open, held);
     const soakUntil = soakOf(members, stage);
     const later = places.some((place) => place.phase !== 'Verified' && !members.includes(place));
     if (soakUntil > world.now && later) return { steps: [], phase: 'Soaking', stage: stage.name, soakUntil, reason: 'Soaking' };
@@ -304,26 +367,20 @@ function advance(world: World, rollout: Rollout, places: Place[], changed: Reado
   return { steps: [], phase: 'Done' };
 }
 
-/** Whether what a cluster holds is what this rollout brought, or still soaks: a halt there speaks against the next cluster. */
-function isOnTrial(world: World, rollout: Rollout, { cluster, soaksFrom }: Place, changed: ReadonlySet<string>): boolean {
-  const soakMs = (stageOf(rollout, cluster)?.soakSeconds ?? 0) * 1000;
-  return changed.has(cluster) || (soaksFrom !== undefined && soaksFrom + soakMs > world.now);
-}
-
 /** Soak counts from the evidence of the last cluster, whichever rollout brought the digest there. */
 function soakOf(members: Place[], stage: Stage): number {
   return Math.max(0, ...members.map(({ soaksFrom }) => (soaksFrom === undefined ? 0 : soaksFrom + stage.soakSeconds * 1000)));
 }
 
 /** A cluster where nothing has begun takes none of the places of `maxClusters`, also when it cannot be reached; what has begun goes on first. */
-function fill(rollout: Rollout, stage: Stage, open: Place[]): Advance {
+function fill(rollout: Rollout, stage: Stage, open: Place[], held: ReadonlySet<Place>): Advance {
   const forward = open.filter((place) => place.lane === 'Forward');
   const blocked = open.find((place) => place.phase === 'Blocked');
   const waiting = open.find((place) => place.phase === 'Waiting');
   const said = blocked ?? waiting;
   const repeated = said?.message === undefined ? {} : { message: `${said.cluster}: ${said.message}`, cluster: said.cluster };
   const paused = forward.find((place) => place.pausedBy !== undefined);
-  const pending = forward.filter((place) => place.phase === 'Pending' && place.pausedBy === undefined);
+  const pending = forward.filter((place) => place.phase === 'Pending' && place.pausedBy === undefined && !held.has(place));
   const room = Math.max(0, stage.maxClusters - forward.filter((place) => place.begun).length);
   const next = [...pending.filter((place) => place.begun), ...pending.filter((place) => !place.begun).slice(0, room)];
   const steps = next.flatMap((place) => begin(place, `stage ${stage.name} is open`));

@@ -1,6 +1,6 @@
 import type { Rollout, RolloutUnit, CLUSTER_PHASES } from '../../api/rollout.ts';
 import type { UnitStatus } from '../../api/cluster.ts';
-import { laneHeld, REMOVAL, stands, type Over } from '../records.ts';
+import { haltOf, laneHeld, REMOVAL, stands, type Over, type SeenHalt } from '../records.ts';
 import { isSoakUnknown, soaksSince } from '../soak.ts';
 import type { LiveUnit, World } from './world.ts';
 
@@ -30,6 +30,10 @@ export interface Place {
   newEvidence: boolean;
   /** Why its cell halted the target after there was evidence for it. */
   haltedAfter: string | undefined;
+  /** A halt that its cell shows, and its record does not. */
+  newHalt: SeenHalt | undefined;
+  /** A halt is recorded here of what is there. */
+  halt: UnitStatus['halt'];
   live: LiveUnit;
   appliedAt: string | undefined;
   verifiedAt: string | undefined;
@@ -80,6 +84,8 @@ export function judge(
     drifted: false,
     newEvidence: false,
     haltedAfter: undefined,
+    newHalt: undefined,
+    halt: record === undefined || foreign !== undefined ? undefined : haltOf(record),
     live,
     appliedAt: held ? record.appliedAt : undefined,
     verifiedAt: complete ? verified?.at : undefined,
@@ -91,27 +97,66 @@ export function judge(
     message: blocked,
   };
 
-  if (world.members?.has(cluster) === false)
-    return { ...place, phase: 'Left', blocked: true, message: 'the fleet no longer declares this cluster' };
+  if (world.members?.has(cluster) === false) {
+    const left = 'the fleet no longer declares this cluster';
+    const message = place.halt === undefined ? left : `${left}, which halted it: ${place.halt.message}`;
+    return { ...place, phase: 'Left', blocked: true, message };
+  }
   if (target === undefined) {
     const gone = record === undefined || (record.digest === undefined && (record.inventory ?? []).length === 0);
     return { ...place, moved: !gone, phase: gone ? 'Verified' : blocked === undefined ? 'Pending' : 'Blocked' };
   }
   const carries = live.state === 'Present' && live.unitDigest === target;
+  const shown = carries && !live.drifted ? live.halted : undefined;
+  const halt = held && foreign === undefined ? place.halt : undefined;
+  const refused = carries && (live.refused === true || !isTryable(unit));
+  const isNews = held && foreign === undefined && shown !== undefined && (halt === undefined || (halt.refused === true && !refused));
+  const retried = retryShown(place) ?? record?.retried;
+  const newHalt = isNews ? { message: shown, refused, appliedAt: record?.appliedAt, retried } : undefined;
+  const isAccepted = carries && !live.drifted && live.evidence && live.halted === undefined && halt?.refused === true;
   if (complete) {
-    const haltedAfter = carries && !live.drifted ? live.halted : undefined;
+    const haltedAfter = shown ?? (halt === undefined ? undefined : hiddenHalt(halt, blocked, live));
     const drifted = blocked === undefined && (live.state === 'Absent' || (live.state === 'Present' && live.drifted));
     const lost = live.state === 'Present' ? live.lost : undefined;
     const uncompared = lost === undefined ? undefined : `not compared with what was applied, which could not be rendered again: ${lost}`;
-    return { ...place, phase: 'Verified', drifted, haltedAfter, message: haltedAfter ?? uncompared };
+    return { ...place, phase: 'Verified', drifted, newHalt, newEvidence: isAccepted, haltedAfter, message: haltedAfter ?? uncompared };
   }
+  // It lasts, whatever hides it now.
+  if (halt !== undefined) {
+    const drifted = blocked === undefined && (live.state === 'Absent' || (live.state === 'Present' && live.drifted));
+    return { ...place, phase: 'Halted', drifted, newHalt, newEvidence: isAccepted, message: shown ?? hiddenHalt(halt, blocked, live) };
+  }
+  if (newHalt !== undefined) return { ...place, phase: 'Halted', newHalt, message: newHalt.message };
   if (blocked !== undefined) return { ...place, phase: 'Blocked' };
   if (!held) return place;
   if (live.state === 'Absent') return { ...place, phase: 'Waiting', drifted: true };
   if (live.state === 'Present' && live.drifted) return { ...place, phase: 'Waiting', drifted: true };
-  if (carries && live.halted !== undefined) return { ...place, phase: 'Halted', message: live.halted };
   if (carries && live.evidence) return { ...place, phase: 'Waiting', newEvidence: true };
   return { ...place, phase: 'Waiting', message: live.state === 'Present' ? live.progress : 'not observed yet' };
+}
+
+/** Whether a cell can be asked to try again what it halted. */
+export function isTryable(unit: string): boolean {
+  return unit.startsWith('MachineComponentSet/');
+}
+
+/** The retry that is not carried out yet, and that the cell shows. */
+export function retryShown({ live, retry }: Place): string | undefined {
+  return live.state === 'Present' && live.rolloutID === retry ? retry : undefined;
+}
+
+/** A halt that its cell does not show now, and why not. */
+function hiddenHalt({ message, since }: NonNullable<UnitStatus['halt']>, blocked: string | undefined, live: LiveUnit): string {
+  const now =
+    blocked ??
+    (live.state === 'Unknown'
+      ? 'not observed yet'
+      : live.state === 'Absent'
+        ? 'it is not there'
+        : live.drifted
+          ? 'it was changed by someone else'
+          : 'its cell does not say so any more');
+  return `${message} (since ${since}; now: ${now})`;
 }
 
 /** One record is enough: a hub may have died between two. Unless this cluster had it verified and wanted it as others went back from it. */

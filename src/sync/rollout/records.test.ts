@@ -291,7 +291,7 @@ describe('E13: a halt', () => {
     const rollouts = [rolloutOf(1, { a: 'A', b: 'A', c: 'A' }, { stages: two, spec: { retry: 'r1' } })];
     const world = worldOf(rollouts, { a: halted(), b: {}, c: {} });
     expect(unitOf(world)).toMatchObject({ phase: 'Progressing', reason: 'Retrying', stage: 'first', message: 'a: MaxFailed' });
-    expect(stepsOf(world)).toEqual(['TryAgain a r1']);
+    expect(stepsOf(world)).toEqual(['TryAgain a r1', 'RecordHalt a A']);
   });
 
   it('revokes everywhere, in one look, but in records of another fleet', () => {
@@ -304,6 +304,7 @@ describe('E13: a halt', () => {
       e: {},
     });
     expect(decide(world).steps).toMatchObject([
+      { do: 'RecordHalt', cluster: 'a', digest: 'A', halt: { message: 'MaxFailed', refused: false } },
       { do: 'Revoke', cluster: 'a', digest: 'A', because: 'MaxFailed', retry: undefined },
       { do: 'Revoke', cluster: 'b', digest: 'A', because: 'MaxFailed' },
     ]);
@@ -312,13 +313,15 @@ describe('E13: a halt', () => {
   describe('after there was evidence', () => {
     const late = (seconds: number): On => ({ record: proved('A', seconds), live: { halted: 'MaxFailed' } });
     const pending: On = {};
-    it.each<[string, Of, On, boolean]>([
-      ['of what this rollout brought holds the next cluster', {}, late(500), true],
-      ['of what was there before it holds it as long as that soaks', { from: { a: 'A' } }, late(99.999), true],
-      ['of what was there before it holds nothing when that has soaked', { from: { a: 'A' } }, late(100), false],
-    ])('%s', (_what, of, on, holds) => {
-      const world = worldOf([rolloutOf(1, { a: 'A', b: 'A' }, { soakSeconds: 100, ...of })], { a: on, b: pending });
-      expect(stepsOf(world)).toEqual(holds ? [] : ['Apply b A Forward']);
+    it.each<[string, Of, string, On, boolean]>([
+      ['of what this rollout brought holds the next cluster', {}, 'A', late(500), true],
+      ['of what this rollout brought holds what it brings elsewhere', {}, 'B', late(500), true],
+      ['of what was there before it holds it as long as that soaks', { from: { a: 'A' } }, 'A', late(99.999), true],
+      ['of what was there before it holds it when that has soaked', { from: { a: 'A' } }, 'A', late(100), true],
+      ['of what was there before it holds no other content', { from: { a: 'A' } }, 'B', late(100), false],
+    ])('%s', (_what, of, wanted, on, holds) => {
+      const world = worldOf([rolloutOf(1, { a: 'A', b: wanted }, { soakSeconds: 100, ...of })], { a: on, b: pending });
+      expect(stepsOf(world)).toEqual(['RecordHalt a A', ...(holds ? [] : [`Apply b ${wanted} Forward`])]);
       if (holds)
         expect(unitOf(world)).toMatchObject({
           phase: 'Halted',
@@ -328,9 +331,9 @@ describe('E13: a halt', () => {
         });
     });
 
-    it('holds nothing where it is in no stage and was there before', () => {
+    it('holds the same content also where it is in no stage and was there before', () => {
       const rollouts = [rolloutOf(1, { a: 'A', b: 'A' }, { from: { a: 'A' }, soakSeconds: 100, stages: { all: ['b'] } })];
-      expect(stepsOf(worldOf(rollouts, { a: late(0), b: {} }))).toEqual(['Apply b A Forward']);
+      expect(stepsOf(worldOf(rollouts, { a: late(0), b: {} }))).toEqual(['RecordHalt a A']);
     });
 
     it('changes nothing where all have evidence', () => {
@@ -361,7 +364,7 @@ describe('E13: a retry', () => {
       d: { record: proved('0', 60, { ...revoked, retried: 'r1' }) },
     });
     expect(new Set(stepsOf(world))).toEqual(
-      new Set(['Reinstate a A', 'Reinstate b A', 'TryAgain a r1', 'RecordRetry b r1', 'RecordRetry c r1']),
+      new Set(['RecordHalt a A', 'Reinstate a A', 'Reinstate b A', 'TryAgain a r1', 'RecordRetry b r1', 'RecordRetry c r1']),
     );
     expect(statusOf(world)).not.toHaveProperty('retried');
   });
@@ -375,7 +378,7 @@ describe('E13: a retry', () => {
       },
       { unit: RULE },
     );
-    expect(stepsOf(world)).toEqual(['RecordRetry a r1', 'RecordRetry b r1']);
+    expect(stepsOf(world)).toEqual(['RecordRetry a r1', 'RecordHalt a A', 'RecordRetry b r1']);
   });
 
   it('lifts the revocation of a rule that nobody refuses now', () => {
@@ -389,7 +392,11 @@ describe('E13: a retry', () => {
 
   it.each<[string, On, string[]]>([
     ['asks the cell where the content is under way', { record: { digest: 'A', commit: 'c1' } }, ['TryAgain a r1']],
-    ['asks the cell where it halted after it had evidence', { record: proved('A', 60), live: { halted: 'MaxFailed' } }, ['TryAgain a r1']],
+    [
+      'asks the cell where it halted after it had evidence',
+      { record: proved('A', 60), live: { halted: 'MaxFailed' } },
+      ['TryAgain a r1', 'RecordHalt a A'],
+    ],
     ['is carried out where there is evidence', { record: proved('A', 60) }, ['RecordRetry a r1']],
     ['is carried out where the cell shows it', { record: { digest: 'A', commit: 'c1' }, live: { rolloutID: 'r1' } }, ['RecordRetry a r1']],
     ['waits for a cell that is away', { record: { digest: 'A', commit: 'c1' }, live: 'Unknown', blocked: 'no answer' }, []],

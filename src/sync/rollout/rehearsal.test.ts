@@ -127,6 +127,7 @@ function world() {
         )(record),
       );
     }
+    if (step.do === 'RecordHalt') record = records.halted(step.digest, step.halt, iso())(record);
     if (step.do === 'RecordEvidence') record = records.verified(step.digest, step.commit, iso(), step.appliedAt)(record);
     if (step.do === 'Revoke') record = records.revoked(step.digest, step.retry)(record);
   }

@@ -53,6 +53,7 @@ export function fleetWorld(
   const recorded = new Map<string, Map<string, UnitStatus>>(names.map((name) => [name, new Map()]));
   const cells = new Map<string, Map<string, Live>>(names.map((name) => [name, new Map()]));
   const gone = new Map<string, string | undefined>();
+  const unsynced = new Set<string>();
   const log: string[] = [];
   const listeners: ((step: Extract<Step, { do: 'Apply' }>) => void)[] = [];
   let mainUnit = '';
@@ -70,7 +71,7 @@ export function fleetWorld(
       units: recorded.get(name) ?? new Map(),
       failing: () => undefined,
       live(unit): LiveUnit {
-        if (gone.get(name) !== undefined) return { state: 'Unknown' };
+        if (gone.get(name) !== undefined || unsynced.has(name)) return { state: 'Unknown' };
         const live = liveOf(name, unit);
         if (live === undefined) return { state: 'Absent' };
         return { state: 'Present', ...live, progress: undefined };
@@ -128,7 +129,13 @@ export function fleetWorld(
         change(step.cluster, step.unit, records.reinstated(step.digest, step.retry));
         return;
       case 'RecordRetry':
-        change(step.cluster, step.unit, records.retried(step.retry));
+        change(step.cluster, step.unit, records.retried(step.retry, step.over, step.lifts));
+        return;
+      case 'RecordHalt':
+        change(step.cluster, step.unit, records.halted(step.digest, step.halt, at));
+        return;
+      case 'Lift':
+        change(step.cluster, step.unit, records.lifted(step.digest, step.since));
         return;
       case 'Ceiling': {
         const live = liveOf(step.cluster, step.unit);
@@ -197,6 +204,8 @@ export function fleetWorld(
     settle(seconds = 60): void {
       for (let turn = 0; turn < 100; turn += 1) {
         for (const units of cells.values()) for (const live of units.values()) Object.assign(live, { evidence: true, halted: undefined });
+        // A halt that its cell lifted waits for a human still.
+        if (world.status().phase === 'Halted') world.retry(`settled-${now}`);
         const steps = world.turn();
         now += seconds * 1000;
         if (steps.length === 0 && turn > 1 && rollouts.every((rollout) => ['Done', 'Superseded'].includes(rollout.status?.phase ?? '')))
@@ -212,6 +221,8 @@ export function fleetWorld(
       for (const live of cells.get(cluster)?.values() ?? []) Object.assign(live, { halted: why, evidence: false });
     },
     away: (cluster: string, why: string | undefined) => void gone.set(cluster, why),
+    /** The hub has not seen yet what its cell has. */
+    unsynced: (cluster: string, is: boolean) => void (is ? unsynced.add(cluster) : unsynced.delete(cluster)),
     cell(cluster: string): Live {
       const live = liveOf(cluster, mainUnit);
       if (live === undefined) throw new Error(`${cluster} has no ${mainUnit}`);

@@ -1,6 +1,6 @@
 import type { UnitStatus } from '../../api/cluster.ts';
 import type { Rollout } from '../../api/rollout.ts';
-import type { Over } from '../records.ts';
+import type { Over, SeenHalt } from '../records.ts';
 
 /** What the hub sees of one unit's top-level object in a cell. */
 export type LiveUnit =
@@ -17,6 +17,8 @@ export type LiveUnit =
       evidence: boolean;
       /** Why the cell halted it, for the digest it carries now. */
       halted: string | undefined;
+      /** The cell refuses it for a reason that may pass there without another try. */
+      refused?: boolean | undefined;
       /** `spec.rolloutID` of a component set: the retry that it has seen. */
       rolloutID?: string | undefined;
       ceiling: { unitDigest: string; nodes: number } | undefined;
@@ -95,6 +97,11 @@ export type Step =
   /** Other clusters go back from this digest; this one has it verified and wants it. */
   | ({ do: 'Uphold'; digest: string } & On)
   | ({ do: 'Reinstate'; digest: string; retry: string } & On)
-  | ({ do: 'RecordRetry'; retry: string } & On)
+  /** `over`: the retry that was carried out here before. `lifts`: also the halt. */
+  | ({ do: 'RecordRetry'; retry: string; over: string | undefined; lifts: boolean } & On)
+  /** A halt that was not recorded yet. */
+  | ({ do: 'RecordHalt'; digest: string; halt: SeenHalt } & On)
+  /** A halt is over that a cluster recorded which the fleet does not declare any more. */
+  | ({ do: 'Lift'; digest: string; since: string } & On)
   | ({ do: 'Ceiling'; ceiling: { unitDigest: string; nodes: number } | undefined; seen: Seen } & On)
   | ({ do: 'TryAgain'; rolloutID: string; seen: Seen } & On);

@@ -7,6 +7,7 @@ import { brokenByDecision, brokenByRecord, standsIn } from './promises.ts';
 import {
   isHubLate,
   NO_ACCOUNT,
+  ownerIn,
   wantedOn,
   withCell,
   withStores,
@@ -194,6 +195,7 @@ function recordAll(state: FleetState, hub: Hub, cluster: string, steps: readonly
       const verified = [...new Set([...account.verified, step.digest])];
       after = withAccount(after, cluster, { ...account, verified, since: { digest: step.digest, at: after.now } });
     }
+    after = { ...after, stopped: stoppedAfter(after, hub, step) };
     const exempt = `${cluster} ${step.do === 'Uphold' || step.do === 'Revoke' ? step.digest : ''}`;
     if (step.do === 'Uphold' && wantsWithEvidence(after, cluster, step.digest))
       after = { ...after, upheld: [...new Set([...after.upheld, exempt])].sort() };
@@ -203,6 +205,41 @@ function recordAll(state: FleetState, hub: Hub, cluster: string, steps: readonly
     if (leaves !== undefined && hub.asked[leaves] === after.asked[leaves]) after = revokedIn(after, leaves);
   }
   return { after, failed, broken };
+}
+
+/** What halted, by the model's own account: it ends by what a human asked for, and where other content comes. */
+function stoppedAfter(state: FleetState, hub: Hub, step: Step): readonly string[] {
+  const { stopped, asked, unit, rollouts } = state;
+  const { cluster } = step;
+  const isWanted = (digest: string): boolean => ownerIn(state)?.spec.units[0]?.clusters.some((each) => each.digest === digest) === true;
+  const here = (each: string): boolean => each.startsWith(`${cluster} `);
+  switch (step.do) {
+    case 'RecordHalt':
+      // What was seen before a human asked for another try may be lifted by it, and what is wanted nowhere by the next look.
+      return hub.asked[step.digest] === asked[step.digest] && isWanted(step.digest)
+        ? [...new Set([...stopped, `${cluster} ${step.digest}`])].sort()
+        : stopped;
+    case 'Apply':
+      return stopped.filter((each) => !here(each) || each === `${cluster} ${step.digest}`);
+    case 'RecordEvidence':
+      return unit.startsWith('MachineComponentSet/') ? stopped : stopped.filter((each) => each !== `${cluster} ${step.digest}`);
+    case 'RecordRetry':
+      return stopped.filter((each) => !here(each) || asked[each.split(' ')[1] ?? ''] !== step.retry);
+    case 'Lift': {
+      const isAsked = asked[step.digest] !== undefined && rollouts.at(-1)?.status?.retried !== asked[step.digest];
+      return isAsked ? stopped.filter((each) => each !== `${cluster} ${step.digest}`) : stopped;
+    }
+    case 'SoakAgain':
+    case 'Revoke':
+    case 'Uphold':
+    case 'Reinstate':
+    case 'Remove':
+    case 'Ceiling':
+    case 'TryAgain':
+      return stopped;
+    default:
+      return step satisfies never;
+  }
 }
 
 /** A restore revokes what it leaves. */
@@ -230,7 +267,11 @@ function changeOf(step: Step, state: FleetState, { records }: Seams, wrongMs: nu
     case 'Reinstate':
       return records.reinstated(step.digest, step.retry);
     case 'RecordRetry':
-      return records.retried(step.retry);
+      return records.retried(step.retry, step.over, step.lifts);
+    case 'RecordHalt':
+      return records.halted(step.digest, step.halt, at);
+    case 'Lift':
+      return records.lifted(step.digest, step.since);
     case 'Remove':
     case 'Ceiling':
     case 'TryAgain':

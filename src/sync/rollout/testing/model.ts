@@ -81,6 +81,7 @@ export function rolloutModel(unit: string, maxClusters: number) {
       model.late(1000);
       for (const { metadata } of state.rollouts) state = fleets.steered(state, metadata.name, { paused: false });
       for (let turn = 0; turn < 300; turn += 1) {
+        if (fleets.waitsForHuman(state)) state = fleets.retried(state);
         for (const cluster of Object.keys(state.cells))
           state = fleets.proved(fleets.withCell(state, cluster, { halted: undefined }), cluster);
         const { steps, over } = model.turn();

@@ -96,6 +96,12 @@ function brokenByForward(state: FleetState, { cluster, digest }: Apply): string 
   if (pause !== undefined) return `E12: ${digest} begins on ${cluster} though ${pause.metadata.name} is paused`;
   const halted = declared.find((name) => isHalted(state, name, wantedOn(state, name)));
   if (halted !== undefined) return `E13: ${digest} begins on ${cluster} while ${halted} is halted`;
+  const stop = state.stopped.find((each) => {
+    const [name = '', what] = each.split(' ');
+    return what === digest && (!declared.includes(name) || wantedOn(state, name) === digest);
+  });
+  if (stop !== undefined)
+    return `E13: ${digest} begins on ${cluster}, it halted on ${stop.split(' ')[0]} and no human asked for another try`;
   for (const { name, clusters } of ownerIn(state)?.spec.stages ?? []) {
     if (name === stageOf[cluster]) break;
     for (const earlier of clusters.filter((each) => declared.includes(each))) {

@@ -100,6 +100,8 @@ export interface FleetState {
   revoked: readonly string[];
   /** `cluster digest`: it was wanted there with evidence as others went back from it, and was not revoked there since. */
   upheld: readonly string[];
+  /** `cluster digest`: it halted there, as a hub recorded, and no human has asked for another try since. */
+  stopped: readonly string[];
   retries: number;
   asked: Of<string>;
   leader: Hub | undefined;
@@ -111,7 +113,10 @@ export interface FleetState {
 /** What a test may replace in order to leave a rule out. */
 export interface Seams {
   decide(world: World): Decision;
-  records: Pick<typeof records, 'begin' | 'applied' | 'verified' | 'soaksAgain' | 'revoked' | 'upheld' | 'reinstated' | 'retried'>;
+  records: Pick<
+    typeof records,
+    'begin' | 'applied' | 'verified' | 'soaksAgain' | 'revoked' | 'upheld' | 'reinstated' | 'retried' | 'halted' | 'lifted'
+  >;
   /** The record is looked at again before a write. */
   confirms: boolean;
   /** A write is conditioned on the object that was read. */
@@ -163,6 +168,7 @@ export function emptyFleet(unit: string, maxClusters: number): FleetState {
     accounts: {},
     revoked: [],
     upheld: [],
+    stopped: [],
     retries: 0,
     asked: {},
     leader: undefined,
@@ -216,7 +222,10 @@ export function committed(state: FleetState, head: Head, carried = isCarried): F
   const sequence = rollouts.length + 1;
   const spec = { fleet: 'main', commit: `c${sequence}`, sequence, stages: planned.stages, units: planned.units };
   const rollout: Rollout = { apiVersion: API_VERSION, kind: 'Rollout', metadata: { name: `main-${sequence}` }, spec };
-  return { ...state, head, rollouts: [...rollouts, rollout] };
+  // What is wanted nowhere any more is a new try when it comes again.
+  const wanted = new Set(planned.units.flatMap((each) => each.clusters.flatMap(({ digest }) => digest ?? [])));
+  const stopped = state.stopped.filter((each) => wanted.has(each.split(' ')[1] ?? ''));
+  return { ...state, head, stopped, rollouts: [...rollouts, rollout] };
 }
 
 /** The Cluster of one that has left is deleted on the hub, and with it all that was recorded of it. */
@@ -227,7 +236,8 @@ export function forgotten(state: FleetState, cluster: string): FleetState {
   // What only that record said to be revoked, nobody knows any more.
   const revoked = state.revoked.filter((digest) => Object.values(recorded).some((record) => record?.revoked?.includes(digest)));
   const upheld = state.upheld.filter((each) => !each.startsWith(`${cluster} `));
-  return { ...state, recorded, accounts, revoked, upheld };
+  const stopped = state.stopped.filter((each) => !each.startsWith(`${cluster} `));
+  return { ...state, recorded, accounts, revoked, upheld, stopped };
 }
 
 /** Somebody deletes the object in a cell. */
@@ -259,7 +269,22 @@ export function retried(state: FleetState): FleetState {
     retries,
     asked: { ...state.asked, ...Object.fromEntries([...digests].map((digest) => [digest, retry])) },
     revoked: state.revoked.filter((digest) => !digests.has(digest)),
+    stopped: state.stopped.filter((each) => !digests.has(each.split(' ')[1] ?? '')),
   };
+}
+
+/** What halted waits for a human: no retry of it is under way. */
+export function waitsForHuman(state: FleetState): boolean {
+  const owner = ownerIn(state);
+  const wanted = new Set((owner?.spec.units[0]?.clusters ?? []).flatMap(({ digest }) => digest ?? []));
+  const { retry } = owner?.spec ?? {};
+  return Object.keys(state.stageOf).some((name) => {
+    const [live, record] = [state.cells[name], state.recorded[name]];
+    const isShown = live?.halted !== undefined && state.declared.includes(name) && live.unitDigest === wantedOn(state, name);
+    // Of a cluster that left also what came with the commit that brought it there.
+    const isRecorded = record?.halt !== undefined && (wanted.has(record.halt.digest) || !state.declared.includes(name));
+    return (isShown || isRecorded) && (retry === undefined || record?.retried === retry || owner?.status?.retried === retry);
+  });
 }
 
 export function withCell(state: FleetState, cluster: string, change: Partial<Live>): FleetState {
