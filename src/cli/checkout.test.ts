@@ -2,9 +2,11 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, isAbsolute, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { cacheFolder } from './agentpackage/runtime.ts';
+import { defaultKnownHosts } from './import/knownhosts.ts';
 
 const ENTRY = fileURLToPath(new URL('../../bin/kubenode.js', import.meta.url));
 let root: string;
@@ -83,4 +85,33 @@ it.each([
   await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
   expect(said).toMatch(says);
   expect(existsSync(marker)).toBe(false);
+});
+
+it.each(['', '.', 'relative'])('security 1: takes no kubeconfig, cache or host keys from it where $HOME is %j', async (home) => {
+  const config = {
+    'current-context': 'x',
+    clusters: [{ name: 'c', cluster: { server: 'https://127.0.0.1:1' } }],
+    contexts: [{ name: 'x', context: { cluster: 'c', user: 'u' } }],
+    users: [
+      {
+        name: 'u',
+        user: {
+          exec: { apiVersion: 'client.authentication.k8s.io/v1', interactiveMode: 'Never', command: 'sh', args: ['-c', `touch ${marker}`] },
+        },
+      },
+    ],
+  };
+  write(join(home, '.kube/config'), JSON.stringify(config));
+  const { KUBECONFIG: _named, ...env } = process.env;
+  const child = spawn(process.execPath, [ENTRY, 'status'], { cwd: checkout, stdio: 'ignore', env: { ...env, HOME: home } });
+  await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
+  expect(existsSync(marker)).toBe(false);
+  vi.stubEnv('HOME', home);
+  vi.stubEnv('XDG_CACHE_HOME', home);
+  vi.stubEnv('XDG_STATE_HOME', home);
+  try {
+    expect([isAbsolute(cacheFolder()), isAbsolute(defaultKnownHosts())]).toEqual([true, true]);
+  } finally {
+    vi.unstubAllEnvs();
+  }
 });

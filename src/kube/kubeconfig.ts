@@ -1,11 +1,11 @@
 import { readFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { parseDocument } from 'yaml';
 import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock } from '../api/ports.ts';
 import type { Connection, TokenSource } from './connect.ts';
 import { checkCredentials } from './credentials.ts';
+import { homeFolder } from './home.ts';
 
 export interface KubeconfigOptions {
   /** File to read; absent: `$KUBECONFIG` (several files are merged, the first wins), then `~/.kube/config`, then the pod's service account. */
@@ -72,7 +72,7 @@ async function kubeconfigFiles(options: KubeconfigOptions): Promise<{ file: stri
   const { env } = options;
   if (options.found !== undefined) return [options.found];
   const listed = options.path === undefined ? (env['KUBECONFIG'] ?? '').split(delimiter).filter(Boolean) : [options.path];
-  const home = join(env['HOME'] ?? homedir(), '.kube', 'config');
+  const home = join(homeFolder(env), '.kube', 'config');
   const paths = listed.length > 0 ? listed : [home];
   const found = [];
   for (const file of paths) {

@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { sha256Hex } from '../../api/digest.ts';
 import { CodedError, messageOf } from '../../api/errors.ts';
+import { xdgFolder } from '../../kube/home.ts';
 
 /** Architectures as Kubernetes names them. */
 export type Architecture = 'amd64' | 'arm64';
@@ -46,7 +46,7 @@ export async function runtimeOf(lock: RuntimeLock, arch: Architecture): Promise<
 const installed = (name: string): string => fileURLToPath(new URL(`../../../node_modules/node/node_modules/${name}`, import.meta.url));
 
 /** Of this user, for what can be made or fetched again. */
-export const cacheFolder = (): string => join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'kubenode');
+export const cacheFolder = (): string => join(xdgFolder(process.env, 'XDG_CACHE_HOME', '.cache'), 'kubenode');
 
 const cacheOf = (lock: RuntimeLock, arch: Architecture): string => join(cacheFolder(), `${lock.packages[arch].name}-${lock.version}`);
 

@@ -1,7 +1,7 @@
 import { appendFile, mkdir, readFile } from 'node:fs/promises';
-import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { CodedError } from '../../api/errors.ts';
+import { xdgFolder } from '../../kube/home.ts';
 import { hostKeyOf } from '../../ssh/hostkeys.ts';
 
 /** Host keys that were confirmed once, a line each: `[host]:port ssh-ed25519 AAAA…`. A file of KubeNode's own: the user's known_hosts is neither read nor written. */
@@ -11,8 +11,7 @@ export interface KnownHosts {
   remember(host: string, port: number, keys: readonly string[]): Promise<void>;
 }
 
-export const defaultKnownHosts = (): string =>
-  join(process.env['XDG_STATE_HOME'] ?? join(homedir(), '.local', 'state'), 'kubenode', 'known_hosts');
+export const defaultKnownHosts = (): string => join(xdgFolder(process.env, 'XDG_STATE_HOME', '.local/state'), 'kubenode', 'known_hosts');
 
 /** Errors: `KnownHostsInvalid`, with the line. */
 export async function openKnownHosts(path: string): Promise<KnownHosts> {
