@@ -55,6 +55,8 @@ const by = (writer: Writer, kind: Kind, fields: Record<string, Writer[]> = {}): 
 });
 
 const TEMPLATE = ['labels', 'taints', 'failureDomain', 'drainTimeoutSeconds', 'operationTimeoutSeconds'];
+/** Not where it is: by that its operations are counted and spread. */
+const BY_HAND = TEMPLATE.filter((field) => field !== 'failureDomain');
 
 export const CELL_OWNERS: Record<string, Owners> = {
   [Machines.plural]: {
@@ -74,7 +76,7 @@ export const CELL_OWNERS: Record<string, Owners> = {
       hold: ['human'],
       paused: ['human'],
     },
-    byHand: { create: [...TEMPLATE, 'provider'], update: TEMPLATE },
+    byHand: { create: [...BY_HAND, 'provider'], update: BY_HAND },
   },
   // Constructs leave out what people may write too, unless it is set.
   [MachineSets.plural]: by('sync', MachineSets, { replicas: ['human', 'sync'], paused: ['human', 'sync'] }),

@@ -19,9 +19,14 @@ const WORDS: Record<Writer, string> = {
   remedyJob: 'the remedy job controller',
 };
 
-/** What the NodeRestriction plugin of the API server keeps from kubelets, and ours. */
-const KEPT_LABELS =
-  '^([a-z0-9.-]+[.])?(node-restriction|node-role)[.]kubernetes[.]io/|^kubernetes[.]io/hostname$|^([a-z0-9.-]+[.])?kubenode[.]io/';
+/** Ours, and those of a place: by these Defender counts a machine, also where it is not the Node but the Machine that has them. */
+const SCOPE_LABELS = '^topology[.]kubernetes[.]io/|^([a-z0-9.-]+[.])?kubenode[.]io/';
+/** And what the NodeRestriction plugin of the API server keeps from kubelets. */
+const KEPT_LABELS = `^([a-z0-9.-]+[.])?(node-restriction|node-role)[.]kubernetes[.]io/|^kubernetes[.]io/hostname$|${SCOPE_LABELS}`;
+
+/** The keys of two maps of labels that differ and are kept. */
+const keptLabels = (now: string, before: string, kept: string): string =>
+  `(${now}.filter(k, !(k in ${before}) || ${before}[k] != ${now}[k]) + ${before}.filter(k, !(k in ${now}))).filter(k, k.matches('${kept}'))`;
 
 /** What a condition on the resource picks from a table by resource. */
 const pick = (table: Record<string, unknown>, none: string): string => `${literal(table)}[?request.resource.resource].orValue(${none})`;
@@ -127,8 +132,12 @@ export function writersPolicy(scope: Construct, side: 'hub' | 'cell', owners: Re
         // The cell copies them to the Node: by these, other tenants' pods choose where they run.
         name: 'kept',
         expression: `variables.isByHand && request.operation != 'DELETE'
-          ? (variables.new.?labels.orValue({}).filter(k, !(k in variables.old.?labels.orValue({})) || variables.old.labels[k] != variables.new.labels[k])
-            + variables.old.?labels.orValue({}).filter(k, !(k in variables.new.?labels.orValue({})))).filter(k, k.matches('${KEPT_LABELS}')) : []`,
+          ? ${keptLabels('variables.new.?labels.orValue({})', 'variables.old.?labels.orValue({})', KEPT_LABELS)} : []`,
+      },
+      {
+        name: 'keptMeta',
+        expression: `variables.isByHand && request.operation != 'DELETE'
+          ? ${keptLabels('variables.meta.?labels.orValue({})', 'variables.oldMeta.?labels.orValue({})', SCOPE_LABELS)} : []`,
       },
       {
         name: 'bad',
@@ -156,7 +165,11 @@ export function writersPolicy(scope: Construct, side: 'hub' | 'cell', owners: Re
       },
       {
         expression: 'variables.kept.size() == 0',
-        messageExpression: `'spec.labels: ' + variables.kept[0] + ' of a Node says what runs there and for whom; people do not set it'`,
+        messageExpression: `'spec.labels: ' + variables.kept[0] + ' of a Node says what runs there, for whom and where it is; people do not set it'`,
+      },
+      {
+        expression: 'variables.keptMeta.size() == 0',
+        messageExpression: `'metadata.labels: ' + variables.keptMeta[0] + ' of a Machine says where it is counted; people do not set it'`,
       },
       metadata('labels', '{}'),
       metadata('finalizers', '[]'),

@@ -155,40 +155,53 @@ describe('a machine that a person makes', () => {
     );
 
   test('is described and kept by him, but for its orders and components', async () => {
-    expect(
-      (await made({ labels: { a: 'b' }, taints: [], failureDomain: 'h', provider: { name: 'ssh' }, hold: true }, { labels: { a: 'b' } }))
-        .outcome,
-    ).toBe('ok');
+    expect((await made({ labels: { a: 'b' }, taints: [], provider: { name: 'ssh' }, hold: true }, { labels: { a: 'b' } })).outcome).toBe(
+      'ok',
+    );
     expect((await made({ operation: ORDER })).outcome).toBe('policy');
     expect((await made({ components: [ENTRY] })).outcome).toBe('policy');
+    expect((await made({ failureDomain: 'h' })).outcome).toBe('policy');
     expect((await made({}, { finalizers: [FINALIZERS.machine] })).outcome).toBe('policy');
     await make({ provider: { name: 'ssh' }, labels: { a: 'b' } });
     expect(
       (await tries(olga, { spec: { labels: { a: 'c' }, drainTimeoutSeconds: 5 }, metadata: { labels: { canary: 'yes' } } })).outcome,
     ).toBe('ok');
     expect((await tries(olga, { spec: { provider: { name: 'other' } } })).outcome).toBe('policy');
+    expect((await tries(olga, { spec: { failureDomain: 'h' } })).outcome).toBe('policy');
     expect((await tries(olga, { spec: { components: [ENTRY] } })).outcome).toBe('policy');
   });
 
-  test('gets no label by which other tenants choose Nodes', async () => {
+  test('gets no label by which other tenants choose Nodes, or Defender counts it', async () => {
     const kept = [
       'node-restriction.kubernetes.io/tenant',
       'x.node-restriction.kubernetes.io/tenant',
       'node-role.kubernetes.io/control-plane',
       'kubernetes.io/hostname',
       'kubenode.io/pool',
+      'topology.kubenode.io/rack',
+      'topology.kubernetes.io/zone',
+      'topology.kubernetes.io/region',
     ];
     for (const label of kept) expect([label, (await made({ labels: { [label]: 'x' } })).outcome]).toEqual([label, 'policy']);
-    expect((await made({ labels: { 'topology.kubernetes.io/zone': 'a', 'example.com/kubernetes.io': 'b' } })).outcome).toBe('ok');
+    expect((await made({ labels: { 'example.com/topology.kubernetes.io': 'a', 'example.com/kubernetes.io': 'b' } })).outcome).toBe('ok');
     await make({ labels: { a: 'b' } });
     for (const label of kept)
       expect([label, (await tries(olga, { spec: { labels: { [label]: 'x' } } })).outcome]).toEqual([label, 'policy']);
     await make({ labels: { a: 'b', 'node-restriction.kubernetes.io/tenant': 'x' } });
     expect((await tries(olga, { spec: { labels: { 'node-restriction.kubernetes.io/tenant': 'y' } } })).message).toContain(
-      'spec.labels: node-restriction.kubernetes.io/tenant of a Node says what runs there and for whom; people do not set it',
+      'spec.labels: node-restriction.kubernetes.io/tenant of a Node says what runs there, for whom and where it is; people do not set it',
     );
     expect((await tries(olga, { spec: { labels: { 'node-restriction.kubernetes.io/tenant': null } } })).outcome).toBe('policy');
     expect((await tries(olga, { spec: { labels: { a: 'c' } } })).outcome).toBe('ok');
+    // The labels of the Machine itself count before those of its Node.
+    const counted = ['topology.kubernetes.io/zone', 'topology.kubenode.io/rack', 'kubenode.io/machine-set'];
+    for (const label of counted) {
+      expect([label, (await made({}, { labels: { [label]: 'x' } })).outcome]).toEqual([label, 'policy']);
+      expect([label, (await tries(olga, { metadata: { labels: { [label]: 'x' } } })).outcome]).toEqual([label, 'policy']);
+    }
+    expect((await tries(olga, { metadata: { labels: { 'topology.kubernetes.io/zone': 'x' } } })).message).toContain(
+      'metadata.labels: topology.kubernetes.io/zone of a Machine says where it is counted; people do not set it',
+    );
   });
 
   test('is not smuggled into a set, nor one of a set out of it', async () => {

@@ -32,7 +32,14 @@ const EXPECTED: Record<string, Expected> = {
     create: ['machineSet', ...PEOPLE],
     delete: ['machine', ...PEOPLE],
     labels: ['machineSet'],
-    fields: { components: ['machineComponentSet'], operation: ['machine'], retire: ['machineSet'], hold: PEOPLE, paused: PEOPLE },
+    fields: {
+      components: ['machineComponentSet'],
+      failureDomain: ['machineSet'],
+      operation: ['machine'],
+      retire: ['machineSet'],
+      hold: PEOPLE,
+      paused: PEOPLE,
+    },
     // Whoever takes the mark back saves the machine (docs/protocols.md#c8a).
     removable: { retire: PEOPLE },
     rest: ['machineSet'],
