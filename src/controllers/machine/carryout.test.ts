@@ -186,6 +186,14 @@ describe('a step that needs no guard', () => {
   });
 });
 
+test('C11: a Node that the server does not take with its labels is told of, and keeps nothing else back', async () => {
+  const labelled = view({ machine: machine({ spec: { labels: { gpu: 'yes' } } }) });
+  const refusing = world({ live: node(), ofMachine: labelled.machine, refused: { update: failing(422, 'Invalid') } });
+  expect(await refusing.carryOut([syncNode, addFinalizer], labelled)).toMatchObject({ done: ['AddFinalizer'], nodeRefused: 'Invalid' });
+  const broken = world({ live: node(), ofMachine: labelled.machine, refused: { update: failing(500, 'InternalError') } });
+  await expect(broken.carryOut([syncNode, addFinalizer], labelled)).rejects.toThrow('InternalError');
+});
+
 describe('what a provider says to a machine that is to be made', () => {
   const ensure: Step = { do: 'EnsureInstance', why: '' };
 

@@ -29,6 +29,8 @@ export interface CarriedOut {
   refusals: string[];
   /** The provider would not make the instance. */
   failure: CodedError | undefined;
+  /** What the server said to a Node that it does not take with the Machine's labels and taints: nothing else waits for that. */
+  nodeRefused?: string;
 }
 
 /** Carries steps out in order. What is not needed any more, or was lost to somebody faster, is left out: the state will tell. */
@@ -50,6 +52,10 @@ export async function carryOutAll(
         proven ||= step.do === 'DeleteInstance' && performed.note === 'gone';
       } else if (performed.refused === true) result.refusals.push(performed.why);
     } catch (error) {
+      if (step.do === 'SyncNode' && hasReason(error, 'Invalid')) {
+        result.nodeRefused = error.message;
+        continue;
+      }
       if (step.do !== 'EnsureInstance' || !(error instanceof CodedError) || hands.signal.aborted) throw error;
       result.failure = error;
     }

@@ -36,6 +36,7 @@ import { watchLedgerWrites } from './ledgerwrites.ts';
 import { createObserver, type OwnKnowledge, type Stores } from './observe.ts';
 import { BY_UID, createPass, PASS } from './passloop.ts';
 import { apiPort } from './port.ts';
+import { rememberRefusedNodes } from './refusednodes.ts';
 import { report } from './report.ts';
 
 export interface MachineControllerOptions {
@@ -133,22 +134,28 @@ export async function runMachineController(options: MachineControllerOptions): P
     wakeMachine: (key) => wakeMachine(key),
   });
 
+  const refusedNodes = rememberRefusedNodes(clock);
   const own: OwnKnowledge = { revokedBy: (id) => pass.revokedBy(id), cycled };
 
   async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {
     const machine = stores.machines.get(parseKey(key));
     // A machine that is gone may have left a row.
-    if (machine === undefined) return wakePass(PASS);
+    if (machine === undefined) {
+      refusedNodes.forget(key);
+      return wakePass(PASS);
+    }
     if (machine.spec.paused === true) return;
     const provider = providers.get(machine.spec.provider?.name ?? '');
-    const view = await observer.machine(machine, provider, own, signal);
+    const view = refusedNodes.judge(key, await observer.machine(machine, provider, own, signal));
     const decision = decide(view);
     const hands = { client: run.client, port: portOf(run.client, provider), provider, cell, epoch, newID, signal };
-    const { done, refusals, failure } = await carryOutAll(decision.steps, view, hands, (step, { note }) => {
+    const { done, refusals, failure, nodeRefused } = await carryOutAll(decision.steps, view, hands, (step, { note }) => {
       run.log.info({ step: step.do, note }, step.why);
       const event = eventOf(step, view, note);
       if (event !== undefined) recorder.event(machine, event);
     });
+    refusedNodes.note(key, machine, nodeRefused);
+    if (nodeRefused !== undefined) view.notOnNode = [{ reason: 'NodeRefused', message: nodeRefused }, ...view.notOnNode];
     // What a provider refuses belongs into the status, and is tried again.
     if (failure !== undefined) view.instance = { state: 'Unknown', reason: failure.code, message: failure.message };
     if (done.some((step) => step === 'Release' || step === 'FreeCancelled')) wakePass(PASS);
