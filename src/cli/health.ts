@@ -2,6 +2,7 @@
 import { createServer } from 'node:http';
 import { messageOf } from '../api/errors.ts';
 import type { Clock } from '../api/ports.ts';
+import { serverTimes } from '../api/serverlimits.ts';
 import type { Labels, Metrics } from '../kube/metrics.ts';
 import { listenAt, type Listening } from './listen.ts';
 
@@ -31,6 +32,8 @@ export interface Health {
 /** A leader that was deposed, or stopped, has to be gone by then. */
 const TO_END_MS = 60_000;
 const REACH_MS = 3000;
+/** Many, since a probe that finds no place restarts this process; silent ones are ended soon. */
+const MAX_CONNECTIONS = 1024;
 /** How long an answer of the API server counts. */
 const REACHED_MS = 5000;
 
@@ -113,7 +116,7 @@ export function createHealth({ role, version, clock, reach, metrics }: HealthOpt
  * Errors: `Usage` for an address that is none; `ListenFailed`.
  */
 export async function serveHealth({ dead, unready }: Pick<Health, 'dead' | 'unready'>, listen: string): Promise<Listening> {
-  const server = createServer((request, response) => {
+  const server = createServer({ ...serverTimes() }, (request, response) => {
     const path = (request.url ?? '').split('?')[0];
     const answer = (status: number, text: string): void => {
       response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
@@ -124,5 +127,6 @@ export async function serveHealth({ dead, unready }: Pick<Health, 'dead' | 'unre
     else if (path === '/readyz') void unready().then(judged);
     else answer(404, 'there are /healthz and /readyz\n');
   });
+  server.maxConnections = MAX_CONNECTIONS;
   return await listenAt(server, listen, '--health');
 }

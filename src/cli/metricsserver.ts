@@ -3,6 +3,7 @@ import { createServer } from 'node:https';
 import type { IncomingMessage } from 'node:http';
 import { messageOf } from '../api/errors.ts';
 import type { Log } from '../api/ports.ts';
+import { serverTimes } from '../api/serverlimits.ts';
 import { listenAt, type Listening } from './listen.ts';
 import type { MayRead } from './metricsaccess.ts';
 
@@ -58,7 +59,7 @@ export async function serveMetrics({ listen, identity, mayRead, text, log }: Met
   }
 
   const server = createServer(
-    { cert: identity.certificate, key: identity.key, minVersion: 'TLSv1.2', requestTimeout: 10_000, headersTimeout: 5000 },
+    { cert: identity.certificate, key: identity.key, minVersion: 'TLSv1.2', ...serverTimes() },
     (request, response) => {
       void answerTo(request).then(({ status, body, headers = {} }) =>
         response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', ...headers }).end(body),

@@ -3,10 +3,11 @@ import { stat } from 'node:fs/promises';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { CodedError } from '../../api/errors.ts';
+import { serverTimes } from '../../api/serverlimits.ts';
 
 /** Serves the packed stand-ins on loopback, as a mirror would: `GET /artifacts/<name>` and nothing else. */
 export async function serveArtifacts(dir: string, port: number): Promise<{ url: string; close(): Promise<void> }> {
-  const server: Server = createServer((request, response) => {
+  const server: Server = createServer({ ...serverTimes() }, (request, response) => {
     const name = /^\/artifacts\/([A-Za-z0-9][A-Za-z0-9._+-]*)$/.exec(request.url ?? '')?.[1];
     if (name === undefined || request.method !== 'GET') {
       response.writeHead(404).end();
@@ -15,6 +16,7 @@ export async function serveArtifacts(dir: string, port: number): Promise<{ url: 
     const path = join(dir, name);
     void send(path, response);
   });
+  server.maxConnections = 256;
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error: NodeJS.ErrnoException) => {
       reject(

@@ -4,6 +4,7 @@ import { constants } from 'node:crypto';
 import { TLSSocket } from 'node:tls';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import { CodedError, messageOf } from '../../api/errors.ts';
+import { serverTimes } from '../../api/serverlimits.ts';
 import type { ApiResponse } from '../../api/transport.ts';
 import type { EmbeddedCluster } from '../cluster.ts';
 import type { User } from '../kinds/served.ts';
@@ -44,8 +45,6 @@ export interface Limits {
 }
 
 const LIMITS: Limits = { connections: 4096, bodiesBytes: BODIES_BYTES, headMs: 10_000, requestMs: 60_000 };
-/** How often Node looks for requests that are late. */
-const LOOK_MS = 1000;
 
 export interface ApiServer {
   /** `https://127.0.0.1:PORT`, of the first cluster. */
@@ -202,10 +201,7 @@ export async function serve(options: ServeOptions): Promise<ApiServer> {
         rejectUnauthorized: false,
         secureOptions: constants.SSL_OP_NO_TICKET,
         keepAliveTimeout: 90_000,
-        handshakeTimeout: limits.headMs,
-        headersTimeout: limits.headMs,
-        requestTimeout: limits.requestMs,
-        connectionsCheckingInterval: LOOK_MS,
+        ...serverTimes(limits),
       },
       (message, out) => {
         answer(own, message, out).catch((error: unknown) => {
