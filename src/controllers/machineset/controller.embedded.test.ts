@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { MachineSets, type MachineSet } from '../../api/machineset.ts';
-import type { Stored } from '../../api/wire.ts';
+import type { KubeObject, Stored } from '../../api/wire.ts';
 import { waitFor } from '../../kube/testing/waitfor.ts';
 import { openCell, type TestCell } from '../machinecomponentset/testing/cell.ts';
 import { runMachineSetController } from './controller.ts';
@@ -86,6 +86,15 @@ it('case 8 and 13: scales up and down through the scale subresource, to exactly 
 });
 
 it('tells in its status when the server refuses its machines', async () => {
+  // As a server of an earlier version took it.
+  const crd = MachineSets.crd();
+  const path = `/apis/apiextensions.k8s.io/v1/customresourcedefinitions/${crd.metadata.name}`;
+  const { metadata } = (await cell.client.request({ method: 'GET', path })) as KubeObject;
+  const spec: unknown = JSON.parse(JSON.stringify(crd.spec), (key, value: unknown) =>
+    key === 'x-kubernetes-validations' ? undefined : value,
+  );
+  const headers = { 'content-type': 'application/json' };
+  await cell.client.request({ method: 'PUT', path, headers, body: JSON.stringify({ ...crd, metadata, spec }) });
   await cell.client.create(MachineSets, {
     apiVersion: API_VERSION,
     kind: 'MachineSet',
