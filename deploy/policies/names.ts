@@ -47,7 +47,7 @@ export function agentCreatesPolicy(scope: Construct): void {
       },
       {
         expression: `request.resource.resource != 'events'
-          || (!has(dyn(object).metadata.finalizers) && !has(dyn(object).metadata.ownerReferences))`,
+          || (dyn(object).metadata.?finalizers.orValue([]).size() == 0 && dyn(object).metadata.?ownerReferences.orValue([]).size() == 0)`,
         messageExpression: "'an Event of an agent has no finalizers and no ownerReferences: it ends by itself'",
       },
       {
