@@ -124,7 +124,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
         apiVersion: API_VERSION,
         kind: 'MachineSet',
         metadata,
-        spec: { provider: { name: 'none' }, replicas: 1 },
+        spec: { provider: { name: 'ssh', config: { address: '192.0.2.1' } }, replicas: 1 },
       });
       await waitFor(async () => (await machines()) === 1, LATE);
       expect(await ready()).toBe('200 ok');

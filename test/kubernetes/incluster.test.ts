@@ -44,7 +44,7 @@ const READ = { username: 'kubenode', password: 'TOKEN' };
 const FLEET = `import { DefenderPolicy, fleet, MachineSet } from 'kubenode/constructs';
 fleet.cluster('prod', { labels: { stage: 'prod' } });
 fleet.allClusters((cluster) => {
-  new MachineSet(cluster.pool('web'), 'web-a', { replicas: 1, provider: { name: 'local' } });
+  new MachineSet(cluster.pool('web'), 'web-a', { replicas: 1, provider: { name: 'ssh', config: { address: '192.0.2.1' } } });
   new DefenderPolicy(cluster, 'default', { limits: [{ name: 'cell', scope: 'Cluster', maxUnavailable: 1 }] });
 });
 `;
