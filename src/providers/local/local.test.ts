@@ -48,13 +48,14 @@ function agentScript(options: { deaf?: boolean; crashes?: boolean } = {}): strin
 const fs = require('node:fs');
 const { spawn } = require('node:child_process');
 const root = process.argv[process.argv.indexOf('--root') + 1];
-fs.appendFileSync(root + '/../starts', process.pid + ' ' + fs.readFileSync(root + '/run/kubenode/boot-id', 'utf8'));
-if (${options.crashes === true}) process.exit(1);
-if (!fs.existsSync(root + '/run/service')) {
+if (!${options.crashes === true} && !fs.existsSync(root + '/run/service')) {
   const service = spawn('/bin/sleep', ['1000'], { detached: true, stdio: 'ignore', env: { KUBENODE_ROOT: root } });
   service.unref();
   fs.writeFileSync(root + '/run/service', String(service.pid));
 }
+// Last, since the test goes on then.
+fs.appendFileSync(root + '/../starts', process.pid + ' ' + fs.readFileSync(root + '/run/kubenode/boot-id', 'utf8'));
+if (${options.crashes === true}) process.exit(1);
 if (!${options.deaf === true}) process.on('disconnect', () => process.exit(0));
 process.on('SIGTERM', () => process.exit(0));
 setInterval(() => {}, 1000);
