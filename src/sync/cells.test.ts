@@ -182,11 +182,21 @@ describe('E15: a cell that is another than the one that is known', () => {
     expect(await away()).toMatchObject({ reason: 'CellReplaced' });
   });
 
-  test('says nothing before it is known which one it is', async () => {
+  test('is not handed out before it was asked which one it is', async () => {
     put('good');
     const found = await cells.of(cluster);
-    expect(isCell(found) && found.away()).toMatchObject({ reason: 'Connecting' });
-    expect(await away()).toBeUndefined();
+    expect(isCell(found) && [found.uid(), found.away()]).toEqual(['uid-prod', undefined]);
+  });
+
+  test('that hangs is waited for once, and is away', async () => {
+    put('good');
+    hangs = true;
+    const opening = cells.of(cluster);
+    await settle();
+    await clock.advance(5000);
+    const found = await opening;
+    expect(isCell(found) && found.away()).toMatchObject({ reason: 'Unreachable' });
+    expect(await cells.of(cluster)).toBe(found);
   });
 
   test('that may not be asked is away with the reason, and is asked until it answers', async () => {

@@ -89,6 +89,8 @@ interface OpenCell extends Cell {
   expect(uid: string | undefined): void;
   /** Asks for its kinds, or soon, where it just did; nobody waits for it. */
   lookAgain(): void;
+  /** Ends when it was asked for the first time, with an answer or without. */
+  firstLook: Promise<void>;
   done(): Promise<void>;
 }
 
@@ -124,6 +126,8 @@ export function openCells(options: CellsOptions): Cells {
     const stopped = new AbortController();
     const signal = AbortSignal.any([options.signal, stopped.signal]);
     const cell = openCell(name, client, time, { ...options, signal });
+    // A hub that starts has nothing to say of cells before that; one that hangs costs the others this once, and no more than the deadline.
+    await cell.firstLook;
     open.set(name, {
       secretVersion: secret.metadata.resourceVersion,
       cell,
@@ -243,11 +247,12 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
       void lookUntilKnown();
     });
   }
-  void lookUntilKnown();
+  const firstLook = lookUntilKnown();
 
   return {
     name,
     client,
+    firstLook,
     async done() {
       endLater?.();
       await cache.done();
