@@ -1,7 +1,10 @@
 import { spawn, type ChildProcessByStdio } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
-import { afterEach, expect, it } from 'vitest';
+import { afterAll, afterEach, expect, it } from 'vitest';
 import { waitFor } from '../kube/testing/waitfor.ts';
 import { bundleFor } from './bundles.ts';
 
@@ -18,18 +21,70 @@ function start(...args: string[]): { child: ChildProcessByStdio<null, Readable, 
   return { child, output: () => output };
 }
 
-it.each(['bin/kubenode.js', 'the bundle of controllers'])('security 1: no signal opens the inspector of %s', async (which) => {
-  const program = which.startsWith('bin') ? ENTRY : await bundleFor('controllers');
-  // Whichever program: one that runs until it is ended. The controllers wait for a server that is not there.
-  const args = which.startsWith('bin') ? ['serve', '--listen', '127.0.0.1:0'] : ['controller', '--hub', '--kubeconfig', '/dev/null'];
-  const ours = start('--import', 'data:text/javascript,setInterval(()=>{},1000)', program, ...args);
+const folder = mkdtempSync(join(tmpdir(), 'kubenode-inspector-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** Of an agent whose API server is not there. */
+function agentArguments(): string[] {
+  const bootstrap = join(folder, 'bootstrap.json');
+  const root = join(folder, 'root');
+  mkdirSync(join(root, 'run/kubenode'), { recursive: true });
+  writeFileSync(join(root, 'run/kubenode/boot-id'), 'boot-1\n');
+  const machine = { namespace: 'web', name: 'a', uid: 'uid-a' };
+  writeFileSync(
+    bootstrap,
+    JSON.stringify({ server: 'https://127.0.0.1:1', certificateAuthority: 'none', token: 'none', machine, providerID: 'local://a' }),
+  );
+  return ['--bootstrap', bootstrap, '--root', root, '--host', 'local'];
+}
+
+/** Of controllers whose API server is not there. */
+function controllerArguments(): string[] {
+  const kubeconfig = join(folder, 'kubeconfig');
+  writeFileSync(
+    kubeconfig,
+    JSON.stringify({
+      apiVersion: 'v1',
+      kind: 'Config',
+      'current-context': 'a',
+      clusters: [{ name: 'a', cluster: { server: 'https://127.0.0.1:1' } }],
+      users: [{ name: 'a', user: { token: 'none' } }],
+      contexts: [{ name: 'a', context: { cluster: 'a', user: 'a' } }],
+    }),
+  );
+  return ['controller', '--hub', '--isolation', 'process', '--cache', join(folder, 'cache'), '--kubeconfig', kubeconfig];
+}
+
+/** Whichever program: one that runs until it is ended. The controllers and the agent wait for a server that is not there. */
+const PROGRAMS: [string, () => Promise<string[]>][] = [
+  ['bin/kubenode.js', () => Promise.resolve([ENTRY, 'serve', '--listen', '127.0.0.1:0'])],
+  ['the bundle of controllers', async () => [await bundleFor('controllers'), ...controllerArguments()]],
+  ['the bundle of the agent', async () => [await bundleFor('agent'), ...agentArguments()]],
+];
+
+/**
+ * Keeps the program running, and says when it has taken the signal from Node: from then on it reports each one, too. A process that is slow opens its
+ * inspector late, so that none was opened yet proves nothing by itself.
+ */
+const WATCH = `data:text/javascript,${encodeURIComponent(`
+  const timer = setInterval(() => {
+    if (process.listenerCount('SIGUSR1') === 0) return;
+    clearInterval(timer);
+    process.on('SIGUSR1', () => process.stderr.write('the signal came\\n'));
+    process.stderr.write('the signal is taken\\n');
+  }, 10);
+  setInterval(() => {}, 1000);
+`)}`;
+
+it.each(PROGRAMS)('security 1: no signal opens the inspector of %s', async (_which, program) => {
+  const ours = start('--inspect-port=0', '--import', WATCH, ...(await program()));
   const plain = start('--inspect-port=0', '-e', "console.log('serving'); setInterval(() => {}, 1000)");
-  await waitFor(() => ours.output() !== '' && plain.output().includes('serving'), { deadlineMs: 30_000 });
-  ours.child.kill('SIGUSR1');
-  // Sent later, so when it has had its effect here it would have had it there.
+  await waitFor(() => plain.output().includes('serving'), { deadlineMs: 30_000 });
   plain.child.kill('SIGUSR1');
   await waitFor(() => plain.output().includes('Debugger listening'), { deadlineMs: 30_000 });
+  await waitFor(() => ours.output().includes('the signal is taken'), { deadlineMs: 20_000 });
   ours.child.kill('SIGUSR1');
+  await waitFor(() => ours.output().includes('the signal came'), { deadlineMs: 20_000 });
   expect(ours.output()).not.toContain('Debugger');
   expect(ours.child.exitCode).toBeNull();
   expect(ours.child.signalCode).toBeNull();
