@@ -1,6 +1,5 @@
 import { CodedError } from '../../api/errors.ts';
-import type { UNMAKEABLE } from '../../api/machineset.ts';
-import { type MachineSet } from '../../api/machineset.ts';
+import type { MachineSet, UNMAKEABLE } from '../../api/machineset.ts';
 import type { InfraProvider } from '../../api/provider.ts';
 
 /** By name. */
@@ -8,16 +7,17 @@ export type Providers = ReadonlyMap<string, Pick<InfraProvider, 'validate'>>;
 
 /**
  * Why no machine can ever be made of what the set says of its provider; undefined: it can. Known before a machine is asked for: a set that has all
- * its machines would look well until the first of them is replaced. Codes: UNMAKEABLE.
+ * its machines would look well until the first of them is replaced. Codes: `UNMAKEABLE`.
  */
 export function unmakeable({ spec }: MachineSet, providers: Providers): CodedError | undefined {
   const { name, config } = spec.provider;
   const provider = providers.get(name);
-  const code: Record<'unknown' | 'invalid', (typeof UNMAKEABLE)[number]> = { unknown: 'UnknownProvider', invalid: 'InvalidConfig' };
   if (provider === undefined) {
     const known = [...providers.keys()].toSorted().join(', ');
-    return new CodedError(code.unknown, `this cell has no provider "${name}"; it has ${known === '' ? 'none' : known}`);
+    return because('UnknownProvider', `this cell has no provider "${name}"; it has ${known === '' ? 'none' : known}`);
   }
   const [mistake] = provider.validate(config ?? {});
-  return mistake === undefined ? undefined : new CodedError(code.invalid, `\`spec.provider.config.${mistake.path}\` ${mistake.message}`);
+  return mistake === undefined ? undefined : because('InvalidConfig', `\`spec.provider.config.${mistake.path}\` ${mistake.message}`);
 }
+
+const because = (code: (typeof UNMAKEABLE)[number], message: string): CodedError => new CodedError(code, message);
