@@ -186,10 +186,17 @@ describe('a step that needs no guard', () => {
   });
 });
 
-test('C11: a Node that the server does not take with its labels is told of, and keeps nothing else back', async () => {
+test('C11: a Node that the server, or a policy or webhook of somebody, does not take with its labels keeps nothing else back', async () => {
   const labelled = view({ machine: machine({ spec: { labels: { gpu: 'yes' } } }) });
-  const refusing = world({ live: node(), ofMachine: labelled.machine, refused: { update: failing(422, 'Invalid') } });
-  expect(await refusing.carryOut([syncNode, addFinalizer], labelled)).toMatchObject({ done: ['AddFinalizer'], nodeRefused: 'Invalid' });
+  for (const [status, reason] of [
+    [422, 'Invalid'],
+    [403, 'Forbidden'],
+    // Of a webhook that gives neither code nor reason.
+    [400, 'Unknown'],
+  ] as const) {
+    const refusing = world({ live: node(), ofMachine: labelled.machine, refused: { update: failing(status, reason) } });
+    expect(await refusing.carryOut([syncNode, addFinalizer], labelled)).toMatchObject({ done: ['AddFinalizer'], nodeRefused: reason });
+  }
   const broken = world({ live: node(), ofMachine: labelled.machine, refused: { update: failing(500, 'InternalError') } });
   await expect(broken.carryOut([syncNode, addFinalizer], labelled)).rejects.toThrow('InternalError');
 });

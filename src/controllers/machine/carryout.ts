@@ -5,7 +5,7 @@ import { agentLeaseName, FINALIZERS, MANAGERS } from '../../api/names.ts';
 import type { InfraProvider } from '../../api/provider.ts';
 import type { ObjectKey } from '../../api/resource.ts';
 import { perform, type GuardedPort, type Performed } from '../../defender/guardedwrite.ts';
-import { hasReason } from '../../kube/apierror.ts';
+import { hasReason, isRefusal } from '../../kube/apierror.ts';
 import type { Client } from '../../kube/client.ts';
 import { actOf } from './act.ts';
 import type { ActContext, Effect } from './guards.ts';
@@ -52,7 +52,7 @@ export async function carryOutAll(
         proven ||= step.do === 'DeleteInstance' && performed.note === 'gone';
       } else if (performed.refused === true) result.refusals.push(performed.why);
     } catch (error) {
-      if (step.do === 'SyncNode' && hasReason(error, 'Invalid')) {
+      if (step.do === 'SyncNode' && isRefusal(error)) {
         result.nodeRefused = error.message;
         continue;
       }

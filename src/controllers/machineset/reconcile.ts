@@ -4,7 +4,7 @@ import { MANAGERS } from '../../api/names.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import { parseKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
-import { hasReason } from '../../kube/apierror.ts';
+import { hasReason, isRefusal } from '../../kube/apierror.ts';
 import { applyIfChanged } from '../../kube/apply.ts';
 import type { Client } from '../../kube/client.ts';
 import type { QueueResult } from '../../kube/queue.ts';
@@ -66,8 +66,8 @@ export async function reconcileMachineSet(deps: MachineSetDeps, key: string, run
   try {
     await makeMachines(ports, view, decision);
   } catch (error) {
-    // A server that is away is told by the retries; one that says no is told in the status.
-    if (!hasReason(error, 'Invalid', 'Forbidden', 'BadRequest')) throw error;
+    // A server that is away is seen by the retries; one that says no is named in the status.
+    if (!isRefusal(error)) throw error;
     failure = error;
   }
   const marked = await keepMarks(ports, view);
