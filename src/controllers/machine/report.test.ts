@@ -164,6 +164,11 @@ test('C11: what the Node has not is said, as long as it has it not, the worst fi
     message: 'the API server refuses the Node: a is invalid; set otherwise by somebody else, and left so: label a=b (the Node has "c")',
   });
   expect(said(...Array.from({ length: 9 }, () => foreign))?.message).toMatch(/ and 4 more$/);
+  // What a webhook answers may be anything.
+  for (const odd of ['', 'x']) {
+    const { message } = said({ reason: 'NodeRefused', message: `${odd}no\n${'🙂'.repeat(999)}` }) ?? { message: '' };
+    expect([message.isWellFormed(), message.includes('\n'), message.length <= 1024]).toEqual([true, false, true]);
+  }
 });
 
 test('addresses are those of the instance, and stay while nothing better is known', () => {

@@ -1,6 +1,7 @@
 import { Machines, type MachineStatus } from '../../api/machine.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { MANAGERS } from '../../api/names.ts';
+import { plainText } from '../../api/plaintext.ts';
 import type { Condition } from '../../api/wire.ts';
 import type { Verdict } from '../../defender/request.ts';
 import { applyIfChanged } from '../../kube/apply.ts';
@@ -154,11 +155,10 @@ function nodeSynced({ notOnNode }: MachineView): ConditionInput[] {
     const more = found.length > MAX_NAMED ? ` and ${found.length - MAX_NAMED} more` : '';
     return `${NOT_ON_NODE_WORDS[reason]}: ${found.slice(0, MAX_NAMED).join(', ')}${more}`;
   });
-  return [condition('NodeSynced', 'False', first, messages.join('; ').slice(0, MAX_MESSAGE))];
+  return [condition('NodeSynced', 'False', first, plainText(messages.join('; ')))];
 }
 
 const MAX_NAMED = 5;
-const MAX_MESSAGE = 1024;
 const NOT_ON_NODE = ['NodeRefused', 'SetByAnother', 'TaintWithheld'] as const satisfies readonly NotOnNode['reason'][];
 const NOT_ON_NODE_WORDS: Record<NotOnNode['reason'], string> = {
   NodeRefused: 'the API server refuses the Node',
