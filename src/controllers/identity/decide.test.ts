@@ -592,6 +592,7 @@ describe('G4: a kubelet', () => {
       ['a parent of it', dns('prod.example'), reported('prod.example')],
       ['an address of it', ip('203.0.113.9'), reported('203.0.113.9')],
       ['an IPv6 address of it', ip('2001:db8::9'), reported('2001:db8::9')],
+      ['an address of it, written as IPv6', ip('::ffff:cb00:7109'), reported('::ffff:203.0.113.9')],
       ['the address of the other URL', ip('10.96.0.1'), reported('10.96.0.1')],
       ['its address as a DNS name', dns('203.0.113.9'), reported('203.0.113.9')],
       ['its host, of an imported machine', dns('a', 'api.prod.example'), bySsh],

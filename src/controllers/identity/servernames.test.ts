@@ -15,6 +15,8 @@ describe('the names of the API server', () => {
       hosts: ['api.prod.example', '10.96.0.1', '2001:db8:0:0:0:0:0:1'],
       addresses: ['203.0.113.9', '2001:db8:0:0:0:0:0:9'],
     });
+    const mapped = await serverNames(['https://[::ffff:10.96.0.1]'], lookup, fakeClock(), () => expect.unreachable())();
+    expect(['10.96.0.1', '::ffff:a60:1', '::a60:1'].map((name) => isOfServer(name, mapped))).toEqual([true, true, false]);
     expect(asked).toEqual(['api.prod.example']);
     expect(['2001:db8::1', '2001:db8::9', 'api.PROD.example.'].map((name) => isOfServer(name, names))).toEqual([true, true, true]);
   });

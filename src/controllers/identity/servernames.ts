@@ -51,8 +51,13 @@ export function serverNames(
   };
 }
 
-/** A host in the spelling in which it is compared. */
-const hostOf = (host: string): string => canonicalAddress(host.toLowerCase().replace(/^\[|\]$|\.$/g, ''));
+/** A host in the spelling in which it is compared. Clients take an IPv4 address, and the same one written as IPv6, for one. */
+function hostOf(host: string): string {
+  const own = canonicalAddress(host.toLowerCase().replace(/^\[|\]$|\.$/g, ''));
+  const [, high, low] = /^0:0:0:0:0:ffff:([0-9a-f]+):([0-9a-f]+)$/.exec(own) ?? [];
+  if (high === undefined || low === undefined) return own;
+  return [high, low].flatMap((each) => [parseInt(each, 16) >> 8, parseInt(each, 16) & 255]).join('.');
+}
 
 /** Whether this is a name of the server, a domain that its host is in, or a wildcard for it. */
 export function isOfServer(name: string, { hosts, addresses = [] }: ServerNames): boolean {
