@@ -607,6 +607,13 @@ describe('G4: a kubelet', () => {
       expect(said(decide(await asked(made, serving), knows))).toBe('Deny NameOfAnother');
     });
 
+    it('is not the only one: none by which Services are reached is in a certificate, also where the provider reports it', async () => {
+      for (const name of ['localhost', 'KUBERNETES', 'kubernetes.default.svc']) {
+        const { made, knows } = called('a', dns('a', name), reported(name));
+        expect([name, said(decide(await asked(made, serving), knows))]).toEqual([name, 'Deny NameOfAnother']);
+      }
+    });
+
     it('is none of names that only resemble it', async () => {
       for (const name of ['xapi.prod.example', 'api.prod.example.org', 'node.api.prod.example', 'node.prod.example']) {
         const { made, knows } = called('a', dns(name), reported(name));

@@ -119,12 +119,13 @@ function keyMistake({ key }: SigningRequest): string | undefined {
 }
 
 const serverName = (what: string): Verdict => deny('ServerName', `${what} is a name by which clients reach the API server`);
+const serviceName = (name: string): Verdict => deny('NameOfAnother', `${name} is a name by which clients reach services of a cluster`);
 const UNRESOLVED = 'the addresses of the API server are not known: its name does not resolve';
 
 function judgeNames({ names, others }: SigningRequest, machine: Stored<Machine>, node: string, { server, nodeDomains }: Known): Verdict {
   if (others.length > 0) return deny('RequestInvalid', `it asks for extensions or attributes ${others.join(', ')}`);
   if (names.length === 0) return deny('RequestInvalid', 'a serving certificate needs alternative names');
-  if (isServiceName(node)) return deny('NameOfAnother', `${node} is a name by which clients reach services of a cluster`);
+  if (isServiceName(node)) return serviceName(node);
   const stolen = names.find(({ value }) => isOfServer(value, server));
   if (stolen !== undefined) return serverName(`${stolen.type} ${stolen.value}`);
   const isChosen = isChosenByPeople(node, machine, nodeDomains);
@@ -133,6 +134,8 @@ function judgeNames({ names, others }: SigningRequest, machine: Stored<Machine>,
     return !isChosen && names.every(({ type, value }) => type === 'dns' && value === node)
       ? { do: 'Approve', reason: 'NodeOfMachine', message: `its only name is that of Node ${node}` }
       : LEAVE;
+  const service = names.find(({ value }) => isServiceName(value));
+  if (service !== undefined) return serviceName(service.value);
   const addresses = machine.status?.addresses;
   if (addresses === undefined) return { do: 'Wait', why: `the addresses of Machine ${machine.metadata.name} are not known yet` };
   const known = new Set([node, ...addresses.map(({ address }) => canonicalAddress(address))]);
@@ -159,4 +162,4 @@ function isChosenByPeople(node: string, { metadata, spec, status }: Stored<Machi
 const PROVEN = new Set(['InternalDNS', 'ExternalDNS']);
 
 /** Names under which API servers and other Services are asked for in a cluster. */
-const isServiceName = (name: string): boolean => /^(localhost|kubernetes|kubernetes\.default)$|\.svc(\.|$)/.test(name);
+const isServiceName = (name: string): boolean => /^(localhost|kubernetes|kubernetes\.default)$|\.svc(\.|$)/i.test(name);
