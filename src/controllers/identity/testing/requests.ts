@@ -5,7 +5,7 @@ import { API_VERSION } from '../../../api/kind.ts';
 import type { Bootstrap, Machine } from '../../../api/machine.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { makeAuthority } from '../../../embedded/pki.ts';
-import type { Asked } from '../asked.ts';
+import type { Asked, Known, Verdict } from '../asked.ts';
 import { requestOf } from '../requests.ts';
 
 const P256 = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
@@ -82,3 +82,17 @@ export function machineWith(bootstrap: Bootstrap | undefined, more: Partial<Mach
     status: { ...(bootstrap === undefined ? {} : { bootstrap }), ...more },
   };
 }
+
+export const NOW_MS = Date.parse('2026-11-20T12:00:00Z');
+/** What the controller knows, unless said otherwise: that Machine, and no Node. */
+export const known = (bootstrap: Bootstrap | undefined, more: Partial<Known> = {}): Known => ({
+  nowMs: NOW_MS,
+  machine: machineWith(bootstrap),
+  ofNode: [],
+  node: undefined,
+  reserved: false,
+  server: { hosts: ['api.prod.example', '10.96.0.1'], addresses: ['203.0.113.9', '2001:db8:0:0:0:0:0:9'] },
+  nodeDomains: [],
+  ...more,
+});
+export const said = (verdict: Verdict): string => ('reason' in verdict ? `${verdict.do} ${verdict.reason}` : verdict.do);
