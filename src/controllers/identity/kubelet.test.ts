@@ -362,36 +362,36 @@ describe('G4: a kubelet', () => {
     });
   });
 
-  describe('G4c: a Node name with dots, which whoever made the Machine chose', () => {
+  describe('G4c: a Node name with dots, which the person who made the Machine chose', () => {
     const name = 'vault.corp.example';
     const judged = async (more: Partial<Stored<Machine>>, knows: Partial<Known> = {}, chosen = name) => {
       const { made, username, knows: all } = called(chosen, dns(chosen), more, knows);
       return said(decide(await asked(made, { ...serving, username }), all));
     };
     const setOwner = { apiVersion: 'kubenode.io/v1alpha1', kind: 'MachineSet', name: 's', uid: 's-1', controller: true };
-    const called2 = { ...owner.metadata, name };
+    const metadata = { ...owner.metadata, name };
     it('is left to a person: of an imported machine and of one that was made by hand', async () => {
       expect(await judged(bySsh)).toBe('Leave');
-      expect(await judged({ metadata: called2 })).toBe('Leave');
+      expect(await judged({ metadata })).toBe('Leave');
       expect(
-        await judged({ metadata: called2, status: { nodeRef: { name, uid: 'node-a' }, addresses: [{ type: 'Hostname', address: name }] } }),
+        await judged({ metadata, status: { nodeRef: { name, uid: 'node-a' }, addresses: [{ type: 'Hostname', address: name }] } }),
       ).toBe('Leave');
       const borrowed = { ...setOwner, controller: false };
-      expect(await judged({ metadata: { ...called2, ownerReferences: [borrowed] } })).toBe('Leave');
-      expect(await judged({ metadata: { ...called2, ownerReferences: [{ ...setOwner, kind: 'ReplicaSet' }] } })).toBe('Leave');
+      expect(await judged({ metadata: { ...metadata, ownerReferences: [borrowed] } })).toBe('Leave');
+      expect(await judged({ metadata: { ...metadata, ownerReferences: [{ ...setOwner, kind: 'ReplicaSet' }] } })).toBe('Leave');
     });
 
     it('is approved below a domain that the administrator named, and not for what only ends like it', async () => {
       const knows = { nodeDomains: ['nodes.example', 'corp.example'] };
       expect(await judged(bySsh, knows)).toBe('Approve NodeOfMachine');
-      expect(await judged({ metadata: called2 }, knows)).toBe('Approve AddressesOfMachine');
+      expect(await judged({ metadata }, knows)).toBe('Approve AddressesOfMachine');
       expect(await judged(bySsh, knows, 'a.evilcorp.example')).toBe('Leave');
       expect(await judged(bySsh, knows, 'corp.example')).toBe('Leave');
       expect(await judged(bySsh, { nodeDomains: ['prod.example'] }, 'api.prod.example')).toBe('Deny ServerName');
     });
 
     it('is approved where somebody else chose it: a set of the fleet, or the provider that has it in DNS', async () => {
-      expect(await judged({ metadata: { ...called2, ownerReferences: [setOwner] } })).toBe('Approve AddressesOfMachine');
+      expect(await judged({ metadata: { ...metadata, ownerReferences: [setOwner] } })).toBe('Approve AddressesOfMachine');
       const ec2 = 'ip-10-0-0-1.eu-west-1.compute.internal';
       const addresses = [{ type: 'InternalDNS', address: ec2 }];
       expect(await judged({ status: { nodeRef: { name: ec2, uid: 'node-a' }, addresses } }, {}, ec2)).toBe('Approve AddressesOfMachine');
