@@ -1,10 +1,8 @@
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
 import { ConfigMaps, Nodes } from '../api/builtin.ts';
-import type { Node } from '../api/builtin.ts';
 import type { Resource } from '../api/resource.ts';
 import type { KubeObject } from '../api/wire.ts';
-import { createCache } from './cache.ts';
 import { createClient } from './httpclient.ts';
 import { startReflector } from './reflector.ts';
 import type { Reflector, StoreEvent, StoreOptions } from './reflector.ts';
@@ -671,46 +669,5 @@ describe('under any faults', () => {
       }),
       { numRuns: 100, endOnFailure: true },
     );
-  });
-});
-
-const cacheOf = (server: FakeApiServer): ReturnType<typeof createCache> => {
-  const controller = new AbortController();
-  controllers.push(controller);
-  return createCache({
-    client: createClient(server.transport),
-    clock: fakeClock(),
-    random: seededRandom(1),
-    log: recordingLog(),
-    signal: controller.signal,
-    keepManagers: ['kubenode-set'],
-  });
-};
-const byZone = (object: Node): string[] => [object.metadata.labels?.['zone'] ?? ''];
-
-describe('the cache', () => {
-  test('one selection is one reflector; indexes add up', async () => {
-    const server = fakeApiServer();
-    server.put(Nodes, node('a', { zone: 'z' }));
-    const cache = cacheOf(server);
-    const first = cache.store(Nodes);
-    const second = cache.store(Nodes, { indexes: { zone: byZone } });
-    expect(second).toBe(first);
-    expect(cache.store(Nodes, { labels: { zone: 'z' } })).not.toBe(first);
-    await cache.whenSynced();
-    expect(first.byIndex('zone', 'z')).toHaveLength(1);
-    expect(cache.states().map(({ resource, size, synced, state }) => [resource, size, synced, state.phase])).toEqual([
-      ['nodes', 1, true, 'watching'],
-      ['nodes', 1, true, 'watching'],
-    ]);
-    expect(server.watches.open).toBe(2);
-  });
-
-  test('two callers that would keep other parts of the objects are told, not surprised', () => {
-    const cache = cacheOf(fakeApiServer());
-    cache.store(Nodes);
-    expect(() => cache.store(Nodes, { project: (object) => object })).toThrow('keeps other parts');
-    expect(() => cache.store(Nodes, { keepManagers: [] })).toThrow('keeps other parts');
-    cache.store(Nodes, { keepManagers: ['kubenode-set'] });
   });
 });
