@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
 import { Fleets } from '../../api/fleet.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
+import { RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { createClient } from '../../kube/httpclient.ts';
@@ -87,7 +88,7 @@ async function begin(): Promise<void> {
     status: { conditions: [{ type: 'Ready', status: 'False', reason: 'X', message: 'y', lastTransitionTime: '2026-11-20T00:00:00Z' }] },
   });
   await progress.firstLook(10_000);
-  await waitFor(() => hub.watches.open === 3 && cell.watches.open === 1, { what: `watches; ${JSON.stringify(log.lines)}` });
+  await waitFor(() => hub.watches.open === 3 && cell.watches.open === 2, { what: `watches; ${JSON.stringify(log.lines)}` });
   progress.start();
   lines.length = 0;
 }
@@ -177,5 +178,52 @@ it('says nothing of what was over before it started, nor of the first moments of
   expect(lines.filter((line) => !line.includes('main-2'))).toEqual([
     'doing: test: machine b is Installing',
     'done: test: machine b is Running',
+  ]);
+});
+
+const job = (name: string, status: RemedyOperationJob['status']): RemedyOperationJob => ({
+  apiVersion: API_VERSION,
+  kind: 'RemedyOperationJob',
+  metadata: { namespace: 'web', name },
+  spec: {
+    rule: 'readonly-filesystem',
+    machine: { name: 'a', uid: 'u' },
+    node: 'node-a',
+    rung: 0,
+    attempt: 1,
+    action: 'Reboot',
+    timeoutSeconds: 60,
+    healedWhen: { condition: 'ReadonlyFilesystem', is: 'False', forSeconds: 60 },
+    priority: 1,
+    matchedSince: '2026-11-20T00:00:00Z',
+    why: 'ReadonlyFilesystem is True',
+  },
+  ...(status === undefined ? {} : { status }),
+});
+
+it('tells of each step of a repair once, of a refusal with the limit, and of what a rule in Shadow would do', async () => {
+  cell.put(RemedyOperationJobs, job('old', { phase: 'Succeeded' }));
+  await begin();
+  cell.put(RemedyOperationJobs, job('a', undefined));
+  for (let times = 0; times < 2; times += 1)
+    cell.put(
+      RemedyOperationJobs,
+      job('a', { phase: 'Pending', verdict: { allowed: false, limit: 'Unavailable' }, answer: 'Unavailable 1/1' }),
+    );
+  for (const phase of ['Granted', 'Running', 'Verifying'] as const) cell.put(RemedyOperationJobs, job('a', { phase }));
+  cell.put(RemedyOperationJobs, job('a', { phase: 'Failed', explanation: 'the node did not come back' }));
+  cell.put(RemedyOperationJobs, job('b', { phase: 'NeedsHuman', explanation: 'the ladder is over' }));
+  cell.put(RemedyOperationJobs, job('c', { phase: 'Shadow' }));
+  await told(
+    'warning: test: rule readonly-filesystem on node node-a: it would begin with Reboot now, and does nothing: its mode is Shadow',
+  );
+  const repair = 'test: rule readonly-filesystem on node node-a: Reboot';
+  expect(lines.slice(0, -1)).toEqual([
+    `waiting: ${repair} waits for Defender: Unavailable 1/1`,
+    `doing: ${repair} is Granted`,
+    `doing: ${repair} is Running`,
+    `doing: ${repair} is over; waiting for the proof that the node is healthy`,
+    `failed: ${repair} is Failed: the node did not come back`,
+    `failed: ${repair} is NeedsHuman: the ladder is over`,
   ]);
 });

@@ -2,6 +2,7 @@ import { Clusters, type Cluster } from '../../api/cluster.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import type { Clock, Log } from '../../api/ports.ts';
+import { isFinished, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import { createCache, type Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
@@ -23,7 +24,7 @@ export interface Progress {
   fleet(): Fleet | undefined;
   clusters(): Cluster[];
   machines(cell: string): Machine[];
-  /** From now on says each step of imports and rollouts as one line; on a terminal one more line shows where things stand. */
+  /** From now on says each step of imports, rollouts and repairs as one line; on a terminal one more line shows where things stand. */
   start(): void;
   stop(): Promise<void>;
 }
@@ -40,6 +41,7 @@ export function followProgress({ clients, output, clock, log, signal }: Progress
   const clusters = hub.store(Clusters);
   const rollouts = hub.store(Rollouts);
   const machines = new Map([...caches].filter(([name]) => name !== 'hub').map(([name, cache]) => [name, cache.store(Machines)]));
+  const jobs = new Map([...caches].filter(([name]) => name !== 'hub').map(([name, cache]) => [name, cache.store(RemedyOperationJobs)]));
   const said = new Map<string, string>();
   let drawn = false;
 
@@ -134,6 +136,39 @@ export function followProgress({ clients, output, clock, log, signal }: Progress
     );
   }
 
+  function ofJob(cell: string, job: RemedyOperationJob): void {
+    const { rule, action, node } = job.spec;
+    const { phase, verdict, answer, explanation } = job.status ?? {};
+    const text = `${cell}: rule ${rule} on node ${node}`;
+    const because = explanation === undefined ? '' : `: ${explanation}`;
+    const say = (): void => {
+      switch (phase) {
+        case undefined:
+          return;
+        case 'Pending':
+          if (verdict?.allowed === false) output.say('waiting', `${text}: ${action} waits for Defender: ${answer ?? 'refused'}`);
+          return;
+        case 'Granted':
+        case 'Running':
+          return output.say('doing', `${text}: ${action} is ${phase}`);
+        case 'Verifying':
+          return output.say('doing', `${text}: ${action} is over; waiting for the proof that the node is healthy`);
+        case 'Succeeded':
+          return output.say('done', `${text}: ${action} succeeded${because}`);
+        case 'Failed':
+        case 'NeedsHuman':
+          return output.say('failed', `${text}: ${action} is ${phase}${because}`);
+        case 'Cancelled':
+          return output.say('warning', `${text}: ${action} was cancelled${because}`);
+        case 'Shadow':
+          return output.say('warning', `${text}: it would begin with ${action} now, and does nothing: its mode is Shadow`);
+        default:
+          return phase satisfies never;
+      }
+    };
+    once(`${cell}/${job.metadata.name}`, `${phase} ${phase === 'Pending' ? (verdict?.limit ?? '') : ''}`, say);
+  }
+
   return {
     async firstLook(maxMs) {
       const until = clock.monotonic() + maxMs;
@@ -166,6 +201,11 @@ export function followProgress({ clients, output, clock, log, signal }: Progress
           if (machine.status?.phase === 'Running') silently(() => ofMachine(cell, machine));
           else ofMachine(cell, machine);
         }
+      for (const [cell, store] of jobs) {
+        for (const job of store.list()) if (isFinished(job)) silently(() => ofJob(cell, job));
+        for (const job of store.list()) ofJob(cell, job);
+        store.subscribe((event) => 'object' in event && event.type !== 'deleted' && ofJob(cell, event.object));
+      }
       fleets.subscribe((event) => 'object' in event && event.type !== 'deleted' && ofFleet(event.object));
       rollouts.subscribe((event) => 'object' in event && event.type !== 'deleted' && ofRollout(event.object));
       for (const [cell, store] of machines) {
