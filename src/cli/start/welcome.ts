@@ -54,7 +54,8 @@ export function welcome({ output, state, repository, progress, branch, servers }
           `  echo '${FAULTS.readonly}' >> ${here(state.nodes)}/$uid/root/var/log/kern.log`,
           `  ${kubectl} --context test get remedyoperationjobs -A`,
           '  npx kubenode why --context test rule/readonly-filesystem     or the name of a node, or of a job',
-          `  It stays ill: only a boot clears what its kernel logged. To have it repaired, make the mode 'Enforce' in ${here(join(repository, 'rules', 'readonly-filesystem.ts'))}, and commit.`,
+          `  It stays ill: only a boot clears what its kernel logged. To have it repaired, make the mode 'Enforce' in ${here(join(repository, 'rules', 'readonly-filesystem.ts'))},`,
+          '  and commit: each stage tries the rule in Shadow first, for ten minutes or more; `npx kubenode rollout show` says until when.',
         ]
       : []),
     '',
