@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { fakeClock } from '../kube/testing/clock.ts';
 import type { ProbeSpec } from './componentspec.ts';
-import type { Manifest } from './manifest.ts';
 import type { UnitStatus } from './ports/units.ts';
 import { startProbes } from './probes.ts';
 import type { ProbeMode } from './probes.ts';
+import { manifestOf } from './testing/manifest.ts';
 
 const probe = (rest: Partial<ProbeSpec>): ProbeSpec => ({ name: 'p', timeoutSeconds: 3, periodSeconds: 2, successThreshold: 1, ...rest });
 
@@ -14,22 +14,14 @@ function world(probes: ProbeSpec[], mode: ProbeMode, units = ['app']) {
   const app: UnitStatus = { name: 'app', running: true, invocation: 'i1', hash: 'h', generation: 'g' };
   const answers = { status: 200, exec: true, hangs: false };
   const asked = { http: 0, exec: 0 };
-  const manifest: Manifest = {
+  const manifest = manifestOf({
     digest: 'd',
     name: 'app',
     version: '1',
-    values: {},
-    labels: {},
-    content: 'c',
-    artifacts: [],
-    files: [],
     units: units.map((name) => ({ name, exec: ['x'], environment: {}, stopTimeoutSeconds: 1, reload: 'None', hash: 'h' })),
-    hooks: {},
     probes,
     healthDeadlineSeconds: 60,
-    disruption: {},
-    requires: [],
-  };
+  });
   const probing = startProbes(
     manifest,
     mode,

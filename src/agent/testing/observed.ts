@@ -8,6 +8,7 @@ import type { Health, Installed, Observed } from '../observed.ts';
 import type { ComponentState, State, Transaction } from '../state.ts';
 import { fold } from '../state.ts';
 import type { Wanted } from '../wanted.ts';
+import { manifestOf } from './manifest.ts';
 import { entry } from './world.ts';
 
 export const NOW = 1_000_000;
@@ -15,23 +16,15 @@ export const WALL = Date.UTC(2026, 10, 20);
 export const LATER = new Date(WALL + 60_000).toISOString();
 
 export function manifest(version: string, rest: Partial<Manifest> = {}): Manifest {
-  return {
+  return manifestOf({
     digest: `d${version}`,
     name: 'app',
     version,
-    values: {},
-    labels: {},
     content: contentOf({ action: 'Install', version }),
-    artifacts: [],
-    files: [],
     units: [{ name: 'app', exec: ['app'], environment: {}, stopTimeoutSeconds: 1, reload: 'None', hash: 'h' }],
-    hooks: {},
-    probes: [],
     healthDeadlineSeconds: 60,
-    disruption: {},
-    requires: [],
     ...rest,
-  };
+  });
 }
 
 export function installed(version: string, revision: number, rest: Partial<Manifest> = {}): Installed {
