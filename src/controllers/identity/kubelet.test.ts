@@ -398,7 +398,7 @@ describe('G4: a kubelet', () => {
     });
   });
 
-  it('is told why a Node is not its own', async () => {
+  it('reads why a Node is not its own', async () => {
     const why = async (knows: Partial<Known>) => {
       const verdict = decide(await asked({ subject }, agent), { ...mine, ...knows });
       return 'message' in verdict ? verdict.message : verdict.do;

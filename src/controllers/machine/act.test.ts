@@ -132,7 +132,7 @@ describe('C4: on the Node', () => {
     });
     expect(judged(lift, { node: cordoned('a', 'r2'), ledger: ledger(3) })).toHaveProperty('stop');
   });
-  test('nor is that of an operation whose end was not reported, whoever took its row away', () => {
+  test('nor is that of an operation whose end was not reported, though somebody took its row away', () => {
     const lift: Step = { do: 'LiftCordon', owner: 'r1', why: '' };
     const seen = { node: cordoned('a', 'r1'), ledger: ledger(3) };
     const spec = { operation: operation() };

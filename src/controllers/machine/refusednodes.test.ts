@@ -12,7 +12,7 @@ test('C11: a Node that the server refused is written again after a while, or whe
   expect(refused.judge('web/b', asks)).toBe(asks);
   for (const other of [machine({ spec: { labels: { a: 'c' } } }), machine({ uid: 'another', spec: { labels: { a: 'b' } } })])
     expect(refused.judge('web/a', { ...asks, machine: other }).nodeDrift).toBe(true);
-  // A look at which nothing was written says nothing new.
+  // A pass that wrote nothing says nothing new.
   refused.note('web/a', asks.machine, undefined);
   now = 599_999;
   expect(refused.judge('web/a', asks).nodeDrift).toBe(false);

@@ -10,7 +10,7 @@ const AGAIN_MS = 10 * 60_000;
 export interface RefusedNodes {
   /** The view of a machine whose Node is not written for now. */
   judge(key: string, view: MachineView): MachineView;
-  /** What came of the look: `message` of a refusal; undefined where there was none. */
+  /** After the steps were carried out. `message`: of a refusal; undefined where there was none. */
   note(key: string, machine: Machine, message: string | undefined): void;
   forget(key: string): void;
 }

@@ -80,7 +80,7 @@ export type Step = { why: string } & (
   | { do: 'StopInstance'; row: LedgerRow; providerID: string }
   /** Before the end of an operation of which somebody may still be about to ask the provider for something. */
   | { do: 'RetirePower'; row: LedgerRow; providerID: string }
-  /** Before `MarkOutOfService`: so that whoever removes the mark knows that it is ours. */
+  /** Before `MarkOutOfService`: so that the one that removes the mark knows that it is ours. */
   | { do: 'NoteOutOfService'; row: LedgerRow }
   | { do: 'MarkOutOfService'; row: LedgerRow }
   | { do: 'ForceDelete'; row: LedgerRow; pods: readonly DrainedPod[]; providerID: string }

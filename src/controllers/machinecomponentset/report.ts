@@ -183,8 +183,8 @@ function progressing(view: SetView, facts: Facts, all: readonly Standing[]): Tol
 }
 
 /**
- * What Defender answers to a machine that waits for its order: whoever asks why a rollout stands still must not have to look at each machine. One of them is named,
- * and no counts, so that this changes seldom.
+ * What Defender answers to a machine that waits for its order, so that a person who asks why a rollout stands still need not read each machine. One of them is
+ * named, and no counts, so that this changes seldom.
  */
 function refusalOf(all: readonly Standing[]): string {
   for (const { machine, isOwn, reported } of all) {
