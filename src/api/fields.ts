@@ -1,6 +1,6 @@
 /** Schema pieces that several kinds share. */
 import { Type, type TSchema } from 'typebox';
-import { celRules } from './kind.ts';
+import { celRules, type CelRule } from './kind.ts';
 
 export const stringMap = (description?: string) =>
   Type.Unsafe<Record<string, string>>({
@@ -70,8 +70,10 @@ export const listMap = <const Item extends TSchema>(
     { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': keys, ...options },
   );
 
-export const atomic = <const T extends TSchema>(item: T, options: { maxItems?: number; minItems?: number; description?: string } = {}) =>
-  Type.Array(item, { 'x-kubernetes-list-type': 'atomic', ...options });
+export const atomic = <const T extends TSchema>(
+  item: T,
+  options: { maxItems?: number; minItems?: number; description?: string; 'x-kubernetes-validations'?: CelRule[] } = {},
+) => Type.Array(item, { 'x-kubernetes-list-type': 'atomic', ...options });
 
 /** Anything JSON, kept as it is. Small values only. */
 export const values = (description: string) =>

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox';
 import { canonical, sha256Hex } from './digest.ts';
 import { DISRUPTIONS } from './disruption.ts';
 import { atomic, conditions, listMap, labels as nodeLabels, seconds, taint, time, values } from './fields.ts';
-import { defineKind } from './kind.ts';
+import { celRules, defineKind } from './kind.ts';
 import { LONGEST_CONDITION_MESSAGE, plainTexts } from './plaintext.ts';
 
 /** How content goes to a cluster or a machine. Only what was verified there and is not revoked may go as Restore (docs/protocols.md#b7, #e6). */
@@ -246,7 +246,14 @@ export const PHASES = ['Pending', 'Provisioning', 'Installing', 'Running', 'Degr
 export const machineTemplateSpec = {
   labels: Type.Optional(nodeLabels('labels of the Node; removed from it when removed here')),
   taints: Type.Optional(
-    atomic(taint(), { maxItems: 64, description: 'one with effect NoExecute is put on a node only while that is new or drained' }),
+    atomic(taint(), {
+      maxItems: 64,
+      description: 'one with effect NoExecute is put on a node only while that is new or drained',
+      ...celRules({
+        rule: 'self.all(a, self.exists_one(b, a.key == b.key && a.effect == b.effect))',
+        message: 'must have no two taints of one key and effect: a Node has one',
+      }),
+    }),
   ),
   failureDomain: Type.Optional(Type.String()),
   drainTimeoutSeconds: Type.Optional(seconds('after this a drain gives up', { default: 600 })),

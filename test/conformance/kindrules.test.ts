@@ -205,6 +205,7 @@ conformance(
         taint('node.cloudprovider.kubernetes.io/shutdown'),
         taint('NODE-ROLE.kubernetes.io/x'),
         taint('a', 'b c'),
+        { taints: ['x', 'y'].map((value) => ({ key: 'a', value, effect: 'NoSchedule' })) },
       ];
       for (const spec of bad) {
         await refused(scene, () => scene.api.create(machines, object('Machine', 'b', spec), all));
@@ -214,6 +215,7 @@ conformance(
       const good: JsonObject[] = [
         { labels: { 'node-role.kubernetes.io/x': '', Tier: 'Web_1.0', [`a.${long(63)}/${long(63)}`]: long(63) } },
         taint('dedicated.example.com/Pool', 'a'),
+        { taints: ['NoSchedule', 'NoExecute'].map((effect) => ({ key: 'a', effect })) },
       ];
       for (const spec of good) {
         await made(scene.quiet.create(machines, object('Machine', 'b', spec), all));

@@ -89,6 +89,12 @@ describe('C11: labels and taints of a Machine on its Node', () => {
     expect(taintsOf(dropped)).toEqual([{ ...WEB, value: 'x' }]);
   });
 
+  test('have one taint of a key and effect, the first, and are not written again and again', () => {
+    const both = wants({}, [WEB, DB]);
+    for (const begun of [fresh(), synced(fresh(), wants({}, [WEB])), synced(fresh(), wants({}, [DB]))])
+      expect(taintsOf(synced(begun, both))).toEqual([WEB]);
+  });
+
   test('are those of this Node alone, whatever was put on one before', () => {
     const ours = synced(fresh(), wants({ tier: 'web' }));
     const again = written(node('a', { labels: { tier: 'web' } }), (copy) => void (copy.metadata.uid = 'another'));

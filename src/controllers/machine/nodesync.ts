@@ -87,8 +87,10 @@ export function planNode(machine: Subject, node: Stored<Node>, facts: NodeFacts)
     takesEqual: isUpgrade,
   });
   const isKept = ({ key }: Taint): boolean => KEPT_TAINTS.some((prefix) => key.startsWith(prefix));
-  // A Machine of an earlier version may ask for one; what it put there of these goes.
-  const wanted = (machine.spec.taints ?? []).filter((taint) => !isKept(taint));
+  // A Machine of an earlier version may ask for one that is kept, which goes where it was put, or for two of one key and effect.
+  const wanted = (machine.spec.taints ?? []).filter(
+    (taint, index, all) => !isKept(taint) && all.findIndex((each) => idOf(each) === idOf(taint)) === index,
+  );
   const taints = taintsOn(node, wanted, {
     has: (text) =>
       record?.taints.includes(text) === true ||
