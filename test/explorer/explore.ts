@@ -136,7 +136,7 @@ export function explore(scenario: Scenario, options: { mutation?: Mutation } & L
       moves,
       broken: (before, after, isNew) => [
         ...brokenBetween(before, after),
-        ...(isNew ? brokenIn(after, (scenario.budget.cordonByHuman ?? 0) > 0) : []),
+        ...(isNew ? brokenIn(after, (scenario.budget.cordonByHuman ?? 0) + (scenario.budget.reregister ?? 0) > 0) : []),
       ],
       isConverged: (world) => isConverged(world, scenario),
     },

@@ -43,7 +43,7 @@ function tooMany(world: World): string[] {
 }
 
 /**
- * Every rule that this state breaks. With humans who cordon, a machine may be reserved while it is unavailable anyway (docs/protocols.md#d7) and become available
+ * Every rule that this state breaks. With humans who cordon, or delete a Node, a machine may be reserved while it is unavailable anyway (docs/protocols.md#d7) and become available
  * after: then only the reservations themselves are judged, by `brokenBetween`.
  */
 export function brokenIn(world: World, humans: boolean): string[] {
@@ -85,12 +85,12 @@ function evictions(before: World, after: World): string[] {
   return after.lateEvictions > before.lateEvictions && after.lateEvictions > 1 ? ['C4: a deposed leader goes on evicting'] : [];
 }
 
-/** A reservation of a machine that a human has made unavailable adds nothing. */
+/** A reservation of a machine that a human has made unavailable, by a cordon or by deleting its Node, adds nothing. */
 function reservations(before: World, after: World): string[] {
   const known = new Set(rowsOf(before).map((row) => row.machineUID));
+  const isOfHuman = (index: number): boolean => after.held[index] === true || after.nodes[index]?.object === undefined;
   const adds = rowsOf(after).some(
-    (row) =>
-      !known.has(row.machineUID) && after.held[after.machines.findIndex((held) => held.object?.metadata.uid === row.machineUID)] !== true,
+    (row) => !known.has(row.machineUID) && !isOfHuman(after.machines.findIndex((held) => held.object?.metadata.uid === row.machineUID)),
   );
   return adds ? tooMany(after) : [];
 }

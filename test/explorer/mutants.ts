@@ -311,6 +311,12 @@ export const MUTANTS: Mutant[] = [
     caughtBy: /C4|invariant 2/,
   },
   {
+    rule: 'C13: a cordon of a row that has its order reads the ledger first and the Node last',
+    mutation: { act: only('cordon', (act) => ({ ...act, reads: ['ledger', 'machine', 'node'] })) },
+    scenario: world({ budget: { reregister: 1 } }),
+    caughtBy: /C4/,
+  },
+  {
     rule: 'C4: an eviction does not read the Node again',
     mutation: {
       act: only('evict', (act, flight) => ({

@@ -222,6 +222,27 @@ function people(world: World, index: number, machine: Stored<Machine>, scenario:
       fault: false,
     });
   }
+  if (node?.object !== undefined && budget.reregister > 0)
+    happens(`somebody deletes the Node of ${machineName(index)}`, {
+      ...spend(world, 'reregister'),
+      nodes: replaced(world.nodes, index, { version: node.version + 1, object: undefined }),
+      held: replaced(world.held, index, false),
+    });
+  // Only where one was deleted: a machine that goes has its Node deleted with the last of it.
+  if (
+    node !== undefined &&
+    node.object === undefined &&
+    scenario.budget.reregister !== undefined &&
+    machine.metadata.deletionTimestamp === undefined
+  ) {
+    const again = nodeObject(index, 1);
+    const object = {
+      ...again,
+      metadata: { ...again.metadata, uid: `${again.metadata.uid}-${scenario.budget.reregister - budget.reregister}` },
+    };
+    const nodes = replaced(world.nodes, index, { version: node.version + 1, object });
+    moves.push({ label: `the Node of ${machineName(index)} registers again`, world: { ...world, nodes }, fault: false });
+  }
   if (isLost(world, index, machine, scenario)) moves.push(...released(world, index, machine));
   return moves;
 }

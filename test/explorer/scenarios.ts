@@ -101,6 +101,23 @@ export const FORGETTING: Named[] = [
   },
 ];
 
+export const REGISTRATIONS: Named[] = [
+  { name: 'a Node that is deleted at any moment and registers again', scenario: world({ reregister: 1 }, { changed: 2 }) },
+  {
+    name: 'a drain, and a Node that is deleted at any moment and registers again, with a crash',
+    scenario: world({ reregister: 1, crash: 1 }, { needs: 'Drain', changed: 1 }),
+  },
+  {
+    name: 'a failed probe after which nothing runs, and a Node that is deleted at any moment and registers again',
+    scenario: world({ reregister: 1 }, { fails: 'not-restored', changed: 1 }),
+  },
+  {
+    name: 'a revert, and a Node that is deleted at any moment and registers again, with a store that stops',
+    scenario: world({ reregister: 1, revert: 1, freeze: 1 }, { changed: 1, frozenTogether: true }),
+    large: true,
+  },
+];
+
 export const DELETIONS: Named[] = [
   {
     name: 'a deletion at any moment, with a crash, and the same name made again',

@@ -132,6 +132,8 @@ export type Budget = Record<
   | 'recreate'
   /** Somebody deletes the ledger. */
   | 'forget'
+  /** Somebody deletes the Node, and its kubelet registers again. */
+  | 'reregister'
   | RepairEvent,
   number
 >;
@@ -177,6 +179,7 @@ export const NO_EVENTS: Budget = {
   agentDeath: 0,
   recreate: 0,
   forget: 0,
+  reregister: 0,
   sickens: 0,
   clears: 0,
   cuts: 0,

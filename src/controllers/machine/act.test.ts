@@ -3,6 +3,7 @@ import type { LedgerRow } from '../../api/disruptionledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Seen } from '../../defender/guardedwrite.ts';
 import type { MachineStatus } from '../../api/machine.ts';
+import { ANNOTATIONS } from '../../api/names.ts';
 import { actOf } from './act.ts';
 import { cordonedFor } from './cordon.ts';
 import type { Step } from './view.ts';
@@ -25,6 +26,9 @@ function judged(step: Step, seen: Seen) {
   if ('stop' in move || 'effect' in move) return move;
   return { ...move, reads: act.reads };
 }
+const annotationsIn = (move: ReturnType<typeof judged>) =>
+  ('write' in move && move.write === 'node' ? move.object.metadata.annotations : undefined) ?? {};
+const condition = (type: string) => ({ type, status: 'True' as const, reason: 'x', message: '', lastTransitionTime: at(0) });
 const order: Step = { do: 'Order', row: row(), drained: false, why: '' };
 const guarded: Step[] = [
   { do: 'Cordon', row: row(), why: '' },
@@ -152,7 +156,7 @@ describe('C4: on the Node', () => {
   });
   test('another Node of the same name is not touched', () => {
     const other = cordoned('a', 'r1');
-    const stranger = { ...other, metadata: { ...other.metadata, uid: 'another' } };
+    const stranger = { ...other, metadata: { ...other.metadata, uid: 'another' }, spec: { unschedulable: true, providerID: 'fake://b' } };
     const done = machine({ spec: { operation: operation() }, status: { operation: { id: 'r1', state: 'Done' } } });
     expect(judged({ do: 'Settle', row: row(), why: '' }, { machine: done, node: stranger })).toHaveProperty('stop');
     expect(judged({ do: 'Cordon', row: row(), why: '' }, { node: stranger })).toHaveProperty('stop');
@@ -187,6 +191,75 @@ test('C4: a Change that took its cordon over from Degraded leaves it so while a 
   });
   expect(judged(settle, { machine: ended(), node: taken })).toMatchObject({ object: { metadata: { annotations: {} }, spec: {} } });
   expect(judged(settle, { machine: ended(conditions), node: cordoned('a', 'r1') })).toMatchObject({ object: { spec: {} } });
+});
+
+describe('C13: on a Node that registered again during an operation', () => {
+  const uid = 'another';
+  const again = (object = node()) => ({ ...object, metadata: { ...object.metadata, uid } });
+  const spec = { operation: operation() };
+  const running = machine({ spec });
+  const ended = machine({ spec, status: { operation: { id: 'r1', state: 'Done', outcome: 'Succeeded' } } });
+  const fenced = again(node('a', { annotations: { [ANNOTATIONS.cordonFence]: 'r1' } }));
+  const cordon: Step = { do: 'Cordon', row: row(), why: '' };
+
+  test('the cordon of an ordered row is put again, while its operation goes on and is not cancelled', () => {
+    expect(judged(cordon, { machine: running, node: node() })).toHaveProperty('stop');
+    expect(judged(cordon, { machine: running, node: again() })).toMatchObject({
+      write: 'node',
+      object: { metadata: { uid, annotations: { [ANNOTATIONS.cordonOwner]: 'r1' } }, spec: { unschedulable: true } },
+    });
+    expect(judged(cordon, { machine: ended, node: again() })).toHaveProperty('stop');
+    expect(judged(cordon, { machine: running, node: fenced })).toHaveProperty('stop');
+    expect(judged(cordon, { machine: machine({ spec: { operation: operation({ kind: 'Cancelled' }) } }), node: again() })).toHaveProperty(
+      'stop',
+    );
+  });
+
+  test('and keeps pods away after the operation too, while a repair is due', () => {
+    const due = machine({ spec, status: { conditions: [condition('RepairNeeded')] } });
+    const { [ANNOTATIONS.cordonDegraded]: kept } = annotationsIn(judged(cordon, { machine: due, node: again() }));
+    expect(kept).toBe('true');
+    expect(annotationsIn(judged(cordon, { machine: running, node: again() }))).not.toHaveProperty(ANNOTATIONS.cordonDegraded);
+  });
+
+  test('the row is released only after its fence, which no late cordon passes', () => {
+    const released: Step = { do: 'Release', row: row(), why: '' };
+    const fence: Step = { do: 'Fence', row: row(), why: '' };
+    expect(judged(released, { machine: ended, node: again() })).toHaveProperty('stop');
+    expect(judged(fence, { machine: running, node: again() })).toHaveProperty('stop');
+    expect(judged(fence, { machine: ended, node: node() })).toHaveProperty('stop');
+    expect(judged(fence, { machine: ended, node: again(cordoned('a', 'r1')) })).toHaveProperty('stop');
+    expect(annotationsIn(judged(fence, { machine: ended, node: again() }))).toEqual({ [ANNOTATIONS.cordonFence]: 'r1' });
+    expect(judged(released, { machine: ended, node: fenced })).toMatchObject({ write: 'ledger' });
+  });
+
+  test('what its last repair left as Degraded is Degraded again, and a row that takes it over gives it back', () => {
+    const repaired = { operation: operation({ kind: 'Repair', action: 'Reboot' }) };
+    const status = {
+      conditions: [condition('RepairNeeded')],
+      operation: { id: 'r1', state: 'Done' as const, outcome: 'PermanentFailure' as const },
+    };
+    const components = [waiting({ state: 'Healthy', running: 2 })];
+    const unhealed = machine({ components, spec: repaired, status });
+    const mark: Step = { do: 'MarkDegraded', why: '' };
+    const none = ledger(3);
+    expect(annotationsIn(judged(mark, { machine: unhealed, node: again(), ledger: none }))).toEqual({
+      [ANNOTATIONS.cordonOwner]: 'Degraded',
+    });
+    expect(judged(mark, { machine: unhealed, node: node(), ledger: none })).toHaveProperty('stop');
+    expect(
+      judged(mark, {
+        machine: machine({ components, spec: repaired, status: { operation: status.operation } }),
+        node: again(),
+        ledger: none,
+      }),
+    ).toHaveProperty('stop');
+    const next = row({ id: 'r2' });
+    expect(annotationsIn(judged({ ...cordon, row: next }, { machine: unhealed, node: again(), ledger: ledger(3, next) }))).toEqual({
+      [ANNOTATIONS.cordonOwner]: 'r2',
+      [ANNOTATIONS.cordonDegraded]: 'true',
+    });
+  });
 });
 
 describe('a release', () => {

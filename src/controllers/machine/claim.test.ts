@@ -14,11 +14,23 @@ describe('a Node is claimed', () => {
     expect(claimOf(unclaimed, 'fake://a', undefined).state).toBe('None');
   });
 
-  test('for good: one that was deleted is lost, and one of the same name with another UID is another node', () => {
+  test('by UID from then on; one that was deleted is lost', () => {
     expect(claimOf(machine(), 'fake://a', node()).state).toBe('Claimed');
+    expect(claimOf(machine(), 'fake://other', node()).state).toBe('Claimed');
     expect(claimOf(machine(), 'fake://a', undefined).state).toBe('Lost');
-    const other = node();
-    expect(claimOf(machine(), 'fake://a', { ...other, metadata: { ...other.metadata, uid: 'another' } }).state).toBe('Lost');
+  });
+
+  test('when it registers again after it was deleted: by the proof of the first time, and by nothing less', () => {
+    const again = (providerID?: string) => {
+      const other = node('a', { spec: providerID === undefined ? {} : { providerID } });
+      return { ...other, metadata: { ...other.metadata, uid: 'another' } };
+    };
+    expect(claimOf(machine(), 'fake://a', again())).toMatchObject({ state: 'Claimed', node: { metadata: { uid: 'another' } } });
+    for (const foreign of [again('fake://other'), again('')]) {
+      expect(claimOf(machine(), 'fake://a', foreign)).toMatchObject({ state: 'Lost', message: expect.stringContaining('has its name') });
+      expect(claimOf(machine(), undefined, foreign).state).toBe('Lost');
+    }
+    expect(claimOf(machine(), undefined, again()).state).toBe('Lost');
   });
 });
 

@@ -1,12 +1,15 @@
 import type { Node } from '../../api/builtin.ts';
+import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
+import { ownerOf } from './cordon.ts';
+import { finalReport, staysCordoned } from './repair.ts';
 
-/** Which Node is this Machine's. One Machine one Node, by name and providerID, and for good by UID. */
+/** Which Node is this Machine's: one Machine one Node, by name and providerID, and then by UID (docs/protocols.md#c13). */
 export type Claim =
   | { state: 'None' }
   | { state: 'Claimed'; node: Stored<Node> }
-  /** It had one, and that one is gone. A Node of the same name with another UID is another node. */
+  /** It had one, and that one is gone. What has its name now, if anything, is not proven to be this machine's. */
   | { state: 'Lost'; message: string }
   /** A Node has the name and is not this machine's. */
   | { state: 'Foreign'; message: string };
@@ -14,20 +17,33 @@ export type Claim =
 /** `node` is the Node with the Machine's name, if there is one; `providerID` undefined while nobody knows it. */
 export function claimOf(machine: Machine, providerID: string | undefined, node: Stored<Node> | undefined): Claim {
   const ref = machine.status?.nodeRef;
+  if (node !== undefined) {
+    if (node.metadata.uid === ref?.uid) return { state: 'Claimed', node };
+    // Also of a Node that was deleted and registers again: it is as well proven as it was the first time.
+    if (providerID !== undefined && node.spec?.providerID === providerID) return { state: 'Claimed', node };
+  }
+  const ids = `providerID "${node?.spec?.providerID ?? ''}", this machine's is "${providerID ?? ''}"`;
   if (ref !== undefined) {
-    if (node?.metadata.uid === ref.uid) return { state: 'Claimed', node };
+    const deleted = `Node ${ref.name} was deleted`;
     return {
       state: 'Lost',
-      message:
-        node === undefined
-          ? `Node ${ref.name} was deleted by someone else`
-          : `Node ${ref.name} was deleted and one with UID ${node.metadata.uid} has its name`,
+      message: node === undefined ? `${deleted} by someone else` : `${deleted}, and one that has its name has ${ids}`,
     };
   }
-  if (node === undefined) return { state: 'None' };
-  if (providerID !== undefined && node.spec?.providerID === providerID) return { state: 'Claimed', node };
-  return {
-    state: 'Foreign',
-    message: `Node ${node.metadata.name} has providerID "${node.spec?.providerID ?? ''}", this machine's is "${providerID ?? ''}"`,
-  };
+  return node === undefined ? { state: 'None' } : { state: 'Foreign', message: `Node ${node.metadata.name} has ${ids}` };
+}
+
+/** Whether the Node took the place of the one that the row was reserved for: nothing that was done to that one is done to it. */
+export const isSuccessor = (row: Pick<LedgerRow, 'nodeUID'>, node: Stored<Node>): boolean =>
+  row.nodeUID !== undefined && node.metadata.uid !== row.nodeUID;
+
+/**
+ * Whether the Node registered again, has no cordon of ours yet, and its last repair ended so that pods must stay away (docs/protocols.md#c4): the Node that bore that
+ * cordon is gone. Known until the Machine names this Node as its own.
+ */
+export function owesDegraded(machine: Machine, node: Stored<Node>): boolean {
+  const { spec, status } = machine;
+  const report = finalReport(machine);
+  if (status?.nodeRef === undefined || status.nodeRef.uid === node.metadata.uid || ownerOf(node) !== undefined) return false;
+  return spec.operation !== undefined && report !== undefined && staysCordoned(machine, spec.operation, report);
 }

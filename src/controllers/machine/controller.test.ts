@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { Nodes, Pods, PodDisruptionBudgets } from '../../api/builtin.ts';
+import { Nodes, Pods, PodDisruptionBudgets, type Node } from '../../api/builtin.ts';
 import { DefenderPolicies } from '../../api/defenderpolicy.ts';
 import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruptionledger.ts';
 import { Freezes } from '../../api/freeze.ts';
@@ -61,6 +61,10 @@ async function within(done: Promise<void>): Promise<void> {
 /** Of the ledger, once it has one. */
 const epochNow = (test: TestCell): Promise<number> =>
   waitFor(async () => (await test.client.find(DisruptionLedgers, { name: LEDGER_NAME }))?.status?.epoch, { ...LONG, what: 'an epoch' });
+
+function never(): never {
+  throw new Error('the Node is gone');
+}
 
 async function finish(test: TestCell, name: string, outcome: Outcome = 'Succeeded'): Promise<void> {
   const id = await ordered(test, name);
@@ -532,28 +536,65 @@ describe('a machine goes', () => {
     expect((await test.node('a'))?.metadata.uid).toBe(other.metadata.uid);
   });
 
-  test('a Node that comes back under the same name is another node: the machine stays NodeLost', async () => {
+  test('C13: a Node that registers again is claimed by its providerID; one with another, or none, is not', async () => {
     const test = await started();
-    await test.addMachine('a');
+    await test.addMachine('a', { labels: { gpu: 'yes' } });
     await test.boot('a');
     await test.phase('a', 'Running');
     const node = await test.node('a');
+    const firstReadyAt = (await test.machine('a')).status?.firstReadyAt;
     await test.client.delete(Nodes, { name: 'a' });
     await test.phase('a', 'NodeLost');
-    await test.client.create(Nodes, {
+    const register = async (spec: NonNullable<Node['spec']>) => {
+      const created = await test.client.create(Nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name: 'a' }, spec });
+      const status = { conditions: [{ type: 'Ready', status: 'True' as const }] };
+      return await test.client.update(Nodes, { ...created, status }, { subresource: 'status' });
+    };
+    for (const providerID of ['', 'fake://other']) {
+      await register(providerID === '' ? {} : { providerID });
+      await waitFor(
+        async () =>
+          (await test.machine('a')).status?.conditions?.some(
+            ({ reason, message }) => reason === 'NodeLost' && message.includes('has its name') && message.includes(`"${providerID}"`),
+          ),
+        LONG,
+      );
+      expect((await test.machine('a')).status?.nodeRef?.uid).toBe(node?.metadata.uid);
+      await test.client.delete(Nodes, { name: 'a' });
+    }
+    const again = await register({ providerID: node?.spec?.providerID ?? '' });
+    await waitFor(async () => (await test.machine('a')).status?.nodeRef?.uid === again.metadata.uid, LONG);
+    await waitFor(async () => (await test.node('a'))?.metadata.labels?.['gpu'] === 'yes', LONG);
+    await waitFor(async () => (await test.machine('a')).status?.nodeKeys?.nodeUID === again.metadata.uid, LONG);
+    await test.phase('a', 'Running');
+    expect((await test.machine('a')).status?.firstReadyAt).toBe(firstReadyAt);
+    expect(test.infra.instances.size).toBe(1);
+  });
+
+  test('C13: a Node that registers again during an operation is cordoned for it, and given back once at its end', async () => {
+    const test = await started();
+    await waitingMachines(test, ['a']);
+    const id = await ordered(test, 'a');
+    const node = await test.node('a');
+    await test.client.delete(Nodes, { name: 'a' });
+    await test.phase('a', 'NodeLost');
+    expect((await test.rows()).map((row) => row.id)).toEqual([id]);
+    const again = await test.client.create(Nodes, {
       apiVersion: 'v1',
       kind: 'Node',
       metadata: { name: 'a' },
       spec: { providerID: node?.spec?.providerID ?? '' },
     });
-    await waitFor(
-      async () =>
-        (await test.machine('a')).status?.conditions?.some(
-          ({ reason, message }) => reason === 'NodeLost' && message.includes('has its name'),
-        ),
-      LONG,
-    );
-    expect((await test.machine('a')).status?.nodeRef?.uid).toBe(node?.metadata.uid);
-    expect(test.infra.instances.size).toBe(1);
+    await test.client.update(Nodes, { ...again, status: { conditions: [{ type: 'Ready', status: 'True' }] } }, { subresource: 'status' });
+    await waitFor(async () => {
+      const now = await test.node('a');
+      return now !== undefined && isCordoned(now) && ownerOf(now) === id;
+    }, LONG);
+    expect((await test.machine('a')).spec.operation?.id).toBe(id);
+    await finish(test, 'a');
+    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    const freed = (await test.node('a')) ?? never();
+    expect([isCordoned(freed), ownerOf(freed), freed.metadata.annotations?.[ANNOTATIONS.cordonFence]]).toEqual([false, undefined, id]);
+    expect((await test.machine('a')).spec.operation?.id).toBe(id);
   });
 });

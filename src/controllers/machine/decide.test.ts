@@ -209,6 +209,50 @@ describe('C4: cordons of ours that no row holds', () => {
   });
 });
 
+describe('C13: a Node that registers again', () => {
+  const again = (object = node()) => claimed({ ...object, metadata: { ...object.metadata, uid: 'another' } });
+  const spec = { operation: operation() };
+  const done = { operation: { id: 'r1', state: 'Done' as const, outcome: 'Succeeded' as const } };
+  const fenced = node('a', { annotations: { [ANNOTATIONS.cordonFence]: 'r1' } });
+  const draining = machine({ components: [waiting({ needs: 'Drain' })] });
+  const { nodeUID: _, ...unnamed } = row();
+  const components = [waiting({ state: 'Healthy', running: 2 })];
+  const due = { type: 'RepairNeeded', status: 'True' as const, reason: 'x', message: '', lastTransitionTime: at(0) };
+  const unhealed = machine({
+    components,
+    spec: { operation: operation({ kind: 'Repair', action: 'Reboot' }) },
+    status: { conditions: [due], operation: { id: 'r1', state: 'Done', outcome: 'PermanentFailure' } },
+  });
+  const recovered = machine({
+    components,
+    spec: unhealed.spec,
+    status: { operation: { id: 'r1', state: 'Done', outcome: 'PermanentFailure' } },
+  });
+  test.each<[string, Partial<MachineView>, string[]]>([
+    ['with a row that waits: is cordoned, and drained from the start', { row: row(), machine: draining, claim: again() }, ['Cordon']],
+    ['while an operation goes on: is cordoned again', { row: row(), machine: machine({ spec }), claim: again() }, ['Cordon']],
+    ['and then waited for', { row: row(), machine: machine({ spec }), claim: again(cordoned('a', 'r1')) }, []],
+    [
+      'where a human lifted that cordon: is left so',
+      { row: row(), machine: machine({ spec }), claim: again(node('a', { annotations: { [ANNOTATIONS.cordonOwner]: 'r1' } })) },
+      [],
+    ],
+    ['where the row was reserved for no Node: is not cordoned for it', { row: unnamed, machine: machine({ spec }), claim: again() }, []],
+    [
+      'at the end: the cordon is settled',
+      { row: row(), machine: machine({ spec, status: done }), claim: again(cordoned('a', 'r1')) },
+      ['Settle'],
+    ],
+    ['then fenced', { row: row(), machine: machine({ spec, status: done }), claim: again() }, ['Fence']],
+    ['then the row is released', { row: row(), machine: machine({ spec, status: done }), claim: again(fenced) }, ['Release']],
+    ['after a repair that has not healed it: is Degraded', { machine: unhealed, claim: again() }, ['MarkDegraded']],
+    ['which the same Node is not, where somebody uncordoned it', { machine: unhealed }, []],
+    ['and where its rule is not due any more: is not', { machine: recovered, claim: again() }, []],
+  ])('%s', (_, change, expected) => {
+    expect(steps(change)).toEqual(expected);
+  });
+});
+
 describe('C8: a deletion', () => {
   const deleting = { row: row({ id: 'r2', kind: 'Delete' as const }), machine: machine(deleted) };
   test.each<[string, Partial<MachineView>, string[]]>([

@@ -10,6 +10,7 @@ import { orderable, permitted } from './ask.ts';
 import { isNodeReady } from './availability.ts';
 import { degradedBy, drainNeeded, failedComponents, isRecorded } from './components.ts';
 import { DEGRADED, isCordonedFor, isFencedFor, ownerOf } from './cordon.ts';
+import { isSuccessor, owesDegraded } from './claim.ts';
 import { cancellationText, cancelRow, type Cancellation } from './cancel.ts';
 import { drainDeadlineMs, drainTimeout, evicting } from './drain.ts';
 import { going, isUnmade, takeOverRefusal, unmaking, wantsDrainToGo } from './deletion.ts';
@@ -95,6 +96,8 @@ function withoutRow(view: MachineView): Decision {
     if (!isDeleting(machine)) {
       const [degraded] = degradedBy(machine);
       if (degraded !== undefined && !isCordonedFor(claim.node, DEGRADED)) return { steps: [{ do: 'MarkDegraded', why: degraded }] };
+      if (owesDegraded(machine, claim.node))
+        return { steps: [{ do: 'MarkDegraded', why: 'its Node registered again, and its last repair has not healed it' }] };
       if (owner === DEGRADED && failedComponents(machine).length === 0 && !isRepairNeeded(machine))
         return { steps: [{ do: 'LiftDegraded', why: 'no component is in a failure any more, and no repair is due' }] };
     }
@@ -130,6 +133,7 @@ function ordered(view: MachineView, row: LedgerRow): Decision {
   const order = machine.spec.operation;
   const report = finalReport(machine);
   if (order === undefined || report === undefined) {
+    if (isCordonLost(view, row)) return cordoningAgain(row);
     if (order?.kind === 'Repair' && isControllerOperation(order.action)) return carryingOut(view, row, order);
     const successor = successorOf(row, machine, view.facts);
     if (successor !== undefined) return takingOver(view, row, successor);
@@ -143,14 +147,38 @@ function ordered(view: MachineView, row: LedgerRow): Decision {
     };
   }
   // Until its recovery is proven a node under repair is neither given back nor counted as one that is there.
-  if (row.kind === 'Repair' && jobOfRow(row, view.facts) !== undefined)
+  if (row.kind === 'Repair' && jobOfRow(row, view.facts) !== undefined) {
+    if (isCordonLost(view, row)) return cordoningAgain(row);
     return { steps: [], waits: { for: 'RemedyJob', why: `${row.requester} has not recorded what came of operation ${row.id}` } };
+  }
   if (claim.state === 'Claimed' && ownerOf(claim.node) === row.id)
     return { steps: [{ do: 'Settle', row, why: `operation ${row.id} ended: ${report.outcome ?? 'nobody says how'}` }] };
+  if (claim.state === 'Claimed' && isSuccessor(row, claim.node) && !isFencedFor(claim.node, row.id))
+    return {
+      steps: [
+        { do: 'Fence', row, why: `the Node registered again during operation ${row.id}; a cordon that is still under way must lose` },
+      ],
+    };
   if (!isRecorded(machine, order, (uid) => view.facts.sets.has(uid)))
     return { steps: [], waits: { for: 'SetController', why: 'a failed change is over when its set has answered it' } };
   return { steps: [{ do: 'Release', row, why: `operation ${row.id} ended as ${report.outcome ?? 'reported'} and is recorded` }] };
 }
+
+function isCordonWanted({ machine, facts }: MachineView, row: LedgerRow): boolean {
+  const job = row.kind === 'Repair' ? jobOfRow(row, facts) : undefined;
+  return job === undefined || wantsCordon(job, machine);
+}
+
+/** docs/protocols.md#c13: the Node that bore the cordon of this row, which has its order, was deleted, and the machine's Node registered again. */
+function isCordonLost(view: MachineView, row: LedgerRow): boolean {
+  const { claim } = view;
+  if (claim.state !== 'Claimed' || !isSuccessor(row, claim.node)) return false;
+  return ownerOf(claim.node) !== row.id && !isFencedFor(claim.node, row.id) && isCordonWanted(view, row);
+}
+
+const cordoningAgain = (row: LedgerRow): Decision => ({
+  steps: [{ do: 'Cordon', row, why: `operation ${row.id} goes on, and the Node registered again without its cordon` }],
+});
 
 function takingOver({ machine, facts, hours }: MachineView, row: LedgerRow, successor: RemedyOperationJob): Decision {
   const refusal = refusalByRates(successionRequest(successor, machine, row), hours, facts, facts.nowMs);
@@ -193,8 +221,7 @@ function notOrdered(view: MachineView, row: LedgerRow): Decision {
   if (held && (cancellation !== undefined || facts.agentAnswers))
     return heldBack(view, row, cancellation === undefined ? undefined : cancellationText(cancellation));
   if (cancellation !== undefined) return cancelRow(row, cancellation);
-  const job = row.kind === 'Repair' ? jobOfRow(row, facts) : undefined;
-  if (claim.state === 'Claimed' && !isCordonedFor(claim.node, row.id) && (job === undefined || wantsCordon(job, machine)))
+  if (claim.state === 'Claimed' && !isCordonedFor(claim.node, row.id) && isCordonWanted(view, row))
     return { steps: [{ do: 'Cordon', row, why: `operation ${row.id} is reserved` }] };
   const drain = wantsDrain(view, row);
   if (drain && claim.state === 'Claimed' && isHeldByPods(view, row)) {

@@ -54,6 +54,11 @@ test('a Node that is claimed, and one that is lost, are told once', () => {
   const { nodeRef: _, ...status } = machine().status ?? {};
   expect(eventOfChange(undefined, view({ machine: { ...machine(), status } }))).toMatchObject({ reason: 'NodeClaimed' });
   expect(eventOfChange(undefined, view({ claim: { state: 'Claimed', node: node() } }))).toBeUndefined();
+  const again = { ...node(), metadata: { ...node().metadata, uid: 'another' } };
+  expect(eventOfChange('NodeLost', view({ claim: { state: 'Claimed', node: again } }))).toMatchObject({
+    reason: 'NodeClaimed',
+    message: "Node a registered again, and is this machine's",
+  });
   const lost = view({ claim: { state: 'Lost', message: 'it is gone' } as never });
   expect(eventOfChange('Running', lost)).toMatchObject({ type: 'Warning', reason: 'NodeLost', message: 'it is gone' });
   expect(eventOfChange('NodeLost', lost)).toBeUndefined();

@@ -67,8 +67,10 @@ export function eventOf(step: Step, view: MachineView, note: string | undefined)
 /** What the state itself tells, once, when it is first reported: a Node that was claimed, or that is gone. */
 export function eventOfChange(before: string | undefined, view: MachineView): RecordedEvent | undefined {
   const { claim, machine } = view;
-  if (claim.state === 'Claimed' && machine.status?.nodeRef === undefined)
-    return normal('NodeClaimed', `Node ${claim.node.metadata.name} is this machine's`);
+  if (claim.state === 'Claimed' && machine.status?.nodeRef?.uid !== claim.node.metadata.uid) {
+    const again = machine.status?.nodeRef === undefined ? '' : ' registered again, and';
+    return normal('NodeClaimed', `Node ${claim.node.metadata.name}${again} is this machine's`);
+  }
   if (claim.state === 'Lost' && before !== 'NodeLost') return warning('NodeLost', claim.message);
   return undefined;
 }

@@ -11,7 +11,7 @@ import { limitsOf } from '../../defender/limits.ts';
 import { ledgerGone, release, takeOver, type ReleaseEvidence } from '../../defender/protocol.ts';
 import { rowFor } from '../../defender/request.ts';
 import { withState, type LedgerState } from '../../defender/state.ts';
-import type { Claim } from './claim.ts';
+import { isSuccessor, type Claim } from './claim.ts';
 import { isRecorded } from './components.ts';
 import { isFencedFor, ownerOf } from './cordon.ts';
 import { deletionTakingOver, isReplacing, takeOverRefusal } from './deletion.ts';
@@ -38,6 +38,8 @@ export function releaseReported(row: LedgerRow, context: ActContext): Act {
     const operation = machine.spec.operation;
     if (report === undefined || operation === undefined) return stop('the operation has not ended');
     if (claim.state === 'Claimed' && ownerOf(claim.node) === row.id) return stop('the Node still bears the cordon of the row');
+    if (claim.state === 'Claimed' && isSuccessor(row, claim.node) && !isFencedFor(claim.node, row.id))
+      return stop('a cordon of the row may still be on its way to the Node, which registered again');
     const recorded =
       row.kind === 'Repair'
         ? jobOfRow(row, context.facts) === undefined

@@ -107,6 +107,7 @@ describe('D1: of a lost ledger a row is given again', () => {
     ]);
   });
 
+  const notIts = machine({ status: { providerID: 'fake://other', nodeRef: { name: 'a', uid: 'lost' } } });
   test.each<[string, Cell]>([
     ['what is idle', {}],
     ['what has ended and is recorded', { machine: machine({ spec: change, status: done }) }],
@@ -115,12 +116,9 @@ describe('D1: of a lost ledger a row is given again', () => {
       { machine: machine({ spec: repair, status: done }), jobs: [granted({ status: { phase: 'Succeeded', operationID: 'r1' } })] },
     ],
     ['what was cancelled and fenced', { machine: machine({ spec: cancelled }), node: fenced }],
-    [
-      'what was cancelled, where there is no Node',
-      { machine: machine({ spec: cancelled, status: { nodeRef: { name: 'a', uid: 'lost' } } }) },
-    ],
+    ['what was cancelled, where there is no Node', { machine: { ...notIts, spec: { ...notIts.spec, ...cancelled } } }],
     ['a node that is kept as Degraded', { node: cordoned('a', 'Degraded') }],
-    ['a Node that is not its own', { machine: machine({ status: { nodeRef: { name: 'a', uid: 'other' } } }), node: cordoned('a', 'r1') }],
+    ['a Node that is not its own', { machine: notIts, node: cordoned('a', 'r1') }],
     ['a job that waits', { jobs: [granted({ status: { phase: 'Pending' } })] }],
   ])('and not to %s', (_, cell) => {
     expect(left(cell)).toEqual([]);

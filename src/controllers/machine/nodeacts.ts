@@ -4,11 +4,11 @@ import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import { ledgerGone, requireEpoch } from '../../defender/protocol.ts';
 import { stateOf } from '../../defender/state.ts';
-import type { Claim } from './claim.ts';
+import { isSuccessor, owesDegraded, type Claim } from './claim.ts';
 import { degradedBy, failedComponents } from './components.ts';
-import { cordonedFor, DEGRADED, fencedFor, isCordonedFor, ownerOf, uncordonedBy, wasDegraded } from './cordon.ts';
+import { cordonedFor, DEGRADED, fencedFor, isCordonedFor, isFencedFor, ownerOf, uncordonedBy, wasDegraded } from './cordon.ts';
 import { isRepairNeeded } from './facts.ts';
-import { isUnderWay, staysCordoned } from './repair.ts';
+import { isUnderWay, jobOfRow, staysCordoned } from './repair.ts';
 import type { Step } from './view.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type Act, type ActContext, type Guarded } from './guards.ts';
 
@@ -16,6 +16,10 @@ import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type
  * N, M, L; writes N. A cancellation of r writes M, then N, then L; a release comes after an order on M. So if this N was read after that
  * cancellation's write of N, its write of M shows; if before, the write of N here loses. And while L, read last, holds r, no later row can have
  * replaced r's trace on M.
+ *
+ * An ordered r cordons only a Node that took the place of the one that it was reserved for. Where there is such a Node r is released only after its fence on it:
+ * an N that was read after that shows it, and with one that was read before the write of N here loses. Where there was none yet when r was released, M, read
+ * after this N, has the report and L lacks r (docs/protocols.md#c13).
  */
 export function cordon(row: LedgerRow, context: ActContext): Act {
   return {
@@ -26,10 +30,15 @@ export function cordon(row: LedgerRow, context: ActContext): Act {
       if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
       const machine = machineOf(row, seen, context.epoch);
       if (machine === undefined) return stop('the machine is gone');
-      if (machine.spec.operation?.id === row.id) return stop('the row has its order already, or was cancelled');
       const claim = claimIn(machine, seen);
       if (claim.state !== 'Claimed') return stop('the machine has no Node');
-      const object = cordonedFor(claim.node, row.id);
+      const isOrdered = machine.spec.operation?.id === row.id;
+      if (isOrdered && (isCancelled(row, machine) || !isSuccessor(row, claim.node) || isFencedFor(claim.node, row.id)))
+        return stop('the row has its order already, or was cancelled');
+      if (isOrdered && !isUnderWay(machine, row.id) && jobOfRow(row, context.facts) === undefined) return stop('its operation is over');
+      // What the Node that is gone had from Degraded is not known; while a repair is due pods are kept away after the operation, too.
+      const isKept = isOrdered ? isRepairNeeded(machine) && ownerOf(claim.node) === undefined : owesDegraded(machine, claim.node);
+      const object = cordonedFor((isKept ? cordonedFor(claim.node, DEGRADED) : undefined) ?? claim.node, row.id);
       return object === undefined ? stop('cordoned already') : { write: 'node', object };
     },
   };
@@ -52,7 +61,10 @@ export function evict({ row, pod, graceSeconds }: Extract<Step, { do: 'Evict' }>
   };
 }
 
-/** M, N; writes N. That r is cancelled never becomes untrue while r is on M; a cordon of a later row is left alone. */
+/**
+ * M, N; writes N. That r is cancelled, or its end reported, never becomes untrue while r is on M; a cordon of a later row is left alone. One of an ended r is
+ * settled, and not lifted here.
+ */
 export function fence(row: LedgerRow, context: ActContext): Act {
   return {
     ...base('fence', context),
@@ -60,9 +72,11 @@ export function fence(row: LedgerRow, context: ActContext): Act {
     writes: 'node',
     judge(seen): Guarded {
       const machine = machineOf(row, seen, context.epoch);
-      if (machine === undefined || !isCancelled(row, machine)) return stop('the row is not cancelled');
+      if (machine === undefined) return stop('the machine is gone');
       const claim = claimIn(machine, seen);
       if (claim.state !== 'Claimed') return stop('the machine has no Node');
+      const isEnded = reportOn(row, machine) !== undefined && isSuccessor(row, claim.node) && ownerOf(claim.node) !== row.id;
+      if (!isCancelled(row, machine) && !isEnded) return stop('the row is neither cancelled nor over');
       const object = fencedFor(claim.node, row.id, isRepairNeeded(machine));
       return object === undefined ? stop('fenced already') : { write: 'node', object };
     },
@@ -117,7 +131,7 @@ export function liftCordon(owner: string, context: ActContext): Act {
 /** N, M, L; writes N. Not while the machine has a row, whose own end settles the cordon. */
 export function markDegraded(context: ActContext): Act {
   return degrading('mark-degraded', context, (machine, claim) =>
-    degradedBy(machine).length === 0 ? undefined : cordonedFor(claim.node, DEGRADED),
+    degradedBy(machine).length > 0 || owesDegraded(machine, claim.node) ? cordonedFor(claim.node, DEGRADED) : undefined,
   );
 }
 

@@ -101,6 +101,16 @@ describe('C11: labels and taints of a Machine on its Node', () => {
     expect(labelsOf(synced({ ...ours, node: again }, wants({})))).toEqual({ tier: 'web' });
   });
 
+  test('C13: also where that Node registers again as if an earlier version had written it', () => {
+    const ours = synced(fresh(), wants({ tier: 'web' }, [WEB]));
+    const former = node('a', { labels: { tier: 'web' }, spec: { taints: [WEB] }, annotations: { [ANNOTATIONS.ownedKeys]: '{}' } });
+    const again = written(former, (copy) => void (copy.metadata.uid = 'another'));
+    const taken = synced({ ...ours, node: again }, wants({ tier: 'web' }, [WEB]));
+    expect(taken.node.metadata.annotations).toEqual({});
+    const after = synced(taken, wants({}));
+    expect([labelsOf(after), taintsOf(after)]).toEqual([{ tier: 'web' }, [WEB]]);
+  });
+
   test('what a node writes says nothing of what is ours', () => {
     for (const text of ['', 'no json', '[1]', 'null', '{"labels":["theirs"],"taints":["q:NoExecute"]}']) {
       const odd = node('a', {

@@ -81,7 +81,8 @@ export function mayTakePods(machine: Machine, node: Node, row: LedgerRow | undef
 /** What is to be written so that the Node has the Machine's labels and taints. */
 export function planNode(machine: Subject, node: Stored<Node>, facts: NodeFacts): NodePlan {
   const record = recordOf(machine, node);
-  const isUpgrade = record === undefined && node.metadata.annotations?.[ANNOTATIONS.ownedKeys] !== undefined;
+  // A Node that registers again says it of itself.
+  const isUpgrade = machine.status?.nodeKeys === undefined && node.metadata.annotations?.[ANNOTATIONS.ownedKeys] !== undefined;
   const labels = labelsOn(node, machine.spec.labels ?? {}, {
     has: (text) => record?.labels.includes(text) === true,
     takesEqual: isUpgrade,

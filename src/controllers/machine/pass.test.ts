@@ -144,7 +144,10 @@ describe('the pass', () => {
     expect(of(cordoned('a', 'r1')).verdicts.get('uid-a')).toMatchObject({ allowed: false, limit: 'Machine/cordon' });
     const stranger = cordoned('a', 'r1');
     const others = [cordoned('a', 'Degraded'), node('a', { spec: { unschedulable: true } })];
-    for (const object of [...others, { ...stranger, metadata: { ...stranger.metadata, uid: 'another' } }])
+    for (const object of [
+      ...others,
+      { ...stranger, metadata: { ...stranger.metadata, uid: 'another' }, spec: { ...stranger.spec, providerID: 'fake://b' } },
+    ])
       expect(of(object).rows).toHaveLength(1);
   });
 

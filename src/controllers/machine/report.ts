@@ -8,6 +8,7 @@ import { applyIfChanged } from '../../kube/apply.ts';
 import type { Client } from '../../kube/client.ts';
 import { setConditions, type ConditionInput } from '../../kube/conditions.ts';
 import { isNodeReady } from './availability.ts';
+import { owesDegraded } from './claim.ts';
 import { degradedBy } from './components.ts';
 import { isCordonedFor } from './cordon.ts';
 import { podsLeft } from './drain.ts';
@@ -65,7 +66,9 @@ export function statusOf({ view, verdict, refusals, unending = [] }: ReportInput
     summary(view, findings),
   ].map((each) => ({ ...each, ...(generation === undefined ? {} : { observedGeneration: generation }) }));
   const before = (status?.conditions ?? []).filter((each) => inputs.some((input) => input.type === each.type));
-  const nodeRef = claim.state === 'Claimed' ? { name: claim.node.metadata.name, uid: claim.node.metadata.uid } : status?.nodeRef;
+  // A cordon that the Node of before had is put on this one first: it is not known any more once the Machine names this one.
+  const claimed = claim.state === 'Claimed' && !owesDegraded(machine, claim.node) ? claim.node.metadata : undefined;
+  const nodeRef = claimed === undefined ? status?.nodeRef : { name: claimed.name, uid: claimed.uid };
   const addresses =
     instance.state === 'Present' && instance.instance.addresses.length > 0 ? instance.instance.addresses : status?.addresses;
   const lastDisruption = disruptionBegun(view) ?? status?.lastDisruption;
