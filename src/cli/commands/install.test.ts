@@ -1,4 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { parseAllDocuments } from 'yaml';
@@ -265,6 +266,39 @@ describe('what is installed', () => {
     expect(said()).toContain('this hub refuses to render');
     expect(said('--seccomp-profile', 'kubenode.json')).toBe('');
     expect(said('--isolation', 'process')).toBe('');
+  });
+
+  test.each([
+    ['hub', hub()],
+    ['cell', cell()],
+  ])('security 9: only namespaces that read metrics reach the pods of a %s, and only there', (_, objects) => {
+    const deployment = objects.find(({ kind }) => kind === 'Deployment');
+    const policies = objects.filter(({ kind }) => kind === 'NetworkPolicy');
+    expect(policies.map(({ spec }) => spec)).toEqual([
+      {
+        podSelector: { matchLabels: deployment?.metadata.labels },
+        policyTypes: ['Ingress'],
+        ingress: [
+          {
+            from: [{ namespaceSelector: { matchLabels: { 'kubenode.io/reads-metrics': 'true' } } }],
+            ports: [{ protocol: 'TCP', port: 8443 }],
+          },
+        ],
+      },
+    ]);
+    expect(deployment).toMatchObject({ spec: { template: { metadata: { labels: deployment?.metadata.labels } } } });
+  });
+
+  test('security 9: the image is built on a base that a digest names, or not at all', () => {
+    const lines = readFileSync(new URL('../../../deploy/Dockerfile', import.meta.url), 'utf8').split('\n');
+    expect(lines.filter((line) => line.startsWith('FROM'))).toEqual(['FROM ${BASE} AS build', 'FROM ${BASE}']);
+    expect(lines).toContain('ARG BASE');
+    const check = lines.find((line) => line.startsWith('RUN printf'))?.slice('RUN '.length) ?? '';
+    const builds = (base: string): boolean => spawnSync('sh', ['-c', check], { env: { ...process.env, BASE: base } }).status === 0;
+    const digest = `sha256:${'0a'.repeat(32)}`;
+    expect(builds(`docker.io/library/node:24-slim@${digest}`)).toBe(true);
+    for (const base of ['', 'node:24-slim', `node@${digest}0`, `node@${digest.slice(0, -1)}`, `node@${digest.toUpperCase()}`, digest])
+      expect([base, builds(base)]).toEqual([base, false]);
   });
 
   test('another namespace is used throughout, save for the Secrets that the hub reads', () => {
