@@ -1,7 +1,7 @@
 /**
  * Follows every reference: links of Markdown to files and headings, and pages and rules that comments name. A rule of docs/protocols.md is named in a
  * comment by its address, `docs/protocols.md#d6`; after the first of a comment `#d6` is enough. Nothing may cite a page outside the repository by name.
- * docs/events.md names each Event that the code reports, and no other.
+ * docs/events.md names each Event that the code reports, and no other. docs/proof.md names the files of the tests that bear the number of an attack.
  *
  *   node tools/references.ts
  */
@@ -56,7 +56,7 @@ const lineOf = (text: string, offset: number): number => text.slice(0, offset).s
 
 /** Letter and number, as rules of docs/protocols.md have it. */
 const rules = anchorsOf(PROTOCOLS);
-const RULE = /(?<![\w#.-])[A-H]\d{1,2}[a-z]?(?![\w-])/g;
+const RULE = /(?<![\w#.-])[A-I]\d{1,2}[a-z]?(?![\w-])/g;
 
 function checkMarkdown(file: string): void {
   const text = read(file);
@@ -80,7 +80,7 @@ function checkComments(file: string): void {
   for (const { value, start } of parseSync(file, text).comments) {
     const line = lineOf(text, start);
     for (const [, path = '', anchor] of value.matchAll(/(?<![\w/.])(docs\/[\w/-]+\.md)(?:#([\w-]+))?/g)) follow(file, line, path, anchor);
-    for (const [, anchor = ''] of value.matchAll(/(?<![\w/.)])#([a-h]\d{1,2}[a-z]?)\b/g)) follow(file, line, PROTOCOLS, anchor);
+    for (const [, anchor = ''] of value.matchAll(/(?<![\w/.)])#([a-i]\d{1,2}[a-z]?)\b/g)) follow(file, line, PROTOCOLS, anchor);
     for (const [name] of value.matchAll(/\b(DESIGN|PROTOCOLS)\b|⊢/g)) problems.push(`${file}:${line}: "${name}" leads nowhere`);
     for (const [rule] of value.matchAll(RULE)) {
       const address = `${PROTOCOLS}#${rule.toLowerCase()}`;
@@ -115,7 +115,26 @@ function checkEvents(): void {
   for (const reason of listed) if (!literals.has(reason)) problems.push(`${EVENTS}: no code reports ${reason}`);
 }
 
+const PROOF = 'docs/proof.md';
+
+/** Numbers of attacks that came through once: each row of the table has its tests, in the files that it names, and each such test has its row. */
+function checkAttacks(): void {
+  const listed = new Set<string>();
+  for (const [row, name = ''] of read(PROOF).matchAll(/^\| `((?:safety|security) \d+)` \|.*$/gm)) {
+    const named = row.match(/`[\w/.]+\.test\.ts`/g) ?? [];
+    if (named.length === 0) problems.push(`${PROOF}: ${name} names no test`);
+    for (const file of named) listed.add(`${name} in ${file.slice(1, -1)}`);
+  }
+  const held = new Set<string>();
+  for (const file of files.filter((each) => each.endsWith('.test.ts')))
+    for (const [, names = ''] of read(file).matchAll(/['"`]((?:(?:safety|security) \d+(?:, )?)+)[:A-Z]/g))
+      for (const name of names.match(/\w+ \d+/g) ?? []) held.add(`${name} in ${file}`);
+  for (const each of listed.difference(held)) problems.push(`${PROOF}: there is no test ${each}`);
+  for (const each of held.difference(listed)) problems.push(`${PROOF} does not list ${each}`);
+}
+
 checkEvents();
+checkAttacks();
 for (const file of files) {
   if (file.endsWith('.md')) checkMarkdown(file);
   else if (file.endsWith('.ts')) checkComments(file);

@@ -59,7 +59,7 @@ test('every file and folder is listed with type and mode, those too that only a 
   expect((await load())?.digest).toBe(DIGEST);
 });
 
-test('line 7: an artifact that has zeros behind it in the store makes no generation', async () => {
+test('security 7: an artifact that has zeros behind it in the store makes no generation', async () => {
   const bytes = tarGz([{ name: 'run', content: 'x' }]);
   const { disk, build } = await prepared(bytes, Buffer.concat([bytes, Buffer.alloc(4096)]));
   await expect(build()).rejects.toMatchObject({ code: 'DigestMismatch' });

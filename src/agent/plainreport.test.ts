@@ -13,7 +13,7 @@ function texts(value: unknown): string[] {
   return value !== null && typeof value === 'object' ? Object.values(value).flatMap(texts) : [];
 }
 
-test('line 6: what a hook wrote is plain and short in the status and in Events', async () => {
+test('security 6: what a hook wrote is plain and short in the status and in Events', async () => {
   const command = ['hook', 'app', 'fail', `\u001B[2J\u009B31m\nline two \u202E${'x'.repeat(5000)}`];
   const { world, life } = await announced({ spec: { hooks: { preInstall: { command } } } });
   give(world, life, order(world, 'op'));
@@ -24,7 +24,7 @@ test('line 6: what a hook wrote is plain and short in the status and in Events',
   for (const text of all) expect([PLAIN.test(text), text.length <= 1024]).toEqual([true, true]);
 });
 
-test('line 6: what a unit said when it ended is plain', async () => {
+test('security 6: what a unit said when it ended is plain', async () => {
   const { world, life } = await node();
   Object.assign(unit(world), { running: false, exit: '\u001B]0;title\u0007' });
   world.disk.settleAll();
@@ -34,7 +34,7 @@ test('line 6: what a unit said when it ended is plain', async () => {
   for (const text of texts(world.status)) expect(text).toMatch(PLAIN);
 });
 
-test('line 6: an order and a version that hold anything come back plain', async () => {
+test('security 6: an order and a version that hold anything come back plain', async () => {
   const { world, life } = await node();
   give(world, life, repair(world, `op\u001B${'y'.repeat(3000)}`, '\u001B[31m'));
   await live(world, life, () => world.status.operation?.state === 'Done');

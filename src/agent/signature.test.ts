@@ -50,7 +50,7 @@ async function refused(components: ComponentEntry[], name = 'app') {
   return world.component(name)?.failed;
 }
 
-describe('G6: an intruder who controls the API of a cell', () => {
+describe('security 10, G6: an intruder who controls the API of a cell', () => {
   test.each<[string, (spec: Spec) => object]>([
     ['a component that nobody signed', (spec) => without(spec, 'signatures')],
     ['an empty list of signatures', (spec) => ({ ...spec, signatures: [] })],

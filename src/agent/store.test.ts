@@ -131,7 +131,7 @@ test.each([
   expect(() => resolveUrl(url, mirror)).toThrow(expect.objectContaining({ code: 'UrlRefused', message: expect.stringContaining(message) }));
 });
 
-test('line 7: bytes that the consumer did not read are hashed too: an artifact with zeros behind it is not that artifact', async () => {
+test('security 7: bytes that the consumer did not read are hashed too: an artifact with zeros behind it is not that artifact', async () => {
   const { disk, files, store } = world();
   await store.ensure(artifact, signal);
   await files.write(`/store/${artifact.sha256}`, Buffer.alloc(1000), { mode: 0o600, append: true });
@@ -182,7 +182,7 @@ test.each([
   ['sends a byte each second', 1, 1_000, 60_000],
   ['sends a little less than is asked for', 10_900, 10_000, 60_000],
   ['sends enough, and never ends', 14_000, 10_000, 3_600_000],
-])('line 7: a mirror that %s is not waited for any longer, and what came of it is kept', async (_what, bytes, everyMs, withinMs) => {
+])('security 7: a mirror that %s is not waited for any longer, and what came of it is kept', async (_what, bytes, everyMs, withinMs) => {
   const { clock, disk, store } = trickle(bytes, everyMs);
   let error: unknown;
   const fetching = store.ensure(artifact, signal).catch((each: unknown) => (error = each));

@@ -129,13 +129,13 @@ test.each([
   ['long names without end', tarGz(Array.from({ length: 11 }, () => ({ name: 'x', type: 'L', content: 'name\0' }))), small],
   ['folders that only paths name', tarGz([{ name: 'a/b/c/d/e/f' }, { name: 'b/b/c/d/e/f' }]), small],
   ['content that a header understates', tarGz([{ name: 'a', content: Buffer.alloc(300_000), size: 1 }]), small],
-])('line 7: too much of %s is refused', async (_what, bytes, limits) => {
+])('security 7: too much of %s is refused', async (_what, bytes, limits) => {
   const began = performance.now();
   await expect(read(bytes, { limits, size: 65_536 })).rejects.toMatchObject({ code: expect.stringMatching(/^(TooLarge|ArchiveInvalid)$/) });
   expect(performance.now() - began).toBeLessThan(2_000);
 });
 
-test('line 7: headers and padding count too, where content does not', async () => {
+test('security 7: headers and padding count too, where content does not', async () => {
   const empty = tarGz(Array.from({ length: 100 }, (_each, index) => ({ name: `f${index}` })));
   await expect(read(empty, { limits: { bytes: 40_000, entries: 1000 } })).rejects.toMatchObject({ code: 'TooLarge' });
   await expect(read(empty, { limits: { bytes: 60_000, entries: 1000 } })).resolves.toHaveLength(100);
@@ -150,7 +150,7 @@ test('the limits themselves are allowed', async () => {
   await expect(read(tarGz([{ name: 'x', type: 'L', content: `${part}\0` }, { name: 'a' }]))).resolves.toEqual([[`file ${part}`, '']]);
 });
 
-test('line 7: what follows the end is nothing but zeros', async () => {
+test('security 7: what follows the end is nothing but zeros', async () => {
   const bytes = gzipSync(Buffer.concat([tar([{ name: 'a' }]), Buffer.from('more')]));
   for (const size of [64, 65_536]) {
     await expect(read(bytes, { size })).rejects.toMatchObject({ code: 'ArchiveInvalid', message: 'something follows its end' });
@@ -161,7 +161,7 @@ test.each([
   ['a name of more than 255 bytes', 'é'.repeat(128), 'more than 255 bytes'],
   ['a path of more than 1,024 bytes', Array.from({ length: 9 }, () => 'n'.repeat(120)).join('/'), 'more than 1024 bytes'],
   ['more than 64 folders', Array.from({ length: 65 }, () => 'd').join('/'), 'folders deep'],
-])('line 7: %s, which no disk could hold or anybody look through, is refused', async (_what, name, message) => {
+])('security 7: %s, which no disk could hold or anybody look through, is refused', async (_what, name, message) => {
   const items = [{ name: 'x', type: 'L', content: `${name}\0` }, { name: 'a' }];
   await expect(read(tarGz(items))).rejects.toMatchObject({ code: 'ArchiveInvalid', message: expect.stringContaining(message) });
 });

@@ -88,7 +88,7 @@ const disturbances: [string, (world: World) => void][] = [
   ['a deleted receipt', (world) => put(world, '/var/lib/kubenode/components/app/receipt.json', undefined)],
 ];
 
-test.each(disturbances)('line 16: %s is found at once and put right, and nothing that runs is touched', async (_what, disturb) => {
+test.each(disturbances)('safety 16: %s is found at once and put right, and nothing that runs is touched', async (_what, disturb) => {
   const { world, life, before } = await unpacked();
   disturb(world);
   expect(tree(world)).not.toBe(before);
@@ -104,7 +104,7 @@ test.each(disturbances)('line 16: %s is found at once and put right, and nothing
   expect(tree(world)).toBe(before);
 });
 
-test.each(disturbances)('line 16: %s is found by the regular look where nothing was heard', async (_what, disturb) => {
+test.each(disturbances)('safety 16: %s is found by the regular look where nothing was heard', async (_what, disturb) => {
   const { world, life, before } = await unpacked();
   world.disk.watches = [];
   disturb(world);
@@ -113,7 +113,7 @@ test.each(disturbances)('line 16: %s is found by the regular look where nothing 
   expect(world.effects).toEqual([]);
 });
 
-test('line 16: what others put into a generation’s folder is not the agent’s', async () => {
+test('safety 16: what others put into a generation’s folder is not the agent’s', async () => {
   const { world, life } = await unpacked();
   put(world, `${generation(world)}/app/bin/run.pid`, '17');
   await rest(world, life, 620_000);
@@ -121,7 +121,7 @@ test('line 16: what others put into a generation’s folder is not the agent’s
   expect(world.events).toEqual([]);
 });
 
-test('line 16: a link in the place of a folder is not followed: nothing is written where it leads', async () => {
+test('safety 16: a link in the place of a folder is not followed: nothing is written where it leads', async () => {
   const { world, life } = await unpacked();
   world.mkdir(`${ROOT}/etc/bin`);
   put(world, '/etc/bin/run', 'somebody else’s');
@@ -131,7 +131,7 @@ test('line 16: a link in the place of a folder is not followed: nothing is writt
   expect(world.text(`${GENERATION}/app/bin/run`)).toBe('app 1.0.0 good');
 });
 
-test('line 16: a unit that could not start for what was missing is started as soon as that is back', async () => {
+test('safety 16: a unit that could not start for what was missing is started as soon as that is back', async () => {
   const { world, life } = await unpacked();
   // Nothing is heard, so that it is down for long.
   world.disk.watches = [];
@@ -147,7 +147,7 @@ test('line 16: a unit that could not start for what was missing is started as so
   expect(world.ms - repairedMs).toBeLessThan(2_000);
 });
 
-test('line 16: the store is verified before it is used for a repair, and what is damaged there is fetched again', async () => {
+test('safety 16: the store is verified before it is used for a repair, and what is damaged there is fetched again', async () => {
   const { world, life, before, sha256 } = await unpacked();
   find(world, `${STORE}/${sha256}`).data = Buffer.from('damaged');
   const fetched = world.requests.artifact;
@@ -159,7 +159,7 @@ test('line 16: the store is verified before it is used for a repair, and what is
   expect(world.events.some((each) => each.startsWith('RepairFailed'))).toBe(false);
 });
 
-test('line 16: what the store lacks and the mirror does not give keeps nothing else from being repaired', async () => {
+test('safety 16: what the store lacks and the mirror does not give keeps nothing else from being repaired', async () => {
   const { world, life, sha256 } = await unpacked();
   put(world, `${STORE}/${sha256}`, undefined);
   const artifact = world.artifacts.get(`${MIRROR}archive`) ?? Buffer.alloc(0);
@@ -174,7 +174,7 @@ test('line 16: what the store lacks and the mirror does not give keeps nothing e
   expect(world.text(`${GENERATION}/app/bin/run`)).toBe('app 1.0.0 good');
 });
 
-test('line 16: repairs of what was unpacked are within the budget too, then it is only reported', async () => {
+test('safety 16: repairs of what was unpacked are within the budget too, then it is only reported', async () => {
   const { world, life } = await unpacked();
   for (let round = 0; round < 7; round++) {
     put(world, `${generation(world)}/app/bin/run`, `exit ${round}`);
@@ -185,7 +185,7 @@ test('line 16: repairs of what was unpacked are within the budget too, then it i
   expect(app(world)?.message).toContain('app/bin/run is missing or differs');
 });
 
-test('line 16: while something is written without end in a watched folder, looks are few', async () => {
+test('safety 16: while something is written without end in a watched folder, looks are few', async () => {
   const { world, life } = await unpacked();
   let opened = 0;
   const bin = world.disk.find(`${ROOT}${GENERATION}/app/bin/run`, true) ?? 0;

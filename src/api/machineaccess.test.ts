@@ -17,7 +17,7 @@ test('an agent may reach its own Machine and Lease by name, and never lists', ()
   expect(roleBinding.roleRef).toMatchObject({ kind: 'Role', name: role.metadata.name });
 });
 
-test('who gets it is who the approver admits as this machine, and nobody else', () => {
+test('security 9: who gets it is who the approver admits as this machine, and nobody else', () => {
   const users = ({ subjects }: { subjects: { kind: string; name: string; namespace?: string }[] }): unknown[] =>
     subjects.map(({ kind, name, namespace }) => requesterOf(kind === 'User' ? name : `system:serviceaccount:${namespace}:${name}`));
   const me = { namespace: 'web', name: 'm1' };

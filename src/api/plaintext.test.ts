@@ -58,7 +58,7 @@ test('what is printed keeps its lines, and JSON its values', () => {
   expect(plainOutput('a\u200Db\u009B', { format: false })).toBe('a\u200Db\\u009b');
 });
 
-describe('G7: what nodes wrote is plain as soon as it is read', () => {
+describe('security 6, G7: what nodes wrote is plain as soon as it is read', () => {
   const metadata = { name: 'a', namespace: 'web' };
 
   test('a Machine: what its agent wrote, and nothing else', () => {

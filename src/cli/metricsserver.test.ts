@@ -33,7 +33,7 @@ async function serve(mayRead: MayRead) {
   return { port: server.port, log };
 }
 
-describe('issue 9, security 9: /metrics asks whose the token is and what he may', () => {
+describe('security 9: /metrics asks whose the token is and what he may', () => {
   let token: { reader: string; other: string };
   let port: number;
   beforeAll(async () => {

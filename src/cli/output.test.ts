@@ -28,7 +28,7 @@ it.each([
   expect(age(ms)).toBe(text);
 });
 
-it('G7: prints nothing that a terminal would obey, whoever wrote it', () => {
+it('security 6, G7: prints nothing that a terminal would obey, whoever wrote it', () => {
   const out = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
   const err = vi.spyOn(process.stderr, 'write').mockReturnValue(true);
   try {

@@ -15,7 +15,7 @@ afterEach(() => closeRig(rig));
 
 const nested = (depth: number): string => `${'['.repeat(depth)}${']'.repeat(depth)}`;
 
-describe('Security 8: nesting', () => {
+describe('security 8: nesting', () => {
   const path = `${WIDGET_PATH}/deep`;
   const body = (depth: number) =>
     `{"apiVersion":"example.io/v1","kind":"Widget","metadata":{"name":"deep"},"spec":{"color":"red","free":{"x":${nested(depth)}}}}`;
@@ -53,7 +53,7 @@ describe('Security 8: nesting', () => {
   });
 });
 
-describe('Security 8: a JSON patch', () => {
+describe('security 8: a JSON patch', () => {
   it('that copies what it copied ends before it has filled the memory', async () => {
     await rig.api.create(MAPS, configMap('c', { a: 'x'.repeat(1000) }));
     const copies: Json[] = Array.from({ length: 40 }, (_, i) => ({ op: 'copy', from: '/data', path: `/data/c${i}` }));
@@ -62,7 +62,7 @@ describe('Security 8: a JSON patch', () => {
   });
 });
 
-describe('Security 8: a definition', () => {
+describe('security 8: a definition', () => {
   const definition = (spec: JsonObject): JsonObject => ({
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',

@@ -57,7 +57,7 @@ describe('E9: each machine that a commit would let go counts', () => {
   });
 });
 
-describe('E9: the budget', () => {
+describe('safety 6, E9: the budget', () => {
   const fleet = (maxDeletions: number): Fleet => ({
     apiVersion: API_VERSION,
     kind: 'Fleet',

@@ -68,7 +68,7 @@ it('gives a fleet its constructs and a shell its command', () => {
   expect(run('bin/kubenode.js', 'serve', '--help')).toContain('Left out:');
 });
 
-it('issue 9, security 9: who installs it gets neither backport nor an old axios, optional packages included', () => {
+it('security 9: who installs it gets neither backport nor an old axios, optional packages included', () => {
   const names = installed().map((path) => path.slice(path.lastIndexOf('node_modules/') + 'node_modules/'.length));
   expect(names).toContain('cdk8s');
   expect(names.filter((name) => ['backport', 'axios', 'cdk8s-plus-27'].includes(name))).toEqual([]);

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { createAuthority, serveTls } from '../../kube/testing/tls.ts';
 import { leadsInside, lookupOutside, nodeNetwork, redirected } from './network.ts';
 import type { Download } from './network.ts';
@@ -80,7 +80,7 @@ test.each([
   ['https://a/x', '//[fe80::1]/y', true, 'this node'],
   ['https://a/x', 'https://[', true, 'no URL'],
   ['https://a/x', 'file:///etc/passwd', true, 'refused'],
-])('line 7: from %s to %s is refused', (from, location, outside, message) => {
+])('security 7: from %s to %s is refused', (from, location, outside, message) => {
   expect(() => redirected(new URL(from), location, outside)).toThrow(
     expect.objectContaining({ code: 'UrlRefused', message: expect.stringContaining(message) }),
   );
@@ -93,7 +93,7 @@ test.each(['mirror.example', '10.0.0.1', '192.168.1.1', '8.8.8.8', '2001:db8::1'
   },
 );
 
-test('line 7: a name that leads to this node is refused where a redirect names it', async () => {
+test('security 7: a name that leads to this node is refused where a redirect names it', async () => {
   // One that asks for an address of its own is looked up in the same way.
   const answer = (hostname: string, all: boolean): Promise<unknown> =>
     new Promise((resolve) => lookupOutside(hostname, { all }, (error, address) => resolve(error ?? address)));
@@ -101,6 +101,30 @@ test('line 7: a name that leads to this node is refused where a redirect names i
   expect(await answer('127.0.0.1', false)).toMatchObject({ code: 'UrlRefused' });
   expect(await answer('192.0.2.1', false)).toBe('192.0.2.1');
   expect(await answer('192.0.2.1', true)).toEqual([{ address: '192.0.2.1', family: 4 }]);
+});
+
+test('security 7: what comes from elsewhere follows no redirect to this node, by its address or by a name', async () => {
+  // What a name service says is its own: here that this name leads to this node.
+  const dns = process.getBuiltinModule('node:dns');
+  const lookup = vi
+    .spyOn(dns, 'lookup')
+    .mockImplementation(((_name: string, _options: object, callback: (...args: unknown[]) => void) =>
+      callback(null, [{ address: '127.0.0.1', family: 4 }])) as typeof dns.lookup);
+  closing.push(() => Promise.resolve(lookup.mockRestore()));
+  const authority = await createAuthority();
+  const met: string[] = [];
+  const server = await serveTls(await authority.issue('mirror', { names: ['mirror.example'] }), (request, response) => {
+    const path = request.url ?? '';
+    met.push(path);
+    const to = { '/address': `${server.url}/secret`, '/name': `${elsewhere}/secret`, '/plain': 'http://127.0.0.1:1/secret' }[path];
+    response.writeHead(to === undefined ? 200 : 302, to === undefined ? {} : { location: to }).end('a secret');
+  });
+  closing.push(() => server.close());
+  const elsewhere = `https://mirror.example:${new URL(server.url).port}`;
+  const network = nodeNetwork({ authority: { ca: authority.ca, origin: elsewhere } });
+  for (const path of ['/address', '/name', '/plain'])
+    await expect(network.download(`${elsewhere}${path}`, 0, signal)).rejects.toMatchObject({ code: 'UrlRefused' });
+  expect(met).toEqual(['/address', '/name', '/plain']);
 });
 
 test.each(['http://example.com/x', 'ftp://127.0.0.1/x', 'file:///etc/passwd', 'nothing'])('%s is refused', async (url) => {

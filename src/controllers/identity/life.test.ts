@@ -288,7 +288,7 @@ describe('a Machine that is deleted', () => {
   });
 });
 
-describe('G4: a Machine that is named like a Node', () => {
+describe('security 3, G4a: a Machine that is named like a Node', () => {
   /** Asks for the Node's client certificate, as the agent of Machine web/a does for its kubelet. */
   async function askForNode(agent: Agent, name: string) {
     const { pem } = await pkcs10({ subject: [{ O: ['system:nodes'] }, { CN: ['system:node:a'] }] });

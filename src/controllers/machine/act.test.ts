@@ -104,12 +104,12 @@ describe('C1: an order', () => {
     ['a revision that came after it was granted', { revision: 3 }, {}],
     ['what goes forward, in a row that was granted for the way back', {}, { class: 'Restore' }],
     ['anything, where the row says nothing of it', {}, { components: [] }],
-  ])('⊢ C3: names exactly what the row was granted for, and not %s', (_, change, granted) => {
+  ])('safety 5, C3: names exactly what the row was granted for, and not %s', (_, change, granted) => {
     const now = machine({ entries: [entry(change)], components: [waiting({ revision: change?.revision ?? 2 })] });
     expect(judged({ ...order, row: row(granted) }, { machine: now })).toHaveProperty('stop');
   });
 
-  test('⊢ C3: of two that wait names the one that was there when the row was granted', () => {
+  test('safety 5, C3: of two that wait names the one that was there when the row was granted', () => {
     const joined = machine({ entries: [entry(), entry({ name: 'cni' })], components: [waiting(), waiting({ name: 'cni' })] });
     expect(judged(order, { machine: joined })).toMatchObject({
       object: { spec: { operation: { components: [{ name: 'kubelet', revision: 2 }] } } },

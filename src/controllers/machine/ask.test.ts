@@ -97,7 +97,7 @@ describe('B7: the way back, declared by the entry and known to the cell', () => 
     expect(asked(back(), stopped).request.class).toBe('Restore');
     expect(refusal(back(), { freezes: [{ metadata: { name: 'f' }, spec: { stops: ['Restore'] } }] })).toBe('Freeze/f');
   });
-  test('a reverted version that goes out again is none, and a Freeze stops it, though it was verified here', () => {
+  test('safety 15: a reverted version that goes out again is none, and a Freeze stops it, though it was verified here', () => {
     const again = back({}, { lane: 'Forward' });
     expect(asked(again).request.class).toBe('Change');
     expect(asked(machine({ entries: [entry({ version: '1.0.0' })] })).request.class).toBe('Change');
@@ -108,7 +108,7 @@ describe('B7: the way back, declared by the entry and known to the cell', () => 
   });
 
   const frozen = { freezes: [{ metadata: { name: 'f' }, spec: {} }] };
-  test('a lying agent does not make one of content that the cell has seen running, nor of drift', () => {
+  test('safety 14: a lying agent does not make one of content that the cell has seen running, nor of drift', () => {
     const runs = back({ verified: [{ ...VERIFIED_OLD, revision: 2 }] });
     expect(asked(runs).request.class).toBe('Change');
     expect(refusal(runs, frozen)).toBe('Freeze/f');
@@ -116,7 +116,7 @@ describe('B7: the way back, declared by the entry and known to the cell', () => 
   });
 });
 
-describe('D9: one Restore and one Change of a machine', () => {
+describe('safety 5, D9: one Restore and one Change of a machine', () => {
   const mixed = machine({
     entries: [entry(), entry({ name: 'cni', version: '1.0.0', lane: 'Restore', revision: 7, setUID: 's2' })],
     components: [waiting(), waiting({ name: 'cni', revision: 7 })],

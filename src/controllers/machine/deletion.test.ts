@@ -48,7 +48,7 @@ test('D9: a Delete row without an order is given up for the way back, unless som
   expect(steps({ ...known, machine: unordered(machine({ ...deleted, ...back })) })).not.toContain('WriteCancelled');
 });
 
-describe('D11: a deletion does not pass what stops it because the machine has a row', () => {
+describe('safety 13, D11: a deletion does not pass what stops it because the machine has a row', () => {
   const running = machine({ ...deleted, spec: { operation: operation() } });
   const held = machine({ ...deleted, spec: { operation: operation(), hold: true } });
   const ofNode = machine({
@@ -101,7 +101,7 @@ describe('D11: a deletion does not pass what stops it because the machine has a 
   });
 });
 
-describe('C8a: a mark of the MachineSet', () => {
+describe('safety 7, C8a: a mark of the MachineSet', () => {
   const marked = (epoch = 7, more: Parameters<typeof machine>[0] = {}) => machine({ ...more, spec: { retire: { epoch }, ...more.spec } });
   const inTerm = (change: Parameters<typeof facts>[0] = {}) => facts({ epoch: 7, ...change });
   const idle = { components: [] };
@@ -190,7 +190,7 @@ describe('C8a: a mark of the MachineSet', () => {
   });
 });
 
-describe('C8: a machine of which nothing was made', () => {
+describe('safety 10, C8b: a machine of which nothing was made', () => {
   const unmade = (status: object = {}, more: Parameters<typeof machine>[0] = deleted): Stored<Machine> => ({ ...machine(more), status });
   const none = { claim: { state: 'None' as const } };
   const typo = { state: 'Unknown' as const, reason: 'UnknownProvider', message: 'this cell has no provider "fak"' };

@@ -74,7 +74,7 @@ test('B7: an operation of a machine without components records nothing of restor
   expect(restoresOf(row({ class: 'Restore' }), [{ name: 'kubelet', revision: 2 }], { ...machine(), spec })).toEqual({});
 });
 
-describe('B7: the way back is taken once, by the record of the cell', () => {
+describe('safety 14, B7: the way back is taken once, by the record of the cell', () => {
   test('a lying agent that alternates two restores is ordered each of them once', () => {
     const cell = world([entry(kubelet), entry(cni)]);
     const asked: string[] = [];

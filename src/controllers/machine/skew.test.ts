@@ -16,7 +16,7 @@ const MINUTE = 60_000;
 const YEAR = 365 * 86_400_000;
 
 test.each([-YEAR, -25 * MINUTE, 25 * MINUTE, YEAR])(
-  'C5, H5: a leader whose clock is %d ms ahead gives orders that the agent may still begin',
+  'safety 12, C5, H5: a leader whose clock is %d ms ahead gives orders that the agent may still begin',
   async (aheadMs) => {
     cell = await openCell();
     const { clock } = cell;
@@ -37,7 +37,7 @@ test.each([-YEAR, -25 * MINUTE, 25 * MINUTE, YEAR])(
   30_000,
 );
 
-test('H5: a leader that takes over finds no operation late that is not', async () => {
+test('safety 12, H5: a leader that takes over finds no operation late that is not', async () => {
   cell = await openCell();
   const { clock } = cell;
   const first = cell.lead();

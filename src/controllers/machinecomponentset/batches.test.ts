@@ -394,7 +394,7 @@ describe('B4: maxFailed', () => {
   });
 });
 
-describe('B4: failures outlive their machines', () => {
+describe('safety 4, B4: failures outlive their machines', () => {
   const fails = (_machine: string, entry: { version: string }): boolean => entry.version === '2.0.0';
 
   it('a halt does not lift itself when the failed machine is replaced', async () => {
@@ -588,7 +588,7 @@ describe('B5: joiners', () => {
   });
 });
 
-describe('B5: machines in use that a set selects later', () => {
+describe('safety 3, B5: machines in use that a set selects later', () => {
   const widenings: [string, (world: World) => void][] = [
     ['because its selector was widened', (world) => world.set({ selector: undefined })],
     ['because its pools were widened', (world) => world.set({ selector: undefined, pools: ['web'] })],
@@ -783,7 +783,7 @@ describe('B6: offline machines', () => {
 const RESTORE_A = { unitDigest: 'A', lane: { unitDigest: 'A', lane: 'Restore' as const } };
 
 describe('B7: restore', () => {
-  it('a reverted version that goes out again is none: it takes batches, soaks, and is marked Forward', async () => {
+  it('safety 15: a reverted version that goes out again is none: it takes batches, soaks, and is marked Forward', async () => {
     const world = await verifiedWorld({ machines: 10 }, { unitDigest: 'A' });
     world.set({ version: '2.0.0', unitDigest: 'B' });
     await world.quiet();

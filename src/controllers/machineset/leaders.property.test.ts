@@ -301,7 +301,7 @@ async function play(steps: readonly Step[], seed: number): Promise<void> {
   expect(leaders.map((of) => of.pending())).toEqual([0, 0]);
 }
 
-it('never lets more machines go than were asked for, and ends with as many as are', { timeout: 900_000 }, async () => {
+it('safety 7: never lets more machines go than were asked for, and ends with as many as are', { timeout: 900_000 }, async () => {
   await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 40, maxLength: 160, size: 'max' }), fc.nat(), play), {
     numRuns: Number(process.env['RUNS'] ?? (process.env['KUBENODE_THOROUGH'] === '1' ? 2000 : 80)),
   });

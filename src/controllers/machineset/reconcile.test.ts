@@ -314,7 +314,7 @@ describe('a set', () => {
   });
 });
 
-describe('C8a: the marks of a set', () => {
+describe('safety 7, C8a: the marks of a set', () => {
   const marked = (): string[] =>
     machines()
       .filter(({ spec }) => spec.retire !== undefined)

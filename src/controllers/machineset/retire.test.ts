@@ -62,7 +62,7 @@ const none = { takeBack: '', settle: '', confirm: '', retire: '' };
 const mine = { retire: { epoch: 7 } };
 const other = { retire: { epoch: 6 } };
 
-describe('C8a: one line in Git does not doom a set', () => {
+describe('safety 6, C8a: one line in Git does not doom a set', () => {
   test('replicas left out marks nobody, and takes back what is marked', () => {
     expect(marks(view({}, many(20)))).toEqual(none);
     expect(marks(view({}, [...many(3), machine('x', mine)], { keptReplicas: 2 }))).toEqual({ ...none, takeBack: 'x' });

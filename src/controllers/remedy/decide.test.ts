@@ -201,7 +201,7 @@ describe('RepairNeeded', () => {
   });
 });
 
-describe('issue: a loop of replacements', () => {
+describe('F5: a loop of replacements', () => {
   /** A fault that every new machine of the set has: what the rule does with each, until nothing is replaced any more. */
   function loop(attempts: number): string[] {
     const jobsOfSet: RemedyOperationJob[] = [];
@@ -236,7 +236,7 @@ describe('issue: a loop of replacements', () => {
     return done;
   }
 
-  it('F5: reaches a human, since attempts are counted over the machines that replace one another', () => {
+  it('reaches a human, since attempts are counted over the machines that replace one another', () => {
     expect(loop(1)).toEqual(['Replace 1', 'Human 1']);
     expect(loop(3)).toEqual(['Replace 1', 'Replace 2', 'Replace 3', 'Human 1']);
   });

@@ -15,7 +15,7 @@ afterEach(async () => {
 /** A leader on a machine whose clock is so far ahead. */
 const begin = (of: RemedyCell, aheadMs: number): Promise<Process> => of.start({ clock: clockOfWrongMachine(of.clock, aheadMs) });
 
-it('F2, H5: leaders whose clocks are 40 minutes apart make a `for` of 30 minutes neither shorter nor longer', async () => {
+it('safety 12, F2, H5: leaders whose clocks are 40 minutes apart make a `for` of 30 minutes neither shorter nor longer', async () => {
   cell = await openRemedyCell();
   await cell.rule('hung', { holdsForSeconds: 1800 });
   const first = await begin(cell, 0);
@@ -33,7 +33,7 @@ it('F2, H5: leaders whose clocks are 40 minutes apart make a `for` of 30 minutes
   await cell.job('Pending');
 });
 
-it('F2, H5: whatever the clocks of the leaders, a rule fires when it would with right ones, but for the error of a second', async () => {
+it('safety 12, F2, H5: whatever the clocks of the leaders, a rule fires when it would with right ones, but for the error of a second', async () => {
   const skew = fc.oneof(fc.integer({ min: -10 * YEAR, max: 10 * YEAR }), fc.integer({ min: -60 * MINUTE, max: 60 * MINUTE }));
   await fc.assert(
     fc.asyncProperty(fc.array(skew, { minLength: 2, maxLength: 4 }), fc.integer({ min: 1, max: 5 }), async (skews, apart) => {

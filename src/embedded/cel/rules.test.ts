@@ -169,7 +169,7 @@ describe('a rule', () => {
   });
 });
 
-describe('Security 8: the cost of a rule', () => {
+describe('security 8: the cost of a rule', () => {
   const list = (maxItems?: number): Schema => ({
     type: 'array',
     items: { type: 'integer' },

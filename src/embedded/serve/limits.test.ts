@@ -58,7 +58,7 @@ async function until(what: string, holds: () => boolean): Promise<void> {
   }
 }
 
-describe('Security 8: the listener', () => {
+describe('security 8: the listener', () => {
   it('refuses a stranger before anything of the body is there, and keeps nothing of it', async () => {
     await listen();
     const strangers = await Promise.all(Array.from({ length: 20 }, open));

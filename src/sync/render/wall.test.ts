@@ -56,7 +56,7 @@ describe.skipIf(walled.length === 0)('behind namespaces', () => {
   afterAll(() => rmSync(dir, { recursive: true }));
 
   it.each(walled.map((wall) => [wall.tool, wall] as const))(
-    'security 1, 2: %s holds what docs/security.md says of it',
+    'security 1, security 2: %s holds what docs/security.md says of it',
     async (tool, wall) => {
       chmodSync(dir, 0o777);
       const secret = join(dir, `secret-${tool}`);

@@ -255,7 +255,7 @@ describe('E2: a repair rule', () => {
     expect([hub.mode, hub.message]).toEqual(['Shadow for Enforce', 'in Shadow first; the time of its API server is not known']);
   });
 
-  it('a rehearsal is not empty: it takes at least twice the time that its rule must hold', () => {
+  it('safety 8: a rehearsal is not empty: it takes at least twice the time that its rule must hold', () => {
     const hub = world();
     hub.commit(rule({ holdsForSeconds: 600 }));
     expect(hub.settle()).toBe(1200);
@@ -267,7 +267,7 @@ describe('E2: a repair rule', () => {
     expect(hub.mode).toBe('Enforce');
   });
 
-  it('a rehearsal is not empty, whatever its terms and an earlier Shadow say', () => {
+  it('safety 8: a rehearsal is not empty, whatever its terms and an earlier Shadow say', () => {
     const hub = world();
     hub.commit(rule({ mode: 'Shadow', holdsForSeconds: 600 }));
     hub.settle();
