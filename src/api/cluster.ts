@@ -77,6 +77,17 @@ export const unitStatus = Type.Object({
 });
 export type UnitStatus = Static<typeof unitStatus>;
 
+/** Something in the cell that a person should know of, as the cell's own controllers say it in a condition. */
+export const attention = Type.Object({
+  object: Type.String({ maxLength: 512, description: 'Kind/[namespace/]name' }),
+  type: Type.String({ maxLength: 64, description: 'of its condition' }),
+  reason: Type.String({ maxLength: 256 }),
+  message: Type.String({ maxLength: 256 }),
+  since: time("when the condition became so, by the cell's clock"),
+});
+export type Attention = Static<typeof attention>;
+export const ATTENTION_LIMIT = 20;
+
 export const Clusters = defineKind({
   kind: 'Cluster',
   plural: 'clusters',
@@ -108,6 +119,12 @@ export const Clusters = defineKind({
       Type.String({ maxLength: 128, description: 'UID of the Namespace kube-system of the cluster that was reached' }),
     ),
     machines: Type.Optional(Type.Object({ total: Type.Integer(), ready: Type.Integer() })),
+    attention: Type.Optional(
+      atomic(attention, {
+        maxItems: ATTENTION_LIMIT,
+        description: 'what in the cell needs a person, the oldest first; as it was when the cluster was last reached',
+      }),
+    ),
     observedGeneration: Type.Optional(Type.Integer()),
     conditions: conditions(),
   }),

@@ -21,7 +21,7 @@ import { troubleWithKinds, type KindTrouble } from '../kube/served.ts';
 import { syncError } from './errors.ts';
 
 /** The kinds whose units are watched in cells: those that have evidence of their own. */
-const WATCHED: Resource[] = [MachineComponentSets, MachineSets, DefenderPolicies, NodeRemediers];
+export const WATCHED: readonly Resource[] = [MachineComponentSets, MachineSets, DefenderPolicies, NodeRemediers];
 /** The kinds that a cell must have, in the version that this hub knows. */
 const WRITTEN: Resource[] = [...WATCHED, MachineComponents];
 

@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
-import { Clusters, type Cluster } from '../../api/cluster.ts';
+import { Clusters, type Attention, type Cluster } from '../../api/cluster.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
-import { table, type Output } from '../output.ts';
+import { age, table, type Output } from '../output.ts';
 import type { Run } from '../program.ts';
 
 export function statusCommand(program: Command, run: Run): void {
@@ -20,7 +20,7 @@ export function statusCommand(program: Command, run: Run): void {
             client.listAll(Clusters),
             client.listAll(Rollouts),
           ]);
-          return report(fleets.items, clusters.items, rollouts.items, flags.json === true, output);
+          return report(fleets.items, clusters.items, rollouts.items, Date.now(), flags.json === true, output);
         } finally {
           await close();
         }
@@ -33,7 +33,31 @@ const conditionOf = (
   type: string,
 ) => object.status?.conditions?.find((condition) => condition.type === type);
 
-export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[], json: boolean, output: Output): number {
+type Told = Attention & { cluster: string };
+
+/** A machine that is upgraded or repaired is away for a while; that needs nobody. */
+const PATIENCE_MS = 600_000;
+
+function lineOf({ cluster, object, reason, message, since }: Told, nowMs: number): string {
+  return `${cluster}: ${object}: ${reason}: ${message} (for ${age(nowMs - Date.parse(since))})`;
+}
+
+/** Of fleets that never accepted a commit nothing is known. */
+function unmanaged(fleets: readonly Fleet[], clusters: readonly Cluster[]): Cluster[] {
+  const declared = fleets.map(({ status }) => status?.clusters);
+  if (declared.length === 0 || declared.includes(undefined)) return [];
+  const all = new Set(declared.flatMap((each) => each ?? []));
+  return clusters.filter(({ metadata }) => !all.has(metadata.name));
+}
+
+/** `nowMs`: by the clock of who reads it. Returns the exit code. */
+export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[], nowMs: number, json: boolean, output: Output): number {
+  const attention = clusters.flatMap(({ metadata, status }): Told[] =>
+    (status?.attention ?? []).map((each) => ({ cluster: metadata.name, ...each })),
+  );
+  const isYoung = ({ type, since }: Told): boolean => type === 'Available' && nowMs - Date.parse(since) < PATIENCE_MS;
+  const young = attention.filter(isYoung);
+  const lasting = attention.filter((each) => !isYoung(each));
   const open = rollouts
     .filter((rollout) => !['Done', 'Superseded'].includes(rollout.status?.phase ?? 'Pending'))
     .sort((a, b) => a.spec.sequence - b.spec.sequence);
@@ -44,6 +68,11 @@ export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[]
     ...clusters
       .filter((cluster) => conditionOf(cluster, 'Reachable')?.status === 'False')
       .map((cluster) => `cluster/${cluster.metadata.name}: ${conditionOf(cluster, 'Reachable')?.message}`),
+    ...unmanaged(fleets, clusters).map(
+      ({ metadata: { name } }) =>
+        `cluster/${name}: no fleet declares it: what was applied there stays, and nobody looks after it; next: declare it in fleet/ again, or kubectl delete cluster ${name}`,
+    ),
+    ...lasting.map((each) => lineOf(each, nowMs)),
     ...open.flatMap((rollout) =>
       (rollout.status?.units ?? [])
         .filter((unit) => unit.phase === 'Halted')
@@ -57,6 +86,7 @@ export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[]
         clusters: clusters.map(({ metadata, status }) => ({
           name: metadata.name,
           machines: status?.machines,
+          attention: status?.attention ?? [],
           conditions: status?.conditions,
         })),
         rollouts: open.map(({ metadata, status }) => ({ name: metadata.name, ...status })),
@@ -104,6 +134,7 @@ export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[]
       ),
     );
   }
+  for (const each of young) output.say('waiting', lineOf(each, nowMs));
   for (const line of trouble) output.say('failed', line);
   return trouble.length === 0 ? EXIT.ok : EXIT.failed;
 }

@@ -122,15 +122,3 @@ export async function makeTokenAccount(client: Client, machine: Stored<Machine>,
   else requireOwned(found, machine);
   await grantStandIn(client, machine, signal);
 }
-
-/**
- * What stood in for a certificate is over (docs/protocols.md#g2a): its account goes, with all its tokens, and no other account of that name has its
- * rights. Before the Machine says so: whoever dies in between is followed by one that does it again, and the agent has its certificate already.
- * Errors: those of the API.
- */
-export async function endTokenAccount(client: Client, machine: Stored<Machine>, signal: AbortSignal): Promise<void> {
-  const { namespace = '', name, uid } = machine.metadata;
-  await grantAgent(client, machine, signal);
-  const found = await client.find(ServiceAccounts, { namespace, name: agentServiceAccountName(name) }, { signal });
-  if (found?.metadata.ownerReferences?.some((owner) => owner.uid === uid) === true) await removeAccount(client, found, signal);
-}

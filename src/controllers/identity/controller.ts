@@ -12,7 +12,7 @@ import { runController, watch, type ReconcileContext } from '../../kube/controll
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import { ensureInstance, requestOf as instanceRequestOf, type CellAddress } from '../machine/instance.ts';
-import { endTokenAccount, makeTokenAccount } from './admission.ts';
+import { makeTokenAccount } from './admission.ts';
 import type { Known } from './asked.ts';
 import { decide } from './decide.ts';
 import { nodeOf } from './kubelet.ts';
@@ -102,7 +102,6 @@ export async function runIdentityController(options: IdentityControllerOptions):
     if (verdict.do === 'Approve' && verdict.record !== undefined && machine !== undefined) {
       const { record } = verdict;
       const condition = conditionFor(record, machine);
-      if (machine.status?.bootstrap?.by === 'Token' && record.by === 'Certificate') await endTokenAccount(run.client, machine, signal);
       await recordBootstrap(run.client, machine, record, { condition, nowMs: known.nowMs }, signal);
     }
     await answer(run.client, request, verdict, known.nowMs, signal);

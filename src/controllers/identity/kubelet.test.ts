@@ -354,11 +354,6 @@ describe('G4: a kubelet', () => {
       const server = { hosts: ['api.prod.example'], addresses: undefined };
       const judged = async (names: Made['names']) =>
         said(decide(await asked({ subject, ...(names === undefined ? {} : { names }) }, serving), { ...claimed, server }));
-      const asName = called('203.0.113.9', undefined, {}, { server });
-      expect(said(decide(await asked(asName.made, { ...client, username: asName.username }), asName.knows))).toBe('Wait');
-      const { knows } = called('a', undefined, reported('10.0.0.7'), { server });
-      expect(said(decide(await asked({ subject, names: dns('10.0.0.7') }, serving), knows))).toBe('Wait');
-      expect(await judged([...dns('a'), ...ip('10.0.0.1')])).toBe('Wait');
       expect([await judged(ip('10.0.0.1')), await judged(dns('a.example')), await judged(dns('a'))]).toEqual([
         'Wait',
         'Approve AddressesOfMachine',

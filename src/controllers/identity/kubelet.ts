@@ -2,14 +2,13 @@
  * Kubelets' certificates: a client certificate for the Node of that Machine, a serving one for that Machine's addresses (docs/protocols.md#g4). Whoever may
  * create Machines chooses their names, so a name alone never makes a Node this Machine's.
  */
-import { isIP } from 'node:net';
 import { requesterOf, SIGNERS } from '../../api/admission.ts';
 import { AGENTS } from '../../api/identity.ts';
 import type { Machine } from '../../api/machine.ts';
 import { SSH_PROVIDER } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
 import { deny, isSet, type Asked, type Known, type Verdict } from './asked.ts';
-import { isOfServer } from './servernames.ts';
+import { isAddress, isOfServer } from './servernames.ts';
 import { canonicalAddress, kindOfKey, type SigningRequest } from './signingrequest.ts';
 
 const NODES = 'system:nodes';
@@ -69,7 +68,7 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
  */
 function nodeMistake(name: string, machine: Stored<Machine>, { node, reserved, server }: Known): Verdict | undefined {
   if (isOfServer(name, server)) return serverName(`Node ${name}`);
-  if (server.addresses === undefined && isIP(name) !== 0) return { do: 'Wait', why: UNRESOLVED };
+  if (server.addresses === undefined && isAddress({ type: 'dns', value: name })) return { do: 'Wait', why: UNRESOLVED };
   if (reserved) return deny('NodeNameReserved', `the name of Node ${name} is reserved for Nodes that KubeNode does not manage`);
   if (node === undefined) return undefined;
   const { nodeRef, providerID } = machine.status ?? {};
@@ -144,7 +143,7 @@ function judgeNames({ names, others }: SigningRequest, machine: Stored<Machine>,
   if (strange !== undefined)
     return deny('NameOfAnother', `${strange.type} ${strange.value} is not of this Machine, whose addresses are ${[...known].join(', ')}`);
   if (isChosen && names.some(({ value }) => value === node)) return LEAVE;
-  if (server.addresses === undefined && names.some(({ value }) => isIP(value) !== 0)) return { do: 'Wait', why: UNRESOLVED };
+  if (server.addresses === undefined && names.some(isAddress)) return { do: 'Wait', why: UNRESOLVED };
   return { do: 'Approve', reason: 'AddressesOfMachine', message: 'all names are those of this Machine' };
 }
 

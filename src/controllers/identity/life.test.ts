@@ -5,25 +5,14 @@ import { Disk } from '../../agent/testing/inodes.ts';
 import { agentServiceAccountName } from '../../api/identity.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines } from '../../api/machine.ts';
-import type { Resource } from '../../api/resource.ts';
-import type { KubeObject } from '../../api/wire.ts';
 import { createClient } from '../../kube/httpclient.ts';
-import { makeTokenAccount, openAdmission } from './admission.ts';
+import { openAdmission } from './admission.ts';
 import { stateOf } from './requests.ts';
 import { base64, pkcs10 } from './testing/requests.ts';
 import { KEY, openWorld, requestsOf, type Agent, type IdentityWorld } from './testing/world.ts';
 
 const HOUR = 3_600_000;
 const AGENT = 'kubenode:machine:web:a';
-/** Looked at as text only. */
-const RoleBindings: Resource = {
-  group: 'rbac.authorization.k8s.io',
-  version: 'v1',
-  kind: 'RoleBinding',
-  plural: 'rolebindings',
-  namespaced: true,
-  parse: (value) => value as KubeObject,
-};
 const STAND_IN = 'system:serviceaccount:web:kubenode-agent-a';
 
 let world: IdentityWorld;
@@ -278,23 +267,6 @@ describe('G2: a cluster whose signer', () => {
     await world.client.update(CertificateSigningRequests, { ...request, status }, { subresource: 'status' });
     await admitted(agent, STAND_IN);
     expect((await condition())?.message).toContain(expected);
-  });
-
-  it('security 9, G2a: signs again ends the account that stood in, and the rights of its name', async () => {
-    await world.make();
-    world.lead();
-    const agent = world.start();
-    await admitted(agent);
-    const agentStatus = { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' };
-    // As after a signer that was silent for a while: the agent had a token, and has a certificate again.
-    await makeTokenAccount(world.client, await world.machine(), new AbortController().signal);
-    await world.editStatus({ agent: agentStatus, bootstrap: { ...(await bootstrap()), by: 'Token' } });
-    const account = async () => await world.client.find(ServiceAccounts, { namespace: 'web', name: agentServiceAccountName('a') });
-    const bound = async () => JSON.stringify(await world.client.get(RoleBindings, { namespace: 'web', name: 'kubenode-agent-a' }));
-    expect([await account(), await bound()]).toEqual([expect.anything(), expect.stringContaining('ServiceAccount')]);
-    await world.until('the certificate is its identity again', async () => (await bootstrap())?.by === 'Certificate', 24 * HOUR);
-    expect(await agent.whoIs()).toBe(AGENT);
-    expect([await account(), await bound()]).toEqual([undefined, expect.not.stringContaining('ServiceAccount')]);
   });
 
   it('gives no token to a machine that has a certificate', async () => {

@@ -2,7 +2,7 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import type { Clock } from '../../api/ports.ts';
-import { canonicalAddress } from './signingrequest.ts';
+import { canonicalAddress, type SubjectName } from './signingrequest.ts';
 
 export interface ServerNames {
   /** Hosts of its URLs: lower case without a dot at their end; addresses in one spelling. */
@@ -65,3 +65,6 @@ export function isOfServer(name: string, { hosts, addresses = [] }: ServerNames)
   const below = own.startsWith('*.') ? own.slice(2) : own;
   return [...hosts, ...addresses].some((host) => host === own || (isIP(host) === 0 && host.endsWith(`.${below}`)));
 }
+
+/** Whether it takes the addresses of the server to judge this name. */
+export const isAddress = ({ type, value }: SubjectName): boolean => type === 'ip' || isIP(value) !== 0;

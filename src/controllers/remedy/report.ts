@@ -1,8 +1,8 @@
 /** What is said of a rule: whether it runs, why not, and how many jobs it made. Pure. */
 import type { NodeRemedier } from '../../api/noderemedier.ts';
-import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import type { Stored } from '../../api/wire.ts';
-import { findCondition, setCondition } from '../../kube/conditions.ts';
+import { findCondition, setConditions, type ConditionInput } from '../../kube/conditions.ts';
 import type { RecordedEvent } from '../../kube/recorder.ts';
 import { mistakeText, type Mistake } from '../../rules/mistake.ts';
 
@@ -10,6 +10,7 @@ export type RuleStatus = NonNullable<NodeRemedier['status']>;
 
 const MAX_MISTAKES = 20;
 const MAX_MESSAGE = 1024;
+const MAX_NAMED = 5;
 
 export interface RuleView {
   nowMs: number;
@@ -30,17 +31,16 @@ export function ruleStatus(view: RuleView): RuleStatus {
   const counters = accepted ? countersOf(view) : undefined;
   const lastJob = lastJobOf(view);
   const text = mistakes.map(mistakeText).join('; ');
-  const conditions = setCondition(
-    rule.status?.conditions,
-    {
-      type: 'Accepted',
-      status: accepted ? 'True' : 'False',
-      reason: accepted ? 'Accepted' : 'Refused',
-      message: text.length > MAX_MESSAGE ? `${text.slice(0, MAX_MESSAGE - 1)}…` : text,
-      ...(generation === undefined ? {} : { observedGeneration: generation }),
-    },
-    nowMs,
-  );
+  const observed = generation === undefined ? {} : { observedGeneration: generation };
+  const says: ConditionInput = {
+    type: 'Accepted',
+    status: accepted ? 'True' : 'False',
+    reason: accepted ? 'Accepted' : 'Refused',
+    message: text.length > MAX_MESSAGE ? `${text.slice(0, MAX_MESSAGE - 1)}…` : text,
+    ...observed,
+  };
+  const asks = needsHuman(view);
+  const conditions = setConditions(rule.status?.conditions, asks === undefined ? [says] : [says, { ...asks, ...observed }], nowMs);
   return {
     ...(generation === undefined ? {} : { observedGeneration: generation }),
     ...(rule.spec.unitDigest === undefined ? {} : { acceptedDigest: rule.spec.unitDigest }),
@@ -69,6 +69,17 @@ function countersOf({ rule, jobs, nowMs }: RuleView): RuleStatus['counters'] {
     failed: count((job) => job.status?.phase === 'Failed'),
     needsHuman: count((job) => job.status?.phase === 'NeedsHuman'),
   };
+}
+
+/** Also for a rule of this name that was deleted since: the node still waits. Undefined as long as no job ever asked for one. */
+function needsHuman({ rule, jobs }: RuleView): ConditionInput | undefined {
+  const type = 'NeedsHuman';
+  const open = jobs.filter((job) => job.status?.phase === 'NeedsHuman' && !isFinished(job));
+  if (open.length === 0)
+    return findCondition(rule.status?.conditions, type) === undefined ? undefined : { type, status: 'False', reason: 'NoJob', message: '' };
+  const names = open.map(({ metadata, spec }) => `${spec.node} (job ${metadata.name})`).toSorted();
+  const rest = names.length > MAX_NAMED ? ` and ${names.length - MAX_NAMED} more` : '';
+  return { type, status: 'True', reason: 'LadderOver', message: `a person is asked for ${names.slice(0, MAX_NAMED).join(', ')}${rest}` };
 }
 
 function lastJobOf({ rule, jobs }: RuleView): RuleStatus['lastJob'] {

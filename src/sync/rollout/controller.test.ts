@@ -686,6 +686,30 @@ describe('a cell', () => {
     await until(() => cluster('prod')?.status?.machines?.total === 2, 300);
   });
 
+  it('says what there needs a person, until nothing does; what it said last stays while it is away', async () => {
+    startHub();
+    await until(done(commit({ [UNIT]: settings('1') })), 10_000);
+    const put = (status: 'True' | 'False'): unknown =>
+      cell('prod').put(MachineSets, {
+        apiVersion: API_VERSION,
+        kind: 'MachineSet',
+        metadata: { namespace: 'web', name: 'a' },
+        spec: { provider: { name: 'none' } },
+        status: {
+          conditions: [{ type: 'Available', status, reason: 'TooFew', message: '1 of 2', lastTransitionTime: '2026-01-01T00:00:00Z' }],
+        },
+      });
+    const said = (): string[] | undefined => cluster('prod')?.status?.attention?.map(({ object, reason }) => `${object} ${reason}`);
+    put('False');
+    await until(() => said()?.[0] === 'MachineSet/web/a TooFew', 300);
+    hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-prod' });
+    await until(() => reachable('prod')?.status === 'False', 125_000);
+    expect(said()).toEqual(['MachineSet/web/a TooFew']);
+    giveKubeconfig('prod');
+    put('True');
+    await until(() => said()?.length === 0, 125_000);
+  });
+
   it('that is no longer declared is let go, and all are when the hub ends', async () => {
     startHub();
     await until(done(commit({ [UNIT]: settings('1') })), 10_000);

@@ -1,4 +1,4 @@
-import { Clusters } from '../../api/cluster.ts';
+import { Clusters, type Attention } from '../../api/cluster.ts';
 import type { Cluster } from '../../api/cluster.ts';
 import { canonical } from '../../api/digest.ts';
 import { messageOf } from '../../api/errors.ts';
@@ -15,7 +15,8 @@ import { setConditions } from '../../kube/conditions.ts';
 import { runController, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import type { Bundles, StoredUnit } from '../bundles.ts';
-import { CONNECTING, isCell, openCells, type Away, type Cell, type ConnectCell } from '../cells.ts';
+import { attentionOf } from '../attention.ts';
+import { CONNECTING, WATCHED, isCell, openCells, type Away, type Cell, type ConnectCell } from '../cells.ts';
 import { inForce } from '../inforce.ts';
 import { act, needsCurrent } from './act.ts';
 import { decide } from './decide.ts';
@@ -221,11 +222,19 @@ export async function runRolloutController(options: RolloutControllerOptions): P
         clock.now(),
       );
       const machines = isCell(cell) ? countMachines(cell) : undefined;
+      // What was said last stays while it is away.
+      const attention = away === undefined && isCell(cell) ? attentionIn(cell) : (cluster.status?.attention ?? []);
       // The first that is reached, or the one that is said to be meant.
       const cellUID = away === undefined && isCell(cell) ? cell.uid() : cluster.status?.cellUID;
-      const status = { conditions, ...(cellUID === undefined ? {} : { cellUID }), ...(machines === undefined ? {} : { machines }) };
+      const status = {
+        conditions,
+        ...(cellUID === undefined ? {} : { cellUID }),
+        ...(machines === undefined ? {} : { machines }),
+        attention,
+      };
       if (
         cluster.status?.cellUID === cellUID &&
+        canonical(cluster.status?.attention ?? []) === canonical(attention) &&
         canonical({ conditions: cluster.status?.conditions, machines: machines === undefined ? undefined : cluster.status?.machines }) ===
           canonical({ conditions, machines })
       )
@@ -282,6 +291,10 @@ interface Seen {
 /** The namespace for want of which a write was refused. */
 function namespaceLacking(error: unknown): string | undefined {
   return hasReason(error, 'NotFound') && error.details?.kind === 'namespaces' ? error.details.name : undefined;
+}
+
+function attentionIn(cell: Cell): Attention[] {
+  return attentionOf(WATCHED.flatMap(({ kind }) => cell.store(kind)?.list() ?? []));
 }
 
 function countMachines(cell: Cell): { total: number; ready: number } {

@@ -1,0 +1,92 @@
+import { expect, test } from 'vitest';
+import type { Attention, Cluster } from '../../api/cluster.ts';
+import type { Fleet } from '../../api/fleet.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import type { Output } from '../output.ts';
+import { report } from './status.ts';
+
+const NOW = Date.parse('2026-11-20T01:00:00Z');
+
+const fleet = (clusters: string[] | undefined): Fleet => ({
+  apiVersion: API_VERSION,
+  kind: 'Fleet',
+  metadata: { name: 'main' },
+  spec: { source: { path: '/x' }, stages: [{ name: 'all', clusterSelector: {} }] },
+  status: {
+    ...(clusters === undefined ? {} : { clusters }),
+    conditions: [{ type: 'Ready', status: 'True', reason: 'Accepted', message: '', lastTransitionTime: '2026-11-20T00:00:00Z' }],
+  },
+});
+const cluster = (name: string, attention: Attention[] = []): Cluster => ({
+  apiVersion: API_VERSION,
+  kind: 'Cluster',
+  metadata: { name },
+  spec: {},
+  status: { attention, machines: { total: 4, ready: 3 } },
+});
+const away = (since: string): Attention => ({
+  object: 'MachineSet/web/web',
+  type: 'Available',
+  reason: 'TooFew',
+  message: '3 of 4 machines are available',
+  since,
+});
+const human: Attention = {
+  object: 'NodeRemedier/readonly-filesystem',
+  type: 'NeedsHuman',
+  reason: 'LadderOver',
+  message: 'a person is asked for node-a (job j)',
+  since: '2026-11-20T00:59:00Z',
+};
+
+function status(fleets: Fleet[], clusters: Cluster[], json = false): { code: number; lines: string[]; printed: string } {
+  const lines: string[] = [];
+  let printed = '';
+  const output: Output = {
+    print: (text) => void (printed += `${text}\n`),
+    say: (word, message) => void lines.push(`${word}: ${message}`),
+    live: false,
+    plain: true,
+  };
+  const code = report(fleets, clusters, [], NOW, json, output);
+  return { code, lines, printed };
+}
+
+test('is 0 and says nothing more where nothing needs anybody', () => {
+  expect(status([fleet(['prod'])], [cluster('prod')])).toMatchObject({ code: 0, lines: [] });
+});
+
+test('is 1, with a line each, for what a cell says needs a person', () => {
+  expect(status([fleet(['prod'])], [cluster('prod', [human])])).toMatchObject({
+    code: 1,
+    lines: ['failed: prod: NodeRemedier/readonly-filesystem: LadderOver: a person is asked for node-a (job j) (for 60s)'],
+  });
+});
+
+test('machines that are away for a short while need nobody, and are said; for long they do', () => {
+  const since = (minutes: number): string => new Date(NOW - minutes * 60_000).toISOString();
+  expect(status([fleet(['prod'])], [cluster('prod', [away(since(9))])])).toMatchObject({
+    code: 0,
+    lines: ['waiting: prod: MachineSet/web/web: TooFew: 3 of 4 machines are available (for 9m)'],
+  });
+  expect(status([fleet(['prod'])], [cluster('prod', [away(since(10))])])).toMatchObject({
+    code: 1,
+    lines: ['failed: prod: MachineSet/web/web: TooFew: 3 of 4 machines are available (for 10m)'],
+  });
+});
+
+test('a cluster that no fleet declares is said to be unmanaged, unless what is declared is not known', () => {
+  const { code, lines } = status([fleet(['prod'])], [cluster('prod'), cluster('old')]);
+  expect(code).toBe(1);
+  expect(lines).toEqual([expect.stringMatching(/^failed: cluster\/old: no fleet declares it.*kubectl delete cluster old$/)]);
+  expect(status([fleet(['prod']), fleet(undefined)], [cluster('old')])).toMatchObject({ code: 0 });
+  expect(status([], [cluster('old')])).toMatchObject({ code: 0 });
+});
+
+test('as JSON it has the same, in fields', () => {
+  const { code, printed } = status([fleet(['prod'])], [cluster('prod', [human, away('2026-11-20T00:59:00Z')])], true);
+  const said = JSON.parse(printed) as { clusters: { attention: Attention[] }[]; trouble: string[] };
+  expect(code).toBe(1);
+  expect(said.clusters[0]?.attention).toEqual([human, away('2026-11-20T00:59:00Z')]);
+  expect(said.trouble).toHaveLength(1);
+});

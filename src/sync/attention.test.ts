@@ -1,0 +1,79 @@
+import { describe, expect, test } from 'vitest';
+import { ATTENTION_LIMIT } from '../api/cluster.ts';
+import { API_VERSION } from '../api/kind.ts';
+import type { Condition, KubeObject } from '../api/wire.ts';
+import { attentionOf } from './attention.ts';
+
+const SINCE = '2026-11-20T00:00:00Z';
+
+type Said = [type: string, status: Condition['status'], reason: string, since?: string];
+
+function object(kind: string, name: string, said: Said[], apiVersion: string = API_VERSION): KubeObject {
+  const conditions = said.map(([type, status, reason, since = SINCE]) => ({
+    type,
+    status,
+    reason,
+    message: `${name}: ${reason}`,
+    lastTransitionTime: since,
+  }));
+  const metadata = { name, ...(kind === 'MachineSet' ? { namespace: 'web' } : {}) };
+  return { apiVersion, kind, metadata, status: { conditions } } as KubeObject;
+}
+
+const reasons = (kind: string, ...said: Said[]): string[] => attentionOf([object(kind, 'a', said)]).map(({ reason }) => reason);
+
+describe('what in a cell needs a person', () => {
+  test('is what is halted, failed, stuck, refused, or asks for one', () => {
+    expect(reasons('MachineSet', ['Progressing', 'False', 'TooManyFailed'], ['Available', 'False', 'TooFew'])).toEqual([
+      'TooFew',
+      'TooManyFailed',
+    ]);
+    expect(reasons('MachineComponentSet', ['Halted', 'True', 'TooManyFailed'], ['Progressing', 'False', 'Halted'])).toEqual([
+      'TooManyFailed',
+    ]);
+    expect(reasons('MachineComponentSet', ['Conflict', 'True', 'SameMachines'], ['Progressing', 'False', 'Conflict'])).toEqual([
+      'SameMachines',
+    ]);
+    expect(reasons('MachineComponentSet', ['Progressing', 'False', 'ComponentMissing'])).toEqual(['ComponentMissing']);
+    expect(reasons('NodeRemedier', ['Accepted', 'False', 'Refused'], ['NeedsHuman', 'True', 'LadderOver'])).toEqual([
+      'Refused',
+      'LadderOver',
+    ]);
+    expect(reasons('DefenderPolicy', ['Accepted', 'False', 'Refused'])).toEqual(['Refused']);
+  });
+
+  test('is nothing of what moves, is over, waits by a person’s will, or is of another kind', () => {
+    expect(reasons('MachineSet', ['Progressing', 'False', 'Complete'], ['Available', 'True', 'Enough'])).toEqual([]);
+    expect(reasons('MachineSet', ['Progressing', 'True', 'ScalingUp'], ['Available', 'Unknown', 'Unknown'])).toEqual([]);
+    for (const reason of ['Complete', 'NoMachines', 'Paused', 'Ceiling'])
+      expect(reasons('MachineComponentSet', ['Progressing', 'False', reason])).toEqual([]);
+    expect(reasons('NodeRemedier', ['Accepted', 'True', 'Accepted'], ['NeedsHuman', 'False', 'NoJob'])).toEqual([]);
+    expect(reasons('Namespace', ['Accepted', 'False', 'Refused'])).toEqual([]);
+    expect(attentionOf([object('MachineSet', 'a', [['Available', 'False', 'TooFew']], 'example.com/v1')])).toEqual([]);
+    expect(attentionOf([{ apiVersion: API_VERSION, kind: 'MachineSet', metadata: { name: 'a' } }])).toEqual([]);
+  });
+
+  test('is named with its namespace, the oldest first, in one order, within bounds', () => {
+    const all = Array.from({ length: 2 * ATTENTION_LIMIT }, (_, index) =>
+      object('MachineSet', `s${String(index).padStart(2, '0')}`, [
+        ['Available', 'False', 'TooFew', index === 30 ? '2026-11-19T00:00:00Z' : SINCE],
+      ]),
+    );
+    const found = attentionOf(all);
+    expect(found).toHaveLength(ATTENTION_LIMIT);
+    expect(found.slice(0, 2).map((each) => each.object)).toEqual(['MachineSet/web/s30', 'MachineSet/web/s00']);
+    expect(found[0]).toEqual({
+      object: 'MachineSet/web/s30',
+      type: 'Available',
+      reason: 'TooFew',
+      message: 's30: TooFew',
+      since: '2026-11-19T00:00:00Z',
+    });
+    expect(attentionOf(all.toReversed())).toEqual(found);
+    const long = object('NodeRemedier', 'a'.repeat(10), [['Accepted', 'False', `x`]]);
+    const said = (long as { status?: { conditions: Condition[] } }).status?.conditions[0];
+    if (said !== undefined) said.message = `\u001B[2J${'y'.repeat(5000)}`;
+    const message = attentionOf([long])[0]?.message ?? '';
+    expect([message.length <= 256, message.includes('\u001B')]).toEqual([true, false]);
+  });
+});

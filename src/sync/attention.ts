@@ -1,0 +1,54 @@
+/** What in a cell needs a person, from what its own controllers say. Pure. */
+import { ATTENTION_LIMIT, type Attention } from '../api/cluster.ts';
+import { API_VERSION } from '../api/kind.ts';
+import { plainText } from '../api/plaintext.ts';
+import type { Condition, KubeObject } from '../api/wire.ts';
+
+const MESSAGE = 256;
+
+/** By kind: the conditions that speak of trouble, and with which status. */
+const TROUBLE: Record<string, readonly { type: string; status: Condition['status']; except?: readonly string[] }[]> = {
+  MachineSet: [
+    // The reasons of one that has what it wants, that moves, or that somebody stopped.
+    { type: 'Progressing', status: 'False', except: ['Complete', 'Paused'] },
+    { type: 'Available', status: 'False' },
+  ],
+  MachineComponentSet: [
+    { type: 'Halted', status: 'True' },
+    { type: 'Conflict', status: 'True' },
+    // What is halted or in conflict has said so; a ceiling and a pause are a person's own.
+    { type: 'Progressing', status: 'False', except: ['Complete', 'NoMachines', 'Halted', 'Conflict', 'Paused', 'Ceiling'] },
+    { type: 'RequirementsMet', status: 'False' },
+  ],
+  NodeRemedier: [
+    { type: 'Accepted', status: 'False' },
+    { type: 'NeedsHuman', status: 'True' },
+  ],
+  DefenderPolicy: [{ type: 'Accepted', status: 'False' }],
+};
+
+/** The oldest first, at most ATTENTION_LIMIT; the same objects give the same list. */
+export function attentionOf(objects: readonly KubeObject[]): Attention[] {
+  return objects
+    .flatMap(troubleOf)
+    .toSorted((a, b) => compare(a.since, b.since) || compare(a.object, b.object) || compare(a.type, b.type))
+    .slice(0, ATTENTION_LIMIT);
+}
+
+function troubleOf(object: KubeObject): Attention[] {
+  if (object.apiVersion !== API_VERSION) return [];
+  const { conditions = [] } = (object as { status?: { conditions?: Condition[] } }).status ?? {};
+  const { namespace, name } = object.metadata;
+  return (TROUBLE[object.kind] ?? []).flatMap(({ type, status, except }) => {
+    const found = conditions.find((each) => each.type === type);
+    if (found?.status !== status || except?.includes(found.reason) === true) return [];
+    const { reason, message, lastTransitionTime: since } = found;
+    return [
+      { object: [object.kind, namespace, name].filter(Boolean).join('/'), type, reason, message: plainText(message, MESSAGE), since },
+    ];
+  });
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
