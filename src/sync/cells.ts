@@ -217,8 +217,7 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
         // Each cluster has one, and it lives as long as the cluster does.
         client.get(builtin.Namespaces, { name: 'kube-system' }, { signal }),
       ]),
-    );
-    lookedAt = clock.monotonic();
+    ).finally(() => (lookedAt = clock.monotonic()));
     const changed = found?.message !== kinds?.message || system.metadata.uid !== uid;
     kinds = found;
     uid = system.metadata.uid;

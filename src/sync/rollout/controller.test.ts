@@ -610,6 +610,23 @@ describe('a cell', () => {
     expect(reachable('test')?.status).toBe('True');
   });
 
+  it('E15: that refuses to say which cluster it is is asked every five seconds', async () => {
+    let asked = 0;
+    const { transport } = cell('test');
+    transports.set('test', async (request) => {
+      if (request.path !== '/api/v1/namespaces/kube-system') return await transport(request);
+      asked += 1;
+      // So that a hub which asks over and over comes to an end here.
+      return asked > 100 ? await new Promise<never>(() => undefined) : statusResponse(403, 'Forbidden');
+    });
+    startHub();
+    commit({ [UNIT]: settings('1') });
+    await until(() => reachable('test')?.reason === 'Forbidden', 10_000);
+    await clock.advance(60_000);
+    expect(asked).toBeGreaterThan(10);
+    expect(asked).toBeLessThanOrEqual(15);
+  });
+
   it('E12, E14: is written by what is on the hub, not by what late stores of it show', async () => {
     const slow = Promise.withResolvers<void>();
     connecting.set('test', slow.promise);
