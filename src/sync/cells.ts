@@ -38,14 +38,14 @@ export interface Cell {
   client: Client;
   store(kind: string): Reflector<KubeObject> | undefined;
   resourceOf(object: { apiVersion: string; kind: string }): Promise<Resource>;
-  /** Undefined when it is heard, and has the kinds that this hub knows. */
+  /** Undefined when it answers, is the cluster that is meant, and has the kinds that this hub knows. */
   away(): Away | undefined;
   /** The time of its API server, ms: what its objects say of time is compared with nothing else (docs/protocols.md#h5). undefined while it is not known. */
   now(): number | undefined;
   /** UID of its Namespace kube-system; undefined while it is not known. */
   uid(): string | undefined;
-  /** Asks whether it still has them, and is the cluster that is meant; throws why not. To be asked before anything is written there. */
-  requireKinds(): Promise<void>;
+  /** Asks whether it still has these kinds, and is the cluster that is meant; throws why not. To be called before anything is written there. */
+  requireWritable(): Promise<void>;
   synced(): boolean;
 }
 
@@ -77,20 +77,20 @@ export interface Cells {
   close: () => Promise<void>;
 }
 
-/** A cell that was not heard for this long says nothing that may open a gate. */
+/** What a cell said opens no gate once nothing came from it for this long. */
 const SILENT_MS = 200_000;
-/** How long a cell may take to say which kinds it has; while it is away it is asked again after this. */
-const LOOK_MS = 5000;
+/** How long a probe may take, and the time from one to the next while the cell is away. */
+const PROBE_MS = 5000;
 /** Reason while a connection is being made: nothing is wrong yet. */
 export const CONNECTING = 'Connecting';
 
 interface OpenCell extends Cell {
-  /** UID of the cluster that is meant; undefined: whichever is reached. */
+  /** UID of the cluster that is meant; undefined: any. */
   expect(uid: string | undefined): void;
-  /** Asks for its kinds, or soon, where it just did; nobody waits for it. */
-  lookAgain(): void;
-  /** Ends when it was asked for the first time, with an answer or without. */
-  firstLook: Promise<void>;
+  /** Probes it in the background, `PROBE_MS` after the last probe at the earliest. */
+  probeSoon(): void;
+  /** Ends with the first probe, whether that was answered or not. */
+  firstProbe: Promise<void>;
   done(): Promise<void>;
 }
 
@@ -127,7 +127,7 @@ export function openCells(options: CellsOptions): Cells {
     const signal = AbortSignal.any([options.signal, stopped.signal]);
     const cell = openCell(name, client, time, { ...options, signal });
     // A hub that starts has nothing to say of cells before that; one that hangs costs the others this once, and no more than the deadline.
-    await cell.firstLook;
+    await cell.firstProbe;
     open.set(name, {
       secretVersion: secret.metadata.resourceVersion,
       cell,
@@ -149,7 +149,7 @@ export function openCells(options: CellsOptions): Cells {
         const cell = await connecting;
         cell.expect(cluster.spec.cellUID ?? cluster.status?.cellUID);
         // Others must not be slower for one that hangs.
-        if (cell.away() !== undefined) cell.lookAgain();
+        if (cell.away() !== undefined) cell.probeSoon();
         return cell;
       } catch (error) {
         const next = isCoded(error) && error.next !== undefined ? `; next: ${error.next}` : '';
@@ -182,13 +182,13 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
   }
   const resources = resourceFinder(client);
   let kinds: KindTrouble | undefined;
-  let lookedAt = -Infinity;
-  let looking: Promise<void> | undefined;
-  let endLater: (() => void) | undefined;
   let uid: string | undefined;
   let expected: string | undefined;
-  /** Why the last look failed. */
-  let unseen: Away | undefined;
+  /** Why it is not known which cluster this is. */
+  let unidentified: Away = { reason: CONNECTING, message: 'it was not asked yet which cluster it is' };
+  let probedAt = -Infinity;
+  let probing: Promise<void> | undefined;
+  let cancelProbe: (() => void) | undefined;
 
   /** Objects of another cluster say nothing of this one, and this one's content must not go there (docs/protocols.md#e15). */
   function replaced(): Away | undefined {
@@ -198,76 +198,70 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
     return { reason: 'CellReplaced', message: `${message}; next: ${next}` };
   }
 
-  function heard(): Away | undefined {
+  function unreachable(): Away | undefined {
     for (const { state, quietMs, resource } of cache.states()) {
       if (state.phase === 'waiting') return { reason: state.code, message: `${resource}: ${state.error}` };
       if (Number.isFinite(quietMs) && quietMs > SILENT_MS)
         return { reason: 'Unreachable', message: `${resource}: nothing was heard for more than ${SILENT_MS / 1000} s` };
     }
-    if (uid === undefined) return unseen ?? { reason: CONNECTING, message: 'it was not asked yet which cluster it is' };
-    return undefined;
+    return uid === undefined ? unidentified : undefined;
   }
 
+  /** Asks which kinds it has, and which cluster it is. */
   async function ask(): Promise<void> {
     const { clock, signal } = options;
-    const late = (): Error => new CodedError('Unreachable', `the cluster did not say within ${LOOK_MS / 1000} s which kinds it has`);
-    const [found, system] = await withDeadline(clock, LOOK_MS, signal, late, (signal) =>
+    const late = (): Error => new CodedError('Unreachable', `the cluster did not say within ${PROBE_MS / 1000} s which kinds it has`);
+    const [found, system] = await withDeadline(clock, PROBE_MS, signal, late, (signal) =>
       Promise.all([
         troubleWithKinds(client, WRITTEN, { signal }),
         // Each cluster has one, and it lives as long as the cluster does.
         client.get(builtin.Namespaces, { name: 'kube-system' }, { signal }),
       ]),
-    ).finally(() => (lookedAt = clock.monotonic()));
+    ).finally(() => (probedAt = clock.monotonic()));
     const changed = found?.message !== kinds?.message || system.metadata.uid !== uid;
     kinds = found;
     uid = system.metadata.uid;
-    unseen = undefined;
     if (changed) options.onChange(name);
   }
 
-  /** Not twice at once. */
-  const look = (): Promise<void> => (looking ??= ask().finally(() => (looking = undefined)));
+  /** One at a time. */
+  const probe = (): Promise<void> => (probing ??= ask().finally(() => (probing = undefined)));
 
-  /** Until it is known which cluster this is, nothing else leads to another look. */
-  async function lookUntilKnown(): Promise<void> {
+  /** Never fails. While it is not known which cluster this is, it is repeated: nothing else leads to another probe. */
+  async function probeInBackground(): Promise<void> {
     try {
-      await look();
+      await probe();
     } catch (error) {
       if (options.signal.aborted || uid !== undefined) return;
-      unseen = { reason: isCoded(error) ? error.code : 'Unreachable', message: messageOf(error) };
+      unidentified = { reason: isCoded(error) ? error.code : 'Unreachable', message: messageOf(error) };
       options.onChange(name);
-      lookLater(LOOK_MS);
+      probeLater(PROBE_MS);
     }
   }
 
-  function lookLater(ms: number): void {
-    endLater ??= options.clock.setTimer(ms, () => {
-      endLater = undefined;
-      void lookUntilKnown();
+  function probeLater(ms: number): void {
+    cancelProbe ??= options.clock.setTimer(ms, () => {
+      cancelProbe = undefined;
+      void probeInBackground();
     });
   }
-  const firstLook = lookUntilKnown();
 
   return {
     name,
     client,
-    firstLook,
+    firstProbe: probeInBackground(),
     async done() {
-      endLater?.();
+      cancelProbe?.();
       await cache.done();
     },
     store: (kind) => stores.get(kind),
     resourceOf: resources,
     synced: () => [...stores.values()].every((store) => store.synced),
     now: () => time.estimate()?.ms,
-    lookAgain() {
-      const waitMs = lookedAt + LOOK_MS - options.clock.monotonic();
-      if (waitMs <= 0) {
-        void lookUntilKnown();
-        return;
-      }
-      // Nothing else need lead to another look before a minute is over.
-      lookLater(waitMs);
+    probeSoon() {
+      const waitMs = probedAt + PROBE_MS - options.clock.monotonic();
+      if (waitMs > 0) probeLater(waitMs);
+      else void probeInBackground();
     },
     uid: () => uid,
     expect(meant) {
@@ -276,12 +270,12 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
     away() {
       const another = replaced();
       if (another !== undefined) return another;
-      if (kinds === undefined) return heard();
+      if (kinds === undefined) return unreachable();
       const next = kinds.reason === 'KindsAbsent' ? '; next: kubenode install --cell, there' : '; next: upgrade this hub';
       return { ...kinds, message: `${kinds.message}${next}` };
     },
-    async requireKinds() {
-      await look();
+    async requireWritable() {
+      await probe();
       const trouble = replaced() ?? kinds;
       if (trouble !== undefined) throw new CodedError(trouble.reason, trouble.message);
     },

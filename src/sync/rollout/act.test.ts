@@ -86,7 +86,7 @@ const KNOWN: Resource[] = [Namespaces, MachineComponentSets, NodeRemediers, Cust
 async function carryOut(
   steps: Step[],
   objects: readonly KubeObject[] = [],
-  requireKinds = (): Promise<void> => Promise.resolve(),
+  requireWritable = (): Promise<void> => Promise.resolve(),
   { away = false, store }: { away?: boolean; store?: (kind: string) => unknown } = {},
 ): Promise<Map<Step, unknown>> {
   return await act(CELL, steps, {
@@ -103,7 +103,7 @@ async function carryOut(
           away: () => undefined,
           now: () => clock.now(),
           uid: () => 'uid',
-          requireKinds,
+          requireWritable,
           synced: () => true,
         },
     unit: async (digest, _commit, key): Promise<StoredUnit> => {

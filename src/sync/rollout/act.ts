@@ -58,7 +58,7 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
   }
 
   if (cell !== undefined && steps.some(isThere)) {
-    await cell.requireKinds().catch((error: unknown) => {
+    await cell.requireWritable().catch((error: unknown) => {
       for (const step of steps.filter(isThere)) errors.set(step, error);
     });
   }
