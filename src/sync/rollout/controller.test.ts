@@ -204,6 +204,9 @@ const writes = (server: FakeApiServer): ApiRequest[] => server.requests.filter((
 /** How often a hub of one fleet has looked at the clusters by now: it reads the kubeconfig of each then. */
 const looks = (): number => hub.requests.filter(({ method, path }) => method === 'GET' && path.endsWith('/secrets/cluster-prod')).length;
 
+/** How often a decision was made again on what the API server has: only then the Fleet is read. */
+const decidedAgain = (): number => hub.requests.filter(({ method, path }) => method === 'GET' && path.endsWith('/fleets/main')).length;
+
 /** Lets time pass in steps until it is so, at most `maxMs`. */
 async function until(condition: () => boolean, maxMs: number): Promise<void> {
   await waitFor(() => hub.watches.open >= 3);
@@ -239,7 +242,11 @@ describe('a rollout', () => {
     await clock.advance(10_000);
     const before = [hub, ...cells.values()].map((server) => writes(server).length);
     const looked = looks();
+    const again = decidedAgain();
+    expect(again).toBeGreaterThan(0);
     await clock.advance(300_000);
+    // Where nothing is to be written, the stores are enough to decide.
+    expect(decidedAgain()).toBe(again);
     expect([hub, ...cells.values()].map((server) => writes(server).length)).toEqual(before);
     // Once a minute for each object that could have changed unseen.
     expect(looks() - looked).toBeLessThanOrEqual(24);
