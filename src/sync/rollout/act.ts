@@ -13,7 +13,7 @@ import { evidenceOf } from '../evidence.ts';
 import { changeRecords, records, REMOVAL, stands, type Aim, type RecordChange } from '../records.ts';
 import { isDrifted } from './observe.ts';
 import { asRehearsed } from './rehearsal.ts';
-import type { Step } from './world.ts';
+import { writesIntoCell, type Step } from './world.ts';
 
 export interface ActPorts {
   hub: Client;
@@ -57,9 +57,9 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
     }
   }
 
-  if (cell !== undefined && steps.some(isThere)) {
+  if (cell !== undefined && steps.some(writesIntoCell)) {
     await cell.requireWritable().catch((error: unknown) => {
-      for (const step of steps.filter(isThere)) errors.set(step, error);
+      for (const step of steps.filter(writesIntoCell)) errors.set(step, error);
     });
   }
   await Promise.all(
@@ -180,16 +180,6 @@ async function stillCarried(
   if (live?.metadata.uid !== carrier.uid || live.metadata.generation !== carrier.generation)
     throw syncError('Overtaken', `${unit} on "${cluster}" was changed since there was evidence for it`);
   if (!evidenceOf(live, digest).evidence) throw syncError('Overtaken', `there is no evidence for ${unit} on "${cluster}" any more`);
-}
-
-/** What is decided on what is on the hub now: what writes into a cell, and what ends a halt (docs/protocols.md#e14). */
-export function needsCurrent(step: Step): boolean {
-  return isThere(step) || step.do === 'Lift' || step.do === 'RecordRetry';
-}
-
-/** What writes into the cell. */
-function isThere({ do: what }: Step): boolean {
-  return what === 'Apply' || what === 'Remove' || what === 'Ceiling' || what === 'TryAgain';
 }
 
 /** What is in a Namespace, or is of a kind, cannot be made before it. */

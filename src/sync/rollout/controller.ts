@@ -18,13 +18,13 @@ import type { Bundles, StoredUnit } from '../bundles.ts';
 import { attentionOf } from '../attention.ts';
 import { CONNECTING, WATCHED, isCell, openCells, type Away, type Cell, type ConnectCell } from '../cells.ts';
 import { inForce } from '../inforce.ts';
-import { act, needsCurrent } from './act.ts';
+import { act } from './act.ts';
 import { decide } from './decide.ts';
 import { eventsOf } from './events.ts';
 import { observe } from './observe.ts';
 import { openUnits } from './units.ts';
 import { lookAgainMs } from './waits.ts';
-import type { Step } from './world.ts';
+import { needsCurrent, type Step } from './world.ts';
 
 export interface RolloutControllerOptions {
   client: Client;
@@ -88,7 +88,6 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       return { mine, world, decision: decide(world) };
     };
     const first = decideOn(stored());
-    // Stores may be late: what is written into a cell, or ends a halt, is decided by what is on the hub (docs/protocols.md#e14).
     const { mine, world, decision } = first.decision.steps.some(needsCurrent) ? decideOn(await readNow(fleet, context.client)) : first;
     const waits: number[] = decision.again === undefined ? [] : [decision.again - clock.now()];
     // A cell that answers again, or never does, may have nothing to say of which an event tells.
@@ -117,7 +116,10 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     return requeueAfterMs === undefined ? undefined : { requeueAfterMs };
   }
 
-  /** From the API server itself. */
+  /**
+   * From the API server itself. All Clusters, also those that no rollout names: the record of any of them may revoke a digest, or hold its halt (docs/protocols.md#e6, #e13).
+   * All Rollouts, since no label says of which fleet they are: a newer one, or the pause of an older one, may be what the store does not show.
+   */
   async function readNow(fleet: string, hub: Client): Promise<Seen> {
     const [declared, everyRollout, everyCluster] = await Promise.all([
       hub.find(Fleets, { name: fleet }, { signal }),

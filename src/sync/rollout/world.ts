@@ -105,3 +105,12 @@ export type Step =
   | ({ do: 'Lift'; digest: string; since: string } & On)
   | ({ do: 'Ceiling'; ceiling: { unitDigest: string; nodes: number } | undefined; seen: Seen } & On)
   | ({ do: 'TryAgain'; rolloutID: string; seen: Seen } & On);
+
+export function writesIntoCell({ do: what }: Step): boolean {
+  return what === 'Apply' || what === 'Remove' || what === 'Ceiling' || what === 'TryAgain';
+}
+
+/** Whether it is decided on what the hub's API server has, since stores may be late: what writes into a cell, and what ends a retry or a halt (docs/protocols.md#e14). */
+export function needsCurrent(step: Step): boolean {
+  return writesIntoCell(step) || step.do === 'Lift' || step.do === 'RecordRetry';
+}

@@ -2,7 +2,7 @@
 import type { UnitStatus } from '../../../api/cluster.ts';
 import { isCoded } from '../../../api/errors.ts';
 import { stands } from '../../records.ts';
-import type { Step } from '../world.ts';
+import { needsCurrent, type Step } from '../world.ts';
 import { brokenByDecision, brokenByRecord, standsIn } from './promises.ts';
 import {
   isHubLate,
@@ -28,11 +28,11 @@ export interface Outcome {
   broken: string | undefined;
 }
 
-/** A hub decides on what it sees now: what its stores show, and, where that leads to a write into a cell, what its API server has. */
+/** A hub decides on what it sees now: what its stores show, and, where that leads to what needs it, what its API server has. */
 export function look(state: FleetState, seams: Seams): { hub: Hub; steps: readonly Step[]; over: boolean; broken: string | undefined } {
   const isLate = isHubLate(state);
   const first = isLate ? seams.decide(worldOf(withStores(state))) : undefined;
-  const isAgain = first === undefined || (seams.decidesAgain && first.steps.some(isThere));
+  const isAgain = first === undefined || (seams.decidesAgain && first.steps.some(needsCurrent));
   const { steps, statuses } = isAgain ? seams.decide(worldOf(withStoresOfCells(state))) : first;
   const seen = isAgain ? state : withStores(state);
   const byCluster = Map.groupBy(
@@ -57,11 +57,6 @@ export function look(state: FleetState, seams: Seams): { hub: Hub; steps: readon
  */
 function isCarried({ cells }: FleetState, { cluster, carrier }: Extract<Step, { do: 'RecordEvidence' }>): boolean {
   return cells[cluster]?.evidence === true && cells[cluster].version === carrier?.generation;
-}
-
-/** What writes into the cell. */
-function isThere({ do: what }: Step): boolean {
-  return what === 'Apply' || what === 'Remove' || what === 'Ceiling' || what === 'TryAgain';
 }
 
 /** In the order of act.ts: records are written, in one write, then the cell, then records again. */

@@ -1,6 +1,6 @@
 /** The promises of rollouts, judged by the model's own account and not by the code under test. */
 import type { UnitStatus } from '../../../api/cluster.ts';
-import type { Step } from '../world.ts';
+import { writesIntoCell, type Step } from '../world.ts';
 import { ownerIn, SOAK_MS, wantedOn, type FleetState } from './state.ts';
 
 type Apply = Extract<Step, { do: 'Apply' }>;
@@ -18,8 +18,7 @@ function soakedMs({ accounts, now }: FleetState, cluster: string, digest: string
 /** The first promise that what is decided would break. `isCurrent`: by what is recorded now, so that what is due at once can be asked for. */
 export function brokenByDecision(state: FleetState, steps: readonly Step[], isCurrent: boolean): string | undefined {
   for (const step of steps) {
-    const writes = step.do === 'Apply' || step.do === 'Remove' || step.do === 'Ceiling' || step.do === 'TryAgain';
-    if (writes && !state.declared.includes(step.cluster)) return `E12: ${step.cluster} has left the fleet and is touched`;
+    if (writesIntoCell(step) && !state.declared.includes(step.cluster)) return `E12: ${step.cluster} has left the fleet and is touched`;
     if (step.do !== 'Apply') continue;
     if (standsIn(state.recorded[step.cluster], step.digest)) continue;
     const broken = step.lane === 'Restore' ? brokenByRestore(state, step) : brokenByForward(state, step);
