@@ -2,7 +2,7 @@ import type { Rollout, RolloutUnit, RolloutUnitStatus } from '../../api/rollout.
 import { plainText } from '../../api/plaintext.ts';
 import type { ClusterView, Step, World } from './world.ts';
 import { haltOf } from '../records.ts';
-import { isTryable, judge, retryOf, retryShown, type Place } from './place.ts';
+import { canRetry, judge, observedRetry, retryOf, type Place } from './place.ts';
 
 type Stage = Rollout['spec']['stages'][number];
 type UnitPhase = RolloutUnitStatus['phase'];
@@ -77,10 +77,10 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
   const judged = unit.clusters.map((wanted) => judge(world, rollout, unit.unit, wanted));
   // What left the fleet is left alone, and nothing waits for it.
   const places = judged.filter((place) => place.phase !== 'Left');
-  const refused = places.some(({ phase, newEvidence }) => phase === 'Halted' && !newEvidence) && !isTryable(unit.unit);
-  const far = haltsElsewhere(world, unit.unit, judged);
+  const refused = places.some(({ phase, newEvidence }) => phase === 'Halted' && !newEvidence) && !canRetry(unit.unit);
+  const ofLeft = haltsOfLeft(world, unit.unit, judged);
   const steps: Step[] = [
-    ...far.flatMap((halt) => halt.lift ?? []),
+    ...ofLeft.flatMap((halt) => halt.lift ?? []),
     ...places.flatMap((place) => [...retry(world, place, refused), ...upkeep(world, rollout, place)]),
   ];
 
@@ -98,7 +98,7 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
     steps.push(...takeBack(world, rollout, places, place), ...begin(place, 'a digest verified here is wanted again'));
   }
 
-  const forward = advance(world, rollout, places, far);
+  const forward = advance(world, rollout, places, ofLeft);
   steps.push(...forward.steps);
   const lanes = new Set(places.filter((place) => place.moved).map((place) => place.lane));
   const status: RolloutUnitStatus = {
@@ -125,7 +125,7 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
     steps,
     status,
     again: earliest([forward.soakUntil, ...places.map(({ live }) => (live.state === 'Present' ? live.againAt : undefined))]),
-    retrying: places.some((place) => place.retry !== undefined) || far.some((halt) => halt.retrying),
+    retrying: places.some((place) => place.retry !== undefined) || ofLeft.some((halt) => halt.retrying),
   };
 }
 
@@ -145,13 +145,13 @@ interface Stop {
 }
 
 /** Halts that are recorded of clusters which the fleet does not declare any more. Such a cluster is asked nothing: a retry lifts its halt at once. */
-function haltsElsewhere(world: World, unit: string, judged: readonly Place[]): Stop[] {
+function haltsOfLeft(world: World, unit: string, judged: readonly Place[]): Stop[] {
   const stops: Stop[] = [];
   for (const view of world.clusters.values()) {
     const record = view.units.get(unit);
     const halt = record?.fleet === world.fleet ? haltOf(record) : undefined;
-    const isPlace = judged.some((place) => place.cluster === view.name && place.phase !== 'Left');
-    if (record === undefined || halt === undefined || isPlace) continue;
+    if (record === undefined || halt === undefined) continue;
+    if (judged.some((place) => place.cluster === view.name && place.phase !== 'Left')) continue;
     const { digest, since, message } = halt;
     const stop = { cluster: view.name, digest, message: `halted, and left the fleet: ${message}`, retrying: false };
     const wanting = judged.filter((place) => isHeldBy(world, stop, place));
@@ -188,13 +188,13 @@ function retry(world: World, place: Place, refused: boolean): Step[] {
     if (revoked.includes(target) && retried !== place.retry)
       steps.push({ do: 'Reinstate', unit, cluster: view.name, digest: target, retry: place.retry, because });
   }
-  const under = place.begun && (place.phase !== 'Verified' || place.haltedAfter !== undefined) && isTryable(unit);
-  const shown = retryShown(place) !== undefined;
+  const under = place.begun && (place.phase !== 'Verified' || place.haltedAfter !== undefined) && canRetry(unit);
   // Whether what cannot be tried again is still refused must be seen.
-  if (place.halt !== undefined && !isTryable(unit) && (place.blocked || live.state !== 'Present')) return steps;
-  const lifts = isTryable(unit) || (live.state === 'Present' && live.halted === undefined);
+  if (place.halt !== undefined && !canRetry(unit) && (place.blocked || live.state !== 'Present')) return steps;
+  const lifts = canRetry(unit) || (live.state === 'Present' && live.halted === undefined);
   const over = world.clusters.get(cluster)?.units.get(unit)?.retried;
-  if (!under || shown) steps.push({ do: 'RecordRetry', unit, cluster, retry: place.retry, over, lifts, because });
+  if (!under || observedRetry(place) !== undefined)
+    steps.push({ do: 'RecordRetry', unit, cluster, retry: place.retry, over, lifts, because });
   else if (!place.blocked && live.state === 'Present') {
     const seen = { over: place.over, resourceVersion: live.resourceVersion };
     steps.push({ do: 'TryAgain', unit, cluster, rolloutID: place.retry, seen, because });
@@ -246,7 +246,7 @@ function upkeep(world: World, rollout: Rollout, place: Place): Step[] {
   if (live.state === 'Present') {
     const held =
       place.pausedBy !== undefined && place.lane === 'Forward' && place.begun && place.phase !== 'Verified' && target !== undefined;
-    const wanted = held && isTryable(unit) ? { unitDigest: target, nodes: 0 } : undefined;
+    const wanted = held && canRetry(unit) ? { unitDigest: target, nodes: 0 } : undefined;
     if (wanted?.unitDigest !== live.ceiling?.unitDigest || wanted?.nodes !== live.ceiling?.nodes) {
       steps.push({
         do: 'Ceiling',
@@ -317,7 +317,7 @@ interface Advance {
 }
 
 /** The forward lane: stages in order, inside a stage `maxClusters` at once. Nothing begins while the unit is halted anywhere, also while that is tried again. */
-function advance(world: World, rollout: Rollout, places: Place[], far: readonly Stop[]): Advance {
+function advance(world: World, rollout: Rollout, places: Place[], ofLeft: readonly Stop[]): Advance {
   const halted =
     places.find((place) => place.phase === 'Halted' && place.retry === undefined) ?? places.find((place) => place.phase === 'Halted');
   if (halted !== undefined) {
@@ -331,13 +331,14 @@ function advance(world: World, rollout: Rollout, places: Place[], far: readonly 
       ...(halted.message === undefined ? {} : { cluster: halted.cluster }),
     };
   }
-  const stops = [...far, ...places.flatMap(lateHalt)];
-  const stopOf = (place: Place): Stop | undefined =>
-    place.lane === 'Forward' && (place.phase === 'Pending' || (place.phase === 'Blocked' && !place.begun))
-      ? stops.find((stop) => isHeldBy(world, stop, place))
-      : undefined;
-  const held = new Map(places.flatMap((place) => (stopOf(place) === undefined ? [] : [[place, stopOf(place)]])));
-  const found = throughStages(world, rollout, places, new Set(held.keys()));
+  const stops = [...ofLeft, ...places.flatMap(lateHalt)];
+  const due = places.filter(({ lane, phase, begun }) => lane === 'Forward' && (phase === 'Pending' || (phase === 'Blocked' && !begun)));
+  const held = new Map<Place, Stop>();
+  for (const place of due) {
+    const stop = stops.find((each) => isHeldBy(world, each, place));
+    if (stop !== undefined) held.set(place, stop);
+  }
+  const found = throughStages(world, rollout, places, held);
   const [stop] = held.values();
   if (stop === undefined) return found;
   const { soakUntil: _soakUntil, cluster: _cluster, ...rest } = found;
@@ -353,7 +354,7 @@ function lateHalt({ cluster, target, haltedAfter, retry }: Place): Stop[] {
 }
 
 /** `held`: where nothing may begin. */
-function throughStages(world: World, rollout: Rollout, places: Place[], held: ReadonlySet<Place>): Advance {
+function throughStages(world: World, rollout: Rollout, places: Place[], held: ReadonlyMap<Place, Stop>): Advance {
   for (const stage of rollout.spec.stages) {
     const members = stage.clusters.flatMap((name) => places.filter((place) => place.cluster === name));
     const open = members.filter((place) => place.phase !== 'Verified');
@@ -373,7 +374,7 @@ function soakOf(members: Place[], stage: Stage): number {
 }
 
 /** A cluster where nothing has begun takes none of the places of `maxClusters`, also when it cannot be reached; what has begun goes on first. */
-function fill(rollout: Rollout, stage: Stage, open: Place[], held: ReadonlySet<Place>): Advance {
+function fill(rollout: Rollout, stage: Stage, open: Place[], held: ReadonlyMap<Place, Stop>): Advance {
   const forward = open.filter((place) => place.lane === 'Forward');
   const blocked = open.find((place) => place.phase === 'Blocked');
   const waiting = open.find((place) => place.phase === 'Waiting');

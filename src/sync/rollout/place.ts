@@ -109,54 +109,47 @@ export function judge(
   const carries = live.state === 'Present' && live.unitDigest === target;
   const shown = carries && !live.drifted ? live.halted : undefined;
   const halt = held && foreign === undefined ? place.halt : undefined;
-  const refused = carries && (live.refused === true || !isTryable(unit));
+  const refused = carries && (live.refused === true || !canRetry(unit));
   const isNews = held && foreign === undefined && shown !== undefined && (halt === undefined || (halt.refused === true && !refused));
-  const retried = retryShown(place) ?? record?.retried;
+  const retried = observedRetry(place) ?? record?.retried;
   const newHalt = isNews ? { message: shown, refused, appliedAt: record?.appliedAt, retried } : undefined;
   const isAccepted = carries && !live.drifted && live.evidence && live.halted === undefined && halt?.refused === true;
+  const halted = shown ?? (halt === undefined ? undefined : hiddenHalt(halt, blocked, live));
+  const drifted = blocked === undefined && (live.state === 'Absent' || (live.state === 'Present' && live.drifted));
   if (complete) {
-    const haltedAfter = shown ?? (halt === undefined ? undefined : hiddenHalt(halt, blocked, live));
-    const drifted = blocked === undefined && (live.state === 'Absent' || (live.state === 'Present' && live.drifted));
     const lost = live.state === 'Present' ? live.lost : undefined;
     const uncompared = lost === undefined ? undefined : `not compared with what was applied, which could not be rendered again: ${lost}`;
-    return { ...place, phase: 'Verified', drifted, newHalt, newEvidence: isAccepted, haltedAfter, message: haltedAfter ?? uncompared };
+    return { ...place, phase: 'Verified', drifted, newHalt, newEvidence: isAccepted, haltedAfter: halted, message: halted ?? uncompared };
   }
-  // It lasts, whatever hides it now.
-  if (halt !== undefined) {
-    const drifted = blocked === undefined && (live.state === 'Absent' || (live.state === 'Present' && live.drifted));
-    return { ...place, phase: 'Halted', drifted, newHalt, newEvidence: isAccepted, message: shown ?? hiddenHalt(halt, blocked, live) };
-  }
-  if (newHalt !== undefined) return { ...place, phase: 'Halted', newHalt, message: newHalt.message };
+  // One that is recorded lasts, whatever hides it now.
+  if (halt !== undefined || newHalt !== undefined)
+    return { ...place, phase: 'Halted', drifted, newHalt, newEvidence: isAccepted, message: halted };
   if (blocked !== undefined) return { ...place, phase: 'Blocked' };
   if (!held) return place;
-  if (live.state === 'Absent') return { ...place, phase: 'Waiting', drifted: true };
-  if (live.state === 'Present' && live.drifted) return { ...place, phase: 'Waiting', drifted: true };
+  if (drifted) return { ...place, phase: 'Waiting', drifted };
   if (carries && live.evidence) return { ...place, phase: 'Waiting', newEvidence: true };
   return { ...place, phase: 'Waiting', message: live.state === 'Present' ? live.progress : 'not observed yet' };
 }
 
-/** Whether a cell can be asked to try again what it halted. */
-export function isTryable(unit: string): boolean {
+/** Whether cells have a way to try again what they halted of this kind: `spec.rolloutID`. */
+export function canRetry(unit: string): boolean {
   return unit.startsWith('MachineComponentSet/');
 }
 
-/** The retry that is not carried out yet, and that the cell shows. */
-export function retryShown({ live, retry }: Place): string | undefined {
+/** The retry that the cell has observed, and that is not recorded yet. */
+export function observedRetry({ live, retry }: Place): string | undefined {
   return live.state === 'Present' && live.rolloutID === retry ? retry : undefined;
 }
 
 /** A halt that its cell does not show now, and why not. */
 function hiddenHalt({ message, since }: NonNullable<UnitStatus['halt']>, blocked: string | undefined, live: LiveUnit): string {
-  const now =
-    blocked ??
-    (live.state === 'Unknown'
-      ? 'not observed yet'
-      : live.state === 'Absent'
-        ? 'it is not there'
-        : live.drifted
-          ? 'it was changed by someone else'
-          : 'its cell does not say so any more');
-  return `${message} (since ${since}; now: ${now})`;
+  return `${message} (since ${since}; now: ${blocked ?? hiddenBy(live)})`;
+}
+
+function hiddenBy(live: LiveUnit): string {
+  if (live.state === 'Unknown') return 'not observed yet';
+  if (live.state === 'Absent') return 'it is not there';
+  return live.drifted ? 'it was changed by someone else' : 'its cell does not say so any more';
 }
 
 /** One record is enough: a hub may have died between two. Unless this cluster had it verified and wanted it as others went back from it. */
