@@ -1,7 +1,8 @@
 import { expect, it } from 'vitest';
 import type { Fleet } from '../api/fleet.ts';
 import { API_VERSION } from '../api/kind.ts';
-import { isCarried, plan, stagesOf, wantedOf } from './plan.ts';
+import type { Rollout } from '../api/rollout.ts';
+import { carriedBy, plan, stagesOf, wantedOf } from './plan.ts';
 
 const fleet: Fleet = {
   apiVersion: API_VERSION,
@@ -76,19 +77,18 @@ it('orders the clusters of a stage the same way each time, and not by name for e
   expect(order('main')).not.toEqual(order('other'));
 });
 
-it('takes the newest rollout for what is wanted, and the record where no rollout says', () => {
-  const rollout = (sequence: number, unit: string, digest?: string) => ({
+/** By cluster, what it wants of a unit; undefined: nothing. */
+function rolloutOf(sequence: number, unit: string, digests: Record<string, string | undefined>): Rollout {
+  const clusters = Object.entries(digests).map(([name, digest]) => ({ name, ...(digest === undefined ? {} : { digest }) }));
+  return {
     apiVersion: API_VERSION,
     kind: 'Rollout',
     metadata: { name: `main-${sequence}` },
-    spec: {
-      fleet: 'main',
-      commit: 'c',
-      sequence,
-      stages: [],
-      units: [{ unit, clusters: [{ name: 'test', ...(digest === undefined ? {} : { digest }) }] }],
-    },
-  });
+    spec: { fleet: 'main', commit: 'c', sequence, stages: [], units: [{ unit, clusters }] },
+  };
+}
+
+it('takes the newest rollout for what is wanted, and the record where no rollout says', () => {
   const recorded = new Map([
     [
       'test',
@@ -99,36 +99,37 @@ it('takes the newest rollout for what is wanted, and the record where no rollout
       ],
     ],
   ]);
-  const wanted = wantedOf('main', [rollout(1, 'a', '1'), rollout(2, 'a', '2'), rollout(3, 'gone', '1'), rollout(4, 'gone')], recorded);
+  const wanted = wantedOf(
+    'main',
+    [
+      rolloutOf(1, 'a', { test: '1' }),
+      rolloutOf(2, 'a', { test: '2' }),
+      rolloutOf(3, 'gone', { test: '1' }),
+      rolloutOf(4, 'gone', { test: undefined }),
+    ],
+    recorded,
+  );
   expect(Object.fromEntries(wanted.get('test') ?? [])).toEqual({ a: '2', old: '7' });
 });
 
 it('E5: takes over a cluster that came back, where no rollout carries what it wants of a unit, also where nothing differs', () => {
-  const rollout = (sequence: number, clusters: Record<string, string>) => ({
-    apiVersion: API_VERSION,
-    kind: 'Rollout',
-    metadata: { name: `main-${sequence}` },
-    spec: {
-      fleet: 'main',
-      commit: 'c',
-      sequence,
-      stages: [],
-      units: [{ unit: 'a', clusters: Object.entries(clusters).map(([name, digest]) => ({ name, digest })) }],
-    },
-  });
   // `prod` had left the fleet with the content 1, before it was given 2, and as rollout 3 was made.
-  const rollouts = [rollout(1, { test: '1', prod: '1' }), rollout(2, { test: '2', prod: '2' }), rollout(3, { test: '2' })];
+  const rollouts = [
+    rolloutOf(1, 'a', { test: '1', prod: '1' }),
+    rolloutOf(2, 'a', { test: '2', prod: '2' }),
+    rolloutOf(3, 'a', { test: '2' }),
+  ];
   const recorded = new Map(['test', 'prod'].map((name) => [name, [{ unit: 'a', fleet: 'main', digest: name === 'prod' ? '1' : '2' }]]));
   const wanted = wantedOf('main', rollouts, recorded);
   expect([...wanted].map(([name, units]) => [name, units.get('a')])).toEqual([
     ['test', '2'],
     ['prod', '1'],
   ]);
-  expect(['test', 'prod', 'new'].map((name) => isCarried(rollouts, name, 'a'))).toEqual([true, false, false]);
-  expect(isCarried(rollouts, 'test', 'b')).toBe(false);
+  const carried = carriedBy(rollouts);
+  expect(['test', 'prod', 'new'].map((name) => carried(name, 'a'))).toEqual([true, false, false]);
+  expect(carried('test', 'b')).toBe(false);
   const rendered = new Map(['test', 'prod'].map((name) => [name, new Map([['a', name === 'prod' ? '1' : '2']])]));
   const labels = new Map(['test', 'prod'].map((stage) => [stage, { stage }] as const));
-  const carried = (name: string, unit: string): boolean => isCarried(rollouts, name, unit);
   expect(plan({ fleet, rendered, wanted, labels, carried }).units).toEqual([
     {
       unit: 'a',

@@ -14,7 +14,7 @@ export interface PlanInput {
   rendered: Digests;
   /** Digests wanted before this commit: of the newest rollout that names a unit, else as recorded. */
   wanted: Digests;
-  /** Whether a rollout carries the unit there (`isCarried`); absent: everywhere. What none carries is taken over, also where nothing differs. */
+  /** Whether a rollout carries the unit there (`carriedBy`); absent: everywhere. What none carries is taken over, also where nothing differs. */
   carried?(cluster: string, unit: string): boolean;
   /** Labels of the clusters that the commit declares. */
   labels: ReadonlyMap<string, Record<string, string>>;
@@ -189,14 +189,15 @@ export function stagesOf(fleet: Fleet, labels: ReadonlyMap<string, Record<string
   });
 }
 
-/**
- * Whether the newest rollout that names a unit names the cluster too. One that had left the fleet when that rollout was made is carried by none:
- * an older one of the unit is superseded.
- */
-export function isCarried(rollouts: readonly Rollout[], cluster: string, unit: string): boolean {
-  const newest = rollouts.findLast(({ spec }) => spec.units.some((each) => each.unit === unit));
-  const named = newest?.spec.units.find((each) => each.unit === unit);
-  return named?.clusters.some(({ name }) => name === cluster) === true;
+/** By unit, the newest rollout that names it, and what it wants of it; an older one of the unit is superseded. */
+export function ownersOf(rollouts: readonly Rollout[]): Map<string, { rollout: Rollout; clusters: RolloutUnit['clusters'] }> {
+  return new Map(rollouts.flatMap((rollout) => rollout.spec.units.map(({ unit, clusters }) => [unit, { rollout, clusters }] as const)));
+}
+
+/** Whether the newest rollout that names a unit names the cluster too: one that had left the fleet when that rollout was made is carried by none. */
+export function carriedBy(rollouts: readonly Rollout[]): (cluster: string, unit: string) => boolean {
+  const clusters = new Map([...ownersOf(rollouts)].map(([unit, owner]) => [unit, new Set(owner.clusters.map(({ name }) => name))]));
+  return (cluster, unit) => clusters.get(unit)?.has(cluster) === true;
 }
 
 /** What is wanted now: by the newest rollout that names the unit, else what is recorded as applied. */
@@ -231,14 +232,10 @@ export function wantedWithCommits(
       if (record.fleet === fleet && record.digest !== undefined)
         unitsOf(cluster).set(record.unit, { digest: record.digest, commit: record.commit });
   }
-  const newest = new Map(rollouts.flatMap((rollout) => rollout.spec.units.map((each) => [each.unit, rollout] as const)));
-  for (const rollout of rollouts) {
-    for (const { unit, clusters } of rollout.spec.units) {
-      if (newest.get(unit) !== rollout) continue;
-      for (const { name, digest, commit = rollout.spec.commit } of clusters) {
-        if (digest === undefined) unitsOf(name).delete(unit);
-        else unitsOf(name).set(unit, { digest, commit });
-      }
+  for (const [unit, { rollout, clusters }] of ownersOf(rollouts)) {
+    for (const { name, digest, commit = rollout.spec.commit } of clusters) {
+      if (digest === undefined) unitsOf(name).delete(unit);
+      else unitsOf(name).set(unit, { digest, commit });
     }
   }
   return wanted;

@@ -358,7 +358,7 @@ export const ROLLOUT_MUTANTS: RolloutMutant[] = [
   },
   {
     rule: 'E5: a cluster that is declared again is carried by no rollout',
-    seams: { carried: () => true },
+    seams: { carried: () => () => true },
     plan: two({ commit: 2, drop: 1, rejoin: 1 }),
     caughtBy: 'trap',
   },

@@ -17,7 +17,7 @@ import type { Bundles } from '../bundles.ts';
 import { syncError } from '../errors.ts';
 import { inForce } from '../inforce.ts';
 import { mostIn, replicasOf } from '../going.ts';
-import { isCarried, plan, wantedWithCommits } from '../plan.ts';
+import { carriedBy, plan, wantedWithCommits } from '../plan.ts';
 import { REMOVAL } from '../records.ts';
 import type { Checkouts, Checkout, RenderedCommit } from './checkout.ts';
 import { digestsInUse, dueOf, HELD_BACK, expendable, failedTry, isSameRollout, rolloutOf, triedOf, type Tries } from './decide.ts';
@@ -139,7 +139,7 @@ export async function runFleetController(options: FleetControllerOptions): Promi
       fleet,
       rendered: digestsOf(rendered),
       wanted: new Map([...wanted].map(([cluster, units]) => [cluster, new Map([...units].map(([unit, { digest }]) => [unit, digest]))])),
-      carried: (cluster, unit) => isCarried(rollouts, cluster, unit),
+      carried: carriedBy(rollouts),
       labels: new Map(rendered.clusters.map(({ name, object }) => [name, object.metadata.labels ?? {}])),
       replicas: await replicasOf(
         rendered.clusters,

@@ -1,6 +1,7 @@
 import type { Rollout, RolloutUnit, RolloutUnitStatus } from '../../api/rollout.ts';
 import { plainText } from '../../api/plaintext.ts';
 import type { ClusterView, Step, World } from './world.ts';
+import { ownersOf } from '../plan.ts';
 import { haltOf } from '../records.ts';
 import { canRetry, judge, observedRetry, retryOf, type Place } from './place.ts';
 
@@ -27,14 +28,13 @@ export function decide(world: World): Decision {
   const steps: Step[] = [];
   const statuses: Decision['statuses'] = new Map();
   let again: number | undefined;
-  const owners = new Map<string, Rollout>();
-  for (const rollout of world.rollouts) for (const { unit } of rollout.spec.units) owners.set(unit, rollout);
+  const owners = ownersOf(world.rollouts);
 
   for (const rollout of world.rollouts) {
     const units: RolloutUnitStatus[] = [];
     let retrying = false;
     for (const unit of rollout.spec.units) {
-      if (owners.get(unit.unit) !== rollout) {
+      if (owners.get(unit.unit)?.rollout !== rollout) {
         // Its retry goes on in the rollout that took the unit over; each cluster's record tells how far.
         retrying = true;
         units.push(supersede(rollout, unit));

@@ -10,6 +10,7 @@ import { stamped, type Stamp } from '../applyunit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import { isCell, type Away, type Cell } from '../cells.ts';
 import { evidenceOf, type Evidence } from '../evidence.ts';
+import { ownersOf } from '../plan.ts';
 import { laneHeld } from '../records.ts';
 import { asRehearsed, rehearsalOf, type Rehearsal } from './rehearsal.ts';
 import type { ClusterView, LiveUnit, World } from './world.ts';
@@ -123,17 +124,12 @@ export function isDrifted(live: Stored<KubeObject>, unit: StoredUnit, stamp: Sta
 
 /** MachineSets that the newest rollouts want, by cluster. */
 function wantedMachineSets(rollouts: readonly Rollout[]): Map<string, string[]> {
-  const wanted = new Map<string, Map<string, boolean>>();
-  for (const rollout of rollouts) {
-    for (const { unit, clusters } of rollout.spec.units) {
-      if (!unit.startsWith('MachineSet/')) continue;
-      for (const { name, digest } of clusters) {
-        const units = wanted.get(name) ?? new Map<string, boolean>();
-        wanted.set(name, units.set(unit, digest !== undefined));
-      }
-    }
+  const wanted = new Map<string, string[]>();
+  for (const [unit, { clusters }] of ownersOf(rollouts)) {
+    if (!unit.startsWith('MachineSet/')) continue;
+    for (const { name, digest } of clusters) if (digest !== undefined) wanted.set(name, [...(wanted.get(name) ?? []), unit]);
   }
-  return new Map([...wanted].map(([cluster, units]) => [cluster, [...units].filter(([, present]) => present).map(([unit]) => unit)]));
+  return wanted;
 }
 
 /** A set without members proves nothing while machines are on their way (invariant 7: absence is not health). */

@@ -3,7 +3,7 @@ import type { Fleet } from '../../api/fleet.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Clock } from '../../api/ports.ts';
 import type { Rollout } from '../../api/rollout.ts';
-import { isCarried, plan, wantedOf } from '../plan.ts';
+import { carriedBy, plan, wantedOf } from '../plan.ts';
 import { records, REMOVAL } from '../records.ts';
 import { decide } from './decide.ts';
 import type { ClusterView, LiveUnit, Step } from './world.ts';
@@ -160,7 +160,7 @@ export function fleetWorld(
       const wanted = wantedOf('main', rollouts, new Map([...recorded].map(([name, map]) => [name, [...map.values()]])));
       const declared = names.filter((name) => !dropped.has(name));
       const rendered = new Map(declared.map((name) => [name, new Map(Object.entries({ ...units, ...special[name] }))]));
-      const planned = plan({ fleet, rendered, wanted, labels, carried: (name, unit) => isCarried(rollouts, name, unit) });
+      const planned = plan({ fleet, rendered, wanted, labels, carried: carriedBy(rollouts) });
       if (planned.units.length === 0) return;
       const sequence = rollouts.length + 1;
       rollouts = [

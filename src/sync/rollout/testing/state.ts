@@ -6,7 +6,7 @@ import type { UnitStatus } from '../../../api/cluster.ts';
 import type { Fleet } from '../../../api/fleet.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import type { Rollout } from '../../../api/rollout.ts';
-import { isCarried, plan, wantedOf } from '../../plan.ts';
+import { carriedBy, plan, wantedOf } from '../../plan.ts';
 import { records } from '../../records.ts';
 import { decide, type Decision } from '../decide.ts';
 import type { LiveUnit, Step, World } from '../world.ts';
@@ -134,7 +134,7 @@ export interface Seams {
   /** What writes into a cell is decided again on what the hub's API server has, and not on what stores show. */
   decidesAgain: boolean;
   /** Whether a rollout carries the unit of a cluster. */
-  carried: typeof isCarried;
+  carried: typeof carriedBy;
 }
 export const REAL: Seams = {
   decide,
@@ -147,7 +147,7 @@ export const REAL: Seams = {
   conditionsPatch: true,
   readsEvidence: true,
   decidesAgain: true,
-  carried: isCarried,
+  carried: carriedBy,
 };
 
 export const NO_ACCOUNT: Account = { since: undefined, heldMs: {}, verified: [], proved: false };
@@ -197,7 +197,7 @@ export function dropped(state: FleetState, cluster: string): FleetState {
   return declared.length === 0 ? state : { ...state, declared };
 }
 
-export function committed(state: FleetState, head: Head, carried = isCarried): FleetState {
+export function committed(state: FleetState, head: Head, carried = carriedBy): FleetState {
   const { declared, stageOf, unit, maxClusters, rollouts } = state;
   const fleet: Fleet = {
     apiVersion: API_VERSION,
@@ -215,7 +215,7 @@ export function committed(state: FleetState, head: Head, carried = isCarried): F
     fleet,
     rendered,
     wanted: wantedOf('main', rollouts, known),
-    carried: (name) => carried(rollouts, name, unit),
+    carried: carried(rollouts),
     labels,
   });
   if (planned.units.length === 0) return { ...state, head };
