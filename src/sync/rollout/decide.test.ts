@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import fc from 'fast-check';
 import type { Rollout } from '../../api/rollout.ts';
 import { decide } from './decide.ts';
-import { fleetWorld, type FleetWorld } from './testing.ts';
+import { fleetWorld, settledWorld, type FleetWorld } from './testing.ts';
 import type { LiveUnit } from './world.ts';
 
 const UNIT = 'MachineComponentSet/runtime';
@@ -32,38 +32,6 @@ describe('stages', () => {
     expect(world.applied()).toEqual(['test A', 'pre A']);
   });
 
-  it('E13: what halts after its evidence begins nowhere else, and a retry reaches its cell', () => {
-    const world = fleetWorld({ soakSeconds: 8 });
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
-    world.commit({ [UNIT]: 'B' });
-    world.turn();
-    world.prove('test');
-    world.turn();
-    world.turn();
-    expect(world.phase(UNIT)).toBe('Soaking');
-    world.cell('test').halted = 'MaxFailed';
-    world.pass(8_000);
-    for (let turn = 0; turn < 5; turn += 1) world.turn();
-    expect(world.applied()).not.toContain('pre B');
-    expect(world.status().units?.[0]).toMatchObject({ phase: 'Halted', message: expect.stringContaining('MaxFailed') as unknown });
-    world.retry('again');
-    expect(world.turn()).toContainEqual(expect.objectContaining({ do: 'TryAgain', cluster: 'test' }));
-    for (let turn = 0; turn < 5; turn += 1) world.turn();
-    expect(world.applied()).toContain('pre B');
-  });
-
-  it('E13: a cluster that halts long after it had soaked holds nothing that leaves it alone', () => {
-    const world = fleetWorld();
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
-    world.cell('test').halted = 'MaxFailed';
-    world.pass(60_000);
-    world.commit({ [UNIT]: 'A' }, { pre: { [UNIT]: 'B' } });
-    for (let turn = 0; turn < 3; turn += 1) world.turn();
-    expect(world.applied()).toContain('pre B');
-  });
-
   it('E5: inside a stage no more than maxClusters go at once', () => {
     const world = fleetWorld({ clusters: { prod: ['p1', 'p2', 'p3'] }, maxClusters: 2 });
     world.commit({ [UNIT]: 'A' });
@@ -81,7 +49,7 @@ describe('stages', () => {
     world.turn();
     world.cell('test').unitDigest = 'B';
     world.cell('test').evidence = true;
-    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    world.turns();
     expect(world.applied()).not.toContain('pre A');
   });
 
@@ -91,7 +59,7 @@ describe('stages', () => {
     world.turn();
     world.prove('test');
     world.away('test', 'no answer');
-    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    world.turns();
     expect(world.applied()).toEqual(['test A']);
     expect(world.status().units?.[0]).toMatchObject({ phase: 'Progressing', reason: 'Blocked', message: 'test: no answer' });
     world.away('test', undefined);
@@ -109,9 +77,7 @@ describe('stages', () => {
   });
 
   it('a no-op commit makes no rollout and no step', () => {
-    const world = fleetWorld();
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
+    const world = settledWorld(UNIT);
     const before = world.applied().length;
     world.commit({ [UNIT]: 'A' });
     expect(world.rollouts).toHaveLength(1);
@@ -120,56 +86,9 @@ describe('stages', () => {
   });
 });
 
-describe('halt', () => {
-  it('stops at the first cluster of the first stage and revokes the digest everywhere', () => {
-    const world = fleetWorld();
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
-    world.commit({ [UNIT]: 'BAD' });
-    world.turn();
-    world.halt('test', 'MaxFailed: test-1 failed its probe');
-    for (let turn = 0; turn < 5; turn += 1) world.turn();
-    expect(world.applied().filter((line) => line.endsWith('BAD'))).toEqual(['test BAD']);
-    expect(world.phase(UNIT)).toBe('Halted');
-    expect(world.status().units?.[0]?.message).toContain('test-1 failed its probe');
-    for (const cluster of ['test', 'pre', 'prod']) expect(world.record(cluster, UNIT)?.revoked).toContain('BAD');
-  });
-
-  it('proof case 14: a corrected spec goes on without a human', () => {
-    const world = fleetWorld();
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
-    world.commit({ [UNIT]: 'BAD' });
-    world.turn();
-    world.halt('test', 'MaxFailed');
-    world.turn();
-    world.commit({ [UNIT]: 'GOOD' });
-    world.settle();
-    expect(world.phase(UNIT)).toBe('Done');
-    expect(world.record('prod', UNIT)?.digest).toBe('GOOD');
-  });
-
-  it('retry asks the cell to try again and lifts the revocation', () => {
-    const world = fleetWorld();
-    world.commit({ [UNIT]: 'A' });
-    world.turn();
-    world.halt('test', 'MaxFailed');
-    world.turn();
-    world.retry('again-1');
-    const steps = [...world.turn(), ...world.turn()].map((step) => step.do);
-    expect(steps).toContain('TryAgain');
-    expect(world.cell('test').rolloutID).toBe('again-1');
-    expect(world.record('test', UNIT)?.revoked).toEqual([]);
-    world.settle();
-    expect(world.phase(UNIT)).toBe('Done');
-  });
-});
-
 describe('restore lane', () => {
   it('E6: a revert half-way out goes to the clusters that hold the bad digest, newest first, without soak or stages', () => {
-    const world = fleetWorld({ soakSeconds: 60, clusters: { prod: ['p1', 'p2'] } });
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
+    const world = settledWorld(UNIT, { soakSeconds: 60, clusters: { prod: ['p1', 'p2'] } });
     world.commit({ [UNIT]: 'B' });
     world.turn();
     world.prove('test');
@@ -193,9 +112,7 @@ describe('restore lane', () => {
   });
 
   it('E6: a digest that a restore left must go through the stages again', () => {
-    const world = fleetWorld();
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
+    const world = settledWorld(UNIT);
     world.commit({ [UNIT]: 'B' });
     world.settle();
     world.commit({ [UNIT]: 'A' });
@@ -208,16 +125,14 @@ describe('restore lane', () => {
   });
 
   it('a pause holds back the forward lane and not a restore', () => {
-    const world = fleetWorld();
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
+    const world = settledWorld(UNIT);
     world.commit({ [UNIT]: 'B' });
     world.turn();
     world.pause(true);
     world.turn();
     expect(world.cell('test').ceiling).toEqual({ unitDigest: 'B', nodes: 0 });
     world.prove('test');
-    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    world.turns();
     expect(world.applied()).not.toContain('pre B');
     world.pause(false);
     world.turn();
@@ -230,9 +145,7 @@ describe('restore lane', () => {
   });
 
   it('old evidence of the restored digest does not count for the restore', () => {
-    const world = fleetWorld();
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
+    const world = settledWorld(UNIT);
     world.commit({ [UNIT]: 'B' });
     world.turn();
     world.commit({ [UNIT]: 'A' });
@@ -261,7 +174,7 @@ describe('E5, E12: soak, pause, retry and evidence are of a digest on a cluster,
   it('safety 2: a commit that touches the unit in another cluster does not end a soak', () => {
     const world = soaking();
     world.commit({ [UNIT]: 'B' }, { prod: { [UNIT]: 'C' } });
-    for (let turn = 0; turn < 10; turn += 1) world.turn();
+    world.turns(10);
     expect(world.applied()).not.toContain('pre B');
     expect(world.phase(UNIT)).toBe('Soaking');
     world.pass(86_400_000);
@@ -273,16 +186,14 @@ describe('E5, E12: soak, pause, retry and evidence are of a digest on a cluster,
     const world = soaking();
     world.declare('prod-2', 'prod');
     world.commit({ [UNIT]: 'B' });
-    for (let turn = 0; turn < 10; turn += 1) world.turn();
+    world.turns(10);
     expect(world.applied()).not.toContain('pre B');
   });
 
   it.each(['touches the unit in another cluster', 'only declares another cluster'])(
     'safety 2: a commit that %s does not drop a pause',
     (what) => {
-      const world = fleetWorld();
-      world.commit({ [UNIT]: 'A' });
-      world.settle();
+      const world = settledWorld(UNIT);
       world.commit({ [UNIT]: 'B' });
       world.turn();
       world.pause(true);
@@ -290,7 +201,7 @@ describe('E5, E12: soak, pause, retry and evidence are of a digest on a cluster,
       if (what.startsWith('only')) world.declare('prod-2', 'prod');
       world.commit({ [UNIT]: 'B' }, what.startsWith('only') ? {} : { prod: { [UNIT]: 'C' } });
       world.prove('test');
-      for (let turn = 0; turn < 10; turn += 1) world.turn();
+      world.turns(10);
       expect(world.applied().filter((line) => line.endsWith('B'))).toEqual(['test B']);
       expect(world.status().units?.[0]).toMatchObject({
         reason: 'Paused',
@@ -337,7 +248,7 @@ describe('E5, E12: soak, pause, retry and evidence are of a digest on a cluster,
     world.commit({ [UNIT]: 'B' });
     world.turn();
     world.prove('test');
-    for (let turn = 0; turn < 10; turn += 1) world.turn();
+    world.turns(10);
     expect(world.record('test', UNIT)).toMatchObject({ digest: 'B', lane: 'Restore', evidence: 'B' });
     expect(world.applied()).not.toContain('pre B');
     // What was soaked before it was left counts.
@@ -348,9 +259,7 @@ describe('E5, E12: soak, pause, retry and evidence are of a digest on a cluster,
 
 describe('E12: clusters that left, and clusters that are away', () => {
   it('safety 9: a cluster that died and was taken out of the fleet does not hold its rollout', () => {
-    const world = fleetWorld({ clusters: { prod: ['p1', 'p2'] } });
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
+    const world = settledWorld(UNIT, { clusters: { prod: ['p1', 'p2'] } });
     world.commit({ [UNIT]: 'B' });
     for (const cluster of ['test', 'pre']) {
       upTo(world, () => world.applied().includes(`${cluster} B`));
@@ -387,7 +296,7 @@ describe('E12: clusters that left, and clusters that are away', () => {
     world.away(first, 'no answer');
     upTo(world, () => world.applied().includes(`${second} A`));
     world.prove(second);
-    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    world.turns();
     expect(world.status().units?.[0]).toMatchObject({ phase: 'Progressing', reason: 'Blocked' });
     world.away(first, undefined);
     world.settle();
@@ -400,291 +309,8 @@ describe('E12: clusters that left, and clusters that are away', () => {
     world.turn();
     const [begun = ''] = world.applied();
     world.away(begun.split(' ')[0] ?? '', 'no answer');
-    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    world.turns();
     expect(world.applied()).toEqual([begun]);
-  });
-});
-
-describe('E12, E13: a halt is of a unit and a digest, and lasts wherever its cluster is now', () => {
-  const BAD = 'BAD';
-  const turns = (world: FleetWorld, count = 5): void => {
-    for (let turn = 0; turn < count; turn += 1) world.turn();
-  };
-  const bad = (world: FleetWorld): string[] => world.applied().filter((line) => line.endsWith(BAD));
-
-  /** `test` halts the first content that differs. */
-  function halted(): FleetWorld {
-    const world = fleetWorld();
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
-    world.commit({ [UNIT]: BAD });
-    world.turn();
-    world.halt('test', 'MaxFailed');
-    turns(world, 2);
-    return world;
-  }
-
-  /** It halts what it had evidence for, and what would be its soak is over. */
-  function haltedLate(): FleetWorld {
-    const world = fleetWorld({ soakSeconds: 8 });
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
-    world.commit({ [UNIT]: BAD });
-    world.turn();
-    world.prove('test');
-    turns(world, 2);
-    world.cell('test').halted = 'MaxFailed';
-    world.turn();
-    world.pass(20_000);
-    turns(world, 2);
-    return world;
-  }
-
-  /** Two of three clusters of one stage have it; the first halts, the second has evidence. */
-  function haltedBeside(): { world: FleetWorld; first: string; second: string } {
-    const world = fleetWorld({ clusters: { prod: ['p1', 'p2', 'p3'] }, maxClusters: 2 });
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
-    world.commit({ [UNIT]: BAD });
-    world.turn();
-    const [first = '', second = ''] = bad(world).map((line) => line.split(' ')[0] ?? '');
-    world.halt(first, 'MaxFailed');
-    turns(world, 2);
-    world.prove(second);
-    turns(world);
-    expect(bad(world)).toHaveLength(2);
-    return { world, first, second };
-  }
-
-  it('where it has left the fleet, until a human retries', () => {
-    const world = halted();
-    world.drop('test');
-    turns(world);
-    expect(bad(world)).toEqual(['test BAD']);
-    expect(world.status().units?.[0]).toMatchObject({ phase: 'Halted', message: expect.stringContaining('MaxFailed') as unknown });
-    world.retry('again');
-    turns(world);
-    expect(bad(world)).toEqual(['test BAD', 'pre BAD']);
-    expect(world.record('test', UNIT)).not.toHaveProperty('halt');
-    world.prove('pre');
-    turns(world);
-    world.prove('prod');
-    turns(world);
-    expect(world.status()).toMatchObject({ phase: 'Done', retried: 'again' });
-  });
-
-  it('where the commit that it left with touches the unit in others', () => {
-    const world = halted();
-    world.drop('test');
-    world.commit({ [UNIT]: BAD }, { prod: { [UNIT]: 'C' } });
-    turns(world);
-    expect(bad(world)).toEqual(['test BAD']);
-    expect(world.phase(UNIT)).toBe('Halted');
-  });
-
-  it('where it left, and what it halted is wanted nowhere any more, it ends', () => {
-    const world = halted();
-    world.drop('test');
-    world.commit({ [UNIT]: 'C' });
-    turns(world);
-    expect(world.applied()).toContain('pre C');
-    expect(world.record('test', UNIT)).not.toHaveProperty('halt');
-  });
-
-  it('where it died without a halt and left, nothing waits for it', () => {
-    const world = fleetWorld();
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
-    world.commit({ [UNIT]: BAD });
-    world.turn();
-    world.away('test', 'no answer');
-    turns(world);
-    world.drop('test');
-    turns(world);
-    expect(bad(world)).toEqual(['test BAD', 'pre BAD']);
-  });
-
-  it.each<[string, (world: FleetWorld, cluster: string) => void]>([
-    ['its Cluster is paused', (world, cluster) => world.away(cluster, 'the Cluster is paused')],
-    ['it cannot be reached', (world, cluster) => world.away(cluster, 'no answer')],
-    ['what it holds was changed by someone else', (world, cluster) => void (world.cell(cluster).drifted = true)],
-    ['its cell says nothing of it any more', (world, cluster) => void (world.cell(cluster).halted = undefined)],
-    ['its store is not synced', (world, cluster) => world.unsynced(cluster, true)],
-  ])('where %s', (_what, hide) => {
-    const { world, first, second } = haltedBeside();
-    hide(world, first);
-    turns(world);
-    expect(bad(world).filter((line) => ![first, second].includes(line.split(' ')[0] ?? ''))).toEqual([]);
-    expect(world.phase(UNIT)).toBe('Halted');
-  });
-
-  it('where it halted after there was evidence, and cannot be reached', () => {
-    const world = haltedLate();
-    world.away('test', 'no answer');
-    turns(world);
-    expect(bad(world)).toEqual(['test BAD']);
-    expect(world.status().units?.[0]).toMatchObject({ phase: 'Halted', message: expect.stringContaining('no answer') as unknown });
-  });
-
-  it.each([[['test']], [['test', 'pre', 'prod']]])('where it halted after there was evidence, and %j are not synced yet', (names) => {
-    const world = haltedLate();
-    for (const name of names) world.unsynced(name, true);
-    turns(world);
-    expect(bad(world)).toEqual(['test BAD']);
-  });
-
-  it('where a commit touches the unit in another cluster', () => {
-    const world = haltedLate();
-    world.commit({ [UNIT]: BAD }, { prod: { [UNIT]: 'BAD2' } });
-    turns(world);
-    expect(bad(world)).toEqual(['test BAD']);
-    expect(world.phase(UNIT)).toBe('Halted');
-  });
-
-  it('where a commit only declares another cluster', () => {
-    const world = haltedLate();
-    world.declare('p9', 'prod');
-    world.commit({ [UNIT]: BAD });
-    turns(world);
-    expect(bad(world)).toEqual(['test BAD']);
-  });
-
-  it('where each cluster has content of its own, for all that the same commit brought', () => {
-    const world = fleetWorld({ soakSeconds: 8 });
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
-    world.commit({ [UNIT]: 'B3' }, { test: { [UNIT]: 'B1' }, pre: { [UNIT]: 'B2' } });
-    world.turn();
-    world.prove('test');
-    turns(world, 2);
-    world.cell('test').halted = 'MaxFailed';
-    world.turn();
-    world.pass(20_000);
-    world.commit({ [UNIT]: 'B4' }, { test: { [UNIT]: 'B1' }, pre: { [UNIT]: 'B2' } });
-    turns(world);
-    expect(world.applied()).not.toContain('pre B2');
-    // What corrects it there goes on.
-    world.commit({ [UNIT]: 'B4' }, { test: { [UNIT]: 'B1' }, pre: { [UNIT]: 'C2' } });
-    turns(world);
-    expect(world.applied()).toContain('pre C2');
-  });
-
-  it('is lifted by a retry when its cluster shows it, and holds until then', () => {
-    const { world, first } = haltedBeside();
-    world.away(first, 'no answer');
-    world.retry('again');
-    turns(world);
-    expect(bad(world)).toHaveLength(2);
-    expect(world.status().units?.[0]).toMatchObject({ phase: 'Progressing', reason: 'Retrying' });
-    world.away(first, undefined);
-    turns(world);
-    expect(world.record(first, UNIT)).not.toHaveProperty('halt');
-    expect(bad(world)).toHaveLength(3);
-  });
-
-  it('holds no restore, and ends where that leaves it', () => {
-    const { world, first, second } = haltedBeside();
-    world.away(first, 'no answer');
-    world.turn();
-    const before = world.applied().length;
-    world.commit({ [UNIT]: 'A' });
-    turns(world);
-    expect(world.applied().slice(before)).toEqual([`${second} A`]);
-    world.away(first, undefined);
-    turns(world);
-    expect(world.applied().slice(before)).toEqual([`${second} A`, `${first} A`]);
-    expect(world.record(first, UNIT)).not.toHaveProperty('halt');
-  });
-
-  it('of what is refused ends also where its cell has evidence for it', () => {
-    const rule = 'NodeRemedier/hung';
-    const world = fleetWorld();
-    world.commit({ [rule]: 'A' });
-    world.settle();
-    world.commit({ [rule]: 'B' });
-    world.turn();
-    world.halt('test', 'RuleInvalid');
-    turns(world, 2);
-    expect(world.record('test', rule)?.halt).toMatchObject({ digest: 'B', message: 'RuleInvalid', refused: true });
-    world.away('test', 'no answer');
-    turns(world);
-    expect(world.phase(rule)).toBe('Halted');
-    world.away('test', undefined);
-    world.cell('test').halted = undefined;
-    world.prove('test');
-    turns(world);
-    expect(world.applied()).toContain('pre B');
-  });
-});
-
-describe('E13: a retry', () => {
-  it('safety 11: is carried out when a cluster that was away returns', () => {
-    const world = fleetWorld();
-    world.commit({ [UNIT]: 'A' });
-    world.turn();
-    world.halt('test', 'MaxFailed');
-    world.turn();
-    world.away('test', 'no answer');
-    world.retry('again-1');
-    for (let turn = 0; turn < 3; turn += 1) world.turn();
-    expect(world.record('test', UNIT)?.revoked).toEqual([]);
-    expect(world.status().retried).toBeUndefined();
-    world.away('test', undefined);
-    world.turn();
-    expect(world.cell('test').rolloutID).toBe('again-1');
-    world.settle();
-    expect(world.phase(UNIT)).toBe('Done');
-    expect(world.status().retried).toBe('again-1');
-  });
-
-  it('safety 11: is taken over with the unchanged digest', () => {
-    const world = fleetWorld();
-    world.commit({ [UNIT]: 'A' });
-    world.turn();
-    world.halt('test', 'MaxFailed');
-    world.turn();
-    world.away('test', 'no answer');
-    world.retry('again-1');
-    world.turn();
-    world.commit({ [UNIT]: 'A' }, { prod: { [UNIT]: 'C' } });
-    world.turn();
-    world.away('test', undefined);
-    world.turn();
-    expect(world.cell('test').rolloutID).toBe('again-1');
-  });
-
-  it('safety 11: of a rule that is still refused begins no other cluster, and leaves it revoked', () => {
-    const rule = 'NodeRemedier/hung';
-    const world = fleetWorld({ clusters: { prod: ['p1', 'p2', 'p3'] }, maxClusters: 2 });
-    world.commit({ [rule]: 'A' });
-    world.settle();
-    world.commit({ [rule]: 'B' });
-    world.turn();
-    const begun = world.applied().filter((line) => line.endsWith('B'));
-    expect(begun).toHaveLength(2);
-    world.halt(begun[0]?.split(' ')[0] ?? '', 'Rejected: no such fact');
-    world.turn();
-    world.prove(begun[1]?.split(' ')[0] ?? '');
-    world.turn();
-    world.retry('again-1');
-    for (let turn = 0; turn < 6; turn += 1) world.turn();
-    expect(world.applied().filter((line) => line.endsWith('B'))).toEqual(begun);
-    expect(world.phase(rule)).toBe('Halted');
-    expect(world.record(begun[0]?.split(' ')[0] ?? '', rule)?.revoked).toContain('B');
-  });
-
-  it('that failed again is over: another halt revokes, and the same retry does not lift that', () => {
-    const world = fleetWorld();
-    world.commit({ [UNIT]: 'A' });
-    world.turn();
-    world.halt('test', 'MaxFailed');
-    world.turn();
-    world.retry('again-1');
-    for (let turn = 0; turn < 3; turn += 1) world.turn();
-    world.halt('test', 'MaxFailed');
-    for (let turn = 0; turn < 5; turn += 1) world.turn();
-    expect(world.phase(UNIT)).toBe('Halted');
-    expect(world.record('test', UNIT)?.revoked).toEqual(['A']);
   });
 });
 
@@ -704,16 +330,14 @@ describe('E6: what is revoked', () => {
     const before = world.applied().length;
     world.turn();
     world.prove('test');
-    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    world.turns();
     expect(world.applied().slice(before)).toEqual(['test B']);
     expect(world.phase(UNIT)).toBe('Soaking');
     expect(world.record('test', UNIT)?.lane).toBe('Forward');
   });
 
   it('safety 15: what a halt revokes is no restore any more where it is on its way as one', () => {
-    const world = fleetWorld({ clusters: { prod: ['p1', 'p2'] } });
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
+    const world = settledWorld(UNIT, { clusters: { prod: ['p1', 'p2'] } });
     world.commit({ [UNIT]: 'B' });
     world.turn();
     world.declare('test-2', 'test');
@@ -742,7 +366,7 @@ describe('E6: what is revoked', () => {
     world.settle(160);
     const before = world.applied().length;
     world.commit({ [UNIT]: 'C' });
-    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    world.turns();
     expect(world.applied().slice(before)).toEqual(['test C']);
     expect(world.record('test', UNIT)).toMatchObject({ digest: 'C', lane: 'Forward' });
   });
@@ -806,17 +430,13 @@ describe('E6: what is revoked', () => {
 });
 
 it('an object that somebody changed or deleted in the cell is applied again', () => {
-  const world = fleetWorld();
-  world.commit({ [UNIT]: 'A' });
-  world.settle();
+  const world = settledWorld(UNIT);
   world.cell('prod').drifted = true;
   expect(world.turn()).toMatchObject([{ do: 'Apply', cluster: 'prod', digest: 'A' }]);
 });
 
 it('E8: a place whose applied content is lost says that it is not compared', () => {
-  const world = fleetWorld();
-  world.commit({ [UNIT]: 'A' });
-  world.settle();
+  const world = settledWorld(UNIT);
   Object.assign(world.cell('pre'), { lost: 'no answer' });
   world.turn();
   const place = world.status().units?.[0]?.clusters?.find(({ name }) => name === 'pre');

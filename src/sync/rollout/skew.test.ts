@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { clockOfWrongMachine } from '../../kube/testing/wrongclock.ts';
 import { records } from '../records.ts';
-import { fleetWorld } from './testing.ts';
+import { fleetWorld, settledWorld } from './testing.ts';
 
 const UNIT = 'MachineComponentSet/kubelet';
 const YEAR = 365 * 86_400_000;
@@ -76,14 +76,12 @@ describe('E5: a soak is counted from no time that the other times of the record 
 
   it('writes nothing over and over while the clock is behind what is recorded', () => {
     let wrong = 0;
-    const world = fleetWorld({ soakSeconds: 30, clockOf: (server) => ({ ...server, now: () => server.now() + wrong }) });
-    world.commit({ [UNIT]: 'A' });
-    world.settle();
+    const world = settledWorld(UNIT, { soakSeconds: 30, clockOf: (server) => ({ ...server, now: () => server.now() + wrong }) });
     wrong = -YEAR;
-    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    world.turns();
     expect(world.turn()).toEqual([]);
     wrong = 0;
-    for (let turn = 0; turn < 5; turn += 1) world.turn();
+    world.turns();
     expect(world.turn()).toEqual([]);
   });
 

@@ -17,16 +17,16 @@ interface Live {
   rolloutID: string | undefined;
 }
 
+export interface FleetWorldOptions {
+  soakSeconds?: number;
+  maxClusters?: number;
+  clusters?: { prod: string[] };
+  /** What the leader of the next turn takes for its clock; by default that of the hub's API server. */
+  clockOf?: (server: Clock) => Clock;
+}
+
 /** A hub with clusters `test`, `pre` and prod's, in memory: plans and decisions are the real ones, cells are a few fields. */
-export function fleetWorld(
-  options: {
-    soakSeconds?: number;
-    maxClusters?: number;
-    clusters?: { prod: string[] };
-    /** What the leader of the next turn takes for its clock; by default that of the hub's API server. */
-    clockOf?: (server: Clock) => Clock;
-  } = {},
-) {
+export function fleetWorld(options: FleetWorldOptions = {}) {
   const prod = options.clusters?.prod ?? ['prod'];
   const only = options.clusters !== undefined && options.maxClusters !== undefined;
   const names = only ? [...prod] : ['test', 'pre', ...prod];
@@ -200,6 +200,9 @@ export function fleetWorld(
       rollouts = rollouts.map((rollout) => ({ ...rollout, status: statuses.get(rollout.metadata.name) ?? {} }));
       return steps;
     },
+    turns(count = 5): void {
+      for (let turn = 0; turn < count; turn += 1) world.turn();
+    },
     /** Turns in which every cell proves what it carries, until nothing is left to do. */
     settle(seconds = 60): void {
       for (let turn = 0; turn < 100; turn += 1) {
@@ -245,3 +248,11 @@ export function fleetWorld(
   return world;
 }
 export type FleetWorld = ReturnType<typeof fleetWorld>;
+
+/** All clusters hold digest `A` of the unit, with evidence. */
+export function settledWorld(unit: string, options?: FleetWorldOptions): FleetWorld {
+  const world = fleetWorld(options);
+  world.commit({ [unit]: 'A' });
+  world.settle();
+  return world;
+}
