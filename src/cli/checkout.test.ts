@@ -1,12 +1,15 @@
 /** Security: what a checkout of somebody's commit holds runs nothing in commands that are called in it. */
 import { execFileSync, spawn } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
+import { generateKeyPairSync } from 'node:crypto';
+import { chmodSync, existsSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, isAbsolute, join } from 'node:path';
+import { isAbsolute, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { keyLine } from '../api/componentkey.ts';
 import { cacheFolder } from './agentpackage/runtime.ts';
 import { defaultKnownHosts } from './import/knownhosts.ts';
+import { writeInto } from './testing/tree.ts';
 
 const ENTRY = fileURLToPath(new URL('../../bin/kubenode.js', import.meta.url));
 let root: string;
@@ -45,18 +48,8 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(root, { recursive: true }));
 
-function write(path: string, text: string): void {
-  mkdirSync(dirname(join(checkout, path)), { recursive: true });
-  writeFileSync(join(checkout, path), text);
-}
-
-function executable(path: string, text: string): void {
-  write(path, text);
-  chmodSync(join(checkout, path), 0o755);
-}
-
-/** As SSH writes a string. */
-const part = (text: string): Buffer => Buffer.concat([Buffer.from([0, 0, 0, text.length]), Buffer.from(text)]);
+const write = (path: string, text: string): string => writeInto(checkout, path, text);
+const executable = (path: string, text: string): void => chmodSync(write(path, text), 0o755);
 
 it('would have run code, had git been called there', () => {
   execFileSync('git', ['-C', checkout, 'status'], { stdio: 'ignore' });
@@ -73,7 +66,7 @@ it.each([
   ['component verify --keys keys', /no components|verified|component/],
   ['install --cell --server https://cell:6443', /./],
 ])('security 1: runs nothing of a checkout: kubenode %s', async (command, says) => {
-  write('keys', `ssh-ed25519 ${Buffer.concat([part('ssh-ed25519'), part('k'.repeat(32))]).toString('base64')} a key\n`);
+  write('keys', `${keyLine(generateKeyPairSync('ed25519').publicKey, 'a key')}\n`);
   const { KUBECONFIG: _named, ...env } = process.env;
   const child = spawn(process.execPath, [ENTRY, ...command.split(' ')], {
     cwd: checkout,

@@ -1,10 +1,11 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { keyIDOf, parseKeys } from '../../api/componentkey.ts';
+import { writeInto } from '../testing/tree.ts';
 import { readPrivateKey } from './privatekey.ts';
 
 const ENTRY = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
@@ -32,10 +33,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true }));
 
-function write(path: string, text: string): void {
-  mkdirSync(dirname(join(root, path)), { recursive: true });
-  writeFileSync(join(root, path), text);
-}
+const write = (path: string, text: string): string => writeInto(root, path, text);
 const text = (path: string): string => readFileSync(join(root, path), 'utf8');
 function run(...args: string[]) {
   const { status, stdout, stderr } = spawnSync(process.execPath, [...process.execArgv, ENTRY, 'component', ...args], {

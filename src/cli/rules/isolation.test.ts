@@ -1,39 +1,32 @@
 /** Which wall commands that render stand behind, by the real program. */
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { walls, type Isolation } from '../../sync/render/wall.ts';
+import { writeInto } from '../testing/tree.ts';
+import { HUNG_RULE } from './testing.ts';
 
 const ENTRY = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
-const RULE = `import { condition, fleet, NodeRemedier, reboot } from 'kubenode/constructs';
+const MAIN = `import { fleet } from 'kubenode/constructs';
+import '../rules/hung.ts';
 fleet.cluster('a').pool('web');
-fleet.allClusters((cluster) => {
-  new NodeRemedier(cluster, 'hung', {
-    when: condition('KernelDeadlock').is('True'),
-    holdsForSeconds: 30,
-    ladder: [reboot()],
-    healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 300 },
-  });
-});
 `;
 let root: string;
 let here: Isolation;
 beforeAll(async () => {
   here = (await walls())[0]?.isolation ?? 'process';
   root = mkdtempSync(join(tmpdir(), 'kubenode-isolation-'));
-  write('fleet/main.ts', RULE);
+  write('fleet/main.ts', MAIN);
+  write('rules/hung.ts', HUNG_RULE);
   write('rules/histories/hung/calm.json', JSON.stringify({ name: 'calm', events: [{ at: 0, conditions: {} }], expect: [] }));
   spawnSync(process.execPath, [ENTRY, 'component', 'keygen', '--out', join(root, 'key')]);
 });
 afterAll(() => rmSync(root, { recursive: true }));
 
-function write(path: string, text: string): void {
-  mkdirSync(dirname(join(root, path)), { recursive: true });
-  writeFileSync(join(root, path), text);
-}
+const write = (path: string, text: string): string => writeInto(root, path, text);
 
 /** In namespaces that allow no more of them, as many containers; where there are none to begin with it is so anyway. */
 const WEAK = 'for kind in user mnt pid net; do echo 0 > /proc/sys/user/max_${kind}_namespaces || exit 9; done; exec "$@"';
@@ -71,7 +64,7 @@ describe.each(COMMANDS)('kubenode %s', (command) => {
   });
 
   it('runs no fleet code where namespaces are asked for and are not to be had', () => {
-    write('fleet/main.ts', `${RULE}console.log('ran'); throw new Error('it ran');\n`);
+    write('fleet/main.ts', `${MAIN}console.log('ran'); throw new Error('it ran');\n`);
     try {
       const { status, stdout, stderr } = kubenode(weaken(), ...words, '--isolation', 'namespaces');
       expect(stderr).toContain('the fleet must be rendered behind "namespaces", and "process" is what this machine has');
@@ -81,7 +74,7 @@ describe.each(COMMANDS)('kubenode %s', (command) => {
       expect(stderr).not.toContain('the hub would refuse');
       expect(status).toBe(1);
     } finally {
-      write('fleet/main.ts', RULE);
+      write('fleet/main.ts', MAIN);
     }
   });
 

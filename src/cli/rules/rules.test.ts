@@ -1,12 +1,14 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { childBundle } from '../../sync/render/testing/childbundle.ts';
 import { reportCheck, reportTest } from '../commands/rules.ts';
 import type { Output } from '../output.ts';
+import { writeInto } from '../testing/tree.ts';
 import { fleetRules } from './fleetrules.ts';
 import { runHistories } from './histories.ts';
+import { HUNG_RULE } from './testing.ts';
 import { unusedFiles } from './unused.ts';
 import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from './workingtree.ts';
 
@@ -14,17 +16,6 @@ const MAIN = `import { fleet } from 'kubenode/constructs';
 import '../rules/hung.ts';
 fleet.cluster('prod');
 fleet.cluster('test');
-`;
-const RULE = `import { condition, fleet, NodeRemedier, reboot } from 'kubenode/constructs';
-
-fleet.allClusters((cluster) => {
-  new NodeRemedier(cluster, 'hung', {
-    when: condition('KernelDeadlock').is('True'),
-    holdsForSeconds: 30,
-    ladder: [reboot()],
-    healedWhen: { condition: 'KernelDeadlock', is: 'False', forSeconds: 300 },
-  });
-});
 `;
 const HEALS = {
   name: 'a boot mends it',
@@ -41,14 +32,12 @@ let root: string;
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'kubenode-rules-'));
   write('fleet/main.ts', MAIN);
-  write('rules/hung.ts', RULE);
+  write('rules/hung.ts', HUNG_RULE);
 });
 afterEach(() => rmSync(root, { recursive: true }));
 
-function write(path: string, content: string | object): void {
-  mkdirSync(dirname(join(root, path)), { recursive: true });
-  writeFileSync(join(root, path), typeof content === 'string' ? content : JSON.stringify(content));
-}
+const write = (path: string, content: string | object): string =>
+  writeInto(root, path, typeof content === 'string' ? content : JSON.stringify(content));
 
 const history = (name: string, content: string | object) => write(`rules/histories/hung/${name}.json`, content);
 const load = async () =>
@@ -82,7 +71,7 @@ describe('kubenode rules check', () => {
   it('names file and line, cluster, object, field and mend of each mistake, once', async () => {
     write(
       'rules/hung.ts',
-      RULE.replace("'False', forSeconds: 300", "'True', forSeconds: 300").replace(
+      HUNG_RULE.replace("'False', forSeconds: 300", "'True', forSeconds: 300").replace(
         'reboot()',
         "reboot(), { action: 'Reboot', attempts: 3 }",
       ),
@@ -106,13 +95,13 @@ describe('kubenode rules check', () => {
   it('leads to the very line of a fact that there is not', async () => {
     write(
       'rules/hung.ts',
-      RULE.replace("condition('KernelDeadlock').is('True')", "fact('machine.fase').equals('x')").replace('condition,', 'fact,'),
+      HUNG_RULE.replace("condition('KernelDeadlock').is('True')", "fact('machine.fase').equals('x')").replace('condition,', 'fact,'),
     );
     await expect(await check()).toMatchFileSnapshot('golden/check-fact.txt');
   });
 
   it('finds a rule that nothing imports, and any other file of the fleet that is never run', async () => {
-    write('rules/lonely.ts', RULE.replaceAll('hung', 'lonely'));
+    write('rules/lonely.ts', HUNG_RULE.replaceAll('hung', 'lonely'));
     write('fleet/old.ts', "import './older.ts';\n");
     write('fleet/older.ts', '');
     write('fleet/main.ts', `// import '../rules/lonely.ts';\n${MAIN}`);
@@ -201,7 +190,7 @@ describe('kubenode rules test', () => {
   });
 
   it('tests each variant of a rule that differs between clusters', async () => {
-    write('rules/hung.ts', RULE.replace('holdsForSeconds: 30', "holdsForSeconds: cluster.name === 'prod' ? 30 : 60"));
+    write('rules/hung.ts', HUNG_RULE.replace('holdsForSeconds: 30', "holdsForSeconds: cluster.name === 'prod' ? 30 : 60"));
     history('heals', HEALS);
     const text = await test();
     expect(text).toContain('ok    heals.json (prod): a boot mends it');
