@@ -165,6 +165,10 @@ describe('a step that needs no guard', () => {
       ['patch', 'a', { metadata: { uid: 'uid-a', resourceVersion: '1' }, status: { nodeKeys } }],
       ['update', '9'],
     ]);
+    const noted = { ...labelled.machine, status: { ...labelled.machine.status, nodeKeys } };
+    const recorded = world({ live: { ...now, metadata: { ...now.metadata, resourceVersion: '9' } }, ofMachine: noted });
+    await recorded.carryOut([syncNode], labelled);
+    expect(recorded.asked).toEqual([['update', '9']]);
     const unrecorded = world({ live: now, ofMachine: labelled.machine, refused: { patch: failing(409, 'Conflict') } });
     expect(await unrecorded.carryOut([syncNode], labelled)).toMatchObject({ done: [] });
     expect(unrecorded.asked.map(([what]) => what)).toEqual(['patch', 'patch', 'patch', 'patch', 'patch']);
