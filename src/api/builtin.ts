@@ -43,11 +43,16 @@ export interface Pod extends KubeObject {
   status?: { phase?: string; conditions?: NodeCondition[] };
 }
 
+export interface LabelSelector {
+  matchLabels?: Record<string, string>;
+  matchExpressions?: { key: string; operator: string; values?: string[] }[];
+}
+
 export interface PodDisruptionBudget extends KubeObject {
   spec?: {
     minAvailable?: number | string;
     maxUnavailable?: number | string;
-    selector?: { matchLabels?: Record<string, string> };
+    selector?: LabelSelector;
     unhealthyPodEvictionPolicy?: string;
   };
   status?: {

@@ -241,6 +241,31 @@ export const nodeKeys = Type.Object(
 );
 export type NodeKeys = Static<typeof nodeKeys>;
 
+/** Which PodDisruptionBudgets keep a drain from ending: those that are in the way most, and no more than people read. */
+const drainStatus = Type.Object(
+  {
+    podsLeft: Type.Integer({ minimum: 0 }),
+    budgets: Type.Optional(
+      atomic(
+        Type.Object({
+          namespace: Type.String({ maxLength: 253 }),
+          name: Type.String({ maxLength: 253 }),
+          disruptionsAllowed: Type.Optional(Type.Integer()),
+          currentHealthy: Type.Optional(Type.Integer()),
+          desiredHealthy: Type.Optional(Type.Integer()),
+          expectedPods: Type.Optional(Type.Integer()),
+          never: Type.Optional(Type.Boolean({ description: 'as it stands it wants all of its pods, so no waiting helps' })),
+          waiting: Type.Integer({ minimum: 1, description: 'pods of this node that it covers, and that were refused' }),
+          pods: atomic(Type.String({ maxLength: 253 }), { maxItems: 5, description: 'the first of these' }),
+        }),
+        { maxItems: 5, description: 'PodDisruptionBudgets of the pods whose eviction was refused' },
+      ),
+    ),
+  },
+  { description: 'while pods are taken off the node; written by the machine controller' },
+);
+export type DrainBudget = NonNullable<Static<typeof drainStatus>['budgets']>[number];
+
 export const PHASES = ['Pending', 'Provisioning', 'Installing', 'Running', 'Degraded', 'NodeLost', 'Deleting'] as const;
 
 export const machineTemplateSpec = {
@@ -300,6 +325,7 @@ export const machineStatus = Type.Object({
     ),
   ),
   lastDisruption: Type.Optional(time()),
+  drain: Type.Optional(drainStatus),
   repairRules: Type.Optional(
     atomic(Type.String({ maxLength: 253 }), {
       maxItems: 128,

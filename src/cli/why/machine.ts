@@ -24,6 +24,7 @@ import { mistakeText } from '../../rules/mistake.ts';
 import { lookAt } from '../../rules/pass.ts';
 import { PeerIndex, peerOf } from '../../rules/peers.ts';
 import { takeSnapshot, type PeerFacts, type Snapshot } from '../../rules/snapshot.ts';
+import { drainLines, drainMends } from './drain.ts';
 import { troubleLines } from './trouble.ts';
 import { ago, freshUntilMs, verdictLines } from './words.ts';
 
@@ -195,6 +196,7 @@ function defenderLines({ nowMs, machine, rows, jobs, freezes }: MachineInput, ro
   const lines: string[] = [];
   if (row !== undefined)
     lines.push(`holds row ${row.id}: ${row.kind} for ${row.requester}, since ${ago(row.since, nowMs)}, to begin by ${row.notAfter}`);
+  lines.push(...drainLines(machine));
   const same = jobs.some((job) => !isFinished(job) && canonical(job.status?.verdict ?? null) === canonical(status?.verdict ?? null));
   if (status?.verdict !== undefined && !same) lines.push(...verdictLines('last word', status.verdict));
   for (const job of jobs)
@@ -229,6 +231,7 @@ function wouldChange({ machine, freezes }: MachineInput, rules: readonly WhyRule
   const matching = rules.filter(({ explanation }) => explanation?.truth === 'True');
   return [
     ...(verdict?.allowed === false && verdict.wouldPassWhen !== undefined ? [`Defender lets it pass when ${verdict.wouldPassWhen}`] : []),
+    ...drainMends(machine),
     ...(freeze === undefined ? [] : [`kubectl delete freeze ${freeze.metadata.name}`]),
     ...(machine.spec.hold === true
       ? [`kubectl patch machine ${machine.metadata.name} -n ${machine.metadata.namespace} --type merge -p '{"spec":{"hold":false}}'`]

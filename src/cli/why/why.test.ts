@@ -97,7 +97,11 @@ const renewed = (seconds: number) => ({
 });
 
 async function told(input: Partial<MachineInput>): Promise<string> {
-  const whole: MachineInput = {
+  return `${machineLines(await whyMachine(inputOf(input))).join('\n')}\n`;
+}
+
+function inputOf(input: Partial<MachineInput>): MachineInput {
+  return {
     nowMs: NOW,
     machine: machine(),
     node: node({ Ready: 'True', KernelDeadlock: 'True' }),
@@ -111,7 +115,6 @@ async function told(input: Partial<MachineInput>): Promise<string> {
     peers: {},
     ...input,
   };
-  return `${machineLines(await whyMachine(whole)).join('\n')}\n`;
 }
 
 const golden = (text: string, name: string) => expect(text).toMatchFileSnapshot(`golden/${name}.txt`);
@@ -245,6 +248,26 @@ describe('why a machine', () => {
       }),
       'machine-trouble',
     );
+  });
+
+  const budget = { namespace: 'web', name: 'keep', disruptionsAllowed: 0, waiting: 1, pods: ['db-0'] };
+  const draining = { operation: { id: 'r1', epoch: 1, kind: 'Cancelled' as const, notAfter: before(5) } };
+
+  it('is drained: which PodDisruptionBudgets keep which pods, and what they allow', async () => {
+    const never = { ...budget, currentHealthy: 2, desiredHealthy: 2, expectedPods: 2, never: true, waiting: 7, pods: ['a', 'b'] };
+    const drain = { podsLeft: 9, budgets: [never, { ...budget, name: 'web' }] };
+    await golden(await told({ machine: machine({ drain }), rules: [] }), 'machine-drain');
+    const { defender } = await whyMachine(inputOf({ machine: machine({ drain: { podsLeft: 1 } }), rules: [] }));
+    expect(defender).toEqual(['its drain waits for 1 pod']);
+  });
+
+  it('was not drained in time: what was in the way then', async () => {
+    const reason = 'DrainTimeout: pods were left at 2026-01-01T11:59:55.000Z; PodDisruptionBudget web/keep never allows it';
+    const given = { operation: { ...draining.operation, cause: 'DrainTimeout' as const, reason } };
+    const { defender } = await whyMachine(inputOf({ machine: machine({}, given), rules: [] }));
+    expect(defender).toEqual([`its last drain was given up: ${reason}`]);
+    const other = { operation: { ...given.operation, cause: 'Refused' as const } };
+    expect((await whyMachine(inputOf({ machine: machine({}, other), rules: [] }))).defender).toEqual(['nothing is asked, held or frozen']);
   });
 
   it('has nothing to be said of: no Node and no rules', async () => {

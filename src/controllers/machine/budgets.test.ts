@@ -1,6 +1,8 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { PodDisruptionBudget } from '../../api/builtin.ts';
-import { unending } from './budgets.ts';
+import { keeping, unending } from './budgets.ts';
+
+type PodDisruptionBudgetSelector = NonNullable<NonNullable<PodDisruptionBudget['spec']>['selector']>;
 
 const pod = { namespace: 'web', name: 'p', uid: 'p', terminating: false, labels: { app: 'a' } };
 const budget = (name: string, desiredHealthy: number, expectedPods: number, app = 'a', observedGeneration = 1): PodDisruptionBudget => ({
@@ -32,10 +34,54 @@ test('a budget of a single pod that wants it is named, also where it has no gene
   ]);
 });
 
-test('a selector with expressions is not judged', () => {
-  const { spec: _, ...of } = budget('x', 2, 2);
-  const selector = { matchLabels: { app: 'a' }, matchExpressions: [{ key: 'app', operator: 'Exists' }] };
-  expect(unending([{ ...of, spec: { selector } }], [pod])).toEqual([]);
+test.each<[string, PodDisruptionBudgetSelector | undefined, boolean]>([
+  ['labels', { matchLabels: { app: 'a' } }, true],
+  ['other labels', { matchLabels: { app: 'b' } }, false],
+  ['an empty selector, which is every pod', {}, true],
+  ['no selector, which is none', undefined, false],
+  ['In', { matchExpressions: [{ key: 'app', operator: 'In', values: ['a', 'b'] }] }, true],
+  ['In, of others', { matchExpressions: [{ key: 'app', operator: 'In', values: ['b'] }] }, false],
+  ['In, of a key that it lacks', { matchExpressions: [{ key: 'tier', operator: 'In', values: ['a'] }] }, false],
+  ['NotIn', { matchExpressions: [{ key: 'app', operator: 'NotIn', values: ['a'] }] }, false],
+  ['NotIn, of a key that it lacks', { matchExpressions: [{ key: 'tier', operator: 'NotIn', values: ['a'] }] }, true],
+  ['Exists', { matchExpressions: [{ key: 'app', operator: 'Exists' }] }, true],
+  ['DoesNotExist', { matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] }, false],
+  ['both', { matchLabels: { app: 'a' }, matchExpressions: [{ key: 'app', operator: 'DoesNotExist' }] }, false],
+  ['an operator that nobody knows', { matchExpressions: [{ key: 'app', operator: 'Gt', values: ['1'] }] }, false],
+])('a pod is covered as Kubernetes has it: %s', (_, selector, isCovered) => {
+  const { spec: _spec, ...rest } = budget('x', 2, 2);
+  const of = selector === undefined ? rest : { ...rest, spec: { selector } };
+  expect(keeping([of], [pod]).length).toBe(isCovered ? 1 : 0);
+  expect(unending([of], [pod]).length).toBe(isCovered ? 1 : 0);
+});
+
+describe('the budgets that keep pods are said in fields', () => {
+  const pods = (count: number) => Array.from({ length: count }, (_, index) => ({ ...pod, name: `p${index}`, uid: `p${index}` }));
+
+  test('with what they allow, and the pods that wait for them', () => {
+    expect(keeping([budget('some', 1, 2), budget('others', 2, 2, 'b')], pods(2))).toEqual([
+      { namespace: 'web', name: 'some', disruptionsAllowed: 0, desiredHealthy: 1, expectedPods: 2, waiting: 2, pods: ['p0', 'p1'] },
+    ]);
+  });
+
+  test('those that never allow it first, and no more of anything than people read', () => {
+    const budgets = [...Array.from({ length: 6 }, (_, index) => budget(`a${index}`, 1, 2)), budget('z', 2, 2)];
+    const found = keeping(budgets, pods(7));
+    expect(found.map(({ name, never }) => [name, never === true])).toEqual([
+      ['z', true],
+      ['a0', false],
+      ['a1', false],
+      ['a2', false],
+      ['a3', false],
+    ]);
+    expect(found.map(({ waiting, pods: named }) => [waiting, named.length])).toEqual(found.map(() => [7, 5]));
+  });
+
+  test('one of which nothing was observed is named without numbers, and those of another namespace are not', () => {
+    const { status: _, ...unobserved } = budget('new', 2, 2);
+    expect(keeping([unobserved], [pod])).toEqual([{ namespace: 'web', name: 'new', waiting: 1, pods: ['p'] }]);
+    expect(keeping([{ ...unobserved, metadata: { ...unobserved.metadata, namespace: 'db' } }], [pod])).toEqual([]);
+  });
 });
 
 test('two budgets of one pod are named: the server evicts no such pod', () => {

@@ -206,7 +206,24 @@ describe('a repair that the agent carries out', () => {
       'BudgetNeverAllows',
       `1 pod is still on the node; PodDisruptionBudget ${POOL}/keep never allows it: it wants 1 of 1 pods healthy`,
     ]);
+    expect((await test.machine('a')).status?.drain).toEqual({
+      podsLeft: 1,
+      budgets: [
+        {
+          namespace: POOL,
+          name: 'keep',
+          disruptionsAllowed: 0,
+          currentHealthy: 1,
+          desiredHealthy: 1,
+          expectedPods: 1,
+          never: true,
+          waiting: 1,
+          pods: ['guarded'],
+        },
+      ],
+    });
     expect(await orderOf(test, 'a', id)).toMatchObject({ kind: 'Cancelled', reason: expect.stringMatching(/^DrainTimeout: .*web\/keep/) });
+    await waitFor(async () => (await test.machine('a')).status?.drain === undefined, LONG);
     await test.jobStatus('j1', { phase: 'Failed' });
     await noRows(test);
     expect(await test.client.find(Pods, { namespace: POOL, name: 'guarded' })).toBeDefined();

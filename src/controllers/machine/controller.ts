@@ -23,7 +23,7 @@ import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import { noteRenewal } from '../../kube/renewal.ts';
 import { leaseAges } from '../machinecomponentset/leaseages.ts';
-import { unendingBudgets } from './budgets.ts';
+import { budgetsOf, keeping, unending } from './budgets.ts';
 import { carryOutAll } from './carryout.ts';
 import { mayAsk } from './components.ts';
 import { decide } from './decide.ts';
@@ -37,7 +37,7 @@ import { createObserver, type OwnKnowledge, type Stores } from './observe.ts';
 import { BY_UID, createPass, PASS } from './passloop.ts';
 import { apiPort } from './port.ts';
 import { rememberRefusedNodes } from './refusednodes.ts';
-import { report } from './report.ts';
+import { report, type ReportInput } from './report.ts';
 
 export interface MachineControllerOptions {
   client: Client;
@@ -162,18 +162,20 @@ export async function runMachineController(options: MachineControllerOptions): P
     // A machine whose finalizer went is gone by now, or soon; there is nothing left to report on.
     if (done.includes('Finalize')) return;
     const refusedPods = refusals.length > 0 ? (view.pods?.filter((pod) => !pod.terminating) ?? []) : [];
-    await tell(view, refusals, await unendingBudgets(run.client, refusedPods, signal), run);
+    const budgets = await budgetsOf(run.client, refusedPods, signal);
+    const drain = { refusals, unending: unending(budgets, refusedPods), budgets: keeping(budgets, refusedPods) };
+    await tell(view, drain, run);
     if (failure !== undefined) throw failure;
     return lookAgain(view, decision, { progressed: done.length > 0, refused: refusals.length > 0 });
   }
 
-  async function tell(view: MachineView, refusals: readonly string[], unending: readonly string[], run: ReconcileContext): Promise<void> {
+  async function tell(view: MachineView, drain: Omit<ReportInput, 'view' | 'verdict'>, run: ReconcileContext): Promise<void> {
     const { machine } = view;
     const said = view.row === undefined ? pass.verdicts.of(machine.metadata.uid) : undefined;
     // What is granted shows in the ledger; told here, too, it would be two more writes before the order.
     const verdict = said?.allowed === true ? undefined : said;
     try {
-      const changed = await report(run.client, { view, verdict, refusals, unending }, signal);
+      const changed = await report(run.client, { view, verdict, ...drain }, signal);
       const event = changed ? eventOfChange(machine.status?.phase, view) : undefined;
       if (event !== undefined) recorder.event(machine, event);
     } catch (error) {

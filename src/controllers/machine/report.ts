@@ -1,4 +1,4 @@
-import { Machines, type MachineStatus } from '../../api/machine.ts';
+import { Machines, type DrainBudget, type MachineStatus } from '../../api/machine.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { MANAGERS } from '../../api/names.ts';
 import { plainText } from '../../api/plaintext.ts';
@@ -27,11 +27,22 @@ export interface ReportInput {
   refusals: readonly string[];
   /** Budgets that will never let these pods go, as they stand. */
   unending?: readonly string[];
+  /** Budgets of the pods whose eviction was refused. */
+  budgets?: readonly DrainBudget[];
 }
 
 type Own = Pick<
   MachineStatus,
-  'phase' | 'providerID' | 'nodeRef' | 'addresses' | 'firstReadyAt' | 'lastDisruption' | 'verdict' | 'observedGeneration' | 'conditions'
+  | 'phase'
+  | 'providerID'
+  | 'nodeRef'
+  | 'addresses'
+  | 'firstReadyAt'
+  | 'lastDisruption'
+  | 'drain'
+  | 'verdict'
+  | 'observedGeneration'
+  | 'conditions'
 >;
 
 /** What the conditions are made of, worked out once. */
@@ -52,7 +63,7 @@ function findingsOf({ machine, claim, instance, kubeletAnswers }: MachineView): 
 }
 
 /** The part of the Machine's status that this controller owns, whole: what is left out is given up. Pure. */
-export function statusOf({ view, verdict, refusals, unending = [] }: ReportInput): Own {
+export function statusOf({ view, verdict, refusals, unending = [], budgets = [] }: ReportInput): Own {
   const { machine, claim, instance } = view;
   const { status } = machine;
   const { generation } = machine.metadata;
@@ -80,6 +91,7 @@ export function statusOf({ view, verdict, refusals, unending = [] }: ReportInput
     ...(addresses === undefined ? {} : { addresses }),
     ...(firstReadyAt === undefined ? {} : { firstReadyAt }),
     ...(lastDisruption === undefined ? {} : { lastDisruption }),
+    ...drainOf(view, budgets),
     ...(verdict === undefined ? {} : { verdict }),
     ...(generation === undefined ? {} : { observedGeneration: generation }),
     conditions: setConditions(before, inputs, view.nowMs),
@@ -135,6 +147,12 @@ function degraded({ degraded: reasons }: Findings): ConditionInput {
   return reasons.length === 0
     ? condition('Degraded', 'False', 'NotDegraded')
     : condition('Degraded', 'True', 'ComponentFailed', reasons.join('; '));
+}
+
+/** Only while pods are being taken away, as `drained`. */
+function drainOf({ pods = [] }: MachineView, budgets: readonly DrainBudget[]): Pick<MachineStatus, 'drain'> {
+  if (pods.length === 0) return {};
+  return { drain: { podsLeft: pods.length, ...(budgets.length === 0 ? {} : { budgets: [...budgets] }) } };
 }
 
 /** Only while pods are being taken away. */
