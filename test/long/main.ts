@@ -57,6 +57,10 @@ const PARTS: Readonly<Record<string, Part>> = {
     about: 'the agent ended at every change twice, names that reach the disk in any order, and 200 random lives',
     commands: () => [vitest({ KUBENODE_THOROUGH: '1' }, '--project=unit', 'src/agent')],
   },
+  worlds: {
+    about: 'random worlds of sets, machines, repairs and rollouts, far more than in each run',
+    commands: () => [vitest({ KUBENODE_THOROUGH: '1' }, '--project=unit', 'property.test.ts', 'src/sync/rollout/model.test.ts')],
+  },
   fieldmanager: {
     about: 'fresh random writes, compared with what Kubernetes’ own field manager makes of them (Go)',
     commands: async () => [
