@@ -45,6 +45,7 @@ export const MachineSets = defineKind({
     readyReplicas: Type.Optional(Type.Integer()),
     availableReplicas: Type.Optional(Type.Integer()),
     retiringReplicas: Type.Optional(Type.Integer({ description: 'marked to go, and not deleted yet' })),
+    deletingReplicas: Type.Optional(Type.Integer({ description: 'being deleted; they are not among `replicas`' })),
     keptReplicas: Type.Optional(Type.Integer({ description: 'how many it keeps while spec.replicas is left out' })),
     making: Type.Optional(
       atomic(Type.String({ minLength: 1, maxLength: 63 }), {

@@ -86,6 +86,7 @@ describe('the status of a set', () => {
       readyReplicas: 3,
       availableReplicas: 2,
       retiringReplicas: 1,
+      deletingReplicas: 1,
       observedGeneration: 3,
       selector: 'kubenode.io/machine-set=web-a',
     });

@@ -46,6 +46,7 @@ export function statusOf(
     readyReplicas: ready.length,
     availableReplicas: available,
     retiringReplicas: alive.filter(isMarked).length,
+    deletingReplicas: machines.length - alive.length,
     ...(set.spec.replicas === undefined ? { keptReplicas: replicas } : {}),
     ...(view.making === undefined || view.making.length === 0 ? {} : { making: [...view.making] }),
     ...(error === undefined || set.spec.paused === true ? {} : { createFailure: codeOf(error) }),
