@@ -88,6 +88,17 @@ export const attention = Type.Object({
 export type Attention = Static<typeof attention>;
 export const ATTENTION_LIMIT = 20;
 
+/** As many MachineSets of one cluster as the hub reports. */
+export const MOST_SETS = 500;
+
+const setMachines = Type.Object({
+  set: Type.String({ description: 'namespace/name' }),
+  replicas: Type.Integer({ minimum: 0, description: 'machines that are not being deleted' }),
+  wanted: Type.Integer({ minimum: 0, description: 'how many of these there are to be' }),
+  deleting: Type.Optional(Type.Integer({ minimum: 0, description: 'beside `replicas`' })),
+});
+export type SetMachines = Static<typeof setMachines>;
+
 export const Clusters = defineKind({
   kind: 'Cluster',
   plural: 'clusters',
@@ -118,7 +129,18 @@ export const Clusters = defineKind({
     cellUID: Type.Optional(
       Type.String({ maxLength: 128, description: 'UID of the Namespace kube-system of the cluster that was reached' }),
     ),
-    machines: Type.Optional(Type.Object({ total: Type.Integer(), ready: Type.Integer() })),
+    machines: Type.Optional(
+      Type.Object({
+        total: Type.Integer(),
+        ready: Type.Integer(),
+        sets: Type.Optional(
+          listMap(setMachines, ['set'], {
+            maxItems: MOST_SETS,
+            description: 'its MachineSets; absent where there are more, and then no commit lets a machine of this cluster go',
+          }),
+        ),
+      }),
+    ),
     attention: Type.Optional(
       atomic(attention, {
         maxItems: ATTENTION_LIMIT,

@@ -495,8 +495,8 @@ describe('a cell', () => {
         apiVersion: API_VERSION,
         kind: 'MachineSet',
         metadata: { namespace: 'web', name },
-        spec: { provider: { name: 'none' } },
-        status: { replicas: total, readyReplicas: ready },
+        spec: { provider: { name: 'none' }, ...(name === 'b' ? { replicas: 3 } : {}) },
+        status: { replicas: total, readyReplicas: ready, ...(name === 'b' ? { deletingReplicas: 2 } : { keptReplicas: 5 }) },
       });
     }
     cell('prod').put(MachineSets, {
@@ -508,8 +508,16 @@ describe('a cell', () => {
     startHub();
     await until(done(commit({ [UNIT]: settings('1') })), 10_000);
     expect(reachable('prod')).toMatchObject({ status: 'True', reason: 'Connected', message: '', observedGeneration: 1 });
-    expect(cluster('prod')?.status?.machines).toEqual({ total: 7, ready: 5 });
-    expect(cluster('test')?.status?.machines).toEqual({ total: 0, ready: 0 });
+    expect(cluster('prod')?.status?.machines).toEqual({
+      total: 7,
+      ready: 5,
+      sets: [
+        { set: 'web/a', replicas: 3, wanted: 5 },
+        { set: 'web/b', replicas: 4, wanted: 3, deleting: 2 },
+        { set: 'web/new', replicas: 0, wanted: 0 },
+      ],
+    });
+    expect(cluster('test')?.status?.machines).toEqual({ total: 0, ready: 0, sets: [] });
     expect(events.filter(({ about }) => about.startsWith('Cluster/'))).toEqual([]);
   });
 
@@ -570,7 +578,7 @@ describe('a cell', () => {
     await until(done(commit({ [UNIT]: settings('1') })), 10_000);
     hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-prod' });
     await until(() => reachable('prod')?.status === 'False', 125_000);
-    expect(cluster('prod')?.status?.machines).toEqual({ total: 3, ready: 3 });
+    expect(cluster('prod')?.status?.machines).toMatchObject({ total: 3, ready: 3 });
     const before = writes(hub).length;
     await clock.advance(60_000);
     expect(writes(hub)).toHaveLength(before);

@@ -1,9 +1,9 @@
-import { Clusters, type Attention } from '../../api/cluster.ts';
-import type { Cluster } from '../../api/cluster.ts';
+import { Clusters, MOST_SETS, type Attention, type Cluster, type SetMachines } from '../../api/cluster.ts';
 import { canonical } from '../../api/digest.ts';
 import { messageOf } from '../../api/errors.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
+import type { MachineSet } from '../../api/machineset.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
 import { plainText } from '../../api/plaintext.ts';
@@ -299,13 +299,18 @@ function attentionIn(cell: Cell): Attention[] {
   return attentionOf(WATCHED.flatMap(({ kind }) => cell.store(kind)?.list() ?? []));
 }
 
-function countMachines(cell: Cell): { total: number; ready: number } {
-  let total = 0;
-  let ready = 0;
-  for (const set of cell.store('MachineSet')?.list() ?? []) {
-    const { status } = set as { status?: { replicas?: number; readyReplicas?: number } };
-    total += status?.replicas ?? 0;
-    ready += status?.readyReplicas ?? 0;
-  }
-  return { total, ready };
+function countMachines(cell: Cell): NonNullable<NonNullable<Cluster['status']>['machines']> {
+  const found = (cell.store('MachineSet')?.list() ?? []).map((each) => each as Stored<MachineSet>);
+  const sets = found.map(({ metadata, spec, status }): SetMachines => {
+    const { replicas = 0, deletingReplicas = 0 } = status ?? {};
+    const wanted = metadata.deletionTimestamp === undefined ? (spec.replicas ?? status?.keptReplicas ?? replicas) : 0;
+    const set = `${metadata.namespace ?? ''}/${metadata.name}`;
+    return { set, replicas, wanted, ...(deletingReplicas === 0 ? {} : { deleting: deletingReplicas }) };
+  });
+  return {
+    total: sets.reduce((sum, { replicas }) => sum + replicas, 0),
+    ready: found.reduce((sum, { status }) => sum + (status?.readyReplicas ?? 0), 0),
+    // A partial list would hide what goes.
+    ...(sets.length > MOST_SETS ? {} : { sets: sets.sort((a, b) => (a.set < b.set ? -1 : 1)) }),
+  };
 }
