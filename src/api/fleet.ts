@@ -4,11 +4,32 @@ import { celRules, defineKind } from './kind.ts';
 
 export const ISOLATIONS = ['process', 'namespaces'] as const;
 
+const maxMachines = (description: string) => Type.String({ pattern: '^([0-9]|[1-9][0-9]|100)%$', description });
+
 export const stage = Type.Object({
   name: name(),
   clusterSelector: labelSelector(),
   soakSeconds: Type.Optional(seconds('after the last cluster of the stage has evidence, before the next stage', { default: 0 })),
   maxClusters: Type.Optional(Type.Integer({ minimum: 1, default: 1, description: 'clusters of the stage under way at once' })),
+  prune: Type.Optional(
+    Type.Object(
+      {
+        maxDeletions: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            description:
+              'objects and machines that one commit may delete in each cluster of this stage; default `spec.prune.maxDeletions`, else 3. Machines that go already count',
+          }),
+        ),
+        maxMachines: Type.Optional(
+          maxMachines(
+            'share of its machines that each cluster of this stage, and the stage as a whole, may lose at once; default `spec.prune.maxMachines`',
+          ),
+        ),
+      },
+      { description: 'more objects than that refuse a commit, more machines hold its MachineSets back' },
+    ),
+  ),
 });
 export type Stage = Static<typeof stage>;
 
@@ -52,9 +73,14 @@ export const fleetSpec = Type.Object({
       maxDeletions: Type.Optional(
         Type.Integer({
           minimum: 0,
-          default: 3,
-          description: 'objects and machines of one commit, over all clusters; more objects refuse it, more machines hold their sets back',
+          description:
+            'objects and machines of one commit over all clusters; absent, only the limits of each cluster and stage hold. It is also the limit of each cluster whose stage has none',
         }),
+      ),
+      maxMachines: Type.Optional(
+        maxMachines(
+          'for stages that say none: share of the machines of each cluster, and of each stage, that may go at once, rounded down, and one where there are three or more; default 10%. 100% lets the last one go',
+        ),
       ),
     }),
   ),

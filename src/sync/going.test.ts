@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
+import { Clusters } from '../api/cluster.ts';
 import { unitDigest } from '../api/digest.ts';
 import type { Fleet } from '../api/fleet.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { CodedError } from '../api/errors.ts';
-import { machinesGoing, mostIn, replicasOf } from './going.ts';
+import { machinesGoing, machinesOf, replicasOf } from './going.ts';
 import { plan, type PlanInput } from './plan.ts';
 
 const set = (replicas: number | undefined) => ({
@@ -57,13 +58,13 @@ describe('E9: each machine that a commit would let go counts', () => {
   });
 });
 
-describe('safety 6, E9: the budget', () => {
-  const fleet = (maxDeletions: number): Fleet => ({
-    apiVersion: API_VERSION,
-    kind: 'Fleet',
-    metadata: { name: 'main' },
-    spec: { source: { path: '/x' }, stages: [{ name: 'all', clusterSelector: { a: 'b' } }], prune: { maxDeletions } },
-  });
+describe('safety 6, E9: sets that are held back', () => {
+  const machines = new Map(
+    ['eu', 'us'].map((cluster) => {
+      const set = { replicas: 40, wanted: 40, deleting: 0, removing: false };
+      return [cluster, { total: 40, sets: new Map([[UNIT, set]]) }] as const;
+    }),
+  );
   const planned = (
     maxDeletions: number,
     from: Record<string, string>,
@@ -73,39 +74,25 @@ describe('safety 6, E9: the budget', () => {
   ) => {
     const of = (units: Record<string, string>) => new Map(['eu', 'us'].map((cluster) => [cluster, new Map(Object.entries(units))]));
     const labels = new Map(['eu', 'us'].map((cluster) => [cluster, { a: 'b' }]));
-    return plan({ fleet: fleet(maxDeletions), wanted: of(from), rendered: of(to), labels, replicas, ...rest });
+    const fleet: Fleet = {
+      apiVersion: API_VERSION,
+      kind: 'Fleet',
+      metadata: { name: 'main' },
+      spec: {
+        source: { path: '/x' },
+        stages: [{ name: 'all', clusterSelector: { a: 'b' }, prune: { maxDeletions, maxMachines: '100%' } }],
+      },
+    };
+    return plan({ fleet, wanted: of(from), rendered: of(to), labels, replicas, machines, ...rest });
   };
   const both = { [UNIT]: '40', x: '1' };
-
-  const unitsOf = (found: ReturnType<typeof planned>) => found.units.map(({ unit }) => unit);
 
   test('one line that lowers replicas is held back at maxDeletions 0, and says which set, how many, and what to do', () => {
     const { units, heldBack } = planned(0, both, { ...both, [UNIT]: '38' });
     expect(units).toEqual([]);
-    expect(heldBack?.message).toContain('4 machines, 0 are allowed: MachineSet/web/a in eu: 40 → 38, MachineSet/web/a in us: 40 → 38');
-    expect(heldBack?.next).toContain('to at least 4');
-  });
-  test('is over all clusters, and for objects and machines together', () => {
-    expect(planned(4, both, { ...both, [UNIT]: '38' })).toMatchObject({ units: [{ unit: UNIT }], heldBack: undefined });
-    expect(planned(3, both, { ...both, [UNIT]: '38' }).heldBack?.message).toContain('4 machines, 3 are allowed');
-    // The objects alone are within it.
-    const { units, heldBack } = planned(5, both, { [UNIT]: '38' });
-    expect(units.map(({ unit }) => unit)).toEqual(['x']);
-    expect(heldBack?.message).toContain('4 machines, 5 are allowed');
-    expect(heldBack?.message).toContain('beside 2 objects that it deletes');
-    expect(unitsOf(planned(6, both, { [UNIT]: '38' }))).toEqual([UNIT, 'x']);
-    expect(planned(81, both, { x: '1' })).toMatchObject({
-      units: [],
-      heldBack: { message: expect.stringContaining('2 objects and 80 machines') as unknown },
-    });
-  });
-  test('objects that are too many refuse all of the commit', () => {
-    expect(() => planned(1, both, { [UNIT]: '40' })).toThrow(
-      expect.objectContaining({
-        code: 'PruneBudget',
-        message: expect.stringContaining('2 objects, 1 are allowed: x; nothing was changed'),
-      }),
-    );
+    expect(heldBack?.message).toContain('cluster "eu" of stage "all": 2 of its 40 machines would go, 0 may (maxDeletions 0)');
+    expect(heldBack?.message).toContain('MachineSet/web/a in eu: 40 → 38, MachineSet/web/a in us: 40 → 38.');
+    expect(heldBack?.next).toContain('set prune: { maxDeletions: 2 } for stage "all"');
   });
   test('a revert that would let machines go takes back all else', () => {
     const { units, heldBack } = planned(3, { [UNIT]: '40', x: '2' }, { [UNIT]: '1', x: '1' });
@@ -125,14 +112,16 @@ describe('safety 6, E9: the budget', () => {
         ],
       },
     ]);
-    expect(found.heldBack?.message).toContain('37 machines, 3 are allowed: MachineSet/web/a in eu: 40 → 3.');
+    expect(found.heldBack?.message).toContain('37 of its 40 machines would go, 3 may');
+    expect(found.heldBack?.message).toContain('Held back: MachineSet/web/a in eu: 40 → 3.');
   });
   test('a line that is left out lets nobody go', () => {
     expect(planned(0, both, { ...both, [UNIT]: 'none' }).units).toHaveLength(1);
   });
   test('what was there before and is not known is held back', () => {
-    expect(planned(100, { ...both, [UNIT]: 'lost' }, both).heldBack?.message).toContain('MachineSet/web/a in eu: unknown → 40');
-    expect(planned(100, both, { ...both, [UNIT]: '38' }, new Map()).heldBack?.message).toContain('unknown');
+    const to = { ...both, [UNIT]: '38' };
+    expect(planned(1, { ...both, [UNIT]: 'lost' }, to).heldBack?.message).toContain('MachineSet/web/a in eu: unknown → 38');
+    expect(planned(1, both, to, new Map()).heldBack?.message).toContain('unknown');
   });
 });
 
@@ -175,20 +164,38 @@ describe('E8, E9: what the cache lost', () => {
   });
 });
 
-test('E9: a number that was left out counts as the machines that there are, where a reached cell says so', () => {
-  const cluster = (status: 'True' | 'False') => ({
-    apiVersion: API_VERSION,
-    kind: 'Cluster',
-    metadata: { name: status },
-    spec: {},
-    status: {
-      machines: { total: 5, ready: 5 },
-      conditions: [{ type: 'Reachable', status, reason: 'X', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' }],
-    },
+describe('E9: what the hub recorded of machines', () => {
+  const sets = [
+    { set: 'web/a', replicas: 5, wanted: 5 },
+    { set: 'web/b', replicas: 2, wanted: 1, deleting: 1 },
+  ];
+  const cluster = (status: 'True' | 'False', machines: object = { total: 7, ready: 5, sets }) =>
+    Clusters.parse({
+      apiVersion: API_VERSION,
+      kind: 'Cluster',
+      metadata: { name: status },
+      spec: {},
+      status: {
+        machines,
+        conditions: [{ type: 'Reachable', status, reason: 'X', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' }],
+      },
+    });
+
+  test('counts of a cell that is reached, and of no other', () => {
+    const found = machinesOf([cluster('True'), cluster('False')], (name, unit) => name === 'True' && unit === 'MachineSet/web/b');
+    expect([...found.keys()]).toEqual(['True']);
+    expect(found.get('True')?.total).toBe(7);
+    expect([...(found.get('True')?.sets ?? [])]).toEqual([
+      ['MachineSet/web/a', { replicas: 5, wanted: 5, deleting: 0, removing: false }],
+      ['MachineSet/web/b', { replicas: 2, wanted: 1, deleting: 1, removing: true }],
+    ]);
   });
-  const most = mostIn([cluster('True'), cluster('False')]);
-  expect([...most]).toEqual([['True', 5]]);
-  expect(machinesGoing(UNIT, 'none', '3', REPLICAS, most.get('True'))).toBe(2);
-  expect(machinesGoing(UNIT, 'none', '38', REPLICAS, most.get('True'))).toBe(0);
-  expect(machinesGoing(UNIT, 'none', '3', REPLICAS, most.get('False'))).toBe(1997);
+  test('counts of no cell that reports its sets in part, or not yet', () => {
+    expect([...machinesOf([cluster('True', { total: 7, ready: 7 })], () => false)]).toEqual([]);
+  });
+  test('a number that was left out counts as the machines that there are', () => {
+    expect(machinesGoing(UNIT, 'none', '3', REPLICAS, 5)).toBe(2);
+    expect(machinesGoing(UNIT, 'none', '38', REPLICAS, 5)).toBe(0);
+    expect(machinesGoing(UNIT, 'none', '3', REPLICAS, undefined)).toBe(1997);
+  });
 });

@@ -39,14 +39,58 @@ function replicasIn(objects: readonly KubeObject[]): number | null | undefined {
   return set === undefined ? undefined : (MachineSets.parse(set).spec.replicas ?? null);
 }
 
-/** How many machines one set of each cluster can have at most: what the hub recorded of a cell that it reaches. Others are not in it. */
-export function mostIn(clusters: readonly Cluster[]): ReadonlyMap<string, number> {
+/** One MachineSet as its cell reports it. */
+export interface CellSet {
+  /** Machines that are not being deleted. */
+  replicas: number;
+  /** How many of these there are to be. */
+  wanted: number;
+  /** Being deleted, beside `replicas`. */
+  deleting: number;
+  /** A commit that was accepted before deletes it. */
+  removing: boolean;
+}
+
+export interface CellMachines {
+  total: number;
+  /** By unit; also those of others. */
+  sets: ReadonlyMap<string, CellSet>;
+}
+
+/** What the hub recorded of the machines of cells that it reaches. Others are not in it. `isRemoving`: as `CellSet.removing`. */
+export function machinesOf(
+  clusters: readonly Cluster[],
+  isRemoving: (cluster: string, unit: string) => boolean,
+): ReadonlyMap<string, CellMachines> {
   return new Map(
-    clusters.flatMap(({ metadata, status }): [string, number][] => {
+    clusters.flatMap(({ metadata: { name }, status }): [string, CellMachines][] => {
       const reached = status?.conditions?.some(({ type, status: is }) => type === 'Reachable' && is === 'True') === true;
-      return reached && status?.machines?.total !== undefined ? [[metadata.name, status.machines.total]] : [];
+      if (!reached || status?.machines?.sets === undefined) return [];
+      const { total, sets } = status.machines;
+      const entries = sets.map(({ set, deleting = 0, ...rest }): [string, CellSet] => {
+        const unit = `${PREFIX}${set}`;
+        return [unit, { ...rest, deleting, removing: isRemoving(name, unit) }];
+      });
+      return [[name, { total, sets: new Map(entries) }]];
     }),
   );
+}
+
+/**
+ * How many machines of a cell go already, or will by an earlier commit, beside those that this one lets go. `wanted`: by unit, what there is to be after
+ * this commit, which may take some back; undefined: as the cell says. `lost`: by unit, those that this commit lets go.
+ */
+export function goingIn(
+  { sets }: CellMachines,
+  wanted: ReadonlyMap<string, number | undefined>,
+  lost: ReadonlyMap<string, number>,
+): number {
+  let going = 0;
+  for (const [unit, { replicas, deleting, removing, ...cell }] of sets) {
+    const after = wanted.get(unit) ?? (removing ? 0 : cell.wanted);
+    going += Math.max(0, Math.max(0, replicas - after) + deleting - (lost.get(unit) ?? 0));
+  }
+  return going;
 }
 
 /** Of what the commit renders, and of what was wanted or there before it as far as it is kept, or its own commit renders it again (docs/protocols.md#e8). */

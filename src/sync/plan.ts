@@ -2,8 +2,9 @@ import type { Fleet, Stage } from '../api/fleet.ts';
 import type { Rollout, RolloutUnit } from '../api/rollout.ts';
 import { sha256Hex } from '../api/digest.ts';
 import { matchesLabels } from '../api/selector.ts';
+import { judgeDeletions, type Change, type HeldBack } from './deletions.ts';
 import { syncError } from './errors.ts';
-import { machinesGoing, type ReplicasByDigest } from './going.ts';
+import { machinesGoing, type CellMachines, type ReplicasByDigest } from './going.ts';
 
 /** What one commit renders to, reduced to digests: cluster → unit → digest. */
 export type Digests = ReadonlyMap<string, ReadonlyMap<string, string>>;
@@ -20,8 +21,8 @@ export interface PlanInput {
   labels: ReadonlyMap<string, Record<string, string>>;
   /** Of MachineSets, before and after; what is not in it is not known, and counts as the most. */
   replicas?: ReplicasByDigest;
-  /** By cluster: how many machines there are, where that is known. */
-  most?: ReadonlyMap<string, number>;
+  /** By cluster: what a reached cell reports; a cluster that is not in it is not known, and lets no machine go. */
+  machines?: ReadonlyMap<string, CellMachines>;
   /** What clusters were given of a unit, wholly or in part: digests; undefined: not known. */
   there?(cluster: string, unit: string): readonly string[] | undefined;
   /** The commit that renders what was wanted before this one. */
@@ -34,17 +35,17 @@ export interface Plan {
   /** Units that the commit no longer declares but that are never deleted: Namespaces. */
   kept: { unit: string; cluster: string }[];
   /** MachineSets that keep all of their former content in a cluster, since too many machines would go; undefined: none. */
-  heldBack: { message: string; next: string } | undefined;
+  heldBack: HeldBack | undefined;
 }
 
 /**
  * Splits what differs into units, or throws a coded refusal; an empty plan means that nothing differs.
  *
- * More deletions of objects than the budget allows refuse the commit. Where it is the machines of its MachineSets that are too many, those sets alone
- * are held back, in the clusters where machines would go: all else goes on, since it may be a revert that cannot wait (docs/protocols.md#e9).
+ * More deletions of objects than a limit allows refuse the commit. Where it is the machines of its MachineSets that are too many, those sets alone
+ * are held back, in the clusters that the limit is of: all else goes on, since it may be a revert that cannot wait (docs/protocols.md#e9).
  */
 export function plan(input: PlanInput): Plan {
-  const { fleet, rendered, wanted, labels, replicas = new Map(), most = new Map() } = input;
+  const { fleet, rendered, wanted, labels, replicas = new Map(), machines = new Map() } = input;
   if (rendered.size === 0)
     throw syncError('EmptyRender', 'the fleet declares no cluster; nothing was changed', {
       next: `declare a cluster in ${fleet.spec.entry ?? 'fleet/main.ts'}`,
@@ -56,7 +57,7 @@ export function plan(input: PlanInput): Plan {
         'EmptyRender',
         `the fleet renders no object at all for cluster "${cluster}", which has ${wanted.get(cluster)?.size} units; nothing was changed`,
         {
-          next: 'an empty render never deletes: remove objects one commit at a time, within spec.prune.maxDeletions of the Fleet',
+          next: 'an empty render never deletes: remove objects one commit at a time, within the limits of its stage in the Fleet (docs/fleet.md)',
         },
       );
     }
@@ -79,21 +80,12 @@ export function plan(input: PlanInput): Plan {
         kept.push({ unit, cluster });
         continue;
       }
-      const machines = machinesGoing(unit, from, digest, replicas, most.get(cluster), input.there?.(cluster, unit));
-      its.push({ unit, cluster, digest, from, machines });
+      const most = machines.get(cluster)?.total;
+      its.push({ unit, cluster, digest, from, machines: machinesGoing(unit, from, digest, replicas, most, input.there?.(cluster, unit)) });
     }
     changes.set(unit, its);
   }
-  const budget = fleet.spec.prune?.maxDeletions ?? 3;
-  const losses = [...changes.values()].flat().filter(({ digest, machines }) => digest === undefined || machines > 0);
-  const loss = countOf(losses);
-  const objects = losses.filter(({ machines }) => machines === 0);
-  if (objects.length > budget) {
-    throw syncError('PruneBudget', `the commit would delete ${textOf(loss, losses, budget, replicas)}; nothing was changed`, {
-      next: 'delete fewer at a time, or raise spec.prune.maxDeletions of the Fleet if this is meant',
-    });
-  }
-  const held = new Set(loss.objects + loss.machines > budget ? losses.filter(({ machines }) => machines > 0) : []);
+  const { held, heldBack } = judgeDeletions({ fleet, stages, changes: [...changes.values()].flat(), replicas, machines });
 
   const units: RolloutUnit[] = [];
   for (const [unit, its] of changes) {
@@ -109,60 +101,7 @@ export function plan(input: PlanInput): Plan {
       digest !== from || input.carried?.(name, unit) === false;
     if (clusters.some(isDue)) units.push({ unit, clusters: clusters.sort(byName) });
   }
-  return { units: units.sort((a, b) => (a.unit < b.unit ? -1 : 1)), stages, kept, heldBack: heldBack([...held], loss, budget, replicas) };
-}
-
-/** What becomes of one unit in one cluster. */
-interface Change {
-  unit: string;
-  cluster: string;
-  digest: string | undefined;
-  from: string | undefined;
-  /** How many would go. */
-  machines: number;
-}
-
-interface Count {
-  objects: number;
-  machines: number;
-}
-
-function countOf(losses: readonly Change[]): Count {
-  return {
-    objects: losses.filter(({ digest }) => digest === undefined).length,
-    machines: losses.reduce((sum, { machines }) => sum + machines, 0),
-  };
-}
-
-const SHOWN = 5;
-
-function textOf({ objects, machines }: Count, losses: readonly Change[], budget: number, replicas: ReplicasByDigest): string {
-  const what = [...(objects === 0 ? [] : [`${objects} objects`]), ...(machines === 0 ? [] : [`${machines} machines`])].join(' and ');
-  const sets = losses.filter((each) => each.machines > 0);
-  const lines = sets.map(
-    ({ unit, cluster, from, digest }) => `${unit} in ${cluster}: ${countIn(from, replicas)} → ${countIn(digest, replicas)}`,
-  );
-  const gone = new Set(losses.map(({ unit }) => unit));
-  for (const { unit } of sets) gone.delete(unit);
-  const named = [...lines, ...gone];
-  return `${what}, ${budget} are allowed: ${named.slice(0, SHOWN).join(', ')}${named.length > SHOWN ? ', …' : ''}`;
-}
-
-function heldBack(held: readonly Change[], loss: Count, budget: number, replicas: ReplicasByDigest): Plan['heldBack'] {
-  if (held.length === 0) return undefined;
-  const { objects, machines } = countOf(held);
-  const rest = loss.objects - objects;
-  const also = rest === 0 ? '' : `, beside ${rest} ${rest === 1 ? 'object' : 'objects'} that it deletes`;
-  return {
-    message: `it would let too many machines go: ${textOf({ objects, machines }, held, budget, replicas)}${also}. Of these sets nothing is changed there, all else goes on`,
-    next: `let them go: raise spec.prune.maxDeletions of the Fleet to at least ${objects + machines}; or keep them: commit the sets with \`replicas\` as they are now`,
-  };
-}
-
-/** As it is told: how many machines a digest wants. */
-function countIn(digest: string | undefined, replicas: ReplicasByDigest): string {
-  if (digest === undefined) return '0';
-  return String(replicas.get(digest) ?? 'unknown');
+  return { units: units.sort((a, b) => (a.unit < b.unit ? -1 : 1)), stages, kept, heldBack };
 }
 
 const byName = (a: { name: string }, b: { name: string }): number => (a.name < b.name ? -1 : 1);

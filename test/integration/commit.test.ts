@@ -339,10 +339,11 @@ it('E9: a revert that would let too many machines go arrives but for its Machine
   const { message } = await hub.verdict('HeldBack');
   expect(message).toContain(revert.slice(0, 10));
   expect(message).toContain('MachineSet/web/web in prod: 6 → 1');
-  expect(message).toContain('at least 10');
+  expect(message).toContain('cluster "prod" of stage "prod": 5 of its 6 machines would go, 1 may (maxMachines 10%)');
+  expect(message).toContain('set prune: { maxDeletions: 5, maxMachines: "84%" } for stage "prod"');
   expect((await hub.fleet()).status?.commit).toBe(revert);
 
-  await hub.patchFleet({ prune: { maxDeletions: 10 } });
+  await hub.patchFleet({ prune: { maxDeletions: 10, maxMachines: '84%' } });
   await until('fewer machines', async () => (await replicasIn('test')) === 1 && (await replicasIn('prod')) === 1);
   await hub.verdict('Accepted');
 });

@@ -141,7 +141,11 @@ beforeAll(async () => {
     apiVersion: API_VERSION,
     kind: 'Fleet',
     metadata: { name: 'here' },
-    spec: { source: { path: repository.dir, pollSeconds: 1 }, stages: [{ name: 'test', clusterSelector: { stage: 'test' } }] },
+    spec: {
+      source: { path: repository.dir, pollSeconds: 1 },
+      // Its only machine goes, too.
+      stages: [{ name: 'test', clusterSelector: { stage: 'test' }, prune: { maxMachines: '100%' } }],
+    },
   });
 }, 120_000);
 

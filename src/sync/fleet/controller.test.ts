@@ -672,6 +672,140 @@ describe('E9: a commit that would let too many machines go', () => {
     expect(renders).toEqual(['c2']);
   });
 
+  const sets = (replicas: number, wanted: number, deleting = 0): NonNullable<NonNullable<Cluster['status']>['machines']> => ({
+    total: replicas,
+    ready: replicas,
+    sets: [{ set: 'web/a', replicas, wanted, ...(deleting === 0 ? {} : { deleting }) }],
+  });
+  const recordMachines = (replicas: number, reported: ReturnType<typeof sets>, reached: 'True' | 'False' = 'True'): void => {
+    const now = new Date(clock.now()).toISOString();
+    recordOn('one', {
+      units: held(digestOf(machines(replicas))),
+      machines: reported,
+      conditions: [{ type: 'Reachable', status: reached, reason: 'X', message: '', lastTransitionTime: now }],
+    });
+  };
+  /** Commits are named by the number of machines that they want. */
+  const branchOf = (commit: string): Branch => ({
+    ...branchAt(commit),
+    renders: (commit) => renderedOf({ one: [machines(Number(commit.slice(1)))] }),
+  });
+  const wantedNow = (): unknown =>
+    server
+      .objects(Rollouts)
+      .toSorted((a, b) => a.spec.sequence - b.spec.sequence)
+      .at(-1)?.spec.commit;
+
+  it('names all of its sets in the log', async () => {
+    await reduced(false, held);
+    expect(log.lines.find(({ message }) => message.startsWith('held back: '))?.fields).toMatchObject({
+      commit: 'c2',
+      all: ['MachineSet/web/a in one: 6 → 1'],
+    });
+  });
+
+  it('names all objects of a commit that is refused in the log', async () => {
+    const objects = ['a', 'b', 'c', 'd', 'e'].map((name) => configMap(name, '1'));
+    const branch: Branch = {
+      ...branchAt('c1'),
+      renders: (commit) => renderedOf({ one: commit === 'c1' ? objects : objects.slice(0, 1) }),
+    };
+    startHub(branch);
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    branch.head = 'c2';
+    await until(() => ready()?.reason === 'PruneBudget', 31_000);
+    expect(ready()?.message).toContain('4 objects would go, 3 may');
+    expect(ready()?.message).toContain('\nnext: delete fewer at a time; or');
+    expect(log.lines.find(({ fields }) => fields['reason'] === 'PruneBudget')?.fields['all']).toHaveLength(4);
+  });
+
+  it.each([false, true])(
+    'takes no other share while the first goes, and goes by itself when that is gone (restart: %s)',
+    async (restart) => {
+      const branch = branchOf('c40');
+      startHub(branch);
+      await until(() => fleet().status?.commit === 'c40', 5000);
+      recordMachines(40, sets(40, 40));
+      branch.head = 'c37';
+      await until(() => fleet().status?.commit === 'c37', 31_000);
+      expect(ready()?.reason).toBe('Accepted');
+      // Nothing of it has begun.
+      branch.head = 'c34';
+      await until(() => fleet().status?.commit === 'c34', 31_000);
+      expect(ready()?.message).toContain('3 of its 40 machines would go beside 3 that go already, 3 may');
+      expect(wantedNow()).toBe('c37');
+      if (restart) {
+        stops[0]?.abort(new Error('restart'));
+        startHub(branch);
+      }
+      recordMachines(37, sets(37, 37, 2));
+      await clock.advance(62_000);
+      expect([ready()?.reason, wantedNow()]).toEqual(['HeldBack', 'c37']);
+      recordMachines(37, sets(37, 37));
+      await until(() => ready()?.reason === 'Accepted', 62_000);
+      expect(wantedNow()).toBe('c34');
+    },
+  );
+
+  it('lets none go where it is not known how many there are, and lets them go when the cluster is reached', async () => {
+    const branch = branchOf('c40');
+    startHub(branch);
+    await until(() => fleet().status?.commit === 'c40', 5000);
+    recordMachines(40, sets(40, 40), 'False');
+    branch.head = 'c39';
+    await until(() => fleet().status?.commit === 'c39', 31_000);
+    expect(ready()?.message).toContain('how many it has is not known');
+    renders.length = 0;
+    await clock.advance(120_000);
+    expect(renders).toEqual([]);
+    recordMachines(40, sets(40, 40));
+    await until(() => ready()?.reason === 'Accepted', 62_000);
+    expect(wantedNow()).toBe('c39');
+  });
+
+  it('is not tried again by itself where it is too much of its own, whatever becomes of the cluster', async () => {
+    const branch = branchOf('c40');
+    startHub(branch);
+    await until(() => fleet().status?.commit === 'c40', 5000);
+    recordMachines(40, sets(40, 40));
+    branch.head = 'c1';
+    await until(() => ready()?.reason === 'HeldBack', 31_000);
+    renders.length = 0;
+    recordMachines(40, sets(1000, 1000));
+    await clock.advance(120_000);
+    expect([renders, wantedNow()]).toEqual([[], 'c40']);
+  });
+
+  it('counts what an earlier commit removes, as long as its cell has it', async () => {
+    const other = { ...machines(3), metadata: { namespace: 'web', name: 'b' } };
+    const trees: Record<string, KubeObject[]> = {
+      c1: [machines(40), other, configMap('a', '1')],
+      c2: [machines(40), configMap('a', '1')],
+      c3: [machines(38), configMap('a', '1')],
+    };
+    change({ prune: { maxDeletions: 4 } });
+    const branch: Branch = { ...branchAt('c1'), renders: (commit) => renderedOf({ one: trees[commit] ?? [] }) };
+    startHub(branch);
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    const units = [
+      { unit: 'MachineSet/web/a', fleet: 'main', digest: digestOf(machines(40)) },
+      { unit: 'MachineSet/web/b', fleet: 'main', digest: digestOf(other) },
+    ];
+    const conditions = [
+      { type: 'Reachable', status: 'True' as const, reason: 'X', message: '', lastTransitionTime: new Date(clock.now()).toISOString() },
+    ];
+    const a = { set: 'web/a', replicas: 40, wanted: 40 };
+    recordOn('one', { units, machines: { total: 43, ready: 43, sets: [a, { set: 'web/b', replicas: 3, wanted: 3 }] }, conditions });
+    branch.head = 'c2';
+    await until(() => fleet().status?.commit === 'c2', 31_000);
+    expect(ready()?.reason).toBe('Accepted');
+    branch.head = 'c3';
+    await until(() => fleet().status?.commit === 'c3', 31_000);
+    expect(ready()?.message).toContain('2 of its 43 machines would go beside 3 that go already, 4 may');
+    recordOn('one', { units: units.slice(0, 1), machines: { total: 40, ready: 40, sets: [a] }, conditions });
+    await until(() => ready()?.reason === 'Accepted', 62_000);
+  });
+
   it('renders the former commit again where its content was lost', async () => {
     await reduced(true, held);
     expect(renders).toEqual(['c2', 'c1']);

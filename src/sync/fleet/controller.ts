@@ -14,13 +14,25 @@ import { setConditions } from '../../kube/conditions.ts';
 import { runController, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import type { Bundles } from '../bundles.ts';
+import { TooManyDeletions } from '../deletions.ts';
 import { syncError } from '../errors.ts';
 import { inForce } from '../inforce.ts';
-import { mostIn, replicasOf } from '../going.ts';
+import { machinesOf, replicasOf } from '../going.ts';
 import { carriedBy, plan, wantedWithCommits } from '../plan.ts';
 import { REMOVAL } from '../records.ts';
 import type { Checkouts, Checkout, RenderedCommit } from './checkout.ts';
-import { digestsInUse, dueOf, HELD_BACK, expendable, failedTry, isSameRollout, rolloutOf, triedOf, type Tries } from './decide.ts';
+import {
+  digestsInUse,
+  dueOf,
+  HELD_BACK,
+  expendable,
+  failedTry,
+  isSameRollout,
+  machinesSeen,
+  rolloutOf,
+  triedOf,
+  type Tries,
+} from './decide.ts';
 
 export interface FleetControllerOptions {
   client: Client;
@@ -46,12 +58,16 @@ type Status = NonNullable<Fleet['status']>;
 export async function runFleetController(options: FleetControllerOptions): Promise<void> {
   const { cache, clock, random, signal } = options;
   const fleets = cache.store(Fleets);
+  const clusterStore = cache.store(Clusters);
   const tries = new Map<string, Tries>();
+  /** Of fleets whose sets are held back: what the clusters that this waits for said of their machines then. */
+  const heldOver = new Map<string, { clusters: readonly string[]; seen: string }>();
 
   async function reconcile(name: string, context: { client: Client; log: Log }): Promise<{ requeueAfterMs: number } | void> {
     const fleet = fleets.get({ name });
     if (fleet === undefined) {
       tries.delete(name);
+      heldOver.delete(name);
       await options.checkouts.close(name);
       return;
     }
@@ -78,11 +94,16 @@ export async function runFleetController(options: FleetControllerOptions): Promi
       const { oid } = await checkout.head(signal);
       head = oid;
       // What a human just said of this Fleet (a budget, a pause, a signer) must count for this commit already.
-      const due = dueOf(fleet, oid, tries.get(name), clock.monotonic());
+      const over = heldOver.get(name);
+      const waited = over === undefined || over.seen !== machinesSeen(clusterStore.list(), over.clusters);
+      const due = dueOf(fleet, oid, tries.get(name), clock.monotonic(), waited);
       if (due.state === 'Later') return Math.min(due.afterMs, pollMsOf(fleet));
       if (due.state !== 'Due') return pollMsOf(fleet);
       const live = await context.client.get(Fleets, { name }, { signal });
-      if (live.metadata.generation !== fleet.metadata.generation || dueOf(live, oid, tries.get(name), clock.monotonic()).state !== 'Due')
+      if (
+        live.metadata.generation !== fleet.metadata.generation ||
+        dueOf(live, oid, tries.get(name), clock.monotonic(), waited).state !== 'Due'
+      )
         return OUTDATED_MS;
       await accept(live, checkout, context);
       tries.delete(name);
@@ -147,7 +168,10 @@ export async function runFleetController(options: FleetControllerOptions): Promi
         options.bundles,
         async (commit) => (await checkout.render(commit, signal)).clusters,
       ),
-      most: mostIn(clusters),
+      machines: machinesOf(clusters, (cluster, unit) => {
+        const isOurs = recorded.get(cluster)?.some((each) => each.unit === unit && each.fleet === name) === true;
+        return isOurs && wanted.get(cluster)?.has(unit) !== true;
+      }),
       there: (cluster, unit) => {
         const records = recorded.get(cluster) ?? [];
         const { digest, begun } = records.find((each) => each.unit === unit) ?? {};
@@ -168,6 +192,8 @@ export async function runFleetController(options: FleetControllerOptions): Promi
         ? { made: undefined, over: fleet }
         : await createRollout(client, fleet, rolloutOf(fleet, info, head, planned, nextOf(fleet)));
     const { heldBack } = planned;
+    if (heldBack === undefined) heldOver.delete(name);
+    else heldOver.set(name, { clusters: heldBack.waitsFor, seen: machinesSeen(clusters, heldBack.waitsFor) });
     const changes = `${short(head)} changes ${['nothing', '1 unit'][planned.units.length] ?? `${planned.units.length} units`}`;
     const said = heldBack === undefined ? changes : `${changes}, but ${heldBack.message}\nnext: ${heldBack.next}`;
     await report(client, over, {
@@ -184,7 +210,10 @@ export async function runFleetController(options: FleetControllerOptions): Promi
         units: rendered.clusters.reduce((sum, cluster) => sum + cluster.units.length, 0),
       },
     });
-    if (heldBack !== undefined) options.recorder.event(fleet, { type: 'Warning', reason: HELD_BACK, message: said.slice(0, 1000) });
+    if (heldBack !== undefined && isNews(read, HELD_BACK, said)) {
+      context.log.warn({ fleet: name, commit: head, all: heldBack.all }, `held back: ${heldBack.message}`);
+      options.recorder.event(fleet, { type: 'Warning', reason: HELD_BACK, message: said.slice(0, 1000) });
+    }
     if (made !== undefined) {
       options.recorder.event(made, {
         type: 'Normal',
@@ -275,10 +304,10 @@ export async function runFleetController(options: FleetControllerOptions): Promi
     const message = `${said}${error instanceof CodedError && error.next !== undefined ? `\nnext: ${error.next}` : ''}`;
     const live = await client.get(Fleets, { name: fleet.metadata.name }, { signal });
     if (live.metadata.generation !== fleet.metadata.generation || live.status?.commit !== fleet.status?.commit) throw new Outdated();
-    const before = live.status?.conditions?.find((condition) => condition.type === 'Ready');
     await report(client, live, { reason, message, ready: 'False', ...(head === undefined ? {} : { status: { head } }) });
-    if (before?.reason === reason && before.message === message) return;
-    options.log.warn({ fleet: fleet.metadata.name, head, reason }, message);
+    if (!isNews(live, reason, message)) return;
+    const all = error instanceof TooManyDeletions ? { all: error.all } : {};
+    options.log.warn({ fleet: fleet.metadata.name, head, reason, ...all }, message);
     options.recorder.event(fleet, { type: 'Warning', reason, message: message.slice(0, 1000) });
   }
 
@@ -342,6 +371,12 @@ const OUTDATED_MS = 100;
 const SWEEP_AGE_MS = 24 * 3600_000;
 
 const short = (commit: string | undefined): string => commit?.slice(0, 10) ?? 'nothing';
+
+/** Whether its condition said something else before. */
+function isNews({ status }: Fleet, reason: string, message: string): boolean {
+  const before = status?.conditions?.find(({ type }) => type === 'Ready');
+  return before?.reason !== reason || before.message !== message;
+}
 
 const pollMsOf = (fleet: Fleet): number => (fleet.spec.source.pollSeconds ?? 30) * 1000;
 const nextOf = (fleet: Fleet): number => 1 + (fleet.status?.rollout?.sequence ?? 0);

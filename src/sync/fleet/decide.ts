@@ -1,5 +1,5 @@
 /** What the fleet controller decides, as functions of plain values. */
-import { canonical } from '../../api/digest.ts';
+import { canonical, sha256Hex } from '../../api/digest.ts';
 import type { Cluster } from '../../api/cluster.ts';
 import { isCoded } from '../../api/errors.ts';
 import type { Fleet } from '../../api/fleet.ts';
@@ -32,10 +32,12 @@ export const HELD_BACK = 'HeldBack';
 
 export type Due = { state: 'Accepted' } | { state: 'Refused' } | { state: 'Due' } | { state: 'Later'; afterMs: number };
 
-export function dueOf(fleet: Fleet, head: string, tries: Tries | undefined, monotonicMs: number): Due {
+/** `waited`: what held sets back may have passed by itself. */
+export function dueOf(fleet: Fleet, head: string, tries: Tries | undefined, monotonicMs: number, waited = false): Due {
   const { status } = fleet;
   const ready =
-    status?.conditions?.some(({ type, status, reason }) => type === 'Ready' && (status === 'True' || reason === HELD_BACK)) === true;
+    status?.conditions?.some(({ type, status, reason }) => type === 'Ready' && (status === 'True' || (reason === HELD_BACK && !waited))) ===
+    true;
   const whole = status?.rollout !== undefined && status.clusters !== undefined;
   if (ready && whole && status.commit === head && status.observedGeneration === fleet.metadata.generation) return { state: 'Accepted' };
   if (tries?.seen !== triedOf(fleet, head)) return { state: 'Due' };
@@ -49,6 +51,17 @@ export function failedTry(before: Tries | undefined, seen: string, error: unknow
   const failures = before?.seen === seen ? before.failures + 1 : 1;
   const refused = isCoded(error) && error.verdict;
   return { seen, refused, failures, notBeforeMs: monotonicMs + halfJitterMs(BACKOFF, failures, random) };
+}
+
+/** What these clusters say of their machines, as one text to compare: what held sets back may pass when it changes. */
+export function machinesSeen(clusters: readonly Cluster[], names: readonly string[]): string {
+  const waitedFor = clusters.filter(({ metadata }) => names.includes(metadata.name));
+  const seen = waitedFor.map(({ metadata, status }): [string, unknown, unknown] => [
+    metadata.name,
+    status?.conditions?.find(({ type }) => type === 'Reachable')?.status,
+    status?.machines?.sets,
+  ]);
+  return sha256Hex(canonical(seen.sort(([a], [b]) => (a < b ? -1 : 1))));
 }
 
 export function rolloutOf(
