@@ -584,6 +584,27 @@ describe('a cell', () => {
     expect(writes(hub)).toHaveLength(before);
   });
 
+  it('that has more sets than are reported says none of them, also where it said some before', async () => {
+    const put = (index: number): unknown =>
+      cell('prod').put(MachineSets, {
+        apiVersion: API_VERSION,
+        kind: 'MachineSet',
+        metadata: { namespace: 'web', name: `s${index}` },
+        spec: { provider: { name: 'none' } },
+        status: { replicas: 1, readyReplicas: 1 },
+      });
+    for (let index = 0; index < 500; index += 1) put(index);
+    startHub();
+    await until(done(commit({ [UNIT]: settings('1') })), 10_000);
+    expect(cluster('prod')?.status?.machines?.sets).toHaveLength(500);
+    put(500);
+    await until(() => cluster('prod')?.status?.machines?.total === 501, 125_000);
+    expect(cluster('prod')?.status?.machines).toEqual({ total: 501, ready: 501 });
+    const before = writes(hub).length;
+    await clock.advance(60_000);
+    expect(writes(hub)).toHaveLength(before);
+  });
+
   it('of which nothing is to be done, and that fails only after a while, is said to be away soon', async () => {
     const object = settings('1');
     for (const name of CELLS) {

@@ -231,7 +231,8 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       const status = {
         conditions,
         ...(cellUID === undefined ? {} : { cellUID }),
-        ...(machines === undefined ? {} : { machines }),
+        // A merge keeps what it does not name.
+        ...(machines === undefined ? {} : { machines: { sets: null, ...machines } }),
         attention,
       };
       if (
