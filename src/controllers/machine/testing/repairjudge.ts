@@ -85,7 +85,10 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
         if (left.has(row.id)) continue;
         forgotten.add(row.id);
         if (order?.id === row.id && isOpen) wrong(`D1: ${row.machine} is ordered ${row.id}, and its row is forgotten`);
-        if (ownerOf(after.nodes[index]) === row.id) wrong(`D1: ${row.machine} is cordoned for ${row.id}, and its row is forgotten`);
+        // A machine has one row: that of its open order, where this row has taken it over.
+        const isCovered = row.succeeds !== undefined && left.has(row.succeeds) && order?.id === row.succeeds && isOpen;
+        if (ownerOf(after.nodes[index]) === row.id && !isCovered)
+          wrong(`D1: ${row.machine} is cordoned for ${row.id}, and its row is forgotten`);
       }
     },
 
