@@ -43,49 +43,49 @@ interface Steering {
   description: string;
   done: string;
   spec: () => object;
-  /** Why there is nothing to do; undefined: there is. */
-  needless: (rollout: Rollout) => string | undefined;
+  /** Names of the Rollouts to change, or why there is nothing to do. */
+  targets: (rollout: Rollout) => readonly string[] | string;
 }
-
-const isOver = ({ status }: Rollout): boolean => ['Done', 'Superseded'].includes(status?.phase ?? '');
-const pausers = ({ status }: Rollout): string[] => (status?.units ?? []).flatMap(({ pausedBy }) => pausedBy ?? []);
 
 const VERBS: Readonly<Record<Verb, Steering>> = {
   pause: {
     description: 'stop the forward lanes where they are; a restore goes on',
     done: 'paused',
     spec: () => ({ paused: true }),
-    needless: (rollout) =>
-      isOver(rollout) ? `it is ${rollout.status?.phase ?? ''}` : rollout.spec.paused === true ? 'it is paused already' : undefined,
+    targets: ({ metadata, spec, status }) => {
+      if (status?.phase === 'Done' || status?.phase === 'Superseded') return `it is ${status.phase}`;
+      return spec.paused === true ? 'it is paused already' : [metadata.name];
+    },
   },
   resume: {
     description: 'let a paused rollout go on',
     done: 'resumed',
     spec: () => ({ paused: null }),
-    needless: (rollout) => (rollout.spec.paused === true || pausers(rollout).length > 0 ? undefined : 'it is not paused'),
+    // A pause is of what it paused: an older rollout's may be what holds this one.
+    targets: ({ metadata, spec, status }) => {
+      const pausers = (status?.units ?? []).flatMap(({ pausedBy }) => pausedBy ?? []);
+      const names = new Set([...(spec.paused === true ? [metadata.name] : []), ...pausers]);
+      return names.size === 0 ? 'it is not paused' : [...names];
+    },
   },
   retry: {
     description: 'lift halts and revocations of a rollout and try its failed machines again',
     done: 'will be tried again',
     spec: () => ({ retry: new Date().toISOString() }),
     // Machines that failed within the limit of their set are tried again also where the rollout is done.
-    needless: () => undefined,
+    targets: ({ metadata }) => [metadata.name],
   },
 };
 
 /** Errors: NotFound, NothingToDo. */
 export async function steer(hub: Client, verb: Verb, name: string, dryRun: boolean, output: Output): Promise<number> {
-  const { spec, done, needless } = VERBS[verb];
-  const found = await find(hub, name);
-  const why = needless(found);
-  if (why !== undefined)
-    throw new CodedError('NothingToDo', `there is nothing to ${verb} in rollout "${name}": ${why}`, {
+  const { spec, done, targets } = VERBS[verb];
+  const found = targets(await find(hub, name));
+  if (typeof found === 'string')
+    throw new CodedError('NothingToDo', `there is nothing to ${verb} in rollout "${name}": ${found}`, {
       next: `kubenode rollout show ${name}`,
     });
-  // A pause is of what it paused: an older rollout's may be what holds this one.
-  const others = verb === 'resume' ? pausers(found) : [];
-  const own = verb === 'resume' && found.spec.paused !== true && others.length > 0 ? [] : [name];
-  for (const each of new Set([...own, ...others])) {
+  for (const each of found) {
     await hub.patch(Rollouts, { name: each }, { merge: { spec: spec() } }, { fieldManager: 'kubenode-cli', dryRun });
     output.say('done', `rollout/${each} ${done}${dryRun ? ' (dry run)' : ''}`);
   }
