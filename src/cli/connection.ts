@@ -28,8 +28,8 @@ export interface Connected {
   as: (user: string) => Client;
   source: string;
   readonly server: string;
-  /** URL of the server, and the name in its certificate where the kubeconfig says another. */
-  readonly names: readonly string[];
+  /** URLs by which clients know the server: its own, and that of the name in its certificate where the kubeconfig says another. */
+  readonly urls: readonly string[];
   readonly ca: string | undefined;
   close: () => Promise<void>;
 }
@@ -78,9 +78,9 @@ export async function connect(flags: ConnectionFlags, { onRenewed, through }: Co
     get server() {
       return reread.connection.server;
     },
-    get names() {
+    get urls() {
       const { server, tlsServerName } = reread.connection;
-      return tlsServerName === undefined ? [server] : [server, tlsServerName];
+      return tlsServerName === undefined ? [server] : [server, `https://${tlsServerName}`];
     },
     get ca() {
       return reread.connection.ca;

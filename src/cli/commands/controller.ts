@@ -322,7 +322,7 @@ async function runCell(ports: Ports, flags: Flags, connection: Connected): Promi
     ...componentKeys(flags.componentKey),
     ...(flags.reservedNodeNames === undefined ? {} : { reservedNodeNames: flags.reservedNodeNames }),
     ...(flags.nodeDomains === undefined ? {} : { nodeDomains: flags.nodeDomains }),
-    serverURLs: connection.names.map((name) => (name.includes('://') ? name : `https://${name}`)),
+    serverURLs: connection.urls,
     ...(flags.separateIdentities === true ? { as: (writer) => connection.as(serviceAccountUser(flags.namespace, writer)) } : {}),
   });
 }
