@@ -1,7 +1,7 @@
 /** Files of a fleet that never run, because nothing imports them: a rule among them repairs nothing, and nobody says so. */
 import { posix } from 'node:path';
 import type { Finding } from '../../sync/render/finding.ts';
-import { importedPath, importsOf, isCode } from '../../sync/render/imports.ts';
+import { importedFiles, isCode } from '../../sync/render/imports.ts';
 
 /** Not of the fleet: tests and what runs them, declarations, recorded histories. */
 const BESIDE = /\.(test|spec|bench|d|config|history|histories)\.m?[jt]s$/;
@@ -30,10 +30,6 @@ function importOf(from: string, to: string): string {
 function reached(files: ReadonlyMap<string, string>, from: readonly string[]): Set<string> {
   const found = new Set(from);
   // A set gives what is added to it meanwhile, too.
-  for (const path of found)
-    for (const { specifier } of isCode(path) ? importsOf(files.get(path) ?? '') : []) {
-      const target = importedPath(path, specifier);
-      if (files.has(target)) found.add(target);
-    }
+  for (const path of found) for (const { file } of importedFiles(files, path)) found.add(file);
   return found;
 }
