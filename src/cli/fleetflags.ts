@@ -36,7 +36,7 @@ export function sayIsolation(isolation: Isolation, output: Output): void {
     );
 }
 
-/** An error of rendering, with what to do about a wall that is not to be had for whoever called a command. */
+/** An error of rendering, with what the user of a command can do about a wall that is not to be had. */
 export function ofCommand(error: unknown): unknown {
   if (!isCoded(error, 'RenderIsolation')) return error;
   return new CodedError(error.code, error.message, {

@@ -161,8 +161,8 @@ export const records = {
   },
 
   /**
-   * The cell halted what was applied then, after the last retry that was carried out here by then. Since when is not changed by another look; that it was only
-   * refused is.
+   * The cell halted what was applied then, after the last retry that was carried out here by then. A halt that is recorded keeps its time and message; a refusal
+   * becomes a halt when the cell halts it.
    */
   halted:
     (digest: string, { message, refused, appliedAt, retried }: SeenHalt, at: string) =>

@@ -39,7 +39,7 @@ function plainRequest(request: Request): unknown {
 
 /** Whether the object is still the one that was seen. */
 function isThat(request: Request, live: Live | undefined): string {
-  return request.do === 'Look' || request.do === 'Patch' ? String(request.step.seen.resourceVersion === String(live?.version)) : '';
+  return request.do === 'Check' || request.do === 'Patch' ? String(request.step.seen.resourceVersion === String(live?.version)) : '';
 }
 
 function hubText(hub: Hub | undefined, { cells, rollouts, asked }: FleetState): string {

@@ -279,7 +279,7 @@ export const ROLLOUT_MUTANTS: RolloutMutant[] = [
     caughtBy: /E6.*did not know that it is revoked/,
   },
   {
-    rule: 'E14: the record is not looked at again before a write',
+    rule: 'E14: the record is not read again before a write',
     seams: { confirms: false },
     plan: two({ commit: 2, takeover: 1 }),
     caughtBy: /E14/,
@@ -303,8 +303,8 @@ export const ROLLOUT_MUTANTS: RolloutMutant[] = [
     caughtBy: /E14.*was removed since/,
   },
   {
-    rule: 'E14: the record is not looked at again before a ceiling',
-    seams: { looksBeforePatch: false },
+    rule: 'E14: the record is not read again before a ceiling',
+    seams: { checksBeforePatch: false },
     plan: two({ commit: 2, takeover: 1, pause: 1 }, { clusters: ['t1'] }),
     caughtBy: /E14: a ceiling .* where another has begun/,
   },

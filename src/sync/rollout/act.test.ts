@@ -324,7 +324,7 @@ describe('E11: a hub that was deposed between its decision and its write', () =>
     expect(record(v1)).toMatchObject({ digest: d1, begun: d2 });
   });
 
-  it('writes nothing over what another has written since it looked at the record again', async () => {
+  it('writes nothing over what another has written since it read the record again', async () => {
     await carryOut([apply(v1)], [v1]);
     const writeOf = records()[0]?.appliedAt;
     meanwhile(

@@ -53,7 +53,7 @@ export function look(state: FleetState, seams: Seams): { hub: Hub; steps: readon
 
 /**
  * Evidence counts only where it was seen on what is there, and is there still. It is read as the hub decides, though it may be later: what another changes
- * until then comes as well after the look at it.
+ * until then may as well come after it was read.
  */
 function isCarried({ cells }: FleetState, { cluster, carrier }: Extract<Step, { do: 'RecordEvidence' }>): boolean {
   return cells[cluster]?.evidence === true && cells[cluster].version === carrier?.generation;
@@ -65,7 +65,7 @@ function requestsOf(steps: readonly Step[]): Request[] {
   const applied = steps.filter((step) => step.do === 'Apply');
   const there = steps.flatMap((step): Request[] => {
     if (step.do === 'Apply') return (['Read', 'Confirm', 'Write'] as const).map((what) => ({ do: what, step }));
-    return step.do === 'Ceiling' || step.do === 'TryAgain' ? (['Look', 'Patch'] as const).map((what) => ({ do: what, step })) : [];
+    return step.do === 'Ceiling' || step.do === 'TryAgain' ? (['Check', 'Patch'] as const).map((what) => ({ do: what, step })) : [];
   });
   return [
     ...(before.length === 0 ? [] : [{ do: 'Record' as const, steps: before }]),
@@ -100,9 +100,9 @@ export function perform(state: FleetState, hub: Hub, cluster: string, seams: Sea
     case 'Record': {
       const { after, failed, broken } = recordAll(state, hub, cluster, request.steps, seams, wrongMs);
       const left = without(rest, failed);
-      // What is applied at the same time is another object then; the next look does it.
+      // What is applied at the same time is another object then; the next decision does it.
       const isApplied = left.some((each) => each.do === 'Write');
-      return next(after, { todo: isApplied ? left.filter((each) => each.do !== 'Look' && each.do !== 'Patch') : left }, broken);
+      return next(after, { todo: isApplied ? left.filter((each) => each.do !== 'Check' && each.do !== 'Patch') : left }, broken);
     }
     case 'Read':
       return isAway ? next(state, { todo: without(rest, new Set([request.step])) }) : next(state, { read: live?.version });
@@ -139,11 +139,11 @@ export function perform(state: FleetState, hub: Hub, cluster: string, seams: Sea
       const tasks = outcome.hub.tasks.map((each) => (each.cluster === cluster ? { ...plain, todo: each.todo } : each));
       return { ...outcome, hub: { ...outcome.hub, tasks } };
     }
-    case 'Look': {
+    case 'Check': {
       const { over } = request.step.seen;
       const record = state.recorded[cluster];
       const stood = record?.digest === over.digest && record?.begun === over.begun;
-      if (seams.looksBeforePatch && !stood) return next(state, { todo: without(rest, new Set([request.step])) });
+      if (seams.checksBeforePatch && !stood) return next(state, { todo: without(rest, new Set([request.step])) });
       return next(state, { stood });
     }
     case 'Patch': {
@@ -210,7 +210,7 @@ function stoppedAfter(state: FleetState, hub: Hub, step: Step): readonly string[
   const here = (each: string): boolean => each.startsWith(`${cluster} `);
   switch (step.do) {
     case 'RecordHalt':
-      // What was seen before a human asked for another try may be lifted by it, and what is wanted nowhere by the next look.
+      // What was seen before a human asked for another try may be lifted by it, and what is wanted nowhere by the next decision.
       return hub.asked[step.digest] === asked[step.digest] && isWanted(step.digest)
         ? [...new Set([...stopped, `${cluster} ${step.digest}`])].sort()
         : stopped;

@@ -44,7 +44,7 @@ export type Request =
   /** All that is recorded before the cell is touched, in one write. */
   | { do: 'Record'; steps: readonly Step[] }
   | { do: 'Read' | 'Confirm' | 'Write'; step: StepOf<'Apply'> }
-  | { do: 'Look' | 'Patch'; step: StepOf<'Ceiling' | 'TryAgain'> }
+  | { do: 'Check' | 'Patch'; step: StepOf<'Ceiling' | 'TryAgain'> }
   | { do: 'Applied'; steps: readonly StepOf<'Apply'>[] };
 
 /** What a hub has yet to do for one cluster, in order. Clusters go side by side. */
@@ -117,7 +117,7 @@ export interface Seams {
     typeof records,
     'begin' | 'applied' | 'verified' | 'soaksAgain' | 'revoked' | 'upheld' | 'reinstated' | 'retried' | 'halted' | 'lifted'
   >;
-  /** The record is looked at again before a write. */
+  /** The record is read again before a write. */
   confirms: boolean;
   /** A write is conditioned on the object that was read. */
   conditioned: boolean;
@@ -125,8 +125,8 @@ export interface Seams {
   conditionedOnNothing: boolean;
   /** A write makes nothing again that was read, and is gone. */
   conditionedOnUID: boolean;
-  /** The record is looked at again before a ceiling or a retry is written. */
-  looksBeforePatch: boolean;
+  /** The record is read again before a ceiling or a retry is written. */
+  checksBeforePatch: boolean;
   /** A ceiling or a retry is conditioned on the object that the decision saw. */
   conditionsPatch: boolean;
   /** The object is read again before its evidence is recorded. */
@@ -143,7 +143,7 @@ export const REAL: Seams = {
   conditioned: true,
   conditionedOnNothing: true,
   conditionedOnUID: true,
-  looksBeforePatch: true,
+  checksBeforePatch: true,
   conditionsPatch: true,
   readsEvidence: true,
   decidesAgain: true,
