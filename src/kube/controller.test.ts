@@ -205,6 +205,22 @@ describe('reconciling', () => {
     expect(new Set(times.slice(20)).size).toBeGreaterThan(15);
   });
 
+  test('a key that many objects lead to is reconciled once a resync period, too', async () => {
+    const { server, cache, run, clock } = world();
+    for (let index = 0; index < 100; index++) server.put(Nodes, node(`node-${index}`));
+    const times: number[] = [];
+    void run({
+      watches: [watch(cache.store(Nodes), () => ['all']), watch(cache.store(Nodes), () => ['all'])],
+      resyncMs: 60_000,
+      reconcile: () => Promise.resolve(void times.push(clock.monotonic())),
+    });
+    await clock.advance(1000);
+    times.length = 0;
+    await clock.advance(599_000);
+    expect(times.length).toBeGreaterThanOrEqual(9);
+    expect(times.length).toBeLessThanOrEqual(10);
+  });
+
   test('the end waits for what runs, and its abort is no failure', async () => {
     const { server, cache, run, clock, controller, log } = world();
     server.put(Nodes, node('a'));

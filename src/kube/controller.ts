@@ -164,9 +164,17 @@ export async function runController(options: ControllerOptions): Promise<void> {
     else log.error({ ...fields, stack: error instanceof Error ? error.stack : undefined }, 'failed; is retried');
   }
 
+  /** Keys that were added since the start, or since this period of resync began. */
+  const added = new Set<string>();
+
+  /** Each key once, however many objects lead to it. */
   function addEach(watched: Watch, objects: readonly Stored<KubeObject>[], delay: () => number): void {
     for (const object of objects) {
-      for (const key of keysOf(watched, object)) queue.add(key, { priority: 'resync', afterMs: delay() });
+      for (const key of keysOf(watched, object)) {
+        if (added.has(key)) continue;
+        added.add(key);
+        queue.add(key, { priority: 'resync', afterMs: delay() });
+      }
     }
   }
 
@@ -195,6 +203,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     let cancel: (() => void) | undefined;
     function arm(slice: number, afterMs: number): void {
       cancel = clock.setTimer(afterMs, () => {
+        if (slice === 0) added.clear();
         for (const watched of watches) {
           const objects = watched.store.list();
           const [from, to] = [slice, slice + 1].map((each) => Math.floor((objects.length * each) / RESYNC_SLICES));
