@@ -5,10 +5,11 @@ import { API_VERSION } from '../api/kind.ts';
 import { MachineComponents } from '../api/machinecomponent.ts';
 import { ANNOTATIONS, LABELS, MANAGERS } from '../api/names.ts';
 import type { Resource } from '../api/resource.ts';
-import type { KubeObject } from '../api/wire.ts';
+import type { KubeObject, Stored } from '../api/wire.ts';
 import { hasReason } from '../kube/apierror.ts';
 import { applyIfChanged } from '../kube/apply.ts';
 import type { Client } from '../kube/client.ts';
+import { correctionsOf } from './corrections.ts';
 import type { StoredUnit } from './bundles.ts';
 import { syncError } from './errors.ts';
 
@@ -60,7 +61,8 @@ export function stamped(object: KubeObject, top: boolean, { digest, fleet, lane 
 }
 
 /**
- * Applies a unit's objects in order, writing only what differs. Git wins over other managers' values. Returns the inventory with UIDs.
+ * Applies a unit's objects in order, writing only what differs. Git wins over other managers' values. Returns the inventory with UIDs, and, to read, what
+ * others had changed.
  *
  * `confirm` is asked after an object was read and before it is written, and the write is conditioned on what was read: so a hub that sleeps
  * anywhere in between, and was deposed meanwhile, writes over nothing that another has written.
@@ -71,8 +73,9 @@ export async function applyUnit(
   stamp: Stamp,
   confirm: () => Promise<void>,
   signal: AbortSignal,
-): Promise<{ inventory: InventoryEntry[]; changed: boolean }> {
+): Promise<{ inventory: InventoryEntry[]; changed: boolean; corrections: string[] }> {
   const inventory: InventoryEntry[] = [];
+  const corrections: string[] = [];
   let changed = false;
   for (const [index, object] of unit.objects.entries()) {
     const top = index === unit.objects.length - 1;
@@ -96,6 +99,7 @@ export async function applyUnit(
         signal,
       });
       changed ||= applied.changed;
+      if (applied.changed) corrections.push(...corrected(desired, stored));
       inventory.push({ ...inventoryEntry(object), uid: applied.object.metadata.uid });
     } catch (error) {
       if (object.kind === MachineComponents.kind && hasReason(error, 'Invalid') && stored !== undefined) {
@@ -107,7 +111,16 @@ export async function applyUnit(
       throw error;
     }
   }
-  return { inventory, changed };
+  return { inventory, changed, corrections };
+}
+
+/** What somebody else had done to it; each text with the object that it is about. */
+function corrected(desired: KubeObject, stored: Stored<KubeObject> | undefined): string[] {
+  const { namespace, name } = desired.metadata;
+  const object = [desired.kind, namespace, name].filter((part) => part !== undefined).join('/');
+  if (stored === undefined) return [`${object} was deleted, and is made again`];
+  const fields = correctionsOf(stored, desired);
+  return fields.length === 0 ? [] : [`${object}: ${fields.join('; ')}`];
 }
 
 function inventoryEntry({ apiVersion, kind, metadata: { namespace, name } }: KubeObject): InventoryEntry {

@@ -9,7 +9,7 @@ const providerID = 'fake://a';
 
 test.each<[Step, string | undefined]>([
   [{ do: 'AddFinalizer', why: 'because' }, undefined],
-  [{ do: 'EnsureInstance', why: 'because' }, 'Normal InstanceMade: because'],
+  [{ do: 'EnsureInstance', why: 'because' }, 'Normal InstanceMade: its provider was asked for an instance, and has one'],
   [{ do: 'SyncNode', why: 'because' }, undefined],
   [{ do: 'Cordon', ...on }, 'Normal Cordoned: because'],
   [{ do: 'Evict', ...on, pod }, 'Normal PodEvicted: because'],

@@ -9,7 +9,7 @@ const warning = (reason: string, message: string): RecordedEvent => ({ type: 'Wa
 export function eventOf(step: Step, view: MachineView, note: string | undefined): RecordedEvent | undefined {
   switch (step.do) {
     case 'EnsureInstance':
-      return normal('InstanceMade', step.why);
+      return normal('InstanceMade', 'its provider was asked for an instance, and has one');
     case 'Cordon':
       return normal('Cordoned', step.why);
     case 'Evict':

@@ -22,6 +22,8 @@ export interface ActPorts {
   cell: Cell | undefined;
   /** The unit's objects; renders the commit again when the cache lost them. */
   unit(digest: string, commit: string, unit: string, cluster: string): Promise<StoredUnit>;
+  /** Called with what others had changed of a unit that was there as a whole, once it is put back. */
+  corrected?: (step: Step, corrections: readonly string[]) => void;
   signal: AbortSignal;
 }
 
@@ -121,7 +123,7 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
         const seen = liveTop(to, unit);
         const due = step.proven ? unit : asRehearsed(unit, step.digest, seen, to.now());
         const stamp = { digest: step.digest, fleet, lane: step.lane };
-        const { inventory, changed } = await applyUnit(
+        const { inventory, changed, corrections } = await applyUnit(
           to,
           due,
           stamp,
@@ -130,6 +132,8 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
         );
         // What seemed to differ does not: the store has it as its kind was before the cell was upgraded, and no event will tell better.
         if (!changed && seen !== undefined && isDrifted(seen, due, stamp)) to.store(seen.kind)?.relist({ anew: true });
+        if (corrections.length > 0 && step.over.digest === step.digest && step.over.begun === undefined)
+          ports.corrected?.(step, corrections);
         after.set(step, records.applied(step.digest, step.commit, step.lane, now(), inventory));
       } else if (step.do === 'Remove') {
         const inventory = (await recordAt(step.unit))?.inventory ?? [];

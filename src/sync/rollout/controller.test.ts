@@ -878,6 +878,13 @@ describe('E8: what live objects are compared with', () => {
     await prod.patch(MachineComponentSets, { name: 'kubelet' }, { merge: { spec: { version: '6' } } }, { fieldManager: 'kubectl-edit' });
     for (let passed = 0; passed < 1000; passed += 100) await clock.advance(100);
     expect((await prod.get(MachineComponentSets, { name: 'kubelet' })).spec.version).toBe('1');
+    const put = (): string[] =>
+      events.filter(({ reason }) => reason === 'DriftCorrected').map(({ about, message }) => `${about} ${message}`);
+    const changed = 'MachineComponentSet/kubelet: spec.version from "6" to "1", set by kubectl-edit';
+    expect(put()).toEqual([`Cluster/prod put back as Git has it: ${changed}`]);
+    await prod.delete(MachineComponentSets, { name: 'kubelet' });
+    await until(() => put().length === 2, 5000);
+    expect(put()[1]).toBe('Cluster/prod put back as Git has it: MachineComponentSet/kubelet was deleted, and is made again');
   });
 
   it('is asked for of no cell that is away, and is no reason to look more often', async () => {

@@ -145,6 +145,12 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       fleet,
       clock,
       cell,
+      corrected(step, corrections) {
+        context.log.warn({ unit: step.unit, cluster, corrections }, 'put back what somebody changed');
+        const about = clusters.get({ name: cluster });
+        if (about !== undefined)
+          options.recorder.event(about, { type: 'Warning', reason: 'DriftCorrected', message: correctedText(corrections) });
+      },
       unit: (digest, commit, unit, cluster) => unitOf(fleet, digest, commit, unit, cluster),
       signal,
     });
@@ -283,6 +289,8 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     log.debug({}, 'rollout controller stopped');
   }
 }
+
+const correctedText = (corrections: readonly string[]): string => `put back as Git has it: ${corrections.join('; ')}`.slice(0, 1000);
 
 /** What a decision is made from, of the hub's own objects. */
 interface Seen {

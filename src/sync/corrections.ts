@@ -1,0 +1,66 @@
+/** What somebody changed in a cell that Git declares otherwise, for people. Pure. */
+import { canonical } from '../api/digest.ts';
+import { MANAGERS } from '../api/names.ts';
+import { plainText } from '../api/plaintext.ts';
+import type { JsonObject, KubeObject, ManagedFieldsEntry, Stored } from '../api/wire.ts';
+
+const MAX_FIELDS = 3;
+const MAX_VALUE = 60;
+
+interface Difference {
+  path: string[];
+  found: unknown;
+  wanted: unknown;
+}
+
+/** `spec.replicas from 5 to 3, set by kubectl`: what is written over `stored`, of what sync itself did not set last; empty where that is nothing. */
+export function correctionsOf(stored: Stored<KubeObject>, desired: KubeObject): string[] {
+  const others = (stored.metadata.managedFields ?? []).filter(({ manager }) => manager !== MANAGERS.sync);
+  const own = (stored.metadata.managedFields ?? []).filter(({ manager }) => manager === MANAGERS.sync);
+  // What is in one is nobody's to read in an Event.
+  const says = stored.kind === 'Secret' ? () => '' : (was: unknown, wanted: unknown) => ` from ${said(was)} to ${said(wanted)}`;
+  const found = differences(valueOf(stored), valueOf(desired), [])
+    // A field that is still sync's own differs because the commit, or the lane, does.
+    .filter(({ path }) => ownerOf(own, path) === undefined)
+    .map(({ path, found: was, wanted }) => {
+      const by = ownerOf(others, path);
+      // What nobody had may never have been there.
+      if (was === undefined && by === undefined) return `${path.join('.')}${says(was, wanted)}`;
+      return `${path.join('.')}${says(was, wanted)}, ${was === undefined ? 'removed' : 'set'} by ${by ?? 'somebody'}`;
+    });
+  const more = found.length > MAX_FIELDS ? [`${found.length - MAX_FIELDS} more`] : [];
+  return [...found.slice(0, MAX_FIELDS), ...more].map((text) => plainText(text));
+}
+
+/** Status is nobody's to put back, and of the metadata only what sync declares. */
+function valueOf(object: KubeObject): JsonObject {
+  const { status: _status, apiVersion: _apiVersion, kind: _kind, metadata, ...rest } = object as KubeObject & JsonObject;
+  const { labels = {}, annotations = {} } = metadata;
+  return { metadata: { labels, annotations }, ...rest };
+}
+
+function differences(stored: unknown, desired: unknown, path: string[]): Difference[] {
+  if (isMap(desired) && (isMap(stored) || (stored === undefined && path.length === 0)))
+    return Object.entries(desired).flatMap(([key, wanted]) => differences(isMap(stored) ? stored[key] : undefined, wanted, [...path, key]));
+  return canonical(stored ?? null) === canonical(desired ?? null) ? [] : [{ path, found: stored, wanted: desired }];
+}
+
+const isMap = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** The manager of this field, or of something in it. */
+function ownerOf(entries: readonly ManagedFieldsEntry[], path: readonly string[]): string | undefined {
+  return entries.find(({ fieldsV1 }) => {
+    let fields: unknown = fieldsV1;
+    for (const key of path) {
+      if (!isMap(fields) || !(`f:${key}` in fields)) return false;
+      fields = fields[`f:${key}`];
+    }
+    return true;
+  })?.manager;
+}
+
+function said(value: unknown): string {
+  if (value === undefined || value === null) return 'nothing';
+  const text = typeof value === 'string' ? `"${value}"` : JSON.stringify(value);
+  return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;
+}
