@@ -208,6 +208,11 @@ describe.concurrent('a fleet that does not run is refused with its line', () => 
       { code: 'RenderImport', line: 1, next: 'if T is a type: import type { T } from …' },
     ],
     [
+      'a type exported again as a value',
+      { [ENTRY]: "export { T } from './a.ts';", 'fleet/a.ts': 'export interface T {}' },
+      { code: 'RenderImport', line: 1, next: 'if T is a type: import type { T } from …' },
+    ],
+    [
       'an exception',
       { [ENTRY]: "import { f } from './a.ts';\nf();", 'fleet/a.ts': "export const f = () => {\n  throw new TypeError('no');\n};" },
       { code: 'RenderThrew', file: 'fleet/a.ts', line: 2, message: 'TypeError: no', trace: ['fleet/main.ts:2:1'] },

@@ -38,14 +38,6 @@ function words(error: Error, atParse: boolean): Pick<Finding, 'code' | 'message'
       next: 'write it without enum, namespace and parameter properties',
     };
   if (code === 'ERR_INVALID_TYPESCRIPT_SYNTAX') return { code: 'RenderSyntax', message: firstLine(message) };
-  // oxlint-disable-next-line kubenode/no-sentence-decisions -- V8 gives no code
-  const missing = /does not provide an export named '(.+?)'/.exec(message);
-  if (missing !== null)
-    return {
-      code: 'RenderImport',
-      message: firstLine(message),
-      next: `if ${missing[1] ?? 'it'} is a type: import type { ${missing[1] ?? '…'} } from …`,
-    };
   if (error instanceof SyntaxError && (atParse || code.startsWith('ERR_'))) return { code: 'RenderSyntax', message: firstLine(message) };
   if (code === 'ERR_ACCESS_DENIED')
     return {
