@@ -6,8 +6,6 @@ export interface InstallOptions {
   replicas: number;
   /** Cell: how nodes reach this API server; absent: as the controllers do, which is an address inside the cluster. */
   server?: string;
-  /** Hub: the weakest wall around the code of a commit. */
-  isolation?: 'process' | 'namespaces';
   /** Hub: a seccomp profile on its nodes that lets a process make namespaces, as deploy/seccomp.json does; absent: RuntimeDefault, which does not. */
   seccompProfile?: string;
   /** Cell: where new nodes resolve relative artifact URLs. */

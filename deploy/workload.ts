@@ -24,18 +24,9 @@ const METRICS_PORT = 8443;
 const METRICS_LABEL = 'kubenode.io/reads-metrics';
 
 function argsOf(options: InstallOptions): string[] {
-  const {
-    role,
-    namespace,
-    server,
-    mirror,
-    isolation = 'namespaces',
-    reservedNodeNames = [],
-    nodeDomains = [],
-    componentKeys = [],
-  } = options;
+  const { role, namespace, server, mirror, reservedNodeNames = [], nodeDomains = [], componentKeys = [] } = options;
   const args = ['controller', `--${role}`, '--namespace', namespace, '--health', `:${PORT}`, '--metrics', `:${METRICS_PORT}`];
-  if (role === 'hub') return [...args, '--cache', '/cache', '--isolation', isolation];
+  if (role === 'hub') return [...args, '--cache', '/cache', '--isolation', 'namespaces'];
   return [
     ...args,
     '--separate-identities',

@@ -223,10 +223,6 @@ describe('what is installed', () => {
         '--cell --namespace kubenode-system --health :8080 --metrics :8443 --separate-identities --server https://api:6443 --mirror https://mirror/ --component-key KEY --reserved-node-names cp-* --node-domains nodes.example',
       ],
       [hub(), '--hub --namespace kubenode-system --health :8080 --metrics :8443 --cache /cache --isolation namespaces'],
-      [
-        hub({ isolation: 'process' }),
-        '--hub --namespace kubenode-system --health :8080 --metrics :8443 --cache /cache --isolation process',
-      ],
     ] as const) {
       const deployment = objects.find(({ kind }) => kind === 'Deployment');
       expect(deployment).toMatchObject({
@@ -265,7 +261,6 @@ describe('what is installed', () => {
     const said = (...args: string[]): string => run('--hub', ...args).stderr;
     expect(said()).toContain('this hub refuses to render');
     expect(said('--seccomp-profile', 'kubenode.json')).toBe('');
-    expect(said('--isolation', 'process')).toBe('');
   });
 
   test.each([
@@ -365,7 +360,7 @@ describe('the command', () => {
     [['--cell', '--component-keys', '/nowhere/keys'], '/nowhere/keys cannot be read'],
     [['--hub', '--component-keys', 'a'], '--component-keys is for --cell'],
     [['--hub', '--mirror', 'https://m/'], '--mirror is for --cell'],
-    [['--cell', '--isolation', 'process'], '--isolation is for --hub'],
+    [['--hub', '--isolation', 'process'], "unknown option '--isolation'"],
     [['--cell', '--seccomp-profile', 'kubenode.json'], '--seccomp-profile is for --hub'],
     [['--hub', '--seccomp-profile', '/etc/x'], "must be a path below the kubelet's seccomp folder"],
     [['--hub', '--seccomp-profile', 'a/../../x'], "must be a path below the kubelet's seccomp folder"],

@@ -1,11 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { Option, type Command } from 'commander';
 import { stringify } from 'yaml';
-import { ISOLATIONS } from '../../api/fleet.ts';
 import { keyLine, parseKeys } from '../../api/componentkey.ts';
 import { CodedError, messageOf } from '../../api/errors.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
-import type { Isolation } from '../../sync/render/wall.ts';
 import { oddDomain } from '../nodedomains.ts';
 import { EXIT } from '../exit.ts';
 import { version, type Run } from '../program.ts';
@@ -22,7 +20,6 @@ interface Flags {
   mirror?: string;
   reservedNodeNames?: string[];
   nodeDomains?: string[];
-  isolation?: Isolation;
   seccompProfile?: string;
   componentKeys?: string;
   output: 'yaml' | 'json';
@@ -47,13 +44,10 @@ export function installCommand(program: Command, run: Run): void {
       '--node-domains <domains...>',
       'domains of Nodes, like nodes.example: below them imported machines, and those made by hand, get serving certificates for names with dots (cell)',
     )
-    .addOption(
-      new Option(
-        '--isolation <wall>',
-        'weakest wall around the code of a commit that is accepted (hub; default: namespaces, which need --seccomp-profile)',
-      ).choices(ISOLATIONS),
+    .option(
+      '--seccomp-profile <file>',
+      "deploy/seccomp.json below the kubelet's seccomp folder on the nodes of the hub; without it the hub refuses to render (hub)",
     )
-    .option('--seccomp-profile <file>', "deploy/seccomp.json below the kubelet's seccomp folder on the nodes of the hub (hub)")
     .option('--component-keys <file>', 'public keys that new nodes pin: they run only components that one of them has signed (cell)')
     .addOption(new Option('-o, --output <format>', 'of what is printed').choices(['yaml', 'json']).default('yaml'))
     .addHelpText(
@@ -73,7 +67,7 @@ const FOR_KUBECTL = { lineWidth: 0, compat: 'yaml-1.1' } as const;
 async function install(flags: Flags, output: Output): Promise<number> {
   const options = installOptions(flags);
   const objects = await manifests(options);
-  if (options.role === 'hub' && options.isolation !== 'process' && options.seccompProfile === undefined)
+  if (options.role === 'hub' && options.seccompProfile === undefined)
     output.say(
       'warning',
       'without --seccomp-profile pods make no namespaces, and this hub refuses to render: docs/security.md says what to choose',
@@ -99,7 +93,6 @@ function installOptions({
   mirror,
   reservedNodeNames,
   nodeDomains,
-  isolation,
   seccompProfile,
   componentKeys,
 }: Flags): InstallOptions {
@@ -119,7 +112,6 @@ function installOptions({
   if (odd !== undefined) throw usage(`\`--reserved-node-names\` must be names of Nodes, where * stands for any characters, got "${odd}"`);
   const oddOne = oddDomain(nodeDomains);
   if (oddOne !== undefined) throw usage(oddOne);
-  if (cell === true && isolation !== undefined) throw usage('--isolation is for --hub: a cell runs no code of a commit');
   if (cell === true && seccompProfile !== undefined) throw usage('--seccomp-profile is for --hub: a cell runs no code of a commit');
   if (seccompProfile !== undefined && (!/^[^/\s][^\s]*$/.test(seccompProfile) || seccompProfile.split('/').includes('..')))
     throw usage(`\`--seccomp-profile\` must be a path below the kubelet's seccomp folder, got "${seccompProfile}"`);
@@ -137,7 +129,6 @@ function installOptions({
     ...(componentKeys === undefined ? {} : { componentKeys: keysOf(componentKeys) }),
     ...(reservedNodeNames === undefined ? {} : { reservedNodeNames }),
     ...(nodeDomains === undefined ? {} : { nodeDomains }),
-    ...(isolation === undefined ? {} : { isolation }),
     ...(seccompProfile === undefined ? {} : { seccompProfile }),
   };
 }
