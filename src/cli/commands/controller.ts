@@ -22,7 +22,7 @@ import { createHealth, serveHealth } from '../health.ts';
 import { kindsGate } from '../kinds.ts';
 import type { Listening } from '../listen.ts';
 import { countRequests } from '../requests.ts';
-import { oddDomain } from '../nodedomains.ts';
+import { requireDomains } from '../nodedomains.ts';
 import { together, type Ports } from '../ports.ts';
 import { version, type Run } from '../program.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
@@ -120,8 +120,7 @@ async function controller(flags: Flags): Promise<number> {
   if (flags.cell === true && flags.isolation !== undefined) throw new CodedError('Usage', '--isolation is for --hub');
   if (flags.server !== undefined && !/^https:\/\/[^/?#]+\/?$/.test(flags.server))
     throw new CodedError('Usage', `\`--server\` must be https://host:port, got "${flags.server}"`);
-  const odd = oddDomain(flags.nodeDomains);
-  if (odd !== undefined) throw new CodedError('Usage', odd);
+  requireDomains(flags.nodeDomains);
   const leaseSeconds = Number(flags.leaseSeconds);
   if (!Number.isInteger(leaseSeconds) || leaseSeconds < 3 || leaseSeconds > 3600)
     throw new CodedError('Usage', `\`--lease-seconds\` must be whole seconds from 3 to 3600, got "${flags.leaseSeconds}"`);

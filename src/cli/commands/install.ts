@@ -4,7 +4,7 @@ import { stringify } from 'yaml';
 import { keyLine, parseKeys } from '../../api/componentkey.ts';
 import { CodedError, messageOf } from '../../api/errors.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
-import { oddDomain } from '../nodedomains.ts';
+import { requireDomains } from '../nodedomains.ts';
 import { EXIT } from '../exit.ts';
 import { version, type Run } from '../program.ts';
 import { manifests, type InstallOptions } from '../manifests.ts';
@@ -110,8 +110,7 @@ function installOptions({
   if (hub === true && componentKeys !== undefined) throw usage('--component-keys is for --cell: a hub makes no nodes');
   const odd = reservedNodeNames?.find((each) => !/^[a-z0-9*]([-a-z0-9.*]*[a-z0-9*])?$/.test(each));
   if (odd !== undefined) throw usage(`\`--reserved-node-names\` must be names of Nodes, where * stands for any characters, got "${odd}"`);
-  const oddOne = oddDomain(nodeDomains);
-  if (oddOne !== undefined) throw usage(oddOne);
+  requireDomains(nodeDomains);
   if (cell === true && seccompProfile !== undefined) throw usage('--seccomp-profile is for --hub: a cell runs no code of a commit');
   if (seccompProfile !== undefined && (!/^[^/\s][^\s]*$/.test(seccompProfile) || seccompProfile.split('/').includes('..')))
     throw usage(`\`--seccomp-profile\` must be a path below the kubelet's seccomp folder, got "${seccompProfile}"`);
