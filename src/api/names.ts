@@ -38,7 +38,11 @@ export const MACHINE_CONDITIONS = {
   repairNeeded: 'RepairNeeded',
 } as const;
 
-export const FINALIZERS = { machine: 'kubenode.io/machine' } as const;
+export const FINALIZERS = {
+  machine: 'kubenode.io/machine',
+  /** Of a Cluster with a halt in its records, which would go with it. */
+  halts: 'kubenode.io/halts',
+} as const;
 
 /** Field managers: one a writer. */
 export const MANAGERS = {

@@ -1,7 +1,9 @@
-import { Clusters, type UnitStatus } from '../api/cluster.ts';
+import { Clusters, type Cluster, type UnitStatus } from '../api/cluster.ts';
 import { canonical } from '../api/digest.ts';
 import { isCoded, type CodedError } from '../api/errors.ts';
+import { FINALIZERS } from '../api/names.ts';
 import { plainText } from '../api/plaintext.ts';
+import type { Stored } from '../api/wire.ts';
 import { hasReason } from '../kube/apierror.ts';
 import type { Client } from '../kube/client.ts';
 import { syncError } from './errors.ts';
@@ -42,6 +44,7 @@ export async function changeRecords<T extends RecordChange>(
     if (canonical(units) === canonical(before)) return refused;
     const patch = { metadata: { resourceVersion: live.metadata.resourceVersion }, status: { units } };
     try {
+      if (units.some(({ halt }) => halt !== undefined) && (await kept(hub, live, signal))) continue;
       await hub.patch(Clusters, { name: cluster }, { merge: patch }, { subresource: 'status', signal });
       return refused;
     } catch (error) {
@@ -49,6 +52,45 @@ export async function changeRecords<T extends RecordChange>(
     }
   }
   return new Map();
+}
+
+/**
+ * Before a halt is recorded: a Cluster that somebody deletes takes its records along, so one that has a halt stays until that is over (docs/protocols.md#e13).
+ * True where it was written. One that is being deleted takes no new finalizer.
+ */
+async function kept(hub: Client, { metadata }: Stored<Cluster>, signal: AbortSignal): Promise<boolean> {
+  const { name, resourceVersion, deletionTimestamp, finalizers = [] } = metadata;
+  if (finalizers.includes(FINALIZERS.halts) || deletionTimestamp !== undefined) return false;
+  await hub.patch(
+    Clusters,
+    { name },
+    { merge: { metadata: { resourceVersion, finalizers: [...finalizers, FINALIZERS.halts] } } },
+    { signal },
+  );
+  return true;
+}
+
+/** The same where the Cluster is from a store, which may be late: the next look does it. */
+export async function keptAsRead(hub: Client, cluster: Stored<Cluster>, signal: AbortSignal): Promise<void> {
+  await unlessOvertaken(kept(hub, cluster, signal));
+}
+
+async function unlessOvertaken(write: Promise<unknown>): Promise<void> {
+  await write.catch((error: unknown) => {
+    if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
+  });
+}
+
+/** What keeps a Cluster that somebody deletes: units that are halted there, of fleets that there are. */
+export function haltsOf({ status }: Cluster, isFleet: (name: string) => boolean): string[] {
+  return (status?.units ?? []).filter(({ halt, fleet }) => halt !== undefined && isFleet(fleet)).map(({ unit }) => unit);
+}
+
+/** Gives a Cluster free that has no halt any more; conditioned on it, so that one which is recorded at that moment keeps it. */
+export async function givenFree(hub: Client, { metadata }: Stored<Cluster>, signal: AbortSignal): Promise<void> {
+  const { name, resourceVersion, finalizers = [] } = metadata;
+  const left = finalizers.filter((finalizer) => finalizer !== FINALIZERS.halts);
+  await unlessOvertaken(hub.patch(Clusters, { name }, { merge: { metadata: { resourceVersion, finalizers: left } } }, { signal }));
 }
 
 function changed(units: UnitStatus[], { unit, change }: RecordChange): UnitStatus[] {

@@ -15,7 +15,7 @@ import { fakeClock, type FakeClock } from '../../kube/testing/clock.ts';
 import type { StoredUnit } from '../bundles.ts';
 import type { Cell } from '../cells.ts';
 import { CodedError } from '../../api/errors.ts';
-import { MANAGERS } from '../../api/names.ts';
+import { FINALIZERS, MANAGERS } from '../../api/names.ts';
 import { REMOVAL } from '../records.ts';
 import { act } from './act.ts';
 import type { Step } from './world.ts';
@@ -80,6 +80,10 @@ const apply = (object: KubeObject): Step => ({
   revoked: false,
   because: 'test',
 });
+
+function never(): never {
+  throw new Error('it is gone');
+}
 
 const KNOWN: Resource[] = [Namespaces, MachineComponentSets, NodeRemediers, CustomResourceDefinitions];
 
@@ -510,6 +514,41 @@ describe('what the hub records of a unit', () => {
       if (step.do === 'Lift') expect(record(object)).not.toHaveProperty('halt');
     }
     expect(cell.requests).toEqual([]);
+  });
+
+  it('of a halt comes after the finalizer that keeps it, also where the hub dies between the two', async () => {
+    know({ appliedAt: at });
+    const halt: Step = {
+      do: 'RecordHalt',
+      digest,
+      halt: { message: 'MaxFailed', refused: false, appliedAt: at, retried: undefined },
+      ...on,
+    };
+    const clusterNow = () => hub.objects(Clusters)[0];
+    const cut = hub.intercept(({ method, path }) => {
+      if (method === 'PATCH' && path.endsWith('/status')) throw new Error('the hub dies');
+      return undefined;
+    });
+    expect((await carryOut([halt])).size).toBe(1);
+    expect([clusterNow()?.metadata.finalizers, record(object)?.halt]).toEqual([[FINALIZERS.halts], undefined]);
+    cut();
+    expect(await carryOut([halt])).toEqual(new Map());
+    expect(clusterNow()?.metadata.finalizers).toEqual([FINALIZERS.halts]);
+    expect(record(object)?.halt).toMatchObject({ digest });
+  });
+
+  it('of a halt of a Cluster that is being deleted already is made all the same', async () => {
+    know({ appliedAt: at });
+    const found = hub.objects(Clusters)[0] ?? never();
+    hub.put(Clusters, { ...found, metadata: { ...found.metadata, deletionTimestamp: at, finalizers: ['example.org/other'] } });
+    const halt: Step = {
+      do: 'RecordHalt',
+      digest,
+      halt: { message: 'MaxFailed', refused: false, appliedAt: at, retried: undefined },
+      ...on,
+    };
+    expect(await carryOut([halt])).toEqual(new Map());
+    expect([hub.objects(Clusters)[0]?.metadata.finalizers, record(object)?.halt?.digest]).toEqual([['example.org/other'], digest]);
   });
 
   it('is nothing of what needs its cell while that is away', async () => {

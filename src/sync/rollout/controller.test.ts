@@ -7,7 +7,7 @@ import { API_VERSION } from '../../api/kind.ts';
 import { CELL_KINDS } from '../../api/kinds.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
 import { MachineSets } from '../../api/machineset.ts';
-import { MANAGERS, SYSTEM_NAMESPACE } from '../../api/names.ts';
+import { FINALIZERS, MANAGERS, SYSTEM_NAMESPACE } from '../../api/names.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { ApiRequest, ApiResponse, Transport } from '../../api/transport.ts';
 import type { KubeObject } from '../../api/wire.ts';
@@ -801,6 +801,69 @@ describe('a cell', () => {
     await until(() => log.lines.some(({ message }) => message === 'failed; is retried'), 5000);
     cancel();
     await until(() => reachable('prod') !== undefined, 10_000);
+  });
+});
+
+describe('E13: a Cluster that somebody deletes', () => {
+  const halt = { digest: digestOf(settings('1')), message: 'MaxFailed', since: '2026-11-19T00:00:00Z' };
+  const record = { unit: UNIT, fleet: 'main', digest: halt.digest, commit: 'c1', appliedAt: '2026-11-18T00:00:00Z' };
+  const deleted = '2026-11-19T01:00:00Z';
+  function keep(units: UnitStatus[], metadata: object = { deletionTimestamp: deleted }): void {
+    const stored = cluster('prod');
+    if (stored === undefined) throw new Error('no Cluster prod');
+    const finalizers = [FINALIZERS.halts, 'example.org/other'];
+    hub.put(Clusters, { ...stored, metadata: { ...stored.metadata, finalizers, ...metadata }, status: { ...stored.status, units } });
+  }
+  const held = (): string[] => events.filter(({ reason }) => reason === 'DeletionHeld').map(({ about, message }) => `${about} ${message}`);
+
+  it('stays while it has a halt, says so once, and goes when that is over', async () => {
+    commit({ [UNIT]: settings('1') }, { clusters: ['test'] });
+    keep([{ ...record, halt }]);
+    startHub();
+    await until(() => held().length > 0, 5000);
+    await clock.advance(70_000);
+    expect(held()).toEqual([
+      `Cluster/prod it goes when what it halted is over: ${UNIT}. kubenode rollout retry NAME ends a halt, and so does a commit that changes the unit`,
+    ]);
+    expect(cluster('prod')?.metadata.finalizers).toEqual([FINALIZERS.halts, 'example.org/other']);
+    keep([record]);
+    await until(() => cluster('prod')?.metadata.finalizers?.includes(FINALIZERS.halts) === false, 5000);
+    expect(cluster('prod')?.metadata.finalizers).toEqual(['example.org/other']);
+  });
+
+  it('is not kept by what a fleet halted that is no more; one that nobody deletes is given free too', async () => {
+    commit({ [UNIT]: settings('1') }, { clusters: ['test'] });
+    keep([{ ...record, fleet: 'gone', halt }], {});
+    startHub();
+    await until(() => cluster('prod')?.metadata.finalizers?.includes(FINALIZERS.halts) === false, 5000);
+    expect(held()).toEqual([]);
+  });
+
+  it('of a halt that an earlier version recorded is kept too', async () => {
+    commit({ [UNIT]: settings('1') }, { clusters: ['test'] });
+    keep([{ ...record, halt }], { finalizers: [] });
+    startHub();
+    await until(() => cluster('prod')?.metadata.finalizers?.includes(FINALIZERS.halts) === true, 5000);
+    expect(record.digest).toBe(cluster('prod')?.status?.units?.[0]?.halt?.digest);
+  });
+
+  it('is not given free by a hub whose store is late', async () => {
+    commit({ [UNIT]: settings('1') }, { clusters: ['test'] });
+    keep([record]);
+    let tries = 0;
+    answer(
+      hub,
+      (request) => request.method === 'PATCH' && request.path.endsWith('/clusters/prod'),
+      () => {
+        tries += 1;
+        return statusResponse(409, 'Conflict');
+      },
+    );
+    startHub();
+    await until(() => tries > 0, 5000);
+    const [request] = hub.requests.filter(({ method, path }) => method === 'PATCH' && path.endsWith('/clusters/prod'));
+    expect(String(request?.body)).toContain('"resourceVersion"');
+    expect(log.lines.filter(({ message }) => message === 'failed; is retried')).toEqual([]);
   });
 });
 

@@ -6,6 +6,7 @@ import { Fleets, type Fleet } from '../../api/fleet.ts';
 import type { MachineSet } from '../../api/machineset.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
+import { FINALIZERS } from '../../api/names.ts';
 import { plainText } from '../../api/plaintext.ts';
 import { hasReason } from '../../kube/apierror.ts';
 import { halfJitterMs } from '../../kube/backoff.ts';
@@ -22,6 +23,7 @@ import { act } from './act.ts';
 import { decide } from './decide.ts';
 import { eventsOf } from './events.ts';
 import { observe } from './observe.ts';
+import { givenFree, haltsOf, keptAsRead } from '../records.ts';
 import { openUnits } from './units.ts';
 import { lookAgainMs } from './waits.ts';
 import { needsCurrent, type Step } from './world.ts';
@@ -54,6 +56,8 @@ export async function runRolloutController(options: RolloutControllerOptions): P
   const failures = new Map<string, { count: number; message: string; notBefore: number }>();
   /** Namespaces that a cell turned out to lack, by cluster and unit. They are not watched; only who writes into one learns of it. */
   const gone = new Set<string>();
+  /** By UID: Clusters of which it was said that a halt keeps them. */
+  const toldHeld = new Set<string>();
   const units = openUnits(options);
   let wake: (key: string) => void = () => undefined;
   const cells = openCells({ ...options, hub: client, onChange: () => fleets().forEach((fleet) => wake(fleet)) });
@@ -64,6 +68,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       rollouts: rollouts.byIndex('fleet', fleet),
       clusters: clusters.list(),
     });
+    await keepHalts(context.client);
     if (inForce(stored().declared, stored().rollouts).length === 0) return;
     const connections = await connectAll(clusters.list());
     const loadedMs = clock.monotonic();
@@ -127,6 +132,23 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       hub.listAll(Clusters, { signal }),
     ]);
     return { declared, rollouts: everyRollout.items.filter(({ spec }) => spec.fleet === fleet), clusters: everyCluster.items };
+  }
+
+  /** A Cluster stays, also where somebody deletes it, while it has a halt; a person may give it free by hand (docs/protocols.md#e13). */
+  async function keepHalts(hub: Client): Promise<void> {
+    for (const cluster of clusters.list()) {
+      const { uid, finalizers, deletionTimestamp } = cluster.metadata;
+      const isKept = finalizers?.includes(FINALIZERS.halts) === true;
+      const halted = haltsOf(cluster, (name) => fleetStore.get({ name }) !== undefined);
+      if (isKept && halted.length === 0) await givenFree(hub, cluster, signal);
+      // A halt of an earlier version, or of a Fleet that was gone for a while.
+      else if (!isKept && halted.length > 0 && deletionTimestamp === undefined) await keptAsRead(hub, cluster, signal);
+      else if (isKept && deletionTimestamp !== undefined && !toldHeld.has(uid)) {
+        toldHeld.add(uid);
+        const message = `it goes when what it halted is over: ${halted.slice(0, 5).join(', ')}. ${HELD_NEXT}`;
+        options.recorder.event(cluster, { type: 'Warning', reason: 'DeletionHeld', message });
+      }
+    }
   }
 
   async function carryOut(
@@ -289,6 +311,8 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     log.debug({}, 'rollout controller stopped');
   }
 }
+
+const HELD_NEXT = 'kubenode rollout retry NAME ends a halt, and so does a commit that changes the unit';
 
 const correctedText = (corrections: readonly string[]): string => `put back as Git has it: ${corrections.join('; ')}`.slice(0, 1000);
 
