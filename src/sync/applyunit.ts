@@ -3,6 +3,7 @@ import { messageOf } from '../api/errors.ts';
 import { kindNamed } from '../api/kinds.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { MachineComponents } from '../api/machinecomponent.ts';
+import { MachineSets, type MachineSet } from '../api/machineset.ts';
 import { ANNOTATIONS, LABELS, MANAGERS } from '../api/names.ts';
 import type { Resource } from '../api/resource.ts';
 import type { KubeObject, Stored } from '../api/wire.ts';
@@ -127,9 +128,28 @@ function inventoryEntry({ apiVersion, kind, metadata: { namespace, name } }: Kub
   return { apiVersion, kind, name, ...(namespace === undefined ? {} : { namespace }) };
 }
 
+/** What a removal left. */
+export interface Removal {
+  /** What is still there. */
+  left: InventoryEntry[];
+  /** Nothing is deleted yet: its machines go first. */
+  empties: boolean;
+}
+
+/**
+ * Whether a set has no machine that a deletion would take with it. One whose status was never written has none: names are noted there before machines are
+ * made (docs/protocols.md#c8c).
+ */
+export function isEmptied({ metadata, spec, status }: Stored<MachineSet>): boolean {
+  if (status === undefined) return true;
+  const { replicas = 0, deletingReplicas = 0, observedGeneration } = status;
+  return spec.replicas === 0 && observedGeneration === metadata.generation && replicas === 0 && deletingReplicas === 0;
+}
+
 /**
  * Deletes what the inventory names, if it is still the very object that was applied: same UID, our label. MachineComponents and
- * Namespaces are never deleted (docs/protocols.md#a7). Returns what is still there.
+ * Namespaces are never deleted (docs/protocols.md#a7). A MachineSet is to have no machines first, so that they go at its own pace, and can be taken back
+ * until they are drained: its deletion would delete all of them at once (docs/protocols.md#e9).
  */
 export async function removeUnit(
   target: ApplyTarget,
@@ -137,7 +157,7 @@ export async function removeUnit(
   fleet: string,
   confirm: () => Promise<void>,
   signal: AbortSignal,
-): Promise<InventoryEntry[]> {
+): Promise<Removal> {
   const left: InventoryEntry[] = [];
   for (const entry of inventory.toReversed()) {
     if (entry.kind === MachineComponents.kind || entry.kind === 'Namespace') continue;
@@ -149,18 +169,29 @@ export async function removeUnit(
     if ((entry.uid !== undefined && found.metadata.uid !== entry.uid) || found.metadata.labels?.[LABELS.fleet] !== fleet) continue;
     left.push({ ...entry, uid: found.metadata.uid });
     if (found.metadata.deletionTimestamp !== undefined) continue;
+    const { uid, resourceVersion } = found.metadata;
+    if (found.apiVersion === API_VERSION && found.kind === MachineSets.kind) {
+      const set = found as Stored<MachineSet>;
+      if (!isEmptied(set)) {
+        if (set.spec.replicas !== 0) {
+          await confirm();
+          const merge = { metadata: { uid, resourceVersion }, spec: { replicas: 0 } };
+          await target.client.patch(MachineSets, key, { merge }, { fieldManager: MANAGERS.sync, signal }).catch(unlessChanged(entry));
+        }
+        return { left: [...inventory], empties: true };
+      }
+    }
     await confirm();
     await target.client
-      .delete(resource, key, {
-        uid: found.metadata.uid,
-        resourceVersion: found.metadata.resourceVersion,
-        propagationPolicy: 'Background',
-        signal,
-      })
-      .catch((error: unknown) => {
-        if (!hasReason(error, 'NotFound', 'Conflict'))
-          throw new Error(`deleting ${entry.kind} "${entry.name}": ${messageOf(error)}`, { cause: error });
-      });
+      .delete(resource, key, { uid, resourceVersion, propagationPolicy: 'Background', signal })
+      .catch(unlessChanged(entry));
   }
-  return left;
+  return { left, empties: false };
 }
+
+/** What is gone, or was written since it was read, is looked at again. */
+const unlessChanged =
+  ({ kind, name }: InventoryEntry) =>
+  (error: unknown): void => {
+    if (!hasReason(error, 'NotFound', 'Conflict')) throw new Error(`deleting ${kind} "${name}": ${messageOf(error)}`, { cause: error });
+  };

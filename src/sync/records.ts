@@ -259,12 +259,16 @@ export const records = {
     return { ...rest, ...(halt === undefined || lifts ? {} : { halt }), retried: retry };
   },
 
-  removed: (left: NonNullable<UnitStatus['inventory']>) => (record: UnitStatus | undefined) => {
-    if (record !== undefined && record.begun !== REMOVAL) throw overtaken(record);
-    if (record === undefined || left.length === 0) return undefined;
-    const { digest: _digest, evidence: _evidence, halt: _halt, ...rest } = record;
-    return { ...rest, inventory: left };
-  },
+  /** What is only being emptied is all there still: if it is wanted again it goes back at once. */
+  removed:
+    ({ left, empties }: { left: NonNullable<UnitStatus['inventory']>; empties: boolean }) =>
+    (record: UnitStatus | undefined) => {
+      if (record !== undefined && record.begun !== REMOVAL) throw overtaken(record);
+      if (record === undefined || left.length === 0) return undefined;
+      if (empties) return record;
+      const { digest: _digest, evidence: _evidence, halt: _halt, ...rest } = record;
+      return { ...rest, inventory: left };
+    },
 };
 
 /** What its cell halted of what is there. */

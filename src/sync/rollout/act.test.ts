@@ -4,6 +4,7 @@ import { Clusters } from '../../api/cluster.ts';
 import { unitDigest } from '../../api/digest.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { MachineComponentSets } from '../../api/machinecomponentset.ts';
+import { MachineSets } from '../../api/machineset.ts';
 import { NodeRemediers, type NodeRemedier } from '../../api/noderemedier.ts';
 import type { Resource } from '../../api/resource.ts';
 import type { ApiRequest, ApiResponse } from '../../api/transport.ts';
@@ -85,7 +86,7 @@ function never(): never {
   throw new Error('it is gone');
 }
 
-const KNOWN: Resource[] = [Namespaces, MachineComponentSets, NodeRemediers, CustomResourceDefinitions];
+const KNOWN: Resource[] = [Namespaces, MachineComponentSets, MachineSets, NodeRemediers, CustomResourceDefinitions];
 
 async function carryOut(
   steps: Step[],
@@ -269,6 +270,100 @@ it('writes nothing into a cell whose kinds are not those that it knows, nor reco
   expect(await carryOut(steps, [object], () => Promise.reject(newer))).toEqual(new Map(steps.slice(0, 2).map((step) => [step, newer])));
   expect(cell.requests).toEqual([]);
   expect(record(object)).toBeUndefined();
+});
+
+describe('E9: a MachineSet that is removed', () => {
+  const UNIT = 'MachineSet/web/a';
+  const known = {
+    unit: UNIT,
+    fleet: 'main',
+    digest: 'd1',
+    evidence: 'd1',
+    verified: [{ digest: 'd1', commit: 'c1', at: '2026-11-20T00:00:00Z' }],
+  };
+  const removal = (begun?: string): Step => ({
+    do: 'Remove',
+    unit: UNIT,
+    cluster: CELL,
+    commit: 'c2',
+    over: { digest: 'd1', begun },
+    because: 'test',
+  });
+  const put = (replicas: number | undefined, status: object | undefined, generation = 3): void => {
+    const [before] = cell.objects(MachineSets);
+    const stored = cell.put(MachineSets, {
+      apiVersion: API_VERSION,
+      kind: 'MachineSet',
+      metadata: { ...before?.metadata, namespace: 'web', name: 'a', generation, labels: { 'kubenode.io/fleet': 'main' } },
+      spec: { provider: { name: 'local' }, ...(replicas === undefined ? {} : { replicas }) },
+      ...(status === undefined ? {} : { status }),
+    });
+    const inventory = [{ apiVersion: API_VERSION, kind: 'MachineSet', namespace: 'web', name: 'a', uid: stored.metadata.uid }];
+    if (records().length === 0)
+      hub.put(Clusters, {
+        apiVersion: API_VERSION,
+        kind: 'Cluster',
+        metadata: { name: CELL },
+        spec: {},
+        status: { units: [{ ...known, inventory }] },
+      });
+  };
+  const left = () => cell.objects(MachineSets).map(({ spec }) => spec.replicas);
+  const deletes = (): number => cell.requests.filter(({ method }) => method === 'DELETE').length;
+
+  it.each<[string, number | undefined]>([
+    ['that has machines', 4],
+    ['whose number is left out', undefined],
+  ])('%s lets them go first, at its own pace, and its record says what it was', async (_what, replicas) => {
+    put(replicas, { replicas: 4, observedGeneration: 3 });
+    expect(await carryOut([removal()])).toEqual(new Map());
+    expect([left(), deletes()]).toEqual([[0], 0]);
+    expect(records()).toMatchObject([{ ...known, begun: REMOVAL, inventory: [{ name: 'a' }] }]);
+  });
+
+  it.each<[string, object]>([
+    ['some are there', { replicas: 1, observedGeneration: 3 }],
+    ['some are being deleted', { replicas: 0, deletingReplicas: 1, observedGeneration: 3 }],
+    ['its controller has not seen it yet', { replicas: 0, observedGeneration: 2 }],
+    ['its controller has noted names only', { making: ['a-1'] }],
+  ])('stays while %s, and is written no more', async (_what, status) => {
+    put(4, { replicas: 4, observedGeneration: 3 });
+    await carryOut([removal()]);
+    put(0, status);
+    writes = [];
+    expect(await carryOut([removal(REMOVAL)])).toEqual(new Map());
+    expect([left(), deletes(), writes]).toEqual([[0], 0, []]);
+    expect(records()).toMatchObject([{ digest: 'd1', begun: REMOVAL }]);
+  });
+
+  it.each<[string, number, object | undefined]>([
+    ['none is left', 0, { replicas: 0, deletingReplicas: 0, observedGeneration: 3 }],
+    ['a cell that does not count what it deletes has none left', 0, { replicas: 0, observedGeneration: 3 }],
+    ['none was ever made', 4, undefined],
+  ])('goes when %s', async (_what, replicas, status) => {
+    put(replicas, status);
+    await carryOut([removal()]);
+    expect([left(), deletes()]).toEqual([[], 1]);
+    const { digest: _digest, ...rest } = known;
+    expect(records()).toMatchObject([{ unit: rest.unit, begun: REMOVAL }]);
+    expect(records()[0]).not.toHaveProperty('digest');
+    await carryOut([{ ...removal(REMOVAL), over: { digest: undefined, begun: REMOVAL } } as Step]);
+    expect(records()).toEqual([]);
+  });
+
+  it('is not emptied where another hub has begun to apply it again, or somebody wrote it since it was read', async () => {
+    put(4, { replicas: 4, observedGeneration: 3 });
+    let changed = false;
+    cell.intercept(({ method }) => {
+      if (method !== 'PATCH' || changed) return undefined;
+      changed = true;
+      put(5, { replicas: 4, observedGeneration: 3 }, 4);
+      return statusResponse(409, 'Conflict');
+    });
+    expect(await carryOut([removal()])).toEqual(new Map());
+    expect([left(), deletes()]).toEqual([[5], 0]);
+    expect(records()).toMatchObject([{ digest: 'd1', begun: REMOVAL }]);
+  });
 });
 
 describe('E11: a hub that was deposed between its decision and its write', () => {

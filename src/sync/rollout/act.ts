@@ -137,8 +137,8 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
         after.set(step, records.applied(step.digest, step.commit, step.lane, now(), inventory));
       } else if (step.do === 'Remove') {
         const inventory = (await recordAt(step.unit))?.inventory ?? [];
-        const left = await removeUnit(to, inventory, fleet, () => confirm(step.unit, { to: REMOVAL, lane: 'Forward' }), signal);
-        after.set(step, records.removed(left));
+        const removal = await removeUnit(to, inventory, fleet, () => confirm(step.unit, { to: REMOVAL, lane: 'Forward' }), signal);
+        after.set(step, records.removed(removal));
       } else if (step.do === 'Ceiling' || step.do === 'TryAgain') {
         const name = step.unit.slice(step.unit.lastIndexOf('/') + 1);
         const spec = step.do === 'Ceiling' ? { ceiling: step.ceiling ?? null } : { rolloutID: step.rolloutID };

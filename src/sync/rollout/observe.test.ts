@@ -7,7 +7,9 @@ import type { KubeObject, Stored } from '../../api/wire.ts';
 import { stamped } from '../applyunit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import type { Away, Cell } from '../cells.ts';
+import { REMOVAL } from '../records.ts';
 import { isDrifted, observe, type ObserveInput } from './observe.ts';
+import { judge } from './place.ts';
 import type { LiveUnit, World } from './world.ts';
 
 const SET = 'MachineComponentSet/kubelet';
@@ -343,5 +345,55 @@ describe('invariant 7: a component set without a machine', () => {
       status: { conditions: [{ type: 'Accepted', status: 'True', reason: 'Accepted', message: '', observedGeneration: 1 }] },
     });
     expect(evidence([policy], wanting, 'DefenderPolicy/p')).toEqual([true, undefined]);
+  });
+});
+
+describe('E9: a MachineSet that is removed', () => {
+  const seenOf = (spec: object, status?: object): LiveUnit =>
+    seen(
+      look({
+        objects: [
+          live('MachineSet', 'a', { namespace: 'web', spec: { unitDigest: 'd', ...spec }, ...(status === undefined ? {} : { status }) }),
+        ],
+      }),
+      'MachineSet/web/a',
+    ) ?? { state: 'Unknown' };
+  it.each<[string, object, object | undefined, string | undefined]>([
+    ['has machines', { replicas: 0 }, { replicas: 2, deletingReplicas: 1 }, 'its machines go first: 2 are there, 1 are being deleted'],
+    [
+      'has one that is being deleted',
+      { replicas: 0 },
+      { replicas: 0, deletingReplicas: 1 },
+      'its machines go first: 0 are there, 1 are being deleted',
+    ],
+    ['is to have some', { replicas: 2 }, { replicas: 2 }, undefined],
+    ['was never looked at', { replicas: 0 }, undefined, undefined],
+  ])('%s', (_what, spec, status, emptying) => {
+    expect((seenOf(spec, status) as { emptying?: string }).emptying).toBe(emptying);
+  });
+
+  const record = (more: object) => ({ unit: 'MachineSet/web/a', fleet: 'main', digest: 'd', evidence: 'd', inventory: [], ...more });
+  const verified = { verified: [{ digest: 'd', commit: 'c1', at: '2026-11-20T00:00:00Z' }] };
+  const judged = (digest: string | undefined, its: LiveUnit, begun: string | undefined): ReturnType<typeof judge> => {
+    const unit = 'MachineSet/web/a';
+    const units = new Map([[unit, record({ ...verified, ...(begun === undefined ? {} : { begun }) })]]);
+    const view = { name: 'prod', blocked: undefined, units, live: () => its, failing: () => undefined };
+    const of = rollout(1, [{ unit, clusters: [{ name: 'prod', ...(digest === undefined ? {} : { digest }) }] }]);
+    const world = { now: 0, fleet: 'main', members: undefined, rollouts: [of], clusters: new Map([['prod', view]]) };
+    return judge(world, of, unit, { name: 'prod', ...(digest === undefined ? {} : { digest }) });
+  };
+  const emptying = seenOf({ replicas: 0 }, { replicas: 2 });
+
+  it('is waited for, and is removed when it is empty, or somebody wants machines of it', () => {
+    expect(judged(undefined, emptying, REMOVAL)).toMatchObject({
+      phase: 'Waiting',
+      message: expect.stringContaining('2 are there') as unknown,
+    });
+    expect(judged(undefined, seenOf({ replicas: 0 }), REMOVAL).phase).toBe('Pending');
+    expect(judged(undefined, seenOf({ replicas: 3 }, { replicas: 3 }), REMOVAL).phase).toBe('Pending');
+    expect(judged(undefined, emptying, undefined).phase).toBe('Pending');
+  });
+  it('goes back at once where it is wanted again', () => {
+    expect(judged('d', emptying, REMOVAL)).toMatchObject({ phase: 'Pending', lane: 'Restore' });
   });
 });

@@ -1,12 +1,12 @@
 import type { Cluster, UnitStatus } from '../../api/cluster.ts';
 import type { Rollout } from '../../api/rollout.ts';
-import type { MachineSet } from '../../api/machineset.ts';
+import { MachineSets, type MachineSet } from '../../api/machineset.ts';
 import type { MachineComponentSet } from '../../api/machinecomponentset.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { wouldChange } from '../../kube/apply.ts';
-import { stamped, type Stamp } from '../applyunit.ts';
+import { isEmptied, stamped, type Stamp } from '../applyunit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import { isCell, type Away, type Cell } from '../cells.ts';
 import { evidenceOf, type Evidence } from '../evidence.ts';
@@ -106,8 +106,17 @@ function liveUnit(cell: Cell, unit: string, record: UnitStatus | undefined, mach
     rolloutID,
     resourceVersion: object.metadata.resourceVersion,
     carrier: { uid: object.metadata.uid, generation: object.metadata.generation },
+    ...emptyingOf(object),
     ...(wanted === undefined && digest !== undefined ? { lost: input.missing?.(digest) } : {}),
   };
+}
+
+function emptyingOf(object: Stored<KubeObject>): { emptying?: string } {
+  if (object.kind !== MachineSets.kind) return {};
+  const set = object as Stored<MachineSet>;
+  if (set.spec.replicas !== 0 || isEmptied(set)) return {};
+  const { replicas = 0, deletingReplicas = 0 } = set.status ?? {};
+  return { emptying: `its machines go first: ${replicas} are there, ${deletingReplicas} are being deleted` };
 }
 
 const after = (now: number, ms: number | undefined): number | undefined => (ms === undefined ? undefined : now + ms);

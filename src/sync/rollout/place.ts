@@ -104,6 +104,8 @@ export function judge(
   }
   if (target === undefined) {
     const gone = record === undefined || (record.digest === undefined && (record.inventory ?? []).length === 0);
+    const emptying = live.state === 'Present' && place.begun && blocked === undefined ? live.emptying : undefined;
+    if (emptying !== undefined) return { ...place, phase: 'Waiting', message: emptying };
     return { ...place, moved: !gone, phase: gone ? 'Verified' : blocked === undefined ? 'Pending' : 'Blocked' };
   }
   const carries = live.state === 'Present' && live.unitDigest === target;

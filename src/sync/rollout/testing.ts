@@ -111,7 +111,7 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
           records.begin('main', { to: REMOVAL, lane: 'Forward' }, step.over, [], () => true),
         );
         cells.get(step.cluster)?.delete(step.unit);
-        change(step.cluster, step.unit, records.removed([]));
+        change(step.cluster, step.unit, records.removed({ left: [], empties: false }));
         return;
       case 'RecordEvidence':
         change(step.cluster, step.unit, records.verified(step.digest, step.commit, at, step.appliedAt));

@@ -27,6 +27,8 @@ export type LiveUnit =
       carrier?: Carrier | undefined;
       /** `3/4`, to read. */
       progress: string | undefined;
+      /** A set that is to have no machines and has some still; as a text of how many. */
+      emptying?: string;
       /** A repair rule whose rehearsal is over well: it waits to be enforced. */
       rehearsed?: boolean;
       /** Why it could not be compared with what was applied: `drifted` says nothing then. */
