@@ -912,6 +912,65 @@ describe('what is said of a try that failed', () => {
   });
 });
 
+describe('E12: a Cluster that somebody deletes', () => {
+  const two = (): RenderedCommit => renderedOf({ one: [configMap('a', '1')], two: [configMap('a', '1')] });
+  const names = (): string[] => server.objects(Clusters).map(({ metadata }) => metadata.name);
+  async function accepted(branch: Branch): Promise<void> {
+    startHub(branch);
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    await clock.advance(1000);
+    events.length = 0;
+    abouts.length = 0;
+    renders.length = 0;
+  }
+
+  it('is made again at once as the accepted commit declares it, and is told of', async () => {
+    await accepted({ ...branchAt('c1'), renders: two });
+    const before = fleet().status;
+    server.remove(Clusters, { name: 'two' });
+    await until(() => names().includes('two'), 2000);
+    expect(server.objects(Clusters).find(({ metadata }) => metadata.name === 'two')?.metadata.labels).toEqual({ stage: 'all' });
+    expect(abouts).toEqual(['Cluster/two ClusterMadeAgain']);
+    expect(renders).toEqual(['c1']);
+    expect(fleet().status).toEqual(before);
+    expect(going()).toEqual(['c1']);
+  });
+
+  it('is made again by a hub that was not there then, also while the head is refused', async () => {
+    const branch: Branch = { ...branchAt('c1'), renders: two };
+    await accepted(branch);
+    for (const stop of stops) stop.abort(new Error('the hub stops'));
+    await Promise.allSettled(running);
+    server.remove(Clusters, { name: 'two' });
+    startHub({ ...branch, head: 'c2', fail: { verify: () => gitError('CommitUnsigned', 'c2 is not signed') } });
+    await until(() => names().includes('two'), 61_000);
+    expect(fleet().status?.commit).toBe('c1');
+  });
+
+  it('is not made again where the next commit declares it no more', async () => {
+    const branch: Branch = {
+      ...branchAt('c1'),
+      renders: (commit) => (commit === 'c1' ? two() : renderedOf({ one: [configMap('a', '1')] })),
+    };
+    await accepted(branch);
+    branch.head = 'c2';
+    server.remove(Clusters, { name: 'two' });
+    await until(() => fleet().status?.commit === 'c2', 31_000);
+    await clock.advance(61_000);
+    expect(names()).toEqual(['one']);
+  });
+
+  it('is left where the Fleet is another by then, and tried again where it cannot be made', async () => {
+    const branch: Branch = { ...branchAt('c1'), renders: two };
+    await accepted(branch);
+    branch.fail.render = once(new Error('no memory'));
+    server.remove(Clusters, { name: 'two' });
+    await until(() => names().includes('two'), 61_000);
+    expect(abouts).toEqual(['Fleet/main ClusterNotMade', 'Cluster/two ClusterMadeAgain']);
+    expect(ready()?.status).toBe('True');
+  });
+});
+
 it('a Fleet that is paused says so once and does nothing, and one that is gone is closed', async () => {
   change({ paused: true });
   startHub(branchAt('c1'));

@@ -97,6 +97,7 @@ export async function runFleetController(options: FleetControllerOptions): Promi
       const over = heldOver.get(name);
       const waited = over === undefined || over.seen !== machinesSeen(clusterStore.list(), over.clusters);
       const due = dueOf(fleet, oid, tries.get(name), clock.monotonic(), waited);
+      if (due.state !== 'Due') await putBack(fleet, checkout, context);
       if (due.state === 'Later') return Math.min(due.afterMs, pollMsOf(fleet));
       if (due.state !== 'Due') return pollMsOf(fleet);
       const live = await context.client.get(Fleets, { name }, { signal });
@@ -114,6 +115,35 @@ export async function runFleetController(options: FleetControllerOptions): Promi
       tries.set(name, failed);
       await refuse(context.client, fleet, error, head ?? fleet.status?.head, failed.refused);
       return failed.refused ? pollMsOf(fleet) : Math.min(pollMsOf(fleet), failed.notBeforeMs - clock.monotonic());
+    }
+  }
+
+  /**
+   * Makes Clusters again that the accepted commit declares and somebody deleted. Nothing is judged here, and no record comes back: a Cluster that has a halt is not
+   * gone (docs/protocols.md#e12, #e13). What cannot be made is tried again at the next look.
+   */
+  async function putBack(fleet: Stored<Fleet>, checkout: Checkout, { client, log }: { client: Client; log: Log }): Promise<void> {
+    const { name } = fleet.metadata;
+    const { commit, clusters: declared = [] } = fleet.status ?? {};
+    const missing = declared.filter((each) => clusterStore.get({ name: each }) === undefined);
+    if (commit === undefined || missing.length === 0) return;
+    try {
+      const listed = (await client.listAll(Clusters, { signal })).items;
+      const gone = missing.filter((each) => !listed.some(({ metadata }) => metadata.name === each));
+      if (gone.length === 0) return;
+      const rendered = await checkout.render(commit, signal);
+      for (const { object } of rendered.clusters.filter((each) => gone.includes(each.name))) {
+        await declare(client, fleet, object, listed);
+        log.warn({ fleet: name, cluster: object.metadata.name, commit }, 'makes a Cluster again that somebody deleted');
+        const message = `somebody deleted it, and ${short(commit)} declares it; what the hub knew of it begins anew`;
+        const made = await client.find(Clusters, { name: object.metadata.name }, { signal });
+        if (made !== undefined) options.recorder.event(made, { type: 'Warning', reason: 'ClusterMadeAgain', message });
+      }
+    } catch (error) {
+      if (signal.aborted || error instanceof Outdated) throw error;
+      const message = `${missing.slice(0, 5).join(', ')} cannot be made again as ${short(commit)} declares it: ${messageOf(error)}; it is tried again`;
+      log.warn({ fleet: name, commit }, message);
+      options.recorder.event(fleet, { type: 'Warning', reason: 'ClusterNotMade', message: message.slice(0, 1000) });
     }
   }
 
@@ -360,7 +390,16 @@ export async function runFleetController(options: FleetControllerOptions): Promi
     watches: [watch(fleets, (fleet) => [fleet.metadata.name])],
     concurrency: 2,
     reconcile,
-    triggers: [(add) => options.checkouts.onChange(add)],
+    triggers: [
+      (add) => options.checkouts.onChange(add),
+      // Only this, of all that becomes of a Cluster: each look asks the source for its head.
+      (add) =>
+        clusterStore.subscribe((event) => {
+          if (event.type !== 'deleted') return;
+          const { name } = event.object.metadata;
+          for (const { metadata, status } of fleets.list()) if (status?.clusters?.includes(name) === true) add(metadata.name);
+        }),
+    ],
   });
 }
 
