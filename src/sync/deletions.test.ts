@@ -168,6 +168,19 @@ describe('safety 6, E9: limits of each cluster and stage', () => {
     expect(going(beside)).toEqual(['prod-1 x', 'prod-1 y']);
     expect(beside.heldBack?.message).toContain('2 objects and 2 of its 40 machines would go, 3 may (maxDeletions 3)');
   });
+  test('what to write is the highest that a cluster of the stage needs, and the first five limits are said', () => {
+    const tree = (replicas: (index: number) => number): Tree =>
+      Object.fromEntries(Array.from({ length: 7 }, (_, index) => [`prod-${index}`, { [WEB]: String(replicas(index)) }]));
+    const found = planned({ from: tree(() => 40), to: tree((index) => 30 - index) });
+    expect(found.heldBack?.next).toContain('set prune: { maxDeletions: 16, maxMachines: "40%" } for stage "prod"');
+    expect(found.heldBack?.message).toContain('; and 2 more limits.');
+    const [first] = planned({ from: small, to: { 'prod-1': { [WEB]: '1' } } }).heldBack?.message.split('. ') ?? [];
+    expect(first).not.toContain('more limits');
+  });
+  test('a stage none of whose clusters is reached names all as what lets machines go', () => {
+    const found = planned({ from: small, to: { 'prod-1': { [WEB]: '3' } }, machines: { 'prod-1': undefined } });
+    expect(found.heldBack?.next).toContain('set prune: { maxMachines: "100%" } for stage "prod"');
+  });
   test('a share is of all machines of the cluster, also of those that others made', () => {
     const beside = { 'prod-1': still({ [WEB]: 4 }, 16) };
     expect(planned({ from: small, to: { 'prod-1': { [WEB]: '2' } }, machines: beside }).heldBack).toBeUndefined();
@@ -276,7 +289,8 @@ describe('E9: objects that are too many in a cluster refuse the commit', () => {
     const from = { 'prod-1': units(['a', 'b', 'c', 'd', 'e']), 'prod-2': units(['a', 'e']) };
     const to = { 'prod-1': units(['e']), 'prod-2': units(['e']) };
     const error = refused({ from, to });
-    expect(error.code).toBe('PruneBudget');
+    expect([error.code, error.verdict]).toEqual(['PruneBudget', true]);
+    expect(error.message).not.toContain('more');
     expect(error.message).toContain('cluster "prod-1" of stage "prod": 4 objects would go, 3 may (maxDeletions 3)');
     expect(error.message).not.toContain('cluster "prod-2"');
     for (const name of ['a', 'b', 'c', 'd']) expect(error.message).toContain(`MachineComponentSet/${name} in prod-1`);

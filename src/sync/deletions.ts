@@ -260,9 +260,9 @@ function ofStage(
   };
 }
 
-/** The least share that lets so many go; of none, or of an unknown number, all. */
+/** The least share that lets so many go, of which there is at least one; of none, or of an unknown number, all. */
 function percentFor(machines: number, total: number | undefined): number {
-  return total === undefined || total === 0 ? 100 : Math.min(100, Math.ceil((machines * 100) / total));
+  return total === undefined ? 100 : Math.min(100, Math.ceil((machines * 100) / total));
 }
 
 const SHOWN = 20;
