@@ -35,7 +35,7 @@ const quiet = { code: 141, signal: null, said: '' };
 describe('when whoever reads the output has gone', () => {
   it.each([
     ['install', ['install', '--cell', '--server', 'https://api:6443']],
-    ['check', ['check', '--pre', '--json']],
+    ['check', ['check', '--pre', '-o', 'json']],
     ['help', ['rollout', 'show', '--help']],
   ])('%s ends as a closed pipe ends kubectl, and says nothing', async (_, args) => {
     expect(await run(args, ['stdout'])).toEqual(quiet);

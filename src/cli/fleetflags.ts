@@ -4,13 +4,14 @@ import { ISOLATIONS } from '../api/fleet.ts';
 import { CodedError, isCoded } from '../api/errors.ts';
 import type { Isolation } from '../sync/render/wall.ts';
 import type { Output } from './output.ts';
+import { outputFlag } from './outputflag.ts';
 import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from './rules/workingtree.ts';
 
 export interface FleetFlags {
   entry: string;
   include?: string[];
   isolation?: Isolation;
-  json?: boolean;
+  output?: 'json';
 }
 
 export function fleetFlags(command: Command): Command {
@@ -23,7 +24,7 @@ export function fleetFlags(command: Command): Command {
         'weakest wall around the code of the fleet that is accepted: "namespaces" of its own, or just a "process" of this user (default: the best there is). Ask for namespaces where the code is not yours',
       ).choices(ISOLATIONS),
     )
-    .option('--json', 'one JSON object');
+    .addOption(outputFlag(['json'], 'one JSON object'));
 }
 
 /** On stderr: stdout is what programs read. */

@@ -57,7 +57,7 @@ async function tour({ kubeconfig, audits }: ControlPlanes, stepsFile: string | u
   say('\nthe tour, on real API servers');
   const child = spawn(
     process.execPath,
-    [join(root, 'bin/kubenode.js'), 'tour', '--json', '--control-planes', kubeconfig, '--patience', PATIENCE, '--repository', root],
+    [join(root, 'bin/kubenode.js'), 'tour', '-o', 'json', '--control-planes', kubeconfig, '--patience', PATIENCE, '--repository', root],
     { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] },
   );
   const steps: Step[] = [];

@@ -95,7 +95,7 @@ fleet.cluster('prod', { labels: { stage: 'prod' } });
 fleet.allClusters((cluster) => { new ConfigMap(cluster.pool('web'), 'x', { metadata: { name: 'x' }, data: { a: 'b' } }); });
 `,
   );
-  const checked = JSON.parse(run('bin/kubenode.js', 'rules', 'check', '--json', fleet)) as object;
+  const checked = JSON.parse(run('bin/kubenode.js', 'rules', 'check', '-o', 'json', fleet)) as object;
   expect(checked).toEqual({ ok: true, isolation: expect.stringMatching(/^(namespaces|process)$/) as string, rules: [], findings: [] });
 });
 

@@ -2,6 +2,7 @@ import { Option, type Command } from 'commander';
 import { CodedError } from '../../api/errors.ts';
 import type { Architecture } from '../agentpackage/runtime.ts';
 import { EXIT } from '../exit.ts';
+import { outputFlag } from '../outputflag.ts';
 import { version, type Run } from '../program.ts';
 
 interface RunFlags {
@@ -41,7 +42,7 @@ export function agentCommand(program: Command, run: Run): void {
     .description('make the archive that a node gets its agent from: program, Node, systemd unit, install and uninstall')
     .addOption(new Option('--arch <arch>', 'of the nodes; arm64 is built and was never tried').choices(['amd64', 'arm64']).default('amd64'))
     .option('--file <path>', `where to write it (default: kubenode-agent-${version()}-linux-ARCH.tar here)`)
-    .addOption(new Option('-o, --output <format>', 'what to print').choices(['json']))
+    .addOption(outputFlag(['json'], 'one JSON object'))
     .addHelpText(
       'after',
       `

@@ -8,6 +8,7 @@ import { HUB_KINDS, CELL_KINDS } from '../../api/kinds.ts';
 import { CustomResourceDefinitions } from '../../api/builtin.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
+import { outputFlag } from '../outputflag.ts';
 import type { Run } from '../program.ts';
 import { DEFAULT_PORTS } from './start.ts';
 
@@ -23,12 +24,12 @@ export function checkCommand(program: Command, run: Run): void {
   connectionFlags(program.command('check'))
     .description('prerequisites: what was found and what is wanted; exit code 1 when something is missing')
     .option('--pre', 'only this machine: no API server is asked')
-    .option('--json', 'one JSON line a finding')
-    .action((flags: ConnectionFlags & { pre?: boolean; json?: boolean }) =>
+    .addOption(outputFlag(['json'], 'one JSON line a finding'))
+    .action((flags: ConnectionFlags & { pre?: boolean; output?: 'json' }) =>
       run(async (output) => {
         const findings = [...(await machine()), ...(flags.pre === true ? [] : await server(flags))];
         for (const finding of findings) {
-          if (flags.json === true) output.print(JSON.stringify(finding));
+          if (flags.output === 'json') output.print(JSON.stringify(finding));
           else {
             output.say(
               finding.ok === true ? 'done' : finding.ok === 'warning' ? 'warning' : 'failed',

@@ -104,12 +104,12 @@ async function sign(folder: string, flags: SignFlags, output: Output): Promise<n
         next: `what a fleet renders must not depend on ${path}: it goes to fleet.signatures(…) and nowhere else`,
       },
     );
-  if (flags.dryRun !== true && flags.json !== true) review(components, signed, output);
+  if (flags.dryRun !== true && flags.output !== 'json') review(components, signed, output);
   if (flags.dryRun !== true && text !== old) {
     if (flags.yes !== true && signed.some(({ before }) => !before)) await confirmed(keyIDOf(key));
     replaceTreeFile(resolve(folder), path, text);
   }
-  if (flags.json === true) output.print(JSON.stringify({ keyID: keyIDOf(key), isolation, components: signed }));
+  if (flags.output === 'json') output.print(JSON.stringify({ keyID: keyIDOf(key), isolation, components: signed }));
   else if (signed.length > 0)
     output.print(
       table(
@@ -144,7 +144,11 @@ async function confirmed(keyID: string): Promise<void> {
   }
 }
 
-function verify({ components, isolation }: RenderedComponents, { keys, json }: { keys: string; json?: boolean }, output: Output): number {
+function verify(
+  { components, isolation }: RenderedComponents,
+  { keys, output: format }: { keys: string; output?: 'json' },
+  output: Output,
+): number {
   sayIsolation(isolation, output);
   const accepted = parseKeys(textOf(keys), keys);
   const judged = components.map(({ spec }) => {
@@ -157,7 +161,7 @@ function verify({ components, isolation }: RenderedComponents, { keys, json }: {
     }
   });
   const wrong = judged.filter(({ state }) => state !== 'Signed').length;
-  if (json === true) output.print(JSON.stringify({ ok: wrong === 0, isolation, components: judged }));
+  if (format === 'json') output.print(JSON.stringify({ ok: wrong === 0, isolation, components: judged }));
   else if (judged.length > 0)
     output.print(
       table(

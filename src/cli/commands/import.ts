@@ -1,11 +1,12 @@
 import { readFile } from 'node:fs/promises';
-import { Option, type Command } from 'commander';
+import type { Command } from 'commander';
 import { parseKeys } from '../../api/componentkey.ts';
 import { CodedError, messageOf } from '../../api/errors.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { openSsh } from '../../ssh/openssh.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import type { Output } from '../output.ts';
+import { outputFlag } from '../outputflag.ts';
 import type { Run } from '../program.ts';
 import { importCell } from '../import/cell.ts';
 import { hostKeysOf, type Confirming } from '../import/confirm.ts';
@@ -62,7 +63,7 @@ export function importCommand(program: Command, run: Run): void {
     .option('--parallel <count>', 'machines side by side', '10')
     .option('--timeout <seconds>', 'how long to wait for each agent to be heard of', '120')
     .option('--dry-run', 'only look whether each can be imported')
-    .addOption(new Option('-o, --output <format>', 'what to print').choices(['json']))
+    .addOption(outputFlag(['json'], 'one JSON list'))
     .addHelpText(
       'after',
       `

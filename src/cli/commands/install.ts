@@ -9,6 +9,7 @@ import { EXIT } from '../exit.ts';
 import { version, type Run } from '../program.ts';
 import { manifests, type InstallOptions } from '../manifests.ts';
 import type { Output } from '../output.ts';
+import { outputFlag } from '../outputflag.ts';
 
 interface Flags {
   hub?: boolean;
@@ -49,7 +50,7 @@ export function installCommand(program: Command, run: Run): void {
       "deploy/seccomp.json below the kubelet's seccomp folder on the nodes of the hub; without it the hub refuses to render (hub)",
     )
     .option('--component-keys <file>', 'public keys that new nodes pin: they run only components that one of them has signed (cell)')
-    .addOption(new Option('-o, --output <format>', 'of what is printed').choices(['yaml', 'json']).default('yaml'))
+    .addOption(outputFlag(['yaml', 'json'], 'of what is printed').default('yaml'))
     .addHelpText(
       'after',
       `

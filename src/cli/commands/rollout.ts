@@ -7,11 +7,12 @@ import type { Client } from '../../kube/client.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
 import { age, table, type Output } from '../output.ts';
+import { outputFlag } from '../outputflag.ts';
 import type { Run } from '../program.ts';
 import { goOn } from '../why/rollout.ts';
 
 interface Flags extends ConnectionFlags {
-  output?: string;
+  output?: 'json' | 'yaml';
   dryRun?: boolean;
   wait?: string;
 }
@@ -22,7 +23,7 @@ export function rolloutCommand(program: Command, run: Run): void {
 
   connectionFlags(rollout.command('show [name]'))
     .description('where each unit of a rollout is; without a name: all rollouts, newest first')
-    .option('-o, --output <format>', 'json or yaml: the objects as they are')
+    .addOption(outputFlag(['json', 'yaml'], 'the objects as they are'))
     .option('--wait <seconds>', 'wait until the rollout is done: exit code 0 done, 1 halted, 8 still pending')
     .action((name: string | undefined, flags: Flags) =>
       run(async (output) => await withHub(flags, (hub) => show(hub, name, flags, output))),
@@ -179,15 +180,14 @@ export function describe(rollout: Rollout): string {
   return `${lines.join('\n')}\n${table(['UNIT', 'PHASE', 'LANE', 'STAGE', 'CLUSTERS', 'MESSAGE'], rows)}${next}`;
 }
 
-async function dump(rollouts: Rollout[], format: string, output: Output): Promise<number> {
+async function dump(rollouts: Rollout[], format: 'json' | 'yaml', output: Output): Promise<number> {
   if (format === 'json')
     output.print(JSON.stringify(rollouts.length === 1 ? rollouts[0] : { apiVersion: 'v1', kind: 'List', items: rollouts }, null, 2));
-  else if (format === 'yaml')
+  else
     output.print(
       (await import('yaml')).stringify(rollouts.length === 1 ? rollouts[0] : { apiVersion: 'v1', kind: 'List', items: rollouts }, {
         compat: 'yaml-1.1',
       }),
     );
-  else throw new CodedError('Usage', `--output must be "json" or "yaml", got "${format}"`);
   return EXIT.ok;
 }

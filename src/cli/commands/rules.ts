@@ -8,6 +8,7 @@ import type { Isolation } from '../../sync/render/wall.ts';
 import { EXIT } from '../exit.ts';
 import { fleetFlags, ofCommand, sayIsolation, type FleetFlags } from '../fleetflags.ts';
 import { table, type Output } from '../output.ts';
+import { outputFlag } from '../outputflag.ts';
 import { fleetRules, type ClusterFindings, type FleetRules } from '../rules/fleetrules.ts';
 import { runHistories, type HistoryRun } from '../rules/histories.ts';
 import { DEFAULT_INCLUDE } from '../rules/workingtree.ts';
@@ -20,7 +21,7 @@ export function rulesCommand(program: Command, run: Run): void {
   fleetFlags(rules.command('check [folder]'))
     .description('render the fleet in a folder and check its rules as the hub does; exit code 1 when one would be refused')
     .action((folder: string | undefined, flags: FleetFlags) =>
-      run(async (output) => reportCheck(await load(folder ?? '.', flags, output), flags.json === true, output)),
+      run(async (output) => reportCheck(await load(folder ?? '.', flags, output), flags.output === 'json', output)),
     );
 
   fleetFlags(rules.command('test [folder-or-rule...]'))
@@ -29,16 +30,16 @@ export function rulesCommand(program: Command, run: Run): void {
       run(async (output) => {
         const { folder, names } = sorted(words, flags.entry);
         const loaded = await load(folder, flags, output);
-        if (loaded.findings.length > 0) return reportCheck(loaded, flags.json === true, output);
-        return reportTest(await runHistories(resolve(folder), loaded.rules, names), flags.json === true, output, loaded.isolation);
+        if (loaded.findings.length > 0) return reportCheck(loaded, flags.output === 'json', output);
+        return reportTest(await runHistories(resolve(folder), loaded.rules, names), flags.output === 'json', output, loaded.isolation);
       }),
     );
 
   rules
     .command('facts')
     .description('everything that a rule may read')
-    .option('-o, --output <format>', 'wide or json')
-    .action((flags: { output?: string }) => run(async (output) => facts(flags.output, output)));
+    .addOption(outputFlag(['wide', 'json'], 'more columns, or one JSON list'))
+    .action((flags: { output?: 'wide' | 'json' }) => run(async (output) => facts(flags.output, output)));
 }
 
 async function load(folder: string, flags: FleetFlags, output: Output): Promise<FleetRules> {
@@ -139,7 +140,7 @@ function count(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }
 
-function facts(format: string | undefined, output: Output): number {
+function facts(format: 'wide' | 'json' | undefined, output: Output): number {
   if (format === 'json') {
     output.print(
       JSON.stringify(
@@ -150,7 +151,6 @@ function facts(format: string | undefined, output: Output): number {
     );
     return EXIT.ok;
   }
-  if (format !== undefined && format !== 'wide') throw new CodedError('Usage', `--output must be "wide" or "json", got "${format}"`);
   const wide = format === 'wide';
   output.print(
     table(

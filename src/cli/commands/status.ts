@@ -5,13 +5,14 @@ import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
 import { age, table, type Output } from '../output.ts';
+import { outputFlag } from '../outputflag.ts';
 import type { Run } from '../program.ts';
 
 export function statusCommand(program: Command, run: Run): void {
   connectionFlags(program.command('status'))
     .description('fleets, clusters and rollouts under way, as the hub sees them; exit code 1 when something needs a person')
-    .option('--json', 'one JSON object')
-    .action((flags: ConnectionFlags & { json?: boolean }) =>
+    .addOption(outputFlag(['json'], 'one JSON object'))
+    .action((flags: ConnectionFlags & { output?: 'json' }) =>
       run(async (output) => {
         const { client, close } = await connect(flags);
         try {
@@ -20,7 +21,7 @@ export function statusCommand(program: Command, run: Run): void {
             client.listAll(Clusters),
             client.listAll(Rollouts),
           ]);
-          return report(fleets.items, clusters.items, rollouts.items, Date.now(), flags.json === true, output);
+          return report(fleets.items, clusters.items, rollouts.items, Date.now(), flags.output === 'json', output);
         } finally {
           await close();
         }

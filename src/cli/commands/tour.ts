@@ -5,12 +5,13 @@ import { Option, type Command } from 'commander';
 import { CodedError, messageOf } from '../../api/errors.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
+import { outputFlag } from '../outputflag.ts';
 import type { Run } from '../program.ts';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 interface Flags {
-  json?: boolean;
+  output?: 'json';
   keep?: boolean;
   part?: 'change' | 'repair';
   repository: string;
@@ -24,7 +25,7 @@ export function tourCommand(program: Command, run: Run): void {
     .description(
       'the whole system on a clone of its own in a temporary folder, step by step; exit code 0 only if every step was seen to come true',
     )
-    .option('--json', 'one JSON line a step: {step, ok, ms, detail}')
+    .addOption(outputFlag(['json'], 'one JSON line a step: {step, ok, ms, detail}'))
     .addOption(new Option('--part <part>', 'only this part, after the import of the nodes; without it both').choices(['change', 'repair']))
     .option('--keep', 'leave the temporary folder')
     .option('--repository <dir>', 'the fleet repository to clone', '.')
@@ -59,7 +60,7 @@ async function tour(flags: Flags, output: Output): Promise<number> {
 
   async function step<T>({ name, run }: { name: string; run: () => Promise<T> }, detail: (value: T) => string): Promise<T | undefined> {
     const started = performance.now();
-    if (flags.json !== true) output.say('doing', name);
+    if (flags.output !== 'json') output.say('doing', name);
     try {
       const value = await run();
       tell(true, detail(value));
@@ -71,7 +72,7 @@ async function tour(flags: Flags, output: Output): Promise<number> {
     }
     function tell(ok: boolean, detail: string): void {
       const ms = Math.round(performance.now() - started);
-      if (flags.json === true) output.print(JSON.stringify({ step: name, ok, ms, detail }));
+      if (flags.output === 'json') output.print(JSON.stringify({ step: name, ok, ms, detail }));
       else output.say(ok ? 'done' : 'failed', `${(ms / 1000).toFixed(1)} s  ${detail}`);
     }
   }
@@ -114,7 +115,7 @@ async function tour(flags: Flags, output: Output): Promise<number> {
     return EXIT.failed;
   }
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
-  if (flags.json !== true)
+  if (flags.output !== 'json')
     output.say(
       failed ? 'failed' : 'done',
       failed ? `not every step came true; what is left is in ${dir}` : `every step came true, in ${seconds} s`,

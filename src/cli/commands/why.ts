@@ -4,6 +4,7 @@ import type { Client } from '../../kube/client.ts';
 import { explanationLines } from '../../rules/explain.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
+import { outputFlag } from '../outputflag.ts';
 import type { Run } from '../program.ts';
 import { findSubject, type Subject } from '../why/find.ts';
 import { jobLines } from '../why/job.ts';
@@ -13,7 +14,7 @@ import { ruleLines } from '../why/rule.ts';
 
 interface Flags extends ConnectionFlags {
   namespace?: string;
-  json?: boolean;
+  output?: 'json';
 }
 
 /** `kubenode why NAME`: why something happens, or does not. Reads only. */
@@ -21,7 +22,7 @@ export function whyCommand(program: Command, run: Run): void {
   connectionFlags(program.command('why <name>'))
     .description('why a node is repaired or not, where a repair is, why a rollout waits, whether a rule runs: NAME or KIND/NAME')
     .option('-n, --namespace <pool>', 'pool of the machine or job; default: all')
-    .option('--json', 'one JSON object')
+    .addOption(outputFlag(['json'], 'one JSON object'))
     .addHelpText(
       'after',
       `
@@ -33,7 +34,7 @@ Exit code 1 when there is nothing of that name.`,
         const { client, close } = await connect(flags);
         try {
           const { lines, data } = await answer(client, await findSubject(client, name, flags.namespace), Date.now());
-          output.print(flags.json === true ? JSON.stringify(data) : lines.join('\n'));
+          output.print(flags.output === 'json' ? JSON.stringify(data) : lines.join('\n'));
           return EXIT.ok;
         } finally {
           await close();
@@ -44,7 +45,7 @@ Exit code 1 when there is nothing of that name.`,
 
 interface Answer {
   lines: string[];
-  /** For --json. */
+  /** For `-o json`. */
   data: unknown;
 }
 

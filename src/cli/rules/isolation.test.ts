@@ -52,7 +52,7 @@ describe.each(COMMANDS)('kubenode %s', (command) => {
     const { status, stderr } = kubenode([], ...words);
     expect(stderr).toContain(`rendered at isolation ${here}`);
     expect(status).toBe(0);
-    const { stdout } = kubenode([], ...words, '--json');
+    const { stdout } = kubenode([], ...words, '-o', 'json');
     expect(JSON.parse(stdout)).toMatchObject({ isolation: here });
   });
 
