@@ -26,6 +26,8 @@ export const ANNOTATIONS = {
   retireFor: 'kubenode.io/retire-for',
   /** On a Machine: the version of it for which an announced entry must not be written any more. Its write makes that one lose (docs/protocols.md#b9). */
   entryFence: 'kubenode.io/entry-fence',
+  /** On a Machine: the row that gets no order any more, since another repair takes it over. Its write makes every order of that row lose (docs/protocols.md#c9). */
+  orderFence: 'kubenode.io/order-fence',
   /** On a Machine that was imported: a person says that it is off, or wiped, for good, so that its deletion waits for nobody there. */
   machineIsOff: 'kubenode.io/machine-is-off',
   /** On what sync applied: `file:line` in the fleet repository. */

@@ -6,7 +6,7 @@ import type { Step } from './view.ts';
 import type { Act, ActContext } from './guards.ts';
 import { freeCancelled, releaseReported, takeOverForDeletion, takeOverForRepair } from './ledgeracts.ts';
 import { cordon, evict, fence, liftCordon, liftDegraded, markDegraded, settle } from './nodeacts.ts';
-import { deleteInstance, order, retire, writeCancelled } from './orderacts.ts';
+import { deleteInstance, fenceOrder, order, retire, writeCancelled } from './orderacts.ts';
 import {
   beginRepair,
   deleteMachine,
@@ -41,6 +41,8 @@ export function actOf(step: Step, context: ActContext): Act | undefined {
       return releaseReported(step.row, context);
     case 'TakeOver':
       return takeOverForDeletion(step.row, context);
+    case 'FenceOrder':
+      return fenceOrder(step.row, step.job, context);
     case 'TakeOverForRepair':
       return takeOverForRepair(step.row, step.job, context);
     case 'BeginRepair':

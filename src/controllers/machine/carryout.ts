@@ -96,6 +96,7 @@ async function plainly(step: Step, view: MachineView, hands: Hands): Promise<Per
     case 'EndRepair':
     case 'Evict':
     case 'Fence':
+    case 'FenceOrder':
     case 'ForceDelete':
     case 'FreeCancelled':
     case 'LiftCordon':

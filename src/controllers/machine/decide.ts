@@ -20,6 +20,7 @@ import {
   askingJob,
   finalReport,
   isControllerOperation,
+  isOrderFenced,
   isSucceeding,
   isUnderWay,
   jobOfRow,
@@ -187,8 +188,20 @@ function takingOver({ machine, facts, hours }: MachineView, row: LedgerRow, succ
       steps: [],
       waits: { for: 'Defender', why: `${refusal.limit}: ${successor.metadata.name} waits until ${refusal.wouldPassWhen}` },
     };
+  const job = successor.metadata.uid ?? '';
+  if (isSucceeding(row, machine) && !isOrderFenced(row, machine))
+    return {
+      steps: [
+        {
+          do: 'FenceOrder',
+          row,
+          job,
+          why: `${successor.metadata.name} takes over operation ${row.id}, whose order must not come any more`,
+        },
+      ],
+    };
   const why = `its agent is silent and operation ${row.succeeds ?? row.id} can no longer begin; ${successor.metadata.name} repairs it without`;
-  return { steps: [{ do: 'TakeOverForRepair', row, job: successor.metadata.uid ?? '', why }] };
+  return { steps: [{ do: 'TakeOverForRepair', row, job, why }] };
 }
 
 /** Why a row without an order is given up (docs/protocols.md#d6); undefined while it may go on. */
@@ -196,6 +209,7 @@ function givenUp(view: MachineView, row: LedgerRow): Cancellation | undefined {
   const { machine, facts, nowMs } = view;
   if (isDeleting(machine)) return { cause: 'RequestGone', why: 'the machine is being deleted' };
   if (row.kind === 'Repair') {
+    if (isOrderFenced(row, machine)) return { cause: 'RequestGone', why: 'another repair was to take over' };
     const job = jobOfRow(row, facts);
     if (job === undefined) return { cause: 'RequestGone', why: `${row.requester} is finished or gone` };
     if (job.status?.cancelling !== undefined) return { cause: 'RequestGone', why: job.status.cancelling.why };

@@ -30,6 +30,7 @@ test.each<[Step, string | undefined]>([
   [{ do: 'DeleteMachine', ...on }, 'Warning Replaced: because'],
   [{ do: 'Retire', ...on }, 'Normal Retired: because'],
   [{ do: 'TakeOver', ...on }, 'Normal OperationTakenOver: because'],
+  [{ do: 'FenceOrder', ...on, job: 'j' }, undefined],
   [{ do: 'TakeOverForRepair', ...on, job: 'j' }, 'Normal OperationTakenOver: because'],
   [{ do: 'DeleteInstance', ...on, providerID }, 'Normal DeletingInstance: because'],
   [{ do: 'Finalize', ...on }, undefined],

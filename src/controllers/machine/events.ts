@@ -53,6 +53,7 @@ export function eventOf(step: Step, view: MachineView, note: string | undefined)
     case 'AddFinalizer':
     case 'BeginRepair':
     case 'Fence':
+    case 'FenceOrder':
     case 'Finalize':
     case 'NoteCut':
     case 'NoteOutOfService':

@@ -16,7 +16,7 @@ import { isRecorded } from './components.ts';
 import { isFencedFor, ownerOf } from './cordon.ts';
 import { deletionTakingOver, isReplacing, takeOverRefusal } from './deletion.ts';
 import { isDeleting } from './facts.ts';
-import { jobOfRow, successionRequest, successorOf } from './repair.ts';
+import { isOrderFenced, isSucceeding, jobOfRow, successionRequest, successorOf } from './repair.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type Act, type ActContext, type Guarded } from './guards.ts';
 
 /** M, N, L; writes L. What M and N show of r stays so until a later row, which r's place in L excludes. */
@@ -90,7 +90,7 @@ export function takeOverForDeletion(row: LedgerRow, context: ActContext): Act {
 }
 
 /**
- * docs/protocols.md#c9. M, L; writes L. The machine stays reserved throughout; the order that it replaces can no longer begin. Its places are taken already; that
+ * docs/protocols.md#c9. M, L; writes L. The machine stays reserved throughout; the order that it replaces can no longer begin, or never comes. Its places are taken already; that
  * rates have room is judged by the very ledger in which it is counted.
  */
 export function takeOverForRepair(row: LedgerRow, jobUID: string, context: ActContext): Act {
@@ -103,6 +103,7 @@ export function takeOverForRepair(row: LedgerRow, jobUID: string, context: ActCo
       if (state === undefined || seen.ledger === undefined) return stop('the ledger lacks the row');
       const machine = machineOf(row, seen, context.epoch);
       if (machine === undefined || isDeleting(machine)) return stop('the machine is gone, or going');
+      if (isSucceeding(row, machine) && !isOrderFenced(row, machine)) return stop('an order of the row may still arrive');
       const { facts } = context;
       const { nowMs } = facts;
       const job = successorOf(row, machine, facts);

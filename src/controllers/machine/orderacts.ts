@@ -1,12 +1,13 @@
 /** Guarded writes of the Machine's operation, and of what the provider has. See `act.ts` for how they are built. */
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Operation } from '../../api/machine.ts';
+import { ANNOTATIONS } from '../../api/names.ts';
 import { deletionRefusal, orderable } from './ask.ts';
 import { tryOf } from './backoff.ts';
 import { drainNeeded } from './components.ts';
 import { isCordonedFor } from './cordon.ts';
 import { isDeleting, isNeverAskedFor, isRetiring } from './facts.ts';
-import { isSucceeding, repairOrder } from './repair.ts';
+import { isOrderFenced, isSucceeding, repairOrder, successorOf } from './repair.ts';
 import { restoresOf } from './restores.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, stop, type Act, type ActContext, type Guarded } from './guards.ts';
 import type { Step } from './view.ts';
@@ -25,6 +26,7 @@ export function order(row: LedgerRow, drained: boolean, context: ActContext): Ac
       const machine = machineOf(row, seen, context.epoch);
       if (machine === undefined) return stop('the machine is gone');
       if (machine.spec.operation?.id === row.id) return stop('ordered or cancelled already');
+      if (isOrderFenced(row, machine)) return stop('another repair takes the row over');
       if (isDeleting(machine) !== (row.kind === 'Delete')) return stop('the machine is being deleted, or is not');
       const retry = tryOf(row, machine, context.facts.nowMs);
       const operation: Operation = { id: row.id, epoch: context.epoch, kind: row.kind, notAfter: row.notAfter, ...retry };
@@ -41,6 +43,28 @@ export function order(row: LedgerRow, drained: boolean, context: ActContext): Ac
         if (repair.args !== undefined) operation.args = repair.args;
       }
       return { write: 'machine', object: { ...machine, spec: { ...machine.spec, operation } } };
+    },
+  };
+}
+
+/**
+ * docs/protocols.md#c9. M, L; writes M: an order of r that came first makes this lose, and every one that comes after loses. So the ledger may exchange r, of which
+ * M itself shows nothing.
+ */
+export function fenceOrder(row: LedgerRow, jobUID: string, context: ActContext): Act {
+  return {
+    ...base('fence-order', context),
+    reads: ['machine', 'ledger'],
+    writes: 'machine',
+    judge(seen): Guarded {
+      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined || isDeleting(machine)) return stop('the machine is gone, or going');
+      if (!isSucceeding(row, machine)) return stop('the row has its order, or what it took over has ended');
+      if (isOrderFenced(row, machine)) return stop('the row is fenced already');
+      if (successorOf(row, machine, context.facts)?.metadata.uid !== jobUID) return stop('another repair is asked for, or none');
+      const annotations = { ...machine.metadata.annotations, [ANNOTATIONS.orderFence]: row.id };
+      return { write: 'machine', object: { ...machine, metadata: { ...machine.metadata, annotations } } };
     },
   };
 }

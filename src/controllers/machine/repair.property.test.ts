@@ -4,8 +4,14 @@
  * fall silent. The real decisions and guarded writes, one API call at a time.
  */
 import * as fc from 'fast-check';
-import { expect, test } from 'vitest';
-import { cordoned } from './testing/objects.ts';
+import { describe, expect, test } from 'vitest';
+import type { LedgerRow } from '../../api/disruptionledger.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import type { Machine } from '../../api/machine.ts';
+import type { Stored } from '../../api/wire.ts';
+import { at, cordoned, idle, node, repairOperation, repairRow } from './testing/objects.ts';
+import { judgeRepairs } from './testing/repairjudge.ts';
+import { down, type Objects } from './testing/repairleader.ts';
 import { repairWorld, type Happening } from './testing/repairworld.ts';
 
 const machine = fc.nat(2);
@@ -86,4 +92,107 @@ test('invariants 2, 5 and 6 hold under any interleaving, and when all is well ag
 test('and it can fail: two machines that are cordoned by us are seen', () => {
   const both = repairWorld((objects) => ({ ...objects, nodes: [cordoned('a', 'r1'), cordoned('b', 'r2'), ...objects.nodes.slice(2)] }));
   expect(both.broken()).toEqual(['invariant 2: a and b are disrupted or reserved, the limit is 0']);
+});
+
+describe('C9: a row that took over from a silent agent, and got no order', () => {
+  const lead: Happening = { do: 'lead', pick: 0, calls: 6, current: true, known: false };
+  const oneCall: Happening = { do: 'lead', pick: 0, calls: 1, current: true, known: false };
+  const reserve: Happening = { do: 'lead', pick: 6, calls: 6, current: true, known: false };
+  const job: Happening = { do: 'job', machine: 0 };
+  const newJob = (action: number): Happening => ({ do: 'new-job', machine: 0, action, beside: true });
+  /** A node hangs in the middle of what its agent was ordered, and a power cycle takes over and is about to be ordered. */
+  const takenOver: Happening[] = [
+    { do: 'begin-term', leader: 0 },
+    newJob(3),
+    reserve,
+    job,
+    lead,
+    lead,
+    job,
+    { do: 'agent', machine: 0 },
+    { do: 'hang', machine: 0, on: true },
+    { do: 'late' },
+    job,
+    newJob(0),
+    job,
+    lead,
+    job,
+    lead,
+    lead,
+  ];
+  const givenUp: Happening[] = [{ do: 'cancel', machine: 0 }, { do: 'late' }, newJob(0)];
+
+  test('is taken over once more, and its order that was on its way does not come', () => {
+    const world = repairWorld();
+    // It has read all that it looks at, and is deposed before it writes.
+    for (const each of [...takenOver, oneCall, oneCall, oneCall, { do: 'oust' } as const, ...givenUp, lead, lead]) world.happen(each);
+    expect(world.seen).toMatchObject({ takeovers: 2, orders: 1 });
+    world.happen({ do: 'land' });
+    expect(world.broken()).toEqual([]);
+    expect(world.seen.orders).toBe(1);
+    world.heal();
+    expect([...world.broken(), ...world.unfinished()]).toEqual([]);
+  });
+
+  test('is not taken over where its order came first', () => {
+    const world = repairWorld();
+    for (const each of [...takenOver, lead, ...givenUp, lead, lead]) world.happen(each);
+    expect(world.seen).toMatchObject({ takeovers: 1, orders: 2 });
+    expect(world.broken()).toEqual([]);
+  });
+});
+
+describe('C9: and the judge can fail: a row is taken over', () => {
+  const order = repairOperation({ action: 'Reboot' });
+  const ordered = idle({ spec: { operation: order } });
+  const second = repairRow({ id: 'r2', succeeds: 'r1' });
+  const third = repairRow({ id: 'r3', succeeds: 'r1' });
+  const late = Date.parse(second.notAfter) + 1;
+  const objects = (machine: Stored<Machine>, row: LedgerRow, frozen = false): Objects => ({
+    machines: [machine],
+    nodes: [node('a')],
+    ledger: {
+      apiVersion: API_VERSION,
+      kind: 'DisruptionLedger',
+      metadata: { name: 'cell', uid: 'l', resourceVersion: '1', creationTimestamp: at(0) },
+      spec: {},
+      status: { epoch: 3, rows: [row] },
+    },
+    jobs: [],
+    rules: { limit: 1, frozen },
+  });
+  function judged(
+    change: { machine?: Stored<Machine>; from?: LedgerRow; to?: LedgerRow; silent?: boolean; nowMs?: number; frozen?: boolean } = {},
+  ): string[] {
+    const { machine = ordered, from = second, to = third, silent = true, nowMs = late, frozen = false } = change;
+    const judge = judgeRepairs([{ silent, hung: silent, power: 'Running', pods: [], spent: new Set() }]);
+    const [before, after] = [objects(machine, from, frozen), objects(machine, to, frozen)];
+    const decided = { nowMs, stores: before, hung: [silent], silent: [silent], pods: [0], stale: false };
+    judge.wroteLedger(before, after, { ...down(before), epoch: 3 }, decided);
+    return judge.broken(after, []).filter((each) => !each.startsWith('invariant 2'));
+  }
+  const wrong = (id: string) => [`C9: the row ${id} is taken over, which nobody's silence holds up`];
+
+  test('as it may be: from the agent, and from what took over from it', () => {
+    expect(judged({ from: repairRow(), to: second })).toEqual([]);
+    expect(judged()).toEqual([]);
+  });
+  test.each<[string, Parameters<typeof judged>[0], string[]]>([
+    ['while the agent answers', { silent: false }, wrong('r2')],
+    ['before its time is over', { nowMs: late - 1 }, wrong('r2')],
+    ['by a row that forgets what may go on', { to: repairRow({ id: 'r3' }) }, wrong('r2')],
+    ['by a row that names what has no order', { to: repairRow({ id: 'r3', succeeds: 'r2' }) }, wrong('r2')],
+    ['by a row that is no repair', { to: { ...third, kind: 'Change' } }, wrong('r2')],
+    ['that took over nothing, and has no order', { from: repairRow({ id: 'r2' }) }, wrong('r2')],
+    ['where nothing was ordered', { machine: idle() }, wrong('r2')],
+    ['where what was ordered was taken back', { machine: idle({ spec: { operation: { ...order, kind: 'Cancelled' } } }) }, wrong('r2')],
+    [
+      'where what was ordered has ended',
+      { machine: idle({ spec: { operation: order }, status: { operation: { id: 'r1', state: 'Done', outcome: 'Succeeded' } } }) },
+      wrong('r2'),
+    ],
+    ['while repairs are frozen', { frozen: true }, ['D11: the row r2 is taken over while repairs are frozen']],
+  ])('%s', (_, change, expected) => {
+    expect(judged(change)).toEqual(expected);
+  });
 });

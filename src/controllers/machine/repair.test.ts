@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Machine, OperationStatus } from '../../api/machine.ts';
-import { LABELS } from '../../api/names.ts';
+import { ANNOTATIONS, LABELS } from '../../api/names.ts';
 import type { Action } from '../../api/noderemedier.ts';
 import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -320,6 +320,10 @@ describe('C9: the row of an agent that is silent', () => {
         facts: late,
         ...change,
       });
+    const fenced = (id: string, machine = ordered('RestartComponent')): Stored<Machine> => ({
+      ...machine,
+      metadata: { ...machine.metadata, annotations: { [ANNOTATIONS.orderFence]: id } },
+    });
     const frozen = { ...late, freezes: [{ metadata: { name: 'f' }, spec: {} }] };
     const closed = { allowed: false, limit: 'p/window' };
     const cancelling = granted({
@@ -343,8 +347,19 @@ describe('C9: the row of an agent that is silent', () => {
     });
     test('another repair may take over once it has had its time', () => {
       const other = { job: job({ name: 'j3' }), facts: { ...late, nowMs: later }, nowMs: later };
-      expect(taken2(other)).toEqual(['TakeOverForRepair']);
+      expect(taken2({ ...other, machine: fenced('r2') })).toEqual(['TakeOverForRepair']);
       expect(taken2({ ...other, facts: { ...other.facts, policies: rated(1) }, hours: begun(1, later) })).toEqual([]);
+    });
+    test('first its own order must not come any more', () => {
+      const other = { job: job({ name: 'j3' }), facts: { ...late, nowMs: later }, nowMs: later };
+      expect(taken2(other)).toEqual(['FenceOrder']);
+      expect(taken2({ ...other, machine: fenced('r0') })).toEqual(['FenceOrder']);
+    });
+    test('then it is not ordered, nor given up before what it took over has ended', () => {
+      expect(taken2({ machine: fenced('r2') })).toEqual([]);
+      expect(taken2({ machine: fenced('r0') })).toEqual(['Order']);
+      const ended = ordered('RestartComponent', { operation: done() });
+      expect(taken2({ machine: fenced('r2', ended) })).toEqual(['WriteCancelled']);
     });
     test.each<[string, Stored<Machine>]>([
       ['has told its end', ordered('RestartComponent', { operation: done() })],

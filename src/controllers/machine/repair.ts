@@ -2,7 +2,7 @@
 import { needsDrain, needsOperation, type Disruption } from '../../api/disruption.ts';
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import type { Machine, Operation, OperationStatus } from '../../api/machine.ts';
-import { API_LEVEL } from '../../api/names.ts';
+import { ANNOTATIONS, API_LEVEL } from '../../api/names.ts';
 import { ACTION_TRAITS, CONTROLLER_OPERATIONS, strengthOf, type RepairOperation } from '../../api/noderemedier.ts';
 import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import { frozenBy, frozenVerdict } from '../../defender/freeze.ts';
@@ -193,6 +193,10 @@ export function isSucceeding(row: Pick<LedgerRow, 'succeeds'>, machine: Machine)
   const order = machine.spec.operation;
   return row.succeeds !== undefined && order?.id === row.succeeds && order.kind !== 'Cancelled' && finalReport(machine) === undefined;
 }
+
+/** docs/protocols.md#c9: whether this row gets no order any more. Every order of it that may still arrive is conditioned on a Machine from before. */
+export const isOrderFenced = (row: Pick<LedgerRow, 'id'>, machine: Machine): boolean =>
+  machine.metadata.annotations?.[ANNOTATIONS.orderFence] === row.id;
 
 /**
  * docs/protocols.md#c9: the job whose repair may take over a row that waits for an agent: the provider carries it out, the agent is silent and its order can no

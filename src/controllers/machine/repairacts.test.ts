@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { LedgerRow } from '../../api/disruptionledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Machine, OperationStatus, RepairStatus } from '../../api/machine.ts';
+import { ANNOTATIONS } from '../../api/names.ts';
 import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Seen } from '../../defender/guardedwrite.ts';
@@ -267,6 +268,62 @@ describe('C9: one write gives the row of a silent agent to a repair by the provi
     expect(judged(cancel, seen)).toEqual({ stop: 'what the row took over may still go on' });
     const reported = { ...machine, status: { ...machine.status, operation: { id: 'r1', state: 'Done' as const } } };
     expect(judged(cancel, { ...seen, machine: reported })).toMatchObject({ write: 'machine' });
+  });
+  describe('from a row that took over, and has no order', () => {
+    const second = { ...row, id: 'r2', succeeds: 'r1', requesterUID: 'uid-j1' };
+    const exchange: Step = { do: 'TakeOverForRepair', row: second, job: 'uid-j2', why: '' };
+    const fence: Step = { do: 'FenceOrder', row: second, job: 'uid-j2', why: '' };
+    const third = { jobs: [job({ name: 'j2' })], ...late };
+    const bearing = (annotations: Record<string, string>, of = machine): Stored<Machine> => ({
+      ...of,
+      metadata: { ...of.metadata, annotations },
+    });
+    const fenced = bearing({ [ANNOTATIONS.orderFence]: 'r2' });
+    const by = (step: Step, of: Stored<Machine>, facts: Parameters<typeof judged>[2] = third) =>
+      judged(step, { machine: of, ledger: ledger(3, second) }, facts);
+    test('only once the Machine says that it gets none', () => {
+      expect(by(exchange, machine)).toEqual({ stop: 'an order of the row may still arrive' });
+      expect(by(exchange, bearing({ [ANNOTATIONS.orderFence]: 'r1' }))).toEqual({ stop: 'an order of the row may still arrive' });
+      expect(by(exchange, fenced)).toMatchObject({ write: 'ledger', object: { status: { rows: [{ id: 'new', succeeds: 'r1' }] } } });
+    });
+    test('which is written beside what else it says', () => {
+      expect(by(fence, bearing({ other: 'kept', [ANNOTATIONS.orderFence]: 'r0' }))).toEqual({
+        write: 'machine',
+        object: bearing({ other: 'kept', [ANNOTATIONS.orderFence]: 'r2' }),
+      });
+    });
+    test('and not twice, nor where nobody may take over', () => {
+      expect(by(fence, fenced)).toEqual({ stop: 'the row is fenced already' });
+      expect(judged(fence, { machine, ledger: ledger(3, row) }, third)).toEqual({ stop: 'the ledger lacks the row' });
+      expect(() => judged(fence, { machine, ledger: ledger(4, second) }, third)).toThrow(expect.objectContaining({ code: 'Deposed' }));
+      expect(by(fence, { ...machine, metadata: { ...machine.metadata, deletionTimestamp: at(1) } })).toEqual({
+        stop: 'the machine is gone, or going',
+      });
+      expect(by(fence, { ...machine, metadata: { ...machine.metadata, uid: 'another' } })).toEqual({
+        stop: 'the machine is gone, or going',
+      });
+      const reported = { ...machine, status: { ...machine.status, operation: { id: 'r1', state: 'Done' as const } } };
+      const orderedNow = idle({ spec: { operation: repairOperation({ id: 'r2', action: 'PowerCycle' }) } });
+      for (const over of [reported, orderedNow])
+        expect(by(fence, over)).toEqual({ stop: 'the row has its order, or what it took over has ended' });
+      for (const facts of [
+        { ...third, agentAnswers: true },
+        { ...third, jobs: [] },
+        { ...third, jobs: [job({ name: 'j3' })] },
+      ])
+        expect(by(fence, machine, facts)).toEqual({ stop: 'another repair is asked for, or none' });
+    });
+    test('then it is not ordered by anybody', () => {
+      const order: Step = { do: 'Order', row: second, drained: true, why: '' };
+      const granted = {
+        jobs: [job({ name: 'j1', status: { phase: 'Granted', operationID: 'r2', before: { bootID: '', conditions: [] } } })],
+      };
+      expect(by(order, machine, { ...granted, ...late })).toMatchObject({
+        write: 'machine',
+        object: { spec: { operation: { id: 'r2' } } },
+      });
+      expect(by(order, fenced, { ...granted, ...late })).toEqual({ stop: 'another repair takes the row over' });
+    });
   });
   test('not once it has reported, or answers again, or the job is another', () => {
     const reported = { ...machine, status: { ...machine.status, operation: { id: 'r1', state: 'Done' as const } } };

@@ -68,6 +68,8 @@ export type Step = { why: string } & (
   | { do: 'MarkDegraded' }
   | { do: 'LiftDegraded' }
   | { do: 'TakeOver'; row: LedgerRow }
+  /** Before `TakeOverForRepair`, where the row that it takes over has no order. */
+  | { do: 'FenceOrder'; row: LedgerRow; /** UID of the job that is to get the new row. */ job: string }
   | { do: 'TakeOverForRepair'; row: LedgerRow; /** UID of the job that gets the new row. */ job: string }
   | { do: 'Cordon'; row: LedgerRow }
   | { do: 'Evict'; row: LedgerRow; pod: DrainedPod; /** Instead of the pod's own. */ graceSeconds?: number }

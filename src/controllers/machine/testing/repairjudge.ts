@@ -24,6 +24,17 @@ function reportOf({ spec, status }: Machine): { outcome?: string | undefined } |
   return report !== undefined && report.id === operation?.id && report.state === 'Done' ? report : undefined;
 }
 
+/**
+ * Whether one row may take the place of another (docs/protocols.md#c9): a silent agent has the order of this row, or of what this row took over and nothing
+ * came of, and has not said how it ended. What may go on there is named by the next row as well.
+ */
+function isHeldUp(row: LedgerRow, next: LedgerRow, machine: Machine, silent: boolean, nowMs: number): boolean {
+  const { operation } = machine.spec;
+  if (operation === undefined || operation.kind === 'Cancelled' || reportOf(machine) !== undefined) return false;
+  const isAgents = [row.id, row.succeeds].includes(operation.id);
+  return silent && nowMs > Date.parse(row.notAfter) && isAgents && next.kind === 'Repair' && next.succeeds === operation.id;
+}
+
 /** As the machines of the world have it. */
 const DRAIN_MS = 100_000;
 
@@ -33,7 +44,7 @@ export interface RepairJudge {
   /** The ledger was deleted, and made anew. */
   forgot(before: Objects, after: Objects): void;
   /** A write of the ledger took effect. */
-  wroteLedger(before: Objects, after: Objects, by: Leader): void;
+  wroteLedger(before: Objects, after: Objects, by: Leader, decided: Decided): void;
   wroteMachine(index: number, before: Stored<Machine>, after: Stored<Machine>, decided: Decided, truth: Objects): void;
   wroteNode(index: number, before: Stored<Node>, after: Stored<Node>, seen: Machine | undefined, truth: Objects): void;
   /** An effect that changed the site; `seen`: the Node as it was read for it. */
@@ -92,7 +103,7 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
       }
     },
 
-    wroteLedger(before, after, by) {
+    wroteLedger(before, after, by, decided) {
       if (before.ledger.status?.epoch !== by.epoch)
         wrong(`D2: the ledger of epoch ${before.ledger.status?.epoch} is written in epoch ${by.epoch}`);
       const old = new Set(rowsOf(before).map((row) => row.machineUID));
@@ -122,8 +133,9 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
           wrong(`D5: the row ${row.id} of ${row.machine} goes before its end`);
         if (next === undefined && ownerOf(after.nodes[index]) === row.id)
           wrong(`C4: the row ${row.id} goes, its cordon of ${row.machine} stays`);
-        if (next !== undefined && (operation?.id !== row.id || operation.kind === 'Cancelled' || isReported))
+        if (next !== undefined && !isHeldUp(row, next, machine, decided.silent[index] === true, decided.nowMs))
           wrong(`C9: the row ${row.id} is taken over, which nobody's silence holds up`);
+        if (next !== undefined && decided.stores.rules.frozen) wrong(`D11: the row ${row.id} is taken over while repairs are frozen`);
       }
     },
 

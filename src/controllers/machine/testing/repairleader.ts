@@ -47,6 +47,7 @@ export interface Decided {
   nowMs: number;
   stores: Objects;
   hung: readonly boolean[];
+  silent: readonly boolean[];
   /** How many pods there were to drain. */
   pods: readonly number[];
   /** Its stores lacked what a release of its own was based on: nothing is granted by them, and nothing taken back. */
@@ -169,8 +170,9 @@ function actFor(leader: Leader, pick: number, around: Surroundings): Pick<Flight
 export function begin(leader: Leader, pick: number, known: boolean, around: Surroundings): void {
   const found = actFor(leader, pick, around);
   const hung = around.sites.map((site) => site.hung);
+  const silent = around.sites.map((site) => site.silent);
   const pods = around.sites.map((site) => site.pods.length);
-  const decided = { nowMs: around.nowMs, stores: leader.stores, hung, pods, stale: isStale(leader) };
+  const decided = { nowMs: around.nowMs, stores: leader.stores, hung, silent, pods, stale: isStale(leader) };
   if (found !== undefined) leader.flight = { ...found, decided, seen: {}, reads: 0, known };
 }
 

@@ -197,7 +197,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
       if (machine !== undefined) judge.wroteMachine(index, machine, move.object, flight.decided, truth);
     } else {
       truth = { ...truth, ledger: stamped(move.object) };
-      judge.wroteLedger(before, truth, leader);
+      judge.wroteLedger(before, truth, leader, flight.decided);
       const rows = stateOf(truth.ledger).rows;
       if (stateOf(before.ledger).rows.some((row) => rows.some((each) => each.machineUID === row.machineUID && each.id !== row.id)))
         seen.takeovers++;
