@@ -44,6 +44,9 @@ interface Moment {
 
 interface Held {
   lease: Stored<Lease>;
+  /** As they were acquired; each renewal says them again. */
+  readonly transitions: number;
+  readonly acquireTime: string;
   /** Before the request of the last successful write was sent: others began to wait no earlier. */
   renewedAt: Moment;
 }
@@ -95,7 +98,7 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
     if (current === undefined) {
       const renewedAt = moment();
       const fresh = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata: key, spec: recordOf(0, acquireTime) };
-      return { renewedAt, lease: await attempt(signal, (signal) => client.create(Leases, fresh, { signal })) };
+      return { transitions: 0, acquireTime, renewedAt, lease: await attempt(signal, (signal) => client.create(Leases, fresh, { signal })) };
     }
     const record = JSON.stringify(current.spec);
     if (observed?.record !== record) observed = { record, since: clock.monotonic() };
@@ -104,8 +107,9 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
     // Our own name without a term: the answer to an acquisition was lost, or our last term ended early. Nobody else leads.
     if (holderIdentity !== '' && holderIdentity !== identity && !expired) return undefined;
     const renewedAt = moment();
-    const next = { ...current, spec: { ...current.spec, ...recordOf(leaseTransitions + 1, acquireTime) } };
-    return { renewedAt, lease: await attempt(signal, (signal) => client.update(Leases, next, { signal })) };
+    const transitions = leaseTransitions + 1;
+    const next = { ...current, spec: { ...current.spec, ...recordOf(transitions, acquireTime) } };
+    return { transitions, acquireTime, renewedAt, lease: await attempt(signal, (signal) => client.update(Leases, next, { signal })) };
   }
 
   async function acquire(): Promise<Held | undefined> {
@@ -140,7 +144,6 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
    * lost, or a stranger's annotation, also changes the version.
    */
   async function writeHeld(held: Held, stop: AbortSignal, change: () => NonNullable<Lease['spec']>): Promise<boolean> {
-    const { leaseTransitions } = held.lease.spec ?? {};
     const write = async (current: Stored<Lease>): Promise<void> => {
       const renewedAt = moment();
       const next = { ...current, spec: { ...current.spec, ...change() } };
@@ -154,14 +157,13 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
       if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
     }
     const current = await attempt(stop, (signal) => client.find(Leases, key, { signal }));
-    if (current?.spec?.holderIdentity !== identity || current.spec.leaseTransitions !== leaseTransitions) return false;
+    if (current?.spec?.holderIdentity !== identity || current.spec.leaseTransitions !== held.transitions) return false;
     await write(current);
     return true;
   }
 
   function renew(held: Held, stop: AbortSignal): Promise<boolean> {
-    const { leaseTransitions = 0, acquireTime = '' } = held.lease.spec ?? {};
-    return writeHeld(held, stop, () => recordOf(leaseTransitions, acquireTime));
+    return writeHeld(held, stop, () => recordOf(held.transitions, held.acquireTime));
   }
 
   async function release(held: Held): Promise<void> {
@@ -197,7 +199,7 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
   /** One term. Resolves with whether to stand again. */
   async function serve(held: Held): Promise<boolean> {
     const controller = new AbortController();
-    const transitions = held.lease.spec?.leaseTransitions ?? 0;
+    const { transitions } = held;
     let cancelTimer: (() => void) | undefined;
     const guard = (): void => {
       const left = renewDeadlineMs - since(held.renewedAt);
