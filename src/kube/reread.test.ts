@@ -77,6 +77,18 @@ describe('a kubeconfig beside a running program', () => {
     expect([file.reads, open]).toEqual([2, [`${HOME} old`]]);
   });
 
+  test('is taken up where it got, or lost, a token that renews itself, and not for another such token', async () => {
+    const renews = (): Promise<string> => Promise.resolve('b');
+    const { ask, file, clock, renewed } = world({ server: HOME }, { [HOME]: 'none of them' });
+    const found: Connection[] = [{ server: HOME, token: renews }, { server: HOME, token: () => Promise.resolve('c') }, { server: HOME }];
+    for (const now of found) {
+      file.now = now;
+      await clock.advance(5000);
+      expect(await ask()).toBe(401);
+    }
+    expect(renewed).toEqual([found[0], found[2]]);
+  });
+
   test('that names another server is followed only while the first was never reached', async () => {
     const other = 'https://other:6443';
     const lost = world({ server: 'https://typo:6443', token: 'a' }, { [HOME]: 'a' });

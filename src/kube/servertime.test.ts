@@ -129,6 +129,24 @@ describe('H5: the time of the API server', () => {
     }
   });
 
+  test.each<[string, [firstMs: number, ...restMs: number[]], boolean]>([
+    ['by three answers over five seconds, a minute after the last of the time before', [55_000, 57_500, 60_000], true],
+    ['not by two', [55_000, 60_000], false],
+    ['not over less than five seconds', [55_001, 57_500, 60_000], false],
+    ['not within the minute', [54_000, 57_000, 59_999], false],
+  ])('another time is established %s', (_, at, expected) => {
+    let monotonic = 0;
+    const time = createServerTime({ monotonic: () => monotonic });
+    const answer = (serverMs: number): void =>
+      time.observe({ headers: { date: httpDate(serverMs) }, sentMs: monotonic, answeredMs: monotonic });
+    answer(T0);
+    for (const ms of at) {
+      monotonic = ms;
+      answer(T0 + 3_600_000 + ms);
+    }
+    expect(time.estimate() !== undefined).toBe(expected);
+  });
+
   test('a server whose clock is set makes the time unknown, and after a minute the new one counts', () => {
     const { time, doubts, clock, set, nowMs, answer } = server();
     answer();
