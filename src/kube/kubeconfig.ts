@@ -1,3 +1,4 @@
+import type { OutgoingHttpHeaders } from 'node:http';
 import { readFile } from 'node:fs/promises';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { parseDocument } from 'yaml';
@@ -224,14 +225,16 @@ async function programCredentials(user: Named, source: string): Promise<Credenti
   );
   // It runs the program again when its credential has expired.
   const ask = async (): Promise<{ token: string | undefined; cert: string | undefined; key: string | undefined }> => {
-    const given: Parameters<typeof config.applyToHTTPSOptions>[0] = { headers: {} };
+    // It is written to in place.
+    const headers: OutgoingHttpHeaders = {};
+    const given: Parameters<typeof config.applyToHTTPSOptions>[0] = { headers };
     try {
       await config.applyToHTTPSOptions(given);
     } catch (cause) {
       const said = messageOf(cause).replaceAll(/\s+/g, ' ').trim().slice(0, 200);
       throw new CodedError('CredentialsFailed', `${source}: the program that gives its credentials failed: ${said}`, { cause });
     }
-    const authorization = Object.entries(given.headers ?? {}).find(([header]) => header.toLowerCase() === 'authorization')?.[1];
+    const authorization = Object.entries(headers).find(([header]) => header.toLowerCase() === 'authorization')?.[1];
     return {
       token: typeof authorization === 'string' ? authorization.replace(/^Bearer /, '') : undefined,
       cert: given.cert?.toString(),
