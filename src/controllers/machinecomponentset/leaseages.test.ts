@@ -64,3 +64,26 @@ it('knows no age of a Lease that is not there, or not any more', () => {
   reader.deliver(9);
   expect(ages.of(key)).toBeUndefined();
 });
+
+it('counts from when it saw a Lease whose renewTime is none', async () => {
+  const clock = fakeClock();
+  const api = modelApi(() => clock.now());
+  const lease = { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease' };
+  const other = { namespace: 'web', name: 'agent-b' };
+  api.create(Leases, { ...lease, metadata: key, spec: { renewTime: 'yesterday', leaseDurationSeconds: 10 } });
+  api.create(Leases, { ...lease, metadata: other, spec: {} });
+  const reader = api.reader();
+  const ages = leaseAges(reader.store(Leases), clock);
+  expect(ages.of(key)).toEqual({ silentMs: 0, fresh: true });
+  expect((ages.freshUntilMs(other) ?? 0) - clock.monotonic()).toBe(180_000);
+  await clock.advance(10_001);
+  reader.deliver(9);
+  expect(ages.of(key)).toEqual({ silentMs: 10_001, fresh: false });
+  expect(ages.of(other)).toEqual({ silentMs: 10_001, fresh: true });
+});
+
+it('holds a Lease for fresh whose holder has a clock that is ahead', () => {
+  const { clock, ages } = setup(-3_600_000);
+  expect(ages.of(key)).toEqual({ silentMs: 0, fresh: true });
+  expect((ages.freshUntilMs(key) ?? 0) - clock.monotonic()).toBe(180_000);
+});

@@ -7,6 +7,7 @@ import {
   type Machine,
   type Operation,
   type OperationStatus,
+  type Soak,
 } from '../../../api/machine.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { decideMachine, type Owner } from './decide.ts';
@@ -119,5 +120,134 @@ describe('A3: what is written when an agent refuses', () => {
 
   it('nothing for a refusal that was answered', () => {
     expect(decide({ revision: 4, refused: { revision: 4, reason: 'Older' } }).changes).toEqual([]);
+  });
+});
+
+describe('E3: what is proved, since when, and what has held long enough', () => {
+  const now = Date.UTC(2026, 10, 20, 12);
+  const ago = (seconds: number): string => `${new Date(now - seconds * 1000).toISOString().slice(0, 19)}Z`;
+  const of = (name: string, change: Partial<ComponentEntry> = {}): ComponentEntry => ({ ...entry, name, setUID: name, ...change });
+  const proof = (each: ComponentEntry): ComponentStatus => ({
+    ...reported,
+    name: each.name,
+    version: each.version,
+    content: contentOf(each),
+    revision: each.revision,
+    running: each.revision,
+    state: each.action === 'Remove' ? 'Removed' : 'Healthy',
+  });
+  const soak = (name: string, since: string, rest: Partial<Soak> = {}): Soak => ({ name, revision: 5, bootID: 'b', since, ...rest });
+  function judged(
+    entries: ComponentEntry[],
+    status: Machine['status'] = {},
+    { owners = {}, fresh = true }: { owners?: Record<string, Partial<Owner>>; fresh?: boolean } = {},
+  ): ReturnType<typeof decideMachine> {
+    const machine: Stored<Machine> = {
+      apiVersion: API_VERSION,
+      kind: 'Machine',
+      metadata: { name: 'a', namespace: 'web', uid: 'u', resourceVersion: '1', generation: 3, creationTimestamp: '2026-11-20T00:00:00Z' },
+      spec: { components: entries },
+      status: {
+        agent: { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' },
+        components: entries.map(proof),
+        phase: 'Running',
+        ...status,
+      },
+    };
+    const target = { action: 'Install' as const, version: '2.0.0' };
+    const owner = (uid: string): Owner | undefined =>
+      owners[uid] === undefined
+        ? undefined
+        : { number: 2, rolloutID: undefined, unitDigest: undefined, soakMs: 100_000, target, ...owners[uid] };
+    return decideMachine({ machine, now, agentFresh: fresh, owner });
+  }
+  const conditionOf = ({ status }: ReturnType<typeof decideMachine>) => status?.conditions.find(({ type }) => type === 'UpToDate');
+  const kubelet = of('kubelet');
+  const exporter = of('exporter');
+  const owners = { kubelet: {}, exporter: { soakMs: 30_000 } };
+
+  it('begins a soak where there is none, and looks again when the first one ends', () => {
+    const first = judged([kubelet, exporter], {}, { owners });
+    expect(first.status?.soaks).toEqual([soak('kubelet', ago(0)), soak('exporter', ago(0))]);
+    expect(first.requeueAfterMs).toBe(30_000);
+    expect(judged([exporter, kubelet], {}, { owners }).requeueAfterMs).toBe(30_000);
+    expect(judged([kubelet], { soaks: [soak('kubelet', ago(40))] }, { owners }).requeueAfterMs).toBe(60_000);
+    expect(judged([kubelet]).requeueAfterMs).toBe(60_000);
+  });
+
+  it('records as verified what has held for as long as its set says, and not a moment before', () => {
+    const held = (seconds: number) => judged([kubelet], { soaks: [soak('kubelet', ago(seconds))], verified: [record] }, { owners });
+    expect(held(99).status?.verified).toEqual([record]);
+    expect(held(100)).toMatchObject({
+      requeueAfterMs: undefined,
+      status: { soaks: [], verified: [{ name: 'kubelet', version: '2.0.0', revision: 5, bootID: 'b', since: ago(100) }, record] },
+    });
+  });
+
+  it('keeps the two last contents of each component', () => {
+    const verified = [
+      record,
+      { ...record, name: 'exporter' },
+      { ...record, version: '0.9.0', revision: 3 },
+      { ...record, version: '0.8.0', revision: 2 },
+    ];
+    const { status } = judged([kubelet], { soaks: [soak('kubelet', ago(100))], verified }, { owners: { kubelet: { unitDigest: 'd' } } });
+    expect(status?.verified.map(({ name, version, unitDigest }) => [name, version, unitDigest])).toEqual([
+      ['kubelet', '2.0.0', 'd'],
+      ['kubelet', '1.0.0', undefined],
+      ['exporter', '1.0.0', undefined],
+    ]);
+  });
+
+  it('begins a soak again that another boot, another revision or a clock ahead began', () => {
+    const again = (each: Soak) => judged([kubelet], { soaks: [each] }, { owners }).status?.soaks;
+    const begun = [soak('kubelet', ago(0))];
+    expect(again(soak('kubelet', ago(50), { bootID: 'a' }))).toEqual(begun);
+    expect(again(soak('kubelet', ago(50), { revision: 4 }))).toEqual(begun);
+    expect(again(soak('kubelet', ago(-50)))).toEqual(begun);
+    expect(again(soak('kubelet', ago(50)))).toEqual([soak('kubelet', ago(50))]);
+  });
+
+  it('verifies at once what goes back to what was verified here, and nothing else', () => {
+    const back = { ...record, version: '2.0.0' };
+    const restored = (change: Partial<ComponentEntry>, verified = [back]) =>
+      judged([of('kubelet', change)], { verified }, { owners }).status?.verified[0]?.revision;
+    expect(restored({ lane: 'Restore' })).toBe(5);
+    expect(restored({})).toBe(4);
+    expect(restored({ lane: 'Restore' }, [record])).toBe(4);
+    expect(restored({ lane: 'Restore' }, [{ ...back, name: 'exporter' }])).toBe(4);
+  });
+
+  it('keeps of a removal that it was held, with no boot', () => {
+    const gone = of('kubelet', { action: 'Remove' });
+    const begun = { name: 'kubelet', revision: 5, since: ago(0) };
+    expect(judged([gone], {}, { owners }).status?.soaks).toEqual([begun]);
+    const old = { ...begun, since: ago(100) };
+    const held = judged([gone], { soaks: [old] }, { owners });
+    expect([held.status?.soaks, held.status?.verified, held.requeueAfterMs]).toEqual([[{ ...old, done: true }], [], undefined]);
+    const kept = judged([gone], { soaks: [{ ...begun, since: ago(7), done: true }] }, { owners });
+    expect([kept.status?.soaks, kept.requeueAfterMs]).toEqual([[{ ...begun, since: ago(7), done: true }], undefined]);
+  });
+
+  it.each<[string, ReturnType<typeof judged>, string, string, string]>([
+    ['nothing is wanted', judged([]), 'Unknown', 'NothingWanted', 'no set has given it content yet'],
+    ['it soaks', judged([kubelet, exporter], {}, { owners }), 'False', 'Soaking', 'kubelet, exporter'],
+    ['it soaks for the first time', judged([kubelet], { phase: 'Installing' }, { owners }), 'False', 'FirstInstallation', 'kubelet'],
+    ['it is not proved', judged([kubelet, exporter], { components: [proof(exporter)] }), 'False', 'Updating', 'kubelet'],
+    ['its agent is silent', judged([kubelet], {}, { fresh: false }), 'Unknown', 'AgentSilent', 'the agent does not renew its Lease'],
+    ['it failed', judged([of('kubelet', { failed: { setRevision: 2, attempt: 1, reason: 'x' } }), exporter]), 'False', 'Failed', 'kubelet'],
+    ['all is proved', judged([kubelet], { soaks: [soak('kubelet', ago(100))] }, { owners }), 'True', 'AllProved', ''],
+  ])('says so where %s', (_, decision, status, reason, message) => {
+    expect(conditionOf(decision)).toMatchObject({ status, reason, message, observedGeneration: 3 });
+  });
+
+  it('writes nothing where all is as it was, in whatever order conditions are', () => {
+    const first = judged([kubelet], { soaks: [soak('kubelet', ago(50))] }, { owners });
+    const other = { type: 'Other', status: 'True' as const, reason: 'R', message: '', lastTransitionTime: ago(9) };
+    const before = { soaks: first.status?.soaks ?? [], verified: first.status?.verified ?? [] };
+    const conditions = first.status?.conditions ?? [];
+    expect(judged([kubelet], { ...before, conditions }, { owners }).status).toBeUndefined();
+    expect(judged([kubelet], { ...before, conditions: [other, ...conditions] }, { owners }).status).toBeUndefined();
+    expect(judged([kubelet], { ...before, conditions: [other] }, { owners }).status?.conditions).toHaveLength(2);
   });
 });
