@@ -8,6 +8,8 @@ import { decide } from './decide.ts';
 import { nodeOf } from './kubelet.ts';
 import { AGENT_USER, asked, BOOTSTRAP_USER, known, machineWith, OPEN, said, TOKEN_USER, type Made } from './testing/requests.ts';
 
+const WEEK = 7 * 24 * 3600;
+
 describe('G4: a kubelet', () => {
   const subject = [{ O: ['system:nodes'] }, { CN: ['system:node:a'] }];
   const nodeRef = { name: 'a', uid: 'node-a' };
@@ -192,6 +194,39 @@ describe('G4: a kubelet', () => {
         node: nodeWith('node-a', undefined),
       },
       'Approve NodeOfMachine',
+    ],
+    [
+      'G4: two Machines of one name, of which this one has claimed the Node that is absent now',
+      { subject },
+      agent,
+      { ...mine, machine: machineWith(OPEN, { nodeRef }), ofNode: [machineWith(OPEN, { nodeRef }), twin] },
+      'Approve NodeOfMachine',
+    ],
+    [
+      'G4: the same, by the other one',
+      { subject },
+      agent,
+      { ...mine, machine: machineWith(OPEN), ofNode: [machineWith(OPEN), { ...twin, status: { ...twin.status, nodeRef } }] },
+      'Deny NodeOfAnother',
+    ],
+    ['G4e: its agent asks for no end', { subject }, { ...agent, expirationSeconds: undefined }, mine, 'Deny RequestInvalid'],
+    ['G4e: its agent asks for a second too long', { subject }, { ...agent, expirationSeconds: WEEK + 1 }, mine, 'Deny RequestInvalid'],
+    ['G4e: its agent asks for all that it may', { subject }, { ...agent, expirationSeconds: WEEK }, mine, 'Approve NodeOfMachine'],
+    ['G4e: its agent asks for too little', { subject }, { ...agent, expirationSeconds: 599 }, mine, 'Deny RequestInvalid'],
+    [
+      'G4e: a kubelet says no end, as all of them do',
+      { subject },
+      { ...client, expirationSeconds: undefined },
+      claimed,
+      'Approve NodeOfMachine',
+    ],
+    ['G4e: a node asks for too long', { subject }, { ...client, expirationSeconds: WEEK + 1 }, claimed, 'Deny RequestInvalid'],
+    [
+      'G4e: a node asks for a serving certificate for too long',
+      { subject, names: [...own] },
+      { ...serving, expirationSeconds: WEEK + 1 },
+      claimed,
+      'Deny RequestInvalid',
     ],
     ['G4: a reserved name', { subject }, agent, { ...mine, reserved: true }, 'Deny NodeNameReserved'],
     ['G4: a reserved name, by a node', { subject }, client, { ...claimed, reserved: true }, 'Deny NodeNameReserved'],

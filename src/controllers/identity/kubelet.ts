@@ -2,7 +2,7 @@
  * Kubelets' certificates: a client certificate for the Node of that Machine, a serving one for that Machine's addresses (docs/protocols.md#g4). Whoever may
  * create Machines chooses their names, so a name alone never makes a Node this Machine's.
  */
-import { requesterOf, SIGNERS } from '../../api/admission.ts';
+import { IDENTITY_SECONDS, requesterOf, SIGNERS } from '../../api/admission.ts';
 import { AGENTS } from '../../api/identity.ts';
 import type { Machine } from '../../api/machine.ts';
 import { SSH_PROVIDER } from '../../api/ssh.ts';
@@ -54,7 +54,8 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
   const mistake = nodeMistake(node, machine, known);
   if (mistake !== undefined) return mistake;
   const twin = known.ofNode.find(({ metadata }) => metadata.uid !== machine.metadata.uid && metadata.name === node);
-  if (twin !== undefined && known.node === undefined)
+  // A claim is proven by the provider's word; a twin has only the name.
+  if (twin !== undefined && known.node === undefined && machine.status?.nodeRef?.name !== node)
     return deny(
       'NodeAmbiguous',
       `Machine ${twin.metadata.namespace}/${twin.metadata.name} has this name too: one of the two must go first`,
@@ -86,7 +87,8 @@ function nodeMistake(name: string, machine: Stored<Machine>, { node, reserved, s
 function judge(asked: Asked, machine: Stored<Machine>, node: string, serving: boolean, known: Known): Verdict {
   if (machine.metadata.deletionTimestamp !== undefined) return deny('MachineDeleting', `Machine ${machine.metadata.name} is being deleted`);
   if ('unreadable' in asked.request) return deny('RequestUnreadable', `the request cannot be read: ${asked.request.unreadable}`);
-  const wrong = subjectMistake(asked.request, node) ?? usageMistake(asked.usages, serving) ?? keyMistake(asked.request);
+  const wrong =
+    subjectMistake(asked.request, node) ?? usageMistake(asked.usages, serving) ?? lifeMistake(asked) ?? keyMistake(asked.request);
   if (wrong !== undefined) return deny('RequestInvalid', wrong);
   if (!serving) {
     const { names, others } = asked.request;
@@ -111,6 +113,13 @@ function usageMistake(usages: readonly string[], serving: boolean): string | und
   const needed = [serving ? 'server auth' : 'client auth', 'digital signature'];
   if (isSet(usages, needed) || isSet(usages, [...needed, 'key encipherment'])) return undefined;
   return `usages must be ${needed.join(', ')} and at most key encipherment, not ${usages.join(', ')}`;
+}
+
+/** Kubelets say nothing of it when they renew, and get what the signer gives; agents ask for a first certificate, and always say. */
+function lifeMistake({ username, expirationSeconds: seconds }: Asked): string | undefined {
+  const { least, usual, most } = IDENTITY_SECONDS;
+  if (seconds === undefined ? username.startsWith(NODE_USER) : seconds >= least && seconds <= most) return undefined;
+  return `spec.expirationSeconds must be ${least} to ${most}, such as ${usual}, not ${seconds ?? 'absent'}`;
 }
 
 function keyMistake({ key }: SigningRequest): string | undefined {

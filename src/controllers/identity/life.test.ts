@@ -296,7 +296,12 @@ describe('security 3, G4a: a Machine that is named like a Node', () => {
       apiVersion: 'certificates.k8s.io/v1',
       kind: 'CertificateSigningRequest',
       metadata: { name },
-      spec: { request: base64(pem), signerName: SIGNERS.kubeletClient, usages: ['client auth', 'digital signature'] },
+      spec: {
+        request: base64(pem),
+        signerName: SIGNERS.kubeletClient,
+        usages: ['client auth', 'digital signature'],
+        expirationSeconds: 3600,
+      },
     });
   }
   const judged = async (name: string) =>
