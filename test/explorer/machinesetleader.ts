@@ -110,7 +110,7 @@ const mostEver = (world: World, { machines, scales }: Scenario): number =>
 function keepNumber(world: World, index: number, leader: Leader, scenario: Scenario): Step[] {
   const store = leader.frozen ?? { set: world.set, machines: world.machines };
   const view = viewOf(store, scenario);
-  const { keptReplicas } = statusOf(view, decideMachineSet(view), undefined).status;
+  const { keptReplicas } = statusOf(view, undefined).status;
   const making = unseen(store);
   const isSame = keptReplicas === store.set.keptReplicas && making.length === store.set.making.length;
   if (isSame || store.set.version !== world.set.version) return [];

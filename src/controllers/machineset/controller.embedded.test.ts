@@ -85,6 +85,24 @@ it('case 8 and 13: scales up and down through the scale subresource, to exactly 
   });
 });
 
+it('goes on until it is ended, also beside a machine that is of no set', async () => {
+  let ended = false;
+  void running[0]?.then(() => (ended = true));
+  await make({ replicas: 1 });
+  const [first] = await machines();
+  if (first === undefined) throw new Error('no machine was made');
+  const key = { namespace: 'web', name: 'alone' };
+  const alone = await cell.client.create(Machines, { apiVersion: API_VERSION, kind: 'Machine', metadata: key, spec: {} });
+  await cell.client.delete(Machines, first.metadata, { uid: first.metadata.uid });
+  await waitFor(
+    async () => (await machines()).some(({ metadata }) => ![first.metadata.uid, alone.metadata.uid].includes(metadata.uid)),
+    LATE,
+  );
+  expect(ended).toBe(false);
+  expect(await cell.client.get(Machines, key)).toEqual(alone);
+  expect(cell.log.lines.filter(({ level }) => level === 'error' || level === 'warn')).toEqual([]);
+});
+
 it('tells in its status when the server refuses its machines', async () => {
   // As a server of an earlier version took it.
   const crd = MachineSets.crd();

@@ -51,7 +51,6 @@ export async function runMachineSetController(options: MachineSetControllerOptio
 
 function ownersOf(machine: Stored<Machine>): string[] {
   const { namespace, ownerReferences } = machine.metadata;
-  return (ownerReferences ?? [])
-    .filter((owner) => owner.kind === MachineSets.kind && owner.controller === true)
-    .map((owner) => keyOf({ namespace, name: owner.name }));
+  // A set that is not there costs nothing, so that nobody asks what kind of owner it is.
+  return (ownerReferences ?? []).map((owner) => keyOf({ namespace, name: owner.name }));
 }

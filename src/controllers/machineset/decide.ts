@@ -36,16 +36,13 @@ export function wantedOf({ set, machines }: Pick<MachineSetView, 'set' | 'machin
   return set.spec.replicas ?? Math.max(set.status?.keptReplicas ?? 0, machines.filter(isAlive).length);
 }
 
-/** ms until a machine that never was Ready has failed; undefined where it was. */
-export function readyDeadlineMs(
-  { set, now }: Pick<MachineSetView, 'set' | 'now'>,
-  { metadata, status }: Stored<Machine>,
-): number | undefined {
-  if (status?.firstReadyAt !== undefined || status?.phase === 'Running') return undefined;
+/** ms until a machine that never was Ready has failed; Infinity where it was. */
+export function readyDeadlineMs({ set, now }: Pick<MachineSetView, 'set' | 'now'>, { metadata, status }: Stored<Machine>): number {
+  if (status?.firstReadyAt !== undefined || status?.phase === 'Running') return Infinity;
   return Date.parse(metadata.creationTimestamp) + (set.spec.readyWithinSeconds ?? DEFAULT_READY_SECONDS) * 1000 - now;
 }
 
-const hasFailed = (view: MachineSetView, machine: Stored<Machine>): boolean => (readyDeadlineMs(view, machine) ?? 0) < 0;
+const hasFailed = (view: MachineSetView, machine: Stored<Machine>): boolean => readyDeadlineMs(view, machine) < 0;
 
 /** Those that never were Ready, though they had the time (docs/protocols.md#d7). */
 export const failedMachines = (view: MachineSetView): Stored<Machine>[] => view.machines.filter((machine) => hasFailed(view, machine));
@@ -81,12 +78,7 @@ export function decideMachineSet(view: MachineSetView): MachineSetDecision {
 function spread(set: MachineSet, alive: readonly Machine[], count: number): (string | undefined)[] {
   const domains = set.spec.failureDomains ?? [];
   if (domains.length === 0) return Array.from({ length: count }, () => set.spec.template?.failureDomain);
-  const sizes = new Map(domains.map((domain) => [domain, 0]));
-  for (const { spec } of alive) {
-    const { failureDomain = '' } = spec;
-    const size = sizes.get(failureDomain);
-    if (size !== undefined) sizes.set(failureDomain, size + 1);
-  }
+  const sizes = new Map(domains.map((domain) => [domain, alive.filter(({ spec }) => spec.failureDomain === domain).length]));
   return Array.from({ length: count }, () => {
     const [domain, size] = [...sizes].reduce((least, each) => (each[1] < least[1] ? each : least));
     sizes.set(domain, size + 1);

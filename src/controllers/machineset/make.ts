@@ -31,6 +31,9 @@ export interface Noted {
   decision: MachineSetDecision;
 }
 
+/** As the server lists it, with the names that nobody has seen yet. */
+type LiveView = MachineSetView & { making: readonly string[] };
+
 const OPTIONS = { fieldManager: MANAGERS.machineSet };
 
 /** Noted, and not seen yet. A name that was seen is never made again. */
@@ -48,19 +51,19 @@ export async function noteNames(ports: MakePorts, view: MachineSetView, decision
   return needed.create.length === 0 ? undefined : await draw(ports, live, needed);
 }
 
-async function liveView({ client, machines, signal }: MakePorts, { set, now }: MachineSetView): Promise<MachineSetView> {
-  const { namespace, name } = set.metadata;
+async function liveView({ client, machines, signal }: MakePorts, { set, now }: MachineSetView): Promise<LiveView> {
+  const { namespace = '', name } = set.metadata;
   const labelSelector = selectorText({ [LABELS.machineSet]: name });
-  const { items } = await client.listAll(Machines, { ...(namespace === undefined ? {} : { namespace }), labelSelector, signal });
+  const { items } = await client.listAll(Machines, { namespace, labelSelector, signal });
   const listed = new Set(items.map(({ metadata }) => metadata.name));
   const isSeen = (each: string): boolean => listed.has(each) || machines.get({ namespace, name: each }) !== undefined;
   return { set, machines: items.filter((machine) => ownedBy(machine, set)), now, making: unseenNames(set, isSeen) };
 }
 
-async function draw(ports: MakePorts, view: MachineSetView, decision: MachineSetDecision): Promise<Noted | undefined> {
+async function draw(ports: MakePorts, view: LiveView, decision: MachineSetDecision): Promise<Noted | undefined> {
   const { client, machines, random, signal } = ports;
   const { namespace, name, resourceVersion } = view.set.metadata;
-  const making = [...(view.making ?? [])];
+  const making = [...view.making];
   const isTaken = (each: string): boolean => making.includes(each) || machines.get({ namespace, name: each }) !== undefined;
   while (making.length < decision.create.length) making.push(machineName(name, random, isTaken));
   try {
@@ -88,8 +91,7 @@ export async function makeMachines(ports: MakePorts, { set, making = [] }: Machi
   for (const [index, failureDomain] of create.entries()) {
     const name = making[index];
     if (name === undefined || (await client.find(Machines, { namespace, name }, { signal })) !== undefined) continue;
-    const fixed = { provider: set.spec.provider, ...(failureDomain === undefined ? {} : { failureDomain }) };
-    await client.apply(Machines, desiredMachine(set, { name }, fixed), { ...OPTIONS, signal });
+    await client.apply(Machines, desiredMachine(set, { name }, { provider: set.spec.provider, failureDomain }), { ...OPTIONS, signal });
     log.info({ machine: name, failureDomain }, 'made a machine');
     recorder.event(set, { type: 'Normal', reason: 'MachineCreated', message: name });
   }

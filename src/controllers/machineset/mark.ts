@@ -40,13 +40,13 @@ export async function keepMarks(ports: MarkPorts, view: MachineSetView): Promise
 
 /** The machines first, then the set: a number that is raised in between is found, and what it would make a victim of is not marked. */
 async function liveView({ client, epoch, signal }: MarkPorts, { set, now }: MachineSetView): Promise<MachineSetView | undefined> {
-  const { namespace, name, uid } = set.metadata;
+  const { namespace = '', name, uid } = set.metadata;
   const labelSelector = selectorText({ [LABELS.machineSet]: name });
-  const { items } = await client.listAll(Machines, { ...(namespace === undefined ? {} : { namespace }), labelSelector, signal });
+  const { items } = await client.listAll(Machines, { namespace, labelSelector, signal });
   const found = await client.find(MachineSets, { namespace, name }, { signal });
   if (found?.metadata.uid !== uid || found.metadata.deletionTimestamp !== undefined) return undefined;
   const machines = items.filter((machine) => ownedBy(machine, found));
-  const later = machines.find(({ spec }) => (spec.retire?.epoch ?? 0) > epoch);
+  const later = machines.find(({ spec }) => spec.retire !== undefined && spec.retire.epoch > epoch);
   if (later !== undefined)
     throw new CodedError(
       'Deposed',
@@ -66,7 +66,7 @@ async function writeAll(ports: MarkPorts, live: MachineSetView, { takeBack, sett
   // None goes in the place of another that may be gone: one whose mark could not be taken back has perhaps been deleted.
   let lost = 0;
   for (const machine of takeBack) if (!(await write(ports, live, machine, undefined))) lost++;
-  for (const machine of settle) if (!(await write(ports, live, machine, NO_TERM))) lost++;
+  for (const machine of settle) await write(ports, live, machine, NO_TERM);
   // A mark of no term has done what it was for, and is taken back.
   if (lost + settle.length > 0) return 'again';
   for (const machine of [...confirm, ...retire]) if (!(await write(ports, live, machine, ports.epoch))) return 'again';

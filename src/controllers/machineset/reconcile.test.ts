@@ -197,6 +197,63 @@ describe('a set', () => {
     expect(writes()).toEqual([]);
   });
 
+  it('C8c: makes nothing where one of its names is noted no more', async () => {
+    const read = putSet({ replicas: 2 }, {}, { making: ['web-a-aaaaa', 'web-a-bbbbb'] });
+    putSet({ replicas: 2 }, {}, { making: ['web-a-bbbbb'] });
+    expect(await pass({ sets: [read] })).toEqual(AGAIN);
+    expect(machines()).toEqual([]);
+  });
+
+  it('C8c: makes all that it noted without another note', async () => {
+    putSet({ replicas: 2 }, {}, { making: ['web-a-aaaaa', 'web-a-bbbbb'] });
+    await pass();
+    const [first] = writes();
+    expect(first?.path).toMatch(/\/machines\/web-a-aaaaa$/);
+    expect(machines().map(({ metadata }) => metadata.name)).toEqual(['web-a-aaaaa', 'web-a-bbbbb']);
+  });
+
+  it('counts no machine that bears its label and is not its own', async () => {
+    putSet({ replicas: 1, maxRetiring: 5 });
+    const own = { apiVersion: API_VERSION, kind: 'MachineSet', name: 'web-a', uid: set().metadata.uid, controller: true };
+    const foreign = [
+      { ownerReferences: [] },
+      { ownerReferences: [{ ...own, uid: 'of-another-set' }] },
+      { ownerReferences: [{ ...own, controller: false }] },
+    ].map((more, index) => putMachine(`foreign-${index}`, {}, more));
+    await pass();
+    expect(machines()).toHaveLength(4);
+    const [made = ''] = set().status?.making ?? [];
+    // One more owner, that controls nothing, takes no machine from its set.
+    const both = { ownerReferences: [{ ...own, kind: 'Other', uid: 'x', controller: false }, own] };
+    server.remove(Machines, { namespace: 'web', name: made });
+    putMachine(made, {}, both);
+    putMachine('b', {}, both);
+    await pass();
+    for (const { metadata } of foreign) expect(machine(metadata.name)?.spec.retire).toBeUndefined();
+    expect(machines().filter(({ spec }) => spec.retire !== undefined)).toHaveLength(1);
+    expect(set().status?.replicas).toBe(2);
+  });
+
+  it('lists the machines of its own namespace alone', async () => {
+    putSet({ replicas: 1 });
+    await pass();
+    putMachine('b');
+    await pass();
+    const lists = server.requests.filter(({ method, path }) => method === 'GET' && path.endsWith('/machines'));
+    expect(lists.map(({ path }) => path)).toEqual(lists.map(() => '/apis/kubenode.io/v1alpha1/namespaces/web/machines'));
+    expect(lists).toHaveLength(2);
+  });
+
+  it('without a configuration asks its provider about an empty one', async () => {
+    const asked: unknown[] = [];
+    providers = new Map([['fake', { validate: (config: unknown) => (asked.push(config), []) }]]);
+    putSet({ replicas: 0 });
+    await pass();
+    putSet({ replicas: 0, provider: { name: 'fake', config: { size: 'small' } } });
+    await pass();
+    expect(asked).toEqual([{}, { size: 'small' }]);
+  });
+
   it('C8c: makes nothing where its note is refused since another wrote it, and fails where the server fails', async () => {
     putSet({ replicas: 1 });
     answer(isPatchOf('/machinesets/web-a/status'), 409, 'Conflict', 1);
@@ -271,9 +328,9 @@ describe('a set', () => {
     answer(isPatchOf('/machinesets/web-a/status'), 403, 'Forbidden', 1);
     expect(await failure(pass())).toMatchObject({ code: 'Forbidden' });
     expect(await pass()).toBeUndefined();
-    const before = writes().length;
+    const before = server.requests.length;
     expect(await pass()).toBeUndefined();
-    expect(writes()).toHaveLength(before);
+    expect(server.requests).toHaveLength(before);
   });
 
   it('is looked at when the next machine becomes available', async () => {

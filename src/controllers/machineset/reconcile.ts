@@ -73,7 +73,7 @@ export async function reconcileMachineSet(deps: MachineSetDeps, key: string, run
   const marked = await keepMarks(ports, view);
   const synced = await sync(view.set, decision.sync, run);
 
-  const { status, again } = statusOf(view, decision, mistake ?? failure);
+  const { status, again } = statusOf(view, mistake ?? failure);
   const isWritten = await writeStatus(view.set, status, run);
   if (failure !== undefined) throw failure;
   if (!isWritten || synced === 'again' || marked === 'again') return AGAIN;

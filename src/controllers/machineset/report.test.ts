@@ -4,7 +4,7 @@ import { API_VERSION } from '../../api/kind.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { MachineSet } from '../../api/machineset.ts';
 import type { Stored } from '../../api/wire.ts';
-import { decideMachineSet, type MachineSetView } from './decide.ts';
+import type { MachineSetView } from './decide.ts';
 import { statusOf } from './report.ts';
 
 const NOW = Date.UTC(2026, 10, 20);
@@ -64,7 +64,7 @@ const view = (
   now: NOW,
   ...(making === undefined ? {} : { making }),
 });
-const report = (of: MachineSetView, error?: unknown) => statusOf(of, decideMachineSet(of), error);
+const report = (of: MachineSetView, error?: unknown) => statusOf(of, error);
 const said = (of: MachineSetView, type = 'Progressing', error?: unknown): string => {
   const found = report(of, error).status.conditions?.find((each) => each.type === type);
   return `${found?.status} ${found?.reason}: ${found?.message}`;
@@ -108,6 +108,11 @@ describe('the status of a set', () => {
     expect(said(view({ replicas: 3 }, some), 'Available')).toBe('True Enough: ');
     expect(said(view({ replicas: 3, minReadySeconds: 10 }, some), 'Available')).toBe('False TooFew: 2 of 3 machines are available');
     expect(said(view({ replicas: 3, minReadySeconds: 9 }, some), 'Available')).toBe('True Enough: ');
+    const justReady = [machine('a', { readyFor: 0 })];
+    expect(said(view({ replicas: 1 }, justReady), 'Available')).toBe('True Enough: ');
+    expect(said(view({ replicas: 1, minReadySeconds: 1 }, justReady), 'Available')).toBe('False TooFew: 0 of 1 machines are available');
+    const almost = [machine('a', { readyFor: 8.999 })];
+    expect(said(view({ replicas: 1, minReadySeconds: 9 }, almost), 'Available')).toBe('False TooFew: 0 of 1 machines are available');
   });
 
   test('says when it is to be looked at: as soon as the next is available, or has failed', () => {
@@ -117,6 +122,8 @@ describe('the status of a set', () => {
     expect(again({ minReadySeconds: 20 }, some)).toBe(11_000);
     expect(again({ minReadySeconds: 40, readyWithinSeconds: 60 }, [...some, machine('n', { newFor: 55 })])).toBe(5001);
     expect(again({}, some)).toBeUndefined();
+    expect(again({ minReadySeconds: 30 }, [machine('a', { readyFor: 30 })])).toBeUndefined();
+    expect(again({ minReadySeconds: 30 }, [machine('a', { readyFor: 29.999 })])).toBe(1);
   });
 });
 
@@ -136,6 +143,11 @@ describe('how a set goes on', () => {
       'it waits for places alone',
       view({ replicas: 4 }, [...good(3), deleting]),
       'True WaitingForDeletion: machines that are being deleted keep their places',
+    ],
+    [
+      'too many failed, whatever is deleted',
+      view({ replicas: 4 }, [...failed(3), deleting]),
+      'False TooManyFailed: f1, f2, f3 never were Ready; no more are made until they are deleted or spec.maxFailed allows it',
     ],
     ['it makes no more at once', view({ replicas: 4, maxInFlight: 0 }, good(3)), 'True ScalingUp: to 4'],
     [

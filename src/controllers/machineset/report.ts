@@ -4,15 +4,7 @@ import type { Machine } from '../../api/machine.ts';
 import type { MachineSet } from '../../api/machineset.ts';
 import { selectorText } from '../../api/selector.ts';
 import { findCondition, isTrue, setConditions, type ConditionInput } from '../../kube/conditions.ts';
-import {
-  failedMachines,
-  hasTooManyFailed,
-  isAlive,
-  readyDeadlineMs,
-  wantedOf,
-  type MachineSetDecision,
-  type MachineSetView,
-} from './decide.ts';
+import { failedMachines, hasTooManyFailed, isAlive, readyDeadlineMs, wantedOf, type MachineSetView } from './decide.ts';
 import type { Obstacle } from './obstacle.ts';
 import { blockedOf, isMarked, type Blocked } from './retire.ts';
 
@@ -20,11 +12,7 @@ export type MachineSetStatus = NonNullable<MachineSet['status']>;
 type Told = Omit<ConditionInput, 'type' | 'observedGeneration'>;
 
 /** `again`: ms until a Ready machine becomes an available one, or one that is being made has failed. `error`: why nothing could be made. */
-export function statusOf(
-  view: MachineSetView,
-  decision: MachineSetDecision,
-  error: unknown,
-): { status: MachineSetStatus; again: number | undefined } {
+export function statusOf(view: MachineSetView, error: unknown): { status: MachineSetStatus; again: number | undefined } {
   const { set, machines, now } = view;
   const replicas = wantedOf(view);
   const alive = machines.filter(isAlive);
@@ -35,7 +23,7 @@ export function statusOf(
   const blocked = blockedOf(view);
   const told: Record<string, Told> = {
     Available: available >= replicas ? yes('Enough') : no('TooFew', `${available} of ${replicas} machines are available`),
-    Progressing: progressing(view, decision, error),
+    Progressing: progressing(view, error),
     ScaleDownBlocked: blocked.count > 0 ? yes('MachinesStay', blockedText(blocked)) : no('NotBlocked'),
     Paused: set.spec.paused === true ? yes('Paused', 'spec.paused') : no('NotPaused'),
   };
@@ -55,16 +43,16 @@ export function statusOf(
     conditions: setConditions(set.status?.conditions, inputs, now),
   };
   // Past the deadline, and not at it, a machine has failed.
-  const failing = machines.map((machine) => (readyDeadlineMs(view, machine) ?? -1) + 1);
-  const next = [...waits, ...failing].filter((wait) => wait > 0);
-  return { status, again: next.length === 0 ? undefined : next.reduce((a, b) => Math.min(a, b)) };
+  const failing = machines.map((machine) => readyDeadlineMs(view, machine) + 1);
+  const next = [...waits, ...failing].filter((wait) => wait > 0).reduce((a, b) => Math.min(a, b), Infinity);
+  return { status, again: Number.isFinite(next) ? next : undefined };
 }
 
 function readySince(machine: Machine): number {
   return Date.parse(findCondition(machine.status?.conditions, 'Ready')?.lastTransitionTime ?? '');
 }
 
-function progressing(view: MachineSetView, decision: MachineSetDecision, error: unknown): Told {
+function progressing(view: MachineSetView, error: unknown): Told {
   const { set, machines } = view;
   const replicas = wantedOf(view);
   const alive = machines.filter(isAlive);
@@ -75,13 +63,11 @@ function progressing(view: MachineSetView, decision: MachineSetDecision, error: 
     if (blocked.count === blocked.surplus) return no('ScaleDownBlocked', blockedText(blocked));
     return yes('ScalingDown', `to ${replicas}; ${alive.filter(isMarked).length} machines are marked to go`);
   }
-  if (alive.length < replicas) {
-    const deleting = machines.length - alive.length;
-    const isBlocked = decision.create.length === 0 && deleting > 0 && machines.length >= replicas;
-    if (decision.create.length === 0 && hasTooManyFailed(view)) return no('TooManyFailed', failures(view));
-    return isBlocked ? yes('WaitingForDeletion', 'machines that are being deleted keep their places') : yes('ScalingUp', `to ${replicas}`);
-  }
   if (hasTooManyFailed(view)) return no('TooManyFailed', failures(view));
+  if (alive.length < replicas) {
+    const isFull = machines.length >= replicas;
+    return isFull ? yes('WaitingForDeletion', 'machines that are being deleted keep their places') : yes('ScalingUp', `to ${replicas}`);
+  }
   if (failedMachines(view).length > 0) return no('MachinesFailed', failures(view));
   if (set.spec.replicas === undefined)
     return no('ReplicasLeftOut', `keeps ${replicas} machines until spec.replicas is set: kubectl scale, or spec.replicas in fleet/`);

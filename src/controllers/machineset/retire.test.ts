@@ -71,9 +71,9 @@ describe('safety 6, C8a: one line in Git does not doom a set', () => {
     const left = view({ maxInFlight: 9 }, many(3), { keptReplicas: 5 });
     expect(decideMachineSet(left).create).toHaveLength(2);
     expect(decideMachineSet(view({}, many(3))).create).toHaveLength(0);
-    expect(statusOf(left, decideMachineSet(left), undefined).status).toMatchObject({ keptReplicas: 5, retiringReplicas: 0 });
+    expect(statusOf(left, undefined).status).toMatchObject({ keptReplicas: 5, retiringReplicas: 0 });
     const given = view({ replicas: 3 }, many(3), { keptReplicas: 5 });
-    expect(statusOf(given, decideMachineSet(given), undefined).status.keptReplicas).toBeUndefined();
+    expect(statusOf(given, undefined).status.keptReplicas).toBeUndefined();
   });
   test('a tenth goes at a time, one at least; what is being deleted counts', () => {
     expect(marks(view({ replicas: 1 }, many(20))).retire).toHaveLength(2);
@@ -119,6 +119,13 @@ describe('C8a: marks', () => {
     expect(marks(view({ replicas: 2 }, [machine('a'), draining, machine('c', mine)]))).toEqual({ ...none, takeBack: 'c' });
     expect(marks(view({ replicas: 3 }, [machine('a'), draining, machine('c', other)]))).toEqual({ ...none, takeBack: 'bc' });
   });
+  test('of this term leave as many others to be chosen as the pace allows, whoever bears them', () => {
+    for (const bearer of ['a', 'b', 'c']) {
+      const machines = ['a', 'b', 'c'].map((name) => machine(name, name === bearer ? mine : {}));
+      const { retire = '', ...rest } = marks(view({ replicas: 1, maxRetiring: 2 }, machines));
+      expect([retire, rest]).toEqual([bearer === 'c' ? 'b' : 'c', { takeBack: '', settle: '', confirm: '' }]);
+    }
+  });
   test('a pace that fell takes nobody back', () => {
     expect(marks(view({ replicas: 0, maxRetiring: 1 }, [machine('a', mine), machine('b', mine)]))).toEqual(none);
   });
@@ -138,7 +145,7 @@ describe('C8a: marks', () => {
 });
 
 const condition = (of: MachineSetView, type: string): string => {
-  const found = statusOf(of, decideMachineSet(of), undefined).status.conditions?.find((each) => each.type === type);
+  const found = statusOf(of, undefined).status.conditions?.find((each) => each.type === type);
   return `${found?.status}/${found?.reason} ${found?.message}`;
 };
 const undrained = (name: string, notAfterSeconds: number, spec: Machine['spec'] = {}): Stored<Machine> => {
@@ -263,7 +270,24 @@ describe('C8a: a scale-down that cannot end says so', () => {
     expect(condition(view({ replicas: 0 }, machines.slice(0, 3)), 'Progressing')).toContain('False/ScaleDownBlocked 3 of 3');
     expect(condition(view({ replicas: 3 }, machines), 'ScaleDownBlocked')).toBe('False/NotBlocked ');
     expect(condition(view({ replicas: 4 }, machines), 'ScaleDownBlocked')).toBe('False/NotBlocked ');
+    expect(condition(view({ replicas: 1 }, [machine('a', { hold: true }), machine('b', { hold: true })]), 'ScaleDownBlocked')).toBe(
+      'True/MachinesStay 1 of 1 machines too many cannot go now: held or paused: a, b',
+    );
   });
+  test('what is being deleted already frees nobody of the others', () => {
+    const machines = [machine('a', { hold: true }), machine('b', { hold: true }), machine('c', {}, { deleting: true })];
+    expect(condition(view({ replicas: 1 }, machines), 'ScaleDownBlocked')).toContain('True/MachinesStay 1 of 1');
+  });
+});
+
+test('a machine that has a Node, or was Ready without one, is not being made: it takes no place of maxInFlight', () => {
+  const made = (status: NonNullable<Machine['status']>): number =>
+    decideMachineSet(view({ replicas: 2, maxInFlight: 1 }, [machine('a', {}, { status })])).create.length;
+  const ready = { type: 'Ready', status: 'True', reason: 'x', message: '', lastTransitionTime: at(-9) } as const;
+  const firstReadyAt = at(-9);
+  expect(made({ firstReadyAt, nodeRef: { name: 'a', uid: 'n' }, conditions: [{ ...ready, status: 'False' }] })).toBe(1);
+  expect(made({ firstReadyAt, conditions: [ready] })).toBe(1);
+  expect(made({ firstReadyAt, conditions: [{ ...ready, status: 'False' }] })).toBe(0);
 });
 
 describe('D7: machines that never were Ready', () => {
@@ -272,7 +296,7 @@ describe('D7: machines that never were Ready', () => {
     return { ...made, metadata: { ...made.metadata, creationTimestamp: at(-ageSeconds) } };
   };
   const reason = (of: MachineSetView): string | undefined =>
-    statusOf(of, decideMachineSet(of), undefined).status.conditions?.find(({ type }) => type === 'Progressing')?.reason;
+    statusOf(of, undefined).status.conditions?.find(({ type }) => type === 'Progressing')?.reason;
 
   test('count against maxFailed of their MachineSet, which makes no more', () => {
     const spec = { replicas: 9, readyWithinSeconds: 60, maxFailed: 2, maxInFlight: 9 };
@@ -294,6 +318,12 @@ describe('D7: machines that never were Ready', () => {
     const two = view(spec, [machine('a'), failed('b', 61), failed('c', 61)]);
     expect([decideMachineSet(two).create.length, reason(two)]).toEqual([0, 'TooManyFailed']);
   });
+  test('are not those that run, though nobody noted when they were Ready first', () => {
+    const made = failed('b', 61);
+    const runs: Stored<Machine> = { ...made, status: { phase: 'Running' } };
+    const spec = { replicas: 2, readyWithinSeconds: 60 };
+    expect([reason(view(spec, [machine('a'), runs])), reason(view(spec, [machine('a'), made]))]).toEqual(['Complete', 'MachinesFailed']);
+  });
   test('keep a set that has them all from being Complete', () => {
     const spec = { replicas: 2, readyWithinSeconds: 60, maxFailed: 2 };
     expect(reason(view(spec, [machine('a'), failed('b', 60)]))).toBe('Complete');
@@ -302,7 +332,7 @@ describe('D7: machines that never were Ready', () => {
     expect(reason(view({ readyWithinSeconds: 60 }, [machine('a'), failed('b', 61)]))).toBe('MachinesFailed');
   });
   test('are looked at when their time is over, and not before', () => {
-    const again = (of: MachineSetView): number | undefined => statusOf(of, decideMachineSet(of), undefined).again;
+    const again = (of: MachineSetView): number | undefined => statusOf(of, undefined).again;
     expect(again(view({ replicas: 3, readyWithinSeconds: 60 }, [machine('a'), failed('b', 20), failed('c', 50)]))).toBe(10_001);
     expect(again(view({ replicas: 2, readyWithinSeconds: 60 }, [machine('a'), failed('b', 61)]))).toBeUndefined();
   });

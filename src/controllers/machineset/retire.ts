@@ -99,4 +99,4 @@ export function blockedOf(view: MachineSetView): Blocked {
 }
 
 export const isEmpty = ({ takeBack, settle, confirm, retire }: Marks): boolean =>
-  takeBack.length + settle.length + confirm.length + retire.length === 0;
+  [takeBack, settle, confirm, retire].every((machines) => machines.length === 0);

@@ -4,7 +4,10 @@ import type { MachineSet } from '../../api/machineset.ts';
 import { LABELS } from '../../api/names.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 
-type Fixed = Pick<Machine['spec'], 'provider' | 'failureDomain'>;
+interface Fixed {
+  provider?: Machine['spec']['provider'];
+  failureDomain?: string | undefined;
+}
 
 /**
  * All that a set says of one of its Machines, for server-side apply: what is left out here and was applied before, such as a label that the
@@ -13,11 +16,12 @@ type Fixed = Pick<Machine['spec'], 'provider' | 'failureDomain'>;
  */
 export function desiredMachine(set: Stored<MachineSet>, of: { name: string; uid?: string }, fixed: Fixed): KubeObject & { spec: object } {
   const { metadata, failureDomain: _fixed, ...template } = set.spec.template ?? {};
+  const { namespace = '' } = set.metadata;
   return {
     apiVersion: API_VERSION,
     kind: Machines.kind,
     metadata: {
-      ...(set.metadata.namespace === undefined ? {} : { namespace: set.metadata.namespace }),
+      namespace,
       ...of,
       labels: { ...metadata?.labels, [LABELS.machineSet]: set.metadata.name },
       ownerReferences: [

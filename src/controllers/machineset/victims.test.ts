@@ -68,6 +68,11 @@ describe('who goes first', () => {
     expect(chosen([machine('a'), machine('b'), machine('c')], 2)).toBe('ab');
   });
 
+  test('a name decides among equals alone', () => {
+    expect(chosen([machine('b', { drained: 'True' }), machine('a')], 1)).toBe('b');
+    expect(chosen([machine('a'), machine('b', { drained: 'True' })], 1)).toBe('b');
+  });
+
   test('as many as are asked for, or as there are', () => {
     expect(chosen([machine('a')], 0)).toBe('');
     expect(chosen([machine('a'), machine('b')], 9)).toBe('ab');

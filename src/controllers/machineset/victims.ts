@@ -3,6 +3,12 @@ import { ANNOTATIONS } from '../../api/names.ts';
 import type { Stored } from '../../api/wire.ts';
 import { findCondition, isTrue } from '../../kube/conditions.ts';
 
+interface Candidate {
+  machine: Stored<Machine>;
+  /** How many of those that are left are in its failure domain. */
+  crowd: number;
+}
+
 /**
  * Which machines go: those whose drain is under way, those that someone marked, then those that are not Ready, then the newest; among equals from
  * the failure domain that has the most, so that what stays is spread.
@@ -11,23 +17,19 @@ export function chooseVictims(machines: readonly Stored<Machine>[], count: numbe
   const left = new Set(machines);
   const victims: Stored<Machine>[] = [];
   while (victims.length < count && left.size > 0) {
-    const sizes = new Map<string, number>();
-    for (const { spec } of left) sizes.set(spec.failureDomain ?? '', (sizes.get(spec.failureDomain ?? '') ?? 0) + 1);
-    const crowd = (machine: Machine): number => sizes.get(machine.spec.failureDomain ?? '') ?? 0;
-    const victim = [...left].reduce((worst, each) => (comesBefore(each, worst, crowd) ? each : worst));
-    left.delete(victim);
-    victims.push(victim);
+    const domains = [...Map.groupBy(left, ({ spec }) => spec.failureDomain).values()];
+    const candidates = domains.flatMap((domain) => domain.map((machine): Candidate => ({ machine, crowd: domain.length })));
+    const { machine } = candidates.reduce((worst, each) => (comesBefore(each, worst) ? each : worst));
+    left.delete(machine);
+    victims.push(machine);
   }
   return victims;
 }
 
-function comesBefore(a: Stored<Machine>, b: Stored<Machine>, crowd: (machine: Machine) => number): boolean {
+function comesBefore({ machine: a, crowd: crowdOfA }: Candidate, { machine: b, crowd: crowdOfB }: Candidate): boolean {
   const order =
-    rank(a) - rank(b) ||
-    crowd(b) - crowd(a) ||
-    Date.parse(b.metadata.creationTimestamp) - Date.parse(a.metadata.creationTimestamp) ||
-    (a.metadata.name < b.metadata.name ? -1 : 1);
-  return order < 0;
+    rank(a) - rank(b) || crowdOfB - crowdOfA || Date.parse(b.metadata.creationTimestamp) - Date.parse(a.metadata.creationTimestamp);
+  return order < 0 || (order === 0 && a.metadata.name < b.metadata.name);
 }
 
 function rank({ metadata, status }: Machine): number {
