@@ -47,12 +47,11 @@ const ANSWER_MS = 50;
 export async function runRemedyJobController(options: RemedyJobControllerOptions): Promise<void> {
   const { sight, recorder, signal, clock } = options;
   const { stores } = sight;
-  /** Until when each job of which nothing was said yet may be answered, monotonic ms. */
-  const answers = new Map<string, number>();
+  /** Until when each job of which nothing was said yet may be answered, monotonic ms; by the job as it was read. */
+  const answers = new WeakMap<Stored<RemedyOperationJob>, number>();
 
   async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {
     const job = stores.jobs.get(parseKey(key));
-    if (job?.status?.phase !== undefined || job === undefined) answers.delete(key);
     if (job === undefined || job.metadata.deletionTimestamp !== undefined) return undefined;
     if (sight.isDeaf()) return { requeueAfterMs: DEAF_MS };
     let decision = decide(await observe(sight, job, undefined));
@@ -68,8 +67,8 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
         return undefined;
       case 'Write':
         if (job.status?.phase === undefined && decision.status.phase === 'Pending') {
-          const untilMs = answers.get(key) ?? clock.monotonic() + ANSWER_MS;
-          answers.set(key, untilMs);
+          const untilMs = answers.get(job) ?? clock.monotonic() + ANSWER_MS;
+          answers.set(job, untilMs);
           if (clock.monotonic() < untilMs) return { requeueAfterMs: untilMs - clock.monotonic() };
         }
         if (!(await write(job, decision.status, run))) return { requeueAfterMs: LOST_MS };
@@ -89,14 +88,12 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
     status: NonNullable<RemedyOperationJob['status']>,
     run: ReconcileContext,
   ): Promise<boolean> {
-    const diff = mergeDiff(job.status, status);
-    if (diff === undefined) return true;
     const { namespace, name, resourceVersion } = job.metadata;
     try {
       await run.client.patch(
         RemedyOperationJobs,
         { namespace, name },
-        { merge: { metadata: { resourceVersion }, status: diff } },
+        { merge: { metadata: { resourceVersion }, status: mergeDiff(job.status, status) } },
         { fieldManager: MANAGERS.remedyJob, subresource: 'status', signal },
       );
     } catch (error) {
@@ -150,11 +147,7 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
     ],
     reconcile,
     triggers: [
-      (add) =>
-        sight.onMachine((key) => {
-          const machine = stores.machines.get(parseKey(key));
-          if (machine !== undefined) openJobs(machine.metadata.uid).forEach(add);
-        }),
+      (add) => sight.onMachine((key) => openJobs(stores.machines.get(parseKey(key))?.metadata.uid ?? '').forEach(add)),
       (add) => sight.onJob((job) => add(keyOf(job.metadata))),
       (add) =>
         sight.onRulebook((before, after) => {

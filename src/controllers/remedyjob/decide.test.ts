@@ -490,6 +490,18 @@ it('what a job says fits into its status', () => {
   expect(said('y'.repeat(2049 - prefix.length))).toBe(`${prefix}${'y'.repeat(2047 - prefix.length)}…`);
 });
 
+it('what does not fit is said once', () => {
+  const type = `K${'x'.repeat(2100)}`;
+  const given: Given = { ...well, status: { ...verifying, proof: holding } };
+  const view = viewOf(given);
+  const { job } = view;
+  const spec = { ...job.spec, healedWhen: { condition: type, is: 'False' as const, forSeconds: 60 } };
+  const decision = decide({ ...view, job: { ...job, spec } });
+  if (decision.step !== 'Write') throw new Error(decision.step);
+  expect(decision.status.explanation).toHaveLength(2048);
+  expect(decide({ ...view, job: { ...job, spec, status: decision.status } })).toMatchObject({ step: 'Wait' });
+});
+
 describe('the steps of a job', () => {
   const stepsOf = (given: Given): string[] => {
     const decision = decide(viewOf(given));

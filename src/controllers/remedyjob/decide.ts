@@ -286,8 +286,9 @@ function verified(view: JobView): Move {
   if (found.state === 'Failed') return ended(told, 'Failed', 'PermanentFailure', found.why);
   const wakes = [found.nextAtMs, snapshot.staleAtMs].filter((each) => each !== undefined);
   const wakeAtMs = wakes.length === 0 ? undefined : Math.min(...wakes);
-  if (status.phase !== 'Verifying' || sameButNumbers(status.explanation ?? '', found.why)) return { status: learned, wakeAtMs };
-  return { status: { ...learned, explanation: short(found.why) }, wakeAtMs };
+  const explanation = short(found.why);
+  if (status.phase !== 'Verifying' || sameButNumbers(status.explanation ?? '', explanation)) return { status: learned, wakeAtMs };
+  return { status: { ...learned, explanation }, wakeAtMs };
 }
 
 const sameProof = (a: JobProof, b: JobProof): boolean => canonical(a) === canonical(b);

@@ -48,7 +48,10 @@ interface Found {
 }
 
 /** A term has begun in it: its rows are known. */
-export const isBegun = (ledger: DisruptionLedger | undefined): boolean => (ledger?.status?.epoch ?? 0) > 0;
+export function isBegun(ledger: DisruptionLedger | undefined): boolean {
+  const epoch = ledger?.status?.epoch;
+  return epoch !== undefined && epoch > 0;
+}
 
 function stored(sight: Sight, job: Stored<RemedyOperationJob>): Found {
   const machine = sight.stores.machines.get({ namespace: job.metadata.namespace, name: job.spec.machine.name });
@@ -78,7 +81,7 @@ async function read(client: Client, job: Stored<RemedyOperationJob>, signal: Abo
       : [await readLedger(), await readMachine(), undefined];
   const name = machine?.status?.nodeRef?.name;
   const row = ledger?.status?.rows?.find((each) => each.requesterUID === job.metadata.uid);
-  const claimed = name !== undefined && node?.metadata.name === name ? node : await readNode(name);
+  const claimed = node?.metadata.name === name ? node : await readNode(name);
   return { machine, node: claimed, row, isLedgerBegun: isBegun(ledger) };
 }
 
@@ -92,10 +95,10 @@ export async function observe(
   const { uid } = job.spec.machine;
   const machine = found.machine?.metadata.uid === uid ? found.machine : undefined;
   const node = found.node?.metadata.uid === machine?.status?.nodeRef?.uid ? found.node : undefined;
-  const snapshot = machine === undefined ? undefined : sight.snapshot(machine, live === undefined ? undefined : { node: found.node });
+  const snapshot = machine === undefined ? undefined : sight.snapshot(machine, { node: found.node });
   const { index, sources } = sight.rulebook();
   const rule = index.rules.get(job.spec.rule);
-  const outcome = rule === undefined || snapshot === undefined ? undefined : await look(sight, job, snapshot);
+  const outcome = snapshot === undefined ? undefined : await look(sight, job, snapshot);
   const own = sight.jobsOf(uid).filter((each) => each.spec.rule === job.spec.rule);
   return {
     nowMs: snapshot?.atMs ?? sight.now(),

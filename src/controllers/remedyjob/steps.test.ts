@@ -30,7 +30,9 @@ test('why a step takes its time is told when it is news, of a step that is under
   const ended = end(told, 'Cordon', t1, 'Succeeded');
   expect(ended.steps?.[0]).not.toHaveProperty('message');
   expect(tell(ended, 'Cordon', 'late')).toBe(ended);
-  expect(tell(begun, 'Cordon', 'x'.repeat(5000)).steps?.[0]?.message).toHaveLength(1024);
+  const long = tell(begun, 'Cordon', 'x'.repeat(5000));
+  expect(long.steps?.[0]?.message).toHaveLength(1024);
+  expect(tell(long, 'Cordon', `${'x'.repeat(4999)}y`)).toBe(long);
 });
 
 test('the end of a job ends what is under way, and nothing that has ended', () => {

@@ -31,8 +31,9 @@ export function begin(status: RemedyOperationJobStatus, name: JobStep, at: strin
 /** Says of a step that is under way why it takes its time; the same value where that is known. */
 export function tell(status: RemedyOperationJobStatus, name: JobStep, message: string): RemedyOperationJobStatus {
   const step = status.steps?.find((each) => each.name === name);
-  if (step === undefined || step.finishedAt !== undefined || sameButNumbers(step.message ?? '', message)) return status;
-  return put(status, { ...step, message: message.slice(0, MAX_MESSAGE) });
+  const cut = message.slice(0, MAX_MESSAGE);
+  if (step === undefined || step.finishedAt !== undefined || sameButNumbers(step.message ?? '', cut)) return status;
+  return put(status, { ...step, message: cut });
 }
 
 /** Ends a step, and begins it first where it was not seen to; the same value where it has ended. */
