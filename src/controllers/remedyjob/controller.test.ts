@@ -12,7 +12,11 @@ beforeEach(async () => {
   await desk.cell.rule('hung');
   await desk.cell.says('a', { KernelDeadlock: 'True' });
 });
-afterEach(() => desk.close());
+afterEach(async () => {
+  const failures = desk.log.lines.filter(({ level, message }) => ['warn', 'error'].includes(level) && !message.includes('is retried'));
+  await desk.close();
+  if (failures.length > 0) throw new Error(`the log has failures: ${JSON.stringify(failures)}`);
+});
 
 const KEY = { namespace: 'web', name: 'hung-1' };
 const DAY_MS = 86_400_000;
@@ -95,7 +99,7 @@ describe('a job', () => {
       ['Cancelled', 'the machine is gone, and no order was written'],
     ]);
     const events = (await desk.cell.client.listAll(Events)).items;
-    expect(events.map(({ reason }) => reason).toSorted()).toEqual(['RemedyCancelled', 'RemedyGranted', 'RemedyRequested']);
+    expect(events.map(({ reason }) => reason ?? '').toSorted()).toEqual(['RemedyCancelled', 'RemedyGranted', 'RemedyRequested']);
     for (const { involvedObject } of events) expect(involvedObject).toMatchObject({ kind: 'Node', name: 'a' });
   });
 });
@@ -226,6 +230,8 @@ describe('a job is looked at', () => {
     const id = await desk.cell.reserve(open);
     await wait(200);
     expect((await desk.read('hung-1')).status).toMatchObject({ phase: 'Granted', operationID: id });
+    const why = desk.log.lines.filter(({ message }) => message === 'reads afresh').map(({ fields }) => fields['why']);
+    expect(why).toEqual(['what the node is like before it is touched']);
     expect(await looksAt(() => desk.cell.rows((rows) => rows.map((row) => ({ ...row, scopes: ['y'] }))))).toBe(0);
     await desk.cell.release(id);
     await wait(200);
@@ -248,6 +254,10 @@ describe('a job is looked at', () => {
     // From the store, from the server, and as it was written.
     expect(looks).toBe(3);
     await job('hung-3', { phase: 'Pending' });
+    // The ledger had no rows at all so far.
+    const id = await desk.cell.reserve(await desk.read('hung-3'));
+    await wait(200);
+    expect((await desk.read('hung-3')).status).toMatchObject({ phase: 'Granted', operationID: id });
     expect(await looksAt(() => begin(2))).toBe(0);
   });
 

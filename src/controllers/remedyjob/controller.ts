@@ -1,3 +1,4 @@
+import type { DisruptionLedger } from '../../api/disruptionledger.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import { isFinished, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
@@ -139,8 +140,8 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
       watch(stores.ledgers, (ledger, old) => {
         // Whose row was not known before its first term.
         if (!isBegun(old) && isBegun(ledger)) return stores.jobs.list().flatMap((job) => (isFinished(job) ? [] : [keyOf(job.metadata)]));
-        const [now, before] = [ledger, old].map((each) => new Map((each?.status?.rows ?? []).map((row) => [row.id, row.requesterUID])));
-        const moved = [...(now ?? []), ...(before ?? [])].filter(([id]) => now?.has(id) !== before?.has(id));
+        const [now, before] = [requestersOf(ledger), requestersOf(old)] as const;
+        const moved = [...now, ...before].filter(([id]) => now.has(id) !== before.has(id));
         return askers(new Set(moved.map(([, requester]) => requester)));
       }),
       watch(stores.leases, () => []),
@@ -157,3 +158,7 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
     ],
   });
 }
+
+/** By the id of the row that they asked for. */
+const requestersOf = (ledger: DisruptionLedger | undefined): ReadonlyMap<string, string> =>
+  new Map((ledger?.status?.rows ?? []).map((row) => [row.id, row.requesterUID]));

@@ -6,6 +6,7 @@ import { ACTION_TRAITS, CONTROLLER_OPERATIONS } from '../../api/noderemedier.ts'
 import { isFinished, type JobProof, type RemedyOperationJob, type RemedyOperationJobStatus } from '../../api/remedyoperationjob.ts';
 import type { Stored } from '../../api/wire.ts';
 import { beforeOf, proofFrom, verify } from '../../rules/heal.ts';
+import type { Snapshot } from '../../rules/snapshot.ts';
 import type { JobView } from './observe.ts';
 import { begin, end, endAll, sameButNumbers, stepsOf, tell } from './steps.ts';
 
@@ -17,6 +18,8 @@ export type Decision =
   | { step: 'Wait'; wakeAtMs: number | undefined };
 
 type Status = RemedyOperationJobStatus;
+/** As it would be with what was decided so far. */
+type View = JobView & { job: { status: Status } };
 /** The next status; the same value when there is none. */
 type Move = { status: Status; wakeAtMs?: number | undefined } | { read: string };
 
@@ -53,8 +56,8 @@ function collect({ job, nowMs, hasSuccessor, forgetAfterMs, machine }: JobView):
   return { step: 'Delete', why: `it ended ${job.status?.finishedAt}` };
 }
 
-function next(view: JobView): Move {
-  const phase = view.job.status?.phase;
+function next(view: View): Move {
+  const phase = view.job.status.phase;
   switch (phase) {
     case undefined:
       return first(view);
@@ -71,24 +74,24 @@ function next(view: JobView): Move {
     case 'Failed':
     case 'Cancelled':
     case 'Shadow':
-      return { status: view.job.status ?? {} };
+      return { status: view.job.status };
     default:
       // A phase of a later version is left as it is.
       phase satisfies never;
-      return { status: view.job.status ?? {} };
+      return { status: view.job.status };
   }
 }
 
 const iso = (ms: number): string => new Date(ms).toISOString();
 const short = (text: string): string => (text.length > MAX_EXPLANATION ? `${text.slice(0, MAX_EXPLANATION - 1)}…` : text);
 
-function ended(view: JobView, phase: 'Succeeded' | 'Failed' | 'Cancelled', outcome: Outcome, explanation: string): { status: Status } {
+function ended(view: View, phase: 'Succeeded' | 'Failed' | 'Cancelled', outcome: Outcome, explanation: string): { status: Status } {
   const at = iso(view.nowMs);
-  const status = endAll(view.job.status ?? {}, at, outcome, explanation);
+  const status = endAll(view.job.status, at, outcome, explanation);
   return { status: { ...status, phase, outcome, explanation: short(explanation), finishedAt: at } };
 }
 
-function first(view: JobView): Move {
+function first(view: View): Move {
   const { job, nowMs } = view;
   const { spec } = job;
   const at = iso(nowMs);
@@ -102,7 +105,7 @@ function first(view: JobView): Move {
 }
 
 /** Why a job that has no order shall not get one. */
-function reasonToStop({ machine, superseded, rule, matches, job }: JobView): NonNullable<Status['cancelling']> | undefined {
+function reasonToStop({ machine, superseded, rule, matches, job }: View): NonNullable<Status['cancelling']> | undefined {
   const name = `NodeRemedier ${job.spec.rule}`;
   const cancel = (why: string) => ({ why, outcome: 'Cancelled' as const });
   if (machine?.metadata.deletionTimestamp !== undefined) return cancel('the machine is being deleted');
@@ -114,9 +117,9 @@ function reasonToStop({ machine, superseded, rule, matches, job }: JobView): Non
   return undefined;
 }
 
-function pending(view: JobView): Move {
+function pending(view: View): Move {
   const { job, machine, row, snapshot, nowMs, isLive } = view;
-  const status = job.status ?? {};
+  const status = job.status;
   if (machine === undefined) return isLive ? ended(view, 'Cancelled', 'Cancelled', 'the machine is gone') : { read: 'the machine is gone' };
   const stop = reasonToStop(view);
   // Without `before` no order is written, so nothing can have been ordered yet.
@@ -156,7 +159,7 @@ function withVerdict(status: Status, job: Stored<RemedyOperationJob>, verdict: M
 }
 
 /** Cordon and drain as they are seen. */
-function prepared({ job, machine, node, nowMs }: JobView, status: Status): Status {
+function prepared({ job, machine, node, nowMs }: View, status: Status): Status {
   const at = iso(nowMs);
   const steps = stepsOf(job.spec.action);
   let told = status;
@@ -177,9 +180,9 @@ function prepared({ job, machine, node, nowMs }: JobView, status: Status): Statu
   return begin(told, 'Order', at);
 }
 
-function granted(view: JobView): Move {
+function granted(view: View): Move {
   const { job, machine, row, isLedgerBegun, isLive, nowMs } = view;
-  const status = job.status ?? {};
+  const status = job.status;
   const order = machine?.spec.operation;
   if (order !== undefined && order.id === status.operationID) {
     if (order.kind === 'Repair') return { status: ordered(view) };
@@ -206,9 +209,9 @@ function granted(view: JobView): Move {
   return { status: prepared(view, status) };
 }
 
-function ordered({ job, nowMs }: JobView): Status {
+function ordered({ job, nowMs }: View): Status {
   const at = iso(nowMs);
-  const { cancelling: _tooLate, ...status } = job.status ?? {};
+  const { cancelling: _tooLate, ...status } = job.status;
   let told: Status = status;
   for (const step of stepsOf(job.spec.action)) {
     if (step === 'Act') break;
@@ -218,8 +221,8 @@ function ordered({ job, nowMs }: JobView): Status {
 }
 
 /** The report of the end of its operation, by whoever carries it out. */
-function reportOf({ job, machine }: JobView): { outcome: Outcome; message: string } | undefined {
-  const id = job.status?.operationID;
+function reportOf({ job, machine }: View): { outcome: Outcome; message: string } | undefined {
+  const id = job.status.operationID;
   const order = machine?.spec.operation;
   const byController = order?.id === id && (CONTROLLER_OPERATIONS as readonly (string | undefined)[]).includes(order?.action);
   const { operation, repair } = machine?.status ?? {};
@@ -229,9 +232,9 @@ function reportOf({ job, machine }: JobView): { outcome: Outcome; message: strin
   return found === undefined ? undefined : { outcome: found.outcome ?? 'PermanentFailure', message: found.message ?? '' };
 }
 
-function underWay(view: JobView): Move {
+function underWay(view: View): Move {
   const { job, machine, snapshot, nowMs, isLive } = view;
-  const status = job.status ?? {};
+  const status = job.status;
   const { action } = job.spec;
   const { proof } = ACTION_TRAITS[action];
   if (machine === undefined || snapshot === undefined) {
@@ -261,13 +264,12 @@ function underWay(view: JobView): Move {
     if (!isLive) return { read: 'another operation has taken its place' };
     return ended(view, 'Failed', 'Superseded', 'another operation has taken its place on the machine');
   }
-  return verified(view);
+  return verified(view, snapshot);
 }
 
-function verified(view: JobView): Move {
-  const { job, snapshot, matches } = view;
-  const status = job.status ?? {};
-  if (snapshot === undefined) return { status };
+function verified(view: View, snapshot: Snapshot): Move {
+  const { job, matches } = view;
+  const { status } = job;
   const found = verify({
     spec: job.spec,
     orderedAtMs: Date.parse(status.orderedAt ?? ''),
@@ -294,9 +296,9 @@ function verified(view: JobView): Move {
 const sameProof = (a: JobProof, b: JobProof): boolean => canonical(a) === canonical(b);
 
 /** A question to a human ends when the rule is known not to match, or nobody is left to ask about. */
-function asking(view: JobView): Move {
+function asking(view: View): Move {
   const { job, machine, rule, matches, nowMs, isLive, snapshot } = view;
-  const status = job.status ?? {};
+  const status = job.status;
   const closed = (why: string): Move => ({ status: { ...status, finishedAt: iso(nowMs), explanation: short(why) } });
   if (machine === undefined) return isLive ? closed('the machine is gone') : { read: 'the machine is gone' };
   if (rule === 'Gone') return closed(`NodeRemedier ${job.spec.rule} is gone`);

@@ -80,7 +80,7 @@ export async function openDesk(machines: readonly string[] = ['a']): Promise<Des
       running.push(runRemedyJobController({ ...ports, sight: counted, recorder }));
       await cell.settle();
     },
-    async job(name, spec = {}, status = undefined) {
+    async job(name, spec = {}, status) {
       const machine = await cell.client.find(Machines, key('a'));
       await cell.client.create(RemedyOperationJobs, {
         apiVersion: API_VERSION,
