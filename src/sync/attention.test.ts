@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { ATTENTION_LIMIT } from '../api/cluster.ts';
+import { ATTENTION_LIMIT, Clusters } from '../api/cluster.ts';
 import { API_VERSION } from '../api/kind.ts';
 import type { Condition, KubeObject } from '../api/wire.ts';
 import { attentionOf } from './attention.ts';
@@ -67,7 +67,7 @@ describe('what in a cell needs a person', () => {
       type: 'Available',
       reason: 'TooFew',
       message: 's30: TooFew',
-      since: '2026-11-19T00:00:00Z',
+      since: '2026-11-19T00:00:00.000Z',
     });
     expect(attentionOf(all.toReversed())).toEqual(found);
     const long = object('NodeRemedier', 'a'.repeat(10), [['Accepted', 'False', `x`]]);
@@ -75,5 +75,18 @@ describe('what in a cell needs a person', () => {
     if (said !== undefined) said.message = `\u001B[2J${'y'.repeat(5000)}`;
     const message = attentionOf([long])[0]?.message ?? '';
     expect([message.length <= 256, message.includes('\u001B')]).toEqual([true, false]);
+  });
+
+  test('is never more than a Cluster can hold, and plain, whatever the cell says', () => {
+    const odd = object('NodeRemedier', `${'n'.repeat(600)}\n`, [
+      ['Accepted', 'False', `X\n✔ all is well\u001B[2J${'x'.repeat(2000)}`, 'yesterday'],
+    ]);
+    const [found] = attentionOf([odd]);
+    expect(
+      Clusters.parse({ apiVersion: API_VERSION, kind: 'Cluster', metadata: { name: 'a' }, spec: {}, status: { attention: [found] } }),
+    ).toBeDefined();
+    expect([found?.object.length, found?.reason.length, found?.since]).toEqual([512, 256, '1970-01-01T00:00:00.000Z']);
+    // oxlint-disable-next-line no-control-regex -- what must not be there
+    expect(Object.values(found ?? {}).join('')).not.toMatch(/[\u0000-\u001f]/);
   });
 });

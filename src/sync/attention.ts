@@ -4,7 +4,8 @@ import { API_VERSION } from '../api/kind.ts';
 import { plainText } from '../api/plaintext.ts';
 import type { Condition, KubeObject } from '../api/wire.ts';
 
-const MESSAGE = 256;
+/** As the schema of a Cluster has it: an API server may say more. */
+const LONGEST = { object: 512, reason: 256, message: 256 };
 
 /** By kind: the conditions that speak of trouble, and with which status. */
 const TROUBLE: Record<string, readonly { type: string; status: Condition['status']; except?: readonly string[] }[]> = {
@@ -44,9 +45,21 @@ function troubleOf(object: KubeObject): Attention[] {
     if (found?.status !== status || except?.includes(found.reason) === true) return [];
     const { reason, message, lastTransitionTime: since } = found;
     return [
-      { object: [object.kind, namespace, name].filter(Boolean).join('/'), type, reason, message: plainText(message, MESSAGE), since },
+      {
+        object: plainText([object.kind, namespace, name].filter(Boolean).join('/'), LONGEST.object),
+        type,
+        reason: plainText(reason, LONGEST.reason),
+        message: plainText(message, LONGEST.message),
+        since: timeOf(since),
+      },
     ];
   });
+}
+
+/** What is no time was always so. */
+function timeOf(text: string): string {
+  const ms = Date.parse(text);
+  return Number.isNaN(ms) ? new Date(0).toISOString() : new Date(ms).toISOString();
 }
 
 function compare(a: string, b: string): number {

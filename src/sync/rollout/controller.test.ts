@@ -763,6 +763,18 @@ describe('a cell', () => {
     await until(() => said()?.length === 0, 125_000);
   });
 
+  it('of which nothing can be written holds up the report of no other, and says so', async () => {
+    answer(hub, isPatchOf('/clusters/prod/status'), () => statusResponse(422, 'Invalid'));
+    startHub();
+    commit({ [UNIT]: settings('1') }, { spec: { stages: [{ name: 'all', clusters: ['test'], soakSeconds: 0, maxClusters: 2 }] } });
+    await until(() => reachable('test')?.status === 'True', 5000);
+    hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-test' });
+    await until(() => reachable('test')?.status === 'False', 125_000);
+    expect(reachable('prod')).toBeUndefined();
+    expect(events.filter(({ about }) => about === 'Cluster/prod')[0]).toMatchObject({ reason: 'StatusNotWritten' });
+    expect(log.lines.filter(({ message }) => message === 'failed; is retried')).toEqual([]);
+  });
+
   it('that is no longer declared is let go, and all are when the hub ends', async () => {
     startHub();
     await until(done(commit({ [UNIT]: settings('1') })), 10_000);

@@ -44,6 +44,8 @@ export interface RolloutControllerOptions {
 
 const RETRY = { baseMs: 1000, maxMs: 60_000 };
 const REMOVAL_POLL_MS = 2000;
+/** When what of a cluster could not be written is tried again. */
+const REPORT_RETRY_MS = 30_000;
 const BLOCKED_POLL_MS = 5000;
 
 /** Carries the rollouts of each fleet through its clusters. Key: the fleet's name. */
@@ -112,7 +114,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
         if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
       });
     }
-    await reportClusters(connections, context.client);
+    if (!(await reportClusters(connections, context.client, context.log))) waits.push(REPORT_RETRY_MS);
     // Also of tries that failed before this look: nothing else may come that leads to another.
     for (const { notBefore } of failures.values()) if (notBefore > clock.monotonic()) waits.push(notBefore - clock.monotonic());
     const dueAtMs = units.dueAtMs(loadedMs);
@@ -230,61 +232,76 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     return rendered;
   }
 
-  async function reportClusters(connections: Map<string, Cell | Away>, hub: Client): Promise<void> {
+  /** What is reported of one cell may be refused, since it comes from there; no other waits for that. Returns whether all was reported. */
+  async function reportClusters(connections: Map<string, Cell | Away>, hub: Client, log: Log): Promise<boolean> {
+    let isWhole = true;
     for (const cluster of clusters.list()) {
-      const cell = connections.get(cluster.metadata.name);
-      if (cell === undefined) continue;
-      const away = isCell(cell) ? cell.away() : cell;
-      if (away?.reason === CONNECTING || (away === undefined && isCell(cell) && !cell.synced())) continue;
-      const before = cluster.status?.conditions?.find(({ type }) => type === 'Reachable');
-      const reason = away?.reason ?? 'Connected';
-      const conditions = setConditions(
-        cluster.status?.conditions,
-        [
-          {
-            type: 'Reachable',
-            status: away === undefined ? 'True' : 'False',
-            reason,
-            message: plainText(away?.message ?? '', 32_000),
-            ...(cluster.metadata.generation === undefined ? {} : { observedGeneration: cluster.metadata.generation }),
-          },
-        ],
-        clock.now(),
-      );
-      const machines = isCell(cell) ? countMachines(cell) : undefined;
-      // What was said last stays while it is away.
-      const attention = away === undefined && isCell(cell) ? attentionIn(cell) : (cluster.status?.attention ?? []);
-      // The first that is reached, or the one that is said to be meant.
-      const cellUID = away === undefined && isCell(cell) ? cell.uid() : cluster.status?.cellUID;
-      const status = {
-        conditions,
-        ...(cellUID === undefined ? {} : { cellUID }),
-        // A merge keeps what it does not name.
-        ...(machines === undefined ? {} : { machines: { sets: null, ...machines } }),
-        attention,
-      };
-      if (
-        cluster.status?.cellUID === cellUID &&
-        canonical(cluster.status?.attention ?? []) === canonical(attention) &&
-        canonical({ conditions: cluster.status?.conditions, machines: machines === undefined ? undefined : cluster.status?.machines }) ===
-          canonical({ conditions, machines })
-      )
-        continue;
-      const written = await hub
-        .patch(
-          Clusters,
-          { name: cluster.metadata.name },
-          { merge: { metadata: { resourceVersion: cluster.metadata.resourceVersion }, status } },
-          { subresource: 'status', signal },
-        )
-        .catch((error: unknown) => {
-          if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
-        });
-      // What was judged from an older state of the object is not told.
-      if (written === undefined || before?.reason === reason || (before === undefined && away === undefined)) continue;
-      const told = away === undefined ? 'the hub reaches it again' : away.message;
-      options.recorder.event(cluster, { type: away === undefined ? 'Normal' : 'Warning', reason, message: told });
+      const connection = connections.get(cluster.metadata.name);
+      if (connection === undefined) continue;
+      try {
+        await reportCluster(cluster, connection, hub);
+      } catch (error) {
+        if (!hasReason(error, 'Invalid')) throw error;
+        isWhole = false;
+        const message = plainText(messageOf(error));
+        log.warn({ cluster: cluster.metadata.name, error: message }, 'its status cannot be written');
+        options.recorder.event(cluster, { type: 'Warning', reason: 'StatusNotWritten', message });
+      }
     }
+    return isWhole;
+  }
+
+  async function reportCluster(cluster: Stored<Cluster>, cell: Cell | Away, hub: Client): Promise<void> {
+    const away = isCell(cell) ? cell.away() : cell;
+    if (away?.reason === CONNECTING || (away === undefined && isCell(cell) && !cell.synced())) return;
+    const before = cluster.status?.conditions?.find(({ type }) => type === 'Reachable');
+    const reason = away?.reason ?? 'Connected';
+    const conditions = setConditions(
+      cluster.status?.conditions,
+      [
+        {
+          type: 'Reachable',
+          status: away === undefined ? 'True' : 'False',
+          reason,
+          message: plainText(away?.message ?? '', 32_000),
+          ...(cluster.metadata.generation === undefined ? {} : { observedGeneration: cluster.metadata.generation }),
+        },
+      ],
+      clock.now(),
+    );
+    const machines = isCell(cell) ? countMachines(cell) : undefined;
+    // What was said last stays while it is away.
+    const attention = away === undefined && isCell(cell) ? attentionIn(cell) : (cluster.status?.attention ?? []);
+    // The first that is reached, or the one that is said to be meant.
+    const cellUID = away === undefined && isCell(cell) ? cell.uid() : cluster.status?.cellUID;
+    const status = {
+      conditions,
+      ...(cellUID === undefined ? {} : { cellUID }),
+      // A merge keeps what it does not name.
+      ...(machines === undefined ? {} : { machines: { sets: null, ...machines } }),
+      attention,
+    };
+    if (
+      cluster.status?.cellUID === cellUID &&
+      canonical(cluster.status?.attention ?? []) === canonical(attention) &&
+      canonical({ conditions: cluster.status?.conditions, machines: machines === undefined ? undefined : cluster.status?.machines }) ===
+        canonical({ conditions, machines })
+    )
+      return;
+    const written = await hub
+      .patch(
+        Clusters,
+        { name: cluster.metadata.name },
+        { merge: { metadata: { resourceVersion: cluster.metadata.resourceVersion }, status } },
+        { subresource: 'status', signal },
+      )
+      .catch((error: unknown) => {
+        if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
+      });
+    // What was judged from an older state of the object is not told.
+    if (written === undefined || before?.reason === reason || (before === undefined && away === undefined)) return;
+    const told = away === undefined ? 'the hub reaches it again' : away.message;
+    options.recorder.event(cluster, { type: away === undefined ? 'Normal' : 'Warning', reason, message: told });
   }
 
   try {
