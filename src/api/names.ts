@@ -18,8 +18,6 @@ export const ANNOTATIONS = {
   cordonDegraded: 'kubenode.io/cordon-degraded',
   /** On a Node: the last row that was cancelled here. Its write makes every cordon that was under way for that row lose (docs/protocols.md#d6). */
   cordonFence: 'kubenode.io/cordon-fence',
-  /** On a Node: earlier versions noted there what they had put there. Nobody trusts it, since the node can write it; it is removed. */
-  ownedKeys: 'kubenode.io/owned-keys',
   /** On a Machine: this one first, when its set is made smaller. */
   deleteFirst: 'kubenode.io/delete-machine',
   /** On a Machine: for which number of machines its set marked it. Without the mark: somebody took it back, and it is spared (docs/protocols.md#c8a). */

@@ -7,7 +7,6 @@ import { canonical } from '../../api/digest.ts';
 import type { Machine, NodeKeys } from '../../api/machine.ts';
 import { KEPT_TAINTS } from '../../api/fields.ts';
 import type { LedgerRow } from '../../api/disruptionledger.ts';
-import { ANNOTATIONS } from '../../api/names.ts';
 import { SSH_PROVIDER } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
 import { DEGRADED, isCordonedFor, ownerOf } from './cordon.ts';
@@ -81,23 +80,14 @@ export function mayTakePods(machine: Machine, node: Node, row: LedgerRow | undef
 /** What is to be written so that the Node has the Machine's labels and taints. */
 export function planNode(machine: Subject, node: Stored<Node>, facts: NodeFacts): NodePlan {
   const record = recordOf(machine, node);
-  // A Node that registers again says it of itself.
-  const isUpgrade = machine.status?.nodeKeys === undefined && node.metadata.annotations?.[ANNOTATIONS.ownedKeys] !== undefined;
-  const labels = labelsOn(node, machine.spec.labels ?? {}, {
-    has: (text) => record?.labels.includes(text) === true,
-    takesEqual: isUpgrade,
-  });
+  const labels = labelsOn(node, machine.spec.labels ?? {}, (text) => record?.labels.includes(text) === true);
   const isKept = ({ key }: Taint): boolean => KEPT_TAINTS.some((prefix) => key.startsWith(prefix));
   // A Machine of an earlier version may ask for one that is kept, which goes where it was put, or for two of one key and effect.
   const wanted = (machine.spec.taints ?? []).filter(
     (taint, index, all) => !isKept(taint) && all.findIndex((each) => idOf(each) === idOf(taint)) === index,
   );
   const taints = taintsOn(node, wanted, {
-    has: (text) =>
-      record?.taints.includes(text) === true ||
-      // Earlier versions noted the mark on the Node alone.
-      (isUpgrade && text === OUT_OF_SERVICE_TEXT && machine.spec.operation?.action === 'MigratePods'),
-    takesEqual: isUpgrade,
+    isKnown: (text) => record?.taints.includes(text) === true,
     keepsMark: !facts.kubeletAnswers,
     mayTakePods: facts.mayTakePods,
   });
@@ -116,12 +106,11 @@ export function planNode(machine: Subject, node: Stored<Node>, facts: NodeFacts)
     labels: texts(record?.labels ?? [], labels),
     taints: texts(record?.taints ?? [], taints),
   };
-  const isNeeded = record !== undefined || isUpgrade || puts;
+  const isNeeded = record !== undefined || puts;
 
-  const { [ANNOTATIONS.ownedKeys]: former, ...annotations } = node.metadata.annotations ?? {};
   const object: Stored<Node> = {
     ...node,
-    metadata: { ...node.metadata, labels: labels.after, ...(former === undefined ? {} : { annotations }) },
+    metadata: { ...node.metadata, labels: labels.after },
     spec: { ...node.spec, taints: taints.after },
   };
   return {
@@ -132,7 +121,7 @@ export function planNode(machine: Subject, node: Stored<Node>, facts: NodeFacts)
   };
 }
 
-const concerned = ({ metadata, spec }: Node): string => canonical([metadata.labels ?? {}, metadata.annotations ?? {}, spec?.taints ?? []]);
+const concerned = ({ metadata, spec }: Node): string => canonical([metadata.labels ?? {}, spec?.taints ?? []]);
 
 interface Part<T> {
   after: T;
@@ -143,15 +132,12 @@ interface Part<T> {
   foreign: string[];
 }
 
-interface Known {
-  has: (text: string) => boolean;
-  /** What is there as it is wanted is ours, too. */
-  takesEqual: boolean;
-}
+/** Whether the record has it. */
+type IsKnown = (text: string) => boolean;
 
-function labelsOn(node: Node, wanted: Record<string, string>, known: Known): Part<Record<string, string>> {
+function labelsOn(node: Node, wanted: Record<string, string>, isKnown: IsKnown): Part<Record<string, string>> {
   const had = node.metadata.labels ?? {};
-  const isOurs = (key: string, value: string): boolean => known.has(labelText(key, value)) || (known.takesEqual && wanted[key] === value);
+  const isOurs = (key: string, value: string): boolean => isKnown(labelText(key, value));
   const ours = Object.entries(had).filter(([key, value]) => isOurs(key, value));
   const after = { ...had };
   for (const [key] of ours) if (wanted[key] === undefined) delete after[key];
@@ -173,11 +159,10 @@ function labelsOn(node: Node, wanted: Record<string, string>, known: Known): Par
 function taintsOn(
   node: Node,
   wanted: readonly Taint[],
-  known: Known & { keepsMark: boolean; mayTakePods: boolean },
+  known: { isKnown: IsKnown; keepsMark: boolean; mayTakePods: boolean },
 ): Part<Taint[]> & { withheld: string[] } {
   const had = node.spec?.taints ?? [];
-  const isOurs = (taint: Taint): boolean =>
-    known.has(taintText(taint)) || (known.takesEqual && wanted.some((each) => taintText(each) === taintText(taint)));
+  const isOurs = (taint: Taint): boolean => known.isKnown(taintText(taint));
   const ours = had.filter(isOurs);
   const puts: Taint[] = [];
   const foreign: string[] = [];
