@@ -29,6 +29,8 @@ export interface CellOptions {
   /** Public keys, a line each, that new nodes pin. */
   componentKeys?: string;
   /** Names, with `*`, of Nodes that no Machine may become. */
+  /** Of KubeNode's own objects. Default: kubenode-system. */
+  namespace?: string;
   reservedNodeNames?: readonly string[];
   /** Domains below which Nodes may have names that people chose. */
   nodeDomains?: readonly string[];
@@ -64,6 +66,7 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
   }
   const keys = options.componentKeys === undefined ? {} : { componentKeys: options.componentKeys };
   const cell = { server: options.server, certificateAuthority: options.certificateAuthority, mirror: options.mirror, ...keys };
+  const own = options.namespace === undefined ? {} : { namespace: options.namespace };
   const { reservedNodeNames = [], nodeDomains = [], serverURLs = [] } = options;
   const providers = new Map<string, InfraProvider>();
   if (options.localNodes !== undefined) providers.set('local', localProvider({ nodesDir: options.localNodes }));
@@ -89,7 +92,15 @@ export async function runCellControllers(ports: Ports, options: CellOptions): Pr
         (signal) =>
           runMachineController({ ...given(MANAGERS.machine, signal), reader: ports.client, providers, cell, onTerm: term.resolve }),
         (signal) =>
-          runIdentityController({ ...given(MANAGERS.identity, signal), reservedNodeNames, nodeDomains, serverURLs, providers, cell }),
+          runIdentityController({
+            ...given(MANAGERS.identity, signal),
+            ...own,
+            reservedNodeNames,
+            nodeDomains,
+            serverURLs,
+            providers,
+            cell,
+          }),
         (signal) => runMachineSetController({ ...given(MANAGERS.machineSet, signal), providers, term: term.promise }),
         (signal) => runMachineComponentSetController({ ...given(MANAGERS.machineComponentSet, signal), term: term.promise }),
         (signal) => runMachineComponentController(given(MANAGERS.machineComponentSet, signal)),

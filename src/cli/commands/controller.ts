@@ -314,6 +314,7 @@ async function renderChild(): Promise<string> {
 async function runCell(ports: Ports, flags: Flags, connection: Connected): Promise<void> {
   const { runCellControllers } = await import('../cell.ts');
   await runCellControllers(ports, {
+    namespace: flags.namespace,
     localNodes: flags.localNodes,
     mirror: flags.mirror,
     server: flags.server ?? connection.server,

@@ -2,6 +2,7 @@
 import type { Node } from '../../api/builtin.ts';
 import type { Bootstrap, Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
+import type { Hold } from './holds.ts';
 import type { ServerNames } from './servernames.ts';
 import type { SigningRequest } from './signingrequest.ts';
 import { plainText } from '../../api/plaintext.ts';
@@ -31,6 +32,8 @@ export interface Known {
   node: Stored<Node> | undefined;
   /** Whoever runs the cell keeps the name of that Node for Nodes that are not KubeNode's. */
   reserved: boolean;
+  /** Whose the name of that Node is, read live; undefined: it is nobody's. */
+  hold: Pick<Hold, 'pool' | 'ends'> | undefined;
   server: ServerNames;
   /** Domains below which Nodes may have names that people chose. */
   nodeDomains: readonly string[];
@@ -42,7 +45,8 @@ export type Verdict =
   | { do: 'Wait'; why: string }
   | { do: 'Deny'; reason: string; message: string }
   /** `record` is written to the Machine first, and only if it is as it was read. */
-  | { do: 'Approve'; reason: string; message: string; record?: Bootstrap };
+  /** `holder` is the pool that has the name of the Node from then on, which is written first, too. */
+  | { do: 'Approve'; reason: string; message: string; record?: Bootstrap; holder?: string };
 
 export const deny = (reason: string, message: string): Verdict => ({ do: 'Deny', reason, message: plainText(message) });
 

@@ -2,6 +2,7 @@ import { SIGNERS } from '../../api/admission.ts';
 import { CertificateSigningRequests, Nodes } from '../../api/builtin.ts';
 import { messageOf } from '../../api/errors.ts';
 import { Machines, type Bootstrap, type Machine } from '../../api/machine.ts';
+import { SYSTEM_NAMESPACE } from '../../api/names.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import type { InfraProvider } from '../../api/provider.ts';
 import { keyOf, parseKey } from '../../api/resource.ts';
@@ -15,6 +16,7 @@ import { ensureInstance, requestOf as instanceRequestOf, type CellAddress } from
 import { makeTokenAccount } from './admission.ts';
 import type { Known } from './asked.ts';
 import { decide } from './decide.ts';
+import { endOfCertificate, readHold, withIssued, withRequest, writeHold } from './holds.ts';
 import { nodeOf } from './kubelet.ts';
 import { readmissionOf } from './readmission.ts';
 import { recordBootstrap } from './record.ts';
@@ -40,6 +42,8 @@ export interface IdentityControllerOptions {
   nodeDomains?: readonly string[];
   /** URLs and names, besides `cell.server`, by which clients reach this API server. */
   serverURLs?: readonly string[];
+  /** Of KubeNode's own objects. Default: kubenode-system. */
+  namespace?: string;
   /** Addresses of a host. Default: as the system resolves it. */
   lookup?: Lookup;
 }
@@ -53,6 +57,7 @@ const AGAIN_MS = 5_000;
  */
 export async function runIdentityController(options: IdentityControllerOptions): Promise<void> {
   const { client, cache, providers, cell, clock, random, log, recorder, signal } = options;
+  const namespace = options.namespace ?? SYSTEM_NAMESPACE;
   const signerDeadlineMs = options.signerDeadlineMs ?? 60_000;
   const requests = cache.store(CertificateSigningRequests);
   const machines = cache.store(Machines);
@@ -71,6 +76,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
     if (state === 'Open') return await judge(request, run);
     if (state === 'Approved' || state === 'Failed') return await afterApproval(request, state, run);
     if (state === 'Denied') await afterDenial(request, run);
+    if (state === 'Issued') await afterIssue(request, run);
   }
 
   /** Of the requester, as it is now and not as a cache has it. */
@@ -82,6 +88,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
   async function judge(request: StoredRequest, run: ReconcileContext): Promise<QueueResult | void> {
     const asked = askedOf(request);
     const node = nodeOf(asked);
+    const hold = node === undefined ? undefined : await readHold(run.client, namespace, node, signal);
     const known: Known = {
       nowMs: clock.now(),
       machine: await machineNow(request),
@@ -89,6 +96,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
       // A cache that lags would give away the name of a Node that has just joined.
       node: node === undefined ? undefined : await client.find(Nodes, { name: node }, { signal }),
       reserved: node !== undefined && reserved(node),
+      hold,
       server: asked.signerName === SIGNERS.client ? { hosts: [], addresses: [] } : await server(),
       nodeDomains: options.nodeDomains ?? [],
     };
@@ -104,6 +112,10 @@ export async function runIdentityController(options: IdentityControllerOptions):
       const condition = conditionFor(record, machine);
       await recordBootstrap(run.client, machine, record, { condition, nowMs: known.nowMs }, signal);
     }
+    if (verdict.do === 'Approve' && verdict.holder !== undefined && node !== undefined) {
+      const ends = withRequest(hold?.ends ?? {}, asked.uid, asked.expirationSeconds, known.nowMs);
+      await writeHold(run.client, { namespace, node }, hold, { pool: verdict.holder, ends }, signal);
+    }
     await answer(run.client, request, verdict, known.nowMs, signal);
     const { reason, message } = verdict;
     run.log.info({ requester: asked.username, verdict: verdict.do, reason }, message);
@@ -112,6 +124,18 @@ export async function runIdentityController(options: IdentityControllerOptions):
       denied.add(request.metadata.uid);
       recorder.event(machine, { type: 'Warning', reason: 'CertificateDenied', message: `${reason}: ${message}` });
     } else if (reason === 'Admitted') recorder.event(machine, { type: 'Normal', reason, message: `the agent was ${message}` });
+  }
+
+  /** Whoever approved it: the name of that Node is the pool's until the certificate ends, which only its signer decides. */
+  async function afterIssue(request: StoredRequest, run: ReconcileContext): Promise<void> {
+    if (request.spec.signerName === SIGNERS.client) return;
+    const node = nodeOf(askedOf(request));
+    const endMs = endOfCertificate(request.status?.certificate ?? '');
+    if (node === undefined || endMs === undefined) return;
+    const hold = await readHold(run.client, namespace, node, signal);
+    if (hold === undefined) return;
+    const ends = withIssued(hold.ends, request.metadata.uid, endMs, clock.now());
+    await writeHold(run.client, { namespace, node }, hold, { pool: hold.pool, ends }, signal);
   }
 
   /** Whoever denied it, also a person or another approver: the agent waits for another token then, and its Machine says why. */

@@ -145,6 +145,7 @@ describe('the identity of an agent', () => {
       ofNode: [],
       node: undefined,
       reserved: false,
+      hold: undefined,
       server: { hosts: [], addresses: [] },
       nodeDomains: [],
     });

@@ -28,6 +28,7 @@ describe('G4: a kubelet', () => {
     metadata: { name: 'a', uid, resourceVersion: '1', creationTimestamp: '2026-11-20T12:00:00Z' },
     spec: providerID === undefined ? {} : { providerID },
   });
+  const held = (pool: string, issued: string) => ({ pool, ends: { 'csr-0': '2026-11-20T11:00:00Z', issued } });
   const mine = known(OPEN, { machine: machineWith(OPEN), ofNode: [machineWith(OPEN)] });
   const claimed = known(OPEN, { machine: undefined, ofNode: [owner] });
   const imported = { ...claimed, ofNode: [{ ...owner, spec: { provider: { name: 'ssh', config: { address: '10.0.0.1' } } } }] };
@@ -228,6 +229,29 @@ describe('G4: a kubelet', () => {
       claimed,
       'Deny RequestInvalid',
     ],
+    [
+      'G4f: a Node whose name another pool had a certificate for',
+      { subject },
+      agent,
+      { ...mine, hold: held('evil', '2026-11-20T12:00:01Z') },
+      'Deny NodeNameHeld',
+    ],
+    ['G4f: the same, by the node', { subject }, client, { ...claimed, hold: held('evil', '2026-11-20T12:00:01Z') }, 'Deny NodeNameHeld'],
+    [
+      'G4f: the same, for serving',
+      { subject, names: [...own] },
+      serving,
+      { ...claimed, hold: held('evil', '2026-11-20T12:00:01Z') },
+      'Deny NodeNameHeld',
+    ],
+    [
+      'G4f: after the last of these ended',
+      { subject },
+      agent,
+      { ...mine, hold: held('evil', '2026-11-20T12:00:00Z') },
+      'Approve NodeOfMachine',
+    ],
+    ['G4f: its own pool had it', { subject }, agent, { ...mine, hold: held('web', '2027-11-20T12:00:00Z') }, 'Approve NodeOfMachine'],
     ['G4: a reserved name', { subject }, agent, { ...mine, reserved: true }, 'Deny NodeNameReserved'],
     ['G4: a reserved name, by a node', { subject }, client, { ...claimed, reserved: true }, 'Deny NodeNameReserved'],
     ['a node of no Machine', { subject }, client, known(undefined, { machine: undefined }), 'Leave'],

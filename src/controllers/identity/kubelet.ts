@@ -7,7 +7,9 @@ import { AGENTS } from '../../api/identity.ts';
 import type { Machine } from '../../api/machine.ts';
 import { SSH_PROVIDER } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
+import { rfc3339 } from '../../kube/clock.ts';
 import { deny, isSet, type Asked, type Known, type Verdict } from './asked.ts';
+import { endOfHold, holdName } from './holds.ts';
 import { isAddress, isOfServer } from './servernames.ts';
 import { canonicalAddress, kindOfKey, type SigningRequest } from './signingrequest.ts';
 
@@ -35,7 +37,7 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
     if (machine === undefined) return LEAVE;
     if (more.length > 0) return deny('NodeAmbiguous', `${owners.length} Machines claim Node ${node}`);
     if (!asked.groups.includes(NODES)) return deny('ForeignRequester', `${asked.username} is not in group ${NODES}`);
-    return nodeMistake(node, machine, known) ?? judge(asked, machine, node, serving, known);
+    return nodeMistake(node, machine, known) ?? judgeHeld(asked, machine, node, serving, known);
   }
   const { machine } = known;
   if (machine === undefined) return agent?.kind === 'Certificate' ? deny('NoMachine', 'there is no Machine of this requester') : LEAVE;
@@ -60,7 +62,7 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
       'NodeAmbiguous',
       `Machine ${twin.metadata.namespace}/${twin.metadata.name} has this name too: one of the two must go first`,
     );
-  return judge(asked, machine, node, false, known);
+  return judgeHeld(asked, machine, node, false, known);
 }
 
 /**
@@ -82,6 +84,20 @@ function nodeMistake(name: string, machine: Stored<Machine>, { node, reserved, s
       ? `its providerID is "${found}", and this Machine's "${providerID ?? ''}"`
       : `its UID is ${node.metadata.uid}, and this Machine's Node had ${nodeRef.uid}`;
   return deny('NodeNotOfMachine', `Node ${name} exists and is not proven to be that of this Machine: ${why}`);
+}
+
+/** Certificates outlive their Machine, and who had one of another pool would be this Machine's Node with it. */
+function judgeHeld(asked: Asked, machine: Stored<Machine>, node: string, serving: boolean, known: Known): Verdict {
+  const { hold, nowMs } = known;
+  const pool = machine.metadata.namespace ?? '';
+  const endMs = hold === undefined ? nowMs : endOfHold(hold);
+  if (hold !== undefined && hold.pool !== pool && endMs > nowMs)
+    return deny(
+      'NodeNameHeld',
+      `Machines of pool ${hold.pool} got certificates for Node ${node}, and the last ends by ${rfc3339(endMs)}; an administrator who knows that nobody has them deletes Lease ${holdName(node)}`,
+    );
+  const verdict = judge(asked, machine, node, serving, known);
+  return verdict.do === 'Approve' ? { ...verdict, holder: pool } : verdict;
 }
 
 function judge(asked: Asked, machine: Stored<Machine>, node: string, serving: boolean, known: Known): Verdict {

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { SIGNERS } from '../../api/admission.ts';
 import { CertificateSigningRequests, Namespaces, Nodes, ServiceAccounts } from '../../api/builtin.ts';
@@ -7,6 +8,7 @@ import { API_VERSION } from '../../api/kind.ts';
 import { Machines } from '../../api/machine.ts';
 import { createClient } from '../../kube/httpclient.ts';
 import { openAdmission } from './admission.ts';
+import { endOfHold, readHold, writeHold } from './holds.ts';
 import { stateOf } from './requests.ts';
 import { base64, pkcs10 } from './testing/requests.ts';
 import { KEY, openWorld, requestsOf, type Agent, type IdentityWorld } from './testing/world.ts';
@@ -290,7 +292,7 @@ describe('a Machine that is deleted', () => {
 
 describe('security 3, G4a: a Machine that is named like a Node', () => {
   /** Asks for the Node's client certificate, as the agent of Machine web/a does for its kubelet. */
-  async function askForNode(agent: Agent, name: string) {
+  async function askForNode(agent: Agent, name: string, expirationSeconds = 3600) {
     const { pem } = await pkcs10({ subject: [{ O: ['system:nodes'] }, { CN: ['system:node:a'] }] });
     return await createClient(agent.identity.transport).create(CertificateSigningRequests, {
       apiVersion: 'certificates.k8s.io/v1',
@@ -300,7 +302,7 @@ describe('security 3, G4a: a Machine that is named like a Node', () => {
         request: base64(pem),
         signerName: SIGNERS.kubeletClient,
         usages: ['client auth', 'digital signature'],
-        expirationSeconds: 3600,
+        expirationSeconds,
       },
     });
   }
@@ -338,6 +340,59 @@ describe('security 3, G4a: a Machine that is named like a Node', () => {
     await world.client.create(Machines, { apiVersion: API_VERSION, kind: 'Machine', metadata: { namespace: 'db', name: 'a' }, spec });
     await askForNode(agent, 'twin');
     expect((await judged('twin')).status?.conditions).toMatchObject([{ type: 'Denied', reason: 'NodeAmbiguous' }]);
+  });
+
+  it('has a name that another pool got a certificate for: not before the last such certificate ended', async () => {
+    await world.make();
+    world.lead();
+    const agent = world.start();
+    await admitted(agent);
+    await askForNode(agent, 'first', 7200);
+    const first = await judged('first');
+    expect(stateOf(first)).toMatch(/Approved|Issued/);
+    const hold = async () => (await readHold(world.client, 'kubenode-system', 'a', new AbortController().signal)) ?? expect.fail('no hold');
+    // What was signed takes the place of what was asked for, and is of the signer's own making.
+    const held = await world.until('its end is recorded', async () => {
+      const now = await hold();
+      return now.ends['issued'] === undefined ? undefined : now;
+    });
+    expect(held).toMatchObject({ pool: 'web', ends: { issued: expect.any(String) } });
+    expect(Object.keys(held.ends)).toEqual(['issued']);
+    const { status } = await world.client.get(CertificateSigningRequests, { name: 'first' });
+    const { validTo } = new X509Certificate(Buffer.from(status?.certificate ?? '', 'base64'));
+    expect(endOfHold(held)).toBe(Date.parse(validTo));
+    // As if another pool's Machine of this name had got it, and was deleted.
+    const { lease } = held;
+    await writeHold(
+      world.client,
+      { namespace: 'kubenode-system', node: 'a' },
+      held,
+      { ...held, pool: 'evil' },
+      new AbortController().signal,
+    );
+    await askForNode(agent, 'second');
+    const second = (await judged('second')).status?.conditions;
+    expect(second).toMatchObject([{ type: 'Denied', reason: 'NodeNameHeld', message: expect.stringContaining(lease.metadata.name) }]);
+    await world.pass(endOfHold(held) - world.clock.now() + 1000);
+    await admitted(agent);
+    await askForNode(agent, 'third');
+    expect(stateOf(await judged('third'))).toMatch(/Approved|Issued/);
+    expect(await hold()).toMatchObject({ pool: 'web' });
+  });
+
+  it('gets no certificate of which the end is not recorded first', async () => {
+    await world.make();
+    world.lead();
+    const agent = world.start();
+    await admitted(agent);
+    let lost = 0;
+    world.onWrite = ({ method, path }) => {
+      if (method === 'POST' && path.includes('/leases') && lost++ < 2) throw new Error('the network is gone');
+    };
+    await askForNode(agent, 'own');
+    await world.until('the second write is lost', () => lost >= 2);
+    expect(stateOf(await world.client.get(CertificateSigningRequests, { name: 'own' }))).toBe('Open');
+    expect(stateOf(await judged('own'))).toMatch(/Approved|Issued/);
   });
 
   it.each(['https://a:6443', 'https://a.example:6443'])('or like the host of %s: only as that host it becomes no Node', async (server) => {

@@ -91,6 +91,7 @@ export const known = (bootstrap: Bootstrap | undefined, more: Partial<Known> = {
   ofNode: [],
   node: undefined,
   reserved: false,
+  hold: undefined,
   server: { hosts: ['api.prod.example', '10.96.0.1'], addresses: ['203.0.113.9', '2001:db8:0:0:0:0:0:9'] },
   nodeDomains: [],
   ...more,

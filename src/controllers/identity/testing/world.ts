@@ -8,6 +8,7 @@ import { simulatedFiles, type DiskHooks } from '../../../agent/testing/disk.ts';
 import { Disk } from '../../../agent/testing/inodes.ts';
 import { CertificateSigningRequests, CustomResourceDefinitions, Namespaces } from '../../../api/builtin.ts';
 import { CELL_KINDS } from '../../../api/kinds.ts';
+import { SYSTEM_NAMESPACE } from '../../../api/names.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import { Machines, type Machine } from '../../../api/machine.ts';
 import type { ApiRequest, ApiResponse, Transport } from '../../../api/transport.ts';
@@ -85,6 +86,7 @@ export async function openWorld(options: { signs?: boolean; server?: string } = 
   const running: Running[] = [];
   await Promise.all(CELL_KINDS.map((kind) => client.create(CustomResourceDefinitions, kind.crd())));
   await client.create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: KEY.namespace } });
+  await client.create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: SYSTEM_NAMESPACE } });
   const spec = { provider: { name: 'fake' } };
   const made = await client.create(Machines, { apiVersion: API_VERSION, kind: 'Machine', metadata: KEY, spec });
   const { uid } = made.metadata;

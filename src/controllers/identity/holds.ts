@@ -1,0 +1,117 @@
+/**
+ * Which pool a Node's name is of: that of the Machines for which kubelets' certificates with that name were approved, until the last of these ends. A
+ * certificate outlives its Machine, and is good for whatever Node has that name then (docs/protocols.md#g4f).
+ */
+import { createHash, X509Certificate } from 'node:crypto';
+import { Leases, type Lease } from '../../api/builtin.ts';
+import { CodedError } from '../../api/errors.ts';
+import { apiVersionOf } from '../../api/resource.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { Client } from '../../kube/client.ts';
+import { rfc3339 } from '../../kube/clock.ts';
+
+/** By UID of a request that was approved, or `ISSUED`: when what it got ends, at the latest. */
+type Ends = Readonly<Record<string, string>>;
+
+export interface Hold {
+  pool: string;
+  ends: Ends;
+  /** The Lease that says so. */
+  lease: Stored<Lease>;
+}
+
+export const HOLD_ENDS = 'kubenode.io/certificates-end';
+const ISSUED = 'issued';
+/** Requests that no signer has answered are told apart up to here. */
+const MOST = 16;
+const HOUR_MS = 3_600_000;
+/** For one that says nothing of its end: what Kubernetes' signer gives unless it was set up otherwise. */
+const UNSAID_SECONDS = 366 * 24 * 3600;
+/** A request is signed after it is approved, by another clock; what is not signed in an hour is collected. */
+const LATE_MS = 2 * HOUR_MS;
+
+/** A name of a Lease has the length of that of a Node at most. */
+export const holdName = (node: string): string =>
+  node.length <= 240 ? `node-name.${node}` : `node-hash.${createHash('sha256').update(node).digest('hex')}`;
+
+export const endOfHold = ({ ends }: Pick<Hold, 'ends'>): number => Math.max(-Infinity, ...Object.values(ends).map(Date.parse));
+
+const rest = (ends: Ends, nowMs: number): Ends => Object.fromEntries(Object.entries(ends).filter(([, end]) => Date.parse(end) > nowMs));
+const later = (...ends: (string | undefined)[]): string =>
+  rfc3339(Math.max(...ends.filter((end) => end !== undefined).map((end) => Date.parse(end))));
+
+/** With one more request that is about to be approved. */
+export function withRequest(ends: Ends, uid: string, seconds: number | undefined, nowMs: number): Ends {
+  const still = rest(ends, nowMs);
+  const end = rfc3339(nowMs + (seconds ?? UNSAID_SECONDS) * 1000 + LATE_MS);
+  if (still[uid] !== undefined) return still;
+  return Object.keys(still).length < MOST ? { ...still, [uid]: end } : { [ISSUED]: later(end, ...Object.values(still)) };
+}
+
+/** With what a request got, in place of what it might have got. */
+export function withIssued(ends: Ends, uid: string, endMs: number, nowMs: number): Ends {
+  const { [uid]: _bound, [ISSUED]: issued, ...others } = rest(ends, nowMs);
+  return { ...others, [ISSUED]: later(rfc3339(endMs), issued) };
+}
+
+/** When the certificate ends that a signer gave; undefined where it cannot be read. */
+export function endOfCertificate(base64: string): number | undefined {
+  try {
+    const endMs = Date.parse(new X509Certificate(Buffer.from(base64, 'base64')).validTo);
+    return Number.isNaN(endMs) ? undefined : endMs;
+  } catch {
+    return undefined;
+  }
+}
+
+/** As it is now. Errors: those of the API, and `HoldUnreadable`: nothing is approved for a name of which nobody knows whose it is. */
+export async function readHold(client: Client, namespace: string, node: string, signal: AbortSignal): Promise<Hold | undefined> {
+  const lease = await client.find(Leases, { namespace, name: holdName(node) }, { signal });
+  if (lease === undefined) return undefined;
+  const pool = lease.spec?.holderIdentity;
+  const ends = endsOf(lease.metadata.annotations?.[HOLD_ENDS]);
+  if (pool === undefined || pool === '' || ends === undefined)
+    throw new CodedError('HoldUnreadable', `Lease ${namespace}/${lease.metadata.name} does not say whose the name of Node ${node} is`);
+  return { pool, ends, lease };
+}
+
+function endsOf(text: string | undefined): Ends | undefined {
+  try {
+    const found: unknown = JSON.parse(text ?? '');
+    if (typeof found !== 'object' || found === null || Array.isArray(found)) return undefined;
+    const entries = Object.entries(found).map(([uid, end]: [string, unknown]): [string, string] => [
+      uid,
+      typeof end === 'string' ? end : '',
+    ]);
+    return entries.some(([, end]) => Number.isNaN(Date.parse(end))) ? undefined : Object.fromEntries(entries);
+  } catch {
+    return undefined;
+  }
+}
+
+export interface HoldKey {
+  /** Of KubeNode's own objects, where no pool's operator writes. */
+  namespace: string;
+  node: string;
+}
+
+/** Conditioned on what was read. Errors: those of the API, `Conflict` and `AlreadyExists` above all. */
+export async function writeHold(
+  client: Client,
+  { namespace, node }: HoldKey,
+  before: Hold | undefined,
+  { pool, ends }: Pick<Hold, 'pool' | 'ends'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const annotations = { [HOLD_ENDS]: JSON.stringify(ends) };
+  const spec = { holderIdentity: pool };
+  const name = holdName(node);
+  if (before === undefined) {
+    const metadata = { namespace, name, annotations };
+    await client.create(Leases, { apiVersion: apiVersionOf(Leases), kind: Leases.kind, metadata, spec }, { signal });
+    return;
+  }
+  const { resourceVersion, uid } = before.lease.metadata;
+  if (before.pool === pool && before.lease.metadata.annotations?.[HOLD_ENDS] === annotations[HOLD_ENDS]) return;
+  await client.patch(Leases, { namespace, name }, { merge: { metadata: { resourceVersion, uid, annotations }, spec } }, { signal });
+}
