@@ -1,9 +1,10 @@
 /** `Machine.status` has several writers on one subresource: the agent's part is the agent's, the rest the cell controllers'. */
 import type { Construct } from 'constructs';
 import { GROUP } from '../../src/api/kind.ts';
+import { MANAGERS } from '../../src/api/names.ts';
 import { AGENT_CONDITIONS, AGENT_STATUS } from '../owners.ts';
 import { HELD, literal, policy } from './policy.ts';
-import { AGENT_OF, IS_AGENT, whoIs } from './who.ts';
+import { AGENT_OF, FIELD_MANAGER, IS_AGENT, whoIs } from './who.ts';
 
 const STATUS = [
   { name: 'old', expression: 'oldObject == null ? {} : dyn(oldObject).?status.orValue({})' },
@@ -18,6 +19,22 @@ const STATUS = [
 const isAgentsCondition = `c.type in ${literal(AGENT_CONDITIONS)}`;
 const conditionsWhere = (which: 'old' | 'new', filter: string): string => `variables.${which}.?conditions.orValue([]).filter(c, ${filter})`;
 
+/** Records of what others own: all applies, and what KubeNode's own writers wrote in other ways. */
+const recordsOfOthers = (which: 'object' | 'oldObject'): string =>
+  `(${which} == null ? [] : dyn(${which}).metadata.?managedFields.orValue([])).filter(f, f.?manager.orValue('') != '${MANAGERS.agent}'
+    && (f.?operation.orValue('') == 'Apply' || f.?manager.orValue('').startsWith('kubenode-')))`;
+
+/** Such a record that has fields of the agent, from before they were refused: the agent's own apply takes them back. */
+const hasAgents = (record: string): string => {
+  const status = `${record}.?fieldsV1.orValue({})[?'f:status'].orValue({})`;
+  const conditions = AGENT_CONDITIONS.map((type) => `'k:{"type":"${type}"}' in ${status}[?'f:conditions'].orValue({})`);
+  return `(${[...AGENT_STATUS.map((field) => `'f:${field}' in ${status}`), ...conditions].join(' || ')})`;
+};
+
+const sameWriter = (a: string, b: string): string =>
+  ['manager', 'operation', 'subresource'].map((field) => `${a}.?${field}.orValue('') == ${b}.?${field}.orValue('')`).join(' && ');
+const sameRecord = (a: string, b: string): string => `${sameWriter(a, b)} && ${a}.?fieldsV1.orValue({}) == ${b}.?fieldsV1.orValue({})`;
+
 /** Agents: nothing of kubenode.io but the status of their own Machine, and of that their own fields and conditions. */
 export function agentPolicy(scope: Construct): void {
   policy(scope, {
@@ -28,6 +45,8 @@ export function agentPolicy(scope: Construct): void {
       AGENT_OF,
       ...STATUS,
       { name: 'foreign', expression: `variables.changed.filter(k, !(k in ${literal([...AGENT_STATUS, 'conditions'])}))` },
+      { name: 'records', expression: recordsOfOthers('object') },
+      { name: 'oldRecords', expression: recordsOfOthers('oldObject') },
     ],
     validations: [
       {
@@ -43,6 +62,16 @@ export function agentPolicy(scope: Construct): void {
       {
         expression: `${conditionsWhere('old', `!(${isAgentsCondition})`)} == ${conditionsWhere('new', `!(${isAgentsCondition})`)}`,
         messageExpression: `'agents write only the conditions ${AGENT_CONDITIONS.join(', ')}'`,
+      },
+      {
+        expression: `${FIELD_MANAGER} in ['', '${MANAGERS.agent}']`,
+        messageExpression: `'an agent writes as the field manager ${MANAGERS.agent}, not as ' + ${FIELD_MANAGER}`,
+      },
+      {
+        // By hand, or by a User-Agent that has another's name. Records of updates may go: the server keeps ten.
+        expression: `variables.records.all(f, variables.oldRecords.exists(g, ${sameRecord('f', 'g')} || (${sameWriter('f', 'g')} && ${hasAgents('g')})))
+          && variables.oldRecords.all(g, g.?operation.orValue('') != 'Apply' || ${hasAgents('g')} || variables.records.exists(f, ${sameRecord('f', 'g')}))`,
+        messageExpression: `'metadata.managedFields: an agent changes no record of what others own'`,
       },
     ],
   });

@@ -1,6 +1,7 @@
 /** CEL that tells who writes. */
 import { bootstrapAccountName } from '../../src/api/admission.ts';
 import { AGENT_PREFIX, AGENTS, serviceAccountUser } from '../../src/api/identity.ts';
+import { MANAGERS } from '../../src/api/names.ts';
 import { CELL, CELL_WRITERS, HUB, SYNC } from '../identities.ts';
 import { literal } from './policy.ts';
 
@@ -31,3 +32,9 @@ export function whoIs(namespace: string): { name: string; expression: string } {
   };
   return { name: 'who', expression: `${literal(users)}[?request.userInfo.username].orValue('human')` };
 }
+
+/** The name that the request gives itself in managedFields; empty where it gives none, and of a deletion. */
+export const FIELD_MANAGER = "request.?options.?fieldManager.orValue('')";
+
+/** Whoever applies by the name of another gives that one fields that it then removes with its next apply. */
+export const OWN_MANAGERS: readonly string[] = Object.values(MANAGERS);

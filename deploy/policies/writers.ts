@@ -3,7 +3,7 @@ import type { Construct } from 'constructs';
 import { GROUP } from '../../src/api/kind.ts';
 import type { Owners, Writer } from '../owners.ts';
 import { HELD, literal, policy } from './policy.ts';
-import { IS_AGENT, whoIs } from './who.ts';
+import { FIELD_MANAGER, IS_AGENT, OWN_MANAGERS, whoIs } from './who.ts';
 
 /** For messages. */
 const WORDS: Record<Writer, string> = {
@@ -170,6 +170,10 @@ export function writersPolicy(scope: Construct, side: 'hub' | 'cell', owners: Re
       {
         expression: 'variables.keptMeta.size() == 0',
         messageExpression: `'metadata.labels: ' + variables.keptMeta[0] + ' of a Machine says where it is counted; people do not set it'`,
+      },
+      {
+        expression: `variables.who != 'human' || !(${FIELD_MANAGER} in ${literal(OWN_MANAGERS)})`,
+        messageExpression: `'the field manager ' + ${FIELD_MANAGER} + " is one of KubeNode's own writers; give another, or none"`,
       },
       metadata('labels', '{}'),
       metadata('finalizers', '[]'),

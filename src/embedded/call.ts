@@ -170,6 +170,7 @@ export function writerOf(call: Call, kind: 'CreateOptions' | 'UpdateOptions' | '
   return {
     user: call.user,
     manager: managerOf(call),
+    options: { kind, apiVersion: 'meta.k8s.io/v1', ...(manager === '' ? {} : { fieldManager: manager }) },
     dryRun: dryRunOf(call.query['dryRun'], kind),
     fieldValidation: fieldValidation(call.query['fieldValidation'], kind),
     warn: (text) => {

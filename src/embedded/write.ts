@@ -18,6 +18,8 @@ export interface Writer {
   readonly user: User;
   /** Name in managedFields. */
   readonly manager: string;
+  /** What the request says of how it writes, as policies see it; none of the server's own writes. */
+  readonly options?: JsonObject;
   readonly dryRun: boolean;
   readonly fieldValidation: FieldValidation;
   readonly warn: (text: string) => void;
@@ -90,7 +92,7 @@ function judged(judge: () => FieldProblem[]): FieldProblem[] {
 
 /** What may not be written though it is valid. Throws a Refusal. */
 function admit(world: World, served: Served, object: JsonObject, old: JsonObject | undefined, subresource: string, writer: Writer): void {
-  const { user, dryRun, warn } = writer;
+  const { user, dryRun, options, warn } = writer;
   if (user !== SYSTEM && world.authorizer !== undefined) {
     restrictKubelet(served, user, object);
     checkEscalation(world.authorizer, served, user, object, old);
@@ -103,6 +105,7 @@ function admit(world: World, served: Served, object: JsonObject, old: JsonObject
     name: textAt(object, 'metadata', 'name') ?? '',
     user,
     dryRun,
+    ...(options === undefined ? {} : { options }),
     object,
     oldObject: old,
     warn,

@@ -124,6 +124,32 @@ conformance('policies', { prepare: defineWidgets }, (it) => {
     await end(scene, 'q');
   });
 
+  it('it knows by which name a request writes, where the request has one', async (scene) => {
+    await enforce(
+      scene,
+      'p',
+      [
+        {
+          expression: "request.?options.?fieldManager.orValue('') != 'bad'",
+          messageExpression: "'not as ' + request.options.fieldManager",
+        },
+      ],
+      { operations: ['CREATE', 'UPDATE'] },
+    );
+    const map = scene.in('configmaps', 'c');
+    const write = { ...configMap('c'), data: { a: 'x' } };
+    const dryRun = { dryRun: 'All' };
+    const make = async (query: Record<string, string>) =>
+      (await scene.api.create(scene.in('configmaps'), configMap('c'), { ...dryRun, ...query })).status;
+    expect([await make({ fieldManager: 'bad' }), await make({ fieldManager: 'good' }), await make({})]).toEqual([422, 201, 201]);
+    for (const [manager, status] of [
+      ['bad', 422],
+      ['good', 201],
+    ] as const)
+      expect((await scene.api.apply(map, write, manager, dryRun)).status).toBe(status);
+    await end(scene, 'p');
+  });
+
   it('conditions choose what is judged', async (scene) => {
     await enforce(scene, 'p', [{ expression: 'false', message: 'no' }], {
       spec: {

@@ -5,7 +5,8 @@ import { AGENTS, agentServiceAccountName, agentUser, serviceAccountUser } from '
 import { API_VERSION } from '../../src/api/kind.ts';
 import { machineAccess, poolAccess, standInPoolAccess } from '../../src/api/machineaccess.ts';
 import { Machines, type Machine } from '../../src/api/machine.ts';
-import type { JsonObject, Stored } from '../../src/api/wire.ts';
+import { MANAGERS } from '../../src/api/names.ts';
+import type { JsonObject, ManagedFieldsEntry, Stored } from '../../src/api/wire.ts';
 import { makeRequestAndKey } from '../../src/embedded/testing/csr.ts';
 import { install, loosen } from './installed.ts';
 import { attempt, until, WHO, type Outcome, type Rig, type Who } from './rig.ts';
@@ -182,6 +183,54 @@ each('an agent %s', (_, who) => {
     }
     expect((await applies(who, { conditions: [ready('Ready', 'False')] })).outcome).toBe('policy');
     expect((await applies(who, { phase: 'Running' })).outcome).toBe('policy');
+  });
+
+  test('G7b: writes by no name but its own, and gives nobody its fields', async () => {
+    await applies(who, { agent, conditions: [ready('AgentReady')] }, false);
+    // The machine controller says its part by an apply, as it does.
+    const part = { apiVersion: API_VERSION, kind: 'Machine', metadata: { name: 'm1', namespace: 'web' }, status: { addresses: [] } };
+    const options = { fieldManager: MANAGERS.machine, subresource: 'status', force: true };
+    await rig.as(WHO.machine).apply(Machines, part, options);
+    const { status, metadata } = await live();
+    const path = `${MACHINES}/m1/status`;
+    const patch = (body: unknown, type: string, query: Record<string, string>, headers: Record<string, string> = {}) =>
+      attempt(
+        rig.as(who).request({ method: 'PATCH', path, query, headers: { 'content-type': type, ...headers }, body: JSON.stringify(body) }),
+      );
+    const whole = { ...part, status: { ...status, agent: { ...agent, version: 'stolen' } } };
+    const names = [...Object.values(MANAGERS).filter((name) => name !== MANAGERS.agent), 'kubenode-x', 'another'];
+    for (const fieldManager of names) {
+      const applied = await patch(whole, 'application/apply-patch+yaml', { fieldManager, force: 'true' });
+      expect([fieldManager, applied]).toEqual([fieldManager, { outcome: 'policy', message: expect.stringContaining('field manager') }]);
+      const merged = await patch({ status: { agent: { version: 'x' } } }, 'application/merge-patch+json', { fieldManager });
+      expect([fieldManager, merged.outcome]).toEqual([fieldManager, 'policy']);
+    }
+    const named = { 'user-agent': 'kubenode-machine/1' };
+    expect((await patch({ status: { agent: { version: 'x' } } }, 'application/merge-patch+json', {}, named)).outcome).toBe('policy');
+    const records = metadata.managedFields ?? [];
+    const changed = (change: (each: ManagedFieldsEntry) => ManagedFieldsEntry[]) =>
+      patch(
+        { metadata: { managedFields: records.flatMap(change) }, status: { agent: { version: 'other' } } },
+        'application/merge-patch+json',
+        {},
+      );
+    const isControllers = ({ manager, operation }: ManagedFieldsEntry) => manager === MANAGERS.machine && operation === 'Apply';
+    expect(records.filter(isControllers)).toHaveLength(1);
+    // What the server leaves as it was is as good as refused.
+    const kept = async () => (await live()).metadata.managedFields?.find(isControllers);
+    const before = await kept();
+    expect(['ok', 'policy']).toContain((await changed((each) => (isControllers(each) ? [] : [each]))).outcome);
+    expect(await kept()).toEqual(before);
+    const more = { 'f:status': { 'f:addresses': {}, 'f:agent': { 'f:version': {} } } };
+    expect(['ok', 'policy']).toContain((await changed((each) => [isControllers(each) ? { ...each, fieldsV1: more } : each])).outcome);
+    expect(await kept()).toEqual(before);
+    // The controller goes on, and the agent too.
+    const less = { ...part, status: {} };
+    await rig.as(WHO.machine).apply(Machines, less, options);
+    expect((await live()).status?.agent).toBeDefined();
+    expect((await applies(who, { agent: { ...agent, version: '2' } }, false)).outcome).toBe('ok');
+    // What the merges above own stays when an apply leaves it out.
+    expect((await attempt(send(who, 'PATCH', path, { status: { agent: null } }, undefined, false))).outcome).toBe('ok');
   });
 
   test('has no other way to its Machine: neither spec nor metadata, neither made nor deleted', async () => {

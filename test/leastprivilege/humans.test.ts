@@ -6,7 +6,7 @@ import { Freezes } from '../../src/api/freeze.ts';
 import { Machines, type Machine } from '../../src/api/machine.ts';
 import { MachineComponentSets } from '../../src/api/machinecomponentset.ts';
 import { MachineSets } from '../../src/api/machineset.ts';
-import { FINALIZERS } from '../../src/api/names.ts';
+import { FINALIZERS, MANAGERS } from '../../src/api/names.ts';
 import type { OwnerReference, Stored } from '../../src/api/wire.ts';
 import { operatorRelease } from '../../src/controllers/machine/operatorrelease.ts';
 import type { Client } from '../../src/kube/client.ts';
@@ -106,6 +106,15 @@ describe('G5: an operator', () => {
     );
     const set = await attempt(olga.patch(MachineComponentSets, { name: 'kubelet' }, { merge: { spec: { version: '9.9.9' } } }));
     expect(set.message).toContain('spec.version is written by the hub, from Git: change it in fleet/ or rules/; olga may change only');
+  });
+
+  test("G7b: writes by a name of his own, not by that of one of KubeNode's writers", async () => {
+    await make({});
+    const by = (fieldManager: string) =>
+      attempt(olga.patch(Machines, KEY, { merge: { spec: { hold: true } } }, { fieldManager, dryRun: true }));
+    for (const name of Object.values(MANAGERS))
+      expect([name, await by(name)]).toEqual([name, { outcome: 'policy', message: expect.stringContaining('field manager') }]);
+    for (const name of ['kubectl', 'kubenode-cli']) expect([name, (await by(name)).outcome]).toEqual([name, 'ok']);
   });
 
   test('has no rights in Secrets, RBAC, CRDs or policies, nor to the status of anything', async () => {

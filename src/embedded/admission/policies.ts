@@ -21,6 +21,7 @@ export interface Admitted {
   readonly name: string;
   readonly user: User;
   readonly dryRun: boolean;
+  readonly options?: JsonObject;
   readonly object: JsonObject | undefined;
   readonly oldObject: JsonObject | undefined;
   readonly warn: (text: string) => void;
@@ -125,7 +126,7 @@ export class Policies {
 
 type Values = Readonly<Record<string, unknown>>;
 
-function requestOf({ served, subresource, operation, namespace, name, user, dryRun }: Admitted): JsonObject {
+function requestOf({ served, subresource, operation, namespace, name, user, dryRun, options }: Admitted): JsonObject {
   const kind = { group: served.group, version: served.version, kind: served.kind };
   const resource = { group: served.group, version: served.version, resource: served.plural };
   return {
@@ -139,6 +140,7 @@ function requestOf({ served, subresource, operation, namespace, name, user, dryR
     operation,
     userInfo: { username: user.name, groups: [...user.groups], ...(user.uid === undefined ? {} : { uid: user.uid }) },
     dryRun,
+    ...(options === undefined ? {} : { options }),
   };
 }
 
