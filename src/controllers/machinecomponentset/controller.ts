@@ -1,6 +1,6 @@
 import { Leases, type Lease } from '../../api/builtin.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
-import { MachineComponents, machineComponentName, type MachineComponent } from '../../api/machinecomponent.ts';
+import { MachineComponents } from '../../api/machinecomponent.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../../api/machinecomponentset.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import { keyOf } from '../../api/resource.ts';
@@ -12,13 +12,13 @@ import type { Recorder } from '../../kube/recorder.ts';
 import type { Reflector } from '../../kube/reflector.ts';
 import type { Store } from '../../kube/store.ts';
 import { noteRenewal, renewalMs } from '../../kube/renewal.ts';
+import { setsAbout, setsNaming, setsOfComponent } from './concerned.ts';
 import { leaseAges } from './leaseages.ts';
 import { isNew, isUnreported } from './newmachine.ts';
 import { agentLease, kubeletLease } from './observe.ts';
 import { createOverlay } from './overlay.ts';
 import { reconcileMachine } from './machine/reconcile.ts';
 import { reconcileSet } from './reconcile.ts';
-import { selects } from './selection.ts';
 import { termOf } from '../term.ts';
 
 export interface SetControllerOptions {
@@ -107,34 +107,6 @@ export async function runMachineComponentSetController(options: SetControllerOpt
   } finally {
     ages.stop();
   }
-}
-
-/** All sets of one component: a change of one may begin or end a conflict of another. */
-function setsOfComponent(sets: Store<MachineComponentSet>, set: Stored<MachineComponentSet>): string[] {
-  const { componentName } = set.spec;
-  const others = sets.list().filter((other) => other.spec.componentName === componentName);
-  return [...new Set([set.metadata.name, ...others.map((other) => other.metadata.name)])];
-}
-
-function setsNaming(sets: Store<MachineComponentSet>, component: Stored<MachineComponent>): string[] {
-  const { componentName } = component.spec;
-  return sets
-    .list()
-    .filter(
-      ({ spec }) =>
-        [spec.version, spec.canary?.version].some(
-          (version) => version !== undefined && machineComponentName(spec.componentName, version) === component.metadata.name,
-        ) || spec.componentName === componentName,
-    )
-    .map((set) => set.metadata.name);
-}
-
-function setsAbout(sets: Store<MachineComponentSet>, machine: Stored<Machine>): string[] {
-  const owners = new Set((machine.spec.components ?? []).map((entry) => entry.setUID));
-  return sets
-    .list()
-    .filter((set) => owners.has(set.metadata.uid) || selects(set, machine))
-    .map((set) => set.metadata.name);
 }
 
 /** An agent's progress and heartbeat fields change often; only what a set decides by leads to it. */

@@ -67,6 +67,13 @@ describe('A5: what is written when a machine failed', () => {
     expect(change?.entry).toMatchObject({ version: '1.0.0', failed: { reason: 'ProbesFailed', message: 'it did not come up' } });
   });
 
+  it('says why the content stays where there is nothing to go back to', () => {
+    const messageOf = (...of: Parameters<typeof decide>) => decide(...of).changes[0]?.message;
+    expect(messageOf({ failed })).toBe('ProbesFailed; back to 1.0.0');
+    expect(messageOf({ failed }, [])).toBe('ProbesFailed; nothing is verified here');
+    expect(messageOf({ failed }, [{ ...record, version: '2.0.0' }])).toBe('ProbesFailed; this is what was verified here');
+  });
+
   it('is written once', () => {
     const own = { version: '1.0.0', revision: 6, failed: { setRevision: 2, attempt: 1, reason: 'ProbesFailed' } };
     expect(decide({ failed, revision: 6 }, [record], own).changes).toEqual([]);
