@@ -132,6 +132,7 @@ describe('security 1: a kubeconfig that the working folder brings', () => {
     ['credentials in an address', { cluster: { server: 'https://a:b@127.0.0.1:1' } }, '`server` of cluster "hub"'],
     ['a server without TLS', { cluster: { server: 'http://127.0.0.1:1' } }, '`server` of cluster "hub"'],
     ['no server', { cluster: { server: null } }, '`server` of cluster "hub"'],
+    ['a name that would print lines of its own', { more: { 'current-context': 'a\n✔ all is well' } }, 'a text with control characters'],
     ['what is not known', { more: { plugins: [] } }, '`plugins`'],
     [
       'a second user whom no context names',

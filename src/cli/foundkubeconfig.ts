@@ -59,6 +59,8 @@ function strange(text: string): { what: string } | { line: number | string; code
   if (error !== undefined) return { line: error.linePos?.[0].line ?? '?', code: error.code };
   const config: unknown = document.toJS();
   if (!isFields(config)) return { what: 'a file without clusters, contexts and users' };
+  // Names in it are printed; none has a reason to hold a line break or what a terminal obeys.
+  if (/\\[bfnrtu]/.test(JSON.stringify(config))) return { what: 'a text with control characters' };
   const [other] = Object.keys(config).filter((field) => !TOP.includes(field));
   if (other !== undefined) return { what: `\`${other}\`` };
   for (const [list, { member, fields }] of Object.entries(LISTS)) {
