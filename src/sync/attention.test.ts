@@ -42,6 +42,14 @@ describe('what in a cell needs a person', () => {
     expect(reasons('DefenderPolicy', ['Accepted', 'False', 'Refused'])).toEqual(['Refused']);
   });
 
+  test('is since when it is so, and not since when the set stood still', () => {
+    const said: Said[] = [
+      ['Progressing', 'False', 'ScaleDownBlocked', '2026-11-01T00:00:00Z'],
+      ['ScaleDownBlocked', 'True', 'MachinesStay'],
+    ];
+    expect(attentionOf([object('MachineSet', 'a', said)])).toMatchObject([{ reason: 'MachinesStay', since: '2026-11-20T00:00:00.000Z' }]);
+  });
+
   test('is nothing of what moves, is over, waits by a person’s will, or is of another kind', () => {
     expect(reasons('MachineSet', ['Progressing', 'False', 'Complete'], ['Available', 'True', 'Enough'])).toEqual([]);
     expect(reasons('MachineSet', ['Progressing', 'True', 'ScalingUp'], ['Available', 'Unknown', 'Unknown'])).toEqual([]);

@@ -11,7 +11,9 @@ const LONGEST = { object: 512, reason: 256, message: 256 };
 const TROUBLE: Record<string, readonly { type: string; status: Condition['status']; except?: readonly string[] }[]> = {
   MachineSet: [
     // The reasons of one that has what it wants, that moves, or that somebody stopped.
-    { type: 'Progressing', status: 'False', except: ['Complete', 'Paused'] },
+    { type: 'Progressing', status: 'False', except: ['Complete', 'Paused', 'ScaleDownBlocked'] },
+    // Since when is its own: Progressing was False before.
+    { type: 'ScaleDownBlocked', status: 'True' },
     { type: 'Available', status: 'False' },
   ],
   MachineComponentSet: [
