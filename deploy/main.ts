@@ -9,7 +9,7 @@ import { object, type Manifest } from './object.ts';
 import type { InstallOptions } from './options.ts';
 import { CELL_OWNERS, HUB_OWNERS } from './owners.ts';
 import { agentPolicy, machineStatusPolicy } from './policies/machinestatus.ts';
-import { agentCreatesPolicy, grantsPolicy, nodePolicy } from './policies/names.ts';
+import { agentCreatesPolicy, grantsPolicy, kubeletsPolicy, nodePolicy } from './policies/names.ts';
 import { writersPolicy } from './policies/writers.ts';
 import { agentRights } from './rbac/agents.ts';
 import { cellRights } from './rbac/cell.ts';
@@ -42,6 +42,7 @@ export function manifests(options: InstallOptions): KubeObject[] {
     machineStatusPolicy(chart, namespace);
     agentPolicy(chart);
     agentCreatesPolicy(chart);
+    kubeletsPolicy(chart);
     grantsPolicy(chart, namespace);
     nodePolicy(chart, namespace);
     cellRights(chart, namespace);

@@ -2,19 +2,86 @@
 import type { Construct } from 'constructs';
 import { bootstrapAccountName, SIGNERS } from '../../src/api/admission.ts';
 import { AGENT_PREFIX, serviceAccountUser } from '../../src/api/identity.ts';
+import { API_VERSION } from '../../src/api/kind.ts';
 import { AGENT_REPORTER } from '../../src/api/names.ts';
 import { LONGEST_MESSAGE } from '../../src/api/plaintext.ts';
 import { AGENT_CLUSTER_ROLE, BOOTSTRAP_CLUSTER_ROLE } from '../../src/api/machineaccess.ts';
 import { CELL_WRITERS } from '../identities.ts';
 import { literal, policy } from './policy.ts';
-import { AGENT_OF, IS_AGENT } from './who.ts';
+import { AGENT_OF, FIELD_MANAGER, IS_AGENT, OWN_MANAGERS } from './who.ts';
+
+/** Objects that nodes make are small, and go when they are to go: no node fills etcd with what stays (docs/protocols.md#g7a). */
+const LONGEST_TEXT = 253;
+/** A voucher of a key is about 220. */
+const LONGEST_ANNOTATION = 2048;
+const LONGEST_REQUEST = 16_384;
+const MOST_ANNOTATIONS = 8;
+
+const meta = (which: 'object' | 'oldObject', field: string): string =>
+  `(${which} == null ? [] : dyn(${which}).metadata.?${field}.orValue([]))`;
+/** What was there before may stay, so that a node writes on where somebody else put it there. */
+const gains = (field: string, item: string, allowed = 'false'): string =>
+  `!${meta('object', field)}.exists(${item}, !(${item} in ${meta('oldObject', field)}) && !(${allowed}))`;
+const short = (of: string, fields: readonly string[], longest = LONGEST_TEXT): string =>
+  fields.map((field) => `${of}.?${field}.orValue('').size() <= ${longest}`).join(' && ');
+const REFERENCE = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath'];
+
+const OWN_MACHINE = `request.resource.resource == 'leases' && o.kind == 'Machine' && o.apiVersion == '${API_VERSION}' && o.name == variables.me[1]`;
+
+const SMALL = [
+  {
+    expression: `request.resource.resource == 'nodes' || (dyn(object).metadata.?labels.orValue({}).size() <= ${MOST_ANNOTATIONS}
+      && dyn(object).metadata.?annotations.orValue({}).size() <= ${MOST_ANNOTATIONS}
+      && dyn(object).metadata.?annotations.orValue({}).all(k, dyn(object).metadata.annotations[k].size() <= ${LONGEST_ANNOTATION}))`,
+    messageExpression: `'what a node makes has at most ${MOST_ANNOTATIONS} labels and ${MOST_ANNOTATIONS} annotations, of at most ${LONGEST_ANNOTATION} characters'`,
+  },
+  {
+    expression: `request.resource.resource != 'leases'
+      || (${short('dyn(object).?spec.orValue({})', ['holderIdentity', 'strategy', 'preferredHolder'])})`,
+    messageExpression: `'a text of a Lease has at most ${LONGEST_TEXT} characters'`,
+  },
+  {
+    expression: `request.resource.resource != 'certificatesigningrequests' || ${short('dyn(object).spec', ['request'], LONGEST_REQUEST)}`,
+    messageExpression: `'a request for a certificate has at most ${LONGEST_REQUEST} characters'`,
+  },
+];
+
+/** Kubelets write their Node, its Lease and requests for certificates, and nothing there that would outlive their Machine. */
+export function kubeletsPolicy(scope: Construct): void {
+  policy(scope, {
+    name: 'kubenode-kubelets',
+    match: [
+      { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE', 'UPDATE'], resources: ['nodes', 'nodes/status'] },
+      { apiGroups: ['coordination.k8s.io'], apiVersions: ['v1'], operations: ['CREATE', 'UPDATE'], resources: ['leases'] },
+      { apiGroups: ['certificates.k8s.io'], apiVersions: ['v1'], operations: ['CREATE'], resources: ['certificatesigningrequests'] },
+    ],
+    conditions: [{ name: 'kubelets', expression: "request.userInfo.username.startsWith('system:node:')" }],
+    variables: [],
+    validations: [
+      { expression: gains('finalizers', 'f'), messageExpression: "'a kubelet gives nothing a finalizer'" },
+      {
+        expression: gains(
+          'ownerReferences',
+          'o',
+          "request.resource.resource == 'leases' && o.kind == 'Node' && o.apiVersion == 'v1' && 'system:node:' + o.name == request.userInfo.username",
+        ),
+        messageExpression: "'a kubelet gives nothing an owner, but its Lease its own Node'",
+      },
+      {
+        expression: `!(${FIELD_MANAGER} in ${literal(OWN_MANAGERS)})`,
+        messageExpression: `'the field manager ' + ${FIELD_MANAGER} + " is one of KubeNode's own writers"`,
+      },
+      ...SMALL,
+    ],
+  });
+}
 
 /** Agents create their own Lease, Events about their own Machine, and requests for certificates of the signers that they need. */
 export function agentCreatesPolicy(scope: Construct): void {
   policy(scope, {
     name: 'kubenode-agent-creates',
     match: [
-      { apiGroups: ['coordination.k8s.io'], apiVersions: ['v1'], operations: ['CREATE'], resources: ['leases'] },
+      { apiGroups: ['coordination.k8s.io'], apiVersions: ['v1'], operations: ['CREATE', 'UPDATE'], resources: ['leases'] },
       { apiGroups: [''], apiVersions: ['v1'], operations: ['CREATE'], resources: ['events'] },
       { apiGroups: ['events.k8s.io'], apiVersions: ['v1'], operations: ['CREATE'], resources: ['events'] },
       { apiGroups: ['certificates.k8s.io'], apiVersions: ['v1'], operations: ['CREATE'], resources: ['certificatesigningrequests'] },
@@ -46,10 +113,17 @@ export function agentCreatesPolicy(scope: Construct): void {
         messageExpression: "'an agent reports Events as ${AGENT_REPORTER.component} only'",
       },
       {
-        expression: `request.resource.resource != 'events'
-          || (dyn(object).metadata.?finalizers.orValue([]).size() == 0 && dyn(object).metadata.?ownerReferences.orValue([]).size() == 0)`,
-        messageExpression: "'an Event of an agent has no finalizers and no ownerReferences: it ends by itself'",
+        expression: `${gains('finalizers', 'f')} && ${gains('ownerReferences', 'o', OWN_MACHINE)}`,
+        messageExpression:
+          "'what an agent makes has no finalizers, and no ownerReferences but a Lease to its own Machine: ' + request.resource.resource",
       },
+      {
+        expression: `request.resource.resource != 'events'
+          || (${short('dyn(object)', ['reason', 'action', 'type', 'reportingInstance'])} && ${short('variables.source', ['host'])}
+            && ${short('variables.about', REFERENCE)} && ${short('dyn(object).?related.orValue({})', REFERENCE)})`,
+        messageExpression: `'a text of an Event has at most ${LONGEST_TEXT} characters'`,
+      },
+      ...SMALL,
       {
         expression: `request.resource.resource != 'events' || variables.text.size() <= ${LONGEST_MESSAGE}`,
         messageExpression: `'the message of an Event has at most ${LONGEST_MESSAGE} characters, not ' + string(variables.text.size())`,

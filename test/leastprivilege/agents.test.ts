@@ -341,6 +341,45 @@ each('an agent %s', (_, who) => {
     expect(await report('x', { ownerReferences: [owner] })).toBe('policy');
   });
 
+  test('G7a: makes nothing that stays or is large', async () => {
+    const owner = { apiVersion: API_VERSION, kind: 'Machine', name: 'm2', uid: 'u' };
+    const long = 'x'.repeat(254);
+    const lease = (more: object, spec: object = {}) => ({
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { name: 'agent-m1', ...more },
+      spec: { holderIdentity: 'm1', ...spec },
+    });
+    const stays: object[] = [
+      { finalizers: ['x.example/y'] },
+      { ownerReferences: [owner] },
+      { annotations: { a: 'x'.repeat(2049) } },
+      { annotations: Object.fromEntries(Array.from({ length: 9 }, (_unused, index) => [`a${index}`, ''])) },
+    ];
+    for (const more of stays) expect([more, (await attempt(send(who, 'POST', LEASES, lease(more)))).outcome]).toEqual([more, 'policy']);
+    expect((await attempt(send(who, 'POST', LEASES, lease({}, { holderIdentity: long })))).outcome).toBe('policy');
+    // As the agent makes it: it goes with its Machine.
+    expect((await attempt(send(who, 'POST', LEASES, lease({ ownerReferences: [{ ...owner, name: 'm1' }] })))).outcome).toBe('ok');
+    await attempt(send(WHO.clusterAdmin, 'POST', LEASES, lease({}), undefined, false));
+    for (const change of [{ metadata: stays[0] }, { metadata: stays[1] }, { spec: { holderIdentity: long } }])
+      expect([change, (await attempt(send(who, 'PATCH', `${LEASES}/agent-m1`, change))).outcome]).toEqual([change, 'policy']);
+    expect((await attempt(send(who, 'PATCH', `${LEASES}/agent-m1`, { spec: { leaseDurationSeconds: 180 } }))).outcome).toBe('ok');
+    await attempt(send(WHO.clusterAdmin, 'DELETE', `${LEASES}/agent-m1`, undefined, undefined, false));
+    const about = { apiVersion: API_VERSION, kind: 'Machine', namespace: 'web', name: 'm1' };
+    const event = { apiVersion: 'v1', kind: 'Event', metadata: { name: 'e', namespace: 'web' }, reason: 'A', type: 'Normal' };
+    for (const more of [
+      { reason: long },
+      { involvedObject: { ...about, fieldPath: long } },
+      { source: { host: long } },
+      { related: { name: long } },
+      { action: long },
+      { metadata: { ...event.metadata, annotations: { a: 'x'.repeat(2049) } } },
+    ]) {
+      const made = await attempt(send(who, 'POST', '/api/v1/namespaces/web/events', { ...event, involvedObject: about, ...more }));
+      expect([more, made.outcome]).toEqual([more, 'policy']);
+    }
+  });
+
   test('gives itself nothing: no tokens, roles, accounts, approvals', async () => {
     const binding = { ...machineAccess(await live()).roleBinding, metadata: { name: 'mine', namespace: 'web' } };
     const post = (path: string, body: object = {}) => attempt(send(who, 'POST', path, body));
@@ -447,6 +486,32 @@ describe('G3, invariant 9: whatever rights an agent was given by mistake', () =>
       expect(await report(event('kubenode.io/agent', { deprecatedSource: { component: 'kubelet' } }))).toBe('invalid');
     });
 
+    test('G7a: asks by no request that stays or is large', async () => {
+      const { request } = await makeRequestAndKey([{ CN: [WHO.agent.user] }, { O: [AGENTS] }]);
+      const spec = {
+        signerName: 'kubernetes.io/kube-apiserver-client',
+        request: Buffer.from(request).toString('base64'),
+        usages: ['client auth'],
+      };
+      const ask = async (metadata: object, asked = spec) =>
+        (
+          await attempt(
+            send(who, 'POST', '/apis/certificates.k8s.io/v1/certificatesigningrequests', {
+              apiVersion: 'certificates.k8s.io/v1',
+              kind: 'CertificateSigningRequest',
+              metadata: { generateName: 'x-', ...metadata },
+              spec: asked,
+            }),
+          )
+        ).outcome;
+      expect(await ask({})).toBe('ok');
+      const owner = { apiVersion: 'v1', kind: 'Namespace', name: 'web', uid: 'u' };
+      for (const more of [{ finalizers: ['x.example/y'] }, { ownerReferences: [owner] }, { annotations: { a: 'x'.repeat(2049) } }])
+        expect([more, await ask(more)]).toEqual([more, 'policy']);
+      const large = Buffer.from(`${request}${'\n'.repeat(20_000)}`).toString('base64');
+      expect(await ask({}, { ...spec, request: large })).toBe('policy');
+    });
+
     test('asks for client certificates only', async () => {
       const { request } = await makeRequestAndKey([{ CN: [WHO.agent.user] }, { O: [AGENTS] }]);
       const csr = (signerName: string) => ({
@@ -462,6 +527,37 @@ describe('G3, invariant 9: whatever rights an agent was given by mistake', () =>
       for (const signer of ['kubernetes.io/kubelet-serving', 'example.com/any'])
         expect([signer, await ask(signer)]).toEqual([signer, 'policy']);
     });
+  });
+
+  test('G7a: a kubelet writes what kubelets write, and nothing that outlives its Machine', async () => {
+    const kubelet: Who = { user: 'system:node:m9', group: 'system:nodes' };
+    const nodes = '/api/v1/nodes';
+    const leases = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
+    const node = { apiVersion: 'v1', kind: 'Node', metadata: { name: 'm9', labels: { 'kubernetes.io/hostname': 'm9' } } };
+    expect((await attempt(send(kubelet, 'POST', nodes, { ...node, metadata: { name: 'm9', finalizers: ['x.example/y'] } }))).outcome).toBe(
+      'policy',
+    );
+    expect((await attempt(send(kubelet, 'POST', nodes, node, undefined, false))).outcome).toBe('ok');
+    const owner = { apiVersion: 'v1', kind: 'Node', name: 'm9', uid: 'u' };
+    const strategic = 'application/strategic-merge-patch+json';
+    for (const path of [`${nodes}/m9`, `${nodes}/m9/status`]) {
+      for (const metadata of [{ finalizers: ['x.example/y'] }, { ownerReferences: [owner] }])
+        expect([path, metadata, (await attempt(send(kubelet, 'PATCH', path, { metadata }))).outcome]).toEqual([path, metadata, 'policy']);
+      const beat = { metadata: { annotations: { a: 'x'.repeat(1000) } }, status: { conditions: [{ type: 'Ready', status: 'True' }] } };
+      expect([path, (await attempt(send(kubelet, 'PATCH', path, beat, strategic))).outcome]).toEqual([path, 'ok']);
+    }
+    const lease = (ownerReferences: object[], more: object = {}) => ({
+      apiVersion: 'coordination.k8s.io/v1',
+      kind: 'Lease',
+      metadata: { name: 'm9', ownerReferences, ...more },
+      spec: { holderIdentity: 'm9', leaseDurationSeconds: 40 },
+    });
+    const create = async (...of: Parameters<typeof lease>) => (await attempt(send(kubelet, 'POST', leases, lease(...of)))).outcome;
+    expect([await create([]), await create([owner])]).toEqual(['ok', 'ok']);
+    expect(await create([{ ...owner, name: 'm8' }])).toBe('policy');
+    expect(await create([{ ...owner, apiVersion: API_VERSION, kind: 'Machine' }])).toBe('policy');
+    expect(await create([], { finalizers: ['x.example/y'] })).toBe('policy');
+    await attempt(send(WHO.clusterAdmin, 'DELETE', `${nodes}/m9`, undefined, undefined, false));
   });
 
   test('nobody else speaks for an agent', async () => {

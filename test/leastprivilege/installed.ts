@@ -81,6 +81,12 @@ function refusedBy({ admin, as }: Rig): Record<string, () => Promise<unknown>> {
         kind: 'Lease',
         metadata: { name: 'foreign' },
       }),
+    kubelets: () =>
+      post(as({ user: 'system:node:m1', group: 'system:nodes' }), '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases', {
+        apiVersion: 'coordination.k8s.io/v1',
+        kind: 'Lease',
+        metadata: { name: 'm1', finalizers: ['x.example/y'] },
+      }),
     grants: () =>
       post(as(WHO.machine), '/api/v1/namespaces/web/serviceaccounts', {
         apiVersion: 'v1',
