@@ -529,6 +529,20 @@ describe('G3, invariant 9: whatever rights an agent was given by mistake', () =>
     });
   });
 
+  test('G7b: where the machine controller owns what its agent says, the next report of the agent ends that', async () => {
+    await applies(WHO.agent, { agent, conditions: [ready('AgentReady')] }, false);
+    const options = { fieldManager: MANAGERS.machine, subresource: 'status', force: true };
+    const of = (status: object) => ({ apiVersion: API_VERSION, kind: 'Machine', metadata: { name: 'm1', namespace: 'web' }, status });
+    // As an agent could, before it was refused.
+    const glass = rig.as({ user: 'root', group: BREAK_GLASS });
+    await glass.apply(Machines, of({ agent: { ...agent, version: 'stolen' } }), options);
+    const controller = async () => (await attempt(rig.as(WHO.machine).apply(Machines, of({}), options))).outcome;
+    expect(await controller()).toBe('invalid');
+    expect((await applies(WHO.agent, { agent, conditions: [ready('AgentReady')] }, false)).outcome).toBe('ok');
+    expect(await controller()).toBe('ok');
+    expect((await live()).status?.agent).toEqual(agent);
+  });
+
   test('G7a: a kubelet writes what kubelets write, and nothing that outlives its Machine', async () => {
     const kubelet: Who = { user: 'system:node:m9', group: 'system:nodes' };
     const nodes = '/api/v1/nodes';
