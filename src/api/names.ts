@@ -40,8 +40,8 @@ export const MACHINE_CONDITIONS = {
 
 export const FINALIZERS = {
   machine: 'kubenode.io/machine',
-  /** Of a Cluster with a halt in its records, which would go with it. */
-  halts: 'kubenode.io/halts',
+  /** Of a Cluster whose records are needed, and would go with it: something is halted there, or to be removed. */
+  records: 'kubenode.io/records',
 } as const;
 
 /** Field managers: one a writer. */

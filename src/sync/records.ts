@@ -60,11 +60,11 @@ export async function changeRecords<T extends RecordChange>(
  */
 async function kept(hub: Client, { metadata }: Stored<Cluster>, signal: AbortSignal): Promise<boolean> {
   const { name, resourceVersion, deletionTimestamp, finalizers = [] } = metadata;
-  if (finalizers.includes(FINALIZERS.halts) || deletionTimestamp !== undefined) return false;
+  if (finalizers.includes(FINALIZERS.records) || deletionTimestamp !== undefined) return false;
   await hub.patch(
     Clusters,
     { name },
-    { merge: { metadata: { resourceVersion, finalizers: [...finalizers, FINALIZERS.halts] } } },
+    { merge: { metadata: { resourceVersion, finalizers: [...finalizers, FINALIZERS.records] } } },
     { signal },
   );
   return true;
@@ -86,10 +86,17 @@ export function haltsOf({ status }: Cluster, isFleet: (name: string) => boolean)
   return (status?.units ?? []).filter(({ halt, fleet }) => halt !== undefined && isFleet(fleet)).map(({ unit }) => unit);
 }
 
-/** Gives a Cluster free that has no halt any more; conditioned on it, so that one which is recorded at that moment keeps it. */
+/** And units that are to be removed there: without its record nobody would know of them. `isOwed`: a rollout in force removes the unit of this fleet there. */
+export function removalsOf({ status }: Cluster, isOwed: (fleet: string, unit: string) => boolean): string[] {
+  return (status?.units ?? [])
+    .filter(({ fleet, unit, digest, inventory = [] }) => isOwed(fleet, unit) && (digest !== undefined || inventory.length > 0))
+    .map(({ unit }) => unit);
+}
+
+/** Gives a Cluster free that nothing keeps any more; conditioned on it, so that one which is recorded at that moment keeps it. */
 export async function givenFree(hub: Client, { metadata }: Stored<Cluster>, signal: AbortSignal): Promise<void> {
   const { name, resourceVersion, finalizers = [] } = metadata;
-  const left = finalizers.filter((finalizer) => finalizer !== FINALIZERS.halts);
+  const left = finalizers.filter((finalizer) => finalizer !== FINALIZERS.records);
   await unlessOvertaken(hub.patch(Clusters, { name }, { merge: { metadata: { resourceVersion, finalizers: left } } }, { signal }));
 }
 

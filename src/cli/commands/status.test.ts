@@ -83,6 +83,15 @@ test('a cluster that no fleet declares is said to be unmanaged, unless what is d
   expect(status([], [cluster('old')])).toMatchObject({ code: 0 });
 });
 
+test('a cluster whose deletion waits is said to wait', () => {
+  const waiting = cluster('prod');
+  waiting.metadata.deletionTimestamp = '2026-11-20T00:00:00Z';
+  expect(status([fleet(['prod'])], [waiting])).toMatchObject({
+    code: 1,
+    lines: ['failed: cluster/prod: somebody deletes it, and it waits; kubectl describe cluster prod says for what'],
+  });
+});
+
 test('as JSON it has the same, in fields', () => {
   const { code, printed } = status([fleet(['prod'])], [cluster('prod', [human, away('2026-11-20T00:59:00Z')])], true);
   const said = JSON.parse(printed) as { clusters: { attention: Attention[] }[]; trouble: string[] };

@@ -48,7 +48,7 @@ function unmanaged(fleets: readonly Fleet[], clusters: readonly Cluster[]): Clus
   const declared = fleets.map(({ status }) => status?.clusters);
   if (declared.length === 0 || declared.includes(undefined)) return [];
   const all = new Set(declared.flatMap((each) => each ?? []));
-  return clusters.filter(({ metadata }) => !all.has(metadata.name));
+  return clusters.filter(({ metadata }) => !all.has(metadata.name) && metadata.deletionTimestamp === undefined);
 }
 
 /** `nowMs`: by the clock of who reads it. Returns the exit code. */
@@ -69,6 +69,11 @@ export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[]
     ...clusters
       .filter((cluster) => conditionOf(cluster, 'Reachable')?.status === 'False')
       .map((cluster) => `cluster/${cluster.metadata.name}: ${conditionOf(cluster, 'Reachable')?.message}`),
+    ...clusters
+      .filter(({ metadata }) => metadata.deletionTimestamp !== undefined)
+      .map(
+        ({ metadata: { name } }) => `cluster/${name}: somebody deletes it, and it waits; kubectl describe cluster ${name} says for what`,
+      ),
     ...unmanaged(fleets, clusters).map(
       ({ metadata: { name } }) =>
         `cluster/${name}: no fleet declares it: what was applied there stays, and nobody looks after it; next: declare it in fleet/ again, or kubectl delete cluster ${name}`,

@@ -625,10 +625,10 @@ describe('what the hub records of a unit', () => {
       return undefined;
     });
     expect((await carryOut([halt])).size).toBe(1);
-    expect([clusterNow()?.metadata.finalizers, record(object)?.halt]).toEqual([[FINALIZERS.halts], undefined]);
+    expect([clusterNow()?.metadata.finalizers, record(object)?.halt]).toEqual([[FINALIZERS.records], undefined]);
     cut();
     expect(await carryOut([halt])).toEqual(new Map());
-    expect(clusterNow()?.metadata.finalizers).toEqual([FINALIZERS.halts]);
+    expect(clusterNow()?.metadata.finalizers).toEqual([FINALIZERS.records]);
     expect(record(object)?.halt).toMatchObject({ digest });
   });
 

@@ -823,7 +823,7 @@ describe('E13: a Cluster that somebody deletes', () => {
   function keep(units: UnitStatus[], metadata: object = { deletionTimestamp: deleted }): void {
     const stored = cluster('prod');
     if (stored === undefined) throw new Error('no Cluster prod');
-    const finalizers = [FINALIZERS.halts, 'example.org/other'];
+    const finalizers = [FINALIZERS.records, 'example.org/other'];
     hub.put(Clusters, { ...stored, metadata: { ...stored.metadata, finalizers, ...metadata }, status: { ...stored.status, units } });
   }
   const held = (): string[] => events.filter(({ reason }) => reason === 'DeletionHeld').map(({ about, message }) => `${about} ${message}`);
@@ -837,17 +837,41 @@ describe('E13: a Cluster that somebody deletes', () => {
     expect(held()).toEqual([
       `Cluster/prod it goes when what it halted is over: ${UNIT}. kubenode rollout retry NAME ends a halt, and so does a commit that changes the unit`,
     ]);
-    expect(cluster('prod')?.metadata.finalizers).toEqual([FINALIZERS.halts, 'example.org/other']);
+    expect(cluster('prod')?.metadata.finalizers).toEqual([FINALIZERS.records, 'example.org/other']);
     keep([record]);
-    await until(() => cluster('prod')?.metadata.finalizers?.includes(FINALIZERS.halts) === false, 5000);
+    await until(() => cluster('prod')?.metadata.finalizers?.includes(FINALIZERS.records) === false, 5000);
     expect(cluster('prod')?.metadata.finalizers).toEqual(['example.org/other']);
+  });
+
+  it('E9: stays while something is to be removed there, and goes when it is gone; not where the fleet declares it no more', async () => {
+    hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-prod' });
+    commit({ [UNIT]: null });
+    const declares = (clusters: string[]): void => {
+      for (const fleet of hub.objects(Fleets)) hub.put(Fleets, { ...fleet, status: { ...fleet.status, clusters } });
+    };
+    const isKept = (): boolean => cluster('prod')?.metadata.finalizers?.includes(FINALIZERS.records) === true;
+    declares(CELLS);
+    keep([record], { finalizers: [] });
+    startHub();
+    await until(isKept, 5000);
+    keep([record]);
+    await until(() => held().length > 0, 5000);
+    expect(held()).toEqual([`Cluster/prod it goes when what a commit removes there is gone: ${UNIT}`]);
+    declares(['test']);
+    await until(() => !isKept(), 5000);
+    declares(CELLS);
+    keep([record]);
+    await clock.advance(10_000);
+    expect(isKept()).toBe(true);
+    keep([]);
+    await until(() => !isKept(), 5000);
   });
 
   it('is not kept by what a fleet halted that is no more; one that nobody deletes is given free too', async () => {
     commit({ [UNIT]: settings('1') }, { clusters: ['test'] });
     keep([{ ...record, fleet: 'gone', halt }], {});
     startHub();
-    await until(() => cluster('prod')?.metadata.finalizers?.includes(FINALIZERS.halts) === false, 5000);
+    await until(() => cluster('prod')?.metadata.finalizers?.includes(FINALIZERS.records) === false, 5000);
     expect(held()).toEqual([]);
   });
 
@@ -855,7 +879,7 @@ describe('E13: a Cluster that somebody deletes', () => {
     commit({ [UNIT]: settings('1') }, { clusters: ['test'] });
     keep([{ ...record, halt }], { finalizers: [] });
     startHub();
-    await until(() => cluster('prod')?.metadata.finalizers?.includes(FINALIZERS.halts) === true, 5000);
+    await until(() => cluster('prod')?.metadata.finalizers?.includes(FINALIZERS.records) === true, 5000);
     expect(record.digest).toBe(cluster('prod')?.status?.units?.[0]?.halt?.digest);
   });
 

@@ -19,11 +19,12 @@ import type { Bundles, StoredUnit } from '../bundles.ts';
 import { attentionOf } from '../attention.ts';
 import { CONNECTING, WATCHED, isCell, openCells, type Away, type Cell, type ConnectCell } from '../cells.ts';
 import { inForce } from '../inforce.ts';
+import { ownersOf } from '../plan.ts';
 import { act } from './act.ts';
 import { decide } from './decide.ts';
 import { eventsOf } from './events.ts';
 import { observe } from './observe.ts';
-import { givenFree, haltsOf, keptAsRead } from '../records.ts';
+import { givenFree, haltsOf, keptAsRead, removalsOf } from '../records.ts';
 import { openUnits } from './units.ts';
 import { lookAgainMs } from './waits.ts';
 import { needsCurrent, type Step } from './world.ts';
@@ -70,7 +71,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       rollouts: rollouts.byIndex('fleet', fleet),
       clusters: clusters.list(),
     });
-    await keepHalts(context.client);
+    await keepClusters(context.client);
     if (inForce(stored().declared, stored().rollouts).length === 0) return;
     const connections = await connectAll(clusters.list());
     const loadedMs = clock.monotonic();
@@ -136,18 +137,38 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     return { declared, rollouts: everyRollout.items.filter(({ spec }) => spec.fleet === fleet), clusters: everyCluster.items };
   }
 
-  /** A Cluster stays, also where somebody deletes it, while it has a halt; a person may give it free by hand (docs/protocols.md#e13). */
-  async function keepHalts(hub: Client): Promise<void> {
+  /** What fleets still declare and remove, as `fleet cluster unit`. */
+  function owedRemovals(): ReadonlySet<string> {
+    const owed = fleetStore.list().flatMap((fleet) => {
+      const { name } = fleet.metadata;
+      const members = fleet.status?.clusters;
+      return [...ownersOf(inForce(fleet, rollouts.byIndex('fleet', name)))].flatMap(([unit, { clusters: wanted }]) =>
+        wanted.flatMap((each) =>
+          each.digest === undefined && members?.includes(each.name) !== false ? [`${name} ${each.name} ${unit}`] : [],
+        ),
+      );
+    });
+    return new Set(owed);
+  }
+
+  /** A Cluster stays, also where somebody deletes it, while it has a halt, or something to be removed; a person may give it free by hand (docs/protocols.md#e13). */
+  async function keepClusters(hub: Client): Promise<void> {
+    const owed = owedRemovals();
     for (const cluster of clusters.list()) {
-      const { uid, finalizers, deletionTimestamp } = cluster.metadata;
-      const isKept = finalizers?.includes(FINALIZERS.halts) === true;
-      const halted = haltsOf(cluster, (name) => fleetStore.get({ name }) !== undefined);
-      if (isKept && halted.length === 0) await givenFree(hub, cluster, signal);
+      const { name, uid, finalizers, deletionTimestamp } = cluster.metadata;
+      const isKept = finalizers?.includes(FINALIZERS.records) === true;
+      const halted = haltsOf(cluster, (fleet) => fleetStore.get({ name: fleet }) !== undefined);
+      const removed = removalsOf(cluster, (fleet, unit) => owed.has(`${fleet} ${name} ${unit}`));
+      const isDue = halted.length + removed.length > 0;
+      if (isKept && !isDue) await givenFree(hub, cluster, signal);
       // A halt of an earlier version, or of a Fleet that was gone for a while.
-      else if (!isKept && halted.length > 0 && deletionTimestamp === undefined) await keptAsRead(hub, cluster, signal);
+      else if (!isKept && isDue && deletionTimestamp === undefined) await keptAsRead(hub, cluster, signal);
       else if (isKept && deletionTimestamp !== undefined && !toldHeld.has(uid)) {
         toldHeld.add(uid);
-        const message = `it goes when what it halted is over: ${halted.slice(0, 5).join(', ')}. ${HELD_NEXT}`;
+        const message = [
+          ...(halted.length === 0 ? [] : [`it goes when what it halted is over: ${halted.slice(0, 5).join(', ')}. ${HELD_NEXT}`]),
+          ...(removed.length === 0 ? [] : [`it goes when what a commit removes there is gone: ${removed.slice(0, 5).join(', ')}`]),
+        ].join('; ');
         options.recorder.event(cluster, { type: 'Warning', reason: 'DeletionHeld', message });
       }
     }

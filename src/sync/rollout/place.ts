@@ -103,7 +103,8 @@ export function judge(
     return { ...place, phase: 'Left', blocked: true, message };
   }
   if (target === undefined) {
-    const gone = record === undefined || (record.digest === undefined && (record.inventory ?? []).length === 0);
+    // Of a Cluster that is not there nothing is known; its records went with it.
+    const gone = view !== undefined && (record === undefined || (record.digest === undefined && (record.inventory ?? []).length === 0));
     const emptying = live.state === 'Present' && place.begun && blocked === undefined ? live.emptying : undefined;
     if (emptying !== undefined) return { ...place, phase: 'Waiting', message: emptying };
     return { ...place, moved: !gone, phase: gone ? 'Verified' : blocked === undefined ? 'Pending' : 'Blocked' };

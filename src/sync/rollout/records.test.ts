@@ -688,6 +688,13 @@ describe('a stage', () => {
   ])('what is removed: a cluster %s', (_what, on, phase) => {
     expect(unitOf(worldOf([rolloutOf(1, { a: undefined })], { a: on }))?.clusters?.[0]?.phase).toBe(phase);
   });
+
+  it('what is removed: of a cluster without a Cluster nothing is known to be gone', () => {
+    expect(unitOf(worldOf([rolloutOf(1, { a: undefined })], {}))?.clusters?.[0]).toMatchObject({
+      phase: 'Blocked',
+      message: 'no such Cluster on the hub',
+    });
+  });
 });
 
 describe('a place', () => {
