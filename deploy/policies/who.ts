@@ -36,5 +36,5 @@ export function whoIs(namespace: string): { name: string; expression: string } {
 /** The name that the request gives itself in managedFields; empty where it gives none, and of a deletion. */
 export const FIELD_MANAGER = "request.?options.?fieldManager.orValue('')";
 
-/** Whoever applies by the name of another gives that one fields that it then removes with its next apply. */
+/** A client that applies by the name of another gives that one fields that it then removes with its next apply. */
 export const OWN_MANAGERS: readonly string[] = Object.values(MANAGERS);

@@ -126,7 +126,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
     } else if (reason === 'Admitted') recorder.event(machine, { type: 'Normal', reason, message: `the agent was ${message}` });
   }
 
-  /** Whoever approved it: the name of that Node is the pool's until the certificate ends, which only its signer decides. */
+  /** By whichever approver: the name of that Node is the pool's until the certificate ends, which only its signer decides. */
   async function afterIssue(request: StoredRequest, run: ReconcileContext): Promise<void> {
     if (request.spec.signerName === SIGNERS.client) return;
     const node = nodeOf(askedOf(request));

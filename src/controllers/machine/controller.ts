@@ -164,12 +164,12 @@ export async function runMachineController(options: MachineControllerOptions): P
     const refusedPods = refusals.length > 0 ? (view.pods?.filter((pod) => !pod.terminating) ?? []) : [];
     const budgets = await budgetsOf(run.client, refusedPods, signal);
     const drain = { refusals, unending: unending(budgets, refusedPods), budgets: keeping(budgets, refusedPods) };
-    await tell(view, drain, run);
+    await reportStatus(view, drain, run);
     if (failure !== undefined) throw failure;
     return lookAgain(view, decision, { progressed: done.length > 0, refused: refusals.length > 0 });
   }
 
-  async function tell(view: MachineView, drain: Omit<ReportInput, 'view' | 'verdict'>, run: ReconcileContext): Promise<void> {
+  async function reportStatus(view: MachineView, drain: Omit<ReportInput, 'view' | 'verdict'>, run: ReconcileContext): Promise<void> {
     const { machine } = view;
     const said = view.row === undefined ? pass.verdicts.of(machine.metadata.uid) : undefined;
     // What is granted shows in the ledger; told here, too, it would be two more writes before the order.

@@ -81,7 +81,16 @@ interface World {
   current?: number | undefined;
 }
 
-function told({ members = [], joiners = [], former = [], facts = {}, spec = {}, status, conflicts = [], ...rest }: World = {}): SetStatus {
+function statusOfWorld({
+  members = [],
+  joiners = [],
+  former = [],
+  facts = {},
+  spec = {},
+  status,
+  conflicts = [],
+  ...rest
+}: World = {}): SetStatus {
   const set: Stored<MachineComponentSet> = {
     apiVersion: API_VERSION,
     kind: 'MachineComponentSet',
@@ -118,13 +127,13 @@ function told({ members = [], joiners = [], former = [], facts = {}, spec = {}, 
 }
 
 const conditionOf = (world: World, type: string) => {
-  const found = told(world).conditions?.find((each) => each.type === type);
+  const found = statusOfWorld(world).conditions?.find((each) => each.type === type);
   return found === undefined ? undefined : `${found.status} ${found.reason}: ${found.message}`;
 };
 
 describe('counts', () => {
   test('are of members and of joiners', () => {
-    const status = told({
+    const status = statusOfWorld({
       members: [standing('a', passed), standing('b', { isAside: true }), standing('c', { reported: waiting })],
       joiners: [
         standing('d', passed),
@@ -135,23 +144,23 @@ describe('counts', () => {
     expect(status).toMatchObject({ desired: 6, updated: 2, progress: '2/6', offline: 1, waiting: 1, failed: 0, batch: 2, batches: 3 });
     expect(status.observedGeneration).toBe(4);
     const { needs: _, ...asking } = waiting;
-    expect(told({ members: [standing('a', { reported: asking })] }).waiting).toBe(0);
-    expect(told({ current: undefined }).batch).toBe(0);
-    expect(told({ current: 0 }).batch).toBe(1);
+    expect(statusOfWorld({ members: [standing('a', { reported: asking })] }).waiting).toBe(0);
+    expect(statusOfWorld({ current: undefined }).batch).toBe(0);
+    expect(statusOfWorld({ current: 0 }).batch).toBe(1);
   });
 
   test('of failures stand beside each of them, and there is no empty list', () => {
     const failure = { machine: 'web/a', uid: 'a', setRevision: 2, attempt: 1, reason: 'x', message: '', at: ago(1) };
-    expect(told({ facts: { failures: [failure] } })).toMatchObject({ failed: 1, failures: [failure] });
-    expect(Object.keys(told())).not.toEqual(expect.arrayContaining(['failures']));
-    expect(Object.keys(told())).not.toEqual(expect.arrayContaining(['canary']));
+    expect(statusOfWorld({ facts: { failures: [failure] } })).toMatchObject({ failed: 1, failures: [failure] });
+    expect(Object.keys(statusOfWorld())).not.toEqual(expect.arrayContaining(['failures']));
+    expect(Object.keys(statusOfWorld())).not.toEqual(expect.arrayContaining(['canary']));
   });
 
   test('a revision is complete from the first time that it is', () => {
-    expect(told().revision?.completedAt).toBeUndefined();
-    expect(told({ facts: { isComplete: true } }).revision?.completedAt).toBe(ago(0));
+    expect(statusOfWorld().revision?.completedAt).toBeUndefined();
+    expect(statusOfWorld({ facts: { isComplete: true } }).revision?.completedAt).toBe(ago(0));
     const before = { ...revision, completedAt: ago(9) };
-    expect(told({ facts: { isComplete: true, revision: before } }).revision?.completedAt).toBe(ago(9));
+    expect(statusOfWorld({ facts: { isComplete: true, revision: before } }).revision?.completedAt).toBe(ago(9));
   });
 });
 
@@ -163,11 +172,11 @@ describe('until when it soaks', () => {
       ...change,
     });
   test('is when the last one ends of those that are proved and have not passed', () => {
-    expect(told({ members: [soaking('a', 40), soaking('b', 10), soaking('c', 30)] }).soakUntil).toBe(ago(-90));
-    expect(told({ members: [soaking('a', 40), soaking('b', 10, { passes: true }), soaking('c', 5, { proves: false })] }).soakUntil).toBe(
-      ago(-60),
-    );
-    expect(told({ members: [standing('a', passed)], joiners: [soaking('b', 10)] }).soakUntil).toBeUndefined();
+    expect(statusOfWorld({ members: [soaking('a', 40), soaking('b', 10), soaking('c', 30)] }).soakUntil).toBe(ago(-90));
+    expect(
+      statusOfWorld({ members: [soaking('a', 40), soaking('b', 10, { passes: true }), soaking('c', 5, { proves: false })] }).soakUntil,
+    ).toBe(ago(-60));
+    expect(statusOfWorld({ members: [standing('a', passed)], joiners: [soaking('b', 10)] }).soakUntil).toBeUndefined();
   });
 });
 
@@ -180,41 +189,41 @@ describe('E2, E3: evidence and what was verified', () => {
   const old = (change: Partial<SetStatus>): SetStatus => ({ desired: 1, updated: 1, failed: 0, ...change });
 
   test('are given when all batches have passed, for the digest that the set carries', () => {
-    const status = told({ members: all, spec, facts: complete });
+    const status = statusOfWorld({ members: all, spec, facts: complete });
     expect(status).toMatchObject({ evidence: { unitDigest: 'd2', at: ago(0) }, verified: { unitDigest: 'd2', version: '2', at: ago(0) } });
-    expect(told({ members: all, spec }).evidence).toBeUndefined();
-    expect(told({ members: all, spec }).verified).toBeUndefined();
-    expect(told({ members: all, facts: complete }).evidence).toBeUndefined();
-    expect(told({ members: all, facts: complete }).verified).toEqual({ version: '2', at: ago(0) });
+    expect(statusOfWorld({ members: all, spec }).evidence).toBeUndefined();
+    expect(statusOfWorld({ members: all, spec }).verified).toBeUndefined();
+    expect(statusOfWorld({ members: all, facts: complete }).evidence).toBeUndefined();
+    expect(statusOfWorld({ members: all, facts: complete }).verified).toEqual({ version: '2', at: ago(0) });
   });
 
   test('evidence stays while it is proved, and not of another digest', () => {
-    expect(told({ members: all, spec, status: old({ evidence, verified }) }).evidence).toEqual(evidence);
-    expect(told({ members: all, spec, status: old({ evidence }) }).evidence).toBeUndefined();
-    expect(told({ members: all, spec, status: old({ evidence }), facts: complete }).evidence).toEqual(evidence);
-    expect(told({ spec, status: old({ evidence }) }).evidence).toEqual(evidence);
+    expect(statusOfWorld({ members: all, spec, status: old({ evidence, verified }) }).evidence).toEqual(evidence);
+    expect(statusOfWorld({ members: all, spec, status: old({ evidence }) }).evidence).toBeUndefined();
+    expect(statusOfWorld({ members: all, spec, status: old({ evidence }), facts: complete }).evidence).toEqual(evidence);
+    expect(statusOfWorld({ spec, status: old({ evidence }) }).evidence).toEqual(evidence);
     const other = { ...evidence, unitDigest: 'd1' };
-    expect(told({ members: all, spec, status: old({ evidence: other, verified }) }).evidence).toBeUndefined();
+    expect(statusOfWorld({ members: all, spec, status: old({ evidence: other, verified }) }).evidence).toBeUndefined();
     const removing = { revision: { ...revision, action: 'Remove' as const } };
-    expect(told({ members: all, spec, status: old({ evidence }), facts: removing }).evidence).toEqual(evidence);
+    expect(statusOfWorld({ members: all, spec, status: old({ evidence }), facts: removing }).evidence).toEqual(evidence);
   });
 
   test('what was verified stays until something else is, and is gone after a removal', () => {
     const before = { ...verified, unitDigest: 'd1', version: '1' };
     const status = old({ verified: before });
-    expect(told({ members: all, spec, status }).verified).toEqual(before);
-    expect(told({ spec, status, facts: complete }).verified).toEqual(before);
-    expect(told({ members: all, spec, status, facts: complete }).verified).toMatchObject({ version: '2', at: ago(0) });
-    expect(told({ members: all, spec, status: old({ verified }), facts: complete }).verified).toEqual(verified);
+    expect(statusOfWorld({ members: all, spec, status }).verified).toEqual(before);
+    expect(statusOfWorld({ spec, status, facts: complete }).verified).toEqual(before);
+    expect(statusOfWorld({ members: all, spec, status, facts: complete }).verified).toMatchObject({ version: '2', at: ago(0) });
+    expect(statusOfWorld({ members: all, spec, status: old({ verified }), facts: complete }).verified).toEqual(verified);
     const removed = { ...complete, revision: { ...revision, action: 'Remove' as const } };
-    expect(told({ members: all, spec, status, facts: removed }).verified).toBeUndefined();
+    expect(statusOfWorld({ members: all, spec, status, facts: removed }).verified).toBeUndefined();
   });
 
   test('B8: a canary alone proves nothing of what all others get', () => {
     const canary = standing('a', { ...passed, target: { ...target, version: '3' } });
-    expect(told({ members: [canary], spec, facts: complete }).verified).toBeUndefined();
-    expect(told({ members: [canary, ...all], spec, facts: complete }).verified).toMatchObject({ version: '2' });
-    expect(told({ members: [standing('a', { proves: true })], spec, facts: complete }).verified).toBeUndefined();
+    expect(statusOfWorld({ members: [canary], spec, facts: complete }).verified).toBeUndefined();
+    expect(statusOfWorld({ members: [canary, ...all], spec, facts: complete }).verified).toMatchObject({ version: '2' });
+    expect(statusOfWorld({ members: [standing('a', { proves: true })], spec, facts: complete }).verified).toBeUndefined();
   });
 
   test('B8: of each machine of a canary it says how far it is, in order', () => {
@@ -229,14 +238,14 @@ describe('E2, E3: evidence and what was verified', () => {
       standing('z', passed),
     ];
     const canary = { selector: { a: 'b' }, version: '3' };
-    expect(told({ members, spec: { canary } }).canary).toEqual([
+    expect(statusOfWorld({ members, spec: { canary } }).canary).toEqual([
       { machine: 'web/a', state: 'Pending' },
       { machine: 'web/b', state: 'Updating' },
       { machine: 'web/c', state: 'Soaking' },
       { machine: 'web/d', state: 'Verified' },
       { machine: 'web/e', state: 'Failed', message: 'why' },
     ]);
-    expect(told({ members }).canary).toBeUndefined();
+    expect(statusOfWorld({ members }).canary).toBeUndefined();
   });
 });
 
@@ -314,7 +323,7 @@ test('conditions of a halt, a pause, a conflict and of requirements', () => {
   const requirements = (count: number) => ({ hasRequirements: true, requirements: Array.from({ length: count }, (_, at) => `r${at}`) });
   expect(conditionOf({ facts: requirements(3) }, 'RequirementsMet')).toBe('False NotWanted: r0; r1; r2');
   expect(conditionOf({ facts: requirements(5) }, 'RequirementsMet')).toBe('False NotWanted: r0; r1; r2 and 2 more');
-  const before = told({ facts: { hasRequirements: true } });
+  const before = statusOfWorld({ facts: { hasRequirements: true } });
   expect(conditionOf({ status: before }, 'RequirementsMet')).toBeUndefined();
-  expect(told().conditions?.every(({ observedGeneration }) => observedGeneration === 4)).toBe(true);
+  expect(statusOfWorld().conditions?.every(({ observedGeneration }) => observedGeneration === 4)).toBe(true);
 });
