@@ -50,6 +50,16 @@ describe('what in a cell needs a person', () => {
     expect(attentionOf([object('MachineSet', 'a', said)])).toMatchObject([{ reason: 'MachinesStay', since: '2026-11-20T00:00:00.000Z' }]);
   });
 
+  test('is a set that somebody paused before it had the machines that it shall have', () => {
+    const paused = (replicas: number): string[] => {
+      const set = object('MachineSet', 'a', [['Progressing', 'False', 'Paused']]) as KubeObject & { spec?: object; status?: object };
+      set.spec = { replicas, paused: true };
+      set.status = { ...set.status, replicas: 1 };
+      return attentionOf([set]).map(({ reason }) => reason);
+    };
+    expect([paused(0), paused(1)]).toEqual([['Paused'], []]);
+  });
+
   test('is nothing of what moves, is over, waits by a person’s will, or is of another kind', () => {
     expect(reasons('MachineSet', ['Progressing', 'False', 'Complete'], ['Available', 'True', 'Enough'])).toEqual([]);
     expect(reasons('MachineSet', ['Progressing', 'True', 'ScalingUp'], ['Available', 'Unknown', 'Unknown'])).toEqual([]);

@@ -1,6 +1,7 @@
 /** What in a cell needs a person, from what its own controllers say. Pure. */
 import { ATTENTION_LIMIT, type Attention } from '../api/cluster.ts';
 import { API_VERSION } from '../api/kind.ts';
+import type { MachineSet } from '../api/machineset.ts';
 import { plainText } from '../api/plaintext.ts';
 import type { Condition, KubeObject } from '../api/wire.ts';
 
@@ -44,7 +45,7 @@ function troubleOf(object: KubeObject): Attention[] {
   const { namespace, name } = object.metadata;
   return (TROUBLE[object.kind] ?? []).flatMap(({ type, status, except }) => {
     const found = conditions.find((each) => each.type === type);
-    if (found?.status !== status || except?.includes(found.reason) === true) return [];
+    if (found?.status !== status || (except?.includes(found.reason) === true && !isStopped(object, found))) return [];
     const { reason, message, lastTransitionTime: since } = found;
     return [
       {
@@ -56,6 +57,12 @@ function troubleOf(object: KubeObject): Attention[] {
       },
     ];
   });
+}
+
+/** Somebody paused it, and it has other numbers than it shall have: that lasts until somebody resumes it. */
+function isStopped(object: KubeObject, { reason }: Condition): boolean {
+  const { spec, status } = object as Pick<MachineSet, 'status'> & { spec?: MachineSet['spec'] };
+  return object.kind === 'MachineSet' && reason === 'Paused' && spec?.replicas !== undefined && status?.replicas !== spec.replicas;
 }
 
 /** What is no time was always so. */

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import type { Attention, Cluster } from '../../api/cluster.ts';
 import type { Fleet } from '../../api/fleet.ts';
 import { API_VERSION } from '../../api/kind.ts';
+import type { Rollout } from '../../api/rollout.ts';
 import type { Output } from '../output.ts';
 import { report } from './status.ts';
 
@@ -39,7 +40,12 @@ const human: Attention = {
   since: '2026-11-20T00:59:00Z',
 };
 
-function status(fleets: Fleet[], clusters: Cluster[], json = false): { code: number; lines: string[]; printed: string } {
+function status(
+  fleets: Fleet[],
+  clusters: Cluster[],
+  json = false,
+  rollouts: Rollout[] = [],
+): { code: number; lines: string[]; printed: string } {
   const lines: string[] = [];
   let printed = '';
   const output: Output = {
@@ -48,7 +54,7 @@ function status(fleets: Fleet[], clusters: Cluster[], json = false): { code: num
     live: false,
     plain: true,
   };
-  const code = report(fleets, clusters, [], NOW, json, output);
+  const code = report(fleets, clusters, rollouts, NOW, json, output);
   return { code, lines, printed };
 }
 
@@ -90,6 +96,19 @@ test('a cluster whose deletion waits is said to wait', () => {
     code: 1,
     lines: ['failed: cluster/prod: somebody deletes it, and it waits; kubectl describe cluster prod says for what'],
   });
+});
+
+test('rollouts are shown that are under way, of fleets that there are', () => {
+  const rollout = (fleet: string): Rollout => ({
+    apiVersion: API_VERSION,
+    kind: 'Rollout',
+    metadata: { name: `${fleet}-1` },
+    spec: { fleet, commit: 'c', sequence: 1, stages: [], units: [{ unit: 'Namespace/web', clusters: [] }] },
+    status: { phase: 'Progressing', units: [{ unit: 'Namespace/web', phase: 'Progressing', lane: 'Forward' }] },
+  });
+  expect(status([fleet(['prod'])], [], false, [rollout('main')]).printed).toContain('main-1    Namespace/web   Progressing');
+  const { printed } = status([fleet(['prod'])], [], false, [rollout('gone')]);
+  expect(printed).toContain('No rollout is under way.');
 });
 
 test('as JSON it has the same, in fields', () => {

@@ -61,6 +61,8 @@ export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[]
   const lasting = attention.filter((each) => !isYoung(each));
   const open = rollouts
     .filter((rollout) => !['Done', 'Superseded'].includes(rollout.status?.phase ?? 'Pending'))
+    // Nobody carries out what is left of a Fleet that was deleted.
+    .filter(({ spec }) => fleets.some(({ metadata }) => metadata.name === spec.fleet))
     .sort((a, b) => a.spec.sequence - b.spec.sequence);
   const trouble = [
     ...fleets
