@@ -353,7 +353,7 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
       for (;;) {
         const found = await condition();
         if (found !== undefined && found !== false) return found;
-        if (performance.now() - start > 20_000) throw new Error(`waited 20 s in vain for ${what}`);
+        if (performance.now() - start > 60_000) throw new Error(`waited 60 s in vain for ${what}`);
         await clock.advance(1);
       }
     },
