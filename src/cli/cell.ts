@@ -28,9 +28,9 @@ export interface CellOptions {
   certificateAuthority: string | undefined;
   /** Public keys, a line each, that new nodes pin. */
   componentKeys?: string;
-  /** Names, with `*`, of Nodes that no Machine may become. */
   /** Of KubeNode's own objects. Default: kubenode-system. */
   namespace?: string;
+  /** Names, with `*`, of Nodes that no Machine may become. */
   reservedNodeNames?: readonly string[];
   /** Domains below which Nodes may have names that people chose. */
   nodeDomains?: readonly string[];
