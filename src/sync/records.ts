@@ -44,7 +44,7 @@ export async function changeRecords<T extends RecordChange>(
     if (canonical(units) === canonical(before)) return refused;
     const patch = { metadata: { resourceVersion: live.metadata.resourceVersion }, status: { units } };
     try {
-      if (units.some(({ halt }) => halt !== undefined) && (await kept(hub, live, signal))) continue;
+      if (units.some(({ halt }) => halt !== undefined) && (await addFinalizer(hub, live, signal))) continue;
       await hub.patch(Clusters, { name: cluster }, { merge: patch }, { subresource: 'status', signal });
       return refused;
     } catch (error) {
@@ -55,10 +55,10 @@ export async function changeRecords<T extends RecordChange>(
 }
 
 /**
- * Before a halt is recorded: a Cluster that somebody deletes takes its records along, so one that has a halt stays until that is over (docs/protocols.md#e13).
- * True where it was written. One that is being deleted takes no new finalizer.
+ * A Cluster that somebody deletes takes its records along: with this it stays while `haltedUnits` or `unitsToRemove` names any (docs/protocols.md#e13).
+ * It is there before a halt is recorded. True where it was written. One that is being deleted takes no new finalizer.
  */
-async function kept(hub: Client, { metadata }: Stored<Cluster>, signal: AbortSignal): Promise<boolean> {
+async function addFinalizer(hub: Client, { metadata }: Stored<Cluster>, signal: AbortSignal): Promise<boolean> {
   const { name, resourceVersion, deletionTimestamp, finalizers = [] } = metadata;
   if (finalizers.includes(FINALIZERS.records) || deletionTimestamp !== undefined) return false;
   await hub.patch(
@@ -70,9 +70,9 @@ async function kept(hub: Client, { metadata }: Stored<Cluster>, signal: AbortSig
   return true;
 }
 
-/** The same where the Cluster is from a store, which may be late: the next look does it. */
-export async function keptAsRead(hub: Client, cluster: Stored<Cluster>, signal: AbortSignal): Promise<void> {
-  await unlessOvertaken(kept(hub, cluster, signal));
+/** The same where the Cluster is from a store, which may be late: then the next pass does it. */
+export async function keepCluster(hub: Client, cluster: Stored<Cluster>, signal: AbortSignal): Promise<void> {
+  await unlessOvertaken(addFinalizer(hub, cluster, signal));
 }
 
 async function unlessOvertaken(write: Promise<unknown>): Promise<void> {
@@ -82,19 +82,19 @@ async function unlessOvertaken(write: Promise<unknown>): Promise<void> {
 }
 
 /** What keeps a Cluster that somebody deletes: units that are halted there, of fleets that there are. */
-export function haltsOf({ status }: Cluster, isFleet: (name: string) => boolean): string[] {
+export function haltedUnits({ status }: Cluster, isFleet: (name: string) => boolean): string[] {
   return (status?.units ?? []).filter(({ halt, fleet }) => halt !== undefined && isFleet(fleet)).map(({ unit }) => unit);
 }
 
 /** And units that are to be removed there: without its record nobody would know of them. `isOwed`: a rollout in force removes the unit of this fleet there. */
-export function removalsOf({ status }: Cluster, isOwed: (fleet: string, unit: string) => boolean): string[] {
+export function unitsToRemove({ status }: Cluster, isOwed: (fleet: string, unit: string) => boolean): string[] {
   return (status?.units ?? [])
     .filter(({ fleet, unit, digest, inventory = [] }) => isOwed(fleet, unit) && (digest !== undefined || inventory.length > 0))
     .map(({ unit }) => unit);
 }
 
-/** Gives a Cluster free that nothing keeps any more; conditioned on it, so that one which is recorded at that moment keeps it. */
-export async function givenFree(hub: Client, { metadata }: Stored<Cluster>, signal: AbortSignal): Promise<void> {
+/** Takes the finalizer from a Cluster that nothing keeps any more; conditioned on it, so that a halt which is recorded at that moment keeps it. */
+export async function releaseCluster(hub: Client, { metadata }: Stored<Cluster>, signal: AbortSignal): Promise<void> {
   const { name, resourceVersion, finalizers = [] } = metadata;
   const left = finalizers.filter((finalizer) => finalizer !== FINALIZERS.records);
   await unlessOvertaken(hub.patch(Clusters, { name }, { merge: { metadata: { resourceVersion, finalizers: left } } }, { signal }));

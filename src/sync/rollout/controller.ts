@@ -24,7 +24,7 @@ import { act } from './act.ts';
 import { decide } from './decide.ts';
 import { eventsOf } from './events.ts';
 import { observe } from './observe.ts';
-import { givenFree, haltsOf, keptAsRead, removalsOf } from '../records.ts';
+import { haltedUnits, keepCluster, releaseCluster, unitsToRemove } from '../records.ts';
 import { openUnits } from './units.ts';
 import { lookAgainMs } from './waits.ts';
 import { needsCurrent, type Step } from './world.ts';
@@ -59,8 +59,8 @@ export async function runRolloutController(options: RolloutControllerOptions): P
   const failures = new Map<string, { count: number; message: string; notBefore: number }>();
   /** Namespaces that a cell turned out to lack, by cluster and unit. They are not watched; only who writes into one learns of it. */
   const gone = new Set<string>();
-  /** By UID: Clusters of which it was said that a halt keeps them. */
-  const toldHeld = new Set<string>();
+  /** By UID: deleted Clusters that are kept, and of which an Event says so. */
+  const reportedHeld = new Set<string>();
   const units = openUnits(options);
   let wake: (key: string) => void = () => undefined;
   const cells = openCells({ ...options, hub: client, onChange: () => fleets().forEach((fleet) => wake(fleet)) });
@@ -157,14 +157,14 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     for (const cluster of clusters.list()) {
       const { name, uid, finalizers, deletionTimestamp } = cluster.metadata;
       const isKept = finalizers?.includes(FINALIZERS.records) === true;
-      const halted = haltsOf(cluster, (fleet) => fleetStore.get({ name: fleet }) !== undefined);
-      const removed = removalsOf(cluster, (fleet, unit) => owed.has(`${fleet} ${name} ${unit}`));
+      const halted = haltedUnits(cluster, (fleet) => fleetStore.get({ name: fleet }) !== undefined);
+      const removed = unitsToRemove(cluster, (fleet, unit) => owed.has(`${fleet} ${name} ${unit}`));
       const isDue = halted.length + removed.length > 0;
-      if (isKept && !isDue) await givenFree(hub, cluster, signal);
-      // A halt of an earlier version, or of a Fleet that was gone for a while.
-      else if (!isKept && isDue && deletionTimestamp === undefined) await keptAsRead(hub, cluster, signal);
-      else if (isKept && deletionTimestamp !== undefined && !toldHeld.has(uid)) {
-        toldHeld.add(uid);
+      if (isKept && !isDue) await releaseCluster(hub, cluster, signal);
+      // A removal, or a halt of an earlier version or of a Fleet that was gone for a while.
+      else if (!isKept && isDue && deletionTimestamp === undefined) await keepCluster(hub, cluster, signal);
+      else if (isKept && deletionTimestamp !== undefined && !reportedHeld.has(uid)) {
+        reportedHeld.add(uid);
         const message = [
           ...(halted.length === 0 ? [] : [`it goes when what it halted is over: ${halted.slice(0, 5).join(', ')}. ${HELD_NEXT}`]),
           ...(removed.length === 0 ? [] : [`it goes when what a commit removes there is gone: ${removed.slice(0, 5).join(', ')}`]),
@@ -319,10 +319,10 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       .catch((error: unknown) => {
         if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
       });
-    // What was judged from an older state of the object is not told.
+    // What was judged from an older state of the object is not reported.
     if (written === undefined || before?.reason === reason || (before === undefined && away === undefined)) return;
-    const told = away === undefined ? 'the hub reaches it again' : away.message;
-    options.recorder.event(cluster, { type: away === undefined ? 'Normal' : 'Warning', reason, message: told });
+    const message = away === undefined ? 'the hub reaches it again' : away.message;
+    options.recorder.event(cluster, { type: away === undefined ? 'Normal' : 'Warning', reason, message });
   }
 
   try {
