@@ -295,20 +295,16 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     const attention = away === undefined && isCell(cell) ? attentionIn(cell) : (cluster.status?.attention ?? []);
     // The first that is reached, or the one that is said to be meant.
     const cellUID = away === undefined && isCell(cell) ? cell.uid() : cluster.status?.cellUID;
-    const status = {
+    const reported = {
       conditions,
-      ...(cellUID === undefined ? {} : { cellUID }),
-      // A merge keeps what it does not name.
-      ...(machines === undefined ? {} : { machines: { sets: null, ...machines } }),
       attention,
+      ...(cellUID === undefined ? {} : { cellUID }),
+      ...(machines === undefined ? {} : { machines }),
     };
-    if (
-      cluster.status?.cellUID === cellUID &&
-      canonical(cluster.status?.attention ?? []) === canonical(attention) &&
-      canonical({ conditions: cluster.status?.conditions, machines: machines === undefined ? undefined : cluster.status?.machines }) ===
-        canonical({ conditions, machines })
-    )
-      return;
+    const { units: _units, ...known } = cluster.status ?? {};
+    if (canonical({ ...known, ...reported }) === canonical({ attention: [], ...known })) return;
+    // A merge keeps what it does not name.
+    const status = machines === undefined ? reported : { ...reported, machines: { sets: null, ...machines } };
     const written = await hub
       .patch(
         Clusters,
