@@ -145,14 +145,17 @@ export function wantedOf(
   rollouts: readonly Rollout[],
   recorded: ReadonlyMap<string, readonly { unit: string; fleet: string; digest?: string }[]>,
 ): Map<string, Map<string, string>> {
-  const digests = (units: ReadonlyMap<string, Wanted>) => new Map([...units].map(([unit, { digest }]) => [unit, digest]));
-  return new Map([...wantedWithCommits(fleet, rollouts, recorded)].map(([cluster, units]) => [cluster, digests(units)]));
+  return withoutCommits(wantedWithCommits(fleet, rollouts, recorded));
 }
 
 export interface Wanted {
   digest: string;
   /** That renders it; undefined: not known. */
   commit: string | undefined;
+}
+
+export function withoutCommits(wanted: ReadonlyMap<string, ReadonlyMap<string, Wanted>>): Map<string, Map<string, string>> {
+  return new Map([...wanted].map(([cluster, units]) => [cluster, new Map([...units].map(([unit, { digest }]) => [unit, digest]))]));
 }
 
 export function wantedWithCommits(

@@ -18,7 +18,7 @@ import { TooManyDeletions } from '../deletions.ts';
 import { syncError } from '../errors.ts';
 import { inForce } from '../inforce.ts';
 import { machinesOf, replicasOf } from '../going.ts';
-import { carriedBy, plan, wantedWithCommits } from '../plan.ts';
+import { carriedBy, plan, wantedWithCommits, withoutCommits } from '../plan.ts';
 import { REMOVAL } from '../records.ts';
 import type { Checkouts, Checkout, RenderedCommit } from './checkout.ts';
 import {
@@ -189,7 +189,7 @@ export async function runFleetController(options: FleetControllerOptions): Promi
     const planned = plan({
       fleet,
       rendered: digestsOf(rendered),
-      wanted: new Map([...wanted].map(([cluster, units]) => [cluster, new Map([...units].map(([unit, { digest }]) => [unit, digest]))])),
+      wanted: withoutCommits(wanted),
       carried: carriedBy(rollouts),
       labels: new Map(rendered.clusters.map(({ name, object }) => [name, object.metadata.labels ?? {}])),
       replicas: await replicasOf(
