@@ -90,7 +90,7 @@ interface Count {
   objects: number;
   machines: number;
   /** That go already, or will by an earlier commit. */
-  under: number;
+  already: number;
 }
 
 /** Which changes are held back; throws where a cluster would lose too many objects. */
@@ -181,7 +181,7 @@ function refuseObjects(
   if (over.length === 0) return;
   const names = namesOf(over, replicas);
   throw new TooManyDeletions(
-    `the commit would delete too much: ${limitsText(excesses)}. These: ${firstOf(names, SHOWN)}; nothing was changed`,
+    `the commit would delete too much: ${limitsText(excesses)}. These: ${namesText(names)}; nothing was changed`,
     `delete fewer at a time; or, if this is meant, ${raiseText(excesses)}`,
     names,
   );
@@ -190,7 +190,7 @@ function refuseObjects(
 const isLoss = ({ from, digest, machines }: Change): boolean => (from !== undefined && digest === undefined) || machines > 0;
 
 /** A deleted set counts as an object, and each of its machines. */
-function countOf(losses: readonly Change[]): Omit<Count, 'under'> {
+function countOf(losses: readonly Change[]): Omit<Count, 'already'> {
   return {
     objects: losses.filter(({ digest }) => digest === undefined).length,
     machines: losses.reduce((sum, { machines }) => sum + machines, 0),
@@ -200,7 +200,7 @@ function countOf(losses: readonly Change[]): Omit<Count, 'under'> {
 function countIn(changes: readonly Change[], held: ReadonlySet<Change>, { replicas, machines }: DeletionsInput, cluster: string): Count {
   const losses = changes.filter((change) => isLoss(change) && !held.has(change));
   const cell = machines.get(cluster);
-  if (cell === undefined) return { ...countOf(losses), under: 0 };
+  if (cell === undefined) return { ...countOf(losses), already: 0 };
   const wanted = new Map(
     changes.map((change) => {
       const digest = held.has(change) ? change.from : change.digest;
@@ -208,22 +208,22 @@ function countIn(changes: readonly Change[], held: ReadonlySet<Change>, { replic
     }),
   );
   const lost = new Map(losses.map((change) => [change.unit, change.machines]));
-  return { ...countOf(losses), under: goingIn(cell, wanted, lost) };
+  return { ...countOf(losses), already: goingIn(cell, wanted, lost) };
 }
 
 function ofCluster(cluster: string, limits: Limits, count: Count, total: number | undefined): Excess | undefined {
   const { maxDeletions, maxMachines } = limits;
   const place = placeText(cluster, limits);
-  const { objects, machines, under } = count;
-  const all = objects + machines + under;
+  const { objects, machines, already } = count;
+  const all = objects + machines + already;
   const share = shareOf(total, maxMachines);
-  const isOver = { share: machines + under > share, count: all > maxDeletions };
+  const isOver = { share: machines + already > share, count: all > maxDeletions };
   if (!isOver.share && !isOver.count) return undefined;
   const raise: Raise = {
     of: 'Stage',
     stage: limits.stage,
     maxDeletions: isOver.count ? all : undefined,
-    percent: isOver.share ? percentFor(machines + under, total) : undefined,
+    percent: isOver.share ? percentFor(machines + already, total) : undefined,
   };
   if (total === undefined && isOver.share) {
     const text = `${place}: ${amount(count)} would go, and how many it has is not known, so none may (maxMachines ${maxMachines})`;
@@ -234,9 +234,9 @@ function ofCluster(cluster: string, limits: Limits, count: Count, total: number 
       ? `${share} may (maxMachines ${maxMachines})`
       : `${maxDeletions} may (maxDeletions ${maxDeletions})`;
   // Without those that go already it would be within both.
-  const passes = under > 0 && machines <= share && objects + machines <= maxDeletions;
+  const passes = already > 0 && machines <= share && objects + machines <= maxDeletions;
   const waits = passes ? { until: 'Gone' as const, clusters: [cluster] } : undefined;
-  return { text: `${place}: ${amount(count, total)} would go${beside(under)}, ${may}`, waits, raise };
+  return { text: `${place}: ${amount(count, total)} would go${beside(already)}, ${may}`, waits, raise };
 }
 
 function ofStage(
@@ -248,15 +248,15 @@ function ofStage(
   const total = clusters.reduce((sum, cluster) => sum + (cells.get(cluster)?.total ?? 0), 0);
   const isKnown = clusters.every((cluster) => cells.has(cluster));
   const machines = counts.reduce((sum, each) => sum + each.machines, 0);
-  const under = counts.reduce((sum, each) => sum + each.under, 0);
+  const already = counts.reduce((sum, each) => sum + each.already, 0);
   const share = shareOf(total, maxMachines);
-  if (machines + under <= share) return undefined;
+  if (machines + already <= share) return undefined;
   const unknown = isKnown ? '' : ', clusters of which this is not known counted as none';
   const until = machines <= share ? 'Gone' : isKnown ? undefined : 'Reached';
   return {
-    text: `stage "${stage}": ${amount({ objects: 0, machines }, total)} would go${beside(under)}, ${share} may (maxMachines ${maxMachines}${unknown})`,
+    text: `stage "${stage}": ${amount({ objects: 0, machines }, total)} would go${beside(already)}, ${share} may (maxMachines ${maxMachines}${unknown})`,
     waits: until === undefined ? undefined : { until, clusters },
-    raise: { of: 'Stage', stage, maxDeletions: undefined, percent: percentFor(machines + under, total) },
+    raise: { of: 'Stage', stage, maxDeletions: undefined, percent: percentFor(machines + already, total) },
   };
 }
 
@@ -277,7 +277,7 @@ function asHeldBack(held: readonly Change[], excesses: readonly Excess[], replic
     ...(waits.some(({ until }) => until === 'Gone') ? ['it is judged again when those that go already are gone'] : []),
   ];
   return {
-    message: `it would let too many machines go: ${limitsText(excesses)}. Held back: ${firstOf(names, SHOWN)}. Of these sets nothing is changed there, all else goes on`,
+    message: `it would let too many machines go: ${limitsText(excesses)}. Held back: ${namesText(names)}. Of these sets nothing is changed there, all else goes on`,
     next: [...passes, `let them go: ${raiseText(excesses)}`, 'or keep them: commit the sets with `replicas` as they are now'].join('; '),
     waitsFor: [...new Set(waits.flatMap(({ clusters }) => clusters))],
     all: names,
@@ -300,9 +300,9 @@ function replicasText(digest: string | undefined, replicas: ReplicasByDigest): s
   return String(replicas.get(digest) ?? 'unknown');
 }
 
-function firstOf(names: readonly string[], most: number): string {
-  const more = names.length - most;
-  return `${names.slice(0, most).join(', ')}${more > 0 ? `, and ${more} more (the log of the hub names all)` : ''}`;
+function namesText(names: readonly string[]): string {
+  const more = names.length - SHOWN;
+  return `${names.slice(0, SHOWN).join(', ')}${more > 0 ? `, and ${more} more (the log of the hub names all)` : ''}`;
 }
 
 function limitsText(excesses: readonly Excess[]): string {
@@ -335,9 +335,9 @@ function raiseText(excesses: readonly Excess[]): string {
 
 const placeText = (cluster: string, { stage }: Limits): string => `cluster "${cluster}" of stage "${stage}"`;
 const counted = (number: number, what: string): string => `${number} ${what}${number === 1 ? '' : 's'}`;
-const beside = (under: number): string => (under === 0 ? '' : ` beside ${under} that ${under === 1 ? 'goes' : 'go'} already`);
+const beside = (already: number): string => (already === 0 ? '' : ` beside ${already} that ${already === 1 ? 'goes' : 'go'} already`);
 
-function amount({ objects, machines }: Omit<Count, 'under'>, total?: number): string {
+function amount({ objects, machines }: Omit<Count, 'already'>, total?: number): string {
   const ofThem = total === undefined ? counted(machines, 'machine') : `${machines} of its ${counted(total, 'machine')}`;
   return [...(objects === 0 ? [] : [counted(objects, 'object')]), ...(machines === 0 ? [] : [ofThem])].join(' and ');
 }
