@@ -6,6 +6,7 @@ import { plainText } from '../api/plaintext.ts';
 import type { Stored } from '../api/wire.ts';
 import { hasReason } from '../kube/apierror.ts';
 import type { Client } from '../kube/client.ts';
+import type { Removal } from './applyunit.ts';
 import { syncError } from './errors.ts';
 import { isSoakUnknown } from './soak.ts';
 
@@ -268,7 +269,7 @@ export const records = {
 
   /** What is only being emptied is all there still: if it is wanted again it goes back at once. */
   removed:
-    ({ left, empties }: { left: NonNullable<UnitStatus['inventory']>; empties: boolean }) =>
+    ({ left, empties }: Removal) =>
     (record: UnitStatus | undefined) => {
       if (record !== undefined && record.begun !== REMOVAL) throw overtaken(record);
       if (record === undefined || left.length === 0) return undefined;
