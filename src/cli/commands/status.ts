@@ -34,12 +34,12 @@ const conditionOf = (
   type: string,
 ) => object.status?.conditions?.find((condition) => condition.type === type);
 
-type InCluster = Attention & { cluster: string };
+type ClusterAttention = Attention & { cluster: string };
 
 /** A machine that is upgraded or repaired is away for a while; that needs nobody. */
 const PATIENCE_MS = 600_000;
 
-function lineOf({ cluster, object, reason, message, since }: InCluster, nowMs: number): string {
+function lineOf({ cluster, object, reason, message, since }: ClusterAttention, nowMs: number): string {
   return `${cluster}: ${object}: ${reason}: ${message} (for ${age(nowMs - Date.parse(since))})`;
 }
 
@@ -53,10 +53,10 @@ function unmanaged(fleets: readonly Fleet[], clusters: readonly Cluster[]): Clus
 
 /** `nowMs`: by the clock of who reads it. Returns the exit code. */
 export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[], nowMs: number, json: boolean, output: Output): number {
-  const attention = clusters.flatMap(({ metadata, status }): InCluster[] =>
+  const attention = clusters.flatMap(({ metadata, status }): ClusterAttention[] =>
     (status?.attention ?? []).map((each) => ({ cluster: metadata.name, ...each })),
   );
-  const isYoung = ({ type, since }: InCluster): boolean => type === 'Available' && nowMs - Date.parse(since) < PATIENCE_MS;
+  const isYoung = ({ type, since }: ClusterAttention): boolean => type === 'Available' && nowMs - Date.parse(since) < PATIENCE_MS;
   const young = attention.filter(isYoung);
   const lasting = attention.filter((each) => !isYoung(each));
   const open = rollouts
