@@ -201,7 +201,7 @@ const job = (name: string, status: RemedyOperationJob['status']): RemedyOperatio
   ...(status === undefined ? {} : { status }),
 });
 
-it('tells of each step of a repair once, of a refusal with the limit, and of what a rule in Shadow would do', async () => {
+it('prints each step of a repair once, a refusal with the limit, and what a rule in Shadow would do', async () => {
   cell.put(RemedyOperationJobs, job('old', { phase: 'Succeeded' }));
   await begin();
   cell.put(RemedyOperationJobs, job('a', undefined));

@@ -924,7 +924,7 @@ describe('E12: a Cluster that somebody deletes', () => {
     renders.length = 0;
   }
 
-  it('is made again at once as the accepted commit declares it, and is told of', async () => {
+  it('is made again at once as the accepted commit declares it, and an Event says so', async () => {
     await accepted({ ...branchAt('c1'), renders: two });
     const before = fleet().status;
     server.remove(Clusters, { name: 'two' });

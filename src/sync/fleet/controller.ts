@@ -135,7 +135,7 @@ export async function runFleetController(options: FleetControllerOptions): Promi
       for (const { object } of rendered.clusters.filter((each) => gone.includes(each.name))) {
         await declare(client, fleet, object, listed);
         log.warn({ fleet: name, cluster: object.metadata.name, commit }, 'makes a Cluster again that somebody deleted');
-        const message = `somebody deleted it, and ${short(commit)} declares it; what the hub knew of it begins anew`;
+        const message = `somebody deleted it, and ${short(commit)} declares it; the hub starts without its former records`;
         const made = await client.find(Clusters, { name: object.metadata.name }, { signal });
         if (made !== undefined) options.recorder.event(made, { type: 'Warning', reason: 'ClusterMadeAgain', message });
       }
