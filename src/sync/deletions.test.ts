@@ -187,6 +187,59 @@ describe('safety 6, E9: limits of each cluster and stage', () => {
   });
 });
 
+describe('safety 6, E9: sets that are held back', () => {
+  const UNIT = 'MachineSet/web/a';
+  const everywhere = (units: Record<string, string>): Tree => ({ eu: units, us: units });
+  const machines = { eu: still({ [UNIT]: 40 }), us: still({ [UNIT]: 40 }) };
+  const labels = new Map(['eu', 'us'].map((cluster) => [cluster, { stage: 'all' }]));
+  const inAll = (maxDeletions: number, from: Record<string, string>, to: Record<string, string>, rest: Partial<PlanInput> = {}) =>
+    planned({
+      stages: [{ name: 'all', clusterSelector: { stage: 'all' }, prune: { maxDeletions, maxMachines: '100%' } }],
+      from: everywhere(from),
+      to: everywhere(to),
+      machines,
+      rest: { labels, ...rest },
+    });
+  const both = { [UNIT]: '40', x: '1' };
+
+  test('one line that lowers replicas is held back at maxDeletions 0, and says which set, how many, and what to do', () => {
+    const { units, heldBack } = inAll(0, both, { ...both, [UNIT]: '38' });
+    expect(units).toEqual([]);
+    expect(heldBack?.message).toContain('cluster "eu" of stage "all": 2 of its 40 machines would go, 0 may (maxDeletions 0)');
+    expect(heldBack?.message).toContain('MachineSet/web/a in eu: 40 → 38, MachineSet/web/a in us: 40 → 38.');
+    expect(heldBack?.next).toContain('set prune: { maxDeletions: 2 } for stage "all"');
+  });
+  test('a revert that would let machines go takes back all else', () => {
+    const { units, heldBack } = inAll(3, { [UNIT]: '40', x: '2' }, { [UNIT]: '1', x: '1' });
+    expect(units).toEqual([{ unit: 'x', clusters: ['eu', 'us'].map((name) => ({ name, digest: '1', from: '2' })) }]);
+    expect(heldBack).toBeDefined();
+  });
+  test('a set is held back where it lost machines, with the commit that renders it, and goes back where it never had them', () => {
+    const there = (cluster: string) => (cluster === 'eu' ? ['3', '40'] : ['3']);
+    const from = { [UNIT]: '40' };
+    const found = inAll(3, from, { [UNIT]: '3' }, { there, commitOf: () => 'c7' });
+    expect(found.units).toEqual([
+      {
+        unit: UNIT,
+        clusters: [
+          { name: 'eu', digest: '40', from: '40', commit: 'c7' },
+          { name: 'us', digest: '3', from: '40' },
+        ],
+      },
+    ]);
+    expect(found.heldBack?.message).toContain('37 of its 40 machines would go, 3 may');
+    expect(found.heldBack?.message).toContain('Held back: MachineSet/web/a in eu: 40 → 3.');
+  });
+  test('a line that is left out lets nobody go', () => {
+    expect(inAll(0, both, { ...both, [UNIT]: 'none' }).units).toHaveLength(1);
+  });
+  test('what was there before and is not known is held back', () => {
+    const to = { ...both, [UNIT]: '38' };
+    expect(inAll(1, { ...both, [UNIT]: 'lost' }, to).heldBack?.message).toContain('MachineSet/web/a in eu: unknown → 38');
+    expect(inAll(1, both, to, { replicas: new Map() }).heldBack?.message).toContain('unknown');
+  });
+});
+
 describe('E9: a stage of many clusters', () => {
   const fleetOf = (clusters: number, machines: number, change: (index: number) => number): Pick<World, 'from' | 'to'> => {
     const tree = (of: (index: number) => number): Tree =>

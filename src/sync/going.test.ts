@@ -1,11 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { Clusters } from '../api/cluster.ts';
 import { unitDigest } from '../api/digest.ts';
-import type { Fleet } from '../api/fleet.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { CodedError } from '../api/errors.ts';
 import { machinesGoing, machinesOf, replicasOf } from './going.ts';
-import { plan, type PlanInput } from './plan.ts';
 
 const set = (replicas: number | undefined) => ({
   apiVersion: API_VERSION,
@@ -55,73 +53,6 @@ describe('E9: each machine that a commit would let go counts', () => {
   });
   test('of MachineSets alone', () => {
     expect(machinesGoing('MachineComponentSet/kubelet', '40', undefined, REPLICAS)).toBe(0);
-  });
-});
-
-describe('safety 6, E9: sets that are held back', () => {
-  const machines = new Map(
-    ['eu', 'us'].map((cluster) => {
-      const set = { replicas: 40, wanted: 40, deleting: 0, removing: false };
-      return [cluster, { total: 40, sets: new Map([[UNIT, set]]) }] as const;
-    }),
-  );
-  const planned = (
-    maxDeletions: number,
-    from: Record<string, string>,
-    to: Record<string, string>,
-    replicas = REPLICAS,
-    rest: Partial<PlanInput> = {},
-  ) => {
-    const of = (units: Record<string, string>) => new Map(['eu', 'us'].map((cluster) => [cluster, new Map(Object.entries(units))]));
-    const labels = new Map(['eu', 'us'].map((cluster) => [cluster, { a: 'b' }]));
-    const fleet: Fleet = {
-      apiVersion: API_VERSION,
-      kind: 'Fleet',
-      metadata: { name: 'main' },
-      spec: {
-        source: { path: '/x' },
-        stages: [{ name: 'all', clusterSelector: { a: 'b' }, prune: { maxDeletions, maxMachines: '100%' } }],
-      },
-    };
-    return plan({ fleet, wanted: of(from), rendered: of(to), labels, replicas, machines, ...rest });
-  };
-  const both = { [UNIT]: '40', x: '1' };
-
-  test('one line that lowers replicas is held back at maxDeletions 0, and says which set, how many, and what to do', () => {
-    const { units, heldBack } = planned(0, both, { ...both, [UNIT]: '38' });
-    expect(units).toEqual([]);
-    expect(heldBack?.message).toContain('cluster "eu" of stage "all": 2 of its 40 machines would go, 0 may (maxDeletions 0)');
-    expect(heldBack?.message).toContain('MachineSet/web/a in eu: 40 → 38, MachineSet/web/a in us: 40 → 38.');
-    expect(heldBack?.next).toContain('set prune: { maxDeletions: 2 } for stage "all"');
-  });
-  test('a revert that would let machines go takes back all else', () => {
-    const { units, heldBack } = planned(3, { [UNIT]: '40', x: '2' }, { [UNIT]: '1', x: '1' });
-    expect(units).toEqual([{ unit: 'x', clusters: ['eu', 'us'].map((name) => ({ name, digest: '1', from: '2' })) }]);
-    expect(heldBack).toBeDefined();
-  });
-  test('a set is held back where it lost machines, with the commit that renders it, and goes back where it never had them', () => {
-    const there = (cluster: string) => (cluster === 'eu' ? ['3', '40'] : ['3']);
-    const from = { [UNIT]: '40' };
-    const found = planned(3, from, { [UNIT]: '3' }, REPLICAS, { there, commitOf: () => 'c7' });
-    expect(found.units).toEqual([
-      {
-        unit: UNIT,
-        clusters: [
-          { name: 'eu', digest: '40', from: '40', commit: 'c7' },
-          { name: 'us', digest: '3', from: '40' },
-        ],
-      },
-    ]);
-    expect(found.heldBack?.message).toContain('37 of its 40 machines would go, 3 may');
-    expect(found.heldBack?.message).toContain('Held back: MachineSet/web/a in eu: 40 → 3.');
-  });
-  test('a line that is left out lets nobody go', () => {
-    expect(planned(0, both, { ...both, [UNIT]: 'none' }).units).toHaveLength(1);
-  });
-  test('what was there before and is not known is held back', () => {
-    const to = { ...both, [UNIT]: '38' };
-    expect(planned(1, { ...both, [UNIT]: 'lost' }, to).heldBack?.message).toContain('MachineSet/web/a in eu: unknown → 38');
-    expect(planned(1, both, to, new Map()).heldBack?.message).toContain('unknown');
   });
 });
 
