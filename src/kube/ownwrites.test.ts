@@ -7,6 +7,7 @@ import type { ControllerOptions, ReconcileContext } from './controller.ts';
 import { statusResponse } from './testing/apiserver.ts';
 import { owner, self, world } from './testing/controllerworld.ts';
 import type { World } from './testing/controllerworld.ts';
+import { DISTURBANCES, disturb } from './testing/disturb.ts';
 import { configMap, node } from './testing/objects.ts';
 import { settle } from './testing/waitfor.ts';
 
@@ -258,7 +259,7 @@ describe('under any faults', () => {
     const act = fc.oneof(
       { weight: 3, arbitrary: fc.record({ do: fc.constant('touch' as const), name, x: fc.nat(9) }) },
       { weight: 1, arbitrary: fc.record({ do: fc.constant('delete' as const), name }) },
-      { weight: 4, arbitrary: fc.record({ do: fc.constantFrom('reset', 'end', 'compact', 'stall', 'resume', 'bookmark', 'garbage') }) },
+      { weight: 4, arbitrary: fc.record({ do: fc.constantFrom(...DISTURBANCES) }) },
       { weight: 4, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.constantFrom(1, 100, 1000, 6000) }) },
     );
     const write = fc.constantFrom('well', 'refused', 'not sent', 'answer lost', '500 but done', '500', 'slow answer', '429');
@@ -307,13 +308,7 @@ describe('under any faults', () => {
           if (taken.do === 'touch') server.put(Nodes, node(taken.name, { x: `${taken.x}` }));
           else if (taken.do === 'delete') server.remove(Nodes, { name: taken.name });
           else if (taken.do === 'wait') await clock.advance(taken.ms);
-          else if (taken.do === 'reset') server.watches.reset();
-          else if (taken.do === 'end') server.watches.end();
-          else if (taken.do === 'compact') server.compact();
-          else if (taken.do === 'stall') server.watches.stall();
-          else if (taken.do === 'resume') server.watches.resume();
-          else if (taken.do === 'bookmark') server.bookmark();
-          else server.watches.inject('{"type":');
+          else disturb(server, taken.do);
           count();
         }
         server.watches.resume();

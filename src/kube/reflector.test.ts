@@ -10,6 +10,7 @@ import { fakeApiServer, jsonResponse, statusResponse } from './testing/apiserver
 import type { FakeApiServer } from './testing/apiserver.ts';
 import { fakeClock, seededRandom } from './testing/clock.ts';
 import type { FakeClock } from './testing/clock.ts';
+import { DISTURBANCES, disturb } from './testing/disturb.ts';
 import { recordingLog } from './testing/log.ts';
 import { configMap, node } from './testing/objects.ts';
 import { createPipe } from './testing/pipe.ts';
@@ -619,7 +620,7 @@ describe('under any faults', () => {
       {
         weight: 4,
         arbitrary: fc.record({
-          do: fc.constantFrom('reset', 'end', 'compact', 'stall', 'resume', 'bookmark', 'garbage', 'relist', 'fail', 'heal'),
+          do: fc.constantFrom(...DISTURBANCES, 'relist', 'fail', 'heal'),
         }),
       },
       { weight: 4, arbitrary: fc.record({ do: fc.constant('wait' as const), ms: fc.constantFrom(0, 100, 1000, 30_000) }) },
@@ -643,16 +644,10 @@ describe('under any faults', () => {
           if (taken.do === 'put') server.put(Nodes, node(taken.name, { x: `${taken.x}` }));
           else if (taken.do === 'remove') server.remove(Nodes, { name: taken.name });
           else if (taken.do === 'wait') await world.clock.advance(taken.ms);
-          else if (taken.do === 'reset') server.watches.reset();
-          else if (taken.do === 'end') server.watches.end();
-          else if (taken.do === 'compact') server.compact();
-          else if (taken.do === 'stall') server.watches.stall();
-          else if (taken.do === 'resume') server.watches.resume();
-          else if (taken.do === 'bookmark') server.bookmark();
-          else if (taken.do === 'garbage') server.watches.inject('{"type":');
           else if (taken.do === 'relist') world.reflector.relist();
           else if (taken.do === 'fail') faults.push(server.intercept(() => statusResponse(500, 'InternalError')));
-          else heal();
+          else if (taken.do === 'heal') heal();
+          else disturb(server, taken.do);
         }
         heal();
         server.watches.resume();
