@@ -1,8 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { PodDisruptionBudget } from '../../api/builtin.ts';
+import type { LabelSelector, PodDisruptionBudget } from '../../api/builtin.ts';
 import { keeping, unending } from './budgets.ts';
-
-type PodDisruptionBudgetSelector = NonNullable<NonNullable<PodDisruptionBudget['spec']>['selector']>;
 
 const pod = { namespace: 'web', name: 'p', uid: 'p', terminating: false, labels: { app: 'a' } };
 const budget = (name: string, desiredHealthy: number, expectedPods: number, app = 'a', observedGeneration = 1): PodDisruptionBudget => ({
@@ -34,7 +32,7 @@ test('a budget of a single pod that wants it is named, also where it has no gene
   ]);
 });
 
-test.each<[string, PodDisruptionBudgetSelector | undefined, boolean]>([
+test.each<[string, LabelSelector | undefined, boolean]>([
   ['labels', { matchLabels: { app: 'a' } }, true],
   ['other labels', { matchLabels: { app: 'b' } }, false],
   ['an empty selector, which is every pod', {}, true],
