@@ -15,7 +15,7 @@ const LONGEST_TEXT = 253;
 /** A voucher of a key is about 220. */
 const LONGEST_ANNOTATION = 2048;
 const LONGEST_REQUEST = 16_384;
-const MOST_ANNOTATIONS = 8;
+const MOST_KEYS = 8;
 
 const meta = (which: 'object' | 'oldObject', field: string): string =>
   `(${which} == null ? [] : dyn(${which}).metadata.?${field}.orValue([]))`;
@@ -30,10 +30,10 @@ const OWN_MACHINE = `request.resource.resource == 'leases' && o.kind == 'Machine
 
 const SMALL = [
   {
-    expression: `request.resource.resource == 'nodes' || (dyn(object).metadata.?labels.orValue({}).size() <= ${MOST_ANNOTATIONS}
-      && dyn(object).metadata.?annotations.orValue({}).size() <= ${MOST_ANNOTATIONS}
+    expression: `request.resource.resource == 'nodes' || (dyn(object).metadata.?labels.orValue({}).size() <= ${MOST_KEYS}
+      && dyn(object).metadata.?annotations.orValue({}).size() <= ${MOST_KEYS}
       && dyn(object).metadata.?annotations.orValue({}).all(k, dyn(object).metadata.annotations[k].size() <= ${LONGEST_ANNOTATION}))`,
-    messageExpression: `'what a node makes has at most ${MOST_ANNOTATIONS} labels and ${MOST_ANNOTATIONS} annotations, of at most ${LONGEST_ANNOTATION} characters'`,
+    messageExpression: `'what a node makes has at most ${MOST_KEYS} labels and ${MOST_KEYS} annotations, of at most ${LONGEST_ANNOTATION} characters'`,
   },
   {
     expression: `request.resource.resource != 'leases'
