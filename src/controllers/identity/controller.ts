@@ -63,7 +63,10 @@ export async function runIdentityController(options: IdentityControllerOptions):
   const machines = cache.store(Machines);
   const reserved = namePatterns(options.reservedNodeNames ?? []);
   const server = serverNames([cell.server, ...(options.serverURLs ?? [])], options.lookup ?? systemLookup, clock, (error) =>
-    log.warn({ error: messageOf(error) }, 'the name of the API server does not resolve: serving certificates with addresses wait'),
+    log.warn(
+      { error: messageOf(error) },
+      'the name service gives no answer about the API server: serving certificates with addresses wait',
+    ),
   );
   machines.addIndex(BY_NODE, nodesOf);
   /** UIDs of requests that were denied here, and told of. */

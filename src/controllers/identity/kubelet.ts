@@ -145,7 +145,7 @@ function keyMistake({ key }: SigningRequest): string | undefined {
 
 const serverName = (what: string): Verdict => deny('ServerName', `${what} is a name by which clients reach the API server`);
 const serviceName = (name: string): Verdict => deny('NameOfAnother', `${name} is a name by which clients reach services of a cluster`);
-const UNRESOLVED = 'the addresses of the API server are not known: its name does not resolve';
+const UNRESOLVED = 'the addresses of the API server are not known: the name service gives no answer';
 
 function judgeNames({ names, others }: SigningRequest, machine: Stored<Machine>, node: string, { server, nodeDomains }: Known): Verdict {
   if (others.length > 0) return deny('RequestInvalid', `it asks for extensions or attributes ${others.join(', ')}`);
