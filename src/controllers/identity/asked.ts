@@ -44,8 +44,10 @@ export type Verdict =
   | { do: 'Leave' }
   | { do: 'Wait'; why: string }
   | { do: 'Deny'; reason: string; message: string }
-  /** `record` is written to the Machine first, and only if it is as it was read. */
-  /** `holder` is the pool that has the name of the Node from then on, which is written first, too. */
+  /**
+   * `record` is written to the Machine first, and only if it is as it was read. `holder`: the pool that has the name of the Node from then on, which is
+   * written first, too.
+   */
   | { do: 'Approve'; reason: string; message: string; record?: Bootstrap; holder?: string };
 
 export const deny = (reason: string, message: string): Verdict => ({ do: 'Deny', reason, message: plainText(message) });

@@ -22,7 +22,7 @@ export interface Hold {
 
 export const HOLD_ENDS = 'kubenode.io/certificates-end';
 const ISSUED = 'issued';
-/** Requests that no signer has answered are told apart up to here. */
+/** As many requests that no signer has answered have an end of their own; beyond, they share the latest. */
 const MOST = 16;
 const HOUR_MS = 3_600_000;
 /** For one that says nothing of its end: what Kubernetes' signer gives unless it was set up otherwise. */
@@ -34,7 +34,8 @@ const LATE_MS = 2 * HOUR_MS;
 export const holdName = (node: string): string =>
   node.length <= 240 ? `node-name.${node}` : `node-hash.${createHash('sha256').update(node).digest('hex')}`;
 
-export const endOfHold = ({ ends }: Pick<Hold, 'ends'>): number => Math.max(-Infinity, ...Object.values(ends).map(Date.parse));
+/** When the last certificate ends; -Infinity where there is none. */
+export const endOfHold = ({ ends }: Pick<Hold, 'ends'>): number => Math.max(...Object.values(ends).map(Date.parse));
 
 const rest = (ends: Ends, nowMs: number): Ends => Object.fromEntries(Object.entries(ends).filter(([, end]) => Date.parse(end) > nowMs));
 const later = (...ends: (string | undefined)[]): string =>
