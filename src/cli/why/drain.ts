@@ -15,7 +15,7 @@ export function drainLines({ spec, status }: Machine): string[] {
 }
 
 /** What somebody may do about it. */
-export const drainMends = ({ status }: Machine): string[] =>
+export const drainActions = ({ status }: Machine): string[] =>
   (status?.drain?.budgets ?? []).map(({ namespace, name, never }) =>
     never === true
       ? `PodDisruptionBudget ${namespace}/${name} asks for less than all of its pods: kubectl edit pdb ${name} -n ${namespace}`
@@ -24,7 +24,7 @@ export const drainMends = ({ status }: Machine): string[] =>
 
 function keeps(budget: DrainBudget): string {
   const { namespace, name, disruptionsAllowed, currentHealthy, desiredHealthy, expectedPods, never, waiting, pods } = budget;
-  const allows = disruptionsAllowed === undefined ? ' has not been looked at yet' : ` allows ${counted(disruptionsAllowed, 'disruption')}`;
+  const allows = disruptionsAllowed === undefined ? ' has no status yet' : ` allows ${counted(disruptionsAllowed, 'disruption')}`;
   const healthy =
     currentHealthy === undefined || desiredHealthy === undefined
       ? ''

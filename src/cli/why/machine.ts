@@ -24,7 +24,7 @@ import { mistakeText } from '../../rules/mistake.ts';
 import { lookAt } from '../../rules/pass.ts';
 import { PeerIndex, peerOf } from '../../rules/peers.ts';
 import { takeSnapshot, type PeerFacts, type Snapshot } from '../../rules/snapshot.ts';
-import { drainLines, drainMends } from './drain.ts';
+import { drainLines, drainActions } from './drain.ts';
 import { troubleLines } from './trouble.ts';
 import { ago, freshUntilMs, verdictLines } from './words.ts';
 
@@ -231,7 +231,7 @@ function wouldChange({ machine, freezes }: MachineInput, rules: readonly WhyRule
   const matching = rules.filter(({ explanation }) => explanation?.truth === 'True');
   return [
     ...(verdict?.allowed === false && verdict.wouldPassWhen !== undefined ? [`Defender lets it pass when ${verdict.wouldPassWhen}`] : []),
-    ...drainMends(machine),
+    ...drainActions(machine),
     ...(freeze === undefined ? [] : [`kubectl delete freeze ${freeze.metadata.name}`]),
     ...(machine.spec.hold === true
       ? [`kubectl patch machine ${machine.metadata.name} -n ${machine.metadata.namespace} --type merge -p '{"spec":{"hold":false}}'`]

@@ -149,7 +149,7 @@ function degraded({ degraded: reasons }: Findings): ConditionInput {
     : condition('Degraded', 'True', 'ComponentFailed', reasons.join('; '));
 }
 
-/** Only while pods are being taken away, as `drained`. */
+/** Only while pods are left to be taken away. */
 function drainOf({ pods = [] }: MachineView, budgets: readonly DrainBudget[]): Pick<MachineStatus, 'drain'> {
   if (pods.length === 0) return {};
   return { drain: { podsLeft: pods.length, ...(budgets.length === 0 ? {} : { budgets: [...budgets] }) } };
