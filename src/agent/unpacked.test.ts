@@ -104,7 +104,7 @@ test.each(disturbances)('safety 16: %s is found at once and put right, and nothi
   expect(tree(world)).toBe(before);
 });
 
-test.each(disturbances)('safety 16: %s is found by the regular look where nothing was heard', async (_what, disturb) => {
+test.each(disturbances)('safety 16: %s is found by the regular check where no watch reports it', async (_what, disturb) => {
   const { world, life, before } = await unpacked();
   world.disk.watches = [];
   disturb(world);

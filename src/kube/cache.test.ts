@@ -44,7 +44,7 @@ describe('the cache', () => {
     expect(server.watches.open).toBe(2);
   });
 
-  test('two callers that would keep other parts of the objects are told, not surprised', () => {
+  test('two callers that would keep other parts of the objects get an error', () => {
     const cache = cacheOf(fakeApiServer());
     cache.store(Nodes);
     expect(() => cache.store(Nodes, { project: (object) => object })).toThrow('keeps other parts');

@@ -75,7 +75,7 @@ describe('reading one’s own writes', () => {
     expect(runs).toBe(2);
   });
 
-  test('a store that lags too long is told to list, and the key is freed by that', async () => {
+  test('a store that lags too long lists again, and the key is freed by that', async () => {
     const made = world();
     const { server, cache, clock } = made;
     start(made, { lagMs: 5000 });

@@ -56,7 +56,7 @@ describe('B6: how long a machine has been silent', () => {
   const agent = keyOf(agentLease(found));
   const kubelet = keyOf(kubeletLease(found));
 
-  test('is since it was made where nobody renewed anything, save while the server was not heard', () => {
+  test('is since it was made where nobody renewed anything, except while the server did not answer', () => {
     expect(view({})).toMatchObject({ silentMs: HOUR, agentSilentMs: HOUR, agentFresh: false });
     expect(view({}, 60_000)).toMatchObject({ silentMs: HOUR - 60_000, agentSilentMs: HOUR - 60_000 });
   });

@@ -119,7 +119,7 @@ describe('C8a: marks', () => {
     expect(marks(view({ replicas: 2 }, [machine('a'), draining, machine('c', mine)]))).toEqual({ ...none, takeBack: 'c' });
     expect(marks(view({ replicas: 3 }, [machine('a'), draining, machine('c', other)]))).toEqual({ ...none, takeBack: 'bc' });
   });
-  test('of this term leave as many others to be chosen as the pace allows, whoever bears them', () => {
+  test('of this term leave as many others to be chosen as the pace allows, whichever machines bear them', () => {
     for (const bearer of ['a', 'b', 'c']) {
       const machines = ['a', 'b', 'c'].map((name) => machine(name, name === bearer ? mine : {}));
       const { retire = '', ...rest } = marks(view({ replicas: 1, maxRetiring: 2 }, machines));

@@ -83,7 +83,7 @@ describe('a job', () => {
     expect(await phase()).toBe('Pending');
   });
 
-  it('is logged and told of with each phase, once', async () => {
+  it('is logged and an Event with each phase, once', async () => {
     await desk.start();
     const job = await desk.job('hung-1');
     await wait(60);
@@ -230,7 +230,7 @@ describe('a job is looked at', () => {
     const id = await desk.cell.reserve(open);
     await wait(200);
     expect((await desk.read('hung-1')).status).toMatchObject({ phase: 'Granted', operationID: id });
-    const why = desk.log.lines.filter(({ message }) => message === 'reads afresh').map(({ fields }) => fields['why']);
+    const why = desk.log.lines.filter(({ message }) => message === 'reads again').map(({ fields }) => fields['why']);
     expect(why).toEqual(['what the node is like before it is touched']);
     expect(await looksAt(() => desk.cell.rows((rows) => rows.map((row) => ({ ...row, scopes: ['y'] }))))).toBe(0);
     await desk.cell.release(id);

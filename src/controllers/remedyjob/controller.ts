@@ -57,7 +57,7 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
     if (sight.isDeaf()) return { requeueAfterMs: DEAF_MS };
     let decision = decide(await observe(sight, job, undefined));
     if (decision.step === 'Read') {
-      run.log.debug({ why: decision.why }, 'reads afresh');
+      run.log.debug({ why: decision.why }, 'reads again');
       decision = decide(await observe(sight, job, { client: run.client, signal }));
     }
     switch (decision.step) {

@@ -168,7 +168,7 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     { answer: 'cluster/max 3/3', explanation: 'waits until one ends' },
   ],
   ['a row is a grant', { status: { phase: 'Pending' }, row: 'row' }, { phase: 'Granted', operationID: 'row' }],
-  ['what the node was like is read afresh', { status: { phase: 'Pending' }, row: 'row', view: { isLive: false } }, 'Read'],
+  ['what the node was like is read again', { status: { phase: 'Pending' }, row: 'row', view: { isLive: false } }, 'Read'],
   [
     'a row that comes when it recovered is not taken',
     { status: { phase: 'Pending' }, row: 'row', view: { matches: 'False' } },
@@ -191,7 +191,7 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     { phase: 'Cancelled', outcome: 'Cancelled', explanation },
   ]),
   ['a machine that is deleted is not repaired', { status: { phase: 'Pending' }, deleting: true }, { phase: 'Cancelled' }],
-  ['that a machine is gone is read afresh', { status: { phase: 'Pending' }, view: { ...gone, isLive: false } }, 'Read'],
+  ['that a machine is gone is read again', { status: { phase: 'Pending' }, view: { ...gone, isLive: false } }, 'Read'],
   ['a machine that is gone is not repaired', { status: { phase: 'Pending' }, view: gone }, { phase: 'Cancelled' }],
   ['an order begins it', { status: granted, row: 'row', operation: order('row') }, { phase: 'Running', orderedAt: iso(0) }],
   [
@@ -370,7 +370,7 @@ table.push(
     { status: granted, view: gone },
     { phase: 'Cancelled', explanation: 'the machine is gone, and no order was written' },
   ],
-  ['that a machine is gone under way is read afresh', { status: running, view: { ...gone, isLive: false } }, 'Read'],
+  ['that a machine is gone under way is read again', { status: running, view: { ...gone, isLive: false } }, 'Read'],
   [
     'a failure without words says how it ended',
     { status: running, operation: order('row'), machine: { operation: { ...done('row', 'TransientFailure'), message: '' } } },
@@ -382,7 +382,7 @@ table.push(
     { phase: 'Failed', outcome: 'PermanentFailure', explanation: 'the action ended PermanentFailure' },
   ],
   [
-    'the end of the action is read afresh',
+    'the end of the action is read again',
     { status: running, operation: order('row'), machine: { operation: done('row', 'Succeeded') }, view: { isLive: false } },
     'Read',
   ],
@@ -442,7 +442,7 @@ table.push(
     { explanation: 'the boot before the order is not known' },
   ],
   [
-    'that a machine is gone for which a human was asked is read afresh',
+    'that a machine is gone for which a human was asked is read again',
     { status: { phase: 'NeedsHuman' }, view: { ...gone, isLive: false } },
     'Read',
   ],

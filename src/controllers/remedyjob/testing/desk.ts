@@ -29,7 +29,7 @@ export interface Desk {
   looks(): number;
   /** Starts the controller. */
   start(): Promise<void>;
-  /** Makes a job for a machine that is there. */
+  /** Makes a job for machine `a`. */
   job(name: string, spec?: Partial<RemedyOperationJob['spec']>, status?: RemedyOperationJobStatus): Promise<Stored<RemedyOperationJob>>;
   /** As the server has it. */
   read(name: string): Promise<Stored<RemedyOperationJob>>;
