@@ -9,10 +9,10 @@ const SYSTEM = ['test/e2e/**/*.test.ts', ...INTEGRATION, 'test/package/**/*.test
 const FAULTS = ['test/faults/**/*.test.ts'];
 
 /** The embedded server beside a real one, or beside what a real one answered when it was recorded. */
-const CONFORMANCE = ['test/conformance/**/*.test.ts', 'test/kubernetes/clientgo.test.ts'];
+const CONFORMANCE = ['test/conformance/**/*.test.ts', 'test/kubernetes/client-go.test.ts'];
 
 /** What needs a real API server: `npm run test:kubernetes` starts one. */
-const KUBERNETES = ['test/kubernetes/!(clientgo).test.ts', 'test/leastprivilege/**/*.test.ts'];
+const KUBERNETES = ['test/kubernetes/!(client-go).test.ts', 'test/least-privilege/**/*.test.ts'];
 /** What needs machines that boot: `npm run test:nodes` looks whether they can. */
 const NODES = ['test/nodes/*.test.ts'];
 /** What one of those machines runs, which sees this folder and can write nothing there. */
@@ -68,7 +68,7 @@ export default defineConfig({
                 name: 'kubernetes',
                 include: [...KUBERNETES, ...INTEGRATION, ...FAULTS],
                 // Of the embedded server's folder alone.
-                exclude: ['test/faults/statefolder.test.ts'],
+                exclude: ['test/faults/state-folder.test.ts'],
                 fileParallelism: false,
                 sequence: { groupOrder: ORDER.kubernetes },
               },

@@ -1,6 +1,6 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { promisify } from 'node:util';
-import { requestsInAnHour } from './agenthour.ts';
+import { requestsInAnHour } from './agent-hour.ts';
 import type { Benchmark } from './harness.ts';
 import { memoryOf } from './memory.ts';
 import { openSystem, pause, NODES } from './system.ts';

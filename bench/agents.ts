@@ -6,12 +6,12 @@ import { watchMachine } from '../src/agent/watch.ts';
 import { Machines } from '../src/api/machine.ts';
 import type { Log } from '../src/api/ports.ts';
 import type { ApiRequest, ApiResponse, Transport } from '../src/api/transport.ts';
-import { isExpired } from '../src/kube/apierror.ts';
+import { isExpired } from '../src/kube/api-error.ts';
 import type { Client } from '../src/kube/client.ts';
 import { sleep, systemClock } from '../src/kube/clock.ts';
 import { isWatch, type Connection } from '../src/kube/connect.ts';
-import { createClient } from '../src/kube/httpclient.ts';
-import { nodeHttpsTransport } from '../src/kube/httpstransport.ts';
+import { createClient } from '../src/kube/http-client.ts';
+import { nodeHttpsTransport } from '../src/kube/https-transport.ts';
 
 /** A Machine and how its agent connects. */
 export interface Member {

@@ -7,7 +7,7 @@ import { Machines } from '../src/api/machine.ts';
 import type { Resource } from '../src/api/resource.ts';
 import type { ApiRequest, Transport } from '../src/api/transport.ts';
 import type { Client } from '../src/kube/client.ts';
-import { createClient } from '../src/kube/httpclient.ts';
+import { createClient } from '../src/kube/http-client.ts';
 import { bytesOf, closedLoop } from './load.ts';
 
 /** A label that each Machine has another value of. */

@@ -2,11 +2,11 @@ import { Agent } from 'undici';
 import type { ApiRequest, Transport } from '../src/api/transport.ts';
 import { openCluster } from '../src/embedded/index.ts';
 import { systemClock } from '../src/kube/clock.ts';
-import { httpTransport } from '../src/kube/httptransport.ts';
-import { connectionOf, serveProcess } from './apiserver.ts';
-import { bareProcess } from './bareprocess.ts';
+import { httpTransport } from '../src/kube/http-transport.ts';
+import { connectionOf, serveProcess } from './api-server.ts';
+import { bareProcess } from './bare-process.ts';
 import { applyEntries, createMachine, patchStatus, prepare } from './bodies.ts';
-import { fanOut } from './fanout.ts';
+import { fanOut } from './fan-out.ts';
 import { percentile, type Benchmark } from './harness.ts';
 import { bytesOf, closedLoop, openLoop, type Load } from './load.ts';
 

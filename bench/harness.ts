@@ -57,17 +57,17 @@ export interface Benchmark {
 }
 
 const LOADERS: Record<string, () => Promise<{ default: Benchmark }>> = {
-  'commit-to-machine': () => import('./committomachine.ts'),
-  'noop-commit': () => import('./noopcommit.ts'),
+  'commit-to-machine': () => import('./commit-to-machine.ts'),
+  'noop-commit': () => import('./no-op-commit.ts'),
   agent: () => import('./agent.ts'),
   embedded: () => import('./embedded.ts'),
   render: () => import('./render.ts'),
   rules: () => import('./rules.ts'),
-  'condition-to-order': () => import('./conditiontoorder.ts'),
-  'real-condition-to-order': () => import('./realconditiontoorder.ts'),
-  'real-watches': () => import('./realwatches.ts'),
-  'real-resync': () => import('./realresync.ts'),
-  'real-recovery': () => import('./realrecovery.ts'),
+  'condition-to-order': () => import('./condition-to-order.ts'),
+  'real-condition-to-order': () => import('./real-condition-to-order.ts'),
+  'real-watches': () => import('./real-watches.ts'),
+  'real-resync': () => import('./real-resync.ts'),
+  'real-recovery': () => import('./real-recovery.ts'),
 };
 export const NAMES: readonly string[] = Object.keys(LOADERS);
 

@@ -1,4 +1,4 @@
-/** What `requestlog.ts` wrote, by who asked. */
+/** What `request-log.ts` wrote, by who asked. */
 import { readFile } from 'node:fs/promises';
 
 export type Asker = 'hub' | 'cell controllers' | 'agent' | 'others';

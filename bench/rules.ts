@@ -2,7 +2,7 @@ import { Engine, type RuleProperties, type TopLevelCondition } from 'json-rules-
 import type { Node } from '../src/api/builtin.ts';
 import { API_VERSION } from '../src/api/kind.ts';
 import { Machines, type Machine } from '../src/api/machine.ts';
-import { NodeRemediers, type NodeRemedier } from '../src/api/noderemedier.ts';
+import { NodeRemediers, type NodeRemedier } from '../src/api/node-remedier.ts';
 import { observeHeartbeats, type Heartbeats } from '../src/rules/heartbeats.ts';
 import { compileRule, indexRules, rulesReading } from '../src/rules/index.ts';
 import { lookAt } from '../src/rules/pass.ts';

@@ -40,7 +40,7 @@ export async function openSystem(): Promise<BenchSystem> {
   const dir = await mkdtemp(join(tmpdir(), 'kubenode-bench-'));
   const requests = join(dir, 'requests.jsonl');
   process.env['KUBENODE_BENCH_REQUESTS'] = requests;
-  process.execArgv.push('--import', new URL('./requestlog.ts', import.meta.url).href);
+  process.execArgv.push('--import', new URL('./request-log.ts', import.meta.url).href);
   let system: TourSystem | undefined;
   const close = async (): Promise<void> => {
     await system?.stop();

@@ -3,17 +3,17 @@
  * that is named nowhere here is its kind's main writer's, so a new one is Git's until somebody says otherwise; Machines have no main writer.
  */
 import { Clusters } from '../src/api/cluster.ts';
-import { DefenderPolicies } from '../src/api/defenderpolicy.ts';
-import { DisruptionLedgers } from '../src/api/disruptionledger.ts';
+import { DefenderPolicies } from '../src/api/defender-policy.ts';
+import { DisruptionLedgers } from '../src/api/disruption-ledger.ts';
 import { Fleets } from '../src/api/fleet.ts';
 import { Freezes } from '../src/api/freeze.ts';
 import type { Kind } from '../src/api/kind.ts';
 import { Machines } from '../src/api/machine.ts';
-import { MachineComponents } from '../src/api/machinecomponent.ts';
-import { MachineComponentSets } from '../src/api/machinecomponentset.ts';
-import { MachineSets } from '../src/api/machineset.ts';
-import { NodeRemediers } from '../src/api/noderemedier.ts';
-import { RemedyOperationJobs } from '../src/api/remedyoperationjob.ts';
+import { MachineComponents } from '../src/api/machine-component.ts';
+import { MachineComponentSets } from '../src/api/machine-component-set.ts';
+import { MachineSets } from '../src/api/machine-set.ts';
+import { NodeRemediers } from '../src/api/node-remedier.ts';
+import { RemedyOperationJobs } from '../src/api/remedy-operation-job.ts';
 import { Rollouts } from '../src/api/rollout.ts';
 
 /** `human` is everyone who is none of KubeNode's own: people, autoscalers, pipelines. */

@@ -1,10 +1,10 @@
 /** Every rule of the reference fleet passes its check, heals in its recorded histories, and leaves alone what it must. */
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { fleetRules, type FleetRules } from '../src/cli/rules/fleetrules.ts';
+import { fleetRules, type FleetRules } from '../src/cli/rules/fleet-rules.ts';
 import { runHistories, type HistoryRun } from '../src/cli/rules/histories.ts';
-import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from '../src/cli/rules/workingtree.ts';
-import { childBundle } from '../src/sync/render/testing/childbundle.ts';
+import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from '../src/cli/rules/working-tree.ts';
+import { childBundle } from '../src/sync/render/testing/child-bundle.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const CATALOGUE = [

@@ -78,7 +78,7 @@ async function bundle(entry: string, file: string, banner: string): Promise<void
 /** Node's modules that packages of the fleet's realm name, and what stands for them there. */
 const BUILTINS: Record<string, string> = {
   buffer: 'buffer',
-  child_process: 'childprocess',
+  child_process: 'child-process',
   crypto: 'crypto',
   fs: 'fs',
   os: 'os',

@@ -29,14 +29,14 @@ const ALLOWED: Record<string, string[]> = {
 /** The child that renders fleets carries the constructs in its bundle. */
 const EXEMPT: [RegExp, string][] = [[/^sync\/render\/child/, 'constructs']];
 /** The agent is small: of kube/ it uses only these. */
-const AGENT_KUBE = /^kube\/(apierror|backoff|client|clock|connect|httpclient|httpstransport|lines|resourceversion|servertime)\.ts$/;
+const AGENT_KUBE = /^kube\/(api-error|backoff|client|clock|connect|http-client|https-transport|lines|resource-version|server-time)\.ts$/;
 
 const problems: string[] = [];
 for (const entry of readdirSync(SRC, { recursive: true, withFileTypes: true })) {
   if (!entry.isFile() || !entry.name.endsWith('.ts') || entry.name.endsWith('.test.ts')) continue;
   const path = join(entry.parentPath, entry.name);
   const file = relative(SRC, path);
-  if (/(^|\/)[a-z]*testing(\/|\.ts$)/.test(file)) continue;
+  if (/(^|\/)[a-z-]*testing(\/|\.ts$)/.test(file)) continue;
   const from = file.split('/')[0] ?? '';
   for (const [, target] of readFileSync(path, 'utf8').matchAll(/^\s*(?:import|export)\b[^;]*?from '(\.[^']+)'/gms)) {
     const used = relative(SRC, resolve(dirname(path), target ?? ''));

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { applied, mutantsOf } from './mutants.ts';
-import { importersOf, stagesOf } from './teststages.ts';
+import { importersOf, stagesOf } from './test-stages.ts';
 
 const mutated = (source: string): string[] => mutantsOf('x.ts', source).map((mutant) => applied(source, mutant));
 

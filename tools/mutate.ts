@@ -29,7 +29,7 @@ import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { applied, mutantsOf, type Mutant } from './mutants.ts';
-import { stagesOf } from './teststages.ts';
+import { stagesOf } from './test-stages.ts';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 

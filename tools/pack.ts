@@ -10,7 +10,7 @@ import { mkdirSync, readFileSync, readdirSync, renameSync, writeFileSync } from 
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
-import { archiveOf } from '../src/cli/agentpackage/archive.ts';
+import { archiveOf } from '../src/cli/agent-package/archive.ts';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 export const ARTIFACTS = join(ROOT, '.build', 'artifacts');

@@ -121,7 +121,7 @@ const PROOF = 'docs/proof.md';
 function checkAttacks(): void {
   const listed = new Set<string>();
   for (const [row, name = ''] of read(PROOF).matchAll(/^\| `((?:safety|security) \d+)` \|.*$/gm)) {
-    const named = row.match(/`[\w/.]+\.test\.ts`/g) ?? [];
+    const named = row.match(/`[\w/.-]+\.test\.ts`/g) ?? [];
     if (named.length === 0) problems.push(`${PROOF}: ${name} names no test`);
     for (const file of named) listed.add(`${name} in ${file.slice(1, -1)}`);
   }

@@ -1,7 +1,7 @@
 /** What every agent may do, besides what its own Role says (`machineAccess` in src/api). */
 import type { Construct } from 'constructs';
 import { AGENTS } from '../../src/api/identity.ts';
-import { AGENT_CLUSTER_ROLE, BOOTSTRAP_CLUSTER_ROLE } from '../../src/api/machineaccess.ts';
+import { AGENT_CLUSTER_ROLE, BOOTSTRAP_CLUSTER_ROLE } from '../../src/api/machine-access.ts';
 import { clusterRole, clusterRoleBinding, core, of, own } from './rules.ts';
 
 /** One binding for all that have a certificate: one a machine would slow every request of the cluster. */

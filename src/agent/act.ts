@@ -2,10 +2,10 @@ import { messageOf } from '../api/errors.ts';
 import { halfJitterMs } from '../kube/backoff.ts';
 import { journalOf, newProgress, newSwitching } from './context.ts';
 import type { Context } from './context.ts';
-import { askForReboot, clean, endRepairing, operate, restartUnits } from './actrepair.ts';
-import { actStage } from './acttransaction.ts';
-import { check, repair, startUnit, stopStray, trySweep } from './actupkeep.ts';
-import { backoffMs } from './decidetransaction.ts';
+import { askForReboot, clean, endRepairing, operate, restartUnits } from './act-repair.ts';
+import { actStage } from './act-transaction.ts';
+import { check, repair, startUnit, stopStray, trySweep } from './act-upkeep.ts';
+import { backoffMs } from './decide-transaction.ts';
 
 import { failureOf, short } from './errors.ts';
 import type { Manifest } from './manifest.ts';

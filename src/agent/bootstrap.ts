@@ -1,8 +1,8 @@
-import { parseKeys } from '../api/componentkey.ts';
+import { parseKeys } from '../api/component-key.ts';
 import { messageOf } from '../api/errors.ts';
 import type { NodeBootstrap } from '../api/provider.ts';
 import { agentError } from './errors.ts';
-import { readFile } from './ports/nodefs.ts';
+import { readFile } from './ports/node-fs.ts';
 
 /*
  * Templates put these into commands and files, and no signature covers them: nothing that a shell, a path or a line would take for more than a word.

@@ -6,13 +6,13 @@ import type { Clock } from '../api/ports.ts';
 import { apiVersionOf } from '../api/resource.ts';
 import type { Transport } from '../api/transport.ts';
 import type { KubeObject, Stored } from '../api/wire.ts';
-import { hasReason } from '../kube/apierror.ts';
+import { hasReason } from '../kube/api-error.ts';
 import type { Client } from '../kube/client.ts';
 import { microTime } from '../kube/clock.ts';
-import { createClient } from '../kube/httpclient.ts';
-import { boundsOf } from '../kube/servertime.ts';
+import { createClient } from '../kube/http-client.ts';
+import { boundsOf } from '../kube/server-time.ts';
 import type { Cell } from './context.ts';
-import { ask, look } from './identitywire.ts';
+import { ask, look } from './identity-wire.ts';
 import type { AgentStatus } from './report.ts';
 import { MachineComponents, Machines, wantedOf } from './wanted.ts';
 

@@ -1,7 +1,7 @@
 import { assert, constantFrom, dictionary, jsonValue, property, record, string } from 'fast-check';
 import { test } from 'vitest';
 import { contentOf as apiContentOf } from '../api/machine.ts';
-import { machineComponentName as apiComponentName } from '../api/machinecomponent.ts';
+import { machineComponentName as apiComponentName } from '../api/machine-component.ts';
 import { contentOf, machineComponentName } from './content.ts';
 
 test('the identity of an entry is the one that controllers compute', () => {

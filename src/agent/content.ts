@@ -11,7 +11,7 @@ export function contentOf(entry: Pick<ComponentEntry, 'action' | 'version'> & { 
   return sha256Hex(canonical({ action: entry.action, version: entry.version, values: entry.values ?? {} })).slice(0, 24);
 }
 
-/** Name of the MachineComponent of a version: `machineComponentName` of src/api/machinecomponent.ts. */
+/** Name of the MachineComponent of a version: `machineComponentName` of src/api/machine-component.ts. */
 export function machineComponentName(component: string, version: string): string {
   return `${component}-${version.toLowerCase().replaceAll(/[^a-z0-9.-]/g, '-')}`;
 }

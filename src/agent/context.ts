@@ -5,7 +5,7 @@ import type { Journal } from './journal.ts';
 import type { Layout } from './layout.ts';
 import type { Manifest, Node } from './manifest.ts';
 import type { Drift, Health, Installed, Preparation, Progress, Repairing, Starts } from './observed.ts';
-import type { NodeCertificates } from './nodecredentials.ts';
+import type { NodeCertificates } from './node-credentials.ts';
 import type { Files } from './ports/files.ts';
 import type { Host } from './ports/host.ts';
 import type { Network } from './ports/network.ts';

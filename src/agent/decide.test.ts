@@ -3,7 +3,7 @@ import type { Disruption } from '../api/disruption.ts';
 import type { Operation } from '../api/machine.ts';
 import { newProgress } from './context.ts';
 import { decide } from './decide.ts';
-import { inOrder } from './decideoperation.ts';
+import { inOrder } from './decide-operation.ts';
 import type { Observed } from './observed.ts';
 import type { ComponentState, Failure, State, Transaction } from './state.ts';
 import {

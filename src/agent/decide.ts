@@ -1,8 +1,8 @@
 import { contentOf } from './content.ts';
-import { immediateStep, orderStep, runningStep } from './decideoperation.ts';
-import { repairStep } from './deciderepair.ts';
-import { transactionStep } from './decidetransaction.ts';
-import { upkeepStep } from './decideupkeep.ts';
+import { immediateStep, orderStep, runningStep } from './decide-operation.ts';
+import { repairStep } from './decide-repair.ts';
+import { transactionStep } from './decide-transaction.ts';
+import { upkeepStep } from './decide-upkeep.ts';
 import type { Observed } from './observed.ts';
 import { pendingOf } from './pending.ts';
 import { isControllers } from './repair.ts';

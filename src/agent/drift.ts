@@ -1,6 +1,6 @@
 import { dirname, join, relative } from 'node:path';
 import { isCoded, messageOf } from '../api/errors.ts';
-import type { FileSpec } from './componentspec.ts';
+import type { FileSpec } from './component-spec.ts';
 import type { Context } from './context.ts';
 import { holds } from './durable.ts';
 import { componentLayout } from './layout.ts';

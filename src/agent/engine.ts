@@ -8,7 +8,7 @@ import { createDurable } from './durable.ts';
 import { codeOf } from './errors.ts';
 import { layoutOf } from './layout.ts';
 import type { Node } from './manifest.ts';
-import { renewNodeCredentials } from './nodecredentials.ts';
+import { renewNodeCredentials } from './node-credentials.ts';
 import { observe } from './observe.ts';
 import type { Observed } from './observed.ts';
 import { openDisk } from './open.ts';

@@ -1,5 +1,5 @@
 import { CodedError, isCoded, messageOf } from '../api/errors.ts';
-import { plainText } from '../api/plaintext.ts';
+import { plainText } from '../api/plain-text.ts';
 
 /**
  * Codes of the agent. What concerns one component becomes `failed.reason` of its status.

@@ -5,14 +5,14 @@ import type { Clock, Log, Random } from '../api/ports.ts';
 import type { Transport } from '../api/transport.ts';
 import { halfJitterMs } from '../kube/backoff.ts';
 import type { Client } from '../kube/client.ts';
-import { createClient } from '../kube/httpclient.ts';
-import type { RetirableTransport } from '../kube/httpstransport.ts';
+import { createClient } from '../kube/http-client.ts';
+import type { RetirableTransport } from '../kube/https-transport.ts';
 import { agentError } from './errors.ts';
-import { certified, lifeOf, newPending } from './identitykey.ts';
-import type { MachineIdentity } from './identitykey.ts';
-import type { Current, IdentityState, Pending } from './identitystate.ts';
-import { ask, isUnauthorized, look, standInToken } from './identitywire.ts';
-import type { Answer } from './identitywire.ts';
+import { certified, lifeOf, newPending } from './identity-key.ts';
+import type { MachineIdentity } from './identity-key.ts';
+import type { Current, IdentityState, Pending } from './identity-state.ts';
+import { ask, isUnauthorized, look, standInToken } from './identity-wire.ts';
+import type { Answer } from './identity-wire.ts';
 
 export type Credentials = { token: string } | { clientCert: string; clientKey: string };
 

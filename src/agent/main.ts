@@ -1,30 +1,30 @@
 // First: what is compiled before it stays.
 import './memory.ts';
-import '../kube/noinspector.ts';
+import '../kube/no-inspector.ts';
 import { resolve } from 'node:path';
 import { isCoded, messageOf } from '../api/errors.ts';
 import type { Clock, Log } from '../api/ports.ts';
 import { systemClock } from '../kube/clock.ts';
-import { nodeHttpsTransport } from '../kube/httpstransport.ts';
+import { nodeHttpsTransport } from '../kube/https-transport.ts';
 import { AGENT_VERSION, runAgent } from './agent.ts';
 import { readBootstrap } from './bootstrap.ts';
 import { createDurable } from './durable.ts';
 import { createIdentity } from './identity.ts';
-import { identityState } from './identitystate.ts';
+import { identityState } from './identity-state.ts';
 import { layoutOf } from './layout.ts';
 import { nodeFiles } from './ports/files.ts';
 import type { Files } from './ports/files.ts';
 import { localHost } from './ports/host.ts';
 import type { Host } from './ports/host.ts';
 import { lineLog } from './ports/log.ts';
-import { fs } from './ports/nodefs.ts';
+import { fs } from './ports/node-fs.ts';
 import { nodeNetwork } from './ports/network.ts';
 import { nodeRunner } from './ports/runner.ts';
 import { beSole } from './ports/sole.ts';
 import { createSupervisor } from './ports/supervisor.ts';
 import { nodeSystemctl } from './ports/systemctl.ts';
 import { createSystemdUnits } from './ports/systemd.ts';
-import { systemHost } from './ports/systemhost.ts';
+import { systemHost } from './ports/system-host.ts';
 import type { LastingUnits } from './ports/units.ts';
 
 const USAGE = 'usage: kubenode-agent --bootstrap FILE --root DIR --host local|system [--debug]';

@@ -1,5 +1,5 @@
 import { canonical, sha256Hex } from '../api/digest.ts';
-import type { ComponentSpec, FileSpec, Hook, ProbeSpec, UnitSpec } from './componentspec.ts';
+import type { ComponentSpec, FileSpec, Hook, ProbeSpec, UnitSpec } from './component-spec.ts';
 import { agentError } from './errors.ts';
 import { componentLayout } from './layout.ts';
 import type { Layout } from './layout.ts';

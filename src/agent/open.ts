@@ -1,5 +1,5 @@
 import { isCoded, messageOf } from '../api/errors.ts';
-import { endRepairing } from './actrepair.ts';
+import { endRepairing } from './act-repair.ts';
 import { newProgress, newSwitching } from './context.ts';
 import type { Context } from './context.ts';
 import { loadManifest } from './generation.ts';

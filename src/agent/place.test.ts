@@ -21,7 +21,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { differenceOf } from './drift.ts';
 import { createDurable } from './durable.ts';
 import type { Durable } from './durable.ts';
-import type { FileSpec } from './componentspec.ts';
+import type { FileSpec } from './component-spec.ts';
 import { placeFile, removeFile } from './place.ts';
 import { nodeFiles } from './ports/files.ts';
 import { openLog, rotateLog } from './ports/logs.ts';

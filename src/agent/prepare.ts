@@ -3,7 +3,7 @@ import { canonical, sha256Hex } from '../api/digest.ts';
 import { isCoded, messageOf } from '../api/errors.ts';
 import { fullJitterMs } from '../kube/backoff.ts';
 import { sleep } from '../kube/clock.ts';
-import { parseComponentSpec } from './componentspec.ts';
+import { parseComponentSpec } from './component-spec.ts';
 import { machineComponentName } from './content.ts';
 import type { Context } from './context.ts';
 import { draftOf } from './durable.ts';

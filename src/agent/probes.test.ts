@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { fakeClock } from '../kube/testing/clock.ts';
-import type { ProbeSpec } from './componentspec.ts';
+import type { ProbeSpec } from './component-spec.ts';
 import type { UnitStatus } from './ports/units.ts';
 import { startProbes } from './probes.ts';
 import type { ProbeMode } from './probes.ts';

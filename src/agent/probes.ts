@@ -1,7 +1,7 @@
 import { messageOf } from '../api/errors.ts';
 import type { Clock } from '../api/ports.ts';
 import { withDeadline } from '../kube/clock.ts';
-import type { ProbeSpec } from './componentspec.ts';
+import type { ProbeSpec } from './component-spec.ts';
 import { short } from './errors.ts';
 import type { Manifest } from './manifest.ts';
 import { environmentOf } from './ports/environment.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { AGENT_OPERATIONS as API_AGENT, CONTROLLER_OPERATIONS as API_CONTROLLER } from '../api/noderemedier.ts';
+import { AGENT_OPERATIONS as API_AGENT, CONTROLLER_OPERATIONS as API_CONTROLLER } from '../api/node-remedier.ts';
 import { AGENT_OPERATIONS, CONTROLLER_OPERATIONS } from './repair.ts';
 import { begin, live } from './testing/life.ts';
 import { give, node, rest, unit } from './testing/node.ts';

@@ -1,11 +1,11 @@
 import { needsOperation } from '../api/disruption.ts';
 import type { ComponentStatus, MachineStatus, OperationStatus } from '../api/machine.ts';
-import { plainTexts } from '../api/plaintext.ts';
+import { plainTexts } from '../api/plain-text.ts';
 import type { Condition } from '../api/wire.ts';
 import { rfc3339 } from '../kube/clock.ts';
 import { refusalOf } from './decide.ts';
-import { repairBudgetMs } from './decideupkeep.ts';
-import { stagesOf } from './decidetransaction.ts';
+import { repairBudgetMs } from './decide-upkeep.ts';
+import { stagesOf } from './decide-transaction.ts';
 import { describe } from './drift.ts';
 import type { View } from './engine.ts';
 import { short } from './errors.ts';

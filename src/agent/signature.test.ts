@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { beforeEach, describe, expect, test } from 'vitest';
-import { keyIDOf, keyLine, signComponent } from '../api/componentkey.ts';
+import { keyIDOf, keyLine, signComponent } from '../api/component-key.ts';
 import type { ComponentEntry } from '../api/machine.ts';
 import { begin, live, type Life } from './testing/life.ts';
 import { app, find, put, rest, want } from './testing/node.ts';

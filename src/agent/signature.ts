@@ -1,4 +1,4 @@
-import { parseKeys, verifiedBy, type ComponentKey } from '../api/componentkey.ts';
+import { parseKeys, verifiedBy, type ComponentKey } from '../api/component-key.ts';
 import { isCoded } from '../api/errors.ts';
 import type { Context } from './context.ts';
 import type { Durable } from './durable.ts';

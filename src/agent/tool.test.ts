@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { sha256Hex } from '../api/digest.ts';
 import { createDurable, type Durable } from './durable.ts';
 import { buildGeneration } from './generation.ts';
-import { identityState } from './identitystate.ts';
+import { identityState } from './identity-state.ts';
 import { beginJournal, type Journal } from './journal.ts';
 import { componentLayout, layoutOf, type Layout } from './layout.ts';
 import type { Manifest } from './manifest.ts';

@@ -1,14 +1,14 @@
-import '../kube/noinspector.ts';
+import '../kube/no-inspector.ts';
 import { createHash } from 'node:crypto';
 import { dirname, join, resolve } from 'node:path';
 import { isCoded, messageOf } from '../api/errors.ts';
-import { plainOutput } from '../api/plaintext.ts';
+import { plainOutput } from '../api/plain-text.ts';
 import { readBootstrap } from './bootstrap.ts';
 import { createDurable, type Durable } from './durable.ts';
 import { describe, findDrift } from './drift.ts';
 import { loadManifest } from './generation.ts';
-import { lifeOf } from './identitykey.ts';
-import { identityState } from './identitystate.ts';
+import { lifeOf } from './identity-key.ts';
+import { identityState } from './identity-state.ts';
 import { decode, replay } from './journal.ts';
 import { layoutOf, type Layout } from './layout.ts';
 import { nodeFiles } from './ports/files.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { Machines as ApiMachines } from '../api/machine.ts';
 import type { Machine } from '../api/machine.ts';
-import { MachineComponents as ApiComponents } from '../api/machinecomponent.ts';
+import { MachineComponents as ApiComponents } from '../api/machine-component.ts';
 import type { Stored } from '../api/wire.ts';
 import { fakeClock } from '../kube/testing/clock.ts';
 import { contentOf } from './content.ts';

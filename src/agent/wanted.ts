@@ -1,6 +1,6 @@
 import { CodedError } from '../api/errors.ts';
 import type { ComponentEntry, ComponentStatus, Machine, Operation } from '../api/machine.ts';
-import type { MachineComponent } from '../api/machinecomponent.ts';
+import type { MachineComponent } from '../api/machine-component.ts';
 import type { Clock } from '../api/ports.ts';
 import type { Resource } from '../api/resource.ts';
 import type { Condition, KubeObject, Stored } from '../api/wire.ts';

@@ -1,13 +1,13 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Machine } from '../api/machine.ts';
 import type { Stored } from '../api/wire.ts';
-import { createClient } from '../kube/httpclient.ts';
-import { fakeApiServer, statusResponse } from '../kube/testing/apiserver.ts';
-import type { FakeApiServer } from '../kube/testing/apiserver.ts';
+import { createClient } from '../kube/http-client.ts';
+import { fakeApiServer, statusResponse } from '../kube/testing/api-server.ts';
+import type { FakeApiServer } from '../kube/testing/api-server.ts';
 import { fakeClock, seededRandom } from '../kube/testing/clock.ts';
 import type { FakeClock } from '../kube/testing/clock.ts';
 import { recordingLog } from '../kube/testing/log.ts';
-import { settle } from '../kube/testing/waitfor.ts';
+import { settle } from '../kube/testing/wait-for.ts';
 import { watchMachine } from './watch.ts';
 import { Machines } from './wanted.ts';
 

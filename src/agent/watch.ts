@@ -2,7 +2,7 @@ import { messageOf } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { Machine } from '../api/machine.ts';
 import type { Stored } from '../api/wire.ts';
-import { askedMsOf, isExpired, isFromTheFuture } from '../kube/apierror.ts';
+import { askedMsOf, isExpired, isFromTheFuture } from '../kube/api-error.ts';
 import type { Client } from '../kube/client.ts';
 import { sleep } from '../kube/clock.ts';
 import { Machines } from './wanted.ts';

@@ -1,6 +1,6 @@
 /** The built-in Kubernetes kinds that KubeNode reads or writes, with the fields it uses. */
 import { CodedError } from './errors.ts';
-import { plainTexts } from './plaintext.ts';
+import { plainTexts } from './plain-text.ts';
 import type { Resource } from './resource.ts';
 import { apiVersionOf } from './resource.ts';
 import type { KubeObject } from './wire.ts';

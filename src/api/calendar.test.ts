@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { nextOpen, once, recurring } from './calendar.ts';
-import { instantsOf, isTimeZone, parseWall, wallOf, zonedText } from './zonedtime.ts';
+import { instantsOf, isTimeZone, parseWall, wallOf, zonedText } from './zoned-time.ts';
 
 const ms = (text: string): number => Date.parse(text);
 const iso = (instant: number | undefined): string | undefined =>

@@ -5,7 +5,7 @@
  * the jump. In an hour that is repeated a window starts once, the first time; a freeze starts both times: whatever is in doubt is closed.
  */
 import { Cron } from 'croner';
-import { instantsOf, parseWall, wallOf } from './zonedtime.ts';
+import { instantsOf, parseWall, wallOf } from './zoned-time.ts';
 
 /** `from` belongs to it, `until` does not. Instants, ms. */
 export interface Span {

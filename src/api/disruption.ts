@@ -1,5 +1,5 @@
 import semver from 'semver';
-import type { MachineComponentSpec } from './machinecomponent.ts';
+import type { MachineComponentSpec } from './machine-component.ts';
 
 /** What a change does to the workload of a node, weakest first. */
 export const DISRUPTIONS = ['None', 'Reload', 'Restart', 'Drain', 'Reboot'] as const;

@@ -4,7 +4,7 @@ import { canonical, unitDigest } from './digest.ts';
 import { ALL_KINDS } from './kinds.ts';
 import { API_VERSION } from './kind.ts';
 import { disruptionOf } from './disruption.ts';
-import { MachineComponentSets } from './machinecomponentset.ts';
+import { MachineComponentSets } from './machine-component-set.ts';
 import { Machines } from './machine.ts';
 import { splitUnits } from './unit.ts';
 

@@ -1,16 +1,16 @@
 /** All kinds of this group. */
 import type { Kind } from './kind.ts';
 import { Clusters } from './cluster.ts';
-import { DefenderPolicies } from './defenderpolicy.ts';
-import { DisruptionLedgers } from './disruptionledger.ts';
+import { DefenderPolicies } from './defender-policy.ts';
+import { DisruptionLedgers } from './disruption-ledger.ts';
 import { Fleets } from './fleet.ts';
 import { Freezes } from './freeze.ts';
 import { Machines } from './machine.ts';
-import { MachineComponents } from './machinecomponent.ts';
-import { MachineComponentSets } from './machinecomponentset.ts';
-import { MachineSets } from './machineset.ts';
-import { NodeRemediers } from './noderemedier.ts';
-import { RemedyOperationJobs } from './remedyoperationjob.ts';
+import { MachineComponents } from './machine-component.ts';
+import { MachineComponentSets } from './machine-component-set.ts';
+import { MachineSets } from './machine-set.ts';
+import { NodeRemediers } from './node-remedier.ts';
+import { RemedyOperationJobs } from './remedy-operation-job.ts';
 import { Rollouts } from './rollout.ts';
 
 export const HUB_KINDS: Kind[] = [Fleets, Clusters, Rollouts];

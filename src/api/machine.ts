@@ -3,7 +3,7 @@ import { canonical, sha256Hex } from './digest.ts';
 import { DISRUPTIONS } from './disruption.ts';
 import { atomic, conditions, listMap, labels as nodeLabels, seconds, taint, time, values } from './fields.ts';
 import { celRules, defineKind } from './kind.ts';
-import { LONGEST_CONDITION_MESSAGE, plainTexts } from './plaintext.ts';
+import { LONGEST_CONDITION_MESSAGE, plainTexts } from './plain-text.ts';
 
 /** How content goes to a cluster or a machine. Only what was verified there and is not revoked may go as Restore (docs/protocols.md#b7, #e6). */
 export const LANES = ['Forward', 'Restore'] as const;

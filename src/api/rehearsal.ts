@@ -2,7 +2,7 @@
  * How long a repair rule is to have run in Shadow in a cluster before it is enforced there, and how many jobs it may have wanted to make.
  * Said in annotations of the NodeRemedier and not in its spec: another number is not another rule, so that what was counted stays.
  */
-import type { NodeRemedier } from './noderemedier.ts';
+import type { NodeRemedier } from './node-remedier.ts';
 import type { ObjectMeta } from './wire.ts';
 
 export const REHEARSAL_ANNOTATIONS = {

@@ -1,4 +1,4 @@
-import { MachineComponents, machineComponentName } from './machinecomponent.ts';
+import { MachineComponents, machineComponentName } from './machine-component.ts';
 import type { KubeObject } from './wire.ts';
 import { unitDigest } from './digest.ts';
 

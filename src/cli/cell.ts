@@ -1,14 +1,14 @@
 import { CodedError } from '../api/errors.ts';
 import { MANAGERS } from '../api/names.ts';
-import { runDefenderPolicyController } from '../controllers/defenderpolicy/controller.ts';
+import { runDefenderPolicyController } from '../controllers/defender-policy/controller.ts';
 import { runIdentityController } from '../controllers/identity/controller.ts';
 import { runMachineController } from '../controllers/machine/controller.ts';
-import { runMachineComponentController } from '../controllers/machinecomponent/controller.ts';
-import { runMachineComponentSetController } from '../controllers/machinecomponentset/controller.ts';
-import { runMachineSetController } from '../controllers/machineset/controller.ts';
+import { runMachineComponentController } from '../controllers/machine-component/controller.ts';
+import { runMachineComponentSetController } from '../controllers/machine-component-set/controller.ts';
+import { runMachineSetController } from '../controllers/machine-set/controller.ts';
 import { runRemedyController } from '../controllers/remedy/controller.ts';
 import { openSight } from '../controllers/remedy/sight.ts';
-import { runRemedyJobController } from '../controllers/remedyjob/controller.ts';
+import { runRemedyJobController } from '../controllers/remedy-job/controller.ts';
 import type { InfraProvider } from '../api/provider.ts';
 import { createCache, type Cache } from '../kube/cache.ts';
 import type { Client } from '../kube/client.ts';
@@ -18,7 +18,7 @@ import { sshProvider } from '../providers/ssh/provider.ts';
 import { Machines } from '../api/machine.ts';
 import { SSH_PROVIDER } from '../api/ssh.ts';
 import { together, type Ports } from './ports.ts';
-import { showCell } from './statemetrics.ts';
+import { showCell } from './state-metrics.ts';
 
 export interface CellOptions {
   localNodes: string | undefined;

@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os';
 import { isAbsolute, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { keyLine } from '../api/componentkey.ts';
-import { cacheFolder } from './agentpackage/runtime.ts';
-import { defaultKnownHosts } from './import/knownhosts.ts';
+import { keyLine } from '../api/component-key.ts';
+import { cacheFolder } from './agent-package/runtime.ts';
+import { defaultKnownHosts } from './import/known-hosts.ts';
 import { writeInto } from './testing/tree.ts';
 
 const ENTRY = fileURLToPath(new URL('../../bin/kubenode.js', import.meta.url));

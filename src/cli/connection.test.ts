@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { openCluster, serve } from '../embedded/index.ts';
 import { systemClock } from '../kube/clock.ts';
-import { foundKubeconfig } from './foundkubeconfig.ts';
+import { foundKubeconfig } from './found-kubeconfig.ts';
 import { writeInto } from './testing/tree.ts';
 
 const ENTRY = fileURLToPath(new URL('../../bin/kubenode.js', import.meta.url));

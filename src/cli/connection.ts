@@ -1,12 +1,12 @@
 import type { Command } from 'commander';
 import type { Transport } from '../api/transport.ts';
 import type { Client } from '../kube/client.ts';
-import { createClient } from '../kube/httpclient.ts';
+import { createClient } from '../kube/http-client.ts';
 import { systemClock } from '../kube/clock.ts';
-import { httpTransport } from '../kube/httptransport.ts';
+import { httpTransport } from '../kube/http-transport.ts';
 import { loadKubeconfig, type LoadedConnection } from '../kube/kubeconfig.ts';
 import { rereadTransport } from '../kube/reread.ts';
-import { foundKubeconfig, LOCAL } from './foundkubeconfig.ts';
+import { foundKubeconfig, LOCAL } from './found-kubeconfig.ts';
 
 export interface ConnectionFlags {
   kubeconfig?: string;

@@ -2,7 +2,7 @@
  * `kubenode controller` and nothing else, for a file that runs on its own: `kubenode start` runs four of these processes, each of which would
  * load a thousand files otherwise.
  */
-import '../kube/noinspector.ts';
+import '../kube/no-inspector.ts';
 import { controllerCommand } from './commands/controller.ts';
 import { runProgram } from './program.ts';
 

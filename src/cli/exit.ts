@@ -1,6 +1,6 @@
 import { CodedError, messageOf } from '../api/errors.ts';
 import { GROUP } from '../api/kind.ts';
-import { ApiError } from '../kube/apierror.ts';
+import { ApiError } from '../kube/api-error.ts';
 import type { Output } from './output.ts';
 
 /** Published exit codes; `kubenode help exit-codes` prints them. */

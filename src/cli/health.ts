@@ -2,7 +2,7 @@
 import { createServer } from 'node:http';
 import { messageOf } from '../api/errors.ts';
 import type { Clock } from '../api/ports.ts';
-import { serverTimes } from '../api/serverlimits.ts';
+import { serverTimes } from '../api/server-limits.ts';
 import type { Labels, Metrics } from '../kube/metrics.ts';
 import { listenAt, type Listening } from './listen.ts';
 

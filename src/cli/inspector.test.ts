@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, expect, it } from 'vitest';
-import { waitFor } from '../kube/testing/waitfor.ts';
+import { waitFor } from '../kube/testing/wait-for.ts';
 import { bundleFor } from './bundles.ts';
 
 const ENTRY = fileURLToPath(new URL('../../bin/kubenode.js', import.meta.url));

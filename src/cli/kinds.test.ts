@@ -1,11 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Machines } from '../api/machine.ts';
-import { createClient } from '../kube/httpclient.ts';
+import { createClient } from '../kube/http-client.ts';
 import { startReflector } from '../kube/reflector.ts';
-import { fakeApiServer, jsonResponse, statusResponse } from '../kube/testing/apiserver.ts';
+import { fakeApiServer, jsonResponse, statusResponse } from '../kube/testing/api-server.ts';
 import { fakeClock, seededRandom } from '../kube/testing/clock.ts';
 import { recordingLog } from '../kube/testing/log.ts';
-import { settle } from '../kube/testing/waitfor.ts';
+import { settle } from '../kube/testing/wait-for.ts';
 import { kindsGate } from './kinds.ts';
 
 let stopped: AbortController;

@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { plainOutput, plainText } from '../api/plaintext.ts';
+import { plainOutput, plainText } from '../api/plain-text.ts';
 
 /**
  * Five words for people on stderr; what machines read goes to stdout. Meaning is never in colour alone. Whatever of it came from a server, a cell or

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
-import { endWithPipes } from './brokenpipe.ts';
+import { endWithPipes } from './broken-pipe.ts';
 import { EXIT_CODES, fail, EXIT } from './exit.ts';
 import { terminalOutput, type Output } from './output.ts';
 

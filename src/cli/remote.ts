@@ -5,9 +5,9 @@ import type { Client } from '../kube/client.ts';
 import { systemClock } from '../kube/clock.ts';
 import type { Connection } from '../kube/connect.ts';
 import { checkCredentials } from '../kube/credentials.ts';
-import { createClient } from '../kube/httpclient.ts';
-import { httpTransport } from '../kube/httptransport.ts';
-import { createServerTime, timedTransport, type ServerTime } from '../kube/servertime.ts';
+import { createClient } from '../kube/http-client.ts';
+import { httpTransport } from '../kube/http-transport.ts';
+import { createServerTime, timedTransport, type ServerTime } from '../kube/server-time.ts';
 
 type Fields = Record<string, unknown>;
 

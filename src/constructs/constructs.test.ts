@@ -2,10 +2,10 @@
 import { ApiObject, JsonPatch } from 'cdk8s';
 import { Construct } from 'constructs';
 import { describe, expect, it } from 'vitest';
-import { DefenderPolicies } from '../api/defenderpolicy.ts';
-import { MachineComponents } from '../api/machinecomponent.ts';
-import { MachineComponentSets } from '../api/machinecomponentset.ts';
-import { MachineSets } from '../api/machineset.ts';
+import { DefenderPolicies } from '../api/defender-policy.ts';
+import { MachineComponents } from '../api/machine-component.ts';
+import { MachineComponentSets } from '../api/machine-component-set.ts';
+import { MachineSets } from '../api/machine-set.ts';
 import { expand } from '../agent/template.ts';
 import { unitDigest } from '../api/digest.ts';
 import { Fleet } from './fleet.ts';

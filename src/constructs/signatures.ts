@@ -1,5 +1,5 @@
 import { ApiObject, JsonPatch } from 'cdk8s';
-import { signedText } from '../api/componentform.ts';
+import { signedText } from '../api/component-form.ts';
 import { sha256Hex } from '../api/digest.ts';
 import { FleetError } from './errors.ts';
 import type { Cluster } from './scope.ts';

@@ -1,7 +1,7 @@
 /** The census that is kept machine by machine, against one that is counted anew by what its words say. */
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { LedgerRow } from '../api/disruptionledger.ts';
+import type { LedgerRow } from '../api/disruption-ledger.ts';
 import { takeCensus } from './census.ts';
 import { classOf } from './request.ts';
 import { createRoll, type CensusMachine } from './roll.ts';

@@ -1,4 +1,4 @@
-import type { LedgerRow, StartsBucket } from '../api/disruptionledger.ts';
+import type { LedgerRow, StartsBucket } from '../api/disruption-ledger.ts';
 import { countsOf, type Counts } from './rates.ts';
 import { classOf, type Request } from './request.ts';
 import type { CensusMachine, Muster, Roll } from './roll.ts';

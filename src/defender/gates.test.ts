@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { DefenderPolicySpec } from '../api/defenderpolicy.ts';
+import type { DefenderPolicySpec } from '../api/defender-policy.ts';
 import { takeCensus } from './census.ts';
 import { createRoll, type CensusMachine } from './roll.ts';
 import { gatesOf } from './gates.ts';

@@ -1,11 +1,11 @@
 /** What of policies is no budget: when something may begin, what may be done to which nodes, and where nothing may be until somebody has looked. */
 import { resolveCount } from '../api/batches.ts';
 import { nextOpen, type Calendar } from '../api/calendar.ts';
-import { DefenderPolicies, type DefenderPolicy, type LimitClass } from '../api/defenderpolicy.ts';
-import { calendarOfFreeze, calendarOfWindow, speaksOf, YEAR_MS } from '../api/defenderpolicycheck.ts';
+import { DefenderPolicies, type DefenderPolicy, type LimitClass } from '../api/defender-policy.ts';
+import { calendarOfFreeze, calendarOfWindow, speaksOf, YEAR_MS } from '../api/defender-policy-check.ts';
 import { API_VERSION, type FieldError } from '../api/kind.ts';
 import { matchesLabels, selectorText } from '../api/selector.ts';
-import { zonedText } from '../api/zonedtime.ts';
+import { zonedText } from '../api/zoned-time.ts';
 import type { Census } from './census.ts';
 import { poolOf, type LimitSources } from './limits.ts';
 import { classOf, type Subject, type Verdict } from './request.ts';

@@ -1,8 +1,8 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { resolveCount } from '../api/batches.ts';
-import { LIMIT_CLASSES, LIMIT_SCOPES, type Limit } from '../api/defenderpolicy.ts';
-import type { LedgerRow } from '../api/disruptionledger.ts';
+import { LIMIT_CLASSES, LIMIT_SCOPES, type Limit } from '../api/defender-policy.ts';
+import type { LedgerRow } from '../api/disruption-ledger.ts';
 import { takeCensus } from './census.ts';
 import { createRoll, type CensusMachine } from './roll.ts';
 import { judge } from './judge.ts';

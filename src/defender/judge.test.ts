@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { LedgerRow } from '../api/disruptionledger.ts';
+import type { LedgerRow } from '../api/disruption-ledger.ts';
 import { takeCensus } from './census.ts';
 import { createRoll, type CensusMachine } from './roll.ts';
 import { judge } from './judge.ts';

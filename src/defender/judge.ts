@@ -1,6 +1,6 @@
 import { resolveCount } from '../api/batches.ts';
 import { isCoded } from '../api/errors.ts';
-import type { StartsBucket } from '../api/disruptionledger.ts';
+import type { StartsBucket } from '../api/disruption-ledger.ts';
 import type { Census } from './census.ts';
 import { gatesOf, lacking } from './gates.ts';
 import { limitsOf, type Limit, type Limits, type LimitSources, type Measure } from './limits.ts';

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { DisruptionLedgers, LEDGER_NAME } from '../api/disruptionledger.ts';
+import { DisruptionLedgers, LEDGER_NAME } from '../api/disruption-ledger.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { Machines } from '../api/machine.ts';
 import { Nodes } from '../api/builtin.ts';
-import { MachineComponentSets } from '../api/machinecomponentset.ts';
-import { RemedyOperationJobs } from '../api/remedyoperationjob.ts';
+import { MachineComponentSets } from '../api/machine-component-set.ts';
+import { RemedyOperationJobs } from '../api/remedy-operation-job.ts';
 import type { Client } from '../kube/client.ts';
-import { createClient } from '../kube/httpclient.ts';
-import { fakeApiServer, statusResponse } from '../kube/testing/apiserver.ts';
+import { createClient } from '../kube/http-client.ts';
+import { fakeApiServer, statusResponse } from '../kube/testing/api-server.ts';
 import { beginTerm as begin, type TermOptions } from './ledger.ts';
 import { countsOf } from './rates.ts';
 import { row } from './testing/rows.ts';

@@ -1,11 +1,11 @@
 import { Nodes, type Node } from '../api/builtin.ts';
-import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerRow } from '../api/disruptionledger.ts';
+import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerRow } from '../api/disruption-ledger.ts';
 import { CodedError, isCoded } from '../api/errors.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { Machines, type Machine } from '../api/machine.ts';
-import { MachineComponentSets, type MachineComponentSet } from '../api/machinecomponentset.ts';
+import { MachineComponentSets, type MachineComponentSet } from '../api/machine-component-set.ts';
 import { MANAGERS } from '../api/names.ts';
-import { RemedyOperationJobs, type RemedyOperationJob } from '../api/remedyoperationjob.ts';
+import { RemedyOperationJobs, type RemedyOperationJob } from '../api/remedy-operation-job.ts';
 import type { Stored } from '../api/wire.ts';
 import type { Client } from '../kube/client.ts';
 import { rebuilt, takeLeadership } from './protocol.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { Limit } from '../api/defenderpolicy.ts';
-import type { LedgerRow } from '../api/disruptionledger.ts';
+import type { Limit } from '../api/defender-policy.ts';
+import type { LedgerRow } from '../api/disruption-ledger.ts';
 import { takeCensus } from './census.ts';
 import { createRoll, type CensusMachine } from './roll.ts';
 import { judge, refusalByRates } from './judge.ts';

@@ -8,7 +8,7 @@
  *
  * Guarantees: nothing here takes a time as a reason to free a row. What has expired may not begin any more, and goes on counting.
  */
-import type { LedgerRow } from '../api/disruptionledger.ts';
+import type { LedgerRow } from '../api/disruption-ledger.ts';
 import { CodedError } from '../api/errors.ts';
 import type { OperationStatus } from '../api/machine.ts';
 import { countStarts, countUnknown, giveBack, type Rated } from './rates.ts';

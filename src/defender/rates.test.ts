@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { LedgerRow, StartsBucket } from '../api/disruptionledger.ts';
+import type { LedgerRow, StartsBucket } from '../api/disruption-ledger.ts';
 import { isCoded } from '../api/errors.ts';
 import { release, reserve } from './protocol.ts';
 import { countsOf, countStarts, countUnknown, giveBack } from './rates.ts';

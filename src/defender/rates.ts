@@ -8,7 +8,7 @@
  *   clock that is behind neither loses counts nor counts twice; one that was ahead delays.
  * - Pure. Counting is part of the ledger write that reserves, giving back part of the one that cancels: each happens exactly as often as that.
  */
-import type { LedgerRow, StartsBucket } from '../api/disruptionledger.ts';
+import type { LedgerRow, StartsBucket } from '../api/disruption-ledger.ts';
 import { classOf } from './request.ts';
 
 const MINUTE_MS = 60_000;

@@ -2,7 +2,7 @@
  * Judges again what is reserved and not ordered: between the two a policy may have been lowered, a window may have closed, and a machine that
  * cost nothing when it was reserved, being unavailable, may have come back (docs/protocols.md#d7).
  */
-import type { LedgerRow } from '../api/disruptionledger.ts';
+import type { LedgerRow } from '../api/disruption-ledger.ts';
 import type { Census } from './census.ts';
 import { gatesOf } from './gates.ts';
 import { ceilingOf } from './judge.ts';

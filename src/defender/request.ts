@@ -1,7 +1,7 @@
-import type { LimitClass } from '../api/defenderpolicy.ts';
-import type { LedgerRow } from '../api/disruptionledger.ts';
+import type { LimitClass } from '../api/defender-policy.ts';
+import type { LedgerRow } from '../api/disruption-ledger.ts';
 import type { MachineStatus } from '../api/machine.ts';
-import type { Action } from '../api/noderemedier.ts';
+import type { Action } from '../api/node-remedier.ts';
 
 export type RequestClass = LedgerRow['class'];
 

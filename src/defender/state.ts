@@ -1,4 +1,4 @@
-import type { DisruptionLedger, LedgerRow, StartsBucket } from '../api/disruptionledger.ts';
+import type { DisruptionLedger, LedgerRow, StartsBucket } from '../api/disruption-ledger.ts';
 import type { Stored } from '../api/wire.ts';
 
 /** What the ledger says, as the rules see it: a value, never changed in place. */

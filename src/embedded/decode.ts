@@ -1,10 +1,10 @@
 import type { Json, JsonObject } from '../api/wire.ts';
 import { isObject, metaOf, shown } from './json.ts';
 import { apiVersion, type Served } from './kinds/served.ts';
-import { dropEmpty } from './kinds/goform.ts';
-import { objectMeta } from './kinds/objectmeta.ts';
-import { readEmbedded } from './embeddedobject.ts';
-import { invalid } from './fielderror.ts';
+import { dropEmpty } from './kinds/go-form.ts';
+import { objectMeta } from './kinds/object-meta.ts';
+import { readEmbedded } from './embedded-object.ts';
+import { invalid } from './field-error.ts';
 import { badRequest, invalidObject, type Refusal } from './refusal.ts';
 import { fillDefaults } from './schema/defaults.ts';
 import { dropAllNulls, dropNulls, prune } from './schema/prune.ts';

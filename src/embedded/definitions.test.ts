@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ALL_KINDS } from '../api/kinds.ts';
-import { NodeRemediers } from '../api/noderemedier.ts';
-import { RemedyOperationJobs } from '../api/remedyoperationjob.ts';
+import { NodeRemediers } from '../api/node-remedier.ts';
+import { RemedyOperationJobs } from '../api/remedy-operation-job.ts';
 import type { Json, JsonObject } from '../api/wire.ts';
 import { names, closeRig, openRig, pick, text, type Rig } from './testing/rig.ts';
 import { settled } from './testing/clock.ts';

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../api/wire.ts';
 import { accepted, objectOf, textOf, type Call, type Reply } from './call.ts';
 import { decodeContinue, encodeContinue } from './continue.ts';
-import { forbidden, unsupported, type FieldProblem } from './fielderror.ts';
+import { forbidden, unsupported, type FieldProblem } from './field-error.ts';
 import { apiVersion, type Served } from './kinds/served.ts';
 import { badRequest, expired, invalidObject, tooLargeResourceVersion, Refusal } from './refusal.ts';
 import { parseFieldSelector, parseLabelSelector, type FieldSelector, type LabelSelector } from './selector.ts';

@@ -3,7 +3,7 @@ import { isCoded } from '../api/errors.ts';
 import { apply, conflictMessage, conflictStatus } from './apply/index.ts';
 import { accepted, bodyText, contentType, duplicatesOf, parseBody, tooDeeply, writerOf, type Call, type Reply } from './call.ts';
 import { decode, judgeFields, judgePatched } from './decode.ts';
-import { forbidden, invalid, required, type FieldProblem } from './fielderror.ts';
+import { forbidden, invalid, required, type FieldProblem } from './field-error.ts';
 import { copy, isObject, shown, tooDeep } from './json.ts';
 import { apiVersion } from './kinds/served.ts';
 import { resetFields } from './managed.ts';

@@ -1,5 +1,5 @@
 import type { Status, StatusCause } from '../api/wire.ts';
-import { aggregate, causesOf, type FieldProblem } from './fielderror.ts';
+import { aggregate, causesOf, type FieldProblem } from './field-error.ts';
 
 /** A request that is answered with a Status of kind Failure. The words are kube-apiserver's: clients and people match on them. */
 export class Refusal extends Error {

@@ -1,7 +1,7 @@
 import type { Json, JsonObject, Status } from '../api/wire.ts';
 import { copy, isObject, metaOf, numberAt, objectAt, shown, stringsAt, textAt } from './json.ts';
 import type { Served } from './kinds/served.ts';
-import { invalid, unsupported } from './fielderror.ts';
+import { invalid, unsupported } from './field-error.ts';
 import { badRequest, conflict, invalidObject, notFound } from './refusal.ts';
 import { keyOf } from './store/entry.ts';
 import { factsFor, timestamp, type World } from './world.ts';

@@ -1,5 +1,5 @@
 import type { JsonObject } from '../api/wire.ts';
-import { invalid } from './fielderror.ts';
+import { invalid } from './field-error.ts';
 import { isObject, objectAt, stringsAt, textAt } from './json.ts';
 import type { User } from './kinds/served.ts';
 import { EVERYTHING } from './rbac/authorizer.ts';

@@ -1,8 +1,8 @@
 import type { JsonObject } from '../api/wire.ts';
 import { wantsYaml, type Accepted } from './accept.ts';
 import { accepted, objectOf, textOf, type Call, type Reply } from './call.ts';
-import { EventStream } from './eventstream.ts';
-import { forbidden, unsupported, type FieldProblem } from './fielderror.ts';
+import { EventStream } from './event-stream.ts';
+import { forbidden, unsupported, type FieldProblem } from './field-error.ts';
 import { apiVersion } from './kinds/served.ts';
 import { limitOf, parseOwnVersion, selectionOf, selects, type Selection } from './list.ts';
 import { expired, invalidObject, tooLargeResourceVersion, type Refusal, notAcceptable } from './refusal.ts';

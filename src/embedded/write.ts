@@ -4,9 +4,9 @@ import { equal, listAt, metaOf, numberAt, objectAt, ordered, put, stringsAt, tex
 import type { FieldValidation } from './decode.ts';
 import type { Served, User } from './kinds/served.ts';
 import { recorded as record } from './managed.ts';
-import { finalizerWarnings, problemsOf } from './objectcheck.ts';
+import { finalizerWarnings, problemsOf } from './object-check.ts';
 import { CostExceeded, withinRequest } from './cel/cost.ts';
-import { forbidden, invalid, type FieldProblem } from './fielderror.ts';
+import { forbidden, invalid, type FieldProblem } from './field-error.ts';
 import { checkEscalation } from './rbac/escalation.ts';
 import { restrictKubelet } from './rbac/kubelet.ts';
 import { alreadyExists, conflict, forbiddenObject, invalidObject, nameNotGenerated, notFound, OUTDATED, Refusal } from './refusal.ts';

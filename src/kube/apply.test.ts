@@ -3,8 +3,8 @@ import { ConfigMaps } from '../api/builtin.ts';
 import type { ConfigMap } from '../api/builtin.ts';
 import type { JsonObject, KubeObject, Stored } from '../api/wire.ts';
 import { applyIfChanged, wouldChange } from './apply.ts';
-import { createClient } from './httpclient.ts';
-import { fakeApiServer, jsonResponse } from './testing/apiserver.ts';
+import { createClient } from './http-client.ts';
+import { fakeApiServer, jsonResponse } from './testing/api-server.ts';
 
 const manager = { fieldManager: 'kubenode-set' };
 const identity = { uid: 'u', resourceVersion: '5', creationTimestamp: '2026-11-20T00:00:00Z' };

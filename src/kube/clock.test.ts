@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { microTime, rfc3339, sleep, systemClock, withDeadline } from './clock.ts';
 import { fakeClock } from './testing/clock.ts';
 import { rejection } from './testing/rejection.ts';
-import { settle, waitFor } from './testing/waitfor.ts';
+import { settle, waitFor } from './testing/wait-for.ts';
 
 describe('times as Kubernetes writes them', () => {
   test('a Time has whole seconds', () => expect(rfc3339(Date.UTC(2026, 10, 20, 9, 51, 0, 999))).toBe('2026-11-20T09:51:00Z'));

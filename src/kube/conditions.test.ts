@@ -1,4 +1,4 @@
-import { LONGEST_CONDITION_MESSAGE } from '../api/plaintext.ts';
+import { LONGEST_CONDITION_MESSAGE } from '../api/plain-text.ts';
 import { describe, expect, test } from 'vitest';
 import type { Condition } from '../api/wire.ts';
 import { findCondition, isTrue, removeCondition, setCondition, setConditions } from './conditions.ts';

@@ -1,4 +1,4 @@
-import { LONGEST_CONDITION_MESSAGE } from '../api/plaintext.ts';
+import { LONGEST_CONDITION_MESSAGE } from '../api/plain-text.ts';
 import type { Condition } from '../api/wire.ts';
 import { rfc3339 } from './clock.ts';
 

@@ -7,10 +7,10 @@ import type { Stored } from '../api/wire.ts';
 import { sleep } from './clock.ts';
 import { ofBoth, watch } from './controller.ts';
 import { TerminalError } from './queue.ts';
-import { statusResponse } from './testing/apiserver.ts';
-import { owner, self, world } from './testing/controllerworld.ts';
+import { statusResponse } from './testing/api-server.ts';
+import { owner, self, world } from './testing/controller-world.ts';
 import { configMap, node } from './testing/objects.ts';
-import { settle } from './testing/waitfor.ts';
+import { settle } from './testing/wait-for.ts';
 
 const pickyKeys = (object: Stored<Node>): string[] => {
   if (object.metadata.name === 'odd') throw new Error('no such field');

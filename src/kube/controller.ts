@@ -1,7 +1,7 @@
 import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { KubeObject, Stored } from '../api/wire.ts';
-import { hasReason } from './apierror.ts';
+import { hasReason } from './api-error.ts';
 import type { Backoff } from './backoff.ts';
 import type { Client } from './client.ts';
 import { withFields } from './log.ts';

@@ -1,6 +1,6 @@
 import type { ApiRequest, ApiResponse } from '../api/transport.ts';
 import type { Status } from '../api/wire.ts';
-import { ApiError } from './apierror.ts';
+import { ApiError } from './api-error.ts';
 
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return value !== null && typeof value === 'object' && !Array.isArray(value);

@@ -3,7 +3,7 @@ import type { Lease } from '../api/builtin.ts';
 import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { Stored } from '../api/wire.ts';
-import { askedMsOf, hasReason } from './apierror.ts';
+import { askedMsOf, hasReason } from './api-error.ts';
 import type { Client } from './client.ts';
 import { microTime, sleep, withDeadline } from './clock.ts';
 

@@ -1,12 +1,12 @@
 import * as fc from 'fast-check';
 import { afterEach, describe, expect, test } from 'vitest';
-import { ApiError } from './apierror.ts';
+import { ApiError } from './api-error.ts';
 import { sleep } from './clock.ts';
 import { createQueue, TerminalError } from './queue.ts';
 import type { Queue, QueueOptions, QueueResult } from './queue.ts';
 import { fakeClock, seededRandom } from './testing/clock.ts';
 import type { FakeClock } from './testing/clock.ts';
-import { settle } from './testing/waitfor.ts';
+import { settle } from './testing/wait-for.ts';
 
 const controllers: AbortController[] = [];
 afterEach(() => controllers.splice(0).forEach((controller) => controller.abort(new Error('the test is over'))));

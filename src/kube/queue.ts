@@ -1,6 +1,6 @@
 import { CodedError } from '../api/errors.ts';
 import type { Clock, Random } from '../api/ports.ts';
-import { askedMsOf } from './apierror.ts';
+import { askedMsOf } from './api-error.ts';
 import { halfJitterMs } from './backoff.ts';
 import type { Backoff } from './backoff.ts';
 import { createSchedule } from './schedule.ts';

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { Events } from '../api/builtin.ts';
 import type { Event } from '../api/builtin.ts';
-import { createClient } from './httpclient.ts';
+import { createClient } from './http-client.ts';
 import { createRecorder } from './recorder.ts';
 import type { Recorder } from './recorder.ts';
-import { fakeApiServer, statusResponse } from './testing/apiserver.ts';
-import type { FakeApiServer } from './testing/apiserver.ts';
+import { fakeApiServer, statusResponse } from './testing/api-server.ts';
+import type { FakeApiServer } from './testing/api-server.ts';
 import { fakeClock, seededRandom } from './testing/clock.ts';
 import type { FakeClock } from './testing/clock.ts';
 import { recordingLog } from './testing/log.ts';

@@ -1,10 +1,10 @@
 import { Events } from '../api/builtin.ts';
 import type { Event } from '../api/builtin.ts';
 import { CodedError, messageOf } from '../api/errors.ts';
-import { plainText } from '../api/plaintext.ts';
+import { plainText } from '../api/plain-text.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { KubeObject } from '../api/wire.ts';
-import { hasReason } from './apierror.ts';
+import { hasReason } from './api-error.ts';
 import type { Client } from './client.ts';
 import { rfc3339, withDeadline } from './clock.ts';
 

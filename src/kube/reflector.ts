@@ -3,19 +3,19 @@ import type { Clock, Log, Random } from '../api/ports.ts';
 import type { ObjectKey, Resource } from '../api/resource.ts';
 import { matchesLabels, selectorText } from '../api/selector.ts';
 import type { KubeList, KubeObject, Stored, WatchEvent } from '../api/wire.ts';
-import { askedMsOf, isExpired, isFromTheFuture } from './apierror.ts';
+import { askedMsOf, isExpired, isFromTheFuture } from './api-error.ts';
 import { fullJitterMs } from './backoff.ts';
 import type { Backoff } from './backoff.ts';
 import type { Client } from './client.ts';
 import { sleep, withDeadline } from './clock.ts';
 import type { Metrics } from './metrics.ts';
-import { createObjectStore } from './objectstore.ts';
-import type { Difference, IndexFunction } from './objectstore.ts';
-import { matchesFields } from './fieldselector.ts';
-import { compareVersions, hasReached } from './resourceversion.ts';
+import { createObjectStore } from './object-store.ts';
+import type { Difference, IndexFunction } from './object-store.ts';
+import { matchesFields } from './field-selector.ts';
+import { compareVersions, hasReached } from './resource-version.ts';
 import type { Store } from './store.ts';
 
-export type { IndexFunction } from './objectstore.ts';
+export type { IndexFunction } from './object-store.ts';
 
 export type ReflectorState =
   | { phase: 'empty' }

@@ -3,7 +3,7 @@ import { CodedError } from '../api/errors.ts';
 import type { ApiRequest, ApiResponse } from '../api/transport.ts';
 import type { ClosableTransport, Connection } from './connect.ts';
 import { rereadTransport } from './reread.ts';
-import { jsonResponse, statusResponse } from './testing/apiserver.ts';
+import { jsonResponse, statusResponse } from './testing/api-server.ts';
 import { fakeClock } from './testing/clock.ts';
 
 const HOME = 'https://api:6443';

@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest';
 import { CELL_KINDS } from '../api/kinds.ts';
 import { Freezes } from '../api/freeze.ts';
 import { Machines } from '../api/machine.ts';
-import { createClient } from './httpclient.ts';
+import { createClient } from './http-client.ts';
 import { troubleWithKinds } from './served.ts';
-import { jsonResponse, statusResponse } from './testing/apiserver.ts';
+import { jsonResponse, statusResponse } from './testing/api-server.ts';
 
 /** As kube-apiserver 1.34.4 gave it for `Machine` of kubenode.io/v1alpha1. */
 const MACHINE_HASH = 'cBTNh8XtDZE=';

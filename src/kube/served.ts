@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { apiVersionOf, type Resource } from '../api/resource.ts';
-import { hasReason } from './apierror.ts';
+import { hasReason } from './api-error.ts';
 import type { Client } from './client.ts';
 import { isRecord, strings } from './failure.ts';
 

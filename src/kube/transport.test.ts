@@ -4,13 +4,13 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { Nodes } from '../api/builtin.ts';
 import type { ApiRequest } from '../api/transport.ts';
 import type { ClosableTransport, Connection, TransportOptions } from './connect.ts';
-import { createClient } from './httpclient.ts';
-import { nodeHttpsTransport } from './httpstransport.ts';
-import { httpTransport } from './httptransport.ts';
+import { createClient } from './http-client.ts';
+import { nodeHttpsTransport } from './https-transport.ts';
+import { httpTransport } from './http-transport.ts';
 import { rejection } from './testing/rejection.ts';
 import { createAuthority, serveTls } from './testing/tls.ts';
 import type { Authority, Identity, TlsServer } from './testing/tls.ts';
-import { waitFor } from './testing/waitfor.ts';
+import { waitFor } from './testing/wait-for.ts';
 
 let authority: Authority;
 let identity: Identity;

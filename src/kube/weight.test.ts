@@ -16,7 +16,7 @@ async function loadedBy(...files: string[]): Promise<string[]> {
 }
 
 test('what the agent uses loads no package at all', async () => {
-  const files = ['httpstransport.ts', 'httpclient.ts', 'reflector.ts', 'backoff.ts', 'clock.ts', 'conditions.ts', 'apply.ts'];
+  const files = ['https-transport.ts', 'http-client.ts', 'reflector.ts', 'backoff.ts', 'clock.ts', 'conditions.ts', 'apply.ts'];
   const packages = (await loadedBy(...files.map((file) => `./${file}`))).filter((name) => !/^(node:|file:|\.)/.test(name));
   expect(packages).toEqual([]);
 });

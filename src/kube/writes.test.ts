@@ -1,18 +1,18 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { ConfigMaps } from '../api/builtin.ts';
 import type { ConfigMap } from '../api/builtin.ts';
-import { createClient } from './httpclient.ts';
+import { createClient } from './http-client.ts';
 import { startReflector } from './reflector.ts';
 import type { Reflector } from './reflector.ts';
 import type { Client } from './client.ts';
-import { fakeApiServer } from './testing/apiserver.ts';
-import type { FakeApiServer } from './testing/apiserver.ts';
+import { fakeApiServer } from './testing/api-server.ts';
+import type { FakeApiServer } from './testing/api-server.ts';
 import { fakeClock, seededRandom } from './testing/clock.ts';
 import type { FakeClock } from './testing/clock.ts';
 import { recordingLog } from './testing/log.ts';
 import { configMap } from './testing/objects.ts';
 import { createPipe } from './testing/pipe.ts';
-import { settle } from './testing/waitfor.ts';
+import { settle } from './testing/wait-for.ts';
 import { createOwnWrites } from './writes.ts';
 import type { OwnWrites } from './writes.ts';
 

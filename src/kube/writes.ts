@@ -3,7 +3,7 @@ import type { Clock } from '../api/ports.ts';
 import { keyOf } from '../api/resource.ts';
 import type { ObjectKey, Resource } from '../api/resource.ts';
 import type { KubeObject, Stored } from '../api/wire.ts';
-import { ApiError } from './apierror.ts';
+import { ApiError } from './api-error.ts';
 import type { Client } from './client.ts';
 import type { Reflector, StoreEvent } from './reflector.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../api/kind.ts';
-import type { HealedWhen } from '../api/noderemedier.ts';
-import type { JobProof } from '../api/remedyoperationjob.ts';
+import type { HealedWhen } from '../api/node-remedier.ts';
+import type { JobProof } from '../api/remedy-operation-job.ts';
 import { observeHeartbeats } from './heartbeats.ts';
 import { beforeOf, proofFrom, verify, type VerifyInput } from './heal.ts';
 import { takeSnapshot, type Snapshot } from './snapshot.ts';

@@ -11,8 +11,8 @@
  * - What cannot be told when its time is over has failed.
  */
 import { clearingOf, KUBELET_CONDITIONS } from '../api/facts.ts';
-import { ACTION_TRAITS } from '../api/noderemedier.ts';
-import type { JobBefore, JobProof, RemedyOperationJobSpec } from '../api/remedyoperationjob.ts';
+import { ACTION_TRAITS } from '../api/node-remedier.ts';
+import type { JobBefore, JobProof, RemedyOperationJobSpec } from '../api/remedy-operation-job.ts';
 import type { Truth } from './evaluate.ts';
 import type { ConditionFacts, Snapshot } from './snapshot.ts';
 

@@ -2,7 +2,7 @@
 import type { FactRef } from '../api/facts.ts';
 import { canonical, sha256Hex } from '../api/digest.ts';
 import { CodedError } from '../api/errors.ts';
-import { DEFAULT_CLEARS_AFTER_SECONDS, type NodeRemedier } from '../api/noderemedier.ts';
+import { DEFAULT_CLEARS_AFTER_SECONDS, type NodeRemedier } from '../api/node-remedier.ts';
 import type { Machine } from '../api/machine.ts';
 import { matchesLabels } from '../api/selector.ts';
 import { mistakeText } from './mistake.ts';

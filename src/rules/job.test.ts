@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import { API_VERSION } from '../api/kind.ts';
 import type { Machine } from '../api/machine.ts';
-import type { NodeRemedier, NodeRemedierSpec } from '../api/noderemedier.ts';
-import type { RemedyOperationJob } from '../api/remedyoperationjob.ts';
+import type { NodeRemedier, NodeRemedierSpec } from '../api/node-remedier.ts';
+import type { RemedyOperationJob } from '../api/remedy-operation-job.ts';
 import { whyFired } from './explain.ts';
 import { compileRule } from './index.ts';
 import { diagnosisOf, jobSpecOf, ownerUID } from './job.ts';

@@ -1,6 +1,6 @@
 import type { Machine } from '../api/machine.ts';
-import { fullRung, RUNG_DEFAULTS } from '../api/noderemedier.ts';
-import type { RemedyOperationJob, RemedyOperationJobSpec } from '../api/remedyoperationjob.ts';
+import { fullRung, RUNG_DEFAULTS } from '../api/node-remedier.ts';
+import type { RemedyOperationJob, RemedyOperationJobSpec } from '../api/remedy-operation-job.ts';
 import { explain, explanationLines, whyFired } from './explain.ts';
 import type { LadderStep } from './ladder.ts';
 import type { RuleOutcome } from './pass.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../api/kind.ts';
-import type { Action, NodeRemedierSpec, Rung } from '../api/noderemedier.ts';
-import type { RemedyOperationJob, RemedyOperationJobStatus } from '../api/remedyoperationjob.ts';
+import type { Action, NodeRemedierSpec, Rung } from '../api/node-remedier.ts';
+import type { RemedyOperationJob, RemedyOperationJobStatus } from '../api/remedy-operation-job.ts';
 import { compareContenders, nextRung, replacementsBefore, supersedes, type Contender } from './ladder.ts';
 
 const T0 = Date.parse('2026-01-01T00:00:00Z');

@@ -15,9 +15,9 @@ import {
   type Action,
   type NodeRemedierSpec,
   type Rung,
-} from '../api/noderemedier.ts';
+} from '../api/node-remedier.ts';
 import type { Machine } from '../api/machine.ts';
-import { isFinished, type RemedyOperationJob } from '../api/remedyoperationjob.ts';
+import { isFinished, type RemedyOperationJob } from '../api/remedy-operation-job.ts';
 
 export type LadderStep =
   /** Make a job; in Shadow one that ends at once. `attempt` counts from 1. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Machine, Observation } from '../api/machine.ts';
-import type { NodeRemedier } from '../api/noderemedier.ts';
+import type { NodeRemedier } from '../api/node-remedier.ts';
 import { observeHeartbeats } from './heartbeats.ts';
 import type { HistoryEvent } from './history.ts';
 import { compileRule, indexRules } from './index.ts';

@@ -5,8 +5,8 @@
 import type { Outcome } from '../api/machine.ts';
 import type { Observation } from '../api/machine.ts';
 import { API_VERSION } from '../api/kind.ts';
-import type { NodeRemedier } from '../api/noderemedier.ts';
-import type { RemedyOperationJob } from '../api/remedyoperationjob.ts';
+import type { NodeRemedier } from '../api/node-remedier.ts';
+import type { RemedyOperationJob } from '../api/remedy-operation-job.ts';
 import { explain, type Explanation } from './explain.ts';
 import { observeHeartbeats, type Heartbeats } from './heartbeats.ts';
 import { beforeOf, proofFrom, verify } from './heal.ts';

@@ -1,6 +1,6 @@
 /** Failure stories of others' healers, and what the rules do in them. The numbers are those of the checklist of concrete tests. */
 import { describe, expect, it } from 'vitest';
-import type { NodeRemedier } from '../api/noderemedier.ts';
+import type { NodeRemedier } from '../api/node-remedier.ts';
 import { checkRule } from './check.ts';
 import { explanationLines } from './explain.ts';
 import type { History } from './history.ts';

@@ -1,5 +1,5 @@
 /** Rules and histories for tests. */
-import { NodeRemediers, type NodeRemedier, type NodeRemedierSpec } from '../api/noderemedier.ts';
+import { NodeRemediers, type NodeRemedier, type NodeRemedierSpec } from '../api/node-remedier.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { parseHistory, type History } from './history.ts';
 import { mistakeText } from './mistake.ts';

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { script, type RemoteCall, type RemoteTarget } from '../api/remote.ts';
 import { systemClock } from '../kube/clock.ts';
-import { fingerprintOf } from './hostkeys.ts';
+import { fingerprintOf } from './host-keys.ts';
 import { openSsh } from './openssh.ts';
 import { noSshd, startSshd, startWire, type Sshd } from './testing/sshd.ts';
 

@@ -7,11 +7,11 @@ import { join } from 'node:path';
 import { Readable, type Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { CodedError, messageOf } from '../api/errors.ts';
-import { plainText } from '../api/plaintext.ts';
+import { plainText } from '../api/plain-text.ts';
 import type { Clock } from '../api/ports.ts';
 import { script, type Remote, type RemoteCall, type RemoteErrorCode, type RemoteResult, type RemoteTarget } from '../api/remote.ts';
-import { readClientLog } from './clientlog.ts';
-import { fingerprintOf, hostKeyOf } from './hostkeys.ts';
+import { readClientLog } from './client-log.ts';
+import { fingerprintOf, hostKeyOf } from './host-keys.ts';
 
 export interface OpenSshOptions {
   clock: Clock;

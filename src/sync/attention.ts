@@ -1,8 +1,8 @@
 /** What in a cell needs a person, from what its own controllers say. Pure. */
 import { ATTENTION_LIMIT, type Attention } from '../api/cluster.ts';
 import { API_VERSION } from '../api/kind.ts';
-import type { MachineSet } from '../api/machineset.ts';
-import { plainText } from '../api/plaintext.ts';
+import type { MachineSet } from '../api/machine-set.ts';
+import { plainText } from '../api/plain-text.ts';
 import type { Condition, KubeObject } from '../api/wire.ts';
 
 /** As the schema of a Cluster has it: an API server may say more. */

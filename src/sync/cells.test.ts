@@ -6,11 +6,11 @@ import { API_VERSION } from '../api/kind.ts';
 import { CELL_KINDS } from '../api/kinds.ts';
 import { SYSTEM_NAMESPACE } from '../api/names.ts';
 import type { Stored } from '../api/wire.ts';
-import { createClient } from '../kube/httpclient.ts';
-import { fakeApiServer, jsonResponse, statusResponse, type FakeApiServer } from '../kube/testing/apiserver.ts';
+import { createClient } from '../kube/http-client.ts';
+import { fakeApiServer, jsonResponse, statusResponse, type FakeApiServer } from '../kube/testing/api-server.ts';
 import { fakeClock, seededRandom, type FakeClock } from '../kube/testing/clock.ts';
 import { recordingLog } from '../kube/testing/log.ts';
-import { settle } from '../kube/testing/waitfor.ts';
+import { settle } from '../kube/testing/wait-for.ts';
 import { isCell, openCells, type Away, type Cell, type Cells } from './cells.ts';
 
 const KEY = { namespace: SYSTEM_NAMESPACE, name: 'cluster-prod' };

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { MachineSets } from '../api/machineset.ts';
-import { plainText } from '../api/plaintext.ts';
+import { MachineSets } from '../api/machine-set.ts';
+import { plainText } from '../api/plain-text.ts';
 import { ConfigMaps, Secrets } from '../api/builtin.ts';
 import type { KubeObject, ManagedFieldsEntry, Stored } from '../api/wire.ts';
 import { correctionsOf } from './corrections.ts';

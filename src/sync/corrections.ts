@@ -1,7 +1,7 @@
 /** What somebody changed in a cell that Git declares otherwise, for people. Pure. */
 import { canonical } from '../api/digest.ts';
 import { MANAGERS } from '../api/names.ts';
-import { plainText } from '../api/plaintext.ts';
+import { plainText } from '../api/plain-text.ts';
 import type { JsonObject, KubeObject, ManagedFieldsEntry, Stored } from '../api/wire.ts';
 
 const MAX_FIELDS = 3;

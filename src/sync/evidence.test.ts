@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../api/kind.ts';
-import type { MachineSet } from '../api/machineset.ts';
+import type { MachineSet } from '../api/machine-set.ts';
 import type { Stored } from '../api/wire.ts';
 import { evidenceOf } from './evidence.ts';
 

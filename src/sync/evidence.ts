@@ -1,7 +1,7 @@
-import type { MachineComponentSet } from '../api/machinecomponentset.ts';
-import { UNMAKEABLE, type MachineSet } from '../api/machineset.ts';
+import type { MachineComponentSet } from '../api/machine-component-set.ts';
+import { UNMAKEABLE, type MachineSet } from '../api/machine-set.ts';
 import { API_VERSION } from '../api/kind.ts';
-import type { NodeRemedier } from '../api/noderemedier.ts';
+import type { NodeRemedier } from '../api/node-remedier.ts';
 import type { Condition, KubeObject, Stored } from '../api/wire.ts';
 
 export interface Evidence {

@@ -1,7 +1,7 @@
 /** How many machines a commit would let go, for the budget of deletions (docs/protocols.md#e9). What is not known counts as the most that a set may have. */
 import type { Cluster } from '../api/cluster.ts';
 import { CodedError } from '../api/errors.ts';
-import { MachineSets } from '../api/machineset.ts';
+import { MachineSets } from '../api/machine-set.ts';
 import type { KubeObject } from '../api/wire.ts';
 import type { Bundles } from './bundles.ts';
 

@@ -2,11 +2,11 @@ import { Clusters, type Cluster, type UnitStatus } from '../api/cluster.ts';
 import { canonical } from '../api/digest.ts';
 import { isCoded, type CodedError } from '../api/errors.ts';
 import { FINALIZERS } from '../api/names.ts';
-import { plainText } from '../api/plaintext.ts';
+import { plainText } from '../api/plain-text.ts';
 import type { Stored } from '../api/wire.ts';
-import { hasReason } from '../kube/apierror.ts';
+import { hasReason } from '../kube/api-error.ts';
 import type { Client } from '../kube/client.ts';
-import type { Removal } from './applyunit.ts';
+import type { Removal } from './apply-unit.ts';
 import { syncError } from './errors.ts';
 import { isSoakUnknown } from './soak.ts';
 

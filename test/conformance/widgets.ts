@@ -1,7 +1,7 @@
 import type { Api } from '../../src/embedded/testing/rig.ts';
 import { pick, text } from '../../src/embedded/testing/rig.ts';
 import { configMap, DEFINITION_PATH, widget, WIDGETS } from '../../src/embedded/testing/widgets.ts';
-import { waitFor } from '../../src/kube/testing/waitfor.ts';
+import { waitFor } from '../../src/kube/testing/wait-for.ts';
 import type { JsonObject } from '../../src/api/wire.ts';
 
 /** Creates a definition and waits until it is served and published. */

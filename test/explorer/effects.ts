@@ -3,7 +3,7 @@ import type { Machine } from '../../src/api/machine.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
 import type { ReleaseMark } from '../../src/defender/evidence.ts';
-import type { Move } from '../../src/defender/guardedwrite.ts';
+import type { Move } from '../../src/defender/guarded-write.ts';
 import { stateOf } from '../../src/defender/state.ts';
 import { DEGRADED, ownerOf } from '../../src/controllers/machine/cordon.ts';
 import type { Mutation } from './mutants.ts';

@@ -1,16 +1,16 @@
 /** Acts of a leader that are under way: the real guarded writes of src, one API call at a time. */
 import { actOf } from '../../src/controllers/machine/act.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
-import { freeVanished } from '../../src/controllers/machine/ledgeracts.ts';
+import { freeVanished } from '../../src/controllers/machine/ledger-acts.ts';
 import { mayAsk } from '../../src/controllers/machine/components.ts';
 import { decide } from '../../src/controllers/machine/decide.ts';
 import type { MachineView, Step } from '../../src/controllers/machine/view.ts';
 import { reservation } from '../../src/controllers/machine/pass.ts';
 import { isCoded } from '../../src/api/errors.ts';
-import type { GuardedWrite, Move } from '../../src/defender/guardedwrite.ts';
+import type { GuardedWrite, Move } from '../../src/defender/guarded-write.ts';
 import { rowOfMachine, stateOf } from '../../src/defender/state.ts';
 import type { Mutation } from './mutants.ts';
-import { brokenByAct } from './repairinvariants.ts';
+import { brokenByAct } from './repair-invariants.ts';
 import {
   machineName,
   POOL,

@@ -1,11 +1,11 @@
 /** What must hold in every state and across every step, and what the cell must always be able to reach. */
-import type { LedgerRow } from '../../src/api/disruptionledger.ts';
+import type { LedgerRow } from '../../src/api/disruption-ledger.ts';
 import type { Machine } from '../../src/api/machine.ts';
 import { ANNOTATIONS } from '../../src/api/names.ts';
 import { failedComponents, isRecorded } from '../../src/controllers/machine/components.ts';
 import { DEGRADED, hasForeignCordon, isCordoned, ownerOf } from '../../src/controllers/machine/cordon.ts';
 import { stateOf } from '../../src/defender/state.ts';
-import { isRepaired, orderedWrongly, repairEnded, repairsBrokenIn, takenOver } from './repairinvariants.ts';
+import { isRepaired, orderedWrongly, repairEnded, repairsBrokenIn, takenOver } from './repair-invariants.ts';
 import { hears } from './repairs.ts';
 import { machineName, type RepairPlan, type Scenario, type World } from './world.ts';
 

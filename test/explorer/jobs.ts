@@ -1,10 +1,10 @@
 /** The remedyjob controller of a leader: its real decision, over stores that may be old, and its one write, conditioned on the job that was decided on. */
 import type { Node } from '../../src/api/builtin.ts';
 import type { Machine } from '../../src/api/machine.ts';
-import { isFinished, type RemedyOperationJob, type RemedyOperationJobStatus } from '../../src/api/remedyoperationjob.ts';
+import { isFinished, type RemedyOperationJob, type RemedyOperationJobStatus } from '../../src/api/remedy-operation-job.ts';
 import type { Stored } from '../../src/api/wire.ts';
-import { decide } from '../../src/controllers/remedyjob/decide.ts';
-import type { JobView } from '../../src/controllers/remedyjob/observe.ts';
+import { decide } from '../../src/controllers/remedy-job/decide.ts';
+import type { JobView } from '../../src/controllers/remedy-job/observe.ts';
 import { stateOf } from '../../src/defender/state.ts';
 import { takeSnapshot, type Snapshot } from '../../src/rules/snapshot.ts';
 import type { Mutation } from './mutants.ts';
@@ -30,7 +30,7 @@ export function jobMoves(world: World, leader: Leader, cell: Cell, mutation: Mut
     const told = toldOf(job, jobView(world, cell, index, job, mutation.jobsByStores === true), mutation);
     const label = `looks at the job of m${index}`;
     if (told === 'Read') {
-      // As src/controllers/remedyjob/observe.ts has it: before it has a row all is read at once, and the ledger may come last.
+      // As src/controllers/remedy-job/observe.ts has it: before it has a row all is read at once, and the ledger may come last.
       const asks = job.status?.phase === undefined || job.status.phase === 'Pending';
       const first = asks ? { machine: world.machines[index], node: world.nodes[index] } : { ledger: world.ledger };
       moves.push({

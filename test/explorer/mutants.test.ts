@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { explore } from './explore.ts';
 import { MUTANTS } from './mutants.ts';
-import { REPAIR_MUTANTS } from './repairmutants.ts';
+import { REPAIR_MUTANTS } from './repair-mutants.ts';
 
 const ALL = [...MUTANTS, ...REPAIR_MUTANTS];
 

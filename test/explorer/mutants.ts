@@ -1,13 +1,13 @@
 /** Ways to break the code under exploration, each a rule of docs/protocols.md left out: an explorer that finds nothing in them proves nothing. */
 import type { Node } from '../../src/api/builtin.ts';
 import { ANNOTATIONS } from '../../src/api/names.ts';
-import type { RemedyOperationJobStatus } from '../../src/api/remedyoperationjob.ts';
+import type { RemedyOperationJobStatus } from '../../src/api/remedy-operation-job.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
 import { ownerOf } from '../../src/controllers/machine/cordon.ts';
 import type { MachineView, Step } from '../../src/controllers/machine/view.ts';
-import type { CellParts } from '../../src/controllers/machine/testing/cellof.ts';
-import type { GuardedWrite, Seen, Target } from '../../src/defender/guardedwrite.ts';
+import type { CellParts } from '../../src/controllers/machine/testing/cell-of.ts';
+import type { GuardedWrite, Seen, Target } from '../../src/defender/guarded-write.ts';
 import { stateOf, withState } from '../../src/defender/state.ts';
 import type { Flight, Scenario } from './world.ts';
 

@@ -1,4 +1,4 @@
 import { exhaust } from './exhaust.ts';
-import { REPAIRS } from './repairscenarios.ts';
+import { REPAIRS } from './repair-scenarios.ts';
 
 exhaust('a repair', REPAIRS);

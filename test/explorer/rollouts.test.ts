@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { exhaustSpaces } from './exhaust.ts';
-import { ROLLOUT_MUTANTS } from './rolloutmutants.ts';
+import { ROLLOUT_MUTANTS } from './rollout-mutants.ts';
 import { exploreRollouts } from './rollouts.ts';
-import { ROLLOUTS } from './rolloutscenarios.ts';
+import { ROLLOUTS } from './rollout-scenarios.ts';
 
 exhaustSpaces(
   'rollouts',

@@ -24,8 +24,8 @@ import {
   type Request,
   type Seams,
 } from '../../src/sync/rollout/testing/state.ts';
-import { keyOf } from './rolloutkey.ts';
-import { aged, normal, WRONG_MS } from './rollouttime.ts';
+import { keyOf } from './rollout-key.ts';
+import { aged, normal, WRONG_MS } from './rollout-time.ts';
 import { search, type Limits, type Move, type Search } from './search.ts';
 
 /** How often each may happen, at any moment. */

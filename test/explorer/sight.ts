@@ -1,12 +1,12 @@
 /** What a leader sees of the world: the views that its decisions are made of. */
-import { isFinished } from '../../src/api/remedyoperationjob.ts';
+import { isFinished } from '../../src/api/remedy-operation-job.ts';
 import type { KubeObject, Stored } from '../../src/api/wire.ts';
 import type { AskFacts, SetFacts } from '../../src/controllers/machine/facts.ts';
 import { claimOf } from '../../src/controllers/machine/claim.ts';
 import { isDraining } from '../../src/controllers/machine/decide.ts';
 import type { MachineView } from '../../src/controllers/machine/view.ts';
 import type { CellView } from '../../src/controllers/machine/pass.ts';
-import { cellOf, type CellParts } from '../../src/controllers/machine/testing/cellof.ts';
+import { cellOf, type CellParts } from '../../src/controllers/machine/testing/cell-of.ts';
 import { rowOfMachine, stateOf } from '../../src/defender/state.ts';
 import type { Mutation } from './mutants.ts';
 import { hears } from './repairs.ts';

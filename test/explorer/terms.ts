@@ -1,8 +1,8 @@
 /** How a process begins to lead, and how its stores fall behind. */
 import { API_VERSION } from '../../src/api/kind.ts';
-import type { MachineComponentSet } from '../../src/api/machinecomponentset.ts';
+import type { MachineComponentSet } from '../../src/api/machine-component-set.ts';
 import type { KubeObject, Stored } from '../../src/api/wire.ts';
-import { leftRows } from '../../src/controllers/machine/leftrows.ts';
+import { leftRows } from '../../src/controllers/machine/left-rows.ts';
 import { stateOf, withState, type LedgerState } from '../../src/defender/state.ts';
 import { rebuilt, takeLeadership } from '../../src/defender/protocol.ts';
 import type { Mutation } from './mutants.ts';

@@ -1,15 +1,15 @@
 /** The small world that the explorer exhausts: plain data, never changed in place. */
 import type { Node } from '../../src/api/builtin.ts';
-import type { DisruptionLedger } from '../../src/api/disruptionledger.ts';
-import { LEDGER_NAME } from '../../src/api/disruptionledger.ts';
+import type { DisruptionLedger } from '../../src/api/disruption-ledger.ts';
+import { LEDGER_NAME } from '../../src/api/disruption-ledger.ts';
 import { API_VERSION } from '../../src/api/kind.ts';
 import type { ComponentEntry, ComponentStatus, Machine, Operation, OperationStatus } from '../../src/api/machine.ts';
 import { FINALIZERS } from '../../src/api/names.ts';
-import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../src/api/remedyoperationjob.ts';
-import type { Action } from '../../src/api/noderemedier.ts';
+import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../src/api/remedy-operation-job.ts';
+import type { Action } from '../../src/api/node-remedier.ts';
 import type { KubeObject, Stored } from '../../src/api/wire.ts';
 import type { Step } from '../../src/controllers/machine/view.ts';
-import type { LedgerRow } from '../../src/api/disruptionledger.ts';
+import type { LedgerRow } from '../../src/api/disruption-ledger.ts';
 import type { Move } from './search.ts';
 
 /** An object as the API server holds it; absent ones keep their place in the count. Objects carry no resourceVersion, so that equal contents are equal. */

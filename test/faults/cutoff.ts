@@ -6,13 +6,13 @@ import { keyOf, parseKey } from '../../src/api/resource.ts';
 import { systemClock } from '../../src/kube/clock.ts';
 import type { Connection } from '../../src/kube/connect.ts';
 import { runController, watch } from '../../src/kube/controller.ts';
-import { createClient } from '../../src/kube/httpclient.ts';
-import { httpTransport } from '../../src/kube/httptransport.ts';
+import { createClient } from '../../src/kube/http-client.ts';
+import { httpTransport } from '../../src/kube/http-transport.ts';
 import { runLeaderElection } from '../../src/kube/lease.ts';
 import { startReflector } from '../../src/kube/reflector.ts';
 import { seededRandom } from '../../src/kube/testing/clock.ts';
 import { configMap } from '../../src/kube/testing/objects.ts';
-import { waitFor } from '../../src/kube/testing/waitfor.ts';
+import { waitFor } from '../../src/kube/testing/wait-for.ts';
 import { isWrite, startProxy, type Fault } from './proxy.ts';
 
 const WARM_UP = 25;

@@ -2,9 +2,9 @@
 import type { Resource } from '../../src/api/resource.ts';
 import { keyOf } from '../../src/api/resource.ts';
 import type { KubeObject, Stored } from '../../src/api/wire.ts';
-import { isExpired } from '../../src/kube/apierror.ts';
+import { isExpired } from '../../src/kube/api-error.ts';
 import type { Client } from '../../src/kube/client.ts';
-import { compareVersions } from '../../src/kube/resourceversion.ts';
+import { compareVersions } from '../../src/kube/resource-version.ts';
 import type { Reflector } from '../../src/kube/reflector.ts';
 import { setTimeout as delay } from 'node:timers/promises';
 

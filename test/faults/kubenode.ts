@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Connection } from '../../src/kube/connect.ts';
-import { waitFor } from '../../src/kube/testing/waitfor.ts';
+import { waitFor } from '../../src/kube/testing/wait-for.ts';
 import { startKillable } from './killable.ts';
 
 const ENTRY = fileURLToPath(new URL('../../bin/kubenode.js', import.meta.url));

@@ -6,13 +6,13 @@ import { ConfigMaps, Leases, Namespaces } from '../../src/api/builtin.ts';
 import type { Client } from '../../src/kube/client.ts';
 import { systemClock } from '../../src/kube/clock.ts';
 import type { ClosableTransport } from '../../src/kube/connect.ts';
-import { createClient } from '../../src/kube/httpclient.ts';
-import { httpTransport } from '../../src/kube/httptransport.ts';
+import { createClient } from '../../src/kube/http-client.ts';
+import { httpTransport } from '../../src/kube/http-transport.ts';
 import { runLeaderElection, type Term } from '../../src/kube/lease.ts';
 import { seededRandom } from '../../src/kube/testing/clock.ts';
 import { recordingLog } from '../../src/kube/testing/log.ts';
 import { configMap } from '../../src/kube/testing/objects.ts';
-import { waitFor } from '../../src/kube/testing/waitfor.ts';
+import { waitFor } from '../../src/kube/testing/wait-for.ts';
 import { isWrite, startProxy, type Fault, type FaultProxy } from './proxy.ts';
 import { KINDS, report, type BrokenServer } from './servers.ts';
 

@@ -1,6 +1,6 @@
 import { createServer, type AddressInfo } from 'node:net';
 import type { Connection } from '../../src/kube/connect.ts';
-import { httpTransport } from '../../src/kube/httptransport.ts';
+import { httpTransport } from '../../src/kube/http-transport.ts';
 
 export async function freePort(): Promise<number> {
   const server = createServer();

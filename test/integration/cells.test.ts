@@ -4,12 +4,12 @@ import { stringify } from 'yaml';
 import { ConfigMaps, CustomResourceDefinitions, Events, Namespaces, Secrets } from '../../src/api/builtin.ts';
 import { Clusters } from '../../src/api/cluster.ts';
 import { sha256Hex } from '../../src/api/digest.ts';
-import { DefenderPolicies } from '../../src/api/defenderpolicy.ts';
-import { MachineComponentSets } from '../../src/api/machinecomponentset.ts';
-import { MachineSets } from '../../src/api/machineset.ts';
+import { DefenderPolicies } from '../../src/api/defender-policy.ts';
+import { MachineComponentSets } from '../../src/api/machine-component-set.ts';
+import { MachineSets } from '../../src/api/machine-set.ts';
 import { SYSTEM_NAMESPACE } from '../../src/api/names.ts';
 import type { Condition } from '../../src/api/wire.ts';
-import { waitFor } from '../../src/kube/testing/waitfor.ts';
+import { waitFor } from '../../src/kube/testing/wait-for.ts';
 import { openHub, versions, type TestHub } from './hub.ts';
 
 vi.setConfig({ testTimeout: 600_000, hookTimeout: 300_000 });

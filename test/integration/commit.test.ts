@@ -2,11 +2,11 @@ import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Events } from '../../src/api/builtin.ts';
 import { Clusters } from '../../src/api/cluster.ts';
-import { MachineComponents } from '../../src/api/machinecomponent.ts';
-import { MachineComponentSets } from '../../src/api/machinecomponentset.ts';
-import { MachineSets } from '../../src/api/machineset.ts';
+import { MachineComponents } from '../../src/api/machine-component.ts';
+import { MachineComponentSets } from '../../src/api/machine-component-set.ts';
+import { MachineSets } from '../../src/api/machine-set.ts';
 import { Rollouts } from '../../src/api/rollout.ts';
-import { waitFor } from '../../src/kube/testing/waitfor.ts';
+import { waitFor } from '../../src/kube/testing/wait-for.ts';
 import { openHub, versions, type TestHub } from './hub.ts';
 
 // A machine under load renders slowly, and a cell that was away is asked again within 30 s.

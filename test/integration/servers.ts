@@ -7,12 +7,12 @@ import { SYSTEM_NAMESPACE } from '../../src/api/names.ts';
 import type { Transport } from '../../src/api/transport.ts';
 import { contextOf, inlineConnection } from '../../src/cli/remote.ts';
 import { openCluster } from '../../src/embedded/index.ts';
-import { hasReason } from '../../src/kube/apierror.ts';
+import { hasReason } from '../../src/kube/api-error.ts';
 import type { Client } from '../../src/kube/client.ts';
 import { systemClock } from '../../src/kube/clock.ts';
-import { createClient } from '../../src/kube/httpclient.ts';
-import { httpTransport } from '../../src/kube/httptransport.ts';
-import { waitFor } from '../../src/kube/testing/waitfor.ts';
+import { createClient } from '../../src/kube/http-client.ts';
+import { httpTransport } from '../../src/kube/http-transport.ts';
+import { waitFor } from '../../src/kube/testing/wait-for.ts';
 
 export interface TestServer {
   readonly transport: Transport;

@@ -3,12 +3,12 @@ import { afterEach, expect, test } from 'vitest';
 import { ConfigMaps, Namespaces } from '../../src/api/builtin.ts';
 import type { ApiRequest } from '../../src/api/transport.ts';
 import { systemClock } from '../../src/kube/clock.ts';
-import { createClient } from '../../src/kube/httpclient.ts';
+import { createClient } from '../../src/kube/http-client.ts';
 import { startReflector } from '../../src/kube/reflector.ts';
 import { recordingLog } from '../../src/kube/testing/log.ts';
 import { configMap } from '../../src/kube/testing/objects.ts';
-import { waitFor } from '../../src/kube/testing/waitfor.ts';
-import { realServer } from './realserver.ts';
+import { waitFor } from '../../src/kube/testing/wait-for.ts';
+import { realServer } from './real-server.ts';
 
 const NS = 'kubenode-idle';
 const LATE = { deadlineMs: 30_000 };

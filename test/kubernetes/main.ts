@@ -17,7 +17,7 @@ import { fileURLToPath } from 'node:url';
 import { findPrograms, type Programs } from '../../tools/kubernetes/programs.ts';
 import { isUsual, wantedVersion } from '../../tools/kubernetes/versions.ts';
 import { judge, openAudits } from './audit.ts';
-import { startControlPlane, startControlPlanes, type ControlPlanes } from './controlplane.ts';
+import { startControlPlane, startControlPlanes, type ControlPlanes } from './control-plane.ts';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..');
 const say = (line: string): void => void process.stderr.write(`${line}\n`);
@@ -90,9 +90,9 @@ async function tour({ kubeconfig, audits }: ControlPlanes, stepsFile: string | u
 const PATIENCE = '2';
 
 const OF_ANY_VERSION = (): string[] => [
-  ...['conformance/kindrules', 'leastprivilege', 'integration', 'faults'].map((each) => `test/${each}`),
+  ...['conformance/kind-rules', 'least-privilege', 'integration', 'faults'].map((each) => `test/${each}`),
   ...readdirSync(join(root, 'test/kubernetes'))
-    .filter((name) => name.endsWith('.test.ts') && name !== 'clientgo.test.ts')
+    .filter((name) => name.endsWith('.test.ts') && name !== 'client-go.test.ts')
     .map((name) => `test/kubernetes/${name}`),
 ];
 

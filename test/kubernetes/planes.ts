@@ -4,7 +4,7 @@
  *   node test/kubernetes/planes.ts     prints the path of a kubeconfig with the contexts hub, test, pre and prod
  */
 import { findPrograms } from '../../tools/kubernetes/programs.ts';
-import { startControlPlanes } from './controlplane.ts';
+import { startControlPlanes } from './control-plane.ts';
 
 const planes = await startControlPlanes(await findPrograms((line) => void process.stderr.write(`${line}\n`)), [
   'hub',

@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { makeAuthority, makeServerCertificate, signClient } from '../../src/embedded/pki.ts';
 import { makeRequestAndKey } from '../../src/embedded/testing/csr.ts';
 import type { Connection } from '../../src/kube/connect.ts';
-import { httpTransport } from '../../src/kube/httptransport.ts';
+import { httpTransport } from '../../src/kube/http-transport.ts';
 import type { Programs } from '../../tools/kubernetes/programs.ts';
 import { startProgram, type Program } from './program.ts';
 

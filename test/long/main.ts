@@ -12,7 +12,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { findFieldManager } from '../../tools/fieldmanager/program.ts';
+import { findFieldManager } from '../../tools/field-manager/program.ts';
 import { shiftedDates, whyNoShiftedDates } from './dates.ts';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '../..');
@@ -42,7 +42,7 @@ const program = (env: Environment, ...args: string[]): Command => ({ args, env, 
 
 /** Folders whose mutants are counted: those that decide, and those that write. */
 const MUTATED = ['src/sync', 'src/agent', 'src/defender', 'src/rules', 'src/kube', 'src/providers', 'src/controllers/machine'].concat(
-  ['machinecomponentset', 'machineset', 'remedy', 'remedyjob', 'identity'].map((name) => `src/controllers/${name}`),
+  ['machine-component-set', 'machine-set', 'remedy', 'remedy-job', 'identity'].map((name) => `src/controllers/${name}`),
 );
 
 /** Tests of another folder that prove something of a folder: the life of an agent's identity needs a cell. */
@@ -77,7 +77,7 @@ const PARTS: Readonly<Record<string, Part>> = {
       const why = whyNoShiftedDates();
       if (why !== undefined) throw new Error(why);
       // A Go program reads the kernel's clock past the library, and takes the certificates of a shifted server for ones of the future.
-      const others = ['--exclude=test/kubernetes/clientgo.test.ts'];
+      const others = ['--exclude=test/kubernetes/client-go.test.ts'];
       return shiftedDates(new Date()).map((env) => vitest(env, '--project=unit', '--project=conformance', ...others));
     },
   },

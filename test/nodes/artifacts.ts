@@ -4,10 +4,10 @@ import { createReadStream, mkdirSync, readFileSync, readdirSync, statSync, write
 import { createServer } from 'node:https';
 import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { archiveOf } from '../../src/cli/agentpackage/archive.ts';
+import { archiveOf } from '../../src/cli/agent-package/archive.ts';
 import { KUBELETS } from '../../tools/nodes/programs.ts';
 import { command } from './command.ts';
-import type { NodesControlPlane } from './controlplane.ts';
+import type { NodesControlPlane } from './control-plane.ts';
 
 export interface Artifacts {
   /** Ends with a slash. */

@@ -2,7 +2,7 @@
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { waitFor } from '../../src/kube/testing/waitfor.ts';
+import { waitFor } from '../../src/kube/testing/wait-for.ts';
 import { startProgram, type Program } from '../kubernetes/program.ts';
 import { command, ended, type CommandOptions, type Ended } from './command.ts';
 import { pidsBelow, prefixOf, type Owner } from './owner.ts';

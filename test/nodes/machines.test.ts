@@ -4,7 +4,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { waitFor } from '../../src/kube/testing/waitfor.ts';
+import { waitFor } from '../../src/kube/testing/wait-for.ts';
 import { command, ended } from './command.ts';
 import type { TestMachine } from './machine.ts';
 import { openNodes, type NodesRig } from './rig.ts';
@@ -71,7 +71,7 @@ test('power that is cut ends it at once; it boots again', async () => {
 });
 
 test('what a run that was killed has left is removed by the next one, and nothing of a run that lives', async () => {
-  const child = spawn(process.execPath, [fileURLToPath(new URL('killedrun.ts', import.meta.url))], {
+  const child = spawn(process.execPath, [fileURLToPath(new URL('killed-run.ts', import.meta.url))], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   let said = '';

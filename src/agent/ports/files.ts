@@ -22,7 +22,7 @@ import {
   symlink,
   unlink,
   write,
-} from './nodefs.ts';
+} from './node-fs.ts';
 
 export interface FileStat {
   kind: 'file' | 'folder' | 'link' | 'other';

@@ -1,5 +1,5 @@
 import { codeOf } from '../errors.ts';
-import { close, fs, fstat, lstat, open, opendir, readlink, realpath, rmdir, unlink } from './nodefs.ts';
+import { close, fs, fstat, lstat, open, opendir, readlink, realpath, rmdir, unlink } from './node-fs.ts';
 
 /** Of something in a folder; of the link itself where it is one. */
 export interface Found {

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { agentError } from '../errors.ts';
-import { mkdir, readFile, rename, unlink, writeFile } from './nodefs.ts';
+import { mkdir, readFile, rename, unlink, writeFile } from './node-fs.ts';
 
 /** The machine itself. */
 export interface Host {

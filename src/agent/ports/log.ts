@@ -1,4 +1,4 @@
-import { plainOutput } from '../../api/plaintext.ts';
+import { plainOutput } from '../../api/plain-text.ts';
 import type { Log } from '../../api/ports.ts';
 
 /** One JSON line a message. Errors as their message: stacks of a node's agent help nobody who reads a node's log. */

@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
 import { agentError, codeOf } from '../errors.ts';
-import { close, fs, fstat, ftruncate, mkdir, open, read, unlink, write } from './nodefs.ts';
+import { close, fs, fstat, ftruncate, mkdir, open, read, unlink, write } from './node-fs.ts';
 
 const ROTATE_BYTES = 8 * 1024 * 1024;
 

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { readFile, readdir } from './nodefs.ts';
+import { readFile, readdir } from './node-fs.ts';
 
 /**
  * When the process with this ID began, in a form that only this process of this boot of the kernel has; undefined when there is none, or only

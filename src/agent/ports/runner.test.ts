@@ -1,6 +1,6 @@
 import { tmpdir } from 'node:os';
 import { expect, test } from 'vitest';
-import { waitFor } from '../../kube/testing/waitfor.ts';
+import { waitFor } from '../../kube/testing/wait-for.ts';
 import { startOf } from './processes.ts';
 import { nodeRunner } from './runner.ts';
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { agentError } from '../errors.ts';
-import { fs } from './nodefs.ts';
+import { fs } from './node-fs.ts';
 import { startOf } from './processes.ts';
 
 /**

@@ -11,7 +11,7 @@ import { layoutOf } from '../layout.ts';
 import { environmentOf } from './environment.ts';
 import { nodeFiles } from './files.ts';
 import { openLog, rotateLog } from './logs.ts';
-import { close } from './nodefs.ts';
+import { close } from './node-fs.ts';
 import { orphansOf, send, startOf } from './processes.ts';
 import type { LastingUnits, UnitDefinition, UnitStatus } from './units.ts';
 

@@ -6,13 +6,13 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Clock } from '../../api/ports.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
-import { waitFor } from '../../kube/testing/waitfor.ts';
-import { shellUnit } from '../testing/unitsconformance.ts';
+import { waitFor } from '../../kube/testing/wait-for.ts';
+import { shellUnit } from '../testing/units-conformance.ts';
 import { nodeFiles } from './files.ts';
 import { startOf } from './processes.ts';
 import { createSystemdUnits } from './systemd.ts';
-import { systemHost } from './systemhost.ts';
-import { markOf } from './unitfile.ts';
+import { systemHost } from './system-host.ts';
+import { markOf } from './unit-file.ts';
 import type { LastingUnits } from './units.ts';
 
 /*

@@ -9,8 +9,8 @@ import type { Files } from './files.ts';
 import { startOf } from './processes.ts';
 import { showUnits } from './systemctl.ts';
 import type { Shown, Systemctl } from './systemctl.ts';
-import { markOf, unitFileText } from './unitfile.ts';
-import type { UnitMark } from './unitfile.ts';
+import { markOf, unitFileText } from './unit-file.ts';
+import type { UnitMark } from './unit-file.ts';
 import type { LastingUnits, UnitDefinition, UnitStatus } from './units.ts';
 
 export interface SystemdOptions {

@@ -1,8 +1,8 @@
 import { Option, type Command } from 'commander';
 import { CodedError } from '../../api/errors.ts';
-import type { Architecture } from '../agentpackage/runtime.ts';
+import type { Architecture } from '../agent-package/runtime.ts';
 import { EXIT } from '../exit.ts';
-import { outputFlag } from '../outputflag.ts';
+import { outputFlag } from '../output-flag.ts';
 import { version, type Run } from '../program.ts';
 
 interface RunFlags {
@@ -51,7 +51,7 @@ On a node, as root: unpack it anywhere and run ./install. docs/nodes.md says wha
     )
     .action((flags: PackageFlags) =>
       run(async (output) => {
-        const { buildAgentPackage } = await import('../agentpackage/build.ts');
+        const { buildAgentPackage } = await import('../agent-package/build.ts');
         const path = flags.file ?? `kubenode-agent-${version()}-linux-${flags.arch}.tar`;
         const built = await buildAgentPackage(flags.arch, path);
         if (flags.arch === 'arm64') output.say('warning', 'arm64 was never tried on a machine');

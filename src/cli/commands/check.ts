@@ -8,7 +8,7 @@ import { HUB_KINDS, CELL_KINDS } from '../../api/kinds.ts';
 import { CustomResourceDefinitions } from '../../api/builtin.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
-import { outputFlag } from '../outputflag.ts';
+import { outputFlag } from '../output-flag.ts';
 import type { Run } from '../program.ts';
 import { DEFAULT_PORTS } from './start.ts';
 

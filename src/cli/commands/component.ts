@@ -3,19 +3,19 @@ import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { posix, resolve } from 'node:path';
 import { createInterface } from 'node:readline/promises';
 import type { Command } from 'commander';
-import { keyIDOf, keyLine, parseKeys, verifiedBy } from '../../api/componentkey.ts';
+import { keyIDOf, keyLine, parseKeys, verifiedBy } from '../../api/component-key.ts';
 import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
-import type { MachineComponent } from '../../api/machinecomponent.ts';
+import type { MachineComponent } from '../../api/machine-component.ts';
 import { fleetComponents } from '../component/components.ts';
-import { readPrivateKey } from '../component/privatekey.ts';
+import { readPrivateKey } from '../component/private-key.ts';
 import { reviewOf } from '../component/review.ts';
-import { differing, readSignatures, signAll, type Signed } from '../component/signaturefile.ts';
+import { differing, readSignatures, signAll, type Signed } from '../component/signature-file.ts';
 import { EXIT } from '../exit.ts';
-import { fleetFlags, ofCommand, sayIsolation, type FleetFlags } from '../fleetflags.ts';
+import { fleetFlags, ofCommand, sayIsolation, type FleetFlags } from '../fleet-flags.ts';
 import { table, type Output } from '../output.ts';
 import type { Run } from '../program.ts';
-import { DEFAULT_INCLUDE, readFleet } from '../rules/workingtree.ts';
-import { includesPath, replaceTreeFile } from '../treefiles.ts';
+import { DEFAULT_INCLUDE, readFleet } from '../rules/working-tree.ts';
+import { includesPath, replaceTreeFile } from '../tree-files.ts';
 
 interface SignFlags extends FleetFlags {
   key: string;

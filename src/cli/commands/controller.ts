@@ -2,7 +2,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { Option, type Command } from 'commander';
 import { pino, type Logger } from 'pino';
-import { parseKeys } from '../../api/componentkey.ts';
+import { parseKeys } from '../../api/component-key.ts';
 import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
 import { ISOLATIONS } from '../../api/fleet.ts';
 import type { Clock } from '../../api/ports.ts';
@@ -14,7 +14,7 @@ import { sleep, systemClock } from '../../kube/clock.ts';
 import { runLeaderElection } from '../../kube/lease.ts';
 import { createMetrics } from '../../kube/metrics.ts';
 import { createRecorder } from '../../kube/recorder.ts';
-import { createServerTime, serverClock, timedTransport, type ServerTime } from '../../kube/servertime.ts';
+import { createServerTime, serverClock, timedTransport, type ServerTime } from '../../kube/server-time.ts';
 import type { Client } from '../../kube/client.ts';
 import { connect, connectionFlags, type Connected, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
@@ -22,7 +22,7 @@ import { createHealth, serveHealth } from '../health.ts';
 import { kindsGate } from '../kinds.ts';
 import type { Listening } from '../listen.ts';
 import { countRequests } from '../requests.ts';
-import { requireDomains } from '../nodedomains.ts';
+import { requireDomains } from '../node-domains.ts';
 import { together, type Ports } from '../ports.ts';
 import { version, type Run } from '../program.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
@@ -233,8 +233,8 @@ const leaseTimes = (seconds: number) => ({
 /** With a certificate of its own making, for as long as this process lives. */
 async function metricsAt(listen: string, client: Client, text: () => string, log: Logger): Promise<Listening> {
   const [{ serveMetrics }, { metricsAccess }, { makeAuthority, makeServerCertificate }] = await Promise.all([
-    import('../metricsserver.ts'),
-    import('../metricsaccess.ts'),
+    import('../metrics-server.ts'),
+    import('../metrics-access.ts'),
     import('../../embedded/pki.ts'),
   ]);
   const making = { now: Date.now(), random: Math.random };
@@ -258,9 +258,9 @@ async function runHub(ports: Ports, flags: Flags): Promise<void> {
     import('../../sync/fleet/checkouts.ts'),
     import('../../sync/bundles.ts'),
     import('../../rules/check.ts'),
-    import('../objectrules.ts'),
+    import('../object-rules.ts'),
     import('../remote.ts'),
-    import('../statemetrics.ts'),
+    import('../state-metrics.ts'),
   ]);
   const dir = flags.cache ?? '';
   const bundles = openBundles(join(dir, 'units'));

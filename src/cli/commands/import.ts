@@ -1,18 +1,18 @@
 import { readFile } from 'node:fs/promises';
 import type { Command } from 'commander';
-import { parseKeys } from '../../api/componentkey.ts';
+import { parseKeys } from '../../api/component-key.ts';
 import { CodedError, messageOf } from '../../api/errors.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { openSsh } from '../../ssh/openssh.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import type { Output } from '../output.ts';
-import { outputFlag } from '../outputflag.ts';
+import { outputFlag } from '../output-flag.ts';
 import type { Run } from '../program.ts';
 import { importCell } from '../import/cell.ts';
 import { hostKeysOf, type Confirming } from '../import/confirm.ts';
 import { fingerprint, parseHost, parseHostsFile, requireDistinct, type Host } from '../import/hosts.ts';
-import { exitCodeOf, importAll, tableOf } from '../import/importall.ts';
-import { defaultKnownHosts, openKnownHosts } from '../import/knownhosts.ts';
+import { exitCodeOf, importAll, tableOf } from '../import/import-all.ts';
+import { defaultKnownHosts, openKnownHosts } from '../import/known-hosts.ts';
 import { openPackages } from '../import/packages.ts';
 
 interface Flags extends ConnectionFlags {

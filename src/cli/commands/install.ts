@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { Option, type Command } from 'commander';
 import { stringify } from 'yaml';
-import { keyLine, parseKeys } from '../../api/componentkey.ts';
+import { keyLine, parseKeys } from '../../api/component-key.ts';
 import { CodedError, messageOf } from '../../api/errors.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
-import { requireDomains } from '../nodedomains.ts';
+import { requireDomains } from '../node-domains.ts';
 import { EXIT } from '../exit.ts';
 import { version, type Run } from '../program.ts';
 import { manifests, type InstallOptions } from '../manifests.ts';
 import type { Output } from '../output.ts';
-import { outputFlag } from '../outputflag.ts';
+import { outputFlag } from '../output-flag.ts';
 
 interface Flags {
   hub?: boolean;

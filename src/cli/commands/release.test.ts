@@ -10,7 +10,7 @@ import { Machines } from '../../api/machine.ts';
 import { openCluster, serve, type ApiServer, type EmbeddedCluster } from '../../embedded/index.ts';
 import type { Client } from '../../kube/client.ts';
 import { systemClock } from '../../kube/clock.ts';
-import { createClient } from '../../kube/httpclient.ts';
+import { createClient } from '../../kube/http-client.ts';
 
 const ENTRY = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
 const KEY = { namespace: 'web', name: 'm0' };

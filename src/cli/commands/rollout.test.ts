@@ -6,7 +6,7 @@ import { Rollouts, type RolloutUnitStatus } from '../../api/rollout.ts';
 import { openCluster, type EmbeddedCluster } from '../../embedded/index.ts';
 import { systemClock } from '../../kube/clock.ts';
 import type { Client } from '../../kube/client.ts';
-import { createClient } from '../../kube/httpclient.ts';
+import { createClient } from '../../kube/http-client.ts';
 import type { Output } from '../output.ts';
 import { show, steer } from './rollout.ts';
 

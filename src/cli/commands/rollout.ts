@@ -2,12 +2,12 @@ import type { Command } from 'commander';
 import { CodedError } from '../../api/errors.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
-import { hasReason } from '../../kube/apierror.ts';
+import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
 import { age, table, type Output } from '../output.ts';
-import { outputFlag } from '../outputflag.ts';
+import { outputFlag } from '../output-flag.ts';
 import type { Run } from '../program.ts';
 import { goOn } from '../why/rollout.ts';
 

@@ -6,12 +6,12 @@ import { CodedError } from '../../api/errors.ts';
 import { findingText } from '../../sync/render/finding.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
 import { EXIT } from '../exit.ts';
-import { fleetFlags, ofCommand, sayIsolation, type FleetFlags } from '../fleetflags.ts';
+import { fleetFlags, ofCommand, sayIsolation, type FleetFlags } from '../fleet-flags.ts';
 import { table, type Output } from '../output.ts';
-import { outputFlag } from '../outputflag.ts';
-import { fleetRules, type ClusterFindings, type FleetRules } from '../rules/fleetrules.ts';
+import { outputFlag } from '../output-flag.ts';
+import { fleetRules, type ClusterFindings, type FleetRules } from '../rules/fleet-rules.ts';
 import { runHistories, type HistoryRun } from '../rules/histories.ts';
-import { DEFAULT_INCLUDE } from '../rules/workingtree.ts';
+import { DEFAULT_INCLUDE } from '../rules/working-tree.ts';
 import type { Run } from '../program.ts';
 
 /** `kubenode rules check|test|facts`. Works on files alone: no server is asked. */

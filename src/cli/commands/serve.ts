@@ -6,7 +6,7 @@ import { LEFT_OUT, openCluster, serve, type EmbeddedCluster } from '../../embedd
 import { systemClock } from '../../kube/clock.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
-import { writePrivateFile } from '../privatefile.ts';
+import { writePrivateFile } from '../private-file.ts';
 import type { Run } from '../program.ts';
 import { exitWithParent } from '../start/child.ts';
 

@@ -5,7 +5,7 @@ import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
 import { age, table, type Output } from '../output.ts';
-import { outputFlag } from '../outputflag.ts';
+import { outputFlag } from '../output-flag.ts';
 import type { Run } from '../program.ts';
 
 export function statusCommand(program: Command, run: Run): void {

@@ -5,7 +5,7 @@ import { Option, type Command } from 'commander';
 import { CodedError, messageOf } from '../../api/errors.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
-import { outputFlag } from '../outputflag.ts';
+import { outputFlag } from '../output-flag.ts';
 import type { Run } from '../program.ts';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
@@ -42,7 +42,7 @@ async function tour(flags: Flags, output: Output): Promise<number> {
     import('../tour/fleet.ts'),
     import('../tour/system.ts'),
     import('../tour/steps.ts'),
-    import('../tour/repairsteps.ts'),
+    import('../tour/repair-steps.ts'),
   ]);
   const patience = Number(flags.patience);
   if (!(patience >= 1 && patience <= 100))

@@ -1,10 +1,10 @@
 import type { Command } from 'commander';
-import { JOB_LABELS, jobLabel, RemedyOperationJobs } from '../../api/remedyoperationjob.ts';
+import { JOB_LABELS, jobLabel, RemedyOperationJobs } from '../../api/remedy-operation-job.ts';
 import type { Client } from '../../kube/client.ts';
 import { explanationLines } from '../../rules/explain.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
-import { outputFlag } from '../outputflag.ts';
+import { outputFlag } from '../output-flag.ts';
 import type { Run } from '../program.ts';
 import { findSubject, type Subject } from '../why/find.ts';
 import { jobLines } from '../why/job.ts';

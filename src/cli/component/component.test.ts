@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { keyIDOf, parseKeys } from '../../api/componentkey.ts';
+import { keyIDOf, parseKeys } from '../../api/component-key.ts';
 import { writeInto } from '../testing/tree.ts';
-import { readPrivateKey } from './privatekey.ts';
+import { readPrivateKey } from './private-key.ts';
 
 const ENTRY = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
 const SHA = 'ab'.repeat(32);

@@ -1,7 +1,7 @@
 /** The components of a fleet, as the hub would render them. */
-import { signedText } from '../../api/componentform.ts';
+import { signedText } from '../../api/component-form.ts';
 import { CodedError } from '../../api/errors.ts';
-import { MachineComponents, type MachineComponent } from '../../api/machinecomponent.ts';
+import { MachineComponents, type MachineComponent } from '../../api/machine-component.ts';
 import { RenderError } from '../../sync/render/errors.ts';
 import { findingText } from '../../sync/render/finding.ts';
 import { render, type RenderOptions } from '../../sync/render/render.ts';

@@ -1,5 +1,5 @@
-import type { MachineComponent } from '../../api/machinecomponent.ts';
-import { plainText } from '../../api/plaintext.ts';
+import type { MachineComponent } from '../../api/machine-component.ts';
+import { plainText } from '../../api/plain-text.ts';
 
 /** Of a file's content; the rest is counted. */
 const LINES = 40;

@@ -7,7 +7,7 @@ import type { Clock } from '../../api/ports.ts';
 import { pathOf } from '../../api/resource.ts';
 import { readSshConfig, SSH_PROVIDER, type SshConfig } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
-import { hasReason } from '../../kube/apierror.ts';
+import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import { sleep } from '../../kube/clock.ts';
 import { findCondition } from '../../kube/conditions.ts';

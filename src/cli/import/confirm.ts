@@ -1,10 +1,10 @@
 import { createInterface } from 'node:readline/promises';
 import { CodedError } from '../../api/errors.ts';
 import type { Remote } from '../../api/remote.ts';
-import { fingerprintOf } from '../../ssh/hostkeys.ts';
+import { fingerprintOf } from '../../ssh/host-keys.ts';
 import type { Output } from '../output.ts';
 import type { Host } from './hosts.ts';
-import type { KnownHosts } from './knownhosts.ts';
+import type { KnownHosts } from './known-hosts.ts';
 
 export interface Confirming {
   remote: Remote;

@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
-import { buildAgentPackage } from '../agentpackage/build.ts';
-import { cacheFolder, type Architecture } from '../agentpackage/runtime.ts';
-import type { PreparedPackage } from './importone.ts';
+import { buildAgentPackage } from '../agent-package/build.ts';
+import { cacheFolder, type Architecture } from '../agent-package/runtime.ts';
+import type { PreparedPackage } from './import-one.ts';
 
 /** Packages that are made when the first machine of an architecture wants one; compressed, they are kept in the user's cache folder. */
 export async function openPackages(): Promise<{ packageFor(arch: Architecture): Promise<PreparedPackage>; close(): Promise<void> }> {

@@ -3,8 +3,8 @@ import { CodedError, messageOf } from '../../api/errors.ts';
 import { parseHistory, type History } from '../../rules/history.ts';
 import { mistakeText } from '../../rules/mistake.ts';
 import { replay, type Replay } from '../../rules/replay.ts';
-import { listTree, readTreeFile } from '../treefiles.ts';
-import type { FleetRule } from './fleetrules.ts';
+import { listTree, readTreeFile } from '../tree-files.ts';
+import type { FleetRule } from './fleet-rules.ts';
 
 export const HISTORIES = 'rules/histories';
 

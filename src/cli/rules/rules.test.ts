@@ -2,15 +2,15 @@ import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { childBundle } from '../../sync/render/testing/childbundle.ts';
+import { childBundle } from '../../sync/render/testing/child-bundle.ts';
 import { reportCheck, reportTest } from '../commands/rules.ts';
 import type { Output } from '../output.ts';
 import { writeInto } from '../testing/tree.ts';
-import { fleetRules } from './fleetrules.ts';
+import { fleetRules } from './fleet-rules.ts';
 import { runHistories } from './histories.ts';
 import { HUNG_RULE } from './testing.ts';
 import { unusedFiles } from './unused.ts';
-import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from './workingtree.ts';
+import { DEFAULT_ENTRY, DEFAULT_INCLUDE } from './working-tree.ts';
 
 const MAIN = `import { fleet } from 'kubenode/constructs';
 import '../rules/hung.ts';

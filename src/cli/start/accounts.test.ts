@@ -7,7 +7,7 @@ import { Namespaces, ServiceAccounts } from '../../api/builtin.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
 import { openCluster, type EmbeddedCluster } from '../../embedded/index.ts';
 import type { Client } from '../../kube/client.ts';
-import { createClient } from '../../kube/httpclient.ts';
+import { createClient } from '../../kube/http-client.ts';
 import { loadKubeconfig } from '../../kube/kubeconfig.ts';
 import { fakeClock, type FakeClock } from '../../kube/testing/clock.ts';
 import { createAuthority } from '../../kube/testing/tls.ts';

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises';
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { CodedError } from '../../api/errors.ts';
-import { serverTimes } from '../../api/serverlimits.ts';
+import { serverTimes } from '../../api/server-limits.ts';
 
 /** Serves the packed stand-ins on loopback, as a mirror would: `GET /artifacts/<name>` and nothing else. */
 export async function serveArtifacts(dir: string, port: number): Promise<{ url: string; close(): Promise<void> }> {

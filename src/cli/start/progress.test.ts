@@ -2,13 +2,13 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
 import { Fleets } from '../../api/fleet.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
-import { RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import { RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import { systemClock } from '../../kube/clock.ts';
-import { createClient } from '../../kube/httpclient.ts';
-import { fakeApiServer, type FakeApiServer } from '../../kube/testing/apiserver.ts';
+import { createClient } from '../../kube/http-client.ts';
+import { fakeApiServer, type FakeApiServer } from '../../kube/testing/api-server.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
-import { waitFor } from '../../kube/testing/waitfor.ts';
+import { waitFor } from '../../kube/testing/wait-for.ts';
 import { followProgress, type Progress } from './progress.ts';
 
 type Phase = 'Pending' | 'Waiting' | 'Verified' | 'Blocked';

@@ -2,7 +2,7 @@ import { Clusters, type Cluster } from '../../api/cluster.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import type { Clock, Log } from '../../api/ports.ts';
-import { isFinished, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import { isFinished, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import { createCache, type Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';

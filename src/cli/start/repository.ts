@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import * as fs from 'node:fs';
 import { CodedError } from '../../api/errors.ts';
 import { systemClock } from '../../kube/clock.ts';
-import { listTree, readTreeFile } from '../treefiles.ts';
+import { listTree, readTreeFile } from '../tree-files.ts';
 
 /** What a fleet repository of one's own begins with. */
 const PARTS = ['fleet', 'rules', 'cdk8s.yaml'];

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { Output } from '../output.ts';
 import { FAULTS } from '../tour/rules.ts';
-import { versionLines } from '../versionlines.ts';
+import { versionLines } from '../version-lines.ts';
 import { CELLS } from './prepare.ts';
 import type { Progress } from './progress.ts';
 import type { StateFolder } from './state.ts';

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CodedError } from '../../api/errors.ts';
-import { versionLines } from '../versionlines.ts';
+import { versionLines } from '../version-lines.ts';
 
 const run = promisify(execFile);
 

@@ -1,6 +1,6 @@
 import type { Transport } from '../../api/transport.ts';
 import type { KubeObject } from '../../api/wire.ts';
-import { createClient } from '../../kube/httpclient.ts';
+import { createClient } from '../../kube/http-client.ts';
 
 const RBAC = 'rbac.authorization.k8s.io';
 const PERSON = 'kubenode-tour';

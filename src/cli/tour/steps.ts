@@ -4,7 +4,7 @@ import { Nodes } from '../../api/builtin.ts';
 import { Fleets } from '../../api/fleet.ts';
 import { CodedError } from '../../api/errors.ts';
 import type { Machine } from '../../api/machine.ts';
-import { MachineComponentSets } from '../../api/machinecomponentset.ts';
+import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { TourFleet } from './fleet.ts';
 import { CELLS, unitPids, type CellName, type TourSystem } from './system.ts';

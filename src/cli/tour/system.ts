@@ -10,9 +10,9 @@ import { Machines, type Machine } from '../../api/machine.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
-import { createClient } from '../../kube/httpclient.ts';
+import { createClient } from '../../kube/http-client.ts';
 import { systemClock } from '../../kube/clock.ts';
-import { httpTransport } from '../../kube/httptransport.ts';
+import { httpTransport } from '../../kube/http-transport.ts';
 import { loadKubeconfig } from '../../kube/kubeconfig.ts';
 import { asPerson, giveRights } from './person.ts';
 

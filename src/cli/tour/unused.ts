@@ -1,10 +1,10 @@
 import { CodedError } from '../../api/errors.ts';
 import { Fleets } from '../../api/fleet.ts';
 import { Machines } from '../../api/machine.ts';
-import { hasReason } from '../../kube/apierror.ts';
+import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import { clientFromKubeconfig, contextOf } from '../remote.ts';
-import { readControlPlanes } from '../start/controlplanes.ts';
+import { readControlPlanes } from '../start/control-planes.ts';
 
 /** The tour counts what it finds. Changes nothing. Errors: as `readControlPlanes`; `AlreadyUsed` where there are Fleets or Machines. */
 export async function requireUnused(path: string): Promise<void> {

@@ -2,12 +2,12 @@
 import { Nodes } from '../../api/builtin.ts';
 import { CodedError } from '../../api/errors.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
-import { NodeRemediers, type NodeRemedier } from '../../api/noderemedier.ts';
-import { RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import { NodeRemediers, type NodeRemedier } from '../../api/node-remedier.ts';
+import { RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Resource } from '../../api/resource.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
-import { hasReason } from '../../kube/apierror.ts';
+import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 
 export type Subject =

@@ -4,12 +4,12 @@
  */
 import { Leases, Nodes, type Lease, type Node } from '../../api/builtin.ts';
 import { canonical } from '../../api/digest.ts';
-import { DisruptionLedgers, LEDGER_NAME, type LedgerRow } from '../../api/disruptionledger.ts';
+import { DisruptionLedgers, LEDGER_NAME, type LedgerRow } from '../../api/disruption-ledger.ts';
 import { Freezes, type Freeze } from '../../api/freeze.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { agentLeaseName, MACHINE_CONDITIONS } from '../../api/names.ts';
-import { NodeRemediers, type NodeRemedier } from '../../api/noderemedier.ts';
-import { isFinished, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import { NodeRemediers, type NodeRemedier } from '../../api/node-remedier.ts';
+import { isFinished, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import { isHeld, releasedAt } from '../../controllers/remedy/hold.ts';
 import { openRulebook } from '../../controllers/remedy/rulebook.ts';

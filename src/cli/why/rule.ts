@@ -1,6 +1,6 @@
 /** Whether a rule runs, what it did, and where it is at work. */
-import type { NodeRemedier } from '../../api/noderemedier.ts';
-import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { NodeRemedier } from '../../api/node-remedier.ts';
+import { isFinished, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import { ago } from './words.ts';
 

@@ -1,5 +1,5 @@
 import { Release } from '../release.ts';
-import { CNI_PLUGINS_FOLDER } from './cniplugins.ts';
+import { CNI_PLUGINS_FOLDER } from './cni-plugins.ts';
 import { downloads, SYSTEM_PATH, type Digests, type DownloadProps } from './download.ts';
 
 export interface ContainerdProps extends DownloadProps {

@@ -1,5 +1,5 @@
 /** The rungs of a ladder: what is tried against a fault, one after the other. */
-import { ACTION_ARGS, type Action, type Rung } from '../../api/noderemedier.ts';
+import { ACTION_ARGS, type Action, type Rung } from '../../api/node-remedier.ts';
 import { FleetError } from '../errors.ts';
 import { Release } from '../release.ts';
 

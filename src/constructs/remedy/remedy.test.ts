@@ -1,7 +1,7 @@
 /* oxlint-disable no-new -- in cdk8s making something is enough */
 import { ApiObject } from 'cdk8s';
 import { describe, expect, it } from 'vitest';
-import { NodeRemediers } from '../../api/noderemedier.ts';
+import { NodeRemediers } from '../../api/node-remedier.ts';
 import { rehearsalTerms } from '../../api/rehearsal.ts';
 import { checkRule } from '../../rules/check.ts';
 import { Fleet } from '../fleet.ts';

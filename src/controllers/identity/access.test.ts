@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ApiRequest, Transport } from '../../api/transport.ts';
-import { createClient } from '../../kube/httpclient.ts';
+import { createClient } from '../../kube/http-client.ts';
 import { grantAgent, grantStandIn } from './access.ts';
 import { machineWith, OPEN } from './testing/requests.ts';
 

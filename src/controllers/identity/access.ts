@@ -1,10 +1,10 @@
 import { CodedError } from '../../api/errors.ts';
 import type { Machine } from '../../api/machine.ts';
-import { machineAccess, poolAccess, standInAccess, standInPoolAccess } from '../../api/machineaccess.ts';
+import { machineAccess, poolAccess, standInAccess, standInPoolAccess } from '../../api/machine-access.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { Resource } from '../../api/resource.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
-import { hasReason } from '../../kube/apierror.ts';
+import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 
 function rbac(kind: string, plural: string, namespaced: boolean): Resource {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
-import { ApiError } from '../../kube/apierror.ts';
+import { ApiError } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import { openAdmission } from './admission.ts';
 import { machineWith, OPEN } from './testing/requests.ts';

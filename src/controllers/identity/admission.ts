@@ -6,7 +6,7 @@ import { API_VERSION } from '../../api/kind.ts';
 import { Machines, type Bootstrap, type Machine } from '../../api/machine.ts';
 import { pathOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
-import { hasReason } from '../../kube/apierror.ts';
+import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import { grantAgent, grantStandIn } from './access.ts';
 import { recordBootstrap } from './record.ts';

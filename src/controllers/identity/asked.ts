@@ -3,9 +3,9 @@ import type { Node } from '../../api/builtin.ts';
 import type { Bootstrap, Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Hold } from './holds.ts';
-import type { ServerNames } from './servernames.ts';
-import type { SigningRequest } from './signingrequest.ts';
-import { plainText } from '../../api/plaintext.ts';
+import type { ServerNames } from './server-names.ts';
+import type { SigningRequest } from './signing-request.ts';
+import { plainText } from '../../api/plain-text.ts';
 
 /** A CertificateSigningRequest as a decision sees it. */
 export interface Asked {

@@ -20,7 +20,7 @@ import { endOfCertificate, readHold, withIssued, withRequest, writeHold } from '
 import { nodeOf } from './kubelet.ts';
 import { readmissionOf } from './readmission.ts';
 import { recordBootstrap } from './record.ts';
-import { serverNames, systemLookup, type Lookup } from './servernames.ts';
+import { serverNames, systemLookup, type Lookup } from './server-names.ts';
 import { answer, askedOf, conditionOf, isLookedAt, machineOf, requestOf, stateOf, type StoredRequest } from './requests.ts';
 
 export interface IdentityControllerOptions {

@@ -8,7 +8,7 @@ import type { Bootstrap } from '../../api/machine.ts';
 import { rfc3339 } from '../../kube/clock.ts';
 import { deny, isSet, type Asked, type Known, type Verdict } from './asked.ts';
 import { decideKubelet } from './kubelet.ts';
-import { kindOfKey, type SigningRequest } from './signingrequest.ts';
+import { kindOfKey, type SigningRequest } from './signing-request.ts';
 import { isVouched } from './voucher.ts';
 
 const LEAVE: Verdict = { do: 'Leave' };

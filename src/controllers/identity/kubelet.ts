@@ -10,8 +10,8 @@ import type { Stored } from '../../api/wire.ts';
 import { rfc3339 } from '../../kube/clock.ts';
 import { deny, isSet, type Asked, type Known, type Verdict } from './asked.ts';
 import { endOfHold, holdName } from './holds.ts';
-import { isAddress, isOfServer } from './servernames.ts';
-import { canonicalAddress, kindOfKey, type SigningRequest } from './signingrequest.ts';
+import { isAddress, isOfServer } from './server-names.ts';
+import { canonicalAddress, kindOfKey, type SigningRequest } from './signing-request.ts';
 
 const NODES = 'system:nodes';
 const NODE_USER = 'system:node:';

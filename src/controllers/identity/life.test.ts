@@ -6,7 +6,7 @@ import { Disk } from '../../agent/testing/inodes.ts';
 import { agentServiceAccountName } from '../../api/identity.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines } from '../../api/machine.ts';
-import { createClient } from '../../kube/httpclient.ts';
+import { createClient } from '../../kube/http-client.ts';
 import { openAdmission } from './admission.ts';
 import { endOfHold, readHold, writeHold } from './holds.ts';
 import { stateOf } from './requests.ts';

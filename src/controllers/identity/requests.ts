@@ -6,7 +6,7 @@ import type { Client } from '../../kube/client.ts';
 import { rfc3339 } from '../../kube/clock.ts';
 import type { Asked, Verdict } from './asked.ts';
 import { DerError } from './der.ts';
-import { parseSigningRequest } from './signingrequest.ts';
+import { parseSigningRequest } from './signing-request.ts';
 
 export type StoredRequest = Stored<CertificateSigningRequest>;
 type Condition = NonNullable<NonNullable<CertificateSigningRequest['status']>['conditions']>[number] & {

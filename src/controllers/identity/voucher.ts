@@ -1,5 +1,5 @@
 import { verify } from 'node:crypto';
-import { keyHash, publicKey } from './signingrequest.ts';
+import { keyHash, publicKey } from './signing-request.ts';
 
 /** The hash of the key that vouches for the text, if it is one of `accepted`. `voucher` as in VOUCHER; whatever it is, nothing is thrown. */
 export function isVouched(voucher: string | undefined, text: Uint8Array, accepted: readonly string[]): string | undefined {

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
-import type { Seen } from '../../defender/guardedwrite.ts';
+import type { Seen } from '../../defender/guarded-write.ts';
 import type { MachineStatus } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import { actOf } from './act.ts';
 import { cordonedFor } from './cordon.ts';
 import type { Step } from './view.ts';
-import { freeVanished } from './ledgeracts.ts';
+import { freeVanished } from './ledger-acts.ts';
 import { at, cordoned, entry, facts, machine, node, operation, row, waiting } from './testing/objects.ts';
 
 const ledger = (epoch: number, ...rows: LedgerRow[]) => ({

@@ -1,5 +1,5 @@
 /** What a machine asks of Defender, and what forbids it before any limit is looked at. Pure. */
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import { matchesLabels } from '../../api/selector.ts';
 import { frozenBy, frozenVerdict } from '../../defender/freeze.ts';

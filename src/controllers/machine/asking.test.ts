@@ -1,12 +1,12 @@
 import { afterEach, expect, test } from 'vitest';
 import { Machines } from '../../api/machine.ts';
-import { RemedyOperationJobs, type JobPhase } from '../../api/remedyoperationjob.ts';
+import { RemedyOperationJobs, type JobPhase } from '../../api/remedy-operation-job.ts';
 import { createCache } from '../../kube/cache.ts';
-import { createClient } from '../../kube/httpclient.ts';
-import { fakeApiServer } from '../../kube/testing/apiserver.ts';
+import { createClient } from '../../kube/http-client.ts';
+import { fakeApiServer } from '../../kube/testing/api-server.ts';
 import { fakeClock } from '../../kube/testing/clock.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
-import { settle } from '../../kube/testing/waitfor.ts';
+import { settle } from '../../kube/testing/wait-for.ts';
 import { findAsking } from './asking.ts';
 import { mayAsk } from './components.ts';
 import { idle, job, machine, operation, waiting } from './testing/objects.ts';

@@ -1,5 +1,5 @@
 import type { Machine } from '../../api/machine.ts';
-import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Reflector } from '../../kube/reflector.ts';
 import { asksByItself } from './components.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Machine, Outcome } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';

@@ -2,7 +2,7 @@
  * What came to nothing is asked for again ever later (docs/protocols.md#c10). The count stands in the operation itself, written with it: a leader that takes
  * over goes on from there. Pure.
  */
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import type { Machine, Operation } from '../../api/machine.ts';
 import { setScope } from '../../defender/scopes.ts';
 import type { WaitingComponent } from './components.ts';

@@ -1,4 +1,4 @@
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import type { CancelCause } from '../../api/machine.ts';
 import type { Decision } from './view.ts';
 

@@ -1,5 +1,5 @@
 import type { Node } from '../../api/builtin.ts';
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import { ownerOf } from './cordon.ts';

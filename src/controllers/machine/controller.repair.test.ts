@@ -3,14 +3,14 @@ import { Nodes, Pods, PodDisruptionBudgets } from '../../api/builtin.ts';
 import { Freezes } from '../../api/freeze.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines, type Operation, type Outcome } from '../../api/machine.ts';
-import { MachineSets } from '../../api/machineset.ts';
-import { RemedyOperationJobs } from '../../api/remedyoperationjob.ts';
+import { MachineSets } from '../../api/machine-set.ts';
+import { RemedyOperationJobs } from '../../api/remedy-operation-job.ts';
 import type { InfraProvider } from '../../api/provider.ts';
 import type { Client } from '../../kube/client.ts';
-import { waitFor } from '../../kube/testing/waitfor.ts';
+import { waitFor } from '../../kube/testing/wait-for.ts';
 import { fakeProvider } from '../../providers/testing/fake.ts';
 import { isCordoned, ownerOf } from './cordon.ts';
-import { isOutOfService } from './nodesync.ts';
+import { isOutOfService } from './node-sync.ts';
 import { openCell, POOL, type Leadership, type TestCell } from './testing/cell.ts';
 import { entry, VERIFIED_OLD, waiting } from './testing/objects.ts';
 

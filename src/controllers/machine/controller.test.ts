@@ -1,15 +1,15 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { Nodes, Pods, PodDisruptionBudgets, type Node } from '../../api/builtin.ts';
-import { DefenderPolicies } from '../../api/defenderpolicy.ts';
-import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruptionledger.ts';
+import { DefenderPolicies } from '../../api/defender-policy.ts';
+import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruption-ledger.ts';
 import { Freezes } from '../../api/freeze.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines, type Outcome } from '../../api/machine.ts';
-import { MachineComponentSets } from '../../api/machinecomponentset.ts';
+import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { ANNOTATIONS, FINALIZERS } from '../../api/names.ts';
-import { waitFor } from '../../kube/testing/waitfor.ts';
+import { waitFor } from '../../kube/testing/wait-for.ts';
 import { isCordoned, ownerOf } from './cordon.ts';
-import { operatorRelease } from './operatorrelease.ts';
+import { operatorRelease } from './operator-release.ts';
 import { openCell, POOL, type TestCell } from './testing/cell.ts';
 import { entry, VERIFIED_OLD, waiting } from './testing/objects.ts';
 

@@ -2,9 +2,9 @@
  * What to do for one machine next, and why: pure. Each step of an operation is found from the state of Machine, Node and ledger alone, so that any
  * of them can be repeated by whoever leads next (docs/protocols.md#c3). What a step needs to be safe it reads again itself (`act.ts`).
  */
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
-import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import { refusalByRates } from '../../defender/judge.ts';
 import { orderable, permitted } from './ask.ts';
 import { isNodeReady } from './availability.ts';
@@ -15,7 +15,7 @@ import { cancellationText, cancelRow, type Cancellation } from './cancel.ts';
 import { drainDeadlineMs, drainTimeout, evicting } from './drain.ts';
 import { going, isUnmade, takeOverRefusal, unmaking, wantsDrainToGo } from './deletion.ts';
 import { hasFinalizer, isDeleting, isNeverAskedFor, isRepairNeeded, isRetiring } from './facts.ts';
-import { carryingOut, retiring } from './ownoperation.ts';
+import { carryingOut, retiring } from './own-operation.ts';
 import {
   askingJob,
   finalReport,

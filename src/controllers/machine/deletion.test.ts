@@ -1,9 +1,9 @@
 /** How machines go: what stops a deletion, what can be taken back, and what needs nobody's leave (docs/protocols.md#c8, #c8a, #d7, #d11). */
 import { describe, expect, test } from 'vitest';
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
-import type { Seen } from '../../defender/guardedwrite.ts';
+import type { Seen } from '../../defender/guarded-write.ts';
 import { takeCensus } from '../../defender/census.ts';
 import { createRoll } from '../../defender/roll.ts';
 import { stateOf } from '../../defender/state.ts';

@@ -2,7 +2,7 @@
  * How a machine goes (docs/protocols.md#c8, #c8a). Pure. Two ways lead there: somebody deletes the Machine, or its MachineSet marks it. Both ask for a row,
  * under everything that forbids a disruption; until the order of the row, or the deletion of a marked Machine, it can be taken back.
  */
-import type { LedgerRow, StartsBucket } from '../../api/disruptionledger.ts';
+import type { LedgerRow, StartsBucket } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import { gatesOf } from '../../defender/gates.ts';
 import { refusalByRates } from '../../defender/judge.ts';

@@ -1,5 +1,5 @@
 /** Taking the pods off a node. Pure. */
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import type { Machine, Operation } from '../../api/machine.ts';
 import type { Cancellation } from './cancel.ts';
 import { drainTimeoutMs } from './facts.ts';

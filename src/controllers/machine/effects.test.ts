@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Instance, InfraProvider } from '../../api/provider.ts';
-import { ApiError } from '../../kube/apierror.ts';
+import { ApiError } from '../../kube/api-error.ts';
 import { carryOutEffect } from './effects.ts';
 import type { Effect } from './guards.ts';
 import type { PortOptions } from './port.ts';

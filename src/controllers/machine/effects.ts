@@ -2,7 +2,7 @@
 import { Pods } from '../../api/builtin.ts';
 import { Machines } from '../../api/machine.ts';
 import type { InfraProvider } from '../../api/provider.ts';
-import { hasReason } from '../../kube/apierror.ts';
+import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import type { Effect } from './guards.ts';
 

@@ -1,10 +1,10 @@
 /** What is read of a machine and of its cell before anything is asked for. */
 import type { CountOrPercent } from '../../api/batches.ts';
-import type { DefenderPolicy } from '../../api/defenderpolicy.ts';
+import type { DefenderPolicy } from '../../api/defender-policy.ts';
 import type { Freeze } from '../../api/freeze.ts';
 import type { Machine } from '../../api/machine.ts';
 import { FINALIZERS, LABELS, MACHINE_CONDITIONS } from '../../api/names.ts';
-import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Verdict } from '../../defender/request.ts';
 import { CLUSTER_SCOPE, machineSetScope, poolScope, rackScope, zoneScope } from '../../defender/scopes.ts';
 

@@ -1,11 +1,11 @@
 /** What every guarded write of an operation looks at, and how it stops. In the comments M is the Machine, N its Node, L the ledger; r is the row. */
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import { CodedError } from '../../api/errors.ts';
 import type { Machine, OperationStatus, RepairStatus } from '../../api/machine.ts';
-import type { RepairOperation } from '../../api/noderemedier.ts';
+import type { RepairOperation } from '../../api/node-remedier.ts';
 import type { ObjectKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
-import type { GuardedWrite, Move, Seen } from '../../defender/guardedwrite.ts';
+import type { GuardedWrite, Move, Seen } from '../../defender/guarded-write.ts';
 import { holds, ledgerGone, requireEpoch } from '../../defender/protocol.ts';
 import { stateOf, type LedgerState } from '../../defender/state.ts';
 import { nameOf, type AskFacts } from './facts.ts';

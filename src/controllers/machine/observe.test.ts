@@ -1,19 +1,19 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { Leases, Nodes } from '../../api/builtin.ts';
-import { DefenderPolicies } from '../../api/defenderpolicy.ts';
-import { DisruptionLedgers } from '../../api/disruptionledger.ts';
+import { DefenderPolicies } from '../../api/defender-policy.ts';
+import { DisruptionLedgers } from '../../api/disruption-ledger.ts';
 import { Freezes } from '../../api/freeze.ts';
-import { MachineComponentSets } from '../../api/machinecomponentset.ts';
+import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { Machines } from '../../api/machine.ts';
-import { RemedyOperationJobs } from '../../api/remedyoperationjob.ts';
+import { RemedyOperationJobs } from '../../api/remedy-operation-job.ts';
 import type { ApiResponse } from '../../api/transport.ts';
 import { createReleaseMarks } from '../../defender/evidence.ts';
 import { createCache } from '../../kube/cache.ts';
-import { createClient } from '../../kube/httpclient.ts';
-import { fakeApiServer } from '../../kube/testing/apiserver.ts';
+import { createClient } from '../../kube/http-client.ts';
+import { fakeApiServer } from '../../kube/testing/api-server.ts';
 import { fakeClock, seededRandom } from '../../kube/testing/clock.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
-import { leaseAges } from '../machinecomponentset/leaseages.ts';
+import { leaseAges } from '../machine-component-set/lease-ages.ts';
 import { createObserver } from './observe.ts';
 
 const ends: (() => unknown)[] = [];

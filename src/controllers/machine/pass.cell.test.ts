@@ -1,10 +1,10 @@
 /** The pass in a whole cell: what Defender takes back is cancelled by the machine controller, and what that leaves. */
 import { afterEach, describe, expect, test } from 'vitest';
 import { Pods } from '../../api/builtin.ts';
-import { DefenderPolicies, type DefenderPolicySpec } from '../../api/defenderpolicy.ts';
-import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruptionledger.ts';
+import { DefenderPolicies, type DefenderPolicySpec } from '../../api/defender-policy.ts';
+import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
-import { waitFor } from '../../kube/testing/waitfor.ts';
+import { waitFor } from '../../kube/testing/wait-for.ts';
 import { isCordoned, ownerOf } from './cordon.ts';
 import { openCell, POOL, type TestCell } from './testing/cell.ts';
 import { entry, VERIFIED_OLD, waiting } from './testing/objects.ts';

@@ -1,15 +1,15 @@
 import { describe, expect, test } from 'vitest';
-import type { DefenderPolicySpec } from '../../api/defenderpolicy.ts';
+import type { DefenderPolicySpec } from '../../api/defender-policy.ts';
 import { API_VERSION } from '../../api/kind.ts';
-import type { DisruptionLedger, LedgerRow } from '../../api/disruptionledger.ts';
+import type { DisruptionLedger, LedgerRow } from '../../api/disruption-ledger.ts';
 import type { Stored } from '../../api/wire.ts';
 import { LABELS } from '../../api/names.ts';
 import { stateOf } from '../../defender/state.ts';
-import { freeCancelled } from './ledgeracts.ts';
-import { operatorRelease } from './operatorrelease.ts';
-import { writeCancelled } from './orderacts.ts';
+import { freeCancelled } from './ledger-acts.ts';
+import { operatorRelease } from './operator-release.ts';
+import { writeCancelled } from './order-acts.ts';
 import { closedNow, decidePass, reservation, type CellView } from './pass.ts';
-import { cellOf } from './testing/cellof.ts';
+import { cellOf } from './testing/cell-of.ts';
 import { at, cordoned, facts, job, machine, node, NOW, operation, row } from './testing/objects.ts';
 
 const ids = () => {

@@ -4,13 +4,13 @@
  * know what it left behind (docs/protocols.md#d4).
  */
 import type { Node } from '../../api/builtin.ts';
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import { takeCensus, type Census } from '../../defender/census.ts';
 import { frozenBy, frozenVerdict } from '../../defender/freeze.ts';
 import { gatesOf } from '../../defender/gates.ts';
-import type { GuardedWrite } from '../../defender/guardedwrite.ts';
+import type { GuardedWrite } from '../../defender/guarded-write.ts';
 import { judge } from '../../defender/judge.ts';
 import { limitsOf, poolOf } from '../../defender/limits.ts';
 import { ledgerGone, requireEpoch, reserve } from '../../defender/protocol.ts';

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruptionledger.ts';
+import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { createReleaseMarks } from '../../defender/evidence.ts';
-import { ApiError } from '../../kube/apierror.ts';
-import { createClient } from '../../kube/httpclient.ts';
-import { fakeApiServer } from '../../kube/testing/apiserver.ts';
+import { ApiError } from '../../kube/api-error.ts';
+import { createClient } from '../../kube/http-client.ts';
+import { fakeApiServer } from '../../kube/testing/api-server.ts';
 import { carryOutEffect } from './effects.ts';
-import { watchLedgerWrites } from './ledgerwrites.ts';
+import { watchLedgerWrites } from './ledger-writes.ts';
 import { apiPort, type PortOptions } from './port.ts';
 import { machine, node } from './testing/objects.ts';
 

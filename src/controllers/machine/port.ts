@@ -4,15 +4,15 @@ import { MANAGERS } from '../../api/names.ts';
 import type { InfraProvider } from '../../api/provider.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import type { ReleaseMark, ReleaseMarks } from '../../defender/evidence.ts';
-import type { GuardedPort } from '../../defender/guardedwrite.ts';
+import type { GuardedPort } from '../../defender/guarded-write.ts';
 import { readLedger, writeLedger } from '../../defender/ledger.ts';
 import { ledgerGone } from '../../defender/protocol.ts';
-import { hasReason } from '../../kube/apierror.ts';
+import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import type { Reflector } from '../../kube/reflector.ts';
 import { carryOutEffect } from './effects.ts';
 import type { Effect } from './guards.ts';
-import type { LedgerWrites } from './ledgerwrites.ts';
+import type { LedgerWrites } from './ledger-writes.ts';
 
 export interface PortOptions {
   client: Client;

@@ -5,14 +5,14 @@
  */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import { at, cordoned, idle, node, repairOperation, repairRow } from './testing/objects.ts';
-import { judgeRepairs } from './testing/repairjudge.ts';
-import { down, type Objects } from './testing/repairleader.ts';
-import { repairWorld, type Happening } from './testing/repairworld.ts';
+import { judgeRepairs } from './testing/repair-judge.ts';
+import { down, type Objects } from './testing/repair-leader.ts';
+import { repairWorld, type Happening } from './testing/repair-world.ts';
 
 const machine = fc.nat(2);
 const leader = fc.nat(1);

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Machine, OperationStatus } from '../../api/machine.ts';
 import { ANNOTATIONS, LABELS } from '../../api/names.ts';
-import type { Action } from '../../api/noderemedier.ts';
-import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { Action } from '../../api/node-remedier.ts';
+import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import { askOf } from './ask.ts';
 import { mayAsk } from './components.ts';

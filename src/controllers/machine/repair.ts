@@ -1,10 +1,10 @@
 /** What a RemedyOperationJob asks of its machine, what may be ordered for it, and what ended it. Pure. */
 import { needsDrain, needsOperation, type Disruption } from '../../api/disruption.ts';
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import type { Machine, Operation, OperationStatus } from '../../api/machine.ts';
 import { ANNOTATIONS, API_LEVEL } from '../../api/names.ts';
-import { ACTION_TRAITS, CONTROLLER_OPERATIONS, strengthOf, type RepairOperation } from '../../api/noderemedier.ts';
-import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import { ACTION_TRAITS, CONTROLLER_OPERATIONS, strengthOf, type RepairOperation } from '../../api/node-remedier.ts';
+import { isFinished, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import { frozenBy, frozenVerdict } from '../../defender/freeze.ts';
 import type { Request, Verdict } from '../../defender/request.ts';
 import { conditionScope, isPlace } from '../../defender/scopes.ts';

@@ -1,7 +1,7 @@
 import { Machines, type DrainBudget, type MachineStatus } from '../../api/machine.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { MANAGERS } from '../../api/names.ts';
-import { plainText } from '../../api/plaintext.ts';
+import { plainText } from '../../api/plain-text.ts';
 import type { Condition } from '../../api/wire.ts';
 import type { Verdict } from '../../defender/request.ts';
 import { applyIfChanged } from '../../kube/apply.ts';

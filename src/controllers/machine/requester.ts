@@ -1,7 +1,7 @@
 /** Who asks for a reservation: `requester` for people, as Kind/[namespace/]name. */
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
-import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import { nameOf, type SetFacts } from './facts.ts';
 
 type Requester = Pick<LedgerRow, 'requesterUID' | 'requester'>;

@@ -2,7 +2,7 @@
  * How often a machine was taken back, by the cell's own record (docs/protocols.md#b7). It stands in the operation itself and is carried from one to the next, whatever
  * comes in between: a leader that takes over forgets nothing, and nothing that an agent reports ends it. Pure.
  */
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import { contentOf, type ComponentEntry, type Machine, type Operation } from '../../api/machine.ts';
 import { finalReport } from './repair.ts';
 

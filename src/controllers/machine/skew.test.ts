@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
-import type { LedgerRow } from '../../api/disruptionledger.ts';
-import { waitFor } from '../../kube/testing/waitfor.ts';
-import { clockOfWrongMachine } from '../../kube/testing/wrongclock.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import { waitFor } from '../../kube/testing/wait-for.ts';
+import { clockOfWrongMachine } from '../../kube/testing/wrong-clock.ts';
 import { openCell, type TestCell } from './testing/cell.ts';
 import { entry, VERIFIED_OLD, waiting } from './testing/objects.ts';
 

@@ -1,5 +1,5 @@
 /** One machine as a decision sees it, and what a decision is. */
-import type { LedgerRow, StartsBucket } from '../../api/disruptionledger.ts';
+import type { LedgerRow, StartsBucket } from '../../api/disruption-ledger.ts';
 import type { CancelCause, Machine, Outcome } from '../../api/machine.ts';
 import type { Instance } from '../../api/provider.ts';
 import type { Stored } from '../../api/wire.ts';

@@ -1,9 +1,9 @@
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines, type Machine, type Observation } from '../../api/machine.ts';
 import { MACHINE_CONDITIONS, MANAGERS } from '../../api/names.ts';
-import { JOB_LABELS, jobLabel, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import { JOB_LABELS, jobLabel, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
-import { hasReason } from '../../kube/apierror.ts';
+import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import { findCondition, setCondition } from '../../kube/conditions.ts';
 

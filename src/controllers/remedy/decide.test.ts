@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Machine } from '../../api/machine.ts';
-import type { Action, NodeRemedierSpec } from '../../api/noderemedier.ts';
-import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../api/remedyoperationjob.ts';
+import type { Action, NodeRemedierSpec } from '../../api/node-remedier.ts';
+import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import { compileRule } from '../../rules/index.ts';
 import type { RuleOutcome } from '../../rules/pass.ts';

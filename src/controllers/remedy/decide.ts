@@ -1,7 +1,7 @@
 /** What follows from one look at one machine. Pure: the outcomes of its rules and its jobs in, what is to be made and said out. */
 import type { Machine } from '../../api/machine.ts';
 import { MACHINE_CONDITIONS } from '../../api/names.ts';
-import { isFinished, type RemedyOperationJob, type RemedyOperationJobSpec } from '../../api/remedyoperationjob.ts';
+import { isFinished, type RemedyOperationJob, type RemedyOperationJobSpec } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import { findCondition, type ConditionInput } from '../../kube/conditions.ts';
 import { jobSpecOf } from '../../rules/job.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Machine, MachineStatus } from '../../api/machine.ts';
-import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../api/remedyoperationjob.ts';
+import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../api/remedy-operation-job.ts';
 import { createHolds, isHeld, type HoldInput } from './hold.ts';
 
 const NOW = Date.parse('2026-01-01T01:00:00Z');

@@ -1,7 +1,7 @@
 /** How the operations of a machine stand in the way of its rules' clocks (docs/protocols.md#f2). Pure, save for what it remembers of past looks. */
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
-import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import { isFinished, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Hold } from '../../rules/snapshot.ts';
 
 export interface HoldInput {

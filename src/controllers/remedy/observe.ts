@@ -1,7 +1,7 @@
 /** One look at one machine: which of its rules a change concerns, and what they say now. */
 import type { Machine, Observation } from '../../api/machine.ts';
 import type { PeerScope } from '../../api/facts.ts';
-import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import { rulesReading, type RuleIndex } from '../../rules/index.ts';
 import { lookAt, type RuleOutcome } from '../../rules/pass.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
-import type { NodeRemedier } from '../../api/noderemedier.ts';
-import type { RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { NodeRemedier } from '../../api/node-remedier.ts';
+import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import { mistake } from '../../rules/mistake.ts';
 import { rule as ruleNamed } from '../../rules/testing.ts';

@@ -1,6 +1,6 @@
 /** What is said of a rule: whether it runs, why not, and how many jobs it made. Pure. */
-import type { NodeRemedier } from '../../api/noderemedier.ts';
-import { isFinished, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import type { NodeRemedier } from '../../api/node-remedier.ts';
+import { isFinished, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import { findCondition, setConditions, type ConditionInput } from '../../kube/conditions.ts';
 import type { RecordedEvent } from '../../kube/recorder.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { NodeRemedier, NodeRemedierSpec } from '../../api/noderemedier.ts';
+import type { NodeRemedier, NodeRemedierSpec } from '../../api/node-remedier.ts';
 import type { Stored } from '../../api/wire.ts';
 import { bad, good, rule } from '../../rules/testing.ts';
 import { changedRules, openRulebook } from './rulebook.ts';

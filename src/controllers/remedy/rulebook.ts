@@ -1,6 +1,6 @@
 /** Which rules run: those that were found sound together, compiled and indexed. */
 import { canonical } from '../../api/digest.ts';
-import type { NodeRemedier } from '../../api/noderemedier.ts';
+import type { NodeRemedier } from '../../api/node-remedier.ts';
 import type { Stored } from '../../api/wire.ts';
 import { isTrue } from '../../kube/conditions.ts';
 import { checkRules } from '../../rules/check.ts';

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruptionledger.ts';
+import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruption-ledger.ts';
 import { Machines } from '../../api/machine.ts';
 import type { ApiResponse } from '../../api/transport.ts';
 import { createCache } from '../../kube/cache.ts';
-import { createClient } from '../../kube/httpclient.ts';
-import { fakeApiServer } from '../../kube/testing/apiserver.ts';
+import { createClient } from '../../kube/http-client.ts';
+import { fakeApiServer } from '../../kube/testing/api-server.ts';
 import { fakeClock, seededRandom } from '../../kube/testing/clock.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
 import { openSight } from './sight.ts';

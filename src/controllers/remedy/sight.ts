@@ -5,12 +5,12 @@
  * All it knows is derived from objects and can be derived again by whoever starts next.
  */
 import { Leases, Nodes, type Lease, type Node } from '../../api/builtin.ts';
-import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerRow } from '../../api/disruptionledger.ts';
+import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerRow } from '../../api/disruption-ledger.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { agentLeaseName } from '../../api/names.ts';
-import { NodeRemediers, type NodeRemedier } from '../../api/noderemedier.ts';
+import { NodeRemediers, type NodeRemedier } from '../../api/node-remedier.ts';
 import type { Clock } from '../../api/ports.ts';
-import { RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedyoperationjob.ts';
+import { RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import { keyOf, type ObjectKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Cache } from '../../kube/cache.ts';
@@ -23,7 +23,7 @@ import { takeSnapshot, type Snapshot } from '../../rules/snapshot.ts';
 import { createHolds } from './hold.ts';
 import { watchRenewals } from './leases.ts';
 import { EMPTY_BOOK, openRulebook, type Rulebook } from './rulebook.ts';
-import { steadyNow } from './steadyclock.ts';
+import { steadyNow } from './steady-clock.ts';
 
 export interface SightStores {
   machines: Reflector<Machine>;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { afterEach, expect, it } from 'vitest';
-import { clockOfWrongMachine } from '../../kube/testing/wrongclock.ts';
+import { clockOfWrongMachine } from '../../kube/testing/wrong-clock.ts';
 import { openRemedyCell, type Process, type RemedyCell } from './testing/cell.ts';
 
 const MINUTE = 60_000;

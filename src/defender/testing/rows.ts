@@ -1,5 +1,5 @@
-import type { DefenderPolicySpec, Limit } from '../../api/defenderpolicy.ts';
-import type { LedgerRow } from '../../api/disruptionledger.ts';
+import type { DefenderPolicySpec, Limit } from '../../api/defender-policy.ts';
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
 import type { CensusMachine } from '../roll.ts';
 import type { Request } from '../request.ts';
 

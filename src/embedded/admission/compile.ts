@@ -2,7 +2,7 @@
 import type { Json, JsonObject } from '../../api/wire.ts';
 import { compileOpen, type OpenExpression } from '../cel/open.ts';
 import { CompileFault } from '../cel/expression.ts';
-import { invalid, required, type FieldProblem } from '../fielderror.ts';
+import { invalid, required, type FieldProblem } from '../field-error.ts';
 import { listAt, textAt } from '../json.ts';
 
 interface Named {

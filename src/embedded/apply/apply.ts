@@ -2,9 +2,9 @@ import { CodedError } from '../../api/errors.ts';
 import type { JsonObject } from '../../api/wire.ts';
 import type { Conflicts } from './conflict.ts';
 import { describeConflicts } from './conflict.ts';
-import type { FieldSet } from './fieldset.ts';
-import { difference, isEmpty, setOfFields, union } from './fieldset.ts';
-import { followLastApplied, lastAppliedFields, lastAppliedManager } from './lastapplied.ts';
+import type { FieldSet } from './field-set.ts';
+import { difference, isEmpty, setOfFields, union } from './field-set.ts';
+import { followLastApplied, lastAppliedFields, lastAppliedManager } from './last-applied.ts';
 import type { Manager, Managers } from './managers.ts';
 import {
   at,

@@ -1,8 +1,8 @@
 import type { Json, JsonObject } from '../../api/wire.ts';
 import type { Element } from './element.ts';
 import { ElementError, fieldElement, itemElement } from './element.ts';
-import type { FieldSet, FieldSetBuilder } from './fieldset.ts';
-import { differenceWithChildren, insert } from './fieldset.ts';
+import type { FieldSet, FieldSetBuilder } from './field-set.ts';
+import { differenceWithChildren, insert } from './field-set.ts';
 import { kindOf, sameKind, treatment } from './kinds.ts';
 import type { ListType, MapType, SchemaNode } from './schema.ts';
 import { deepEqual, isEmptyObject, isObject, own } from './value.ts';

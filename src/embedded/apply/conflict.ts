@@ -1,8 +1,8 @@
 import type { Status } from '../../api/wire.ts';
 import { pathTextOf } from './element.ts';
-import type { FieldSet } from './fieldset.ts';
-import { paths } from './fieldset.ts';
-import { quote } from './gotext.ts';
+import type { FieldSet } from './field-set.ts';
+import { paths } from './field-set.ts';
+import { quote } from './go-text.ts';
 import type { Manager } from './managers.ts';
 import type { FieldConflict } from './types.ts';
 import { compareStrings } from './value.ts';

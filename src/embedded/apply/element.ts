@@ -3,7 +3,7 @@
  * `v:"x"` an item of a set, `i:0` a place in a list. The spelling is canonical, so equal steps are equal strings.
  */
 import type { Json } from '../../api/wire.ts';
-import { goJson, pathText, quote } from './gotext.ts';
+import { goJson, pathText, quote } from './go-text.ts';
 import type { ListType } from './schema.ts';
 import { compareStrings, compareValues, isObject, own } from './value.ts';
 

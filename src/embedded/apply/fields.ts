@@ -1,7 +1,7 @@
 import type { Json } from '../../api/wire.ts';
 import { ElementError, fieldElement, itemElement } from './element.ts';
-import type { FieldSet, FieldSetBuilder } from './fieldset.ts';
-import { leaf, place } from './fieldset.ts';
+import type { FieldSet, FieldSetBuilder } from './field-set.ts';
+import { leaf, place } from './field-set.ts';
 import { kindOf, treatment } from './kinds.ts';
 import type { SchemaNode } from './schema.ts';
 import { isEmptyObject, isObject } from './value.ts';

@@ -1,9 +1,9 @@
 /** managedFields as the merge works on them: who owns which fields, keyed by identity. */
 import { CodedError } from '../../api/errors.ts';
 import type { Json, JsonObject } from '../../api/wire.ts';
-import type { FieldSet } from './fieldset.ts';
-import { emptySet, equalSets, isEmpty, union } from './fieldset.ts';
-import { decodeFields, encodeFields } from './fieldsv1.ts';
+import type { FieldSet } from './field-set.ts';
+import { emptySet, equalSets, isEmpty, union } from './field-set.ts';
+import { decodeFields, encodeFields } from './fields-v1.ts';
 import { compareStrings, isEmptyObject, isObject } from './value.ts';
 
 export interface Manager {

@@ -1,6 +1,6 @@
 import type { Element } from './element.ts';
-import type { FieldNode, FieldSet } from './fieldset.ts';
-import { leaf } from './fieldset.ts';
+import type { FieldNode, FieldSet } from './field-set.ts';
+import { leaf } from './field-set.ts';
 import type { SchemaNode } from './schema.ts';
 import { deduced } from './schema.ts';
 

@@ -1,6 +1,6 @@
 import type { Json, JsonObject } from '../../api/wire.ts';
 import { ElementError, fieldElement, itemElement } from './element.ts';
-import type { FieldSet } from './fieldset.ts';
+import type { FieldSet } from './field-set.ts';
 import { kindOf, treatment } from './kinds.ts';
 import type { SchemaNode } from './schema.ts';
 import { isObject, put } from './value.ts';

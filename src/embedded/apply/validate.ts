@@ -1,6 +1,6 @@
 import type { Json } from '../../api/wire.ts';
 import { ElementError, elementText, itemElement } from './element.ts';
-import { typeText, valueSyntax, valueText } from './gotext.ts';
+import { typeText, valueSyntax, valueText } from './go-text.ts';
 import { kindOf, treatment } from './kinds.ts';
 import type { ListType, MapType, ScalarType, SchemaNode } from './schema.ts';
 import { isObject } from './value.ts';

@@ -5,14 +5,14 @@
  * Left out: rules inside allOf, anyOf, oneOf and not, which the definition's check refuses.
  */
 import type { Json } from '../../api/wire.ts';
-import { duplicate, forbidden, invalid, required, unsupported, type FieldProblem } from '../fielderror.ts';
+import { duplicate, forbidden, invalid, required, unsupported, type FieldProblem } from '../field-error.ts';
 import { equal, isObject } from '../json.ts';
 import type { Schema } from '../schema/schema.ts';
 import { CostExceeded } from './cost.ts';
 import { keyOf } from './equality.ts';
 import { cardinalityOf, costOf, DEFINITION_LIMIT, overBudget, RULE_LIMIT } from './estimate.ts';
 import { CompileFault, compilerOf, type Expression, type Values } from './expression.ts';
-import { parseFieldPath } from './fieldpath.ts';
+import { parseFieldPath } from './field-path.ts';
 import { asResource, escaped, EvaluationFault, typeOf, type CelType } from './types.ts';
 
 /** One rule as a definition holds it. */

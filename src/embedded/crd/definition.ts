@@ -1,10 +1,10 @@
 import type { Json, JsonObject } from '../../api/wire.ts';
-import { invalid, required, unsupported, type FieldProblem } from '../fielderror.ts';
+import { invalid, required, unsupported, type FieldProblem } from '../field-error.ts';
 import { at, equal, isObject, listAt, metaOf, objectAt, stringsAt, textAt } from '../json.ts';
-import { compilePath } from '../jsonpath.ts';
+import { compilePath } from '../json-path.ts';
 import type { Builtin } from '../kinds/builtin.ts';
 import { column, NAME } from '../kinds/columns.ts';
-import { conditions, wholeObject } from '../kinds/objectmeta.ts';
+import { conditions, wholeObject } from '../kinds/object-meta.ts';
 import { checkLabelName, checkSubdomain } from '../names.ts';
 import { atomicList, fields, flag, free, text, whole } from '../schema/schema.ts';
 import { checkStructural } from './structural.ts';

@@ -3,9 +3,9 @@ import { ageOf } from '../age.ts';
 import { schemaOf, type FieldSchema } from '../apply/index.ts';
 import { compileRules, type Compiled } from '../cel/rules.ts';
 import { at, copy, isObject, listAt, objectAt, shown, stringsAt, textAt } from '../json.ts';
-import { compilePath } from '../jsonpath.ts';
+import { compilePath } from '../json-path.ts';
 import { NAME } from '../kinds/columns.ts';
-import { objectMeta } from '../kinds/objectmeta.ts';
+import { objectMeta } from '../kinds/object-meta.ts';
 import type { Cell, CellsOf, Column, ScalePaths, Served, Strategy } from '../kinds/served.ts';
 import { schemaJson, type Schema } from '../schema/schema.ts';
 

@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from '../../api/wire.ts';
-import { forbidden, invalid, required, unsupported, type FieldProblem } from '../fielderror.ts';
+import { forbidden, invalid, required, unsupported, type FieldProblem } from '../field-error.ts';
 import { compileRules } from '../cel/rules.ts';
 import { equal, isObject, stringsAt } from '../json.ts';
 import { compiles } from '../regexp.ts';

@@ -1,7 +1,7 @@
 import { customResourceDefinition } from '../crd/definition.ts';
 import { servedBuiltin } from './builtin.ts';
-import { configMap } from './configmap.ts';
-import { disruptionBudget } from './disruptionbudget.ts';
+import { configMap } from './config-map.ts';
+import { disruptionBudget } from './disruption-budget.ts';
 import { event } from './event.ts';
 import { lease } from './lease.ts';
 import { namespace } from './namespace.ts';
@@ -11,8 +11,8 @@ import { admissionKinds } from './policy.ts';
 import { rbacKinds } from './rbac.ts';
 import { secret } from './secret.ts';
 import type { Served } from './served.ts';
-import { serviceAccount } from './serviceaccount.ts';
-import { signingRequest } from './signingrequest.ts';
+import { serviceAccount } from './service-account.ts';
+import { signingRequest } from './signing-request.ts';
 
 /** Every built-in kind, served anew for one cluster. */
 export function builtinKinds(): Served[] {

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../api/wire.ts';
 import { schemaJson, type Schema } from '../schema/schema.ts';
 import { schemaOf, type FieldSchema } from '../apply/index.ts';
-import { dropEmpty, fillZeros, type ItemZeros } from './goform.ts';
+import { dropEmpty, fillZeros, type ItemZeros } from './go-form.ts';
 import type { CellsOf, Column, ScalePaths, Served, Strategy } from './served.ts';
 
 /** What one file of a built-in kind says. */

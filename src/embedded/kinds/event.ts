@@ -1,12 +1,12 @@
 import type { JsonObject } from '../../api/wire.ts';
 import { ageOf } from '../age.ts';
-import { invalid } from '../fielderror.ts';
+import { invalid } from '../field-error.ts';
 import { isObject, numberAt, objectAt, textAt } from '../json.ts';
 import { checkSubdomain } from '../names.ts';
 import { fields, microTime, text, time, whole } from '../schema/schema.ts';
 import type { Builtin } from './builtin.ts';
 import { column, wide } from './columns.ts';
-import { objectReference, wholeObject } from './objectmeta.ts';
+import { objectReference, wholeObject } from './object-meta.ts';
 import type { Cell } from './served.ts';
 
 function cells(object: JsonObject, now: number): Cell[] {

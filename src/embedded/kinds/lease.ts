@@ -1,11 +1,11 @@
 import { ageOf } from '../age.ts';
-import { invalid, type FieldProblem } from '../fielderror.ts';
+import { invalid, type FieldProblem } from '../field-error.ts';
 import { numberAt, textAt } from '../json.ts';
 import { checkSubdomain } from '../names.ts';
 import { fields, microTime, text, whole } from '../schema/schema.ts';
 import type { Builtin } from './builtin.ts';
 import { AGE, column, NAME } from './columns.ts';
-import { wholeObject } from './objectmeta.ts';
+import { wholeObject } from './object-meta.ts';
 
 export const lease: Builtin = {
   group: 'coordination.k8s.io',

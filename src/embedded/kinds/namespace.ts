@@ -5,7 +5,7 @@ import { checkLabelName } from '../names.ts';
 import { atomicList, fields, text } from '../schema/schema.ts';
 import type { Builtin } from './builtin.ts';
 import { AGE, column, NAME } from './columns.ts';
-import { conditions, wholeObject } from './objectmeta.ts';
+import { conditions, wholeObject } from './object-meta.ts';
 
 /** Namespaces that a cluster is made with and cannot lose. */
 const IMMORTAL = ['default', 'kube-system', 'kube-public'];

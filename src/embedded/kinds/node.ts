@@ -1,12 +1,12 @@
 import type { Json, JsonObject } from '../../api/wire.ts';
 import { ageOf } from '../age.ts';
-import { required, unsupported, invalid, forbidden, type FieldProblem } from '../fielderror.ts';
+import { required, unsupported, invalid, forbidden, type FieldProblem } from '../field-error.ts';
 import { equal, isObject, listAt, metaOf, objectAt, textAt } from '../json.ts';
 import { checkLabelValue, checkQualifiedName, checkSubdomain } from '../names.ts';
 import { atomicList, fields, flag, free, intOrString, listMap, mapOf, quantity, setOf, text, time } from '../schema/schema.ts';
 import type { Builtin } from './builtin.ts';
 import { AGE, column, NAME, wide } from './columns.ts';
-import { condition, wholeObject } from './objectmeta.ts';
+import { condition, wholeObject } from './object-meta.ts';
 import type { Cell } from './served.ts';
 
 const taint = fields(

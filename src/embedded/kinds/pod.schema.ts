@@ -1,5 +1,5 @@
 import { atomicList, fields, flag, free, intOrString, listMap, mapOf, quantity, text, time, whole, type Schema } from '../schema/schema.ts';
-import { conditions } from './objectmeta.ts';
+import { conditions } from './object-meta.ts';
 
 const VOLUME_SOURCES = [
   'awsElasticBlockStore',

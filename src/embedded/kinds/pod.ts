@@ -1,10 +1,10 @@
 import type { Json, JsonObject } from '../../api/wire.ts';
-import { duplicate, forbidden, required, type FieldProblem } from '../fielderror.ts';
+import { duplicate, forbidden, required, type FieldProblem } from '../field-error.ts';
 import { equal, isObject, listAt, metaOf, numberAt, objectAt, textAt } from '../json.ts';
 import { checkSubdomain } from '../names.ts';
 import type { Builtin } from './builtin.ts';
 import { AGE, column, NAME, wide } from './columns.ts';
-import { wholeObject } from './objectmeta.ts';
+import { wholeObject } from './object-meta.ts';
 import { podCells } from './pod.columns.ts';
 import { podSpec, podStatus } from './pod.schema.ts';
 

@@ -1,13 +1,13 @@
 import type { Json, JsonObject } from '../../api/wire.ts';
 import { compilePolicy } from '../admission/compile.ts';
 import { ageOf } from '../age.ts';
-import { invalid, required, unsupported, type FieldProblem } from '../fielderror.ts';
+import { invalid, required, unsupported, type FieldProblem } from '../field-error.ts';
 import { isObject, listAt, objectAt, stringsAt, textAt } from '../json.ts';
 import { checkSubdomain } from '../names.ts';
 import { atomicList, fields, listMap, text, type Schema } from '../schema/schema.ts';
 import type { Builtin } from './builtin.ts';
 import { AGE, column, NAME } from './columns.ts';
-import { conditions, labelSelector, wholeObject } from './objectmeta.ts';
+import { conditions, labelSelector, wholeObject } from './object-meta.ts';
 import { whole } from '../schema/schema.ts';
 
 export const ADMISSION_GROUP = 'admissionregistration.k8s.io';

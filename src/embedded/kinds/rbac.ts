@@ -1,12 +1,12 @@
 import type { JsonObject } from '../../api/wire.ts';
 import { ageOf } from '../age.ts';
-import { invalid, required, unsupported, type FieldProblem } from '../fielderror.ts';
+import { invalid, required, unsupported, type FieldProblem } from '../field-error.ts';
 import { equal, isObject, listAt, objectAt, stringsAt, textAt } from '../json.ts';
 import { checkPathSegment } from '../names.ts';
 import { atomicList, fields, text, type Schema } from '../schema/schema.ts';
 import type { Builtin } from './builtin.ts';
 import { AGE, column, NAME } from './columns.ts';
-import { labelSelector, wholeObject } from './objectmeta.ts';
+import { labelSelector, wholeObject } from './object-meta.ts';
 
 export const RBAC_GROUP = 'rbac.authorization.k8s.io';
 

@@ -1,12 +1,12 @@
 import type { JsonObject } from '../../api/wire.ts';
 import { ageOf } from '../age.ts';
-import { forbidden, invalid, type FieldProblem } from '../fielderror.ts';
+import { forbidden, invalid, type FieldProblem } from '../field-error.ts';
 import { at, equal, isObject, objectAt, textAt } from '../json.ts';
 import { checkConfigKey, checkSubdomain } from '../names.ts';
 import { bytes, flag, mapOf, text } from '../schema/schema.ts';
 import type { Builtin } from './builtin.ts';
 import { AGE, column, NAME } from './columns.ts';
-import { wholeObject } from './objectmeta.ts';
+import { wholeObject } from './object-meta.ts';
 
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 

@@ -1,7 +1,7 @@
 import type { JsonObject } from '../../api/wire.ts';
 import type { Rules } from '../cel/rules.ts';
 import type { FieldSchema } from '../apply/index.ts';
-import type { FieldProblem } from '../fielderror.ts';
+import type { FieldProblem } from '../field-error.ts';
 import type { Schema } from '../schema/schema.ts';
 
 /** One column of a Table, after NAME. */

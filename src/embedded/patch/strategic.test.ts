@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Json, JsonObject } from '../../api/wire.ts';
 import { node } from '../kinds/node.ts';
 import { pod } from '../kinds/pod.ts';
-import { disruptionBudget } from '../kinds/disruptionbudget.ts';
+import { disruptionBudget } from '../kinds/disruption-budget.ts';
 import { strategicPatch } from './strategic.ts';
 
 const onPod = (target: JsonObject, patch: Json) => strategicPatch(target, patch, pod.schema);

@@ -2,7 +2,7 @@
 import type { ApiRequest } from '../../api/transport.ts';
 import type { User } from '../kinds/served.ts';
 import { qualified, Refusal } from '../refusal.ts';
-import { requestInfo, segmentsOf, type RequestInfo } from '../requestinfo.ts';
+import { requestInfo, segmentsOf, type RequestInfo } from '../request-info.ts';
 import type { World } from '../world.ts';
 import type { Attributes } from './rules.ts';
 

@@ -1,6 +1,6 @@
 import type { Json } from '../../api/wire.ts';
 import { isObject } from '../json.ts';
-import { objectMeta } from '../kinds/objectmeta.ts';
+import { objectMeta } from '../kinds/object-meta.ts';
 import type { Schema } from './schema.ts';
 
 const TYPE_AND_METADATA = new Set(['apiVersion', 'kind', 'metadata']);

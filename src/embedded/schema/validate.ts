@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from '../../api/wire.ts';
-import { duplicate, invalid, required, tooLong, tooMany, typeInvalid, unsupported, type FieldProblem } from '../fielderror.ts';
+import { duplicate, invalid, required, tooLong, tooMany, typeInvalid, unsupported, type FieldProblem } from '../field-error.ts';
 import { equal, isObject } from '../json.ts';
 import { matches } from '../regexp.ts';
 import { isBytes, isMicroTime, isTime, satisfies } from './formats.ts';

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, it } from 'vitest';
 import { stringify } from 'yaml';
 import { openCluster, type EmbeddedCluster } from '../cluster.ts';
 import { makeRequest } from '../testing/csr.ts';
-import { systemClock } from '../testing/systemclock.ts';
+import { systemClock } from '../testing/system-clock.ts';
 import { WIDGETS } from '../testing/widgets.ts';
 import { serve, type ApiServer } from './serve.ts';
 

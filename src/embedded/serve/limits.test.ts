@@ -2,7 +2,7 @@
 import { connect, type TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { openCluster, type EmbeddedCluster } from '../cluster.ts';
-import { systemClock } from '../testing/systemclock.ts';
+import { systemClock } from '../testing/system-clock.ts';
 import { MAPS } from '../testing/widgets.ts';
 import { serve, type ApiServer, type Limits } from './serve.ts';
 

@@ -8,7 +8,7 @@ import type { JsonObject } from '../../api/wire.ts';
 import { openCluster, type EmbeddedCluster } from '../cluster.ts';
 import { makeRequestAndKey } from '../testing/csr.ts';
 import { Api, pick, text } from '../testing/rig.ts';
-import { systemClock } from '../testing/systemclock.ts';
+import { systemClock } from '../testing/system-clock.ts';
 import { configMap, MAPS } from '../testing/widgets.ts';
 import { parseListen, serve, type ApiServer } from './serve.ts';
 

@@ -4,7 +4,7 @@ import { constants } from 'node:crypto';
 import { TLSSocket } from 'node:tls';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import { CodedError, messageOf } from '../../api/errors.ts';
-import { serverTimes } from '../../api/serverlimits.ts';
+import { serverTimes } from '../../api/server-limits.ts';
 import type { ApiResponse } from '../../api/transport.ts';
 import type { EmbeddedCluster } from '../cluster.ts';
 import type { User } from '../kinds/served.ts';
@@ -14,7 +14,7 @@ import { Bodies, BODIES_BYTES } from './bodies.ts';
 import { methodOf, requestHead, send } from './bridge.ts';
 import { kubeconfigText } from './kubeconfig.ts';
 import { userOfCertificate } from './peer.ts';
-import { servingIdentity, type ServingIdentity } from './servingcert.ts';
+import { servingIdentity, type ServingIdentity } from './serving-cert.ts';
 
 export interface ServeOptions {
   /**

@@ -4,7 +4,7 @@
  */
 import { openCluster } from '../cluster.ts';
 import { Api, pick, text } from './rig.ts';
-import { systemClock } from './systemclock.ts';
+import { systemClock } from './system-clock.ts';
 import { configMap, MAPS } from './widgets.ts';
 
 const [dir = ''] = process.argv.slice(2);

@@ -1,5 +1,5 @@
 import type { Clock, Random } from '../../api/ports.ts';
-import { settle } from './waitfor.ts';
+import { settle } from './wait-for.ts';
 
 export interface FakeClock extends Clock {
   /** Moves time, running each timer that falls due, in order, and what it set off. */

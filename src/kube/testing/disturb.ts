@@ -1,4 +1,4 @@
-import type { FakeApiServer } from './apiserver.ts';
+import type { FakeApiServer } from './api-server.ts';
 
 /** What may happen to watches at any moment. */
 export const DISTURBANCES = ['reset', 'end', 'compact', 'stall', 'resume', 'bookmark', 'garbage'] as const;

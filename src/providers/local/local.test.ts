@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { NodeBootstrap } from '../../api/provider.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
-import { waitFor } from '../../kube/testing/waitfor.ts';
+import { waitFor } from '../../kube/testing/wait-for.ts';
 import { startLocalHost, shutdownNodes, type LocalHost } from './host.ts';
 import { layoutOf, parseHost } from './layout.ts';
 import { end, hostBoot, isAlive, processesWith, startOf, type ProcessIdentity } from './process.ts';

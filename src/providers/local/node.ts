@@ -3,7 +3,7 @@ import { messageOf } from '../../api/errors.ts';
 import type { Log } from '../../api/ports.ts';
 import { ceilingMs } from '../../kube/backoff.ts';
 import { sleep } from '../../kube/clock.ts';
-import { startAgent, type AgentProcess } from './agentprocess.ts';
+import { startAgent, type AgentProcess } from './agent-process.ts';
 import { parseInstance, trashOf, type NodeLayout } from './layout.ts';
 import {
   bootNode,

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import type { Clock } from '../../api/ports.ts';
 import { CodedError } from '../../api/errors.ts';
-import { markOf } from './agentprocess.ts';
+import { markOf } from './agent-process.ts';
 import { replaceFile, type Disk } from './disk.ts';
 import { isUID, parseHost, type HostFile, type NodeLayout } from './layout.ts';
 import { end, hostBoot, processesWith } from './process.ts';

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { afterEach, expect, test, vi } from 'vitest';
 import { systemClock } from '../../kube/clock.ts';
-import { waitFor } from '../../kube/testing/waitfor.ts';
+import { waitFor } from '../../kube/testing/wait-for.ts';
 import { end, isAlive, processesWith, startOf, type ProcessIdentity } from './process.ts';
 
 const clock = systemClock({ ref: true });

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { GitFetch, GitFs } from './index.ts';
-import { failure, readFleet, remoteWorld, signal, told } from './remotetesting.ts';
+import { failure, readFleet, remoteWorld, signal, told } from './remote-testing.ts';
 import { hasGit } from './testing.ts';
 
 const world = remoteWorld();

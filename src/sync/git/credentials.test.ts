@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { messageOf } from '../../api/errors.ts';
 import { fakeClock } from '../../kube/testing/clock.ts';
 import { defaultHttpLimits, httpClient } from './http.ts';
-import { readFleet, remoteWorld, signal, told } from './remotetesting.ts';
+import { readFleet, remoteWorld, signal, told } from './remote-testing.ts';
 import { hasGit, serveGit } from './testing.ts';
 
 const auth = { username: 'sync', password: 'hunter2-secret' };

@@ -6,9 +6,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CodedError } from '../../api/errors.ts';
 import { fakeClock } from '../../kube/testing/clock.ts';
-import { waitFor } from '../../kube/testing/waitfor.ts';
+import { waitFor } from '../../kube/testing/wait-for.ts';
 import { openSource, parseAllowedSigners, type GitFs, type GitSource } from './index.ts';
-import { sshString } from './sshwire.ts';
+import { sshString } from './ssh-wire.ts';
 import { hasGit, hasSshKeygen, runGit, testRepository, type TestRepository } from './testing.ts';
 
 const signal = new AbortController().signal;

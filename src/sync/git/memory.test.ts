@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { defaultHttpLimits } from './http.ts';
-import { remoteWorld } from './remotetesting.ts';
+import { remoteWorld } from './remote-testing.ts';
 import { hasGit } from './testing.ts';
 
 const world = remoteWorld();

@@ -1,8 +1,8 @@
 import fs from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { waitFor } from '../../kube/testing/waitfor.ts';
-import { noise, readFleet, remoteWorld, signal, told } from './remotetesting.ts';
+import { waitFor } from '../../kube/testing/wait-for.ts';
+import { noise, readFleet, remoteWorld, signal, told } from './remote-testing.ts';
 import { hasGit, runGit } from './testing.ts';
 
 const world = remoteWorld();

@@ -1,5 +1,5 @@
 import { gitError, printable } from './errors.ts';
-import { keyTypes, parseSshKey, type SshKey } from './sshkey.ts';
+import { keyTypes, parseSshKey, type SshKey } from './ssh-key.ts';
 
 /** One line of an ALLOWED SIGNERS file: ssh-keygen(1). */
 export interface AllowedSigner {

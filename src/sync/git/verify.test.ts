@@ -6,7 +6,7 @@ import type { GitErrorCode } from './errors.ts';
 import { objectId } from './objects.ts';
 import fixture from './signed.fixture.json' with { type: 'json' };
 import { parseAllowedSigners } from './signers.ts';
-import { sshString } from './sshwire.ts';
+import { sshString } from './ssh-wire.ts';
 import { verifyCommits, verifyRawCommit } from './verify.ts';
 
 const NOW = Date.UTC(2026, 10, 20);

@@ -3,7 +3,7 @@ import { parseCommit, short, splitCommit } from './commit.ts';
 import { gitError, isRefusal } from './errors.ts';
 import { objectId } from './objects.ts';
 import { allowsNamespace, type AllowedSigner } from './signers.ts';
-import { parseSshSignature, type SshSignature } from './sshsig.ts';
+import { parseSshSignature, type SshSignature } from './ssh-sig.ts';
 import type { CommitInfo, RangeVerdict, Verified } from './source.ts';
 
 const NAMESPACE = 'git';

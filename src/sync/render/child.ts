@@ -11,7 +11,7 @@ import { readFileSync, writeSync } from 'node:fs';
 import { constants, createContext, Script } from 'node:vm';
 import { toFinding } from './child/failure.ts';
 import { link } from './child/graph.ts';
-import { SandboxError } from './child/sandboxerror.ts';
+import { SandboxError } from './child/sandbox-error.ts';
 import type * as Realm from './child/realm.ts';
 import { RESULT_FD, type ChildInput, type ChildOutput } from './wire.ts';
 

@@ -2,7 +2,7 @@ import { Construct, RootConstruct } from 'constructs';
 import { describe, expect, it } from 'vitest';
 import { canonical } from '../../api/digest.ts';
 import { checkRules } from '../../rules/check.ts';
-import { judgeObject } from '../../cli/objectrules.ts';
+import { judgeObject } from '../../cli/object-rules.ts';
 import { RenderError } from './errors.ts';
 import { findingText } from './finding.ts';
 import { render } from './render.ts';

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
 import type { KubeObject } from '../../api/wire.ts';
 import { checkRules } from '../../rules/check.ts';
-import { judgeObject } from '../../cli/objectrules.ts';
+import { judgeObject } from '../../cli/object-rules.ts';
 import { findingCodes } from './errors.ts';
 import { findingText, placeOf, type Finding } from './finding.ts';
 import { validate, type Valid } from './validate.ts';

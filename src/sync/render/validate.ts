@@ -2,10 +2,10 @@
 import { Clusters, type Cluster } from '../../api/cluster.ts';
 import { splitUnits, unitKey, type Unit } from '../../api/unit.ts';
 import type { KubeObject } from '../../api/wire.ts';
-import { checkCluster, checkDuplicates, type CheckRules } from './clusterrules.ts';
+import { checkCluster, checkDuplicates, type CheckRules } from './cluster-rules.ts';
 import type { RenderedCluster } from './decode.ts';
 import { placeOf, type Finding } from './finding.ts';
-import { asFindings, checkLabels, checkObject, label, type JudgeObject, type ObjectFinding } from './objectrules.ts';
+import { asFindings, checkLabels, checkObject, label, type JudgeObject, type ObjectFinding } from './object-rules.ts';
 import type { Rendered } from './render.ts';
 
 export interface ValidCluster {

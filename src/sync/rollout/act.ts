@@ -1,11 +1,11 @@
 import { Clusters, type UnitStatus } from '../../api/cluster.ts';
 import { API_VERSION } from '../../api/kind.ts';
-import { MachineComponentSets } from '../../api/machinecomponentset.ts';
+import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { Clock } from '../../api/ports.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
-import { applyUnit, inventoryOf, removeUnit, sameObject } from '../applyunit.ts';
+import { applyUnit, inventoryOf, removeUnit, sameObject } from '../apply-unit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import type { Cell } from '../cells.ts';
 import { syncError } from '../errors.ts';

@@ -1,5 +1,5 @@
 import type { Rollout, RolloutUnit, RolloutUnitStatus } from '../../api/rollout.ts';
-import { plainText } from '../../api/plaintext.ts';
+import { plainText } from '../../api/plain-text.ts';
 import type { ClusterView, Step, World } from './world.ts';
 import { ownersOf } from '../plan.ts';
 import { haltOf } from '../records.ts';

@@ -4,7 +4,7 @@ import { API_VERSION } from '../../api/kind.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { Rollout } from '../../api/rollout.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
-import { stamped } from '../applyunit.ts';
+import { stamped } from '../apply-unit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import type { Away, Cell } from '../cells.ts';
 import { REMOVAL } from '../records.ts';

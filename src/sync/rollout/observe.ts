@@ -1,12 +1,12 @@
 import type { Cluster, UnitStatus } from '../../api/cluster.ts';
 import type { Rollout } from '../../api/rollout.ts';
-import { MachineSets, type MachineSet } from '../../api/machineset.ts';
-import type { MachineComponentSet } from '../../api/machinecomponentset.ts';
+import { MachineSets, type MachineSet } from '../../api/machine-set.ts';
+import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { wouldChange } from '../../kube/apply.ts';
-import { isEmptied, stamped, type Stamp } from '../applyunit.ts';
+import { isEmptied, stamped, type Stamp } from '../apply-unit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import { isCell, type Away, type Cell } from '../cells.ts';
 import { evidenceOf, type Evidence } from '../evidence.ts';

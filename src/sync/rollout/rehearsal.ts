@@ -6,7 +6,7 @@
  */
 import { canonical } from '../../api/digest.ts';
 import { API_VERSION } from '../../api/kind.ts';
-import { NodeRemediers, type NodeRemedier } from '../../api/noderemedier.ts';
+import { NodeRemediers, type NodeRemedier } from '../../api/node-remedier.ts';
 import { rehearsalTerms } from '../../api/rehearsal.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import type { StoredUnit } from '../bundles.ts';

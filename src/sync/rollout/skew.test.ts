@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { clockOfWrongMachine } from '../../kube/testing/wrongclock.ts';
+import { clockOfWrongMachine } from '../../kube/testing/wrong-clock.ts';
 import { records } from '../records.ts';
 import { fleetWorld, settledWorld } from './testing.ts';
 

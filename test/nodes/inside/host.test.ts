@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { systemHost } from '../../../src/agent/ports/systemhost.ts';
+import { systemHost } from '../../../src/agent/ports/system-host.ts';
 import { nodeSystemctl } from '../../../src/agent/ports/systemctl.ts';
 
 test('the host is this machine in this boot', async () => {

@@ -10,10 +10,10 @@ import { nodeFiles } from '../../../src/agent/ports/files.ts';
 import { nodeSystemctl } from '../../../src/agent/ports/systemctl.ts';
 import { createSystemdUnits, UNIT_FOLDER } from '../../../src/agent/ports/systemd.ts';
 import type { LastingUnits } from '../../../src/agent/ports/units.ts';
-import { shellUnit, unitsConformance } from '../../../src/agent/testing/unitsconformance.ts';
+import { shellUnit, unitsConformance } from '../../../src/agent/testing/units-conformance.ts';
 import { systemClock } from '../../../src/kube/clock.ts';
 import { recordingLog } from '../../../src/kube/testing/log.ts';
-import { waitFor } from '../../../src/kube/testing/waitfor.ts';
+import { waitFor } from '../../../src/kube/testing/wait-for.ts';
 
 const opened: LastingUnits[] = [];
 let folder = '';
@@ -189,7 +189,7 @@ test('after a boot it runs without its agent: it is enabled', async () => {
 
 /** Ends the program after so many steps: calls of systemctl, changes of the disk. Returns whether it came to its end before. */
 async function killedAfter(steps: number, hash: string): Promise<boolean> {
-  const child = spawn(process.execPath, [fileURLToPath(new URL('killedstart.ts', import.meta.url)), String(steps), hash], {
+  const child = spawn(process.execPath, [fileURLToPath(new URL('killed-start.ts', import.meta.url)), String(steps), hash], {
     stdio: ['ignore', 'inherit', 'inherit'],
   });
   const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null];

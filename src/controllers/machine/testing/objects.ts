@@ -1,5 +1,5 @@
 import type { Node } from '../../../api/builtin.ts';
-import type { LedgerRow } from '../../../api/disruptionledger.ts';
+import type { LedgerRow } from '../../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import {
   contentOf,
@@ -10,8 +10,8 @@ import {
   type Operation,
 } from '../../../api/machine.ts';
 import { ANNOTATIONS, FINALIZERS } from '../../../api/names.ts';
-import type { Action } from '../../../api/noderemedier.ts';
-import type { RemedyOperationJob } from '../../../api/remedyoperationjob.ts';
+import type { Action } from '../../../api/node-remedier.ts';
+import type { RemedyOperationJob } from '../../../api/remedy-operation-job.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { setScope } from '../../../defender/scopes.ts';
 import type { AskFacts, SetFacts } from '../facts.ts';

@@ -12,13 +12,13 @@ import {
   type Node,
   type NodeCondition,
 } from '../../../api/builtin.ts';
-import { DisruptionLedgers, LEDGER_NAME, type LedgerRow } from '../../../api/disruptionledger.ts';
+import { DisruptionLedgers, LEDGER_NAME, type LedgerRow } from '../../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import { CELL_KINDS } from '../../../api/kinds.ts';
 import { type CancelCause, Machines, type Machine, type Outcome } from '../../../api/machine.ts';
 import { agentLeaseName, ANNOTATIONS } from '../../../api/names.ts';
-import { NodeRemediers, type NodeRemedierSpec } from '../../../api/noderemedier.ts';
-import { RemedyOperationJobs, type JobPhase, type RemedyOperationJob } from '../../../api/remedyoperationjob.ts';
+import { NodeRemediers, type NodeRemedierSpec } from '../../../api/node-remedier.ts';
+import { RemedyOperationJobs, type JobPhase, type RemedyOperationJob } from '../../../api/remedy-operation-job.ts';
 import type { Clock } from '../../../api/ports.ts';
 import type { ApiRequest, Transport } from '../../../api/transport.ts';
 import type { KubeObject, Stored } from '../../../api/wire.ts';
@@ -26,12 +26,12 @@ import { openCluster, type EmbeddedCluster } from '../../../embedded/index.ts';
 import { createCache } from '../../../kube/cache.ts';
 import type { Client } from '../../../kube/client.ts';
 import { microTime } from '../../../kube/clock.ts';
-import { createClient } from '../../../kube/httpclient.ts';
+import { createClient } from '../../../kube/http-client.ts';
 import { createRecorder } from '../../../kube/recorder.ts';
 import { fakeClock, seededRandom, type FakeClock } from '../../../kube/testing/clock.ts';
 import { recordingLog } from '../../../kube/testing/log.ts';
 import { ruleObject } from '../../../rules/testing.ts';
-import { runRemedyJobController } from '../../remedyjob/controller.ts';
+import { runRemedyJobController } from '../../remedy-job/controller.ts';
 import { runRemedyController } from '../controller.ts';
 import { openSight, type Sight } from '../sight.ts';
 

@@ -1,6 +1,6 @@
 import { canonical } from '../../../api/digest.ts';
-import { DisruptionLedgers, LEDGER_NAME, type LedgerRow } from '../../../api/disruptionledger.ts';
-import { isFinished, type JobPhase, type RemedyOperationJob } from '../../../api/remedyoperationjob.ts';
+import { DisruptionLedgers, LEDGER_NAME, type LedgerRow } from '../../../api/disruption-ledger.ts';
+import { isFinished, type JobPhase, type RemedyOperationJob } from '../../../api/remedy-operation-job.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { createFaults, type Fault, type Faults } from './faults.ts';
 import type { Process, RemedyCell } from './cell.ts';

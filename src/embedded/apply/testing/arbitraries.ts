@@ -2,7 +2,7 @@
 import * as fc from 'fast-check';
 import type { Json, JsonObject } from '../../../api/wire.ts';
 import { fieldsOf } from '../fields.ts';
-import { encodeFields } from '../fieldsv1.ts';
+import { encodeFields } from '../fields-v1.ts';
 import { schemaOf } from '../schema.ts';
 
 export interface Step {

@@ -2,7 +2,7 @@
 import { isCoded } from '../../../api/errors.ts';
 import { placeOf, type Finding } from '../finding.ts';
 import { SCHEME, pathOf } from './scheme.ts';
-import { SandboxError } from './sandboxerror.ts';
+import { SandboxError } from './sandbox-error.ts';
 
 export function toFinding(error: unknown, entry: string): Finding {
   if (!(error instanceof Error))

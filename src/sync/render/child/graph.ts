@@ -5,7 +5,7 @@
 import { stripTypeScriptTypes } from 'node:module';
 import { posix } from 'node:path';
 import { SourceTextModule, SyntheticModule, type Context, type Module } from 'node:vm';
-import { SandboxError } from './sandboxerror.ts';
+import { SandboxError } from './sandbox-error.ts';
 import { urlOf } from './scheme.ts';
 
 /** Names and values of a shipped package. */

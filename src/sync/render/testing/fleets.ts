@@ -2,7 +2,7 @@
 import type { Finding } from '../finding.ts';
 import { RenderError } from '../errors.ts';
 import { render, type Rendered, type RenderOptions } from '../render.ts';
-import { childBundle } from './childbundle.ts';
+import { childBundle } from './child-bundle.ts';
 
 export const ENTRY = 'fleet/main.ts';
 

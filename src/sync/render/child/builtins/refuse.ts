@@ -1,4 +1,4 @@
-import { SandboxError } from '../sandboxerror.ts';
+import { SandboxError } from '../sandbox-error.ts';
 
 /** What packages find in place of Node's own modules. */
 export function refuse(): never {

@@ -1,0 +1,196 @@
+/** What a schema cannot say of a DefenderPolicy. Pure and without a clock: a policy that is fine today is fine for ever. */
+import { messageOf } from './errors.ts';
+import { nextOpen, once, parseSchedule, recurring, type Calendar } from './calendar.ts';
+import type { FieldError } from './kind.ts';
+import { isTimeZone, parseWall } from './zoned-time.ts';
+
+interface Held {
+  name: string;
+  classes?: readonly string[] | undefined;
+  pools?: readonly string[] | undefined;
+}
+interface Window extends Held {
+  timeZone: string;
+  schedule: string;
+  durationMinutes: number;
+}
+interface Freeze extends Held {
+  timeZone: string;
+  from?: string | undefined;
+  until?: string | undefined;
+  schedule?: string | undefined;
+  durationMinutes?: number | undefined;
+}
+interface Limit extends Held {
+  scope: string;
+  conditions?: readonly string[] | undefined;
+  maxUnavailable?: unknown;
+  maxConcurrent?: number | undefined;
+  maxPerHour?: number | undefined;
+  maxPerDay?: number | undefined;
+  minIntervalSeconds?: number | undefined;
+}
+interface Spec {
+  limits: readonly Limit[];
+  windows?: readonly Window[] | undefined;
+  freezes?: readonly Freeze[] | undefined;
+  actions?: readonly { selector: Readonly<Record<string, string>> }[] | undefined;
+  breaker?: { unavailableAbove: number | string } | undefined;
+}
+
+/** What windows, freezes, rates and intervals speak of where they do not say: what outranks everything waits for none of them. */
+export const ALL_BUT_RESTORE = ['Change', 'Repair', 'Delete'] as const;
+
+export const YEAR_MS = 366 * 86_400_000;
+/** Schedules are looked at over a year that has every day there is. */
+const REFERENCE_MS = Date.UTC(2024, 0, 1);
+
+/** Of a window that passed its check. Throws for one that would not. */
+export const calendarOfWindow = (window: Window): Calendar => recurring(window, 'Once');
+
+/** Of a freeze that passed its check. Throws for one that would not. */
+export function calendarOfFreeze({ timeZone, from, until, schedule, durationMinutes }: Freeze): Calendar {
+  return schedule === undefined
+    ? once({ timeZone, from: from ?? '', until: until ?? '' })
+    : recurring({ timeZone, schedule, durationMinutes: durationMinutes ?? 0 }, 'Twice');
+}
+
+export const speaksOf = (each: Held, asked: string, pool: string): boolean =>
+  (each.classes ?? ALL_BUT_RESTORE).includes(asked) && (each.pools?.includes(pool) ?? true);
+
+export function policyMistakes(spec: Spec): FieldError[] {
+  const windows = spec.windows ?? [];
+  const freezes = spec.freezes ?? [];
+  const spans = [
+    ...windows.flatMap((window, index) => windowMistakes(window, `spec.windows[${index}]`)),
+    ...freezes.flatMap((freeze, index) => freezeMistakes(freeze, `spec.freezes[${index}]`)),
+  ];
+  return [
+    ...twice('spec.limits', spec.limits),
+    ...spec.limits.flatMap((limit, index) => limitMistakes(limit, `spec.limits[${index}]`)),
+    ...twice('spec.windows', windows),
+    ...twice('spec.freezes', freezes, windows),
+    ...spans,
+    // What is left of the windows can be told once each of them can be read.
+    ...(spans.length > 0 ? [] : freezes.flatMap((freeze, index) => smothered(freeze, `spec.freezes[${index}]`, windows, freezes))),
+    ...actionMistakes(spec.actions ?? []),
+    ...(spec.breaker?.unavailableAbove === '100%'
+      ? [{ path: 'spec.breaker.unavailableAbove', message: 'must be below "100%": more than all machines are never unavailable' }]
+      : []),
+  ];
+}
+
+function twice(path: string, list: readonly Held[], before: readonly Held[] = []): FieldError[] {
+  const taken = new Set(before.map((each) => each.name));
+  return list.flatMap(({ name }, index) => {
+    if (!taken.has(name)) {
+      taken.add(name);
+      return [];
+    }
+    return [{ path: `${path}[${index}].name`, message: `"${name}" is there twice; give each a name of its own` }];
+  });
+}
+
+function limitMistakes(limit: Limit, path: string): FieldError[] {
+  const mistakes: FieldError[] = [];
+  const { maxUnavailable, maxConcurrent, maxPerHour, maxPerDay, minIntervalSeconds } = limit;
+  if ([maxUnavailable, maxConcurrent, maxPerHour, maxPerDay, minIntervalSeconds].every((measure) => measure === undefined))
+    mistakes.push({
+      path,
+      message: 'limits nothing; set at least one of maxUnavailable, maxConcurrent, maxPerHour, maxPerDay, minIntervalSeconds',
+    });
+  if (limit.scope === 'Cluster' && limit.pools !== undefined)
+    mistakes.push({ path: `${path}.pools`, message: 'must not be set for scope "Cluster"' });
+  if (limit.conditions !== undefined && limit.scope !== 'Condition')
+    mistakes.push({
+      path: `${path}.conditions`,
+      message: `must not be set for scope "${limit.scope}"; conditions are those of scope "Condition"`,
+    });
+  if (limit.scope === 'Condition' && limit.classes?.includes('Repair') === false)
+    mistakes.push({
+      path: `${path}.classes`,
+      message: 'must name "Repair" for scope "Condition": only repairs are asked for by a condition',
+    });
+  if (maxPerHour !== undefined && maxPerDay !== undefined && maxPerHour > maxPerDay)
+    mistakes.push({
+      path: `${path}.maxPerHour`,
+      message: `must not be above maxPerDay (${maxPerDay}), got ${maxPerHour}: it would never be reached`,
+    });
+  return mistakes;
+}
+
+const zoneMistakes = (timeZone: string, path: string): FieldError[] =>
+  isTimeZone(timeZone)
+    ? []
+    : [{ path: `${path}.timeZone`, message: `must be a name of the IANA database, such as "Europe/Berlin" or "UTC", got "${timeZone}"` }];
+
+function scheduleMistakes(schedule: string, path: string, what: string): FieldError[] {
+  try {
+    if (parseSchedule(schedule).nextRun(new Date(REFERENCE_MS)) !== null) return [];
+    return [{ path: `${path}.schedule`, message: `${what} never: no day fits "${schedule}"` }];
+  } catch (error) {
+    const why = messageOf(error).replace(/^CronPattern: /, '');
+    return [{ path: `${path}.schedule`, message: `must be a cron of five fields, such as "0 2 * * 1-5", got "${schedule}": ${why}` }];
+  }
+}
+
+const windowMistakes = (window: Window, path: string): FieldError[] => [
+  ...zoneMistakes(window.timeZone, path),
+  ...scheduleMistakes(window.schedule, path, 'opens'),
+];
+
+function freezeMistakes(freeze: Freeze, path: string): FieldError[] {
+  const { from, until, schedule, durationMinutes } = freeze;
+  const mistakes = zoneMistakes(freeze.timeZone, path);
+  const dated = from !== undefined && until !== undefined && schedule === undefined && durationMinutes === undefined;
+  const repeated = schedule !== undefined && durationMinutes !== undefined && from === undefined && until === undefined;
+  if (!dated && !repeated) return [...mistakes, { path, message: 'must have either from and until, or schedule and durationMinutes' }];
+  if (repeated) return [...mistakes, ...scheduleMistakes(schedule, path, 'begins')];
+  if (!dated) return mistakes;
+  for (const [field, text] of [
+    ['from', from],
+    ['until', until],
+  ] as const)
+    if (parseWall(text) === undefined)
+      mistakes.push({ path: `${path}.${field}`, message: `must be a day and a time such as "2026-11-11T00:00", got "${text}"` });
+  if (mistakes.length > 0) return mistakes;
+  const span = once({ timeZone: freeze.timeZone, from, until });
+  return span.until > span.from ? [] : [{ path: `${path}.until`, message: `must be after from ("${from}"), got "${until}"` }];
+}
+
+/** A freeze that, with the others, leaves nothing for a year of what it speaks of. For ever is said by a limit of 0 or a Freeze. */
+function smothered(freeze: Freeze, path: string, windows: readonly Window[], freezes: readonly Freeze[]): FieldError[] {
+  const begin = freeze.schedule === undefined ? (calendarOfFreeze(freeze).next(0) ?? 0) : REFERENCE_MS;
+  // A pool that nothing names, and each that something does.
+  const pools = new Set(['', ...[...windows, ...freezes].flatMap((each) => each.pools ?? [])]);
+  for (const asked of freeze.classes ?? ALL_BUT_RESTORE)
+    for (const pool of freeze.pools ?? pools) {
+      const open = windows.filter((each) => speaksOf(each, asked, pool)).map(calendarOfWindow);
+      const closed = freezes.filter((each) => speaksOf(each, asked, pool)).map(calendarOfFreeze);
+      if (nextOpen(begin, { windows: open, freezes: [] }, YEAR_MS) === undefined) continue;
+      if (nextOpen(begin, { windows: open, freezes: closed }, YEAR_MS) !== undefined) continue;
+      return [
+        {
+          path,
+          message: `leaves ${windows.length === 0 ? 'no time' : 'nothing of any window'} for ${asked} within a year; shorten it, or say never by a limit with maxConcurrent 0`,
+        },
+      ];
+    }
+  return [];
+}
+
+function actionMistakes(actions: readonly { selector: Readonly<Record<string, string>> }[]): FieldError[] {
+  const seen = new Set<string>();
+  return actions.flatMap(({ selector }, index) => {
+    const path = `spec.actions[${index}].selector`;
+    const entries = Object.entries(selector);
+    if (entries.length === 0) return [{ path, message: 'is empty and matches nothing; name at least one label' }];
+    const key = entries
+      .map(([label, value]) => `${label}=${value}`)
+      .toSorted()
+      .join(',');
+    if (seen.has(key)) return [{ path, message: `is there twice (${key}); say in one entry what is allowed` }];
+    seen.add(key);
+    return [];
+  });
+}

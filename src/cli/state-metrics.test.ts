@@ -1,0 +1,124 @@
+import { afterEach, expect, test } from 'vitest';
+import { Nodes } from '../api/builtin.ts';
+import type { Resource } from '../api/resource.ts';
+import { createCache, type Cache } from '../kube/cache.ts';
+import { runController, watch } from '../kube/controller.ts';
+import { createClient } from '../kube/http-client.ts';
+import { createMetrics } from '../kube/metrics.ts';
+import { fakeApiServer, statusResponse } from '../kube/testing/api-server.ts';
+import { fakeClock, seededRandom } from '../kube/testing/clock.ts';
+import { recordingLog } from '../kube/testing/log.ts';
+import { node } from '../kube/testing/objects.ts';
+import { settle } from '../kube/testing/wait-for.ts';
+import { countRequests } from './requests.ts';
+import { showCell, showHub } from './state-metrics.ts';
+
+const stopped: AbortController[] = [];
+afterEach(() => stopped.splice(0).forEach((controller) => controller.abort(new Error('the test is over'))));
+
+function world() {
+  const server = fakeApiServer();
+  const clock = fakeClock();
+  const metrics = createMetrics();
+  const controller = new AbortController();
+  stopped.push(controller);
+  const client = createClient(countRequests(server.transport, 'own', { metrics, clock }));
+  const ports = { client, clock, random: seededRandom(1), log: recordingLog(), signal: controller.signal };
+  const cache = createCache({ ...ports, metrics });
+  const shown = (name: string): string[] =>
+    metrics
+      .text()
+      .split('\n')
+      .filter((line) => line.startsWith(name))
+      .map((line) => line.slice(name.length));
+  return { server, clock, metrics, controller, ports, cache, shown };
+}
+
+/** Stores that hold these, by kind; what is read of them is all that they need to have. */
+const cacheOf = (objects: Record<string, object[]>): Cache =>
+  ({ store: ({ kind }: Resource) => ({ list: () => objects[kind] ?? [] }) }) as unknown as Cache;
+
+test('a cell shows its machines, its ledger, whom Defender refuses and how repairs ended, and never a machine by its name', () => {
+  const { metrics, shown } = world();
+  const refused = (limit: string): object => ({ status: { phase: 'Running', verdict: { allowed: false, limit } } });
+  const cache = cacheOf({
+    Machine: [
+      refused('policy/pool'),
+      refused('policy/pool'),
+      refused('Freeze/friday'),
+      { status: { phase: 'Running', verdict: { allowed: true } } },
+      {},
+    ],
+    DisruptionLedger: [{ status: { rows: [{ kind: 'Change' }, { kind: 'Change' }, { kind: 'Repair' }] } }],
+    RemedyOperationJob: [{ status: { phase: 'Succeeded', outcome: 'Succeeded' } }, { status: { phase: 'NeedsHuman' } }],
+  });
+  const end = showCell(metrics, cache);
+  expect(shown('kubenode_machines{')).toEqual(['phase="Running"} 4', 'phase="Pending"} 1']);
+  expect(shown('kubenode_machines_refused')).toEqual(['{limit="policy/pool"} 2', '{limit="Freeze/friday"} 1']);
+  expect(shown('kubenode_ledger_rows')).toEqual(['{kind="Change"} 2', '{kind="Repair"} 1', '_max 500']);
+  expect(shown('kubenode_jobs')).toEqual(['{phase="Succeeded"} 1', '{phase="NeedsHuman"} 1', '_ended{outcome="Succeeded"} 1']);
+  end();
+  expect(shown('kubenode_')).toEqual([]);
+});
+
+test('a hub shows how its fleets and clusters are', () => {
+  const { metrics, shown } = world();
+  const condition = (type: string, reason: string): object => ({
+    status: { conditions: [{ type, reason, status: 'False', message: '' }] },
+  });
+  showHub(
+    metrics,
+    cacheOf({
+      Fleet: [condition('Ready', 'PruneBudget')],
+      Cluster: [condition('Reachable', 'CredentialsExpired'), {}],
+      Rollout: [{ status: { phase: 'Done' } }],
+    }),
+  );
+  expect(shown('kubenode_fleets')).toEqual(['{reason="PruneBudget"} 1']);
+  expect(shown('kubenode_clusters')).toEqual(['{reason="CredentialsExpired"} 1', '{reason="Unknown"} 1']);
+  expect(shown('kubenode_rollouts')).toEqual(['{phase="Done"} 1']);
+});
+
+test('controllers, stores and requests are counted, and a controller that has ended shows no queue', async () => {
+  const { server, clock, controller, ports, cache, shown } = world();
+  for (const name of ['a', 'b', 'bad']) server.put(Nodes, node(name));
+  let failing = true;
+  server.intercept((request) =>
+    failing && request.query?.['watch'] === undefined ? statusResponse(503, 'ServiceUnavailable') : undefined,
+  );
+  const nodes = cache.store(Nodes);
+  const done = runController({
+    ...ports,
+    name: 'things',
+    watches: [watch(nodes, ({ metadata }) => [metadata.name])],
+    reconcile: async (key) => {
+      if (key === 'bad') throw new Error('no');
+    },
+  });
+  await settle();
+  failing = false;
+  await clock.advance(1500);
+  expect(shown('kubenode_reconcile_total')).toEqual([
+    '{controller="things",result="done"} 2',
+    '{controller="things",result="requeued"} 0',
+    expect.stringMatching(/^\{controller="things",result="failed"\} [1-9]/),
+    '{controller="things",result="terminal"} 0',
+  ]);
+  expect(shown('kubenode_reconcile_seconds_count{')).toHaveLength(1);
+  expect(shown('kubenode_workqueue_keys')).toContain('{controller="things",state="delayed"} 1');
+  expect(shown('kubenode_store_')).toEqual([
+    'failures_total{resource="nodes"} 1',
+    'lists_total{resource="nodes"} 1',
+    'objects{resource="nodes"} 3',
+    expect.stringMatching(/^quiet_seconds\{resource="nodes"\} \d/),
+  ]);
+  expect(shown('kubenode_api_requests_total')).toEqual([
+    '{to="own",method="GET",code="503"} 1',
+    '{to="own",method="GET",code="200"} 1',
+    '{to="own",method="WATCH",code="200"} 1',
+  ]);
+  expect(shown('kubenode_api_request_seconds_count')).toEqual(['{to="own",method="GET"} 2']);
+  controller.abort(new Error('stop'));
+  await Promise.all([done, cache.done()]);
+  expect([...shown('kubenode_workqueue_keys'), ...shown('kubenode_store_objects')]).toEqual([]);
+});

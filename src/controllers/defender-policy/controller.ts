@@ -1,0 +1,66 @@
+import { canonical } from '../../api/digest.ts';
+import { DefenderPolicies } from '../../api/defender-policy.ts';
+import type { FieldError } from '../../api/kind.ts';
+import { MANAGERS } from '../../api/names.ts';
+import type { Clock, Log, Random } from '../../api/ports.ts';
+import type { Cache } from '../../kube/cache.ts';
+import type { Client } from '../../kube/client.ts';
+import { setCondition } from '../../kube/conditions.ts';
+import { runController, watch } from '../../kube/controller.ts';
+
+export interface DefenderPolicyControllerOptions {
+  client: Client;
+  cache: Cache;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  signal: AbortSignal;
+}
+
+/** A condition's message takes 32 KiB; nobody reads more mistakes at once. */
+const MAX_MISTAKES = 20;
+
+function toldOf(mistakes: readonly FieldError[]): string {
+  const told = mistakes.slice(0, MAX_MISTAKES).map(({ path, message }) => `\`${path}\` ${message}`);
+  if (mistakes.length > MAX_MISTAKES) told.push(`and ${mistakes.length - MAX_MISTAKES} more`);
+  if (mistakes.length > 0) told.push('until this is mended nothing but Restore is reserved');
+  return told.join('; ');
+}
+
+/** Says of each policy whether Defender can hold to it, with every mistake. */
+export async function runDefenderPolicyController(options: DefenderPolicyControllerOptions): Promise<void> {
+  const { cache, clock, signal } = options;
+  const policies = cache.store(DefenderPolicies);
+  await runController({
+    ...options,
+    name: 'defenderpolicy',
+    watches: [watch(policies, (policy) => [policy.metadata.name])],
+    async reconcile(name, { client }) {
+      const policy = policies.get({ name });
+      if (policy === undefined) return;
+      const { apiVersion, kind, spec } = policy;
+      // As Defender itself reads it, so that nothing is obeyed in part: also a field that this build does not know is a mistake.
+      const mistakes = DefenderPolicies.validate({ apiVersion, kind, metadata: { name }, spec });
+      const { generation } = policy.metadata;
+      const conditions = setCondition(
+        policy.status?.conditions,
+        {
+          type: 'Accepted',
+          status: mistakes.length === 0 ? 'True' : 'False',
+          reason: mistakes.length === 0 ? 'Accepted' : 'Invalid',
+          message: toldOf(mistakes),
+          ...(generation === undefined ? {} : { observedGeneration: generation }),
+        },
+        clock.now(),
+      );
+      const status = { conditions, ...(generation === undefined ? {} : { observedGeneration: generation }) };
+      if (canonical(status) === canonical(policy.status ?? {})) return;
+      await client.patch(
+        DefenderPolicies,
+        { name },
+        { merge: { status } },
+        { subresource: 'status', fieldManager: MANAGERS.defender, signal },
+      );
+    },
+  });
+}

@@ -1,0 +1,126 @@
+import { Machines, type ComponentEntry, type Machine } from '../../api/machine.ts';
+import { MachineComponentSets, type MachineComponentSet } from '../../api/machine-component-set.ts';
+import { MANAGERS } from '../../api/names.ts';
+import type { Stored } from '../../api/wire.ts';
+import { hasReason } from '../../kube/api-error.ts';
+import type { Client } from '../../kube/client.ts';
+import type { EntryWrite } from './decide.ts';
+import { mergeDiff } from './merge-patch.ts';
+import type { Overlay } from './overlay.ts';
+import type { SetStatus } from './report.ts';
+import { settlePatch } from './writing.ts';
+
+const OPTIONS = { fieldManager: MANAGERS.machineComponentSet };
+const PARALLEL = 8;
+
+export interface Actors {
+  client: Client;
+  machines: Overlay<Machine>;
+  sets: Overlay<MachineComponentSet>;
+  signal: AbortSignal;
+}
+
+/** `lost`: what was read is older than the server's state: read again, decide again. */
+export type Written<T> = { object: T } | 'unchanged' | 'lost';
+
+/**
+ * Patches the status on condition that the set is as it was read. Whoever decided from an older set, or was deposed since, loses here,
+ * before any Machine is touched.
+ */
+export async function writeSetStatus(
+  actors: Actors,
+  set: Stored<MachineComponentSet>,
+  status: SetStatus,
+): Promise<Written<Stored<MachineComponentSet>>> {
+  const merge = statusPatch(set, status);
+  if (merge === undefined) return 'unchanged';
+  const { name } = set.metadata;
+  return attempt(actors.sets, { name }, () =>
+    actors.client.patch(MachineComponentSets, { name }, { merge }, { ...OPTIONS, subresource: 'status', signal: actors.signal }),
+  );
+}
+
+/** undefined: nothing is to be written. */
+export function statusPatch(set: Stored<MachineComponentSet>, status: SetStatus): object | undefined {
+  const diff = mergeDiff(set.status, status);
+  const { resourceVersion } = set.metadata;
+  return diff === undefined ? undefined : { metadata: { resourceVersion }, status: diff };
+}
+
+/** Writes one entry of a Machine and leaves the others as they were read (docs/protocols.md#a2): the list is sent whole, on condition of the resourceVersion. */
+export async function writeEntry(actors: Actors, machine: Stored<Machine>, entry: ComponentEntry): Promise<Written<Stored<Machine>>> {
+  const { namespace, name } = machine.metadata;
+  return attempt(actors.machines, { namespace, name }, () =>
+    actors.client.patch(Machines, { namespace, name }, { merge: entriesPatch(machine, [entry]) }, { ...OPTIONS, signal: actors.signal }),
+  );
+}
+
+export function entriesPatch(machine: Stored<Machine>, entries: readonly ComponentEntry[]): object {
+  const components = entries.reduce(withEntry, machine.spec.components ?? []);
+  const { resourceVersion } = machine.metadata;
+  return { metadata: { resourceVersion }, spec: { components } };
+}
+
+function withEntry(entries: ComponentEntry[], entry: ComponentEntry): ComponentEntry[] {
+  const index = entries.findIndex((each) => each.name === entry.name);
+  return index < 0 ? [...entries, entry] : entries.with(index, entry);
+}
+
+/** False: something was lost, and everything has to be decided again. */
+export async function writeEntries(actors: Actors, writes: readonly EntryWrite[], told: (write: EntryWrite) => void): Promise<boolean> {
+  return inParallel(writes, async (write) => {
+    if ((await writeEntry(actors, write.machine, write.entry)) === 'lost') return false;
+    told(write);
+    return true;
+  });
+}
+
+/** After this an entry that was announced for such a Machine comes too late (docs/protocols.md#b9). */
+export async function settleMachines(actors: Actors, machines: readonly Stored<Machine>[]): Promise<boolean> {
+  return inParallel(machines, async (machine) => {
+    const { namespace, name } = machine.metadata;
+    const written = await attempt(actors.machines, { namespace, name }, () =>
+      actors.client.patch(Machines, { namespace, name }, { merge: settlePatch(machine) }, { ...OPTIONS, signal: actors.signal }),
+    );
+    return written !== 'lost';
+  });
+}
+
+/** Whether all went well. */
+async function inParallel<T>(items: readonly T[], act: (item: T) => Promise<boolean>): Promise<boolean> {
+  const queue = [...items];
+  const errors: unknown[] = [];
+  let isAll = true;
+  const worker = async (): Promise<void> => {
+    for (let next = queue.shift(); next !== undefined && errors.length === 0; next = queue.shift()) {
+      try {
+        isAll = (await act(next)) && isAll;
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(PARALLEL, queue.length) }, worker));
+  if (errors.length > 0) throw errors[0];
+  return isAll;
+}
+
+/**
+ * One conditioned write. Conflict and NotFound mean that the read was old: the object is read live before the next decision. A write
+ * whose answer was lost is the runtime's to settle: it holds the key until a list shows what happened.
+ */
+export async function attempt<T extends Machine | MachineComponentSet>(
+  overlay: Overlay<T>,
+  key: { namespace?: string | undefined; name: string },
+  write: () => Promise<Stored<T>>,
+): Promise<Written<Stored<T>>> {
+  try {
+    const object = await write();
+    overlay.put(object);
+    return { object };
+  } catch (error) {
+    if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
+    overlay.doubt(key);
+    return 'lost';
+  }
+}

@@ -1,0 +1,145 @@
+import { Leases, type Lease } from '../../api/builtin.ts';
+import { Machines, type Machine } from '../../api/machine.ts';
+import { MachineComponents } from '../../api/machine-component.ts';
+import { MachineComponentSets, type MachineComponentSet } from '../../api/machine-component-set.ts';
+import type { Clock, Log, Random } from '../../api/ports.ts';
+import { keyOf } from '../../api/resource.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { Cache } from '../../kube/cache.ts';
+import type { Client } from '../../kube/client.ts';
+import { ofBoth, runController, watch, type KeyFunction } from '../../kube/controller.ts';
+import type { Recorder } from '../../kube/recorder.ts';
+import type { Reflector } from '../../kube/reflector.ts';
+import type { Store } from '../../kube/store.ts';
+import { noteRenewal, renewalMs } from '../../kube/renewal.ts';
+import { setsAbout, setsNaming, setsOfComponent } from './concerned.ts';
+import { leaseAges } from './lease-ages.ts';
+import { isNew, isUnreported } from './new-machine.ts';
+import { agentLease, kubeletLease } from './observe.ts';
+import { createOverlay } from './overlay.ts';
+import { reconcileMachine } from './machine/reconcile.ts';
+import { reconcileSet } from './reconcile.ts';
+import { termOf } from '../term.ts';
+
+export interface SetControllerOptions {
+  client: Client;
+  cache: Cache;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  recorder: Recorder;
+  /** The epoch of this term, once the machine controller has raised it: before that nothing is done. */
+  term: Promise<number>;
+  /** Ends it. A deposed leader must be ended before the next one begins to write. */
+  signal: AbortSignal;
+}
+
+/** Silence is not an event: how long agents have been silent is looked at about this often. */
+const RESYNC_MS = 60_000;
+/** A Lease that was silent this long may have been counted as dead. */
+const SILENT_MS = 120_000;
+
+/** Index of Machines by the Leases that tell whether they are alive. */
+const BY_LEASE = 'machinecomponentset/lease';
+function leasesOf(machine: Stored<Machine>): string[] {
+  return [keyOf(agentLease(machine)), keyOf(kubeletLease(machine))];
+}
+
+/**
+ * The only writer of `Machine.spec.components` (docs/protocols.md#a2). Two loops: one a set, which batches; one a machine, which answers
+ * failures and refusals and judges what is proved. Resolves when the signal has ended both.
+ */
+export async function runMachineComponentSetController(options: SetControllerOptions): Promise<void> {
+  const { client, cache, clock, random, log, recorder, signal } = options;
+  const epoch = await termOf(options);
+  if (epoch === undefined) return;
+  const stores = {
+    sets: cache.store(MachineComponentSets),
+    components: cache.store(MachineComponents),
+    machines: cache.store(Machines, { indexes: { [BY_LEASE]: leasesOf } }),
+    leases: cache.store(Leases, { project: noteRenewal }),
+  };
+  try {
+    await Promise.all(Object.values(stores).map((store) => store.whenSynced(signal)));
+  } catch (error) {
+    if (signal.aborted) return;
+    throw error;
+  }
+  const ages = leaseAges(stores.leases, clock);
+  const machines = createOverlay(stores.machines);
+  const sets = createOverlay(stores.sets);
+  const begun = new Set<string>();
+  const shared = { client, clock, random, log, signal, resyncMs: RESYNC_MS };
+  try {
+    await Promise.all([
+      runController({
+        ...shared,
+        name: 'machinecomponentset',
+        watches: [
+          watch(
+            stores.sets,
+            ofBoth((set) => setsOfComponent(stores.sets, set)),
+          ),
+          watch(stores.components, (component) => setsNaming(stores.sets, component)),
+          watch(stores.machines, ifRelevant(ofBoth((machine) => setsAbout(stores.sets, machine)))),
+          watch(
+            stores.leases,
+            ifReturned(stores.machines, (machine) => setsAbout(stores.sets, machine)),
+          ),
+        ],
+        reconcile: (key, run) =>
+          reconcileSet({ stores: { ...stores, leases: ages }, machines, sets, clock, recorder, epoch, begun }, key, run),
+      }),
+      runController({
+        ...shared,
+        name: 'machinecomponentset-machine',
+        watches: [
+          watch(stores.machines, (machine) => [keyOf(machine.metadata)]),
+          watch(stores.sets, (set, old) => (old !== undefined && soakOf(old) === soakOf(set) ? [] : machinesWith(stores.machines, set))),
+          watch(
+            stores.leases,
+            ifReturned(stores.machines, (machine) => [keyOf(machine.metadata)]),
+          ),
+        ],
+        reconcile: (key, run) => reconcileMachine({ sets: stores.sets, machines, leases: ages, clock, recorder }, key, run),
+      }),
+    ]);
+  } finally {
+    ages.stop();
+  }
+}
+
+/** An agent's progress and heartbeat fields change often; only what a set decides by leads to it. */
+function ifRelevant(keys: KeyFunction<Machine>): KeyFunction<Machine> {
+  return (machine, old) => (old !== undefined && relevant(machine) === relevant(old) ? [] : keys(machine, old));
+}
+
+function relevant(machine: Machine): string {
+  const { metadata, spec, status } = machine;
+  const { components, hold, paused, failureDomain, labels } = spec;
+  return JSON.stringify([
+    [metadata.labels, metadata.deletionTimestamp, metadata.uid],
+    [components, hold, paused, failureDomain, labels],
+    [status?.agent, status?.components, status?.verified, status?.nodeRef?.name, isNew(machine), isUnreported(machine), status?.soaks],
+    [status?.verdict?.allowed, status?.verdict?.limit, status?.verdict?.wouldPassWhen],
+  ]);
+}
+
+/** Renewals are not news; that a silent holder is back is. */
+function ifReturned(machines: Reflector<Machine>, keys: (machine: Stored<Machine>) => string[]): KeyFunction<Lease> {
+  return (lease, old) => {
+    if (old !== undefined && renewalMs(lease) - renewalMs(old) < SILENT_MS) return [];
+    return machines.byIndex(BY_LEASE, keyOf(lease.metadata)).flatMap(keys);
+  };
+}
+
+function soakOf(set: MachineComponentSet): number | undefined {
+  return set.spec.soakSeconds;
+}
+
+function machinesWith(machines: Store<Machine>, set: Stored<MachineComponentSet>): string[] {
+  return machines
+    .list()
+    .filter((machine) => (machine.spec.components ?? []).some((entry) => entry.setUID === set.metadata.uid))
+    .map((machine) => keyOf(machine.metadata));
+}

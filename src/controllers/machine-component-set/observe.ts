@@ -1,0 +1,113 @@
+import type { ComponentEntry, ComponentStatus, Machine, VerifiedContent } from '../../api/machine.ts';
+import { machineComponentName, type MachineComponent } from '../../api/machine-component.ts';
+import type { MachineComponentSet } from '../../api/machine-component-set.ts';
+import { agentLeaseName } from '../../api/names.ts';
+import { keyOf } from '../../api/resource.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { Store } from '../../kube/store.ts';
+import { targetsOf } from './content.ts';
+import type { LeaseAges } from './lease-ages.ts';
+import { isDeleting, selects } from './selection.ts';
+import { openOf } from './writing.ts';
+
+/** What is known of one machine and the component of the set in hand. */
+export interface MachineView {
+  machine: Stored<Machine>;
+  /** Whoever wrote it. */
+  entry: ComponentEntry | undefined;
+  reported: ComponentStatus | undefined;
+  /** Newest first. */
+  verified: VerifiedContent[];
+  agentFresh: boolean;
+  /** Since either the agent or the kubelet last renewed its Lease; since its creation for a machine where neither did. */
+  silentMs: number;
+  /** The same of the agent alone. */
+  agentSilentMs: number;
+}
+
+/** Everything that the decision about one set needs, and nothing else. */
+export interface SetView {
+  set: Stored<MachineComponentSet>;
+  now: number;
+  /** Those that the set selects and that are not being deleted. */
+  machines: MachineView[];
+  /** Those that still have an entry of the set, and are being deleted or not selected any more. */
+  former: MachineView[];
+  /** Those whose entry was announced and may still be written, whoever selects them now. */
+  open: Stored<Machine>[];
+  /** Highest setRevision of this set found on any Machine. */
+  highestRevision: number;
+  /** Machines that another set of the same component selects too. */
+  conflicts: { machine: string; set: string }[];
+  /** Of a version; undefined: there is no such MachineComponent. */
+  component(version: string): MachineComponent | undefined;
+  /** The version of another component that this machine is to have: what is written there, else what a set would write. */
+  wanted(machine: Machine, componentName: string): string | undefined;
+}
+
+export interface Stores {
+  sets: Pick<Store<MachineComponentSet>, 'list'>;
+  components: Pick<Store<MachineComponent>, 'get'>;
+  leases: Pick<LeaseAges, 'of' | 'quietMs'>;
+}
+
+/** The namespace of kubelet Leases. */
+const NODE_LEASES = 'kube-node-lease';
+
+export const agentLease = (machine: Machine): { namespace: string; name: string } => ({
+  namespace: machine.metadata.namespace ?? '',
+  name: agentLeaseName(machine.metadata.name),
+});
+export const kubeletLease = (machine: Machine): { namespace: string; name: string } => ({
+  namespace: NODE_LEASES,
+  name: machine.status?.nodeRef?.name ?? machine.metadata.name,
+});
+
+export function viewMachine(machine: Stored<Machine>, componentName: string, leases: Stores['leases'], now: number): MachineView {
+  const agent = leases.of(agentLease(machine));
+  const kubelet = leases.of(kubeletLease(machine));
+  const neverHeardMs = Math.max(0, now - leases.quietMs() - Date.parse(machine.metadata.creationTimestamp));
+  return {
+    machine,
+    entry: machine.spec.components?.find((each) => each.name === componentName),
+    reported: machine.status?.components?.find((each) => each.name === componentName),
+    verified: (machine.status?.verified ?? []).filter((each) => each.name === componentName),
+    agentFresh: agent?.fresh ?? false,
+    agentSilentMs: agent?.silentMs ?? neverHeardMs,
+    silentMs: Math.min(agent?.silentMs ?? neverHeardMs, kubelet?.silentMs ?? neverHeardMs),
+  };
+}
+
+/** `machines`: every Machine, as fresh as it is known. */
+export function observeSet(set: Stored<MachineComponentSet>, machines: readonly Stored<Machine>[], stores: Stores, now: number): SetView {
+  const { componentName } = set.spec;
+  const sets = stores.sets.list().filter((other) => !isDeleting(other));
+  const rivals = sets.filter((other) => other.spec.componentName === componentName && other.metadata.uid !== set.metadata.uid);
+  const selected = machines.filter((machine) => !isDeleting(machine) && selects(set, machine));
+  const ownEntries = (machine: Machine): ComponentEntry[] =>
+    (machine.spec.components ?? []).filter((entry) => entry.setUID === set.metadata.uid);
+  const numbers = machines.flatMap((machine) => ownEntries(machine).map((entry) => entry.setRevision));
+  const isSelected = new Set(selected);
+  const former = machines.filter((machine) => !isSelected.has(machine) && ownEntries(machine).length > 0);
+  const conflicts = rivals.flatMap((rival) => {
+    const machine = selected.find((each) => selects(rival, each));
+    return machine === undefined ? [] : [{ machine: keyOf(machine.metadata), set: rival.metadata.name }];
+  });
+  return {
+    set,
+    now,
+    machines: selected.map((machine) => viewMachine(machine, componentName, stores.leases, now)),
+    former: former.map((machine) => viewMachine(machine, componentName, stores.leases, now)),
+    open: openOf(set, machines),
+    highestRevision: numbers.reduce((max, number) => Math.max(max, number), 0),
+    conflicts,
+    component: (version) => stores.components.get({ name: machineComponentName(componentName, version) }),
+    wanted(machine, name) {
+      const entry = machine.spec.components?.find((each) => each.name === name);
+      if (entry !== undefined) return entry.action === 'Install' ? entry.version : undefined;
+      const other = sets.find((each) => each.spec.componentName === name && selects(each, machine));
+      const target = other === undefined ? undefined : targetsOf(other).of(machine);
+      return target?.action === 'Install' ? target.version : undefined;
+    },
+  };
+}

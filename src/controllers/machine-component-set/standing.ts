@@ -1,0 +1,154 @@
+import { resolveCount } from '../../api/batches.ts';
+import type { ComponentEntry, Machine } from '../../api/machine.ts';
+import type { MachineComponentSet } from '../../api/machine-component-set.ts';
+import { idOf, targetsOf, type Content, type Counted, type Targets } from './content.ts';
+import { exhausted, isInEffect, unrecordedFailure, type Failure } from './entries.ts';
+import { AGENT_SILENT } from './failure-reasons.ts';
+import { isNew, isUnreported } from './new-machine.ts';
+import { isVerified, missingEvidence } from './evidence.ts';
+import type { MachineView, SetView } from './observe.ts';
+import { inOrder } from './order.ts';
+import { isDeleting } from './selection.ts';
+
+const DEFAULT_OFFLINE_AFTER_SECONDS = 600;
+const DEFAULT_OFFLINE_FRACTION = '20%';
+
+/** How one machine stands to the set's present revision. */
+export interface Standing extends MachineView {
+  /** The entry is this set's own. */
+  isOwn: boolean;
+  /** It is, and the set has selected the machine ever since. */
+  hasStayed: boolean;
+  /** What it should hold once its batch has come. */
+  target: Content;
+  /** It is new, and something verified waits for it (docs/protocols.md#b5). */
+  isJoiner: boolean;
+  /** 0 for those that were given something before this content came, else the setRevision with which they came. Each goes in its own batches. */
+  cohort: number;
+  /** Its entry asks for the target, and nothing says that this failed. */
+  holds: boolean;
+  /** It failed in this revision and is not tried again (docs/protocols.md#a5). */
+  hasFailed: boolean;
+  /** How, as long as the entry does not say so itself. */
+  failure: Failure | undefined;
+  /** Silent beyond the policy, or held or paused, so not waited for (docs/protocols.md#b6). */
+  isAside: boolean;
+  /** It is aside because a human said so on the Machine. */
+  isHeld: boolean;
+  /** Holds the target and proves it now. */
+  proves: boolean;
+  /** Proves the target and went through its soak. */
+  passes: boolean;
+}
+
+/** Members and joiners in the order in which they go. */
+export interface Standings {
+  members: Standing[];
+  joiners: Standing[];
+  /** Not given anything any more; what failed there counts, and what is in flight there keeps its place (docs/protocols.md#b3). */
+  former: Standing[];
+}
+
+/**
+ * Whether a machine that was in use when it was given its content, and that the set selects no more or wants other content on, may still fail at it. Another
+ * machine must not be tried instead: a label would try them all. As a member it is not waited for once it is set aside or deleted.
+ */
+export function isInFlight({ isOwn, entry, hasFailed, failure, isAside, machine }: Standing): boolean {
+  if (!isOwn || entry === undefined || isAside || isDeleting(machine) || isNew(machine)) return false;
+  return !hasFailed && failure === undefined && entry.failed === undefined && !isVerified(machine, entry);
+}
+
+/**
+ * Machines in use that the set selects and has given nothing, or that were away and lack what it gives: whoever takes them up must know of them
+ * before.
+ */
+export function hasAdded({ set, machines }: SetView): boolean {
+  const targets = targetsOf(set);
+  const hasReturned = ({ entry, machine }: MachineView): boolean => entry?.left === true && idOf(entry) !== idOf(targets.of(machine));
+  const isAdded = (view: MachineView): boolean =>
+    (view.entry?.setUID !== set.metadata.uid || hasReturned(view)) &&
+    !isNew(view.machine) &&
+    !isUnreported(view.machine) &&
+    !isSetAside(view, afterMs(set)) &&
+    !isStopped(view.machine);
+  return machines.some(isAdded);
+}
+
+/** `revision`: the set's present one. */
+export function standingsOf(view: SetView, revision: Counted, targets: Targets): Standings {
+  const { set } = view;
+  const verified = set.status?.verified !== undefined && targets.main.action === 'Install';
+  const all = view.machines.map((machine) => standingOf(machine, set, revision, targets, verified));
+  const former = view.former.map((machine) => standingOf(machine, set, revision, targets, verified));
+  // With nobody left who was there before, the joiners are all that the revision can be tried on.
+  const onlyJoiners = all.every((each) => each.isJoiner);
+  const members = onlyJoiners ? all.map((each) => ({ ...each, isJoiner: false })) : all.filter((each) => !each.isJoiner);
+  const joiners = onlyJoiners ? [] : all.filter((each) => each.isJoiner);
+  return { members: inOrder(set.metadata.uid, members), joiners: inOrder(set.metadata.uid, joiners), former };
+}
+
+function afterMs(set: MachineComponentSet): number {
+  return (set.spec.offlinePolicy?.afterSeconds ?? DEFAULT_OFFLINE_AFTER_SECONDS) * 1000;
+}
+
+/** Nothing new begins there because a human said so: it is not waited for, and no sign of trouble either. */
+function isStopped({ spec }: Machine): boolean {
+  return spec.hold === true || spec.paused === true;
+}
+
+/** docs/protocols.md#b6. Without its agent nothing can be given or proved, whatever the kubelet says; a hold on the node is the node's own word. */
+function isSetAside({ machine, agentSilentMs }: MachineView, limitMs: number): boolean {
+  return agentSilentMs > limitMs || machine.status?.agent?.hold === true;
+}
+
+function standingOf(view: MachineView, set: MachineComponentSet, revision: Counted, targets: Targets, anythingVerified: boolean): Standing {
+  const { machine, entry, reported } = view;
+  const isOwn = entry !== undefined && entry.setUID === set.metadata.uid;
+  const hasStayed = isOwn && entry.left !== true;
+  const target = targets.of(machine);
+  const asksTarget = isOwn && idOf(entry) === idOf(target);
+  const limitMs = afterMs(set);
+  // Whatever is wanted there, and whether or not it has an entry: none can be written.
+  const spent = exhausted(entry, reported);
+  const failure = spent ?? (isOwn ? (unrecordedFailure(machine, entry, reported) ?? lostBy(view, entry, asksTarget, limitMs)) : undefined);
+  const failsNow = failure !== undefined && (spent !== undefined || asksTarget || (entry?.setRevision ?? 0) >= revision.since);
+  const hasFailed = failsNow || (isOwn && isInEffect(entry.failed, revision, set.spec.rolloutID));
+  const holds = asksTarget && !hasFailed && entry.failed === undefined;
+  const bootID = machine.status?.agent?.bootID;
+  const proves = holds && missingEvidence({ entry, reported, bootID, agentFresh: view.agentFresh }) === undefined;
+  return {
+    ...view,
+    isOwn,
+    hasStayed,
+    target,
+    isJoiner: anythingVerified && isNew(machine),
+    cohort: hasStayed ? (entry.joinedRevision < revision.since ? 0 : entry.joinedRevision) : revision.number,
+    holds,
+    hasFailed,
+    failure,
+    isAside: !hasFailed && (isSetAside(view, limitMs) || isStopped(machine)),
+    isHeld: !hasFailed && isStopped(machine),
+    proves,
+    passes: proves && isVerified(machine, entry),
+  };
+}
+
+/**
+ * An agent that fell silent under new content, on a node whose kubelet is alive, may have fallen to it: that is a failure until it proves otherwise. A
+ * node that is silent as a whole is one that died.
+ */
+function lostBy(view: MachineView, entry: ComponentEntry, asksTarget: boolean, limitMs: number): Failure | undefined {
+  const isSilentAlone = view.agentSilentMs > limitMs && view.silentMs <= limitMs;
+  if (!isSilentAlone || !asksTarget || entry.failed !== undefined || entry.lane === 'Restore' || isVerified(view.machine, entry))
+    return undefined;
+  return { reason: AGENT_SILENT, message: `the agent has been silent since it was given ${entry.version}, and the kubelet has not` };
+}
+
+/** How many machines may be set aside before the set halts. */
+export function offlineCap(set: MachineComponentSet, members: number): number {
+  return resolveCount(
+    set.spec.offlinePolicy?.maxOfflineFraction ?? DEFAULT_OFFLINE_FRACTION,
+    members,
+    'spec.offlinePolicy.maxOfflineFraction',
+  );
+}

@@ -1,0 +1,56 @@
+import { Machines, type Machine } from '../../api/machine.ts';
+import { MachineSets } from '../../api/machine-set.ts';
+import type { Clock, Log, Random } from '../../api/ports.ts';
+import { keyOf } from '../../api/resource.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { Cache } from '../../kube/cache.ts';
+import type { Client } from '../../kube/client.ts';
+import { ofBoth, runController, watch } from '../../kube/controller.ts';
+import type { Recorder } from '../../kube/recorder.ts';
+import { termOf } from '../term.ts';
+import type { Unsettled } from './mark.ts';
+import type { Providers } from './provider.ts';
+import { reconcileMachineSet } from './reconcile.ts';
+
+export interface MachineSetControllerOptions {
+  client: Client;
+  /** Must keep the managedFields of `MANAGERS.machineSet`; else every look at a machine costs a GET. */
+  cache: Cache;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  recorder: Recorder;
+  /** Those that the machine controller of this cell has. */
+  providers: Providers;
+  /** The epoch of this term, once the machine controller has raised it: before that nothing is done. */
+  term: Promise<number>;
+  signal: AbortSignal;
+}
+
+/** Keeps as many machines as each set wants, and their labels, taints and timeouts those of its template. Resolves when ended. */
+export async function runMachineSetController(options: MachineSetControllerOptions): Promise<void> {
+  const { client, cache, clock, random, log, recorder, providers, signal } = options;
+  const epoch = await termOf(options);
+  if (epoch === undefined) return;
+  const unsettled: Unsettled = new Map();
+  const sets = cache.store(MachineSets);
+  const machines = cache.store(Machines);
+  await runController({
+    name: 'machineset',
+    watches: [watch(sets, (set) => [keyOf(set.metadata)]), watch(machines, ofBoth(ownersOf))],
+    reconcile: (key, run) => reconcileMachineSet({ sets, machines, clock, random, recorder, providers, epoch, unsettled }, key, run),
+    client,
+    clock,
+    random,
+    log,
+    signal,
+    concurrency: 4,
+    resyncMs: 300_000,
+  });
+}
+
+function ownersOf(machine: Stored<Machine>): string[] {
+  const { namespace, ownerReferences } = machine.metadata;
+  // A set that is not there costs nothing, so that nobody asks what kind of owner it is.
+  return (ownerReferences ?? []).map((owner) => keyOf({ namespace, name: owner.name }));
+}

@@ -1,0 +1,120 @@
+import { Machines, type Machine } from '../../api/machine.ts';
+import { MachineSets, type MachineSet } from '../../api/machine-set.ts';
+import { MANAGERS } from '../../api/names.ts';
+import type { Clock, Log, Random } from '../../api/ports.ts';
+import { parseKey } from '../../api/resource.ts';
+import type { Stored } from '../../api/wire.ts';
+import { hasReason, isRefusal } from '../../kube/api-error.ts';
+import { applyIfChanged } from '../../kube/apply.ts';
+import type { Client } from '../../kube/client.ts';
+import type { QueueResult } from '../../kube/queue.ts';
+import type { Recorder } from '../../kube/recorder.ts';
+import type { Store } from '../../kube/store.ts';
+import { mergeDiff } from '../machine-component-set/merge-patch.ts';
+import { decideMachineSet, type MachineSetView } from './decide.ts';
+import { makeMachines, noteNames, unseenNames } from './make.ts';
+import { keepMarks, type Unsettled } from './mark.ts';
+import { ownedBy } from './owner.ts';
+import { unmakeable, type Providers } from './provider.ts';
+import { statusOf } from './report.ts';
+import { syncedMachine } from './template.ts';
+
+export interface MachineSetDeps {
+  sets: Store<MachineSet>;
+  machines: Store<Machine>;
+  clock: Clock;
+  random: Random;
+  recorder: Pick<Recorder, 'event'>;
+  providers: Providers;
+  /** Of this term: marks of another one are not acted on. */
+  epoch: number;
+  /** What this term asked for and has no answer to. */
+  unsettled: Unsettled;
+}
+
+export interface Run {
+  client: Client;
+  log: Log;
+  signal: AbortSignal;
+}
+
+const OPTIONS = { fieldManager: MANAGERS.machineSet };
+/** Machines brought in line with the template before everything is looked at afresh. */
+const SYNCED_AT_ONCE = 50;
+/** Something else wrote meanwhile: what was read is old, and the stores will show it. */
+const AGAIN = { requeueAfterMs: 200 };
+
+/**
+ * One set. Its stores must show every write of this process before it runs again (the runtime sees to that): machines that were made
+ * and are not seen yet would be made twice.
+ */
+export async function reconcileMachineSet(deps: MachineSetDeps, key: string, run: Run): Promise<QueueResult | void> {
+  const set = deps.sets.get(parseKey(key));
+  if (set === undefined || set.metadata.deletionTimestamp !== undefined) return undefined;
+  const machines = deps.machines.inNamespace(set.metadata.namespace ?? '').filter((machine) => ownedBy(machine, set));
+  const isSeen = (name: string): boolean => deps.machines.get({ namespace: set.metadata.namespace, name }) !== undefined;
+  const seen: MachineSetView = { set, machines, now: deps.clock.now(), making: unseenNames(set, isSeen) };
+  const mistake = unmakeable(set, deps.providers);
+  const decided = decideMachineSet(seen);
+  const wished = mistake === undefined ? decided : { ...decided, create: [] };
+
+  const ports = { ...deps, ...run };
+  const noted = wished.create.length === 0 ? { view: seen, decision: wished } : await noteNames(ports, seen, wished);
+  if (noted === undefined) return AGAIN;
+  const { view, decision } = noted;
+  let failure: unknown;
+  try {
+    await makeMachines(ports, view, decision);
+  } catch (error) {
+    // A server that is away is seen by the retries; one that says no is named in the status.
+    if (!isRefusal(error)) throw error;
+    failure = error;
+  }
+  const marked = await keepMarks(ports, view);
+  const synced = await sync(view.set, decision.sync, run);
+
+  const { status, again } = statusOf(view, mistake ?? failure);
+  const isWritten = await writeStatus(view.set, status, run);
+  if (failure !== undefined) throw failure;
+  if (!isWritten || synced === 'again' || marked === 'again') return AGAIN;
+  return again === undefined ? undefined : { requeueAfterMs: again };
+}
+
+async function sync(set: Stored<MachineSet>, machines: readonly Stored<Machine>[], run: Run): Promise<'done' | 'again'> {
+  let left = SYNCED_AT_ONCE;
+  for (const stored of machines) {
+    if (left === 0) return 'again';
+    try {
+      const { changed } = await applyIfChanged(run.client, Machines, syncedMachine(set, stored), {
+        ...OPTIONS,
+        force: true,
+        stored,
+        signal: run.signal,
+      });
+      if (changed) left--;
+    } catch (error) {
+      // It is gone, or it is another one: the apply names its UID.
+      if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
+    }
+  }
+  return 'done';
+}
+
+/** False: the set has changed since it was read. */
+async function writeStatus(set: Stored<MachineSet>, status: object, run: Run): Promise<boolean> {
+  const diff = mergeDiff(set.status, status);
+  if (diff === undefined) return true;
+  const { namespace, name, resourceVersion } = set.metadata;
+  try {
+    await run.client.patch(
+      MachineSets,
+      { namespace, name },
+      { merge: { metadata: { resourceVersion }, status: diff } },
+      { ...OPTIONS, subresource: 'status', signal: run.signal },
+    );
+    return true;
+  } catch (error) {
+    if (hasReason(error, 'Conflict', 'NotFound')) return false;
+    throw error;
+  }
+}

@@ -1,0 +1,133 @@
+/** Guarded writes of the Machine's operation, and of what the provider has. See `act.ts` for how they are built. */
+import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { Operation } from '../../api/machine.ts';
+import { ANNOTATIONS } from '../../api/names.ts';
+import { deletionRefusal, orderable } from './ask.ts';
+import { tryOf } from './backoff.ts';
+import { drainNeeded } from './components.ts';
+import { isCordonedFor } from './cordon.ts';
+import { isDeleting, isNeverAskedFor, isRetiring } from './facts.ts';
+import { isOrderFenced, isSucceeding, repairOrder, successorOf } from './repair.ts';
+import { restoresOf } from './restores.ts';
+import { base, claimIn, isCancelled, ledgerWith, machineOf, stop, type Act, type ActContext, type Guarded } from './guards.ts';
+import type { Step } from './view.ts';
+
+/**
+ * M, L; writes M. While L, read after M, holds r, no order of a later row can have been on M when it was read; one that comes after, or r's
+ * cancellation, makes this write lose.
+ */
+export function order(row: LedgerRow, drained: boolean, context: ActContext): Act {
+  return {
+    ...base('order', context),
+    reads: ['machine', 'ledger'],
+    writes: 'machine',
+    judge(seen): Guarded {
+      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined) return stop('the machine is gone');
+      if (machine.spec.operation?.id === row.id) return stop('ordered or cancelled already');
+      if (isOrderFenced(row, machine)) return stop('another repair takes the row over');
+      if (isDeleting(machine) !== (row.kind === 'Delete')) return stop('the machine is being deleted, or is not');
+      const retry = tryOf(row, machine, context.facts.nowMs);
+      const operation: Operation = { id: row.id, epoch: context.epoch, kind: row.kind, notAfter: row.notAfter, ...retry };
+      if (row.kind === 'Change') {
+        const components = orderable(row, machine, context.facts).filter((component) => drained || !drainNeeded([component]));
+        if (components.length === 0) return stop('nothing waits any more');
+        operation.components = components.map(({ name, revision }) => ({ name, revision }));
+      }
+      Object.assign(operation, restoresOf(row, operation.components ?? [], machine));
+      if (row.kind === 'Repair') {
+        const repair = repairOrder(row, machine, context.facts);
+        if ('waitsFor' in repair) return stop(repair.why);
+        operation.action = repair.action;
+        if (repair.args !== undefined) operation.args = repair.args;
+      }
+      return { write: 'machine', object: { ...machine, spec: { ...machine.spec, operation } } };
+    },
+  };
+}
+
+/**
+ * docs/protocols.md#c9. M, L; writes M: an order of r that came first makes this lose, and every one that comes after loses. So the ledger may exchange r, of which
+ * M itself shows nothing.
+ */
+export function fenceOrder(row: LedgerRow, jobUID: string, context: ActContext): Act {
+  return {
+    ...base('fence-order', context),
+    reads: ['machine', 'ledger'],
+    writes: 'machine',
+    judge(seen): Guarded {
+      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined || isDeleting(machine)) return stop('the machine is gone, or going');
+      if (!isSucceeding(row, machine)) return stop('the row has its order, or what it took over has ended');
+      if (isOrderFenced(row, machine)) return stop('the row is fenced already');
+      if (successorOf(row, machine, context.facts)?.metadata.uid !== jobUID) return stop('another repair is asked for, or none');
+      const annotations = { ...machine.metadata.annotations, [ANNOTATIONS.orderFence]: row.id };
+      return { write: 'machine', object: { ...machine, metadata: { ...machine.metadata, annotations } } };
+    },
+  };
+}
+
+/** M, L; writes M: as `order`, and an order of r that came first makes this lose. First of the three writes that cancel r (docs/protocols.md#d6). */
+export function writeCancelled({ row, cause, reason }: Extract<Step, { do: 'WriteCancelled' }>, context: ActContext): Act {
+  return {
+    ...base('write-cancelled', context),
+    reads: ['machine', 'ledger'],
+    writes: 'machine',
+    judge(seen): Guarded {
+      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined) return stop('the machine is gone');
+      if (machine.spec.operation?.id === row.id) return stop('the row has its order already, or is cancelled');
+      if (isSucceeding(row, machine)) return stop('what the row took over may still go on');
+      const retry = tryOf(row, machine, context.facts.nowMs);
+      const restores = restoresOf(row, row.components ?? [], machine);
+      const { id, notAfter } = row;
+      const operation: Operation = { id, epoch: context.epoch, kind: 'Cancelled', notAfter, cause, reason, ...retry, ...restores };
+      return { write: 'machine', object: { ...machine, spec: { ...machine.spec, operation } } };
+    },
+  };
+}
+
+/**
+ * N, M, L; the deletion of this very version of M follows: whoever takes the mark back, holds the machine or cancels r in between makes it lose.
+ * The mark bears this term's epoch, so what a leader of another term wrote late is not acted on. Without r only where nothing was made.
+ */
+export function retire(row: LedgerRow | undefined, context: ActContext): Act {
+  return {
+    ...base('retire', context),
+    reads: row === undefined ? ['machine'] : ['node', 'machine', 'ledger'],
+    writes: 'effect',
+    judge(seen): Guarded {
+      if (row !== undefined && (row.kind !== 'Delete' || ledgerWith(row, seen, context.epoch) === undefined))
+        return stop('the ledger lacks the row');
+      const machine = row === undefined ? seen.machine : machineOf(row, seen, context.epoch);
+      if (machine === undefined) return stop('the machine is gone');
+      if (!isRetiring(machine, context)) return stop('its MachineSet does not want it gone any more, or it goes already');
+      if (deletionRefusal(machine, context.facts) !== undefined) return stop('it is held');
+      if (row === undefined)
+        return isNeverAskedFor(machine) ? { effect: { do: 'DeleteMachine', machine } } : stop('an instance was asked for');
+      if (isCancelled(row, machine)) return stop('the row is cancelled');
+      const claim = claimIn(machine, seen);
+      if (claim.state === 'Claimed' && !isCordonedFor(claim.node, row.id)) return stop("the Node's cordon does not name the row");
+      return { effect: { do: 'DeleteMachine', machine } };
+    },
+  };
+}
+
+/** M, L; the provider follows. An instance belongs to one Machine UID, and that Machine goes: a late call does what had to be done. */
+export function deleteInstance(row: LedgerRow, providerID: string, context: ActContext): Act {
+  return {
+    ...base('delete-instance', context),
+    reads: ['machine', 'ledger'],
+    writes: 'effect',
+    judge(seen): Guarded {
+      if (ledgerWith(row, seen, context.epoch) === undefined || row.kind !== 'Delete') return stop('the ledger lacks a Delete row');
+      const machine = machineOf(row, seen, context.epoch);
+      if (machine === undefined || !isDeleting(machine)) return stop('the machine is not being deleted');
+      if (isCancelled(row, machine)) return stop('the row is cancelled');
+      return { effect: { do: 'DeleteInstance', providerID } };
+    },
+  };
+}

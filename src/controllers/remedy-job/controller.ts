@@ -1,0 +1,164 @@
+import type { DisruptionLedger } from '../../api/disruption-ledger.ts';
+import { MANAGERS } from '../../api/names.ts';
+import type { Clock, Log, Random } from '../../api/ports.ts';
+import { isFinished, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
+import { keyOf, parseKey } from '../../api/resource.ts';
+import type { KubeObject, Stored } from '../../api/wire.ts';
+import { hasReason } from '../../kube/api-error.ts';
+import type { Client } from '../../kube/client.ts';
+import { runController, watch, type Reconciled, type ReconcileContext } from '../../kube/controller.ts';
+import type { QueueResult } from '../../kube/queue.ts';
+import type { Recorder } from '../../kube/recorder.ts';
+import { mergeDiff } from '../machine-component-set/merge-patch.ts';
+import { changedRules } from '../remedy/rulebook.ts';
+import type { Sight } from '../remedy/sight.ts';
+import { decide } from './decide.ts';
+import { eventOf } from './events.ts';
+import { isBegun, observe } from './observe.ts';
+
+export interface RemedyJobControllerOptions {
+  client: Client;
+  /** That of the remedy controller in this process: it says there what shall give way. */
+  sight: Sight;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  recorder: Recorder;
+  /** Of this term of leadership. */
+  signal: AbortSignal;
+  onReconciled?: (run: Reconciled) => void;
+}
+
+/** A server that cannot be heard is asked again about this often. */
+const DEAF_MS = 5000;
+/** After a write that was lost to another. */
+const LOST_MS = 50;
+/**
+ * Before a job is said to be Pending: as a rule it is answered within this time, and then the answer is the first that is said of it, by one write
+ * instead of two, the first of which the second would have to wait for.
+ */
+const ANSWER_MS = 50;
+
+/**
+ * The only writer of `RemedyOperationJob.status`. It touches no Machine, Node or ledger: a job asks by being there, and this tells what it sees
+ * of the answer, the operation and the proof. Every write is conditioned on the job's resourceVersion, so that of two leaders one loses, and
+ * whoever is killed at any moment leaves a state that the next one goes on from.
+ * Resolves when the signal has ended it.
+ */
+export async function runRemedyJobController(options: RemedyJobControllerOptions): Promise<void> {
+  const { sight, recorder, signal, clock } = options;
+  const { stores } = sight;
+  /** Until when each job of which nothing was said yet may be answered, monotonic ms; by the job as it was read. */
+  const answers = new WeakMap<Stored<RemedyOperationJob>, number>();
+
+  async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {
+    const job = stores.jobs.get(parseKey(key));
+    if (job === undefined || job.metadata.deletionTimestamp !== undefined) return undefined;
+    if (sight.isDeaf()) return { requeueAfterMs: DEAF_MS };
+    let decision = decide(await observe(sight, job, undefined));
+    if (decision.step === 'Read') {
+      run.log.debug({ why: decision.why }, 'reads again');
+      decision = decide(await observe(sight, job, { client: run.client, signal }));
+    }
+    switch (decision.step) {
+      case 'Read':
+        return { requeueAfterMs: LOST_MS };
+      case 'Delete':
+        await remove(job, run);
+        return undefined;
+      case 'Write':
+        if (job.status?.phase === undefined && decision.status.phase === 'Pending') {
+          const untilMs = answers.get(job) ?? clock.monotonic() + ANSWER_MS;
+          answers.set(job, untilMs);
+          if (clock.monotonic() < untilMs) return { requeueAfterMs: untilMs - clock.monotonic() };
+        }
+        if (!(await write(job, decision.status, run))) return { requeueAfterMs: LOST_MS };
+        return afterMs(decision.wakeAtMs);
+      case 'Wait':
+        return afterMs(decision.wakeAtMs);
+      default:
+        return decision satisfies never;
+    }
+  }
+
+  const afterMs = (atMs: number | undefined): QueueResult | undefined =>
+    atMs === undefined ? undefined : { requeueAfterMs: Math.max(1, atMs - sight.now()) };
+
+  async function write(
+    job: Stored<RemedyOperationJob>,
+    status: NonNullable<RemedyOperationJob['status']>,
+    run: ReconcileContext,
+  ): Promise<boolean> {
+    const { namespace, name, resourceVersion } = job.metadata;
+    try {
+      await run.client.patch(
+        RemedyOperationJobs,
+        { namespace, name },
+        { merge: { metadata: { resourceVersion }, status: mergeDiff(job.status, status) } },
+        { fieldManager: MANAGERS.remedyJob, subresource: 'status', signal },
+      );
+    } catch (error) {
+      if (hasReason(error, 'Conflict', 'NotFound')) return false;
+      throw error;
+    }
+    if (job.status?.phase !== status.phase) run.log.info({ phase: status.phase, outcome: status.outcome }, status.explanation ?? '');
+    const event = eventOf(job, status);
+    if (event !== undefined) recorder.event(aboutNode(job), event);
+    return true;
+  }
+
+  /** Where it is gone the Event still tells which it was about. */
+  function aboutNode({ spec }: RemedyOperationJob): KubeObject {
+    return stores.nodes.get({ name: spec.node }) ?? { apiVersion: 'v1', kind: 'Node', metadata: { name: spec.node } };
+  }
+
+  async function remove({ metadata }: Stored<RemedyOperationJob>, run: ReconcileContext): Promise<void> {
+    const { namespace, name, uid, resourceVersion } = metadata;
+    try {
+      await run.client.delete(RemedyOperationJobs, { namespace, name }, { uid, resourceVersion, signal });
+    } catch (error) {
+      if (!hasReason(error, 'NotFound', 'Conflict')) throw error;
+    }
+  }
+
+  const openJobs = (machineUID: string): string[] =>
+    sight
+      .jobsOf(machineUID)
+      .filter((job) => !isFinished(job))
+      .map((job) => keyOf(job.metadata));
+  const askers = (requesters: Iterable<string>): string[] =>
+    [...requesters].map((uid) => sight.jobOfUID(uid)).flatMap((job) => (job === undefined ? [] : [keyOf(job.metadata)]));
+
+  await runController({
+    ...options,
+    name: 'remedyjob',
+    concurrency: 8,
+    watches: [
+      watch(stores.jobs, (job) => [keyOf(job.metadata)]),
+      watch(stores.machines, (machine) => openJobs(machine.metadata.uid)),
+      watch(stores.nodes, (node) => sight.machinesOfNode(node.metadata.name).flatMap((machine) => openJobs(machine.metadata.uid))),
+      watch(stores.ledgers, (ledger, old) => {
+        // Whose row was not known before its first term.
+        if (!isBegun(old) && isBegun(ledger)) return stores.jobs.list().flatMap((job) => (isFinished(job) ? [] : [keyOf(job.metadata)]));
+        const [now, before] = [requestersOf(ledger), requestersOf(old)] as const;
+        const moved = [...now, ...before].filter(([id]) => now.has(id) !== before.has(id));
+        return askers(new Set(moved.map(([, requester]) => requester)));
+      }),
+      watch(stores.leases, () => []),
+    ],
+    reconcile,
+    triggers: [
+      (add) => sight.onMachine((key) => openJobs(stores.machines.get(parseKey(key))?.metadata.uid ?? '').forEach(add)),
+      (add) => sight.onJob((job) => add(keyOf(job.metadata))),
+      (add) =>
+        sight.onRulebook((before, after) => {
+          const names = changedRules(before, after);
+          for (const job of stores.jobs.list()) if (!isFinished(job) && names.has(job.spec.rule)) add(keyOf(job.metadata));
+        }),
+    ],
+  });
+}
+
+/** By the id of the row that they asked for. */
+const requestersOf = (ledger: DisruptionLedger | undefined): ReadonlyMap<string, string> =>
+  new Map((ledger?.status?.rows ?? []).map((row) => [row.id, row.requesterUID]));

@@ -1,0 +1,334 @@
+import { describe, expect, test } from 'vitest';
+import { ConfigMaps, Leases, Nodes, Pods } from '../api/builtin.ts';
+import type { ApiRequest, ApiResponse } from '../api/transport.ts';
+import { ApiError } from './api-error.ts';
+import { createClient } from './http-client.ts';
+import { fakeApiServer, jsonResponse, statusResponse } from './testing/api-server.ts';
+import { configMap, node } from './testing/objects.ts';
+
+function answering(answer: (request: ApiRequest) => ApiResponse): { requests: ApiRequest[]; client: ReturnType<typeof createClient> } {
+  const requests: ApiRequest[] = [];
+  const transport = (request: ApiRequest): Promise<ApiResponse> => {
+    requests.push(request);
+    return Promise.resolve(answer(request));
+  };
+  return { requests, client: createClient(transport, { fieldManager: 'kubenode-test' }) };
+}
+
+async function* bytes(...chunks: (string | Uint8Array)[]): AsyncGenerator<Uint8Array, void> {
+  for (const chunk of chunks) yield await Promise.resolve(typeof chunk === 'string' ? Buffer.from(chunk) : chunk);
+}
+
+const stored = (name: string, more: object = {}): object => ({
+  ...node(name),
+  metadata: { name, uid: `uid-${name}`, resourceVersion: '7', creationTimestamp: '2026-11-20T00:00:00Z', ...more },
+});
+const watching = (...chunks: (string | Uint8Array)[]): ApiResponse => ({ status: 200, headers: {}, body: bytes(...chunks) });
+const line = (type: string, object: object): string => `${JSON.stringify({ type, object })}\n`;
+
+async function collect<T>(events: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = [];
+  for await (const event of events) all.push(event);
+  return all;
+}
+
+async function* broken(): AsyncGenerator<Uint8Array, void> {
+  yield Buffer.from('{"meta');
+  await Promise.reject(new Error('read ECONNRESET'));
+}
+
+describe('reading', () => {
+  test('items of a built-in list get the kind that a real server leaves out', async () => {
+    const { apiVersion: _a, kind: _k, ...item } = stored('a') as Record<string, unknown>;
+    const { client } = answering(() =>
+      jsonResponse(200, { kind: 'NodeList', apiVersion: 'v1', metadata: { resourceVersion: '9' }, items: [item] }),
+    );
+    const list = await client.list(Nodes);
+    expect(list.items[0]).toMatchObject({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'a' } });
+  });
+
+  test('a list that a Go server wrote as null is empty', async () => {
+    const { client } = answering(() => jsonResponse(200, { metadata: { resourceVersion: '9' }, items: null }));
+    expect((await client.list(Nodes)).items).toEqual([]);
+  });
+
+  test('a list item of another kind is refused, and the message names it', async () => {
+    const { client } = answering(() => jsonResponse(200, { metadata: { resourceVersion: '9' }, items: [{ ...stored('a'), kind: 'Pod' }] }));
+    await expect(client.list(Nodes)).rejects.toThrow('GET /api/v1/nodes: Node a: not a Node of v1');
+  });
+
+  test.each([
+    ['no JSON', 'GET /api/v1/nodes: the answer is no JSON: "<html>"', '<html>'],
+    ['no list', 'it has no metadata.resourceVersion', '{"items":[]}'],
+    ['items that are no list', 'its items are no list', '{"metadata":{"resourceVersion":"1"},"items":{}}'],
+  ])('an answer that is %s is refused', async (_what, message, body) => {
+    const { client } = answering(() => ({ status: 200, headers: {}, body: bytes(body) }));
+    await expect(client.list(Nodes)).rejects.toMatchObject({ code: 'InvalidObject', message: expect.stringContaining(message) as string });
+  });
+
+  test('an object without uid is refused', async () => {
+    const { client } = answering(() => jsonResponse(200, node('a')));
+    await expect(client.get(Nodes, { name: 'a' })).rejects.toThrow('metadata.uid');
+  });
+
+  test('all pages are read, and the token of a page goes without resourceVersion', async () => {
+    const server = fakeApiServer();
+    for (let i = 0; i < 1201; i++) server.put(Nodes, node(`n${i}`));
+    const list = await createClient(server.transport).listAll(Nodes, { resourceVersion: '0', labelSelector: '' });
+    expect(list.items).toHaveLength(1201);
+    expect(server.requests.map((request) => request.query?.['resourceVersion'])).toEqual(['0', undefined, undefined]);
+    expect(list.metadata.continue).toBeUndefined();
+  });
+
+  test('find is undefined for an object that is not there, and an error for a kind that is not there', async () => {
+    const server = fakeApiServer();
+    const client = createClient(server.transport);
+    expect(await client.find(Nodes, { name: 'absent' })).toBeUndefined();
+    const { client: other } = answering(() => ({ status: 404, headers: {}, body: bytes('404 page not found\n') }));
+    await expect(other.find(Nodes, { name: 'absent' })).rejects.toMatchObject({
+      status: 404,
+      reason: 'NotFound',
+      message: 'GET /api/v1/nodes/absent: this API server does not serve nodes of v1',
+    });
+    await expect(other.list(Leases, { namespace: 'web' })).rejects.toThrow('does not serve leases of coordination.k8s.io/v1');
+  });
+
+  test('what a real server says of credentials in one word is a sentence', async () => {
+    const { client } = answering(() => statusResponse(401, 'Unauthorized'));
+    await expect(client.get(Nodes, { name: 'a' })).rejects.toMatchObject({
+      status: 401,
+      reason: 'Unauthorized',
+      message: 'GET /api/v1/nodes/a: Unauthorized: the server does not accept these credentials',
+    });
+  });
+
+  test('an empty name never becomes the path of the collection, nor a missing namespace that of all', async () => {
+    const { client, requests } = answering(() => jsonResponse(200, stored('a')));
+    await expect(client.delete(Nodes, { name: '' })).rejects.toMatchObject({ code: 'NameMissing' });
+    await expect(client.get(Pods, { name: 'a' })).rejects.toMatchObject({ code: 'NamespaceMissing' });
+    await expect(client.create(Pods, { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a' } })).rejects.toThrow('namespace is missing');
+    expect(requests).toEqual([]);
+  });
+});
+
+describe('writing', () => {
+  test('every write is validated strictly and names its manager', async () => {
+    const { client, requests } = answering(() => jsonResponse(200, stored('a')));
+    await client.create(Nodes, node('a'));
+    await client.update(Nodes, node('a'), { fieldManager: 'other', dryRun: true });
+    await client.patch(Nodes, { name: 'a' }, { merge: { spec: {} } }, { subresource: 'status' });
+    await client.patch(Nodes, { name: 'a' }, { json: [{ op: 'test', path: '/spec', value: {} }] });
+    await client.patch(Nodes, { name: 'a' }, { strategic: {} });
+    await client.apply(Nodes, node('a'), { fieldManager: 'set', force: true });
+    expect(requests.map(({ method, path, query, headers }) => [method, path, query, headers?.['content-type']])).toEqual([
+      ['POST', '/api/v1/nodes', { fieldValidation: 'Strict', fieldManager: 'kubenode-test' }, 'application/json'],
+      ['PUT', '/api/v1/nodes/a', { fieldValidation: 'Strict', fieldManager: 'other', dryRun: 'All' }, 'application/json'],
+      ['PATCH', '/api/v1/nodes/a/status', { fieldValidation: 'Strict', fieldManager: 'kubenode-test' }, 'application/merge-patch+json'],
+      ['PATCH', '/api/v1/nodes/a', { fieldValidation: 'Strict', fieldManager: 'kubenode-test' }, 'application/json-patch+json'],
+      ['PATCH', '/api/v1/nodes/a', { fieldValidation: 'Strict', fieldManager: 'kubenode-test' }, 'application/strategic-merge-patch+json'],
+      ['PATCH', '/api/v1/nodes/a', { fieldValidation: 'Strict', fieldManager: 'set', force: 'true' }, 'application/apply-patch+yaml'],
+    ]);
+    expect(JSON.parse(String(requests[5]?.body))).toEqual(node('a'));
+  });
+
+  test('a deletion carries its preconditions', async () => {
+    const { client, requests } = answering(() => jsonResponse(200, { kind: 'Status', status: 'Success' }));
+    await client.delete(
+      Nodes,
+      { name: 'a' },
+      { uid: 'u', resourceVersion: '5', propagationPolicy: 'Foreground', gracePeriodSeconds: 0, dryRun: true },
+    );
+    expect(JSON.parse(String(requests[0]?.body))).toEqual({
+      apiVersion: 'v1',
+      kind: 'DeleteOptions',
+      preconditions: { uid: 'u', resourceVersion: '5' },
+      propagationPolicy: 'Foreground',
+      gracePeriodSeconds: 0,
+      dryRun: ['All'],
+    });
+  });
+});
+
+test('a deletion without preconditions names none', async () => {
+  const server = fakeApiServer();
+  await createClient(server.transport)
+    .delete(Leases, { namespace: 'kubenode', name: 'gone' })
+    .catch(() => undefined);
+  expect(JSON.parse(String(server.requests.at(-1)?.body))).toEqual({ apiVersion: 'v1', kind: 'DeleteOptions' });
+});
+
+describe('errors', () => {
+  test('a Status becomes an ApiError with reason, causes, method and path', async () => {
+    const body = {
+      kind: 'Status',
+      reason: 'Conflict',
+      message: 'Apply failed with 1 conflict',
+      details: { causes: [{ reason: 'FieldManagerConflict', field: '.spec.replicas', message: 'conflict with "hpa"' }, 'garbage'] },
+    };
+    const { client } = answering(() => jsonResponse(409, body));
+    const error: unknown = await client.apply(Nodes, node('a'), { fieldManager: 'set' }).catch((error: unknown) => error);
+    expect(error).toBeInstanceOf(ApiError);
+    expect(error).toMatchObject({
+      status: 409,
+      reason: 'Conflict',
+      method: 'PATCH',
+      path: '/api/v1/nodes/a',
+      message: 'PATCH /api/v1/nodes/a: Apply failed with 1 conflict',
+      causes: [{ reason: 'FieldManagerConflict', field: '.spec.replicas', message: 'conflict with "hpa"' }],
+    });
+  });
+
+  test('what a proxy says instead of a Status is quoted, shortened', async () => {
+    const { client } = answering(() => ({
+      status: 503,
+      headers: { 'retry-after': '7' },
+      body: bytes(`<html>\n  upstream   down ${'x'.repeat(999)}`),
+    }));
+    const error = (await client.get(Nodes, { name: 'a' }).catch((error: unknown) => error)) as ApiError;
+    expect(error).toMatchObject({ reason: 'ServiceUnavailable', retryAfterSeconds: 7 });
+    expect(error.message).toContain('the server answered 503: <html> upstream down');
+    expect(error.message.length).toBeLessThan(300);
+  });
+
+  test('Retry-After is taken from the header where the Status has none', async () => {
+    const { client } = answering(() => statusResponse(429, 'TooManyRequests', 'slow down', { 'retry-after': '3' }));
+    await expect(client.get(Nodes, { name: 'a' })).rejects.toMatchObject({ retryAfterSeconds: 3 });
+  });
+
+  test('a connection that fails is Unreachable, with the cause', async () => {
+    const cause = new Error('connect ECONNREFUSED');
+    const client = createClient(() => Promise.reject(cause));
+    await expect(client.get(Nodes, { name: 'a' })).rejects.toMatchObject({
+      code: 'Unreachable',
+      cause,
+      message: 'GET /api/v1/nodes/a: no answer from the API server: connect ECONNREFUSED',
+    });
+  });
+
+  test('an answer that breaks off is Unreachable', async () => {
+    const client = createClient(() => Promise.resolve({ status: 200, headers: {}, body: broken() }));
+    await expect(client.get(Nodes, { name: 'a' })).rejects.toMatchObject({ code: 'Unreachable' });
+  });
+
+  test('an abort rejects with its own reason', async () => {
+    const controller = new AbortController();
+    controller.abort(new Error('enough'));
+    await expect(createClient(fakeApiServer().transport).get(Nodes, { name: 'a' }, { signal: controller.signal })).rejects.toThrow(
+      'enough',
+    );
+  });
+});
+
+describe('watching', () => {
+  test('events are decoded whatever the chunks are, also inside a character', async () => {
+    const text = Buffer.from(line('ADDED', stored('a', { annotations: { owner: 'Zoë 🚀' } })) + line('DELETED', stored('b')));
+    for (let size = 1; size <= 40; size += 3) {
+      const chunks: Uint8Array[] = [];
+      for (let at = 0; at < text.length; at += size) chunks.push(text.subarray(at, at + size));
+      const { client } = answering(() => watching(...chunks));
+      const events = await collect(client.watch(Nodes));
+      expect(events.map((event) => event.type)).toEqual(['ADDED', 'DELETED']);
+      expect(events[0]?.object.metadata.annotations).toEqual({ owner: 'Zoë 🚀' });
+    }
+  });
+
+  test('the request asks for bookmarks and carries selectors, version and timeout', async () => {
+    const { client, requests } = answering(() => watching());
+    let opened = false;
+    await collect(
+      client.watch(ConfigMaps, {
+        namespace: 'web',
+        fieldSelector: 'metadata.name=a',
+        resourceVersion: '5',
+        timeoutSeconds: 60,
+        onOpen: () => (opened = true),
+      }),
+    );
+    expect(opened).toBe(true);
+    expect(requests[0]).toMatchObject({
+      path: '/api/v1/namespaces/web/configmaps',
+      query: { watch: 'true', allowWatchBookmarks: 'true', fieldSelector: 'metadata.name=a', resourceVersion: '5', timeoutSeconds: '60' },
+    });
+  });
+
+  test('a bookmark is an event', async () => {
+    const { client } = answering(() => watching(line('BOOKMARK', { kind: 'Node', apiVersion: 'v1', metadata: { resourceVersion: '99' } })));
+    expect(await collect(client.watch(Nodes))).toEqual([
+      { type: 'BOOKMARK', object: { apiVersion: 'v1', kind: 'Node', metadata: { resourceVersion: '99' } } },
+    ]);
+  });
+
+  test('an ERROR event is thrown after the events before it', async () => {
+    const { client } = answering(() =>
+      watching(line('ADDED', stored('a')), line('ERROR', { kind: 'Status', code: 410, reason: 'Expired', message: 'too old' })),
+    );
+    const seen: string[] = [];
+    const watch = async (): Promise<void> => {
+      for await (const event of client.watch(Nodes)) seen.push(event.type);
+    };
+    await expect(watch()).rejects.toMatchObject({ status: 410, reason: 'Expired', message: 'GET /api/v1/nodes: too old' });
+    expect(seen).toEqual(['ADDED']);
+  });
+
+  test.each([
+    ['garbage', 'this is no json\n', 'no JSON'],
+    ['an event without object', '{"type":"ADDED"}\n', 'no watch event'],
+    ['an unknown type', line('RENAMED', stored('a')), 'unknown type "RENAMED"'],
+    ['a bookmark without version', line('BOOKMARK', {}), 'a bookmark without resourceVersion'],
+  ])('%s is refused', async (_what, text, message) => {
+    const { client } = answering(() => watching(text));
+    await expect(collect(client.watch(Nodes))).rejects.toMatchObject({
+      code: 'InvalidObject',
+      message: expect.stringContaining(message) as string,
+    });
+  });
+
+  test('a stream that ends inside an event is an error, not an event lost', async () => {
+    const { client } = answering(() => watching(line('ADDED', stored('a')).slice(0, -5)));
+    await expect(collect(client.watch(Nodes))).rejects.toMatchObject({ code: 'Truncated' });
+  });
+
+  test('a line without end is given up before it fills the memory', async () => {
+    const megabyte = new Uint8Array(1024 * 1024).fill(97);
+    let sent = 0;
+    async function* endless(): AsyncGenerator<Uint8Array, void> {
+      for (;;) {
+        sent++;
+        yield await Promise.resolve(megabyte);
+      }
+    }
+    const client = createClient(() => Promise.resolve({ status: 200, headers: {}, body: endless() }));
+    await expect(collect(client.watch(Nodes))).rejects.toMatchObject({ code: 'LineTooLong' });
+    expect(sent).toBeLessThan(20);
+  });
+
+  test('leaving the loop closes the stream', async () => {
+    const server = fakeApiServer();
+    server.put(Nodes, node('a'));
+    for await (const event of createClient(server.transport).watch(Nodes)) {
+      expect(event.type).toBe('ADDED');
+      expect(server.watches.open).toBe(1);
+      break;
+    }
+    expect(server.watches.open).toBe(0);
+  });
+
+  test('the fake server is a server: what is written through the client is seen by its watch', async () => {
+    const server = fakeApiServer();
+    const client = createClient(server.transport);
+    const controller = new AbortController();
+    const seen: string[] = [];
+    const watched = (async () => {
+      for await (const event of client.watch(ConfigMaps, { namespace: 'web', signal: controller.signal })) {
+        seen.push(`${event.type} ${event.object.metadata.resourceVersion}`);
+        if (event.type === 'DELETED') controller.abort(new Error('seen'));
+      }
+    })();
+    await client.create(ConfigMaps, configMap('web', 'a'));
+    await client.create(ConfigMaps, configMap('other', 'a'));
+    await client.patch(ConfigMaps, { namespace: 'web', name: 'a' }, { merge: { data: { x: '1' } } });
+    await client.delete(ConfigMaps, { namespace: 'web', name: 'a' });
+    await expect(watched).rejects.toThrow('seen');
+    expect(seen).toEqual(['ADDED 101', 'MODIFIED 103', 'DELETED 104']);
+  });
+});

@@ -1,0 +1,24 @@
+import type { Clock } from '../../api/ports.ts';
+import { createServerTime, serverClock } from '../server-time.ts';
+
+/**
+ * What the controllers of a process have for a clock whose machine's own wall clock is `aheadMs` before that of the server: the server's time,
+ * from the Date of an answer that it had just now.
+ */
+export function clockOfWrongMachine(server: Clock, aheadMs: number): Clock {
+  const own: Clock = {
+    now: () => server.now() + aheadMs,
+    monotonic: () => server.monotonic(),
+    setTimer: (ms, fn) => server.setTimer(ms, fn),
+  };
+  const time = createServerTime(own);
+  const clock = serverClock(own, time);
+  return {
+    ...clock,
+    now() {
+      const atMs = own.monotonic();
+      time.observe({ headers: { date: new Date(server.now()).toUTCString() }, sentMs: atMs, answeredMs: atMs });
+      return clock.now();
+    },
+  };
+}

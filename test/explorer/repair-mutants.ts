@@ -1,0 +1,183 @@
+/** Ways to break what leaders, jobs and the provider do about repairs; see `mutants.ts`. */
+import { ANNOTATIONS } from '../../src/api/names.ts';
+import type { RemedyOperationJobStatus } from '../../src/api/remedy-operation-job.ts';
+import type { LedgerRow } from '../../src/api/disruption-ledger.ts';
+import { ownerOf } from '../../src/controllers/machine/cordon.ts';
+import { finalReport } from '../../src/controllers/machine/repair.ts';
+import type { MachineView, Step } from '../../src/controllers/machine/view.ts';
+import { stateOf, withState } from '../../src/defender/state.ts';
+import { clearAny, only, withNode, type Act, type Mutant, type Mutation } from './mutants.ts';
+import { sick, underRepair } from './repair-scenarios.ts';
+import type { Flight } from './world.ts';
+
+const rowOf = (flight: Flight): LedgerRow | undefined =>
+  typeof flight.what === 'object' && 'step' in flight.what && 'row' in flight.what.step ? flight.what.step.row : undefined;
+
+/** A row of a repair that waits for its job: `then` instead. */
+const impatient =
+  (when: (view: MachineView) => boolean, then: (view: MachineView, row: LedgerRow) => Step): NonNullable<Mutation['step']> =>
+  (view, step) =>
+    step === undefined && view.row?.kind === 'Repair' && when(view) ? then(view, view.row) : step;
+
+const isUnordered = ({ machine, row }: MachineView): boolean => machine.spec.operation?.id !== row?.id;
+const isReported = ({ machine, row }: MachineView): boolean => finalReport(machine)?.id === row?.id;
+
+/** The order, whatever its job says. */
+const orderAnyway = only('order', (act, flight) => ({
+  ...act,
+  judge(seen) {
+    const { machine, ledger } = seen;
+    const row = rowOf(flight);
+    if (machine === undefined || row === undefined || machine.spec.operation?.id === row.id) return act.judge(seen);
+    if (ledger === undefined || stateOf(ledger).rows.every((each) => each.id !== row.id)) return act.judge(seen);
+    const { id, notAfter } = row;
+    const operation = { id, epoch: flight.epoch, kind: 'Repair', notAfter, action: row.action ?? '' } as const;
+    return { write: 'machine', object: { ...machine, spec: { ...machine.spec, operation } } };
+  },
+}));
+
+const order = (_: MachineView, row: LedgerRow): Step => ({ do: 'Order', row, drained: true, why: '' });
+
+/** As if no row had ever taken a cordon over from Degraded. */
+const forgetful = (act: Act): Act =>
+  withNode(act, (node) => {
+    const { [ANNOTATIONS.cordonDegraded]: _, ...annotations } = node.metadata.annotations ?? {};
+    return { ...node, metadata: { ...node.metadata, annotations } };
+  });
+
+function withoutBefore(status: RemedyOperationJobStatus): RemedyOperationJobStatus {
+  const { before: _, ...rest } = status;
+  return rest;
+}
+
+const restart = sick({ ladder: ['RestartComponent'] });
+const vain = sick({ ladder: ['RestartComponent'], helps: [], degraded: true });
+const migrate = sick({ ladder: ['MigratePods'], ill: ['hung'] });
+
+export const REPAIR_MUTANTS: Mutant[] = [
+  {
+    rule: 'F3: a job that was not granted the row is ordered',
+    mutation: { step: impatient(isUnordered, order), act: orderAnyway },
+    scenario: underRepair({}, restart),
+    caughtBy: /F3/,
+  },
+  {
+    rule: 'F4: a job is ordered that does not know what the node was like before',
+    mutation: { told: withoutBefore, step: impatient((view) => isUnordered(view) && isGranted(view), order), act: orderAnyway },
+    scenario: underRepair({}, restart),
+    caughtBy: /F4/,
+  },
+  {
+    rule: 'F3: a job ends by what stores show that may be old',
+    mutation: { jobsByStores: true },
+    scenario: underRepair({ freeze: 2 }, restart),
+    caughtBy: /F3|D5|C3/,
+  },
+  {
+    rule: 'F3: writes of jobs are not conditioned',
+    mutation: { jobsUnconditioned: true },
+    scenario: underRepair({ clears: 1 }, restart),
+    caughtBy: /F3|D5|C3/,
+  },
+  {
+    rule: 'C3: a node is given back before its job is over',
+    mutation: {
+      step: impatient(isReported, (view, row) => ({
+        do: view.claim.state === 'Claimed' && ownerOf(view.claim.node) === row.id ? 'Settle' : 'Release',
+        row,
+        why: '',
+      })),
+    },
+    scenario: underRepair({}, restart),
+    caughtBy: /C3/,
+  },
+  {
+    rule: 'C3: a row is released before its job is over',
+    mutation: {
+      step: impatient(isReported, (_, row) => ({ do: 'Release', row, why: '' })),
+      act: only('release', (act, flight) => ({
+        ...act,
+        judge(seen) {
+          if (seen.ledger === undefined) return { stop: '' };
+          const state = stateOf(seen.ledger);
+          return {
+            write: 'ledger',
+            object: withState(seen.ledger, { ...state, rows: state.rows.filter(({ id }) => id !== rowOf(flight)?.id) }),
+          };
+        },
+      })),
+    },
+    scenario: underRepair({}, restart),
+    caughtBy: /D5/,
+  },
+  {
+    rule: 'D2: a new term goes on with an old store of jobs',
+    mutation: { coldJobs: true },
+    scenario: underRepair({ freeze: 1 }, sick({ ladder: ['RestartComponent', 'RestartComponent'], helps: [] })),
+    caughtBy: /C3|D5/,
+  },
+  {
+    rule: 'C4: a node that is drained and not healed is uncordoned',
+    mutation: { act: only('settle', clearAny) },
+    scenario: underRepair({}, sick({ ladder: ['MigratePods'] })),
+    caughtBy: /C4/,
+  },
+  {
+    rule: 'C4: what was Degraded is not given back by a repair that does not help',
+    mutation: { act: only('settle', forgetful) },
+    scenario: underRepair({}, vain),
+    caughtBy: /C4/,
+  },
+  {
+    rule: 'C4: what was Degraded is not given back by a repair that is cancelled',
+    mutation: { act: only('fence', forgetful) },
+    scenario: underRepair({ removeJob: 1 }, vain),
+    caughtBy: /C4/,
+  },
+  {
+    rule: 'C9: a row is taken over though its agent answers',
+    mutation: { deaf: true },
+    scenario: underRepair({ takeover: 0, expiry: 1 }, sick({ ladder: ['Reboot', 'Reboot'] }), { leaders: 1 }),
+    caughtBy: /C9/,
+  },
+  {
+    rule: 'invariant 5: the provider is not told for which operation it cycles the power',
+    mutation: { keyless: true },
+    scenario: underRepair({ crash: 1 }, sick({ ill: ['cut'] })),
+    caughtBy: /invariant 5/,
+  },
+  {
+    rule: 'fencing: a power cycle that is over is not retired',
+    mutation: { unretired: true },
+    scenario: underRepair({ expiry: 1 }, sick({ ill: ['cut'] })),
+    caughtBy: /fencing: PowerCycle/,
+  },
+  {
+    rule: 'fencing: a migration whose power may be cut is not retired',
+    mutation: { unretired: true },
+    scenario: underRepair({ powerOn: 1 }, migrate, { pods: 1 }),
+    caughtBy: /fencing: StopInstance/,
+  },
+  {
+    rule: 'fencing: pods are taken by force by an old proof',
+    mutation: { oldProof: true },
+    scenario: underRepair({ powerOn: 1 }, migrate, { pods: 1 }),
+    caughtBy: /fencing/,
+  },
+  {
+    rule: 'fencing: pods are taken by force without any proof',
+    mutation: {
+      oldProof: true,
+      step: (view, step) =>
+        step?.do === 'StopInstance'
+          ? { do: 'ForceDelete', row: step.row, pods: view.pods ?? [], providerID: step.providerID, why: '' }
+          : step,
+    },
+    scenario: underRepair({}, migrate, { pods: 1 }),
+    caughtBy: /fencing/,
+  },
+];
+
+function isGranted({ facts, row }: MachineView): boolean {
+  return facts.jobsOf(row?.machineUID ?? '').some(({ status }) => status?.operationID === row?.id);
+}

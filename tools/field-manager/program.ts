@@ -1,0 +1,24 @@
+/**
+ * Kubernetes' own field manager behind standard input, from `src/embedded/apply/testing/oracle`, built once where Go is installed:
+ *
+ *   node tools/field-manager/program.ts        builds or finds it and prints its path
+ */
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { buildOnce, cachedAs, executable, goCommand, type Module, type Say } from '../gobuild.ts';
+
+const SOURCES = fileURLToPath(new URL('../../src/embedded/apply/testing/oracle', import.meta.url));
+const MODULES: readonly Module[] = [{ folder: SOURCES, packages: ['.'], ldflags: '-s -w' }];
+
+/** Its path. Throws where there is no Go, and what the build says when it fails. */
+export async function findFieldManager(say: Say): Promise<string> {
+  const folder = await cachedAs('fieldmanager-v0.34.4', MODULES);
+  const path = join(folder, 'fieldmanager');
+  if (await executable(path)) return path;
+  const go = await goCommand();
+  if (typeof go === 'string') throw new Error(`the field manager cannot be built: ${go}`);
+  await buildOnce(go, MODULES, folder, () => executable(path), say);
+  return path;
+}
+
+if (import.meta.main) process.stdout.write(`${await findFieldManager((line) => process.stderr.write(`${line}\n`))}\n`);
