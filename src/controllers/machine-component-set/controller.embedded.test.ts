@@ -128,6 +128,20 @@ it('rolls a version out, halts at a bad one and goes back, on an API server with
   expect(reasons).toEqual(expect.arrayContaining(['RevisionBegun', 'ContentVerified', 'RolloutHalted', 'ComponentFailed']));
 });
 
+it('a soak that is made shorter ends at once, not at the next look at everything', async () => {
+  await cell.client.create(MachineComponentSets, {
+    apiVersion: API_VERSION,
+    kind: 'MachineComponentSet',
+    metadata: { name: 'kubelet' },
+    spec: { componentName: 'kubelet', version: '1.0.0', batches: ['100%'], soakSeconds: 3600 },
+  });
+  const machines = async () => (await cell.client.listAll(Machines)).items;
+  await waitFor(async () => (await machines()).every(({ status: each }) => each?.soaks?.length === 1), LATE);
+  expect((await machines()).flatMap(({ status: each }) => each?.verified ?? [])).toEqual([]);
+  await cell.client.patch(MachineComponentSets, { name: 'kubelet' }, { merge: { spec: { soakSeconds: 0 } } });
+  await waitFor(async () => (await machines()).every(({ status: each }) => each?.verified?.[0]?.version === '1.0.0'), LATE);
+});
+
 it('invariant 10: an idle set costs no request', async () => {
   await cell.client.create(MachineComponentSets, {
     apiVersion: API_VERSION,

@@ -59,12 +59,6 @@ export async function runMachineComponentSetController(options: SetControllerOpt
     machines: cache.store(Machines, { indexes: { [BY_LEASE]: leasesOf } }),
     leases: cache.store(Leases, { project: noteRenewal }),
   };
-  try {
-    await Promise.all(Object.values(stores).map((store) => store.whenSynced(signal)));
-  } catch (error) {
-    if (signal.aborted) return;
-    throw error;
-  }
   const ages = leaseAges(stores.leases, clock);
   const machines = createOverlay(stores.machines);
   const sets = createOverlay(stores.sets);
