@@ -223,8 +223,7 @@ function seeing(stores: SightStores, clock: Clock): Sight {
         if (before.byMachine.get(uid)?.id !== rows.byMachine.get(uid)?.id)
           for (const machine of stores.machines.byIndex(BY_UID, row.machineUID)) moved(machine);
     }),
-    stores.rules.subscribe((event) => {
-      if (event.type === 'listed' || event.type === 'bookmark') return;
+    stores.rules.subscribe(() => {
       const before = book;
       book = openRulebook(stores.rules.list(), before);
       if (book !== before) for (const listener of listeners.rulebook) listener(before, book);

@@ -538,8 +538,7 @@ it('a machine that is paused or being deleted gets no job', async () => {
   expect(await cell.jobs()).toEqual([]);
 });
 
-it('F2: a Change under way stops the clocks: they begin anew when its row is gone', async () => {
-  await begin();
+async function changes(): Promise<void> {
   const machine = await cell.machine('a');
   await cell.rows(() => [
     {
@@ -555,6 +554,11 @@ it('F2: a Change under way stops the clocks: they begin anew when its row is gon
       notAfter: new Date(cell.clock.now() + 900_000).toISOString(),
     },
   ]);
+}
+
+it('F2: a Change under way stops the clocks: they begin anew when its row is gone', async () => {
+  await begin();
+  await changes();
   await cell.says('a', ill);
   await cell.pass(300);
   expect(await cell.jobs()).toEqual([]);
@@ -563,6 +567,21 @@ it('F2: a Change under way stops the clocks: they begin anew when its row is gon
   expect(await cell.jobs()).toEqual([]);
   await cell.pass(20);
   await cell.job('Pending');
+});
+
+it('F2: what was noted before a Change stays noted while it lasts, so that a rule that counts goes on to match', async () => {
+  const noted = async () => (await cell.machine('a')).status?.observations;
+  await begin();
+  await cell.says('a', ill);
+  await cell.pass(20);
+  const before = await noted();
+  expect(before).toContainEqual(expect.objectContaining({ key: expect.stringContaining('for/hung/') as string }));
+  await changes();
+  await cell.pass(120);
+  expect(await noted()).toEqual(before);
+  await cell.release('change');
+  await cell.pass(10);
+  expect(await noted()).not.toEqual(before);
 });
 
 it('is kept for 30 days as the record, then deleted', async () => {
