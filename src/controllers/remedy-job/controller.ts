@@ -6,7 +6,7 @@ import { keyOf, parseKey } from '../../api/resource.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
-import { runController, watch, type Reconciled, type ReconcileContext } from '../../kube/controller.ts';
+import { runController, watch, type ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import { mergeDiff } from '../machine-component-set/merge-patch.ts';
@@ -26,7 +26,6 @@ export interface RemedyJobControllerOptions {
   recorder: Recorder;
   /** Of this term of leadership. */
   signal: AbortSignal;
-  onReconciled?: (run: Reconciled) => void;
 }
 
 /** A server that cannot be heard is asked again about this often. */

@@ -57,12 +57,12 @@ export async function reportMachine(
   { observations, changed, repairNeeded }: MachineReport,
   nowMs: number,
   signal: AbortSignal,
-): Promise<boolean> {
+): Promise<void> {
   const old = findCondition(machine.status?.conditions, MACHINE_CONDITIONS.repairNeeded);
   const before = old === undefined ? [] : [old];
   const conditions = repairNeeded === undefined ? before : setCondition(before, repairNeeded.condition, nowMs);
   const rules = repairNeeded?.rules ?? [];
-  if (!changed && conditions === before) return false;
+  if (!changed && conditions === before) return;
   const { namespace, name, uid } = machine.metadata;
   const status = {
     ...(observations.length === 0 ? {} : { observations }),
@@ -76,5 +76,4 @@ export async function reportMachine(
     status,
   };
   await client.apply(Machines, desired, { fieldManager: MANAGERS.remedy, subresource: 'status', force: true, signal });
-  return true;
 }

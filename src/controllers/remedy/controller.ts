@@ -6,7 +6,7 @@ import { keyOf, parseKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
-import { runController, watch, type Reconciled, type ReconcileContext } from '../../kube/controller.ts';
+import { runController, watch, type ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import type { RuleOutcome } from '../../rules/pass.ts';
@@ -30,7 +30,6 @@ export interface RemedyControllerOptions {
   signal: AbortSignal;
   /** Told of each look at a machine that evaluated rules, with how many. */
   onEvaluated?: (machine: string, rules: number) => void;
-  onReconciled?: (run: Reconciled) => void;
 }
 
 /** A server that cannot be heard is asked again about this often. */
@@ -137,14 +136,7 @@ export async function runRemedyController(options: RemedyControllerOptions): Pro
     return undefined;
   }
 
-  const shared = {
-    client,
-    clock,
-    random,
-    log,
-    signal,
-    ...(options.onReconciled === undefined ? {} : { onReconciled: options.onReconciled }),
-  };
+  const shared = { client, clock, random, log, signal };
   const ofMachine = (job: Stored<RemedyOperationJob>): string[] => [
     keyOf({ namespace: job.metadata.namespace, name: job.spec.machine.name }),
   ];

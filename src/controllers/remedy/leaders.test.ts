@@ -44,12 +44,13 @@ it('that list at one moment, before either creates, make one job: the server ref
       });
       return transport(request);
     };
-  await cell.start({ through: meet });
-  await cell.start({ through: meet });
+  const leaders = [await cell.start({ through: meet }), await cell.start({ through: meet })];
   await cell.says('a', ill);
   await cell.pass(60);
   expect(waiting.length).toBe(2);
   expect(await cell.phases()).toEqual(['Reboot Pending']);
+  const said = leaders.flatMap(({ log }) => log.lines.filter(({ fields }) => 'made' in fields).map(({ fields }) => fields['made']));
+  expect(said.toSorted()).toEqual([false, true]);
 });
 
 it('one that has not seen that a job ended does not make it again', async () => {

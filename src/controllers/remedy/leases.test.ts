@@ -111,6 +111,8 @@ describe('a Lease', () => {
     at(10);
     see('added', bare);
     expect(freshFor()).toBe(190);
+    const { spec: _, ...empty } = lease(T0);
+    expect(world([empty]).freshFor()).toBe(180);
   });
 
   it('of a list that came later counts as of the first, and what tells of no Lease is no news', () => {

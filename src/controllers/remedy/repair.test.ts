@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { Machines } from '../../api/machine.ts';
+import { bad } from '../../rules/testing.ts';
 import { openRemedyCell, type Process, type RemedyCell } from './testing/cell.ts';
 
 let cell: RemedyCell;
@@ -283,4 +284,38 @@ it('invariant 10: nor does that of a node that is ill and waits', async () => {
   }
   expect(process.requests.length).toBe(requests);
   expect(process.evaluated.length).toBe(evaluations);
+});
+
+it('a job hears of looks at its machine only when its rule is known not to match', async () => {
+  await cell.rule('full', { when: { all: [bad('ReadonlyFilesystem')] }, mode: 'Shadow' });
+  const woken: string[] = [];
+  process.sight.onJob((job) => void woken.push(job.spec.rule));
+  await cell.says('a', ill);
+  await cell.pass(40);
+  await cell.job('Pending');
+  await cell.says('a', { ReadonlyFilesystem: 'True' });
+  await cell.pass(20);
+  expect(woken).toEqual([]);
+  await cell.says('a', well);
+  await cell.job('Cancelled');
+  expect(woken).toEqual(['hung']);
+});
+
+it('nor when it has succeeded, however often the machine is judged after that', async () => {
+  const { id, job } = await ordered();
+  await cell.boot('a', 'boot-2');
+  await cell.report(job, 'Succeeded');
+  await cell.job('Verifying');
+  await cell.says('a', well);
+  await cell.pass(320);
+  await cell.job('Succeeded');
+  await cell.release(id);
+  const woken: string[] = [];
+  process.sight.onJob((job) => void woken.push(job.spec.rule));
+  const evaluations = process.evaluated.length;
+  await cell.says('a', ill);
+  await cell.says('a', well);
+  await cell.pass(60);
+  expect(process.evaluated.length).toBeGreaterThan(evaluations);
+  expect(woken).toEqual([]);
 });

@@ -93,6 +93,7 @@ export interface RemedyCell {
   addMachine(name: string, labels?: Record<string, string>): Promise<void>;
   reasons(): Promise<string[]>;
   until<T>(condition: () => Promise<T | undefined | false>, what?: string): Promise<T>;
+  /** Errors: a controller logged an error. */
   close(): Promise<void>;
 }
 
@@ -106,6 +107,7 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
   const silent = { kubelet: new Set<string>(), agent: new Set<string>(), detector: new Set<string>() };
   const names: string[] = [];
   const processes = new Set<Process>();
+  const logs: Process['log'][] = [];
   let operations = 0;
   const iso = (): string => new Date(clock.now()).toISOString();
   const key = (name: string) => ({ namespace: POOL, name });
@@ -135,6 +137,7 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
       const stopped = new AbortController();
       const { signal } = stopped;
       const log = recordingLog();
+      logs.push(log);
       const requests: ApiRequest[] = [];
       const sent = cluster.asUser();
       const counted = through((request) => {
@@ -360,6 +363,9 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
     async close() {
       for (const process of processes) await process.stop();
       await cluster.close();
+      // What a controller takes for its own mistake is logged as an error: nothing that happens to it from outside is.
+      const mistakes = logs.flatMap(({ lines }) => lines.filter(({ level }) => level === 'error'));
+      if (mistakes.length > 0) throw new Error(`a controller made mistakes: ${JSON.stringify(mistakes)}`);
     },
   };
   for (const name of machines) await cell.addMachine(name);
