@@ -50,7 +50,7 @@ it('that list at one moment, before either creates, make one job: the server ref
   expect(waiting.length).toBe(2);
   expect(await cell.phases()).toEqual(['Reboot Pending']);
   const said = leaders.flatMap(({ log }) => log.lines.filter(({ fields }) => 'made' in fields).map(({ fields }) => fields['made']));
-  expect(said.toSorted()).toEqual([false, true]);
+  expect(said.map(String).toSorted()).toEqual(['false', 'true']);
 });
 
 it('one that has not seen that a job ended does not make it again', async () => {

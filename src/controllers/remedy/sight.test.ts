@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
+import { Nodes } from '../../api/builtin.ts';
 import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruption-ledger.ts';
 import { Machines } from '../../api/machine.ts';
 import type { ApiResponse } from '../../api/transport.ts';
@@ -15,8 +16,9 @@ afterEach(async () => {
 });
 
 /** What is seen of a server that tells nothing of `silent` after its first list. */
-async function seen(silent?: string) {
+async function seen(silent?: string, before: (api: ReturnType<typeof fakeApiServer>) => void = () => undefined) {
   const api = fakeApiServer();
+  before(api);
   const clock = fakeClock();
   const ended = new AbortController();
   let isSilent = false;
@@ -65,6 +67,25 @@ describe('invariant 7: a cell that is not heard of is not judged', () => {
     await pass(1000);
     expect(isDeaf()).toBe(false);
   });
+});
+
+test('machines that were there before are counted as soon as it is open, and nobody is told of that', async () => {
+  const names = ['a', 'b', 'c'];
+  const { sight, clock } = await seen(undefined, (api) => {
+    for (const name of names) {
+      const node = api.put(Nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name } });
+      const nodeRef = { name, uid: node.metadata.uid };
+      const metadata = { name, namespace: 'web', uid: `uid-${name}` };
+      api.put(Machines, { apiVersion: 'kubenode.io/v1alpha1', kind: 'Machine', metadata, spec: {}, status: { nodeRef } });
+    }
+  });
+  const told: string[] = [];
+  sight.onGroups((groups) => void told.push(...groups));
+  const [machine] = sight.machinesOfNode('a');
+  expect(machine && sight.snapshot(machine).peers.cluster).toMatchObject({ total: 2, unhealthy: 2 });
+  expect(machine && Object.keys(sight.groupsOf(machine.metadata.uid)).toSorted()).toEqual(['cluster', 'pool']);
+  await clock.advance(1000);
+  expect(told).toEqual([]);
 });
 
 test('rows of the ledger: their machines are told of when they come, are others or go, and at no other write', async () => {

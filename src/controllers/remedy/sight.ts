@@ -173,10 +173,9 @@ function seeing(stores: SightStores, clock: Clock): Sight {
     });
   }
 
-  function count(machine: Stored<Machine>): void {
-    const { uid } = machine.metadata;
-    tell(peers.set(uid, peerOf(snapshot(machine), rows.byMachine.has(uid))));
-  }
+  const setPeer = (machine: Stored<Machine>): ReadonlySet<string> =>
+    peers.set(machine.metadata.uid, peerOf(snapshot(machine), rows.byMachine.has(machine.metadata.uid)));
+  const count = (machine: Stored<Machine>): void => tell(setPeer(machine));
 
   /** Gathered for a while: where a whole zone falls ill, each of its machines moves the counts for all the others. */
   const movedGroups = new Set<string>();
@@ -197,8 +196,8 @@ function seeing(stores: SightStores, clock: Clock): Sight {
   }
 
   for (const node of stores.nodes.list()) heard(node);
-  for (const machine of stores.machines.list()) count(machine);
-  movedGroups.clear();
+  // Nobody listens yet.
+  for (const machine of stores.machines.list()) setPeer(machine);
 
   const cancellations = [
     stores.nodes.subscribe((event) => {
