@@ -1,8 +1,8 @@
 /** Agents' connections to one API server, and what goes over them: the agent's own code, many times in this process. */
-import { createAgentApi } from '../src/agent/cell.ts';
+import { createAgentApi } from '../src/agent/cell/api.ts';
 import { AGENT_VERSION } from '../src/agent/agent.ts';
-import { keepLease } from '../src/agent/lease.ts';
-import { watchMachine } from '../src/agent/watch.ts';
+import { keepLease } from '../src/agent/report/lease.ts';
+import { watchMachine } from '../src/agent/cell/watch.ts';
 import { Machines } from '../src/api/machine.ts';
 import type { Log } from '../src/api/ports.ts';
 import type { ApiRequest, ApiResponse, Transport } from '../src/api/transport.ts';

@@ -3,8 +3,8 @@
  *
  *   node tools/mutate.ts src/sync/git                    30 mutants of what lies in this folder
  *   node tools/mutate.ts src/agent --seed 7 --count 60
- *   node tools/mutate.ts src/agent/tar.ts --all          every mutant of one file
- *   node tools/mutate.ts src/agent/tar.ts --all --quick  against the quick tests alone: it says too little, in a tenth of the time
+ *   node tools/mutate.ts src/agent/generation/tar.ts --all          every mutant of one file
+ *   node tools/mutate.ts src/agent/generation/tar.ts --all --quick  against the quick tests alone: it says too little, in a tenth of the time
  *   node tools/mutate.ts src/defender --tests src/controllers/machine    with the tests of other folders too
  *
  * Works on a copy of the tree. A mutant meets the quick tests that import its file first, and only if it survives them the others. Prints each

@@ -13,7 +13,7 @@ import type { AgentOptions } from './agent.ts';
 import { Disk } from './testing/inodes.ts';
 import { simulatedFiles } from './testing/disk.ts';
 import { entry } from './testing/world.ts';
-import { MachineComponents, Machines } from './wanted.ts';
+import { MachineComponents, Machines } from './cell/wanted.ts';
 
 let api: FakeApiServer;
 let clock: FakeClock;

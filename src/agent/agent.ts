@@ -2,15 +2,15 @@ import type { Clock, Log, Random } from '../api/ports.ts';
 import type { NodeBootstrap } from '../api/provider.ts';
 import { API_LEVEL } from '../api/names.ts';
 import type { Transport } from '../api/transport.ts';
-import { createAgentApi } from './cell.ts';
+import { createAgentApi } from './cell/api.ts';
 import type { Ports } from './context.ts';
-import { createEngine } from './engine.ts';
-import { createEvents } from './events.ts';
-import { keepLease } from './lease.ts';
-import { createReporter } from './reporter.ts';
-import type { Reporter, ReporterOptions } from './reporter.ts';
-import { watchMachine } from './watch.ts';
-import { wantedOf } from './wanted.ts';
+import { createEngine } from './engine/engine.ts';
+import { createEvents } from './report/events.ts';
+import { keepLease } from './report/lease.ts';
+import { createReporter } from './report/reporter.ts';
+import type { Reporter, ReporterOptions } from './report/reporter.ts';
+import { watchMachine } from './cell/watch.ts';
+import { wantedOf } from './cell/wanted.ts';
 
 /** Version of the agent, as `status.agent.version` shows it. */
 export const AGENT_VERSION = '0.1.0';

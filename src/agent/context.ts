@@ -1,20 +1,20 @@
 import type { Clock, Log, Random } from '../api/ports.ts';
-import type { Cleaner } from './cleaner.ts';
-import type { Durable } from './durable.ts';
-import type { Journal } from './journal.ts';
-import type { Layout } from './layout.ts';
-import type { Manifest, Node } from './manifest.ts';
-import type { Drift, Health, Installed, Preparation, Progress, Repairing, Starts } from './observed.ts';
-import type { NodeCertificates } from './node-credentials.ts';
+import type { Cleaner } from './repair/cleaner.ts';
+import type { Durable } from './disk/durable.ts';
+import type { Journal } from './journal/journal.ts';
+import type { Layout } from './disk/layout.ts';
+import type { Manifest, Node } from './generation/manifest.ts';
+import type { Drift, Health, Installed, Preparation, Progress, Repairing, Starts } from './engine/observed.ts';
+import type { NodeCertificates } from './identity/node-credentials.ts';
 import type { Files } from './ports/files.ts';
 import type { Host } from './ports/host.ts';
 import type { Network } from './ports/network.ts';
 import type { Runner } from './ports/runner.ts';
 import type { Units } from './ports/units.ts';
-import type { Probing } from './probes.ts';
-import type { Store } from './store.ts';
-import { createNewest } from './wanted.ts';
-import type { Wanted } from './wanted.ts';
+import type { Probing } from './upkeep/probes.ts';
+import type { Store } from './generation/store.ts';
+import { createNewest } from './cell/wanted.ts';
+import type { Wanted } from './cell/wanted.ts';
 
 /** What the agent asks of the API while it works. */
 export interface Cell {

@@ -33,7 +33,7 @@ import { tarGz } from './testing/archive.ts';
 import { httpCell } from './testing/http-cell.ts';
 import type { HttpCell } from './testing/http-cell.ts';
 import { entry } from './testing/world.ts';
-import { MachineComponents, Machines } from './wanted.ts';
+import { MachineComponents, Machines } from './cell/wanted.ts';
 
 let build: string;
 let folder: string;

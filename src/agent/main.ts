@@ -1,5 +1,5 @@
 // First: what is compiled before it stays.
-import './memory.ts';
+import './heap-flags.ts';
 import '../kube/no-inspector.ts';
 import { resolve } from 'node:path';
 import { isCoded, messageOf } from '../api/errors.ts';
@@ -8,10 +8,10 @@ import { systemClock } from '../kube/clock.ts';
 import { nodeHttpsTransport } from '../kube/https-transport.ts';
 import { AGENT_VERSION, runAgent } from './agent.ts';
 import { readBootstrap } from './bootstrap.ts';
-import { createDurable } from './durable.ts';
-import { createIdentity } from './identity.ts';
-import { identityState } from './identity-state.ts';
-import { layoutOf } from './layout.ts';
+import { createDurable } from './disk/durable.ts';
+import { createIdentity } from './identity/identity.ts';
+import { identityState } from './identity/state.ts';
+import { layoutOf } from './disk/layout.ts';
 import { nodeFiles } from './ports/files.ts';
 import type { Files } from './ports/files.ts';
 import { localHost } from './ports/host.ts';

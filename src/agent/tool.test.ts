@@ -3,17 +3,17 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { sha256Hex } from '../api/digest.ts';
-import { createDurable, type Durable } from './durable.ts';
-import { buildGeneration } from './generation.ts';
-import { identityState } from './identity-state.ts';
-import { beginJournal, type Journal } from './journal.ts';
-import { componentLayout, layoutOf, type Layout } from './layout.ts';
-import type { Manifest } from './manifest.ts';
-import { placeFile } from './place.ts';
+import { createDurable, type Durable } from './disk/durable.ts';
+import { buildGeneration } from './generation/generation.ts';
+import { identityState } from './identity/state.ts';
+import { beginJournal, type Journal } from './journal/journal.ts';
+import { componentLayout, layoutOf, type Layout } from './disk/layout.ts';
+import type { Manifest } from './generation/manifest.ts';
+import { placeFile } from './disk/node-files.ts';
 import { nodeFiles } from './ports/files.ts';
-import { writeReceipt, type Receipt } from './receipts.ts';
-import type { OperationRecord, Transaction } from './state.ts';
-import type { Store } from './store.ts';
+import { writeReceipt, type Receipt } from './journal/receipts.ts';
+import type { OperationRecord, Transaction } from './journal/state.ts';
+import type { Store } from './generation/store.ts';
 import { manifestOf } from './testing/manifest.ts';
 
 /* What `kubenode-agent` says of a node by its disk alone. */

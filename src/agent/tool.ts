@@ -4,16 +4,16 @@ import { dirname, join, resolve } from 'node:path';
 import { isCoded, messageOf } from '../api/errors.ts';
 import { plainOutput } from '../api/plain-text.ts';
 import { readBootstrap } from './bootstrap.ts';
-import { createDurable, type Durable } from './durable.ts';
-import { describe, findDrift } from './drift.ts';
-import { loadManifest } from './generation.ts';
-import { lifeOf } from './identity-key.ts';
-import { identityState } from './identity-state.ts';
-import { decode, replay } from './journal.ts';
-import { layoutOf, type Layout } from './layout.ts';
+import { createDurable, type Durable } from './disk/durable.ts';
+import { describe, findDrift } from './upkeep/drift.ts';
+import { loadManifest } from './generation/generation.ts';
+import { lifeOf } from './identity/key.ts';
+import { identityState } from './identity/state.ts';
+import { decode, replay } from './journal/journal.ts';
+import { layoutOf, type Layout } from './disk/layout.ts';
 import { nodeFiles } from './ports/files.ts';
-import { loadReceipts } from './receipts.ts';
-import type { State } from './state.ts';
+import { loadReceipts } from './journal/receipts.ts';
+import type { State } from './journal/state.ts';
 
 const USAGE = `usage: kubenode-agent status | journal | verify [--root DIR]
   status   what this node is, what it runs, and what is under way

@@ -6,7 +6,7 @@ import { DefenderPolicies } from '../api/defender-policy.ts';
 import { MachineComponents } from '../api/machine-component.ts';
 import { MachineComponentSets } from '../api/machine-component-set.ts';
 import { MachineSets } from '../api/machine-set.ts';
-import { expand } from '../agent/template.ts';
+import { expand } from '../agent/generation/template.ts';
 import { unitDigest } from '../api/digest.ts';
 import { Fleet } from './fleet.ts';
 import {

@@ -7,7 +7,7 @@ import { API_VERSION } from '../../src/api/kind.ts';
 import { ANNOTATIONS, MACHINE_CONDITIONS } from '../../src/api/names.ts';
 import { isFinished, type RemedyOperationJob } from '../../src/api/remedy-operation-job.ts';
 import type { Stored } from '../../src/api/wire.ts';
-import { isControllers } from '../../src/agent/repair.ts';
+import { isControllers } from '../../src/agent/repair/task.ts';
 import { rowOfMachine, stateOf } from '../../src/defender/state.ts';
 import {
   machineName,
@@ -136,7 +136,7 @@ export function jobOf(index: number, uid: string, rung: number, plan: RepairPlan
 const isPast = (time: string): boolean => TIMES[0] > Date.parse(time);
 
 /**
- * An agent's journal and reports under an order of kind Repair, as src/agent/decide-operation.ts and decide-repair.ts have it: noted on its disk,
+ * An agent's journal and reports under an order of kind Repair, as src/agent/operation/decide.ts and src/agent/repair/decide.ts have it: noted on its disk,
  * told to the cell, reread, done once, reported until the report has arrived.
  */
 function agentUnderRepair(world: World, index: number, machine: Stored<Machine>, plan: RepairPlan): Successor[] {

@@ -3,7 +3,7 @@ import type { IncomingMessage, RequestOptions } from 'node:http';
 import type { BlockList, LookupFunction } from 'node:net';
 import type { CodedError } from '../../api/errors.ts';
 import { agentError } from '../errors.ts';
-import { isLoopback } from '../manifest.ts';
+import { isLoopback } from '../generation/manifest.ts';
 
 export interface Download {
   status: number;

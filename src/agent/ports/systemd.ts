@@ -2,7 +2,7 @@ import { constants } from 'node:os';
 import { join } from 'node:path';
 import type { Clock, Log } from '../../api/ports.ts';
 import { sleep } from '../../kube/clock.ts';
-import { createDurable } from '../durable.ts';
+import { createDurable } from '../disk/durable.ts';
 import { agentError } from '../errors.ts';
 import { environmentOf } from './environment.ts';
 import type { Files } from './files.ts';

@@ -277,8 +277,8 @@ function callers(): string {
   const stack = new Error('where').stack ?? '';
   const frames: string[] = [];
   for (const line of stack.split('\n')) {
-    const match = /at (?:async )?(?:Object\.)?(\S+) .*\/src\/agent\/([a-z]+)\.ts:(\d+)/.exec(line);
-    if (match?.[1] === undefined || match[2] === undefined || line.includes('/testing/')) continue;
+    const match = /at (?:async )?(?:Object\.)?(\S+) .*\/src\/agent\/([a-z/-]+)\.ts:(\d+)/.exec(line);
+    if (match?.[1] === undefined || match[2] === undefined || /^(ports|testing)\//.test(match[2])) continue;
     const at = frames.length === 0 ? `:${match[3]}` : '';
     frames.push(`${match[1]}@${match[2]}${at}`);
     if (frames.length === 2) break;

@@ -1,10 +1,10 @@
-import { createDurable } from '../durable.ts';
-import { loadManifest } from '../generation.ts';
-import { componentLayout, layoutOf, onNode } from '../layout.ts';
-import { loadReceipts } from '../receipts.ts';
-import { componentOf } from '../state.ts';
-import type { State } from '../state.ts';
-import { damagedPaths } from '../tree.ts';
+import { createDurable } from '../disk/durable.ts';
+import { loadManifest } from '../generation/generation.ts';
+import { componentLayout, layoutOf, onNode } from '../disk/layout.ts';
+import { loadReceipts } from '../journal/receipts.ts';
+import { componentOf } from '../journal/state.ts';
+import type { State } from '../journal/state.ts';
+import { damagedPaths } from '../generation/tree.ts';
 import { simulatedFiles } from './disk.ts';
 import type { Model } from './inodes.ts';
 import type { DiskHooks } from './disk.ts';

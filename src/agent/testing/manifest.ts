@@ -1,4 +1,4 @@
-import type { Manifest } from '../manifest.ts';
+import type { Manifest } from '../generation/manifest.ts';
 
 /** Of a component that is given as little as it can be. */
 export function manifestOf(own: Pick<Manifest, 'digest' | 'name' | 'version'> & Partial<Manifest>): Manifest {

@@ -1,13 +1,13 @@
 /** What a decision or a report is made of, as plain values: a node on which app 1.0.0 runs, healthy, looked at a moment ago, with nothing to do. */
 import type { Disruption } from '../../api/disruption.ts';
 import type { Operation } from '../../api/machine.ts';
-import { contentOf } from '../content.ts';
+import { contentOf } from '../generation/content.ts';
 import { newProgress } from '../context.ts';
-import type { Manifest } from '../manifest.ts';
-import type { Health, Installed, Observed } from '../observed.ts';
-import type { ComponentState, State, Transaction } from '../state.ts';
-import { fold } from '../state.ts';
-import type { Wanted } from '../wanted.ts';
+import type { Manifest } from '../generation/manifest.ts';
+import type { Health, Installed, Observed } from '../engine/observed.ts';
+import type { ComponentState, State, Transaction } from '../journal/state.ts';
+import { fold } from '../journal/state.ts';
+import type { Wanted } from '../cell/wanted.ts';
 import { manifestOf } from './manifest.ts';
 import { entry } from './world.ts';
 

@@ -2,7 +2,7 @@ import { createPrivateKey, generateKeyPairSync, type KeyObject } from 'node:cryp
 import { describe, expect, it, test } from 'vitest';
 import { IDENTITY_SECONDS, SIGNERS, vouchedText } from '../../api/admission.ts';
 import type { Bootstrap } from '../../api/machine.ts';
-import { makeRequest, pemOf, spkiOf, vouch } from '../../agent/identity-request.ts';
+import { makeRequest, pemOf, spkiOf, vouch } from '../../agent/identity/request.ts';
 import type { Asked } from './asked.ts';
 import { decide } from './decide.ts';
 import { askedOf, requestOf } from './requests.ts';

@@ -1,7 +1,7 @@
 import { createPrivateKey, generateKeyPairSync } from 'node:crypto';
 import { beforeAll, describe, expect, it } from 'vitest';
 import fc from 'fast-check';
-import { makeRequest, pemOf } from '../../agent/identity-request.ts';
+import { makeRequest, pemOf } from '../../agent/identity/request.ts';
 import { DerError, elementsOf, oidOf, TAG, textOf } from './der.ts';
 import { canonicalAddress, kindOfKey, parseSigningRequest } from './signing-request.ts';
 import { AGENT_SUBJECT, base64, pkcs10 } from './testing/requests.ts';

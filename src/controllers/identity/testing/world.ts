@@ -1,9 +1,9 @@
 import { X509Certificate } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
-import { createIdentity } from '../../../agent/identity.ts';
-import type { AgentIdentity, Credentials } from '../../../agent/identity.ts';
-import { createDurable } from '../../../agent/durable.ts';
-import { identityState } from '../../../agent/identity-state.ts';
+import { createIdentity } from '../../../agent/identity/identity.ts';
+import type { AgentIdentity, Credentials } from '../../../agent/identity/identity.ts';
+import { createDurable } from '../../../agent/disk/durable.ts';
+import { identityState } from '../../../agent/identity/state.ts';
 import { simulatedFiles, type DiskHooks } from '../../../agent/testing/disk.ts';
 import { Disk } from '../../../agent/testing/inodes.ts';
 import { CertificateSigningRequests, CustomResourceDefinitions, Namespaces } from '../../../api/builtin.ts';

@@ -1,0 +1,104 @@
+import type { Machine } from '../../api/machine.ts';
+import { SIGNERS } from '../../api/admission.ts';
+import { MANAGERS, agentLeaseName } from '../../api/names.ts';
+import { Leases } from '../../api/builtin.ts';
+import type { Clock } from '../../api/ports.ts';
+import { apiVersionOf } from '../../api/resource.ts';
+import type { Transport } from '../../api/transport.ts';
+import type { KubeObject, Stored } from '../../api/wire.ts';
+import { hasReason } from '../../kube/api-error.ts';
+import type { Client } from '../../kube/client.ts';
+import { microTime } from '../../kube/clock.ts';
+import { createClient } from '../../kube/http-client.ts';
+import { boundsOf } from '../../kube/server-time.ts';
+import type { Cell } from '../context.ts';
+import { ask, look } from '../identity/wire.ts';
+import type { AgentStatus } from '../report/status.ts';
+import { MachineComponents, Machines, wantedOf } from './wanted.ts';
+
+/** One more than two missed renewals, of 60 s ± 20 %. */
+export const LEASE_SECONDS = 180;
+
+/** Everything that the agent asks of the API server. */
+export interface AgentApi extends Cell {
+  readonly client: Client;
+  /** Server-side apply of the agent's own fields. Returns the Machine as it is then. */
+  apply(uid: string, status: AgentStatus, signal: AbortSignal): Promise<Stored<Machine>>;
+  renewLease(signal: AbortSignal): Promise<void>;
+}
+
+export interface AgentApiOptions {
+  transport: Transport;
+  machine: { namespace: string; name: string; uid: string };
+  /** As nodes reach it. */
+  server: { server: string; certificateAuthority: string };
+  clock: Clock;
+  userAgent: string;
+  /** The latest that the server's clock may show, wall ms, whenever an answer tells it: what must be over by then is judged by it (docs/protocols.md#h5). */
+  heard: (serverMs: number) => void;
+}
+
+export function createAgentApi({ transport, machine, server, clock, userAgent, heard }: AgentApiOptions): AgentApi {
+  const { namespace, name, uid } = machine;
+  const dated =
+    (note: (serverMs: number) => void): Transport =>
+    async (request) => {
+      const sentMs = clock.monotonic();
+      const response = await transport(request);
+      const answeredMs = clock.monotonic();
+      const bounds = response.status < 300 ? boundsOf({ headers: response.headers, sentMs, answeredMs }) : undefined;
+      if (bounds !== undefined) note(bounds.high + answeredMs);
+      return response;
+    };
+  const client = createClient(dated(heard), { userAgent, fieldManager: MANAGERS.agent });
+  const leaseName = agentLeaseName(name);
+
+  return {
+    client,
+
+    nodeCertificates: {
+      ...server,
+      ask: (pending, seconds, signal) => ask(client, pending, seconds, signal, SIGNERS.kubeletClient),
+      look: (pending, signal) => look(client, pending, signal),
+    },
+
+    async machine(signal) {
+      // A client of its own, so that the clock is that of this very answer.
+      let serverMs: number | undefined;
+      const live = createClient(
+        dated((ms) => void (serverMs = ms)),
+        { userAgent },
+      );
+      const wanted = wantedOf(await live.get(Machines, { namespace, name }, { signal }));
+      if (serverMs !== undefined) heard(serverMs);
+      return { wanted, serverMs };
+    },
+
+    async component(componentName, signal) {
+      return (await client.get(MachineComponents, { name: componentName }, { signal })).spec;
+    },
+
+    async apply(machineUID, status, signal) {
+      // With its UID: a Machine that was made again under this name is another one.
+      const object: KubeObject & { status: AgentStatus } = {
+        apiVersion: apiVersionOf(Machines),
+        kind: Machines.kind,
+        metadata: { name, namespace, uid: machineUID },
+        status,
+      };
+      return await client.apply(Machines, object, { fieldManager: MANAGERS.agent, subresource: 'status', force: true, signal });
+    },
+
+    async renewLease(signal) {
+      const spec = { holderIdentity: name, leaseDurationSeconds: LEASE_SECONDS, renewTime: microTime(clock.now()) };
+      try {
+        await client.patch(Leases, { namespace, name: leaseName }, { merge: { spec } }, { signal });
+      } catch (error) {
+        if (!hasReason(error, 'NotFound')) throw error;
+        const ownerReferences = [{ apiVersion: apiVersionOf(Machines), kind: Machines.kind, name, uid }];
+        const metadata = { name: leaseName, namespace, ownerReferences };
+        await client.create(Leases, { apiVersion: apiVersionOf(Leases), kind: Leases.kind, metadata, spec }, { signal });
+      }
+    },
+  };
+}

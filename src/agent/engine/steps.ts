@@ -1,0 +1,65 @@
+import type { Outcome } from '../../api/machine.ts';
+import type { Accepted, Failure, OperationRecord, Transaction } from '../journal/state.ts';
+
+/** The stages of a transaction, in the words of what they do. */
+export type Stage =
+  | 'preInstall'
+  | 'placeFiles'
+  | 'switchLink'
+  | 'reboot'
+  | 'startUnits'
+  | 'postInstall'
+  | 'probe'
+  | 'writeReceipt'
+  | 'preRemove'
+  | 'stopUnits'
+  | 'removeFiles'
+  | 'removeLink'
+  | 'removeReceipt';
+
+/** What the agent does next. One at a time. */
+export type Step =
+  /** Nothing, until then or until something happens. */
+  | { do: 'wait'; untilMs: number; why: string }
+  /** Leave nothing of the machine that this disk was in before. */
+  | { do: 'startOver' }
+  | { do: 'note'; held: boolean; verified: Record<string, string[]>; epoch?: number }
+  | { do: 'accept'; accepted: Accepted }
+  | { do: 'forget'; name: string }
+  | { do: 'advance'; name: string }
+  | { do: 'removed'; name: string }
+  | { do: 'refuse'; name: string; failed: Failure }
+  | { do: 'prepare'; name: string; rebuild: boolean }
+  | { do: 'check'; name: string; full: boolean }
+  | { do: 'repair'; name: string }
+  | { do: 'startUnit'; name: string; unit: string }
+  | { do: 'stopUnit'; unit: string }
+  | { do: 'reread'; operation: string }
+  | { do: 'begin'; transaction: Transaction; operation: OperationRecord | undefined }
+  /** A Repair is intended. */
+  | { do: 'operate'; operation: OperationRecord }
+  /** A Repair is done, or gone on with. */
+  | { do: 'restartUnits'; operation: OperationRecord; component: string }
+  | { do: 'clean'; operation: OperationRecord; belowPercent: number }
+  | { do: 'reboot'; operation: OperationRecord }
+  /** A reboot that was asked for shall not come any more. */
+  | { do: 'withdraw'; operation: OperationRecord; finish: Finish }
+  | { do: 'stage'; stage: Stage }
+  | { do: 'turnBack'; reason: string; message: string }
+  | { do: 'commit' }
+  | { do: 'fail'; failed: Failure }
+  | Finish
+  | { do: 'sweep' };
+
+export interface Finish {
+  do: 'finish';
+  id: string;
+  epoch: number;
+  kind: string;
+  outcome: Outcome;
+  message: string;
+  cleared: boolean;
+}
+
+/** Collects the times at which to look again. */
+export type Due = (ms: number) => void;

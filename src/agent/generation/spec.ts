@@ -1,0 +1,380 @@
+import { DISRUPTIONS } from '../../api/disruption.ts';
+import type { Disruption } from '../../api/disruption.ts';
+import type { MachineComponentSpec } from '../../api/machine-component.ts';
+import {
+  AGENT_UNIT,
+  KILL_MODES,
+  LIMIT,
+  MAX_UNITS,
+  NUMBERS,
+  RESTARTS,
+  SERVICE_TYPES,
+  SLICE_NAME,
+  TASKS,
+  UNIT_NAME,
+} from '../../api/systemd.ts';
+import type { SystemdSettings } from '../../api/systemd.ts';
+import { agentError } from '../errors.ts';
+import { OWN_FOLDERS } from '../disk/reach.ts';
+
+/*
+ * A MachineComponent as the agent uses it: checked field by field and with the defaults of its schema filled in. The schema's own
+ * validator is not used: it costs 13 MB on every node (measured), and a node must not trust what an API server sends anyhow.
+ */
+
+export interface Hook {
+  command: string[];
+  timeoutSeconds: number;
+}
+
+export interface Artifact {
+  name: string;
+  url: string;
+  sha256: string;
+  unpack: 'None' | 'TarGz';
+  mode: number;
+}
+
+export interface FileSpec {
+  path: string;
+  content: string;
+  mode: number;
+  onDrift: 'Repair' | 'Report' | 'Ignore';
+}
+
+export interface UnitSpec {
+  name: string;
+  exec: string[];
+  environment: Record<string, string>;
+  stopTimeoutSeconds: number;
+  reload: 'None' | 'SIGHUP';
+  /** Absent where nothing is said: digests of generations that were made before there could be must stay. */
+  systemd?: SystemdSettings;
+}
+
+export interface ProbeSpec {
+  name: string;
+  unit?: string;
+  url?: string;
+  exec?: string[];
+  timeoutSeconds: number;
+  periodSeconds: number;
+  successThreshold: number;
+}
+
+/** A folder whose files may be deleted when the disk is full, once they are older than that. */
+export interface Disposable {
+  path: string;
+  olderThanSeconds: number;
+}
+
+/** Paths of files that the agent makes for the kubelet of this node. */
+export interface NodeCredentials {
+  kubeconfig: string;
+  certificateAuthority: string;
+}
+
+export interface ComponentSpec {
+  componentName: string;
+  version: string;
+  artifacts: Artifact[];
+  files: FileSpec[];
+  units: UnitSpec[];
+  hooks: { preInstall?: Hook; postInstall?: Hook; preRemove?: Hook };
+  probes: ProbeSpec[];
+  /** As `disposable`. */
+  nodeCredentials?: NodeCredentials;
+  /** Absent where there is none: digests of generations that were made before there could be must stay. */
+  disposable?: Disposable[];
+  healthDeadlineSeconds: number;
+  disruption: NonNullable<MachineComponentSpec['disruption']>;
+  requires: { componentName: string; versionRange?: string }[];
+}
+
+type Fields = Record<string, unknown>;
+
+/** Errors: `SpecInvalid` with the field's path, `PathRefused`, `NoPlatform`. */
+export function parseComponentSpec(value: unknown, platform: { os: string; arch: string }): ComponentSpec {
+  const spec = object(value, 'spec');
+  const units = list(spec['units'], 'spec.units').map(unitOf);
+  const disposable = list(spec['disposable'], 'spec.disposable').map(disposableOf);
+  const parsed: ComponentSpec = {
+    componentName: text(spec['componentName'], 'spec.componentName', /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/),
+    version: text(spec['version'], 'spec.version'),
+    artifacts: artifactsFor(list(spec['platforms'], 'spec.platforms'), platform),
+    files: list(spec['files'], 'spec.files').map(fileOf),
+    units,
+    hooks: hooksOf(spec['hooks']),
+    probes: list(spec['probes'], 'spec.probes').map((each, index) => probeOf(each, `spec.probes[${index}]`, units)),
+    ...(spec['nodeCredentials'] === undefined ? {} : { nodeCredentials: credentialsOf(spec['nodeCredentials'], spec['files']) }),
+    ...(disposable.length === 0 ? {} : { disposable }),
+    healthDeadlineSeconds: count(spec['healthDeadlineSeconds'], 'spec.healthDeadlineSeconds', 300, 1),
+    disruption: disruptionsOf(spec['disruption']),
+    requires: list(spec['requires'], 'spec.requires').map(requirementOf),
+  };
+  unique(parsed.files, (each) => each.path, 'spec.files');
+  unique(parsed.units, (each) => each.name, 'spec.units');
+  unique(disposable, (each) => each.path, 'spec.disposable');
+  unique(parsed.artifacts, (each) => each.name, 'spec.platforms.artifacts');
+  return parsed;
+}
+
+/** The entry that names this platform best. */
+function artifactsFor(platforms: unknown[], { os, arch }: { os: string; arch: string }): Artifact[] {
+  const entries = platforms.map((each, index) => ({ fields: object(each, `spec.platforms[${index}]`), index }));
+  const score = ({ fields }: { fields: Fields }): number =>
+    (fields['os'] === os ? 2 : fields['os'] === 'any' ? 0 : NaN) + (fields['arch'] === arch ? 1 : fields['arch'] === 'any' ? 0 : NaN);
+  const fitting = entries.filter((each) => !Number.isNaN(score(each))).sort((a, b) => score(b) - score(a))[0];
+  if (fitting === undefined) {
+    const there = entries.map(({ fields }) => `${String(fields['os'])}/${String(fields['arch'])}`).join(', ');
+    throw agentError('NoPlatform', `it has nothing for ${os}/${arch}; it has: ${there === '' ? 'nothing' : there}`);
+  }
+  const path = `spec.platforms[${fitting.index}].artifacts`;
+  return list(fitting.fields['artifacts'], path).map((each, index) => {
+    const at = `${path}[${index}]`;
+    const fields = object(each, at);
+    return {
+      name: text(fields['name'], `${at}.name`, /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/),
+      url: text(fields['url'], `${at}.url`),
+      sha256: text(fields['sha256'], `${at}.sha256`, /^[a-f0-9]{64}$/),
+      unpack: oneOf(fields['unpack'], `${at}.unpack`, ['None', 'TarGz'], 'None'),
+      mode: modeOf(fields['mode'], `${at}.mode`, 0o755),
+    };
+  });
+}
+
+function fileOf(value: unknown, index: number): FileSpec {
+  const at = `spec.files[${index}]`;
+  const fields = object(value, at);
+  const path = pathOf(fields['path'], `${at}.path`);
+  if (OWN_FOLDERS.some((own) => path === own || path.startsWith(`${own}/`))) {
+    throw agentError('PathRefused', `${at}.path must not be in ${OWN_FOLDERS.join(' or ')}, got "${path}"`);
+  }
+  return {
+    path,
+    content: text(fields['content'], `${at}.content`, undefined, true),
+    mode: modeOf(fields['mode'], `${at}.mode`, 0o644),
+    onDrift: oneOf(fields['onDrift'], `${at}.onDrift`, ['Repair', 'Report', 'Ignore'], 'Repair'),
+  };
+}
+
+function credentialsOf(value: unknown, files: unknown): NodeCredentials {
+  const at = 'spec.nodeCredentials';
+  const fields = object(value, at);
+  const taken = new Set(list(files, 'spec.files').map((each, index) => object(each, `spec.files[${index}]`)['path']));
+  const path = (name: 'kubeconfig' | 'certificateAuthority'): string => {
+    const found = pathOf(fields[name], `${at}.${name}`);
+    const own = OWN_FOLDERS.find((each) => `${each}/`.startsWith(`${found}/`) || `${found}/`.startsWith(`${each}/`));
+    if (own !== undefined)
+      throw agentError('PathRefused', `${at}.${name} must not hold or be in ${own}, which is the agent's; got "${found}"`);
+    if (taken.has(found)) throw agentError('SpecInvalid', `${at}.${name} is a file of the component too: "${found}"`);
+    taken.add(found);
+    return found;
+  };
+  return { kubeconfig: path('kubeconfig'), certificateAuthority: path('certificateAuthority') };
+}
+
+function disposableOf(value: unknown, index: number): Disposable {
+  const at = `spec.disposable[${index}]`;
+  const fields = object(value, at);
+  const path = pathOf(fields['path'], `${at}.path`);
+  const own = OWN_FOLDERS.find((each) => `${each}/`.startsWith(`${path}/`) || `${path}/`.startsWith(`${each}/`));
+  if (own !== undefined) throw agentError('PathRefused', `${at}.path must not hold or be in ${own}, which is the agent's; got "${path}"`);
+  return { path, olderThanSeconds: count(fields['olderThanSeconds'], `${at}.olderThanSeconds`, undefined, 1) };
+}
+
+function pathOf(value: unknown, at: string): string {
+  const path = text(value, at, /^\/[^\0]+$/);
+  if (path.split('/').some((part, position) => part === '..' || part === '.' || (part === '' && position > 0))) {
+    throw agentError('PathRefused', `${at} must be a plain absolute path, got "${path}"`);
+  }
+  return path;
+}
+
+function unitOf(value: unknown, index: number): UnitSpec {
+  const at = `spec.units[${index}]`;
+  const fields = object(value, at);
+  const environment = fields['environment'] === undefined ? {} : object(fields['environment'], `${at}.environment`);
+  return {
+    // A unit is a file name too.
+    name: text(fields['name'], `${at}.name`, /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/),
+    exec: argv(fields['exec'], `${at}.exec`),
+    environment: Object.fromEntries(
+      Object.entries(environment).map(([key, each]) => [key, text(each, `${at}.environment.${key}`, undefined, true)]),
+    ),
+    stopTimeoutSeconds: count(fields['stopTimeoutSeconds'], `${at}.stopTimeoutSeconds`, 10, 1),
+    reload: oneOf(fields['reload'], `${at}.reload`, ['None', 'SIGHUP'], 'None'),
+    ...(fields['systemd'] === undefined ? {} : { systemd: systemdOf(fields['systemd'], `${at}.systemd`) }),
+  };
+}
+
+/** What is not on the list is refused, and not left out: whoever wrote it relies on it. */
+function systemdOf(value: unknown, at: string): SystemdSettings {
+  const fields = object(value, at);
+  const settings: SystemdSettings = {};
+  for (const [name, each] of Object.entries(fields)) {
+    const path = `${at}.${name}`;
+    switch (name) {
+      case 'type':
+        settings.type = oneOf(each, path, SERVICE_TYPES, 'exec');
+        break;
+      case 'killMode':
+        settings.killMode = oneOf(each, path, KILL_MODES, 'control-group');
+        break;
+      case 'restart':
+        settings.restart = oneOf(each, path, RESTARTS, 'no');
+        break;
+      case 'delegate':
+        if (typeof each !== 'boolean') throw agentError('SpecInvalid', `${path} must be true or false`);
+        settings.delegate = each;
+        break;
+      case 'restartSeconds':
+      case 'startTimeoutSeconds':
+      case 'oomScoreAdjust':
+        settings[name] = within(each, path, NUMBERS[name]);
+        break;
+      case 'limitNOFILE':
+      case 'limitNPROC':
+      case 'limitCORE':
+      case 'limitMEMLOCK':
+        settings[name] = text(each, path, new RegExp(LIMIT));
+        break;
+      case 'tasksMax':
+        settings.tasksMax = text(each, path, new RegExp(TASKS));
+        break;
+      case 'slice':
+        settings.slice = text(each, path, new RegExp(SLICE_NAME));
+        break;
+      case 'after':
+      case 'requires':
+      case 'wants':
+        settings[name] = unitNames(each, path);
+        break;
+      default:
+        throw agentError('SpecInvalid', `${path} is no directive that a component may set`);
+    }
+  }
+  return settings;
+}
+
+function unitNames(value: unknown, path: string): string[] {
+  const names = list(value, path).map((each, index) => text(each, `${path}[${index}]`, new RegExp(UNIT_NAME)));
+  if (names.length > MAX_UNITS) throw agentError('SpecInvalid', `${path} must have at most ${MAX_UNITS} items`);
+  if (names.includes(AGENT_UNIT))
+    throw agentError('SpecInvalid', `${path} must not name ${AGENT_UNIT}: the services of a node outlive its agent`);
+  return names;
+}
+
+function within(value: unknown, path: string, { minimum, maximum }: { minimum: number; maximum: number }): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= minimum && value <= maximum) return value;
+  throw agentError('SpecInvalid', `${path} must be a whole number from ${minimum} to ${maximum}`);
+}
+
+function hooksOf(value: unknown): ComponentSpec['hooks'] {
+  if (value === undefined) return {};
+  const fields = object(value, 'spec.hooks');
+  const hook = (name: string): Hook | undefined => {
+    if (fields[name] === undefined) return undefined;
+    const each = object(fields[name], `spec.hooks.${name}`);
+    return {
+      command: argv(each['command'], `spec.hooks.${name}.command`),
+      timeoutSeconds: count(each['timeoutSeconds'], `spec.hooks.${name}.timeoutSeconds`, 60, 1),
+    };
+  };
+  const [preInstall, postInstall, preRemove] = ['preInstall', 'postInstall', 'preRemove'].map(hook);
+  return {
+    ...(preInstall === undefined ? {} : { preInstall }),
+    ...(postInstall === undefined ? {} : { postInstall }),
+    ...(preRemove === undefined ? {} : { preRemove }),
+  };
+}
+
+function probeOf(value: unknown, at: string, units: UnitSpec[]): ProbeSpec {
+  const fields = object(value, at);
+  const kinds = ['unit', 'http', 'exec'].filter((kind) => fields[kind] !== undefined);
+  if (kinds.length !== 1) throw agentError('SpecInvalid', `${at} must have exactly one of unit, http and exec`);
+  const common = {
+    name: text(fields['name'], `${at}.name`),
+    timeoutSeconds: count(fields['timeoutSeconds'], `${at}.timeoutSeconds`, 3, 1),
+    periodSeconds: count(fields['periodSeconds'], `${at}.periodSeconds`, 2, 1),
+    successThreshold: count(fields['successThreshold'], `${at}.successThreshold`, 1, 1),
+  };
+  if (fields['unit'] !== undefined) {
+    const unit = text(fields['unit'], `${at}.unit`);
+    if (!units.some((each) => each.name === unit)) throw agentError('SpecInvalid', `${at}.unit names no unit of this component: "${unit}"`);
+    return { ...common, unit };
+  }
+  if (fields['http'] !== undefined) return { ...common, url: text(object(fields['http'], `${at}.http`)['url'], `${at}.http.url`) };
+  return { ...common, exec: argv(object(fields['exec'], `${at}.exec`)['command'], `${at}.exec.command`) };
+}
+
+function disruptionsOf(value: unknown): ComponentSpec['disruption'] {
+  if (value === undefined) return {};
+  const fields = object(value, 'spec.disruption');
+  const out: ComponentSpec['disruption'] = {};
+  for (const key of ['install', 'config', 'patch', 'minor', 'major'] as const) {
+    if (fields[key] !== undefined) out[key] = oneOf<Disruption>(fields[key], `spec.disruption.${key}`, DISRUPTIONS, 'None');
+  }
+  return out;
+}
+
+function requirementOf(value: unknown, index: number): ComponentSpec['requires'][number] {
+  const at = `spec.requires[${index}]`;
+  const fields = object(value, at);
+  const componentName = text(fields['componentName'], `${at}.componentName`);
+  return fields['versionRange'] === undefined
+    ? { componentName }
+    : { componentName, versionRange: text(fields['versionRange'], `${at}.versionRange`) };
+}
+
+function object(value: unknown, path: string): Fields {
+  if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value as Fields;
+  throw agentError('SpecInvalid', `${path} must be an object`);
+}
+
+function list(value: unknown, path: string): unknown[] {
+  if (value === undefined) return [];
+  if (Array.isArray(value)) return value;
+  throw agentError('SpecInvalid', `${path} must be a list`);
+}
+
+function text(value: unknown, path: string, pattern?: RegExp, mayBeEmpty = false): string {
+  if (typeof value !== 'string' || (value === '' && !mayBeEmpty)) throw agentError('SpecInvalid', `${path} must be text`);
+  if (pattern !== undefined && !pattern.test(value)) {
+    throw agentError('SpecInvalid', `${path} must match ${pattern.source}, got ${JSON.stringify(value)}`);
+  }
+  return value;
+}
+
+function argv(value: unknown, path: string): string[] {
+  const parts = list(value, path).map((each, index) => text(each, `${path}[${index}]`, undefined, true));
+  if (parts.length === 0 || parts[0] === '')
+    throw agentError('SpecInvalid', `${path} must be an argument vector that begins with a program`);
+  return parts;
+}
+
+/** `otherwise` absent: it must be there. */
+function count(value: unknown, path: string, otherwise: number | undefined, minimum: number): number {
+  if (value === undefined && otherwise !== undefined) return otherwise;
+  if (typeof value === 'number' && Number.isInteger(value) && value >= minimum) return value;
+  throw agentError('SpecInvalid', `${path} must be a whole number, at least ${minimum}`);
+}
+
+function oneOf<T extends string>(value: unknown, path: string, allowed: readonly T[], otherwise: T): T {
+  if (value === undefined) return otherwise;
+  const found = allowed.find((each) => each === value);
+  if (found !== undefined) return found;
+  throw agentError('SpecInvalid', `${path} must be one of ${allowed.join(', ')}, got ${JSON.stringify(value)}`);
+}
+
+function modeOf(value: unknown, path: string, otherwise: number): number {
+  return value === undefined ? otherwise : Number.parseInt(text(value, path, /^0[0-7]{3}$/), 8);
+}
+
+function unique<T>(items: T[], key: (item: T) => string, path: string): void {
+  const seen = new Set<string>();
+  for (const item of items) {
+    if (seen.has(key(item))) throw agentError('SpecInvalid', `${path} names "${key(item)}" twice`);
+    seen.add(key(item));
+  }
+}

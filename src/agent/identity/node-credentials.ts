@@ -1,0 +1,183 @@
+import { createPrivateKey, generateKeyPairSync, X509Certificate } from 'node:crypto';
+import { dirname } from 'node:path';
+import { sha256Hex } from '../../api/digest.ts';
+import { isCoded, messageOf } from '../../api/errors.ts';
+import { sleep } from '../../kube/clock.ts';
+import type { NodeCredentials } from '../generation/spec.ts';
+import type { Context } from '../context.ts';
+import { agentError } from '../errors.ts';
+import { makeRequest, pemOf } from './request.ts';
+import type { Pending } from './state.ts';
+import type { Answer } from './wire.ts';
+import type { Manifest } from '../generation/manifest.ts';
+import { placeFile } from '../disk/node-files.ts';
+import { inReached, reach } from '../disk/reach.ts';
+
+/*
+ * What a kubelet begins with: a kubeconfig for `system:node:NAME`, of a key that this agent has made and a certificate that it asked for as this machine
+ * (docs/protocols.md#g4b). No token that others could use lies on a node for it. The kubelet takes it into its own store and renews there; this one is kept
+ * good, for a kubelet whose own has run out while the node was off.
+ */
+
+/** How a certificate for the node is asked for, as this machine. */
+export interface NodeCertificates {
+  /** Where the API server is, and its authority (PEM), as nodes see them. */
+  server: string;
+  certificateAuthority: string;
+  ask(pending: Pick<Pending, 'name' | 'request'>, expirationSeconds: number, signal: AbortSignal): Promise<Answer>;
+  look(pending: Pick<Pending, 'name' | 'request'>, signal: AbortSignal): Promise<Answer>;
+}
+
+const SECONDS = 24 * 3600;
+/** For approver and signer. */
+const PATIENCE_MS = 30_000;
+const MODE = 0o600;
+const AUTHORITY_MODE = 0o644;
+
+interface Held {
+  certificate: string;
+  key: string;
+}
+
+/** Makes both files good, unless they are. Errors: `CredentialsRefused`, `PathRefused`, `FileFailed`, those of the API server. */
+export async function keepNodeCredentials(ctx: Context, { kubeconfig, certificateAuthority }: NodeCredentials): Promise<void> {
+  const { ports, layout, durable, node } = ctx;
+  const certificates = ports.cell.nodeCertificates;
+  if (certificates === undefined) throw agentError('CredentialsRefused', 'this agent has nobody to ask for the certificate of its node');
+  await placeFile(durable, layout.root, { path: certificateAuthority, content: certificates.certificateAuthority, mode: AUTHORITY_MODE });
+  const text = await readPlaced(ctx, kubeconfig);
+  const present = heldIn(text, node.name, nowOf(ctx), 2 / 3);
+  const held =
+    present ?? (await asked(ctx, certificates).catch((error: unknown) => orElse(ctx, heldIn(text, node.name, nowOf(ctx), 1), error)));
+  await placeFile(durable, layout.root, { path: kubeconfig, content: kubeconfigOf(certificates, node.name, held), mode: MODE });
+}
+
+/** One that is good for a while yet is no reason to stop. */
+function orElse(ctx: Context, held: Held | undefined, error: unknown): Held {
+  if (held === undefined || ctx.signal.aborted) throw error;
+  ctx.ports.log.warn({ error: messageOf(error) }, 'the credentials of the node were not renewed; what is there is still good');
+  return held;
+}
+
+/** Every installed component's; what fails is tried again later and keeps nothing else from being done. */
+export async function renewNodeCredentials(ctx: Context, manifests: Iterable<Manifest>): Promise<void> {
+  for (const { name, nodeCredentials } of manifests) {
+    if (nodeCredentials === undefined) continue;
+    try {
+      await keepNodeCredentials(ctx, nodeCredentials);
+    } catch (error) {
+      ctx.signal.throwIfAborted();
+      ctx.ports.log.warn({ component: name, error: messageOf(error) }, 'the credentials of the node were not renewed');
+    }
+  }
+}
+
+/** What is there and good: of this node, of its key, and not past this part of its life. */
+export function heldIn(text: string | undefined, nodeName: string, nowMs: number, part: number): Held | undefined {
+  if (text === undefined) return undefined;
+  try {
+    const { users } = JSON.parse(text) as { users?: { user?: Record<string, unknown> }[] };
+    const user = users?.[0]?.user ?? {};
+    const [certificate = '', key = ''] = ['client-certificate-data', 'client-key-data'].map((field) => {
+      const data = user[field];
+      return typeof data === 'string' ? Buffer.from(data, 'base64').toString('utf8') : '';
+    });
+    return isGood(certificate, key, nodeName, nowMs, part) ? { certificate, key } : undefined;
+  } catch {
+    // Of another form, or of somebody else.
+    return undefined;
+  }
+}
+
+function isGood(certificate: string, key: string, nodeName: string, nowMs: number, part: number): boolean {
+  const parsed = new X509Certificate(certificate);
+  const [from, until] = [Date.parse(parsed.validFrom), Date.parse(parsed.validTo)];
+  const names = parsed.subject.split('\n');
+  return (
+    parsed.checkPrivateKey(createPrivateKey(key)) &&
+    names.includes(`CN=system:node:${nodeName}`) &&
+    names.includes('O=system:nodes') &&
+    nowMs < from + (until - from) * part
+  );
+}
+
+async function asked(ctx: Context, certificates: NodeCertificates): Promise<Held> {
+  const { node, ports, signal } = ctx;
+  const { clock } = ports;
+  const key = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
+  const der = makeRequest(key, `system:node:${node.name}`, 'system:nodes');
+  const pending = {
+    name: `kubenode-node-${node.name}`.slice(0, 200) + `-${sha256Hex(der).slice(0, 16)}`,
+    request: Buffer.from(pemOf(der)).toString('base64'),
+  };
+  const deadline = clock.monotonic() + PATIENCE_MS;
+  let answer = await certificates.ask(pending, SECONDS, signal);
+  for (let waitMs = 50; ; waitMs = Math.min(2 * waitMs, 2_000)) {
+    switch (answer.is) {
+      case 'Issued': {
+        const held = { certificate: answer.certificate, key: key.export({ type: 'pkcs8', format: 'pem' }).toString() };
+        if (isGood(held.certificate, held.key, node.name, nowOf(ctx), 1)) return held;
+        throw agentError(
+          'CredentialsRefused',
+          `the certificate that was issued is not for system:node:${node.name} and its key, or is over`,
+        );
+      }
+      case 'Denied':
+      case 'Failed':
+        throw agentError('CredentialsRefused', `the certificate for Node ${node.name} is refused: ${answer.why}`);
+      case 'Gone':
+        throw agentError('CredentialsRefused', `${pending.name} was removed before it was answered`);
+      case 'Waiting':
+        if (clock.monotonic() > deadline) {
+          const who = answer.approved ? 'approved, and not signed' : 'not approved';
+          throw agentError('CredentialsRefused', `the certificate for Node ${node.name} is ${who} after ${PATIENCE_MS / 1000} s`);
+        }
+    }
+    await sleep(clock, waitMs);
+    signal.throwIfAborted();
+    answer = await certificates.look(pending, signal);
+  }
+}
+
+/** JSON is YAML. */
+export function kubeconfigOf(
+  { server, certificateAuthority }: Pick<NodeCertificates, 'server' | 'certificateAuthority'>,
+  nodeName: string,
+  held: Held,
+): string {
+  const encoded = (text: string): string => Buffer.from(text).toString('base64');
+  const name = 'kubenode';
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name, cluster: { server, 'certificate-authority-data': encoded(certificateAuthority) } }],
+    users: [
+      {
+        name: `system:node:${nodeName}`,
+        user: { 'client-certificate-data': encoded(held.certificate), 'client-key-data': encoded(held.key) },
+      },
+    ],
+    contexts: [{ name, context: { cluster: name, user: `system:node:${nodeName}` } }],
+    'current-context': name,
+  };
+  return `${JSON.stringify(config, null, 2)}\n`;
+}
+
+async function readPlaced({ durable, layout }: Context, path: string): Promise<string | undefined> {
+  try {
+    const reached = await reach(durable.files, layout.root, dirname(path));
+    if (reached === undefined) return undefined;
+    return await inReached(reached, path, async (at) => {
+      if ((await durable.files.stat(at))?.kind !== 'file') return undefined;
+      return (await durable.files.read(at))?.toString();
+    });
+  } catch (error) {
+    if (isCoded(error, 'PathRefused')) throw error;
+    return undefined;
+  }
+}
+
+/** By the API server's clock, where it is known. */
+function nowOf({ memory, ports: { clock } }: Context): number {
+  return memory.server === undefined ? clock.now() : memory.server.ms + (clock.monotonic() - memory.server.atMs);
+}

@@ -1,0 +1,162 @@
+import { messageOf } from '../../api/errors.ts';
+import type { Clock } from '../../api/ports.ts';
+import { withDeadline } from '../../kube/clock.ts';
+import type { ProbeSpec } from '../generation/spec.ts';
+import { short } from '../errors.ts';
+import type { Manifest } from '../generation/manifest.ts';
+import { environmentOf } from '../ports/environment.ts';
+import type { Network } from '../ports/network.ts';
+import type { Runner } from '../ports/runner.ts';
+import type { Units } from '../ports/units.ts';
+
+/**
+ * `switch`: after a switch, at the pace the probes name; a unit that a probe names must not have been restarted since.
+ * `steady`: ever after, more slowly; a component is unhealthy after three failures in a row of one probe.
+ */
+export type ProbeMode = 'switch' | 'steady';
+
+export interface ProbeView {
+  /** Every probe has held as often in a row as it must. */
+  held: boolean;
+  /** A probe failed as often in a row as makes it count. */
+  broken: boolean;
+  /** It cannot hold any more, however long one waits. */
+  hopeless: boolean;
+  /** What fails, for people. */
+  message: string | undefined;
+}
+
+export interface Probing {
+  view(): ProbeView;
+  stop(): void;
+}
+
+export interface ProbePorts {
+  clock: Clock;
+  units: Units;
+  network: Network;
+  runner: Runner;
+  root: string;
+}
+
+interface Tracked {
+  probe: ProbeSpec;
+  /** Not written in the component: every unit must stay up, but may need several starts until it does. */
+  implied: boolean;
+  successes: number;
+  failures: number;
+  hopeless: boolean;
+  message: string | undefined;
+}
+
+const FAILURES = 3;
+const STEADY_MS = 10_000;
+/** Starting a program costs what many requests do. */
+const STEADY_EXEC_MS = 30_000;
+/** And while the unit that it asks is starting, it asks in vain and takes the processor from it. */
+const FIRST_EXEC_MS = 800;
+
+const IMPLIED = { timeoutSeconds: 3, periodSeconds: 2, successThreshold: 1 };
+
+/** `invocations`: of the units, as they were started for the switch. Calls `onChange` when the view may have changed. */
+export function startProbes(
+  manifest: Manifest,
+  mode: ProbeMode,
+  invocations: ReadonlyMap<string, string>,
+  ports: ProbePorts,
+  onChange: () => void,
+): Probing {
+  const { clock } = ports;
+  const ended = new AbortController();
+  const timers = new Set<() => void>();
+  const seen = new Map(invocations);
+  const named = new Set(manifest.probes.map((probe) => probe.unit));
+  const tracked: Tracked[] = [
+    ...manifest.probes.map((probe) => ({ probe, implied: false })),
+    ...manifest.units
+      .filter((unit) => !named.has(unit.name))
+      .map((unit) => ({ probe: { name: `unit ${unit.name}`, unit: unit.name, ...IMPLIED }, implied: true })),
+  ].map((each) => ({ ...each, successes: 0, failures: 0, hopeless: false, message: undefined }));
+
+  function later(ms: number, each: Tracked): void {
+    const cancel = clock.setTimer(ms, () => {
+      timers.delete(cancel);
+      void round(each);
+    });
+    timers.add(cancel);
+  }
+
+  async function round(each: Tracked): Promise<void> {
+    const { probe } = each;
+    const failure = await attempt(each).catch((error: unknown) => messageOf(error));
+    if (ended.signal.aborted) return;
+    if (failure === undefined) {
+      each.successes++;
+      each.failures = 0;
+    } else {
+      each.successes = 0;
+      each.failures++;
+    }
+    each.message = failure === undefined ? undefined : short(`probe ${probe.name}: ${failure}`, 300);
+    const period = probe.periodSeconds * 1000;
+    const calm = mode === 'steady' && failure === undefined;
+    later(calm ? Math.max(period * 5, probe.exec === undefined ? STEADY_MS : STEADY_EXEC_MS) : period, each);
+    onChange();
+  }
+
+  /** What failed. */
+  async function attempt(each: Tracked): Promise<string | undefined> {
+    const { unit, url, exec, timeoutSeconds } = each.probe;
+    if (unit !== undefined) return await unitFailure(each, unit);
+    if (exec !== undefined) {
+      const command = { argv: exec, environment: environmentOf(ports.root), cwd: ports.root === '' ? '/' : ports.root };
+      const result = await ports.runner({ ...command, timeoutMs: timeoutSeconds * 1000 }, ended.signal);
+      return result.ok ? undefined : `${result.how}${result.output === '' ? '' : `: ${result.output}`}`;
+    }
+    const late = (): Error => new Error(`no answer within ${timeoutSeconds} s`);
+    const status = await withDeadline(clock, timeoutSeconds * 1000, ended.signal, late, (signal) =>
+      ports.network.status(url ?? '', signal),
+    );
+    return status >= 200 && status < 300 ? undefined : `${url} answered ${status}`;
+  }
+
+  async function unitFailure(each: Tracked, name: string): Promise<string | undefined> {
+    const status = (await ports.units.list()).find((unit) => unit.name === name);
+    const before = seen.get(name);
+    if (status?.running !== true) {
+      each.hopeless = mode === 'switch' && !each.implied;
+      return `it does not run${status?.exit === undefined ? '' : ` (${status.exit})`}`;
+    }
+    if (mode === 'steady' || before === status.invocation) return undefined;
+    if (each.implied || before === undefined) {
+      // Up again: it counts when it is still the same one next time.
+      seen.set(name, status.invocation);
+      return before === undefined ? undefined : 'it was started again';
+    }
+    each.hopeless = true;
+    return 'it ended since the switch and was started again';
+  }
+
+  function firstMs({ probe: { unit, exec, periodSeconds } }: Tracked): number {
+    if (mode === 'steady') return 0;
+    // A process that ends at once runs at first: a unit must have run for a while.
+    if (unit !== undefined) return periodSeconds * 1000;
+    return exec !== undefined && manifest.units.length > 0 ? Math.min(FIRST_EXEC_MS, periodSeconds * 1000) : 0;
+  }
+
+  for (const each of tracked) later(firstMs(each), each);
+
+  return {
+    view: () => ({
+      held: tracked.every((each) => each.successes >= (mode === 'steady' ? 1 : each.probe.successThreshold)),
+      broken: tracked.some((each) => each.failures >= FAILURES),
+      hopeless: tracked.some((each) => each.hopeless),
+      message: tracked.find((each) => each.message !== undefined)?.message,
+    }),
+    stop() {
+      ended.abort(new Error('probing ended'));
+      for (const cancel of timers) cancel();
+      timers.clear();
+    },
+  };
+}
