@@ -81,7 +81,7 @@ export async function repairs(
     controllers = undefined;
 
     const found = await client.get(DisruptionLedgers, { name: LEDGER_NAME });
-    const emptied = { ...found, status: { ...found.status, rows: [] } };
+    const emptied = { ...found, status: { ...found.status, reservations: [] } };
     const ledger = { now: await client.update(DisruptionLedgers, emptied, { subresource: 'status' }) };
     const references: number[] = [];
     for (let fault = FAULTS; fault < 2 * FAULTS; fault++) {
@@ -280,7 +280,7 @@ async function threeWrites(client: Client, machine: Stored<Machine>, ledger: { n
     spec,
   });
   const id = `bare-${name}`;
-  const row = {
+  const reservation = {
     id,
     machineUID: uid,
     machine: `${POOL}/${name}`,
@@ -293,7 +293,7 @@ async function threeWrites(client: Client, machine: Stored<Machine>, ledger: { n
     notAfter: iso(),
   };
   const { status } = ledger.now;
-  const reserved = { ...ledger.now, status: { ...status, rows: [...(status?.rows ?? []), row] } };
+  const reserved = { ...ledger.now, status: { ...status, reservations: [...(status?.reservations ?? []), reservation] } };
   ledger.now = await client.update(DisruptionLedgers, reserved, { subresource: 'status', fieldManager: MANAGERS.defender });
   const operation = { id, epoch: 1, kind: 'Repair' as const, action: 'CleanDisk', args: { belowPercent: 80 }, notAfter: iso() };
   await client.update(Machines, { ...machine, spec: { ...machine.spec, operation } }, { fieldManager: MANAGERS.machine });

@@ -6,7 +6,7 @@ import { percentile, type Benchmark } from './harness.ts';
 import { lacksKubernetes, openRealServer } from './real-server.ts';
 
 const MACHINES = [1_000, 10_000];
-/** Job, answer, row, record and order. */
+/** Job, answer, reservation, record and order. */
 const WRITES = 5;
 
 const benchmark: Benchmark = {

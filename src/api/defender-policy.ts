@@ -43,11 +43,11 @@ export const limit = Type.Object(
     maxConcurrent: Type.Optional(
       Type.Integer({
         minimum: 0,
-        description: 'rows in the scope at once; a machine that is unavailable already still adds one; 0 means none',
+        description: 'reservations in the scope at once; a machine that is unavailable already still adds one; 0 means none',
       }),
     ),
-    maxPerHour: Type.Optional(Type.Integer({ minimum: 1, description: 'reservations in any 60 minutes; told in steps of 5 minutes' })),
-    maxPerDay: Type.Optional(Type.Integer({ minimum: 1, description: 'reservations in any 24 hours; told in steps of an hour' })),
+    maxPerHour: Type.Optional(Type.Integer({ minimum: 1, description: 'reservations in any 60 minutes; counted in steps of 5 minutes' })),
+    maxPerDay: Type.Optional(Type.Integer({ minimum: 1, description: 'reservations in any 24 hours; counted in steps of an hour' })),
     minIntervalSeconds: Type.Optional(
       Type.Integer({ minimum: 1, maximum: 31_536_000, description: 'between two disruptions of one machine, whatever they are' }),
     ),

@@ -3,17 +3,17 @@ import { atomic, listMap, time } from './fields.ts';
 import { defineKind } from './kind.ts';
 import { ACTIONS } from './node-remedier.ts';
 
-/** As many as a row takes. */
+/** As many as a reservation takes. */
 export const MAX_SCOPES = 24;
 
 /** One reserved disruption of one machine (docs/protocols.md#d1). */
-export const ledgerRow = Type.Object({
+export const ledgerReservation = Type.Object({
   id: Type.String({ minLength: 1 }),
   machineUID: Type.String({ minLength: 1 }),
   machine: Type.String({ description: 'namespace/name' }),
   nodeUID: Type.Optional(Type.String()),
   kind: Type.Enum(['Change', 'Repair', 'Delete']),
-  class: Type.Enum(['Restore', 'Repair', 'Change'], { description: 'what it was asked as; Delete rows keep theirs' }),
+  class: Type.Enum(['Restore', 'Repair', 'Change'], { description: 'what it was asked as; Delete reservations keep theirs' }),
   requesterUID: Type.String({ description: 'UID of the set, job or machine that asked' }),
   requester: Type.String({ description: 'kind/name, to read' }),
   scopes: atomic(Type.String(), { maxItems: MAX_SCOPES, description: 'cluster, zone/ZONE, rack/RACK, pool/NS, set/UID, condition/TYPE …' }),
@@ -27,18 +27,18 @@ export const ledgerRow = Type.Object({
   counted: Type.Optional(
     Type.Object(
       { at: time(), class: Type.String(), scopes: atomic(Type.String(), { maxItems: MAX_SCOPES }) },
-      { description: 'where `hours` counts it; given back, in the write that removes the row, if it never had an order' },
+      { description: 'where `hours` counts it; given back, in the write that removes the reservation, if it never had an order' },
     ),
   ),
   succeeds: Type.Optional(
     Type.String({
-      description: 'operation whose row it took over from a silent agent: it may have begun, and go on when the agent is back (C9)',
+      description: 'operation whose reservation it took over from a silent agent: it may have begun, and go on when the agent is back (C9)',
     }),
   ),
   since: time(),
   notAfter: time('execution must have begun by then; frees nothing'),
 });
-export type LedgerRow = Static<typeof ledgerRow>;
+export type LedgerReservation = Static<typeof ledgerReservation>;
 
 /** How many disruptions were reserved in a stretch of time, for rates (docs/protocols.md#d1). */
 export const startsBucket = Type.Object({
@@ -63,7 +63,7 @@ export const DisruptionLedgers = defineKind({
   spec: Type.Object({}),
   status: Type.Object({
     epoch: Type.Optional(Type.Integer({ minimum: 0, description: 'raised by each acquisition of leadership; never falls' })),
-    rows: Type.Optional(listMap(ledgerRow, ['id'], { maxItems: 500 })),
+    reservations: Type.Optional(listMap(ledgerReservation, ['id'], { maxItems: 500 })),
     hours: Type.Optional(atomic(startsBucket, { maxItems: 64, description: 'the last day, oldest first; absent while no rate is set' })),
   }),
   rules: [
@@ -75,7 +75,7 @@ export const DisruptionLedgers = defineKind({
   ],
   columns: [
     { name: 'Epoch', type: 'integer', jsonPath: '.status.epoch' },
-    { name: 'Machines', type: 'string', jsonPath: '.status.rows[*].machine' },
+    { name: 'Machines', type: 'string', jsonPath: '.status.reservations[*].machine' },
   ],
 });
 export type DisruptionLedger = ReturnType<typeof DisruptionLedgers.parse>;

@@ -56,7 +56,7 @@ export type CancelCause = (typeof CANCEL_CAUSES)[number];
 
 /** The one operation of a machine. Never removed, only replaced; `epoch` is the fence (docs/protocols.md#c1, #d3). */
 export const operation = Type.Object({
-  id: Type.String({ minLength: 1, description: "the ledger row's id" }),
+  id: Type.String({ minLength: 1, description: "the ledger reservation's id" }),
   epoch: Type.Integer({ minimum: 0 }),
   kind: Type.Enum(['Change', 'Repair', 'Delete', 'Cancelled']),
   components: Type.Optional(

@@ -10,13 +10,13 @@ export const LABELS = {
 } as const;
 
 export const ANNOTATIONS = {
-  /** On a Node: whose cordon it is: a ledger row's id, or `Degraded`. */
+  /** On a Node: whose cordon it is: a ledger reservation's id, or `Degraded`. */
   cordonOwner: 'kubenode.io/cordon-owner',
   /** On a Node: it was unschedulable before our owner annotation was put there, and stays so when that goes. */
   cordonKept: 'kubenode.io/cordon-kept',
-  /** On a Node: the row took the cordon over from `Degraded`, and gives it back where the node is not healed. */
+  /** On a Node: the reservation took the cordon over from `Degraded`, and gives it back where the node is not healed. */
   cordonDegraded: 'kubenode.io/cordon-degraded',
-  /** On a Node: the last row that was cancelled here. Its write makes every cordon that was under way for that row lose (docs/protocols.md#d6). */
+  /** On a Node: the last reservation that was cancelled here. Its write makes every cordon that was under way for that reservation lose (docs/protocols.md#d6). */
   cordonFence: 'kubenode.io/cordon-fence',
   /** On a Machine: this one first, when its set is made smaller. */
   deleteFirst: 'kubenode.io/delete-machine',
@@ -24,7 +24,7 @@ export const ANNOTATIONS = {
   retireFor: 'kubenode.io/retire-for',
   /** On a Machine: the version of it for which an announced entry must not be written any more. Its write makes that one lose (docs/protocols.md#b9). */
   entryFence: 'kubenode.io/entry-fence',
-  /** On a Machine: the row that gets no order any more, since another repair takes it over. Its write makes every order of that row lose (docs/protocols.md#c9). */
+  /** On a Machine: the reservation that gets no order any more, since another repair takes it over. Its write makes every order of that reservation lose (docs/protocols.md#c9). */
   orderFence: 'kubenode.io/order-fence',
   /** On a Machine that was imported: a person says that it is off, or wiped, for good, so that its deletion waits for nobody there. */
   machineIsOff: 'kubenode.io/machine-is-off',

@@ -6,7 +6,7 @@ import { machineStatus, OUTCOMES } from './machine.ts';
 import { ACTIONS, healedWhen } from './node-remedier.ts';
 
 /**
- * Pending asks Defender; Granted has a row and is prepared (cordon, drain); Running has its order; Verifying waits for the proof.
+ * Pending asks Defender; Granted has a reservation and is prepared (cordon, drain); Running has its order; Verifying waits for the proof.
  * NeedsHuman stays open, without `finishedAt`, until its rule no longer matches. The rest are ends.
  */
 export const JOB_PHASES = [
@@ -98,11 +98,14 @@ export const RemedyOperationJobs = defineKind({
     answer: Type.Optional(Type.String({ description: 'the verdict in a few words: Granted, or the limit and how full it is' })),
     step: Type.Optional(Type.String({ description: 'the step under way, or the last one' })),
     steps: Type.Optional(listMap(jobStepStatus, ['name'], { maxItems: 16 })),
-    operationID: Type.Optional(Type.String({ description: "the ledger row's id" })),
+    operationID: Type.Optional(Type.String({ description: "the ledger reservation's id" })),
     cancelling: Type.Optional(
       Type.Object(
         { outcome: Type.Enum(['Superseded', 'Cancelled']), why: Type.String() },
-        { description: 'why a granted job shall not be ordered any more; the machine controller cancels its row, if it is not too late' },
+        {
+          description:
+            'why a granted job shall not be ordered any more; the machine controller cancels its reservation, if it is not too late',
+        },
       ),
     ),
     orderedAt: Type.Optional(time('when the order was written; from then on it counts as an attempt')),

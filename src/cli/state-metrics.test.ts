@@ -49,13 +49,13 @@ test('a cell shows its machines, its ledger, whom Defender refuses and how repai
       { status: { phase: 'Running', verdict: { allowed: true } } },
       {},
     ],
-    DisruptionLedger: [{ status: { rows: [{ kind: 'Change' }, { kind: 'Change' }, { kind: 'Repair' }] } }],
+    DisruptionLedger: [{ status: { reservations: [{ kind: 'Change' }, { kind: 'Change' }, { kind: 'Repair' }] } }],
     RemedyOperationJob: [{ status: { phase: 'Succeeded', outcome: 'Succeeded' } }, { status: { phase: 'NeedsHuman' } }],
   });
   const end = showCell(metrics, cache);
   expect(shown('kubenode_machines{')).toEqual(['phase="Running"} 4', 'phase="Pending"} 1']);
   expect(shown('kubenode_machines_refused')).toEqual(['{limit="policy/pool"} 2', '{limit="Freeze/friday"} 1']);
-  expect(shown('kubenode_ledger_rows')).toEqual(['{kind="Change"} 2', '{kind="Repair"} 1', '_max 500']);
+  expect(shown('kubenode_ledger_reservations')).toEqual(['{kind="Change"} 2', '{kind="Repair"} 1', '_max 500']);
   expect(shown('kubenode_jobs')).toEqual(['{phase="Succeeded"} 1', '{phase="NeedsHuman"} 1', '_ended{outcome="Succeeded"} 1']);
   end();
   expect(shown('kubenode_')).toEqual([]);

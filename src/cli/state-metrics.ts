@@ -21,11 +21,11 @@ export function showCell(metrics: Metrics, cache: Cache): () => void {
   const machines = cache.store(Machines);
   const jobs = cache.store(RemedyOperationJobs);
   const ledgers = cache.store(DisruptionLedgers);
-  const rows = () => ledgers.list().flatMap(({ status }) => status?.rows ?? []);
+  const reservations = () => ledgers.list().flatMap(({ status }) => status?.reservations ?? []);
   return show(metrics, [
     ['kubenode_machines', 'Machines, by phase.', () => counted(machines.list(), 'phase', ({ status }) => status?.phase ?? 'Pending')],
-    ['kubenode_ledger_rows', 'Disruptions that are reserved, by kind.', () => counted(rows(), 'kind', ({ kind }) => kind)],
-    ['kubenode_ledger_rows_max', 'Rows that the ledger can hold.', () => [[{}, 500]]],
+    ['kubenode_ledger_reservations', 'Disruptions that are reserved, by kind.', () => counted(reservations(), 'kind', ({ kind }) => kind)],
+    ['kubenode_ledger_reservations_max', 'Reservations that the ledger can hold.', () => [[{}, 500]]],
     [
       'kubenode_machines_refused',
       'Machines whose disruption Defender refuses now, by the limit that has no room.',

@@ -1,11 +1,11 @@
 /** The census that is kept machine by machine, against one that is counted anew by what its words say. */
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { LedgerRow } from '../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../api/disruption-ledger.ts';
 import { takeCensus } from './census.ts';
 import { classOf } from './request.ts';
 import { createRoll, type CensusMachine } from './roll.ts';
-import { counted, row, T0 } from './testing/rows.ts';
+import { counted, reservation, T0 } from './testing/reservations.ts';
 
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
 const SCOPES = ['cluster', 'pool/web', 'zone/h', 'zone/i', 'set/s1', 'condition/Hung'];
@@ -28,14 +28,14 @@ const drawnMachine: fc.Arbitrary<CensusMachine> = fc
       ...(ailments === undefined ? {} : { ailments }),
     }),
   );
-const drawnRow: fc.Arbitrary<LedgerRow> = fc
+const drawnReservation: fc.Arbitrary<LedgerReservation> = fc
   .record({
     name: fc.constantFrom(...NAMES, 'gone'),
     scopes: fc.subarray([...SCOPES]),
     kind: fc.constantFrom('Change', 'Repair', 'Delete'),
     class: fc.constantFrom('Change', 'Repair', 'Restore'),
   })
-  .map(({ name, ...rest }) => row(`r-${name}`, name, rest));
+  .map(({ name, ...rest }) => reservation(`r-${name}`, name, rest));
 
 const change = fc.oneof(
   { weight: 5, arbitrary: drawnMachine.map((machine) => ({ put: machine })) },
@@ -46,20 +46,20 @@ const change = fc.oneof(
 /** By definition, from everything there is. */
 function byHand(
   machines: readonly CensusMachine[],
-  rows: readonly LedgerRow[],
-  removed: readonly LedgerRow[],
+  reservations: readonly LedgerReservation[],
+  removed: readonly LedgerReservation[],
   ordered: ReadonlySet<string>,
 ) {
   const of = (uid: string): CensusMachine | undefined => machines.find((machine) => machine.uid === uid);
   const gone = new Set(removed.map((each) => each.machineUID));
-  const left = rows.filter((each) => !removed.includes(each));
-  const isIn = (scope: string, each: LedgerRow): boolean =>
+  const left = reservations.filter((each) => !removed.includes(each));
+  const isIn = (scope: string, each: LedgerReservation): boolean =>
     each.scopes.includes(scope) || of(each.machineUID)?.scopes.includes(scope) === true;
   const isNew = (uid: string): boolean => of(uid)?.isNew === true;
   const ailsIn = (scope: string): CensusMachine[] => machines.filter((machine) => machine.scopes.includes(scope) && !isNew(machine.uid));
   return (scope: string) => {
-    const rowsIn = left.filter((each) => isIn(scope, each));
-    const reserved = rowsIn.filter((each) => !isNew(each.machineUID));
+    const reservationsIn = left.filter((each) => isIn(scope, each));
+    const reserved = reservationsIn.filter((each) => !isNew(each.machineUID));
     const others = ailsIn(scope).filter(
       (machine) =>
         (gone.has(machine.uid) ? machine.lastingly : machine.unavailable) && !reserved.some((each) => each.machineUID === machine.uid),
@@ -78,7 +78,7 @@ function byHand(
           isNew(`uid-${name}`) ||
           [...reserved.map((each) => each.machineUID), ...others.map((machine) => machine.uid)].includes(`uid-${name}`),
       ),
-      rows: CLASSES.map((asked) => rowsIn.filter((each) => classOf(each) === asked).length),
+      reservations: CLASSES.map((asked) => reservationsIn.filter((each) => classOf(each) === asked).length),
       outage: outage.length,
       ill: outage
         .map((machine) => machine.name)
@@ -95,11 +95,11 @@ test('invariant 2: after any changes the census says what one that is taken anew
   fc.assert(
     fc.property(
       fc.array(change, { maxLength: 40 }),
-      fc.uniqueArray(drawnRow, { maxLength: 6, selector: (each) => each.machineUID }),
+      fc.uniqueArray(drawnReservation, { maxLength: 6, selector: (each) => each.machineUID }),
       fc.nat(6),
       fc.nat(6),
       fc.subarray([...NAMES, 'gone']),
-      (changes, rows, granted, takenAway, orders) => {
+      (changes, reservations, granted, takenAway, orders) => {
         const roll = createRoll();
         const there = new Map<string, CensusMachine>();
         for (const each of changes) {
@@ -117,12 +117,12 @@ test('invariant 2: after any changes the census says what one that is taken anew
         const machines = [...there.values()];
         const ordered = new Set(orders.map((name) => `uid-${name}`));
         // The last of them come in as what is granted under way.
-        const before = rows.slice(granted);
+        const before = reservations.slice(granted);
         const census = takeCensus(roll, before, { nowMs: T0, ordered });
-        for (const each of rows.slice(0, granted)) census.add(each);
-        const removed = rows.slice(0, takenAway);
+        for (const each of reservations.slice(0, granted)) census.add(each);
+        const removed = reservations.slice(0, takenAway);
         for (const each of removed) census.remove(each);
-        const expected = byHand(machines, rows, removed, ordered);
+        const expected = byHand(machines, reservations, removed, ordered);
         for (const scope of [...SCOPES, 'zone/none']) {
           const places = census.places(scope);
           const outage = census.outage(scope);
@@ -131,12 +131,12 @@ test('invariant 2: after any changes the census says what one that is taken anew
             used: places.used,
             ...places.who(),
             counts: [...NAMES, 'gone'].filter((name) => census.counts(scope, `uid-${name}`)),
-            rows: CLASSES.map((asked) => census.rows(scope, [asked]).used),
+            reservations: CLASSES.map((asked) => census.reservations(scope, [asked]).used),
             outage: outage.machines,
             ill: outage.who().holders,
             shared: outage.who().shared,
           }).toEqual(expected(scope));
-          expect(census.rows(scope, CLASSES).used).toBe(expected(scope).rows.reduce((sum, many) => sum + many, 0));
+          expect(census.reservations(scope, CLASSES).used).toBe(expected(scope).reservations.reduce((sum, many) => sum + many, 0));
         }
         for (const name of NAMES) {
           const machine = there.get(`uid-${name}`);

@@ -1,4 +1,4 @@
-import type { LedgerRow, StartsBucket } from '../api/disruption-ledger.ts';
+import type { LedgerReservation, StartsBucket } from '../api/disruption-ledger.ts';
 import { countsOf, type Counts } from './rates.ts';
 import { classOf, type Request } from './request.ts';
 import type { CensusMachine, Muster, Roll } from './roll.ts';
@@ -11,7 +11,7 @@ export interface Occupation {
   who(): { holders: readonly string[]; lasting: number };
 }
 
-/** Machines of a scope that are unavailable, and not because of a row of ours. */
+/** Machines of a scope that are unavailable, and not because of a reservation of ours. */
 export interface Outage {
   machines: number;
   /** Names of up to five, and the condition types that more than half of them share, the commonest first. */
@@ -19,7 +19,7 @@ export interface Outage {
 }
 
 /**
- * Who counts in each scope: unavailable machines, rows and starts. Grows as reservations are granted. It is the roll with the rows laid over
+ * Who counts in each scope: unavailable machines, reservations and starts. Grows as reservations are granted. It is the roll with the reservations laid over
  * it, and good only until the roll changes; asked after that it throws.
  */
 export interface Census {
@@ -29,39 +29,39 @@ export interface Census {
   places(scope: string): Occupation;
   /** Whether reserving this machine takes no place: it has one, or is new. */
   counts(scope: string, uid: string): boolean;
-  /** Unavailable by itself, whatever rows it has, or never there yet. */
+  /** Unavailable by itself, whatever reservations it has, or never there yet. */
   ails(uid: string): boolean;
-  /** Rows of these classes. */
-  rows(scope: string, classes: readonly string[]): Occupation;
+  /** Reservations of these classes. */
+  reservations(scope: string, classes: readonly string[]): Occupation;
   readonly starts: Counts;
   outage(scope: string): Outage;
   /** Counts this one as reserved in all scopes of its machine and in its own. */
   add(granted: Pick<Request, 'machineUID' | 'machine' | 'kind' | 'class'> & { scopes: readonly string[] }): void;
-  /** Takes a row away that has not begun: its machine counts on only if it ails. */
-  remove(row: LedgerRow): void;
+  /** Takes a reservation away that has not begun: its machine counts on only if it ails. */
+  remove(reservation: LedgerReservation): void;
 }
 
 export interface CensusOptions {
   /** Buckets of the ledger. */
   hours?: readonly StartsBucket[];
   nowMs?: number;
-  /** UIDs of machines whose row has its order: what they are now is its doing. */
+  /** UIDs of machines whose reservation has its order: what they are now is its doing. */
   ordered?: ReadonlySet<string>;
 }
 
-/** A machine that has a row, in one scope. */
+/** A machine that has a reservation, in one scope. */
 interface Reserved {
   name: string;
   class: string;
   lastingly: boolean;
 }
 
-/** What rows change in one scope of the roll. */
+/** What reservations change in one scope of the roll. */
 interface Overlay {
-  rows: Map<string, Reserved>;
-  /** Machines with rows that the roll does not count as unavailable. */
+  reservations: Map<string, Reserved>;
+  /** Machines with reservations that the roll does not count as unavailable. */
   added: number;
-  /** Machines that the roll counts, and whose row is taken away, with the cordon that made them unavailable. */
+  /** Machines that the roll counts, and whose reservation is taken away, with the cordon that made them unavailable. */
   left: Set<string>;
 }
 
@@ -70,7 +70,7 @@ const NOBODY: ReadonlyMap<string, CensusMachine> = new Map();
 
 export function takeCensus(
   roll: Roll,
-  rows: readonly LedgerRow[],
+  reservations: readonly LedgerReservation[],
   { hours = [], nowMs = 0, ordered = new Set() }: CensusOptions = {},
 ): Census {
   const { version } = roll;
@@ -86,13 +86,13 @@ export function takeCensus(
 
   function overlayOf(scope: string): Overlay {
     let overlay = overlays.get(scope);
-    if (overlay === undefined) overlays.set(scope, (overlay = { rows: new Map(), added: 0, left: new Set() }));
+    if (overlay === undefined) overlays.set(scope, (overlay = { reservations: new Map(), added: 0, left: new Set() }));
     return overlay;
   }
 
   const unavailableIn = (scope: string): ReadonlyMap<string, CensusMachine> => current().in(scope)?.unavailable ?? NOBODY;
 
-  /** A row whose Machine is not known counts by what it says itself. */
+  /** A reservation whose Machine is not known counts by what it says itself. */
   function scopesOf(uid: string, scopes: readonly string[]): Set<string> {
     return new Set([...(roll.of(uid)?.scopes ?? []), ...scopes]);
   }
@@ -104,23 +104,23 @@ export function takeCensus(
     for (const scope of scopesOf(uid, scopes)) {
       const overlay = overlayOf(scope);
       overlay.left.delete(uid);
-      if (!isNew(uid) && !overlay.rows.has(uid) && !unavailableIn(scope).has(uid)) overlay.added++;
-      overlay.rows.set(uid, reserved);
+      if (!isNew(uid) && !overlay.reservations.has(uid) && !unavailableIn(scope).has(uid)) overlay.added++;
+      overlay.reservations.set(uid, reserved);
     }
     summaries.clear();
   }
 
-  for (const row of rows) count(row);
+  for (const reservation of reservations) count(reservation);
 
   function whoIn(scope: string): ReturnType<Occupation['who']> {
     const muster = roll.in(scope);
     const overlay = overlays.get(scope);
-    const reserved = overlay === undefined ? [] : [...overlay.rows].filter(([uid]) => !isNew(uid));
+    const reserved = overlay === undefined ? [] : [...overlay.reservations].filter(([uid]) => !isNew(uid));
     const holders = firstNames(reserved.map(([, { name }]) => name));
     if (holders.length < HOLDERS && muster !== undefined) {
       const others: string[] = [];
       for (const [uid, { name }] of muster.unavailable)
-        if (overlay?.rows.has(uid) !== true && overlay?.left.has(uid) !== true) others.push(name);
+        if (overlay?.reservations.has(uid) !== true && overlay?.left.has(uid) !== true) others.push(name);
       holders.push(...firstNames(others, HOLDERS - holders.length));
     }
     const more = reserved.filter(([uid, { lastingly }]) => lastingly && muster?.unavailable.has(uid) !== true).length;
@@ -165,11 +165,11 @@ export function takeCensus(
     },
     counts(scope, uid) {
       const overlay = overlays.get(scope);
-      return isNew(uid) || overlay?.rows.has(uid) === true || (unavailableIn(scope).has(uid) && overlay?.left.has(uid) !== true);
+      return isNew(uid) || overlay?.reservations.has(uid) === true || (unavailableIn(scope).has(uid) && overlay?.left.has(uid) !== true);
     },
     ails: (uid) => isNew(uid) || (current().of(uid)?.lastingly ?? true),
-    rows(scope, classes) {
-      const all = [...(overlays.get(scope)?.rows.values() ?? [])].filter((reserved) => classes.includes(reserved.class));
+    reservations(scope, classes) {
+      const all = [...(overlays.get(scope)?.reservations.values() ?? [])].filter((reserved) => classes.includes(reserved.class));
       const who = (): ReturnType<Occupation['who']> => ({
         holders: firstNames(all.map(({ name }) => name)),
         lasting: all.filter(({ lastingly }) => lastingly).length,
@@ -187,15 +187,15 @@ export function takeCensus(
       count(granted);
       starts.add(classOf(granted), granted.scopes);
     },
-    remove(row) {
-      const uid = row.machineUID;
-      for (const scope of scopesOf(uid, row.scopes)) {
+    remove(reservation) {
+      const uid = reservation.machineUID;
+      for (const scope of scopesOf(uid, reservation.scopes)) {
         const overlay = overlayOf(scope);
         const machine = unavailableIn(scope).get(uid);
-        if (overlay.rows.delete(uid) && machine === undefined && !isNew(uid)) overlay.added--;
+        if (overlay.reservations.delete(uid) && machine === undefined && !isNew(uid)) overlay.added--;
         if (machine?.lastingly === false) overlay.left.add(uid);
       }
-      starts.remove(row);
+      starts.remove(reservation);
       summaries.clear();
     },
   };

@@ -1,7 +1,7 @@
 import type { ObjectKey } from '../api/resource.ts';
 
 /**
- * What was known of a machine when its row was released. A reservation that is judged by older stores could count neither the row
+ * What was known of a machine when its reservation was released. A reservation that is judged by older stores could count neither the reservation
  * (it is gone) nor what the operation left behind, and so give one place away twice (docs/protocols.md#d4).
  */
 export interface ReleaseMark {

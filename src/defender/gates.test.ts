@@ -4,7 +4,7 @@ import { takeCensus } from './census.ts';
 import { createRoll, type CensusMachine } from './roll.ts';
 import { gatesOf } from './gates.ts';
 import type { Request } from './request.ts';
-import { counted, request } from './testing/rows.ts';
+import { counted, request } from './testing/reservations.ts';
 
 const at = (text: string): number => Date.parse(text);
 const spec = (more: Partial<DefenderPolicySpec>): DefenderPolicySpec => ({ limits: [], ...more });

@@ -65,7 +65,7 @@ export type Performed =
   | { done: true; note?: string }
   | { done: false; why: string; /** By who is asked for an effect. */ refused?: boolean };
 
-/** Several rows that end at once write one ledger, and nothing wakes those that lose: each tries again, from its first read. */
+/** Several reservations that end at once write one ledger, and nothing wakes those that lose: each tries again, from its first read. */
 const ATTEMPTS = 5;
 
 /** Carries one out. A lost race is not an error: whatever won is read, and judged again; one that is lost again and again is left to its next turn. */

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { resolveCount } from '../api/batches.ts';
 import { LIMIT_CLASSES, LIMIT_SCOPES, type Limit } from '../api/defender-policy.ts';
-import type { LedgerRow } from '../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../api/disruption-ledger.ts';
 import { takeCensus } from './census.ts';
 import { createRoll, type CensusMachine } from './roll.ts';
 import { judge } from './judge.ts';
@@ -10,8 +10,8 @@ import { reserve } from './protocol.ts';
 import { countsOf } from './rates.ts';
 import { revocations } from './recheck.ts';
 import { limitsOf } from './limits.ts';
-import { classOf, rowFor, type Request } from './request.ts';
-import { counted, policy, request, row, T0 } from './testing/rows.ts';
+import { classOf, reservationFor, type Request } from './request.ts';
+import { counted, policy, request, reservation, T0 } from './testing/reservations.ts';
 
 const MINUTE = 60_000;
 const CLASSES = ['Restore', 'Repair', 'Change'] as const;
@@ -23,7 +23,7 @@ const drawnMachine = fc.record({
   rack: fc.constantFrom('1', '2', '3'),
   condition: fc.constantFrom('Hung', 'DiskFull'),
   health: fc.constantFrom('healthy', 'healthy', 'dead', 'cordoned'),
-  has: fc.constantFrom('nothing', 'request', 'request', 'row'),
+  has: fc.constantFrom('nothing', 'request', 'request', 'reservation'),
   class: fc.constantFrom(...CLASSES),
   kind: fc.constantFrom('same', 'same', 'Delete'),
   since: fc.nat(5),
@@ -55,7 +55,7 @@ const world = fc.record({
 });
 type World = typeof world extends fc.Arbitrary<infer Value> ? Value : never;
 
-const kindOf = (each: World['machines'][number]): LedgerRow['kind'] =>
+const kindOf = (each: World['machines'][number]): LedgerReservation['kind'] =>
   each.kind === 'Delete' ? 'Delete' : each.class === 'Repair' ? 'Repair' : 'Change';
 
 function built({ machines: drawn, limits: drawnLimits }: World) {
@@ -100,8 +100,8 @@ function built({ machines: drawn, limits: drawnLimits }: World) {
       lastDisruptionMs: each.last === undefined ? undefined : T0 - each.last * MINUTE,
     }),
   );
-  const rows = of('row').map(({ each, index }) =>
-    row(`r${index}`, name(index), {
+  const reservations = of('reservation').map(({ each, index }) =>
+    reservation(`r${index}`, name(index), {
       machine: `${each.pool}/${name(index)}`,
       kind: kindOf(each),
       class: each.class,
@@ -111,8 +111,8 @@ function built({ machines: drawn, limits: drawnLimits }: World) {
   );
   const sources = { policies: [policy('p', ...limits)], sets: new Map() };
   const { rated } = limitsOf(sources);
-  const ledger = reserve({ epoch: 1, rows: [] }, 1, rows, { nowMs: T0 - 20 * MINUTE, rated });
-  return { limits, machines, requests, rows: ledger.rows, hours: ledger.hours ?? [], sources, rated };
+  const ledger = reserve({ epoch: 1, reservations: [] }, 1, reservations, { nowMs: T0 - 20 * MINUTE, rated });
+  return { limits, machines, requests, reservations: ledger.reservations, hours: ledger.hours ?? [], sources, rated };
 }
 
 interface Taker {
@@ -153,7 +153,7 @@ function useOf(
   const total = scope.startsWith('condition/') ? machines.length : machines.filter((machine) => machine.scopes.includes(scope)).length;
   return {
     union: new Set([...unavailable.map((machine) => machine.uid), ...inScope.map((taker) => taker.uid)]).size,
-    rows: inScope.filter((taker) => speaks(taker.class)).length,
+    reservations: inScope.filter((taker) => speaks(taker.class)).length,
     max: limit.maxUnavailable === undefined ? Infinity : resolveCount(limit.maxUnavailable, total, ''),
     holds: (taker: Taker): boolean => speaks(taker.class) && taker.scopes.includes(scope) && (limit.pools?.includes(taker.pool) ?? true),
   };
@@ -164,11 +164,11 @@ const scopesUnder = (limit: Limit, takers: readonly Taker[]): Set<string> =>
 test('invariant 2: whatever is granted found room in every limit that speaks of it, beside all that was granted before it', () => {
   fc.assert(
     fc.property(world, (drawn) => {
-      const { limits, machines, requests, rows, hours, sources, rated } = built(drawn);
-      const census = takeCensus(createRoll(machines), rows, { hours, nowMs: T0 });
-      const { granted, verdicts } = judge(requests, census, sources, { rows: rows.length, nowMs: T0 });
+      const { limits, machines, requests, reservations, hours, sources, rated } = built(drawn);
+      const census = takeCensus(createRoll(machines), reservations, { hours, nowMs: T0 });
+      const { granted, verdicts } = judge(requests, census, sources, { reservations: reservations.length, nowMs: T0 });
       expect(verdicts.size).toBe(requests.length);
-      const takers = rows.map(takerOf);
+      const takers = reservations.map(takerOf);
       const started = countsOf(hours, T0);
       for (const each of granted) {
         const taker = takerOf(each);
@@ -181,7 +181,7 @@ test('invariant 2: whatever is granted found room in every limit that speaks of 
               (machine) => machine.uid === taker.uid && machine.unavailable && machine.scopes.includes(scope),
             );
             if (!unavailable) expect(use.union + 1).toBeLessThanOrEqual(use.max);
-            if (limit.maxConcurrent !== undefined) expect(use.rows + 1).toBeLessThanOrEqual(limit.maxConcurrent);
+            if (limit.maxConcurrent !== undefined) expect(use.reservations + 1).toBeLessThanOrEqual(limit.maxConcurrent);
             if (!forward.some((asked) => asked === taker.class)) continue;
             for (const [span, max] of [
               ['Hour', limit.maxPerHour ?? Infinity],
@@ -197,9 +197,9 @@ test('invariant 2: whatever is granted found room in every limit that speaks of 
       }
       // What was added up here is what the ledger holds in the end.
       const written = reserve(
-        { epoch: 1, rows, hours },
+        { epoch: 1, reservations, hours },
         1,
-        granted.map((each, index) => rowFor(each, `g${index}`, T0)),
+        granted.map((each, index) => reservationFor(each, `g${index}`, T0)),
         { nowMs: T0, rated },
       );
       const counts = countsOf(written.hours ?? [], T0);
@@ -216,10 +216,10 @@ test('invariant 2: whatever is granted found room in every limit that speaks of 
 test('D9: what could go alone goes, and the first in order among equals first; nothing starves', () => {
   fc.assert(
     fc.property(world, (drawn) => {
-      // A cordon of ours without a row is lifted before long.
+      // A cordon of ours without a reservation is lifted before long.
       const settled = drawn.machines.map((each) => ({
         ...each,
-        has: each.has === 'row' ? ('nothing' as const) : each.has,
+        has: each.has === 'reservation' ? ('nothing' as const) : each.has,
         health: each.health === 'cordoned' ? ('healthy' as const) : each.health,
       }));
       const { machines, requests, sources } = built({ ...drawn, machines: settled });
@@ -233,19 +233,19 @@ test('D9: what could go alone goes, and the first in order among equals first; n
           .filter(
             (each) =>
               judge([each], takeCensus(createRoll(machines), [], { nowMs: T0 + 99 * 60 * MINUTE }), sources, {
-                rows: 0,
+                reservations: 0,
                 nowMs: T0 + 99 * 60 * MINUTE,
               }).granted.length > 0,
           )
           .map((each) => each.machineUID),
       );
       for (let round = 0; round < requests.length * 3 && waiting.length > 0; round++) {
-        const { granted } = judge(waiting, takeCensus(createRoll(machines), [], { hours, nowMs }), sources, { rows: 0, nowMs });
+        const { granted } = judge(waiting, takeCensus(createRoll(machines), [], { hours, nowMs }), sources, { reservations: 0, nowMs });
         hours =
           reserve(
-            { epoch: 1, rows: [], hours },
+            { epoch: 1, reservations: [], hours },
             1,
-            granted.map((each, index) => rowFor(each, `${round}-${index}`, nowMs)),
+            granted.map((each, index) => reservationFor(each, `${round}-${index}`, nowMs)),
             { nowMs, rated },
           ).hours ?? hours;
         waiting = waiting.filter((each) => !granted.includes(each));
@@ -260,22 +260,22 @@ test('D9: what could go alone goes, and the first in order among equals first; n
 test('case 25: after what is revoked has gone every limit is kept, or nothing is left that could be revoked and would help', () => {
   fc.assert(
     fc.property(world, fc.nat(12), fc.array(fc.boolean(), { minLength: 12, maxLength: 12 }), (drawn, orders, holds) => {
-      const { limits, machines, rows, hours, sources } = built(drawn);
-      const ordered = new Set(rows.slice(0, orders).map((each) => each.machineUID));
-      const held = new Set(rows.filter((_, at) => holds[at] === true).map((each) => each.id));
-      const census = takeCensus(createRoll(machines), rows, { hours, nowMs: T0, ordered });
-      const unordered = rows
+      const { limits, machines, reservations, hours, sources } = built(drawn);
+      const ordered = new Set(reservations.slice(0, orders).map((each) => each.machineUID));
+      const held = new Set(reservations.filter((_, at) => holds[at] === true).map((each) => each.id));
+      const census = takeCensus(createRoll(machines), reservations, { hours, nowMs: T0, ordered });
+      const unordered = reservations
         .filter((each) => !ordered.has(each.machineUID))
-        .map((each) => ({ row: each, subject: { ...each, labels: {}, lastDisruptionMs: undefined }, isHeld: held.has(each.id) }));
+        .map((each) => ({ reservation: each, subject: { ...each, labels: {}, lastDisruptionMs: undefined }, isHeld: held.has(each.id) }));
       const revoked = revocations(unordered, census, sources, T0);
-      const goes = (each: LedgerRow): boolean => revoked.has(each.id) && !held.has(each.id);
-      const left = rows.filter((each) => !goes(each));
-      for (const each of rows)
+      const goes = (each: LedgerReservation): boolean => revoked.has(each.id) && !held.has(each.id);
+      const left = reservations.filter((each) => !goes(each));
+      for (const each of reservations)
         if (revoked.has(each.id)) {
           expect(ordered.has(each.machineUID)).toBe(false);
           expect([each.class === 'Restore', each.kind === 'Delete' && each.class === 'Repair']).toEqual([false, false]);
         }
-      const gone = new Set(rows.filter(goes).map((each) => each.machineUID));
+      const gone = new Set(reservations.filter(goes).map((each) => each.machineUID));
       for (const limit of limits)
         for (const scope of scopesUnder(limit, left.map(takerOf))) {
           const use = useOf(limit, scope, machines, left.map(takerOf), gone);
@@ -289,7 +289,7 @@ test('case 25: after what is revoked has gone every limit is kept, or nothing is
           );
           const helping = could.filter((each) => machines.find((machine) => machine.uid === each.machineUID)?.lastingly !== true);
           if (helping.length > 0) expect(use.union).toBeLessThanOrEqual(use.max);
-          if (could.length > 0 && limit.maxConcurrent !== undefined) expect(use.rows).toBeLessThanOrEqual(limit.maxConcurrent);
+          if (could.length > 0 && limit.maxConcurrent !== undefined) expect(use.reservations).toBeLessThanOrEqual(limit.maxConcurrent);
         }
     }),
     { numRuns: 300 },

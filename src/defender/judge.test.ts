@@ -1,18 +1,21 @@
 import { describe, expect, test } from 'vitest';
-import type { LedgerRow } from '../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../api/disruption-ledger.ts';
 import { takeCensus } from './census.ts';
 import { createRoll, type CensusMachine } from './roll.ts';
 import { judge } from './judge.ts';
 import type { LimitSources } from './limits.ts';
 import { MAX_ROWS } from './protocol.ts';
 import type { Request, Verdict } from './request.ts';
-import { counted, policy, request, row, T0 } from './testing/rows.ts';
+import { counted, policy, request, reservation, T0 } from './testing/reservations.ts';
 
 const sources = (...policies: ReturnType<typeof policy>[]): LimitSources => ({ policies, sets: new Map() });
 const cluster = (maxUnavailable: number | string) => sources(policy('p', { name: 'all', scope: 'Cluster', maxUnavailable }));
 
-function ask(requests: Request[], machines: CensusMachine[], limits: LimitSources, rows: LedgerRow[] = []) {
-  const { granted, verdicts } = judge(requests, takeCensus(createRoll(machines), rows), limits, { rows: rows.length, nowMs: T0 });
+function ask(requests: Request[], machines: CensusMachine[], limits: LimitSources, reservations: LedgerReservation[] = []) {
+  const { granted, verdicts } = judge(requests, takeCensus(createRoll(machines), reservations), limits, {
+    reservations: reservations.length,
+    nowMs: T0,
+  });
   return { granted: granted.map((each) => each.machine.slice(4)), of: (name: string): Verdict | undefined => verdicts.get(`uid-${name}`) };
 }
 const three = [counted('a'), counted('b'), counted('c')];
@@ -22,8 +25,8 @@ describe('a limit', () => {
   test('D7: compares unavailable and reserved machines, each counted once', () => {
     const machines = [counted('a', dead), counted('b'), counted('c'), counted('d')];
     // a is unavailable and reserved: one place of two.
-    expect(ask([request('b'), request('c')], machines, cluster(2), [row('r1', 'a')]).granted).toEqual(['b']);
-    expect(ask([request('c')], machines, cluster(2), [row('r1', 'a'), row('r2', 'b')]).of('c')).toEqual({
+    expect(ask([request('b'), request('c')], machines, cluster(2), [reservation('r1', 'a')]).granted).toEqual(['b']);
+    expect(ask([request('c')], machines, cluster(2), [reservation('r1', 'a'), reservation('r2', 'b')]).of('c')).toEqual({
       allowed: false,
       limit: 'p/all',
       used: 2,
@@ -38,8 +41,8 @@ describe('a limit', () => {
     expect(ask([request('a')], [counted('a', dead), counted('b')], cluster(0)).granted).toEqual(['a']);
   });
 
-  test('D7: a row counts also where its machine is not known any more', () => {
-    expect(ask([request('b')], three, cluster(1), [row('r1', 'vanished')]).granted).toEqual([]);
+  test('D7: a reservation counts also where its machine is not known any more', () => {
+    expect(ask([request('b')], three, cluster(1), [reservation('r1', 'vanished')]).granted).toEqual([]);
   });
 
   test('D8: every limit of every scope must have room, all or nothing', () => {
@@ -89,23 +92,27 @@ describe('a limit', () => {
 
   test('D10: at most five holders are named, reserved ones first', () => {
     const machines = Array.from({ length: 9 }, (_, index) => counted(`m${index}`, dead));
-    const { of } = ask([request('new')], [...machines, counted('new')], cluster(1), [row('r1', 'm8')]);
+    const { of } = ask([request('new')], [...machines, counted('new')], cluster(1), [reservation('r1', 'm8')]);
     expect(of('new')?.holders).toEqual(['web/m8', 'web/m0', 'web/m1', 'web/m2', 'web/m3']);
   });
 
   test('D1: a full ledger is a no', () => {
-    const rows = Array.from({ length: MAX_ROWS }, (_, index) => row(`r${index}`, `m${index}`));
-    expect(ask([request('a')], three, cluster('100%'), rows).of('a')).toMatchObject({ limit: 'ledger/rows', used: 500, of: 500 });
+    const reservations = Array.from({ length: MAX_ROWS }, (_, index) => reservation(`r${index}`, `m${index}`));
+    expect(ask([request('a')], three, cluster('100%'), reservations).of('a')).toMatchObject({
+      limit: 'ledger/reservations',
+      used: 500,
+      of: 500,
+    });
     // What is granted in the same pass is counted as well.
-    const all = [...rows.map((_, index) => counted(`m${index}`)), ...three];
-    const last = ask([request('a'), request('b')], all, cluster('100%'), rows.slice(1));
+    const all = [...reservations.map((_, index) => counted(`m${index}`)), ...three];
+    const last = ask([request('a'), request('b')], all, cluster('100%'), reservations.slice(1));
     expect(last.of('a')).toEqual({ allowed: true });
-    expect(last.of('b')).toMatchObject({ limit: 'ledger/rows' });
+    expect(last.of('b')).toMatchObject({ limit: 'ledger/reservations' });
   });
 
   test('without any policy one machine in ten, at least one, may go', () => {
     expect(ask([request('a'), request('b')], three, sources()).granted).toEqual(['a']);
-    expect(ask([request('b')], three, sources(), [row('r1', 'a')]).of('b')?.limit).toBe('builtin/cluster');
+    expect(ask([request('b')], three, sources(), [reservation('r1', 'a')]).of('b')?.limit).toBe('builtin/cluster');
     const many = Array.from({ length: 40 }, (_, index) => counted(`m${index}`));
     expect(
       ask(
@@ -157,9 +164,9 @@ describe('D9: requests', () => {
     const both = request('both', { scopes: ['pool/web', 'pool/db'], since: 1 });
     const web2 = request('web2', { scopes: ['pool/web'], since: 2 });
     // db is busy and web is free; the younger one would take web for ever.
-    expect(ask([both, web2], machines, limits, [row('r1', 'db1', { scopes: ['pool/db'] })]).granted).toEqual([]);
+    expect(ask([both, web2], machines, limits, [reservation('r1', 'db1', { scopes: ['pool/db'] })]).granted).toEqual([]);
     // A dead node gives no such place: nobody could say for how long.
     const withDead = machines.map((machine) => (machine.uid === 'uid-db1' ? { ...machine, ...dead } : machine));
-    expect(ask([both, web2], withDead, limits, [row('r1', 'db1', { scopes: ['pool/db'] })]).granted).toEqual(['web2']);
+    expect(ask([both, web2], withDead, limits, [reservation('r1', 'db1', { scopes: ['pool/db'] })]).granted).toEqual(['web2']);
   });
 });

@@ -62,14 +62,14 @@ function refusalBy(limit: Limit, subject: Subject, census: Census, nowMs: number
     return full(name, places.used, max, holders, when, lasting < max);
   }
   if (measure.of === 'Concurrent') {
-    const rows = census.rows(scope, classes);
-    if (rows.used < measure.max) return undefined;
-    const { holders, lasting } = rows.who();
+    const reservations = census.reservations(scope, classes);
+    if (reservations.used < measure.max) return undefined;
+    const { holders, lasting } = reservations.who();
     const when =
       measure.max === 0
         ? `${name} allows more than 0 operations at once in ${scope}`
         : `fewer than ${measure.max} operations (${classes.join(', ')}) are under way in ${scope}`;
-    return full(name, rows.used, measure.max, holders, when, lasting < measure.max);
+    return full(name, reservations.used, measure.max, holders, when, lasting < measure.max);
   }
   if (measure.of === 'Starts') return refusalByStarts(limit, measure, census.starts);
   if (subject.lastDisruptionMs === undefined || nowMs - subject.lastDisruptionMs >= measure.ms) return undefined;
@@ -135,7 +135,7 @@ export function judge(
   requests: readonly Request[],
   census: Census,
   sources: LimitSources,
-  { rows, nowMs }: { /** How many the ledger holds. */ rows: number; nowMs: number },
+  { reservations, nowMs }: { /** How many the ledger holds. */ reservations: number; nowMs: number },
 ): Judgement {
   const limits = limitsOf(sources);
   const gates = gatesOf(sources, nowMs);
@@ -152,8 +152,14 @@ export function judge(
   return { granted, verdicts };
 
   function verdictOn(request: Request): Verdict {
-    if (rows + granted.length >= MAX_ROWS)
-      return { allowed: false, limit: 'ledger/rows', used: MAX_ROWS, of: MAX_ROWS, wouldPassWhen: 'an operation under way has ended' };
+    if (reservations + granted.length >= MAX_ROWS)
+      return {
+        allowed: false,
+        limit: 'ledger/reservations',
+        used: MAX_ROWS,
+        of: MAX_ROWS,
+        wouldPassWhen: 'an operation under way has ended',
+      };
     const closed = gates(request, census);
     if (closed !== undefined) return closed;
     const refusals = refusalsBy(limits, request, census, nowMs);

@@ -10,19 +10,19 @@ import { createClient } from '../kube/http-client.ts';
 import { fakeApiServer, statusResponse } from '../kube/testing/api-server.ts';
 import { beginTerm as begin, type TermOptions } from './ledger.ts';
 import { countsOf } from './rates.ts';
-import { row } from './testing/rows.ts';
+import { reservation } from './testing/reservations.ts';
 
 type Server = ReturnType<typeof fakeApiServer>;
 
 const { signal } = new AbortController();
 const beginTerm = (client: Client, _: AbortSignal, options: Partial<TermOptions> = {}) =>
-  begin(client, signal, { leftRows: () => [], ...options });
+  begin(client, signal, { leftReservations: () => [], ...options });
 const ledgerOf = (epoch: number) => ({
   apiVersion: API_VERSION,
   kind: 'DisruptionLedger',
   metadata: { name: LEDGER_NAME },
   spec: {},
-  status: { epoch, rows: [row('r1', 'a')] },
+  status: { epoch, reservations: [reservation('r1', 'a')] },
 });
 
 describe('D2: a term begins', () => {
@@ -33,13 +33,13 @@ describe('D2: a term begins', () => {
     expect(server.objects(DisruptionLedgers)[0]?.status?.epoch).toBe(epoch);
   });
 
-  test('by raising the epoch and touching no row', async () => {
+  test('by raising the epoch and touching no reservation', async () => {
     const server = fakeApiServer();
     server.put(DisruptionLedgers, ledgerOf(7000));
     const client = createClient(server.transport);
     expect(await beginTerm(client, signal)).toBe(7001);
     expect(await beginTerm(client, signal)).toBe(7002);
-    expect(server.objects(DisruptionLedgers)[0]?.status).toEqual({ epoch: 7002, rows: [row('r1', 'a')] });
+    expect(server.objects(DisruptionLedgers)[0]?.status).toEqual({ epoch: 7002, reservations: [reservation('r1', 'a')] });
   });
 
   test('with an epoch of its own, whoever else begins at the same time', async () => {
@@ -153,19 +153,19 @@ describe('D1: the epoch does not fall where the ledger was deleted', () => {
     expect(await beginTerm(createClient(server.transport), signal)).toBeGreaterThan(40);
   });
 
-  test('what may still be under way has its row in the write that gives the ledger its first epoch', async () => {
+  test('what may still be under way has its reservation in the write that gives the ledger its first epoch', async () => {
     const server = fakeApiServer();
     server.put(Machines, machine('a', { operation: operation(7000) }));
     const client = createClient(server.transport);
     const asked: number[] = [];
-    const leftRows: TermOptions['leftRows'] = ({ machines, since }) => {
+    const leftReservations: TermOptions['leftReservations'] = ({ machines, since }) => {
       asked.push(machines.length);
       expect(since).toBe(server.objects(DisruptionLedgers)[0]?.metadata.creationTimestamp);
-      return [row('r1', 'a')];
+      return [reservation('r1', 'a')];
     };
-    await beginTerm(client, signal, { leftRows });
-    expect(server.objects(DisruptionLedgers)[0]?.status).toMatchObject({ epoch: 7001, rows: [row('r1', 'a')] });
-    await beginTerm(client, signal, { leftRows });
+    await beginTerm(client, signal, { leftReservations });
+    expect(server.objects(DisruptionLedgers)[0]?.status).toMatchObject({ epoch: 7001, reservations: [reservation('r1', 'a')] });
+    await beginTerm(client, signal, { leftReservations });
     expect(asked).toEqual([1]);
   });
 
@@ -173,12 +173,12 @@ describe('D1: the epoch does not fall where the ledger was deleted', () => {
     const server = fakeApiServer();
     const client = createClient(server.transport);
     let listed = 0;
-    const leftRows: TermOptions['leftRows'] = () => {
+    const leftReservations: TermOptions['leftReservations'] = () => {
       if (listed++ === 0) server.put(DisruptionLedgers, ledgerOf(5000));
-      return [row('r2', 'b')];
+      return [reservation('r2', 'b')];
     };
-    expect(await beginTerm(client, signal, { leftRows })).toBe(5001);
-    expect(server.objects(DisruptionLedgers)[0]?.status?.rows).toEqual([row('r1', 'a')]);
+    expect(await beginTerm(client, signal, { leftReservations })).toBe(5001);
+    expect(server.objects(DisruptionLedgers)[0]?.status?.reservations).toEqual([reservation('r1', 'a')]);
     expect(listed).toBe(1);
   });
 
@@ -202,8 +202,8 @@ describe('D1: the epoch does not fall where the ledger was deleted', () => {
 
   test('more than a ledger holds begins no term', async () => {
     const server = fakeApiServer();
-    const leftRows = () => Array.from({ length: 501 }, (_, index) => row(`r${index}`, `m${index}`));
-    await expect(beginTerm(createClient(server.transport), signal, { leftRows })).rejects.toMatchObject({ code: 'LedgerFull' });
+    const leftReservations = () => Array.from({ length: 501 }, (_, index) => reservation(`r${index}`, `m${index}`));
+    await expect(beginTerm(createClient(server.transport), signal, { leftReservations })).rejects.toMatchObject({ code: 'LedgerFull' });
   });
 
   test('a ledger that has an epoch is believed, and nothing is listed', async () => {

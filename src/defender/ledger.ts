@@ -1,5 +1,5 @@
 import { Nodes, type Node } from '../api/builtin.ts';
-import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerRow } from '../api/disruption-ledger.ts';
+import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerReservation } from '../api/disruption-ledger.ts';
 import { CodedError, isCoded } from '../api/errors.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { Machines, type Machine } from '../api/machine.ts';
@@ -34,21 +34,21 @@ export interface Traces {
 export interface TermOptions {
   /** May list what terms write; the rights of the client are those of its writes. */
   reader?: Client;
-  /** The rows that a ledger which is lost must have had, as far as they may still be under way. */
-  leftRows: (traces: Traces) => readonly LedgerRow[];
+  /** The reservations that a ledger which is lost must have had, as far as they may still be under way. */
+  leftReservations: (traces: Traces) => readonly LedgerReservation[];
 }
 
 /**
  * Begins a term (docs/protocols.md#d2): raises the epoch and returns it once the server has said that this very write raised it. Where the answer is
  * lost the epoch read afterwards may be another process' own, so it is raised again. Makes the ledger where there is none: of a new cell, or
- * of one whose ledger was deleted. One without an epoch gets, in the write that gives it the first, the rows of what may still be under way (#d1).
+ * of one whose ledger was deleted. One without an epoch gets, in the write that gives it the first, the reservations of what may still be under way (#d1).
  *
  * #d1: an epoch is never below the resourceVersion of the ledger that it is written into, and costs a write; so it is at most the resourceVersion that this write
  * gets. A ledger that is made later has a higher one than that, and so has each of its epochs, whatever trace the term before it left.
  *
  * Errors: `LedgerFull`, `VersionInvalid`; what the client throws, save conflicts, which are read again.
  */
-export async function beginTerm(client: Client, signal: AbortSignal, { reader = client, leftRows }: TermOptions): Promise<number> {
+export async function beginTerm(client: Client, signal: AbortSignal, { reader = client, leftReservations }: TermOptions): Promise<number> {
   for (;;) {
     signal.throwIfAborted();
     const ledger = (await readLedger(client, signal)) ?? (await createLedger(client, signal));
@@ -57,7 +57,7 @@ export async function beginTerm(client: Client, signal: AbortSignal, { reader = 
     const { created: since, version } = bornOf(ledger);
     // Listed after it was read, and the write is conditioned on it: nobody began a term with it in between, and whoever led before reads it no more.
     const traces = state.epoch > 0 ? undefined : await tracesIn(reader, since, signal);
-    const known = traces === undefined ? state : rebuilt(state, leftRows(traces), highestEpoch(traces), since);
+    const known = traces === undefined ? state : rebuilt(state, leftReservations(traces), highestEpoch(traces), since);
     const next = takeLeadership(known, traces === undefined ? version : Math.max(version, highestEpoch(traces) + 1));
     try {
       await writeLedger(client, withState(ledger, next), signal);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { limitsOf, type LimitSources } from './limits.ts';
 import { conditionScope, machineSetScope, poolScope, setScope } from './scopes.ts';
-import { policy, request } from './testing/rows.ts';
+import { policy, request } from './testing/reservations.ts';
 import type { Request } from './request.ts';
 
 const sources: LimitSources = {

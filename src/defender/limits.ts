@@ -10,7 +10,7 @@ import { parseScope, placeIn, type Scope } from './scopes.ts';
 export type Measure =
   /** |unavailable ∪ reserved| of the machines in the scope. */
   | { of: 'Unavailable'; max: CountOrPercent }
-  /** Rows in the scope. */
+  /** Reservations in the scope. */
   | { of: 'Concurrent'; max: number }
   /** Reservations in the scope, lately. */
   | { of: 'Starts'; max: number; in: RateSpan }
@@ -22,7 +22,7 @@ export interface Limit {
   /** `<policy>/<limit>`, for verdicts. */
   name: string;
   scope: string;
-  /** Which rows count, where rows are counted. */
+  /** Which reservations count, where reservations are counted. */
   classes: readonly LimitClass[];
   measure: Measure;
 }

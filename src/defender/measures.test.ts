@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
 import type { Limit } from '../api/defender-policy.ts';
-import type { LedgerRow } from '../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../api/disruption-ledger.ts';
 import { takeCensus } from './census.ts';
 import { createRoll, type CensusMachine } from './roll.ts';
 import { judge, refusalByRates } from './judge.ts';
 import { countStarts } from './rates.ts';
 import type { Request, Verdict } from './request.ts';
-import { counted, policy, request, row, T0 } from './testing/rows.ts';
+import { counted, policy, request, reservation, T0 } from './testing/reservations.ts';
 
 const MINUTE = 60_000;
 const roomy: Limit = { name: 'roomy', scope: 'Cluster', maxUnavailable: '100%' };
@@ -15,12 +15,12 @@ const rated = (): boolean => true;
 interface World {
   limits: Limit[];
   machines?: CensusMachine[];
-  rows?: LedgerRow[];
-  /** Rows that began so many minutes ago. */
-  begun?: [LedgerRow, number][];
+  reservations?: LedgerReservation[];
+  /** Reservations that began so many minutes ago. */
+  begun?: [LedgerReservation, number][];
 }
 
-function ask(requests: Request[], { limits, machines, rows = [], begun = [] }: World) {
+function ask(requests: Request[], { limits, machines, reservations = [], begun = [] }: World) {
   const hours = begun.reduce(
     (sum, [each, minutes]) => countStarts(sum, [each], T0 - minutes * MINUTE, rated).hours,
     countStarts([], [], T0, rated).hours,
@@ -29,8 +29,8 @@ function ask(requests: Request[], { limits, machines, rows = [], begun = [] }: W
     machines ??
     requests.map((each) => counted(each.machine.slice(4), { scopes: each.scopes.filter((scope) => !scope.startsWith('condition/')) }));
   const sources = { policies: [policy('p', roomy, ...limits)], sets: new Map() };
-  const { granted, verdicts } = judge(requests, takeCensus(createRoll(all), rows, { hours, nowMs: T0 }), sources, {
-    rows: rows.length,
+  const { granted, verdicts } = judge(requests, takeCensus(createRoll(all), reservations, { hours, nowMs: T0 }), sources, {
+    reservations: reservations.length,
     nowMs: T0,
   });
   return { granted: granted.map((each) => each.machine.slice(4)), of: (name: string): Verdict | undefined => verdicts.get(`uid-${name}`) };
@@ -43,10 +43,10 @@ const dead = { unavailable: true, lastingly: true };
 describe('maxConcurrent', () => {
   const one: Limit = { name: 'one', scope: 'Cluster', maxConcurrent: 1 };
 
-  test('D7: counts rows; a machine that is unavailable already still adds one', () => {
+  test('D7: counts reservations; a machine that is unavailable already still adds one', () => {
     const machines = [counted('a', dead), counted('b', dead), counted('c')];
     expect(ask([repair('a'), repair('b')], { limits: [one], machines }).granted).toEqual(['a']);
-    expect(ask([repair('b')], { limits: [one], machines, rows: [row('r1', 'a')] }).of('b')).toEqual({
+    expect(ask([repair('b')], { limits: [one], machines, reservations: [reservation('r1', 'a')] }).of('b')).toEqual({
       allowed: false,
       limit: 'p/one',
       used: 1,
@@ -58,13 +58,12 @@ describe('maxConcurrent', () => {
     expect(ask([request('c')], { limits: [one], machines }).granted).toEqual(['c']);
   });
 
-  test('counts only rows of the classes it names, and holds only those to it', () => {
+  test('counts only reservations of the classes it names, and holds only those to it', () => {
     const repairs: Limit = { ...one, classes: ['Repair'] };
     const machines = ['a', 'b', 'c', 'd'].map((name) => counted(name));
-    expect(ask([repair('a'), repair('b'), request('c')], { limits: [repairs], machines, rows: [row('r1', 'd')] }).granted).toEqual([
-      'a',
-      'c',
-    ]);
+    expect(
+      ask([repair('a'), repair('b'), request('c')], { limits: [repairs], machines, reservations: [reservation('r1', 'd')] }).granted,
+    ).toEqual(['a', 'c']);
   });
 
   test('0 means none', () => {
@@ -84,7 +83,7 @@ test('D9: who waits for an operation that will end keeps its place; who waits fo
     ask([older, request('b', { since: 2, kind: 'Delete' })], {
       limits,
       machines: [counted('a'), counted('b'), x],
-      rows: [row('r', 'x')],
+      reservations: [reservation('r', 'x')],
     }).granted;
   expect(behind(counted('x', dead))).toEqual(['b']);
   expect(behind(counted('x'))).toEqual([]);
@@ -137,8 +136,8 @@ describe('rates', () => {
 
   test('remember what began before, and say when there is room again', () => {
     const begun: World['begun'] = [
-      [row('x', 'x'), 40],
-      [row('y', 'y'), 20],
+      [reservation('x', 'x'), 40],
+      [reservation('y', 'y'), 20],
     ];
     expect(ask([request('a')], { limits: [two], begun }).of('a')).toEqual({
       allowed: false,
@@ -157,9 +156,9 @@ describe('rates', () => {
 
   test('that were lowered say when enough of what began has left them', () => {
     const begun: World['begun'] = [
-      [row('x', 'x'), 40],
-      [row('y', 'y'), 20],
-      [row('z', 'z'), 10],
+      [reservation('x', 'x'), 40],
+      [reservation('y', 'y'), 20],
+      [reservation('z', 'z'), 10],
     ];
     expect(ask([request('a')], { limits: [two], begun }).of('a')).toMatchObject({
       used: 3,
@@ -168,20 +167,24 @@ describe('rates', () => {
     });
   });
 
-  test('are all that is asked of what takes over the places of another row', () => {
+  test('are all that is asked of what takes over the places of another reservation', () => {
     const limits: Limit[] = [{ name: 'full', scope: 'Cluster', maxUnavailable: 0, maxConcurrent: 0, minIntervalSeconds: 3600 }, two];
     const sources = { policies: [policy('p', ...limits)], sets: new Map() };
     const subject = repair('a', { lastDisruptionMs: T0 });
-    const begun = (rows: LedgerRow[]) => countStarts([], rows, T0, rated).hours;
-    expect(refusalByRates(subject, begun([row('x', 'x')]), sources, T0)).toBeUndefined();
-    expect(refusalByRates(subject, begun([row('x', 'x'), row('y', 'y')]), sources, T0)).toMatchObject({ limit: 'p/two', used: 2, of: 2 });
+    const begun = (reservations: LedgerReservation[]) => countStarts([], reservations, T0, rated).hours;
+    expect(refusalByRates(subject, begun([reservation('x', 'x')]), sources, T0)).toBeUndefined();
+    expect(refusalByRates(subject, begun([reservation('x', 'x'), reservation('y', 'y')]), sources, T0)).toMatchObject({
+      limit: 'p/two',
+      used: 2,
+      of: 2,
+    });
   });
 
   test('hold up no Restore, unless they name it', () => {
     const begun: World['begun'] = [
-      [row('x', 'x'), 1],
-      [row('y', 'y', { class: 'Restore' }), 1],
-      [row('z', 'z'), 1],
+      [reservation('x', 'x'), 1],
+      [reservation('y', 'y', { class: 'Restore' }), 1],
+      [reservation('z', 'z'), 1],
     ];
     expect(ask([restore('a'), request('b')], { limits: [two], begun }).granted).toEqual(['a']);
     expect(ask([restore('a'), request('b')], { limits: [{ ...two, maxPerHour: 1, classes: ['Restore'] }], begun }).granted).toEqual(['b']);
@@ -192,7 +195,7 @@ describe('rates', () => {
     const hours = [{ from: new Date(T0).toISOString(), minutes: 5, starts }];
     const requests = [repair('a'), restore('b')];
     const census = takeCensus(createRoll([counted('a'), counted('b')]), [], { hours, nowMs: T0 });
-    const { verdicts } = judge(requests, census, { policies: [policy('p', roomy, two)], sets: new Map() }, { rows: 0, nowMs: T0 });
+    const { verdicts } = judge(requests, census, { policies: [policy('p', roomy, two)], sets: new Map() }, { reservations: 0, nowMs: T0 });
     expect(verdicts.get('uid-a')).toMatchObject({ allowed: false, limit: 'ledger/hours' });
     expect(verdicts.get('uid-b')).toEqual({ allowed: true });
   });
@@ -230,8 +233,10 @@ test('D9: who waits for operations alone keeps its rate token, too; who waits fo
   const older = request('a', { since: 1 });
   const younger = request('b', { since: 2, machine: 'db/b', scopes: ['cluster', 'pool/db'] });
   // The pool of a is busy; b would take the only start of this hour for ever.
-  expect(ask([older, younger], { limits, machines, rows: [row('r', 'x')] }).granted).toEqual([]);
+  expect(ask([older, younger], { limits, machines, reservations: [reservation('r', 'x')] }).granted).toEqual([]);
   // Nobody keeps a place for the hour: what needs no start goes on.
   const changes: Limit[] = [{ name: 'slow', scope: 'Cluster', maxPerHour: 1, classes: ['Change'] }];
-  expect(ask([older, repair('b', { since: 2 })], { limits: changes, machines, begun: [[row('x', 'x'), 1]] }).granted).toEqual(['b']);
+  expect(ask([older, repair('b', { since: 2 })], { limits: changes, machines, begun: [[reservation('x', 'x'), 1]] }).granted).toEqual([
+    'b',
+  ]);
 });

@@ -3,18 +3,18 @@
  *
  * Errors
  * - `Deposed`: the ledger carries another epoch, or is gone: whoever holds this one leads no more and must stop.
- * - `RowExists`, `RowAbsent`, `LedgerFull`: the request does not fit the state; read again and decide again.
- * - `NoEvidence`: what was shown does not prove that the row's effect is known.
+ * - `ReservationExists`, `ReservationAbsent`, `LedgerFull`: the request does not fit the state; read again and decide again.
+ * - `NoEvidence`: what was shown does not prove that the reservation's effect is known.
  *
- * Guarantees: nothing here takes a time as a reason to free a row. What has expired may not begin any more, and goes on counting.
+ * Guarantees: nothing here takes a time as a reason to free a reservation. What has expired may not begin any more, and goes on counting.
  */
-import type { LedgerRow } from '../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../api/disruption-ledger.ts';
 import { CodedError } from '../api/errors.ts';
 import type { OperationStatus } from '../api/machine.ts';
 import { countStarts, countUnknown, giveBack, type Rated } from './rates.ts';
-import { rowOfID, rowOfMachine, type LedgerState } from './state.ts';
+import { reservationOfID, reservationOfMachine, type LedgerState } from './state.ts';
 
-/** As many rows as the ledger's schema takes. */
+/** As many reservations as the ledger's schema takes. */
 export const MAX_ROWS = 500;
 
 /**
@@ -26,15 +26,18 @@ export function takeLeadership(state: LedgerState, least = 0): LedgerState {
 }
 
 /**
- * The state of a ledger that took the place of a lost one: with the rows that are `left` (docs/protocols.md#d1). `used`: the highest epoch that is borne somewhere; where there
+ * The state of a ledger that took the place of a lost one: with the reservations that are `left` (docs/protocols.md#d1). `used`: the highest epoch that is borne somewhere; where there
  * is any, disruptions may have begun of which the lost one alone knew, and rates have no room before those are too old to count.
  */
-export function rebuilt(state: LedgerState, left: readonly LedgerRow[], used: number, since: string): LedgerState {
-  const rows = [...state.rows, ...left.filter((row) => rowOfMachine(state, row.machineUID) === undefined)];
-  if (rows.length > MAX_ROWS)
-    throw new CodedError('LedgerFull', `the ledger holds at most ${MAX_ROWS} rows, and ${rows.length} may be under way`);
-  if (used === 0 && left.length === 0) return { ...state, rows };
-  return { ...state, rows, hours: countUnknown(state.hours ?? [], Date.parse(since)) };
+export function rebuilt(state: LedgerState, left: readonly LedgerReservation[], used: number, since: string): LedgerState {
+  const reservations = [
+    ...state.reservations,
+    ...left.filter((reservation) => reservationOfMachine(state, reservation.machineUID) === undefined),
+  ];
+  if (reservations.length > MAX_ROWS)
+    throw new CodedError('LedgerFull', `the ledger holds at most ${MAX_ROWS} reservations, and ${reservations.length} may be under way`);
+  if (used === 0 && left.length === 0) return { ...state, reservations };
+  return { ...state, reservations, hours: countUnknown(state.hours ?? [], Date.parse(since)) };
 }
 
 /** A term lasts as long as its ledger (docs/protocols.md#d1): the next one makes another, whose epochs are above every one that was used. */
@@ -54,61 +57,62 @@ export function requireEpoch(state: LedgerState, epoch: number): void {
 export function reserve(
   state: LedgerState,
   epoch: number,
-  rows: readonly LedgerRow[],
+  reservations: readonly LedgerReservation[],
   { nowMs, rated }: { nowMs: number; rated: Rated } = { nowMs: 0, rated: () => false },
 ): LedgerState {
   requireEpoch(state, epoch);
-  const next = [...state.rows];
-  const counted = countStarts(state.hours ?? [], rows, nowMs, rated);
-  for (const row of counted.rows) {
-    const other = next.find((each) => each.machineUID === row.machineUID || each.id === row.id);
-    if (other !== undefined) throw new CodedError('RowExists', `machine ${row.machine} already has row ${other.id} in the ledger`);
-    next.push(row);
+  const next = [...state.reservations];
+  const counted = countStarts(state.hours ?? [], reservations, nowMs, rated);
+  for (const reservation of counted.reservations) {
+    const other = next.find((each) => each.machineUID === reservation.machineUID || each.id === reservation.id);
+    if (other !== undefined)
+      throw new CodedError('ReservationExists', `machine ${reservation.machine} already has reservation ${other.id} in the ledger`);
+    next.push(reservation);
   }
-  if (next.length > MAX_ROWS) throw new CodedError('LedgerFull', `the ledger holds at most ${MAX_ROWS} rows`);
-  return { ...state, rows: next, ...(counted.hours.length === 0 ? {} : { hours: counted.hours }) };
+  if (next.length > MAX_ROWS) throw new CodedError('LedgerFull', `the ledger holds at most ${MAX_ROWS} reservations`);
+  return { ...state, reservations: next, ...(counted.hours.length === 0 ? {} : { hours: counted.hours }) };
 }
 
-/** What proves that a row's effect is known. There is no other way out of the ledger (docs/protocols.md#d5). */
+/** What proves that a reservation's effect is known. There is no other way out of the ledger (docs/protocols.md#d5). */
 export type ReleaseEvidence =
-  /** The agent's terminal report of this row's operation, recorded on what asked. */
+  /** The agent's terminal report of this reservation's operation, recorded on what asked. */
   | { by: 'Report'; machineUID: string; report: OperationStatus; recorded: boolean }
-  /** The Machine's operation is this row's and Cancelled (an operator's release, or a row that never got an order), and the Node is fenced. */
+  /** The Machine's operation is this reservation's and Cancelled (an operator's release, or a reservation that never got an order), and the Node is fenced. */
   | {
       by: 'Cancelled';
       machineUID: string;
       operationID: string;
       fenced: boolean;
-      /** The leader wrote it where no order was. Then nothing began, and rates get back what the row counted. */
+      /** The leader wrote it where no order was. Then nothing began, and rates get back what the reservation counted. */
       unordered?: boolean;
     }
-  /** No Machine has the row's UID any more: its finalizer went after the provider's proof of absence. */
+  /** No Machine has the reservation's UID any more: its finalizer went after the provider's proof of absence. */
   | { by: 'MachineGone'; presentUID: string | undefined };
 
-function proves(evidence: ReleaseEvidence, row: LedgerRow): boolean {
-  if (evidence.by === 'MachineGone') return evidence.presentUID !== row.machineUID;
-  if (evidence.machineUID !== row.machineUID) return false;
-  if (evidence.by === 'Cancelled') return evidence.operationID === row.id && evidence.fenced;
-  return evidence.report.id === row.id && evidence.report.state === 'Done' && evidence.recorded;
+function proves(evidence: ReleaseEvidence, reservation: LedgerReservation): boolean {
+  if (evidence.by === 'MachineGone') return evidence.presentUID !== reservation.machineUID;
+  if (evidence.machineUID !== reservation.machineUID) return false;
+  if (evidence.by === 'Cancelled') return evidence.operationID === reservation.id && evidence.fenced;
+  return evidence.report.id === reservation.id && evidence.report.state === 'Done' && evidence.recorded;
 }
 
 export function release(state: LedgerState, epoch: number, id: string, evidence: ReleaseEvidence): LedgerState {
   requireEpoch(state, epoch);
-  const row = rowOfID(state, id);
-  if (row === undefined) throw new CodedError('RowAbsent', `the ledger has no row ${id}`);
-  if (!proves(evidence, row))
-    throw new CodedError('NoEvidence', `what is known of ${row.machine} does not prove that operation ${id} has ended`, {
-      next: `kubenode why ${row.machine}`,
+  const reservation = reservationOfID(state, id);
+  if (reservation === undefined) throw new CodedError('ReservationAbsent', `the ledger has no reservation ${id}`);
+  if (!proves(evidence, reservation))
+    throw new CodedError('NoEvidence', `what is known of ${reservation.machine} does not prove that operation ${id} has ended`, {
+      next: `kubenode why ${reservation.machine}`,
     });
-  const rows = state.rows.filter((each) => each.id !== id);
+  const reservations = state.reservations.filter((each) => each.id !== id);
   const unordered = evidence.by === 'Cancelled' && evidence.unordered === true;
-  return { ...state, rows, ...(unordered && state.hours !== undefined ? { hours: giveBack(state.hours, row) } : {}) };
+  return { ...state, reservations, ...(unordered && state.hours !== undefined ? { hours: giveBack(state.hours, reservation) } : {}) };
 }
 
-/** Why a row may be replaced by another one while its operation may still run. The machine stays reserved throughout. */
+/** Why a reservation may be replaced by another one while its operation may still run. The machine stays reserved throughout. */
 export type Succession =
   /**
-   * The Machine is being deleted (docs/protocols.md#c8): a dead node's step is not waited for. `counted` absent: its end was part of what the row was granted for,
+   * The Machine is being deleted (docs/protocols.md#c8): a dead node's step is not waited for. `counted` absent: its end was part of what the reservation was granted for,
    * and is not counted again.
    */
   | { because: 'Deleting'; counted?: { nowMs: number; rated: Rated } }
@@ -119,28 +123,31 @@ export type Succession =
  * What takes over is one disruption more for the rates that speak of it, whether what it comes after had begun or not; save the deletion of a
  * machine whose repair is to replace it.
  */
-export function takeOver(state: LedgerState, epoch: number, id: string, successor: LedgerRow, why: Succession): LedgerState {
+export function takeOver(state: LedgerState, epoch: number, id: string, successor: LedgerReservation, why: Succession): LedgerState {
   requireEpoch(state, epoch);
-  const row = rowOfID(state, id);
-  if (row === undefined) throw new CodedError('RowAbsent', `the ledger has no row ${id}`);
+  const reservation = reservationOfID(state, id);
+  if (reservation === undefined) throw new CodedError('ReservationAbsent', `the ledger has no reservation ${id}`);
   const allowed =
-    successor.machineUID === row.machineUID &&
-    rowOfID(state, successor.id) === undefined &&
+    successor.machineUID === reservation.machineUID &&
+    reservationOfID(state, successor.id) === undefined &&
     (why.because === 'Deleting'
-      ? successor.kind === 'Delete' && row.kind !== 'Delete'
-      : successor.kind === 'Repair' && row.kind !== 'Delete' && why.agentSilent && why.nowMs > Date.parse(row.notAfter));
+      ? successor.kind === 'Delete' && reservation.kind !== 'Delete'
+      : successor.kind === 'Repair' && reservation.kind !== 'Delete' && why.agentSilent && why.nowMs > Date.parse(reservation.notAfter));
   if (!allowed)
-    throw new CodedError('NoEvidence', `row ${id} (${row.kind}) of ${row.machine} must not be taken over by a ${successor.kind} row yet`);
-  const replaced = (next: LedgerRow): LedgerRow[] => state.rows.map((each) => (each.id === id ? next : each));
+    throw new CodedError(
+      'NoEvidence',
+      `reservation ${id} (${reservation.kind}) of ${reservation.machine} must not be taken over by a ${successor.kind} reservation yet`,
+    );
+  const replaced = (next: LedgerReservation): LedgerReservation[] => state.reservations.map((each) => (each.id === id ? next : each));
   const counts = why.because === 'Deleting' ? why.counted : why;
-  if (counts === undefined) return { ...state, rows: replaced(successor) };
-  const counting = why.because === 'Deleting' ? successor : { ...successor, succeeds: row.succeeds ?? id };
+  if (counts === undefined) return { ...state, reservations: replaced(successor) };
+  const counting = why.because === 'Deleting' ? successor : { ...successor, succeeds: reservation.succeeds ?? id };
   const counted = countStarts(state.hours ?? [], [counting], counts.nowMs, counts.rated);
-  const [next = successor] = counted.rows;
-  return { ...state, rows: replaced(next), ...(counted.hours.length === 0 ? {} : { hours: counted.hours }) };
+  const [next = successor] = counted.reservations;
+  return { ...state, reservations: replaced(next), ...(counted.hours.length === 0 ? {} : { hours: counted.hours }) };
 }
 
-/** Whether this very row is the machine's. */
-export function holds(state: LedgerState, row: Pick<LedgerRow, 'id' | 'machineUID'>): boolean {
-  return rowOfMachine(state, row.machineUID)?.id === row.id;
+/** Whether this very reservation is the machine's. */
+export function holds(state: LedgerState, reservation: Pick<LedgerReservation, 'id' | 'machineUID'>): boolean {
+  return reservationOfMachine(state, reservation.machineUID)?.id === reservation.id;
 }

@@ -1,16 +1,17 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { LedgerRow, StartsBucket } from '../api/disruption-ledger.ts';
+import type { LedgerReservation, StartsBucket } from '../api/disruption-ledger.ts';
 import { isCoded } from '../api/errors.ts';
 import { release, reserve } from './protocol.ts';
 import { countsOf, countStarts, countUnknown, giveBack } from './rates.ts';
 import type { LedgerState } from './state.ts';
-import { row, T0 } from './testing/rows.ts';
+import { reservation, T0 } from './testing/reservations.ts';
 
 const MINUTE = 60_000;
 const HOUR = 60 * MINUTE;
 const rated = (): boolean => true;
-const repair = (id: string, change: Partial<LedgerRow> = {}): LedgerRow => row(id, id, { kind: 'Repair', class: 'Repair', ...change });
+const repair = (id: string, change: Partial<LedgerReservation> = {}): LedgerReservation =>
+  reservation(id, id, { kind: 'Repair', class: 'Repair', ...change });
 const count = (hours: readonly StartsBucket[], id: string, nowMs: number) => countStarts(hours, [repair(id)], nowMs, rated);
 const within = (hours: readonly StartsBucket[], span: 'Hour' | 'Day', nowMs: number): number =>
   countsOf(hours, nowMs).within(span, ['Repair'], 'cluster');
@@ -27,8 +28,12 @@ describe('what rates count', () => {
   });
 
   test('is told by class and scope, and when there is room again', () => {
-    const rows = [repair('a'), row('b', 'b', { kind: 'Delete' }), row('c', 'c', { scopes: ['cluster', 'pool/db'] })];
-    const { hours, rows: counted } = countStarts([], rows, T0, (asked, scope) => scope !== 'pool/db' || asked === 'Repair');
+    const reservations = [
+      repair('a'),
+      reservation('b', 'b', { kind: 'Delete' }),
+      reservation('c', 'c', { scopes: ['cluster', 'pool/db'] }),
+    ];
+    const { hours, reservations: counted } = countStarts([], reservations, T0, (asked, scope) => scope !== 'pool/db' || asked === 'Repair');
     const counts = countsOf(hours, T0);
     expect(counts.within('Hour', ['Repair', 'Change', 'Delete'], 'cluster')).toBe(3);
     expect(counts.within('Hour', ['Delete'], 'pool/web')).toBe(1);
@@ -51,9 +56,9 @@ describe('what rates count', () => {
   });
 
   test('is nothing where no rate speaks of it: neither bucket nor note', () => {
-    const rows = [repair('a')];
-    expect(countStarts([], rows, T0, () => false)).toEqual({ hours: [], rows });
-    expect(reserve({ epoch: 1, rows: [] }, 1, rows, { nowMs: T0, rated: () => false })).toEqual({ epoch: 1, rows });
+    const reservations = [repair('a')];
+    expect(countStarts([], reservations, T0, () => false)).toEqual({ hours: [], reservations });
+    expect(reserve({ epoch: 1, reservations: [] }, 1, reservations, { nowMs: T0, rated: () => false })).toEqual({ epoch: 1, reservations });
   });
 
   test('stays bounded: a day of buckets, whatever happens', () => {
@@ -69,7 +74,7 @@ describe('what rates count', () => {
     expect(within(ahead, 'Hour', T0 + 5 * MINUTE)).toBe(1);
     const behind = count(ahead, 'c', T0 + 5 * MINUTE);
     // By the time of the newest bucket, so that it leaves with that one and not before.
-    expect(behind.rows[0]?.counted?.at).toBe(new Date(T0 + 90 * MINUTE).toISOString());
+    expect(behind.reservations[0]?.counted?.at).toBe(new Date(T0 + 90 * MINUTE).toISOString());
     expect(within(behind.hours, 'Hour', T0 + 5 * MINUTE)).toBe(2);
     expect(within(behind.hours, 'Day', T0 + 5 * MINUTE)).toBe(3);
   });
@@ -90,7 +95,7 @@ test('D1: no 60 minutes and no 24 hours ever see more starts than the rate, howe
         let hours: StartsBucket[] = [];
         let now = T0 + 13 * MINUTE;
         let serial = 0;
-        let last: LedgerRow | undefined;
+        let last: LedgerReservation | undefined;
         let begun: number[] = [];
         for (const { minutes, asks, cancels } of steps) {
           now += minutes * MINUTE;
@@ -103,7 +108,7 @@ test('D1: no 60 minutes and no 24 hours ever see more starts than the rate, howe
             if (within(hours, 'Hour', now) >= perHour || within(hours, 'Day', now) >= perDay) break;
             const counted = count(hours, `r${serial++}`, now);
             ({ hours } = counted);
-            [last] = counted.rows;
+            [last] = counted.reservations;
             begun.push(now);
           }
           for (const from of begun) {
@@ -118,7 +123,7 @@ test('D1: no 60 minutes and no 24 hours ever see more starts than the rate, howe
 });
 
 describe('case 26: a token', () => {
-  const state: LedgerState = { epoch: 3, rows: [] };
+  const state: LedgerState = { epoch: 3, reservations: [] };
   const cancelled = (id: string, unordered: boolean) => ({
     by: 'Cancelled' as const,
     machineUID: `uid-${id}`,
@@ -128,12 +133,12 @@ describe('case 26: a token', () => {
   });
   const reserved = (): LedgerState => reserve(state, 3, [repair('a')], { nowMs: T0, rated });
 
-  test('of a row that died between reservation and order comes back once, with whoever leads then', () => {
+  test('of a reservation that died between reservation and order comes back once, with whoever leads then', () => {
     const next = { ...reserved(), epoch: 4 };
     expect(within(next.hours ?? [], 'Hour', T0)).toBe(1);
     const after = release(next, 4, 'a', cancelled('a', true));
     expect(within(after.hours ?? [], 'Hour', T0 + MINUTE)).toBe(0);
-    expect(() => release(after, 4, 'a', cancelled('a', true))).toThrow(expect.objectContaining({ code: 'RowAbsent' }));
+    expect(() => release(after, 4, 'a', cancelled('a', true))).toThrow(expect.objectContaining({ code: 'ReservationAbsent' }));
   });
 
   test('of a disruption that began stays spent: after a report, an operator, or a machine that is gone', () => {
@@ -147,7 +152,7 @@ describe('case 26: a token', () => {
   });
 
   test('comes back also after its bucket was put into its hour, and is gone with its bucket', () => {
-    const [first] = count([], 'a', T0).rows;
+    const [first] = count([], 'a', T0).reservations;
     const coarse = count(count([], 'a', T0).hours, 'b', T0 + 2 * HOUR).hours;
     expect(within(giveBack(coarse, first ?? repair('a')), 'Day', T0 + 2 * HOUR)).toBe(1);
     const dayLater = count(coarse, 'c', T0 + 30 * HOUR).hours;
@@ -165,7 +170,7 @@ describe('case 26: a token', () => {
     });
     fc.assert(
       fc.property(fc.array(stepArb, { maxLength: 20 }), (steps) => {
-        let ledger: LedgerState = { epoch: 1, rows: [] };
+        let ledger: LedgerState = { epoch: 1, reservations: [] };
         let now = T0;
         /** What the ledger must hold: starts that were written and not given back. */
         const spent = new Map<string, number>();
@@ -189,7 +194,7 @@ describe('case 26: a token', () => {
               if (act === 'reserve') spent.set(machine, (spent.get(machine) ?? 0) + 1);
               if (act === 'cancel') spent.set(machine, (spent.get(machine) ?? 0) - 1);
             } catch (error) {
-              if (!isCoded(error, 'RowExists', 'RowAbsent')) throw error;
+              if (!isCoded(error, 'ReservationExists', 'ReservationAbsent')) throw error;
             }
           const total = [...spent.values()].reduce((sum, each) => sum + each, 0);
           const held = (ledger.hours ?? []).reduce((sum, bucket) => sum + (bucket.starts['Repair cluster'] ?? 0), 0);

@@ -8,7 +8,7 @@
  *   clock that is behind neither loses counts nor counts twice; one that was ahead delays.
  * - Pure. Counting is part of the ledger write that reserves, giving back part of the one that cancels: each happens exactly as often as that.
  */
-import type { LedgerRow, StartsBucket } from '../api/disruption-ledger.ts';
+import type { LedgerReservation, StartsBucket } from '../api/disruption-ledger.ts';
 import { classOf } from './request.ts';
 
 const MINUTE_MS = 60_000;
@@ -41,8 +41,8 @@ export interface Counts {
   belowAt(span: RateSpan, classes: Iterable<string>, scope: string, max: number): number;
   /** One more of this class in these scopes, in what this says from now on; the ledger is told by `countStarts`. */
   add(asked: string, scopes: readonly string[]): void;
-  /** As if this row had been given back. */
-  remove(row: LedgerRow): void;
+  /** As if this reservation had been given back. */
+  remove(reservation: LedgerReservation): void;
   /** How many different counts there are. */
   readonly size: number;
 }
@@ -99,27 +99,30 @@ function bucketAt(buckets: readonly StartsBucket[], time: string): StartsBucket 
 const countsIn = (bucket: StartsBucket, span: RateSpan, now: number): boolean =>
   (span === 'Day' || bucket.minutes < COARSE_MINUTES) && endOf(bucket) > now - SPAN_MS[span];
 
-/** Which rows a rate speaks of. */
+/** Which reservations a rate speaks of. */
 export type Rated = (asked: string, scope: string) => boolean;
 
-/** Counts each row where a rate speaks of it, and notes at the row where that was; where none does nothing changes. */
+/** Counts each reservation where a rate speaks of it, and notes at the reservation where that was; where none does nothing changes. */
 export function countStarts(
   buckets: readonly StartsBucket[],
-  rows: readonly LedgerRow[],
+  reservations: readonly LedgerReservation[],
   nowMs: number,
   rated: Rated,
-): { hours: StartsBucket[]; rows: LedgerRow[] } {
+): { hours: StartsBucket[]; reservations: LedgerReservation[] } {
   const now = rateNow(buckets, nowMs);
   const starts: Record<string, number> = {};
-  const counted = rows.map((row) => {
-    const asked = classOf(row);
-    const scopes = row.scopes.filter((scope) => rated(asked, scope));
-    if (scopes.length === 0) return row;
+  const counted = reservations.map((reservation) => {
+    const asked = classOf(reservation);
+    const scopes = reservation.scopes.filter((scope) => rated(asked, scope));
+    if (scopes.length === 0) return reservation;
     for (const scope of scopes) starts[keyOf(asked, scope)] = (starts[keyOf(asked, scope)] ?? 0) + 1;
-    return { ...row, counted: { at: iso(now), class: asked, scopes } };
+    return { ...reservation, counted: { at: iso(now), class: asked, scopes } };
   });
-  if (Object.keys(starts).length === 0) return { hours: [...buckets], rows: counted };
-  return { hours: compact([...buckets, { from: iso(floor(now, FINE_MINUTES)), minutes: FINE_MINUTES, starts }], now), rows: counted };
+  if (Object.keys(starts).length === 0) return { hours: [...buckets], reservations: counted };
+  return {
+    hours: compact([...buckets, { from: iso(floor(now, FINE_MINUTES)), minutes: FINE_MINUTES, starts }], now),
+    reservations: counted,
+  };
 }
 
 /** As if until then more had begun than any rate allows: who counted it is lost. */
@@ -129,9 +132,9 @@ export function countUnknown(buckets: readonly StartsBucket[], atMs: number): St
   return compact([...buckets, unknown], now);
 }
 
-/** Without what this row counted; the row must go in the same write. A bucket that is gone has nothing to give back. */
-export function giveBack(buckets: readonly StartsBucket[], row: LedgerRow): StartsBucket[] {
-  const { counted } = row;
+/** Without what this reservation counted; the reservation must go in the same write. A bucket that is gone has nothing to give back. */
+export function giveBack(buckets: readonly StartsBucket[], reservation: LedgerReservation): StartsBucket[] {
+  const { counted } = reservation;
   if (counted === undefined) return [...buckets];
   const bucket = bucketAt(buckets, counted.at);
   if (bucket === undefined) return [...buckets];

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import type { DefenderPolicySpec, Limit } from '../api/defender-policy.ts';
-import type { LedgerRow } from '../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../api/disruption-ledger.ts';
 import { takeCensus } from './census.ts';
 import { createRoll, type CensusMachine } from './roll.ts';
 import { countStarts } from './rates.ts';
 import { revocations } from './recheck.ts';
-import { counted, policy, request, row, T0 } from './testing/rows.ts';
+import { counted, policy, request, reservation, T0 } from './testing/reservations.ts';
 
 const young = (seconds: number): string => new Date(T0 + seconds * 1000).toISOString();
-const nameIn = (each: LedgerRow): string => each.machine.slice(4);
+const nameIn = (each: LedgerReservation): string => each.machine.slice(4);
 const dead = { unavailable: true, lastingly: true, ailments: ['NotReady'] };
 /** As our own cordon makes it. */
 const cordoned = { unavailable: true, lastingly: false };
@@ -18,29 +18,30 @@ interface World {
   more?: Partial<DefenderPolicySpec>;
   machines: CensusMachine[];
   /** With an order. */
-  ordered?: LedgerRow[];
+  ordered?: LedgerReservation[];
   /** Without. */
-  waiting: LedgerRow[];
+  waiting: LedgerReservation[];
   /** IDs of those that must keep their places. */
   held?: string[];
   nowMs?: number;
   lastDisruptionMs?: number;
-  hours?: { reserved: LedgerRow[] };
+  hours?: { reserved: LedgerReservation[] };
 }
 
 function revoked({ limits = [], more = {}, machines, ordered = [], waiting, held = [], nowMs = T0, lastDisruptionMs, hours }: World) {
-  const counting = hours === undefined ? { hours: [], rows: waiting } : countStarts([], [...ordered, ...waiting], nowMs, () => true);
-  const rows = [...ordered, ...waiting].map((each) => counting.rows.find(({ id }) => id === each.id) ?? each);
-  const census = takeCensus(createRoll(machines), rows, {
+  const counting =
+    hours === undefined ? { hours: [], reservations: waiting } : countStarts([], [...ordered, ...waiting], nowMs, () => true);
+  const reservations = [...ordered, ...waiting].map((each) => counting.reservations.find(({ id }) => id === each.id) ?? each);
+  const census = takeCensus(createRoll(machines), reservations, {
     hours: counting.hours,
     nowMs,
     ordered: new Set(ordered.map((each) => each.machineUID)),
   });
   const sources = { policies: [{ ...policy('p', ...limits), spec: { limits, ...more } }], sets: new Map() };
-  const unordered = rows
+  const unordered = reservations
     .filter((each) => waiting.some(({ id }) => id === each.id))
     .map((each) => ({
-      row: each,
+      reservation: each,
       subject: { ...request(nameIn(each), { ...each, since: 0, lastDisruptionMs }), scopes: each.scopes },
       isHeld: held.includes(each.id),
     }));
@@ -52,8 +53,12 @@ const but = (free: string): CensusMachine[] => ['a', 'b', 'c', 'd', 'e'].map((na
 const five = but('e');
 
 describe('case 25: a limit is lowered below what is in use', () => {
-  const waiting = [row('old', 'b', { since: young(1) }), row('mid', 'c', { since: young(2) }), row('new', 'd', { since: young(3) })];
-  const ordered = [row('r', 'a', { since: young(9) })];
+  const waiting = [
+    reservation('old', 'b', { since: young(1) }),
+    reservation('mid', 'c', { since: young(2) }),
+    reservation('new', 'd', { since: young(3) }),
+  ];
+  const ordered = [reservation('r', 'a', { since: young(9) })];
 
   test('of what has no order the youngest go, as many as needed; what has one stays', () => {
     expect(ids({ limits: cell(4), machines: five, ordered, waiting })).toEqual([]);
@@ -70,11 +75,11 @@ describe('case 25: a limit is lowered below what is in use', () => {
 
   test('Change and Delete go before Repair; Restore, and the deletion that replaces a machine, not at all', () => {
     const mixed = [
-      row('change', 'b', { since: young(1) }),
-      row('repair', 'c', { since: young(5), kind: 'Repair', class: 'Repair' }),
-      row('restore', 'd', { since: young(9), class: 'Restore' }),
-      row('delete', 'e', { since: young(9), kind: 'Delete' }),
-      row('replaced', 'a', { since: young(9), kind: 'Delete', class: 'Repair' }),
+      reservation('change', 'b', { since: young(1) }),
+      reservation('repair', 'c', { since: young(5), kind: 'Repair', class: 'Repair' }),
+      reservation('restore', 'd', { since: young(9), class: 'Restore' }),
+      reservation('delete', 'e', { since: young(9), kind: 'Delete' }),
+      reservation('replaced', 'a', { since: young(9), kind: 'Delete', class: 'Repair' }),
     ];
     expect(ids({ limits: cell(4), machines: but('nobody'), waiting: mixed })).toEqual(['delete']);
     expect(ids({ limits: cell(3), machines: but('nobody'), waiting: mixed })).toEqual(['change', 'delete']);
@@ -117,14 +122,14 @@ describe('case 25: a limit is lowered below what is in use', () => {
 
   test('a policy that is deleted leaves what holds without one', () => {
     const machines = Array.from({ length: 20 }, (_, index) => counted(`m${index}`));
-    const rows = [1, 2, 3].map((index) => row(`r${index}`, `m${index}`, { since: young(index) }));
-    expect(ids({ limits: [], machines, waiting: rows })).toEqual(['r3']);
+    const reservations = [1, 2, 3].map((index) => reservation(`r${index}`, `m${index}`, { since: young(index) }));
+    expect(ids({ limits: [], machines, waiting: reservations })).toEqual(['r3']);
   });
 });
 
 describe('D7: a machine that was reserved while it was unavailable and has come back', () => {
-  const repair = row('repair', 'a', { kind: 'Repair', class: 'Repair', since: young(1) });
-  const change = row('change', 'b', { since: young(2) });
+  const repair = reservation('repair', 'a', { kind: 'Repair', class: 'Repair', since: young(1) });
+  const change = reservation('change', 'b', { since: young(2) });
 
   test('costs a place again: what does not fit beside it any more is taken back', () => {
     const machines = [counted('a', dead), counted('b', cordoned), counted('c')];
@@ -144,10 +149,10 @@ describe('D7: a machine that was reserved while it was unavailable and has come 
 describe('judged again before its order', () => {
   const window = { name: 'w', timeZone: 'UTC', schedule: '0 0 * * *', durationMinutes: 60 };
   const machines = [counted('a'), counted('b')];
-  const repair = row('repair', 'a', { kind: 'Repair', class: 'Repair', action: 'Reboot', since: young(0) });
-  const restore = row('restore', 'b', { class: 'Restore' });
+  const repair = reservation('repair', 'a', { kind: 'Repair', class: 'Repair', action: 'Reboot', since: young(0) });
+  const restore = reservation('restore', 'b', { class: 'Restore' });
 
-  test('a row whose window has closed meanwhile is taken back', () => {
+  test('a reservation whose window has closed meanwhile is taken back', () => {
     const world = { limits: cell('100%'), machines, waiting: [repair, restore], more: { windows: [window] } };
     expect(ids({ ...world, nowMs: T0 + 59 * 60_000 })).toEqual([]);
     expect(ids({ ...world, nowMs: T0 + 60 * 60_000 })).toEqual(['repair']);

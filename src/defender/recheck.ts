@@ -2,47 +2,48 @@
  * Judges again what is reserved and not ordered: between the two a policy may have been lowered, a window may have closed, and a machine that
  * cost nothing when it was reserved, being unavailable, may have come back (docs/protocols.md#d7).
  */
-import type { LedgerRow } from '../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../api/disruption-ledger.ts';
 import type { Census } from './census.ts';
 import { gatesOf } from './gates.ts';
 import { ceilingOf } from './judge.ts';
 import { limitsOf, type Limit, type LimitSources } from './limits.ts';
 import { inOrder, type Subject, type Verdict } from './request.ts';
 
-/** A row without an order, and what is known of its machine now. */
+/** A reservation without an order, and what is known of its machine now. */
 export interface Unordered {
-  row: LedgerRow;
+  reservation: LedgerReservation;
   subject: Subject;
   /** What it took over may still run (docs/protocols.md#c9): it keeps its places, whatever is said of it. */
   isHeld: boolean;
 }
 
 /** Recovery is never taken back, nor is the deletion by which a repair replaces a machine: that has begun. */
-export const isRevocable = (row: LedgerRow): boolean => row.class === 'Change' || (row.class === 'Repair' && row.kind !== 'Delete');
+export const isRevocable = (reservation: LedgerReservation): boolean =>
+  reservation.class === 'Change' || (reservation.class === 'Repair' && reservation.kind !== 'Delete');
 
 /**
- * By row ID, why it may not go on. Of those that only do not fit together any more as many as needed, in the order opposite to docs/protocols.md#d9: Change before
- * Repair, the youngest first. Takes what is revoked out of the census, which must hold every row; one that is held is only told to wait, and
+ * By reservation ID, why it may not go on. Of those that only do not fit together any more as many as needed, in the order opposite to docs/protocols.md#d9: Change before
+ * Repair, the youngest first. Takes what is revoked out of the census, which must hold every reservation; one that is held is only told to wait, and
  * another goes in its place.
  */
 export function revocations(unordered: readonly Unordered[], census: Census, sources: LimitSources, nowMs: number): Map<string, Verdict> {
   const limits = limitsOf(sources);
   const gates = gatesOf(sources, nowMs);
   const revoked = new Map<string, Verdict>();
-  const revoke = ({ row, isHeld }: Unordered, verdict: Verdict): void => {
-    revoked.set(row.id, verdict);
-    if (!isHeld) census.remove(row);
+  const revoke = ({ reservation, isHeld }: Unordered, verdict: Verdict): void => {
+    revoked.set(reservation.id, verdict);
+    if (!isHeld) census.remove(reservation);
   };
-  const revocable = unordered.filter(({ row }) => isRevocable(row));
+  const revocable = unordered.filter(({ reservation }) => isRevocable(reservation));
   for (const each of revocable) {
     const closed = gates(each.subject, census);
     if (closed !== undefined) revoke(each, closed);
   }
   for (const each of youngestFirst(revocable)) {
-    const { row, subject } = each;
-    if (revoked.has(row.id)) continue;
+    const { reservation, subject } = each;
+    if (revoked.has(reservation.id)) continue;
     for (const limit of limits.on(subject).limits) {
-      const verdict = exceeded(limit, row, subject, census, nowMs);
+      const verdict = exceeded(limit, reservation, subject, census, nowMs);
       if (verdict === undefined) continue;
       revoke(each, verdict);
       break;
@@ -51,15 +52,20 @@ export function revocations(unordered: readonly Unordered[], census: Census, sou
   return revoked;
 }
 
-function youngestFirst(rows: readonly Unordered[]): Unordered[] {
+function youngestFirst(reservations: readonly Unordered[]): Unordered[] {
   const ordered = inOrder(
-    rows.map((each) => ({ ...each, class: each.row.class, machine: each.row.machine, since: Date.parse(each.row.since) })),
+    reservations.map((each) => ({
+      ...each,
+      class: each.reservation.class,
+      machine: each.reservation.machine,
+      since: Date.parse(each.reservation.since),
+    })),
   );
   return ordered.toReversed();
 }
 
-/** Whether more is taken than the limit has, and less would be without this row. */
-function exceeded(limit: Limit, row: LedgerRow, subject: Subject, census: Census, nowMs: number): Verdict | undefined {
+/** Whether more is taken than the limit has, and less would be without this reservation. */
+function exceeded(limit: Limit, reservation: LedgerReservation, subject: Subject, census: Census, nowMs: number): Verdict | undefined {
   const { name, scope, classes, measure } = limit;
   const over = (used: number, of: number, holders: readonly string[], wouldPassWhen: string): Verdict | undefined =>
     used > of
@@ -67,7 +73,7 @@ function exceeded(limit: Limit, row: LedgerRow, subject: Subject, census: Census
       : undefined;
   if (measure.of === 'Unavailable') {
     const ceiling = ceilingOf(limit, census);
-    if ('refusal' in ceiling || census.ails(row.machineUID)) return undefined;
+    if ('refusal' in ceiling || census.ails(reservation.machineUID)) return undefined;
     const { max, total } = ceiling;
     const places = census.places(scope);
     if (places.used <= max) return undefined;
@@ -79,24 +85,24 @@ function exceeded(limit: Limit, row: LedgerRow, subject: Subject, census: Census
     );
   }
   if (measure.of === 'Concurrent') {
-    const rows = census.rows(scope, classes);
-    if (rows.used <= measure.max) return undefined;
+    const reservations = census.reservations(scope, classes);
+    if (reservations.used <= measure.max) return undefined;
     return over(
-      rows.used,
+      reservations.used,
       measure.max,
-      rows.who().holders,
+      reservations.who().holders,
       `at most ${measure.max} operations (${classes.join(', ')}) are under way in ${scope}`,
     );
   }
   if (measure.of === 'Starts') {
-    if (row.counted?.scopes.includes(scope) !== true) return undefined;
+    if (reservation.counted?.scopes.includes(scope) !== true) return undefined;
     const used = census.starts.within(measure.in, classes, scope);
     const span = measure.in === 'Hour' ? 'an hour' : 'a day';
     return over(used, measure.max, [], `at most ${measure.max} disruptions (${classes.join(', ')}) began in ${scope} within ${span}`);
   }
   // Its own disruption has begun with the cordon, and is none to keep a distance from.
   const last = subject.lastDisruptionMs;
-  if (last === undefined || last >= Date.parse(row.since) || nowMs - last >= measure.ms) return undefined;
+  if (last === undefined || last >= Date.parse(reservation.since) || nowMs - last >= measure.ms) return undefined;
   const at = new Date(last + measure.ms).toISOString();
   return { allowed: false, limit: name, wouldPassWhen: `it is ${at}, ${measure.ms / 1000} s after the last disruption of this machine` };
 }

@@ -1,9 +1,9 @@
 import type { LimitClass } from '../api/defender-policy.ts';
-import type { LedgerRow } from '../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../api/disruption-ledger.ts';
 import type { MachineStatus } from '../api/machine.ts';
 import type { Action } from '../api/node-remedier.ts';
 
-export type RequestClass = LedgerRow['class'];
+export type RequestClass = LedgerReservation['class'];
 
 /** Restore before Repair before Change (docs/protocols.md#d9). */
 const CLASSES: readonly RequestClass[] = ['Restore', 'Repair', 'Change'];
@@ -14,13 +14,13 @@ export interface Request {
   /** namespace/name */
   machine: string;
   nodeUID: string | undefined;
-  kind: LedgerRow['kind'];
+  kind: LedgerReservation['kind'];
   class: RequestClass;
   requesterUID: string;
   /** kind/name, to read. */
   requester: string;
   /** Change: which entries it would carry out, all of its own class. */
-  components?: NonNullable<LedgerRow['components']>;
+  components?: NonNullable<LedgerReservation['components']>;
   /** What a Repair would do; limits may allow only some actions for a class of nodes. */
   action?: Action;
   /** Of the machine and its Node together: zone, rack, and what classes of nodes are told by. */
@@ -38,7 +38,7 @@ export interface Request {
 /** As policies tell it apart. */
 export const classOf = ({ kind, class: asked }: Pick<Request, 'kind' | 'class'>): LimitClass => (kind === 'Delete' ? 'Delete' : asked);
 
-/** What rules of policies are judged on: a request, or a row that has no order yet. */
+/** What rules of policies are judged on: a request, or a reservation that has no order yet. */
 export type Subject = Pick<Request, 'machineUID' | 'machine' | 'kind' | 'class' | 'action' | 'labels' | 'lastDisruptionMs'> & {
   scopes: readonly string[];
 };
@@ -56,8 +56,8 @@ export function inOrder<Asked extends Pick<Request, 'class' | 'since' | 'machine
   );
 }
 
-/** The ledger row of a granted request. */
-export function rowFor(request: Omit<Request, 'labels' | 'lastDisruptionMs'>, id: string, nowMs: number): LedgerRow {
+/** The ledger reservation of a granted request. */
+export function reservationFor(request: Omit<Request, 'labels' | 'lastDisruptionMs'>, id: string, nowMs: number): LedgerReservation {
   return {
     id,
     machineUID: request.machineUID,

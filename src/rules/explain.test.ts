@@ -55,7 +55,7 @@ it('says of a rule that matches how long it has, and what it waits for', async (
   const said = async (rest: Partial<RuleOutcome>) =>
     explain(await outcome({ all: [bad('A')] }, { 'condition.A.status': known('True') }, rest)).summary;
   expect(await said({ waits: 'Time' })).toBe('matches, held for 12 s of 30 s');
-  expect(await said({ waits: 'Row' })).toBe('matches; its clock stands still while an operation holds the machine');
+  expect(await said({ waits: 'Reservation' })).toBe('matches; its clock stands still while an operation holds the machine');
   expect(await said({ due: true, heldMs: 31_000 })).toBe('matches, held for 31 s of 30 s: due');
 });
 

@@ -70,7 +70,7 @@ function summaryOf(outcome: RuleOutcome): string {
   if (truth === 'Unknown') return 'does not match: something it needs is not known';
   if (truth === 'False') return 'does not match';
   if (due) return `matches, held for ${held}: due`;
-  return waits === 'Row' ? 'matches; its clock stands still while an operation holds the machine' : `matches, held for ${held}`;
+  return waits === 'Reservation' ? 'matches; its clock stands still while an operation holds the machine' : `matches, held for ${held}`;
 }
 
 export function explain(outcome: RuleOutcome): Explanation {

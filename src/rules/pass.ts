@@ -30,7 +30,7 @@ export interface RuleOutcome extends Evaluation {
   /** It matches and has for `holdsForSeconds`: a job may be made. */
   due: boolean;
   /** Why it is not due though it matches. */
-  waits: 'Row' | 'Time' | undefined;
+  waits: 'Reservation' | 'Time' | undefined;
   /** Scopes whose counts could change the truth: look again when they move. */
   peers: readonly PeerScope[];
   /** Look again then, though nothing has changed, ms. */
@@ -111,7 +111,7 @@ function outcomeOf(
     sinceMs: clock?.open === true ? clock.firstSeenMs : undefined,
     heldMs: heldMs(clock, nowMs),
     due,
-    waits: !matches || due ? undefined : held ? 'Row' : 'Time',
+    waits: !matches || due ? undefined : held ? 'Reservation' : 'Time',
     peers: truthWithout(judged, readsPeers) === 'Unknown' ? peersIn(rule) : [],
     nextAtMs,
   };

@@ -13,10 +13,10 @@ export interface Peer {
 }
 
 /**
- * A machine counts as unhealthy when its Node is gone, any of its conditions is bad, Ready is not known to be True, or a row of the ledger holds
+ * A machine counts as unhealthy when its Node is gone, any of its conditions is bad, Ready is not known to be True, or a reservation of the ledger holds
  * it: a node under repair is not there, though its object may look healthy.
  */
-export function peerOf(snapshot: Omit<Snapshot, 'peers'>, hasRow: boolean): Peer {
+export function peerOf(snapshot: Omit<Snapshot, 'peers'>, hasReservation: boolean): Peer {
   const { machine, node } = snapshot;
   const zone = node?.labels[LABELS.zone] ?? machine.spec.failureDomain;
   const rack = node?.labels[LABELS.rack] ?? machine.spec.labels?.[LABELS.rack];
@@ -28,7 +28,7 @@ export function peerOf(snapshot: Omit<Snapshot, 'peers'>, hasRow: boolean): Peer
       ...(zone === undefined ? {} : { zone }),
       ...(rack === undefined ? {} : { rack }),
     },
-    unhealthy: hasRow || bad.length > 0 || node?.conditions.get('Ready')?.status !== 'True',
+    unhealthy: hasReservation || bad.length > 0 || node?.conditions.get('Ready')?.status !== 'True',
     bad: bad.sort(),
   };
 }

@@ -345,7 +345,7 @@ it('an edit of its conditions begins a clock anew, an edit of its wait does not;
     observations: [],
     changed: true,
     nextAtMs: undefined,
-    outcomes: [{ truth: 'True', due: false, waits: 'Row' }],
+    outcomes: [{ truth: 'True', due: false, waits: 'Reservation' }],
   });
   const same = await at(world.startMs + 1000, { when, holdsForSeconds: 600 }, first.observations);
   expect(same.changed).toBe(false);

@@ -287,14 +287,14 @@ describe('a change', () => {
 });
 
 describe('peers', () => {
-  const inRack = (rack: string | undefined, conditions: NodeCondition[], hasRow = false) =>
+  const inRack = (rack: string | undefined, conditions: NodeCondition[], hasReservation = false) =>
     peerOf(
       snapshot({
         node: node([condition('Ready', 'True'), ...conditions], {
           metadata: { name: 'a', uid: 'node-1', labels: rack === undefined ? {} : { 'topology.kubenode.io/rack': rack } },
         }),
       }),
-      hasRow,
+      hasReservation,
     );
 
   it('are the others of the same rack, zone, pool and cluster', () => {

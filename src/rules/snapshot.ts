@@ -41,11 +41,11 @@ export type PeerFacts = Readonly<Partial<Record<PeerScope, PeerCounts>>>;
 /** How operations stand in the way of clocks (docs/protocols.md#f2). */
 export interface Hold {
   /**
-   * A Change or Repair row holds the machine: clocks stand still and nothing is due. A row that a job left behind which has ended does not
+   * A Change or Repair reservation holds the machine: clocks stand still and nothing is due. A reservation that a job left behind which has ended does not
    * count: only a provider can take it over, and that needs the next rung.
    */
   held: boolean;
-  /** When the last such row, or such a job, ended: first-seen starts anew from then. */
+  /** When the last such reservation, or such a job, ended: first-seen starts anew from then. */
   releasedAtMs: number | undefined;
 }
 

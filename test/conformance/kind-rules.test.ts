@@ -93,7 +93,7 @@ conformance(
       const ledger = `${ledgers}/${scene.ns}`;
       await made(scene.quiet.create(ledgers, object('DisruptionLedger', scene.ns, {})));
       await made(scene.quiet.merge(`${ledger}/status`, { status: { epoch: 3 } }));
-      await made(scene.quiet.merge(`${ledger}/status`, { status: { epoch: 3, rows: [] } }));
+      await made(scene.quiet.merge(`${ledger}/status`, { status: { epoch: 3, reservations: [] } }));
       await refused(scene, () => scene.api.merge(`${ledger}/status`, { status: { epoch: 2 } }));
       await refused(scene, () => scene.api.merge(`${ledger}/status`, { status: { epoch: null } }));
       await refused(scene, () => scene.api.merge(`${ledger}/status`, { status: null }));

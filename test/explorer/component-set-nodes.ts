@@ -1,6 +1,6 @@
 /** What happens on nodes, and what the machine controller makes of it: whether something may begin is judged by its own code. */
 import { contentOf, type ComponentEntry, type ComponentStatus, type Machine } from '../../src/api/machine.ts';
-import type { LedgerRow } from '../../src/api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
 import type { DefenderPolicy } from '../../src/api/defender-policy.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import { askOf, orderable, scopesOf, type AskFacts } from '../../src/controllers/machine/ask.ts';
@@ -8,12 +8,12 @@ import { cellSets } from '../../src/controllers/machine/cell-sets.ts';
 import { isRecorded } from '../../src/controllers/machine/components.ts';
 import { takeCensus } from '../../src/defender/census.ts';
 import { judge } from '../../src/defender/judge.ts';
-import { rowFor } from '../../src/defender/request.ts';
+import { reservationFor } from '../../src/defender/request.ts';
 import { createRoll } from '../../src/defender/roll.ts';
 import { withMachine } from './component-set-leader.ts';
 import {
   AT,
-  keptRow,
+  keptReservation,
   keyOfMachine,
   machineAt,
   NOW,
@@ -42,7 +42,7 @@ export function nodeMoves(world: World, scenario: Scenario): Step[] {
     if (object === undefined || world.sites[index] !== 'alive') return [];
     return [
       ...(object.spec.components ?? []).flatMap((entry) => agentMoves(world, index, object, entry, scenario)),
-      ...rowMoves(world, index, object, scenario),
+      ...reservationMoves(world, index, object, scenario),
     ];
   });
 }
@@ -122,26 +122,29 @@ function factsOf(world: World, { mutation = {} }: Scenario): AskFacts {
 }
 
 /** The ledger of one leader of the machine controller; what two of them may do is another world. */
-function rowMoves(world: World, index: number, machine: Stored<Machine>, scenario: Scenario): Step[] {
+function reservationMoves(world: World, index: number, machine: Stored<Machine>, scenario: Scenario): Step[] {
   const facts = factsOf(world, scenario);
-  const row = world.rows[index];
-  const withRow = (next: LedgerRow | undefined, from = world): World => ({ ...from, rows: replaced(from.rows, index, next) });
-  if (row === undefined) return grant(world, index, machine, facts, scenario);
+  const reservation = world.reservations[index];
+  const withRow = (next: LedgerReservation | undefined, from = world): World => ({
+    ...from,
+    reservations: replaced(from.reservations, index, next),
+  });
+  if (reservation === undefined) return grant(world, index, machine, facts, scenario);
   const order = machine.spec.operation;
-  if (order?.id === row.id) {
+  if (order?.id === reservation.id) {
     const isDone = isRecorded(machine, order, (uid) => world.sets.some(({ object }) => object.metadata.uid === uid));
-    return isDone ? [{ label: `the row of m${index} goes`, world: withRow(undefined), fault: false }] : [];
+    return isDone ? [{ label: `the reservation of m${index} goes`, world: withRow(undefined), fault: false }] : [];
   }
-  const [first] = orderable(row, machine, facts);
+  const [first] = orderable(reservation, machine, facts);
   const entry = machine.spec.components?.find(({ name }) => name === first?.name);
   if (first === undefined || entry === undefined)
-    return [{ label: `the row of m${index} is given up`, world: withRow(undefined), fault: false }];
+    return [{ label: `the reservation of m${index} is given up`, world: withRow(undefined), fault: false }];
   const components = [{ name: first.name, revision: first.revision }];
-  const operation = { id: row.id, epoch: 1, kind: 'Change' as const, components, notAfter: AT };
-  const broken = forbidden(world, row);
+  const operation = { id: reservation.id, epoch: 1, kind: 'Change' as const, components, notAfter: AT };
+  const broken = forbidden(world, reservation);
   return outcomes(world, machine, entry, scenario).map(({ label, status, world: next, fault }) => {
     const outcome = status.failed === undefined ? ('Succeeded' as const) : ('PermanentFailure' as const);
-    const ended = reported(machine, status, { operation: { id: row.id, state: 'Done', outcome } });
+    const ended = reported(machine, status, { operation: { id: reservation.id, state: 'Done', outcome } });
     return {
       label: `m${index} is ordered and ${label}`,
       world: withMachine(next, index, { ...ended, spec: { ...ended.spec, operation } }),
@@ -151,9 +154,9 @@ function rowMoves(world: World, index: number, machine: Stored<Machine>, scenari
   });
 }
 
-function forbidden(world: World, row: LedgerRow): string | undefined {
-  if (row.class === 'Restore') return undefined;
-  return world.frozen ? `D11: ${row.machine} begins under a Freeze` : undefined;
+function forbidden(world: World, reservation: LedgerReservation): string | undefined {
+  if (reservation.class === 'Restore') return undefined;
+  return world.frozen ? `D11: ${reservation.machine} begins under a Freeze` : undefined;
 }
 
 function grant(world: World, index: number, machine: Stored<Machine>, facts: AskFacts, { mutation = {} }: Scenario): Step[] {
@@ -175,32 +178,34 @@ function grant(world: World, index: number, machine: Stored<Machine>, facts: Ask
           ],
     ),
   );
-  const rows = world.rows.flatMap((each) => each ?? []);
+  const reservations = world.reservations.flatMap((each) => each ?? []);
   const sets = mutation.limits === 'ignored' ? new Map<string, never>() : facts.sets;
   const request = { ...ask.request, since: NOW };
   const { granted } = judge(
     [request],
-    takeCensus(roll, rows),
+    takeCensus(roll, reservations),
     { policies: facts.policies, sets },
-    { rows: rows.length, nowMs: facts.nowMs },
+    { reservations: reservations.length, nowMs: facts.nowMs },
   );
   if (granted.length === 0) return [];
   const revisions = ask.components.map(({ name, revision }) => `${name}${revision}`).join('+');
-  const row = keptRow(rowFor(request, `m${index}-${revisions}-${ask.request.class}`, NOW));
-  const next = { ...world, rows: replaced(world.rows, index, row) };
+  const reservation = keptReservation(reservationFor(request, `m${index}-${revisions}-${ask.request.class}`, NOW));
+  const next = { ...world, reservations: replaced(world.reservations, index, reservation) };
   const broken =
     tooMany(next) ??
-    forbidden(world, row) ??
-    (world.closed && row.class !== 'Restore' ? `D8: m${index} is reserved outside its window` : undefined);
-  return [{ label: `m${index} is reserved (${row.class})`, world: next, fault: false, ...(broken === undefined ? {} : { broken }) }];
+    forbidden(world, reservation) ??
+    (world.closed && reservation.class !== 'Restore' ? `D8: m${index} is reserved outside its window` : undefined);
+  return [
+    { label: `m${index} is reserved (${reservation.class})`, world: next, fault: false, ...(broken === undefined ? {} : { broken }) },
+  ];
 }
 
 /** Of those in use, by each set's own doing. */
 function tooMany(world: World): string | undefined {
   for (const { object: set } of world.sets) {
-    const many = world.rows.filter((row, index) => {
+    const many = world.reservations.filter((reservation, index) => {
       const machine = world.machines[index]?.object;
-      return row?.requesterUID === set.metadata.uid && machine !== undefined && !isNew(machine);
+      return reservation?.requesterUID === set.metadata.uid && machine !== undefined && !isNew(machine);
     }).length;
     const most = set.spec.maxUnavailable ?? 1;
     if (typeof most === 'number' && many > most)

@@ -1,6 +1,6 @@
 /** The world of MachineComponentSets: their objects as the server holds them, two processes that may lead, nodes with their agents, and people. */
 import { canonical } from '../../src/api/digest.ts';
-import type { LedgerRow } from '../../src/api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
 import type { ComponentEntry, Machine } from '../../src/api/machine.ts';
 import type { MachineComponentSet, MachineComponentSetSpec } from '../../src/api/machine-component-set.ts';
 import type { Stored } from '../../src/api/wire.ts';
@@ -107,7 +107,7 @@ export interface World extends Store {
   late: readonly Call[];
   sites: readonly Site[];
   /** One place a machine. */
-  rows: readonly (LedgerRow | undefined)[];
+  reservations: readonly (LedgerReservation | undefined)[];
   frozen: boolean;
   closed: boolean;
   /** How many of the commits have arrived. */
@@ -177,7 +177,7 @@ function interner<T extends object>(): (value: T) => T {
 export const keptMachine = interner<Stored<Machine>>();
 export const keptSet = interner<Stored<MachineComponentSet>>();
 export const kept = interner<object>();
-export const keptRow = interner<LedgerRow>();
+export const keptReservation = interner<LedgerReservation>();
 export const keptEntry = interner<ComponentEntry>();
 
 const numbers = new WeakMap<object, number>();
@@ -264,7 +264,7 @@ export function keyOf(world: World): string {
     if (flight !== undefined)
       parts.push(`${flight.set}${flight.stage}${setRank(flight.set, flight.seen.version)}`, flight.calls.map(call).join(';'));
   }
-  parts.push(world.sites.join('.'), world.rows.map(numberOf).join('.'), world.frozen ? 1 : 0, world.closed ? 1 : 0, world.commits);
+  parts.push(world.sites.join('.'), world.reservations.map(numberOf).join('.'), world.frozen ? 1 : 0, world.closed ? 1 : 0, world.commits);
   parts.push(Object.values(world.budget).join('.'), world.proved.join('.'));
   return parts.join(',');
 }

@@ -108,7 +108,7 @@ function begin(scenario: Scenario): World {
     leaders: [{ ...DOWN, epoch: 1 }, DOWN],
     late: [],
     sites: scenario.machines.map(() => 'alive'),
-    rows: scenario.machines.map(() => undefined),
+    reservations: scenario.machines.map(() => undefined),
     frozen: false,
     closed: false,
     commits: 0,
@@ -155,7 +155,7 @@ function peopleMoves(world: World, scenario: Scenario): Step[] {
       ...spent(world, 'join'),
       machines: [...world.machines, { version: 1, object }],
       sites: [...world.sites, 'alive'],
-      rows: [...world.rows, undefined],
+      reservations: [...world.reservations, undefined],
     };
     moves.push({ label: `m${index} joins`, world: joined, fault: true });
   }
@@ -182,7 +182,11 @@ function peopleMoves(world: World, scenario: Scenario): Step[] {
     if (budget.delete > 0) {
       const gone = spent(world, 'delete');
       const machines = replaced(gone.machines, index, { version: (gone.machines[index]?.version ?? 0) + 1, object: undefined });
-      moves.push({ label: `${what} is deleted`, world: { ...gone, machines, rows: replaced(gone.rows, index, undefined) }, fault: true });
+      moves.push({
+        label: `${what} is deleted`,
+        world: { ...gone, machines, reservations: replaced(gone.reservations, index, undefined) },
+        fault: true,
+      });
     }
     if (object.metadata.labels?.['role'] === 'none' && budget.enter > 0) {
       const metadata = { ...object.metadata, labels: { ...object.metadata.labels, role: 'web' } };
@@ -229,7 +233,7 @@ function isConverged(world: World, scenario: Scenario): boolean {
     world.late.length === 0 &&
     !world.frozen &&
     !world.closed &&
-    world.rows.every((row) => row === undefined) &&
+    world.reservations.every((reservation) => reservation === undefined) &&
     world.sites.every((site) => site === 'alive') &&
     world.leaders.every(
       ({ flight, frozen, epoch }) => flight === undefined && frozen === undefined && (epoch === 0 || epoch === world.epoch),

@@ -59,10 +59,13 @@ export function carryOut(
     if (flight.node?.version !== held.version && mutation.cas !== 'node') return world;
     const owner = ownerOf(move.object);
     const isNew = owner !== undefined && owner !== DEGRADED && ownerOf(held.object) !== owner;
-    const { epoch, rows } = stateOf(world.ledger.object ?? {});
-    // Nothing stops what a leader had sent before the ledger that knew the row was deleted; an order cannot follow.
+    const { epoch, reservations } = stateOf(world.ledger.object ?? {});
+    // Nothing stops what a leader had sent before the ledger that knew the reservation was deleted; an order cannot follow.
     const isLate =
-      isNew && epoch > 0 && flight.epoch < world.reborn && rows.every((row) => row.machineUID !== world.machines[at]?.object?.metadata.uid);
+      isNew &&
+      epoch > 0 &&
+      flight.epoch < world.reborn &&
+      reservations.every((reservation) => reservation.machineUID !== world.machines[at]?.object?.metadata.uid);
     const late = isLate ? [...world.late, owner] : world.late;
     const object = { ...(bare as Stored<typeof move.object>), ...(held.object.status === undefined ? {} : { status: held.object.status }) };
     return { ...world, late, nodes: replaced(world.nodes, at, { version: held.version + 1, object }) };

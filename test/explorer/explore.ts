@@ -102,7 +102,7 @@ function movesOf(world: World, scenario: Scenario, identities: (world: World) =>
 function underWay(start: World, scenario: Scenario): World {
   let world = start;
   for (;;) {
-    const reserved = stateOf(world.ledger.object ?? {}).rows.length > 0;
+    const reserved = stateOf(world.ledger.object ?? {}).reservations.length > 0;
     const moves = [...natureMoves(world, scenario), ...leaderMoves(world, 0, scenario, () => () => 'r0', {})].filter(
       (move) => !move.fault && !(reserved && move.label.includes('reserve')),
     );

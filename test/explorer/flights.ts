@@ -5,10 +5,10 @@ import { freeVanished } from '../../src/controllers/machine/ledger-acts.ts';
 import { mayAsk } from '../../src/controllers/machine/components.ts';
 import { decide } from '../../src/controllers/machine/decide.ts';
 import type { MachineView, Step } from '../../src/controllers/machine/view.ts';
-import { reservation } from '../../src/controllers/machine/pass.ts';
+import { reservationWrite } from '../../src/controllers/machine/pass.ts';
 import { isCoded } from '../../src/api/errors.ts';
 import type { GuardedWrite, Move } from '../../src/defender/guarded-write.ts';
-import { rowOfMachine, stateOf } from '../../src/defender/state.ts';
+import { reservationOfMachine, stateOf } from '../../src/defender/state.ts';
 import type { Mutation } from './mutants.ts';
 import { brokenByAct } from './repair-invariants.ts';
 import {
@@ -73,9 +73,11 @@ export function startable(world: World, leader: Leader, scenario: Scenario, muta
   if (state.epoch > epoch && mutation.epochIgnored !== true) return [];
   if (!runs(leader, 'cell')) {
     const machines = cell.machines.flatMap((held) => (held.object === undefined ? [] : [held.object]));
-    for (const row of state.rows.filter((each) => machines.every((machine) => machine.metadata.uid !== each.machineUID)))
-      flights.push({ key: 'cell', what: { vanished: row }, epoch, reads: 0 });
-    const asks = machines.some((machine) => mayAsk(machine, jobsIn(cell)) && rowOfMachine(state, machine.metadata.uid) === undefined);
+    for (const reservation of state.reservations.filter((each) => machines.every((machine) => machine.metadata.uid !== each.machineUID)))
+      flights.push({ key: 'cell', what: { vanished: reservation }, epoch, reads: 0 });
+    const asks = machines.some(
+      (machine) => mayAsk(machine, jobsIn(cell)) && reservationOfMachine(state, machine.metadata.uid) === undefined,
+    );
     if (asks && (scenario.repair === undefined || grants(world, leader, scenario, mutation)))
       flights.push({ key: 'cell', what: 'reserve', epoch, reads: 0 });
   }
@@ -101,7 +103,7 @@ export function startable(world: World, leader: Leader, scenario: Scenario, muta
  */
 function grants(world: World, leader: Leader, scenario: Scenario, mutation: Mutation): boolean {
   try {
-    const pass = reservation(
+    const pass = reservationWrite(
       leader.epoch ?? 0,
       () => cellView(world, leader, scenario, undefined, mutation),
       () => '-',
@@ -116,7 +118,7 @@ function grants(world: World, leader: Leader, scenario: Scenario, mutation: Muta
 /** `spent`: for which operations the provider does nothing more. Steps are carried out one after the other, and that is what the next one waits for. */
 function stepOf(view: MachineView, mutation: Mutation, spent: readonly string[] = []): Step | undefined {
   const steps = decide(view).steps.filter((step) => {
-    if (step.do === 'RetirePower') return mutation.unretired !== true && !spent.includes(step.row.id);
+    if (step.do === 'RetirePower') return mutation.unretired !== true && !spent.includes(step.reservation.id);
     return step.do !== 'SyncNode' && step.do !== 'EnsureInstance' && step.do !== 'Finalize';
   });
   return mutation.step?.(view, steps[0]) ?? steps[0];
@@ -134,7 +136,7 @@ function actFor(
   let act: GuardedWrite<Effect> | undefined;
   if (flight.what === 'reserve') {
     const before = mutation.gatherFirst === true ? flight.gathered : undefined;
-    act = reservation(flight.epoch, () => cellView(world, leader, scenario, before, mutation), newID);
+    act = reservationWrite(flight.epoch, () => cellView(world, leader, scenario, before, mutation), newID);
   } else if ('vanished' in flight.what) act = freeVanished(flight.what.vanished, flight.epoch);
   else {
     const { step, silent } = flight.what;
@@ -203,12 +205,13 @@ export function advance(
   if ('stop' in move) return { label: `${name}: stops, ${move.stop}`, world: ended };
   const after = carryOut(ended, index, at, flight, move, scenario, mutation);
   const uid = world.machines[at]?.object?.metadata.uid;
-  // Of a ledger that is lost nobody knows which rows it had.
-  const { epoch: now, rows } = stateOf(world.ledger.object ?? {});
-  const evicts = 'effect' in move && move.effect.do === 'Evict' && now > 0 && rows.every((row) => row.machineUID !== uid);
+  // Of a ledger that is lost nobody knows which reservations it had.
+  const { epoch: now, reservations } = stateOf(world.ledger.object ?? {});
+  const evicts =
+    'effect' in move && move.effect.do === 'Evict' && now > 0 && reservations.every((reservation) => reservation.machineUID !== uid);
   if (evicts) {
     const deposed = leader.epoch !== now;
-    const broken = deposed ? {} : { broken: `C4: a pod of ${machineName(at)} is evicted without a row` };
+    const broken = deposed ? {} : { broken: `C4: a pod of ${machineName(at)} is evicted without a reservation` };
     return { label: `${name}: evicts late`, world: { ...after, lateEvictions: after.lateEvictions + 1 }, ...broken };
   }
   const blindly = flight.what === 'reserve' && after.ledger !== ended.ledger && leader.marks.length > 0;

@@ -1,5 +1,5 @@
 /** What must hold in every state and across every step, and what the cell must always be able to reach. */
-import type { LedgerRow } from '../../src/api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
 import type { Machine } from '../../src/api/machine.ts';
 import { ANNOTATIONS } from '../../src/api/names.ts';
 import { failedComponents, isRecorded } from '../../src/controllers/machine/components.ts';
@@ -9,8 +9,8 @@ import { isRepaired, orderedWrongly, repairEnded, repairsBrokenIn, takenOver } f
 import { hears } from './repairs.ts';
 import { machineName, type RepairPlan, type Scenario, type World } from './world.ts';
 
-const rowsOf = (world: World) => stateOf(world.ledger.object ?? {}).rows;
-/** Somebody deleted the ledger, and no term has begun in a new one: which rows there are nobody knows. */
+const reservationsOf = (world: World) => stateOf(world.ledger.object ?? {}).reservations;
+/** Somebody deleted the ledger, and no term has begun in a new one: which reservations there are nobody knows. */
 const isForgotten = (world: World): boolean => stateOf(world.ledger.object ?? {}).epoch === 0;
 const uidOf = (world: World, index: number): string | undefined => world.machines[index]?.object?.metadata.uid;
 
@@ -25,7 +25,7 @@ function isDisrupted(world: World, index: number): boolean {
 
 /** UIDs of machines that are reserved or that we disrupt. What a human alone did is not counted: it may exceed any limit. */
 function counted(world: World): Set<string> {
-  const uids = new Set(rowsOf(world).map((row) => row.machineUID));
+  const uids = new Set(reservationsOf(world).map((reservation) => reservation.machineUID));
   world.machines.forEach((held, index) => {
     const uid = held.object?.metadata.uid ?? machineName(index);
     if (isDisrupted(world, index)) uids.add(uid);
@@ -47,15 +47,15 @@ function tooMany(world: World): string[] {
  * after: then only the reservations themselves are judged, by `brokenBetween`.
  */
 export function brokenIn(world: World, humans: boolean): string[] {
-  const rows = rowsOf(world);
-  const uids = new Set(rows.map((row) => row.machineUID));
+  const reservations = reservationsOf(world);
+  const uids = new Set(reservations.map((reservation) => reservation.machineUID));
   const broken: string[] = [...(humans ? [] : tooMany(world)), ...repairsBrokenIn(world)];
   const epochs = world.leaders.flatMap(({ epoch }) => epoch ?? []);
   if (new Set(epochs).size < epochs.length) broken.push('D1: two terms have one epoch');
-  if (uids.size < rows.length) broken.push('invariant 6: two rows for one machine');
+  if (uids.size < reservations.length) broken.push('invariant 6: two reservations for one machine');
   world.machines.forEach((held, index) => {
     if (world.agents[index]?.state === 'acting' && !isForgotten(world) && !uids.has(held.object?.metadata.uid ?? ''))
-      broken.push(`invariant 2: the agent of ${machineName(index)} acts without a row`);
+      broken.push(`invariant 2: the agent of ${machineName(index)} acts without a reservation`);
     const node = world.nodes[index]?.object;
     if (world.held[index] === true && node !== undefined && !isCordoned(node))
       broken.push(`invariant 6: the human's cordon of ${machineName(index)} was lifted`);
@@ -76,7 +76,7 @@ export function brokenBetween(before: World, after: World): string[] {
     )
       broken.push(`invariant 5: ${machineName(index)} began one operation twice`);
   }
-  broken.push(...evictions(before, after), ...reservations(before, after), ...releases(before, after));
+  broken.push(...evictions(before, after), ...wrongReservations(before, after), ...releases(before, after));
   return broken;
 }
 
@@ -86,11 +86,13 @@ function evictions(before: World, after: World): string[] {
 }
 
 /** A reservation of a machine that a human has made unavailable, by a cordon or by deleting its Node, adds nothing. */
-function reservations(before: World, after: World): string[] {
-  const known = new Set(rowsOf(before).map((row) => row.machineUID));
+function wrongReservations(before: World, after: World): string[] {
+  const known = new Set(reservationsOf(before).map((reservation) => reservation.machineUID));
   const isOfHuman = (index: number): boolean => after.held[index] === true || after.nodes[index]?.object === undefined;
-  const adds = rowsOf(after).some(
-    (row) => !known.has(row.machineUID) && !isOfHuman(after.machines.findIndex((held) => held.object?.metadata.uid === row.machineUID)),
+  const adds = reservationsOf(after).some(
+    (reservation) =>
+      !known.has(reservation.machineUID) &&
+      !isOfHuman(after.machines.findIndex((held) => held.object?.metadata.uid === reservation.machineUID)),
   );
   return adds ? tooMany(after) : [];
 }
@@ -101,13 +103,13 @@ function orders(before: World, after: World, index: number): string[] {
   if (old === undefined || now === undefined || old.metadata.uid !== now.metadata.uid) return [];
   const order = now.spec.operation;
   if (order === undefined || order.kind === 'Cancelled' || order.id === old.spec.operation?.id) return [];
-  const row = rowsOf(before).find((each) => each.machineUID === now.metadata.uid);
+  const reservation = reservationsOf(before).find((each) => each.machineUID === now.metadata.uid);
   const broken: string[] = [];
-  // What a leader had sent before the ledger that knew its row was deleted may arrive: then the machine has the row of what it bore before.
-  const isLate = row !== undefined && order.epoch < before.reborn;
-  if (!isForgotten(before) && !isLate && (row === undefined || (row.id !== order.id && row.kind !== 'Delete')))
-    broken.push(`C3: ${machineName(index)} is given an order without a row`);
-  broken.push(...orderedWrongly(before, row, order, machineName(index)));
+  // What a leader had sent before the ledger that knew its reservation was deleted may arrive: then the machine has the reservation of what it bore before.
+  const isLate = reservation !== undefined && order.epoch < before.reborn;
+  if (!isForgotten(before) && !isLate && (reservation === undefined || (reservation.id !== order.id && reservation.kind !== 'Delete')))
+    broken.push(`C3: ${machineName(index)} is given an order without a reservation`);
+  broken.push(...orderedWrongly(before, reservation, order, machineName(index)));
   if (order.epoch < (old.spec.operation?.epoch ?? 0)) broken.push(`D3: the epoch on ${machineName(index)} falls`);
   return broken;
 }
@@ -116,10 +118,10 @@ function instances(before: World, after: World, index: number): string[] {
   if (before.instances[index] === undefined || after.instances[index] !== undefined) return [];
   const uid = before.instances[index];
   const machine = before.machines[index]?.object;
-  const row = rowsOf(before).find((each) => each.machineUID === uid);
+  const reservation = reservationsOf(before).find((each) => each.machineUID === uid);
   if (isForgotten(before)) return [];
-  const allowed = row?.kind === 'Delete' && machine?.metadata.uid === uid && machine.metadata.deletionTimestamp !== undefined;
-  return allowed ? [] : [`C8: the instance of ${machineName(index)} is deleted without a Delete row`];
+  const allowed = reservation?.kind === 'Delete' && machine?.metadata.uid === uid && machine.metadata.deletionTimestamp !== undefined;
+  return allowed ? [] : [`C8: the instance of ${machineName(index)} is deleted without a Delete reservation`];
 }
 
 function cordons(before: World, after: World, index: number): string[] {
@@ -127,7 +129,7 @@ function cordons(before: World, after: World, index: number): string[] {
   const now = after.nodes[index]?.object;
   const owner = now?.metadata.annotations?.[ANNOTATIONS.cordonOwner];
   if (owner === undefined || owner === DEGRADED || (old !== undefined && ownerOf(old) === owner)) return [];
-  const reserved = rowsOf(before).some((row) => row.machineUID === uidOf(before, index));
+  const reserved = reservationsOf(before).some((reservation) => reservation.machineUID === uidOf(before, index));
   return reserved || isForgotten(before) || after.late.includes(owner)
     ? []
     : [`C4: ${machineName(index)} is cordoned for ${owner}, which the ledger does not have`];
@@ -135,28 +137,28 @@ function cordons(before: World, after: World, index: number): string[] {
 
 function releases(before: World, after: World): string[] {
   if (isForgotten(after)) return [];
-  const left = new Set(rowsOf(after).map((row) => row.id));
-  return rowsOf(before).flatMap((row) => {
-    if (left.has(row.id)) return [];
-    const machine = before.machines.find((held) => held.object?.metadata.uid === row.machineUID)?.object;
-    const successor = rowsOf(after).find((each) => each.machineUID === row.machineUID);
+  const left = new Set(reservationsOf(after).map((reservation) => reservation.id));
+  return reservationsOf(before).flatMap((reservation) => {
+    if (left.has(reservation.id)) return [];
+    const machine = before.machines.find((held) => held.object?.metadata.uid === reservation.machineUID)?.object;
+    const successor = reservationsOf(after).find((each) => each.machineUID === reservation.machineUID);
     if (
       machine === undefined ||
       (successor?.kind === 'Delete' && machine.metadata.deletionTimestamp !== undefined) ||
-      hasEnded(before, machine, row) ||
-      takenOver(machine, row, successor)
+      hasEnded(before, machine, reservation) ||
+      takenOver(machine, reservation, successor)
     )
       return [];
-    return [`D5: row ${row.id} of ${row.machine} is freed though its effect is not known`];
+    return [`D5: reservation ${reservation.id} of ${reservation.machine} is freed though its effect is not known`];
   });
 }
 
-function hasEnded(world: World, machine: Machine, row: LedgerRow): boolean {
-  const { id } = row;
+function hasEnded(world: World, machine: Machine, reservation: LedgerReservation): boolean {
+  const { id } = reservation;
   const order = machine.spec.operation;
   if (order?.id !== id) return false;
   if (order.kind === 'Cancelled') return true;
-  if (order.kind === 'Repair') return repairEnded(world, machine, row);
+  if (order.kind === 'Repair') return repairEnded(world, machine, reservation);
   const report = machine.status?.operation;
   return order.kind !== 'Delete' && report?.id === id && report.state === 'Done' && isRecorded(machine, order, () => true);
 }
@@ -164,7 +166,7 @@ function hasEnded(world: World, machine: Machine, row: LedgerRow): boolean {
 /** Nothing is left to do. Every state must be able to get here with no more faults and no human but the one who lifts a halt. */
 export function isConverged(world: World, scenario?: Scenario): boolean {
   if (scenario?.repair !== undefined) return isRepairedAll(world, scenario.repair, !fallsIllAgain(scenario));
-  if (world.halted || rowsOf(world).some((row) => !waitsForTime(world, row))) return false;
+  if (world.halted || reservationsOf(world).some((reservation) => !waitsForTime(world, reservation))) return false;
   // A Degraded node takes its place in every limit until a human has seen to it; others may have to wait for that.
   const places = world.machines.filter((_, index) => needsHuman(world, index)).length;
   return world.machines.every(
@@ -191,26 +193,26 @@ function fallsIllAgain({ budget, repair }: Scenario): boolean {
 
 /** It asks, and the places are taken. */
 const blocked = (world: World, index: number): boolean =>
-  world.jobs[index]?.object?.status?.phase === 'Pending' && rowsOf(world).length === 0 && ownerOn(world, index) === undefined;
+  world.jobs[index]?.object?.status?.phase === 'Pending' && reservationsOf(world).length === 0 && ownerOn(world, index) === undefined;
 
 const ownerOn = (world: World, index: number): string | undefined => {
   const node = world.nodes[index]?.object;
   return node === undefined ? undefined : ownerOf(node);
 };
 
-/** A dead node's row without an order goes when its time has passed, which this world may have no more of. */
-function waitsForTime(world: World, row: LedgerRow): boolean {
-  const index = world.machines.findIndex((held) => held.object?.metadata.uid === row.machineUID);
-  const dead = world.agents[index]?.state === 'dead' && row.kind !== 'Delete';
-  return dead && world.budget.expiry === 0 && world.machines[index]?.object?.spec.operation?.id !== row.id;
+/** A dead node's reservation without an order goes when its time has passed, which this world may have no more of. */
+function waitsForTime(world: World, reservation: LedgerReservation): boolean {
+  const index = world.machines.findIndex((held) => held.object?.metadata.uid === reservation.machineUID);
+  const dead = world.agents[index]?.state === 'dead' && reservation.kind !== 'Delete';
+  return dead && world.budget.expiry === 0 && world.machines[index]?.object?.spec.operation?.id !== reservation.id;
 }
 
 function needsHuman(world: World, index: number): boolean {
   const machine = world.machines[index]?.object;
   if (machine === undefined) return false;
   if (machine.metadata.deletionTimestamp !== undefined) return false;
-  const row = rowsOf(world).find((each) => each.machineUID === machine.metadata.uid);
-  if (world.agents[index]?.state === 'dead') return [undefined, DEGRADED, row?.id].includes(ownerOn(world, index));
+  const reservation = reservationsOf(world).find((each) => each.machineUID === machine.metadata.uid);
+  if (world.agents[index]?.state === 'dead') return [undefined, DEGRADED, reservation?.id].includes(ownerOn(world, index));
   return ownerOn(world, index) === DEGRADED && failedComponents(machine).length > 0 && machine.spec.components?.[0]?.failed !== undefined;
 }
 

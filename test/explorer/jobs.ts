@@ -30,7 +30,7 @@ export function jobMoves(world: World, leader: Leader, cell: Cell, mutation: Mut
     const told = toldOf(job, jobView(world, cell, index, job, mutation.jobsByStores === true), mutation);
     const label = `looks at the job of m${index}`;
     if (told === 'Read') {
-      // As src/controllers/remedy-job/observe.ts has it: before it has a row all is read at once, and the ledger may come last.
+      // As src/controllers/remedy-job/observe.ts has it: before it has a reservation all is read at once, and the ledger may come last.
       const asks = job.status?.phase === undefined || job.status.phase === 'Pending';
       const first = asks ? { machine: world.machines[index], node: world.nodes[index] } : { ledger: world.ledger };
       moves.push({
@@ -111,7 +111,7 @@ function jobView(world: World, cell: Cell, index: number, job: Stored<RemedyOper
     job,
     machine,
     node,
-    row: stateOf(cell.ledger.object ?? {}).rows.find((row) => row.requesterUID === job.metadata.uid),
+    reservation: stateOf(cell.ledger.object ?? {}).reservations.find((reservation) => reservation.requesterUID === job.metadata.uid),
     isLedgerBegun: stateOf(cell.ledger.object ?? {}).epoch > 0,
     snapshot: machine === undefined || site === undefined ? undefined : snapshotOf(machine, node, site, job),
     rule: world.withdrawn ? 'Gone' : 'Enforced',

@@ -238,7 +238,7 @@ function noteNames(world: World, version: number, making: readonly number[]): Wo
     ...world,
     set: { ...world.set, version: version + 1, making },
     machines: [...world.machines, ...each(none)],
-    rows: [...world.rows, ...each('none' as const)],
+    reservations: [...world.reservations, ...each('none' as const)],
     excuses: [...world.excuses, ...each({ least: 0, byHand: 0 })],
   };
 }
@@ -250,7 +250,12 @@ function makeOne(world: World, index: number): World {
   const made: Kept = { version: (kept?.version ?? 0) + 1, isThere: true, retire: UNMARKED, deleting: false, ready: false };
   const none = { least: 0, byHand: 0 };
   if (kept === undefined)
-    return { ...world, machines: [...world.machines, made], rows: [...world.rows, 'none'], excuses: [...world.excuses, none] };
+    return {
+      ...world,
+      machines: [...world.machines, made],
+      reservations: [...world.reservations, 'none'],
+      excuses: [...world.excuses, none],
+    };
   const strays = world.strays + (kept.version > 0 ? 1 : 0);
   return { ...world, machines: replaced(world.machines, index, made), excuses: replaced(world.excuses, index, none), strays };
 }

@@ -78,7 +78,7 @@ export interface World extends Store {
   /** Calls that nobody waits for any more, and that may still arrive. */
   late: readonly Call[];
   /** How far each machine's way out has come, by the ledger and its Node. */
-  rows: readonly ('none' | 'granted' | 'drained')[];
+  reservations: readonly ('none' | 'granted' | 'drained')[];
   /** Why the mark on it was right when it was decided. */
   excuses: readonly Excuse[];
   /** Deletions that were sent, with the version that they are conditioned on. */
@@ -130,7 +130,7 @@ export const replaced = <T>(list: readonly T[], index: number, value: T): T[] =>
 const NOW = Date.UTC(2026, 10, 20);
 const AT = new Date(NOW).toISOString();
 const UNDRAINED = {
-  id: 'row',
+  id: 'reservation',
   epoch: 1,
   kind: 'Cancelled' as const,
   notAfter: AT,
@@ -257,7 +257,14 @@ export function keyOf(world: World): string {
         return each satisfies never;
     }
   };
-  const parts: (string | number)[] = [world.epoch, store(world), world.rows.join('.'), world.frozen ? 1 : 0, world.strays, world.scaled];
+  const parts: (string | number)[] = [
+    world.epoch,
+    store(world),
+    world.reservations.join('.'),
+    world.frozen ? 1 : 0,
+    world.strays,
+    world.scaled,
+  ];
   parts.push(world.excuses.map(({ least, byHand }) => `${least}.${byHand}`).join(':'));
   parts.push(
     world.late.map(call).toSorted().join(';'),

@@ -30,7 +30,7 @@ function start({ machines, replicas, budget }: Scenario): World {
     epoch: 1,
     leaders: [{ ...DOWN, epoch: 1 }, DOWN],
     late: [],
-    rows: Array.from({ length: machines }, () => 'none'),
+    reservations: Array.from({ length: machines }, () => 'none'),
     excuses: Array.from({ length: machines }, () => ({ least: 0, byHand: 0 })),
     deletions: [],
     frozen: false,
@@ -58,8 +58,8 @@ function machineMoves(world: World, { mutation = {} }: Scenario): Step[] {
     if (!kept.isThere) return [];
     const name = `m${index}`;
     const machine = machineOf(kept, index);
-    const row = world.rows[index];
-    const at = (next: World['rows'][number]): World => ({ ...world, rows: replaced(world.rows, index, next) });
+    const reservation = world.reservations[index];
+    const at = (next: World['reservations'][number]): World => ({ ...world, reservations: replaced(world.reservations, index, next) });
     const step = (label: string, next: World, begins = false): Step => ({
       label: `${name} ${label}`,
       world: next,
@@ -70,17 +70,17 @@ function machineMoves(world: World, { mutation = {} }: Scenario): Step[] {
     const wanted = kept.deleting || retiring;
     const asked = askOf(machine, mutation.epochIgnored === true ? { ...facts, epoch: kept.retire } : facts);
     const refused = deletionRefusal(machine, facts) !== undefined;
-    if (row === 'none')
+    if (reservation === 'none')
       return asked.state === 'Asks' && asked.request.kind === 'Delete' ? [step('is granted its deletion', at('granted'), true)] : [];
-    if (kept.deleting && row === 'drained')
+    if (kept.deleting && reservation === 'drained')
       return [step('is gone', { ...at('none'), machines: replaced(world.machines, index, { ...kept, isThere: false }) })];
-    if (!wanted || refused) return [step('stays: its row is given up', at('none'))];
-    if (row === 'granted') {
+    if (!wanted || refused) return [step('stays: its reservation is given up', at('none'))];
+    if (reservation === 'granted') {
       // What is being deleted already is drained as far as it can be in time.
       const drained = step('is drained', at('drained'), true);
       if (kept.deleting) return [drained];
       if (kept.undrained !== true) return [drained, ...timeoutMoves(world, index, kept)];
-      return [step('is not drained in time: its row is given up', at('none'))];
+      return [step('is not drained in time: its reservation is given up', at('none'))];
     }
     if (world.deletions.some((each) => each.index === index && each.version === kept.version)) return [];
     const deletions = [...world.deletions, { index, version: kept.version }];
@@ -93,7 +93,7 @@ function timeoutMoves(world: World, index: number, kept: Kept): Step[] {
   if (world.budget.timeout === 0) return [];
   const machines = replaced(world.machines, index, { ...kept, version: kept.version + 1, undrained: true });
   const budget = { ...world.budget, timeout: world.budget.timeout - 1 };
-  const next = { ...world, machines, budget, rows: replaced(world.rows, index, 'none' as const) };
+  const next = { ...world, machines, budget, reservations: replaced(world.reservations, index, 'none' as const) };
   return [{ label: `m${index} is not drained in time, and never will be`, world: next, fault: true }];
 }
 
@@ -197,7 +197,7 @@ function isConverged(world: World): boolean {
   return (
     world.late.length + world.deletions.length === 0 &&
     !world.frozen &&
-    world.rows.every((row) => row === 'none') &&
+    world.reservations.every((reservation) => reservation === 'none') &&
     world.machines.every(({ isThere, retire, deleting }) => !isThere || (retire === UNMARKED && !deleting)) &&
     (world.set.replicas === undefined ? many > 0 : many === world.set.replicas) &&
     world.leaders.every(

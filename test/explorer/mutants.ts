@@ -39,7 +39,7 @@ export interface Mutation {
   oldProof?: boolean;
   /** A ledger that is made anew begins above the epochs that Machines bear, and no higher. */
   epochsComeAgain?: boolean;
-  /** It begins without rows. */
+  /** It begins without reservations. */
   forgetful?: boolean;
   cell?: (cell: CellParts) => CellParts;
   act?: (act: Act, flight: Flight) => Act | undefined;
@@ -125,13 +125,13 @@ export const MUTANTS: Mutant[] = [
     caughtBy: /D1/,
   },
   {
-    rule: 'D1: the rows of a lost ledger are forgotten',
+    rule: 'D1: the reservations of a lost ledger are forgotten',
     mutation: { forgetful: true },
     scenario: world({ budget: { forget: 1 } }),
     caughtBy: /invariant 2|C3/,
   },
   {
-    rule: 'D1: what bears the cordon of a row that is forgotten is reserved',
+    rule: 'D1: what bears the cordon of a reservation that is forgotten is reserved',
     mutation: {
       cell: (cell) => ({
         ...cell,
@@ -164,20 +164,25 @@ export const MUTANTS: Mutant[] = [
     caughtBy: /invariant 2/,
   },
   {
-    rule: 'D5: a row is released by the clock',
+    rule: 'D5: a reservation is released by the clock',
     mutation: {
       step: (view, step) =>
-        view.row !== undefined && view.nowMs > Date.parse(view.row.notAfter)
-          ? { do: 'FreeCancelled', row: view.row, why: 'expired' }
+        view.reservation !== undefined && view.nowMs > Date.parse(view.reservation.notAfter)
+          ? { do: 'FreeCancelled', reservation: view.reservation, why: 'expired' }
           : step,
       act: only('free-cancelled', (act, flight) => ({
         ...act,
         judge(seen) {
-          const row =
-            typeof flight.what === 'object' && 'step' in flight.what && 'row' in flight.what.step ? flight.what.step.row : undefined;
+          const reservation =
+            typeof flight.what === 'object' && 'step' in flight.what && 'reservation' in flight.what.step
+              ? flight.what.step.reservation
+              : undefined;
           if (seen.ledger === undefined) return { stop: '' };
           const state = stateOf(seen.ledger);
-          return { write: 'ledger', object: withState(seen.ledger, { ...state, rows: state.rows.filter((each) => each.id !== row?.id) }) };
+          return {
+            write: 'ledger',
+            object: withState(seen.ledger, { ...state, reservations: state.reservations.filter((each) => each.id !== reservation?.id) }),
+          };
         },
       })),
     },
@@ -185,17 +190,22 @@ export const MUTANTS: Mutant[] = [
     caughtBy: /D5|invariant 2/,
   },
   {
-    rule: 'D6: the row goes without a mark on the Machine',
+    rule: 'D6: the reservation goes without a mark on the Machine',
     mutation: {
-      step: (_, step) => (step?.do === 'WriteCancelled' ? { do: 'FreeCancelled', row: step.row, why: '' } : step),
+      step: (_, step) => (step?.do === 'WriteCancelled' ? { do: 'FreeCancelled', reservation: step.reservation, why: '' } : step),
       act: only('free-cancelled', (act, flight) => ({
         ...act,
         judge(seen) {
-          const row =
-            typeof flight.what === 'object' && 'step' in flight.what && 'row' in flight.what.step ? flight.what.step.row : undefined;
-          if (seen.ledger === undefined || seen.machine?.spec.operation?.id === row?.id) return { stop: '' };
+          const reservation =
+            typeof flight.what === 'object' && 'step' in flight.what && 'reservation' in flight.what.step
+              ? flight.what.step.reservation
+              : undefined;
+          if (seen.ledger === undefined || seen.machine?.spec.operation?.id === reservation?.id) return { stop: '' };
           const state = stateOf(seen.ledger);
-          return { write: 'ledger', object: withState(seen.ledger, { ...state, rows: state.rows.filter((each) => each.id !== row?.id) }) };
+          return {
+            write: 'ledger',
+            object: withState(seen.ledger, { ...state, reservations: state.reservations.filter((each) => each.id !== reservation?.id) }),
+          };
         },
       })),
     },
@@ -206,8 +216,8 @@ export const MUTANTS: Mutant[] = [
     rule: 'D6: a cancellation does not fence the Node',
     mutation: {
       step: (view, step) =>
-        step?.do === 'Fence' && view.claim.state === 'Claimed' && ownerOf(view.claim.node) !== step.row.id
-          ? { do: 'FreeCancelled', row: step.row, why: '' }
+        step?.do === 'Fence' && view.claim.state === 'Claimed' && ownerOf(view.claim.node) !== step.reservation.id
+          ? { do: 'FreeCancelled', reservation: step.reservation, why: '' }
           : step,
       act: only('free-cancelled', (act) =>
         withNode(act, (node, seen) => {
@@ -230,10 +240,12 @@ export const MUTANTS: Mutant[] = [
         judge(seen) {
           if (seen.ledger === undefined) return act.judge(seen);
           const state = stateOf(seen.ledger);
-          const move = act.judge({ ...seen, ledger: withState(seen.ledger, { ...state, rows: [] }) });
+          const move = act.judge({ ...seen, ledger: withState(seen.ledger, { ...state, reservations: [] }) });
           if (!('write' in move) || move.write !== 'ledger') return move;
-          const added = stateOf(move.object).rows.filter((row) => state.rows.every((each) => each.machineUID !== row.machineUID));
-          return { ...move, object: withState(move.object, { ...state, rows: [...state.rows, ...added] }) };
+          const added = stateOf(move.object).reservations.filter((reservation) =>
+            state.reservations.every((each) => each.machineUID !== reservation.machineUID),
+          );
+          return { ...move, object: withState(move.object, { ...state, reservations: [...state.reservations, ...added] }) };
         },
       })),
     },
@@ -267,10 +279,10 @@ export const MUTANTS: Mutant[] = [
       })),
       step: (view, step) =>
         step === undefined &&
-        view.row !== undefined &&
-        view.machine.status?.operation?.id === view.row.id &&
+        view.reservation !== undefined &&
+        view.machine.status?.operation?.id === view.reservation.id &&
         view.machine.status.operation.state === 'Done'
-          ? { do: 'Release', row: view.row, why: '' }
+          ? { do: 'Release', reservation: view.reservation, why: '' }
           : step,
     },
     scenario: world({ fails: 'restored' }),
@@ -311,7 +323,7 @@ export const MUTANTS: Mutant[] = [
     caughtBy: /C4|invariant 2/,
   },
   {
-    rule: 'C13: a cordon of a row that has its order reads the ledger first and the Node last',
+    rule: 'C13: a cordon of a reservation that has its order reads the ledger first and the Node last',
     mutation: { act: only('cordon', (act) => ({ ...act, reads: ['ledger', 'machine', 'node'] })) },
     scenario: world({ budget: { reregister: 1 } }),
     caughtBy: /C4/,
@@ -333,12 +345,13 @@ export const MUTANTS: Mutant[] = [
     caughtBy: /C4/,
   },
   {
-    rule: 'C8: a Delete row is freed by the report of the agent',
+    rule: 'C8: a Delete reservation is freed by the report of the agent',
     mutation: {
       step(view, step) {
-        if (step?.do !== 'DeleteInstance' || step.row === undefined || view.machine.status?.operation?.id !== step.row.id) return step;
-        const cordoned = view.claim.state === 'Claimed' && ownerOf(view.claim.node) === step.row.id;
-        return { do: cordoned ? 'Settle' : 'Release', row: step.row, why: '' };
+        if (step?.do !== 'DeleteInstance' || step.reservation === undefined || view.machine.status?.operation?.id !== step.reservation.id)
+          return step;
+        const cordoned = view.claim.state === 'Claimed' && ownerOf(view.claim.node) === step.reservation.id;
+        return { do: cordoned ? 'Settle' : 'Release', reservation: step.reservation, why: '' };
       },
     },
     scenario: world({ budget: { deletion: 1 }, changed: 1 }),

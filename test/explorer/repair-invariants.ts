@@ -1,6 +1,6 @@
 /** Invariants 2, 5 and 6 for repairs: what one act, one step or one state breaks, and where nothing is left to do. */
 import { needsDrain } from '../../src/api/disruption.ts';
-import type { LedgerRow } from '../../src/api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
 import type { Machine, Operation } from '../../src/api/machine.ts';
 import { ACTION_TRAITS } from '../../src/api/node-remedier.ts';
 import { isFinished, type RemedyOperationJob } from '../../src/api/remedy-operation-job.ts';
@@ -13,9 +13,9 @@ import { stateOf } from '../../src/defender/state.ts';
 import { hears, needsRepair, rungsLeft } from './repairs.ts';
 import { machineName, TIMES, type Flight, type RepairPlan, type World } from './world.ts';
 
-const rowsOf = (world: World): readonly LedgerRow[] => stateOf(world.ledger.object ?? {}).rows;
+const reservationsOf = (world: World): readonly LedgerReservation[] => stateOf(world.ledger.object ?? {}).reservations;
 
-/** The job of a row, as the server has it. */
+/** The job of a reservation, as the server has it. */
 export const jobOf = (world: World, requesterUID: string): RemedyOperationJob | undefined =>
   world.jobs.find((held) => held.object?.metadata.uid === requesterUID)?.object;
 
@@ -36,7 +36,7 @@ export function brokenByAct(
   const led = before.leaders[leader]?.epoch === stateOf(before.ledger.object ?? {}).epoch;
   if ('effect' in move) {
     const touched = after.sites[at] !== before.sites[at] || after.pods !== before.pods || after.machines !== before.machines;
-    const reserved = rowsOf(before).some((row) => row.machineUID === before.machines[at]?.object?.metadata.uid);
+    const reserved = reservationsOf(before).some((reservation) => reservation.machineUID === before.machines[at]?.object?.metadata.uid);
     if (move.effect.do === 'ForceDelete' && after.pods !== before.pods && before.sites[at]?.power !== 'Stopped')
       return `fencing: pods of ${name} are taken by force from a node that is on`;
     const { power, boot } = before.sites[at] ?? {};
@@ -45,12 +45,12 @@ export function brokenByAct(
     if (isPower && 'operationID' in move.effect && (repair?.id !== move.effect.operationID || repair.state === 'Done'))
       return `fencing: ${move.effect.do} of ${name} for an operation that is over`;
     // What a leader that is deposed by now had sent before nothing can stop.
-    if (touched && led && !reserved) return `invariant 2: ${move.effect.do} of ${name} without a row`;
+    if (touched && led && !reserved) return `invariant 2: ${move.effect.do} of ${name} without a reservation`;
     return undefined;
   }
   if (act === 'take-over-for-repair' && after.ledger !== before.ledger) {
     const silent = typeof flight.what === 'object' && 'silent' in flight.what && flight.what.silent;
-    if (!silent) return `C9: a row of ${name} is taken over though its agent was heard`;
+    if (!silent) return `C9: a reservation of ${name} is taken over though its agent was heard`;
   }
   if (move.write === 'node' && after.nodes[at] !== before.nodes[at]) return uncordoned(before, after, at, flight);
   return undefined;
@@ -62,12 +62,12 @@ function uncordoned(before: World, after: World, at: number, flight: Flight): st
   const old = before.nodes[at]?.object;
   const now = after.nodes[at]?.object;
   if (old === undefined || now === undefined || !isCordoned(old) || isCordoned(now)) return undefined;
-  const row = rowsOf(before).find((each) => each.machineUID === before.machines[at]?.object?.metadata.uid);
+  const reservation = reservationsOf(before).find((each) => each.machineUID === before.machines[at]?.object?.metadata.uid);
   const live = before.machines[at]?.object;
-  const phase = row === undefined ? undefined : jobOf(before, row.requesterUID)?.status?.phase;
+  const phase = reservation === undefined ? undefined : jobOf(before, reservation.requesterUID)?.status?.phase;
   if (
-    row?.kind === 'Repair' &&
-    ownerOf(old) === row.id &&
+    reservation?.kind === 'Repair' &&
+    ownerOf(old) === reservation.id &&
     live?.spec.operation?.kind === 'Repair' &&
     (phase === 'Running' || phase === 'Verifying')
   )
@@ -81,10 +81,10 @@ function uncordoned(before: World, after: World, at: number, flight: Flight): st
   return unhealed ? `C4: ${name} was drained or not repaired, is not healed, and loses its cordon` : undefined;
 }
 
-/** An order of kind Repair is for a job that was granted this very row, is not over, and knows what the node was like before. */
-export function orderedWrongly(before: World, row: LedgerRow | undefined, order: Operation, name: string): string[] {
-  if (order.kind !== 'Repair' || row === undefined) return [];
-  const job = jobOf(before, row.requesterUID);
+/** An order of kind Repair is for a job that was granted this very reservation, is not over, and knows what the node was like before. */
+export function orderedWrongly(before: World, reservation: LedgerReservation | undefined, order: Operation, name: string): string[] {
+  if (order.kind !== 'Repair' || reservation === undefined) return [];
+  const job = jobOf(before, reservation.requesterUID);
   const { operationID, before: was } = job?.status ?? {};
   // Removed by a human just now, which no store has shown yet.
   if (job === undefined)
@@ -95,14 +95,14 @@ export function orderedWrongly(before: World, row: LedgerRow | undefined, order:
 }
 
 /** Whether what came of a Repair is known and recorded on its job. */
-export function repairEnded(world: World, machine: Machine, row: LedgerRow): boolean {
-  const job = jobOf(world, row.requesterUID);
-  return finalReport(machine)?.id === row.id && (job === undefined || isFinished(job));
+export function repairEnded(world: World, machine: Machine, reservation: LedgerReservation): boolean {
+  const job = jobOf(world, reservation.requesterUID);
+  return finalReport(machine)?.id === reservation.id && (job === undefined || isFinished(job));
 }
 
 /** docs/protocols.md#c9: the agent's order can no longer begin. That it is silent is judged where the act is. */
-export function takenOver(machine: Machine, row: LedgerRow, successor: LedgerRow | undefined): boolean {
-  return successor?.kind === 'Repair' && TIMES[0] > Date.parse(row.notAfter) && machine.spec.operation?.id === row.id;
+export function takenOver(machine: Machine, reservation: LedgerReservation, successor: LedgerReservation | undefined): boolean {
+  return successor?.kind === 'Repair' && TIMES[0] > Date.parse(reservation.notAfter) && machine.spec.operation?.id === reservation.id;
 }
 
 export function repairsBrokenIn(world: World): string[] {
@@ -134,7 +134,7 @@ export function isRepaired(world: World, index: number, plan: RepairPlan, strict
   if (open && !waits) return false;
   if (isRepairNeeded(machine) !== needed) return false;
   if (heard && (agent.state !== 'idle' || agent.report !== undefined)) return false;
-  if (rowsOf(world).some((row) => row.machineUID === machine.metadata.uid)) return false;
+  if (reservationsOf(world).some((reservation) => reservation.machineUID === machine.metadata.uid)) return false;
   const owner = ownerOf(node);
   if (!needed) {
     const found = machine.status?.components?.[0];

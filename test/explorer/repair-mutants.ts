@@ -1,7 +1,7 @@
 /** Ways to break what leaders, jobs and the provider do about repairs; see `mutants.ts`. */
 import { ANNOTATIONS } from '../../src/api/names.ts';
 import type { RemedyOperationJobStatus } from '../../src/api/remedy-operation-job.ts';
-import type { LedgerRow } from '../../src/api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
 import { ownerOf } from '../../src/controllers/machine/cordon.ts';
 import { finalReport } from '../../src/controllers/machine/repair.ts';
 import type { MachineView, Step } from '../../src/controllers/machine/view.ts';
@@ -10,35 +10,38 @@ import { clearAny, only, withNode, type Act, type Mutant, type Mutation } from '
 import { sick, underRepair } from './repair-scenarios.ts';
 import type { Flight } from './world.ts';
 
-const rowOf = (flight: Flight): LedgerRow | undefined =>
-  typeof flight.what === 'object' && 'step' in flight.what && 'row' in flight.what.step ? flight.what.step.row : undefined;
+const reservationOf = (flight: Flight): LedgerReservation | undefined =>
+  typeof flight.what === 'object' && 'step' in flight.what && 'reservation' in flight.what.step ? flight.what.step.reservation : undefined;
 
-/** A row of a repair that waits for its job: `then` instead. */
+/** A reservation of a repair that waits for its job: `then` instead. */
 const impatient =
-  (when: (view: MachineView) => boolean, then: (view: MachineView, row: LedgerRow) => Step): NonNullable<Mutation['step']> =>
+  (
+    when: (view: MachineView) => boolean,
+    then: (view: MachineView, reservation: LedgerReservation) => Step,
+  ): NonNullable<Mutation['step']> =>
   (view, step) =>
-    step === undefined && view.row?.kind === 'Repair' && when(view) ? then(view, view.row) : step;
+    step === undefined && view.reservation?.kind === 'Repair' && when(view) ? then(view, view.reservation) : step;
 
-const isUnordered = ({ machine, row }: MachineView): boolean => machine.spec.operation?.id !== row?.id;
-const isReported = ({ machine, row }: MachineView): boolean => finalReport(machine)?.id === row?.id;
+const isUnordered = ({ machine, reservation }: MachineView): boolean => machine.spec.operation?.id !== reservation?.id;
+const isReported = ({ machine, reservation }: MachineView): boolean => finalReport(machine)?.id === reservation?.id;
 
 /** The order, whatever its job says. */
 const orderAnyway = only('order', (act, flight) => ({
   ...act,
   judge(seen) {
     const { machine, ledger } = seen;
-    const row = rowOf(flight);
-    if (machine === undefined || row === undefined || machine.spec.operation?.id === row.id) return act.judge(seen);
-    if (ledger === undefined || stateOf(ledger).rows.every((each) => each.id !== row.id)) return act.judge(seen);
-    const { id, notAfter } = row;
-    const operation = { id, epoch: flight.epoch, kind: 'Repair', notAfter, action: row.action ?? '' } as const;
+    const reservation = reservationOf(flight);
+    if (machine === undefined || reservation === undefined || machine.spec.operation?.id === reservation.id) return act.judge(seen);
+    if (ledger === undefined || stateOf(ledger).reservations.every((each) => each.id !== reservation.id)) return act.judge(seen);
+    const { id, notAfter } = reservation;
+    const operation = { id, epoch: flight.epoch, kind: 'Repair', notAfter, action: reservation.action ?? '' } as const;
     return { write: 'machine', object: { ...machine, spec: { ...machine.spec, operation } } };
   },
 }));
 
-const order = (_: MachineView, row: LedgerRow): Step => ({ do: 'Order', row, drained: true, why: '' });
+const order = (_: MachineView, reservation: LedgerReservation): Step => ({ do: 'Order', reservation, drained: true, why: '' });
 
-/** As if no row had ever taken a cordon over from Degraded. */
+/** As if no reservation had ever taken a cordon over from Degraded. */
 const forgetful = (act: Act): Act =>
   withNode(act, (node) => {
     const { [ANNOTATIONS.cordonDegraded]: _, ...annotations } = node.metadata.annotations ?? {};
@@ -56,7 +59,7 @@ const migrate = sick({ ladder: ['MigratePods'], ill: ['hung'] });
 
 export const REPAIR_MUTANTS: Mutant[] = [
   {
-    rule: 'F3: a job that was not granted the row is ordered',
+    rule: 'F3: a job that was not granted the reservation is ordered',
     mutation: { step: impatient(isUnordered, order), act: orderAnyway },
     scenario: underRepair({}, restart),
     caughtBy: /F3/,
@@ -82,9 +85,9 @@ export const REPAIR_MUTANTS: Mutant[] = [
   {
     rule: 'C3: a node is given back before its job is over',
     mutation: {
-      step: impatient(isReported, (view, row) => ({
-        do: view.claim.state === 'Claimed' && ownerOf(view.claim.node) === row.id ? 'Settle' : 'Release',
-        row,
+      step: impatient(isReported, (view, reservation) => ({
+        do: view.claim.state === 'Claimed' && ownerOf(view.claim.node) === reservation.id ? 'Settle' : 'Release',
+        reservation,
         why: '',
       })),
     },
@@ -92,9 +95,9 @@ export const REPAIR_MUTANTS: Mutant[] = [
     caughtBy: /C3/,
   },
   {
-    rule: 'C3: a row is released before its job is over',
+    rule: 'C3: a reservation is released before its job is over',
     mutation: {
-      step: impatient(isReported, (_, row) => ({ do: 'Release', row, why: '' })),
+      step: impatient(isReported, (_, reservation) => ({ do: 'Release', reservation, why: '' })),
       act: only('release', (act, flight) => ({
         ...act,
         judge(seen) {
@@ -102,7 +105,10 @@ export const REPAIR_MUTANTS: Mutant[] = [
           const state = stateOf(seen.ledger);
           return {
             write: 'ledger',
-            object: withState(seen.ledger, { ...state, rows: state.rows.filter(({ id }) => id !== rowOf(flight)?.id) }),
+            object: withState(seen.ledger, {
+              ...state,
+              reservations: state.reservations.filter(({ id }) => id !== reservationOf(flight)?.id),
+            }),
           };
         },
       })),
@@ -135,7 +141,7 @@ export const REPAIR_MUTANTS: Mutant[] = [
     caughtBy: /C4/,
   },
   {
-    rule: 'C9: a row is taken over though its agent answers',
+    rule: 'C9: a reservation is taken over though its agent answers',
     mutation: { deaf: true },
     scenario: underRepair({ takeover: 0, expiry: 1 }, sick({ ladder: ['Reboot', 'Reboot'] }), { leaders: 1 }),
     caughtBy: /C9/,
@@ -170,7 +176,7 @@ export const REPAIR_MUTANTS: Mutant[] = [
       oldProof: true,
       step: (view, step) =>
         step?.do === 'StopInstance'
-          ? { do: 'ForceDelete', row: step.row, pods: view.pods ?? [], providerID: step.providerID, why: '' }
+          ? { do: 'ForceDelete', reservation: step.reservation, pods: view.pods ?? [], providerID: step.providerID, why: '' }
           : step,
     },
     scenario: underRepair({}, migrate, { pods: 1 }),
@@ -178,6 +184,6 @@ export const REPAIR_MUTANTS: Mutant[] = [
   },
 ];
 
-function isGranted({ facts, row }: MachineView): boolean {
-  return facts.jobsOf(row?.machineUID ?? '').some(({ status }) => status?.operationID === row?.id);
+function isGranted({ facts, reservation }: MachineView): boolean {
+  return facts.jobsOf(reservation?.machineUID ?? '').some(({ status }) => status?.operationID === reservation?.id);
 }

@@ -8,7 +8,7 @@ import { ANNOTATIONS, MACHINE_CONDITIONS } from '../../src/api/names.ts';
 import { isFinished, type RemedyOperationJob } from '../../src/api/remedy-operation-job.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import { isControllers } from '../../src/agent/repair/task.ts';
-import { rowOfMachine, stateOf } from '../../src/defender/state.ts';
+import { reservationOfMachine, stateOf } from '../../src/defender/state.ts';
 import {
   machineName,
   POOL,
@@ -94,9 +94,9 @@ function remedyController(world: World, index: number, machine: Stored<Machine>,
     });
   const last = world.jobs[index]?.object;
   if (!needed || machine.metadata.deletionTimestamp !== undefined || (last !== undefined && !isFinished(last))) return moves;
-  // docs/protocols.md#f2: while a row holds the machine nothing is due; one that an ended job has left behind does not count.
-  const row = rowOfMachine(stateOf(world.ledger.object ?? {}), machine.metadata.uid);
-  if (row !== undefined && row.kind !== 'Repair') return moves;
+  // docs/protocols.md#f2: while a reservation holds the machine nothing is due; one that an ended job has left behind does not count.
+  const reservation = reservationOfMachine(stateOf(world.ledger.object ?? {}), machine.metadata.uid);
+  if (reservation !== undefined && reservation.kind !== 'Repair') return moves;
   if (rungsLeft(world, index, plan) > 0) {
     const held = world.jobs[index] ?? { version: 0, object: undefined };
     const object = jobOf(index, fresh(), plan.ladder.length - rungsLeft(world, index, plan), plan);

@@ -7,7 +7,7 @@ import { isDraining } from '../../src/controllers/machine/decide.ts';
 import type { MachineView } from '../../src/controllers/machine/view.ts';
 import type { CellView } from '../../src/controllers/machine/pass.ts';
 import { cellOf, type CellParts } from '../../src/controllers/machine/testing/cell-of.ts';
-import { rowOfMachine, stateOf } from '../../src/defender/state.ts';
+import { reservationOfMachine, stateOf } from '../../src/defender/state.ts';
 import type { Mutation } from './mutants.ts';
 import { hears } from './repairs.ts';
 import { POOL, SET_UID, TIMES, FRESH_SITE, type Cell, type Held, type Leader, type Mark, type Scenario, type World } from './world.ts';
@@ -83,14 +83,14 @@ export function machineView(
   if (machine === undefined) return undefined;
   const providerID = machine.status?.providerID;
   const site = world.sites[index] ?? FRESH_SITE;
-  const row = rowOfMachine(stateOf(cell.ledger.object ?? {}), machine.metadata.uid);
-  const deaf = mutation.deaf === true && row !== undefined && machine.spec.operation?.id === row.id;
+  const reservation = reservationOfMachine(stateOf(cell.ledger.object ?? {}), machine.metadata.uid);
+  const deaf = mutation.deaf === true && reservation !== undefined && machine.spec.operation?.id === reservation.id;
   const silent = isSilent(world, index) || deaf;
   const instance = world.instances[index] === machine.metadata.uid;
   const view: MachineView = {
     nowMs: TIMES[world.time],
     machine,
-    row,
+    reservation,
     claim: claimOf(machine, providerID, cell.nodes[index]?.object),
     providerID,
     instanceID: providerID ?? '',
@@ -105,7 +105,7 @@ export function machineView(
     revoked: undefined,
     hours: [],
     canStop: hasPower(scenario),
-    powerCycled: row !== undefined && leader.cycled.includes(row.id),
+    powerCycled: reservation !== undefined && leader.cycled.includes(reservation.id),
   };
   const count = world.pods[index] ?? 0;
   const pods = Array.from({ length: count }, (_, at) => ({

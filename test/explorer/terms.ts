@@ -2,7 +2,7 @@
 import { API_VERSION } from '../../src/api/kind.ts';
 import type { MachineComponentSet } from '../../src/api/machine-component-set.ts';
 import type { KubeObject, Stored } from '../../src/api/wire.ts';
-import { leftRows } from '../../src/controllers/machine/left-rows.ts';
+import { leftReservations } from '../../src/controllers/machine/left-reservations.ts';
 import { stateOf, withState, type LedgerState } from '../../src/defender/state.ts';
 import { rebuilt, takeLeadership } from '../../src/defender/protocol.ts';
 import type { Mutation } from './mutants.ts';
@@ -51,7 +51,7 @@ function anew(world: World, index: number, leader: Leader, mutation: Mutation): 
   const traces = { machines, nodes: objects(world.nodes), sets: [SET], jobs: objects(world.jobs), since: SET.metadata.creationTimestamp };
   const borne = Math.max(0, ...machines.map(({ spec }) => spec.operation?.epoch ?? 0));
   const state = stateOf(world.ledger.object ?? {});
-  const { hours: _, ...known } = rebuilt(state, mutation.forgetful === true ? [] : leftRows(traces), borne, traces.since);
+  const { hours: _, ...known } = rebuilt(state, mutation.forgetful === true ? [] : leftReservations(traces), borne, traces.since);
   const raised = takeLeadership(known, mutation.epochsComeAgain === true ? borne + 1 : world.given + 1);
   return begins({ ...world, reborn: raised.epoch }, index, leader, raised, false, mutation);
 }

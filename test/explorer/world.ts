@@ -9,7 +9,7 @@ import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../src/api
 import type { Action } from '../../src/api/node-remedier.ts';
 import type { KubeObject, Stored } from '../../src/api/wire.ts';
 import type { Step } from '../../src/controllers/machine/view.ts';
-import type { LedgerRow } from '../../src/api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
 import type { Move } from './search.ts';
 
 /** An object as the API server holds it; absent ones keep their place in the count. Objects carry no resourceVersion, so that equal contents are equal. */
@@ -31,7 +31,7 @@ export interface Cell {
 export interface Flight {
   /** What the work queue would not run twice at once: a machine, or the reservation pass. */
   key: number | 'cell';
-  what: ({ step: Step; silent: boolean } & Pick<World, 'time' | 'halted' | 'limit'>) | { vanished: LedgerRow } | 'reserve';
+  what: ({ step: Step; silent: boolean } & Pick<World, 'time' | 'halted' | 'limit'>) | { vanished: LedgerReservation } | 'reserve';
   epoch: number;
   machine?: Held<Machine> | undefined;
   node?: Held<Node> | undefined;
@@ -145,9 +145,9 @@ export interface World extends Cell {
   given: number;
   /** With which epoch a ledger was made in the place of one that was deleted; 0: none was. */
   reborn: number;
-  /** Rows whose cordon arrived when the ledger had forgotten them, and was made anew. */
+  /** Reservations whose cordon arrived when the ledger had forgotten them, and was made anew. */
   late: readonly string[];
-  /** Evictions that a deposed leader sent after its row was gone: nothing can stop the one that was on its way. */
+  /** Evictions that a deposed leader sent after its reservation was gone: nothing can stop the one that was on its way. */
   lateEvictions: number;
   leaders: readonly Leader[];
   agents: readonly Agent[];
@@ -158,7 +158,7 @@ export interface World extends Cell {
   /** The node is unschedulable by a human's will. */
   held: readonly boolean[];
   halted: boolean;
-  /** 0, or 1: past the notAfter of every row reserved before. */
+  /** 0, or 1: past the notAfter of every reservation reserved before. */
   time: 0 | 1;
   budget: Budget;
   sites: readonly Site[];
@@ -309,5 +309,5 @@ export const BARE_LEDGER: Stored<DisruptionLedger> = {
 };
 
 export function ledgerObject(epoch: number): Stored<DisruptionLedger> {
-  return { ...BARE_LEDGER, status: { epoch, rows: [] } };
+  return { ...BARE_LEDGER, status: { epoch, reservations: [] } };
 }

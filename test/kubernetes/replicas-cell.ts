@@ -105,16 +105,16 @@ export async function bump(client: Client, version: string): Promise<void> {
   else await client.patch(MachineComponentSets, { name: COMPONENT }, { merge: { spec: { version } } });
 }
 
-/** Every machine runs the version, all rows are freed and nothing is cordoned. */
+/** Every machine runs the version, all reservations are freed and nothing is cordoned. */
 export async function settled(client: Client, version: string): Promise<void> {
-  const rows = async () => (await client.find(DisruptionLedgers, { name: LEDGER_NAME }))?.status?.rows ?? [];
+  const reservations = async () => (await client.find(DisruptionLedgers, { name: LEDGER_NAME }))?.status?.reservations ?? [];
   await waitFor(
     async () => {
       const { items } = await client.list(Machines, { namespace: POOL });
       const run = items.every(
         ({ status }) => status?.components?.some((each) => each.version === version && each.state === 'Healthy') === true,
       );
-      if (!run || (await rows()).length > 0) return false;
+      if (!run || (await reservations()).length > 0) return false;
       return (await client.list(Nodes)).items.every(({ spec }) => spec?.unschedulable !== true);
     },
     { deadlineMs: LATE_MS, what: `every machine to run ${version}` },

@@ -81,16 +81,17 @@ export function wrongs(versions: readonly Version[], limit: number): string[] {
       if (gone) wrong('the ledger is gone');
       if (is < was) wrong(`the epoch fell from ${was} to ${is}`);
       ledger = each.object;
-      const holders = (ledger.status?.rows ?? []).map(({ machineUID }) => machineUID);
-      if (new Set(holders).size < holders.length) wrong('a machine has two rows');
+      const holders = (ledger.status?.reservations ?? []).map(({ machineUID }) => machineUID);
+      if (new Set(holders).size < holders.length) wrong('a machine has two reservations');
     } else {
       const { name, uid = '' } = each.object.metadata;
       const [was, is] = [machines.get(name)?.spec.operation, each.object.spec.operation];
       if (gone) machines.delete(name);
       else machines.set(name, each.object);
       if (is !== undefined && JSON.stringify(is) !== JSON.stringify(was)) {
-        const row = ledger?.status?.rows?.find(({ id }) => id === is.id);
-        if (row?.machineUID !== uid) wrong(`${name} is given an order of row ${is.id}, which the ledger does not have for it`);
+        const reservation = ledger?.status?.reservations?.find(({ id }) => id === is.id);
+        if (reservation?.machineUID !== uid)
+          wrong(`${name} is given an order of reservation ${is.id}, which the ledger does not have for it`);
         if (is.epoch > (ledger?.status?.epoch ?? 0)) wrong(`${name} is given an order of epoch ${is.epoch}, which nobody has begun`);
         if (was !== undefined && is.epoch < was.epoch) wrong(`${name} is given an order of epoch ${is.epoch} after one of ${was.epoch}`);
         if (was?.id === is.id && is.kind !== 'Cancelled') wrong(`${name} is given the order ${is.id} twice`);
@@ -98,7 +99,7 @@ export function wrongs(versions: readonly Version[], limit: number): string[] {
         ordered.set(is.id, uid);
       }
     }
-    const reserved = new Set((ledger?.status?.rows ?? []).map(({ machineUID }) => machineUID));
+    const reserved = new Set((ledger?.status?.reservations ?? []).map(({ machineUID }) => machineUID));
     const out = [...machines.values()].filter(
       ({ metadata, status }) =>
         reserved.has(metadata.uid ?? '') || (status?.nodeRef !== undefined && !isAvailable(nodes.get(metadata.name))),

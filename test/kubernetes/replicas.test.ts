@@ -93,14 +93,15 @@ describe.each([
   const takesOver = (other: Replica, terms: number) =>
     waitFor(() => other.leads() && begun(other) > terms, { ...LATE, what: 'the other to take over' });
 
-  /** Adds a row to the ledger: a reservation. */
+  /** Adds a reservation to the ledger: a reservation. */
   const reserves = ({ method, path, body }: Write): boolean =>
     method === 'PUT' &&
     path.endsWith(`/disruptionledgers/${LEDGER_NAME}/status`) &&
-    ((body as DisruptionLedger).status?.rows?.some(({ id }) => !known.has(id)) ?? false);
+    ((body as DisruptionLedger).status?.reservations?.some(({ id }) => !known.has(id)) ?? false);
   const known = new Set<string>();
   const learn = async (): Promise<void> => {
-    for (const each of history.versions()) if (each.of === 'ledger') for (const { id } of each.object.status?.rows ?? []) known.add(id);
+    for (const each of history.versions())
+      if (each.of === 'ledger') for (const { id } of each.object.status?.reservations ?? []) known.add(id);
   };
   const orders = ({ method, path, body }: Write): boolean => {
     if (method !== 'PUT' || !/\/machines\/[^/]+$/.test(path)) return false;
@@ -186,7 +187,7 @@ describe.each([
     await takesOver(other, terms);
     await wakes(leader, other);
     expect(wrongs(history.versions(), LIMIT)).toEqual([]);
-    expect((await ledger()).status?.rows?.map((row) => row.machine)).toHaveLength(LIMIT);
+    expect((await ledger()).status?.reservations?.map((reservation) => reservation.machine)).toHaveLength(LIMIT);
     agents.willing = true;
     await settled(client, next);
     await expectSound();
@@ -198,7 +199,7 @@ describe.each([
     agents.willing = false;
     await breakNode(client, 3);
     const done = agents.done.length;
-    await waitFor(async () => (await ledger()).status?.rows?.some(({ kind }) => kind === 'Repair'), { ...LATE, what: 'a repair' });
+    await waitFor(async () => (await ledger()).status?.reservations?.some(({ kind }) => kind === 'Repair'), { ...LATE, what: 'a repair' });
     const repairing = async () => (await client.get(Machines, { namespace: POOL, name: 'replicas-3' })).spec.operation?.kind === 'Repair';
     await waitFor(repairing, { ...LATE, what: 'the order' });
     leader.signal('SIGSTOP');
@@ -206,7 +207,7 @@ describe.each([
     agents.willing = true;
     const jobs = async () => (await client.list(RemedyOperationJobs, { namespace: POOL })).items.map(({ status }) => status?.phase);
     await waitFor(async () => (await jobs()).every((phase) => phase === 'Succeeded'), { ...LATE, what: 'the repair to be proven' });
-    await waitFor(async () => ((await ledger()).status?.rows ?? []).length === 0, { ...LATE, what: 'its row to be freed' });
+    await waitFor(async () => ((await ledger()).status?.reservations ?? []).length === 0, { ...LATE, what: 'its reservation to be freed' });
     await wakes(leader, other);
     expect(await jobs()).toEqual(['Succeeded']);
     expect(agents.done).toHaveLength(done + 1);
@@ -263,7 +264,7 @@ describe.each([
     const { leader, other } = await ensureTwo();
     const terms = other.terms();
     const next = await nextVersion();
-    await waitFor(async () => ((await ledger()).status?.rows ?? []).length > 0, { ...LATE, what: 'rows' });
+    await waitFor(async () => ((await ledger()).status?.reservations ?? []).length > 0, { ...LATE, what: 'reservations' });
     leader.signal('SIGTERM');
     await waitFor(() => leader.ended !== undefined, { ...LATE, what: 'the leader to end' });
     expect(leader.ended).toMatchObject({ code: 0 });

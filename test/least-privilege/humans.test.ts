@@ -17,7 +17,7 @@ import { attempt, WHO, write, type Rig } from './rig.ts';
 const MACHINES = '/apis/kubenode.io/v1alpha1/namespaces/web/machines';
 const SCALE = '/apis/kubenode.io/v1alpha1/namespaces/web/machinesets/web/scale';
 const KEY = { namespace: 'web', name: 'h1' };
-const STATUS = { operation: { id: 'row-1', state: 'Running' as const } };
+const STATUS = { operation: { id: 'reservation-1', state: 'Running' as const } };
 
 let rig: Rig & { remove: () => Promise<void> };
 let glass: Client;
@@ -266,7 +266,7 @@ describe("an operator's release (D5)", () => {
     const release = { ...ORDER, kind: 'Cancelled', reason: 'a' };
     expect((await tries(olga, { spec: { operation: release } })).outcome).toBe('ok');
     for (const change of [
-      { id: 'row-2' },
+      { id: 'reservation-2' },
       { epoch: 8 },
       { kind: 'Repair' },
       { kind: 'Delete' },
@@ -336,14 +336,16 @@ describe('the rules that bind everybody, also who breaks the glass', () => {
     const ledger = { apiVersion: API_VERSION, kind: 'DisruptionLedger', metadata: { name: 'cell' }, spec: {} };
     expect((await send('POST', path, ledger, rig.as(WHO.machine))).outcome).toBe('ok');
     const made = (await rig.admin.request({ method: 'GET', path: `${path}/cell` })) as object;
-    expect((await send('PUT', `${path}/cell/status`, { ...made, status: { epoch: 5, rows: [] } }, rig.as(WHO.machine))).outcome).toBe('ok');
+    expect(
+      (await send('PUT', `${path}/cell/status`, { ...made, status: { epoch: 5, reservations: [] } }, rig.as(WHO.machine))).outcome,
+    ).toBe('ok');
     const now = (await rig.admin.request({ method: 'GET', path: `${path}/cell` })) as object;
     for (const status of [null, {}, { epoch: null }, { epoch: 4 }]) {
       // In a merge patch `{}` changes nothing, which may be done.
       const expected = status !== null && Object.keys(status).length === 0 ? 'ok' : 'invalid';
       expect([status, (await send('PATCH', `${path}/cell/status`, { status })).outcome]).toEqual([status, expected]);
     }
-    for (const status of [undefined, null, {}, { rows: [] }, { epoch: 4 }])
+    for (const status of [undefined, null, {}, { reservations: [] }, { epoch: 4 }])
       expect([status, (await send('PUT', `${path}/cell/status`, { ...now, status })).outcome]).toEqual([status, 'invalid']);
     // Not by another who may write the object but not its status, and not by making it anew.
     for (const who of [WHO.operator, WHO.admin, WHO.sync, WHO.machineSet, WHO.machineComponentSet, WHO.remedy, WHO.agent]) {

@@ -31,7 +31,7 @@ export const ENTRY = {
   attempt: 1,
 };
 export const ORDER = {
-  id: 'row-1',
+  id: 'reservation-1',
   epoch: 7,
   kind: 'Change',
   components: [{ name: 'kubelet', revision: 3 }],
@@ -66,7 +66,7 @@ export const SAMPLES: Sample[] = [
       drainTimeoutSeconds: 61,
       operationTimeoutSeconds: 61,
       components: [{ ...ENTRY, version: '2.0.0', revision: 4 }],
-      operation: { ...ORDER, id: 'row-2', epoch: 8 },
+      operation: { ...ORDER, id: 'reservation-2', epoch: 8 },
       retire: { epoch: 8 },
       hold: true,
       paused: true,

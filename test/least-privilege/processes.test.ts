@@ -203,7 +203,7 @@ test('hub and cell do their work with the rights that they have', async () => {
   // As far as it goes without the host of its node: reserved, and asked of the provider.
   await eventually('the deletion of the machine', async () => {
     const ledger = await admin.get(DisruptionLedgers, { name: LEDGER_NAME });
-    return ledger.status?.rows?.some(({ kind, machine }) => kind === 'Delete' && machine.startsWith(`${POOL}/`)) === true;
+    return ledger.status?.reservations?.some(({ kind, machine }) => kind === 'Delete' && machine.startsWith(`${POOL}/`)) === true;
   });
   await eventually(
     'the rollout done',

@@ -27,7 +27,7 @@ import { entry } from '../testing/world.ts';
 import type { Wanted } from '../cell/wanted.ts';
 
 /*
- * The decision as tables: what is seen, and the one step that follows. each row says what is different on a node
+ * The decision as tables: what is seen, and the one step that follows. each reservation says what is different on a node
  * on which app 1.0.0 runs, healthy, looked at a moment ago, with nothing to do.
  */
 

@@ -14,7 +14,7 @@ import { createClient } from '../../kube/http-client.ts';
 
 const ENTRY = fileURLToPath(new URL('../../../bin/kubenode.js', import.meta.url));
 const KEY = { namespace: 'web', name: 'm0' };
-const ORDER = { id: 'row-1', epoch: 3, kind: 'Change', notAfter: '2036-01-01T00:00:00Z' } as const;
+const ORDER = { id: 'reservation-1', epoch: 3, kind: 'Change', notAfter: '2036-01-01T00:00:00Z' } as const;
 let dir: string;
 let cluster: EmbeddedCluster;
 let server: ApiServer;
@@ -49,7 +49,7 @@ const operation = async () => (await client.get(Machines, KEY)).spec.operation;
 
 it('D5: replaces the order by Cancelled under the same id and epoch, with the reason', async () => {
   const { code, stderr } = await release('m0', '-n', 'web', '--reason', 'the rack is gone');
-  expect(stderr).toContain('machine/m0: operation row-1 (Change) is given up');
+  expect(stderr).toContain('machine/m0: operation reservation-1 (Change) is given up');
   expect(code).toBe(0);
   expect(await operation()).toEqual({ ...ORDER, kind: 'Cancelled', cause: 'Released', reason: 'OperatorRelease: the rack is gone' });
   const again = await release('m0', '-n', 'web', '--reason', 'once more');

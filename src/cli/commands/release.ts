@@ -45,7 +45,10 @@ async function release(name: string, flags: Flags, output: Output): Promise<numb
     const released = operatorRelease(machine, `OperatorRelease: ${reason}`);
     await client.update(Machines, released, { fieldManager: MANAGER, dryRun: flags.dryRun === true });
     const what = `operation ${machine.spec.operation?.id ?? ''} (${machine.spec.operation?.kind ?? ''})`;
-    output.say('done', `machine/${name}: ${what} is given up${flags.dryRun === true ? ' (dry run)' : '; the leader frees its row'}`);
+    output.say(
+      'done',
+      `machine/${name}: ${what} is given up${flags.dryRun === true ? ' (dry run)' : '; the leader frees its reservation'}`,
+    );
     return EXIT.ok;
   } catch (error) {
     if (!hasReason(error, 'Conflict')) throw error;

@@ -58,7 +58,7 @@ export function repairSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
       .sort((a, b) => Date.parse(a.metadata.creationTimestamp) - Date.parse(b.metadata.creationTimestamp));
   }
 
-  const rowsNow = async () => (await cell.get(DisruptionLedgers, { name: LEDGER_NAME })).status?.rows ?? [];
+  const reservationsNow = async () => (await cell.get(DisruptionLedgers, { name: LEDGER_NAME })).status?.reservations ?? [];
 
   /** Follows the job of a machine to its end; `seen` gets every phase that it was found in. */
   async function ended(machine: Machine, rule: string, action: string, ms: number, seen: string[] = []): Promise<Job> {
@@ -70,15 +70,15 @@ export function repairSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
     });
   }
 
-  /** Ends well, leaves no cordon and no row, and the services answer. */
+  /** Ends well, leaves no cordon and no reservation, and the services answer. */
   async function healed(machine: Machine, rule: string, ms: number, seen: string[] = []): Promise<Job> {
     const job = await ended(machine, rule, 'Reboot', ms, seen);
     if (job.status?.phase !== 'Succeeded') throw new CodedError('Violated', `${job.metadata.name}: ${job.status?.explanation}`);
     await until(`${machine.metadata.name} is back in use`, 20_000, async () => {
       const node = await cell.get(Nodes, { name: machine.metadata.name });
       const free = node.spec?.unschedulable !== true && node.metadata.annotations?.[ANNOTATIONS.cordonOwner] === undefined;
-      const row = (await rowsNow()).find((each) => each.machineUID === machine.metadata.uid);
-      return free && row === undefined && (await system.ask(machine, RUNTIME)) !== undefined;
+      const reservation = (await reservationsNow()).find((each) => each.machineUID === machine.metadata.uid);
+      return free && reservation === undefined && (await system.ask(machine, RUNTIME)) !== undefined;
     });
     return job;
   }
@@ -107,7 +107,7 @@ export function repairSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
         const after = await system.ask(machine, RUNTIME);
         if ((await bootOf(machine)) === boot || after?.pid === before?.pid)
           throw new CodedError('Violated', 'the job says it rebooted the node, and the node did not');
-        if (job.status?.operationID === undefined) throw new CodedError('Violated', 'it had no row in the ledger');
+        if (job.status?.operationID === undefined) throw new CodedError('Violated', 'it had no reservation in the ledger');
         return `${seen.join(' → ')}; boot ${boot.slice(0, 8)} → ${(await bootOf(machine)).slice(0, 8)}, pid ${before?.pid} → ${after?.pid}`;
       },
     },
@@ -123,16 +123,16 @@ export function repairSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
           }
           return undefined;
         });
-        const most = { rows: 0 };
+        const most = { reservations: 0 };
         const watching = until('both are healed', 70_000, async () => {
-          most.rows = Math.max(most.rows, (await rowsNow()).length);
+          most.reservations = Math.max(most.reservations, (await reservationsNow()).length);
           const [a] = await jobsOf(first, 'tour-readonly');
           const [b] = await jobsOf(second, 'tour-readonly');
           return a?.status?.finishedAt !== undefined && b?.status?.finishedAt !== undefined;
         });
         await watching;
         await Promise.all([healed(first, 'tour-readonly', 30_000), healed(second, 'tour-readonly', 30_000)]);
-        if (most.rows > 1) throw new CodedError('Violated', `${most.rows} machines had a row at once`);
+        if (most.reservations > 1) throw new CodedError('Violated', `${most.reservations} machines had a reservation at once`);
         const { verdict } = refused.status ?? {};
         return `${refused.spec.node}: ${verdict?.limit}, ${verdict?.used} of ${verdict?.of} by ${verdict?.holders?.join(', ')}; both healed, one after the other`;
       },
@@ -183,7 +183,7 @@ export function repairSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
           const [job] = await jobsOf(machine, 'tour-hung-task');
           return job?.status?.verdict?.limit === 'Freeze/sale' ? job : undefined;
         });
-        if ((await rowsNow()).length > 0) throw new CodedError('Violated', 'something was reserved under the Freeze');
+        if ((await reservationsNow()).length > 0) throw new CodedError('Violated', 'something was reserved under the Freeze');
         await cell.delete(Freezes, { name: 'sale' });
         await healed(machine, 'tour-hung-task', 60_000);
         if ((await bootOf(machine)) === boot) throw new CodedError('Violated', 'the node was not rebooted');
@@ -199,15 +199,15 @@ export function repairSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
           (await machines()).some((each) => each.spec.components?.some((entry) => entry.name === RUNTIME && entry.version === '1.1.0')),
         );
         await fault(machine, FAULTS.hungTask);
-        const rows: string[] = [];
+        const reservations: string[] = [];
         const kinds: string[] = [];
         await until('both are done with it', 100_000, async () => {
-          const mine = (await rowsNow()).filter((row) => row.machineUID === uid);
-          if (mine.length > 1) throw new CodedError('Violated', `${name} had two rows at once`);
-          for (const row of mine)
-            if (!rows.includes(row.id)) {
-              rows.push(row.id);
-              kinds.push(row.kind);
+          const mine = (await reservationsNow()).filter((reservation) => reservation.machineUID === uid);
+          if (mine.length > 1) throw new CodedError('Violated', `${name} had two reservations at once`);
+          for (const reservation of mine)
+            if (!reservations.includes(reservation.id)) {
+              reservations.push(reservation.id);
+              kinds.push(reservation.kind);
             }
           const now = await named(name);
           const runtime = now.status?.components?.find((each) => each.name === RUNTIME);
@@ -216,7 +216,7 @@ export function repairSteps(system: TourSystem, fleet: TourFleet): TourStep[] {
         });
         await healed(machine, 'tour-hung-task', 20_000);
         if (!kinds.includes('Change') || !kinds.includes('Repair'))
-          throw new CodedError('Violated', `rows of ${name}: ${kinds.join(', ')}`);
+          throw new CodedError('Violated', `reservations of ${name}: ${kinds.join(', ')}`);
         return `${name}: ${kinds.join(' → ')}; ${RUNTIME} 1.1.0 runs there, and it is healed`;
       },
     },

@@ -4,7 +4,7 @@
  */
 import { Leases, Nodes, type Lease, type Node } from '../../api/builtin.ts';
 import { canonical } from '../../api/digest.ts';
-import { DisruptionLedgers, LEDGER_NAME, type LedgerRow } from '../../api/disruption-ledger.ts';
+import { DisruptionLedgers, LEDGER_NAME, type LedgerReservation } from '../../api/disruption-ledger.ts';
 import { Freezes, type Freeze } from '../../api/freeze.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { agentLeaseName, MACHINE_CONDITIONS } from '../../api/names.ts';
@@ -38,7 +38,7 @@ export interface MachineInput {
   jobs: Stored<RemedyOperationJob>[];
   /** Of all machines of its MachineSet. */
   jobsOfSet: Stored<RemedyOperationJob>[];
-  rows: LedgerRow[];
+  reservations: LedgerReservation[];
   freezes: Freeze[];
   kubeletLease: Lease | undefined;
   agentLease: Lease | undefined;
@@ -82,17 +82,28 @@ export async function gatherMachine(client: Client, machine: Stored<Machine>, no
     nodeName === undefined ? undefined : client.find(Leases, { namespace: KUBELET_LEASES, name: nodeName }),
     client.find(Leases, { namespace, name: agentLeaseName(name) }),
   ]);
-  const rows = ledger?.status?.rows ?? [];
+  const reservations = ledger?.status?.reservations ?? [];
   const own = jobs.items.filter((job) => job.spec.machine.uid === uid);
   const set = ownerUID(machine);
   const jobsOfSet = jobs.items.filter((job) => set !== undefined && job.spec.machineSet === set);
-  const base = { nowMs, machine, node, rules: rules.items, jobs: own, jobsOfSet, rows, freezes: freezes.items, kubeletLease, agentLease };
+  const base = {
+    nowMs,
+    machine,
+    node,
+    rules: rules.items,
+    jobs: own,
+    jobsOfSet,
+    reservations,
+    freezes: freezes.items,
+    kubeletLease,
+    agentLease,
+  };
   // Counting the others means listing them all: only where a rule asks for it.
   const asks = rules.items.some((rule) => appliesTo(rule, machine) && JSON.stringify(rule.spec.when).includes('"peers.'));
   return { ...base, peers: asks ? await peersOf(client, base) : {} };
 }
 
-async function peersOf(client: Client, { nowMs, machine, rows }: Omit<MachineInput, 'peers'>): Promise<PeerFacts> {
+async function peersOf(client: Client, { nowMs, machine, reservations }: Omit<MachineInput, 'peers'>): Promise<PeerFacts> {
   const [machines, nodes, leases] = await Promise.all([
     client.listAll(Machines),
     client.listAll(Nodes),
@@ -100,7 +111,7 @@ async function peersOf(client: Client, { nowMs, machine, rows }: Omit<MachineInp
   ]);
   const nodeOf = new Map(nodes.items.map((node) => [node.metadata.name, node]));
   const leaseOf = new Map(leases.items.map((lease) => [lease.metadata.name, lease]));
-  const held = new Set(rows.map(({ machineUID }) => machineUID));
+  const held = new Set(reservations.map(({ machineUID }) => machineUID));
   const index = new PeerIndex();
   for (const each of machines.items) {
     const name = each.status?.nodeRef?.name ?? '';
@@ -132,8 +143,8 @@ function snapshotOf({ nowMs, machine, node, kubeletLease, agentLease, peers = {}
 
 export async function whyMachine(input: MachineInput): Promise<WhyMachine> {
   const { machine, jobs } = input;
-  const row = input.rows.find(({ machineUID }) => machineUID === machine.metadata.uid);
-  const holding = { machine, row, jobs };
+  const reservation = input.reservations.find(({ machineUID }) => machineUID === machine.metadata.uid);
+  const holding = { machine, reservation, jobs };
   const released = releasedAt(holding);
   const hold = { held: isHeld(holding), releasedAtMs: released === undefined ? undefined : Date.parse(released) };
   const snapshot = snapshotOf({ ...input, hold });
@@ -153,7 +164,7 @@ export async function whyMachine(input: MachineInput): Promise<WhyMachine> {
         action: spec.action,
         explanation: status?.explanation ?? status?.answer ?? '',
       })),
-    defender: defenderLines(input, row),
+    defender: defenderLines(input, reservation),
     wouldChange: wouldChange(input, rules),
     notKnown: [
       'when the controller saw heartbeats and Leases change: here they are judged by the times they carry, by this clock',
@@ -191,20 +202,25 @@ async function rulesOf({ machine, rules, jobs, jobsOfSet, nowMs }: MachineInput,
   return found.sort((a, b) => rank(a) - rank(b) || (a.rule < b.rule ? -1 : 1));
 }
 
-function defenderLines({ nowMs, machine, rows, jobs, freezes }: MachineInput, row: LedgerRow | undefined): string[] {
+function defenderLines(
+  { nowMs, machine, reservations, jobs, freezes }: MachineInput,
+  reservation: LedgerReservation | undefined,
+): string[] {
   const { status, spec, metadata } = machine;
   const lines: string[] = [];
-  if (row !== undefined)
-    lines.push(`holds row ${row.id}: ${row.kind} for ${row.requester}, since ${ago(row.since, nowMs)}, to begin by ${row.notAfter}`);
+  if (reservation !== undefined)
+    lines.push(
+      `holds reservation ${reservation.id}: ${reservation.kind} for ${reservation.requester}, since ${ago(reservation.since, nowMs)}, to begin by ${reservation.notAfter}`,
+    );
   lines.push(...drainLines(machine));
   const same = jobs.some((job) => !isFinished(job) && canonical(job.status?.verdict ?? null) === canonical(status?.verdict ?? null));
   if (status?.verdict !== undefined && !same) lines.push(...verdictLines('last word', status.verdict));
   for (const job of jobs)
     if (!isFinished(job) && job.status?.verdict !== undefined) lines.push(...verdictLines(`job ${job.metadata.name}`, job.status.verdict));
   const holders = new Set(status?.verdict?.allowed === false ? (status.verdict.holders ?? []) : []);
-  for (const other of rows)
-    if (other !== row && [...holders].some((holder) => holder.includes(other.machine) || other.machine.endsWith(`/${holder}`)))
-      lines.push(`${other.machine} holds row ${other.id}: ${other.kind} for ${other.requester}, since ${ago(other.since, nowMs)}`);
+  for (const other of reservations)
+    if (other !== reservation && [...holders].some((holder) => holder.includes(other.machine) || other.machine.endsWith(`/${holder}`)))
+      lines.push(`${other.machine} holds reservation ${other.id}: ${other.kind} for ${other.requester}, since ${ago(other.since, nowMs)}`);
   for (const asked of ['Repair', 'Change', 'Restore'] as const) {
     const freeze = frozenBy(freezes, asked, metadata.namespace ?? '');
     if (freeze !== undefined)
@@ -214,10 +230,10 @@ function defenderLines({ nowMs, machine, rows, jobs, freezes }: MachineInput, ro
   if (spec.paused === true) lines.push('spec.paused is set: nobody looks at this machine');
   if (status?.agent?.hold === true) lines.push('/etc/kubenode/hold is there: its agent changes nothing');
   const order = spec.operation;
-  if (order !== undefined && order.kind !== 'Cancelled' && (row?.id === order.id || row === undefined)) {
+  if (order !== undefined && order.kind !== 'Cancelled' && (reservation?.id === order.id || reservation === undefined)) {
     const report = [status?.operation, status?.repair].find((each) => each?.id === order.id);
     const end = report === undefined ? 'not reported yet' : `${report.state}${report.outcome === undefined ? '' : `, ${report.outcome}`}`;
-    if (report?.state !== 'Done' || row !== undefined) lines.push(`order ${order.id}: ${order.action ?? order.kind}, ${end}`);
+    if (report?.state !== 'Done' || reservation !== undefined) lines.push(`order ${order.id}: ${order.action ?? order.kind}, ${end}`);
   }
   const needed = status?.conditions?.find(({ type }) => type === MACHINE_CONDITIONS.repairNeeded);
   if (needed?.status === 'True')

@@ -108,7 +108,7 @@ function inputOf(input: Partial<MachineInput>): MachineInput {
     rules: [rule('hung')],
     jobs: [],
     jobsOfSet: [],
-    rows: [],
+    reservations: [],
     freezes: [],
     kubeletLease: renewed(10),
     agentLease: renewed(10),
@@ -118,7 +118,7 @@ function inputOf(input: Partial<MachineInput>): MachineInput {
 }
 
 const golden = (text: string, name: string) => expect(text).toMatchFileSnapshot(`golden/${name}.txt`);
-const row = (id: string, name: string) => ({
+const reservation = (id: string, name: string) => ({
   id,
   machineUID: `uid-${name}`,
   machine: `web/${name}`,
@@ -139,7 +139,7 @@ describe('why a machine', () => {
       used: 1,
       of: 1,
       holders: ['web/web-2'],
-      wouldPassWhen: 'a row of pool/web is released',
+      wouldPassWhen: 'a reservation of pool/web is released',
     };
     await golden(
       await told({
@@ -160,7 +160,7 @@ describe('why a machine', () => {
           }),
         ],
         jobs: [job({ phase: 'Pending', verdict, explanation: 'asks Defender' })],
-        rows: [row('row-7', 'web-2')],
+        reservations: [reservation('reservation-7', 'web-2')],
       }),
       'machine-refused',
     );
@@ -183,13 +183,13 @@ describe('why a machine', () => {
     );
   });
 
-  it('is under repair: its order, its row and its job', async () => {
-    const operation = { id: 'row-9', epoch: 3, kind: 'Repair' as const, action: 'Reboot', notAfter: before(-700) };
+  it('is under repair: its order, its reservation and its job', async () => {
+    const operation = { id: 'reservation-9', epoch: 3, kind: 'Repair' as const, action: 'Reboot', notAfter: before(-700) };
     await golden(
       await told({
-        machine: machine({ operation: { id: 'row-9', state: 'Running' } }, { operation }),
-        jobs: [job({ phase: 'Running', operationID: 'row-9', orderedAt: before(20), explanation: 'the agent reboots the node' })],
-        rows: [{ ...row('row-9', 'web-1'), requesterUID: 'uid-hung-x7k2p' }],
+        machine: machine({ operation: { id: 'reservation-9', state: 'Running' } }, { operation }),
+        jobs: [job({ phase: 'Running', operationID: 'reservation-9', orderedAt: before(20), explanation: 'the agent reboots the node' })],
+        reservations: [{ ...reservation('reservation-9', 'web-1'), requesterUID: 'uid-hung-x7k2p' }],
       }),
       'machine-ordered',
     );
@@ -302,7 +302,7 @@ describe('why a job', () => {
       outcome: 'PermanentFailure' as const,
       steps,
       orderedAt: before(20),
-      operationID: 'row-9',
+      operationID: 'reservation-9',
       actedAt: before(15),
       finishedAt: before(1),
       explanation: 'not proved within 600 s: it is still boot boot-1',

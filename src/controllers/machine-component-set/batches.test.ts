@@ -92,7 +92,7 @@ describe('B3: batches', () => {
     expect(await says(frozen)).toBe(
       `batch 1 of 2; web/${name} waits for Freeze/sale, which lets it pass when Freeze sale (the sale) is deleted`,
     );
-    expect(await says({ allowed: false, limit: 'ledger/rows' })).toBe(`batch 1 of 2; web/${name} waits for ledger/rows`);
+    expect(await says({ allowed: false, limit: 'ledger/reservations' })).toBe(`batch 1 of 2; web/${name} waits for ledger/reservations`);
     expect(await says({ allowed: true })).toBe('batch 1 of 2');
   });
 

@@ -13,7 +13,7 @@ import { actOf } from '../machine/act.ts';
 import { askOf } from '../machine/ask.ts';
 import { MAX_RESTORES } from '../machine/restores.ts';
 import { finalReport } from '../machine/repair.ts';
-import { facts, row } from '../machine/testing/objects.ts';
+import { facts, reservation } from '../machine/testing/objects.ts';
 import { createWorld, OTHER } from './testing/world.ts';
 
 const COMPONENTS = ['kubelet', OTHER];
@@ -121,7 +121,7 @@ async function play(given: readonly Step[], stop: (typeof STOPS)[number], limit:
   function serve(act: 'Order' | 'WriteCancelled'): void {
     const machine = world.machine(name);
     const order = machine.spec.operation;
-    // The row of what runs is still held.
+    // The reservation of what runs is still held.
     if (order !== undefined && order.kind !== 'Cancelled' && finalReport(machine) === undefined) return;
     const nowMs = world.clock.now();
     const sets = new Map(
@@ -148,7 +148,7 @@ async function play(given: readonly Step[], stop: (typeof STOPS)[number], limit:
       return key;
     });
     seen.restores++;
-    const of = row({
+    const of = reservation({
       id: `r${++ids}`,
       machineUID: machine.metadata.uid,
       kind,
@@ -160,10 +160,10 @@ async function play(given: readonly Step[], stop: (typeof STOPS)[number], limit:
     const context = { epoch: 1, machine: { namespace: 'web', name }, node: name, facts: asked, newID: () => 'new' };
     const step =
       act === 'Order'
-        ? ({ do: act, row: of, drained: true, why: '' } as const)
-        : ({ do: act, row: of, cause: 'Expired', reason: '', why: '' } as const);
+        ? ({ do: act, reservation: of, drained: true, why: '' } as const)
+        : ({ do: act, reservation: of, cause: 'Expired', reason: '', why: '' } as const);
     const metadata = { name: 'cell', uid: 'l', resourceVersion: '1', creationTimestamp: rfc3339(nowMs) };
-    const ledger = { apiVersion: API_VERSION, kind: 'DisruptionLedger', metadata, spec: {}, status: { epoch: 1, rows: [of] } };
+    const ledger = { apiVersion: API_VERSION, kind: 'DisruptionLedger', metadata, spec: {}, status: { epoch: 1, reservations: [of] } };
     const move = actOf(step, context)?.judge({ machine, ledger });
     if (move === undefined || !('write' in move) || move.write !== 'machine') throw new Error(JSON.stringify(move));
     const { operation } = move.object.spec;

@@ -1,6 +1,6 @@
 /**
  * The steps that decide who is disrupted, as guarded writes. Each says what it reads again, in which order, and why that is enough: there M is
- * the Machine, N its Node, L the ledger; r is the row of the step. The explorer in test/explorer runs exactly these.
+ * the Machine, N its Node, L the ledger; r is the reservation of the step. The explorer in test/explorer runs exactly these.
  */
 import type { Step } from './view.ts';
 import type { Act, ActContext } from './guards.ts';
@@ -24,27 +24,27 @@ import {
 export function actOf(step: Step, context: ActContext): Act | undefined {
   switch (step.do) {
     case 'Cordon':
-      return cordon(step.row, context);
+      return cordon(step.reservation, context);
     case 'Evict':
       return evict(step, context);
     case 'Order':
-      return order(step.row, step.drained, context);
+      return order(step.reservation, step.drained, context);
     case 'WriteCancelled':
       return writeCancelled(step, context);
     case 'Fence':
-      return fence(step.row, context);
+      return fence(step.reservation, context);
     case 'FreeCancelled':
-      return freeCancelled(step.row, context);
+      return freeCancelled(step.reservation, context);
     case 'Settle':
-      return settle(step.row, context);
+      return settle(step.reservation, context);
     case 'Release':
-      return releaseReported(step.row, context);
+      return releaseReported(step.reservation, context);
     case 'TakeOver':
-      return takeOverForDeletion(step.row, context);
+      return takeOverForDeletion(step.reservation, context);
     case 'FenceOrder':
-      return fenceOrder(step.row, step.job, context);
+      return fenceOrder(step.reservation, step.job, context);
     case 'TakeOverForRepair':
-      return takeOverForRepair(step.row, step.job, context);
+      return takeOverForRepair(step.reservation, step.job, context);
     case 'BeginRepair':
       return beginRepair(step, context);
     case 'EndRepair':
@@ -52,23 +52,23 @@ export function actOf(step: Step, context: ActContext): Act | undefined {
     case 'PowerCycle':
       return powerCycle(step, context);
     case 'NoteCut':
-      return noteCut(step.row, context);
+      return noteCut(step.reservation, context);
     case 'StopInstance':
       return stopInstance(step, context);
     case 'RetirePower':
       return retirePower(step, context);
     case 'NoteOutOfService':
-      return noteOutOfService(step.row, context);
+      return noteOutOfService(step.reservation, context);
     case 'MarkOutOfService':
-      return markOutOfService(step.row, context);
+      return markOutOfService(step.reservation, context);
     case 'ForceDelete':
       return forceDelete(step, context);
     case 'DeleteMachine':
-      return deleteMachine(step.row, context);
+      return deleteMachine(step.reservation, context);
     case 'Retire':
-      return retire(step.row, context);
+      return retire(step.reservation, context);
     case 'DeleteInstance':
-      return step.row === undefined ? undefined : deleteInstance(step.row, step.providerID, context);
+      return step.reservation === undefined ? undefined : deleteInstance(step.reservation, step.providerID, context);
     case 'LiftCordon':
       return liftCordon(step.owner, context);
     case 'MarkDegraded':

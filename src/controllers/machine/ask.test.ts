@@ -4,7 +4,7 @@ import { LABELS } from '../../api/names.ts';
 import { askOf, scopesOf } from './ask.ts';
 import type { AskFacts, SetFacts } from './facts.ts';
 import { tryOf } from './backoff.ts';
-import { at, entry, facts, KUBELET_SET, machine, NOW, operation, row, VERIFIED_OLD, waiting } from './testing/objects.ts';
+import { at, entry, facts, KUBELET_SET, machine, NOW, operation, reservation, VERIFIED_OLD, waiting } from './testing/objects.ts';
 
 const sets = (...named: [string, Partial<SetFacts>][]): ReadonlyMap<string, SetFacts> =>
   new Map(named.map(([uid, set]) => [uid, { name: uid, stopped: undefined, ...set }]));
@@ -199,7 +199,7 @@ describe('a machine is refused before any limit is looked at', () => {
 });
 
 describe('D9: a deletion whose drain did not end', () => {
-  const deletion = row({ id: 'del', kind: 'Delete' });
+  const deletion = reservation({ id: 'del', kind: 'Delete' });
   const given = (parts: Parameters<typeof machine>[0] = {}): Machine => {
     const before = machine(parts);
     const cancelled = operation({
@@ -226,13 +226,13 @@ describe('D9: a deletion whose drain did not end', () => {
     expect(asked(given(marked), { epoch: 1, nowMs: NOW + 1_000_000 }).request.kind).toBe('Delete');
   });
   test('is not held back by the drain of a change', () => {
-    const change = operation({ kind: 'Cancelled', cause: 'DrainTimeout', reason: 'DrainTimeout', ...tryOf(row(), machine(), NOW) });
+    const change = operation({ kind: 'Cancelled', cause: 'DrainTimeout', reason: 'DrainTimeout', ...tryOf(reservation(), machine(), NOW) });
     expect(asked(machine({ spec: { ...marked.spec, operation: change } }), { epoch: 1 }).request.kind).toBe('Delete');
   });
 });
 
 describe('a deleted machine asks', () => {
-  test('for a Delete row, of cluster, pool and MachineSet alone, and also when its agent is silent', () => {
+  test('for a Delete reservation, of cluster, pool and MachineSet alone, and also when its agent is silent', () => {
     const { request } = asked(machine({ metadata: { deletionTimestamp: at(0) } }), { agentAnswers: false });
     expect(request).toMatchObject({ kind: 'Delete', class: 'Change', requester: 'Machine/web/a', scopes: ['cluster', 'pool/web'] });
   });

@@ -1,5 +1,5 @@
 /** What a machine asks of Defender, and what forbids it before any limit is looked at. Pure. */
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import { matchesLabels } from '../../api/selector.ts';
 import { frozenBy, frozenVerdict } from '../../defender/freeze.ts';
@@ -33,7 +33,7 @@ export type Ask =
   | { state: 'Refused'; verdict: Verdict }
   | { state: 'Asks'; request: Omit<Request, 'since'>; components: WaitingComponent[] };
 
-/** A row's `scopes` take 16, five of which are the machine's own. */
+/** A reservation's `scopes` take 16, five of which are the machine's own. */
 const MAX_SETS_A_ROW = 11;
 
 const classOf = (component: Pick<WaitingComponent, 'kind'>): 'Restore' | 'Change' => (component.kind === 'Restore' ? 'Restore' : 'Change');
@@ -49,7 +49,7 @@ function refusalOf(component: WaitingComponent, machine: Machine, facts: AskFact
   return freeze === undefined ? undefined : frozenVerdict(freeze);
 }
 
-/** Components that may begin now as far as hold, sets and freezes go; without any, why. Holds of rows that have no order yet, too (docs/protocols.md#d6). */
+/** Components that may begin now as far as hold, sets and freezes go; without any, why. Holds of reservations that have no order yet, too (docs/protocols.md#d6). */
 export function permitted(machine: Machine, facts: AskFacts): { components: WaitingComponent[]; refusal: Verdict | undefined } {
   const waiting = waitingComponents(machine);
   if (waiting.length === 0) return { components: [], refusal: undefined };
@@ -63,14 +63,14 @@ export function permitted(machine: Machine, facts: AskFacts): { components: Wait
 }
 
 /**
- * Entries that a row may carry out now: permitted, and exactly what it was granted for: what an entry has become since asks again. A row that says
+ * Entries that a reservation may carry out now: permitted, and exactly what it was granted for: what an entry has become since asks again. A reservation that says
  * nothing of that covers nothing.
  */
-export function orderable(row: LedgerRow, machine: Machine, facts: AskFacts): WaitingComponent[] {
+export function orderable(reservation: LedgerReservation, machine: Machine, facts: AskFacts): WaitingComponent[] {
   return permitted(machine, facts).components.filter(
     (component) =>
-      row.scopes.includes(setScope(component.setUID)) &&
-      (row.components ?? []).some(
+      reservation.scopes.includes(setScope(component.setUID)) &&
+      (reservation.components ?? []).some(
         (each) => each.name === component.name && each.revision === component.revision && each.class === classOf(component),
       ),
   );
@@ -134,7 +134,7 @@ function backedOff(machine: Machine, keys: readonly string[], { nowMs }: AskFact
   return until === undefined ? undefined : refused('Machine/retry', `it is past ${until}: the last try came to nothing`);
 }
 
-/** What forbids that a machine goes, before any limit is asked. Holds also of a row that has no order yet, and of one that is taken over (docs/protocols.md#d11). */
+/** What forbids that a machine goes, before any limit is asked. Holds also of a reservation that has no order yet, and of one that is taken over (docs/protocols.md#d11). */
 export function deletionRefusal(machine: Machine, facts: Pick<AskFacts, 'freezes' | 'agentAnswers'>): Verdict | undefined {
   const held = heldBy(machine);
   // A node that is gone for good would say for ever that it is held.
@@ -186,7 +186,7 @@ function askChange(machine: Machine, facts: AskFacts): Ask {
   return { state: 'Asks', request, components: riding };
 }
 
-/** What a Delete row says of itself. */
+/** What a Delete reservation says of itself. */
 export function deletion(machine: Machine): Pick<Request, 'kind' | 'requesterUID' | 'requester' | 'mustBeginWithinMs'> {
   return {
     kind: 'Delete',
@@ -195,7 +195,7 @@ export function deletion(machine: Machine): Pick<Request, 'kind' | 'requesterUID
   };
 }
 
-/** Entries of several sets ride one operation, as far as a row's scopes reach; the way back first, and nothing with it. */
+/** Entries of several sets ride one operation, as far as a reservation's scopes reach; the way back first, and nothing with it. */
 function ridesTogether(waiting: readonly WaitingComponent[]): WaitingComponent[] {
   const restores = waiting.filter((component) => component.kind === 'Restore');
   const components = restores.length > 0 ? restores : waiting;

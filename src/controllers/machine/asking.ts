@@ -3,7 +3,7 @@ import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Reflector } from '../../kube/reflector.ts';
 import { asksByItself } from './components.ts';
-import { mayWaitForRow } from './repair.ts';
+import { mayWaitForReservation } from './repair.ts';
 
 /** Those that may ask Defender for something; found without looking at the others. */
 export interface Asking {
@@ -14,7 +14,7 @@ export interface Asking {
 const ASKS = 'machine/asks';
 const YES = 'yes';
 const machineAsks = (machine: Stored<Machine>): string[] => (asksByItself(machine) ? [YES] : []);
-const jobAsks = (job: Stored<RemedyOperationJob>): string[] => (mayWaitForRow(job) ? [YES] : []);
+const jobAsks = (job: Stored<RemedyOperationJob>): string[] => (mayWaitForReservation(job) ? [YES] : []);
 
 export function findAsking(stores: { machines: Reflector<Machine>; jobs: Reflector<RemedyOperationJob> }): Asking {
   stores.machines.addIndex(ASKS, machineAsks);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Machine, Outcome } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -8,35 +8,35 @@ import { askOf } from './ask.ts';
 import type { AskFacts } from './facts.ts';
 import type { Step } from './view.ts';
 import { tryOf } from './backoff.ts';
-import { at, entry, facts, job, machine, NOW, operation, row, waiting } from './testing/objects.ts';
+import { at, entry, facts, job, machine, NOW, operation, reservation, waiting } from './testing/objects.ts';
 
-const ledger = (...rows: LedgerRow[]) => ({
+const ledger = (...reservations: LedgerReservation[]) => ({
   apiVersion: API_VERSION,
   kind: 'DisruptionLedger',
   metadata: { name: 'cell', uid: 'l', resourceVersion: '5', creationTimestamp: at(0) },
   spec: {},
-  status: { epoch: 1, rows },
+  status: { epoch: 1, reservations },
 });
 
-/** A cell with one machine, in which time passes; each row is given up or ordered, and ends as it is said. */
+/** A cell with one machine, in which time passes; each reservation is given up or ordered, and ends as it is said. */
 function cell(start = machine()) {
   let seconds = 0;
   let live = start;
-  let rows = 0;
+  let reservations = 0;
   const known: Partial<AskFacts> = {};
   const factsNow = (): AskFacts => facts({ ...known, nowMs: NOW + seconds * 1000 });
-  const write = (step: Step, of: LedgerRow): void => {
+  const write = (step: Step, of: LedgerReservation): void => {
     const context = { epoch: 1, machine: { namespace: 'web', name: 'a' }, node: 'a', facts: factsNow(), newID: () => 'new' };
     const move = actOf(step, context)?.judge({ machine: live, node: undefined, ledger: ledger(of) });
     if (move === undefined || !('write' in move)) throw new Error(`${step.do} writes nothing`);
     live = move.object as Stored<Machine>;
   };
-  const granted = (): LedgerRow => {
+  const granted = (): LedgerReservation => {
     const ask = askOf(live, factsNow());
     if (ask.state !== 'Asks') throw new Error(ask.state === 'Refused' ? `refused by ${ask.verdict.limit}` : 'it asks for nothing');
     const { kind, class: asked, action, scopes, components } = ask.request;
-    return row({
-      id: `r${(rows += 1)}`,
+    return reservation({
+      id: `r${(reservations += 1)}`,
       kind,
       class: asked,
       scopes,
@@ -51,11 +51,11 @@ function cell(start = machine()) {
     change: (edit: (machine: Stored<Machine>) => Stored<Machine>) => void (live = edit(live)),
     cancel(): void {
       const of = granted();
-      write({ do: 'WriteCancelled', row: of, cause: 'Expired', reason: 'Expired: it had not begun', why: '' }, of);
+      write({ do: 'WriteCancelled', reservation: of, cause: 'Expired', reason: 'Expired: it had not begun', why: '' }, of);
     },
     end(outcome: Outcome): void {
       const of = granted();
-      write({ do: 'Order', row: of, drained: true, why: '' }, of);
+      write({ do: 'Order', reservation: of, drained: true, why: '' }, of);
       live = { ...live, status: { ...live.status, operation: { id: of.id, state: 'Done', outcome } } };
     },
     /** Seconds until it asks again; 0: at once. */
@@ -73,7 +73,7 @@ function cell(start = machine()) {
 test('C10: a deletion that is given up in between forgets no try of a change', () => {
   let live = machine();
   for (let tries = 1; tries <= 4; tries++) {
-    for (const of of [row({ id: `c${tries}` }), row({ id: `d${tries}`, kind: 'Delete' })])
+    for (const of of [reservation({ id: `c${tries}` }), reservation({ id: `d${tries}`, kind: 'Delete' })])
       live = { ...live, spec: { ...live.spec, operation: operation({ id: of.id, kind: 'Cancelled', ...tryOf(of, live, NOW) }) } };
     expect(live.spec.operation?.retry?.tries).toBe(tries);
   }
@@ -91,7 +91,7 @@ describe('safety 12, C10: an operation that came to nothing is asked for again e
     expect(waited).toEqual([30, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]);
   });
 
-  test('after its row was given up before the order, too, from the second time on: the node was cordoned, and perhaps drained', () => {
+  test('after its reservation was given up before the order, too, from the second time on: the node was cordoned, and perhaps drained', () => {
     const world = cell();
     const waited = Array.from({ length: 3 }, () => {
       world.cancel();

@@ -2,7 +2,7 @@
  * What came to nothing is asked for again ever later (docs/protocols.md#c10). The count stands in the operation itself, written with it: a leader that takes
  * over goes on from there. Pure.
  */
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine, Operation } from '../../api/machine.ts';
 import { setScope } from '../../defender/scopes.ts';
 import type { WaitingComponent } from './components.ts';
@@ -28,8 +28,8 @@ export const repairKey = (action: string): string => `Repair ${action}`;
 
 const DELETE_KEY = 'Delete';
 
-/** What a row asks for: entries of the sets in whose scopes it is, an action, or that the machine goes. */
-function keysOf({ kind, action, scopes }: LedgerRow, machine: Machine): string[] {
+/** What a reservation asks for: entries of the sets in whose scopes it is, an action, or that the machine goes. */
+function keysOf({ kind, action, scopes }: LedgerReservation, machine: Machine): string[] {
   switch (kind) {
     case 'Change':
       return (machine.spec.components ?? []).filter(({ setUID }) => scopes.includes(setScope(setUID))).map(changeKey);
@@ -65,16 +65,16 @@ function carriedOver(machine: Machine, nowMs: number): Retry {
   return { ...last, of: [DELETE_KEY, ...last.of.filter((key) => key !== DELETE_KEY)].slice(0, MAX_KEYS) };
 }
 
-/** Whether a row of this kind may have been given up by this operation; one that does not say of what it was may be of any. */
+/** Whether a reservation of this kind may have been given up by this operation; one that does not say of what it was may be of any. */
 export function mayBeOf({ retry }: Operation, kind: 'Change' | 'Delete'): boolean {
   return retry === undefined || retry.of.includes(DELETE_KEY) === (kind === 'Delete');
 }
 
-/** What the operation that is written for this row now says of its tries; undefined where nothing is ever tried again. */
-export function tryOf(row: LedgerRow, machine: Machine, nowMs: number): { retry?: Retry } {
-  const keys = keysOf(row, machine);
+/** What the operation that is written for this reservation now says of its tries; undefined where nothing is ever tried again. */
+export function tryOf(reservation: LedgerReservation, machine: Machine, nowMs: number): { retry?: Retry } {
+  const keys = keysOf(reservation, machine);
   if (keys.length === 0) return {};
-  if (row.kind === 'Delete') return { retry: carriedOver(machine, nowMs) };
+  if (reservation.kind === 'Delete') return { retry: carriedOver(machine, nowMs) };
   const tries = Math.min(MAX_TRIES, 1 + (lastTry(machine, keys, nowMs)?.tries ?? 0));
   return { retry: { of: keys, tries, at: new Date(nowMs).toISOString() } };
 }

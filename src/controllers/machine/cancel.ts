@@ -1,8 +1,8 @@
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { CancelCause } from '../../api/machine.ts';
 import type { Decision } from './view.ts';
 
-/** Why a row without an order is given up (docs/protocols.md#d6). `why` is for people. */
+/** Why a reservation without an order is given up (docs/protocols.md#d6). `why` is for people. */
 export interface Cancellation {
   cause: CancelCause;
   why: string;
@@ -10,8 +10,14 @@ export interface Cancellation {
 
 export const cancellationText = ({ cause, why }: Cancellation): string => `${cause}: ${why}`;
 
-export const cancelRow = (row: LedgerRow, cancellation: Cancellation): Decision => ({
+export const cancelReservation = (reservation: LedgerReservation, cancellation: Cancellation): Decision => ({
   steps: [
-    { do: 'WriteCancelled', row, cause: cancellation.cause, reason: cancellationText(cancellation), why: cancellationText(cancellation) },
+    {
+      do: 'WriteCancelled',
+      reservation,
+      cause: cancellation.cause,
+      reason: cancellationText(cancellation),
+      why: cancellationText(cancellation),
+    },
   ],
 });

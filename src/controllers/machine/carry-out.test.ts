@@ -64,8 +64,8 @@ function world({
   };
 }
 
-const plain: Step = { do: 'DeleteInstance', row: undefined, providerID: 'fake://a', why: '' };
-const finalize: Step = { do: 'Finalize', row: undefined, why: '' };
+const plain: Step = { do: 'DeleteInstance', reservation: undefined, providerID: 'fake://a', why: '' };
+const finalize: Step = { do: 'Finalize', reservation: undefined, why: '' };
 const addFinalizer: Step = { do: 'AddFinalizer', why: '' };
 const syncNode: Step = { do: 'SyncNode', why: '' };
 const without = ['patch', 'a', { metadata: { uid: 'uid-a', resourceVersion: '1', finalizers: [] } }];

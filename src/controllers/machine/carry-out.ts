@@ -127,10 +127,10 @@ const SYNC_ATTEMPTS = 5;
 /**
  * First the Machine says what is ours there, then the Node is written; each write is conditioned on what was read. A write of the Node that puts something
  * there comes after the Machine has named the very version of the Node that it is conditioned on (docs/protocols.md#c11). The pods were listed before the Node
- * is read: while its cordon names the row, none came since.
+ * is read: while its cordon names the reservation, none came since.
  */
 async function syncNode(view: MachineView, { client, signal }: Hands): Promise<Performed> {
-  const { claim, kubeletAnswers, row, pods } = view;
+  const { claim, kubeletAnswers, reservation, pods } = view;
   const key = keyOfMachine(view);
   for (let attempt = 1; ; attempt++) {
     const live = await client.find(Nodes, { name: key.name }, { signal });
@@ -138,7 +138,7 @@ async function syncNode(view: MachineView, { client, signal }: Hands): Promise<P
       return { done: false, why: 'the Node is another one' };
     const machine = await client.find(Machines, key, { signal });
     if (machine === undefined || machine.metadata.uid !== view.machine.metadata.uid) return { done: false, why: 'the machine is gone' };
-    const { record, node } = planNode(machine, live, { kubeletAnswers, mayTakePods: mayTakePods(machine, live, row, pods) });
+    const { record, node } = planNode(machine, live, { kubeletAnswers, mayTakePods: mayTakePods(machine, live, reservation, pods) });
     if (record === undefined && node === undefined) return { done: false, why: 'the Node has them already' };
     const performed = await unlessConflict(
       (async () => {

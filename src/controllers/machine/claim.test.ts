@@ -40,7 +40,7 @@ describe('D7: a machine is unavailable', () => {
     ['not while its Node is Ready and schedulable', of(), false, false],
     ['when its Node is not Ready', of(node('a', { ready: false })), true, true],
     ['when its Node says Ready and its kubelet is silent (invariant 7)', of(node(), false), true, true],
-    ['when a row cordons it, for as long as that takes', of(cordoned('a', 'r1')), true, false],
+    ['when a reservation cordons it, for as long as that takes', of(cordoned('a', 'r1')), true, false],
     ['when it is Degraded, until somebody mends it', of(cordoned('a', 'Degraded')), true, true],
     ['when anybody else made it unschedulable', of(node('a', { spec: { unschedulable: true } })), true, true],
     ['when it has no Node', availabilityOf({ state: 'None' }, true), true, true],

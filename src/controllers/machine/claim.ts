@@ -1,5 +1,5 @@
 import type { Node } from '../../api/builtin.ts';
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import { ownerOf } from './cordon.ts';
@@ -33,9 +33,9 @@ export function claimOf(machine: Machine, providerID: string | undefined, node: 
   return node === undefined ? { state: 'None' } : { state: 'Foreign', message: `Node ${node.metadata.name} has ${ids}` };
 }
 
-/** Whether the Node took the place of the one that the row was reserved for: nothing that was done to that one is done to it. */
-export const isSuccessor = (row: Pick<LedgerRow, 'nodeUID'>, node: Stored<Node>): boolean =>
-  row.nodeUID !== undefined && node.metadata.uid !== row.nodeUID;
+/** Whether the Node took the place of the one that the reservation was reserved for: nothing that was done to that one is done to it. */
+export const isSuccessor = (reservation: Pick<LedgerReservation, 'nodeUID'>, node: Stored<Node>): boolean =>
+  reservation.nodeUID !== undefined && node.metadata.uid !== reservation.nodeUID;
 
 /**
  * Whether the Node registered again, has no cordon of ours yet, and its last repair ended so that pods must stay away (docs/protocols.md#c4): the Node that bore that

@@ -63,7 +63,7 @@ describe('C3: the outcome of a failed change is recorded', () => {
 
   test('where nothing failed at or after what was ordered', () => {
     expect(isRecorded(machine({ components: [waiting({ failed: failed({ revision: 1 }) })] }), operation(), exists)).toBe(true);
-    // docs/protocols.md#c6: a higher revision was taken under the same row, and failed.
+    // docs/protocols.md#c6: a higher revision was taken under the same reservation, and failed.
     expect(
       isRecorded(
         machine({ entries: [entry({ revision: 3 })], components: [waiting({ failed: failed({ revision: 3 }) })] }),

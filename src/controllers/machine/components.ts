@@ -102,7 +102,7 @@ export function mayAsk(machine: Machine, jobsOf: JobsOf): boolean {
 }
 
 /**
- * Of a failed Change the set controller must have made its write (docs/protocols.md#a5) before the row goes: otherwise the machine asks again for the
+ * Of a failed Change the set controller must have made its write (docs/protocols.md#a5) before the reservation goes: otherwise the machine asks again for the
  * revision that has just failed. True once every failure of this order shows in its entry, or nobody is left who would write it.
  */
 export function isRecorded(machine: Machine, order: Operation, setExists: (uid: string) => boolean): boolean {

@@ -68,7 +68,8 @@ const repairOf = async (test: TestCell, name: string, id: string) =>
     },
     { ...LONG, what: `the end of repair ${id}` },
   );
-const noRows = (test: TestCell) => waitFor(async () => (await test.rows()).length === 0, { ...LONG, what: 'no rows' });
+const noReservations = (test: TestCell) =>
+  waitFor(async () => (await test.reservations()).length === 0, { ...LONG, what: 'no reservations' });
 
 /** A client that shows no job until the gate opens, as the cache of a process that had fallen behind; notes the Nodes that it changes. */
 function behind(client: Client, gate: Promise<void>): { through: Client; changed: string[] } {
@@ -107,11 +108,11 @@ describe('a repair that the agent carries out', () => {
     const { through, changed } = behind(test.client, gate.promise);
     test.lead({ through });
     await waitFor(() => changed.length > 0, { deadlineMs: 500 }).catch(() => undefined);
-    const early = [...changed, (await test.rows()).map((row) => row.id)];
+    const early = [...changed, (await test.reservations()).map((reservation) => reservation.id)];
     gate.resolve();
     expect(early).toEqual([[id]]);
     await test.jobStatus('j1', { phase: 'Succeeded', outcome: 'Succeeded' });
-    await noRows(test);
+    await noReservations(test);
     expect(changed).toEqual(['a']);
   });
 
@@ -135,7 +136,7 @@ describe('a repair that the agent carries out', () => {
     // What is being verified looks healthy, and still counts.
     await test.edit('b', (machine) => void (machine.metadata.labels = { looked: 'again' }));
     await waitFor(async () => (await test.machine('b')).status?.verdict?.holders?.[0] === `${POOL}/a`, LONG);
-    expect((await test.rows()).map((row) => row.id)).toEqual([id]);
+    expect((await test.reservations()).map((reservation) => reservation.id)).toEqual([id]);
     expect(isCordoned((await test.node('a')) ?? never())).toBe(true);
 
     await test.jobStatus('j1', { phase: 'Succeeded', outcome: 'Succeeded' });
@@ -143,7 +144,7 @@ describe('a repair that the agent carries out', () => {
     expect(isCordoned((await test.node('a')) ?? never())).toBe(false);
     await orderOf(test, 'b', second);
     await finish(test, 'b', 'j2', second);
-    await noRows(test);
+    await noReservations(test);
     expect((await test.machine('a')).status?.lastDisruption).toBeDefined();
   }, 30_000);
 
@@ -165,7 +166,7 @@ describe('a repair that the agent carries out', () => {
     const id = await test.grant('j1');
     await orderOf(test, 'a', id);
     await finish(test, 'a', 'j1', id, 'TransientFailure');
-    await noRows(test);
+    await noReservations(test);
     expect(ownerOf((await test.node('a')) ?? never())).toBe('Degraded');
     await due('False');
     await waitFor(async () => !isCordoned((await test.node('a')) ?? never()), LONG);
@@ -175,11 +176,11 @@ describe('a repair that the agent carries out', () => {
     const test = await started();
     await runningMachines(test, 'a');
     await test.addJob({ name: 'j1' });
-    const row = await waitFor(async () => (await test.rows())[0], LONG);
-    await waitFor(async () => ownerOf((await test.node('a')) ?? never()) === row.id, LONG);
+    const reservation = await waitFor(async () => (await test.reservations())[0], LONG);
+    await waitFor(async () => ownerOf((await test.node('a')) ?? never()) === reservation.id, LONG);
     await test.jobStatus('j1', { phase: 'Cancelled', explanation: 'the condition cleared' });
-    await noRows(test);
-    expect((await test.machine('a')).spec.operation).toMatchObject({ id: row.id, kind: 'Cancelled' });
+    await noReservations(test);
+    expect((await test.machine('a')).spec.operation).toMatchObject({ id: reservation.id, kind: 'Cancelled' });
     expect(isCordoned((await test.node('a')) ?? never())).toBe(false);
   }, 30_000);
 
@@ -225,7 +226,7 @@ describe('a repair that the agent carries out', () => {
     expect(await orderOf(test, 'a', id)).toMatchObject({ kind: 'Cancelled', reason: expect.stringMatching(/^DrainTimeout: .*web\/keep/) });
     await waitFor(async () => (await test.machine('a')).status?.drain === undefined, LONG);
     await test.jobStatus('j1', { phase: 'Failed' });
-    await noRows(test);
+    await noReservations(test);
     expect(await test.client.find(Pods, { namespace: POOL, name: 'guarded' })).toBeDefined();
   }, 30_000);
 
@@ -236,10 +237,10 @@ describe('a repair that the agent carries out', () => {
     await test.boot('a');
     await test.phase('a', 'Running');
     await test.report('a', { components: [waiting()], verified: [{ ...VERIFIED_OLD, setUID: uid }] });
-    const change = await waitFor(async () => (await test.rows())[0], LONG);
+    const change = await waitFor(async () => (await test.reservations())[0], LONG);
     await test.addJob({ name: 'j1', action: 'RestartComponent', args: { component: 'kubelet' } });
     expect((await orderOf(test, 'a', change.id)).kind).toBe('Change');
-    expect((await test.rows()).map((row) => row.id)).toEqual([change.id]);
+    expect((await test.reservations()).map((reservation) => reservation.id)).toEqual([change.id]);
     // The next revision waits already when the change ends: the repair goes first.
     await test.edit('a', (machine) => void (machine.spec.components = [entry({ setUID: uid, revision: 3, version: '3.0.0' })]));
     await test.report('a', { operation: { id: change.id, state: 'Done', outcome: 'Superseded' }, components: [waiting({ revision: 3 })] });
@@ -291,7 +292,7 @@ describe('a node that does not answer', () => {
     expect(await repairOf(test, 'a', id)).toMatchObject({ outcome: 'Succeeded', bootID: 'c' });
     expect(instance.reboots).toBe(1);
     await test.jobStatus('j1', { phase: 'Succeeded' });
-    await noRows(test);
+    await noReservations(test);
   }, 30_000);
 
   test('C9: frees a change that its agent will never report, by a power cycle', async () => {
@@ -301,13 +302,15 @@ describe('a node that does not answer', () => {
     await test.boot('a');
     await test.phase('a', 'Running');
     await test.report('a', { components: [waiting()], verified: [{ ...VERIFIED_OLD, setUID: uid }] });
-    const change = await waitFor(async () => (await test.rows())[0], LONG);
+    const change = await waitFor(async () => (await test.reservations())[0], LONG);
     await orderOf(test, 'a', change.id);
     await test.silence('a', 'kubelet', 'agent');
     await test.addJob({ name: 'j1' });
     const id = await test.grant('j1');
     expect(id).not.toBe(change.id);
-    expect((await test.rows()).map((row) => [row.id, row.kind, row.class])).toEqual([[id, 'Repair', 'Repair']]);
+    expect((await test.reservations()).map((reservation) => [reservation.id, reservation.kind, reservation.class])).toEqual([
+      [id, 'Repair', 'Repair'],
+    ]);
     expect(await orderOf(test, 'a', id)).toMatchObject({ kind: 'Repair', action: 'PowerCycle' });
     const instance = await instanceOf(test, 'a');
     await waitFor(() => instance.reboots === 1, LONG);
@@ -330,7 +333,7 @@ describe('a node that does not answer', () => {
     expect(await test.client.find(Pods, { namespace: POOL, name: 'stuck' })).toBeUndefined();
     expect(isOutOfService((await test.node('a')) ?? never())).toBe(true);
     await test.jobStatus('j1', { phase: 'Succeeded' });
-    await noRows(test);
+    await noReservations(test);
     await test.beat('a');
     await test.edit('a', (machine) => void (machine.metadata.labels = { looked: 'again' }));
     await waitFor(async () => !isOutOfService((await test.node('a')) ?? never()), LONG);
@@ -366,7 +369,7 @@ describe('a node that does not answer', () => {
     test.lead();
     expect(await repairOf(test, 'a', id)).toMatchObject({ outcome: 'Succeeded' });
     await test.jobStatus('j1', { phase: 'Succeeded' });
-    await noRows(test);
+    await noReservations(test);
     expect(test.infra.calls.filter((call) => /^(stop|retire) /.test(call)).map((call) => call.split(' ')[0])).toEqual(['retire']);
     await arrive();
     expect((await instanceOf(test, 'a')).stopping).toBe(false);
@@ -381,7 +384,7 @@ describe('a node that does not answer', () => {
     test.infra.progress();
     expect(await repairOf(test, 'a', id)).toMatchObject({ outcome: 'Succeeded' });
     await test.jobStatus('j1', { phase: 'Succeeded' });
-    await noRows(test);
+    await noReservations(test);
     await test.addJob({ name: 'j2' });
     await orderOf(test, 'a', await test.grant('j2'));
     await waitFor(() => instance.reboots === 1, LONG);
@@ -433,7 +436,7 @@ describe('Replace', () => {
     expect(test.infra.buried).toEqual(new Set([`fake://${uid}`]));
     await waitFor(async () => (await names()).length === 1, LONG);
     expect(await names()).not.toContain(name);
-    await noRows(test);
+    await noReservations(test);
   }, 30_000);
 
   test('of a machine that no MachineSet owns is refused, and its node is left as it is', async () => {

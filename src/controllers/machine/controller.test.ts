@@ -150,7 +150,7 @@ describe('a machine is made', () => {
     expect(await isOut('a')).toBe(false);
     expect(await waitFor(condition, LONG)).toMatchObject({ status: 'False', reason: 'TaintWithheld' });
     await finish(test, 'a');
-    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    await waitFor(async () => (await test.reservations()).length === 0, LONG);
     expect(await isOut('a')).toBe(false);
 
     const first = (await test.machine('a')).spec.operation?.id;
@@ -196,7 +196,7 @@ describe('a change is carried out', () => {
       LONG,
     );
     const second = first === 'a' ? 'b' : 'a';
-    expect(await test.rows()).toHaveLength(1);
+    expect(await test.reservations()).toHaveLength(1);
     const node = await test.node(first);
     expect(node?.spec?.unschedulable).toBe(true);
     expect(node?.metadata.annotations?.[ANNOTATIONS.cordonOwner]).toBe(await ordered(test, first));
@@ -214,27 +214,27 @@ describe('a change is carried out', () => {
     expect(after?.spec?.unschedulable ?? false).toBe(false);
     expect(after === undefined ? undefined : ownerOf(after)).toBeUndefined();
     await finish(test, second);
-    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    await waitFor(async () => (await test.reservations()).length === 0, LONG);
     expect((await test.machine(first)).status?.lastDisruption).toBeDefined();
     expect(test.events.map((event) => event.reason)).toEqual(
       expect.arrayContaining(['Cordoned', 'OperationOrdered', 'OperationSucceeded', 'Released']),
     );
   });
 
-  test("A5: a failed change keeps its row until the set's answer, then frees it", async () => {
+  test("A5: a failed change keeps its reservation until the set's answer, then frees it", async () => {
     const test = await started();
     const uid = await waitingMachines(test, ['a']);
     const id = await ordered(test, 'a');
     const failed = waiting({ state: 'Failed', failed: { revision: 2, reason: 'ProbeFailed', message: 'no', restored: true } });
     await test.report('a', { operation: { id, state: 'Done', outcome: 'PermanentFailure' }, components: [failed] });
     await waitFor(async () => (await test.node('a'))?.spec?.unschedulable !== true, LONG);
-    expect(await test.rows()).toHaveLength(1);
+    expect(await test.reservations()).toHaveLength(1);
     await test.edit('a', (machine) => {
       machine.spec.components = [
         entry({ setUID: uid, version: '1.0.0', revision: 3, failed: { setRevision: 2, attempt: 1, reason: 'ProbeFailed' } }),
       ];
     });
-    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    await waitFor(async () => (await test.reservations()).length === 0, LONG);
   });
 
   test('C4: a node on which nothing runs any more stays cordoned as Degraded, and a later success lifts it', async () => {
@@ -248,7 +248,7 @@ describe('a change is carried out', () => {
         entry({ setUID: uid, version: '1.0.0', revision: 3, failed: { setRevision: 2, attempt: 1, reason: 'ProbeFailed' } }),
       ];
     });
-    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    await waitFor(async () => (await test.reservations()).length === 0, LONG);
     const node = await test.node('a');
     expect(node === undefined ? undefined : [isCordoned(node), ownerOf(node)]).toEqual([true, 'Degraded']);
     await test.phase('a', 'Degraded');
@@ -268,7 +268,7 @@ describe('a change is carried out', () => {
     await test.edit('a', (machine) => void (machine.spec.components = [entry({ setUID: uid })]));
     await test.report('a', { components: [waiting()], verified: [{ ...VERIFIED_OLD, setUID: uid }] });
     await finish(test, 'a');
-    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    await waitFor(async () => (await test.reservations()).length === 0, LONG);
     const node = await test.node('a');
     expect(node?.spec?.unschedulable).toBe(true);
     expect(node === undefined ? undefined : ownerOf(node)).toBeUndefined();
@@ -336,7 +336,7 @@ describe('a change is carried out', () => {
     await waitFor(async () => (await test.machine('a')).status?.verdict === undefined, LONG);
   });
 
-  test('D6: a row whose request is gone is cancelled on Machine, Node and ledger', async () => {
+  test('D6: a reservation whose request is gone is cancelled on Machine, Node and ledger', async () => {
     const test = await started();
     // A pod that nobody can evict keeps the drain going.
     const uid = await waitingMachines(test, []);
@@ -351,22 +351,22 @@ describe('a change is carried out', () => {
     await test.phase('a', 'Running');
     await test.report('a', { components: [waiting({ needs: 'Drain' })], verified: [{ ...VERIFIED_OLD, setUID: uid }] });
     await waitFor(async () => (await test.node('a'))?.spec?.unschedulable === true, LONG);
-    const [row] = await test.rows();
+    const [reservation] = await test.reservations();
     await test.report('a', { components: [waiting({ state: 'Healthy', running: 2 })] });
-    await waitFor(async () => (await test.rows()).length === 0, LONG);
-    expect((await test.machine('a')).spec.operation).toMatchObject({ id: row?.id, kind: 'Cancelled' });
+    await waitFor(async () => (await test.reservations()).length === 0, LONG);
+    expect((await test.machine('a')).spec.operation).toMatchObject({ id: reservation?.id, kind: 'Cancelled' });
     const node = await test.node('a');
     expect(node?.spec?.unschedulable ?? false).toBe(false);
     await test.client.patch(Pods, { namespace: POOL, name: stuck.metadata.name }, { merge: { metadata: { finalizers: [] } } });
   });
 
-  test("D5: an operator's release frees the row of a machine that will not report", async () => {
+  test("D5: an operator's release frees the reservation of a machine that will not report", async () => {
     const test = await started();
     await waitingMachines(test, ['a']);
     await ordered(test, 'a');
     await test.client.update(Machines, operatorRelease(await test.machine('a'), 'the node burnt down'));
     await test.report('a', { components: [waiting({ state: 'Healthy', running: 2 })] });
-    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    await waitFor(async () => (await test.reservations()).length === 0, LONG);
     expect((await test.machine('a')).spec.operation).toMatchObject({ kind: 'Cancelled', reason: 'the node burnt down' });
   });
 });
@@ -400,7 +400,7 @@ describe('C4: a human who uncordons during an operation and cordons again', () =
     await ordered(test, 'a');
     await set(test, null);
     await finish(test, 'a');
-    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    await waitFor(async () => (await test.reservations()).length === 0, LONG);
     const node = await test.node('a');
     expect(node === undefined ? undefined : [isCordoned(node), ownerOf(node)]).toEqual([false, undefined]);
   });
@@ -415,7 +415,7 @@ describe('leaders change', () => {
     cell.lead();
     await expect(old.done).rejects.toMatchObject({ code: 'Deposed' });
     await finish(cell, 'a');
-    await waitFor(async () => (await cell?.rows())?.length === 0, LONG);
+    await waitFor(async () => (await cell?.reservations())?.length === 0, LONG);
     expect((await cell.machine('a')).spec.operation?.id).toBe(id);
   });
 
@@ -442,7 +442,7 @@ describe('leaders change', () => {
     await waitingMachines(cell, ['a']);
     await ordered(cell, 'a');
     await finish(cell, 'a');
-    await waitFor(async () => (await cell?.rows())?.length === 0, LONG);
+    await waitFor(async () => (await cell?.reservations())?.length === 0, LONG);
     const before = (await cell.machine('a')).spec.operation?.epoch ?? 0;
     await cell.client.delete(DisruptionLedgers, { name: LEDGER_NAME });
     await expect(within(old.done)).rejects.toMatchObject({ code: 'Deposed', message: expect.stringContaining('DisruptionLedger cell') });
@@ -471,15 +471,17 @@ describe('leaders change', () => {
     const first = cell.lead();
     await waitingMachines(cell, ['a', 'b']);
     const [busy, other] = await waitFor(async () => {
-      const [row] = (await cell?.rows()) ?? [];
-      return row === undefined ? undefined : row.machine === `${POOL}/a` ? ['a', 'b'] : ['b', 'a'];
+      const [reservation] = (await cell?.reservations()) ?? [];
+      return reservation === undefined ? undefined : reservation.machine === `${POOL}/a` ? ['a', 'b'] : ['b', 'a'];
     }, LONG);
     const id = await ordered(cell, busy ?? '');
     await cell.client.delete(DisruptionLedgers, { name: LEDGER_NAME });
     await expect(within(first.done)).rejects.toMatchObject({ code: 'Deposed' });
     cell.lead();
     await epochNow(cell);
-    expect((await cell.rows()).map((row) => [row.id, row.machine, row.kind])).toEqual([[id, `${POOL}/${busy}`, 'Change']]);
+    expect((await cell.reservations()).map((reservation) => [reservation.id, reservation.machine, reservation.kind])).toEqual([
+      [id, `${POOL}/${busy}`, 'Change'],
+    ]);
     // Long enough for the other one, which asks for the same place.
     await waitFor(async () => (await cell?.machine(other ?? ''))?.status?.verdict?.limit === 'one/cell', LONG);
     expect(ownerOf((await cell.node(busy ?? '')) ?? expect.fail('it has no Node'))).toBe(id);
@@ -490,7 +492,7 @@ describe('leaders change', () => {
 });
 
 describe('a machine goes', () => {
-  test('C8: a deletion takes over the row of a running change, cleans up, deletes the instance and frees the row last', async () => {
+  test('C8: a deletion takes over the reservation of a running change, cleans up, deletes the instance and frees the reservation last', async () => {
     const test = await started();
     await waitingMachines(test, ['a']);
     const changing = await ordered(test, 'a');
@@ -500,14 +502,14 @@ describe('a machine goes', () => {
       return operation?.kind === 'Delete' ? operation : undefined;
     }, LONG);
     expect(order.id).not.toBe(changing);
-    expect((await test.rows()).map((row) => [row.id, row.kind])).toEqual([[order.id, 'Delete']]);
+    expect((await test.reservations()).map((reservation) => [reservation.id, reservation.kind])).toEqual([[order.id, 'Delete']]);
     expect([...test.infra.instances.values()][0]?.state).toBe('Running');
     await test.report('a', { operation: { id: order.id, state: 'Done', outcome: 'Succeeded' } });
     await waitFor(() => [...test.infra.instances.values()][0]?.state === 'Deleting', LONG);
-    expect(await test.rows()).toHaveLength(1);
+    expect(await test.reservations()).toHaveLength(1);
     test.infra.progress();
     await waitFor(async () => (await test.client.find(Machines, { namespace: POOL, name: 'a' })) === undefined, LONG);
-    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    await waitFor(async () => (await test.reservations()).length === 0, LONG);
     expect(await test.node('a')).toBeUndefined();
   });
 
@@ -577,7 +579,7 @@ describe('a machine goes', () => {
     const node = await test.node('a');
     await test.client.delete(Nodes, { name: 'a' });
     await test.phase('a', 'NodeLost');
-    expect((await test.rows()).map((row) => row.id)).toEqual([id]);
+    expect((await test.reservations()).map((reservation) => reservation.id)).toEqual([id]);
     const again = await test.client.create(Nodes, {
       apiVersion: 'v1',
       kind: 'Node',
@@ -591,7 +593,7 @@ describe('a machine goes', () => {
     }, LONG);
     expect((await test.machine('a')).spec.operation?.id).toBe(id);
     await finish(test, 'a');
-    await waitFor(async () => (await test.rows()).length === 0, LONG);
+    await waitFor(async () => (await test.reservations()).length === 0, LONG);
     const freed = (await test.node('a')) ?? never();
     expect([isCordoned(freed), ownerOf(freed), freed.metadata.annotations?.[ANNOTATIONS.cordonFence]]).toEqual([false, undefined, id]);
     expect((await test.machine('a')).spec.operation?.id).toBe(id);

@@ -30,8 +30,8 @@ import { decide } from './decide.ts';
 import type { MachineView } from './view.ts';
 import { eventOf, eventOfChange } from './events.ts';
 import type { CellAddress } from './instance.ts';
-import { leftRows } from './left-rows.ts';
-import { changedRows, lookAgain, RESYNC_MS } from './look-again.ts';
+import { leftReservations } from './left-reservations.ts';
+import { changedReservations, lookAgain, RESYNC_MS } from './look-again.ts';
 import { watchLedgerWrites } from './ledger-writes.ts';
 import { createObserver, type OwnKnowledge, type Stores } from './observe.ts';
 import { BY_UID, createPass, PASS } from './pass-loop.ts';
@@ -95,7 +95,7 @@ export async function runMachineController(options: MachineControllerOptions): P
   }
   await cache.whenSynced(signal);
   // docs/protocols.md#d2: by a store from before the term a job that is under way could be missing, and so be taken for one that is over: its node would be
-  // given back, and its row released, before its repair is proven.
+  // given back, and its reservation released, before its repair is proven.
   while (!marks.allPassed()) await sleep(clock, LISTS_MS, signal);
   const ages = leaseAges(stores.leases, clock);
   const observer = createObserver(client, stores, providers, ages, clock, epoch);
@@ -139,7 +139,7 @@ export async function runMachineController(options: MachineControllerOptions): P
 
   async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {
     const machine = stores.machines.get(parseKey(key));
-    // A machine that is gone may have left a row.
+    // A machine that is gone may have left a reservation.
     if (machine === undefined) {
       refusedNodes.forget(key);
       return wakePass(PASS);
@@ -171,7 +171,7 @@ export async function runMachineController(options: MachineControllerOptions): P
 
   async function reportStatus(view: MachineView, drain: Omit<ReportInput, 'view' | 'verdict'>, run: ReconcileContext): Promise<void> {
     const { machine } = view;
-    const said = view.row === undefined ? pass.verdicts.of(machine.metadata.uid) : undefined;
+    const said = view.reservation === undefined ? pass.verdicts.of(machine.metadata.uid) : undefined;
     // What is granted shows in the ledger; told here, too, it would be two more writes before the order.
     const verdict = said?.allowed === true ? undefined : said;
     try {
@@ -211,7 +211,9 @@ export async function runMachineController(options: MachineControllerOptions): P
           watch(stores.machines, key),
           watch(stores.jobs, machineOfJob),
           watch(stores.nodes, (node) => observer.machinesNamed(node.metadata.name).flatMap(key)),
-          watch(stores.ledgers, (ledger, old) => changedRows(stateOf(ledger).rows, old === undefined ? [] : stateOf(old).rows)),
+          watch(stores.ledgers, (ledger, old) =>
+            changedReservations(stateOf(ledger).reservations, old === undefined ? [] : stateOf(old).reservations),
+          ),
         ],
         concurrency: 8,
         reconcile: (name, run) => inTerm(() => reconcile(name, run)),
@@ -235,7 +237,7 @@ async function begun({
 }: Pick<MachineControllerOptions, 'client' | 'reader' | 'clock' | 'log' | 'signal'>): Promise<number> {
   for (;;) {
     try {
-      return await beginTerm(client, signal, { reader, leftRows });
+      return await beginTerm(client, signal, { reader, leftReservations });
     } catch (error) {
       signal.throwIfAborted();
       log.warn({ error: messageOf(error) }, 'the epoch could not be raised; tries again');

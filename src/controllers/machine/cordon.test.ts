@@ -60,12 +60,12 @@ describe('C4: a cordon that was taken over from Degraded', () => {
   const taken = cordonedFor(cordoned('a', 'Degraded'), 'r1');
   if (taken === undefined) throw new Error('no cordon');
 
-  test('is remembered, also by the row after', () => {
+  test('is remembered, also by the reservation after', () => {
     expect(wasDegraded(taken)).toBe(true);
     expect(wasDegraded(cordonedFor(taken, 'r2') ?? node())).toBe(true);
     expect(wasDegraded(cordonedFor(node(), 'r1') ?? node())).toBe(false);
   });
-  test('is given back by a cancelled row where the node is not healed, and lifted where it is', () => {
+  test('is given back by a cancelled reservation where the node is not healed, and lifted where it is', () => {
     const back = fencedFor(taken, 'r1', true);
     expect(back === undefined ? undefined : [isCordonedFor(back, 'Degraded'), isFencedFor(back, 'r1')]).toEqual([true, true]);
     const lifted = fencedFor(taken, 'r1', false);
@@ -85,7 +85,7 @@ describe('D6: a fence', () => {
       expect(after === undefined ? undefined : fencedFor(after, 'r1')).toBeUndefined();
     }
   });
-  test('clears the cordon of its row and no other', () => {
+  test('clears the cordon of its reservation and no other', () => {
     const owners = [cordoned('a', 'r1'), cordoned('a', 'r2'), cordoned('a', 'Degraded'), unschedulable()].map((before) => {
       const after = fencedFor(before, 'r1') ?? before;
       return [isCordoned(after), ownerOf(after)];

@@ -1,8 +1,8 @@
 /**
  * Cordons on a Node object, pure: each function gives the Node as it should be, or undefined when it is so already.
  *
- * A cordon of ours is `unschedulable` with our owner annotation: a ledger row's id, or `Degraded`. A Node that someone else made
- * unschedulable is never made schedulable by us; a row that needs it (evictions are made only under a cordon that names the row) puts
+ * A cordon of ours is `unschedulable` with our owner annotation: a ledger reservation's id, or `Degraded`. A Node that someone else made
+ * unschedulable is never made schedulable by us; a reservation that needs it (evictions are made only under a cordon that names the reservation) puts
  * its id beside, with a note that the cordon itself is not ours (docs/protocols.md#c4).
  */
 import type { Node } from '../../api/builtin.ts';
@@ -43,7 +43,7 @@ function changed(node: Stored<Node>, unschedulable: boolean, annotations: Record
   };
 }
 
-/** Degraded, or taken over from that by the row that owns the cordon now. */
+/** Degraded, or taken over from that by the reservation that owns the cordon now. */
 export const wasDegraded = (node: Node): boolean =>
   ownerOf(node) === DEGRADED || node.metadata.annotations?.[ANNOTATIONS.cordonDegraded] === 'true';
 
@@ -67,15 +67,17 @@ export function uncordonedBy(node: Stored<Node>, owner: string): Stored<Node> | 
   });
 }
 
-export const isFencedFor = (node: Node, row: string): boolean =>
-  node.metadata.annotations?.[ANNOTATIONS.cordonFence] === row && ownerOf(node) !== row;
+export const isFencedFor = (node: Node, reservation: string): boolean =>
+  node.metadata.annotations?.[ANNOTATIONS.cordonFence] === reservation && ownerOf(node) !== reservation;
 
 /**
- * Without the cordon of this row and marked so that a late one loses. Always a change of the object: an equal write would not be one.
- * `unhealed`: what the row had taken over from Degraded it gives back.
+ * Without the cordon of this reservation and marked so that a late one loses. Always a change of the object: an equal write would not be one.
+ * `unhealed`: what the reservation had taken over from Degraded it gives back.
  */
-export function fencedFor(node: Stored<Node>, row: string, unhealed = false): Stored<Node> | undefined {
-  if (isFencedFor(node, row)) return undefined;
-  const cleared = (unhealed && ownerOf(node) === row && wasDegraded(node) ? cordonedFor(node, DEGRADED) : uncordonedBy(node, row)) ?? node;
-  return changed(cleared, isCordoned(cleared), { [ANNOTATIONS.cordonFence]: row });
+export function fencedFor(node: Stored<Node>, reservation: string, unhealed = false): Stored<Node> | undefined {
+  if (isFencedFor(node, reservation)) return undefined;
+  const cleared =
+    (unhealed && ownerOf(node) === reservation && wasDegraded(node) ? cordonedFor(node, DEGRADED) : uncordonedBy(node, reservation)) ??
+    node;
+  return changed(cleared, isCordoned(cleared), { [ANNOTATIONS.cordonFence]: reservation });
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { ANNOTATIONS } from '../../api/names.ts';
 import { decide, isDraining } from './decide.ts';
 import type { MachineView } from './view.ts';
-import { at, cordoned, entry, facts, machine, node, NOW, operation, row, view, waiting } from './testing/objects.ts';
+import { at, cordoned, entry, facts, machine, node, NOW, operation, reservation, view, waiting } from './testing/objects.ts';
 
 const steps = (change: Partial<MachineView>): string[] => decide(view(change)).steps.map((step) => step.do);
 const only = (change: Partial<MachineView>) => {
@@ -16,40 +16,49 @@ const pod = { namespace: 'web', name: 'p', uid: 'p', terminating: false };
 describe('C3: each step of a change is found from the state alone', () => {
   const draining = { components: [waiting({ needs: 'Drain' as const })] };
   test.each<[string, Partial<MachineView>, string[]]>([
-    ['reserved: cordon', { row: row() }, ['Cordon']],
-    ['cordoned: order', { row: row(), claim: claimed(cordoned('a', 'r1')) }, ['Order']],
-    ['cordoned for an earlier row: taken over first', { row: row(), claim: claimed(cordoned('a', 'r0')) }, ['Cordon']],
-    ['cordoned as Degraded: taken over first', { row: row(), claim: claimed(cordoned('a', 'Degraded')) }, ['Cordon']],
+    ['reserved: cordon', { reservation: reservation() }, ['Cordon']],
+    ['cordoned: order', { reservation: reservation(), claim: claimed(cordoned('a', 'r1')) }, ['Order']],
     [
-      'made unschedulable by a human: marked before the order',
-      { row: row(), claim: claimed(node('a', { spec: { unschedulable: true } })) },
+      'cordoned for an earlier reservation: taken over first',
+      { reservation: reservation(), claim: claimed(cordoned('a', 'r0')) },
       ['Cordon'],
     ],
-    ['without a Node: order', { row: row(), claim: { state: 'None' } }, ['Order']],
+    ['cordoned as Degraded: taken over first', { reservation: reservation(), claim: claimed(cordoned('a', 'Degraded')) }, ['Cordon']],
+    [
+      'made unschedulable by a human: marked before the order',
+      { reservation: reservation(), claim: claimed(node('a', { spec: { unschedulable: true } })) },
+      ['Cordon'],
+    ],
+    ['without a Node: order', { reservation: reservation(), claim: { state: 'None' } }, ['Order']],
     [
       'needs a drain, pods left: evict each',
-      { row: row(), machine: machine(draining), claim: claimed(cordoned('a', 'r1')), pods: [pod, { ...pod, uid: 'q' }] },
+      { reservation: reservation(), machine: machine(draining), claim: claimed(cordoned('a', 'r1')), pods: [pod, { ...pod, uid: 'q' }] },
       ['Evict', 'Evict'],
     ],
     [
       'needs a drain, pods going: wait',
-      { row: row(), machine: machine(draining), claim: claimed(cordoned('a', 'r1')), pods: [{ ...pod, terminating: true }] },
+      {
+        reservation: reservation(),
+        machine: machine(draining),
+        claim: claimed(cordoned('a', 'r1')),
+        pods: [{ ...pod, terminating: true }],
+      },
       [],
     ],
     [
       'needs a drain, none left: order',
-      { row: row(), machine: machine(draining), claim: claimed(cordoned('a', 'r1')), pods: [] },
+      { reservation: reservation(), machine: machine(draining), claim: claimed(cordoned('a', 'r1')), pods: [] },
       ['Order'],
     ],
     [
       'ordered: wait for the agent',
-      { row: row(), machine: machine({ spec: { operation: operation() } }), claim: claimed(cordoned('a', 'r1')) },
+      { reservation: reservation(), machine: machine({ spec: { operation: operation() } }), claim: claimed(cordoned('a', 'r1')) },
       [],
     ],
     [
       'reported: settle the cordon',
       {
-        row: row(),
+        reservation: reservation(),
         machine: machine({ spec: { operation: operation() }, status: { operation: { id: 'r1', state: 'Done', outcome: 'Succeeded' } } }),
         claim: claimed(cordoned('a', 'r1')),
       },
@@ -58,7 +67,7 @@ describe('C3: each step of a change is found from the state alone', () => {
     [
       'settled: release',
       {
-        row: row(),
+        reservation: reservation(),
         machine: machine({ spec: { operation: operation() }, status: { operation: { id: 'r1', state: 'Done', outcome: 'Succeeded' } } }),
       },
       ['Release'],
@@ -68,10 +77,14 @@ describe('C3: each step of a change is found from the state alone', () => {
   });
 
   test('a class below Drain is never drained', () => {
-    expect(isDraining(view({ row: row(), claim: claimed(cordoned('a', 'r1')) }))).toBe(false);
+    expect(isDraining(view({ reservation: reservation(), claim: claimed(cordoned('a', 'r1')) }))).toBe(false);
     expect(
       isDraining(
-        view({ row: row(), claim: claimed(cordoned('a', 'r1')), machine: machine({ components: [waiting({ needs: 'Reboot' })] }) }),
+        view({
+          reservation: reservation(),
+          claim: claimed(cordoned('a', 'r1')),
+          machine: machine({ components: [waiting({ needs: 'Reboot' })] }),
+        }),
       ),
     ).toBe(true);
   });
@@ -80,24 +93,24 @@ describe('C3: each step of a change is found from the state alone', () => {
     const failed = waiting({ state: 'Failed', failed: { revision: 2, reason: 'ProbeFailed', message: '', restored: true } });
     const status = { operation: { id: 'r1', state: 'Done' as const, outcome: 'PermanentFailure' as const } };
     const failing = machine({ components: [failed], spec: { operation: operation() }, status });
-    expect(only({ row: row(), machine: failing }).waits?.for).toBe('SetController');
+    expect(only({ reservation: reservation(), machine: failing }).waits?.for).toBe('SetController');
     const answered = { version: '1.0.0', revision: 3, failed: { setRevision: 2, attempt: 1, reason: 'ProbeFailed' } };
     expect(
       steps({
-        row: row(),
+        reservation: reservation(),
         machine: machine({ components: [failed], entries: [entry(answered)], spec: { operation: operation() }, status }),
       }),
     ).toEqual(['Release']);
     // Nobody is left who would answer.
-    expect(steps({ row: row(), machine: failing, facts: facts({ sets: new Map() }) })).toEqual(['Release']);
+    expect(steps({ reservation: reservation(), machine: failing, facts: facts({ sets: new Map() }) })).toEqual(['Release']);
   });
 });
 
 describe('D5: no release by clock', () => {
   const longAfter = { nowMs: NOW + 86_400_000, facts: facts({ nowMs: NOW + 86_400_000, agentAnswers: false }) };
-  test('an order whose time has passed, under a silent agent, keeps its row', () => {
+  test('an order whose time has passed, under a silent agent, keeps its reservation', () => {
     const { step, waits } = only({
-      row: row(),
+      reservation: reservation(),
       machine: machine({ spec: { operation: operation() } }),
       claim: claimed(cordoned('a', 'r1')),
       ...longAfter,
@@ -105,12 +118,14 @@ describe('D5: no release by clock', () => {
     expect(step).toBeUndefined();
     expect(waits?.for).toBe('Agent');
   });
-  test('and so does a Delete row, whatever the time', () => {
-    expect(steps({ row: row({ kind: 'Delete' }), machine: machine(deleted), claim: { state: 'None' }, ...longAfter })).toEqual(['Order']);
+  test('and so does a Delete reservation, whatever the time', () => {
+    expect(
+      steps({ reservation: reservation({ kind: 'Delete' }), machine: machine(deleted), claim: { state: 'None' }, ...longAfter }),
+    ).toEqual(['Order']);
   });
 });
 
-describe('D6: a row without an order is cancelled', () => {
+describe('D6: a reservation without an order is cancelled', () => {
   test.each<[string, Partial<MachineView>, RegExp]>([
     ['when its request is gone', { machine: machine({ components: [waiting({ state: 'Healthy' })] }) }, /^RequestGone/],
     ['when its pool is frozen', { facts: facts({ freezes: [{ metadata: { name: 'night' }, spec: {} }] }) }, /^Refused: Freeze\/night/],
@@ -122,19 +137,23 @@ describe('D6: a row without an order is cancelled', () => {
     ['when the machine is held', { machine: machine({ spec: { hold: true } }) }, /^Refused: Machine\/hold/],
     ['when it did not begin in time', { nowMs: NOW + 900_000 }, /^Expired/],
   ])('%s', (_, change, reason) => {
-    const { step } = only({ row: row(), claim: claimed(cordoned('a', 'r1')), ...change });
+    const { step } = only({ reservation: reservation(), claim: claimed(cordoned('a', 'r1')), ...change });
     expect(step?.do === 'WriteCancelled' ? step.reason : step?.do).toMatch(reason);
   });
 
   test('on the Machine, then on the Node, then in the ledger', () => {
     const spec = { operation: operation({ kind: 'Cancelled' }) };
-    expect(steps({ row: row(), machine: machine({ spec }), claim: claimed(cordoned('a', 'r1')) })).toEqual(['Fence']);
+    expect(steps({ reservation: reservation(), machine: machine({ spec }), claim: claimed(cordoned('a', 'r1')) })).toEqual(['Fence']);
     // Also where no cordon of it is: one may be on its way.
-    expect(steps({ row: row(), machine: machine({ spec }) })).toEqual(['Fence']);
+    expect(steps({ reservation: reservation(), machine: machine({ spec }) })).toEqual(['Fence']);
     expect(
-      steps({ row: row(), machine: machine({ spec }), claim: claimed(node('a', { annotations: { [ANNOTATIONS.cordonFence]: 'r1' } })) }),
+      steps({
+        reservation: reservation(),
+        machine: machine({ spec }),
+        claim: claimed(node('a', { annotations: { [ANNOTATIONS.cordonFence]: 'r1' } })),
+      }),
     ).toEqual(['FreeCancelled']);
-    expect(steps({ row: row(), machine: machine({ spec }), claim: { state: 'None' } })).toEqual(['FreeCancelled']);
+    expect(steps({ reservation: reservation(), machine: machine({ spec }), claim: { state: 'None' } })).toEqual(['FreeCancelled']);
   });
 
   test('but what has an order finishes, also when its set halts', () => {
@@ -143,21 +162,30 @@ describe('D6: a row without an order is cancelled', () => {
       freezes: [{ metadata: { name: 'f' }, spec: {} }],
     });
     expect(
-      steps({ row: row(), machine: machine({ spec: { operation: operation() } }), claim: claimed(cordoned('a', 'r1')), facts: stopped }),
+      steps({
+        reservation: reservation(),
+        machine: machine({ spec: { operation: operation() } }),
+        claim: claimed(cordoned('a', 'r1')),
+        facts: stopped,
+      }),
     ).toEqual([]);
   });
 
   test('and no order is given to a silent agent before the time is over', () => {
-    const { step, waits } = only({ row: row(), claim: claimed(cordoned('a', 'r1')), facts: facts({ agentAnswers: false }) });
+    const { step, waits } = only({
+      reservation: reservation(),
+      claim: claimed(cordoned('a', 'r1')),
+      facts: facts({ agentAnswers: false }),
+    });
     expect(step).toBeUndefined();
-    expect(waits).toMatchObject({ for: 'Agent', untilMs: Date.parse(row().notAfter) });
+    expect(waits).toMatchObject({ for: 'Agent', untilMs: Date.parse(reservation().notAfter) });
   });
 });
 
 describe('a drain that does not end', () => {
   const late = {
     nowMs: NOW + 700_000,
-    row: row({ notAfter: at(1500) }),
+    reservation: reservation({ notAfter: at(1500) }),
     pods: [pod],
     machine: machine({ components: [waiting({ needs: 'Drain' })] }),
   };
@@ -171,14 +199,14 @@ describe('a drain that does not end', () => {
   });
 });
 
-describe('C4: cordons of ours that no row holds', () => {
+describe('C4: cordons of ours that no reservation holds', () => {
   test.each<[string, Partial<MachineView>, string[]]>([
     [
-      'of an operation whose end was not reported, though its row is gone: kept',
+      'of an operation whose end was not reported, though its reservation is gone: kept',
       { machine: machine({ spec: { operation: operation({ id: 'r0' }) } }), claim: claimed(cordoned('a', 'r0')) },
       [],
     ],
-    ['of a row that is gone: lifted', { claim: claimed(cordoned('a', 'r0')) }, ['LiftCordon']],
+    ['of a reservation that is gone: lifted', { claim: claimed(cordoned('a', 'r0')) }, ['LiftCordon']],
     ['of somebody else: left', { claim: claimed(node('a', { spec: { unschedulable: true } })) }, []],
     [
       'of a failure that nothing has ended: stays',
@@ -215,7 +243,7 @@ describe('C13: a Node that registers again', () => {
   const done = { operation: { id: 'r1', state: 'Done' as const, outcome: 'Succeeded' as const } };
   const fenced = node('a', { annotations: { [ANNOTATIONS.cordonFence]: 'r1' } });
   const draining = machine({ components: [waiting({ needs: 'Drain' })] });
-  const { nodeUID: _, ...unnamed } = row();
+  const { nodeUID: _, ...unnamed } = reservation();
   const components = [waiting({ state: 'Healthy', running: 2 })];
   const due = { type: 'RepairNeeded', status: 'True' as const, reason: 'x', message: '', lastTransitionTime: at(0) };
   const unhealed = machine({
@@ -229,22 +257,42 @@ describe('C13: a Node that registers again', () => {
     status: { operation: { id: 'r1', state: 'Done', outcome: 'PermanentFailure' } },
   });
   test.each<[string, Partial<MachineView>, string[]]>([
-    ['with a row that waits: is cordoned, and drained from the start', { row: row(), machine: draining, claim: again() }, ['Cordon']],
-    ['while an operation goes on: is cordoned again', { row: row(), machine: machine({ spec }), claim: again() }, ['Cordon']],
-    ['and then waited for', { row: row(), machine: machine({ spec }), claim: again(cordoned('a', 'r1')) }, []],
+    [
+      'with a reservation that waits: is cordoned, and drained from the start',
+      { reservation: reservation(), machine: draining, claim: again() },
+      ['Cordon'],
+    ],
+    [
+      'while an operation goes on: is cordoned again',
+      { reservation: reservation(), machine: machine({ spec }), claim: again() },
+      ['Cordon'],
+    ],
+    ['and then waited for', { reservation: reservation(), machine: machine({ spec }), claim: again(cordoned('a', 'r1')) }, []],
     [
       'where a human lifted that cordon: is left so',
-      { row: row(), machine: machine({ spec }), claim: again(node('a', { annotations: { [ANNOTATIONS.cordonOwner]: 'r1' } })) },
+      {
+        reservation: reservation(),
+        machine: machine({ spec }),
+        claim: again(node('a', { annotations: { [ANNOTATIONS.cordonOwner]: 'r1' } })),
+      },
       [],
     ],
-    ['where the row was reserved for no Node: is not cordoned for it', { row: unnamed, machine: machine({ spec }), claim: again() }, []],
+    [
+      'where the reservation was reserved for no Node: is not cordoned for it',
+      { reservation: unnamed, machine: machine({ spec }), claim: again() },
+      [],
+    ],
     [
       'at the end: the cordon is settled',
-      { row: row(), machine: machine({ spec, status: done }), claim: again(cordoned('a', 'r1')) },
+      { reservation: reservation(), machine: machine({ spec, status: done }), claim: again(cordoned('a', 'r1')) },
       ['Settle'],
     ],
-    ['then fenced', { row: row(), machine: machine({ spec, status: done }), claim: again() }, ['Fence']],
-    ['then the row is released', { row: row(), machine: machine({ spec, status: done }), claim: again(fenced) }, ['Release']],
+    ['then fenced', { reservation: reservation(), machine: machine({ spec, status: done }), claim: again() }, ['Fence']],
+    [
+      'then the reservation is released',
+      { reservation: reservation(), machine: machine({ spec, status: done }), claim: again(fenced) },
+      ['Release'],
+    ],
     ['after a repair that has not healed it: is Degraded', { machine: unhealed, claim: again() }, ['MarkDegraded']],
     ['which the same Node is not, where somebody uncordoned it', { machine: unhealed }, []],
     ['and where its rule is not due any more: is not', { machine: recovered, claim: again() }, []],
@@ -254,11 +302,11 @@ describe('C13: a Node that registers again', () => {
 });
 
 describe('C8: a deletion', () => {
-  const deleting = { row: row({ id: 'r2', kind: 'Delete' as const }), machine: machine(deleted) };
+  const deleting = { reservation: reservation({ id: 'r2', kind: 'Delete' as const }), machine: machine(deleted) };
   test.each<[string, Partial<MachineView>, string[]]>([
     [
-      'takes over the row of a change at once, also while its order runs',
-      { row: row(), machine: machine({ ...deleted, spec: { operation: operation() } }) },
+      'takes over the reservation of a change at once, also while its order runs',
+      { reservation: reservation(), machine: machine({ ...deleted, spec: { operation: operation() } }) },
       ['TakeOver'],
     ],
     ['waits for a reservation where it has none', { machine: machine(deleted) }, []],
@@ -323,7 +371,7 @@ describe('around the operation', () => {
     expect(steps({ machine: fresh, instance: { state: 'Absent' }, claim: { state: 'None' } })).toEqual([]);
   });
   test('the Node is synced beside the operation', () => {
-    expect(steps({ row: row(), nodeDrift: true })).toEqual(['SyncNode', 'Cordon']);
+    expect(steps({ reservation: reservation(), nodeDrift: true })).toEqual(['SyncNode', 'Cordon']);
   });
   test('an owner annotation without a cordon is cleared as well', () => {
     expect(steps({ claim: claimed(node('a', { annotations: { [ANNOTATIONS.cordonOwner]: 'r0' } })) })).toEqual(['LiftCordon']);

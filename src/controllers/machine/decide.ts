@@ -2,7 +2,7 @@
  * What to do for one machine next, and why: pure. Each step of an operation is found from the state of Machine, Node and ledger alone, so that any
  * of them can be repeated by whoever leads next (docs/protocols.md#c3). What a step needs to be safe it reads again itself (`act.ts`).
  */
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import { refusalByRates } from '../../defender/judge.ts';
@@ -11,7 +11,7 @@ import { isNodeReady } from './availability.ts';
 import { degradedBy, drainNeeded, failedComponents, isRecorded } from './components.ts';
 import { DEGRADED, isCordonedFor, isFencedFor, ownerOf } from './cordon.ts';
 import { isSuccessor, owesDegraded } from './claim.ts';
-import { cancellationText, cancelRow, type Cancellation } from './cancel.ts';
+import { cancellationText, cancelReservation, type Cancellation } from './cancel.ts';
 import { drainDeadlineMs, drainTimeout, evicting } from './drain.ts';
 import { going, isUnmade, takeOverRefusal, unmaking, wantsDrainToGo } from './deletion.ts';
 import { hasFinalizer, isDeleting, isNeverAskedFor, isRepairNeeded, isRetiring } from './facts.ts';
@@ -23,7 +23,7 @@ import {
   isOrderFenced,
   isSucceeding,
   isUnderWay,
-  jobOfRow,
+  jobOfReservation,
   repairOrder,
   repairRefusal,
   successionRequest,
@@ -33,15 +33,15 @@ import {
 } from './repair.ts';
 import type { Decision, MachineView, Step } from './view.ts';
 
-const isMine = (row: LedgerRow, machine: Machine): boolean => machine.spec.operation?.id === row.id;
+const isMine = (reservation: LedgerReservation, machine: Machine): boolean => machine.spec.operation?.id === reservation.id;
 
-function wantsDrain(view: MachineView, row: LedgerRow): boolean {
+function wantsDrain(view: MachineView, reservation: LedgerReservation): boolean {
   const { machine, claim } = view;
   if (claim.state !== 'Claimed') return false;
-  if (isMine(row, machine)) return isMigrating(view);
-  if (row.kind === 'Delete') return wantsDrainToGo(view, row);
-  if (row.kind === 'Change') return drainNeeded(orderable(row, machine, view.facts));
-  const job = jobOfRow(row, view.facts);
+  if (isMine(reservation, machine)) return isMigrating(view);
+  if (reservation.kind === 'Delete') return wantsDrainToGo(view, reservation);
+  if (reservation.kind === 'Change') return drainNeeded(orderable(reservation, machine, view.facts));
+  const job = jobOfReservation(reservation, view.facts);
   return job !== undefined && wantsDrainFirst(job, machine);
 }
 
@@ -53,23 +53,32 @@ function isMigrating({ machine }: MachineView): boolean {
 
 /** Whether pods are being taken away now, so that they must be looked at. */
 export function isDraining(view: MachineView): boolean {
-  const { row, claim } = view;
-  return row !== undefined && claim.state === 'Claimed' && isCordonedFor(claim.node, row.id) && wantsDrain(view, row);
+  const { reservation, claim } = view;
+  return (
+    reservation !== undefined && claim.state === 'Claimed' && isCordonedFor(claim.node, reservation.id) && wantsDrain(view, reservation)
+  );
 }
 
 /** Whether what the provider says of the instance is acted on, so that nothing older than this moment will do. */
-export function isOnItsProvider({ machine, row }: Pick<MachineView, 'machine' | 'row'>): boolean {
+export function isOnItsProvider({ machine, reservation }: Pick<MachineView, 'machine' | 'reservation'>): boolean {
   const { operation } = machine.spec;
-  return row !== undefined && operation?.id === row.id && operation.kind === 'Repair' && isControllerOperation(operation.action);
+  return (
+    reservation !== undefined && operation?.id === reservation.id && operation.kind === 'Repair' && isControllerOperation(operation.action)
+  );
 }
 
 export function decide(view: MachineView): Decision {
-  const { machine, row } = view;
+  const { machine, reservation } = view;
   if (!hasFinalizer(machine)) {
     if (isDeleting(machine)) return { steps: [] };
     return { steps: [{ do: 'AddFinalizer', why: 'nothing is made for a machine that could vanish unnoticed' }] };
   }
-  const operation = isDeleting(machine) && isUnmade(view) ? unmaking(view) : row === undefined ? withoutRow(view) : withRow(view, row);
+  const operation =
+    isDeleting(machine) && isUnmade(view)
+      ? unmaking(view)
+      : reservation === undefined
+        ? withoutReservation(view)
+        : withRow(view, reservation);
   return { ...operation, steps: [...housekeeping(view), ...operation.steps] };
 }
 
@@ -84,16 +93,16 @@ function housekeeping(view: MachineView): Step[] {
   return steps;
 }
 
-function withoutRow(view: MachineView): Decision {
+function withoutReservation(view: MachineView): Decision {
   const { machine, claim } = view;
   if (claim.state === 'Claimed') {
     const owner = ownerOf(claim.node);
     if (owner !== undefined && isUnderWay(machine, owner)) {
-      const why = `the end of operation ${owner} was not reported, and the ledger lost its row; \`kubenode release\` gives it up`;
+      const why = `the end of operation ${owner} was not reported, and the ledger lost its reservation; \`kubenode release\` gives it up`;
       return { steps: [], waits: { for: 'Agent', why } };
     }
     if (owner !== undefined && owner !== DEGRADED)
-      return { steps: [{ do: 'LiftCordon', owner, why: `the ledger has no row ${owner} any more` }] };
+      return { steps: [{ do: 'LiftCordon', owner, why: `the ledger has no reservation ${owner} any more` }] };
     if (!isDeleting(machine)) {
       const [degraded] = degradedBy(machine);
       if (degraded !== undefined && !isCordonedFor(claim.node, DEGRADED)) return { steps: [{ do: 'MarkDegraded', why: degraded }] };
@@ -105,117 +114,126 @@ function withoutRow(view: MachineView): Decision {
   }
   if (isDeleting(machine) || isRetiring(machine, view.facts)) {
     if (!isDeleting(machine) && isNeverAskedFor(machine))
-      return { steps: [{ do: 'Retire', row: undefined, why: 'its MachineSet wants it gone, and nothing was ever made for it' }] };
+      return { steps: [{ do: 'Retire', reservation: undefined, why: 'its MachineSet wants it gone, and nothing was ever made for it' }] };
     return { steps: [], waits: { for: 'Defender', why: 'deletion disrupts the node and needs a reservation' } };
   }
   return { steps: [] };
 }
 
-function withRow(view: MachineView, row: LedgerRow): Decision {
+function withRow(view: MachineView, reservation: LedgerReservation): Decision {
   const { machine } = view;
   const operation = machine.spec.operation;
-  if (operation?.id === row.id && operation.kind === 'Cancelled') return cancelled(view, row);
-  if (row.kind === 'Delete') return going(view, row);
+  if (operation?.id === reservation.id && operation.kind === 'Cancelled') return cancelled(view, reservation);
+  if (reservation.kind === 'Delete') return going(view, reservation);
   // Where a deletion may not begin now, what runs there goes on and ends as if there were none.
-  if (isDeleting(machine) && takeOverRefusal(row, machine, view.facts, view.hours) === undefined)
-    return { steps: [{ do: 'TakeOver', row, why: 'the machine is being deleted; what runs there is not waited for' }] };
-  return operation?.id === row.id ? ordered(view, row) : notOrdered(view, row);
+  if (isDeleting(machine) && takeOverRefusal(reservation, machine, view.facts, view.hours) === undefined)
+    return { steps: [{ do: 'TakeOver', reservation, why: 'the machine is being deleted; what runs there is not waited for' }] };
+  return operation?.id === reservation.id ? ordered(view, reservation) : notOrdered(view, reservation);
 }
 
-function cancelled(view: MachineView, row: LedgerRow): Decision {
+function cancelled(view: MachineView, reservation: LedgerReservation): Decision {
   const { claim } = view;
-  if (claim.state === 'Claimed' && !isFencedFor(claim.node, row.id))
-    return { steps: [{ do: 'Fence', row, why: 'the operation was cancelled; a cordon for it that is still under way must lose' }] };
-  return { steps: [...retiring(view, row), { do: 'FreeCancelled', row, why: 'the operation was cancelled' }] };
+  if (claim.state === 'Claimed' && !isFencedFor(claim.node, reservation.id))
+    return { steps: [{ do: 'Fence', reservation, why: 'the operation was cancelled; a cordon for it that is still under way must lose' }] };
+  return { steps: [...retiring(view, reservation), { do: 'FreeCancelled', reservation, why: 'the operation was cancelled' }] };
 }
 
-function ordered(view: MachineView, row: LedgerRow): Decision {
+function ordered(view: MachineView, reservation: LedgerReservation): Decision {
   const { machine, claim } = view;
   const order = machine.spec.operation;
   const report = finalReport(machine);
   if (order === undefined || report === undefined) {
-    if (isCordonLost(view, row)) return cordoningAgain(row);
-    if (order?.kind === 'Repair' && isControllerOperation(order.action)) return carryingOut(view, row, order);
-    const successor = successorOf(row, machine, view.facts);
-    if (successor !== undefined) return takingOver(view, row, successor);
+    if (isCordonLost(view, reservation)) return cordoningAgain(reservation);
+    if (order?.kind === 'Repair' && isControllerOperation(order.action)) return carryingOut(view, reservation, order);
+    const successor = successorOf(reservation, machine, view.facts);
+    if (successor !== undefined) return takingOver(view, reservation, successor);
     return {
       steps: [],
       waits: {
         for: 'Agent',
-        why: `operation ${row.id} is ordered; a row is freed by the agent's report, never by the clock`,
-        ...(askingJob(machine, view.facts.jobsOf) === undefined ? {} : { untilMs: Date.parse(row.notAfter) }),
+        why: `operation ${reservation.id} is ordered; a reservation is freed by the agent's report, never by the clock`,
+        ...(askingJob(machine, view.facts.jobsOf) === undefined ? {} : { untilMs: Date.parse(reservation.notAfter) }),
       },
     };
   }
   // Until its recovery is proven a node under repair is neither given back nor counted as one that is there.
-  if (row.kind === 'Repair' && jobOfRow(row, view.facts) !== undefined) {
-    if (isCordonLost(view, row)) return cordoningAgain(row);
-    return { steps: [], waits: { for: 'RemedyJob', why: `${row.requester} has not recorded what came of operation ${row.id}` } };
+  if (reservation.kind === 'Repair' && jobOfReservation(reservation, view.facts) !== undefined) {
+    if (isCordonLost(view, reservation)) return cordoningAgain(reservation);
+    return {
+      steps: [],
+      waits: { for: 'RemedyJob', why: `${reservation.requester} has not recorded what came of operation ${reservation.id}` },
+    };
   }
-  if (claim.state === 'Claimed' && ownerOf(claim.node) === row.id)
-    return { steps: [{ do: 'Settle', row, why: `operation ${row.id} ended: ${report.outcome ?? 'nobody says how'}` }] };
-  if (claim.state === 'Claimed' && isSuccessor(row, claim.node) && !isFencedFor(claim.node, row.id))
+  if (claim.state === 'Claimed' && ownerOf(claim.node) === reservation.id)
+    return { steps: [{ do: 'Settle', reservation, why: `operation ${reservation.id} ended: ${report.outcome ?? 'nobody says how'}` }] };
+  if (claim.state === 'Claimed' && isSuccessor(reservation, claim.node) && !isFencedFor(claim.node, reservation.id))
     return {
       steps: [
-        { do: 'Fence', row, why: `the Node registered again during operation ${row.id}; a cordon that is still under way must lose` },
+        {
+          do: 'Fence',
+          reservation,
+          why: `the Node registered again during operation ${reservation.id}; a cordon that is still under way must lose`,
+        },
       ],
     };
   if (!isRecorded(machine, order, (uid) => view.facts.sets.has(uid)))
     return { steps: [], waits: { for: 'SetController', why: 'a failed change is over when its set has answered it' } };
-  return { steps: [{ do: 'Release', row, why: `operation ${row.id} ended as ${report.outcome ?? 'reported'} and is recorded` }] };
+  return {
+    steps: [{ do: 'Release', reservation, why: `operation ${reservation.id} ended as ${report.outcome ?? 'reported'} and is recorded` }],
+  };
 }
 
-function isCordonWanted({ machine, facts }: MachineView, row: LedgerRow): boolean {
-  const job = row.kind === 'Repair' ? jobOfRow(row, facts) : undefined;
+function isCordonWanted({ machine, facts }: MachineView, reservation: LedgerReservation): boolean {
+  const job = reservation.kind === 'Repair' ? jobOfReservation(reservation, facts) : undefined;
   return job === undefined || wantsCordon(job, machine);
 }
 
-/** docs/protocols.md#c13: the Node that bore the cordon of this row, which has its order, was deleted, and the machine's Node registered again. */
-function isCordonLost(view: MachineView, row: LedgerRow): boolean {
+/** docs/protocols.md#c13: the Node that bore the cordon of this reservation, which has its order, was deleted, and the machine's Node registered again. */
+function isCordonLost(view: MachineView, reservation: LedgerReservation): boolean {
   const { claim } = view;
-  if (claim.state !== 'Claimed' || !isSuccessor(row, claim.node)) return false;
-  return ownerOf(claim.node) !== row.id && !isFencedFor(claim.node, row.id) && isCordonWanted(view, row);
+  if (claim.state !== 'Claimed' || !isSuccessor(reservation, claim.node)) return false;
+  return ownerOf(claim.node) !== reservation.id && !isFencedFor(claim.node, reservation.id) && isCordonWanted(view, reservation);
 }
 
-const cordoningAgain = (row: LedgerRow): Decision => ({
-  steps: [{ do: 'Cordon', row, why: `operation ${row.id} goes on, and the Node registered again without its cordon` }],
+const cordoningAgain = (reservation: LedgerReservation): Decision => ({
+  steps: [{ do: 'Cordon', reservation, why: `operation ${reservation.id} goes on, and the Node registered again without its cordon` }],
 });
 
-function takingOver({ machine, facts, hours }: MachineView, row: LedgerRow, successor: RemedyOperationJob): Decision {
-  const refusal = refusalByRates(successionRequest(successor, machine, row), hours, facts, facts.nowMs);
+function takingOver({ machine, facts, hours }: MachineView, reservation: LedgerReservation, successor: RemedyOperationJob): Decision {
+  const refusal = refusalByRates(successionRequest(successor, machine, reservation), hours, facts, facts.nowMs);
   if (refusal !== undefined)
     return {
       steps: [],
       waits: { for: 'Defender', why: `${refusal.limit}: ${successor.metadata.name} waits until ${refusal.wouldPassWhen}` },
     };
   const job = successor.metadata.uid ?? '';
-  if (isSucceeding(row, machine) && !isOrderFenced(row, machine))
+  if (isSucceeding(reservation, machine) && !isOrderFenced(reservation, machine))
     return {
       steps: [
         {
           do: 'FenceOrder',
-          row,
+          reservation,
           job,
-          why: `${successor.metadata.name} takes over operation ${row.id}, whose order must not come any more`,
+          why: `${successor.metadata.name} takes over operation ${reservation.id}, whose order must not come any more`,
         },
       ],
     };
-  const why = `its agent is silent and operation ${row.succeeds ?? row.id} can no longer begin; ${successor.metadata.name} repairs it without`;
-  return { steps: [{ do: 'TakeOverForRepair', row, job, why }] };
+  const why = `its agent is silent and operation ${reservation.succeeds ?? reservation.id} can no longer begin; ${successor.metadata.name} repairs it without`;
+  return { steps: [{ do: 'TakeOverForRepair', reservation, job, why }] };
 }
 
-/** Why a row without an order is given up (docs/protocols.md#d6); undefined while it may go on. */
-function givenUp(view: MachineView, row: LedgerRow): Cancellation | undefined {
+/** Why a reservation without an order is given up (docs/protocols.md#d6); undefined while it may go on. */
+function givenUp(view: MachineView, reservation: LedgerReservation): Cancellation | undefined {
   const { machine, facts, nowMs } = view;
   if (isDeleting(machine)) return { cause: 'RequestGone', why: 'the machine is being deleted' };
-  if (row.kind === 'Repair') {
-    if (isOrderFenced(row, machine)) return { cause: 'RequestGone', why: 'another repair was to take over' };
-    const job = jobOfRow(row, facts);
-    if (job === undefined) return { cause: 'RequestGone', why: `${row.requester} is finished or gone` };
+  if (reservation.kind === 'Repair') {
+    if (isOrderFenced(reservation, machine)) return { cause: 'RequestGone', why: 'another repair was to take over' };
+    const job = jobOfReservation(reservation, facts);
+    if (job === undefined) return { cause: 'RequestGone', why: `${reservation.requester} is finished or gone` };
     if (job.status?.cancelling !== undefined) return { cause: 'RequestGone', why: job.status.cancelling.why };
     const refusal = repairRefusal(job, machine, facts);
     if (refusal !== undefined) return { cause: 'Refused', why: `${refusal.limit ?? ''} stops it` };
-  } else if (orderable(row, machine, facts).length === 0) {
+  } else if (orderable(reservation, machine, facts).length === 0) {
     const { refusal } = permitted(machine, facts);
     return refusal === undefined
       ? { cause: 'RequestGone', why: 'nothing waits any more' }
@@ -223,52 +241,52 @@ function givenUp(view: MachineView, row: LedgerRow): Cancellation | undefined {
   }
   if (view.revoked !== undefined) return { cause: 'Refused', why: view.revoked.limit ?? '' };
   // Of what took over nobody is late: the provider carries it out when this controller says so.
-  return nowMs > Date.parse(row.notAfter) && !isSucceeding(row, machine)
-    ? { cause: 'Expired', why: `it had not begun by ${row.notAfter}` }
+  return nowMs > Date.parse(reservation.notAfter) && !isSucceeding(reservation, machine)
+    ? { cause: 'Expired', why: `it had not begun by ${reservation.notAfter}` }
     : undefined;
 }
 
-function notOrdered(view: MachineView, row: LedgerRow): Decision {
+function notOrdered(view: MachineView, reservation: LedgerReservation): Decision {
   const { machine, claim, nowMs, facts } = view;
-  const held = isSucceeding(row, machine);
-  const cancellation = givenUp(view, row);
+  const held = isSucceeding(reservation, machine);
+  const cancellation = givenUp(view, reservation);
   if (held && (cancellation !== undefined || facts.agentAnswers))
-    return heldBack(view, row, cancellation === undefined ? undefined : cancellationText(cancellation));
-  if (cancellation !== undefined) return cancelRow(row, cancellation);
-  if (claim.state === 'Claimed' && !isCordonedFor(claim.node, row.id) && isCordonWanted(view, row))
-    return { steps: [{ do: 'Cordon', row, why: `operation ${row.id} is reserved` }] };
-  const drain = wantsDrain(view, row);
-  if (drain && claim.state === 'Claimed' && isHeldByPods(view, row)) {
-    const deadline = drainDeadlineMs(row, machine);
-    if (nowMs < deadline || held) return evicting(view, row, deadline);
+    return heldBack(view, reservation, cancellation === undefined ? undefined : cancellationText(cancellation));
+  if (cancellation !== undefined) return cancelReservation(reservation, cancellation);
+  if (claim.state === 'Claimed' && !isCordonedFor(claim.node, reservation.id) && isCordonWanted(view, reservation))
+    return { steps: [{ do: 'Cordon', reservation, why: `operation ${reservation.id} is reserved` }] };
+  const drain = wantsDrain(view, reservation);
+  if (drain && claim.state === 'Claimed' && isHeldByPods(view, reservation)) {
+    const deadline = drainDeadlineMs(reservation, machine);
+    if (nowMs < deadline || held) return evicting(view, reservation, deadline);
     // A node that cannot end its pods is no better off for waiting; one that could and did not is protected by somebody's budget.
-    if (isNodeReady(claim.node, view.kubeletAnswers)) return cancelRow(row, drainTimeout(machine, deadline));
+    if (isNodeReady(claim.node, view.kubeletAnswers)) return cancelReservation(reservation, drainTimeout(machine, deadline));
   }
-  const untilMs = Date.parse(row.notAfter);
-  if (row.kind === 'Repair') {
-    const repair = repairOrder(row, machine, facts);
+  const untilMs = Date.parse(reservation.notAfter);
+  if (reservation.kind === 'Repair') {
+    const repair = repairOrder(reservation, machine, facts);
     if ('waitsFor' in repair) return { steps: [], waits: { for: repair.waitsFor, why: repair.why, untilMs } };
-    return { steps: [{ do: 'Order', row, drained: drain, why: `${row.requester}: ${repair.action}` }] };
+    return { steps: [{ do: 'Order', reservation, drained: drain, why: `${reservation.requester}: ${repair.action}` }] };
   }
   if (!facts.agentAnswers) return { steps: [], waits: { for: 'Agent', why: 'no order is given to an agent that is silent', untilMs } };
-  const components = orderable(row, machine, facts);
+  const components = orderable(reservation, machine, facts);
   const why = `${components.map((each) => each.name).join(', ')} may switch`;
-  return { steps: [{ do: 'Order', row, drained: drainNeeded(components), why }] };
+  return { steps: [{ do: 'Order', reservation, drained: drainNeeded(components), why }] };
 }
 
 /**
- * Instead of giving up a row whose machine may be disrupted still: what it took over may go on as soon as the agent is back. It holds its place, and
+ * Instead of giving up a reservation whose machine may be disrupted still: what it took over may go on as soon as the agent is back. It holds its place, and
  * nothing is done in its name, until its end is reported or another repair takes over (docs/protocols.md#d5).
  */
-function heldBack(view: MachineView, row: LedgerRow, reason = 'its agent is back'): Decision {
-  const successor = successorOf(row, view.machine, view.facts);
-  if (successor !== undefined) return takingOver(view, row, successor);
-  const why = `${reason}; operation ${row.succeeds}, which may have begun on the node, has not ended as far as is known`;
+function heldBack(view: MachineView, reservation: LedgerReservation, reason = 'its agent is back'): Decision {
+  const successor = successorOf(reservation, view.machine, view.facts);
+  if (successor !== undefined) return takingOver(view, reservation, successor);
+  const why = `${reason}; operation ${reservation.succeeds}, which may have begun on the node, has not ended as far as is known`;
   return { steps: [], waits: { for: 'Agent', why } };
 }
 
 /** Whether pods keep the order waiting. Under a repair those that are on their way do not where the kubelet that would end them is what is ill. */
-function isHeldByPods({ pods, kubeletAnswers }: MachineView, row: LedgerRow): boolean {
+function isHeldByPods({ pods, kubeletAnswers }: MachineView, reservation: LedgerReservation): boolean {
   if (pods === undefined) return true;
-  return row.kind === 'Repair' && !kubeletAnswers ? pods.some((pod) => !pod.terminating) : pods.length > 0;
+  return reservation.kind === 'Repair' && !kubeletAnswers ? pods.some((pod) => !pod.terminating) : pods.length > 0;
 }

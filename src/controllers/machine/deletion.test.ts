@@ -1,6 +1,6 @@
 /** How machines go: what stops a deletion, what can be taken back, and what needs nobody's leave (docs/protocols.md#c8, #c8a, #d7, #d11). */
 import { describe, expect, test } from 'vitest';
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Seen } from '../../defender/guarded-write.ts';
@@ -14,7 +14,7 @@ import { decide } from './decide.ts';
 import { wantsDrainToGo } from './deletion.ts';
 import { drainDeadlineMs } from './drain.ts';
 import type { MachineView, Step } from './view.ts';
-import { at, cordoned, entry, facts, machine, node, NOW, operation, row, view, waiting } from './testing/objects.ts';
+import { at, cordoned, entry, facts, machine, node, NOW, operation, reservation, view, waiting } from './testing/objects.ts';
 
 const unordered = ({ spec, ...rest }: Stored<Machine>): Stored<Machine> => {
   const { operation: _operation, ...others } = spec;
@@ -23,7 +23,7 @@ const unordered = ({ spec, ...rest }: Stored<Machine>): Stored<Machine> => {
 const steps = (change: Partial<MachineView>): string[] => decide(view(change)).steps.map((step) => step.do);
 const deleted = { metadata: { deletionTimestamp: at(-60) } };
 const FREEZE = [{ metadata: { name: 'night' }, spec: {} }];
-const DELETE = row({ id: 'r2', kind: 'Delete', class: 'Change' });
+const DELETE = reservation({ id: 'r2', kind: 'Delete', class: 'Change' });
 const pod = { namespace: 'web', name: 'p', uid: 'p', terminating: false };
 const drained = { claim: { state: 'Claimed' as const, node: cordoned('a', 'r2') }, pods: [] };
 const closed = [
@@ -39,16 +39,16 @@ const noneADay = [
   { metadata: { name: 'p' }, spec: { limits: [{ name: 'r', scope: 'Cluster' as const, maxPerDay: 0, classes: ['Delete' as const] }] } },
 ];
 
-test('D9: a Delete row without an order is given up for the way back, unless somebody deletes the machine', () => {
+test('D9: a Delete reservation without an order is given up for the way back, unless somebody deletes the machine', () => {
   const spec = { retire: { epoch: 1 } };
   const back = { entries: [entry({ version: '1.0.0', lane: 'Restore' as const })], components: [waiting()] };
-  const known = { row: DELETE, facts: facts({ epoch: 1 }) };
+  const known = { reservation: DELETE, facts: facts({ epoch: 1 }) };
   expect(steps({ ...known, machine: unordered(machine({ spec, ...back })) })).toEqual(['WriteCancelled']);
   expect(steps({ ...known, machine: unordered(machine({ spec })) })).not.toContain('WriteCancelled');
   expect(steps({ ...known, machine: unordered(machine({ ...deleted, ...back })) })).not.toContain('WriteCancelled');
 });
 
-describe('safety 13, D11: a deletion does not pass what stops it because the machine has a row', () => {
+describe('safety 13, D11: a deletion does not pass what stops it because the machine has a reservation', () => {
   const running = machine({ ...deleted, spec: { operation: operation() } });
   const held = machine({ ...deleted, spec: { operation: operation(), hold: true } });
   const ofNode = machine({
@@ -62,41 +62,41 @@ describe('safety 13, D11: a deletion does not pass what stops it because the mac
     ['hold on the node', { machine: ofNode }],
     ['a window that is closed', { machine: running, facts: facts({ policies: closed }) }],
     ['a rate that is used up', { machine: running, facts: facts({ policies: noneADay }) }],
-  ])('%s: what runs goes on, and its row is not taken over', (_, change) => {
-    expect(steps({ row: row(), ...change })).toEqual([]);
+  ])('%s: what runs goes on, and its reservation is not taken over', (_, change) => {
+    expect(steps({ reservation: reservation(), ...change })).toEqual([]);
     const waiting = unordered(change.machine ?? running);
     // What has not begun gives way, so that the deletion can ask for itself.
-    expect(steps({ ...change, machine: waiting, row: row() })).toEqual(['WriteCancelled']);
+    expect(steps({ ...change, machine: waiting, reservation: reservation() })).toEqual(['WriteCancelled']);
   });
   test('the hold of an agent that is gone holds nothing', () => {
-    expect(steps({ machine: ofNode, row: row(), facts: facts({ agentAnswers: false }) })).toEqual(['TakeOver']);
+    expect(steps({ machine: ofNode, reservation: reservation(), facts: facts({ agentAnswers: false }) })).toEqual(['TakeOver']);
   });
   test('save where a repair replaces the machine: that was granted with it', () => {
     const replaced = machine({ ...deleted, spec: { operation: operation({ kind: 'Repair', action: 'Replace', id: 'r1' }), hold: true } });
-    expect(steps({ row: row({ kind: 'Repair', class: 'Repair' }), machine: replaced, facts: facts({ freezes: FREEZE }) })).toEqual([
-      'TakeOver',
-    ]);
+    expect(
+      steps({ reservation: reservation({ kind: 'Repair', class: 'Repair' }), machine: replaced, facts: facts({ freezes: FREEZE }) }),
+    ).toEqual(['TakeOver']);
   });
 
   test.each([
     ['while it waits for its cordon', { claim: { state: 'Claimed' as const, node: node('a') } }],
     ['while it drains', { claim: { state: 'Claimed' as const, node: cordoned('a', 'r2') }, pods: [pod] }],
     ['when it is drained', drained],
-  ])('its own row is given back %s', (_, change) => {
-    const frozen = { ...change, row: DELETE, facts: facts({ freezes: FREEZE }) };
+  ])('its own reservation is given back %s', (_, change) => {
+    const frozen = { ...change, reservation: DELETE, facts: facts({ freezes: FREEZE }) };
     expect(steps({ ...frozen, machine: machine(deleted) })).toEqual(['WriteCancelled']);
-    expect(steps({ ...change, row: DELETE, machine: machine({ ...deleted, spec: { hold: true } }) })).toEqual(['WriteCancelled']);
-    expect(steps({ ...frozen, row: { ...DELETE, class: 'Repair' }, machine: machine(deleted) })).not.toEqual(['WriteCancelled']);
+    expect(steps({ ...change, reservation: DELETE, machine: machine({ ...deleted, spec: { hold: true } }) })).toEqual(['WriteCancelled']);
+    expect(steps({ ...frozen, reservation: { ...DELETE, class: 'Repair' }, machine: machine(deleted) })).not.toEqual(['WriteCancelled']);
     const ordered = machine({ ...deleted, spec: { operation: operation({ id: 'r2', kind: 'Delete' }) } });
     expect(steps({ ...frozen, machine: ordered, facts: facts({ freezes: FREEZE, agentAnswers: false }) })).toEqual(['DeleteInstance']);
   });
   test('the provider is asked for nothing before the order, which cannot be taken back', () => {
-    expect(steps({ ...drained, row: DELETE, machine: machine(deleted), facts: facts({ agentAnswers: false }) })).toEqual(['Order']);
+    expect(steps({ ...drained, reservation: DELETE, machine: machine(deleted), facts: facts({ agentAnswers: false }) })).toEqual(['Order']);
   });
-  test('a row that was cancelled is fenced and freed, and the deletion asks again', () => {
+  test('a reservation that was cancelled is fenced and freed, and the deletion asks again', () => {
     const cancelled = machine({ ...deleted, spec: { operation: operation({ id: 'r2', kind: 'Cancelled' }) } });
-    expect(steps({ ...drained, row: DELETE, machine: cancelled })).toEqual(['Fence']);
-    expect(steps({ claim: { state: 'None' }, row: DELETE, machine: cancelled })).toEqual(['FreeCancelled']);
+    expect(steps({ ...drained, reservation: DELETE, machine: cancelled })).toEqual(['Fence']);
+    expect(steps({ claim: { state: 'None' }, reservation: DELETE, machine: cancelled })).toEqual(['FreeCancelled']);
     expect(askOf(cancelled, facts()).state).toBe('Asks');
   });
 });
@@ -110,7 +110,7 @@ describe('safety 7, C8a: a mark of the MachineSet', () => {
     return ask.state === 'Asks' ? `${ask.request.kind} ${ask.request.class}` : ask.state === 'Refused' ? ask.verdict.limit : ask.state;
   };
 
-  test('asks for a row of class Change, which Freeze and hold refuse', () => {
+  test('asks for a reservation of class Change, which Freeze and hold refuse', () => {
     expect(asks(marked(7, idle))).toBe('Delete Change');
     expect(asks(marked(7, idle), { freezes: FREEZE })).toBe('Freeze/night');
     expect(asks(marked(7, { ...idle, spec: { hold: true } }))).toBe('Machine/hold');
@@ -133,7 +133,7 @@ describe('safety 7, C8a: a mark of the MachineSet', () => {
     expect(asks(blocked, { nowMs: NOW + 61_000 })).toBe('Delete Change');
   });
 
-  const going = (change: Partial<MachineView>) => steps({ row: DELETE, machine: marked(), facts: inTerm(), ...change });
+  const going = (change: Partial<MachineView>) => steps({ reservation: DELETE, machine: marked(), facts: inTerm(), ...change });
   test('is cordoned, drained, and only then deleted', () => {
     expect(going({})).toEqual(['Cordon']);
     expect(going({ claim: drained.claim, pods: [pod] })).toEqual(['Evict']);
@@ -164,9 +164,10 @@ describe('safety 7, C8a: a mark of the MachineSet', () => {
   });
 
   describe('at the deletion itself', () => {
-    const ledger = (rows: LedgerRow[], epoch = 7) => ({ metadata: { name: 'cell' }, status: { epoch, rows } }) as unknown as Seen['ledger'];
-    const judged = (change: Partial<Seen>, given: LedgerRow | undefined = DELETE, freezes: typeof FREEZE = []) => {
-      const step: Step = { do: 'Retire', row: given, why: '' };
+    const ledger = (reservations: LedgerReservation[], epoch = 7) =>
+      ({ metadata: { name: 'cell' }, status: { epoch, reservations } }) as unknown as Seen['ledger'];
+    const judged = (change: Partial<Seen>, given: LedgerReservation | undefined = DELETE, freezes: typeof FREEZE = []) => {
+      const step: Step = { do: 'Retire', reservation: given, why: '' };
       const context = { epoch: 7, machine: { namespace: 'web', name: 'a' }, node: 'a', facts: inTerm({ freezes }), newID: () => 'n' };
       const seen: Seen = { machine: marked(), node: cordoned('a', 'r2'), ledger: ledger([DELETE]), ...change };
       const move = actOf(step, context)?.judge(seen);
@@ -182,10 +183,10 @@ describe('safety 7, C8a: a mark of the MachineSet', () => {
       expect(judged({ machine: marked(7, { uid: 'another' }) })).toBe('stop');
       expect(judged({ node: node('a') })).toBe('stop');
       expect(judged({ ledger: ledger([]) })).toBe('stop');
-      expect(judged({}, row({ id: 'r2' }))).toBe('stop');
+      expect(judged({}, reservation({ id: 'r2' }))).toBe('stop');
       expect(judged({}, DELETE, FREEZE)).toBe('stop');
       expect(() => judged({ ledger: ledger([DELETE], 8) })).toThrow(expect.objectContaining({ code: 'Deposed' }));
-      expect(stateOf({}).rows).toEqual([]);
+      expect(stateOf({}).reservations).toEqual([]);
     });
   });
 });
@@ -230,7 +231,7 @@ describe('safety 10, C8b: a machine of which nothing was made', () => {
       { ...machine({ name: 'c' }), status: {} },
     ];
     const roll = createRoll(machines.map((each) => countedAs(each, each.metadata.name === 'a' ? node('a') : undefined, true, new Map())));
-    const census = takeCensus(roll, [row({ id: 'r3', machine: 'web/c', machineUID: 'uid-c' })]);
+    const census = takeCensus(roll, [reservation({ id: 'r3', machine: 'web/c', machineUID: 'uid-c' })]);
     expect([census.total('cluster'), census.places('cluster').used]).toEqual([1, 0]);
     expect(['uid-a', 'uid-b', 'uid-c'].map((uid) => census.counts('cluster', uid))).toEqual([false, true, true]);
   });
@@ -242,7 +243,7 @@ describe('safety 10, C8b: a machine of which nothing was made', () => {
 
 test('C8: of a machine that somebody deleted the drain is waited for until its deadline, while its node is well', () => {
   const going = machine({ metadata: { deletionTimestamp: at(0) } });
-  const deletion = row({ kind: 'Delete' });
+  const deletion = reservation({ kind: 'Delete' });
   const deadline = drainDeadlineMs(deletion, going);
   const wants = (change: Partial<MachineView> = {}): boolean =>
     wantsDrainToGo(view({ machine: going, nowMs: deadline - 1, ...change }), deletion);

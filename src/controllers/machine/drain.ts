@@ -1,5 +1,5 @@
 /** Taking the pods off a node. Pure. */
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine, Operation } from '../../api/machine.ts';
 import type { Cancellation } from './cancel.ts';
 import { drainTimeoutMs } from './facts.ts';
@@ -8,23 +8,24 @@ import type { Decision, DrainedPod, MachineView, Step } from './view.ts';
 /** Asked for in one run; the others follow. A pod whose eviction is refused must not keep the next ones waiting. */
 const EVICTIONS_AT_ONCE = 20;
 
-export const drainDeadlineMs = (row: LedgerRow, machine: Machine): number => Date.parse(row.since) + drainTimeoutMs(machine);
+export const drainDeadlineMs = (reservation: LedgerReservation, machine: Machine): number =>
+  Date.parse(reservation.since) + drainTimeoutMs(machine);
 
 export const podsLeft = (pods: readonly DrainedPod[]): string =>
   `${pods.length} pod${pods.length === 1 ? ' is' : 's are'} still on the node`;
 
 /** Evicts what is not on its way yet, and waits for the rest. `graceSeconds`: instead of what the pods say themselves. */
-export function evicting(view: MachineView, row: LedgerRow, untilMs: number, graceSeconds?: number): Decision {
+export function evicting(view: MachineView, reservation: LedgerReservation, untilMs: number, graceSeconds?: number): Decision {
   const pods = view.pods ?? [];
   const why = podsLeft(pods);
   const steps = pods
     .filter((pod) => !pod.terminating)
     .slice(0, EVICTIONS_AT_ONCE)
-    .map((pod): Step => ({ do: 'Evict', row, pod, why, ...(graceSeconds === undefined ? {} : { graceSeconds }) }));
+    .map((pod): Step => ({ do: 'Evict', reservation, pod, why, ...(graceSeconds === undefined ? {} : { graceSeconds }) }));
   return { steps, waits: { for: 'Pods', why, untilMs } };
 }
 
-/** Why a row is given up whose pods did not go by `deadlineMs`. */
+/** Why a reservation is given up whose pods did not go by `deadlineMs`. */
 export function drainTimeout(machine: Machine, deadlineMs: number): Cancellation {
   const left = `pods were left at ${new Date(deadlineMs).toISOString()}`;
   return { cause: 'DrainTimeout', why: [left, obstacleTo(machine)].filter(Boolean).join('; ') };

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { eventOf, eventOfChange } from './events.ts';
-import { machine, node, operation, row, view } from './testing/objects.ts';
+import { machine, node, operation, reservation, view } from './testing/objects.ts';
 import type { Step } from './view.ts';
 
-const on = { row: row(), why: 'because' };
+const on = { reservation: reservation(), why: 'because' };
 const pod = { namespace: 'web', name: 'p', uid: 'p', terminating: false };
 const providerID = 'fake://a';
 

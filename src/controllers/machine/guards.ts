@@ -1,5 +1,5 @@
-/** What every guarded write of an operation looks at, and how it stops. In the comments M is the Machine, N its Node, L the ledger; r is the row. */
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+/** What every guarded write of an operation looks at, and how it stops. In the comments M is the Machine, N its Node, L the ledger; r is the reservation. */
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import { CodedError } from '../../api/errors.ts';
 import type { Machine, OperationStatus, RepairStatus } from '../../api/machine.ts';
 import type { RepairOperation } from '../../api/node-remedier.ts';
@@ -40,37 +40,37 @@ export const stop = (why: string): { stop: string } => ({ stop: why });
 export const base = (name: string, context: ActContext) => ({ name, machine: context.machine, node: context.node });
 
 /** docs/protocols.md#d3: a leader that reads the trace of a later one, or another machine under the name, stops. */
-export function machineOf(row: LedgerRow, seen: Seen, epoch: number): Stored<Machine> | undefined {
+export function machineOf(reservation: LedgerReservation, seen: Seen, epoch: number): Stored<Machine> | undefined {
   const { machine } = seen;
-  if (machine === undefined || machine.metadata.uid !== row.machineUID) return undefined;
+  if (machine === undefined || machine.metadata.uid !== reservation.machineUID) return undefined;
   const other = machine.spec.operation?.epoch ?? 0;
   if (other > epoch) throw new CodedError('Deposed', `${nameOf(machine)} bears an order of epoch ${other}, this leader's is ${epoch}`);
   return machine;
 }
 
 /** L live, of the writer's own epoch, holding r. */
-export function ledgerWith(row: LedgerRow, seen: Seen, epoch: number): LedgerState | undefined {
+export function ledgerWith(reservation: LedgerReservation, seen: Seen, epoch: number): LedgerState | undefined {
   if (seen.ledger === undefined) throw ledgerGone();
   const state = stateOf(seen.ledger);
   requireEpoch(state, epoch);
-  return holds(state, row) ? state : undefined;
+  return holds(state, reservation) ? state : undefined;
 }
 
 export const claimIn = (machine: Machine, seen: Seen): Claim => claimOf(machine, machine.status?.providerID, seen.node);
 
-export const isCancelled = (row: LedgerRow, machine: Machine): boolean =>
-  machine.spec.operation?.id === row.id && machine.spec.operation.kind === 'Cancelled';
+export const isCancelled = (reservation: LedgerReservation, machine: Machine): boolean =>
+  machine.spec.operation?.id === reservation.id && machine.spec.operation.kind === 'Cancelled';
 
 /** The final report on r. */
-export function reportOn(row: LedgerRow, machine: Machine): OperationStatus | undefined {
+export function reportOn(reservation: LedgerReservation, machine: Machine): OperationStatus | undefined {
   const report = finalReport(machine);
-  return report?.id === row.id ? report : undefined;
+  return report?.id === reservation.id ? report : undefined;
 }
 
 /** r's repair, while it is carried out here. `action`: only this one. */
-export function repairUnderWay(row: LedgerRow, machine: Machine, action?: RepairOperation): RepairStatus | undefined {
+export function repairUnderWay(reservation: LedgerReservation, machine: Machine, action?: RepairOperation): RepairStatus | undefined {
   const order = machine.spec.operation;
   const repair = machine.status?.repair;
-  if (order?.id !== row.id || order.kind !== 'Repair' || (action !== undefined && order.action !== action)) return undefined;
-  return repair?.id === row.id && repair.state === 'Running' ? repair : undefined;
+  if (order?.id !== reservation.id || order.kind !== 'Repair' || (action !== undefined && order.action !== action)) return undefined;
+  return repair?.id === reservation.id && repair.state === 'Running' ? repair : undefined;
 }

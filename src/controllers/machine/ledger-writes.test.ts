@@ -23,7 +23,7 @@ async function opened(epoch: number) {
       kind: 'DisruptionLedger',
       metadata: { name: LEDGER_NAME },
       spec: {},
-      status: { epoch, rows: [] },
+      status: { epoch, reservations: [] },
     });
   put(1);
   const ports = { clock: fakeClock(), random: () => 0, log: recordingLog(), signal: ended.signal };

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { changedRows, lookAgain } from './look-again.ts';
+import { changedReservations, lookAgain } from './look-again.ts';
 import { machine, NOW } from './testing/objects.ts';
 import type { Decision } from './view.ts';
 
@@ -44,10 +44,14 @@ describe('a machine is looked at again', () => {
   });
 });
 
-test('of a ledger those machines are looked at whose row came, went or is another now, each once', () => {
-  const rows = (...ids: [string, string][]) => ids.map(([id, machine]) => ({ id, machine }));
-  const before = rows(['r1', 'web/a'], ['r2', 'web/b'], ['r3', 'web/c']);
-  expect(changedRows(before, before)).toEqual([]);
-  expect(changedRows(before, [])).toEqual(['web/a', 'web/b', 'web/c']);
-  expect(changedRows(rows(['r1', 'web/a'], ['r4', 'web/c'], ['r5', 'web/d']), before).toSorted()).toEqual(['web/b', 'web/c', 'web/d']);
+test('of a ledger those machines are looked at whose reservation came, went or is another now, each once', () => {
+  const reservations = (...ids: [string, string][]) => ids.map(([id, machine]) => ({ id, machine }));
+  const before = reservations(['r1', 'web/a'], ['r2', 'web/b'], ['r3', 'web/c']);
+  expect(changedReservations(before, before)).toEqual([]);
+  expect(changedReservations(before, [])).toEqual(['web/a', 'web/b', 'web/c']);
+  expect(changedReservations(reservations(['r1', 'web/a'], ['r4', 'web/c'], ['r5', 'web/d']), before).toSorted()).toEqual([
+    'web/b',
+    'web/c',
+    'web/d',
+  ]);
 });

@@ -29,10 +29,13 @@ export function lookAgain(
   return { requeueAfterMs: Math.max(POLL_MS, Math.min(RESYNC_MS, ageMs / 20)) };
 }
 
-/** Machines whose row came, went or is another now. */
-export function changedRows(now: readonly { id: string; machine: string }[], before: readonly { id: string; machine: string }[]): string[] {
-  const [ids, idsBefore] = [now, before].map((rows) => new Set(rows.map((row) => row.id)));
-  const gone = before.filter((row) => ids?.has(row.id) !== true);
-  const made = now.filter((row) => idsBefore?.has(row.id) !== true);
-  return [...new Set([...gone, ...made].map((row) => row.machine))];
+/** Machines whose reservation came, went or is another now. */
+export function changedReservations(
+  now: readonly { id: string; machine: string }[],
+  before: readonly { id: string; machine: string }[],
+): string[] {
+  const [ids, idsBefore] = [now, before].map((reservations) => new Set(reservations.map((reservation) => reservation.id)));
+  const gone = before.filter((reservation) => ids?.has(reservation.id) !== true);
+  const made = now.filter((reservation) => idsBefore?.has(reservation.id) !== true);
+  return [...new Set([...gone, ...made].map((reservation) => reservation.machine))];
 }

@@ -4,7 +4,7 @@ import type { Taint } from '../../api/builtin.ts';
 import type { Machine, NodeKeys } from '../../api/machine.ts';
 import { DEGRADED } from './cordon.ts';
 import { isOutOfService, markedOutOfService, mayTakePods, notedOutOfService, planNode } from './node-sync.ts';
-import { cordoned, machine, node, row } from './testing/objects.ts';
+import { cordoned, machine, node, reservation } from './testing/objects.ts';
 
 /** Where an earlier version noted what it had put on a Node; a node can write it. */
 const OWNED_KEYS = 'kubenode.io/owned-keys';
@@ -213,12 +213,15 @@ describe('C12: a taint that takes pods off the node', () => {
     }
   });
 
-  test('may come to a node that is drained under the cordon of its row, and to no other', () => {
-    const may = (object: ReturnType<typeof node>, of = row() as ReturnType<typeof row> | undefined, pods: unknown[] | undefined = []) =>
-      mayTakePods(machine(), object, of, pods);
+  test('may come to a node that is drained under the cordon of its reservation, and to no other', () => {
+    const may = (
+      object: ReturnType<typeof node>,
+      of = reservation() as ReturnType<typeof reservation> | undefined,
+      pods: unknown[] | undefined = [],
+    ) => mayTakePods(machine(), object, of, pods);
     expect(may(cordoned('a', 'r1'))).toBe(true);
-    expect(may(cordoned('a', 'r1'), row(), [{}])).toBe(false);
-    expect(mayTakePods(machine(), cordoned('a', 'r1'), row(), undefined)).toBe(false);
+    expect(may(cordoned('a', 'r1'), reservation(), [{}])).toBe(false);
+    expect(mayTakePods(machine(), cordoned('a', 'r1'), reservation(), undefined)).toBe(false);
     expect(mayTakePods(machine(), cordoned('a', 'r1'), undefined, [])).toBe(false);
     expect(may(cordoned('a', 'r2'))).toBe(false);
     expect(may(node())).toBe(false);
@@ -229,7 +232,7 @@ describe('the taint of a node that is proven to be off', () => {
   const outOfService: Taint = { key: 'node.kubernetes.io/out-of-service', value: 'nodeshutdown', effect: 'NoExecute' };
   const spec = wants({ tier: 'web' });
 
-  /** As a repair under row `r1` does it. */
+  /** As a repair under reservation `r1` does it. */
   function marked(object = cordoned('a', 'r1')): Server {
     const begun = synced(fresh(object), spec, { answers: false });
     expect(markedOutOfService(begun.machine, begun.node)).toBeUndefined();

@@ -6,7 +6,7 @@ import type { Node, Taint } from '../../api/builtin.ts';
 import { canonical } from '../../api/digest.ts';
 import type { Machine, NodeKeys } from '../../api/machine.ts';
 import { KEPT_TAINTS } from '../../api/fields.ts';
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import { SSH_PROVIDER } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
 import { DEGRADED, isCordonedFor, ownerOf } from './cordon.ts';
@@ -65,11 +65,16 @@ export interface NodeFacts {
 }
 
 /**
- * Whether a taint of effect NoExecute may come to the node: where nothing ever ran, or what ran was drained in the name of the row that cordons it still.
+ * Whether a taint of effect NoExecute may come to the node: where nothing ever ran, or what ran was drained in the name of the reservation that cordons it still.
  * `pods`: as they were listed under that cordon. Of an imported machine the Node may be older than the Machine: it is new only as a kubelet registers it.
  */
-export function mayTakePods(machine: Machine, node: Node, row: LedgerRow | undefined, pods: readonly unknown[] | undefined): boolean {
-  if (row !== undefined && pods?.length === 0 && isCordonedFor(node, row.id)) return true;
+export function mayTakePods(
+  machine: Machine,
+  node: Node,
+  reservation: LedgerReservation | undefined,
+  pods: readonly unknown[] | undefined,
+): boolean {
+  if (reservation !== undefined && pods?.length === 0 && isCordonedFor(node, reservation.id)) return true;
   if (wasReady(machine)) return false;
   const { provider } = machine.spec;
   if (provider !== undefined && provider.name !== SSH_PROVIDER) return true;
@@ -93,7 +98,7 @@ export function planNode(machine: Subject, node: Stored<Node>, facts: NodeFacts)
   });
 
   const puts = labels.puts.length + taints.puts.length > 0;
-  // A write that an earlier leader may still have on its way is conditioned on that version, or on the cordon of its row.
+  // A write that an earlier leader may still have on its way is conditioned on that version, or on the cordon of its reservation.
   const mayLand = record?.nodeVersion === node.metadata.resourceVersion;
   const owner = ownerOf(node);
   const marks = owner !== undefined && owner !== DEGRADED;

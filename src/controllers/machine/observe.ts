@@ -1,6 +1,6 @@
 import type { Lease, Node } from '../../api/builtin.ts';
 import type { DefenderPolicy } from '../../api/defender-policy.ts';
-import { LEDGER_NAME, type DisruptionLedger, type LedgerRow } from '../../api/disruption-ledger.ts';
+import { LEDGER_NAME, type DisruptionLedger, type LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Freeze } from '../../api/freeze.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
@@ -14,7 +14,7 @@ import type { Client } from '../../kube/client.ts';
 import type { Reflector } from '../../kube/reflector.ts';
 import type { ReleaseMarks } from '../../defender/evidence.ts';
 import type { Verdict } from '../../defender/request.ts';
-import { rowOfMachine, stateOf } from '../../defender/state.ts';
+import { reservationOfMachine, stateOf } from '../../defender/state.ts';
 import type { LeaseAges } from '../machine-component-set/lease-ages.ts';
 import { findAsking, type Asking } from './asking.ts';
 import { keepRoll, machinesNamed } from './cell-roll.ts';
@@ -48,8 +48,8 @@ const STALE_MS = 150_000;
 
 /** What of a machine only this process knows. */
 export interface OwnKnowledge {
-  /** By row ID: what Defender says of a row without an order that it would not grant any more. */
-  revokedBy: (rowID: string) => Verdict | undefined;
+  /** By reservation ID: what Defender says of a reservation without an order that it would not grant any more. */
+  revokedBy: (reservationID: string) => Verdict | undefined;
   /** Operations whose power cycle the provider has taken. */
   cycled: ReadonlySet<string>;
 }
@@ -97,14 +97,17 @@ export function createObserver(
 
   async function instanceNow(
     machine: Stored<Machine>,
-    row: LedgerRow | undefined,
+    reservation: LedgerReservation | undefined,
     provider: InfraProvider | undefined,
     signal: AbortSignal,
   ): Promise<InstanceView> {
     const { uid } = machine.metadata;
     const known = instances.get(uid);
     const settled =
-      !isOnItsProvider({ machine, row }) && machine.status?.phase === 'Running' && !isDeleting(machine) && known?.view.state === 'Present';
+      !isOnItsProvider({ machine, reservation }) &&
+      machine.status?.phase === 'Running' &&
+      !isDeleting(machine) &&
+      known?.view.state === 'Present';
     if (settled && clock.monotonic() - known.at < INSTANCE_MS) return known.view;
     const view = await instanceOf(machine, provider, signal);
     instances.set(uid, { view, at: clock.monotonic() });
@@ -138,15 +141,15 @@ export function createObserver(
   return {
     async machine(machine, provider, own, signal) {
       const ledger = ledgerState();
-      const row = rowOfMachine(ledger, machine.metadata.uid);
-      const instance = await instanceNow(machine, row, provider, signal);
+      const reservation = reservationOfMachine(ledger, machine.metadata.uid);
+      const instance = await instanceNow(machine, reservation, provider, signal);
       const providerID = machine.status?.providerID ?? (instance.state === 'Present' ? instance.instance.providerID : undefined);
       const claim = claimOf(machine, providerID, stores.nodes.get({ name: machine.metadata.name }));
       const answers = kubelets.answers(machine.metadata.name);
       const view: MachineView = {
         nowMs: nowMs(),
         machine,
-        row,
+        reservation,
         claim,
         providerID,
         instanceID: machine.status?.providerID ?? provider?.providerIDOf(requestOf(machine)) ?? '',
@@ -156,10 +159,10 @@ export function createObserver(
         pods: undefined,
         nodeDrift: false,
         notOnNode: [],
-        revoked: row === undefined ? undefined : own.revokedBy(row.id),
+        revoked: reservation === undefined ? undefined : own.revokedBy(reservation.id),
         hours: ledger.hours ?? [],
         canStop: provider?.stop !== undefined,
-        powerCycled: row !== undefined && own.cycled.has(row.id),
+        powerCycled: reservation !== undefined && own.cycled.has(reservation.id),
       };
       return withPlan(isDraining(view) ? { ...view, pods: await drainedPods(client, machine.metadata.name, signal) } : view);
     },
@@ -170,9 +173,9 @@ export function createObserver(
     cell: (askingSince, marks) => ({
       facts: facts(),
       asking: () => asking.machines(),
-      machineOf(row) {
-        const machine = stores.machines.get(parseKey(row.machine));
-        return machine?.metadata.uid === row.machineUID ? machine : undefined;
+      machineOf(reservation) {
+        const machine = stores.machines.get(parseKey(reservation.machine));
+        return machine?.metadata.uid === reservation.machineUID ? machine : undefined;
       },
       roll: () => roll.current(),
       nodeNamed: (name) => stores.nodes.get({ name }),
@@ -190,11 +193,11 @@ export function createObserver(
 
 /** What is to be written to its Node, and what is kept from it. */
 function withPlan(view: MachineView): MachineView {
-  const { machine, claim, row, pods, kubeletAnswers } = view;
+  const { machine, claim, reservation, pods, kubeletAnswers } = view;
   if (claim.state !== 'Claimed') return view;
   const { record, node, foreign, withheld } = planNode(machine, claim.node, {
     kubeletAnswers,
-    mayTakePods: mayTakePods(machine, claim.node, row, pods),
+    mayTakePods: mayTakePods(machine, claim.node, reservation, pods),
   });
   const notOnNode: NotOnNode[] = [
     ...foreign.map((message) => ({ reason: 'SetByAnother' as const, message })),

@@ -1,5 +1,5 @@
 /** Guarded writes of the Machine's operation, and of what the provider has. See `act.ts` for how they are built. */
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Operation } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import { deletionRefusal, orderable } from './ask.ts';
@@ -13,31 +13,37 @@ import { base, claimIn, isCancelled, ledgerWith, machineOf, stop, type Act, type
 import type { Step } from './view.ts';
 
 /**
- * M, L; writes M. While L, read after M, holds r, no order of a later row can have been on M when it was read; one that comes after, or r's
+ * M, L; writes M. While L, read after M, holds r, no order of a later reservation can have been on M when it was read; one that comes after, or r's
  * cancellation, makes this write lose.
  */
-export function order(row: LedgerRow, drained: boolean, context: ActContext): Act {
+export function order(reservation: LedgerReservation, drained: boolean, context: ActContext): Act {
   return {
     ...base('order', context),
     reads: ['machine', 'ledger'],
     writes: 'machine',
     judge(seen): Guarded {
-      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
-      const machine = machineOf(row, seen, context.epoch);
+      if (ledgerWith(reservation, seen, context.epoch) === undefined) return stop('the ledger lacks the reservation');
+      const machine = machineOf(reservation, seen, context.epoch);
       if (machine === undefined) return stop('the machine is gone');
-      if (machine.spec.operation?.id === row.id) return stop('ordered or cancelled already');
-      if (isOrderFenced(row, machine)) return stop('another repair takes the row over');
-      if (isDeleting(machine) !== (row.kind === 'Delete')) return stop('the machine is being deleted, or is not');
-      const retry = tryOf(row, machine, context.facts.nowMs);
-      const operation: Operation = { id: row.id, epoch: context.epoch, kind: row.kind, notAfter: row.notAfter, ...retry };
-      if (row.kind === 'Change') {
-        const components = orderable(row, machine, context.facts).filter((component) => drained || !drainNeeded([component]));
+      if (machine.spec.operation?.id === reservation.id) return stop('ordered or cancelled already');
+      if (isOrderFenced(reservation, machine)) return stop('another repair takes the reservation over');
+      if (isDeleting(machine) !== (reservation.kind === 'Delete')) return stop('the machine is being deleted, or is not');
+      const retry = tryOf(reservation, machine, context.facts.nowMs);
+      const operation: Operation = {
+        id: reservation.id,
+        epoch: context.epoch,
+        kind: reservation.kind,
+        notAfter: reservation.notAfter,
+        ...retry,
+      };
+      if (reservation.kind === 'Change') {
+        const components = orderable(reservation, machine, context.facts).filter((component) => drained || !drainNeeded([component]));
         if (components.length === 0) return stop('nothing waits any more');
         operation.components = components.map(({ name, revision }) => ({ name, revision }));
       }
-      Object.assign(operation, restoresOf(row, operation.components ?? [], machine));
-      if (row.kind === 'Repair') {
-        const repair = repairOrder(row, machine, context.facts);
+      Object.assign(operation, restoresOf(reservation, operation.components ?? [], machine));
+      if (reservation.kind === 'Repair') {
+        const repair = repairOrder(reservation, machine, context.facts);
         if ('waitsFor' in repair) return stop(repair.why);
         operation.action = repair.action;
         if (repair.args !== undefined) operation.args = repair.args;
@@ -51,39 +57,39 @@ export function order(row: LedgerRow, drained: boolean, context: ActContext): Ac
  * docs/protocols.md#c9. M, L; writes M: an order of r that came first makes this lose, and every one that comes after loses. So the ledger may exchange r, of which
  * M itself shows nothing.
  */
-export function fenceOrder(row: LedgerRow, jobUID: string, context: ActContext): Act {
+export function fenceOrder(reservation: LedgerReservation, jobUID: string, context: ActContext): Act {
   return {
     ...base('fence-order', context),
     reads: ['machine', 'ledger'],
     writes: 'machine',
     judge(seen): Guarded {
-      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
-      const machine = machineOf(row, seen, context.epoch);
+      if (ledgerWith(reservation, seen, context.epoch) === undefined) return stop('the ledger lacks the reservation');
+      const machine = machineOf(reservation, seen, context.epoch);
       if (machine === undefined || isDeleting(machine)) return stop('the machine is gone, or going');
-      if (!isSucceeding(row, machine)) return stop('the row has its order, or what it took over has ended');
-      if (isOrderFenced(row, machine)) return stop('the row is fenced already');
-      if (successorOf(row, machine, context.facts)?.metadata.uid !== jobUID) return stop('another repair is asked for, or none');
-      const annotations = { ...machine.metadata.annotations, [ANNOTATIONS.orderFence]: row.id };
+      if (!isSucceeding(reservation, machine)) return stop('the reservation has its order, or what it took over has ended');
+      if (isOrderFenced(reservation, machine)) return stop('the reservation is fenced already');
+      if (successorOf(reservation, machine, context.facts)?.metadata.uid !== jobUID) return stop('another repair is asked for, or none');
+      const annotations = { ...machine.metadata.annotations, [ANNOTATIONS.orderFence]: reservation.id };
       return { write: 'machine', object: { ...machine, metadata: { ...machine.metadata, annotations } } };
     },
   };
 }
 
 /** M, L; writes M: as `order`, and an order of r that came first makes this lose. First of the three writes that cancel r (docs/protocols.md#d6). */
-export function writeCancelled({ row, cause, reason }: Extract<Step, { do: 'WriteCancelled' }>, context: ActContext): Act {
+export function writeCancelled({ reservation, cause, reason }: Extract<Step, { do: 'WriteCancelled' }>, context: ActContext): Act {
   return {
     ...base('write-cancelled', context),
     reads: ['machine', 'ledger'],
     writes: 'machine',
     judge(seen): Guarded {
-      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
-      const machine = machineOf(row, seen, context.epoch);
+      if (ledgerWith(reservation, seen, context.epoch) === undefined) return stop('the ledger lacks the reservation');
+      const machine = machineOf(reservation, seen, context.epoch);
       if (machine === undefined) return stop('the machine is gone');
-      if (machine.spec.operation?.id === row.id) return stop('the row has its order already, or is cancelled');
-      if (isSucceeding(row, machine)) return stop('what the row took over may still go on');
-      const retry = tryOf(row, machine, context.facts.nowMs);
-      const restores = restoresOf(row, row.components ?? [], machine);
-      const { id, notAfter } = row;
+      if (machine.spec.operation?.id === reservation.id) return stop('the reservation has its order already, or is cancelled');
+      if (isSucceeding(reservation, machine)) return stop('what the reservation took over may still go on');
+      const retry = tryOf(reservation, machine, context.facts.nowMs);
+      const restores = restoresOf(reservation, reservation.components ?? [], machine);
+      const { id, notAfter } = reservation;
       const operation: Operation = { id, epoch: context.epoch, kind: 'Cancelled', notAfter, cause, reason, ...retry, ...restores };
       return { write: 'machine', object: { ...machine, spec: { ...machine.spec, operation } } };
     },
@@ -94,39 +100,41 @@ export function writeCancelled({ row, cause, reason }: Extract<Step, { do: 'Writ
  * N, M, L; the deletion of this very version of M follows: whoever takes the mark back, holds the machine or cancels r in between makes it lose.
  * The mark bears this term's epoch, so what a leader of another term wrote late is not acted on. Without r only where nothing was made.
  */
-export function retire(row: LedgerRow | undefined, context: ActContext): Act {
+export function retire(reservation: LedgerReservation | undefined, context: ActContext): Act {
   return {
     ...base('retire', context),
-    reads: row === undefined ? ['machine'] : ['node', 'machine', 'ledger'],
+    reads: reservation === undefined ? ['machine'] : ['node', 'machine', 'ledger'],
     writes: 'effect',
     judge(seen): Guarded {
-      if (row !== undefined && (row.kind !== 'Delete' || ledgerWith(row, seen, context.epoch) === undefined))
-        return stop('the ledger lacks the row');
-      const machine = row === undefined ? seen.machine : machineOf(row, seen, context.epoch);
+      if (reservation !== undefined && (reservation.kind !== 'Delete' || ledgerWith(reservation, seen, context.epoch) === undefined))
+        return stop('the ledger lacks the reservation');
+      const machine = reservation === undefined ? seen.machine : machineOf(reservation, seen, context.epoch);
       if (machine === undefined) return stop('the machine is gone');
       if (!isRetiring(machine, context)) return stop('its MachineSet does not want it gone any more, or it goes already');
       if (deletionRefusal(machine, context.facts) !== undefined) return stop('it is held');
-      if (row === undefined)
+      if (reservation === undefined)
         return isNeverAskedFor(machine) ? { effect: { do: 'DeleteMachine', machine } } : stop('an instance was asked for');
-      if (isCancelled(row, machine)) return stop('the row is cancelled');
+      if (isCancelled(reservation, machine)) return stop('the reservation is cancelled');
       const claim = claimIn(machine, seen);
-      if (claim.state === 'Claimed' && !isCordonedFor(claim.node, row.id)) return stop("the Node's cordon does not name the row");
+      if (claim.state === 'Claimed' && !isCordonedFor(claim.node, reservation.id))
+        return stop("the Node's cordon does not name the reservation");
       return { effect: { do: 'DeleteMachine', machine } };
     },
   };
 }
 
 /** M, L; the provider follows. An instance belongs to one Machine UID, and that Machine goes: a late call does what had to be done. */
-export function deleteInstance(row: LedgerRow, providerID: string, context: ActContext): Act {
+export function deleteInstance(reservation: LedgerReservation, providerID: string, context: ActContext): Act {
   return {
     ...base('delete-instance', context),
     reads: ['machine', 'ledger'],
     writes: 'effect',
     judge(seen): Guarded {
-      if (ledgerWith(row, seen, context.epoch) === undefined || row.kind !== 'Delete') return stop('the ledger lacks a Delete row');
-      const machine = machineOf(row, seen, context.epoch);
+      if (ledgerWith(reservation, seen, context.epoch) === undefined || reservation.kind !== 'Delete')
+        return stop('the ledger lacks a Delete reservation');
+      const machine = machineOf(reservation, seen, context.epoch);
       if (machine === undefined || !isDeleting(machine)) return stop('the machine is not being deleted');
-      if (isCancelled(row, machine)) return stop('the row is cancelled');
+      if (isCancelled(reservation, machine)) return stop('the reservation is cancelled');
       return { effect: { do: 'DeleteInstance', providerID } };
     },
   };

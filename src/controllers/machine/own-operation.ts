@@ -3,7 +3,7 @@
  * `status.repair` that it runs, and in which boot, before anything else is done, and ends by its outcome there: whoever leads next goes on
  * from that.
  */
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Operation, OperationStatus, Outcome } from '../../api/machine.ts';
 import { isCordonedFor } from './cordon.ts';
 import { evicting, obstacleTo, podsLeft } from './drain.ts';
@@ -15,56 +15,58 @@ import type { Decision, MachineView, Step } from './view.ts';
 /** Taken by force under one proof. */
 const PODS_AT_ONCE = 20;
 
-export function carryingOut(view: MachineView, row: LedgerRow, order: Operation): Decision {
+export function carryingOut(view: MachineView, reservation: LedgerReservation, order: Operation): Decision {
   const progress = view.machine.status?.repair;
-  if (progress?.id !== row.id) {
-    return { steps: [{ do: 'BeginRepair', row, bootID: lastBoot(view), why: `${order.action ?? ''} begins` }] };
+  if (progress?.id !== reservation.id) {
+    return { steps: [{ do: 'BeginRepair', reservation, bootID: lastBoot(view), why: `${order.action ?? ''} begins` }] };
   }
   const decision =
     order.action === 'MigratePods'
-      ? migrating(view, row, order, progress)
+      ? migrating(view, reservation, order, progress)
       : order.action === 'Replace'
-        ? replacing(view, row)
-        : cycling(view, row, progress);
+        ? replacing(view, reservation)
+        : cycling(view, reservation, progress);
   // A leader that was slow may ask the provider at any time: not for an operation that is over.
   const ends = decision.steps.some((step) => step.do === 'EndRepair');
-  return ends ? { ...decision, steps: [...retiring(view, row), ...decision.steps] } : decision;
+  return ends ? { ...decision, steps: [...retiring(view, reservation), ...decision.steps] } : decision;
 }
 
-/** Before the operation of a row is over. */
-export function retiring({ machine, instanceID }: MachineView, row: LedgerRow): Step[] {
-  if (!mayAskForPower(row, machine)) return [];
-  return [{ do: 'RetirePower', row, providerID: instanceID, why: 'nothing is to be done to its power after the operation' }];
+/** Before the operation of a reservation is over. */
+export function retiring({ machine, instanceID }: MachineView, reservation: LedgerReservation): Step[] {
+  if (!mayAskForPower(reservation, machine)) return [];
+  return [{ do: 'RetirePower', reservation, providerID: instanceID, why: 'nothing is to be done to its power after the operation' }];
 }
 
-function end(row: LedgerRow, outcome: Outcome, message: string, bootID?: string): Decision {
-  return { steps: [{ do: 'EndRepair', row, outcome, message, why: message, ...(bootID === undefined ? {} : { bootID }) }] };
+function end(reservation: LedgerReservation, outcome: Outcome, message: string, bootID?: string): Decision {
+  return { steps: [{ do: 'EndRepair', reservation, outcome, message, why: message, ...(bootID === undefined ? {} : { bootID }) }] };
 }
 
 const startedMs = (progress: OperationStatus): number => Date.parse(progress.startedAt ?? '');
 
-function migrating(view: MachineView, row: LedgerRow, order: Operation, progress: OperationStatus): Decision {
+function migrating(view: MachineView, reservation: LedgerReservation, order: Operation, progress: OperationStatus): Decision {
   const { machine, claim, pods } = view;
-  if (claim.state !== 'Claimed') return end(row, 'Succeeded', 'it has no Node, so no pods either');
-  if (!isCordonedFor(claim.node, row.id)) return end(row, 'TransientFailure', 'somebody lifted the cordon under which the pods were to go');
+  if (claim.state !== 'Claimed') return end(reservation, 'Succeeded', 'it has no Node, so no pods either');
+  if (!isCordonedFor(claim.node, reservation.id))
+    return end(reservation, 'TransientFailure', 'somebody lifted the cordon under which the pods were to go');
   const untilMs = startedMs(progress) + drainTimeoutMs(machine);
-  if (pods?.length === 0) return end(row, 'Succeeded', 'all pods have left the node');
-  if (!(view.nowMs < untilMs)) return end(row, 'TransientFailure', [podsLeft(pods ?? []), obstacleTo(machine)].filter(Boolean).join('; '));
+  if (pods?.length === 0) return end(reservation, 'Succeeded', 'all pods have left the node');
+  if (!(view.nowMs < untilMs))
+    return end(reservation, 'TransientFailure', [podsLeft(pods ?? []), obstacleTo(machine)].filter(Boolean).join('; '));
   const grace: unknown = order.args?.['graceSeconds'];
-  const evictions = evicting(view, row, untilMs, typeof grace === 'number' ? grace : undefined);
+  const evictions = evicting(view, reservation, untilMs, typeof grace === 'number' ? grace : undefined);
   // A kubelet that answers ends its pods; without one only those that are already on their way are left to nobody.
   if (pods === undefined || view.kubeletAnswers || evictions.steps.length > 0) return evictions;
-  return abandoned(view, row, untilMs);
+  return abandoned(view, reservation, untilMs);
 }
 
 /**
  * Pods on a node whose kubelet is silent: they may still run, and write to what their successors write to. They are taken by force only after
  * the provider's proof that the node is off or gone.
  */
-function abandoned(view: MachineView, row: LedgerRow, untilMs: number): Decision {
+function abandoned(view: MachineView, reservation: LedgerReservation, untilMs: number): Decision {
   const { machine, claim, instance, instanceID, pods = [], facts } = view;
   const unproven = (why: string): Decision =>
-    end(row, 'TransientFailure', `${podsLeft(pods)}, whose kubelet is silent; they are not taken by force, since ${why}`);
+    end(reservation, 'TransientFailure', `${podsLeft(pods)}, whose kubelet is silent; they are not taken by force, since ${why}`);
   if (instance.state === 'Unknown') return { steps: [], waits: { for: 'Provider', why: instance.message, untilMs } };
   if (instance.state === 'NoProvider') return unproven('no provider can prove that the node is off');
   const isOff = instance.state === 'Absent' || instance.instance.state === 'Stopped';
@@ -72,10 +74,15 @@ function abandoned(view: MachineView, row: LedgerRow, untilMs: number): Decision
     if (facts.agentAnswers) return unproven('its agent answers, so that the node is known to be on');
     if (!view.canStop) return unproven('its provider cannot cut the power');
     if (machine.status?.repair?.cutsPower !== true)
-      return { steps: [{ do: 'NoteCut', row, why: 'its kubelet is silent, and its power is to be cut' }] };
+      return { steps: [{ do: 'NoteCut', reservation, why: 'its kubelet is silent, and its power is to be cut' }] };
     return {
       steps: [
-        { do: 'StopInstance', row, providerID: instanceID, why: 'pods are taken by force only from a node that is proven to be off' },
+        {
+          do: 'StopInstance',
+          reservation,
+          providerID: instanceID,
+          why: 'pods are taken by force only from a node that is proven to be off',
+        },
       ],
       waits: { for: 'Provider', why: 'the power is being cut', untilMs },
     };
@@ -83,33 +90,37 @@ function abandoned(view: MachineView, row: LedgerRow, untilMs: number): Decision
   const waits = { for: 'Pods', why: podsLeft(pods), untilMs } as const;
   if (claim.state === 'Claimed' && !isOutOfService(claim.node)) {
     const mark = isOutOfServiceNoted(machine, claim.node) ? 'MarkOutOfService' : 'NoteOutOfService';
-    return { steps: [{ do: mark, row, why: 'the node is proven to be off: its volumes may be attached elsewhere' }], waits };
+    return { steps: [{ do: mark, reservation, why: 'the node is proven to be off: its volumes may be attached elsewhere' }], waits };
   }
   const why = 'the node is proven to be off, and nobody there ends its pods';
-  return { steps: [{ do: 'ForceDelete', row, pods: pods.slice(0, PODS_AT_ONCE), providerID: instanceID, why }], waits };
+  return { steps: [{ do: 'ForceDelete', reservation, pods: pods.slice(0, PODS_AT_ONCE), providerID: instanceID, why }], waits };
 }
 
-function replacing(view: MachineView, row: LedgerRow): Decision {
-  if (!isReplaceable(view.machine)) return end(row, 'PermanentFailure', 'no MachineSet owns the machine: nothing would take its place');
-  return { steps: [{ do: 'DeleteMachine', row, why: 'its MachineSet makes another one' }] };
+function replacing(view: MachineView, reservation: LedgerReservation): Decision {
+  if (!isReplaceable(view.machine))
+    return end(reservation, 'PermanentFailure', 'no MachineSet owns the machine: nothing would take its place');
+  return { steps: [{ do: 'DeleteMachine', reservation, why: 'its MachineSet makes another one' }] };
 }
 
-function cycling(view: MachineView, row: LedgerRow, progress: OperationStatus): Decision {
+function cycling(view: MachineView, reservation: LedgerReservation, progress: OperationStatus): Decision {
   const { machine, instance, instanceID, powerCycled } = view;
   const boot = bootNow(view);
   const before = progress.bootID ?? '';
-  if (boot !== undefined && before !== '' && boot !== before) return end(row, 'Succeeded', `the node runs in boot ${boot}`, boot);
+  if (boot !== undefined && before !== '' && boot !== before) return end(reservation, 'Succeeded', `the node runs in boot ${boot}`, boot);
   if (instance.state === 'Absent' || instance.state === 'NoProvider')
-    return end(row, 'PermanentFailure', 'there is no instance whose power could be cycled');
+    return end(reservation, 'PermanentFailure', 'there is no instance whose power could be cycled');
   const untilMs = startedMs(progress) + operationTimeoutMs(machine);
   if (!(view.nowMs < untilMs)) {
     return before === ''
-      ? end(row, 'PermanentFailure', 'in which boot the node was before is not known, so nothing proves another')
-      : end(row, 'TransientFailure', 'the node did not come back with another boot in time');
+      ? end(reservation, 'PermanentFailure', 'in which boot the node was before is not known, so nothing proves another')
+      : end(reservation, 'TransientFailure', 'the node did not come back with another boot in time');
   }
   const waits = { for: 'Boot', why: 'the node is to come back with another boot', untilMs } as const;
   if (powerCycled) return { steps: [], waits };
-  return { steps: [{ do: 'PowerCycle', row, providerID: instanceID, why: 'the agent is silent; its provider cycles the power' }], waits };
+  return {
+    steps: [{ do: 'PowerCycle', reservation, providerID: instanceID, why: 'the agent is silent; its provider cycles the power' }],
+    waits,
+  };
 }
 
 /** The boot that somebody was last in; empty where nobody said. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerRow } from '../../api/disruption-ledger.ts';
+import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { DefenderPolicySpec } from '../../api/defender-policy.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
@@ -14,7 +14,7 @@ import { recordingLog } from '../../kube/testing/log.ts';
 import type { CellView } from './pass.ts';
 import { createPass } from './pass-loop.ts';
 import { cellOf } from './testing/cell-of.ts';
-import { at, facts, machine, node, NOW, operation, row } from './testing/objects.ts';
+import { at, facts, machine, node, NOW, operation, reservation } from './testing/objects.ts';
 
 function storeOf<T extends KubeObject>(resource: Resource<T>, objects: () => Stored<T>[]): Store<T> {
   return {
@@ -35,7 +35,7 @@ function storeOf<T extends KubeObject>(resource: Resource<T>, objects: () => Sto
 function looped() {
   const cell = {
     machines: [machine()] as Stored<Machine>[],
-    rows: [] as LedgerRow[],
+    reservations: [] as LedgerReservation[],
     spec: { limits: [{ name: 'cell', scope: 'Cluster', maxUnavailable: '100%' }] } as DefenderPolicySpec,
     nowMs: NOW,
     stale: undefined as string | undefined,
@@ -50,7 +50,7 @@ function looped() {
     kind: 'DisruptionLedger',
     metadata: { name: LEDGER_NAME, uid: 'l', resourceVersion: '1', creationTimestamp: at(-9) },
     spec: {},
-    status: { epoch: 1, rows: cell.rows },
+    status: { epoch: 1, reservations: cell.reservations },
   });
   const clock = fakeClock();
   const { agentAnswers: _, ...shared } = facts();
@@ -74,7 +74,7 @@ function looped() {
     },
     put: async (move) => {
       cell.calls.push(`put ${move.write}`);
-      if (move.write === 'ledger') cell.rows = [...(move.object.status?.rows ?? [])];
+      if (move.write === 'ledger') cell.reservations = [...(move.object.status?.reservations ?? [])];
       await Promise.resolve();
     },
     releasing: () => undefined,
@@ -85,7 +85,7 @@ function looped() {
     stores: { machines: storeOf(Machines, () => cell.machines), ledgers: storeOf(DisruptionLedgers, () => [ledger()]) },
     asking: { machines: () => cell.machines },
     clock,
-    newID: () => `id-${cell.rows.length}`,
+    newID: () => `id-${cell.reservations.length}`,
     jobsOf: () => [],
     view,
     portOf: () => port,
@@ -108,15 +108,15 @@ const noon: Partial<DefenderPolicySpec> = { windows: [{ name: 'noon', timeZone: 
 test('a pass when nobody asks and nothing waits for its order looks at nothing and asks the server nothing', async () => {
   const { cell, run } = looped();
   cell.machines = [quiet, machine({ name: 'b', components: [], spec: { operation: operation({ id: 'r9' }) } })];
-  cell.rows = [row({ id: 'r9', machineUID: 'uid-b', machine: 'web/b' })];
+  cell.reservations = [reservation({ id: 'r9', machineUID: 'uid-b', machine: 'web/b' })];
   expect(await run()).toBeUndefined();
   expect([cell.looks, cell.calls]).toEqual([0, []]);
 });
 
-test('a row that waits for its order is judged again without a request, until it has it', async () => {
+test('a reservation that waits for its order is judged again without a request, until it has it', async () => {
   const { cell, run, pass } = looped();
   cell.machines = [quiet];
-  cell.rows = [row()];
+  cell.reservations = [reservation()];
   expect(await run()).toEqual({ requeueAfterMs: 2000 });
   expect(pass.revokedBy('r1')).toBeUndefined();
   expect(cell.calls).toEqual([]);
@@ -124,10 +124,10 @@ test('a row that waits for its order is judged again without a request, until it
   expect(await run()).toBeUndefined();
 });
 
-test('when the window closes the row is taken back and its machine woken, once, by the clock alone', async () => {
+test('when the window closes the reservation is taken back and its machine woken, once, by the clock alone', async () => {
   const { cell, run, pass } = looped();
   cell.machines = [quiet];
-  cell.rows = [row()];
+  cell.reservations = [reservation()];
   cell.spec = { ...cell.spec, ...noon };
   await run();
   expect([pass.revokedBy('r1'), cell.woken]).toEqual([undefined, []]);
@@ -157,16 +157,16 @@ test('a pass that took long is not repeated at once, whatever asks for it', asyn
 test('D2: a term that has just begun takes back what its policies do not allow before any pass has run', () => {
   const { cell, pass } = looped();
   cell.machines = [quiet, machine({ name: 'b', components: [] })];
-  cell.rows = [row({ since: at(-20) }), row({ id: 'r2', machineUID: 'uid-b', machine: 'web/b' })];
+  cell.reservations = [reservation({ since: at(-20) }), reservation({ id: 'r2', machineUID: 'uid-b', machine: 'web/b' })];
   cell.spec = { limits: [{ name: 'one', scope: 'Cluster', maxUnavailable: 1 }] };
   expect([pass.revokedBy('r1'), pass.revokedBy('r2')?.limit]).toEqual([undefined, 'p/one']);
 });
 
-test('what has its order, or is no row, is never said to be taken back', async () => {
+test('what has its order, or is no reservation, is never said to be taken back', async () => {
   const { cell, run, pass } = looped();
   cell.spec = { limits: [{ name: 'none', scope: 'Cluster', maxUnavailable: 0 }] };
   cell.machines = [quiet];
-  cell.rows = [row()];
+  cell.reservations = [reservation()];
   await run();
   expect(pass.revokedBy('r1')?.limit).toBe('p/none');
   cell.machines = [machine({ components: [], spec: { operation: operation() } })];
@@ -177,7 +177,7 @@ test('stores that went stale give nothing back of what was taken', async () => {
   const { cell, run, pass } = looped();
   cell.spec = { limits: [{ name: 'none', scope: 'Cluster', maxUnavailable: 0 }] };
   cell.machines = [quiet];
-  cell.rows = [row()];
+  cell.reservations = [reservation()];
   await run();
   cell.stale = 'nothing was heard';
   await run();
@@ -195,5 +195,5 @@ test('whoever asks is told, and woken', async () => {
   expect([pass.verdicts.of('uid-a')?.limit, cell.woken, cell.calls]).toEqual(['p/none', ['web/a'], ['read ledger']]);
   cell.spec = { limits: [{ name: 'one', scope: 'Cluster', maxUnavailable: 1 }] };
   await run();
-  expect(cell.rows.map((each) => each.machine)).toEqual(['web/a']);
+  expect(cell.reservations.map((each) => each.machine)).toEqual(['web/a']);
 });

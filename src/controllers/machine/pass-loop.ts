@@ -4,7 +4,7 @@ import type { Clock } from '../../api/ports.ts';
 import { keyOf, parseKey } from '../../api/resource.ts';
 import { perform, type GuardedPort } from '../../defender/guarded-write.ts';
 import type { Verdict } from '../../defender/request.ts';
-import { rowOfID, stateOf } from '../../defender/state.ts';
+import { reservationOfID, stateOf } from '../../defender/state.ts';
 import type { Client } from '../../kube/client.ts';
 import type { ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
@@ -14,7 +14,7 @@ import { freeVanished } from './ledger-acts.ts';
 import type { Asking } from './asking.ts';
 import { mayAsk } from './components.ts';
 import type { JobsOf } from './facts.ts';
-import { closedNow, decidePass, isUnordered, reservation, type CellView, type PassResult } from './pass.ts';
+import { closedNow, decidePass, isUnordered, reservationWrite, type CellView, type PassResult } from './pass.ts';
 import { createVerdicts, type Verdicts } from './verdicts.ts';
 
 /** The index of the machines' store that a pass needs. */
@@ -36,7 +36,7 @@ export interface PassOptions {
   jobsOf: JobsOf;
   view: (askingSince: (uid: string) => number) => CellView;
   portOf: (client: Client) => GuardedPort<Effect>;
-  /** This machine's verdict is news, or its row is revoked. */
+  /** This machine's verdict is news, or its reservation is revoked. */
   wakeMachine: (key: string) => void;
 }
 
@@ -44,14 +44,14 @@ export interface Pass {
   run(context: ReconcileContext): Promise<QueueResult | void>;
   readonly verdicts: Verdicts;
   /**
-   * Why a row without an order may not be ordered any more: by the last pass, or by clock and labels at this moment. undefined for every other row.
+   * Why a reservation without an order may not be ordered any more: by the last pass, or by clock and labels at this moment. undefined for every other reservation.
    * Whoever cancels it may take its time: it holds its places until it is gone.
    */
-  revokedBy(rowID: string): Verdict | undefined;
+  revokedBy(reservationID: string): Verdict | undefined;
 }
 
 /**
- * Reserves for whoever asks, judges again what is reserved and not ordered, and frees the rows of machines that are gone. Costs no request while
+ * Reserves for whoever asks, judges again what is reserved and not ordered, and frees the reservations of machines that are gone. Costs no request while
  * nobody asks, and next to no time while nothing waits for its order either.
  */
 export function createPass({ epoch, stores, asking, clock, newID, jobsOf, view, portOf, wakeMachine }: PassOptions): Pass {
@@ -74,7 +74,7 @@ export function createPass({ epoch, stores, asking, clock, newID, jobsOf, view, 
     return judged;
   }
 
-  /** By row ID; undefined before the first judgement of this term, which `revokedBy` then makes itself. */
+  /** By reservation ID; undefined before the first judgement of this term, which `revokedBy` then makes itself. */
   let revoked: ReadonlyMap<string, Verdict> | undefined;
 
   const ledgerState = () => stateOf(stores.ledgers.get({ name: LEDGER_NAME }) ?? {});
@@ -84,40 +84,41 @@ export function createPass({ epoch, stores, asking, clock, newID, jobsOf, view, 
     async run({ client, log }) {
       if (clock.monotonic() < notBeforeMs) return { requeueAfterMs: notBeforeMs - clock.monotonic() };
       const state = ledgerState();
-      const reserved = new Set(state.rows.map((row) => row.machineUID));
+      const reserved = new Set(state.reservations.map((reservation) => reservation.machineUID));
       const asks = asking.machines().some((machine) => !reserved.has(machine.metadata.uid) && mayAsk(machine, jobsOf));
-      const waits = state.rows.some((row) => isUnordered(row, stores.machines.get(parseKey(row.machine))));
+      const waits = state.reservations.some((reservation) => isUnordered(reservation, stores.machines.get(parseKey(reservation.machine))));
       const port = portOf(client);
-      const reserving = reservation(
+      const reserving = reservationWrite(
         epoch,
         () => view(askingSince),
         newID,
         (result) => {
           const waiting = new Set(result.verdicts.keys());
           for (const uid of since.keys()) if (!waiting.has(uid)) since.delete(uid);
-          for (const row of result.rows) log.info({ row: row.id, machine: row.machine, class: row.class }, 'reserves');
+          for (const reservation of result.reservations)
+            log.info({ reservation: reservation.id, machine: reservation.machine, class: reservation.class }, 'reserves');
           tell(result);
         },
       );
       if (asks) await perform({ ...reserving, judge: (seen) => timed(() => reserving.judge(seen)) }, port);
       else timed(() => tell(waits ? decidePass(view(askingSince), state, newID) : NOTHING));
-      for (const row of state.rows) {
+      for (const reservation of state.reservations) {
         // By the store; whether it is gone is looked at live.
-        if (stores.machines.get(parseKey(row.machine))?.metadata.uid === row.machineUID) continue;
-        const freed = await perform(freeVanished(row, epoch), port);
-        if (freed.done) log.info({ row: row.id, machine: row.machine }, 'released: the machine is gone');
+        if (stores.machines.get(parseKey(reservation.machine))?.metadata.uid === reservation.machineUID) continue;
+        const freed = await perform(freeVanished(reservation, epoch), port);
+        if (freed.done) log.info({ reservation: reservation.id, machine: reservation.machine }, 'released: the machine is gone');
       }
       return asks || waits ? { requeueAfterMs: AGAIN_MS } : undefined;
     },
-    revokedBy(rowID) {
+    revokedBy(reservationID) {
       const state = ledgerState();
-      const row = rowOfID(state, rowID);
-      const machine = row === undefined ? undefined : stores.machines.get(parseKey(row.machine));
-      if (row === undefined || machine === undefined || !isUnordered(row, machine)) return undefined;
+      const reservation = reservationOfID(state, reservationID);
+      const machine = reservation === undefined ? undefined : stores.machines.get(parseKey(reservation.machine));
+      if (reservation === undefined || machine === undefined || !isUnordered(reservation, machine)) return undefined;
       const seen = view(askingSince);
       // A term that has just begun orders nothing that it has not looked at itself.
       revoked ??= decidePass(seen, state, newID).revoked();
-      return revoked?.get(rowID) ?? closedNow(row, machine, seen.nodeNamed(machine.metadata.name), seen);
+      return revoked?.get(reservationID) ?? closedNow(reservation, machine, seen.nodeNamed(machine.metadata.name), seen);
     },
   };
 
@@ -127,18 +128,18 @@ export function createPass({ epoch, stores, asking, clock, newID, jobsOf, view, 
     const before = revoked;
     const found = said.revoked();
     revoked = found ?? revoked;
-    const rows = [...(found?.keys() ?? [])].filter((id) => before?.has(id) !== true);
+    const reservations = [...(found?.keys() ?? [])].filter((id) => before?.has(id) !== true);
     for (const uid of news) {
       // The ledger's event wakes whoever was granted something.
       if (said.verdicts.get(uid)?.allowed === true) continue;
       for (const { metadata } of stores.machines.byIndex(BY_UID, uid)) wakeMachine(keyOf(metadata));
     }
-    const state = rows.length === 0 ? undefined : ledgerState();
-    for (const id of rows) {
-      const row = state === undefined ? undefined : rowOfID(state, id);
-      if (row !== undefined) wakeMachine(row.machine);
+    const state = reservations.length === 0 ? undefined : ledgerState();
+    for (const id of reservations) {
+      const reservation = state === undefined ? undefined : reservationOfID(state, id);
+      if (reservation !== undefined) wakeMachine(reservation.machine);
     }
   }
 }
 
-const NOTHING: PassResult = { rows: [], verdicts: new Map(), revoked: () => new Map() };
+const NOTHING: PassResult = { reservations: [], verdicts: new Map(), revoked: () => new Map() };

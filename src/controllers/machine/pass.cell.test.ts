@@ -53,15 +53,19 @@ async function held(spec: DefenderPolicySpec): Promise<TestCell> {
 const policy = (test: TestCell, spec: object) => test.client.patch(DefenderPolicies, { name: 'p' }, { merge: { spec } });
 
 describe('what is reserved and has no order', () => {
-  test('case 25 and 26: the younger is given up when its limit is lowered, with cordon, row and token; the older goes on', async () => {
+  test('case 25 and 26: the younger is given up when its limit is lowered, with cordon, reservation and token; the older goes on', async () => {
     const test = await held(limited({ maxUnavailable: 2, maxPerHour: 9 }));
-    const rows = await test.rows();
-    expect(rows.map((row) => row.machine)).toEqual([`${POOL}/a`, `${POOL}/b`]);
+    const reservations = await test.reservations();
+    expect(reservations.map((reservation) => reservation.machine)).toEqual([`${POOL}/a`, `${POOL}/b`]);
     expect(await started(test)).toBe(2);
     await policy(test, limited({ maxUnavailable: 1, maxPerHour: 9 }));
-    await waitFor(async () => (await test.rows()).length === 1, { ...LONG, what: 'one row' });
-    expect((await test.rows()).map((row) => row.id)).toEqual([rows[0]?.id]);
-    expect((await test.machine('b')).spec.operation).toMatchObject({ id: rows[1]?.id, kind: 'Cancelled', reason: 'Refused: p/cell' });
+    await waitFor(async () => (await test.reservations()).length === 1, { ...LONG, what: 'one reservation' });
+    expect((await test.reservations()).map((reservation) => reservation.id)).toEqual([reservations[0]?.id]);
+    expect((await test.machine('b')).spec.operation).toMatchObject({
+      id: reservations[1]?.id,
+      kind: 'Cancelled',
+      reason: 'Refused: p/cell',
+    });
     const node = await test.node('b');
     expect(node === undefined ? true : isCordoned(node)).toBe(false);
     expect(await started(test)).toBe(1);
@@ -75,11 +79,11 @@ describe('what is reserved and has no order', () => {
     const day = (ms: number): string => new Date(Date.now() + ms).toISOString().slice(0, 16);
     const freezes = [{ name: 'stop', timeZone: 'UTC', from: day(-60_000), until: day(86_400_000), reason: 'an outage elsewhere' }];
     await policy(test, { freezes });
-    await waitFor(async () => (await test.rows()).length === 0, { ...LONG, what: 'no row' });
+    await waitFor(async () => (await test.reservations()).length === 0, { ...LONG, what: 'no reservation' });
     const verdict = await waitFor(async () => (await test.machine('a')).status?.verdict, LONG);
     expect(verdict).toMatchObject({ allowed: false, limit: 'p/stop' });
     expect(verdict.wouldPassWhen).toContain('freeze stop (an outage elsewhere) is over: from ');
     await policy(test, { freezes: [] });
-    await waitFor(async () => (await test.rows()).length === 2, { ...LONG, what: 'two rows' });
+    await waitFor(async () => (await test.reservations()).length === 2, { ...LONG, what: 'two reservations' });
   }, 30_000);
 });

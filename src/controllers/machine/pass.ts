@@ -1,10 +1,10 @@
 /**
  * The cell's reservation pass: every machine that asks, judged at once, granted in one write of the ledger. Pure but for `gather`, which looks
- * at the stores after the ledger was read: a row that the ledger lacks by then was released before, and its marks say whether these stores
+ * at the stores after the ledger was read: a reservation that the ledger lacks by then was released before, and its marks say whether these stores
  * know what it left behind (docs/protocols.md#d4).
  */
 import type { Node } from '../../api/builtin.ts';
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import { takeCensus, type Census } from '../../defender/census.ts';
@@ -15,7 +15,7 @@ import { judge } from '../../defender/judge.ts';
 import { limitsOf, poolOf } from '../../defender/limits.ts';
 import { ledgerGone, requireEpoch, reserve } from '../../defender/protocol.ts';
 import { isRevocable, revocations, type Unordered } from '../../defender/recheck.ts';
-import { rowFor, type Request, type Subject, type Verdict } from '../../defender/request.ts';
+import { reservationFor, type Request, type Subject, type Verdict } from '../../defender/request.ts';
 import type { Roll } from '../../defender/roll.ts';
 import { stateOf, withState, type LedgerState } from '../../defender/state.ts';
 import { mayBackOff } from './backoff.ts';
@@ -31,8 +31,8 @@ export interface CellView {
   facts: Omit<AskFacts, 'agentAnswers'>;
   /** Every machine that may ask for something, and perhaps others. */
   asking(): readonly Stored<Machine>[];
-  /** The machine of a row; undefined where there is none of its UID. */
-  machineOf(row: LedgerRow): Stored<Machine> | undefined;
+  /** The machine of a reservation; undefined where there is none of its UID. */
+  machineOf(reservation: LedgerReservation): Stored<Machine> | undefined;
   /** Everybody, as limits see them now. */
   roll(): Roll;
   nodeNamed(name: string): Stored<Node> | undefined;
@@ -44,16 +44,16 @@ export interface CellView {
 }
 
 export interface PassResult {
-  rows: LedgerRow[];
-  /** By machine UID, for every machine that asks and has no row. */
+  reservations: LedgerReservation[];
+  /** By machine UID, for every machine that asks and has no reservation. */
   verdicts: Map<string, Verdict>;
-  /** By row ID: rows without an order that would not be granted any more, and why; undefined: not judged, since the stores are stale. */
+  /** By reservation ID: reservations without an order that would not be granted any more, and why; undefined: not judged, since the stores are stale. */
   revoked: () => ReadonlyMap<string, Verdict> | undefined;
 }
 
-/** A row whose order was not given: nothing has begun that could not be left. */
-export const isUnordered = (row: LedgerRow, machine: Machine | undefined): boolean =>
-  machine !== undefined && machine.metadata.uid === row.machineUID && machine.spec.operation?.id !== row.id;
+/** A reservation whose order was not given: nothing has begun that could not be left. */
+export const isUnordered = (reservation: LedgerReservation, machine: Machine | undefined): boolean =>
+  machine !== undefined && machine.metadata.uid === reservation.machineUID && machine.spec.operation?.id !== reservation.id;
 
 /** Labels of a machine and of its Node, the machine's own first. */
 const labelsOf = (machine: Machine, node: Node | undefined): Record<string, string> => ({
@@ -86,13 +86,13 @@ function askedAnew(machine: Stored<Machine>, node: Stored<Node> | undefined, fac
   if (ask.state !== 'Asks') return undefined;
   const stray = strayOn(machine, node);
   if (stray !== undefined)
-    return { refused: refused('Machine/cordon', `the cordon of operation ${stray}, of which the ledger has no row, is lifted`) };
+    return { refused: refused('Machine/cordon', `the cordon of operation ${stray}, of which the ledger has no reservation, is lifted`) };
   const labels = { ...labelsOf(machine, node), ...ask.request.labels };
   return { request: { ...ask.request, labels, scopes: [...placed(ask.request.scopes, machine, node)] } };
 }
 
 /**
- * Whose cordon is on the Node of a machine without a row: it arrived late, and is about to be lifted. What counts as unavailable takes no place more, and
+ * Whose cordon is on the Node of a machine without a reservation: it arrived late, and is about to be lifted. What counts as unavailable takes no place more, and
  * with this cordon that would end.
  */
 function strayOn(machine: Stored<Machine>, node: Stored<Node> | undefined): string | undefined {
@@ -105,7 +105,7 @@ function strayOn(machine: Stored<Machine>, node: Stored<Node> | undefined): stri
 function requestsOf(view: CellView, state: LedgerState): { requests: Request[]; refused: Map<string, Verdict> } {
   const requests: Request[] = [];
   const refused = new Map<string, Verdict>();
-  const reserved = new Set(state.rows.map((row) => row.machineUID));
+  const reserved = new Set(state.reservations.map((reservation) => reservation.machineUID));
   for (const machine of view.asking()) {
     const { uid } = machine.metadata;
     if (reserved.has(uid)) continue;
@@ -117,34 +117,40 @@ function requestsOf(view: CellView, state: LedgerState): { requests: Request[]; 
   return { requests, refused };
 }
 
-/** The rows that have no order, each with its machine as it is now. */
+/** The reservations that have no order, each with its machine as it is now. */
 function unorderedOf(view: CellView, state: LedgerState): Unordered[] {
-  return state.rows.flatMap((row) => {
-    const machine = view.machineOf(row);
-    return machine !== undefined && isUnordered(row, machine)
-      ? [{ row, subject: subjectOf(row, machine, view.nodeNamed(machine.metadata.name)), isHeld: isSucceeding(row, machine) }]
+  return state.reservations.flatMap((reservation) => {
+    const machine = view.machineOf(reservation);
+    return machine !== undefined && isUnordered(reservation, machine)
+      ? [
+          {
+            reservation,
+            subject: subjectOf(reservation, machine, view.nodeNamed(machine.metadata.name)),
+            isHeld: isSucceeding(reservation, machine),
+          },
+        ]
       : [];
   });
 }
 
-/** The rows that were cancelled and are not freed yet. */
-const cancelledOf = (view: CellView, state: LedgerState): LedgerRow[] =>
-  state.rows.filter((row) => {
-    const operation = view.machineOf(row)?.spec.operation;
-    return operation?.kind === 'Cancelled' && operation.id === row.id;
+/** The reservations that were cancelled and are not freed yet. */
+const cancelledOf = (view: CellView, state: LedgerState): LedgerReservation[] =>
+  state.reservations.filter((reservation) => {
+    const operation = view.machineOf(reservation)?.spec.operation;
+    return operation?.kind === 'Cancelled' && operation.id === reservation.id;
   });
 
-function subjectOf(row: LedgerRow, machine: Stored<Machine>, node: Stored<Node> | undefined): Subject {
+function subjectOf(reservation: LedgerReservation, machine: Stored<Machine>, node: Stored<Node> | undefined): Subject {
   const last = Date.parse(machine.status?.lastDisruption ?? '');
   return {
-    machineUID: row.machineUID,
-    machine: row.machine,
-    kind: row.kind,
-    class: row.class,
-    ...(row.action === undefined ? {} : { action: row.action }),
+    machineUID: reservation.machineUID,
+    machine: reservation.machine,
+    kind: reservation.kind,
+    class: reservation.class,
+    ...(reservation.action === undefined ? {} : { action: reservation.action }),
     labels: labelsOf(machine, node),
     lastDisruptionMs: Number.isNaN(last) ? undefined : last,
-    scopes: placed(row.scopes, machine, node),
+    scopes: placed(reservation.scopes, machine, node),
   };
 }
 
@@ -164,50 +170,51 @@ export function decidePass(view: CellView, state: LedgerState, newID: () => stri
         limit: 'Defender/inputs',
         wouldPassWhen: `what Defender sees is current: ${view.stale}`,
       });
-    return { rows: [], verdicts, revoked: () => undefined };
+    return { reservations: [], verdicts, revoked: () => undefined };
   }
-  if (requests.length === 0 && unordered.length === 0) return { rows: [], verdicts, revoked: () => NONE };
+  if (requests.length === 0 && unordered.length === 0) return { reservations: [], verdicts, revoked: () => NONE };
 
   const roll = view.roll();
-  const waiting = new Set(unordered.map(({ row }) => row.machineUID));
-  const ordered = new Set(state.rows.map((row) => row.machineUID).filter((uid) => !waiting.has(uid)));
+  const waiting = new Set(unordered.map(({ reservation }) => reservation.machineUID));
+  const ordered = new Set(state.reservations.map((reservation) => reservation.machineUID).filter((uid) => !waiting.has(uid)));
   const census = (): Census =>
-    takeCensus(roll, state.rows, { nowMs, ordered, ...(state.hours === undefined ? {} : { hours: state.hours }) });
+    takeCensus(roll, state.reservations, { nowMs, ordered, ...(state.hours === undefined ? {} : { hours: state.hours }) });
 
   const revoked = (): ReadonlyMap<string, Verdict> => {
     if (unordered.length === 0) return NONE;
     const left = census();
     // What is cancelled already is on its way out: nothing more need go for it.
-    for (const row of cancelledOf(view, state)) left.remove(row);
+    for (const reservation of cancelledOf(view, state)) left.remove(reservation);
     return revocations(unordered, left, sources, nowMs);
   };
   // What is revoked still holds its places: it goes by the machine controller's writes, and only then.
-  const judgement = requests.length === 0 ? undefined : judge(requests, census(), sources, { rows: state.rows.length, nowMs });
+  const judgement =
+    requests.length === 0 ? undefined : judge(requests, census(), sources, { reservations: state.reservations.length, nowMs });
   for (const { machineUID, requester } of requests) {
     const verdict = judgement?.verdicts.get(machineUID);
     if (verdict !== undefined) verdicts.set(machineUID, { ...verdict, requester });
   }
-  return { rows: (judgement?.granted ?? []).map((request) => rowFor(request, newID(), nowMs)), verdicts, revoked };
+  return { reservations: (judgement?.granted ?? []).map((request) => reservationFor(request, newID(), nowMs)), verdicts, revoked };
 }
 
 /**
- * Why a row without an order may not go on by clock and labels alone, at this very moment: what lies between two passes. undefined for every
- * other row.
+ * Why a reservation without an order may not go on by clock and labels alone, at this very moment: what lies between two passes. undefined for every
+ * other reservation.
  */
 export function closedNow(
-  row: LedgerRow,
+  reservation: LedgerReservation,
   machine: Stored<Machine>,
   node: Stored<Node> | undefined,
   view: Pick<CellView, 'facts'>,
 ): Verdict | undefined {
-  if (!isUnordered(row, machine) || !isRevocable(row)) return undefined;
-  const freeze = frozenBy(view.facts.freezes, row.class, poolOf(row.machine));
+  if (!isUnordered(reservation, machine) || !isRevocable(reservation)) return undefined;
+  const freeze = frozenBy(view.facts.freezes, reservation.class, poolOf(reservation.machine));
   if (freeze !== undefined) return frozenVerdict(freeze);
-  return gatesOf(view.facts, view.facts.nowMs)(subjectOf(row, machine, node), undefined);
+  return gatesOf(view.facts, view.facts.nowMs)(subjectOf(reservation, machine, node), undefined);
 }
 
 /** L; writes L. A release or a reservation that comes between makes it lose. `said` gets the result of every judgement. */
-export function reservation(
+export function reservationWrite(
   epoch: number,
   gather: () => CellView,
   newID: () => string,
@@ -226,9 +233,12 @@ export function reservation(
       const view = gather();
       const result = decidePass(view, state, newID);
       said(result);
-      if (result.rows.length === 0) return { stop: 'nothing is granted' };
+      if (result.reservations.length === 0) return { stop: 'nothing is granted' };
       const { rated } = limitsOf(view.facts);
-      return { write: 'ledger', object: withState(seen.ledger, reserve(state, epoch, result.rows, { nowMs: view.facts.nowMs, rated })) };
+      return {
+        write: 'ledger',
+        object: withState(seen.ledger, reserve(state, epoch, result.reservations, { nowMs: view.facts.nowMs, rated })),
+      };
     },
   };
 }

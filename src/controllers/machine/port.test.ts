@@ -57,7 +57,7 @@ test('D1: a write of a ledger that was deleted since its store showed it ends th
     kind: 'DisruptionLedger',
     metadata: { name: LEDGER_NAME },
     spec: {},
-    status: { epoch: 3, rows: [] },
+    status: { epoch: 3, reservations: [] },
   });
   server.remove(DisruptionLedgers, { name: LEDGER_NAME });
   const ledger = watchLedgerWrites({ get: () => object, hasPassed: () => true, mark: () => 0 }, 3);

@@ -1,5 +1,5 @@
 /** Guarded writes and effects of the repairs that this controller carries out itself. See `act.ts` for how they are built. */
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Node } from '../../api/builtin.ts';
 import type { Machine, RepairStatus } from '../../api/machine.ts';
 import type { RepairOperation } from '../../api/node-remedier.ts';
@@ -25,19 +25,20 @@ import type { Step } from './view.ts';
 const MAX_MESSAGE = 1024;
 
 /** M, L; writes M's status. r is ordered, and nobody has begun it: the boot that is noted is that before anything was done. */
-export function beginRepair({ row, bootID }: Extract<Step, { do: 'BeginRepair' }>, context: ActContext): Act {
-  return onMachine('begin-repair', 'machine', row, context, (machine) => {
+export function beginRepair({ reservation, bootID }: Extract<Step, { do: 'BeginRepair' }>, context: ActContext): Act {
+  return onMachine('begin-repair', 'machine', reservation, context, (machine) => {
     const order = machine.spec.operation;
-    if (order?.id !== row.id || order.kind !== 'Repair' || !isControllerOperation(order.action)) return stop('the row has no such order');
-    if (machine.status?.repair?.id === row.id) return stop('begun already');
-    return withRepair(machine, { id: row.id, state: 'Running', bootID, startedAt: at(context) });
+    if (order?.id !== reservation.id || order.kind !== 'Repair' || !isControllerOperation(order.action))
+      return stop('the reservation has no such order');
+    if (machine.status?.repair?.id === reservation.id) return stop('begun already');
+    return withRepair(machine, { id: reservation.id, state: 'Running', bootID, startedAt: at(context) });
   });
 }
 
 /** M, L; writes M's status. What is over stays so: a late end finds another one, or another order. */
-export function endRepair({ row, outcome, message, bootID }: Extract<Step, { do: 'EndRepair' }>, context: ActContext): Act {
-  return onMachine('end-repair', 'machine', row, context, (machine) => {
-    const repair = repairUnderWay(row, machine);
+export function endRepair({ reservation, outcome, message, bootID }: Extract<Step, { do: 'EndRepair' }>, context: ActContext): Act {
+  return onMachine('end-repair', 'machine', reservation, context, (machine) => {
+    const repair = repairUnderWay(reservation, machine);
     if (repair === undefined) return stop('the repair is not under way');
     return withRepair(machine, {
       ...repair,
@@ -54,14 +55,14 @@ export function endRepair({ row, outcome, message, bootID }: Extract<Step, { do:
  * M, L; the provider follows. The operation is under way: the boot before it is noted. A second call cycles nothing, since the provider does so once
  * for an operation; nor does a late one, since the operation is retired before it ends.
  */
-export function powerCycle({ row, providerID }: Extract<Step, { do: 'PowerCycle' }>, context: ActContext): Act {
-  return effect('power-cycle', 'PowerCycle', row, context, () => ({ do: 'PowerCycle', providerID, operationID: row.id }));
+export function powerCycle({ reservation, providerID }: Extract<Step, { do: 'PowerCycle' }>, context: ActContext): Act {
+  return effect('power-cycle', 'PowerCycle', reservation, context, () => ({ do: 'PowerCycle', providerID, operationID: reservation.id }));
 }
 
 /** M, L; writes M's status. Whoever ends r after this sees that somebody may be about to have its power cut. */
-export function noteCut(row: LedgerRow, context: ActContext): Act {
-  return onMachine('note-cut', 'machine', row, context, (machine) => {
-    const repair = repairUnderWay(row, machine, 'MigratePods');
+export function noteCut(reservation: LedgerReservation, context: ActContext): Act {
+  return onMachine('note-cut', 'machine', reservation, context, (machine) => {
+    const repair = repairUnderWay(reservation, machine, 'MigratePods');
     if (repair === undefined || repair.cutsPower === true) return stop('noted already, or the repair is not under way');
     return withRepair(machine, { ...repair, cutsPower: true });
   });
@@ -71,10 +72,10 @@ export function noteCut(row: LedgerRow, context: ActContext): Act {
  * M, L; the provider follows. The node's pods were to leave it anyway, and nobody on it answers. It is noted on M that the power may be cut: a late
  * call finds an operation that was retired before it ended.
  */
-export function stopInstance({ row, providerID }: Extract<Step, { do: 'StopInstance' }>, context: ActContext): Act {
-  return effect('stop-instance', 'MigratePods', row, context, (machine) =>
+export function stopInstance({ reservation, providerID }: Extract<Step, { do: 'StopInstance' }>, context: ActContext): Act {
+  return effect('stop-instance', 'MigratePods', reservation, context, (machine) =>
     machine.status?.repair?.cutsPower === true
-      ? { do: 'StopInstance', providerID, operationID: row.id }
+      ? { do: 'StopInstance', providerID, operationID: reservation.id }
       : stop('it is not noted that the power is cut'),
   );
 }
@@ -83,17 +84,17 @@ export function stopInstance({ row, providerID }: Extract<Step, { do: 'StopInsta
  * M, L; the provider follows. Of an operation that is about to end, or was taken back: what a leader that was slow still asks for it does nothing.
  * A late retirement does no harm, since operations do not come back.
  */
-export function retirePower({ row, providerID }: Extract<Step, { do: 'RetirePower' }>, context: ActContext): Act {
-  return onMachine('retire-power', 'effect', row, context, (machine) =>
-    mayAskForPower(row, machine)
-      ? { effect: { do: 'RetirePower', providerID, operationID: row.id } }
+export function retirePower({ reservation, providerID }: Extract<Step, { do: 'RetirePower' }>, context: ActContext): Act {
+  return onMachine('retire-power', 'effect', reservation, context, (machine) =>
+    mayAskForPower(reservation, machine)
+      ? { effect: { do: 'RetirePower', providerID, operationID: reservation.id } }
       : stop('nobody asks the provider for anything'),
   );
 }
 
 /** M, L; the deletion follows, of this very version: what came between, such as an operator's release, makes it lose. */
-export function deleteMachine(row: LedgerRow, context: ActContext): Act {
-  return effect('delete-machine', 'Replace', row, context, (machine) =>
+export function deleteMachine(reservation: LedgerReservation, context: ActContext): Act {
+  return effect('delete-machine', 'Replace', reservation, context, (machine) =>
     isDeleting(machine) || !isReplaceable(machine)
       ? stop('the machine is being deleted, or nothing would take its place')
       : { do: 'DeleteMachine', machine },
@@ -104,17 +105,17 @@ export function deleteMachine(row: LedgerRow, context: ActContext): Act {
  * N, M, L; writes M's status. The mark is not there, and nobody else's: what is there later is ours. While N is cordoned for r the note stays, so that a mark
  * that arrives late is known, too.
  */
-export function noteOutOfService(row: LedgerRow, context: ActContext): Act {
-  return onCordonedNode('note-out-of-service', 'machine', row, context, (machine, node) => {
+export function noteOutOfService(reservation: LedgerReservation, context: ActContext): Act {
+  return onCordonedNode('note-out-of-service', 'machine', reservation, context, (machine, node) => {
     const nodeKeys = notedOutOfService(machine, node);
     if (nodeKeys === undefined) return stop('noted already, or somebody marked it');
     return { write: 'machine', object: { ...machine, status: { ...machine.status, nodeKeys } }, status: true };
   });
 }
 
-/** N, M, L; writes N. Only after the proof that the node is off; a node that was turned on since was so by a later row. It is noted on M that the mark is ours. */
-export function markOutOfService(row: LedgerRow, context: ActContext): Act {
-  return onCordonedNode('mark-out-of-service', 'node', row, context, (machine, node) => {
+/** N, M, L; writes N. Only after the proof that the node is off; a node that was turned on since was so by a later reservation. It is noted on M that the mark is ours. */
+export function markOutOfService(reservation: LedgerReservation, context: ActContext): Act {
+  return onCordonedNode('mark-out-of-service', 'node', reservation, context, (machine, node) => {
     const object = markedOutOfService(machine, node);
     return object === undefined ? stop('marked already, or not noted') : { write: 'node', object };
   });
@@ -123,7 +124,7 @@ export function markOutOfService(row: LedgerRow, context: ActContext): Act {
 function onCordonedNode(
   name: string,
   writes: 'machine' | 'node',
-  row: LedgerRow,
+  reservation: LedgerReservation,
   context: ActContext,
   judge: (machine: Stored<Machine>, node: Stored<Node>) => Guarded,
 ): Act {
@@ -132,27 +133,31 @@ function onCordonedNode(
     reads: ['node', 'machine', 'ledger'],
     writes,
     judge(seen): Guarded {
-      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
-      const machine = machineOf(row, seen, context.epoch);
-      if (machine === undefined || repairUnderWay(row, machine, 'MigratePods') === undefined) return stop('the repair is not under way');
+      if (ledgerWith(reservation, seen, context.epoch) === undefined) return stop('the ledger lacks the reservation');
+      const machine = machineOf(reservation, seen, context.epoch);
+      if (machine === undefined || repairUnderWay(reservation, machine, 'MigratePods') === undefined)
+        return stop('the repair is not under way');
       const claim = claimIn(machine, seen);
-      if (claim.state !== 'Claimed' || !isCordonedFor(claim.node, row.id)) return stop("the Node's cordon does not name the row");
+      if (claim.state !== 'Claimed' || !isCordonedFor(claim.node, reservation.id))
+        return stop("the Node's cordon does not name the reservation");
       return judge(machine, claim.node);
     },
   };
 }
 
 /** N, M, L; the provider is asked again, and the deletion of these pods, by their UIDs, follows. */
-export function forceDelete({ row, pods, providerID }: Extract<Step, { do: 'ForceDelete' }>, context: ActContext): Act {
+export function forceDelete({ reservation, pods, providerID }: Extract<Step, { do: 'ForceDelete' }>, context: ActContext): Act {
   return {
     ...base('force-delete', context),
     reads: ['node', 'machine', 'ledger'],
     writes: 'effect',
     judge(seen): Guarded {
-      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
-      const machine = machineOf(row, seen, context.epoch);
-      if (machine === undefined || repairUnderWay(row, machine, 'MigratePods') === undefined) return stop('the repair is not under way');
-      if (seen.node === undefined || !isCordonedFor(seen.node, row.id)) return stop("the Node's cordon does not name the row");
+      if (ledgerWith(reservation, seen, context.epoch) === undefined) return stop('the ledger lacks the reservation');
+      const machine = machineOf(reservation, seen, context.epoch);
+      if (machine === undefined || repairUnderWay(reservation, machine, 'MigratePods') === undefined)
+        return stop('the repair is not under way');
+      if (seen.node === undefined || !isCordonedFor(seen.node, reservation.id))
+        return stop("the Node's cordon does not name the reservation");
       return { effect: { do: 'ForceDelete', pods, providerID } };
     },
   };
@@ -169,7 +174,7 @@ const withRepair = (machine: Stored<Machine>, repair: RepairStatus): Guarded => 
 function onMachine(
   name: string,
   writes: 'machine' | 'effect',
-  row: LedgerRow,
+  reservation: LedgerReservation,
   context: ActContext,
   judge: (machine: Stored<Machine>) => Guarded,
 ): Act {
@@ -178,8 +183,8 @@ function onMachine(
     reads: ['machine', 'ledger'],
     writes,
     judge(seen): Guarded {
-      if (ledgerWith(row, seen, context.epoch) === undefined) return stop('the ledger lacks the row');
-      const machine = machineOf(row, seen, context.epoch);
+      if (ledgerWith(reservation, seen, context.epoch) === undefined) return stop('the ledger lacks the reservation');
+      const machine = machineOf(reservation, seen, context.epoch);
       return machine === undefined ? stop('the machine is gone') : judge(machine);
     },
   };
@@ -188,12 +193,12 @@ function onMachine(
 function effect(
   name: string,
   action: RepairOperation,
-  row: LedgerRow,
+  reservation: LedgerReservation,
   context: ActContext,
   made: (machine: Stored<Machine>) => Effect | { stop: string },
 ): Act {
-  return onMachine(name, 'effect', row, context, (machine) => {
-    if (repairUnderWay(row, machine, action) === undefined) return stop('the repair is not under way');
+  return onMachine(name, 'effect', reservation, context, (machine) => {
+    if (repairUnderWay(reservation, machine, action) === undefined) return stop('the repair is not under way');
     const found = made(machine);
     return 'stop' in found ? found : { effect: found };
   });

@@ -5,11 +5,11 @@
  */
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
-import { at, cordoned, idle, node, repairOperation, repairRow } from './testing/objects.ts';
+import { at, cordoned, idle, node, repairOperation, repairReservation } from './testing/objects.ts';
 import { judgeRepairs } from './testing/repair-judge.ts';
 import { down, type Objects } from './testing/repair-leader.ts';
 import { repairWorld, type Happening } from './testing/repair-world.ts';
@@ -94,7 +94,7 @@ test('and it can fail: two machines that are cordoned by us are seen', () => {
   expect(both.broken()).toEqual(['invariant 2: a and b are disrupted or reserved, the limit is 0']);
 });
 
-describe('C9: a row that took over from a silent agent, and got no order', () => {
+describe('C9: a reservation that took over from a silent agent, and got no order', () => {
   const lead: Happening = { do: 'lead', pick: 0, calls: 6, current: true, known: false };
   const oneCall: Happening = { do: 'lead', pick: 0, calls: 1, current: true, known: false };
   const reserve: Happening = { do: 'lead', pick: 6, calls: 6, current: true, known: false };
@@ -142,13 +142,13 @@ describe('C9: a row that took over from a silent agent, and got no order', () =>
   });
 });
 
-describe('C9: and the judge can fail: a row is taken over', () => {
+describe('C9: and the judge can fail: a reservation is taken over', () => {
   const order = repairOperation({ action: 'Reboot' });
   const ordered = idle({ spec: { operation: order } });
-  const second = repairRow({ id: 'r2', succeeds: 'r1' });
-  const third = repairRow({ id: 'r3', succeeds: 'r1' });
+  const second = repairReservation({ id: 'r2', succeeds: 'r1' });
+  const third = repairReservation({ id: 'r3', succeeds: 'r1' });
   const late = Date.parse(second.notAfter) + 1;
-  const objects = (machine: Stored<Machine>, row: LedgerRow, frozen = false): Objects => ({
+  const objects = (machine: Stored<Machine>, reservation: LedgerReservation, frozen = false): Objects => ({
     machines: [machine],
     nodes: [node('a')],
     ledger: {
@@ -156,13 +156,20 @@ describe('C9: and the judge can fail: a row is taken over', () => {
       kind: 'DisruptionLedger',
       metadata: { name: 'cell', uid: 'l', resourceVersion: '1', creationTimestamp: at(0) },
       spec: {},
-      status: { epoch: 3, rows: [row] },
+      status: { epoch: 3, reservations: [reservation] },
     },
     jobs: [],
     rules: { limit: 1, frozen },
   });
   function judged(
-    change: { machine?: Stored<Machine>; from?: LedgerRow; to?: LedgerRow; silent?: boolean; nowMs?: number; frozen?: boolean } = {},
+    change: {
+      machine?: Stored<Machine>;
+      from?: LedgerReservation;
+      to?: LedgerReservation;
+      silent?: boolean;
+      nowMs?: number;
+      frozen?: boolean;
+    } = {},
   ): string[] {
     const { machine = ordered, from = second, to = third, silent = true, nowMs = late, frozen = false } = change;
     const judge = judgeRepairs([{ silent, hung: silent, power: 'Running', pods: [], spent: new Set() }]);
@@ -171,19 +178,19 @@ describe('C9: and the judge can fail: a row is taken over', () => {
     judge.wroteLedger(before, after, { ...down(before), epoch: 3 }, decided);
     return judge.broken(after, []).filter((each) => !each.startsWith('invariant 2'));
   }
-  const wrong = (id: string) => [`C9: the row ${id} is taken over, which nobody's silence holds up`];
+  const wrong = (id: string) => [`C9: the reservation ${id} is taken over, which nobody's silence holds up`];
 
   test('as it may be: from the agent, and from what took over from it', () => {
-    expect(judged({ from: repairRow(), to: second })).toEqual([]);
+    expect(judged({ from: repairReservation(), to: second })).toEqual([]);
     expect(judged()).toEqual([]);
   });
   test.each<[string, Parameters<typeof judged>[0], string[]]>([
     ['while the agent answers', { silent: false }, wrong('r2')],
     ['before its time is over', { nowMs: late - 1 }, wrong('r2')],
-    ['by a row that forgets what may go on', { to: repairRow({ id: 'r3' }) }, wrong('r2')],
-    ['by a row that names what has no order', { to: repairRow({ id: 'r3', succeeds: 'r2' }) }, wrong('r2')],
-    ['by a row that is no repair', { to: { ...third, kind: 'Change' } }, wrong('r2')],
-    ['that took over nothing, and has no order', { from: repairRow({ id: 'r2' }) }, wrong('r2')],
+    ['by a reservation that forgets what may go on', { to: repairReservation({ id: 'r3' }) }, wrong('r2')],
+    ['by a reservation that names what has no order', { to: repairReservation({ id: 'r3', succeeds: 'r2' }) }, wrong('r2')],
+    ['by a reservation that is no repair', { to: { ...third, kind: 'Change' } }, wrong('r2')],
+    ['that took over nothing, and has no order', { from: repairReservation({ id: 'r2' }) }, wrong('r2')],
     ['where nothing was ordered', { machine: idle() }, wrong('r2')],
     ['where what was ordered was taken back', { machine: idle({ spec: { operation: { ...order, kind: 'Cancelled' } } }) }, wrong('r2')],
     [
@@ -191,7 +198,7 @@ describe('C9: and the judge can fail: a row is taken over', () => {
       { machine: idle({ spec: { operation: order }, status: { operation: { id: 'r1', state: 'Done', outcome: 'Succeeded' } } }) },
       wrong('r2'),
     ],
-    ['while repairs are frozen', { frozen: true }, ['D11: the row r2 is taken over while repairs are frozen']],
+    ['while repairs are frozen', { frozen: true }, ['D11: the reservation r2 is taken over while repairs are frozen']],
   ])('%s', (_, change, expected) => {
     expect(judged(change)).toEqual(expected);
   });

@@ -21,7 +21,7 @@ import {
   NOW,
   operation,
   repairOperation,
-  repairRow,
+  repairReservation,
   view,
   waiting,
 } from './testing/objects.ts';
@@ -64,7 +64,7 @@ describe('D9: a job asks for its machine', () => {
     ['not for a human', [job({ action: 'Human' })], 'Nothing'],
     ['not in Shadow', [job({ status: { phase: 'Shadow' } })], 'Nothing'],
     ['not for another machine', [job({ machine: 'b' })], 'Nothing'],
-    ['again when the ledger lost its row without a trace', [granted()], 'RemedyOperationJob/web/j1'],
+    ['again when the ledger lost its reservation without a trace', [granted()], 'RemedyOperationJob/web/j1'],
     ['F6: of two the one of the higher priority', [job(), job({ name: 'j2', priority: 5 })], 'RemedyOperationJob/web/j2'],
     ['F6: of two equals the stronger', [job({ name: 'j0', action: 'CleanDisk' }), job()], 'RemedyOperationJob/web/j1'],
   ])('%s', (_, jobs, expected) => {
@@ -72,7 +72,7 @@ describe('D9: a job asks for its machine', () => {
     expect(mayAsk(idle(), jobsOf(...jobs).jobsOf)).toBe(expected !== 'Nothing');
   });
 
-  test('not again for a row that was cancelled here', () => {
+  test('not again for a reservation that was cancelled here', () => {
     expect(ask(idle({ spec: { operation: operation({ kind: 'Cancelled' }) } }), [granted()])).toBe('Nothing');
   });
 
@@ -123,7 +123,7 @@ interface Case {
   facts?: Partial<AskFacts>;
 }
 const seen = ({ job: of = granted(), machine: object = idle(), facts: known, ...change }: Case & Omit<Partial<MachineView>, keyof Case>) =>
-  view({ row: repairRow(), claim: claimed(), machine: object, ...change, facts: facts({ ...jobsOf(of), ...known }) });
+  view({ reservation: repairReservation(), claim: claimed(), machine: object, ...change, facts: facts({ ...jobsOf(of), ...known }) });
 const taken = (change: Parameters<typeof seen>[0]): string[] => decide(seen(change)).steps.map((step) => step.do);
 const reason = ({ steps }: Decision): string | undefined => {
   const [step] = steps.filter((each) => each.do !== 'RetirePower');
@@ -141,13 +141,13 @@ describe('C3: each step of a repair is found from the state alone', () => {
     ['a reboot, pods going: wait', { pods: [leaving] }, []],
     ['a reboot, drained: order', { pods: [] }, ['Order']],
     ['a migration is itself the drain: order', { job: granted({ action: 'MigratePods' }), pods: [pod] }, ['Order']],
-    ['drained before the job has noted its row: wait', { pods: [], job: job() }, []],
+    ['drained before the job has noted its reservation: wait', { pods: [], job: job() }, []],
     [
       'drained before the job knows what the node was like: wait',
       { pods: [], job: job({ status: { phase: 'Granted', operationID: 'r1' } }) },
       [],
     ],
-    ['drained for a job that notes another row: wait', { pods: [], job: granted({ status: { operationID: 'r0' } }) }, []],
+    ['drained for a job that notes another reservation: wait', { pods: [], job: granted({ status: { operationID: 'r0' } }) }, []],
     ['no order to a silent agent without power cycles', { pods: [], facts: { agentAnswers: false, canPowerCycle: () => false } }, []],
     [
       'a replacement that nothing would replace: order at once, to say so',
@@ -196,7 +196,7 @@ describe('D6: a repair without an order is given up', () => {
       'DrainTimeout: when its pods stay, with whose no it was',
       {
         nowMs: NOW + 700_000,
-        row: repairRow({ notAfter: at(1500) }),
+        reservation: repairReservation({ notAfter: at(1500) }),
         pods: [pod],
         machine: idle({
           status: {
@@ -219,7 +219,10 @@ describe('D6: a repair without an order is given up', () => {
   });
 
   test('and so is a change', () => {
-    const change = { row: repairRow({ kind: 'Change', requesterUID: 's1', scopes: ['cluster', 'set/s1'] }), machine: machine() };
+    const change = {
+      reservation: repairReservation({ kind: 'Change', requesterUID: 's1', scopes: ['cluster', 'set/s1'] }),
+      machine: machine(),
+    };
     expect(reason(decide(seen({ ...change, revoked: { allowed: false, limit: 'cell/rate' } })))).toBe('Refused: cell/rate');
   });
 
@@ -246,7 +249,7 @@ const done = (outcome: NonNullable<OperationStatus['outcome']> = 'Succeeded'): O
 const running = job({ status: { phase: 'Running', operationID: 'r1' } });
 const over = job({ status: { phase: 'Succeeded', operationID: 'r1' } });
 
-describe('D5: a Repair row goes', () => {
+describe('D5: a Repair reservation goes', () => {
   test('proof 19: not before its job has recorded what came of it: until then the node counts as unavailable', () => {
     expect(taken({ machine: ordered('Reboot', { operation: done() }), job: running })).toEqual([]);
     expect(
@@ -274,7 +277,7 @@ describe('D5: a Repair row goes', () => {
   });
 });
 
-describe('C9: the row of an agent that is silent', () => {
+describe('C9: the reservation of an agent that is silent', () => {
   const successor = (action: Action) => job({ name: 'j2', action });
   const late = { agentAnswers: false, nowMs: NOW + 900_000 };
   const rated = (maxPerHour: number) => [
@@ -288,7 +291,12 @@ describe('C9: the row of an agent that is silent', () => {
     ['is taken over by a replacement', { job: successor('Replace'), facts: late }, ['TakeOverForRepair']],
     [
       'also when it is a change',
-      { job: successor('Reboot'), facts: late, row: repairRow({ kind: 'Change' }), machine: machine({ spec: { operation: operation() } }) },
+      {
+        job: successor('Reboot'),
+        facts: late,
+        reservation: repairReservation({ kind: 'Change' }),
+        machine: machine({ spec: { operation: operation() } }),
+      },
       ['TakeOverForRepair'],
     ],
     ['not by what an agent would have to do', { job: successor('RestartComponent'), facts: late }, []],
@@ -304,7 +312,7 @@ describe('C9: the row of an agent that is silent', () => {
     ['not over the rate of a policy', { job: successor('Reboot'), facts: { ...late, policies: rated(1) }, hours: begun(1) }, []],
     ['within the rate', { job: successor('Reboot'), facts: { ...late, policies: rated(2) }, hours: begun(1) }, ['TakeOverForRepair']],
     ['not after it has reported', { job: successor('Reboot'), facts: late, machine: ordered('Reboot', { operation: done() }) }, ['Settle']],
-    ['not from a deletion', { job: successor('Reboot'), facts: late, row: repairRow({ kind: 'Delete' }) }, []],
+    ['not from a deletion', { job: successor('Reboot'), facts: late, reservation: repairReservation({ kind: 'Delete' }) }, []],
   ])('%s', (_, change, expected) => {
     expect(taken({ machine: ordered('Reboot'), ...change })).toEqual(expected);
   });
@@ -312,7 +320,7 @@ describe('C9: the row of an agent that is silent', () => {
   describe('once taken over, while what was ordered before may go on', () => {
     const taken2 = (change: Parameters<typeof seen>[0] = {}) =>
       taken({
-        row: repairRow({ id: 'r2', succeeds: 'r1', requesterUID: 'uid-j2' }),
+        reservation: repairReservation({ id: 'r2', succeeds: 'r1', requesterUID: 'uid-j2' }),
         machine: ordered('RestartComponent'),
         job: granted({ name: 'j2', status: { operationID: 'r2' } }),
         claim: claimed(cordoned('a', 'r2')),
@@ -468,13 +476,14 @@ describe('Replace', () => {
 describe('C4: a Degraded cordon', () => {
   const due = (status: 'True' | 'False') =>
     idle({ status: { conditions: [{ type: 'RepairNeeded', status, reason: 'hung', message: '', lastTransitionTime: at(0) }] } });
-  const without = (object: Stored<Machine>) => taken({ row: undefined, machine: object, claim: claimed(cordoned('a', 'Degraded')) });
+  const without = (object: Stored<Machine>) =>
+    taken({ reservation: undefined, machine: object, claim: claimed(cordoned('a', 'Degraded')) });
   test('stays while a repair is due, and goes when it is not', () => {
     expect(without(due('True'))).toEqual([]);
     expect(without(due('False'))).toEqual(['LiftDegraded']);
     expect(without(idle())).toEqual(['LiftDegraded']);
   });
   test('is not put there by a rule that merely matches', () => {
-    expect(taken({ row: undefined, machine: due('True'), claim: claimed(node()) })).toEqual([]);
+    expect(taken({ reservation: undefined, machine: due('True'), claim: claimed(node()) })).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 /** What a RemedyOperationJob asks of its machine, what may be ordered for it, and what ended it. Pure. */
 import { needsDrain, needsOperation, type Disruption } from '../../api/disruption.ts';
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine, Operation, OperationStatus } from '../../api/machine.ts';
 import { ANNOTATIONS, API_LEVEL } from '../../api/names.ts';
 import { ACTION_TRAITS, CONTROLLER_OPERATIONS, strengthOf, type RepairOperation } from '../../api/node-remedier.ts';
@@ -24,20 +24,20 @@ import {
 import { jobRequester } from './requester.ts';
 
 /**
- * Whether a job may wait for a row, by what it says itself: it is neither over nor to be given up. One that nobody has looked at yet asks as
- * well, so that its row need not wait for that look; where the look ends it at once, the row is one whose job is finished.
+ * Whether a job may wait for a reservation, by what it says itself: it is neither over nor to be given up. One that nobody has looked at yet asks as
+ * well, so that its reservation need not wait for that look; where the look ends it at once, the reservation is one whose job is finished.
  */
-export function mayWaitForRow({ spec, status }: RemedyOperationJob): boolean {
+export function mayWaitForReservation({ spec, status }: RemedyOperationJob): boolean {
   if (spec.action === 'Human' || spec.mode === 'Shadow' || status?.cancelling !== undefined) return false;
   return status?.phase === undefined || status.phase === 'Pending' || status.phase === 'Granted';
 }
 
-/** Whether a job waits for a row: it has none, and is neither over nor to be given up. */
+/** Whether a job waits for a reservation: it has none, and is neither over nor to be given up. */
 function asks(job: RemedyOperationJob, machine: Machine): boolean {
-  if (!mayWaitForRow(job)) return false;
+  if (!mayWaitForReservation(job)) return false;
   const { phase, operationID } = job.status ?? {};
   if (phase !== 'Granted') return true;
-  // Of a row that the ledger lacks and that left no trace here: it was never ordered, nor cancelled.
+  // Of a reservation that the ledger lacks and that left no trace here: it was never ordered, nor cancelled.
   return operationID !== undefined && machine.spec.operation?.id !== operationID;
 }
 
@@ -53,9 +53,9 @@ export function askingJob(machine: Machine, jobsOf: JobsOf): RemedyOperationJob 
     )[0];
 }
 
-/** The job that has this row; undefined once it is finished or gone, which is the record of what came of the row. */
-export function jobOfRow(row: LedgerRow, { jobsOf }: Pick<AskFacts, 'jobsOf'>): RemedyOperationJob | undefined {
-  return jobsOf(row.machineUID).find((job) => job.metadata.uid === row.requesterUID && !isFinished(job));
+/** The job that has this reservation; undefined once it is finished or gone, which is the record of what came of the reservation. */
+export function jobOfReservation(reservation: LedgerReservation, { jobsOf }: Pick<AskFacts, 'jobsOf'>): RemedyOperationJob | undefined {
+  return jobsOf(reservation.machineUID).find((job) => job.metadata.uid === reservation.requesterUID && !isFinished(job));
 }
 
 /** By what operation a job is carried out now; undefined while nobody could do it. */
@@ -94,7 +94,7 @@ export const wantsCordon = (job: RemedyOperationJob, machine: Machine): boolean 
 export const wantsDrainFirst = (job: RemedyOperationJob, machine: Machine): boolean =>
   needsDrain(disruptionOf(job.spec.action)) && job.spec.action !== 'MigratePods' && !isFutile(job, machine);
 
-/** Why this job may not begin now, whatever the limits say. Holds of its row while that has no order, too (docs/protocols.md#d6). */
+/** Why this job may not begin now, whatever the limits say. Holds of its reservation while that has no order, too (docs/protocols.md#d6). */
 export function repairRefusal(job: RemedyOperationJob, machine: Machine, facts: AskFacts): Verdict | undefined {
   const held = heldBy(machine);
   if (held !== undefined) return held;
@@ -105,7 +105,7 @@ export function repairRefusal(job: RemedyOperationJob, machine: Machine, facts: 
   return undefined;
 }
 
-/** What a Repair row of this job says of itself. */
+/** What a Repair reservation of this job says of itself. */
 export function repairRequest(job: RemedyOperationJob, machine: Machine): Omit<Request, 'since'> {
   const { action, healedWhen } = job.spec;
   return {
@@ -136,18 +136,18 @@ export function askRepair(machine: Machine, facts: AskFacts): RepairAsk {
   return { state: 'Asks', request: repairRequest(job, machine), components: [] };
 }
 
-/** What to order for a row, or why nothing is ordered yet. */
+/** What to order for a reservation, or why nothing is ordered yet. */
 export function repairOrder(
-  row: LedgerRow,
+  reservation: LedgerReservation,
   machine: Machine,
   facts: AskFacts,
 ): { action: RepairOperation; args: Record<string, unknown> | undefined } | { waitsFor: 'RemedyJob' | 'Agent'; why: string } {
-  const job = jobOfRow(row, facts);
+  const job = jobOfReservation(reservation, facts);
   if (job === undefined) return { waitsFor: 'RemedyJob', why: 'the job is over' };
   const { phase, operationID, before, cancelling } = job.status ?? {};
   // From what the node was like before the order its recovery is judged: without it no repair could be proven.
-  if (phase !== 'Granted' || operationID !== row.id || before === undefined || cancelling !== undefined)
-    return { waitsFor: 'RemedyJob', why: 'the job has not noted its row and what the node is like before the repair' };
+  if (phase !== 'Granted' || operationID !== reservation.id || before === undefined || cancelling !== undefined)
+    return { waitsFor: 'RemedyJob', why: 'the job has not noted its reservation and what the node is like before the repair' };
   const refusal = repairRefusal(job, machine, facts);
   if (refusal !== undefined) return { waitsFor: 'RemedyJob', why: `${refusal.limit ?? ''} stops it` };
   const action = operationFor(job, machine, facts);
@@ -170,13 +170,13 @@ export function isUnderWay(machine: Machine, id: string): boolean {
 }
 
 /**
- * Whether somebody may have asked the provider to do something to the power for this row's operation, or be about to: it is noted on the Machine
+ * Whether somebody may have asked the provider to do something to the power for this reservation's operation, or be about to: it is noted on the Machine
  * first, by the order of a power cycle and by `cutsPower`.
  */
-export function mayAskForPower(row: Pick<LedgerRow, 'id'>, { spec, status }: Machine): boolean {
+export function mayAskForPower(reservation: Pick<LedgerReservation, 'id'>, { spec, status }: Machine): boolean {
   const { operation } = spec;
   const { repair } = status ?? {};
-  if (operation?.id !== row.id || repair?.id !== row.id || repair.state === 'Done') return false;
+  if (operation?.id !== reservation.id || repair?.id !== reservation.id || repair.state === 'Done') return false;
   return operation.action === 'PowerCycle' || repair.cutsPower === true;
 }
 
@@ -186,36 +186,43 @@ export function staysCordoned(machine: Machine, order: Operation, report: Operat
 }
 
 /**
- * Whether what this row took over from a silent agent may still go on: the order of it is on the Machine, and nobody has told how it ended. Once
- * false it stays false, since such an order is only replaced by one of this row.
+ * Whether what this reservation took over from a silent agent may still go on: the order of it is on the Machine, and nobody has told how it ended. Once
+ * false it stays false, since such an order is only replaced by one of this reservation.
  */
-export function isSucceeding(row: Pick<LedgerRow, 'succeeds'>, machine: Machine): boolean {
+export function isSucceeding(reservation: Pick<LedgerReservation, 'succeeds'>, machine: Machine): boolean {
   const order = machine.spec.operation;
-  return row.succeeds !== undefined && order?.id === row.succeeds && order.kind !== 'Cancelled' && finalReport(machine) === undefined;
+  return (
+    reservation.succeeds !== undefined &&
+    order?.id === reservation.succeeds &&
+    order.kind !== 'Cancelled' &&
+    finalReport(machine) === undefined
+  );
 }
 
-/** docs/protocols.md#c9: whether this row gets no order any more. Every order of it that may still arrive is conditioned on a Machine from before. */
-export const isOrderFenced = (row: Pick<LedgerRow, 'id'>, machine: Machine): boolean =>
-  machine.metadata.annotations?.[ANNOTATIONS.orderFence] === row.id;
+/** docs/protocols.md#c9: whether this reservation gets no order any more. Every order of it that may still arrive is conditioned on a Machine from before. */
+export const isOrderFenced = (reservation: Pick<LedgerReservation, 'id'>, machine: Machine): boolean =>
+  machine.metadata.annotations?.[ANNOTATIONS.orderFence] === reservation.id;
 
 /**
- * docs/protocols.md#c9: the job whose repair may take over a row that waits for an agent: the provider carries it out, the agent is silent and its order can no
- * longer begin. Nor can that of a row which took over before, and came to nothing in its time.
+ * docs/protocols.md#c9: the job whose repair may take over a reservation that waits for an agent: the provider carries it out, the agent is silent and its order can no
+ * longer begin. Nor can that of a reservation which took over before, and came to nothing in its time.
  */
-export function successorOf(row: LedgerRow, machine: Machine, facts: AskFacts): RemedyOperationJob | undefined {
+export function successorOf(reservation: LedgerReservation, machine: Machine, facts: AskFacts): RemedyOperationJob | undefined {
   const order = machine.spec.operation;
-  if (row.kind === 'Delete' || order === undefined || order.kind === 'Cancelled' || isControllerOperation(order.action)) return undefined;
-  if (order.id !== row.id && order.id !== row.succeeds) return undefined;
-  if (facts.agentAnswers || !(facts.nowMs > Date.parse(row.notAfter)) || finalReport(machine) !== undefined) return undefined;
+  if (reservation.kind === 'Delete' || order === undefined || order.kind === 'Cancelled' || isControllerOperation(order.action))
+    return undefined;
+  if (order.id !== reservation.id && order.id !== reservation.succeeds) return undefined;
+  if (facts.agentAnswers || !(facts.nowMs > Date.parse(reservation.notAfter)) || finalReport(machine) !== undefined) return undefined;
   const job = askingJob(machine, facts.jobsOf);
-  if (job === undefined || job.metadata.uid === row.requesterUID || repairRefusal(job, machine, facts) !== undefined) return undefined;
+  if (job === undefined || job.metadata.uid === reservation.requesterUID || repairRefusal(job, machine, facts) !== undefined)
+    return undefined;
   const operation = operationFor(job, machine, facts);
   return operation === 'PowerCycle' || operation === 'Replace' ? job : undefined;
 }
 
-/** What a Repair row of this job says of itself where it takes over this one: it is where that was. */
-export function successionRequest(job: RemedyOperationJob, machine: Machine, row: LedgerRow): Omit<Request, 'since'> {
+/** What a Repair reservation of this job says of itself where it takes over this one: it is where that was. */
+export function successionRequest(job: RemedyOperationJob, machine: Machine, reservation: LedgerReservation): Omit<Request, 'since'> {
   const request = repairRequest(job, machine);
-  const places = row.scopes.filter(isPlace);
+  const places = reservation.scopes.filter(isPlace);
   return { ...request, scopes: [...new Set([...request.scopes, ...places])] };
 }

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Instance } from '../../api/provider.ts';
 import type { MachineView } from './view.ts';
 import { statusOf } from './report.ts';
-import { at, cordoned, machine, node, operation, row, view, waiting } from './testing/objects.ts';
+import { at, cordoned, machine, node, operation, reservation, view, waiting } from './testing/objects.ts';
 
 const told = (change: Partial<MachineView> = {}, refusals: string[] = []) => statusOf({ view: view(change), verdict: undefined, refusals });
 const condition = (status: ReturnType<typeof told>, type: string): string | undefined => {
@@ -73,12 +73,16 @@ describe('Drained is said while pods are taken away', () => {
 });
 
 describe('lastDisruption', () => {
-  test("is the row's, once the node is cordoned for it or has its order, and stays when the row goes", () => {
-    expect(told({ row: row() }).lastDisruption).toBeUndefined();
-    expect(told({ row: row(), claim: { state: 'Claimed', node: cordoned('a', 'r1') } }).lastDisruption).toBe(row().since);
-    expect(told({ row: row(), machine: machine({ spec: { operation: operation() } }) }).lastDisruption).toBe(row().since);
+  test("is the reservation's, once the node is cordoned for it or has its order, and stays when the reservation goes", () => {
+    expect(told({ reservation: reservation() }).lastDisruption).toBeUndefined();
+    expect(told({ reservation: reservation(), claim: { state: 'Claimed', node: cordoned('a', 'r1') } }).lastDisruption).toBe(
+      reservation().since,
+    );
+    expect(told({ reservation: reservation(), machine: machine({ spec: { operation: operation() } }) }).lastDisruption).toBe(
+      reservation().since,
+    );
     expect(
-      told({ row: row(), machine: machine({ spec: { operation: operation({ kind: 'Cancelled' }) } }) }).lastDisruption,
+      told({ reservation: reservation(), machine: machine({ spec: { operation: operation({ kind: 'Cancelled' }) } }) }).lastDisruption,
     ).toBeUndefined();
     expect(told({ machine: machine({ status: { lastDisruption: at(-99) } }) }).lastDisruption).toBe(at(-99));
   });

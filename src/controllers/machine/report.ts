@@ -108,12 +108,12 @@ function firstReady({ machine, nowMs }: MachineView, { ready }: Findings): strin
   return ready || wasReady(machine) ? new Date(nowMs).toISOString() : undefined;
 }
 
-/** When the row was reserved that disrupts this node now. Taken from the row, so that whoever leads writes the same. */
-function disruptionBegun({ row, machine, claim }: MachineView): string | undefined {
-  if (row === undefined) return undefined;
+/** When the reservation was reserved that disrupts this node now. Taken from the reservation, so that whoever leads writes the same. */
+function disruptionBegun({ reservation, machine, claim }: MachineView): string | undefined {
+  if (reservation === undefined) return undefined;
   const order = machine.spec.operation;
-  const ordered = order?.id === row.id && order.kind !== 'Cancelled';
-  return ordered || (claim.state === 'Claimed' && isCordonedFor(claim.node, row.id)) ? row.since : undefined;
+  const ordered = order?.id === reservation.id && order.kind !== 'Cancelled';
+  return ordered || (claim.state === 'Claimed' && isCordonedFor(claim.node, reservation.id)) ? reservation.since : undefined;
 }
 
 const condition = (type: Ours, status: Condition['status'], reason: string, message = ''): ConditionInput => ({

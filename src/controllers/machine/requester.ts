@@ -1,10 +1,10 @@
 /** Who asks for a reservation: `requester` for people, as Kind/[namespace/]name. */
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import { nameOf, type SetFacts } from './facts.ts';
 
-type Requester = Pick<LedgerRow, 'requesterUID' | 'requester'>;
+type Requester = Pick<LedgerReservation, 'requesterUID' | 'requester'>;
 
 export function jobRequester({ metadata }: RemedyOperationJob): Requester {
   return { requesterUID: metadata.uid ?? '', requester: `RemedyOperationJob/${metadata.namespace ?? ''}/${metadata.name}` };

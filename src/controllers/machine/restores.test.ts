@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { contentOf, type ComponentEntry, type Machine, type Outcome } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import { actOf } from './act.ts';
 import { askOf } from './ask.ts';
 import { MAX_RESTORES, restoresOf } from './restores.ts';
-import { at, entry, facts, machine, NOW, row, VERIFIED_OLD, waiting } from './testing/objects.ts';
+import { at, entry, facts, machine, NOW, reservation, VERIFIED_OLD, waiting } from './testing/objects.ts';
 
 const HOUR_MS = 3_600_000;
 const cni = { name: 'cni', version: '1.0.0', lane: 'Restore' as const, revision: 7 };
@@ -22,19 +22,19 @@ function world(entries: ComponentEntry[] = [entry(kubelet)]) {
     status: { verified: [VERIFIED_OLD, { ...VERIFIED_OLD, name: 'cni' }] },
   });
 
-  function write(act: 'Order' | 'WriteCancelled', of: LedgerRow): void {
+  function write(act: 'Order' | 'WriteCancelled', of: LedgerReservation): void {
     const ledger = {
       apiVersion: API_VERSION,
       kind: 'DisruptionLedger',
       metadata: { name: 'cell', uid: 'l', resourceVersion: '5', creationTimestamp: at(0) },
       spec: {},
-      status: { epoch: 3, rows: [of] },
+      status: { epoch: 3, reservations: [of] },
     };
     const context = { epoch: 3, machine: { namespace: 'web', name: 'a' }, node: 'a', facts: facts({ nowMs }), newID: () => 'new' };
     const step =
       act === 'Order'
-        ? ({ do: 'Order', row: of, drained: true, why: '' } as const)
-        : ({ do: act, row: of, cause: 'Expired', reason: 'late', why: '' } as const);
+        ? ({ do: 'Order', reservation: of, drained: true, why: '' } as const)
+        : ({ do: act, reservation: of, cause: 'Expired', reason: 'late', why: '' } as const);
     const move = actOf(step, context)?.judge({ machine: object, ledger });
     if (move === undefined || !('write' in move) || move.write !== 'machine') throw new Error(JSON.stringify(move));
     object = move.object;
@@ -58,7 +58,7 @@ function world(entries: ComponentEntry[] = [entry(kubelet)]) {
       if (ask.state !== 'Asks') throw new Error(JSON.stringify(ask));
       const { class: asked, components = [], scopes } = ask.request;
       const notAfter = new Date(nowMs + 1000).toISOString();
-      write(act, row({ id: `r${++ids}`, class: asked, components, scopes, notAfter, since: new Date(nowMs).toISOString() }));
+      write(act, reservation({ id: `r${++ids}`, class: asked, components, scopes, notAfter, since: new Date(nowMs).toISOString() }));
     },
     ends: (outcome: Outcome) =>
       void (object = { ...object, status: { ...object.status, operation: { id: `r${ids}`, state: 'Done', outcome } } }),
@@ -71,7 +71,7 @@ const cniWaits = () => waits({ name: 'cni', revision: 7 });
 
 test('B7: an operation of a machine without components records nothing of restores', () => {
   const { components: _, ...spec } = machine().spec;
-  expect(restoresOf(row({ class: 'Restore' }), [{ name: 'kubelet', revision: 2 }], { ...machine(), spec })).toEqual({});
+  expect(restoresOf(reservation({ class: 'Restore' }), [{ name: 'kubelet', revision: 2 }], { ...machine(), spec })).toEqual({});
 });
 
 describe('safety 14, B7: the way back is taken once, by the record of the cell', () => {
@@ -117,7 +117,7 @@ describe('safety 14, B7: the way back is taken once, by the record of the cell',
     expect(asked).toEqual([...Array<string>(MAX_RESTORES).fill('Restore'), 'Change', 'Change']);
   });
 
-  test('so does one for which rows are given up before their order: the node is cordoned and drained for them', () => {
+  test('so does one for which reservations are given up before their order: the node is cordoned and drained for them', () => {
     const cell = world();
     cell.say(waits());
     for (let tries = 0; tries < MAX_RESTORES; tries++) {

@@ -2,7 +2,7 @@
  * How often a machine was taken back, by the cell's own record (docs/protocols.md#b7). It stands in the operation itself and is carried from one to the next, whatever
  * comes in between: a leader that takes over forgets nothing, and nothing that an agent reports ends it. Pure.
  */
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import { contentOf, type ComponentEntry, type Machine, type Operation } from '../../api/machine.ts';
 import { finalReport } from './repair.ts';
 
@@ -36,20 +36,20 @@ export function mayRestore(machine: Machine, entry: ComponentEntry): boolean {
   return isUnderWay || past.tries < MAX_RESTORES;
 }
 
-/** What the operation that is written for this row now says of them. `tried`: the entries that it is about. */
+/** What the operation that is written for this reservation now says of them. `tried`: the entries that it is about. */
 export function restoresOf(
-  row: LedgerRow,
+  reservation: LedgerReservation,
   tried: readonly { name: string; revision: number }[],
   machine: Machine,
 ): { restores?: Restores } {
   const entries = machine.spec.components ?? [];
   const before = recorded(machine).filter((each) => entries.some((entry) => isDeclaredBy(each, entry)));
-  const now = row.class !== 'Restore' ? [] : entries.filter((entry) => tried.some((each) => isOf(each, entry)));
+  const now = reservation.class !== 'Restore' ? [] : entries.filter((entry) => tried.some((each) => isOf(each, entry)));
   const counted = now.map((entry): Restores[number] => {
     const { name, setUID, setRevision, attempt } = entry;
     const content = contentOf(entry);
     const past = before.find((each) => isDeclaredBy(each, entry) && each.content === content);
-    return { name, setUID, setRevision, attempt, content, tries: (past?.tries ?? 0) + 1, last: row.id };
+    return { name, setUID, setRevision, attempt, content, tries: (past?.tries ?? 0) + 1, last: reservation.id };
   });
   const isCounted = (record: Restores[number]): boolean =>
     counted.some((each) => each.name === record.name && each.content === record.content);

@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import { waitFor } from '../../kube/testing/wait-for.ts';
 import { clockOfWrongMachine } from '../../kube/testing/wrong-clock.ts';
 import { openCell, type TestCell } from './testing/cell.ts';
@@ -31,8 +31,8 @@ test.each([-YEAR, -25 * MINUTE, 25 * MINUTE, YEAR])(
     // Fifteen minutes, but for the error of the estimate.
     const leftMs = Date.parse(order.notAfter) - clock.now();
     expect(Math.abs(leftMs - 15 * MINUTE)).toBeLessThan(LONG + 1000);
-    const [row] = (await cell.rows()) as [LedgerRow];
-    expect(Math.abs(Date.parse(row.since) - clock.now())).toBeLessThan(LONG + 1000);
+    const [reservation] = (await cell.reservations()) as [LedgerReservation];
+    expect(Math.abs(Date.parse(reservation.since) - clock.now())).toBeLessThan(LONG + 1000);
   },
   30_000,
 );
@@ -45,7 +45,7 @@ test('safety 12, H5: a leader that takes over finds no operation late that is no
   await cell.addMachine('a', { components: [entry({ setUID: uid })] });
   await cell.boot('a');
   await cell.phase('a', 'Running');
-  // A machine whose drain is under way has a row, and no order yet.
+  // A machine whose drain is under way has a reservation, and no order yet.
   await cell.silence('a', 'agent');
   await cell.report('a', { components: [waiting()], verified: [{ ...VERIFIED_OLD, setUID: uid }] });
   await first.stop();

@@ -1,5 +1,5 @@
 /** One machine as a decision sees it, and what a decision is. */
-import type { LedgerRow, StartsBucket } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation, StartsBucket } from '../../api/disruption-ledger.ts';
 import type { CancelCause, Machine, Outcome } from '../../api/machine.ts';
 import type { Instance } from '../../api/provider.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -34,8 +34,8 @@ export interface NotOnNode {
 export interface MachineView {
   nowMs: number;
   machine: Stored<Machine>;
-  /** The ledger's row of this machine's UID. */
-  row: LedgerRow | undefined;
+  /** The ledger's reservation of this machine's UID. */
+  reservation: LedgerReservation | undefined;
   claim: Claim;
   /** As recorded, or as the provider says it now; undefined while there was no instance. */
   providerID: string | undefined;
@@ -50,7 +50,7 @@ export interface MachineView {
   nodeDrift: boolean;
   /** Labels and taints that the Machine wants and its Node has not, and why. */
   notOnNode: readonly NotOnNode[];
-  /** Why Defender takes back the row, which has no order yet: what it was granted under does not hold any more. */
+  /** Why Defender takes back the reservation, which has no order yet: what it was granted under does not hold any more. */
   revoked: Verdict | undefined;
   /** Buckets of the ledger: what began lately, for rates. */
   hours: readonly StartsBucket[];
@@ -67,37 +67,41 @@ export type Step = { why: string } & (
   | { do: 'LiftCordon'; owner: string }
   | { do: 'MarkDegraded' }
   | { do: 'LiftDegraded' }
-  | { do: 'TakeOver'; row: LedgerRow }
-  /** Before `TakeOverForRepair`, where the row that it takes over has no order. */
-  | { do: 'FenceOrder'; row: LedgerRow; /** UID of the job that is to get the new row. */ job: string }
-  | { do: 'TakeOverForRepair'; row: LedgerRow; /** UID of the job that gets the new row. */ job: string }
-  | { do: 'Cordon'; row: LedgerRow }
-  | { do: 'Evict'; row: LedgerRow; pod: DrainedPod; /** Instead of the pod's own. */ graceSeconds?: number }
-  | { do: 'Order'; row: LedgerRow; /** Whether the node was drained: only then may what needs it be ordered. */ drained: boolean }
-  | { do: 'BeginRepair'; row: LedgerRow; /** The one it runs in. */ bootID: string }
-  | { do: 'EndRepair'; row: LedgerRow; outcome: Outcome; message: string; bootID?: string }
-  | { do: 'PowerCycle'; row: LedgerRow; providerID: string }
+  | { do: 'TakeOver'; reservation: LedgerReservation }
+  /** Before `TakeOverForRepair`, where the reservation that it takes over has no order. */
+  | { do: 'FenceOrder'; reservation: LedgerReservation; /** UID of the job that is to get the new reservation. */ job: string }
+  | { do: 'TakeOverForRepair'; reservation: LedgerReservation; /** UID of the job that gets the new reservation. */ job: string }
+  | { do: 'Cordon'; reservation: LedgerReservation }
+  | { do: 'Evict'; reservation: LedgerReservation; pod: DrainedPod; /** Instead of the pod's own. */ graceSeconds?: number }
+  | {
+      do: 'Order';
+      reservation: LedgerReservation;
+      /** Whether the node was drained: only then may what needs it be ordered. */ drained: boolean;
+    }
+  | { do: 'BeginRepair'; reservation: LedgerReservation; /** The one it runs in. */ bootID: string }
+  | { do: 'EndRepair'; reservation: LedgerReservation; outcome: Outcome; message: string; bootID?: string }
+  | { do: 'PowerCycle'; reservation: LedgerReservation; providerID: string }
   /** Before `StopInstance`: so that whoever ends the operation knows that its power may be about to be cut. */
-  | { do: 'NoteCut'; row: LedgerRow }
-  | { do: 'StopInstance'; row: LedgerRow; providerID: string }
+  | { do: 'NoteCut'; reservation: LedgerReservation }
+  | { do: 'StopInstance'; reservation: LedgerReservation; providerID: string }
   /** Before the end of an operation of which somebody may still be about to ask the provider for something. */
-  | { do: 'RetirePower'; row: LedgerRow; providerID: string }
+  | { do: 'RetirePower'; reservation: LedgerReservation; providerID: string }
   /** Before `MarkOutOfService`: so that the one that removes the mark knows that it is ours. */
-  | { do: 'NoteOutOfService'; row: LedgerRow }
-  | { do: 'MarkOutOfService'; row: LedgerRow }
-  | { do: 'ForceDelete'; row: LedgerRow; pods: readonly DrainedPod[]; providerID: string }
-  | { do: 'DeleteMachine'; row: LedgerRow }
-  /** Deletes a Machine that its set marked; without a row where nothing was made for it. */
-  | { do: 'Retire'; row: LedgerRow | undefined }
-  | { do: 'WriteCancelled'; row: LedgerRow; cause: CancelCause; reason: string }
-  | { do: 'Fence'; row: LedgerRow }
-  | { do: 'FreeCancelled'; row: LedgerRow }
-  | { do: 'Settle'; row: LedgerRow }
-  | { do: 'Release'; row: LedgerRow }
-  /** Without a row where nothing was made, so that nothing is disrupted. */
-  | { do: 'DeleteInstance'; row: LedgerRow | undefined; providerID: string }
+  | { do: 'NoteOutOfService'; reservation: LedgerReservation }
+  | { do: 'MarkOutOfService'; reservation: LedgerReservation }
+  | { do: 'ForceDelete'; reservation: LedgerReservation; pods: readonly DrainedPod[]; providerID: string }
+  | { do: 'DeleteMachine'; reservation: LedgerReservation }
+  /** Deletes a Machine that its set marked; without a reservation where nothing was made for it. */
+  | { do: 'Retire'; reservation: LedgerReservation | undefined }
+  | { do: 'WriteCancelled'; reservation: LedgerReservation; cause: CancelCause; reason: string }
+  | { do: 'Fence'; reservation: LedgerReservation }
+  | { do: 'FreeCancelled'; reservation: LedgerReservation }
+  | { do: 'Settle'; reservation: LedgerReservation }
+  | { do: 'Release'; reservation: LedgerReservation }
+  /** Without a reservation where nothing was made, so that nothing is disrupted. */
+  | { do: 'DeleteInstance'; reservation: LedgerReservation | undefined; providerID: string }
   /** Only after a DeleteInstance of the same run said `gone`, where that stands before it. */
-  | { do: 'Finalize'; row: LedgerRow | undefined }
+  | { do: 'Finalize'; reservation: LedgerReservation | undefined }
 );
 
 export interface Decision {

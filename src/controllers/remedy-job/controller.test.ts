@@ -21,7 +21,7 @@ afterEach(async () => {
 const KEY = { namespace: 'web', name: 'hung-1' };
 const DAY_MS = 86_400_000;
 const at = (ms = 0): string => new Date(desk.cell.clock.now() + ms).toISOString();
-const granted: RemedyOperationJobStatus = { phase: 'Granted', operationID: 'row-1', before: { bootID: 'boot-1', conditions: [] } };
+const granted: RemedyOperationJobStatus = { phase: 'Granted', operationID: 'reservation-1', before: { bootID: 'boot-1', conditions: [] } };
 const ended = (ms: number): RemedyOperationJobStatus => ({ phase: 'Failed', outcome: 'PermanentFailure', finishedAt: at(ms) });
 const phase = async (name = 'hung-1') => (await desk.read(name)).status?.phase;
 const writes = (): string[] => desk.trace.filter((each) => /^>(PATCH|DELETE) /.test(each));
@@ -216,8 +216,8 @@ describe('a job is looked at', () => {
     expect([looks, await phase('hung-2')]).toEqual([looks.map(() => expect.toSatisfy((count: number) => count > 0) as unknown), 'Pending']);
   });
 
-  it('when its own row comes or goes, and not with those of others', async () => {
-    await desk.cell.rows((rows) => rows);
+  it('when its own reservation comes or goes, and not with those of others', async () => {
+    await desk.cell.reservations((reservations) => reservations);
     const open = await job('hung-1', { phase: 'Pending' });
     await desk.start();
     const foreign = {
@@ -226,13 +226,17 @@ describe('a job is looked at', () => {
       spec: { ...open.spec, machine: { name: 'z', uid: 'z' } },
     };
     expect(await looksAt(() => desk.cell.reserve(foreign))).toBe(0);
-    expect(await looksAt(() => desk.cell.rows((rows) => rows.map((row) => ({ ...row, scopes: ['x'] }))))).toBe(0);
+    expect(
+      await looksAt(() => desk.cell.reservations((reservations) => reservations.map((reservation) => ({ ...reservation, scopes: ['x'] })))),
+    ).toBe(0);
     const id = await desk.cell.reserve(open);
     await wait(200);
     expect((await desk.read('hung-1')).status).toMatchObject({ phase: 'Granted', operationID: id });
     const why = desk.log.lines.filter(({ message }) => message === 'reads again').map(({ fields }) => fields['why']);
     expect(why).toEqual(['what the node is like before it is touched']);
-    expect(await looksAt(() => desk.cell.rows((rows) => rows.map((row) => ({ ...row, scopes: ['y'] }))))).toBe(0);
+    expect(
+      await looksAt(() => desk.cell.reservations((reservations) => reservations.map((reservation) => ({ ...reservation, scopes: ['y'] })))),
+    ).toBe(0);
     await desk.cell.release(id);
     await wait(200);
     expect(await phase()).toBe('Cancelled');
@@ -249,12 +253,12 @@ describe('a job is looked at', () => {
     const looks = await looksAt(() => begin(1));
     expect([await phase(), (await desk.read('hung-1')).status?.explanation]).toEqual([
       'Cancelled',
-      'its row is gone, and no order was written',
+      'its reservation is gone, and no order was written',
     ]);
     // From the store, from the server, and as it was written.
     expect(looks).toBe(3);
     await job('hung-3', { phase: 'Pending' });
-    // The ledger had no rows at all so far.
+    // The ledger had no reservations at all so far.
     const id = await desk.cell.reserve(await desk.read('hung-3'));
     await wait(200);
     expect((await desk.read('hung-3')).status).toMatchObject({ phase: 'Granted', operationID: id });

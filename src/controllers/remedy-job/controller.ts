@@ -137,7 +137,7 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
       watch(stores.machines, (machine) => openJobs(machine.metadata.uid)),
       watch(stores.nodes, (node) => sight.machinesOfNode(node.metadata.name).flatMap((machine) => openJobs(machine.metadata.uid))),
       watch(stores.ledgers, (ledger, old) => {
-        // Whose row was not known before its first term.
+        // Whose reservation was not known before its first term.
         if (!isBegun(old) && isBegun(ledger)) return stores.jobs.list().flatMap((job) => (isFinished(job) ? [] : [keyOf(job.metadata)]));
         const [now, before] = [requestersOf(ledger), requestersOf(old)] as const;
         const moved = [...now, ...before].filter(([id]) => now.has(id) !== before.has(id));
@@ -158,6 +158,6 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
   });
 }
 
-/** By the id of the row that they asked for. */
+/** By the id of the reservation that they asked for. */
 const requestersOf = (ledger: DisruptionLedger | undefined): ReadonlyMap<string, string> =>
-  new Map((ledger?.status?.rows ?? []).map((row) => [row.id, row.requesterUID]));
+  new Map((ledger?.status?.reservations ?? []).map((reservation) => [reservation.id, reservation.requesterUID]));

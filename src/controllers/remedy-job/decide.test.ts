@@ -28,7 +28,7 @@ interface Given {
   machine?: Partial<MachineStatus> | undefined;
   operation?: MachineSpec['operation'];
   deleting?: boolean;
-  row?: string;
+  reservation?: string;
   why?: string;
   /** Of its condition KernelDeadlock; default True. */
   ill?: 'True' | 'False';
@@ -49,7 +49,7 @@ const order = (
 });
 
 function viewOf(given: Given): JobView {
-  const { action = 'Reboot', mode = 'Enforce', status, machine, operation, deleting, row, view } = given;
+  const { action = 'Reboot', mode = 'Enforce', status, machine, operation, deleting, reservation, view } = given;
   const { why = 'it was seen', ill = 'True', forSeconds = 60 } = given;
   const job: Stored<RemedyOperationJob> = {
     apiVersion: API_VERSION,
@@ -75,7 +75,7 @@ function viewOf(given: Given): JobView {
   const node: Stored<Node> = {
     apiVersion: 'v1',
     kind: 'Node',
-    metadata: { ...stored('a', 'n'), annotations: { 'kubenode.io/cordon-owner': 'row' } },
+    metadata: { ...stored('a', 'n'), annotations: { 'kubenode.io/cordon-owner': 'reservation' } },
     spec: {},
     status: { conditions },
   };
@@ -105,11 +105,11 @@ function viewOf(given: Given): JobView {
     job,
     machine: found,
     node,
-    row:
-      row === undefined
+    reservation:
+      reservation === undefined
         ? undefined
         : {
-            id: row,
+            id: reservation,
             machineUID: 'm',
             machine: 'web/a',
             kind: 'Repair',
@@ -135,7 +135,7 @@ function viewOf(given: Given): JobView {
 
 const gone: Partial<JobView> = { machine: undefined, node: undefined, snapshot: undefined, matches: undefined };
 const before = { bootID: 'b1', conditions: [] };
-const granted: RemedyOperationJobStatus = { phase: 'Granted', operationID: 'row', before };
+const granted: RemedyOperationJobStatus = { phase: 'Granted', operationID: 'reservation', before };
 const running: RemedyOperationJobStatus = { ...granted, phase: 'Running', orderedAt: iso(-30) };
 const verifying: RemedyOperationJobStatus = { ...running, phase: 'Verifying', actedAt: iso(-20), proof: {} };
 const done = (id: string, outcome: 'Succeeded' | 'TransientFailure' | 'Cancelled') => ({
@@ -167,11 +167,15 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     },
     { answer: 'cluster/max 3/3', explanation: 'waits until one ends' },
   ],
-  ['a row is a grant', { status: { phase: 'Pending' }, row: 'row' }, { phase: 'Granted', operationID: 'row' }],
-  ['what the node was like is read again', { status: { phase: 'Pending' }, row: 'row', view: { isLive: false } }, 'Read'],
   [
-    'a row that comes when it recovered is not taken',
-    { status: { phase: 'Pending' }, row: 'row', view: { matches: 'False' } },
+    'a reservation is a grant',
+    { status: { phase: 'Pending' }, reservation: 'reservation' },
+    { phase: 'Granted', operationID: 'reservation' },
+  ],
+  ['what the node was like is read again', { status: { phase: 'Pending' }, reservation: 'reservation', view: { isLive: false } }, 'Read'],
+  [
+    'a reservation that comes when it recovered is not taken',
+    { status: { phase: 'Pending' }, reservation: 'reservation', view: { matches: 'False' } },
     { phase: 'Cancelled' },
   ],
   [
@@ -193,67 +197,83 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
   ['a machine that is deleted is not repaired', { status: { phase: 'Pending' }, deleting: true }, { phase: 'Cancelled' }],
   ['that a machine is gone is read again', { status: { phase: 'Pending' }, view: { ...gone, isLive: false } }, 'Read'],
   ['a machine that is gone is not repaired', { status: { phase: 'Pending' }, view: gone }, { phase: 'Cancelled' }],
-  ['an order begins it', { status: granted, row: 'row', operation: order('row') }, { phase: 'Running', orderedAt: iso(0) }],
+  [
+    'an order begins it',
+    { status: granted, reservation: 'reservation', operation: order('reservation') },
+    { phase: 'Running', orderedAt: iso(0) },
+  ],
   [
     'an order that comes although it should stop begins it',
-    { status: { ...granted, cancelling: { outcome: 'Cancelled', why: 'x' } }, row: 'row', operation: order('row') },
+    { status: { ...granted, cancelling: { outcome: 'Cancelled', why: 'x' } }, reservation: 'reservation', operation: order('reservation') },
     { phase: 'Running' },
   ],
-  ['what recovered asks to be cancelled', { status: granted, row: 'row', view: { matches: 'False' } }, { phase: 'Granted' }],
   [
-    'a row that was cancelled ends it, uncounted',
-    { status: granted, row: 'row', operation: order('row', 'Cancelled', { reason: 'frozen' }) },
+    'what recovered asks to be cancelled',
+    { status: granted, reservation: 'reservation', view: { matches: 'False' } },
+    { phase: 'Granted' },
+  ],
+  [
+    'a reservation that was cancelled ends it, uncounted',
+    { status: granted, reservation: 'reservation', operation: order('reservation', 'Cancelled', { reason: 'frozen' }) },
     { phase: 'Cancelled', outcome: 'Cancelled', explanation: 'its reservation was cancelled: frozen' },
   ],
   [
     'and says so where it was superseded',
     {
       status: { ...granted, cancelling: { outcome: 'Superseded', why: 'superseded by Replace' } },
-      row: 'row',
-      operation: order('row', 'Cancelled', { reason: 'x' }),
+      reservation: 'reservation',
+      operation: order('reservation', 'Cancelled', { reason: 'x' }),
     },
     { phase: 'Cancelled', outcome: 'Superseded', explanation: 'superseded by Replace' },
   ],
   [
-    'a row that became another operation ends it',
-    { status: granted, row: 'row', operation: order('row', 'Delete') },
-    { phase: 'Cancelled', outcome: 'Superseded', explanation: 'its row became a Delete operation' },
+    'a reservation that became another operation ends it',
+    { status: granted, reservation: 'reservation', operation: order('reservation', 'Delete') },
+    { phase: 'Cancelled', outcome: 'Superseded', explanation: 'its reservation became a Delete operation' },
   ],
   [
     'a drain that did not end is a failed attempt',
-    { status: granted, row: 'row', operation: order('row', 'Cancelled', { cause: 'DrainTimeout', reason: 'DrainTimeout: 1 pod' }) },
+    {
+      status: granted,
+      reservation: 'reservation',
+      operation: order('reservation', 'Cancelled', { cause: 'DrainTimeout', reason: 'DrainTimeout: 1 pod' }),
+    },
     { phase: 'Failed', outcome: 'TransientFailure', orderedAt: iso(0) },
   ],
   [
     'unless it should stop anyway',
     {
       status: { ...granted, cancelling: { outcome: 'Cancelled', why: 'it recovered' } },
-      operation: order('row', 'Cancelled', { cause: 'DrainTimeout', reason: 'DrainTimeout: 1 pod' }),
+      operation: order('reservation', 'Cancelled', { cause: 'DrainTimeout', reason: 'DrainTimeout: 1 pod' }),
     },
     { phase: 'Cancelled', explanation: 'it recovered' },
   ],
-  ['a row that is not seen is looked for', { status: granted, view: { isLive: false } }, 'Read'],
-  ['a row that is gone ends it', { status: granted }, { phase: 'Cancelled' }],
+  ['a reservation that is not seen is looked for', { status: granted, view: { isLive: false } }, 'Read'],
+  ['a reservation that is gone ends it', { status: granted }, { phase: 'Cancelled' }],
   ['nothing is known of it where the ledger is gone, or has no term yet', { status: granted, view: { isLedgerBegun: false } }, 'Wait'],
   ['but a machine that is gone ends it', { status: granted, view: { ...gone, isLedgerBegun: false } }, { phase: 'Cancelled' }],
   [
     'the report of another operation is none',
-    { status: running, operation: order('row'), machine: { operation: done('other', 'Succeeded') } },
+    { status: running, operation: order('reservation'), machine: { operation: done('other', 'Succeeded') } },
     'Wait',
   ],
   [
     'a report of the end begins the proof',
-    { status: running, operation: order('row'), machine: { operation: done('row', 'Succeeded') } },
+    { status: running, operation: order('reservation'), machine: { operation: done('reservation', 'Succeeded') } },
     { phase: 'Verifying' },
   ],
   [
     'a cancelled operation is not a success',
-    { status: running, operation: order('row'), machine: { operation: done('row', 'Cancelled') } },
+    { status: running, operation: order('reservation'), machine: { operation: done('reservation', 'Cancelled') } },
     { phase: 'Failed', outcome: 'Cancelled', explanation: 'so it is' },
   ],
   [
     'what the controller carries out it reports itself',
-    { status: running, operation: order('row', 'Repair', { action: 'PowerCycle' }), machine: { operation: done('row', 'Succeeded') } },
+    {
+      status: running,
+      operation: order('reservation', 'Repair', { action: 'PowerCycle' }),
+      machine: { operation: done('reservation', 'Succeeded') },
+    },
     'Wait',
   ],
   [
@@ -261,8 +281,8 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     {
       action: 'MigratePods',
       status: running,
-      operation: order('row', 'Repair', { action: 'MigratePods' }),
-      machine: { repair: done('row', 'Succeeded') },
+      operation: order('reservation', 'Repair', { action: 'MigratePods' }),
+      machine: { repair: done('reservation', 'Succeeded') },
     },
     { phase: 'Succeeded', explanation: 'MigratePods is done' },
   ],
@@ -271,9 +291,9 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     {
       action: 'MigratePods',
       status: granted,
-      row: 'row',
-      operation: order('row', 'Repair', { action: 'MigratePods' }),
-      machine: { repair: done('row', 'Succeeded') },
+      reservation: 'reservation',
+      operation: order('reservation', 'Repair', { action: 'MigratePods' }),
+      machine: { repair: done('reservation', 'Succeeded') },
     },
     { phase: 'Succeeded', orderedAt: iso(0), actedAt: iso(0) },
   ],
@@ -292,17 +312,17 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
   ['anything else has not', { status: running, view: gone }, { phase: 'Failed', outcome: 'PermanentFailure' }],
   [
     'an order that is taken back has failed',
-    { status: verifying, operation: order('row', 'Cancelled') },
+    { status: verifying, operation: order('reservation', 'Cancelled') },
     { phase: 'Failed', outcome: 'Cancelled' },
   ],
   [
     'its time is over',
-    { status: { ...running, orderedAt: iso(-601) }, operation: order('row') },
+    { status: { ...running, orderedAt: iso(-601) }, operation: order('reservation') },
     { phase: 'Failed', outcome: 'PermanentFailure' },
   ],
   [
     'which is decided on what is there now',
-    { status: { ...running, orderedAt: iso(-601) }, operation: order('row'), view: { isLive: false } },
+    { status: { ...running, orderedAt: iso(-601) }, operation: order('reservation'), view: { isLive: false } },
     'Read',
   ],
   [
@@ -316,7 +336,7 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
     { phase: 'NeedsHuman', finishedAt: iso(0) },
   ],
   ['nor when the rule is gone', { status: { phase: 'NeedsHuman' }, action: 'Human', view: { rule: 'Gone' } }, { finishedAt: iso(0) }],
-  ['what has ended is never touched again', { status: { phase: 'Failed', finishedAt: iso(-60) }, operation: order('row') }, 'Wait'],
+  ['what has ended is never touched again', { status: { phase: 'Failed', finishedAt: iso(-60) }, operation: order('reservation') }, 'Wait'],
   ['for 30 days', { status: { phase: 'Failed', finishedAt: iso(-30 * 86_400) } }, 'Delete'],
   [
     'or for as long as the ladder remembers it',
@@ -332,7 +352,13 @@ const table: [string, Given, RemedyOperationJobStatus | 'Read' | 'Wait' | 'Delet
 
 const agentOf = (bootID: string) => ({ agent: { version: '1', apiLevel: 1, bootID, os: 'linux', arch: 'amd64' } });
 /** A repair without a reboot that was proved by one: KernelDeadlock is well in another boot. */
-const well: Given = { action: 'CleanDisk', operation: order('row'), machine: agentOf('b2'), ill: 'False', view: { matches: 'False' } };
+const well: Given = {
+  action: 'CleanDisk',
+  operation: order('reservation'),
+  machine: agentOf('b2'),
+  ill: 'False',
+  view: { matches: 'False' },
+};
 const holding = { since: iso(-60), transition: iso(-100), bootID: 'b2' };
 table.push(
   [
@@ -353,18 +379,22 @@ table.push(
   ['what was allowed is no refusal', { status: { phase: 'Pending' }, machine: { verdict: { allowed: true, limit: 'x' } } }, 'Wait'],
   [
     'what recovered asks to be cancelled, and says why',
-    { status: granted, row: 'row', view: { matches: 'False' } },
+    { status: granted, reservation: 'reservation', view: { matches: 'False' } },
     {
       cancelling: { outcome: 'Cancelled', why: 'the rule does not match any more: it recovered before the order' },
       explanation: 'shall be cancelled: the rule does not match any more: it recovered before the order',
     },
   ],
   [
-    'a row that was cancelled without a reason ends it',
-    { status: granted, row: 'row', operation: order('row', 'Cancelled') },
+    'a reservation that was cancelled without a reason ends it',
+    { status: granted, reservation: 'reservation', operation: order('reservation', 'Cancelled') },
     { phase: 'Cancelled', explanation: 'its reservation was cancelled: no reason given' },
   ],
-  ['the explanation of a row that is gone', { status: granted }, { explanation: 'its row is gone, and no order was written' }],
+  [
+    'the explanation of a reservation that is gone',
+    { status: granted },
+    { explanation: 'its reservation is gone, and no order was written' },
+  ],
   [
     'the explanation of a machine that is gone before the order',
     { status: granted, view: gone },
@@ -373,17 +403,21 @@ table.push(
   ['that a machine is gone under way is read again', { status: running, view: { ...gone, isLive: false } }, 'Read'],
   [
     'a failure without words says how it ended',
-    { status: running, operation: order('row'), machine: { operation: { ...done('row', 'TransientFailure'), message: '' } } },
+    {
+      status: running,
+      operation: order('reservation'),
+      machine: { operation: { ...done('reservation', 'TransientFailure'), message: '' } },
+    },
     { phase: 'Failed', outcome: 'TransientFailure', explanation: 'the action ended TransientFailure' },
   ],
   [
     'C7: an end without an outcome is a permanent failure',
-    { status: running, operation: order('row'), machine: { operation: { id: 'row', state: 'Done' } } },
+    { status: running, operation: order('reservation'), machine: { operation: { id: 'reservation', state: 'Done' } } },
     { phase: 'Failed', outcome: 'PermanentFailure', explanation: 'the action ended PermanentFailure' },
   ],
   [
     'the end of the action is read again',
-    { status: running, operation: order('row'), machine: { operation: done('row', 'Succeeded') }, view: { isLive: false } },
+    { status: running, operation: order('reservation'), machine: { operation: done('reservation', 'Succeeded') }, view: { isLive: false } },
     'Read',
   ],
   [
@@ -393,7 +427,7 @@ table.push(
       status: running,
       operation: order('other', 'Delete'),
       deleting: true,
-      machine: { repair: done('row', 'Succeeded') },
+      machine: { repair: done('reservation', 'Succeeded') },
     },
     { phase: 'Verifying', actedAt: iso(0) },
   ],
@@ -404,12 +438,12 @@ table.push(
   ],
   [
     'an order that is taken back without a reason',
-    { status: verifying, operation: order('row', 'Cancelled') },
+    { status: verifying, operation: order('reservation', 'Cancelled') },
     { explanation: 'its order was taken back: no reason given' },
   ],
   [
     'an order that is taken back with one',
-    { status: verifying, operation: order('row', 'Cancelled', { reason: 'frozen' }) },
+    { status: verifying, operation: order('reservation', 'Cancelled', { reason: 'frozen' }) },
     { explanation: 'its order was taken back: frozen' },
   ],
   [
@@ -438,7 +472,7 @@ table.push(
   ],
   [
     'without what it was like before the order nothing proves a boot',
-    { status: { phase: 'Verifying', operationID: 'row', orderedAt: iso(-30), actedAt: iso(-20) }, operation: order('row') },
+    { status: { phase: 'Verifying', operationID: 'reservation', orderedAt: iso(-30), actedAt: iso(-20) }, operation: order('reservation') },
     { explanation: 'the boot before the order is not known' },
   ],
   [
@@ -468,8 +502,8 @@ describe('the next look at a job', () => {
   it('is when its proof is complete, its time is over, or what was heard goes stale, whichever comes first', () => {
     expect(wakeOf({ ...well, forSeconds: 10, status: verifying })).toBe(NOW + 10_000);
     expect(wakeOf({ ...well, status: verifying })).toBe(NOW + 40_001);
-    expect(wakeOf({ status: { ...running, orderedAt: iso(-590) }, operation: order('row') })).toBe(NOW + 10_000);
-    const view = viewOf({ status: running, operation: order('row') });
+    expect(wakeOf({ status: { ...running, orderedAt: iso(-590) }, operation: order('reservation') })).toBe(NOW + 10_000);
+    const view = viewOf({ status: running, operation: order('reservation') });
     const { snapshot } = view;
     if (snapshot === undefined) throw new Error('no snapshot');
     expect(decide({ ...view, snapshot: { ...snapshot, staleAtMs: undefined } })).toMatchObject({ wakeAtMs: NOW + 570_000 });
@@ -510,7 +544,7 @@ describe('the steps of a job', () => {
   };
 
   it('before its action have succeeded when the order is there', () => {
-    expect(stepsOf({ status: granted, row: 'row', operation: order('row') })).toEqual([
+    expect(stepsOf({ status: granted, reservation: 'reservation', operation: order('reservation') })).toEqual([
       'Ask Succeeded',
       'Cordon Succeeded',
       'Drain Succeeded',
@@ -520,19 +554,23 @@ describe('the steps of a job', () => {
   });
 
   it('are the verification after its action, where its action is proved', () => {
-    const acted = { status: running, operation: order('row'), machine: { operation: done('row', 'Succeeded') } };
+    const acted = { status: running, operation: order('reservation'), machine: { operation: done('reservation', 'Succeeded') } };
     expect(stepsOf(acted)).toEqual(['Act Succeeded', 'Verify under way']);
-    const replaced = { ...acted, operation: order('row', 'Repair', { action: 'Replace' }), machine: { repair: done('row', 'Succeeded') } };
+    const replaced = {
+      ...acted,
+      operation: order('reservation', 'Repair', { action: 'Replace' }),
+      machine: { repair: done('reservation', 'Succeeded') },
+    };
     expect(stepsOf({ ...replaced, action: 'Replace' })).toEqual(['Act Succeeded']);
   });
 
   it('of what disturbs nothing are neither a cordon nor a drain', () => {
-    expect(stepsOf({ action: 'CleanDisk', status: granted, row: 'row' })).toEqual(['Order under way']);
+    expect(stepsOf({ action: 'CleanDisk', status: granted, reservation: 'reservation' })).toEqual(['Order under way']);
   });
 
   it('are left as they are while it waits to be cancelled', () => {
     const cancelling = { outcome: 'Superseded', why: 'superseded by Replace' } as const;
-    const decision = decide(viewOf({ status: { ...granted, cancelling }, row: 'row', view: { matches: 'False' } }));
+    const decision = decide(viewOf({ status: { ...granted, cancelling }, reservation: 'reservation', view: { matches: 'False' } }));
     expect(decision).toMatchObject({ step: 'Write', status: { cancelling } });
   });
 });
@@ -559,9 +597,9 @@ describe('the next status of a job', () => {
     expect(decision.step === 'Write' && 'observedGeneration' in decision.status).toBe(false);
   });
 
-  it('names a step as done once it is seen to be: the cordon in the name of its row, the drain by the machine controller', () => {
+  it('names a step as done once it is seen to be: the cordon in the name of its reservation, the drain by the machine controller', () => {
     const stepsOf = (unschedulable: boolean, owner: string, machine: Partial<MachineStatus> = {}): string[] => {
-      const view = viewOf({ status: granted, row: 'row', machine });
+      const view = viewOf({ status: granted, reservation: 'reservation', machine });
       const node: Stored<Node> = {
         apiVersion: 'v1',
         kind: 'Node',
@@ -576,14 +614,14 @@ describe('the next status of a job', () => {
       conditions: [{ type: 'Drained', status, reason: 'x', message: '3 pods left', lastTransitionTime: iso(-5) }],
     });
     for (const [unschedulable, owner] of [
-      [false, 'row'],
+      [false, 'reservation'],
       [true, 'another'],
       [true, 'Degraded'],
     ] as const)
       expect(stepsOf(unschedulable, owner, drained('True'))).toEqual(['Cordon under way']);
-    expect(stepsOf(true, 'row')).toEqual(['Cordon Succeeded', 'Drain under way']);
-    expect(stepsOf(true, 'row', drained('False'))).toEqual(['Cordon Succeeded', 'Drain under way 3 pods left']);
-    expect(stepsOf(true, 'row', drained('True'))).toEqual(['Cordon Succeeded', 'Drain Succeeded', 'Order under way']);
+    expect(stepsOf(true, 'reservation')).toEqual(['Cordon Succeeded', 'Drain under way']);
+    expect(stepsOf(true, 'reservation', drained('False'))).toEqual(['Cordon Succeeded', 'Drain under way 3 pods left']);
+    expect(stepsOf(true, 'reservation', drained('True'))).toEqual(['Cordon Succeeded', 'Drain Succeeded', 'Order under way']);
   });
 
   it('is the same when it is decided twice', () => {

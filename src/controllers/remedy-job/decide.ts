@@ -118,13 +118,13 @@ function reasonToStop({ machine, superseded, rule, matches, job }: View): NonNul
 }
 
 function pending(view: View): Move {
-  const { job, machine, row, snapshot, nowMs, isLive } = view;
+  const { job, machine, reservation, snapshot, nowMs, isLive } = view;
   const status = job.status;
   if (machine === undefined) return isLive ? ended(view, 'Cancelled', 'Cancelled', 'the machine is gone') : { read: 'the machine is gone' };
   const stop = reasonToStop(view);
   // Without `before` no order is written, so nothing can have been ordered yet.
   if (stop !== undefined) return ended(view, 'Cancelled', stop.outcome, stop.why);
-  if (row !== undefined && snapshot !== undefined) {
+  if (reservation !== undefined && snapshot !== undefined) {
     if (!isLive) return { read: 'what the node is like before it is touched' };
     const at = iso(nowMs);
     const asked = end(status, 'Ask', at, 'Succeeded');
@@ -132,7 +132,7 @@ function pending(view: View): Move {
       status: {
         ...prepared(view, asked),
         phase: 'Granted',
-        operationID: row.id,
+        operationID: reservation.id,
         before: beforeOf(snapshot),
         answer: 'Granted',
         explanation: '',
@@ -181,12 +181,12 @@ function prepared({ job, machine, node, nowMs }: View, status: Status): Status {
 }
 
 function granted(view: View): Move {
-  const { job, machine, row, isLedgerBegun, isLive, nowMs } = view;
+  const { job, machine, reservation, isLedgerBegun, isLive, nowMs } = view;
   const status = job.status;
   const order = machine?.spec.operation;
   if (order !== undefined && order.id === status.operationID) {
     if (order.kind === 'Repair') return { status: ordered(view) };
-    if (order.kind !== 'Cancelled') return ended(view, 'Cancelled', 'Superseded', `its row became a ${order.kind} operation`);
+    if (order.kind !== 'Cancelled') return ended(view, 'Cancelled', 'Superseded', `its reservation became a ${order.kind} operation`);
     if (status.cancelling === undefined && order.cause === 'DrainTimeout') {
       const failed = ended(view, 'Failed', 'TransientFailure', `the drain did not end in time: ${order.reason}`);
       // It counts as an attempt, so that the ladder climbs instead of draining for ever.
@@ -198,9 +198,9 @@ function granted(view: View): Move {
     };
     return ended(view, 'Cancelled', outcome, why);
   }
-  if (machine === undefined || row?.id !== status.operationID) {
-    const why = machine === undefined ? 'the machine is gone' : 'its row is gone';
-    // docs/protocols.md#d1: of a ledger that was deleted, and has no term yet, nobody knows which rows it will have.
+  if (machine === undefined || reservation?.id !== status.operationID) {
+    const why = machine === undefined ? 'the machine is gone' : 'its reservation is gone';
+    // docs/protocols.md#d1: of a ledger that was deleted, and has no term yet, nobody knows which reservations it will have.
     const isKnown = isLive && (machine === undefined || isLedgerBegun);
     return isKnown ? ended(view, 'Cancelled', 'Cancelled', `${why}, and no order was written`) : { read: why };
   }

@@ -17,7 +17,7 @@ afterEach(() => desk.close());
 
 const KEY = { namespace: 'web', name: 'a' };
 const ill = { KernelDeadlock: 'True' };
-const granted: RemedyOperationJobStatus = { phase: 'Granted', operationID: 'row-1' };
+const granted: RemedyOperationJobStatus = { phase: 'Granted', operationID: 'reservation-1' };
 /** As the stores show it. */
 const seen = (job: Stored<RemedyOperationJob>): Promise<JobView> => observe(desk.sight, job, undefined);
 /** As the server has it. */
@@ -34,7 +34,7 @@ async function views(job: Stored<RemedyOperationJob>): Promise<JobView> {
 }
 
 describe('what is known of a job', () => {
-  it('is its machine, the Node of that, the row that it asked for, and how its rule stands', async () => {
+  it('is its machine, the Node of that, the reservation that it asked for, and how its rule stands', async () => {
     await desk.cell.rule('hung');
     await desk.cell.says('a', ill);
     const other = await desk.job('other');
@@ -46,7 +46,7 @@ describe('what is known of a job', () => {
       nowMs: desk.cell.clock.now(),
       machine: { metadata: { name: 'a' } },
       node: { metadata: { name: 'a' } },
-      row: { id },
+      reservation: { id },
       isLedgerBegun: true,
       rule: 'Enforced',
       matches: 'True',
@@ -113,7 +113,7 @@ it('D1: a ledger is begun once a term has begun in it', async () => {
     true,
     true,
   ]);
-  await desk.cell.rows((rows) => rows);
+  await desk.cell.reservations((reservations) => reservations);
   expect((await views(job)).isLedgerBegun).toBe(true);
 });
 
@@ -129,7 +129,7 @@ describe('the order of live reads', () => {
   };
 
   it.each([undefined, { phase: 'Pending' } as const])(
-    'of a job that has no row is none: all at once, and nothing twice',
+    'of a job that has no reservation is none: all at once, and nothing twice',
     async (status) => {
       const trace = await traceOf(status);
       expect(trace.slice(0, 3)).toEqual([`>${ledger}`, `>${machine}`, `>${node}`]);

@@ -1,6 +1,6 @@
 /** Everything that the decision about one job needs, as one value. */
 import { Nodes, type Node } from '../../api/builtin.ts';
-import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerRow } from '../../api/disruption-ledger.ts';
+import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerReservation } from '../../api/disruption-ledger.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -21,7 +21,7 @@ export interface JobView {
   /** That the machine has claimed. */
   node: Stored<Node> | undefined;
   /** Of the ledger: what this job asked for. */
-  row: LedgerRow | undefined;
+  reservation: LedgerReservation | undefined;
   /** The ledger is there, and a term has begun in it. */
   isLedgerBegun: boolean;
   /** undefined where there is no machine. */
@@ -36,18 +36,18 @@ export interface JobView {
   /** Whether a later job of its rule is known on its machine, and for how long the ladder remembers it. */
   hasSuccessor: boolean;
   forgetAfterMs: number;
-  /** Machine, node and row were read from the server just now, and not from a store that may be old. */
+  /** Machine, node and reservation were read from the server just now, and not from a store that may be old. */
   isLive: boolean;
 }
 
 interface Found {
   machine: Stored<Machine> | undefined;
   node: Stored<Node> | undefined;
-  row: LedgerRow | undefined;
+  reservation: LedgerReservation | undefined;
   isLedgerBegun: boolean;
 }
 
-/** A term has begun in it: its rows are known. */
+/** A term has begun in it: its reservations are known. */
 export function isBegun(ledger: DisruptionLedger | undefined): boolean {
   const epoch = ledger?.status?.epoch;
   return epoch !== undefined && epoch > 0;
@@ -59,14 +59,14 @@ function stored(sight: Sight, job: Stored<RemedyOperationJob>): Found {
   return {
     machine,
     node: name === undefined ? undefined : sight.stores.nodes.get({ name }),
-    row: sight.rowAskedBy(job.metadata.uid),
+    reservation: sight.reservationAskedBy(job.metadata.uid),
     isLedgerBegun: isBegun(sight.stores.ledgers.get({ name: LEDGER_NAME })),
   };
 }
 
 /**
- * Of a job that has no row yet nothing was done to the node: what is read may be of any order, and is read at once. Later the ledger comes first,
- * so that what the Machine shows is at least as new as the row, or its absence, and the Node last, so that what it shows is at least as new as
+ * Of a job that has no reservation yet nothing was done to the node: what is read may be of any order, and is read at once. Later the ledger comes first,
+ * so that what the Machine shows is at least as new as the reservation, or its absence, and the Node last, so that what it shows is at least as new as
  * the end that the Machine tells of.
  */
 async function read(client: Client, job: Stored<RemedyOperationJob>, signal: AbortSignal): Promise<Found> {
@@ -80,9 +80,9 @@ async function read(client: Client, job: Stored<RemedyOperationJob>, signal: Abo
       ? await Promise.all([readLedger(), readMachine(), readNode(job.spec.node)])
       : [await readLedger(), await readMachine(), undefined];
   const name = machine?.status?.nodeRef?.name;
-  const row = ledger?.status?.rows?.find((each) => each.requesterUID === job.metadata.uid);
+  const reservation = ledger?.status?.reservations?.find((each) => each.requesterUID === job.metadata.uid);
   const claimed = node?.metadata.name === name ? node : await readNode(name);
-  return { machine, node: claimed, row, isLedgerBegun: isBegun(ledger) };
+  return { machine, node: claimed, reservation, isLedgerBegun: isBegun(ledger) };
 }
 
 /** `live`: reads from the server instead of the stores. */
@@ -105,7 +105,7 @@ export async function observe(
     job,
     machine,
     node,
-    row: found.row,
+    reservation: found.reservation,
     isLedgerBegun: found.isLedgerBegun,
     snapshot,
     rule:

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Machine, MachineStatus } from '../../api/machine.ts';
 import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../api/remedy-operation-job.ts';
@@ -8,8 +8,8 @@ import { createHolds, isHeld, type HoldInput } from './hold.ts';
 const NOW = Date.parse('2026-01-01T01:00:00Z');
 const iso = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();
 
-const row = (kind: LedgerRow['kind'], requesterUID = 'job'): LedgerRow => ({
-  id: 'row',
+const reservation = (kind: LedgerReservation['kind'], requesterUID = 'job'): LedgerReservation => ({
+  id: 'reservation',
   machineUID: 'm',
   machine: 'web/a',
   kind,
@@ -46,26 +46,30 @@ const job = (status: RemedyOperationJobStatus): RemedyOperationJob => ({
   },
   status,
 });
-const input = (given: Partial<HoldInput>): HoldInput => ({ machine: machine(), row: undefined, jobs: [], ...given });
-const ordered = { operation: { id: 'row', epoch: 1, kind: 'Repair' as const, notAfter: iso(900) } };
+const input = (given: Partial<HoldInput>): HoldInput => ({ machine: machine(), reservation: undefined, jobs: [], ...given });
+const ordered = { operation: { id: 'reservation', epoch: 1, kind: 'Repair' as const, notAfter: iso(900) } };
 
-describe('F2: a row holds the clocks of a machine', () => {
+describe('F2: a reservation holds the clocks of a machine', () => {
   it.each([
     ['not where there is none', {}, false],
-    ['of a Change, from its first step', { row: row('Change', 'set') }, true],
-    ['not of a deletion: nothing is repaired there', { row: row('Delete', 'm') }, false],
+    ['of a Change, from its first step', { reservation: reservation('Change', 'set') }, true],
+    ['not of a deletion: nothing is repaired there', { reservation: reservation('Delete', 'm') }, false],
     [
       'not of a job before its order: a stronger rule may still take its place',
-      { row: row('Repair'), jobs: [job({ phase: 'Granted' })] },
+      { reservation: reservation('Repair'), jobs: [job({ phase: 'Granted' })] },
       false,
     ],
-    ['of a job that runs, though nothing says since when', { row: row('Repair'), jobs: [job({ phase: 'Running' })] }, true],
-    ['of a job that is being verified', { row: row('Repair'), jobs: [job({ phase: 'Verifying' })] }, true],
-    ['of a job that was ordered, whatever its phase says', { row: row('Repair'), jobs: [job({ orderedAt: iso(-1) })] }, true],
+    ['of a job that runs, though nothing says since when', { reservation: reservation('Repair'), jobs: [job({ phase: 'Running' })] }, true],
+    ['of a job that is being verified', { reservation: reservation('Repair'), jobs: [job({ phase: 'Verifying' })] }, true],
+    [
+      'of a job that was ordered, whatever its phase says',
+      { reservation: reservation('Repair'), jobs: [job({ orderedAt: iso(-1) })] },
+      true,
+    ],
     [
       'not of a job whose order was taken back before it was recorded',
       {
-        row: row('Repair'),
+        reservation: reservation('Repair'),
         jobs: [job({ phase: 'Granted' })],
         machine: machine({}, { operation: { ...ordered.operation, kind: 'Cancelled' } }),
       },
@@ -73,51 +77,59 @@ describe('F2: a row holds the clocks of a machine', () => {
     ],
     [
       'not of a job for which another order stands',
-      { row: row('Repair'), jobs: [job({ phase: 'Granted' })], machine: machine({}, { operation: { ...ordered.operation, id: 'other' } }) },
+      {
+        reservation: reservation('Repair'),
+        jobs: [job({ phase: 'Granted' })],
+        machine: machine({}, { operation: { ...ordered.operation, id: 'other' } }),
+      },
       false,
     ],
-    ['of a job with its order', { row: row('Repair'), jobs: [job({ phase: 'Running', orderedAt: iso(-1) })] }, true],
+    ['of a job with its order', { reservation: reservation('Repair'), jobs: [job({ phase: 'Running', orderedAt: iso(-1) })] }, true],
     [
       'of a job whose order it has not recorded yet',
-      { row: row('Repair'), jobs: [job({ phase: 'Granted' })], machine: machine({}, ordered) },
+      { reservation: reservation('Repair'), jobs: [job({ phase: 'Granted' })], machine: machine({}, ordered) },
       true,
     ],
-    ['not of a job that has ended: only the next rung can take it over', { row: row('Repair'), jobs: [job({ phase: 'Failed' })] }, false],
-    ['not of a job that is gone', { row: row('Repair') }, false],
+    [
+      'not of a job that has ended: only the next rung can take it over',
+      { reservation: reservation('Repair'), jobs: [job({ phase: 'Failed' })] },
+      false,
+    ],
+    ['not of a job that is gone', { reservation: reservation('Repair') }, false],
   ])('%s', (_name, given, expected) => expect(isHeld(input(given))).toBe(expected));
 });
 
 describe('clocks begin anew', () => {
   const of = (given: Partial<HoldInput>) => createHolds().of('m', input(given), NOW).releasedAtMs;
 
-  it('after the last disruption, not that of the row that is still there', () => {
+  it('after the last disruption, not that of the reservation that is still there', () => {
     expect(of({ machine: machine({ lastDisruption: iso(-500) }) })).toBe(NOW - 500_000);
-    expect(of({ machine: machine({ lastDisruption: iso(-100) }), row: row('Repair') })).toBeUndefined();
+    expect(of({ machine: machine({ lastDisruption: iso(-100) }), reservation: reservation('Repair') })).toBeUndefined();
   });
 
-  it('after the end of the last job that had a row', () => {
-    expect(of({ jobs: [job({ phase: 'Failed', operationID: 'row', finishedAt: iso(-5) })] })).toBe(NOW - 5000);
+  it('after the end of the last job that had a reservation', () => {
+    expect(of({ jobs: [job({ phase: 'Failed', operationID: 'reservation', finishedAt: iso(-5) })] })).toBe(NOW - 5000);
     expect(of({ jobs: [job({ phase: 'Cancelled', finishedAt: iso(-5) })] })).toBeUndefined();
     expect(of({ jobs: [job({ phase: 'Shadow', finishedAt: iso(-5) })] })).toBeUndefined();
   });
 
   it('after the latest of them', () => {
     const jobs = [
-      job({ phase: 'Failed', operationID: 'row', finishedAt: iso(-50) }),
-      job({ phase: 'Failed', operationID: 'row', finishedAt: iso(-5) }),
-      job({ phase: 'Failed', operationID: 'row', finishedAt: iso(-500) }),
-      job({ phase: 'Running', operationID: 'row' }),
+      job({ phase: 'Failed', operationID: 'reservation', finishedAt: iso(-50) }),
+      job({ phase: 'Failed', operationID: 'reservation', finishedAt: iso(-5) }),
+      job({ phase: 'Failed', operationID: 'reservation', finishedAt: iso(-500) }),
+      job({ phase: 'Running', operationID: 'reservation' }),
     ];
     expect(of({ jobs })).toBe(NOW - 5000);
     expect(of({ jobs, machine: machine({ lastDisruption: iso(-2) }) })).toBe(NOW - 2000);
-    expect(of({ jobs, machine: machine({ lastDisruption: iso(-200) }), row: row('Repair') })).toBe(NOW - 5000);
+    expect(of({ jobs, machine: machine({ lastDisruption: iso(-200) }), reservation: reservation('Repair') })).toBe(NOW - 5000);
   });
 
   it('not by what an older object says later, and from the start where a machine is forgotten', () => {
     const holds = createHolds();
-    holds.of('m', input({ row: row('Change', 'set') }), NOW);
+    holds.of('m', input({ reservation: reservation('Change', 'set') }), NOW);
     expect(holds.of('m', input({}), NOW + 7).releasedAtMs).toBe(NOW + 7);
-    const old = input({ jobs: [job({ phase: 'Failed', operationID: 'row', finishedAt: iso(-5) })] });
+    const old = input({ jobs: [job({ phase: 'Failed', operationID: 'reservation', finishedAt: iso(-5) })] });
     expect(holds.of('m', old, NOW + 99).releasedAtMs).toBe(NOW + 7);
     expect(holds.of('other', old, NOW + 99).releasedAtMs).toBe(NOW - 5000);
     holds.forget('m');
@@ -126,14 +138,14 @@ describe('clocks begin anew', () => {
 
   it('when a hold is seen to end, whatever objects say of it', () => {
     const holds = createHolds();
-    expect(holds.of('m', input({ row: row('Change', 'set') }), NOW)).toEqual({ held: true, releasedAtMs: undefined });
+    expect(holds.of('m', input({ reservation: reservation('Change', 'set') }), NOW)).toEqual({ held: true, releasedAtMs: undefined });
     expect(holds.of('m', input({}), NOW + 7)).toEqual({ held: false, releasedAtMs: NOW + 7 });
     expect(holds.of('m', input({}), NOW + 99)).toEqual({ held: false, releasedAtMs: NOW + 7 });
   });
 
   it('at once, where a clock that was ahead wrote the end: ours does not wait until it has caught up', () => {
     const holds = createHolds();
-    const ahead = input({ jobs: [job({ phase: 'Failed', operationID: 'row', finishedAt: iso(3600) })] });
+    const ahead = input({ jobs: [job({ phase: 'Failed', operationID: 'reservation', finishedAt: iso(3600) })] });
     expect(holds.of('m', ahead, NOW).releasedAtMs).toBe(NOW);
     expect(holds.of('m', ahead, NOW + 60_000).releasedAtMs).toBe(NOW);
   });

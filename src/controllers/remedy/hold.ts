@@ -1,12 +1,12 @@
 /** How the operations of a machine stand in the way of its rules' clocks (docs/protocols.md#f2). Pure, save for what it remembers of past looks. */
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import { isFinished, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Hold } from '../../rules/snapshot.ts';
 
 export interface HoldInput {
   machine: Machine;
-  row: LedgerRow | undefined;
+  reservation: LedgerReservation | undefined;
   /** All of this machine. */
   jobs: readonly RemedyOperationJob[];
 }
@@ -17,23 +17,23 @@ export function isOrdered({ status }: Pick<RemedyOperationJob, 'status'>): boole
 }
 
 /**
- * A row holds the machine from its first step, that of a job only from its order: until then a stronger rule may take its place (docs/protocols.md#f6), and
- * whether the fault is still there has to be known. A row whose job has ended does not hold.
+ * A reservation holds the machine from its first step, that of a job only from its order: until then a stronger rule may take its place (docs/protocols.md#f6), and
+ * whether the fault is still there has to be known. A reservation whose job has ended does not hold.
  */
-export function isHeld({ machine, row, jobs }: HoldInput): boolean {
-  if (row === undefined || row.kind === 'Delete') return false;
-  if (row.kind === 'Change') return true;
-  const job = jobs.find((each) => each.metadata.uid === row.requesterUID);
+export function isHeld({ machine, reservation, jobs }: HoldInput): boolean {
+  if (reservation === undefined || reservation.kind === 'Delete') return false;
+  if (reservation.kind === 'Change') return true;
+  const job = jobs.find((each) => each.metadata.uid === reservation.requesterUID);
   if (job === undefined || isFinished(job)) return false;
   const order = machine.spec.operation;
-  return isOrdered(job) || (order?.id === row.id && order.kind !== 'Cancelled');
+  return isOrdered(job) || (order?.id === reservation.id && order.kind !== 'Cancelled');
 }
 
 /** When the last disruption that is over ended, as objects tell it; a disruption under way has not. */
-export function releasedAt({ machine, row, jobs }: HoldInput): string | undefined {
+export function releasedAt({ machine, reservation, jobs }: HoldInput): string | undefined {
   const { lastDisruption } = machine.status ?? {};
   const ends = jobs.flatMap(({ status }) => (status?.operationID === undefined ? [] : (status.finishedAt ?? [])));
-  const times = [...ends, ...(lastDisruption === undefined || lastDisruption === row?.since ? [] : [lastDisruption])];
+  const times = [...ends, ...(lastDisruption === undefined || lastDisruption === reservation?.since ? [] : [lastDisruption])];
   return times.length === 0 ? undefined : times.reduce((a, b) => (Date.parse(b) > Date.parse(a) ? b : a));
 }
 

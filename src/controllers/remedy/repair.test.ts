@@ -146,7 +146,7 @@ describe('case 23: a node that recovers', () => {
     expect((await cell.job('Pending')).spec).toMatchObject({ rung: 0, attempt: 1 });
   });
 
-  it('between grant and order: the job asks for its row to be cancelled, and ends when it is', async () => {
+  it('between grant and order: the job asks for its reservation to be cancelled, and ends when it is', async () => {
     await cell.says('a', ill);
     await cell.pass(40);
     await cell.reserve(await cell.job('Pending'));
@@ -169,13 +169,13 @@ describe('case 23: a node that recovers', () => {
     expect((await cell.job('Running')).status?.cancelling).toBeUndefined();
   });
 
-  it('and whose row is freed unseen, with another operation in its place: the job ends without an order', async () => {
+  it('and whose reservation is freed unseen, with another operation in its place: the job ends without an order', async () => {
     await cell.says('a', ill);
     await cell.pass(40);
     const id = await cell.reserve(await cell.job('Pending'));
     await cell.job('Granted');
     await cell.release(id);
-    expect((await cell.job('Cancelled')).status?.explanation).toContain('its row is gone');
+    expect((await cell.job('Cancelled')).status?.explanation).toContain('its reservation is gone');
   });
 });
 
@@ -245,7 +245,7 @@ describe('how an operation ends', () => {
 
   it('a report about another operation ends nothing', async () => {
     const { job } = await ordered();
-    await cell.report({ ...job, status: { ...job.status, operationID: 'row-of-last-week' } }, 'Succeeded');
+    await cell.report({ ...job, status: { ...job.status, operationID: 'reservation-of-last-week' } }, 'Succeeded');
     await cell.pass(30);
     await cell.job('Running');
   });

@@ -88,7 +88,7 @@ test('machines that were there before are counted as soon as it is open, and nob
   expect(told).toEqual([]);
 });
 
-test('rows of the ledger: their machines are told of when they come, are others or go, and at no other write', async () => {
+test('reservations of the ledger: their machines are told of when they come, are others or go, and at no other write', async () => {
   const { api, sight, clock } = await seen();
   const uids = ['a', 'b'].map(
     (name) =>
@@ -98,7 +98,7 @@ test('rows of the ledger: their machines are told of when they come, are others 
   const told = new Set<string>();
   sight.onMachine((key) => void told.add(key));
   const since = '2026-01-01T00:00:00Z';
-  const row = (id: string, machineUID = uids[0] ?? '') => ({
+  const reservation = (id: string, machineUID = uids[0] ?? '') => ({
     id,
     machineUID,
     machine: 'web/a',
@@ -110,7 +110,7 @@ test('rows of the ledger: their machines are told of when they come, are others 
     since,
     notAfter: since,
   });
-  const write = async (rows: ReturnType<typeof row>[], name = LEDGER_NAME): Promise<string[]> => {
+  const write = async (reservations: ReturnType<typeof reservation>[], name = LEDGER_NAME): Promise<string[]> => {
     await clock.advance(1000);
     told.clear();
     api.put(DisruptionLedgers, {
@@ -118,20 +118,20 @@ test('rows of the ledger: their machines are told of when they come, are others 
       kind: 'DisruptionLedger',
       metadata: { name },
       spec: {},
-      status: { rows },
+      status: { reservations },
     });
     await clock.advance(1000);
     return [...told].toSorted();
   };
   expect(await write([])).toEqual([]);
-  expect(await write([row('one')])).toEqual(['web/a']);
-  expect(sight.rowOf(uids[0] ?? '')?.id).toBe('one');
-  expect(sight.rowAskedBy('of-one')?.machineUID).toBe(uids[0]);
-  expect(await write([row('one')])).toEqual([]);
-  expect(await write([row('two')])).toEqual(['web/a']);
-  expect(await write([row('two'), row('three', uids[1])])).toEqual(['web/b']);
-  expect(await write([row('of another ledger')], 'another')).toEqual([]);
-  expect(sight.rowOf(uids[0] ?? '')?.id).toBe('two');
-  expect(await write([row('three', uids[1])])).toEqual(['web/a']);
-  expect(sight.rowOf(uids[0] ?? '')).toBeUndefined();
+  expect(await write([reservation('one')])).toEqual(['web/a']);
+  expect(sight.reservationOf(uids[0] ?? '')?.id).toBe('one');
+  expect(sight.reservationAskedBy('of-one')?.machineUID).toBe(uids[0]);
+  expect(await write([reservation('one')])).toEqual([]);
+  expect(await write([reservation('two')])).toEqual(['web/a']);
+  expect(await write([reservation('two'), reservation('three', uids[1])])).toEqual(['web/b']);
+  expect(await write([reservation('of another ledger')], 'another')).toEqual([]);
+  expect(sight.reservationOf(uids[0] ?? '')?.id).toBe('two');
+  expect(await write([reservation('three', uids[1])])).toEqual(['web/a']);
+  expect(sight.reservationOf(uids[0] ?? '')).toBeUndefined();
 });

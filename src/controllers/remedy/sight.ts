@@ -5,7 +5,7 @@
  * All it knows is derived from objects and can be derived again by whoever starts next.
  */
 import { Leases, Nodes, type Lease, type Node } from '../../api/builtin.ts';
-import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerRow } from '../../api/disruption-ledger.ts';
+import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerReservation } from '../../api/disruption-ledger.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { agentLeaseName } from '../../api/names.ts';
 import { NodeRemediers, type NodeRemedier } from '../../api/node-remedier.ts';
@@ -44,9 +44,9 @@ export interface Sight {
   /** Jobs of the machines of the MachineSet that owns this one, also of machines that are gone; none where no set owns it. */
   jobsOfSet(machine: Machine): Stored<RemedyOperationJob>[];
   jobOfUID(uid: string): Stored<RemedyOperationJob> | undefined;
-  rowOf(machineUID: string): LedgerRow | undefined;
-  /** The row that a job asked for. */
-  rowAskedBy(requesterUID: string): LedgerRow | undefined;
+  reservationOf(machineUID: string): LedgerReservation | undefined;
+  /** The reservation that a job asked for. */
+  reservationAskedBy(requesterUID: string): LedgerReservation | undefined;
   /** `live`: what was just read of it, where the stores may be too old. */
   snapshot(machine: Machine, live?: { node: Node | undefined }): Snapshot;
   /** Names of the groups a machine is in, by scope. */
@@ -91,18 +91,18 @@ const byMachine = (job: Stored<RemedyOperationJob>): string[] => [job.spec.machi
 const BY_SET = 'remedy/set';
 const bySet = ({ spec }: Stored<RemedyOperationJob>): string[] => (spec.machineSet === undefined ? [] : [spec.machineSet]);
 
-interface Rows {
+interface Reservations {
   ledger: Stored<DisruptionLedger> | undefined;
-  byMachine: ReadonlyMap<string, LedgerRow>;
-  byRequester: ReadonlyMap<string, LedgerRow>;
+  byMachine: ReadonlyMap<string, LedgerReservation>;
+  byRequester: ReadonlyMap<string, LedgerReservation>;
 }
 
-function rowsOf(ledger: Stored<DisruptionLedger> | undefined): Rows {
-  const rows = ledger?.status?.rows ?? [];
+function reservationsOf(ledger: Stored<DisruptionLedger> | undefined): Reservations {
+  const reservations = ledger?.status?.reservations ?? [];
   return {
     ledger,
-    byMachine: new Map(rows.map((row) => [row.machineUID, row])),
-    byRequester: new Map(rows.map((row) => [row.requesterUID, row])),
+    byMachine: new Map(reservations.map((reservation) => [reservation.machineUID, reservation])),
+    byRequester: new Map(reservations.map((reservation) => [reservation.requesterUID, reservation])),
   };
 }
 
@@ -133,7 +133,7 @@ function seeing(stores: SightStores, clock: Clock): Sight {
   };
   /** By machine: at most one job of it is open before its order. */
   const superseded = new Map<string, { jobUID: string; why: string }>();
-  let rows = rowsOf(stores.ledgers.get({ name: LEDGER_NAME }));
+  let reservations = reservationsOf(stores.ledgers.get({ name: LEDGER_NAME }));
   let book = openRulebook(stores.rules.list(), EMPTY_BOOK);
 
   const listen = <T>(set: Set<T>, listener: T) => (set.add(listener), () => void set.delete(listener));
@@ -169,12 +169,12 @@ function seeing(stores: SightStores, clock: Clock): Sight {
         name: agentLeaseName(machine.metadata.name),
       }),
       peers: peers.factsFor(uid),
-      hold: holds.of(uid, { machine, row: rows.byMachine.get(uid), jobs: stores.jobs.byIndex(BY_MACHINE, uid) }, nowMs),
+      hold: holds.of(uid, { machine, reservation: reservations.byMachine.get(uid), jobs: stores.jobs.byIndex(BY_MACHINE, uid) }, nowMs),
     });
   }
 
   const setPeer = (machine: Stored<Machine>): ReadonlySet<string> =>
-    peers.set(machine.metadata.uid, peerOf(snapshot(machine), rows.byMachine.has(machine.metadata.uid)));
+    peers.set(machine.metadata.uid, peerOf(snapshot(machine), reservations.byMachine.has(machine.metadata.uid)));
   const count = (machine: Stored<Machine>): void => tell(setPeer(machine));
 
   /** Gathered for a while: where a whole zone falls ill, each of its machines moves the counts for all the others. */
@@ -216,11 +216,11 @@ function seeing(stores: SightStores, clock: Clock): Sight {
     }),
     stores.ledgers.subscribe((event) => {
       if (event.type === 'listed' || event.type === 'bookmark' || event.object.metadata.name !== LEDGER_NAME) return;
-      const before = rows;
-      rows = rowsOf(event.type === 'deleted' ? undefined : event.object);
-      for (const [uid, row] of [...before.byMachine, ...rows.byMachine])
-        if (before.byMachine.get(uid)?.id !== rows.byMachine.get(uid)?.id)
-          for (const machine of stores.machines.byIndex(BY_UID, row.machineUID)) moved(machine);
+      const before = reservations;
+      reservations = reservationsOf(event.type === 'deleted' ? undefined : event.object);
+      for (const [uid, reservation] of [...before.byMachine, ...reservations.byMachine])
+        if (before.byMachine.get(uid)?.id !== reservations.byMachine.get(uid)?.id)
+          for (const machine of stores.machines.byIndex(BY_UID, reservation.machineUID)) moved(machine);
     }),
     stores.rules.subscribe(() => {
       const before = book;
@@ -240,8 +240,8 @@ function seeing(stores: SightStores, clock: Clock): Sight {
       return set === undefined ? [] : stores.jobs.byIndex(BY_SET, set);
     },
     jobOfUID: (uid) => stores.jobs.byIndex(BY_UID, uid)[0],
-    rowOf: (machineUID) => rows.byMachine.get(machineUID),
-    rowAskedBy: (requesterUID) => rows.byRequester.get(requesterUID),
+    reservationOf: (machineUID) => reservations.byMachine.get(machineUID),
+    reservationAskedBy: (requesterUID) => reservations.byRequester.get(requesterUID),
     snapshot,
     groupsOf: (machineUID) => peers.groupsOf(machineUID),
     isDeaf: () => [stores.machines, stores.nodes, stores.leases, stores.ledgers, stores.jobs].some((store) => store.quietMs() > DEAF_MS),

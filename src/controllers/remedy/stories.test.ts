@@ -540,7 +540,7 @@ it('a machine that is paused or being deleted gets no job', async () => {
 
 async function changes(): Promise<void> {
   const machine = await cell.machine('a');
-  await cell.rows(() => [
+  await cell.reservations(() => [
     {
       id: 'change',
       machineUID: machine.metadata.uid,
@@ -556,7 +556,7 @@ async function changes(): Promise<void> {
   ]);
 }
 
-it('F2: a Change under way stops the clocks: they begin anew when its row is gone', async () => {
+it('F2: a Change under way stops the clocks: they begin anew when its reservation is gone', async () => {
   await begin();
   await changes();
   await cell.says('a', ill);

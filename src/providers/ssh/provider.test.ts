@@ -11,7 +11,7 @@ const { signal } = new AbortController();
 const bootstrap: MachineStatus['bootstrap'] = { epoch: 1, accountUID: 'account', tokenUntil: '2026-01-01T00:00:00Z' };
 const admitted = { ...bootstrap, csrUID: 'csr' };
 const agent = { version: '0.1.0', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'x64' };
-const operation = { id: 'row', epoch: 1, kind: 'Delete', notAfter: '2026-01-01T00:00:00Z' } as const;
+const operation = { id: 'reservation', epoch: 1, kind: 'Delete', notAfter: '2026-01-01T00:00:00Z' } as const;
 const deletionTimestamp = '2026-01-01T00:00:00Z';
 
 function machine(
@@ -39,7 +39,7 @@ const over = (found: Stored<Machine> | undefined) =>
   sshProvider({ find: () => Promise.resolve(found), listAll: () => Promise.resolve(found === undefined ? [] : [found]) });
 const id = 'ssh://web/web-1/uid-1';
 const request = { machineUID: 'uid-1', namespace: 'web', name: 'web-1', config: { address: '10.0.0.7' } };
-const report = (outcome: 'Succeeded' | 'PermanentFailure', of = 'row') => ({ id: of, state: 'Done', outcome }) as const;
+const report = (outcome: 'Succeeded' | 'PermanentFailure', of = 'reservation') => ({ id: of, state: 'Done', outcome }) as const;
 
 describe('a machine that exists by itself', () => {
   it('is there once its admission was opened, waits for its agent, and has the address that was said', async () => {

@@ -16,7 +16,7 @@ export interface CellParts extends Omit<CellView, 'asking' | 'machineOf' | 'roll
 export const cellOf = ({ machines, kubeletAnswers, ...rest }: CellParts): CellView => ({
   ...rest,
   asking: () => machines,
-  machineOf: (row) => machines.find(({ metadata }) => metadata.uid === row.machineUID),
+  machineOf: (reservation) => machines.find(({ metadata }) => metadata.uid === reservation.machineUID),
   roll: () =>
     createRoll(
       machines.map((machine) => {

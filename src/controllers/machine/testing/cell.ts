@@ -1,5 +1,5 @@
 import { CustomResourceDefinitions, Leases, Namespaces, Nodes, type Node } from '../../../api/builtin.ts';
-import { DisruptionLedgers, LEDGER_NAME, type LedgerRow } from '../../../api/disruption-ledger.ts';
+import { DisruptionLedgers, LEDGER_NAME, type LedgerReservation } from '../../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import { CELL_KINDS } from '../../../api/kinds.ts';
 import { Machines, type Machine, type MachineStatus } from '../../../api/machine.ts';
@@ -52,10 +52,10 @@ export interface TestCell {
   silence(name: string, ...who: ('kubelet' | 'agent')[]): Promise<void>;
   beat(name: string): Promise<void>;
   addJob(parts: JobParts): Promise<Stored<RemedyOperationJob>>;
-  /** The job controller's part: notes the row that the job was given, so that it may be ordered. Returns the row's ID. */
+  /** The job controller's part: notes the reservation that the job was given, so that it may be ordered. Returns the reservation's ID. */
   grant(job: string): Promise<string>;
   jobStatus(job: string, status: RemedyOperationJob['status']): Promise<void>;
-  rows(): Promise<LedgerRow[]>;
+  reservations(): Promise<LedgerReservation[]>;
   phase(name: string, phase: NonNullable<MachineStatus['phase']>): Promise<void>;
   close(): Promise<void>;
 }
@@ -120,7 +120,8 @@ export async function openCell(): Promise<TestCell> {
     else await client.update(Leases, { ...found, spec });
   }
 
-  const rows = async (): Promise<LedgerRow[]> => (await client.find(DisruptionLedgers, { name: LEDGER_NAME }))?.status?.rows ?? [];
+  const reservations = async (): Promise<LedgerReservation[]> =>
+    (await client.find(DisruptionLedgers, { name: LEDGER_NAME }))?.status?.reservations ?? [];
 
   async function jobStatus(name: string, status: RemedyOperationJob['status']): Promise<void> {
     await retried(async () => {
@@ -198,15 +199,15 @@ export async function openCell(): Promise<TestCell> {
     },
     async grant(name) {
       const { uid } = (await client.get(RemedyOperationJobs, { namespace: POOL, name })).metadata;
-      const row = await waitFor(async () => (await rows()).find((each) => each.requesterUID === uid), {
-        what: `a row of ${name}`,
+      const reservation = await waitFor(async () => (await reservations()).find((each) => each.requesterUID === uid), {
+        what: `a reservation of ${name}`,
         deadlineMs: 15_000,
       });
-      await jobStatus(name, { phase: 'Granted', operationID: row.id, before: { bootID: 'b', conditions: [] } });
-      return row.id;
+      await jobStatus(name, { phase: 'Granted', operationID: reservation.id, before: { bootID: 'b', conditions: [] } });
+      return reservation.id;
     },
     jobStatus,
-    rows,
+    reservations,
     async phase(name, phase) {
       await waitFor(async () => (await client.get(Machines, { namespace: POOL, name })).status?.phase === phase, {
         what: `${name} to be ${phase}`,

@@ -1,5 +1,5 @@
 import type { Node } from '../../../api/builtin.ts';
-import type { LedgerRow } from '../../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import {
   contentOf,
@@ -114,7 +114,7 @@ export function node(
 export const cordoned = (name: string, owner: string): Stored<Node> =>
   node(name, { spec: { unschedulable: true }, annotations: { [ANNOTATIONS.cordonOwner]: owner } });
 
-export function row(change: Partial<LedgerRow> = {}): LedgerRow {
+export function reservation(change: Partial<LedgerReservation> = {}): LedgerReservation {
   return {
     id: 'r1',
     machineUID: 'uid-a',
@@ -176,13 +176,13 @@ export function job({ name = 'j1', action = 'Reboot', machine: of = 'a', priorit
   };
 }
 
-/** As a job stands when its row `r1` may be ordered. */
+/** As a job stands when its reservation `r1` may be ordered. */
 export const granted = (parts: JobParts = {}): RemedyOperationJob =>
   job({ ...parts, status: { phase: 'Granted', operationID: 'r1', before: { bootID: 'b', conditions: [] }, ...parts.status } });
 
-/** The row of a job. */
-export const repairRow = (change: Partial<LedgerRow> = {}): LedgerRow =>
-  row({ kind: 'Repair', class: 'Repair', requesterUID: 'uid-j1', requester: 'RemedyOperationJob/web/j1', ...change });
+/** The reservation of a job. */
+export const repairReservation = (change: Partial<LedgerReservation> = {}): LedgerReservation =>
+  reservation({ kind: 'Repair', class: 'Repair', requesterUID: 'uid-j1', requester: 'RemedyOperationJob/web/j1', ...change });
 
 /** A machine in good order but for what its jobs say. */
 export const idle = (parts: MachineParts = {}): Stored<Machine> => machine({ entries: [], components: [], ...parts });
@@ -212,7 +212,7 @@ export function view(change: Partial<MachineView> = {}): MachineView {
   return {
     nowMs: NOW,
     machine: machine(),
-    row: undefined,
+    reservation: undefined,
     claim: { state: 'Claimed', node: node() },
     providerID: 'fake://a',
     instanceID: 'fake://a',

@@ -1,6 +1,6 @@
 /** What a process that leads does in a world of repairs: the real decisions and guarded writes, over stores that may be old, one API call at a time. */
 import type { Node } from '../../../api/builtin.ts';
-import type { DisruptionLedger, LedgerRow } from '../../../api/disruption-ledger.ts';
+import type { DisruptionLedger, LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Machine } from '../../../api/machine.ts';
 import { isFinished, type RemedyOperationJob } from '../../../api/remedy-operation-job.ts';
 import type { Stored } from '../../../api/wire.ts';
@@ -13,7 +13,7 @@ import { decide, isDraining } from '../decide.ts';
 import type { AskFacts } from '../facts.ts';
 import type { Effect } from '../guards.ts';
 import { freeVanished } from '../ledger-acts.ts';
-import { closedNow, decidePass, isUnordered, reservation, type CellView } from '../pass.ts';
+import { closedNow, decidePass, isUnordered, reservationWrite, type CellView } from '../pass.ts';
 import type { DrainedPod, MachineView } from '../view.ts';
 import { cellOf } from './cell-of.ts';
 
@@ -111,11 +111,11 @@ function cellView(leader: Leader, around: Surroundings): CellView {
 }
 
 /** As src/controllers/machine/pass-loop.ts has it. */
-function revokedBy(leader: Leader, row: LedgerRow, machine: Stored<Machine>, around: Surroundings): Verdict | undefined {
-  if (!isUnordered(row, machine)) return undefined;
+function revokedBy(leader: Leader, reservation: LedgerReservation, machine: Stored<Machine>, around: Surroundings): Verdict | undefined {
+  if (!isUnordered(reservation, machine)) return undefined;
   const cell = cellView(leader, around);
   const judged = decidePass(cell, stateOf(leader.stores.ledger), () => '-').revoked();
-  return judged?.get(row.id) ?? closedNow(row, machine, cell.nodeNamed(machine.metadata.name), cell);
+  return judged?.get(reservation.id) ?? closedNow(reservation, machine, cell.nodeNamed(machine.metadata.name), cell);
 }
 
 function viewOf(leader: Leader, index: number, around: Surroundings): MachineView | undefined {
@@ -124,11 +124,11 @@ function viewOf(leader: Leader, index: number, around: Surroundings): MachineVie
   const site = around.sites[index];
   if (machine === undefined || site === undefined) return undefined;
   const providerID = machine.status?.providerID ?? '';
-  const row = stateOf(stores.ledger).rows.find((each) => each.machineUID === machine.metadata.uid);
+  const reservation = stateOf(stores.ledger).reservations.find((each) => each.machineUID === machine.metadata.uid);
   const view: MachineView = {
     nowMs: around.nowMs,
     machine,
-    row,
+    reservation,
     claim: claimOf(machine, providerID, stores.nodes[index]),
     providerID,
     instanceID: providerID,
@@ -138,7 +138,7 @@ function viewOf(leader: Leader, index: number, around: Surroundings): MachineVie
     pods: undefined,
     nodeDrift: false,
     notOnNode: [],
-    revoked: row === undefined ? undefined : revokedBy(leader, row, machine, around),
+    revoked: reservation === undefined ? undefined : revokedBy(leader, reservation, machine, around),
     hours: stateOf(stores.ledger).hours ?? [],
     canStop: true,
     powerCycled: false,
@@ -153,14 +153,16 @@ function actFor(leader: Leader, pick: number, around: Surroundings): Pick<Flight
   const name = NAMES[index] ?? '';
   if (pick >= 2 * NAMES.length) {
     const uids = stores.machines.map(({ metadata }) => metadata.uid);
-    const lost = stateOf(stores.ledger).rows.find((row) => !uids.includes(row.machineUID));
+    const lost = stateOf(stores.ledger).reservations.find((reservation) => !uids.includes(reservation.machineUID));
     if (lost !== undefined) return { act: freeVanished(lost, epoch), machine: index };
-    return { act: reservation(epoch, () => cellView(leader, around), around.newID), machine: index };
+    return { act: reservationWrite(epoch, () => cellView(leader, around), around.newID), machine: index };
   }
   const view = viewOf(leader, index, around);
   if (view === undefined) return undefined;
   // One after the other, as they are carried out: what the provider has retired is not retired again.
-  const [step] = decide(view).steps.filter((each) => each.do !== 'RetirePower' || around.sites[index]?.spent.has(each.row.id) !== true);
+  const [step] = decide(view).steps.filter(
+    (each) => each.do !== 'RetirePower' || around.sites[index]?.spent.has(each.reservation.id) !== true,
+  );
   if (step === undefined) return undefined;
   const act = actOf(step, { epoch, machine: { namespace: 'web', name }, node: name, facts: view.facts, newID: around.newID });
   return act === undefined ? undefined : { act, machine: index };

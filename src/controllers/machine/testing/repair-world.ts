@@ -9,7 +9,7 @@ import type { Move } from '../../../defender/guarded-write.ts';
 import { rebuilt, takeLeadership } from '../../../defender/protocol.ts';
 import { stateOf, withState } from '../../../defender/state.ts';
 import type { Effect } from '../guards.ts';
-import { leftRows } from '../left-rows.ts';
+import { leftReservations } from '../left-reservations.ts';
 import { finalReport, isControllerOperation } from '../repair.ts';
 import { at, idle, job, node, NOW } from './objects.ts';
 import { judgeRepairs } from './repair-judge.ts';
@@ -198,10 +198,14 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
     } else {
       truth = { ...truth, ledger: stamped(move.object) };
       judge.wroteLedger(before, truth, leader, flight.decided);
-      const rows = stateOf(truth.ledger).rows;
-      if (stateOf(before.ledger).rows.some((row) => rows.some((each) => each.machineUID === row.machineUID && each.id !== row.id)))
+      const reservations = stateOf(truth.ledger).reservations;
+      if (
+        stateOf(before.ledger).reservations.some((reservation) =>
+          reservations.some((each) => each.machineUID === reservation.machineUID && each.id !== reservation.id),
+        )
+      )
         seen.takeovers++;
-      if (rows.length > 1) seen['side by side']++;
+      if (reservations.length > 1) seen['side by side']++;
       const { releases } = move;
       if (releases === undefined) return;
       const needs = [
@@ -252,14 +256,14 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
   function jobStep(of: RemedyOperationJob, machine: Stored<Machine>): void {
     const { phase, operationID, orderedAt } = of.status ?? {};
     const { operation } = machine.spec;
-    const row = stateOf(truth.ledger).rows.find((each) => each.requesterUID === of.metadata.uid);
+    const reservation = stateOf(truth.ledger).reservations.find((each) => each.requesterUID === of.metadata.uid);
     if (phase === undefined || phase === 'Pending') {
-      if (row !== undefined) setJob(of, { phase: 'Granted', operationID: row.id, before: { bootID: '', conditions: [] } });
+      if (reservation !== undefined) setJob(of, { phase: 'Granted', operationID: reservation.id, before: { bootID: '', conditions: [] } });
       else if (phase === undefined) setJob(of, { phase: 'Pending' });
     } else if (phase === 'Granted') {
       if (operation?.id === operationID && operation?.kind === 'Cancelled') setJob(of, { phase: 'Cancelled' });
       else if (operation?.id === operationID) setJob(of, { phase: 'Running', orderedAt: new Date(nowMs).toISOString() });
-      else if (row === undefined) setJob(of, { phase: 'Cancelled' });
+      else if (reservation === undefined) setJob(of, { phase: 'Cancelled' });
     } else if (operation?.id !== operationID) setJob(of, { phase: 'Failed' });
     else if (finalReport(machine) !== undefined) setJob(of, { phase: 'Succeeded' });
     else if (nowMs > Date.parse(orderedAt ?? '') + JOB_MS) setJob(of, { phase: 'Failed' });
@@ -291,7 +295,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
   /** As `beginTerm` has it, in one moment; the order of its lists is explored elsewhere. */
   function forget(by: 'other' | 'own'): void {
     const { status: _, ...bare } = truth.ledger;
-    const left = leftRows({
+    const left = leftReservations({
       machines: truth.machines,
       nodes: truth.nodes,
       sets: [],
@@ -299,7 +303,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
       since: new Date(nowMs).toISOString(),
     });
     const lost = truth;
-    const { hours: __, ...state } = rebuilt({ epoch: 0, rows: [] }, left, 0, at(0));
+    const { hours: __, ...state } = rebuilt({ epoch: 0, reservations: [] }, left, 0, at(0));
     // The highest that was given: what the resourceVersion of the server stands for.
     truth = { ...truth, ledger: stamped(withState(bare, { ...state, epoch: stateOf(truth.ledger).epoch })) };
     judge.forgot(lost, truth);
@@ -411,9 +415,11 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
 
   function unfinished(): string[] {
     const open = truth.jobs.filter((each) => !isFinished(each)).map(({ metadata, status }) => `job ${metadata.name} is ${status?.phase}`);
-    const rows = stateOf(truth.ledger).rows.map((row) => `${row.machine} has row ${row.id}`);
+    const reservations = stateOf(truth.ledger).reservations.map(
+      (reservation) => `${reservation.machine} has reservation ${reservation.id}`,
+    );
     const cordoned = truth.nodes.filter((each) => each.spec?.unschedulable === true).map(({ metadata }) => `${metadata.name} is cordoned`);
-    return [...open, ...rows, ...cordoned];
+    return [...open, ...reservations, ...cordoned];
   }
 
   function comeToRest(): void {

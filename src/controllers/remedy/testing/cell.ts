@@ -12,7 +12,7 @@ import {
   type Node,
   type NodeCondition,
 } from '../../../api/builtin.ts';
-import { DisruptionLedgers, LEDGER_NAME, type LedgerRow } from '../../../api/disruption-ledger.ts';
+import { DisruptionLedgers, LEDGER_NAME, type LedgerReservation } from '../../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import { CELL_KINDS } from '../../../api/kinds.ts';
 import { type CancelCause, Machines, type Machine, type Outcome } from '../../../api/machine.ts';
@@ -77,18 +77,18 @@ export interface RemedyCell {
   /** The newest job, once it has that phase. */
   job(phase: JobPhase): Promise<Stored<RemedyOperationJob>>;
   phases(): Promise<string[]>;
-  /** As Defender in the machine controller: a row for the job. Returns its id. */
+  /** As Defender in the machine controller: a reservation for the job. Returns its id. */
   reserve(job: Stored<RemedyOperationJob>): Promise<string>;
   cordon(machine: string, id: string): Promise<void>;
   order(job: Stored<RemedyOperationJob>, action?: string): Promise<void>;
-  /** Of a row without an order, or of an order. */
+  /** Of a reservation without an order, or of an order. */
   cancel(job: Stored<RemedyOperationJob>, reason: string, cause?: CancelCause): Promise<void>;
   /** The report of the end: by the agent, or by the machine controller. */
   report(job: Stored<RemedyOperationJob>, outcome: Outcome, by?: 'operation' | 'repair'): Promise<void>;
   boot(machine: string, bootID: string): Promise<void>;
   release(id: string): Promise<void>;
-  /** Other rows of the ledger. */
-  rows(change: (rows: LedgerRow[]) => LedgerRow[]): Promise<void>;
+  /** Other reservations of the ledger. */
+  reservations(change: (reservations: LedgerReservation[]) => LedgerReservation[]): Promise<void>;
   status(machine: string, status: object): Promise<void>;
   addMachine(name: string, labels?: Record<string, string>): Promise<void>;
   reasons(): Promise<string[]>;
@@ -254,9 +254,9 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
     phases: async () => (await cell.jobs()).map(({ spec, status }) => `${spec.action} ${status?.phase}`),
 
     async reserve(job) {
-      const id = `row-${++operations}`;
-      await cell.rows((rows) => [
-        ...rows,
+      const id = `reservation-${++operations}`;
+      await cell.reservations((reservations) => [
+        ...reservations,
         {
           id,
           machineUID: job.spec.machine.uid,
@@ -311,11 +311,11 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
       await cell.status(name, { agent: { version: '1', apiLevel: 1, bootID, os: 'linux', arch: 'amd64' } });
     },
     async release(id) {
-      await cell.rows((rows) => rows.filter((row) => row.id !== id));
+      await cell.reservations((reservations) => reservations.filter((reservation) => reservation.id !== id));
     },
-    async rows(change) {
+    async reservations(change) {
       const ledger = await client.get(DisruptionLedgers, { name: LEDGER_NAME });
-      const status = { epoch: 1, rows: change(ledger.status?.rows ?? []) };
+      const status = { epoch: 1, reservations: change(ledger.status?.reservations ?? []) };
       await client.patch(DisruptionLedgers, { name: LEDGER_NAME }, { merge: { status } }, { subresource: 'status' });
       await cell.settle();
     },

@@ -1,5 +1,5 @@
 import { canonical } from '../../../api/digest.ts';
-import { DisruptionLedgers, LEDGER_NAME, type LedgerRow } from '../../../api/disruption-ledger.ts';
+import { DisruptionLedgers, LEDGER_NAME, type LedgerReservation } from '../../../api/disruption-ledger.ts';
 import { isFinished, type JobPhase, type RemedyOperationJob } from '../../../api/remedy-operation-job.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { createFaults, type Fault, type Faults } from './faults.ts';
@@ -166,13 +166,13 @@ export class World {
     const { cell } = this;
     const jobs = await cell.jobs();
     const ledger = await cell.client.get(DisruptionLedgers, { name: LEDGER_NAME });
-    const rows = ledger.status?.rows ?? [];
-    for (const row of rows)
+    const reservations = ledger.status?.reservations ?? [];
+    for (const reservation of reservations)
       await this.#carry(
-        row,
-        jobs.find((job) => job.metadata.uid === row.requesterUID),
+        reservation,
+        jobs.find((job) => job.metadata.uid === reservation.requesterUID),
       );
-    const held = new Set(rows.map((row) => row.machineUID));
+    const held = new Set(reservations.map((reservation) => reservation.machineUID));
     for (const job of jobs) {
       if (job.status?.phase !== 'Pending' || held.has(job.spec.machine.uid)) continue;
       held.add(job.spec.machine.uid);
@@ -180,18 +180,19 @@ export class World {
     }
   }
 
-  async #carry(row: LedgerRow, job: Stored<RemedyOperationJob> | undefined): Promise<void> {
+  async #carry(reservation: LedgerReservation, job: Stored<RemedyOperationJob> | undefined): Promise<void> {
     const { cell } = this;
-    const machine = await cell.machine(row.machine.slice(4));
+    const machine = await cell.machine(reservation.machine.slice(4));
     const { operation } = machine.spec;
     const over = job === undefined || isFinished(job);
-    if (operation?.id === row.id && operation.kind === 'Repair') {
-      if (over && machine.status?.operation?.id === row.id && machine.status.operation.state === 'Done') await cell.release(row.id);
-    } else if (operation?.id === row.id || over || job.status?.cancelling !== undefined) {
-      const about = { ...(job ?? { spec: { machine: { name: machine.metadata.name } } }), status: { operationID: row.id } };
-      if (operation?.id !== row.id) await cell.cancel(about as Stored<RemedyOperationJob>, 'its job shall be cancelled');
-      await cell.release(row.id);
-    } else if (job.status?.phase === 'Granted' && job.status.operationID === row.id && job.status.before !== undefined)
+    if (operation?.id === reservation.id && operation.kind === 'Repair') {
+      if (over && machine.status?.operation?.id === reservation.id && machine.status.operation.state === 'Done')
+        await cell.release(reservation.id);
+    } else if (operation?.id === reservation.id || over || job.status?.cancelling !== undefined) {
+      const about = { ...(job ?? { spec: { machine: { name: machine.metadata.name } } }), status: { operationID: reservation.id } };
+      if (operation?.id !== reservation.id) await cell.cancel(about as Stored<RemedyOperationJob>, 'its job shall be cancelled');
+      await cell.release(reservation.id);
+    } else if (job.status?.phase === 'Granted' && job.status.operationID === reservation.id && job.status.before !== undefined)
       await cell.order(job);
   }
 
@@ -202,7 +203,7 @@ export class World {
     if (operation?.kind !== 'Repair' || this.#done.has(operation.id)) return;
     this.#done.add(operation.id);
     const job = (await cell.jobs()).find((each) => each.status?.operationID === operation.id);
-    must(job !== undefined, 'an order without a job that has its row');
+    must(job !== undefined, 'an order without a job that has its reservation');
     const boot = `boot-${++this.#boots}`;
     const atMs = cell.clock.monotonic();
     this.executions.push({ jobUID: job.metadata.uid, machineUID: machine.metadata.uid, rule: job.spec.rule, atMs, boot });
@@ -280,7 +281,7 @@ export class World {
     const open = jobs.find((job) => !isFinished(job) && job.status?.phase !== 'NeedsHuman');
     if (open !== undefined) return `${open.metadata.name} ${open.status?.phase}: ${open.status?.explanation}`;
     const { status } = await this.cell.client.get(DisruptionLedgers, { name: LEDGER_NAME });
-    if ((status?.rows ?? []).length > 0) return `rows are left: ${canonical(status?.rows)}`;
+    if ((status?.reservations ?? []).length > 0) return `reservations are left: ${canonical(status?.reservations)}`;
     for (const name of MACHINES) {
       const node = await this.cell.node(name);
       for (const [rule, type] of [

@@ -1,9 +1,9 @@
 /**
- * The rows of a ledger that is lost, from what its terms wrote elsewhere (docs/protocols.md#d1). Pure. What may still be under way is given its row again, by
- * its own id: from there it ends as it would have ended. Which row it was, where only its id is left, is not known: it is held as a Change that was
+ * The reservations of a ledger that is lost, from what its terms wrote elsewhere (docs/protocols.md#d1). Pure. What may still be under way is given its reservation again, by
+ * its own id: from there it ends as it would have ended. Which reservation it was, where only its id is left, is not known: it is held as a Change that was
  * granted for nothing, and so is given up by the writes of #d6, which make every late order and every late cordon of it lose.
  */
-import { MAX_SCOPES, type LedgerRow } from '../../api/disruption-ledger.ts';
+import { MAX_SCOPES, type LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine, Operation } from '../../api/machine.ts';
 import type { Node } from '../../api/builtin.ts';
 import { isFinished, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
@@ -30,10 +30,10 @@ interface Left {
 }
 
 /**
- * Lists that were made one after the other will do, in this order: machines, nodes, jobs. A late order of a row comes after its cordon on the Node, or,
+ * Lists that were made one after the other will do, in this order: machines, nodes, jobs. A late order of a reservation comes after its cordon on the Node, or,
  * where there is none, after its note on the job: so what the machines do not show yet the lists after them do.
  */
-export function leftRows({ machines, nodes, sets, jobs, since }: Traces): LedgerRow[] {
+export function leftReservations({ machines, nodes, sets, jobs, since }: Traces): LedgerReservation[] {
   const { facts } = cellSets(sets);
   const nodeOf = new Map(nodes.map((node) => [node.metadata.name, node]));
   const jobsOf = Map.groupBy(
@@ -43,19 +43,19 @@ export function leftRows({ machines, nodes, sets, jobs, since }: Traces): Ledger
   return machines.flatMap((machine) => {
     const claim = claimOf(machine, machine.status?.providerID, nodeOf.get(machine.metadata.name));
     const node = claim.state === 'Claimed' ? claim.node : undefined;
-    const row = leftBy({ machine, node, jobs: jobsOf.get(machine.metadata.uid) ?? [] }, facts, since);
-    return row === undefined ? [] : [row];
+    const reservation = leftBy({ machine, node, jobs: jobsOf.get(machine.metadata.uid) ?? [] }, facts, since);
+    return reservation === undefined ? [] : [reservation];
   });
 }
 
-/** At most one: its order, the cordon of a row that has none yet, the note of a job that was granted one. */
-function leftBy(left: Left, sets: ReadonlyMap<string, SetFacts>, since: string): LedgerRow | undefined {
+/** At most one: its order, the cordon of a reservation that has none yet, the note of a job that was granted one. */
+function leftBy(left: Left, sets: ReadonlyMap<string, SetFacts>, since: string): LedgerReservation | undefined {
   const { machine, node, jobs } = left;
   const order = machine.spec.operation;
   if (order !== undefined && !isOver(order, left, sets)) {
     const { id, kind, notAfter } = order;
     // What a cancelled one was of makes no difference any more.
-    return rowOf(left, { id, kind: kind === 'Cancelled' ? 'Change' : kind, notAfter, order }, sets, since);
+    return reservationOf(left, { id, kind: kind === 'Cancelled' ? 'Change' : kind, notAfter, order }, sets, since);
   }
   const owner = node === undefined ? undefined : ownerOf(node);
   const granted = jobs.find(({ status }) => status?.phase === 'Granted' && status.operationID !== order?.id)?.status?.operationID;
@@ -63,10 +63,10 @@ function leftBy(left: Left, sets: ReadonlyMap<string, SetFacts>, since: string):
   if (id === undefined) return undefined;
   const kind = jobs.some(({ status }) => status?.operationID === id) ? 'Repair' : 'Change';
   // It has no order, and gets none any more.
-  return rowOf(left, { id, kind, notAfter: since }, sets, since);
+  return reservationOf(left, { id, kind, notAfter: since }, sets, since);
 }
 
-/** Whether its row would have been released, or could be: by exactly what a release asks for. */
+/** Whether its reservation would have been released, or could be: by exactly what a release asks for. */
 function isOver(order: Operation, { machine, node, jobs }: Left, sets: ReadonlyMap<string, SetFacts>): boolean {
   if (order.kind === 'Cancelled') return (node === undefined || isFencedFor(node, order.id)) && !mayAskForPower(order, machine);
   // Its machine is still there.
@@ -79,12 +79,12 @@ function isOver(order: Operation, { machine, node, jobs }: Left, sets: ReadonlyM
   );
 }
 
-function rowOf(
+function reservationOf(
   { machine, node, jobs }: Left,
-  { id, kind, notAfter, order }: Pick<LedgerRow, 'id' | 'kind' | 'notAfter'> & { order?: Operation },
+  { id, kind, notAfter, order }: Pick<LedgerReservation, 'id' | 'kind' | 'notAfter'> & { order?: Operation },
   sets: ReadonlyMap<string, SetFacts>,
   since: string,
-): LedgerRow {
+): LedgerReservation {
   const job = jobs.find(({ status }) => status?.operationID === id);
   const setUIDs = [...new Set((order?.components ?? []).flatMap((each) => entryOf(machine, each.name)?.setUID ?? []))];
   const scopes = [

@@ -1,12 +1,12 @@
 import type { DefenderPolicySpec, Limit } from '../../api/defender-policy.ts';
-import type { LedgerRow } from '../../api/disruption-ledger.ts';
+import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { CensusMachine } from '../roll.ts';
 import type { Request } from '../request.ts';
 
 export const T0 = Date.UTC(2026, 10, 20);
 const iso = (seconds: number): string => new Date(T0 + seconds * 1000).toISOString();
 
-export function row(id: string, machine: string, change: Partial<LedgerRow> = {}): LedgerRow {
+export function reservation(id: string, machine: string, change: Partial<LedgerReservation> = {}): LedgerReservation {
   return {
     id,
     machineUID: `uid-${machine}`,

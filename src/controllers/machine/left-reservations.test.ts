@@ -6,7 +6,7 @@ import { ANNOTATIONS } from '../../api/names.ts';
 import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import { decide } from './decide.ts';
-import { leftRows } from './left-rows.ts';
+import { leftReservations } from './left-reservations.ts';
 import { at, cordoned, entry, facts, granted, machine, node, operation, repairOperation, view, waiting } from './testing/objects.ts';
 
 const SINCE = at(0);
@@ -28,7 +28,7 @@ interface Cell {
 }
 
 const left = ({ machine: one = machine(), node: its = node(), jobs = [] }: Cell) =>
-  leftRows({ machines: [one], nodes: [its], sets: [set], jobs: jobs.map(stored), since: SINCE });
+  leftReservations({ machines: [one], nodes: [its], sets: [set], jobs: jobs.map(stored), since: SINCE });
 
 const change = { operation: operation() };
 const repair = { operation: repairOperation({ action: 'Reboot' }) };
@@ -38,7 +38,7 @@ const cancelled = { operation: operation({ kind: 'Cancelled', cause: 'Expired' }
 const fenced = node('a', { annotations: { [ANNOTATIONS.cordonFence]: 'r1' } });
 const failed = waiting({ state: 'Failed', failed: { revision: 2, reason: 'ProbeFailed', message: '', restored: true } });
 
-describe('D1: of a lost ledger a row is given again', () => {
+describe('D1: of a lost ledger a reservation is given again', () => {
   test.each<[string, Cell, object]>([
     [
       'to a change that is ordered',
@@ -124,7 +124,7 @@ describe('D1: of a lost ledger a row is given again', () => {
     expect(left(cell)).toEqual([]);
   });
 
-  test('one a machine: of an order and of the cordon of a row that took it over, the order, which nobody has told the end of', () => {
+  test('one a machine: of an order and of the cordon of a reservation that took it over, the order, which nobody has told the end of', () => {
     expect(left({ machine: machine({ spec: change }), node: cordoned('a', 'r2') }).map(({ id }) => id)).toEqual(['r1']);
     const over = machine({ spec: change, status: done });
     expect(left({ machine: over, node: cordoned('a', 'r2') }).map(({ id }) => id)).toEqual(['r2']);
@@ -132,8 +132,8 @@ describe('D1: of a lost ledger a row is given again', () => {
 
   test('in every scope of its machine: those of its sets, of its place and of the condition of its repair', () => {
     const placed = machine({ spec: { ...repair, labels: { 'topology.kubernetes.io/zone': 'z1' } } });
-    const [row] = left({ machine: placed, jobs: [granted({ status: running })] });
-    expect(row?.scopes.toSorted()).toEqual(['cluster', 'condition/KernelDeadlock', 'pool/web', 'set/s1', 'zone/z1']);
+    const [reservation] = left({ machine: placed, jobs: [granted({ status: running })] });
+    expect(reservation?.scopes.toSorted()).toEqual(['cluster', 'condition/KernelDeadlock', 'pool/web', 'set/s1', 'zone/z1']);
     const many = Array.from({ length: 40 }, (_, index) => entry({ name: `c${index}`, setUID: `s${index}` }));
     const components = many.map(({ name, revision }) => ({ name, revision }));
     const wide = left({ machine: machine({ entries: many, spec: { operation: operation({ components }) } }) });
@@ -142,9 +142,9 @@ describe('D1: of a lost ledger a row is given again', () => {
 
   test('and from there it ends as it would have ended: what has no order is given up, what has one is waited for', () => {
     const of = (cell: Required<Pick<Cell, 'machine' | 'node'>>) => {
-      const [row] = left(cell);
+      const [reservation] = left(cell);
       const claim = { state: 'Claimed' as const, node: cell.node };
-      return decide(view({ ...cell, row, claim, facts: facts() })).steps.map((step) => step.do);
+      return decide(view({ ...cell, reservation, claim, facts: facts() })).steps.map((step) => step.do);
     };
     expect(of({ machine: machine(), node: cordoned('a', 'r1') })).toEqual(['WriteCancelled']);
     expect(of({ machine: machine({ spec: cancelled }), node: cordoned('a', 'r1') })).toEqual(['Fence']);
