@@ -40,7 +40,7 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'unit',
-          include: ['{src,test,fleet,rules,bench,tools}/**/*.test.ts'],
+          include: ['{src,packages,test,fleet,rules,bench,tools}/**/*.test.ts'],
           exclude: ['node_modules/**', 'dist/**', ...SYSTEM, ...FAULTS, ...CONFORMANCE, ...KUBERNETES, ...NODES, ...INSIDE],
           maxWorkers: Math.max(2, availableParallelism() - 1),
           sequence: { groupOrder: ORDER.unit },

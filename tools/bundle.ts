@@ -47,6 +47,7 @@ export async function bundleAll({ force = false, only }: { force?: boolean; only
   const lock = join(ROOT, 'package-lock.json');
   const sources = Math.max(
     newest(join(ROOT, 'src')),
+    newest(join(ROOT, 'packages')),
     newest(join(ROOT, 'deploy')),
     statSync(lock).mtimeMs,
     statSync(fileURLToPath(import.meta.url)).mtimeMs,

@@ -1,18 +1,21 @@
 /**
- * Holds the import boundaries: which folder of `src` may use which. Tests are exempt. Cycles between files are the linter's.
+ * Holds the import boundaries: which folder of `src` may use which, which of them may use which package of `packages`, and that those packages use nothing
+ * of `src`. Production code of `src` is held to its folder's line; of the packages, tests are held too. Cycles between files are the linter's.
  *
  *   node tools/imports.ts
  */
 import { readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { workspacesOf } from './workspaces.ts';
 
-const SRC = fileURLToPath(new URL('../src', import.meta.url));
+const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const SRC = join(ROOT, 'src');
 
 const CORE = ['api', 'kube'];
 /** What each folder may import besides itself. */
 const ALLOWED: Record<string, string[]> = {
-  api: [],
+  api: ['@kubenode/api-machinery'],
   kube: ['api'],
   constructs: ['api'],
   embedded: ['api'],
@@ -26,21 +29,37 @@ const ALLOWED: Record<string, string[]> = {
   observe: [...CORE, 'rules', 'defender', 'providers', 'sync', 'controllers'],
   cli: ['api', 'kube', 'constructs', 'embedded', 'rules', 'defender', 'providers', 'ssh', 'sync', 'agent', 'controllers', 'observe'],
 };
+/** What each package may import of the others. */
+const PACKAGES: Record<string, string[]> = { '@kubenode/api-machinery': [] };
 /** The child that renders fleets carries the constructs in its bundle. */
 const EXEMPT: [RegExp, string][] = [[/^sync\/render\/child/, 'constructs']];
 /** The agent is small: of kube/ it uses only these. */
 const AGENT_KUBE = /^kube\/(api-error|backoff|client|clock|connect|http-client|https-transport|lines|resource-version|server-time)\.ts$/;
 
 const problems: string[] = [];
-for (const entry of readdirSync(SRC, { recursive: true, withFileTypes: true })) {
-  if (!entry.isFile() || !entry.name.endsWith('.ts') || entry.name.endsWith('.test.ts')) continue;
-  const path = join(entry.parentPath, entry.name);
+
+const sources = (folder: string): string[] =>
+  readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
+    .map((entry) => join(entry.parentPath, entry.name));
+
+/** What a file names: of a package its name, of all else its path. */
+function imported(path: string): string[] {
+  const found = readFileSync(path, 'utf8').matchAll(
+    /^\s*(?:import|export)\b[^;]*?from '(\.[^']+|@kubenode\/[^/']+)|\bimport\('(\.[^']+|@kubenode\/[^/']+)/gms,
+  );
+  return Array.from(found, ([, named, asked]) => named ?? asked ?? '').map((target) =>
+    target.startsWith('.') ? resolve(dirname(path), target) : target,
+  );
+}
+
+function checkFolder(path: string): void {
   const file = relative(SRC, path);
-  if (/(^|\/)[a-z-]*testing(\/|\.ts$)/.test(file)) continue;
+  if (file.endsWith('.test.ts') || /(^|\/)[a-z-]*testing(\/|\.ts$)/.test(file)) return;
   const from = file.split('/')[0] ?? '';
-  for (const [, target] of readFileSync(path, 'utf8').matchAll(/^\s*(?:import|export)\b[^;]*?from '(\.[^']+)'/gms)) {
-    const used = relative(SRC, resolve(dirname(path), target ?? ''));
-    const to = used.split('/')[0] ?? '';
+  for (const target of imported(path)) {
+    const used = target.startsWith('@') ? target : relative(SRC, target);
+    const to = target.startsWith('@') ? target : (used.split('/')[0] ?? '');
     if (used.startsWith('..') || to === from) continue;
     const exempt = EXEMPT.some(([pattern, folder]) => pattern.test(file) && folder === to);
     if (ALLOWED[from]?.includes(to) !== true && !exempt)
@@ -48,5 +67,21 @@ for (const entry of readdirSync(SRC, { recursive: true, withFileTypes: true })) 
     if (from === 'agent' && to === 'kube' && !AGENT_KUBE.test(used)) problems.push(`src/${file}: the agent must not import ${used}`);
   }
 }
+
+function checkPackage(name: string, folder: string): void {
+  const allowed = PACKAGES[name];
+  if (allowed === undefined) problems.push(`${folder}: tools/imports.ts does not say what ${name} may import`);
+  for (const path of sources(join(ROOT, folder)))
+    for (const target of imported(path)) {
+      const within = !target.startsWith('@') && !relative(join(ROOT, folder), target).startsWith('..');
+      if (within || allowed?.includes(target) === true) continue;
+      problems.push(
+        `${relative(ROOT, path)}: must not import ${target.startsWith('@') ? target : relative(ROOT, target)}; ${name} may use ${allowed?.join(', ') || 'nothing'}`,
+      );
+    }
+}
+
+for (const path of sources(SRC)) checkFolder(path);
+for (const { name, folder } of workspacesOf(ROOT)) checkPackage(name, folder);
 for (const problem of problems) process.stderr.write(`${problem}\n`);
 process.exit(problems.length === 0 ? 0 : 1);

@@ -17,6 +17,7 @@ import {
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   realpathSync,
   rmSync,
@@ -61,13 +62,26 @@ function trackedFiles(): string[] {
 const isSource = (file: string): boolean =>
   file.endsWith('.ts') && !file.endsWith('.test.ts') && !file.endsWith('.d.ts') && !/testing(\/|\.ts$)/.test(file);
 
+/** The installed packages are those of the tree; what npm links to folders of the tree leads to the copy's folders instead. */
+function linkPackages(folder: string): void {
+  const installed = join(root, 'node_modules');
+  mkdirSync(join(folder, 'node_modules'));
+  for (const name of readdirSync(installed)) {
+    if (name !== SCOPE) symlinkSync(join(installed, name), join(folder, 'node_modules', name));
+  }
+  cpSync(join(installed, SCOPE), join(folder, 'node_modules', SCOPE), { recursive: true, verbatimSymlinks: true });
+}
+
+/** What is in it are relative links, all of them. */
+const SCOPE = '@kubenode';
+
 function copyOf(files: readonly string[]): string {
   const folder = mkdtempSync(join(tmpdir(), 'kubenode-mutants-'));
   for (const file of files) {
     mkdirSync(join(folder, dirname(file)), { recursive: true });
     cpSync(join(root, file), join(folder, file), { verbatimSymlinks: true });
   }
-  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  linkPackages(folder);
   return folder;
 }
 

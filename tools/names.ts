@@ -8,7 +8,7 @@ import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 
 const WORDS = 'tools/words.txt';
-const FOLDERS = ['src', 'test', 'tools', 'bench'];
+const FOLDERS = ['src', 'packages', 'test', 'tools', 'bench'];
 
 const known = readFileSync(WORDS, 'utf8').trimEnd().split('\n');
 const problems: string[] = [];
@@ -18,7 +18,7 @@ const used = new Set<string>();
 for (const file of execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard', '-z', ...FOLDERS], {
   encoding: 'utf8',
 }).split('\0'))
-  for (const segment of file.split('/'))
+  for (const segment of file.split('/').filter((each) => each !== 'README.md'))
     for (const word of (segment.split('.')[0] ?? '').split('-').filter((each) => each !== '')) {
       if (!known.includes(word) && !used.has(word))
         problems.push(`${file}: "${word}" is not in ${WORDS}. Join words with hyphens; add it there if it is one word`);

@@ -66,7 +66,9 @@ function checkMarkdown(file: string): void {
     const [path = '', anchor] = target.split('#');
     follow(file, lineOf(text, index), path === '' ? file : relative(ROOT, join(ROOT, dirname(file), normalize(path))), anchor);
   }
-  for (const { 1: path = '', index } of text.matchAll(/`((?:src|test|tools|docs|deploy|bench)\/[\w./-]+\.(?:ts|md|sh|txt|json))`/g))
+  for (const { 1: path = '', index } of text.matchAll(
+    /`((?:src|packages|test|tools|docs|deploy|bench)\/[\w./-]+\.(?:ts|md|sh|txt|json))`/g,
+  ))
     follow(file, lineOf(text, index), path, undefined);
   if (!file.startsWith('docs/') || file === PROTOCOLS) return;
   const unlinked = prose.replaceAll(/\[[^\]]*\]\([^)]*\)/g, (link) => link.replaceAll(/[^\n]/g, ' '));

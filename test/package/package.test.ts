@@ -9,13 +9,13 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 let dir: string;
 
-/** Folders that `npm install kubenode` makes, by the lock file: all but what only development needs. */
+/** Folders that `npm install kubenode` makes, by the lock file: all but what only development needs, and the private packages, which `dist` has in it. */
 function installed(): string[] {
   const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as {
-    packages: Record<string, { dev?: boolean; devOptional?: boolean }>;
+    packages: Record<string, { dev?: boolean; devOptional?: boolean; link?: boolean }>;
   };
-  return Object.entries(packages).flatMap(([path, { dev, devOptional }]) =>
-    path === '' || dev === true || devOptional === true ? [] : [path],
+  return Object.entries(packages).flatMap(([path, { dev, devOptional, link }]) =>
+    !path.startsWith('node_modules/') || dev === true || devOptional === true || link === true ? [] : [path],
   );
 }
 

@@ -16,14 +16,14 @@ export async function constructsTypes(compiler: string, signal: AbortSignal): Pr
   const shipped = join(root, 'dist', 'constructs', 'index.d.ts');
   if (!existsSync(join(root, 'src', 'constructs', 'index.ts'))) return shipped;
   const kept = join(root, '.build', 'types', sourcesDigest(root));
-  const types = join(kept, 'constructs', 'index.d.ts');
+  const types = join(kept, MADE);
   if (existsSync(types)) return types;
   await mkdir(dirname(kept), { recursive: true });
   await removeOld(dirname(kept));
   const beside = await mkdtemp(`${kept}.`);
   try {
     const project = join(beside, 'tsconfig.json');
-    const compilerOptions = { noEmit: false, declaration: true, emitDeclarationOnly: true, outDir: beside, rootDir: join(root, 'src') };
+    const compilerOptions = { noEmit: false, declaration: true, emitDeclarationOnly: true, outDir: beside, rootDir: root };
     await writeFile(
       project,
       JSON.stringify({
@@ -34,8 +34,7 @@ export async function constructsTypes(compiler: string, signal: AbortSignal): Pr
       }),
     );
     const output = await compile(compiler, project, root, signal);
-    if (!existsSync(join(beside, 'constructs', 'index.d.ts')))
-      throw new CodedError('TypeCheckFailed', `no declarations were made: ${output.slice(0, 500)}`);
+    if (!existsSync(join(beside, MADE))) throw new CodedError('TypeCheckFailed', `no declarations were made: ${output.slice(0, 500)}`);
     // Another process may have been quicker: what it made is the same.
     await rename(beside, kept).catch((error: unknown) => {
       if (!existsSync(types)) throw error;
@@ -55,6 +54,8 @@ async function removeOld(folder: string): Promise<void> {
 }
 
 const KEEP_MS = 24 * 3_600_000;
+/** The sources come from more than one folder of the root, so theirs are among the paths. */
+const MADE = join('src', 'constructs', 'index.d.ts');
 
 function packageRoot(): string {
   let folder = dirname(fileURLToPath(import.meta.url));
@@ -63,8 +64,8 @@ function packageRoot(): string {
 }
 
 function sourcesDigest(root: string): string {
-  const texts = ['api', 'constructs'].flatMap((part) => {
-    const folder = join(root, 'src', part);
+  const texts = ['src/api', 'src/constructs', 'packages/api-machinery/src'].flatMap((part) => {
+    const folder = join(root, part);
     const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
       (name) => name.endsWith('.ts') && !name.endsWith('.test.ts'),
     );

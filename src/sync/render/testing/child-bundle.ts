@@ -30,7 +30,7 @@ async function bundle(): Promise<string> {
 }
 
 function sourcesDigest(): string {
-  const files = ['src/api', 'src/constructs', 'src/sync/render'].flatMap((folder) =>
+  const files = ['src/api', 'src/constructs', 'src/sync/render', 'packages/api-machinery/src'].flatMap((folder) =>
     readdirSync(join(ROOT, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(ROOT, folder, name)),
   );
   const sources = files.filter((file) => /(?<!\.test)\.ts$/.test(file)).toSorted();
