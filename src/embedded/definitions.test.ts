@@ -1,7 +1,4 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ALL_KINDS } from '../api/kinds.ts';
-import { NodeRemediers } from '../api/node-remedier.ts';
-import { RemedyOperationJobs } from '../api/remedy-operation-job.ts';
 import type { Json, JsonObject } from '../api/wire.ts';
 import { names, closeRig, openRig, pick, text, type Rig } from './testing/rig.ts';
 import { settled } from './testing/clock.ts';
@@ -31,17 +28,6 @@ describe('a definition', () => {
     });
     expect((await rig.api.get(W)).body).toMatchObject({ kind: 'WidgetList', items: [] });
   });
-
-  it.each([...new Set([...ALL_KINDS, NodeRemediers, RemedyOperationJobs])])(
-    'of KubeNode for $kind is established as it is',
-    async (kind) => {
-      const made = await rig.api.send('POST', D, JSON.stringify(kind.crd()));
-      expect([made.status, made.body['message']]).toEqual([201, undefined]);
-      await settled();
-      const { body } = await rig.api.get(`${D}/${kind.plural}.${kind.group}`);
-      expect(pick(body, 'status.conditions.1')).toMatchObject({ type: 'Established', status: 'True' });
-    },
-  );
 
   it('whose names another holds is not established', async () => {
     await defineWidgets(rig.api);

@@ -1,12 +1,17 @@
-import type { FieldError } from '../../api/kind.ts';
 import type { Json, JsonObject } from '../../api/wire.ts';
 import { copy, listAt, objectAt } from '../json.ts';
 import { fillDefaults } from '../schema/defaults.ts';
 import type { Schema } from '../schema/schema.ts';
 import { compileRules } from './rules.ts';
 
+/** A rule that an object breaks: the field, and what the rule says. */
+export interface BrokenRule {
+  readonly path: string;
+  readonly message: string;
+}
+
 /** What the rules of the first version of a CustomResourceDefinition say of a new object that its schema lets in, with its defaults filled in. Throws on rules that cannot be compiled. */
-export function rulesOf(definition: JsonObject): (object: Json) => FieldError[] {
+export function rulesOf(definition: JsonObject): (object: Json) => BrokenRule[] {
   const [version] = listAt(definition, 'spec', 'versions');
   // A definition of ours: its schema is made by `defineKind`.
   const schema = objectAt(version, 'schema', 'openAPIV3Schema') as Schema;

@@ -1,121 +1,90 @@
-import { afterEach, expect, it } from 'vitest';
-import { Leases, Nodes, type Node } from '../../api/builtin.ts';
-import { fakeClock } from '../../kube/testing/clock.ts';
-import { createClient } from '../../kube/http-client.ts';
-import { openCluster, type EmbeddedCluster } from '../index.ts';
+import { beforeEach, expect, it } from 'vitest';
+import type { Json, JsonObject } from '../../api/wire.ts';
+import { listAt, objectAt } from '../json.ts';
+import { closeRig, openRig, pick, text, type Rig } from '../testing/rig.ts';
 
-let cluster: EmbeddedCluster | undefined;
-afterEach(() => cluster?.close());
+const NODES = '/api/v1/nodes';
+const LEASES = '/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases';
 
-async function open() {
-  const clock = fakeClock();
-  cluster = await openCluster({ name: 'c', state: 'memory', clock, nodeGraceMs: 40_000 });
-  const client = createClient(cluster.asUser());
-  await client.create(Nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n' } });
-  const beat = {
-    type: 'Ready',
-    status: 'True' as const,
-    reason: 'KubeletReady',
-    message: 'ok',
-    lastHeartbeatTime: new Date(clock.now()).toISOString(),
-  };
-  await client.patch(
-    Nodes,
-    { name: 'n' },
-    { merge: { status: { conditions: [beat, { type: 'KernelDeadlock', status: 'False' }] } } },
-    { subresource: 'status' },
+let rig: Rig;
+beforeEach(async () => {
+  rig = await openRig({ nodeGraceMs: 40_000 });
+  return () => closeRig(rig);
+});
+
+const node = async (): Promise<JsonObject> => (await rig.api.get(`${NODES}/n`)).body;
+const spec = (change: JsonObject) => rig.api.merge(`${NODES}/n`, { spec: change });
+const status = (...conditions: Json[]) => rig.api.merge(`${NODES}/n/status`, { status: { conditions } });
+const taints = async (): Promise<string[]> =>
+  listAt(await node(), 'spec', 'taints').map((taint) => `${text(pick(taint, 'key'))}:${text(pick(taint, 'effect'))}`);
+const condition = async (type: string): Promise<Json | undefined> =>
+  listAt(await node(), 'status', 'conditions').find((each) => pick(each, 'type') === type);
+const ready = async (): Promise<string> => text(pick(await condition('Ready'), 'status'));
+
+async function addNode(): Promise<void> {
+  await rig.api.create(NODES, { apiVersion: 'v1', kind: 'Node', metadata: { name: 'n' } });
+  const lastHeartbeatTime = new Date(rig.clock.now()).toISOString();
+  await status(
+    { type: 'Ready', status: 'True', reason: 'KubeletReady', message: 'ok', lastHeartbeatTime },
+    { type: 'KernelDeadlock', status: 'False' },
   );
-  const lease = {
+  const made = await rig.api.create(LEASES, {
     apiVersion: 'coordination.k8s.io/v1',
     kind: 'Lease',
-    metadata: { name: 'n', namespace: 'kube-node-lease' },
+    metadata: { name: 'n' },
     spec: { holderIdentity: 'n', renewTime: '2026-01-01T00:00:00.000000Z' },
-  };
-  await client.create(Leases, lease);
-  const ready = async (): Promise<string | undefined> => {
-    const node: Node = await client.get(Nodes, { name: 'n' });
-    return node.status?.conditions?.find((condition) => condition.type === 'Ready')?.status;
-  };
-  return { clock, client, ready };
+  });
+  expect(made.status).toBe(201);
 }
 
-it('says Unknown of a node whose kubelet is silent beyond the grace period, and only of its Ready condition', async () => {
-  const { clock, client, ready } = await open();
-  await clock.advance(35_000);
+it('reports Unknown for a node whose kubelet does not respond within the grace period, and only in its Ready condition', async () => {
+  await addNode();
+  await rig.clock.advance(35_000);
   expect(await ready()).toBe('True');
-  await clock.advance(20_000);
+  await rig.clock.advance(20_000);
   expect(await ready()).toBe('Unknown');
-  const node = await client.get(Nodes, { name: 'n' });
-  expect(node.status?.conditions?.find((condition) => condition.type === 'KernelDeadlock')?.status).toBe('False');
-  const { resourceVersion } = node.metadata;
-  await clock.advance(60_000);
-  expect((await client.get(Nodes, { name: 'n' })).metadata.resourceVersion).toBe(resourceVersion);
+  expect(pick(await condition('KernelDeadlock'), 'status')).toBe('False');
+  const before = pick(await node(), 'metadata.resourceVersion');
+  await rig.clock.advance(60_000);
+  expect(pick(await node(), 'metadata.resourceVersion')).toBe(before);
 });
 
 it('leaves a node alone whose Lease is renewed, whatever the clock of the node says', async () => {
-  const { clock, client, ready } = await open();
+  await addNode();
   for (let round = 0; round < 10; round += 1) {
-    await clock.advance(20_000);
-    await client.patch(
-      Leases,
-      { namespace: 'kube-node-lease', name: 'n' },
-      { merge: { spec: { renewTime: `1999-01-01T00:00:${String(round).padStart(2, '0')}.000000Z` } } },
-    );
+    await rig.clock.advance(20_000);
+    await rig.api.merge(`${LEASES}/n`, { spec: { renewTime: `1999-01-01T00:00:${String(round).padStart(2, '0')}.000000Z` } });
   }
   expect(await ready()).toBe('True');
 });
 
 it('taints a node by its conditions and its cordon, and takes back only what is its own', async () => {
-  const { client, clock } = await open();
-  const theirs = { key: 'only', effect: 'NoSchedule' as const };
-  const taints = async () => (await client.get(Nodes, { name: 'n' })).spec?.taints?.map(({ key, effect }) => `${key}:${effect}`) ?? [];
-  const become = (status: 'True' | 'False') =>
-    client.patch(
-      Nodes,
-      { name: 'n' },
-      {
-        merge: {
-          status: {
-            conditions: [
-              { type: 'Ready', status },
-              { type: 'DiskPressure', status },
-            ],
-          },
-        },
-      },
-      { subresource: 'status' },
-    );
+  await addNode();
+  const become = (value: 'True' | 'False') => status({ type: 'Ready', status: value }, { type: 'DiskPressure', status: value });
   await expect.poll(taints).toEqual([]);
-  await client.patch(Nodes, { name: 'n' }, { merge: { spec: { unschedulable: true, taints: [theirs] } } });
+  await spec({ unschedulable: true, taints: [{ key: 'only', effect: 'NoSchedule' }] });
   await expect.poll(taints).toEqual(['only:NoSchedule', 'node.kubernetes.io/unschedulable:NoSchedule']);
   await become('False');
   await expect
     .poll(async () => (await taints()).toSorted())
     .toEqual(['node.kubernetes.io/not-ready:NoSchedule', 'node.kubernetes.io/unschedulable:NoSchedule', 'only:NoSchedule']);
-  await client.patch(Nodes, { name: 'n' }, { merge: { spec: { unschedulable: null } } });
+  await spec({ unschedulable: null });
   await become('True');
   await expect.poll(taints).toEqual(['only:NoSchedule', 'node.kubernetes.io/disk-pressure:NoSchedule']);
-  await clock.advance(60_000);
+  await rig.clock.advance(60_000);
   await expect
     .poll(taints)
     .toEqual(['only:NoSchedule', 'node.kubernetes.io/disk-pressure:NoSchedule', 'node.kubernetes.io/unreachable:NoSchedule']);
 });
 
-it('a Node is born not ready, and says so until its kubelet says otherwise', async () => {
-  cluster = await openCluster({ name: 'c', state: 'memory', clock: fakeClock(), nodeGraceMs: 40_000 });
-  const client = createClient(cluster.asUser());
-  const made = await client.create(Nodes, {
+it('a Node is created not ready, and stays so until its kubelet reports otherwise', async () => {
+  const made = await rig.api.create(NODES, {
     apiVersion: 'v1',
     kind: 'Node',
     metadata: { name: 'n' },
     status: { conditions: [{ type: 'Ready', status: 'False' }] },
   });
-  expect(made.spec?.taints).toEqual([{ key: 'node.kubernetes.io/not-ready', effect: 'NoSchedule' }]);
-  await client.patch(
-    Nodes,
-    { name: 'n' },
-    { merge: { status: { conditions: [{ type: 'Ready', status: 'True' }] } } },
-    { subresource: 'status' },
-  );
-  await expect.poll(async () => (await client.get(Nodes, { name: 'n' })).spec?.taints).toBeUndefined();
+  expect(pick(made.body, 'spec.taints')).toEqual([{ key: 'node.kubernetes.io/not-ready', effect: 'NoSchedule' }]);
+  await status({ type: 'Ready', status: 'True' });
+  await expect.poll(async () => objectAt(await node(), 'spec')['taints']).toBeUndefined();
 });
