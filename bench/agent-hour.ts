@@ -9,7 +9,7 @@ import { API_VERSION } from '../src/api/kind.ts';
 import { CELL_KINDS } from '../src/api/kinds.ts';
 import { Machines } from '../src/api/machine.ts';
 import { MachineComponents, type MachineComponentSpec } from '../src/api/machine-component.ts';
-import { openCluster } from '../src/embedded/index.ts';
+import { openCluster } from '@kubenode/embedded';
 import { createClient } from '../src/kube/http-client.ts';
 import { fakeClock, seededRandom } from '../src/kube/testing/clock.ts';
 import { recordingLog } from '../src/kube/testing/log.ts';

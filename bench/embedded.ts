@@ -1,6 +1,6 @@
 import { Agent } from 'undici';
 import type { ApiRequest, Transport } from '../src/api/transport.ts';
-import { openCluster } from '../src/embedded/index.ts';
+import { openCluster } from '@kubenode/embedded';
 import { systemClock } from '../src/kube/clock.ts';
 import { httpTransport } from '../src/kube/http-transport.ts';
 import { connectionOf, serveProcess } from './api-server.ts';

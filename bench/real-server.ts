@@ -1,8 +1,8 @@
 /** etcd and kube-apiserver of one run's own. */
 import type { Transport } from '../src/api/transport.ts';
 import { createClient } from '../src/kube/http-client.ts';
-import { makeRequestAndKey } from '../src/embedded/testing/csr.ts';
-import { kubeconfigText } from '../src/embedded/serve/kubeconfig.ts';
+import { makeRequestAndKey } from '@kubenode/embedded/testing';
+import { kubeconfigText } from '@kubenode/embedded';
 import { findPrograms, presentPrograms } from '../tools/kubernetes/programs.ts';
 import { files, openRig, type AdminConnection } from '../test/kubernetes/rig.ts';
 

@@ -18,7 +18,6 @@ const ALLOWED: Record<string, string[]> = {
   api: ['@kubenode/api-machinery'],
   kube: ['api'],
   constructs: ['api'],
-  embedded: ['api'],
   rules: CORE,
   defender: CORE,
   providers: CORE,
@@ -27,10 +26,23 @@ const ALLOWED: Record<string, string[]> = {
   agent: CORE,
   controllers: [...CORE, 'rules', 'defender', 'providers'],
   observe: [...CORE, 'rules', 'defender', 'providers', 'sync', 'controllers'],
-  cli: ['api', 'kube', 'constructs', 'embedded', 'rules', 'defender', 'providers', 'ssh', 'sync', 'agent', 'controllers', 'observe'],
+  cli: [
+    'api',
+    'kube',
+    'constructs',
+    '@kubenode/embedded',
+    'rules',
+    'defender',
+    'providers',
+    'ssh',
+    'sync',
+    'agent',
+    'controllers',
+    'observe',
+  ],
 };
 /** What each package may import of the others. */
-const PACKAGES: Record<string, string[]> = { '@kubenode/api-machinery': [] };
+const PACKAGES: Record<string, string[]> = { '@kubenode/api-machinery': [], '@kubenode/embedded': ['@kubenode/api-machinery'] };
 /** The child that renders fleets carries the constructs in its bundle. */
 const EXEMPT: [RegExp, string][] = [[/^sync\/render\/child/, 'constructs']];
 /** The agent is small: of kube/ it uses only these. */

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { openCluster, type EmbeddedCluster } from '../embedded/index.ts';
-import { systemClock } from '../embedded/testing/system-clock.ts';
-import { Api, pick } from '../embedded/testing/rig.ts';
+import { openCluster, type EmbeddedCluster } from '@kubenode/embedded';
+import { systemClock, Api, pick } from '@kubenode/embedded/testing';
 import { ALL_KINDS } from './kinds.ts';
 
 let cluster: EmbeddedCluster;

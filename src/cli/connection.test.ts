@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { openCluster, serve } from '../embedded/index.ts';
+import { openCluster, serve } from '@kubenode/embedded';
 import { systemClock } from '../kube/clock.ts';
 import { foundKubeconfig } from './found-kubeconfig.ts';
 import { writeInto } from './testing/tree.ts';

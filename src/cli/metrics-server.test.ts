@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { manifests } from '../../deploy/main.ts';
-import { openCluster, type EmbeddedCluster } from '../embedded/index.ts';
-import { makeAuthority, makeServerCertificate } from '../embedded/pki.ts';
+import { openCluster, type EmbeddedCluster } from '@kubenode/embedded';
+import { makeAuthority, makeServerCertificate } from '@kubenode/embedded/pki';
 import { createClient } from '../kube/http-client.ts';
 import { systemClock } from '../kube/clock.ts';
 import { recordingLog } from '../kube/testing/log.ts';

@@ -1,7 +1,7 @@
 import { ALL_KINDS } from '../api/kinds.ts';
 import type { FieldError } from '../api/kind.ts';
 import type { Json, JsonObject, KubeObject } from '../api/wire.ts';
-import { rulesOf } from '../embedded/cel/offline.ts';
+import { rulesOf } from '@kubenode/embedded/cel';
 
 /** As it is sent: without what is undefined. */
 const plain = (object: KubeObject): JsonObject => JSON.parse(JSON.stringify(object)) as JsonObject;

@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
-import { makeAuthority, makeServerCertificate } from '../embedded/pki.ts';
+import { makeAuthority, makeServerCertificate } from '@kubenode/embedded/pki';
 import { recordingLog } from '../kube/testing/log.ts';
 import { serveHealth } from './health.ts';
 import { serveMetrics } from './metrics-server.ts';

@@ -1,6 +1,6 @@
 /* oxlint-disable vitest/no-standalone-expect -- every sentence is a test */
 import { expect } from 'vitest';
-import { pick, text } from '../../src/embedded/testing/rig.ts';
+import { pick, text } from '@kubenode/embedded/testing';
 import { at, version, type JsonObject, type Scene } from './scene.ts';
 import { conformance } from './suite.ts';
 import { configMap, defineWidgets, WIDGET, widget } from './widgets.ts';

@@ -1,7 +1,6 @@
 /* oxlint-disable vitest/no-standalone-expect -- every sentence is a test */
 import { expect } from 'vitest';
-import { makeRequest } from '../../src/embedded/testing/csr.ts';
-import { pick, text } from '../../src/embedded/testing/rig.ts';
+import { makeRequest, pick, text } from '@kubenode/embedded/testing';
 import { at, pickTable, type JsonObject, type Scene } from './scene.ts';
 import { conformance } from './suite.ts';
 

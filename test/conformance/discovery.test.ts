@@ -1,7 +1,6 @@
 /* oxlint-disable vitest/no-standalone-expect -- every sentence is a test */
 import { expect } from 'vitest';
-import { isObject } from '../../src/embedded/json.ts';
-import { pick, text } from '../../src/embedded/testing/rig.ts';
+import { isObject, pick, text } from '@kubenode/embedded/testing';
 import { at, type Answer, type Json, type JsonObject } from './scene.ts';
 import { conformance } from './suite.ts';
 import { defineWidgets } from './widgets.ts';

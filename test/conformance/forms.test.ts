@@ -2,7 +2,7 @@
 import { expect } from 'vitest';
 import { parse } from 'yaml';
 import type { Json } from '../../src/api/wire.ts';
-import { text } from '../../src/embedded/testing/rig.ts';
+import { text } from '@kubenode/embedded/testing';
 import type { Scene } from './scene.ts';
 import { conformance } from './suite.ts';
 import { configMap, defineWidgets, WIDGET, widget } from './widgets.ts';

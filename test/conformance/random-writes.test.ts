@@ -1,9 +1,7 @@
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { openCluster, type EmbeddedCluster } from '../../src/embedded/index.ts';
-import { isObject } from '../../src/embedded/json.ts';
-import { Api, type Answer } from '../../src/embedded/testing/rig.ts';
-import { systemClock } from '../../src/embedded/testing/system-clock.ts';
+import { openCluster, type EmbeddedCluster } from '@kubenode/embedded';
+import { isObject, Api, type Answer, systemClock } from '@kubenode/embedded/testing';
 import { realServer, type RealServer } from '../kubernetes/real-server.ts';
 import { history, SHARES, type RandomWrite } from './random-writes.ts';
 import { readRecordings, writeRecordings } from './recording.ts';

@@ -1,7 +1,7 @@
 /* oxlint-disable vitest/no-standalone-expect -- every sentence is a test */
 import { expect } from 'vitest';
 import type { JsonObject } from '../../src/api/wire.ts';
-import { listAt } from '../../src/embedded/json.ts';
+import { listAt } from '@kubenode/embedded/testing';
 import type { Answer, Scene } from './scene.ts';
 import { conformance } from './suite.ts';
 import { configMap, defineWidgets, WIDGET, widget } from './widgets.ts';

@@ -1,7 +1,7 @@
 /* oxlint-disable vitest/no-standalone-expect -- every sentence is a test */
 /** Rules in CEL, as any definition may have them. */
 import { expect } from 'vitest';
-import { pick } from '../../src/embedded/testing/rig.ts';
+import { pick } from '@kubenode/embedded/testing';
 import { at, type JsonObject, type Scene } from './scene.ts';
 import { conformance } from './suite.ts';
 import { define } from './widgets.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Transport } from '../../src/api/transport.ts';
 import type { Json, JsonObject } from '../../src/api/wire.ts';
-import { Api, pick, text, type Answer, type Watch, type WatchLine } from '../../src/embedded/testing/rig.ts';
+import { Api, pick, text, type Answer, type Watch, type WatchLine } from '@kubenode/embedded/testing';
 import { Normalizer } from './normalize.ts';
 
 /** An API whose answers are written down. */

@@ -1,6 +1,6 @@
 /* oxlint-disable vitest/no-standalone-expect -- every sentence is a test */
 import { expect } from 'vitest';
-import { WIDGETS } from '../../src/embedded/testing/widgets.ts';
+import { WIDGETS } from '@kubenode/embedded/testing';
 import { at, pickTable, type Json, type JsonObject, type Scene } from './scene.ts';
 import { conformance } from './suite.ts';
 import { define, defineWidgets, WIDGET, widget } from './widgets.ts';

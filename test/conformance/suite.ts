@@ -3,9 +3,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Transport } from '../../src/api/transport.ts';
 import type { Json } from '../../src/api/wire.ts';
-import { openCluster, type EmbeddedCluster } from '../../src/embedded/index.ts';
-import { Api, text } from '../../src/embedded/testing/rig.ts';
-import { systemClock } from '../../src/embedded/testing/system-clock.ts';
+import { openCluster, type EmbeddedCluster } from '@kubenode/embedded';
+import { Api, text, systemClock } from '@kubenode/embedded/testing';
 import { realServer, type RealServer } from '../kubernetes/real-server.ts';
 import { judge, KNOWN, stepDifferences } from './compare.ts';
 import { readRecordings, writeRecordings, type Recordings } from './recording.ts';

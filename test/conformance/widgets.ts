@@ -1,6 +1,4 @@
-import type { Api } from '../../src/embedded/testing/rig.ts';
-import { pick, text } from '../../src/embedded/testing/rig.ts';
-import { configMap, DEFINITION_PATH, widget, WIDGETS } from '../../src/embedded/testing/widgets.ts';
+import { type Api, pick, text, configMap, DEFINITION_PATH, widget, WIDGETS } from '@kubenode/embedded/testing';
 import { waitFor } from '../../src/kube/testing/wait-for.ts';
 import type { JsonObject } from '../../src/api/wire.ts';
 

@@ -6,7 +6,7 @@ import { ALL_KINDS } from '../../src/api/kinds.ts';
 import { SYSTEM_NAMESPACE } from '../../src/api/names.ts';
 import type { Transport } from '../../src/api/transport.ts';
 import { contextOf, inlineConnection } from '../../src/cli/remote.ts';
-import { openCluster } from '../../src/embedded/index.ts';
+import { openCluster } from '@kubenode/embedded';
 import { hasReason } from '../../src/kube/api-error.ts';
 import type { Client } from '../../src/kube/client.ts';
 import { systemClock } from '../../src/kube/clock.ts';

@@ -10,8 +10,7 @@ import { CustomResourceDefinitions, Namespaces } from '../../src/api/builtin.ts'
 import { API_VERSION } from '../../src/api/kind.ts';
 import { CELL_KINDS } from '../../src/api/kinds.ts';
 import { Machines } from '../../src/api/machine.ts';
-import { openCluster, serve } from '../../src/embedded/index.ts';
-import { kubeconfigText } from '../../src/embedded/serve/kubeconfig.ts';
+import { openCluster, serve, kubeconfigText } from '@kubenode/embedded';
 import { systemClock } from '../../src/kube/clock.ts';
 import type { Client } from '../../src/kube/client.ts';
 import { createClient } from '../../src/kube/http-client.ts';

@@ -2,7 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse, stringify } from 'yaml';
-import { kubeconfigText } from '../../src/embedded/serve/kubeconfig.ts';
+import { kubeconfigText } from '@kubenode/embedded';
 import type { Programs } from '../../tools/kubernetes/programs.ts';
 import { files, openRig, type AdminConnection } from './rig.ts';
 

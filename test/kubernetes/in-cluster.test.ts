@@ -17,7 +17,7 @@ import { DisruptionLedgers, LEDGER_NAME } from '../../src/api/disruption-ledger.
 import { Fleets } from '../../src/api/fleet.ts';
 import { Machines } from '../../src/api/machine.ts';
 import { contextOf, inlineConnection } from '../../src/cli/remote.ts';
-import { makeAuthority, makeServerCertificate } from '../../src/embedded/pki.ts';
+import { makeAuthority, makeServerCertificate } from '@kubenode/embedded/pki';
 import type { Client } from '../../src/kube/client.ts';
 import type { ClosableTransport } from '../../src/kube/connect.ts';
 import { createClient } from '../../src/kube/http-client.ts';

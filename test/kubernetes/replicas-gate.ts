@@ -3,7 +3,7 @@ import { createServer, request as send, Agent, type Server } from 'node:https';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { makeAuthority, makeServerCertificate } from '../../src/embedded/pki.ts';
+import { makeAuthority, makeServerCertificate } from '@kubenode/embedded/pki';
 import type { Connection } from '../../src/kube/connect.ts';
 
 export interface Write {

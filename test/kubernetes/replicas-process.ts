@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
-import { kubeconfigText } from '../../src/embedded/serve/kubeconfig.ts';
+import { kubeconfigText } from '@kubenode/embedded';
 import type { Connection } from '../../src/kube/connect.ts';
 import { openGate, type Gate, type Write } from './replicas-gate.ts';
 

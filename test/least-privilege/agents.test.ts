@@ -7,7 +7,7 @@ import { machineAccess, poolAccess, standInPoolAccess } from '../../src/api/mach
 import { Machines, type Machine } from '../../src/api/machine.ts';
 import { MANAGERS } from '../../src/api/names.ts';
 import type { JsonObject, ManagedFieldsEntry, Stored } from '../../src/api/wire.ts';
-import { makeRequestAndKey } from '../../src/embedded/testing/csr.ts';
+import { makeRequestAndKey } from '@kubenode/embedded/testing';
 import { install, loosen } from './installed.ts';
 import { attempt, until, WHO, type Outcome, type Rig, type Who } from './rig.ts';
 

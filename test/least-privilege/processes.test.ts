@@ -20,7 +20,7 @@ import { MachineSets } from '../../src/api/machine-set.ts';
 import { NodeRemediers } from '../../src/api/node-remedier.ts';
 import { Rollouts } from '../../src/api/rollout.ts';
 import { Leases, Namespaces } from '../../src/api/builtin.ts';
-import { kubeconfigText } from '../../src/embedded/serve/kubeconfig.ts';
+import { kubeconfigText } from '@kubenode/embedded';
 import { systemClock } from '../../src/kube/clock.ts';
 import { loadKubeconfig } from '../../src/kube/kubeconfig.ts';
 import { testRepository, type TestRepository } from '../../src/sync/git/testing.ts';

@@ -64,7 +64,7 @@ const PARTS: Readonly<Record<string, Part>> = {
   fieldmanager: {
     about: 'fresh random writes, compared with what Kubernetes’ own field manager makes of them (Go)',
     commands: async () => [
-      vitest({ KUBENODE_FIELD_MANAGER: await findFieldManager(print) }, '--project=unit', 'src/embedded/apply/recorded.test.ts'),
+      vitest({ KUBENODE_FIELD_MANAGER: await findFieldManager(print) }, '--project=unit', 'packages/embedded/src/apply/recorded.test.ts'),
     ],
   },
   oldest: {

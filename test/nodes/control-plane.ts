@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import type { ClosableTransport } from '../../src/kube/connect.ts';
 import { httpTransport } from '../../src/kube/http-transport.ts';
-import { kubeconfigText } from '../../src/embedded/serve/kubeconfig.ts';
+import { kubeconfigText } from '@kubenode/embedded';
 import { findPrograms } from '../../tools/kubernetes/programs.ts';
 import { nodePrograms, type NodePrograms } from '../../tools/nodes/programs.ts';
 import type { Say } from '../../tools/gobuild.ts';

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { workspacesOf } from '../../tools/workspaces.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 let dir: string;
@@ -54,6 +55,14 @@ it('H3: holds JavaScript with types, no sources and no tests', () => {
     'artifacts/local-kubelet-1.0.0.tgz',
   ])
     expect(existsSync(join(dir, 'dist', file)), file).toBe(true);
+});
+
+it('declares what its private packages need, in their versions', () => {
+  const declared = (folder: string) =>
+    (JSON.parse(readFileSync(join(ROOT, folder, 'package.json'), 'utf8')) as { dependencies?: Record<string, string> }).dependencies ?? {};
+  const needed = workspacesOf(ROOT).flatMap(({ folder }) => Object.entries(declared(folder)));
+  expect(needed.length).toBeGreaterThan(0);
+  expect(declared('.')).toMatchObject(Object.fromEntries(needed.filter(([name]) => !name.startsWith('@kubenode/'))));
 });
 
 it('gives a fleet its constructs and a shell its command', () => {

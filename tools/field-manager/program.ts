@@ -1,5 +1,5 @@
 /**
- * Kubernetes' own field manager behind standard input, from `src/embedded/apply/testing/oracle`, built once where Go is installed:
+ * Kubernetes' own field manager behind standard input, from `packages/embedded/src/apply/testing/oracle`, built once where Go is installed:
  *
  *   node tools/field-manager/program.ts        builds or finds it and prints its path
  */
@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildOnce, cachedAs, executable, goCommand, type Module, type Say } from '../gobuild.ts';
 
-const SOURCES = fileURLToPath(new URL('../../src/embedded/apply/testing/oracle', import.meta.url));
+const SOURCES = fileURLToPath(new URL('../../packages/embedded/src/apply/testing/oracle', import.meta.url));
 const MODULES: readonly Module[] = [{ folder: SOURCES, packages: ['.'], ldflags: '-s -w' }];
 
 /** Its path. Throws where there is no Go, and what the build says when it fails. */

@@ -3,7 +3,7 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, syml
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { makeAuthority, signClient, type Identity } from '../../embedded/pki.ts';
+import { makeAuthority, signClient, type Identity } from '@kubenode/embedded/pki';
 import { systemClock } from '../../kube/clock.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
 import { newMemory } from '../context.ts';

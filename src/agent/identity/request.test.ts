@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { makeAuthority } from '../../embedded/pki.ts';
+import { makeAuthority } from '@kubenode/embedded/pki';
 import { makeRequest, pemOf } from './request.ts';
 
 const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });

@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { sha256Hex } from '../../api/digest.ts';
 import type { ApiRequest, ApiResponse } from '../../api/transport.ts';
-import { makeAuthority, signClient } from '../../embedded/pki.ts';
+import { makeAuthority, signClient } from '@kubenode/embedded/pki';
 import { jsonResponse, statusResponse } from '../../kube/testing/api-server.ts';
 import { fakeClock } from '../../kube/testing/clock.ts';
 import type { FakeClock } from '../../kube/testing/clock.ts';

@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import type { CertificateSigningRequest } from '../../api/builtin.ts';
 import type { ApiRequest } from '../../api/transport.ts';
-import { makeAuthority, signClient } from '../../embedded/pki.ts';
+import { makeAuthority, signClient } from '@kubenode/embedded/pki';
 import { fakeApiServer, jsonResponse } from '../../kube/testing/api-server.ts';
 import type { FakeApiServer } from '../../kube/testing/api-server.ts';
 import { createAuthority, serveTls } from '../../kube/testing/tls.ts';

@@ -235,7 +235,7 @@ async function metricsAt(listen: string, client: Client, text: () => string, log
   const [{ serveMetrics }, { metricsAccess }, { makeAuthority, makeServerCertificate }] = await Promise.all([
     import('../metrics-server.ts'),
     import('../metrics-access.ts'),
-    import('../../embedded/pki.ts'),
+    import('@kubenode/embedded/pki'),
   ]);
   const making = { now: Date.now(), random: Math.random };
   const identity = await makeServerCertificate(await makeAuthority('kubenode-metrics', making), making);

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { CustomResourceDefinitions, Namespaces } from '../../api/builtin.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines } from '../../api/machine.ts';
-import { openCluster, serve, type ApiServer, type EmbeddedCluster } from '../../embedded/index.ts';
+import { openCluster, serve, type ApiServer, type EmbeddedCluster } from '@kubenode/embedded';
 import type { Client } from '../../kube/client.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { createClient } from '../../kube/http-client.ts';

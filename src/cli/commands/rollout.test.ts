@@ -3,7 +3,7 @@ import { CustomResourceDefinitions } from '../../api/builtin.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { HUB_KINDS } from '../../api/kinds.ts';
 import { Rollouts, type RolloutUnitStatus } from '../../api/rollout.ts';
-import { openCluster, type EmbeddedCluster } from '../../embedded/index.ts';
+import { openCluster, type EmbeddedCluster } from '@kubenode/embedded';
 import { systemClock } from '../../kube/clock.ts';
 import type { Client } from '../../kube/client.ts';
 import { createClient } from '../../kube/http-client.ts';

@@ -2,7 +2,7 @@ import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { parse, stringify } from 'yaml';
 import { CodedError } from '../../api/errors.ts';
-import { LEFT_OUT, openCluster, serve, type EmbeddedCluster } from '../../embedded/index.ts';
+import { LEFT_OUT, openCluster, serve, type EmbeddedCluster } from '@kubenode/embedded';
 import { systemClock } from '../../kube/clock.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';

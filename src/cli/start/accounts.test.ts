@@ -5,7 +5,7 @@ import { afterEach, beforeEach, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { Namespaces, ServiceAccounts } from '../../api/builtin.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
-import { openCluster, type EmbeddedCluster } from '../../embedded/index.ts';
+import { openCluster, type EmbeddedCluster } from '@kubenode/embedded';
 import type { Client } from '../../kube/client.ts';
 import { createClient } from '../../kube/http-client.ts';
 import { loadKubeconfig } from '../../kube/kubeconfig.ts';

@@ -8,7 +8,7 @@ import { NodeRemediers, type NodeRemedier, type NodeRemedierSpec } from '../../a
 import { JOB_LABELS, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
-import { openCluster } from '../../embedded/index.ts';
+import { openCluster } from '@kubenode/embedded';
 import { systemClock } from '../../kube/clock.ts';
 import { createClient } from '../../kube/http-client.ts';
 import { compileRule } from '../../rules/index.ts';

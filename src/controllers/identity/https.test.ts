@@ -10,7 +10,7 @@ import { CustomResourceDefinitions, Namespaces } from '../../api/builtin.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { CELL_KINDS } from '../../api/kinds.ts';
 import { Machines } from '../../api/machine.ts';
-import { openCluster, serve } from '../../embedded/index.ts';
+import { openCluster, serve } from '@kubenode/embedded';
 import { createCache } from '../../kube/cache.ts';
 import { systemClock } from '../../kube/clock.ts';
 import { createClient } from '../../kube/http-client.ts';

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { Leases, Namespaces, type Lease } from '../../api/builtin.ts';
-import { openCluster } from '../../embedded/index.ts';
+import { openCluster } from '@kubenode/embedded';
 import { createCache } from '../../kube/cache.ts';
 import { microTime } from '../../kube/clock.ts';
 import { createClient } from '../../kube/http-client.ts';

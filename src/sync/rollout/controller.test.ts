@@ -11,7 +11,7 @@ import { FINALIZERS, MANAGERS, SYSTEM_NAMESPACE } from '../../api/names.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { ApiRequest, ApiResponse, Transport } from '../../api/transport.ts';
 import type { KubeObject } from '../../api/wire.ts';
-import { openCluster, type EmbeddedCluster } from '../../embedded/index.ts';
+import { openCluster, type EmbeddedCluster } from '@kubenode/embedded';
 import { createCache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { createClient } from '../../kube/http-client.ts';

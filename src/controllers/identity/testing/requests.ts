@@ -4,7 +4,7 @@ import { AGENT_USAGES, SIGNERS } from '../../../api/admission.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import type { Bootstrap, Machine } from '../../../api/machine.ts';
 import type { Stored } from '../../../api/wire.ts';
-import { makeAuthority } from '../../../embedded/pki.ts';
+import { makeAuthority } from '@kubenode/embedded/pki';
 import type { Asked, Known, Verdict } from '../asked.ts';
 import { requestOf } from '../requests.ts';
 

@@ -1,7 +1,7 @@
 import { CustomResourceDefinitions, Namespaces } from '../../../api/builtin.ts';
 import { CELL_KINDS } from '../../../api/kinds.ts';
 import { MANAGERS } from '../../../api/names.ts';
-import { openCluster, type EmbeddedCluster } from '../../../embedded/index.ts';
+import { openCluster, type EmbeddedCluster } from '@kubenode/embedded';
 import { createCache, type Cache } from '../../../kube/cache.ts';
 import type { Client } from '../../../kube/client.ts';
 import { systemClock } from '../../../kube/clock.ts';

@@ -1,9 +1,7 @@
 import { Machines } from '../../../api/machine.ts';
 import type { Json, JsonObject } from '../../../api/wire.ts';
 import { ApiError } from '../../../kube/api-error.ts';
-import { apply, schemaOf } from '../../../embedded/apply/index.ts';
-import { wholeSchema } from '../../../embedded/crd/served.ts';
-import { schemaJson, type Schema } from '../../../embedded/schema/schema.ts';
+import { apply, definedFields } from '@kubenode/embedded/testing';
 import type { Applier } from '../../machine-component-set/testing/api.ts';
 
 function at(value: Json | undefined, ...path: (string | number)[]): Json | undefined {
@@ -14,7 +12,7 @@ function at(value: Json | undefined, ...path: (string | number)[]): Json | undef
 }
 
 // The definition is our own and was made from a schema.
-const schema = schemaOf(schemaJson(wholeSchema(at(Machines.crd().spec, 'versions', 0, 'schema', 'openAPIV3Schema') as Schema)));
+const schema = definedFields(at(Machines.crd().spec, 'versions', 0, 'schema', 'openAPIV3Schema') as JsonObject);
 
 /** Server-side apply to Machines, as the embedded server does it. */
 export const applyMachine: Applier = (live, applied, { fieldManager, force }) => {

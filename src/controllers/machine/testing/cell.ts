@@ -9,7 +9,7 @@ import { agentLeaseName } from '../../../api/names.ts';
 import type { Clock } from '../../../api/ports.ts';
 import type { InfraProvider } from '../../../api/provider.ts';
 import type { Stored } from '../../../api/wire.ts';
-import { openCluster, type EmbeddedCluster } from '../../../embedded/index.ts';
+import { openCluster, type EmbeddedCluster } from '@kubenode/embedded';
 import { createCache } from '../../../kube/cache.ts';
 import type { Client } from '../../../kube/client.ts';
 import { microTime, systemClock } from '../../../kube/clock.ts';

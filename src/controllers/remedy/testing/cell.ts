@@ -22,7 +22,7 @@ import { RemedyOperationJobs, type JobPhase, type RemedyOperationJob } from '../
 import type { Clock } from '../../../api/ports.ts';
 import type { ApiRequest, Transport } from '../../../api/transport.ts';
 import type { KubeObject, Stored } from '../../../api/wire.ts';
-import { openCluster, type EmbeddedCluster } from '../../../embedded/index.ts';
+import { openCluster, type EmbeddedCluster } from '@kubenode/embedded';
 import { createCache } from '../../../kube/cache.ts';
 import type { Client } from '../../../kube/client.ts';
 import { microTime } from '../../../kube/clock.ts';

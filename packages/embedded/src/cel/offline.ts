@@ -1,0 +1,27 @@
+import type { Json, JsonObject } from '@kubenode/api-machinery/wire';
+import { copy, listAt, objectAt } from '../json.ts';
+import { fillDefaults } from '../schema/defaults.ts';
+import type { Schema } from '../schema/schema.ts';
+import { compileRules } from './rules.ts';
+
+/** A rule that an object breaks: the field, and what the rule says. */
+export interface BrokenRule {
+  readonly path: string;
+  readonly message: string;
+}
+
+/** What the rules of the first version of a CustomResourceDefinition say of a new object that its schema lets in, with its defaults filled in. Throws on rules that cannot be compiled. */
+export function rulesOf(definition: JsonObject): (object: Json) => BrokenRule[] {
+  const [version] = listAt(definition, 'spec', 'versions');
+  // A definition of ours: its schema is made by `defineKind`.
+  const schema = objectAt(version, 'schema', 'openAPIV3Schema') as Schema;
+  const { rules, problems } = compileRules(schema, 'openAPIV3Schema');
+  const [first] = problems;
+  if (first !== undefined) throw new Error(`${first.field}: ${first.message}`);
+  return (object) => {
+    if (rules === undefined) return [];
+    const complete = copy(object);
+    fillDefaults(complete, schema);
+    return rules.judge(complete, undefined).map(({ path, message }) => ({ path, message }));
+  };
+}

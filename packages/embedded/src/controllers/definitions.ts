@@ -1,0 +1,180 @@
+import type { JsonObject } from '@kubenode/api-machinery/wire';
+import { CLEANUP, established } from '../crd/definition.ts';
+import { servedVersions } from '../crd/served.ts';
+import { convert } from '../decode.ts';
+import type { Served } from '../kinds/served.ts';
+import { equal, listAt, metaOf, objectAt, stringsAt, textAt } from '../json.ts';
+import { parsed, type Entry, type StoreEvent } from '../store/entry.ts';
+import { factsFor, now } from '../world.ts';
+import { change, discard, type Context, type Controller } from './controller.ts';
+
+export const DEFINITIONS = 'apiextensions.k8s.io/customresourcedefinitions';
+
+const condition = (type: string, status: string, reason: string, message: string, at: string): JsonObject => ({
+  type,
+  status,
+  reason,
+  message,
+  lastTransitionTime: at,
+});
+
+/** The name of a definition that another established one of its group holds: of several the last, as the real server says. */
+function conflictOf(context: Context, crd: JsonObject): { reason: string; message: string } | undefined {
+  const table = context.world.store.table(DEFINITIONS);
+  const names = objectAt(crd, 'spec', 'names');
+  const resources = new Set<string | undefined>();
+  const kinds = new Set<string | undefined>();
+  for (const entry of table.entries()) {
+    const other = parsed(entry);
+    const theirs = objectAt(other, 'spec', 'names');
+    if (
+      entry.uid === textAt(crd, 'metadata', 'uid') ||
+      textAt(other, 'spec', 'group') !== textAt(crd, 'spec', 'group') ||
+      !established(other)
+    )
+      continue;
+    for (const name of [textAt(theirs, 'plural'), textAt(theirs, 'singular'), ...stringsAt(theirs, 'shortNames')]) resources.add(name);
+    for (const name of [textAt(theirs, 'kind'), textAt(theirs, 'listKind')]) kinds.add(name);
+  }
+  const claims: [string, string | undefined, Set<string | undefined>][] = [
+    ['PluralConflict', textAt(names, 'plural'), resources],
+    ['SingularConflict', textAt(names, 'singular'), resources],
+    ...stringsAt(names, 'shortNames').map((name): [string, string, Set<string | undefined>] => ['ShortNamesConflict', name, resources]),
+    ['KindConflict', textAt(names, 'kind'), kinds],
+    ['ListKindConflict', textAt(names, 'listKind'), kinds],
+  ];
+  const clash = claims.findLast(([, name, taken]) => name !== undefined && taken.has(name));
+  return clash === undefined ? undefined : { reason: clash[0], message: `${JSON.stringify(clash[1])} is already in use` };
+}
+
+/** Makes the resource of a definition known. Returns the version its objects are stored in, if any is served. */
+export function define({ world }: Context, crd: JsonObject): Served | undefined {
+  const versions = servedVersions(crd);
+  world.registry.setCustom(textAt(crd, 'metadata', 'name') ?? '', versions);
+  const [any] = versions;
+  return any === undefined ? undefined : world.registry.byStorage(any.storageKey);
+}
+
+/** Defines, and shows the objects that are there as the definition now wants them. */
+export function serve(context: Context, crd: JsonObject): void {
+  const stored = define(context, crd);
+  if (stored === undefined) return;
+  context.world.store.renew(
+    stored.storageKey,
+    (object) => {
+      convert(stored, object);
+      object['apiVersion'] = stored.storageVersion;
+    },
+    (_, object) => factsFor(stored, object),
+  );
+}
+
+/** Accepts names, establishes, serves, and empties definitions under deletion. */
+export function definitionsController(context: Context): Controller {
+  const { world, tasks } = context;
+  const definition = world.registry.byStorage(DEFINITIONS);
+  if (definition === undefined) throw new Error('customresourcedefinitions are built in');
+
+  function establish(entry: Entry): void {
+    const crd = parsed(entry);
+    if (definition === undefined) return;
+    const names = objectAt(crd, 'spec', 'names');
+    const clash = conflictOf(context, crd);
+    const accepted = equal(objectAt(crd, 'status', 'acceptedNames'), names);
+    if (clash === undefined && accepted && established(crd)) return;
+    const at = now(world);
+    change(
+      world,
+      definition,
+      entry,
+      'status',
+      (object) => {
+        const status = objectAt(object, 'status');
+        const rest = listAt(status, 'conditions').filter((item) => !['NamesAccepted', 'Established'].includes(textAt(item, 'type') ?? ''));
+        const conditions =
+          clash === undefined
+            ? [
+                condition('NamesAccepted', 'True', 'NoConflicts', 'no conflicts found', at),
+                condition('Established', 'True', 'InitialNamesAccepted', 'the initial names have been accepted', at),
+              ]
+            : [
+                condition('NamesAccepted', 'False', clash.reason, clash.message, at),
+                condition('Established', 'False', 'NotAccepted', 'not all names are accepted', at),
+              ];
+        object['status'] = { ...status, conditions: [...conditions, ...rest], ...(clash === undefined ? { acceptedNames: names } : {}) };
+        return object;
+      },
+      'kube-apiserver',
+    );
+  }
+
+  function empty(entry: Entry): void {
+    const crd = parsed(entry);
+    const resource = `${textAt(crd, 'spec', 'group') ?? ''}/${textAt(crd, 'spec', 'names', 'plural') ?? ''}`;
+    const served = world.registry.byStorage(resource);
+    const table = world.store.table(resource);
+    if (served !== undefined)
+      for (const item of Array.from(table.entries())) discard(world, served, item, { propagationPolicy: 'Background' });
+    if (table.size > 0 || definition === undefined || !stringsAt(crd, 'metadata', 'finalizers').includes(CLEANUP)) return;
+    change(
+      world,
+      definition,
+      entry,
+      '',
+      (object) => {
+        metaOf(object)['finalizers'] = stringsAt(object, 'metadata', 'finalizers').filter((name) => name !== CLEANUP);
+        return object;
+      },
+      'kube-apiserver',
+    );
+  }
+
+  function onDefinition(event: StoreEvent): void {
+    const { entry } = event;
+    const resource = () => {
+      const crd = parsed(entry);
+      return `${textAt(crd, 'spec', 'group') ?? ''}/${textAt(crd, 'spec', 'names', 'plural') ?? ''}`;
+    };
+    if (event.type === 'DELETED') {
+      world.registry.setCustom(entry.name, []);
+      world.store.hub.end(resource());
+      return;
+    }
+    const crd = parsed(entry);
+    const before = event.previous === undefined ? undefined : parsed(event.previous);
+    const same = before !== undefined && equal(crd['spec'], before['spec']) && established(crd) === established(before);
+    const deleting = textAt(crd, 'metadata', 'deletionTimestamp') !== undefined;
+    if (established(crd) && (!same || deleting)) {
+      serve(context, crd);
+      if (before !== undefined && !equal(crd['spec'], before['spec'])) world.store.hub.end(resource());
+    }
+    tasks.add(`definition ${entry.name}`, () => {
+      const current = world.store.table(DEFINITIONS).get(entry.name);
+      if (current === undefined) return;
+      if (textAt(parsed(current), 'metadata', 'deletionTimestamp') === undefined) establish(current);
+      else empty(current);
+    });
+  }
+
+  return {
+    onEvent(event) {
+      if (event.resource === DEFINITIONS) onDefinition(event);
+      else if (event.type === 'DELETED') {
+        const crd = world.registry.byStorage(event.resource)?.custom;
+        if (crd?.terminating !== true) return;
+        tasks.add(`definition ${crd.crd}`, () => {
+          const current = world.store.table(DEFINITIONS).get(crd.crd);
+          if (current !== undefined) empty(current);
+        });
+      }
+    },
+    start() {
+      for (const entry of Array.from(world.store.table(DEFINITIONS).entries())) {
+        tasks.add(`definition ${entry.name}`, () => {
+          if (textAt(parsed(entry), 'metadata', 'deletionTimestamp') === undefined) establish(entry);
+          else empty(entry);
+        });
+      }
+    },
+  };
+}
