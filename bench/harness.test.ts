@@ -64,7 +64,7 @@ it('names whose commit is whose where benchmarks ran at different ones', async (
   expect(text).toContain('- Commit: `abc` for noop-commit and agent; `def` for the others\n- Date: 2026-11-20\n');
 });
 
-it('has in docs/benchmarks.md what the record and the descriptions make; `npm run bench -- --page` makes it anew', async () => {
+it('has in docs/benchmarks.md what the record and the descriptions make; `npm run bench -- --page` makes it again', async () => {
   expect(await readFile(DOCUMENT, 'utf8')).toBe(await document(await readRecord()));
 });
 

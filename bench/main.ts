@@ -1,8 +1,8 @@
 /**
  *   npm run bench [-- NAME] [--json] [--write]      runs all benchmarks, or one
- *   npm run bench -- --page                         runs none: docs/benchmarks.md anew
+ *   npm run bench -- --page                         runs none: docs/benchmarks.md again
  *
- * --json: one JSON line a result. --write: what was measured replaces what bench/results.jsonl has of it, and docs/benchmarks.md is made anew.
+ * --json: one JSON line a result. --write: what was measured replaces what bench/results.jsonl has of it, and docs/benchmarks.md is made again.
  */
 import { writeFile } from 'node:fs/promises';
 import { parseArgs } from 'node:util';

@@ -39,7 +39,7 @@ were tried with 5,000, while they had other work too, and most of the 5,000 had 
 - \`last-watch\`: from the kill until the last watch is back, that is open and still open ${HOLDS_MS / 1000} s later.
 - \`peak\`: requests in the busiest second, of any kind, from the new server's first answer until then; the reference is the mean of a second in the same time.
 - \`watch-requests\`: how often an agent asked for its watch in that time; the reference is 1, the fewest possible. A server that is starting refuses (403 until it knows
-  roles, 429 until it knows Machines), and one that has started has no history, so that who goes on from where he was is told to begin anew.
+  roles, 429 until it knows Machines), and one that has started has no history, so that who goes on from where he was is told to begin again.
 - \`apiserver-cpu\`: processor time of the new server from its start until then.
 
 The reference of the others is a client that opens the same N watches over as many connections with the same certificates as fast as it can: at once after a

@@ -70,15 +70,15 @@ export async function runAgent(options: AgentOptions): Promise<void> {
     client: api.client,
     machine,
     ...common,
-    onMachine(found, anew) {
+    onMachine(found, again) {
       ours = found?.metadata.uid === machine.uid;
       if (found === undefined) return log.warn({ machine: machine.name }, 'the Machine is not there: the node is kept as it is');
       // Made again under the same name, it is another machine, and this node is not its node.
       if (found.metadata.uid !== machine.uid) {
         return log.warn({ uid: found.metadata.uid, expected: machine.uid }, 'the Machine is another one: the node is kept as it is');
       }
-      engine.seen(wantedOf(found), anew);
-      reporter?.seen(found, anew);
+      engine.seen(wantedOf(found), again);
+      reporter?.seen(found, again);
     },
   });
   const leasing = keepLease({ renew: (each) => (ours ? api.renewLease(each) : Promise.resolve()), ...common });

@@ -7,7 +7,7 @@ interface Tool {
   bundlePath: (name: string) => string;
 }
 
-/** Path of a file that runs on its own. In a checkout it is made anew when a source changed; a published package ships it. */
+/** Path of a file that runs on its own. In a checkout it is made again when a source changed; a published package ships it. */
 export async function bundleFor(name: 'agent' | 'agenttool' | 'render' | 'controllers'): Promise<string> {
   const shipped = fileURLToPath(new URL(`../bundles/${name}.mjs`, import.meta.url));
   if (existsSync(shipped)) return shipped;

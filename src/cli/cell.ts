@@ -7,7 +7,7 @@ import { runMachineComponentController } from '../controllers/machine-component/
 import { runMachineComponentSetController } from '../controllers/machine-component-set/controller.ts';
 import { runMachineSetController } from '../controllers/machine-set/controller.ts';
 import { runRemedyController } from '../controllers/remedy/controller.ts';
-import { openSight } from '../controllers/remedy/sight.ts';
+import { openRemedyCache } from '../controllers/remedy/remedy-cache.ts';
 import { runRemedyJobController } from '../controllers/remedy-job/controller.ts';
 import type { InfraProvider } from '../api/provider.ts';
 import { createCache, type Cache } from '../kube/cache.ts';
@@ -46,18 +46,18 @@ export interface CellOptions {
 async function runRemedies(given: (writer: string) => Ports & { cache: Cache; recorder: Recorder }): Promise<void> {
   const ports = given(MANAGERS.remedy);
   const jobs = given(MANAGERS.remedyJob);
-  const sight = await openSight(ports);
+  const remedyCache = await openRemedyCache(ports);
   try {
     await together(ports.signal, [
-      (signal) => runRemedyController({ ...ports, signal, sight }),
-      (signal) => runRemedyJobController({ ...jobs, signal, sight }),
+      (signal) => runRemedyController({ ...ports, signal, remedyCache }),
+      (signal) => runRemedyJobController({ ...jobs, signal, remedyCache }),
     ]);
   } finally {
-    sight.stop();
+    remedyCache.stop();
   }
 }
 
-/** Runs the controllers of one cell for one term of leadership; everything is read afresh. */
+/** Runs the controllers of one cell for one term of leadership; everything is read again. */
 export async function runCellControllers(ports: Ports, options: CellOptions): Promise<void> {
   if (options.certificateAuthority === undefined) {
     throw new CodedError('NoAuthority', 'the kubeconfig names no certificate authority, which nodes need to verify the API server', {

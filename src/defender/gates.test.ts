@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { DefenderPolicySpec } from '../api/defender-policy.ts';
-import { takeCensus } from './census.ts';
-import { createRoll, type CensusMachine } from './roll.ts';
+import { scopeUsage } from './scope-usage.ts';
+import { createAvailabilityIndex, type IndexedMachine } from './availability-index.ts';
 import { gatesOf } from './gates.ts';
 import type { Request } from './request.ts';
 import { counted, request } from './testing/reservations.ts';
@@ -16,11 +16,11 @@ function refusal(
   policy: DefenderPolicySpec,
   asked: Request,
   now = '2026-11-20T12:00Z',
-  machines: CensusMachine[] = [],
+  machines: IndexedMachine[] = [],
   ordered: string[] = [],
 ) {
-  const census = takeCensus(createRoll(machines), [], { ordered: new Set(ordered.map((name) => `uid-${name}`)) });
-  return gatesOf({ policies: [{ metadata: { name: 'p' }, spec: policy }] }, at(now))(asked, census);
+  const usage = scopeUsage(createAvailabilityIndex(machines), [], { ordered: new Set(ordered.map((name) => `uid-${name}`)) });
+  return gatesOf({ policies: [{ metadata: { name: 'p' }, spec: policy }] }, at(now))(asked, usage);
 }
 
 describe('windows', () => {
@@ -130,9 +130,9 @@ describe('actions', () => {
 describe('the breaker', () => {
   const policy = spec({ breaker: { scope: 'Rack', unavailableAbove: '40%' } });
   const inRack = (rack: string, change: Partial<Request> = {}) => repair({ scopes: ['cluster', 'pool/web', `rack/${rack}`], ...change });
-  const machine = (name: string, change: Partial<CensusMachine> = {}) =>
+  const machine = (name: string, change: Partial<IndexedMachine> = {}) =>
     counted(name, { scopes: ['cluster', 'pool/web', 'rack/7'], ...change });
-  const ill = (...ailments: string[]) => ({ unavailable: true, lastingly: true, ailments });
+  const ill = (...symptoms: string[]) => ({ unavailable: true, persistently: true, symptoms });
   const now = '2026-11-20T12:00Z';
   const healthy = ['a', 'b', 'c', 'd', 'e'].map((name) => machine(name));
   const broken = [
@@ -165,12 +165,12 @@ describe('the breaker', () => {
 
   test('does not count what our own operations make unavailable', () => {
     expect(refusal(policy, inRack('7'), now, broken, ['b'])).toBeUndefined();
-    const cordoned = healthy.map((each) => ({ ...each, unavailable: true, lastingly: false }));
+    const cordoned = healthy.map((each) => ({ ...each, unavailable: true, persistently: false }));
     expect(refusal(policy, inRack('7'), now, cordoned)).toBeUndefined();
   });
 
   test('does not count machines that have not joined yet', () => {
-    const joining = { unavailable: true, lastingly: true };
+    const joining = { unavailable: true, persistently: true };
     expect(
       refusal(policy, inRack('7'), now, [...broken.slice(0, 2), machine('c', joining), machine('d', joining), machine('e')]),
     ).toBeUndefined();

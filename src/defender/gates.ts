@@ -6,7 +6,7 @@ import { calendarOfFreeze, calendarOfWindow, speaksOf, YEAR_MS } from '../api/de
 import { API_VERSION, type FieldError } from '../api/kind.ts';
 import { matchesLabels, selectorText } from '../api/selector.ts';
 import { zonedText } from '../api/zoned-time.ts';
-import type { Census } from './census.ts';
+import type { ScopeUsage } from './scope-usage.ts';
 import { poolOf, type LimitSources } from './limits.ts';
 import { classOf, type Subject, type Verdict } from './request.ts';
 import { CLUSTER_SCOPE, placeIn, poolScope } from './scopes.ts';
@@ -48,10 +48,10 @@ function readingsOf({ metadata, spec }: Policy): Readings {
   return readings;
 }
 
-/** The first refusal by what is told from clock, labels and the census of who is ill; undefined: none. */
-export type Gates = (subject: Subject, census: Census | undefined) => Refusal | undefined;
+/** The first refusal by what is told from clock, labels and the usage of who is ill; undefined: none. */
+export type Gates = (subject: Subject, usage: ScopeUsage | undefined) => Refusal | undefined;
 
-/** `census` undefined: breakers are left out. Cheap to ask many times: what depends on class and pool alone is told once. */
+/** `usage` undefined: breakers are left out. Cheap to ask many times: what depends on class and pool alone is told once. */
 export function gatesOf({ policies }: Pick<LimitSources, 'policies'>, nowMs: number): Gates {
   const told = new Map<string, Refusal | undefined>();
 
@@ -67,10 +67,10 @@ export function gatesOf({ policies }: Pick<LimitSources, 'policies'>, nowMs: num
     return told.get(key);
   }
 
-  return (subject, census) =>
+  return (subject, usage) =>
     timely(subject) ??
     first(policies, (policy) => unbearable(policy, subject)) ??
-    (census === undefined ? undefined : first(policies, (policy) => tripped(policy, subject, census)));
+    (usage === undefined ? undefined : first(policies, (policy) => tripped(policy, subject, usage)));
 }
 
 function first(policies: readonly Policy[], judge: (policy: Policy) => Refusal | undefined): Refusal | undefined {
@@ -124,10 +124,10 @@ function unbearable(policy: Policy, subject: Subject): Refusal | undefined {
  * Many machines of one place that are ill at once have one cause, and a repair of each is no cure for it. Stops harm, never recovery: neither
  * Restore nor the deletion of a machine that is ill already.
  */
-function tripped(policy: Policy, subject: Subject, census: Census): Refusal | undefined {
+function tripped(policy: Policy, subject: Subject, usage: ScopeUsage): Refusal | undefined {
   const { breaker } = policy.spec;
   const asked = classOf(subject);
-  if (breaker === undefined || asked === 'Restore' || (asked === 'Delete' && census.ails(subject.machineUID))) return undefined;
+  if (breaker === undefined || asked === 'Restore' || (asked === 'Delete' && usage.isUnhealthy(subject.machineUID))) return undefined;
   const { name } = policy.metadata;
   const limit = `${name}/breaker`;
   const scope =
@@ -137,10 +137,10 @@ function tripped(policy: Policy, subject: Subject, census: Census): Refusal | un
         ? poolScope(poolOf(subject.machine))
         : placeIn(subject.scopes, breaker.scope);
   if (scope === undefined) return refused(limit, lacking(breaker.scope === 'Zone' ? 'Zone' : 'Rack'));
-  const total = census.total(scope);
+  const total = usage.total(scope);
   if (total === undefined) return refused(limit, `the machines of ${scope} are known`);
   const max = resolveCount(breaker.unavailableAbove, total, `${limit}.unavailableAbove`);
-  const outage = census.outage(scope);
+  const outage = usage.outage(scope);
   if (outage.machines <= max) return undefined;
   const { holders, shared } = outage.who();
   const saying = shared.length === 0 ? '' : `; most of them say ${shared.slice(0, 3).join(', ')}`;

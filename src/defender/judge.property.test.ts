@@ -3,8 +3,8 @@ import { expect, test } from 'vitest';
 import { resolveCount } from '../api/batches.ts';
 import { LIMIT_CLASSES, LIMIT_SCOPES, type Limit } from '../api/defender-policy.ts';
 import type { LedgerReservation } from '../api/disruption-ledger.ts';
-import { takeCensus } from './census.ts';
-import { createRoll, type CensusMachine } from './roll.ts';
+import { scopeUsage } from './scope-usage.ts';
+import { createAvailabilityIndex, type IndexedMachine } from './availability-index.ts';
 import { judge } from './judge.ts';
 import { reserve } from './protocol.ts';
 import { countsOf } from './rates.ts';
@@ -86,7 +86,7 @@ function built({ machines: drawn, limits: drawnLimits }: World) {
       name: `${each.pool}/${name(index)}`,
       scopes: scopesOf(each),
       unavailable: each.health !== 'healthy',
-      lastingly: each.health === 'dead',
+      persistently: each.health === 'dead',
     }),
   );
   const of = (has: string) => drawn.flatMap((each, index) => (each.has === has ? [{ each, index }] : []));
@@ -141,14 +141,14 @@ const PREFIX: Record<Limit['scope'], string> = {
 function useOf(
   limit: Limit,
   scope: string,
-  machines: readonly CensusMachine[],
+  machines: readonly IndexedMachine[],
   takers: readonly Taker[],
   gone: ReadonlySet<string> = new Set(),
 ) {
   const speaks = (asked: string): boolean => limit.classes?.some((each) => each === asked) ?? true;
   const inScope = takers.filter((taker) => taker.scopes.includes(scope));
   const unavailable = machines.filter(
-    (machine) => machine.scopes.includes(scope) && (gone.has(machine.uid) ? machine.lastingly : machine.unavailable),
+    (machine) => machine.scopes.includes(scope) && (gone.has(machine.uid) ? machine.persistently : machine.unavailable),
   );
   const total = scope.startsWith('condition/') ? machines.length : machines.filter((machine) => machine.scopes.includes(scope)).length;
   return {
@@ -165,8 +165,8 @@ test('invariant 2: whatever is granted found room in every limit that speaks of 
   fc.assert(
     fc.property(world, (drawn) => {
       const { limits, machines, requests, reservations, hours, sources, rated } = built(drawn);
-      const census = takeCensus(createRoll(machines), reservations, { hours, nowMs: T0 });
-      const { granted, verdicts } = judge(requests, census, sources, { reservations: reservations.length, nowMs: T0 });
+      const usage = scopeUsage(createAvailabilityIndex(machines), reservations, { hours, nowMs: T0 });
+      const { granted, verdicts } = judge(requests, usage, sources, { reservations: reservations.length, nowMs: T0 });
       expect(verdicts.size).toBe(requests.length);
       const takers = reservations.map(takerOf);
       const started = countsOf(hours, T0);
@@ -232,7 +232,7 @@ test('D9: what could go alone goes, and the first in order among equals first; n
         requests
           .filter(
             (each) =>
-              judge([each], takeCensus(createRoll(machines), [], { nowMs: T0 + 99 * 60 * MINUTE }), sources, {
+              judge([each], scopeUsage(createAvailabilityIndex(machines), [], { nowMs: T0 + 99 * 60 * MINUTE }), sources, {
                 reservations: 0,
                 nowMs: T0 + 99 * 60 * MINUTE,
               }).granted.length > 0,
@@ -240,7 +240,10 @@ test('D9: what could go alone goes, and the first in order among equals first; n
           .map((each) => each.machineUID),
       );
       for (let round = 0; round < requests.length * 3 && waiting.length > 0; round++) {
-        const { granted } = judge(waiting, takeCensus(createRoll(machines), [], { hours, nowMs }), sources, { reservations: 0, nowMs });
+        const { granted } = judge(waiting, scopeUsage(createAvailabilityIndex(machines), [], { hours, nowMs }), sources, {
+          reservations: 0,
+          nowMs,
+        });
         hours =
           reserve(
             { epoch: 1, reservations: [], hours },
@@ -263,11 +266,11 @@ test('case 25: after what is revoked has gone every limit is kept, or nothing is
       const { limits, machines, reservations, hours, sources } = built(drawn);
       const ordered = new Set(reservations.slice(0, orders).map((each) => each.machineUID));
       const held = new Set(reservations.filter((_, at) => holds[at] === true).map((each) => each.id));
-      const census = takeCensus(createRoll(machines), reservations, { hours, nowMs: T0, ordered });
+      const usage = scopeUsage(createAvailabilityIndex(machines), reservations, { hours, nowMs: T0, ordered });
       const unordered = reservations
         .filter((each) => !ordered.has(each.machineUID))
         .map((each) => ({ reservation: each, subject: { ...each, labels: {}, lastDisruptionMs: undefined }, isHeld: held.has(each.id) }));
-      const revoked = revocations(unordered, census, sources, T0);
+      const revoked = revocations(unordered, usage, sources, T0);
       const goes = (each: LedgerReservation): boolean => revoked.has(each.id) && !held.has(each.id);
       const left = reservations.filter((each) => !goes(each));
       for (const each of reservations)
@@ -287,7 +290,7 @@ test('case 25: after what is revoked has gone every limit is kept, or nothing is
               !(each.kind === 'Delete' && each.class === 'Repair') &&
               use.holds(takerOf(each)),
           );
-          const helping = could.filter((each) => machines.find((machine) => machine.uid === each.machineUID)?.lastingly !== true);
+          const helping = could.filter((each) => machines.find((machine) => machine.uid === each.machineUID)?.persistently !== true);
           if (helping.length > 0) expect(use.union).toBeLessThanOrEqual(use.max);
           if (could.length > 0 && limit.maxConcurrent !== undefined) expect(use.reservations).toBeLessThanOrEqual(limit.maxConcurrent);
         }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { LedgerReservation } from '../api/disruption-ledger.ts';
-import { takeCensus } from './census.ts';
-import { createRoll, type CensusMachine } from './roll.ts';
+import { scopeUsage } from './scope-usage.ts';
+import { createAvailabilityIndex, type IndexedMachine } from './availability-index.ts';
 import { judge } from './judge.ts';
 import type { LimitSources } from './limits.ts';
 import { MAX_ROWS } from './protocol.ts';
@@ -11,15 +11,15 @@ import { counted, policy, request, reservation, T0 } from './testing/reservation
 const sources = (...policies: ReturnType<typeof policy>[]): LimitSources => ({ policies, sets: new Map() });
 const cluster = (maxUnavailable: number | string) => sources(policy('p', { name: 'all', scope: 'Cluster', maxUnavailable }));
 
-function ask(requests: Request[], machines: CensusMachine[], limits: LimitSources, reservations: LedgerReservation[] = []) {
-  const { granted, verdicts } = judge(requests, takeCensus(createRoll(machines), reservations), limits, {
+function ask(requests: Request[], machines: IndexedMachine[], limits: LimitSources, reservations: LedgerReservation[] = []) {
+  const { granted, verdicts } = judge(requests, scopeUsage(createAvailabilityIndex(machines), reservations), limits, {
     reservations: reservations.length,
     nowMs: T0,
   });
   return { granted: granted.map((each) => each.machine.slice(4)), of: (name: string): Verdict | undefined => verdicts.get(`uid-${name}`) };
 }
 const three = [counted('a'), counted('b'), counted('c')];
-const dead = { unavailable: true, lastingly: true };
+const dead = { unavailable: true, persistently: true };
 
 describe('a limit', () => {
   test('D7: compares unavailable and reserved machines, each counted once', () => {

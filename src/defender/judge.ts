@@ -1,7 +1,7 @@
 import { resolveCount } from '../api/batches.ts';
 import { isCoded } from '../api/errors.ts';
 import type { StartsBucket } from '../api/disruption-ledger.ts';
-import type { Census } from './census.ts';
+import type { ScopeUsage } from './scope-usage.ts';
 import { gatesOf, lacking } from './gates.ts';
 import { limitsOf, type Limit, type Limits, type LimitSources, type Measure } from './limits.ts';
 import { MAX_ROWS } from './protocol.ts';
@@ -22,20 +22,20 @@ const no = (limit: string, wouldPassWhen: string): Refusal => ({ verdict: { allo
 
 type Starts = Extract<Measure, { of: 'Starts' }>;
 type Ceiling = { max: number; total: number } | { refusal: Refusal };
-const ceilings = new WeakMap<Census, Map<Limit, Ceiling>>();
+const ceilings = new WeakMap<ScopeUsage, Map<Limit, Ceiling>>();
 
-/** How many of the machines of a scope; a refusal where that cannot be told. The total of a scope is the same throughout a census. */
-export function ceilingOf(limit: Limit, census: Census): Ceiling {
-  let known = ceilings.get(census);
-  if (known === undefined) ceilings.set(census, (known = new Map()));
+/** How many of the machines of a scope; a refusal where that cannot be told. The total of a scope is the same throughout a usage. */
+export function ceilingOf(limit: Limit, usage: ScopeUsage): Ceiling {
+  let known = ceilings.get(usage);
+  if (known === undefined) ceilings.set(usage, (known = new Map()));
   let ceiling = known.get(limit);
-  if (ceiling === undefined) known.set(limit, (ceiling = resolved(limit, census)));
+  if (ceiling === undefined) known.set(limit, (ceiling = resolved(limit, usage)));
   return ceiling;
 }
 
-function resolved(limit: Limit, census: Census): Ceiling {
+function resolved(limit: Limit, usage: ScopeUsage): Ceiling {
   if (limit.measure.of !== 'Unavailable') throw new TypeError(`${limit.name} measures no machines`);
-  const total = census.total(limit.scope);
+  const total = usage.total(limit.scope);
   if (total === undefined) return { refusal: no(limit.name, `the machines of ${limit.scope} are known`) };
   try {
     return { total, max: resolveCount(limit.measure.max, total, `${limit.name}.maxUnavailable`) };
@@ -45,15 +45,15 @@ function resolved(limit: Limit, census: Census): Ceiling {
   }
 }
 
-function refusalBy(limit: Limit, subject: Subject, census: Census, nowMs: number): Refusal | undefined {
+function refusalBy(limit: Limit, subject: Subject, usage: ScopeUsage, nowMs: number): Refusal | undefined {
   const { name, scope, classes, measure } = limit;
   if (measure.of === 'Unavailable') {
-    const ceiling = ceilingOf(limit, census);
+    const ceiling = ceilingOf(limit, usage);
     if ('refusal' in ceiling) return ceiling.refusal;
     const { max, total } = ceiling;
-    const places = census.places(scope);
+    const places = usage.places(scope);
     // docs/protocols.md#d7: a machine that already counts adds nothing.
-    if (places.used < max || census.counts(scope, subject.machineUID)) return undefined;
+    if (places.used < max || usage.counts(scope, subject.machineUID)) return undefined;
     const { holders, lasting } = places.who();
     const when =
       max === 0
@@ -62,7 +62,7 @@ function refusalBy(limit: Limit, subject: Subject, census: Census, nowMs: number
     return full(name, places.used, max, holders, when, lasting < max);
   }
   if (measure.of === 'Concurrent') {
-    const reservations = census.reservations(scope, classes);
+    const reservations = usage.reservations(scope, classes);
     if (reservations.used < measure.max) return undefined;
     const { holders, lasting } = reservations.who();
     const when =
@@ -71,7 +71,7 @@ function refusalBy(limit: Limit, subject: Subject, census: Census, nowMs: number
         : `fewer than ${measure.max} operations (${classes.join(', ')}) are under way in ${scope}`;
     return full(name, reservations.used, measure.max, holders, when, lasting < measure.max);
   }
-  if (measure.of === 'Starts') return refusalByStarts(limit, measure, census.starts);
+  if (measure.of === 'Starts') return refusalByStarts(limit, measure, usage.starts);
   if (subject.lastDisruptionMs === undefined || nowMs - subject.lastDisruptionMs >= measure.ms) return undefined;
   const at = new Date(subject.lastDisruptionMs + measure.ms).toISOString();
   return no(name, `it is ${at}, ${measure.ms / 1000} s after the last disruption of this machine`);
@@ -113,11 +113,11 @@ function full(limit: string, used: number, of: number, holders: readonly string[
 }
 
 /** By budgets, rates and intervals, in the order of scopes and policies. */
-export function refusalsBy(limits: Limits, subject: Subject, census: Census, nowMs: number): Refusal[] {
+export function refusalsBy(limits: Limits, subject: Subject, usage: ScopeUsage, nowMs: number): Refusal[] {
   const on = limits.on(subject);
   const refusals = on.placeless.map(({ name, lacks }) => no(name, lacking(lacks)));
   for (const limit of on.limits) {
-    const refusal = refusalBy(limit, subject, census, nowMs);
+    const refusal = refusalBy(limit, subject, usage, nowMs);
     if (refusal !== undefined) refusals.push(refusal);
   }
   return refusals;
@@ -133,7 +133,7 @@ export function refusalsBy(limits: Limits, subject: Subject, census: Census, now
  */
 export function judge(
   requests: readonly Request[],
-  census: Census,
+  usage: ScopeUsage,
   sources: LimitSources,
   { reservations, nowMs }: { /** How many the ledger holds. */ reservations: number; nowMs: number },
 ): Judgement {
@@ -147,7 +147,7 @@ export function judge(
     verdicts.set(request.machineUID, verdict);
     if (!verdict.allowed) continue;
     granted.push(request);
-    census.add(request);
+    usage.add(request);
   }
   return { granted, verdicts };
 
@@ -160,14 +160,14 @@ export function judge(
         of: MAX_ROWS,
         wouldPassWhen: 'an operation under way has ended',
       };
-    const closed = gates(request, census);
+    const closed = gates(request, usage);
     if (closed !== undefined) return closed;
-    const refusals = refusalsBy(limits, request, census, nowMs);
+    const refusals = refusalsBy(limits, request, usage, nowMs);
     const [refusal] = refusals;
-    if (refusal === undefined) return overflow(request, limits, census.starts) ?? { allowed: true };
+    if (refusal === undefined) return overflow(request, limits, usage.starts) ?? { allowed: true };
     if (first === undefined && refusals.every((each) => each.passing)) {
       first = request;
-      census.add(request);
+      usage.add(request);
     }
     return refusal.verdict;
   }

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Limit } from '../api/defender-policy.ts';
 import type { LedgerReservation } from '../api/disruption-ledger.ts';
-import { takeCensus } from './census.ts';
-import { createRoll, type CensusMachine } from './roll.ts';
+import { scopeUsage } from './scope-usage.ts';
+import { createAvailabilityIndex, type IndexedMachine } from './availability-index.ts';
 import { judge, refusalByRates } from './judge.ts';
 import { countStarts } from './rates.ts';
 import type { Request, Verdict } from './request.ts';
@@ -14,7 +14,7 @@ const rated = (): boolean => true;
 
 interface World {
   limits: Limit[];
-  machines?: CensusMachine[];
+  machines?: IndexedMachine[];
   reservations?: LedgerReservation[];
   /** Reservations that began so many minutes ago. */
   begun?: [LedgerReservation, number][];
@@ -29,7 +29,7 @@ function ask(requests: Request[], { limits, machines, reservations = [], begun =
     machines ??
     requests.map((each) => counted(each.machine.slice(4), { scopes: each.scopes.filter((scope) => !scope.startsWith('condition/')) }));
   const sources = { policies: [policy('p', roomy, ...limits)], sets: new Map() };
-  const { granted, verdicts } = judge(requests, takeCensus(createRoll(all), reservations, { hours, nowMs: T0 }), sources, {
+  const { granted, verdicts } = judge(requests, scopeUsage(createAvailabilityIndex(all), reservations, { hours, nowMs: T0 }), sources, {
     reservations: reservations.length,
     nowMs: T0,
   });
@@ -38,7 +38,7 @@ function ask(requests: Request[], { limits, machines, reservations = [], begun =
 const repair = (name: string, change: Partial<Request> = {}): Request =>
   request(name, { kind: 'Repair', class: 'Repair', action: 'Reboot', ...change });
 const restore = (name: string, change: Partial<Request> = {}): Request => request(name, { class: 'Restore', ...change });
-const dead = { unavailable: true, lastingly: true };
+const dead = { unavailable: true, persistently: true };
 
 describe('maxConcurrent', () => {
   const one: Limit = { name: 'one', scope: 'Cluster', maxConcurrent: 1 };
@@ -79,7 +79,7 @@ test('D9: who waits for an operation that will end keeps its place; who waits fo
     { name: 'two', scope: 'Cluster', maxUnavailable: 2 },
   ];
   const older = request('a', { since: 1 });
-  const behind = (x: CensusMachine): string[] =>
+  const behind = (x: IndexedMachine): string[] =>
     ask([older, request('b', { since: 2, kind: 'Delete' })], {
       limits,
       machines: [counted('a'), counted('b'), x],
@@ -90,7 +90,7 @@ test('D9: who waits for an operation that will end keeps its place; who waits fo
 });
 
 describe('zones, racks and conditions', () => {
-  const at = (name: string, zone: string, rack: string): CensusMachine =>
+  const at = (name: string, zone: string, rack: string): IndexedMachine =>
     counted(name, { scopes: ['cluster', 'pool/web', `zone/${zone}`, `rack/${rack}`] });
   const machines = [at('a', 'h', '1'), at('b', 'h', '2'), at('c', 'i', '3'), at('d', 'i', '3')];
   const from = (name: string) => request(name, { scopes: [...(machines.find((each) => each.uid === `uid-${name}`)?.scopes ?? [])] });
@@ -194,8 +194,8 @@ describe('rates', () => {
     const starts = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`Repair rack/${index}`, 1]));
     const hours = [{ from: new Date(T0).toISOString(), minutes: 5, starts }];
     const requests = [repair('a'), restore('b')];
-    const census = takeCensus(createRoll([counted('a'), counted('b')]), [], { hours, nowMs: T0 });
-    const { verdicts } = judge(requests, census, { policies: [policy('p', roomy, two)], sets: new Map() }, { reservations: 0, nowMs: T0 });
+    const usage = scopeUsage(createAvailabilityIndex([counted('a'), counted('b')]), [], { hours, nowMs: T0 });
+    const { verdicts } = judge(requests, usage, { policies: [policy('p', roomy, two)], sets: new Map() }, { reservations: 0, nowMs: T0 });
     expect(verdicts.get('uid-a')).toMatchObject({ allowed: false, limit: 'ledger/hours' });
     expect(verdicts.get('uid-b')).toEqual({ allowed: true });
   });

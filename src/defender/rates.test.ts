@@ -69,7 +69,7 @@ describe('what rates count', () => {
     expect(within(hours, 'Day', T0 + 3 * 24 * HOUR)).toBeLessThanOrEqual(25 * 20);
   });
 
-  test('case 24: a leader whose clock is behind neither loses counts nor counts anew', () => {
+  test('case 24: a leader whose clock is behind neither loses counts nor counts again', () => {
     const ahead = count(count([], 'a', T0).hours, 'b', T0 + 90 * MINUTE).hours;
     expect(within(ahead, 'Hour', T0 + 5 * MINUTE)).toBe(1);
     const behind = count(ahead, 'c', T0 + 5 * MINUTE);

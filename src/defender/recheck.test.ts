@@ -1,22 +1,22 @@
 import { describe, expect, test } from 'vitest';
 import type { DefenderPolicySpec, Limit } from '../api/defender-policy.ts';
 import type { LedgerReservation } from '../api/disruption-ledger.ts';
-import { takeCensus } from './census.ts';
-import { createRoll, type CensusMachine } from './roll.ts';
+import { scopeUsage } from './scope-usage.ts';
+import { createAvailabilityIndex, type IndexedMachine } from './availability-index.ts';
 import { countStarts } from './rates.ts';
 import { revocations } from './recheck.ts';
 import { counted, policy, request, reservation, T0 } from './testing/reservations.ts';
 
 const young = (seconds: number): string => new Date(T0 + seconds * 1000).toISOString();
 const nameIn = (each: LedgerReservation): string => each.machine.slice(4);
-const dead = { unavailable: true, lastingly: true, ailments: ['NotReady'] };
+const dead = { unavailable: true, persistently: true, symptoms: ['NotReady'] };
 /** As our own cordon makes it. */
-const cordoned = { unavailable: true, lastingly: false };
+const cordoned = { unavailable: true, persistently: false };
 
 interface World {
   limits?: Limit[];
   more?: Partial<DefenderPolicySpec>;
-  machines: CensusMachine[];
+  machines: IndexedMachine[];
   /** With an order. */
   ordered?: LedgerReservation[];
   /** Without. */
@@ -32,7 +32,7 @@ function revoked({ limits = [], more = {}, machines, ordered = [], waiting, held
   const counting =
     hours === undefined ? { hours: [], reservations: waiting } : countStarts([], [...ordered, ...waiting], nowMs, () => true);
   const reservations = [...ordered, ...waiting].map((each) => counting.reservations.find(({ id }) => id === each.id) ?? each);
-  const census = takeCensus(createRoll(machines), reservations, {
+  const usage = scopeUsage(createAvailabilityIndex(machines), reservations, {
     hours: counting.hours,
     nowMs,
     ordered: new Set(ordered.map((each) => each.machineUID)),
@@ -45,11 +45,11 @@ function revoked({ limits = [], more = {}, machines, ordered = [], waiting, held
       subject: { ...request(nameIn(each), { ...each, since: 0, lastDisruptionMs }), scopes: each.scopes },
       isHeld: held.includes(each.id),
     }));
-  return revocations(unordered, census, sources, nowMs);
+  return revocations(unordered, usage, sources, nowMs);
 }
 const ids = (world: World): string[] => [...revoked(world).keys()].toSorted();
 const cell = (maxUnavailable: number | string): Limit[] => [{ name: 'cell', scope: 'Cluster', maxUnavailable }];
-const but = (free: string): CensusMachine[] => ['a', 'b', 'c', 'd', 'e'].map((name) => counted(name, name === free ? {} : cordoned));
+const but = (free: string): IndexedMachine[] => ['a', 'b', 'c', 'd', 'e'].map((name) => counted(name, name === free ? {} : cordoned));
 const five = but('e');
 
 describe('case 25: a limit is lowered below what is in use', () => {

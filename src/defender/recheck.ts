@@ -3,7 +3,7 @@
  * cost nothing when it was reserved, being unavailable, may have come back (docs/protocols.md#d7).
  */
 import type { LedgerReservation } from '../api/disruption-ledger.ts';
-import type { Census } from './census.ts';
+import type { ScopeUsage } from './scope-usage.ts';
 import { gatesOf } from './gates.ts';
 import { ceilingOf } from './judge.ts';
 import { limitsOf, type Limit, type LimitSources } from './limits.ts';
@@ -23,27 +23,32 @@ export const isRevocable = (reservation: LedgerReservation): boolean =>
 
 /**
  * By reservation ID, why it may not go on. Of those that only do not fit together any more as many as needed, in the order opposite to docs/protocols.md#d9: Change before
- * Repair, the youngest first. Takes what is revoked out of the census, which must hold every reservation; one that is held is only told to wait, and
+ * Repair, the youngest first. Takes what is revoked out of the usage, which must hold every reservation; one that is held is only told to wait, and
  * another goes in its place.
  */
-export function revocations(unordered: readonly Unordered[], census: Census, sources: LimitSources, nowMs: number): Map<string, Verdict> {
+export function revocations(
+  unordered: readonly Unordered[],
+  usage: ScopeUsage,
+  sources: LimitSources,
+  nowMs: number,
+): Map<string, Verdict> {
   const limits = limitsOf(sources);
   const gates = gatesOf(sources, nowMs);
   const revoked = new Map<string, Verdict>();
   const revoke = ({ reservation, isHeld }: Unordered, verdict: Verdict): void => {
     revoked.set(reservation.id, verdict);
-    if (!isHeld) census.remove(reservation);
+    if (!isHeld) usage.remove(reservation);
   };
   const revocable = unordered.filter(({ reservation }) => isRevocable(reservation));
   for (const each of revocable) {
-    const closed = gates(each.subject, census);
+    const closed = gates(each.subject, usage);
     if (closed !== undefined) revoke(each, closed);
   }
   for (const each of youngestFirst(revocable)) {
     const { reservation, subject } = each;
     if (revoked.has(reservation.id)) continue;
     for (const limit of limits.on(subject).limits) {
-      const verdict = exceeded(limit, reservation, subject, census, nowMs);
+      const verdict = exceeded(limit, reservation, subject, usage, nowMs);
       if (verdict === undefined) continue;
       revoke(each, verdict);
       break;
@@ -65,17 +70,17 @@ function youngestFirst(reservations: readonly Unordered[]): Unordered[] {
 }
 
 /** Whether more is taken than the limit has, and less would be without this reservation. */
-function exceeded(limit: Limit, reservation: LedgerReservation, subject: Subject, census: Census, nowMs: number): Verdict | undefined {
+function exceeded(limit: Limit, reservation: LedgerReservation, subject: Subject, usage: ScopeUsage, nowMs: number): Verdict | undefined {
   const { name, scope, classes, measure } = limit;
   const over = (used: number, of: number, holders: readonly string[], wouldPassWhen: string): Verdict | undefined =>
     used > of
       ? { allowed: false, limit: name, used, of, ...(holders.length === 0 ? {} : { holders: [...holders] }), wouldPassWhen }
       : undefined;
   if (measure.of === 'Unavailable') {
-    const ceiling = ceilingOf(limit, census);
-    if ('refusal' in ceiling || census.ails(reservation.machineUID)) return undefined;
+    const ceiling = ceilingOf(limit, usage);
+    if ('refusal' in ceiling || usage.isUnhealthy(reservation.machineUID)) return undefined;
     const { max, total } = ceiling;
-    const places = census.places(scope);
+    const places = usage.places(scope);
     if (places.used <= max) return undefined;
     return over(
       places.used,
@@ -85,7 +90,7 @@ function exceeded(limit: Limit, reservation: LedgerReservation, subject: Subject
     );
   }
   if (measure.of === 'Concurrent') {
-    const reservations = census.reservations(scope, classes);
+    const reservations = usage.reservations(scope, classes);
     if (reservations.used <= measure.max) return undefined;
     return over(
       reservations.used,
@@ -96,7 +101,7 @@ function exceeded(limit: Limit, reservation: LedgerReservation, subject: Subject
   }
   if (measure.of === 'Starts') {
     if (reservation.counted?.scopes.includes(scope) !== true) return undefined;
-    const used = census.starts.within(measure.in, classes, scope);
+    const used = usage.starts.within(measure.in, classes, scope);
     const span = measure.in === 'Hour' ? 'an hour' : 'a day';
     return over(used, measure.max, [], `at most ${measure.max} disruptions (${classes.join(', ')}) began in ${scope} within ${span}`);
   }

@@ -74,7 +74,7 @@ describe('starting', () => {
 });
 
 describe('reconciling', () => {
-  test('adding, changing and deleting an object lead to its key, which is looked up anew', async () => {
+  test('adding, changing and deleting an object lead to its key, which is looked up again', async () => {
     const { server, cache, run } = world();
     const nodes = cache.store(Nodes);
     const seen: (string | undefined)[] = [];

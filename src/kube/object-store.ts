@@ -27,10 +27,10 @@ export interface ObjectStore<T extends KubeObject> {
   set(object: Stored<T>): Difference<T>[];
   remove(object: Stored<T>): Difference<T>[];
   /**
-   * Swaps the whole content and says what that changed. Objects of unchanged resourceVersion stay the same in memory; with `anew` those that
+   * Swaps the whole content and says what that changed. Objects of unchanged resourceVersion stay the same in memory; with `again` those that
    * differ all the same are changes, too.
    */
-  replace(objects: Stored<T>[], anew?: boolean): Difference<T>[];
+  replace(objects: Stored<T>[], again?: boolean): Difference<T>[];
 }
 
 export function createObjectStore<T extends KubeObject>(): ObjectStore<T> {
@@ -111,7 +111,7 @@ export function createObjectStore<T extends KubeObject>(): ObjectStore<T> {
       return [{ type: 'deleted', object }];
     },
 
-    replace(listed, anew = false) {
+    replace(listed, again = false) {
       const before = objects;
       const differences: Difference<T>[] = [];
       objects = new Map();
@@ -121,7 +121,7 @@ export function createObjectStore<T extends KubeObject>(): ObjectStore<T> {
         const same =
           old?.metadata.uid === object.metadata.uid &&
           old.metadata.resourceVersion === object.metadata.resourceVersion &&
-          (!anew || canonical(old) === canonical(object));
+          (!again || canonical(old) === canonical(object));
         objects.set(key, same ? old : object);
         if (!same) differences.push(...difference(old, object));
       }

@@ -197,7 +197,7 @@ describe('results', () => {
     expect(world.runs).toHaveLength(3);
   });
 
-  test('a TerminalError is not retried, nor by a resync; a live add starts afresh', async () => {
+  test('a TerminalError is not retried, nor by a resync; a live add starts again', async () => {
     const world = start(() => Promise.reject(new TerminalError('the spec is wrong')));
     world.queue.add('a');
     await world.clock.advance(1_000_000);

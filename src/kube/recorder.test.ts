@@ -79,7 +79,7 @@ describe('recording', () => {
     expect(server.requests.length).toBeLessThanOrEqual(2);
   });
 
-  test('an Event that the server has forgotten begins anew', async () => {
+  test('an Event that the server has forgotten begins again', async () => {
     const { recorder, events, server, clock } = world();
     recorder.event(a, uncordoned);
     await recorder.flush();

@@ -86,7 +86,7 @@ export function createRecorder(options: RecorderOptions): Recorder {
         );
         return;
       } catch (error) {
-        // Events live for an hour; what repeats after that begins anew.
+        // Events live for an hour; what repeats after that begins again.
         if (!hasReason(error, 'NotFound')) throw error;
         entry.count = 1;
         entry.first = entry.last;

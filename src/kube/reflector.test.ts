@@ -339,7 +339,7 @@ describe('recovering', () => {
     expect(lists(server)).toBe(1);
   });
 
-  test('an expired page starts the list anew, in one piece', async () => {
+  test('an expired page starts the list again, in one piece', async () => {
     const server = fakeApiServer();
     for (let i = 0; i < 600; i++) server.put(Nodes, node(`n${i}`));
     once(server, 'page', () => statusResponse(410, 'Expired'));
@@ -426,7 +426,7 @@ describe('recovering', () => {
     expect(lists(server)).toBe(1);
   });
 
-  test('a watch that its server did not end in time is opened anew, also where it is not silent', async () => {
+  test('a watch that its server did not end in time is opened again, also where it is not silent', async () => {
     const server = fakeApiServer();
     const world = start(Nodes, server, { watchTimeoutSeconds: 300 });
     await settle();
@@ -554,11 +554,11 @@ describe('recovering', () => {
     expect(names(world.reflector)).toEqual(['a']);
   });
 
-  test('what a watch told wrongly of a version is found by a list anew, and by no other', async () => {
+  test('what a watch told wrongly of a version is found by a list again, and by no other', async () => {
     const server = fakeApiServer();
     const world = start(Nodes, server);
     await settle();
-    // As while its kind is defined anew: the object of this version, without some of its fields.
+    // As while its kind is defined again: the object of this version, without some of its fields.
     const object = server.put(Nodes, node('b'));
     server.watches.inject(`${JSON.stringify({ type: 'ADDED', object })}\n`);
     const whole = server.put(Nodes, node('a', { x: '1' }));
@@ -573,7 +573,7 @@ describe('recovering', () => {
     world.reflector.relist();
     await settle();
     expect(world.reflector.get({ name: 'a' })?.metadata.labels).toEqual({ x: '1' });
-    world.reflector.relist({ anew: true });
+    world.reflector.relist({ again: true });
     await settle();
     expect(world.reflector.get({ name: 'a' })?.metadata.labels).toEqual({ x: '1', y: '2' });
     expect(world.events.slice(-2)).toEqual(['updated a', 'listed']);

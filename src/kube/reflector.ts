@@ -78,7 +78,7 @@ export interface Reflector<T extends KubeObject> extends Store<T> {
   /** Settles when the signal has ended it; never rejects. */
   readonly done: Promise<void>;
   /**
-   * Ms since the server was last heard (list, event, bookmark, a watch opened anew after silence); Infinity before the first list. What is old
+   * Ms since the server was last heard (list, event, bookmark, a watch opened again after silence); Infinity before the first list. What is old
    * must not be trusted.
    */
   quietMs(): number;
@@ -95,10 +95,10 @@ export interface Reflector<T extends KubeObject> extends Store<T> {
   /** True when the store has seen this resourceVersion or a later one, or when a list begun after the mark is complete. */
   hasPassed(key: ObjectKey, resourceVersion: string | undefined, mark: number): boolean;
   /**
-   * Ends the watch and lists again from the server's newest state. A list under way is finished first, and another follows. `anew`: objects of a
-   * known version are looked at, too: what a watch tells while its kind is defined anew may lack fields, and no later event makes up for it.
+   * Ends the watch and lists again from the server's newest state. A list under way is finished first, and another follows. `again`: objects of a
+   * known version are looked at, too: what a watch tells while its kind is defined again may lack fields, and no later event makes up for it.
    */
-  relist(options?: { anew: boolean }): void;
+  relist(options?: { again: boolean }): void;
 }
 
 const PAGE = 500;
@@ -158,9 +158,9 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   let listsBegun = 0;
   let listDone = 0;
   let mustList = true;
-  let anew = false;
+  let again = false;
   /** A list under way; it goes on from its token after a failed page. */
-  let partial: { objects: Stored<T>[]; token: string | undefined; anew: boolean } | undefined;
+  let partial: { objects: Stored<T>[]; token: string | undefined; again: boolean } | undefined;
   /** A list whose pages expired faster than they were read is repeated in one piece. */
   let paged = true;
   /** A watch fell silent: it may have died, the server may have been restored from a backup, or there is nothing to tell. */
@@ -196,9 +196,9 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
 
   async function listPage(): Promise<void> {
     if (partial === undefined) {
-      partial = { objects: [], token: undefined, anew };
+      partial = { objects: [], token: undefined, again };
       mustList = false;
-      anew = false;
+      again = false;
       doubted = false;
       listsBegun++;
     }
@@ -216,7 +216,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     partial = undefined;
     paged = true;
     const initial = !synced;
-    const differences = store.replace(under.objects, under.anew);
+    const differences = store.replace(under.objects, under.again);
     ({ resourceVersion } = page.metadata);
     listDone = listsBegun;
     synced = true;
@@ -420,7 +420,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     },
 
     relist(how) {
-      anew ||= how?.anew === true;
+      again ||= how?.again === true;
       mustList = true;
       stopWatch?.(RELIST);
     },

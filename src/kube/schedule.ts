@@ -52,7 +52,7 @@ export function createSchedule(): Schedule {
     heap[at] = last;
   }
 
-  /** Superseded entries far in the future would stay for long: a key that is set anew each second must not fill the memory. */
+  /** Superseded entries far in the future would stay for long: a key that is set again each second must not fill the memory. */
   function sweep(): void {
     if (heap.length < 2 * times.size + 64) return;
     heap.length = 0;

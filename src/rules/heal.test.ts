@@ -90,7 +90,7 @@ describe('F4: a repair is proved', () => {
     expect(course(restart, ILL, { at: 30, beat: 0, conditions: WELL })?.why).toContain('from before the action');
   });
 
-  it('anew after a relapse, also one that nobody saw', () => {
+  it('again after a relapse, also one that nobody saw', () => {
     const relapse = { KubeletUnhealthy: ['True', 100], Ready: ['True', -900] } satisfies Seen['conditions'];
     const again = { KubeletUnhealthy: ['False', 120], Ready: ['True', -900] } satisfies Seen['conditions'];
     const well = { at: 30, conditions: WELL };
@@ -262,7 +262,7 @@ describe('a reboot', () => {
     expect(course(spec, ILL, { at: 30, conditions: WELL, boot: 'boot-2' })?.state).toBe('Holding');
   });
 
-  it('has to hold anew when it boots again', () => {
+  it('has to hold again when it boots again', () => {
     const looks = [
       { at: 90, conditions: well, boot: 'boot-2' },
       { at: 390, conditions: well, boot: 'boot-3' },

@@ -6,7 +6,7 @@
  * - A Reboot, and `onNewBoot`, need another boot ID than that of the order.
  * - A detector that restarted proves nothing: a condition that only a restart or a boot can clear needs a boot, and another one if it came
  *   back in that; one that is probed has to stay
- *   healthy anew, beginning with the heartbeat after the restart.
+ *   healthy again, beginning with the heartbeat after the restart.
  * - The proof must hold without a transition for `forSeconds`; and the rule must be known not to match.
  * - What cannot be told when its time is over has failed.
  */

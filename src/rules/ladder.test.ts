@@ -183,7 +183,7 @@ describe('F5: the next rung', () => {
     });
   });
 
-  it('begins anew with a job that came forgetAfterSeconds after the one before', () => {
+  it('begins again with a job that came forgetAfterSeconds after the one before', () => {
     const jobs = (second: number): Past[] => [
       { action: 'Reboot', at: 0 },
       { action: 'MigratePods', at: second },
@@ -198,7 +198,7 @@ describe('F5: the next rung', () => {
     expect(next(three, { at: 1100, forgetAfterSeconds: 600 })).toMatchObject({ step: 'AskHuman' });
   });
 
-  it('begins anew after forgetAfterSeconds without a job', () => {
+  it('begins again after forgetAfterSeconds without a job', () => {
     const jobs: Past[] = [
       { action: 'Reboot', at: 0 },
       { action: 'Reboot', at: 200 },

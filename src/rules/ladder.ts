@@ -3,7 +3,7 @@
  *
  * Guarantees
  * - Attempts count when they had an order, however they ended; one that was cancelled or refused before does not.
- * - It never goes down: a repair that did not last climbs as one that did not help. Only `forgetAfterSeconds` without a job begin anew.
+ * - It never goes down: a repair that did not last climbs as one that did not help. Only `forgetAfterSeconds` without a job begin again.
  * - It ends at a human, and asks once.
  */
 import { canonical } from '../api/digest.ts';

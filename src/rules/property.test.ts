@@ -164,7 +164,7 @@ it('a clock that is off makes it fire later, never earlier', async () => {
   );
 });
 
-it('nothing is due while an operation holds the machine, nor before it has held anew since', async () => {
+it('nothing is due while an operation holds the machine, nor before it has held again since', async () => {
   await fc.assert(
     fc.asyncProperty(events, async (list) => {
       let holds = false;

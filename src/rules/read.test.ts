@@ -313,7 +313,7 @@ describe('time', () => {
   });
 });
 
-it('an edit of its conditions begins a clock anew, an edit of its wait does not; an operation ends all of them', async () => {
+it('an edit of its conditions begins a clock again, an edit of its wait does not; an operation ends all of them', async () => {
   const world = new RecordedMachine(history([{ at: 0 }]));
   world.apply({ at: 0, conditions: { A: 'True', B: 'True' } }, world.startMs);
   const at = async (ms: number, spec: object, observations: Awaited<ReturnType<typeof lookAt>>['observations'], held = false) => {
@@ -337,9 +337,9 @@ it('an edit of its conditions begins a clock anew, an edit of its wait does not;
   const sooner = await at(world.startMs + 60_000, { when, holdsForSeconds: 60 }, first.observations);
   expect(sooner.outcomes[0]?.due).toBe(true);
   const edited = { all: [...when.all, { fact: 'condition.B.status', operator: 'equal', value: 'True' }] };
-  const anew = await at(world.startMs + 60_000, { when: edited, holdsForSeconds: 60 }, first.observations);
-  expect(anew.outcomes[0]).toMatchObject({ due: false, heldMs: 0 });
-  expect(anew.observations).toHaveLength(1);
+  const again = await at(world.startMs + 60_000, { when: edited, holdsForSeconds: 60 }, first.observations);
+  expect(again.outcomes[0]).toMatchObject({ due: false, heldMs: 0 });
+  expect(again.observations).toHaveLength(1);
   const held = await at(world.startMs + 60_000, { when, holdsForSeconds: 60 }, first.observations, true);
   expect(held).toMatchObject({
     observations: [],

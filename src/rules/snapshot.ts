@@ -45,7 +45,7 @@ export interface Hold {
    * count: only a provider can take it over, and that needs the next rung.
    */
   held: boolean;
-  /** When the last such reservation, or such a job, ended: first-seen starts anew from then. */
+  /** When the last such reservation, or such a job, ended: first-seen starts again from then. */
   releasedAtMs: number | undefined;
 }
 
@@ -178,7 +178,7 @@ function factsOfNode(
 export function changes(before: Snapshot | undefined, after: Snapshot): ReadonlySet<string> | undefined {
   if (before === undefined || before.node?.uid !== after.node?.uid || before.machine.metadata.uid !== after.machine.metadata.uid)
     return undefined;
-  // Clocks start anew when an operation ends, also those of rules of which nothing has changed.
+  // Clocks start again when an operation ends, also those of rules of which nothing has changed.
   if (before.hold.held !== after.hold.held || before.hold.releasedAtMs !== after.hold.releasedAtMs) return undefined;
   const changed = new Set<string>();
   if (before.machine !== after.machine || before.agent !== after.agent) changedMachine(before, after, changed);

@@ -71,7 +71,7 @@ it('a restart replays a stale event and reboots a busy node (NVSentinel #1280): 
   expect(await told([hung], events, { untilSeconds: 500 })).toEqual(['hung Reboot 130 Open']);
 });
 
-it('timers in memory were lost (draino #63): a restart neither forgets how long it held nor begins anew', async () => {
+it('timers in memory were lost (draino #63): a restart neither forgets how long it held nor begins again', async () => {
   const slow = rule('slow', { holdsForSeconds: 600 });
   const restarts: History['events'] = [
     ill(100),
@@ -104,7 +104,7 @@ it('breaker reset replays days of events (NVSentinel #450): what has cleared mea
   expect(await told([hung], events)).toEqual([]);
 });
 
-it('two healers (NHC #116): while an operation holds the machine nothing is due, and the clock begins anew when it ends', async () => {
+it('two healers (NHC #116): while an operation holds the machine nothing is due, and the clock begins again when it ends', async () => {
   const events: History['events'] = [ill(100), { at: 110, operation: 'Begins' }, { at: 500, operation: 'Ends' }];
   expect(await told([hung], events, { untilSeconds: 600 })).toEqual(['hung Reboot 530 Open']);
   const { last } = await run([hung], events.slice(0, 2), { untilSeconds: 300 });

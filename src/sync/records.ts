@@ -231,7 +231,7 @@ export const records = {
     return rest;
   },
 
-  /** Where the record's times contradict each other still: a soak begins anew, and what was held before counts no more (docs/protocols.md#e5). */
+  /** Where the record's times contradict each other still: a soak begins again, and what was held before counts no more (docs/protocols.md#e5). */
   soaksAgain: (digest: string, at: string) => (record: UnitStatus | undefined) => {
     if (record?.digest !== digest || record.evidence !== digest || record.begun !== undefined) return record;
     if (!isSoakUnknown(record, Date.parse(at))) return record;

@@ -90,7 +90,7 @@ function mishaps(world: World, index: number, leader: Leader): Step[] {
   return moves;
 }
 
-const sightOf = (world: World, leader: Leader): Store => leader.frozen ?? { sets: world.sets, machines: world.machines };
+const cacheOf = (world: World, leader: Leader): Store => leader.frozen ?? { sets: world.sets, machines: world.machines };
 
 function leasesOf(sites: readonly Site[]): Stores['leases'] {
   const at = ({ name }: ObjectKey): Site => sites[Number(name.replace(agentLeaseName(''), '').slice(1))] ?? 'dead';
@@ -198,7 +198,7 @@ function statusCallOf(set: number, held: HeldSet, patch: object): Call {
 function look(world: World, index: number, leader: Leader, set: number, { mutation = NO_MUTATION }: Scenario): Step[] {
   const again = leader.flight?.stage === 'again';
   if (again ? leader.flight?.set !== set : leader.holds) return [];
-  const store = sightOf(world, leader);
+  const store = cacheOf(world, leader);
   const held = store.sets[set];
   if (held === undefined) return [];
   // It throws `Deposed`: what it writes no more, another leader does.
@@ -346,7 +346,7 @@ const decisions = remember<{ patch: object; status: boolean } | undefined>();
 
 /** The loop of a machine: one write. */
 function answers(world: World, index: number, leader: Leader, { mutation = NO_MUTATION }: Scenario): Step[] {
-  const store = sightOf(world, leader);
+  const store = cacheOf(world, leader);
   return store.machines.flatMap(({ object, version }, at): Step[] => {
     if (object === undefined || isDeleting(object) || object.spec.paused === true) return [];
     const key = `${store.sets.map((each) => numberOf(each.object)).join()} ${world.sites[at] ?? ''}`;

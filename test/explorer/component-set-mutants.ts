@@ -27,11 +27,11 @@ const withMachines = (change: (machine: Stored<Machine>, view: MachineView) => S
 });
 
 /** What is written is as the code has it, but for what it announces and settles. */
-const announcing = (writing: (plan: Extract<Plan, { step: 'Roll' }>) => Plan) => ({
-  plan: (plan: Plan): Plan => (plan.step === 'Roll' ? writing(plan) : plan),
+const announcing = (writing: (plan: Extract<Plan, { step: 'Write' }>) => Plan) => ({
+  plan: (plan: Plan): Plan => (plan.step === 'Write' ? writing(plan) : plan),
 });
 
-function withoutWriting(status: Extract<Plan, { step: 'Roll' }>['status']): Extract<Plan, { step: 'Roll' }>['status'] {
+function withoutWriting(status: Extract<Plan, { step: 'Write' }>['status']): Extract<Plan, { step: 'Write' }>['status'] {
   const { writing: _, ...rest } = status;
   return rest;
 }

@@ -6,10 +6,10 @@ import type { Stored } from '../../src/api/wire.ts';
 import { askOf, orderable, scopesOf, type AskFacts } from '../../src/controllers/machine/ask.ts';
 import { cellSets } from '../../src/controllers/machine/cell-sets.ts';
 import { isRecorded } from '../../src/controllers/machine/components.ts';
-import { takeCensus } from '../../src/defender/census.ts';
+import { scopeUsage } from '../../src/defender/scope-usage.ts';
 import { judge } from '../../src/defender/judge.ts';
 import { reservationFor } from '../../src/defender/request.ts';
-import { createRoll } from '../../src/defender/roll.ts';
+import { createAvailabilityIndex } from '../../src/defender/availability-index.ts';
 import { withMachine } from './component-set-leader.ts';
 import {
   AT,
@@ -162,7 +162,7 @@ function forbidden(world: World, reservation: LedgerReservation): string | undef
 function grant(world: World, index: number, machine: Stored<Machine>, facts: AskFacts, { mutation = {} }: Scenario): Step[] {
   const ask = askOf(machine, facts);
   if (ask.state !== 'Asks') return [];
-  const roll = createRoll(
+  const availabilityIndex = createAvailabilityIndex(
     world.machines.flatMap(({ object, version }, at) =>
       object === undefined
         ? []
@@ -173,7 +173,7 @@ function grant(world: World, index: number, machine: Stored<Machine>, facts: Ask
               scopes: scopesOf(machineAt(object, version), facts.sets),
               unavailable: world.sites[at] === 'dead',
               isNew: isNew(object),
-              lastingly: world.sites[at] === 'dead',
+              persistently: world.sites[at] === 'dead',
             },
           ],
     ),
@@ -183,7 +183,7 @@ function grant(world: World, index: number, machine: Stored<Machine>, facts: Ask
   const request = { ...ask.request, since: NOW };
   const { granted } = judge(
     [request],
-    takeCensus(roll, reservations),
+    scopeUsage(availabilityIndex, reservations),
     { policies: facts.policies, sets },
     { reservations: reservations.length, nowMs: facts.nowMs },
   );

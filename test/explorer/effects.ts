@@ -20,7 +20,7 @@ import {
   type Scenario,
   type World,
 } from './world.ts';
-import { kubeletAnswers } from './sight.ts';
+import { kubeletAnswers } from './leader-view.ts';
 import { settled } from './terms.ts';
 
 export function carryOut(

@@ -22,7 +22,7 @@ import {
   type Successor,
   type Identities,
 } from './world.ts';
-import { jobsIn, factsOf, hasPower, isSilent, viewOf, read, machineView, cellView } from './sight.ts';
+import { jobsIn, factsOf, hasPower, isSilent, viewOf, read, machineView, cellView } from './leader-view.ts';
 import { DOWN } from './terms.ts';
 import { carryOut } from './effects.ts';
 

@@ -3,7 +3,7 @@ import { decide } from '../../src/controllers/machine/decide.ts';
 import { jobMoves } from './jobs.ts';
 import type { Mutation } from './mutants.ts';
 import { machineName, replaced, withLeader, type Leader, type Scenario, type World, type Successor, type Identities } from './world.ts';
-import { viewOf, machineView } from './sight.ts';
+import { viewOf, machineView } from './leader-view.ts';
 import { DOWN, staleness, terms } from './terms.ts';
 import { runs, startable, advance } from './flights.ts';
 

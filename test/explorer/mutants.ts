@@ -37,7 +37,7 @@ export interface Mutation {
   unretired?: boolean;
   /** Pods are taken by force without asking the provider again. */
   oldProof?: boolean;
-  /** A ledger that is made anew begins above the epochs that Machines bear, and no higher. */
+  /** A ledger that is made again begins above the epochs that Machines bear, and no higher. */
   epochsComeAgain?: boolean;
   /** It begins without reservations. */
   forgetful?: boolean;

@@ -7,7 +7,7 @@ import { stateOf, withState, type LedgerState } from '../../src/defender/state.t
 import { rebuilt, takeLeadership } from '../../src/defender/protocol.ts';
 import type { Mutation } from './mutants.ts';
 import { BARE_LEDGER, SET_UID, withLeader, type Held, type Leader, type Scenario, type World, type Successor } from './world.ts';
-import { viewOf, markPassed } from './sight.ts';
+import { viewOf, markPassed } from './leader-view.ts';
 
 export const DOWN: Leader = { epoch: undefined, flights: [], frozen: {}, marks: [], looks: [], cycled: [] };
 
@@ -20,7 +20,7 @@ export function terms(world: World, index: number, leader: Leader, scenario: Sce
     return [{ label: `leader ${index} makes the ledger`, world: { ...world, ledger: made }, fault: false }];
   }
   const state = stateOf(ledger.object);
-  if (state.epoch === 0) return anew(world, index, leader, mutation);
+  if (state.epoch === 0) return again(world, index, leader, mutation);
   const led = world.leaders.some((other) => other.epoch === state.epoch);
   if (led && world.budget.takeover === 0) return [];
   const budget = led ? { ...world.budget, takeover: world.budget.takeover - 1 } : world.budget;
@@ -36,7 +36,7 @@ function ended(world: World, index: number, leader: Leader): Successor[] {
 }
 
 /** As `beginTerm` has it: the lists one after the other, machines first, and then the one write. */
-function anew(world: World, index: number, leader: Leader, mutation: Mutation): Successor[] {
+function again(world: World, index: number, leader: Leader, mutation: Mutation): Successor[] {
   const { beginning } = leader;
   const led = world.leaders.some((other) => other.epoch !== undefined);
   if (beginning === undefined || beginning.version !== world.ledger.version) {

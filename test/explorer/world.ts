@@ -145,7 +145,7 @@ export interface World extends Cell {
   given: number;
   /** With which epoch a ledger was made in the place of one that was deleted; 0: none was. */
   reborn: number;
-  /** Reservations whose cordon arrived when the ledger had forgotten them, and was made anew. */
+  /** Reservations whose cordon arrived when the ledger had forgotten them, and was made again. */
   late: readonly string[];
   /** Evictions that a deposed leader sent after its reservation was gone: nothing can stop the one that was on its way. */
   lateEvictions: number;

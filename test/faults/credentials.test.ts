@@ -1,4 +1,4 @@
-/** Tokens that expire under their user, and are written anew beside it. */
+/** Tokens that expire under their user, and are written again beside it. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,7 +33,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
   test.each([
     ['undici', httpTransport],
     ['node:https', nodeHttpsTransport],
-  ] as const)('a token that the server no longer takes is read anew from its file, by %s', async (how, create) => {
+  ] as const)('a token that the server no longer takes is read again from its file, by %s', async (how, create) => {
     const folder = await mkdtemp(join(tmpdir(), 'kubenode-faults-'));
     const stopped = new AbortController();
     const direct = httpTransport(server.connection);

@@ -101,7 +101,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
   }
   const later = (a: string, b: string): string => ((compareVersions(a, b) ?? 0) < 0 ? b : a);
 
-  /** `n` writes to a handful of objects: most change one, some delete it and make it anew. */
+  /** `n` writes to a handful of objects: most change one, some delete it and make it again. */
   async function scribble(n: number, random: () => number, by: Client = client, within = namespace): Promise<void> {
     for (let i = 0; i < n; i++) {
       const key = { namespace: within, name: `m${Math.floor(random() * 5)}` };
@@ -233,17 +233,17 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
   });
 
   test('a history that is gone is answered by one list, and its differences are told', async () => {
-    for (const name of ['kept', 'changed', 'gone', 'anew']) await client.create(ConfigMaps, configMap(namespace, name));
+    for (const name of ['kept', 'changed', 'gone', 'again']) await client.create(ConfigMaps, configMap(namespace, name));
     const { reflector, told } = reflect();
     await reflector.whenSynced();
     const before = new Map([...told.history].map(([key, steps]) => [key, steps.length]));
     proxy.accept('none');
     proxy.resetAll();
-    const { uid: oldUid } = (await client.get(ConfigMaps, { namespace, name: 'anew' })).metadata;
+    const { uid: oldUid } = (await client.get(ConfigMaps, { namespace, name: 'again' })).metadata;
     await client.patch(ConfigMaps, { namespace, name: 'changed' }, { merge: { data: { a: '1' } } });
     await client.patch(ConfigMaps, { namespace, name: 'changed' }, { merge: { data: { a: '2' } } });
-    for (const name of ['gone', 'anew']) await client.delete(ConfigMaps, { namespace, name });
-    const anew = await client.create(ConfigMaps, configMap(namespace, 'anew'));
+    for (const name of ['gone', 'again']) await client.delete(ConfigMaps, { namespace, name });
+    const again = await client.create(ConfigMaps, configMap(namespace, 'again'));
     await server.forget();
     proxy.accept('all');
     const since = performance.now();
@@ -255,7 +255,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
     expect(steps('changed')).toHaveLength(1);
     expect(reflector.get({ namespace, name: 'changed' })?.data).toEqual({ a: '2' });
     expect(steps('gone')).toEqual([expect.stringMatching(/^-/)]);
-    expect(steps('anew')).toEqual([expect.stringMatching(`^-${oldUid}@`), `${anew.metadata.uid}@${anew.metadata.resourceVersion}`]);
+    expect(steps('again')).toEqual([expect.stringMatching(`^-${oldUid}@`), `${again.metadata.uid}@${again.metadata.resourceVersion}`]);
   });
 
   test('a list whose pages expire under it is made in one piece', async () => {

@@ -108,7 +108,7 @@ test.runIf(real?.controllers)(
       'is never removed',
     );
     // The next epoch ends the token of this one.
-    await openAdmission(client, { ...key, uid }, { anew: true, signal });
+    await openAdmission(client, { ...key, uid }, { again: true, signal });
     expect((await client.get(Machines, key)).status?.bootstrap).toMatchObject({ epoch: 2 });
     await waitFor(
       () =>

@@ -177,7 +177,7 @@ test('a request that a person denied: the Machine has their words, and the agent
   await waitFor(() => events.length > 0, LATE);
   expect(events).toMatchObject([{ type: 'Warning', reason: 'CertificateDenied' }]);
   await waitFor(
-    () => log.lines.some(({ message }) => message.includes('ask me on Monday; the node is kept as it is. next: admit it anew')),
+    () => log.lines.some(({ message }) => message.includes('ask me on Monday; the node is kept as it is. next: admit it again')),
     LATE,
   );
   await expect(whoIs(agent)).rejects.toThrow('the agent is not admitted: NotNow');

@@ -347,7 +347,7 @@ describe('the rules that bind everybody, also who breaks the glass', () => {
     }
     for (const status of [undefined, null, {}, { reservations: [] }, { epoch: 4 }])
       expect([status, (await send('PUT', `${path}/cell/status`, { ...now, status })).outcome]).toEqual([status, 'invalid']);
-    // Not by another who may write the object but not its status, and not by making it anew.
+    // Not by another who may write the object but not its status, and not by making it again.
     for (const who of [WHO.operator, WHO.admin, WHO.sync, WHO.machineSet, WHO.machineComponentSet, WHO.remedy, WHO.agent]) {
       expect((await send('PATCH', `${path}/cell/status`, { status: { epoch: 9 } }, rig.as(who))).outcome).toBe('rbac');
       expect((await attempt(rig.as(who).request({ method: 'DELETE', path: `${path}/cell` }))).outcome).toBe('rbac');

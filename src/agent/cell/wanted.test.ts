@@ -90,7 +90,7 @@ test.each([
   expect(wantedOf(machine(spec) as Stored<Machine>).held).toBe(held);
 });
 
-test('what is older than what was seen is no news, for a while, unless it is read anew', () => {
+test('what is older than what was seen is no news, for a while, unless it is read again', () => {
   const clock = fakeClock();
   const isNews = createNewest(clock);
   expect([isNews('9'), isNews('10'), isNews('9'), isNews('10')]).toEqual([true, true, false, true]);

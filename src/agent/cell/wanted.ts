@@ -109,14 +109,14 @@ const LATE_MS = 60_000;
 
 /**
  * Whether a state of the object is news. Watches and answers come over several connections and overtake each other; versions tell which is
- * newer, but only for a while, and not to one who reads `anew`: those of a server that was put back to a backup begin again lower.
+ * newer, but only for a while, and not to one who reads `again`: those of a server that was put back to a backup begin again lower.
  */
-export function createNewest(clock: Pick<Clock, 'monotonic'>): (version: string, anew?: boolean) => boolean {
+export function createNewest(clock: Pick<Clock, 'monotonic'>): (version: string, again?: boolean) => boolean {
   let held = '';
   let untilMs = 0;
-  return (version, anew = false) => {
+  return (version, again = false) => {
     const comparable = /^\d+$/.test(version) && /^\d+$/.test(held);
-    if (!anew && comparable && clock.monotonic() < untilMs && BigInt(version) < BigInt(held)) return false;
+    if (!again && comparable && clock.monotonic() < untilMs && BigInt(version) < BigInt(held)) return false;
     held = version;
     untilMs = clock.monotonic() + LATE_MS;
     return true;

@@ -264,7 +264,7 @@ test('who reads the Machine, or begins a watch without a version, says so of the
     random: () => random(),
     log: recordingLog(),
     signal: ended.signal,
-    onMachine: (_machine, anew) => told.push(anew),
+    onMachine: (_machine, again) => told.push(again),
   });
   await settle();
   put(true);
@@ -363,7 +363,7 @@ test('what a poll has read does not move the place from which the watch goes on'
   expect(watches().at(-1)?.query?.['resourceVersion']).toBe(watches()[1]?.query?.['resourceVersion']);
 });
 
-test('a place that is refused is asked for anew within a second, though the server had failed before', async () => {
+test('a place that is refused is asked for again within a second, though the server had failed before', async () => {
   put(false);
   random = () => 0.99;
   await follow();

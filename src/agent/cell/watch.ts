@@ -14,8 +14,8 @@ export interface MachineWatchOptions {
   random: Random;
   log: Log;
   signal: AbortSignal;
-  /** Called with every state seen, in order; undefined when it is gone. `anew`: read without reliance on what was seen before. */
-  onMachine: (machine: Stored<Machine> | undefined, anew: boolean) => void;
+  /** Called with every state seen, in order; undefined when it is gone. `again`: read without reliance on what was seen before. */
+  onMachine: (machine: Stored<Machine> | undefined, again: boolean) => void;
 }
 
 /**
@@ -66,7 +66,7 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
     const onAbort = (): void => ended.abort(signal.reason);
     signal.addEventListener('abort', onAbort, { once: true });
     let cancel: (() => void) | undefined;
-    let anew = from === undefined;
+    let again = from === undefined;
     const rearm = (): void => {
       cancel?.();
       cancel = clock.setTimer(SILENCE_MS, () => ended.abort(new Error(`the watch was silent for ${SILENCE_MS / 1000} s`)));
@@ -85,9 +85,9 @@ export async function watchMachine(options: MachineWatchOptions): Promise<void> 
         failures = 0;
         refused = 0;
         from = event.object.metadata.resourceVersion;
-        if (event.type === 'DELETED') onMachine(undefined, anew);
-        else if (event.type !== 'BOOKMARK') onMachine(event.object, anew);
-        anew = false;
+        if (event.type === 'DELETED') onMachine(undefined, again);
+        else if (event.type !== 'BOOKMARK') onMachine(event.object, again);
+        again = false;
       }
     } finally {
       cancel?.();

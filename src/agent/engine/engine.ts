@@ -39,8 +39,8 @@ export interface Engine {
   step(): Promise<{ step: Step['do'] | 'trouble'; waitUntilMs: number | undefined }>;
   /** Steps until the signal. Settles when nothing of it runs any more. */
   run(): Promise<void>;
-  /** The Machine, as it was read or as a watch told; `anew`: by one who does not rely on what was seen before. */
-  seen(wanted: Wanted, anew?: boolean): void;
+  /** The Machine, as it was read or as a watch told; `again`: by one who does not rely on what was seen before. */
+  seen(wanted: Wanted, again?: boolean): void;
   /** The API server's clock, of an answer just had. */
   heard(serverMs: number): void;
   view(): Promise<View>;
@@ -201,8 +201,8 @@ export function createEngine(options: EngineOptions): Engine {
       }
     },
 
-    seen(wanted, anew) {
-      if (memory.isNews(wanted.resourceVersion, anew)) memory.wanted = wanted;
+    seen(wanted, again) {
+      if (memory.isNews(wanted.resourceVersion, again)) memory.wanted = wanted;
       ctx.wake();
     },
 

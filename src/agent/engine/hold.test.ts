@@ -46,7 +46,7 @@ test('hold on the node: nothing is changed at all, and it says so', async () => 
   expect(world.status.agent?.hold).toBeUndefined();
 });
 
-test('while the node is held no deadline runs: what was being probed is probed afresh', async () => {
+test('while the node is held no deadline runs: what was being probed is probed again', async () => {
   const { world, life } = await node();
   world.mkdir(`${ROOT}/etc/kubenode`);
   release(world, '1.1.0', { program: 'bad' });

@@ -18,7 +18,7 @@ export type Credentials = { token: string } | { clientCert: string; clientKey: s
 
 export interface IdentityOptions {
   machine: MachineIdentity;
-  /** The bootstrap file's token, as the file is now: whoever owns the node replaces it to admit the node anew. */
+  /** The bootstrap file's token, as the file is now: whoever owns the node replaces it to admit the node again. */
   readToken: () => Promise<string>;
   state: IdentityState;
   connect: (credentials: Credentials) => RetirableTransport;
@@ -149,7 +149,7 @@ export function createIdentity(options: IdentityOptions): AgentIdentity {
   function give(why: string, hash: string): number {
     spent = hash;
     readmit = false;
-    hopeless = `${why}; the node is kept as it is. next: admit it anew, which puts a new token into its bootstrap file`;
+    hopeless = `${why}; the node is kept as it is. next: admit it again, which puts a new token into its bootstrap file`;
     log.error({ machine: `${machine.namespace}/${machine.name}` }, hopeless);
     // The server has the last word on what looks out of date here.
     if (using === undefined && current !== undefined) use(current);

@@ -35,7 +35,7 @@ export function identityState(durable: Durable, stateFolder: string, machineUID:
   const folder = join(stateFolder, 'identity');
   const [currentPath, pendingPath] = [join(folder, 'current.json'), join(folder, 'pending.json')];
 
-  /** What cannot be read, or is of another machine, is as good as none: it can be had anew. */
+  /** What cannot be read, or is of another machine, is as good as none: it can be had again. */
   async function read(path: string, fields: readonly string[]): Promise<Record<string, unknown> | undefined> {
     const bytes = await durable.files.read(path);
     if (bytes === undefined) return undefined;

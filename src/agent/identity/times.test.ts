@@ -311,7 +311,7 @@ describe('an admission', () => {
     });
   });
 
-  test('that is denied is over for this token, and another one asks anew', async () => {
+  test('that is denied is over for this token, and another one asks again', async () => {
     judgement = 'deny';
     start();
     await pass(30 * SECOND);

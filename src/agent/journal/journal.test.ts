@@ -63,7 +63,7 @@ async function fresh(): Promise<{
   return { disk, open: () => openJournal(durable, '/j'), begin: () => beginJournal(durable, '/j', 'uid'), text };
 }
 
-test('a journal grows by lines and is written anew as one when it is long', async () => {
+test('a journal grows by lines and is written again as one when it is long', async () => {
   const { begin, open, text } = await fresh();
   const journal = await begin();
   for (let revision = 1; revision <= 250; revision++) await journal.append(accept('app', revision));

@@ -16,7 +16,7 @@ export interface Journal {
   append(entry: Entry): Promise<void>;
 }
 
-/** Lines after which the journal is written anew as one. */
+/** Lines after which the journal is written again as one. */
 const LONG = 200;
 
 export const encode = (entry: Entry): string => {
@@ -58,7 +58,7 @@ export async function openJournal(durable: Durable, path: string): Promise<Journ
   const { state, lines, torn } = replay(bytes.toString());
   if (state === undefined) return undefined;
   const journal = journalOf(durable, path, state, lines);
-  // Written anew at each start: a last line that was read may be in memory only, and one that was cut must not be continued.
+  // Written again at each start: a last line that was read may be in memory only, and one that was cut must not be continued.
   if (torn || lines > 1) await journal.rewrite();
   else await failing(() => durable.replace(path, bytes, 0o600));
   return journal;

@@ -96,7 +96,7 @@ test('C5, invariant 5: an order that was carried out is not repeated after a reb
   const third = begin(world);
   await live(world, third, () => app(world)?.state === 'Healthy' && app(world)?.running === 2);
   expect(world.status.operation).toMatchObject({ id: 'op', outcome: 'Succeeded' });
-  // Installed anew, since nothing was there: without an order, which it does not need.
+  // Installed again, since nothing was there: without an order, which it does not need.
   expect(world.effects.every((each) => each.transaction?.operation === undefined)).toBe(true);
 });
 

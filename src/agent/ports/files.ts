@@ -29,7 +29,7 @@ export interface FileStat {
   /** Permission bits. */
   mode: number;
   size: number;
-  /** Tells a folder that was made anew under the same name. */
+  /** Tells a folder that was made again under the same name. */
   inode: number;
 }
 

@@ -42,7 +42,7 @@ export interface CleanerOptions {
  * Deletes the oldest files that may go, until enough are gone.
  *
  * Guarantees: nothing outside the folders of the rules, nothing through a symbolic link, nothing on another file system than the root's, nothing
- * with a second name, only regular files. What is deleted is the file that was looked at: its folder is reached anew from the root, link by link
+ * with a second name, only regular files. What is deleted is the file that was looked at: its folder is reached again from the root, link by link
  * refused, and the file compared with the one that was seen.
  *
  * Caveat: between the last look at a file and its deletion another one could get its name, in the same folder; it would be deleted.

@@ -21,8 +21,8 @@ export interface ReporterOptions {
 }
 
 export interface Reporter {
-  /** The Machine, as it was read; `anew`: by one who does not rely on what was seen before. */
-  seen(machine: Stored<Machine>, anew?: boolean): void;
+  /** The Machine, as it was read; `again`: by one who does not rely on what was seen before. */
+  seen(machine: Stored<Machine>, again?: boolean): void;
   /** Something may have to be said. */
   poke(): void;
   /** Resolves when the signal has ended it. */
@@ -82,8 +82,8 @@ export function createReporter(options: ReporterOptions): Reporter {
 
   return {
     poke,
-    seen(machine, anew) {
-      if (isNews(machine.metadata.resourceVersion, anew)) latest = machine;
+    seen(machine, again) {
+      if (isNews(machine.metadata.resourceVersion, again)) latest = machine;
       poke();
     },
     async run() {

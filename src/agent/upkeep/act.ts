@@ -148,7 +148,7 @@ export async function trySweep(ctx: Context): Promise<void> {
   }
 }
 
-/** More than a journal takes that is written anew. */
+/** More than a journal takes that is written again. */
 const RESERVE = 64 * 1024;
 
 /** On a disk that is full even the order to clean it could not be written down. Not durable: what is lost of it is made another time. */

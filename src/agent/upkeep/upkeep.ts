@@ -39,7 +39,7 @@ export function stopUpkeep({ memory }: Context): void {
   memory.repairing.probing?.stop();
 }
 
-/** While the node is held no deadline runs: what is probed is probed afresh afterwards. */
+/** While the node is held no deadline runs: what is probed is probed again afterwards. */
 export function suspend(ctx: Context): void {
   const { memory } = ctx;
   memory.switching.probing?.stop();

@@ -97,7 +97,7 @@ function read(dir: string): State | undefined {
     if (error instanceof CodedError) throw error;
     throw new CodedError('StateDamaged', `${file} is not JSON: ${messageOf(error)}`, {
       cause: error,
-      next: `move ${dir} away to start afresh, or use another folder: --state DIR`,
+      next: `move ${dir} away to start again, or use another folder: --state DIR`,
     });
   }
 }
@@ -119,7 +119,7 @@ function parse(found: unknown, file: string, dir: string): State {
   }
   if (typeof format !== 'number' || typeof ports?.server !== 'number' || typeof ports.artifacts !== 'number' || !isServers(servers)) {
     throw new CodedError('StateDamaged', `${file} is not what KubeNode wrote`, {
-      next: `move ${dir} away to start afresh, or use another folder: --state DIR`,
+      next: `move ${dir} away to start again, or use another folder: --state DIR`,
     });
   }
   return { format, ports: { server: ports.server, artifacts: ports.artifacts }, ...(servers === undefined ? {} : { servers }) };

@@ -21,7 +21,7 @@ export function cleanDisk({ belowPercent, ...rest }: RungProps & { belowPercent:
   return rung('CleanDisk', { belowPercent }, rest);
 }
 
-/** Boots the node anew, after a drain; a new boot is part of the proof. */
+/** Boots the node again, after a drain; a new boot is part of the proof. */
 export function reboot(props: RungProps = {}): Rung {
   return rung('Reboot', {}, props);
 }

@@ -55,10 +55,10 @@ describe('an account', () => {
           return Promise.resolve(account('machine-a'));
         },
       }) as unknown as Client;
-    await expect(openAdmission(ending(403, 'Forbidden'), of, { anew: true, signal })).rejects.toThrow('Forbidden');
+    await expect(openAdmission(ending(403, 'Forbidden'), of, { again: true, signal })).rejects.toThrow('Forbidden');
     expect(asked).toEqual(['delete']);
     // Gone already.
-    await expect(openAdmission(ending(404, 'NotFound'), of, { anew: true, signal })).rejects.toMatchObject({ code: 'NoToken' });
+    await expect(openAdmission(ending(404, 'NotFound'), of, { again: true, signal })).rejects.toMatchObject({ code: 'NoToken' });
     expect(asked).toEqual(['delete', 'delete', 'create']);
   });
 

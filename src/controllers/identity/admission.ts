@@ -23,7 +23,7 @@ export interface Opened {
 
 /**
  * Opens the admission of a machine's agent: a token of a ServiceAccount that is made for this epoch, so that its UID says which. An epoch in which
- * nobody was admitted yet goes on, with another token; else, or with `anew`, the next one begins, which ends all that came before it: tokens at
+ * nobody was admitted yet goes on, with another token; else, or with `again`, the next one begins, which ends all that came before it: tokens at
  * once, certificates when they would be renewed.
  *
  * Can be repeated after any crash. Errors: `MachineGone`, `ForeignServiceAccount`, `NoToken`, and those of the API.
@@ -31,11 +31,11 @@ export interface Opened {
 export async function openAdmission(
   client: Client,
   machine: MachineKey & { uid: string },
-  { anew = false, signal }: { anew?: boolean; signal: AbortSignal },
+  { again = false, signal }: { again?: boolean; signal: AbortSignal },
 ): Promise<Opened> {
   for (let tries = 1; ; tries++) {
     try {
-      return await open(client, machine, anew, signal);
+      return await open(client, machine, again, signal);
     } catch (error) {
       // Machines are busy when they are new. What was made by then is used, or made again, the next time.
       if (!hasReason(error, 'Conflict', 'AlreadyExists') || tries === TRIES) throw error;
@@ -43,7 +43,7 @@ export async function openAdmission(
   }
 }
 
-async function open(client: Client, key: MachineKey & { uid: string }, anew: boolean, signal: AbortSignal): Promise<Opened> {
+async function open(client: Client, key: MachineKey & { uid: string }, again: boolean, signal: AbortSignal): Promise<Opened> {
   const { namespace, name } = key;
   const machine = await client.find(Machines, { namespace, name }, { signal });
   if (machine === undefined || machine.metadata.uid !== key.uid || machine.metadata.deletionTimestamp !== undefined)
@@ -51,7 +51,7 @@ async function open(client: Client, key: MachineKey & { uid: string }, anew: boo
   const before = machine.status?.bootstrap;
   const account = await client.find(ServiceAccounts, { namespace, name: bootstrapAccountName(name) }, { signal });
   if (account !== undefined) requireOwned(account, machine);
-  const goesOn = !anew && before !== undefined && before.csrUID === undefined && account?.metadata.uid === before.accountUID;
+  const goesOn = !again && before !== undefined && before.csrUID === undefined && account?.metadata.uid === before.accountUID;
   await grantAgent(client, machine, signal);
   const used = goesOn ? account : await replaced(client, machine, account, signal);
   const { token, until } = await tokenOf(client, used, signal);

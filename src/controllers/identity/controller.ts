@@ -212,8 +212,8 @@ export async function runIdentityController(options: IdentityControllerOptions):
     // What is not there is not made here: its machine is NodeLost, or the machine controller makes it.
     const instance = await provider.get(machine.status?.providerID ?? provider.providerIDOf(instanceRequestOf(machine)), signal);
     if (instance === undefined || instance.state === 'Deleting') return { requeueAfterMs: RESYNC_MS };
-    run.log.info({ why: due.why, anew: due.anew }, 'the node gets a new bootstrap');
-    await ensureInstance(run.client, machine, provider, cell, signal, { anew: due.anew });
+    run.log.info({ why: due.why, again: due.again }, 'the node gets a new bootstrap');
+    await ensureInstance(run.client, machine, provider, cell, signal, { again: due.again });
     recorder.event(machine, { type: 'Normal', reason: 'BootstrapRenewed', message: `the node gets a new bootstrap: ${due.why}` });
   }
 

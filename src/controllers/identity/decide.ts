@@ -91,7 +91,7 @@ function admission(asked: Asked, { keySHA256 }: SigningRequest, bootstrap: Boots
  */
 function renewal(asked: Asked, request: SigningRequest, bootstrap: Bootstrap, requester: Requester, nowMs: number): Verdict {
   const { epoch, keySHA256, formerKeySHA256, by } = bootstrap;
-  if (keySHA256 === undefined) return deny('NotAdmitted', `epoch ${epoch} is open: the node has to be admitted anew`);
+  if (keySHA256 === undefined) return deny('NotAdmitted', `epoch ${epoch} is open: the node has to be admitted again`);
   if (requester.kind === 'Token' && by !== 'Token')
     return deny('NotByToken', 'this machine was admitted with a certificate; its ServiceAccount is no identity');
   const record: Bootstrap = { ...bootstrap, until: endOf(asked, nowMs) };

@@ -61,7 +61,7 @@ describe('an agent', () => {
     expect(world.events.filter(({ type }) => type === 'Warning')).toEqual([]);
   });
 
-  it('started anew goes on with what it has, and asks nothing', async () => {
+  it('started again goes on with what it has, and asks nothing', async () => {
     await world.make();
     world.lead();
     const first = world.start();
@@ -128,8 +128,8 @@ describe('a token', () => {
     const { uid } = (await world.machine()).metadata;
     const { signal } = new AbortController();
     const epochs: number[] = [];
-    for (const anew of [undefined, undefined, false, true, undefined]) {
-      const opened = await openAdmission(world.client, { ...KEY, uid }, { signal, ...(anew === undefined ? {} : { anew }) });
+    for (const again of [undefined, undefined, false, true, undefined]) {
+      const opened = await openAdmission(world.client, { ...KEY, uid }, { signal, ...(again === undefined ? {} : { again }) });
       epochs.push(opened.epoch);
     }
     expect(epochs).toEqual([1, 1, 1, 2, 2]);
@@ -217,7 +217,7 @@ describe('after an outage that was longer than a certificate lasts', () => {
     await Promise.all([leader.stop(), agent.stop()]);
     await world.clock.advance(72 * HOUR);
     const returned = world.start();
-    await world.until('it says that it cannot go on', () => logged(returned, 'admit it anew'));
+    await world.until('it says that it cannot go on', () => logged(returned, 'admit it again'));
     expect(await returned.whoIs()).toBe(401);
     world.lead();
     await admitted(returned);

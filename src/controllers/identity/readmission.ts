@@ -5,7 +5,7 @@ export interface Readmission {
   inMs: number;
   why: string;
   /** Whether a new epoch begins: one request was admitted in this one, and its agent cannot go on with it. */
-  anew: boolean;
+  again: boolean;
 }
 
 /**
@@ -20,10 +20,10 @@ export function readmissionOf(machine: Machine, nowMs: number): Readmission | un
   if (spec.provider === undefined || spec.paused === true || metadata.deletionTimestamp !== undefined || status?.providerID === undefined)
     return undefined;
   const { bootstrap } = status;
-  if (bootstrap === undefined) return { inMs: 0, why: 'it has no identity of its own yet', anew: false };
+  if (bootstrap === undefined) return { inMs: 0, why: 'it has no identity of its own yet', again: false };
   const { csrUID, tokenUntil, until } = bootstrap;
   const inMs = (time: string | undefined): number => Math.max(0, Date.parse(time ?? '') || 0) - nowMs;
-  if (csrUID === undefined) return { inMs: inMs(tokenUntil), why: 'its token ran out before it was used', anew: false };
-  if (status.agent === undefined) return { inMs: inMs(tokenUntil), why: 'it was admitted and was never heard of', anew: true };
-  return { inMs: inMs(until), why: 'its certificate ran out', anew: true };
+  if (csrUID === undefined) return { inMs: inMs(tokenUntil), why: 'its token ran out before it was used', again: false };
+  if (status.agent === undefined) return { inMs: inMs(tokenUntil), why: 'it was admitted and was never heard of', again: true };
+  return { inMs: inMs(until), why: 'its certificate ran out', again: true };
 }

@@ -696,7 +696,7 @@ describe('safety 3, B5: machines in use that a set selects later', () => {
     expect(world.entry('m1')?.left).toBeUndefined();
   });
 
-  it('are not counted anew when a selector changes and adds nobody', async () => {
+  it('are not counted again when a selector changes and adds nobody', async () => {
     const world = await narrow();
     world.set({ selector: { in: 'yes', nothing: 'else' } });
     world.set({ selector: { in: 'yes' }, pools: ['web'] });

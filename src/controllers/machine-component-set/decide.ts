@@ -50,7 +50,7 @@ export interface Facts {
 
 export type Decision =
   /** The content of spec is not counted yet: nothing else happens before it is (docs/protocols.md#a1). */
-  { step: 'Count'; revision: Counted } | { step: 'Roll'; writes: EntryWrite[]; facts: Facts };
+  { step: 'Count'; revision: Counted } | { step: 'Write'; writes: EntryWrite[]; facts: Facts };
 
 export function decideSet(view: SetView): Decision {
   const { set, now } = view;
@@ -79,10 +79,10 @@ export function decideSet(view: SetView): Decision {
   };
 
   if (set.spec.paused === true || view.conflicts.length > 0) {
-    return { step: 'Roll', writes: [], facts: { ...facts, writes: 0, obstacles: [], overCeiling: 0 } };
+    return { step: 'Write', writes: [], facts: { ...facts, writes: 0, obstacles: [], overCeiling: 0 } };
   }
   const { writes, obstacles, overCeiling } = planWrites(view, revision, targets, standings, batches, halted !== undefined);
-  return { step: 'Roll', writes, facts: { ...facts, writes: writes.length, obstacles, overCeiling } };
+  return { step: 'Write', writes, facts: { ...facts, writes: writes.length, obstacles, overCeiling } };
 }
 
 /** docs/protocols.md#b4, #b6. Also judged by failures that are reported and not yet written down: they must stop this very pass. */

@@ -15,7 +15,7 @@ export type Plan =
   /** The content is counted first; everything else is decided again then. `isNext`: it is a new number. */
   | { step: 'Count'; status: SetStatus; revision: Counted; isNext: boolean }
   | {
-      step: 'Roll';
+      step: 'Write';
       status: SetStatus;
       writes: EntryWrite[];
       /** Machines whose announced entry must not be written any more. */
@@ -42,7 +42,7 @@ export function stampedWith(set: Stored<MachineComponentSet>, epoch: number): Se
 export function planOf(view: SetView, epoch: number): Plan {
   stampedWith(view.set, epoch);
   const decision = decide(view);
-  if (decision.step === 'Roll') {
+  if (decision.step === 'Write') {
     const { facts } = decision;
     const wanted = decision.writes.slice(0, AT_ONCE);
     const names = new Set(wanted.map(({ machine }) => machine.metadata.uid));
@@ -51,7 +51,7 @@ export function planOf(view: SetView, epoch: number): Plan {
     const writes = settle.length > 0 ? [] : wanted;
     const writing = (settle.length > 0 ? view.open : writes.map(({ machine }) => machine)).map(announced);
     const status = { ...statusOf(view, facts), epoch, ...(writing.length === 0 ? {} : { writing }) };
-    return { step: 'Roll', status, writes, settle, hasMore: decision.writes.length > writes.length, isComplete: facts.isComplete };
+    return { step: 'Write', status, writes, settle, hasMore: decision.writes.length > writes.length, isComplete: facts.isComplete };
   }
   const { revision } = decision;
   const { evidence, ...status } = view.set.status ?? {};

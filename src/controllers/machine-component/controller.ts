@@ -71,7 +71,7 @@ export async function runMachineComponentController(options: MachineComponentCon
           if (fate.do === 'Tell') await tell(component, fate.inUse);
           if (fate.do === 'Delete') await remove(component, fate.since);
         } catch (error) {
-          // It changed or went meanwhile: the next look judges it anew.
+          // It changed or went meanwhile: the next look judges it again.
           if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
         }
       }

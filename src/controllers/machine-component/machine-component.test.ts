@@ -74,7 +74,7 @@ describe('A7: versions that nothing names', () => {
     expect(await find('1.0.0')).toBeDefined();
   });
 
-  it('A7: one that is named again after long begins its 30 days anew', async () => {
+  it('A7: one that is named again after long begins its 30 days again', async () => {
     await make('1.0.0');
     await waitFor(async () => (await inUse('1.0.0')) === 'False', LATE);
     await cell.client.create(MachineComponentSets, {

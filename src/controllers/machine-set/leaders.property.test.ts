@@ -212,7 +212,7 @@ async function play(steps: readonly Step[], seed: number): Promise<void> {
       const { metadata, spec } = machine;
       const was = before.get(metadata.uid);
       if (spec.retire === undefined || was?.spec.retire?.epoch === spec.retire.epoch) continue;
-      // A mark that another term confirms, or one of no term that becomes one, is decided anew.
+      // A mark that another term confirms, or one of no term that becomes one, is decided again.
       decided.set(metadata.uid, decidedAt ?? time);
       const isSpared = was !== undefined && was.spec.retire === undefined && markedFor(was) !== undefined;
       if (isSpared && spec.retire.epoch > 0)

@@ -270,7 +270,7 @@ describe('case 12: the template', () => {
     expect([world.api.writes, world.api.version]).toEqual([writes, version]);
   });
 
-  it('does not make a machine anew that has gone since it was seen', async () => {
+  it('does not make a machine again that has gone since it was seen', async () => {
     const world = await readyWorld({ replicas: 2 });
     const [name = ''] = names(world);
     world.set({ template: { labels: { a: '1' } } });

@@ -39,7 +39,7 @@ export interface Run {
 }
 
 const OPTIONS = { fieldManager: MANAGERS.machineSet };
-/** Machines brought in line with the template before everything is looked at afresh. */
+/** Machines brought in line with the template before everything is looked at again. */
 const SYNCED_AT_ONCE = 50;
 /** Something else wrote meanwhile: what was read is old, and the stores will show it. */
 const AGAIN = { requeueAfterMs: 200 };

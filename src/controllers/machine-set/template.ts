@@ -11,7 +11,7 @@ interface Fixed {
 
 /**
  * All that a set says of one of its Machines, for server-side apply: what is left out here and was applied before, such as a label that the
- * template no longer has, is removed, and what others wrote stays. `fixed` is what the machine was made with: it is never made anew
+ * template no longer has, is removed, and what others wrote stays. `fixed` is what the machine was made with: it is never made again
  * because the set says otherwise now.
  */
 export function desiredMachine(set: Stored<MachineSet>, of: { name: string; uid?: string }, fixed: Fixed): KubeObject & { spec: object } {
@@ -43,7 +43,7 @@ export function desiredMachine(set: Stored<MachineSet>, of: { name: string; uid?
   };
 }
 
-/** The desired state of a Machine that is there. Its UID keeps an apply from making it anew when it is gone. */
+/** The desired state of a Machine that is there. Its UID keeps an apply from making it again when it is gone. */
 export function syncedMachine(set: Stored<MachineSet>, machine: Stored<Machine>): KubeObject {
   const { name, uid } = machine.metadata;
   return desiredMachine(set, { name, uid }, machine.spec);

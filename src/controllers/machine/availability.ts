@@ -7,12 +7,12 @@ export function isNodeReady(node: Node, kubeletAnswers: boolean): boolean {
   return kubeletAnswers && node.status?.conditions?.some((condition) => condition.type === 'Ready' && condition.status === 'True') === true;
 }
 
-/** docs/protocols.md#d7. `lastingly`: by something that no operation's end will mend. */
-export function availabilityOf(claim: Claim, kubeletAnswers: boolean): { unavailable: boolean; lastingly: boolean } {
-  if (claim.state !== 'Claimed') return { unavailable: true, lastingly: true };
+/** docs/protocols.md#d7. `persistently`: by something that no operation's end will mend. */
+export function availabilityOf(claim: Claim, kubeletAnswers: boolean): { unavailable: boolean; persistently: boolean } {
+  if (claim.state !== 'Claimed') return { unavailable: true, persistently: true };
   const ready = isNodeReady(claim.node, kubeletAnswers);
   return {
     unavailable: !ready || isCordoned(claim.node),
-    lastingly: !ready || hasForeignCordon(claim.node) || (isCordoned(claim.node) && ownerOf(claim.node) === DEGRADED),
+    persistently: !ready || hasForeignCordon(claim.node) || (isCordoned(claim.node) && ownerOf(claim.node) === DEGRADED),
   };
 }

@@ -44,7 +44,7 @@ describe('D7: a machine is unavailable', () => {
     ['when it is Degraded, until somebody mends it', of(cordoned('a', 'Degraded')), true, true],
     ['when anybody else made it unschedulable', of(node('a', { spec: { unschedulable: true } })), true, true],
     ['when it has no Node', availabilityOf({ state: 'None' }, true), true, true],
-  ])('%s', (_, found, unavailable, lastingly) => {
-    expect(found).toEqual({ unavailable, lastingly });
+  ])('%s', (_, found, unavailable, persistently) => {
+    expect(found).toEqual({ unavailable, persistently });
   });
 });

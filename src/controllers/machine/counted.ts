@@ -3,7 +3,7 @@ import type { Node } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
 import { LABELS } from '../../api/names.ts';
 import type { Stored } from '../../api/wire.ts';
-import type { CensusMachine } from '../../defender/roll.ts';
+import type { IndexedMachine } from '../../defender/availability-index.ts';
 import { placeIn, rackScope, zoneScope } from '../../defender/scopes.ts';
 import { nameOf, scopesOf, type SetFacts } from './ask.ts';
 import { availabilityOf, isNodeReady } from './availability.ts';
@@ -23,7 +23,7 @@ export function placed(scopes: readonly string[], machine: Machine, node: Node |
   return more.length === 0 ? scopes : [...scopes, ...more];
 }
 
-function ailmentsOf(claim: Claim, kubeletAnswers: boolean): string[] {
+function symptomsOf(claim: Claim, kubeletAnswers: boolean): string[] {
   if (claim.state !== 'Claimed') return ['NodeAbsent'];
   const types = (claim.node.status?.conditions ?? [])
     .filter(({ type, status }) => type !== 'Ready' && status === 'True')
@@ -37,18 +37,18 @@ export function countedAs(
   node: Stored<Node> | undefined,
   kubeletAnswers: boolean,
   sets: ReadonlyMap<string, SetFacts>,
-): CensusMachine {
+): IndexedMachine {
   const claim = claimOf(machine, machine.status?.providerID, node);
   const isNew = !wasReady(machine);
-  const availability = isNew ? { unavailable: false, lastingly: false } : availabilityOf(claim, kubeletAnswers);
+  const availability = isNew ? { unavailable: false, persistently: false } : availabilityOf(claim, kubeletAnswers);
   return {
     uid: machine.metadata.uid,
     name: nameOf(machine),
     scopes: placed(scopesOf(machine, sets), machine, claim.state === 'Claimed' ? claim.node : undefined),
     ...availability,
     ...(isNew ? { isNew } : {}),
-    ...(availability.lastingly && (claim.state === 'Claimed' || claim.state === 'Lost')
-      ? { ailments: ailmentsOf(claim, kubeletAnswers) }
+    ...(availability.persistently && (claim.state === 'Claimed' || claim.state === 'Lost')
+      ? { symptoms: symptomsOf(claim, kubeletAnswers) }
       : {}),
   };
 }

@@ -4,8 +4,8 @@ import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Seen } from '../../defender/guarded-write.ts';
-import { takeCensus } from '../../defender/census.ts';
-import { createRoll } from '../../defender/roll.ts';
+import { scopeUsage } from '../../defender/scope-usage.ts';
+import { createAvailabilityIndex } from '../../defender/availability-index.ts';
 import { stateOf } from '../../defender/state.ts';
 import { actOf } from './act.ts';
 import { askOf } from './ask.ts';
@@ -230,10 +230,12 @@ describe('safety 10, C8b: a machine of which nothing was made', () => {
       { ...machine({ name: 'b' }), status: { phase: 'Installing' as const } },
       { ...machine({ name: 'c' }), status: {} },
     ];
-    const roll = createRoll(machines.map((each) => countedAs(each, each.metadata.name === 'a' ? node('a') : undefined, true, new Map())));
-    const census = takeCensus(roll, [reservation({ id: 'r3', machine: 'web/c', machineUID: 'uid-c' })]);
-    expect([census.total('cluster'), census.places('cluster').used]).toEqual([1, 0]);
-    expect(['uid-a', 'uid-b', 'uid-c'].map((uid) => census.counts('cluster', uid))).toEqual([false, true, true]);
+    const availabilityIndex = createAvailabilityIndex(
+      machines.map((each) => countedAs(each, each.metadata.name === 'a' ? node('a') : undefined, true, new Map())),
+    );
+    const usage = scopeUsage(availabilityIndex, [reservation({ id: 'r3', machine: 'web/c', machineUID: 'uid-c' })]);
+    expect([usage.total('cluster'), usage.places('cluster').used]).toEqual([1, 0]);
+    expect(['uid-a', 'uid-b', 'uid-c'].map((uid) => usage.counts('cluster', uid))).toEqual([false, true, true]);
   });
   test('D7: what was Ready once and is not now is unavailable', () => {
     const lost = countedAs(machine({ status: { firstReadyAt: at(-60) } }), undefined, false, new Map());

@@ -71,7 +71,7 @@ async function evict(
   }
 }
 
-/** Of pods that nobody will end. The proof is asked for anew: between it and the deletions there is nothing but these few requests. */
+/** Of pods that nobody will end. The proof is asked for again: between it and the deletions there is nothing but these few requests. */
 async function forceDelete(
   client: Client,
   provider: InfraProvider,

@@ -52,7 +52,7 @@ export async function instanceOf(
 
 /**
  * Makes the instance unless there is one, and gives it a bootstrap whose token admits the agent of exactly this machine, once (docs/protocols.md#g1).
- * `anew`: in a new epoch in any case.
+ * `again`: in a new epoch in any case.
  */
 export async function ensureInstance(
   client: Client,
@@ -60,7 +60,7 @@ export async function ensureInstance(
   provider: InfraProvider,
   cell: CellAddress,
   signal: AbortSignal,
-  options: { anew?: boolean } = {},
+  options: { again?: boolean } = {},
 ): Promise<void> {
   const request = requestOf(machine);
   const { namespace, name, machineUID: uid } = request;

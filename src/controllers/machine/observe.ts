@@ -17,7 +17,7 @@ import type { Verdict } from '../../defender/request.ts';
 import { reservationOfMachine, stateOf } from '../../defender/state.ts';
 import type { LeaseAges } from '../machine-component-set/lease-ages.ts';
 import { findAsking, type Asking } from './asking.ts';
-import { keepRoll, machinesNamed } from './cell-roll.ts';
+import { keepAvailability, machinesNamed } from './cell-availability.ts';
 import { cellSets } from './cell-sets.ts';
 import { isDeleting, type AskFacts, type JobsOf } from './facts.ts';
 import { claimOf } from './claim.ts';
@@ -93,7 +93,7 @@ export function createObserver(
   const freezes = remade(stores.freezes, (all) => all);
   const policies = remade(stores.policies, (all) => all);
   const kubelets = hearKubelets(stores.leases, ages, clock);
-  const roll = keepRoll({ stores, kubelets, sets });
+  const availabilityIndex = keepAvailability({ stores, kubelets, sets });
 
   async function instanceNow(
     machine: Stored<Machine>,
@@ -177,7 +177,7 @@ export function createObserver(
         const machine = stores.machines.get(parseKey(reservation.machine));
         return machine?.metadata.uid === reservation.machineUID ? machine : undefined;
       },
-      roll: () => roll.current(),
+      availabilityIndex: () => availabilityIndex.current(),
       nodeNamed: (name) => stores.nodes.get({ name }),
       agentAnswers,
       askingSince,
@@ -185,7 +185,7 @@ export function createObserver(
     }),
     stop() {
       stopForgetting();
-      roll.stop();
+      availabilityIndex.stop();
       kubelets.stop();
     },
   };

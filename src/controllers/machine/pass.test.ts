@@ -104,7 +104,7 @@ describe('the pass', () => {
     );
   });
 
-  test('tells anew what is asked when anything that it is told from has changed, of a Machine that has not', () => {
+  test('tells again what is asked when anything that it is told from has changed, of a Machine that has not', () => {
     const machines = [machine()];
     const nodes = [node('a', { labels: zone('h') })];
     const view = cell({ machines, nodes });

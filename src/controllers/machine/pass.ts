@@ -7,7 +7,7 @@ import type { Node } from '../../api/builtin.ts';
 import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
-import { takeCensus, type Census } from '../../defender/census.ts';
+import { scopeUsage, type ScopeUsage } from '../../defender/scope-usage.ts';
 import { frozenBy, frozenVerdict } from '../../defender/freeze.ts';
 import { gatesOf } from '../../defender/gates.ts';
 import type { GuardedWrite } from '../../defender/guarded-write.ts';
@@ -16,7 +16,7 @@ import { limitsOf, poolOf } from '../../defender/limits.ts';
 import { ledgerGone, requireEpoch, reserve } from '../../defender/protocol.ts';
 import { isRevocable, revocations, type Unordered } from '../../defender/recheck.ts';
 import { reservationFor, type Request, type Subject, type Verdict } from '../../defender/request.ts';
-import type { Roll } from '../../defender/roll.ts';
+import type { AvailabilityIndex } from '../../defender/availability-index.ts';
 import { stateOf, withState, type LedgerState } from '../../defender/state.ts';
 import { mayBackOff } from './backoff.ts';
 import { askOf, retryAt, type AskFacts } from './ask.ts';
@@ -34,7 +34,7 @@ export interface CellView {
   /** The machine of a reservation; undefined where there is none of its UID. */
   machineOf(reservation: LedgerReservation): Stored<Machine> | undefined;
   /** Everybody, as limits see them now. */
-  roll(): Roll;
+  availabilityIndex(): AvailabilityIndex;
   nodeNamed(name: string): Stored<Node> | undefined;
   agentAnswers(machine: Machine): boolean;
   /** Since when this machine has been asking, as far as this leader knows, ms. */
@@ -70,17 +70,17 @@ const asked = new WeakMap<Machine, { told: readonly unknown[]; as: Asked }>();
 function askedBy(machine: Stored<Machine>, view: CellView): Asked {
   const node = view.nodeNamed(machine.metadata.name);
   const agentAnswers = view.agentAnswers(machine);
-  // With jobs, and where time decides, it is told anew: that is few of the thousands that may wait for a rollout.
+  // With jobs, and where time decides, it is told again: that is few of the thousands that may wait for a rollout.
   const isKept = view.facts.jobsOf(machine.metadata.uid).length === 0 && retryAt(machine) === undefined && !mayBackOff(machine);
   const told = [node, agentAnswers, view.facts.epoch, view.facts.sets, view.facts.freezes];
   const known = isKept ? asked.get(machine) : undefined;
   if (known?.told.every((each, at) => each === told[at]) === true) return known.as;
-  const as = askedAnew(machine, node, { ...view.facts, agentAnswers });
+  const as = askedNow(machine, node, { ...view.facts, agentAnswers });
   if (isKept) asked.set(machine, { told, as });
   return as;
 }
 
-function askedAnew(machine: Stored<Machine>, node: Stored<Node> | undefined, facts: AskFacts): Asked {
+function askedNow(machine: Stored<Machine>, node: Stored<Node> | undefined, facts: AskFacts): Asked {
   const ask = askOf(machine, facts);
   if (ask.state === 'Refused') return { refused: ask.verdict };
   if (ask.state !== 'Asks') return undefined;
@@ -174,22 +174,22 @@ export function decidePass(view: CellView, state: LedgerState, newID: () => stri
   }
   if (requests.length === 0 && unordered.length === 0) return { reservations: [], verdicts, revoked: () => NONE };
 
-  const roll = view.roll();
+  const availabilityIndex = view.availabilityIndex();
   const waiting = new Set(unordered.map(({ reservation }) => reservation.machineUID));
   const ordered = new Set(state.reservations.map((reservation) => reservation.machineUID).filter((uid) => !waiting.has(uid)));
-  const census = (): Census =>
-    takeCensus(roll, state.reservations, { nowMs, ordered, ...(state.hours === undefined ? {} : { hours: state.hours }) });
+  const usage = (): ScopeUsage =>
+    scopeUsage(availabilityIndex, state.reservations, { nowMs, ordered, ...(state.hours === undefined ? {} : { hours: state.hours }) });
 
   const revoked = (): ReadonlyMap<string, Verdict> => {
     if (unordered.length === 0) return NONE;
-    const left = census();
+    const left = usage();
     // What is cancelled already is on its way out: nothing more need go for it.
     for (const reservation of cancelledOf(view, state)) left.remove(reservation);
     return revocations(unordered, left, sources, nowMs);
   };
   // What is revoked still holds its places: it goes by the machine controller's writes, and only then.
   const judgement =
-    requests.length === 0 ? undefined : judge(requests, census(), sources, { reservations: state.reservations.length, nowMs });
+    requests.length === 0 ? undefined : judge(requests, usage(), sources, { reservations: state.reservations.length, nowMs });
   for (const { machineUID, requester } of requests) {
     const verdict = judgement?.verdicts.get(machineUID);
     if (verdict !== undefined) verdicts.set(machineUID, { ...verdict, requester });

@@ -465,7 +465,7 @@ describe('PowerCycle', () => {
 
 describe('Replace', () => {
   const begun: OperationStatus = { id: 'r1', state: 'Running', bootID: 'b', startedAt: at(-10) };
-  test('deletes a machine that its MachineSet makes anew, and no other', () => {
+  test('deletes a machine that its MachineSet makes again, and no other', () => {
     expect(taken({ job: running, machine: ordered('Replace', { repair: begun }, { owned: true }) })).toEqual(['DeleteMachine']);
     expect(reason(decide(seen({ job: running, machine: ordered('Replace', { repair: begun }) })))).toMatch(
       /^PermanentFailure: no MachineSet/,

@@ -279,7 +279,7 @@ describe('a job is looked at', () => {
   it('when something better takes its place', async () => {
     const open = await job('hung-1', { phase: 'Pending' });
     await desk.start();
-    desk.sight.supersede(open.spec.machine.uid, { job: open, why: 'superseded by Replace' });
+    desk.remedyCache.supersede(open.spec.machine.uid, { job: open, why: 'superseded by Replace' });
     await wait(200);
     expect((await desk.read('hung-1')).status).toMatchObject({ phase: 'Cancelled', outcome: 'Superseded' });
   });

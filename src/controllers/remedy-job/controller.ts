@@ -11,7 +11,7 @@ import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import { mergeDiff } from '../machine-component-set/merge-patch.ts';
 import { changedRules } from '../remedy/rulebook.ts';
-import type { Sight } from '../remedy/sight.ts';
+import type { RemedyCache } from '../remedy/remedy-cache.ts';
 import { decide } from './decide.ts';
 import { eventOf } from './events.ts';
 import { isBegun, observe } from './observe.ts';
@@ -19,7 +19,7 @@ import { isBegun, observe } from './observe.ts';
 export interface RemedyJobControllerOptions {
   client: Client;
   /** That of the remedy controller in this process: it says there what shall give way. */
-  sight: Sight;
+  remedyCache: RemedyCache;
   clock: Clock;
   random: Random;
   log: Log;
@@ -45,19 +45,19 @@ const ANSWER_MS = 50;
  * Resolves when the signal has ended it.
  */
 export async function runRemedyJobController(options: RemedyJobControllerOptions): Promise<void> {
-  const { sight, recorder, signal, clock } = options;
-  const { stores } = sight;
+  const { remedyCache, recorder, signal, clock } = options;
+  const { stores } = remedyCache;
   /** Until when each job of which nothing was said yet may be answered, monotonic ms; by the job as it was read. */
   const answers = new WeakMap<Stored<RemedyOperationJob>, number>();
 
   async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {
     const job = stores.jobs.get(parseKey(key));
     if (job === undefined || job.metadata.deletionTimestamp !== undefined) return undefined;
-    if (sight.isDeaf()) return { requeueAfterMs: DEAF_MS };
-    let decision = decide(await observe(sight, job, undefined));
+    if (remedyCache.isStale()) return { requeueAfterMs: DEAF_MS };
+    let decision = decide(await observe(remedyCache, job, undefined));
     if (decision.step === 'Read') {
       run.log.debug({ why: decision.why }, 'reads again');
-      decision = decide(await observe(sight, job, { client: run.client, signal }));
+      decision = decide(await observe(remedyCache, job, { client: run.client, signal }));
     }
     switch (decision.step) {
       case 'Read':
@@ -81,7 +81,7 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
   }
 
   const afterMs = (atMs: number | undefined): QueueResult | undefined =>
-    atMs === undefined ? undefined : { requeueAfterMs: Math.max(1, atMs - sight.now()) };
+    atMs === undefined ? undefined : { requeueAfterMs: Math.max(1, atMs - remedyCache.now()) };
 
   async function write(
     job: Stored<RemedyOperationJob>,
@@ -121,12 +121,12 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
   }
 
   const openJobs = (machineUID: string): string[] =>
-    sight
+    remedyCache
       .jobsOf(machineUID)
       .filter((job) => !isFinished(job))
       .map((job) => keyOf(job.metadata));
   const askers = (requesters: Iterable<string>): string[] =>
-    [...requesters].map((uid) => sight.jobOfUID(uid)).flatMap((job) => (job === undefined ? [] : [keyOf(job.metadata)]));
+    [...requesters].map((uid) => remedyCache.jobOfUID(uid)).flatMap((job) => (job === undefined ? [] : [keyOf(job.metadata)]));
 
   await runController({
     ...options,
@@ -135,7 +135,7 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
     watches: [
       watch(stores.jobs, (job) => [keyOf(job.metadata)]),
       watch(stores.machines, (machine) => openJobs(machine.metadata.uid)),
-      watch(stores.nodes, (node) => sight.machinesOfNode(node.metadata.name).flatMap((machine) => openJobs(machine.metadata.uid))),
+      watch(stores.nodes, (node) => remedyCache.machinesOfNode(node.metadata.name).flatMap((machine) => openJobs(machine.metadata.uid))),
       watch(stores.ledgers, (ledger, old) => {
         // Whose reservation was not known before its first term.
         if (!isBegun(old) && isBegun(ledger)) return stores.jobs.list().flatMap((job) => (isFinished(job) ? [] : [keyOf(job.metadata)]));
@@ -147,10 +147,10 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
     ],
     reconcile,
     triggers: [
-      (add) => sight.onMachine((key) => openJobs(stores.machines.get(parseKey(key))?.metadata.uid ?? '').forEach(add)),
-      (add) => sight.onJob((job) => add(keyOf(job.metadata))),
+      (add) => remedyCache.onMachine((key) => openJobs(stores.machines.get(parseKey(key))?.metadata.uid ?? '').forEach(add)),
+      (add) => remedyCache.onJob((job) => add(keyOf(job.metadata))),
       (add) =>
-        sight.onRulebook((before, after) => {
+        remedyCache.onRulebook((before, after) => {
           const names = changedRules(before, after);
           for (const job of stores.jobs.list()) if (!isFinished(job) && names.has(job.spec.rule)) add(keyOf(job.metadata));
         }),

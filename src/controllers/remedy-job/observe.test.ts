@@ -19,9 +19,10 @@ const KEY = { namespace: 'web', name: 'a' };
 const ill = { KernelDeadlock: 'True' };
 const granted: RemedyOperationJobStatus = { phase: 'Granted', operationID: 'reservation-1' };
 /** As the stores show it. */
-const seen = (job: Stored<RemedyOperationJob>): Promise<JobView> => observe(desk.sight, job, undefined);
+const seen = (job: Stored<RemedyOperationJob>): Promise<JobView> => observe(desk.remedyCache, job, undefined);
 /** As the server has it. */
-const live = (job: Stored<RemedyOperationJob>): Promise<JobView> => observe(desk.sight, job, { client: desk.client, signal: desk.signal });
+const live = (job: Stored<RemedyOperationJob>): Promise<JobView> =>
+  observe(desk.remedyCache, job, { client: desk.client, signal: desk.signal });
 /** Stores keep no managedFields. */
 const plain = (view: JobView): unknown =>
   JSON.parse(JSON.stringify(view, (key, value: unknown) => (key === 'managedFields' ? undefined : value)));

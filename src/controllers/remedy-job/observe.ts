@@ -11,7 +11,7 @@ import { DEFAULT_FORGET_AFTER_SECONDS } from '../../api/node-remedier.ts';
 import { nextRung } from '../../rules/ladder.ts';
 import { lookAt, type RuleOutcome } from '../../rules/pass.ts';
 import type { Snapshot } from '../../rules/snapshot.ts';
-import type { Sight } from '../remedy/sight.ts';
+import type { RemedyCache } from '../remedy/remedy-cache.ts';
 
 export interface JobView {
   nowMs: number;
@@ -53,14 +53,14 @@ export function isBegun(ledger: DisruptionLedger | undefined): boolean {
   return epoch !== undefined && epoch > 0;
 }
 
-function stored(sight: Sight, job: Stored<RemedyOperationJob>): Found {
-  const machine = sight.stores.machines.get({ namespace: job.metadata.namespace, name: job.spec.machine.name });
+function stored(remedyCache: RemedyCache, job: Stored<RemedyOperationJob>): Found {
+  const machine = remedyCache.stores.machines.get({ namespace: job.metadata.namespace, name: job.spec.machine.name });
   const name = machine?.status?.nodeRef?.name;
   return {
     machine,
-    node: name === undefined ? undefined : sight.stores.nodes.get({ name }),
-    reservation: sight.reservationAskedBy(job.metadata.uid),
-    isLedgerBegun: isBegun(sight.stores.ledgers.get({ name: LEDGER_NAME })),
+    node: name === undefined ? undefined : remedyCache.stores.nodes.get({ name }),
+    reservation: remedyCache.reservationAskedBy(job.metadata.uid),
+    isLedgerBegun: isBegun(remedyCache.stores.ledgers.get({ name: LEDGER_NAME })),
   };
 }
 
@@ -87,21 +87,21 @@ async function read(client: Client, job: Stored<RemedyOperationJob>, signal: Abo
 
 /** `live`: reads from the server instead of the stores. */
 export async function observe(
-  sight: Sight,
+  remedyCache: RemedyCache,
   job: Stored<RemedyOperationJob>,
   live: { client: Client; signal: AbortSignal } | undefined,
 ): Promise<JobView> {
-  const found = live === undefined ? stored(sight, job) : await read(live.client, job, live.signal);
+  const found = live === undefined ? stored(remedyCache, job) : await read(live.client, job, live.signal);
   const { uid } = job.spec.machine;
   const machine = found.machine?.metadata.uid === uid ? found.machine : undefined;
   const node = found.node?.metadata.uid === machine?.status?.nodeRef?.uid ? found.node : undefined;
-  const snapshot = machine === undefined ? undefined : sight.snapshot(machine, { node: found.node });
-  const { index, sources } = sight.rulebook();
+  const snapshot = machine === undefined ? undefined : remedyCache.snapshot(machine, { node: found.node });
+  const { index, sources } = remedyCache.rulebook();
   const rule = index.rules.get(job.spec.rule);
-  const outcome = snapshot === undefined ? undefined : await look(sight, job, snapshot);
-  const own = sight.jobsOf(uid).filter((each) => each.spec.rule === job.spec.rule);
+  const outcome = snapshot === undefined ? undefined : await look(remedyCache, job, snapshot);
+  const own = remedyCache.jobsOf(uid).filter((each) => each.spec.rule === job.spec.rule);
   return {
-    nowMs: snapshot?.atMs ?? sight.now(),
+    nowMs: snapshot?.atMs ?? remedyCache.now(),
     job,
     machine,
     node,
@@ -111,8 +111,8 @@ export async function observe(
     rule:
       rule === undefined ? (sources.has(job.spec.rule) ? 'Refused' : 'Gone') : rule.rule.spec.mode === 'Enforce' ? 'Enforced' : 'Shadow',
     matches: rule === undefined || snapshot === undefined ? undefined : (outcome?.truth ?? 'False'),
-    superseded: sight.supersededBy(job.metadata.uid),
-    diagnosis: job.spec.action === 'Human' && job.status?.phase === undefined ? diagnosis(job, outcome, own, sight.now()) : [],
+    superseded: remedyCache.supersededBy(job.metadata.uid),
+    diagnosis: job.spec.action === 'Human' && job.status?.phase === undefined ? diagnosis(job, outcome, own, remedyCache.now()) : [],
     hasSuccessor: own.some((each) => createdMs(each) > createdMs(job)),
     forgetAfterMs: (rule?.rule.spec.forgetAfterSeconds ?? DEFAULT_FORGET_AFTER_SECONDS) * 1000,
     isLive: live !== undefined,
@@ -122,8 +122,8 @@ export async function observe(
 const createdMs = (job: Stored<RemedyOperationJob>): number => Date.parse(job.metadata.creationTimestamp);
 
 /** Only the truth of it is of interest: clocks are the remedy controller's. */
-async function look(sight: Sight, job: Stored<RemedyOperationJob>, snapshot: Snapshot): Promise<RuleOutcome | undefined> {
-  const { index } = sight.rulebook();
+async function look(remedyCache: RemedyCache, job: Stored<RemedyOperationJob>, snapshot: Snapshot): Promise<RuleOutcome | undefined> {
+  const { index } = remedyCache.rulebook();
   const observations = snapshot.machine.status?.observations ?? [];
   const { outcomes } = await lookAt({ index, names: [job.spec.rule], snapshot, observations });
   return outcomes[0];

@@ -14,14 +14,14 @@ import { mergeDiff } from '../machine-component-set/merge-patch.ts';
 import { createJob, listJobs, reportMachine } from './act.ts';
 import { decide, type Decision, type MachineView } from './decide.ts';
 import { observe, remember, scopesOf, wakeAtMs, type Look, type Memory } from './observe.ts';
-import { createOnlookers } from './onlookers.ts';
+import { createDependents } from './dependents.ts';
 import { eventOfRule, ruleStatus } from './report.ts';
-import type { Sight } from './sight.ts';
+import type { RemedyCache } from './remedy-cache.ts';
 
 export interface RemedyControllerOptions {
   client: Client;
   /** Of the same cell; may be shared with the remedyjob controller. */
-  sight: Sight;
+  remedyCache: RemedyCache;
   clock: Clock;
   random: Random;
   log: Log;
@@ -45,34 +45,34 @@ const byRule = (job: Stored<RemedyOperationJob>): string[] => [job.spec.rule];
  * Writes no job's status, and no node. Resolves when the signal has ended both.
  */
 export async function runRemedyController(options: RemedyControllerOptions): Promise<void> {
-  const { client, sight, clock, random, log, recorder, signal } = options;
-  const { stores } = sight;
+  const { client, remedyCache, clock, random, log, recorder, signal } = options;
+  const { stores } = remedyCache;
   const memories = new Map<string, Memory>();
-  const onlookers = createOnlookers();
+  const dependents = createDependents();
   const counted = new Map<string, number>();
   stores.jobs.addIndex(BY_RULE, byRule);
 
   async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {
     const machine = stores.machines.get(parseKey(key));
     const memory = memories.get(key);
-    // Whatever fails, all is looked at anew.
+    // Whatever fails, all is looked at again.
     memories.delete(key);
     if (machine === undefined || machine.metadata.deletionTimestamp !== undefined || machine.spec.paused === true) {
-      onlookers.set(key, []);
+      dependents.set(key, []);
       return undefined;
     }
-    if (sight.isDeaf()) return { requeueAfterMs: DEAF_MS };
-    const look = await observe(sight, machine, memory?.snapshot.machine.metadata.uid === machine.metadata.uid ? memory : undefined);
+    if (remedyCache.isStale()) return { requeueAfterMs: DEAF_MS };
+    const look = await observe(remedyCache, machine, memory?.snapshot.machine.metadata.uid === machine.metadata.uid ? memory : undefined);
     const waits = look.pass === undefined ? new Map<string, number>() : await act(look, look.pass, run);
     const kept = remember(memory, look, waits);
     memories.set(key, kept);
-    const groups = sight.groupsOf(machine.metadata.uid);
-    onlookers.set(
+    const groups = remedyCache.groupsOf(machine.metadata.uid);
+    dependents.set(
       key,
       [...scopesOf(kept)].map((scope) => groups[scope]).filter((group) => group !== undefined),
     );
     const atMs = wakeAtMs(kept);
-    return atMs === undefined ? undefined : { requeueAfterMs: Math.max(1, atMs - sight.now()) };
+    return atMs === undefined ? undefined : { requeueAfterMs: Math.max(1, atMs - remedyCache.now()) };
   }
 
   async function act(look: Look, pass: NonNullable<Look['pass']>, run: ReconcileContext): Promise<Decision['waits']> {
@@ -82,13 +82,13 @@ export async function runRemedyController(options: RemedyControllerOptions): Pro
       nowMs: look.snapshot.atMs,
       machine,
       jobs: look.jobs,
-      jobsOfSet: sight.jobsOfSet(machine),
+      jobsOfSet: remedyCache.jobsOfSet(machine),
       outcomes: pass.outcomes,
     };
     let decision = decide(view);
     // What is about to be made may be there already, unseen: another leader's, or ours of before a crash.
     if (decision.create.length > 0) decision = decide({ ...view, jobs: await listJobs(run.client, machine, signal) });
-    sight.supersede(machine.metadata.uid, decision.superseded);
+    remedyCache.supersede(machine.metadata.uid, decision.superseded);
     wakeJobsOf(look, pass.outcomes);
     const make = async (isShadow: boolean): Promise<void> => {
       for (const job of decision.create) {
@@ -100,7 +100,7 @@ export async function runRemedyController(options: RemedyControllerOptions): Pro
     await make(false);
     try {
       const { observations, changed } = pass;
-      await reportMachine(run.client, machine, { observations, changed, repairNeeded: decision.repairNeeded }, sight.now(), signal);
+      await reportMachine(run.client, machine, { observations, changed, repairNeeded: decision.repairNeeded }, remedyCache.now(), signal);
     } catch (error) {
       // Gone, or another machine has the name: the store will say so.
       if (!hasReason(error, 'NotFound', 'Conflict')) throw error;
@@ -113,7 +113,7 @@ export async function runRemedyController(options: RemedyControllerOptions): Pro
   /** Time and peers are events only here: whoever waits for permission must hear that its rule does not match any more. */
   function wakeJobsOf({ jobs }: Look, outcomes: readonly RuleOutcome[]): void {
     const over = new Set(outcomes.filter((outcome) => outcome.truth === 'False').map((outcome) => outcome.rule.name));
-    for (const job of jobs) if (over.has(job.spec.rule) && !isFinished(job)) sight.wakeJob(job);
+    for (const job of jobs) if (over.has(job.spec.rule) && !isFinished(job)) remedyCache.wakeJob(job);
   }
 
   async function reconcileRule(name: string, run: ReconcileContext): Promise<QueueResult | void> {
@@ -124,8 +124,8 @@ export async function runRemedyController(options: RemedyControllerOptions): Pro
     if (!isNew && lastMs !== undefined && clock.monotonic() < lastMs + COUNT_MS)
       return { requeueAfterMs: lastMs + COUNT_MS - clock.monotonic() };
     counted.set(name, clock.monotonic());
-    const mistakes = sight.rulebook().mistakes.get(name) ?? [];
-    const status = ruleStatus({ nowMs: sight.now(), rule, mistakes, jobs: stores.jobs.byIndex(BY_RULE, name) });
+    const mistakes = remedyCache.rulebook().mistakes.get(name) ?? [];
+    const status = ruleStatus({ nowMs: remedyCache.now(), rule, mistakes, jobs: stores.jobs.byIndex(BY_RULE, name) });
     const diff = mergeDiff(rule.status, status);
     if (diff === undefined) return undefined;
     const { resourceVersion } = rule.metadata;
@@ -147,16 +147,16 @@ export async function runRemedyController(options: RemedyControllerOptions): Pro
       concurrency: 16,
       watches: [
         watch(stores.machines, (machine) => [keyOf(machine.metadata)]),
-        watch(stores.nodes, (node) => sight.machinesOfNode(node.metadata.name).map((machine) => keyOf(machine.metadata))),
+        watch(stores.nodes, (node) => remedyCache.machinesOfNode(node.metadata.name).map((machine) => keyOf(machine.metadata))),
         watch(stores.jobs, ofMachine),
         watch(stores.leases, () => []),
         watch(stores.ledgers, () => []),
       ],
       reconcile,
       triggers: [
-        (add) => sight.onMachine(add),
-        (add) => sight.onGroups((groups) => onlookers.of(groups).forEach(add)),
-        (add) => sight.onRulebook(() => stores.machines.list().forEach((machine) => add(keyOf(machine.metadata)))),
+        (add) => remedyCache.onMachine(add),
+        (add) => remedyCache.onGroups((groups) => dependents.of(groups).forEach(add)),
+        (add) => remedyCache.onRulebook(() => stores.machines.list().forEach((machine) => add(keyOf(machine.metadata)))),
       ],
     }),
     runController({
@@ -165,7 +165,7 @@ export async function runRemedyController(options: RemedyControllerOptions): Pro
       watches: [watch(stores.rules, (rule) => [rule.metadata.name]), watch(stores.jobs, byRule)],
       reconcile: reconcileRule,
       // Whether a rule may run depends on the others.
-      triggers: [(add) => sight.onRulebook((_before, { sources }) => [...sources.keys()].forEach((name) => add(name)))],
+      triggers: [(add) => remedyCache.onRulebook((_before, { sources }) => [...sources.keys()].forEach((name) => add(name)))],
     }),
   ]);
 }

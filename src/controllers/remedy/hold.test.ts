@@ -99,7 +99,7 @@ describe('F2: a reservation holds the clocks of a machine', () => {
   ])('%s', (_name, given, expected) => expect(isHeld(input(given))).toBe(expected));
 });
 
-describe('clocks begin anew', () => {
+describe('clocks begin again', () => {
   const of = (given: Partial<HoldInput>) => createHolds().of('m', input(given), NOW).releasedAtMs;
 
   it('after the last disruption, not that of the reservation that is still there', () => {

@@ -7,7 +7,7 @@ import { rulesReading, type RuleIndex } from '../../rules/index.ts';
 import { lookAt, type RuleOutcome } from '../../rules/pass.ts';
 import { changes, type Snapshot } from '../../rules/snapshot.ts';
 import { acted, named } from './decide.ts';
-import type { Sight } from './sight.ts';
+import type { RemedyCache } from './remedy-cache.ts';
 
 /** What is kept of a rule on a machine between two looks; nothing of one that does not match and waits for nothing. */
 interface Seen {
@@ -41,11 +41,11 @@ function versionsOf(jobs: readonly Stored<RemedyOperationJob>[]): string {
     .join(' ');
 }
 
-export async function observe(sight: Sight, machine: Stored<Machine>, memory: Memory | undefined): Promise<Look> {
-  const { index } = sight.rulebook();
+export async function observe(remedyCache: RemedyCache, machine: Stored<Machine>, memory: Memory | undefined): Promise<Look> {
+  const { index } = remedyCache.rulebook();
   const { uid } = machine.metadata;
-  const snapshot = sight.snapshot(machine);
-  const jobs = sight.jobsOf(uid);
+  const snapshot = remedyCache.snapshot(machine);
+  const jobs = remedyCache.jobsOf(uid);
   const before = memory?.index === index ? memory : undefined;
   const names = new Set(rulesReading(index, changes(before?.snapshot, snapshot)));
   for (const [name, { nextAtMs }] of before?.rules ?? []) if (nextAtMs !== undefined && nextAtMs <= snapshot.atMs) names.add(name);

@@ -289,7 +289,7 @@ it('invariant 10: nor does that of a node that is ill and waits', async () => {
 it('a job hears of looks at its machine only when its rule is known not to match', async () => {
   await cell.rule('full', { when: { all: [bad('ReadonlyFilesystem')] }, mode: 'Shadow' });
   const woken: string[] = [];
-  process.sight.onJob((job) => void woken.push(job.spec.rule));
+  process.remedyCache.onJob((job) => void woken.push(job.spec.rule));
   await cell.says('a', ill);
   await cell.pass(40);
   await cell.job('Pending');
@@ -311,7 +311,7 @@ it('nor when it has succeeded, however often the machine is judged after that', 
   await cell.job('Succeeded');
   await cell.release(id);
   const woken: string[] = [];
-  process.sight.onJob((job) => void woken.push(job.spec.rule));
+  process.remedyCache.onJob((job) => void woken.push(job.spec.rule));
   const evaluations = process.evaluated.length;
   await cell.says('a', ill);
   await cell.says('a', well);

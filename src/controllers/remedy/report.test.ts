@@ -56,7 +56,7 @@ describe('what is said of a rule', () => {
     expect(later.counters).toEqual({ since: iso(0), wouldBeJobs: 1, jobs: 4, succeeded: 1, failed: 1, needsHuman: 1 });
     expect(later.lastJob).toEqual({ name: 'asked', node: 'node-of-asked', at: iso(90) });
     expect(later.conditions?.slice(0, 1)).toEqual(first.conditions);
-    // Written again: counted anew.
+    // Written again: counted again.
     const edited = ruleStatus({ nowMs: NOW + 85_000, rule: rule(later, 3), mistakes: [], jobs });
     expect(edited.counters).toMatchObject({ since: iso(85), jobs: 1, needsHuman: 1 });
     // What is kept of jobs is over.

@@ -21,7 +21,7 @@ export interface RuleView {
 }
 
 /**
- * Everything in it is counted anew from the jobs that are kept (30 days), so that a crash neither loses nor doubles one; only `since` is
+ * Everything in it is counted again from the jobs that are kept (30 days), so that a crash neither loses nor doubles one; only `since` is
  * remembered.
  */
 export function ruleStatus(view: RuleView): RuleStatus {

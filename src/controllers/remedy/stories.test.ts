@@ -169,7 +169,7 @@ describe('detectors', () => {
     expect(verifying.status?.proof?.since).toBeUndefined();
   });
 
-  it('a replayed or out-of-order condition with an old transition starts no clock anew and heals nothing twice', async () => {
+  it('a replayed or out-of-order condition with an old transition starts no clock again and heals nothing twice', async () => {
     await begin();
     await cell.says('a', ill);
     await cell.pass(40);
@@ -507,7 +507,7 @@ describe('in Shadow', () => {
   });
 });
 
-it('counts jobs anew from what is there, so that a crash neither loses nor doubles one', async () => {
+it('counts jobs again from what is there, so that a crash neither loses nor doubles one', async () => {
   await begin();
   const job = await ordered();
   await cell.report(job, 'PermanentFailure');
@@ -556,7 +556,7 @@ async function changes(): Promise<void> {
   ]);
 }
 
-it('F2: a Change under way stops the clocks: they begin anew when its reservation is gone', async () => {
+it('F2: a Change under way stops the clocks: they begin again when its reservation is gone', async () => {
   await begin();
   await changes();
   await cell.says('a', ill);

@@ -1,6 +1,6 @@
 import type { DefenderPolicySpec, Limit } from '../../api/defender-policy.ts';
 import type { LedgerReservation } from '../../api/disruption-ledger.ts';
-import type { CensusMachine } from '../roll.ts';
+import type { IndexedMachine } from '../availability-index.ts';
 import type { Request } from '../request.ts';
 
 export const T0 = Date.UTC(2026, 10, 20);
@@ -40,13 +40,13 @@ export function request(machine: string, change: Partial<Request> = {}): Request
   };
 }
 
-export function counted(machine: string, change: Partial<CensusMachine> = {}): CensusMachine {
+export function counted(machine: string, change: Partial<IndexedMachine> = {}): IndexedMachine {
   return {
     uid: `uid-${machine}`,
     name: `web/${machine}`,
     scopes: ['cluster', 'pool/web'],
     unavailable: false,
-    lastingly: false,
+    persistently: false,
     ...change,
   };
 }

@@ -37,7 +37,7 @@ const BOTH = 3;
  * How `head` stands to `last`, two different commits, and what `head` has that `last` lacks.
  *
  * Both ancestries are walked at once, younger commits first, each commit marked by where it was reached from. A commit reached from both
- * need not be followed for `head`'s sake: what lies behind it is behind `last` too and so cannot be `last`. Hence a reset or an amend is
+ * need not be followed for `head`'s sake: what lies behind it is behind `last` too and so cannot be `last`. So a reset or an amend is
  * told after a few steps, also at the edge of a shallow clone, and the relation does not depend on commit dates, which anyone can set.
  * isomorphic-git's `isDescendent` says false at a shallow edge, where the truth is "unknown".
  *

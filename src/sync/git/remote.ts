@@ -41,7 +41,7 @@ export function httpSource(spec: HttpSpec, ports: GitPorts): GitSource {
   let tooLong = '';
 
   /** The old cache stays until the new one is whole, so that a server that fails now takes nothing away. */
-  async function pullAnew(options: Pull, signal: AbortSignal): Promise<string> {
+  async function pullWhole(options: Pull, signal: AbortSignal): Promise<string> {
     await next.create();
     const oid = await server.pull(next, options, signal);
     await next.replace(cache);
@@ -56,7 +56,7 @@ export function httpSource(spec: HttpSpec, ports: GitPorts): GitSource {
   async function bring(tip: string, lastAccepted: string | undefined, signal: AbortSignal): Promise<string> {
     if (await cached(tip)) return tip;
     const warm = lastAccepted !== undefined && (await cached(lastAccepted)) && !(await cache.crowded());
-    return warm ? await server.pull(cache, { have: lastAccepted }, signal) : await pullAnew({ depth: spec.depth ?? 1 }, signal);
+    return warm ? await server.pull(cache, { have: lastAccepted }, signal) : await pullWhole({ depth: spec.depth ?? 1 }, signal);
   }
 
   async function judge(oid: string, lastAccepted: string | undefined, signal: AbortSignal): Promise<Fetched> {
@@ -92,12 +92,12 @@ export function httpSource(spec: HttpSpec, ports: GitPorts): GitSource {
     async function first(): Promise<T> {
       if (!(await cached(oid))) {
         const into = await cache.usable();
-        await pullCommit(oid, signal, into ? (options, signal) => server.pull(cache, options, signal) : pullAnew);
+        await pullCommit(oid, signal, into ? (options, signal) => server.pull(cache, options, signal) : pullWhole);
       }
       return await fn(cache.objects());
     }
     async function second(): Promise<T> {
-      await pullCommit(oid, signal, pullAnew);
+      await pullCommit(oid, signal, pullWhole);
       return await fn(cache.objects());
     }
     return await alone(signal, () => orElse(signal, first, second));
@@ -113,7 +113,7 @@ export function httpSource(spec: HttpSpec, ports: GitPorts): GitSource {
         orElse(
           signal,
           async () => judge(await bring(tip, lastAccepted, signal), lastAccepted, signal),
-          async () => judge(await pullAnew({ depth: spec.depth ?? 1 }, signal), lastAccepted, signal),
+          async () => judge(await pullWhole({ depth: spec.depth ?? 1 }, signal), lastAccepted, signal),
         ),
       );
     },

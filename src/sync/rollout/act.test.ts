@@ -861,7 +861,7 @@ describe('an object that seems to differ', () => {
     const live = () => cell.objects(MachineComponentSets)[0];
     await carryOut([apply(set)], [set]);
     expect(await carryOut([again], [set], undefined, { store: storeOf(live) })).toEqual(new Map());
-    expect(lists).toEqual([{ anew: true }]);
+    expect(lists).toEqual([{ again: true }]);
   });
 
   it('and does, is not', async () => {

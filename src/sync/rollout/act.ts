@@ -131,7 +131,7 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
           signal,
         );
         // What seemed to differ does not: the store has it as its kind was before the cell was upgraded, and no event will tell better.
-        if (!changed && seen !== undefined && isDrifted(seen, due, stamp)) to.store(seen.kind)?.relist({ anew: true });
+        if (!changed && seen !== undefined && isDrifted(seen, due, stamp)) to.store(seen.kind)?.relist({ again: true });
         if (corrections.length > 0 && step.over.digest === step.digest && step.over.begun === undefined)
           ports.corrected?.(step, corrections);
         after.set(step, records.applied(step.digest, step.commit, step.lane, now(), inventory));

@@ -294,7 +294,7 @@ describe('E2: a repair rule', () => {
     expect([hub.mode, hub.unit?.phase]).toEqual(['Enforce', 'Done']);
   });
 
-  it('that was another rule in Shadow begins anew', () => {
+  it('that was another rule in Shadow begins again', () => {
     const hub = world();
     hub.commit(rule({ mode: 'Shadow', holdsForSeconds: 5 }));
     hub.settle();

@@ -109,7 +109,7 @@ function visitList(walk: Walk, type: ListType, before: Json[], after: Json[]): v
     else if (old.length >= 2 && next.length >= 2) {
       if (!deepEqual(old, next)) insert(walk.modified, [...walk.path, element]);
     } else if (old.length >= 2) {
-      // Items that stood twice were one lump: the lump goes and the item that is left comes anew.
+      // Items that stood twice were one lump: the lump goes and the item that is left comes again.
       if (next.length > 0) step(walk, element, type.item, undefined, next[0]);
       insert(walk.removed, [...walk.path, element]);
     } else {

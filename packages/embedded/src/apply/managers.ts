@@ -92,7 +92,7 @@ export function decodeManagers(entries: JsonObject[]): Managers {
 function invalid(message: string, cause?: unknown): CodedError {
   return new CodedError('InvalidManagedFields', message, {
     cause,
-    next: 'set metadata.managedFields to [] by an update to start ownership afresh',
+    next: 'set metadata.managedFields to [] by an update to start ownership again',
   });
 }
 

@@ -1,7 +1,7 @@
 /**
  * The same scenarios as Kubernetes' own field manager. `testing/recorded.jsonl` holds scenarios with the answers of
  * k8s.io/apimachinery v0.34.4. With KUBENODE_FIELD_MANAGER naming a build of `testing/oracle` (`go build -o FILE .`), fresh
- * scenarios are asked of it as well, and KUBENODE_RECORD=1 writes the file anew.
+ * scenarios are asked of it as well, and KUBENODE_RECORD=1 writes the file again.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';

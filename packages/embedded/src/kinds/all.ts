@@ -14,7 +14,7 @@ import type { Served } from './served.ts';
 import { serviceAccount } from './service-account.ts';
 import { signingRequest } from './signing-request.ts';
 
-/** Every built-in kind, served anew for one cluster. */
+/** Every built-in kind, served again for one cluster. */
 export function builtinKinds(): Served[] {
   return [
     configMap,

@@ -1,24 +1,24 @@
 import type { Node } from '../../../api/builtin.ts';
 import type { Machine } from '../../../api/machine.ts';
 import type { Stored } from '../../../api/wire.ts';
-import { createRoll } from '../../../defender/roll.ts';
+import { createAvailabilityIndex } from '../../../defender/availability-index.ts';
 import { countedAs } from '../counted.ts';
 import type { CellView } from '../pass.ts';
 
 /** A cell as plain lists. */
-export interface CellParts extends Omit<CellView, 'asking' | 'machineOf' | 'roll'> {
+export interface CellParts extends Omit<CellView, 'asking' | 'machineOf' | 'availabilityIndex'> {
   machines: readonly Stored<Machine>[];
   nodeNamed(name: string): Stored<Node> | undefined;
   kubeletAnswers: (node: string) => boolean;
 }
 
-/** What a pass sees of it: everybody is counted anew, and looked at. */
+/** What a pass sees of it: everybody is counted again, and looked at. */
 export const cellOf = ({ machines, kubeletAnswers, ...rest }: CellParts): CellView => ({
   ...rest,
   asking: () => machines,
   machineOf: (reservation) => machines.find(({ metadata }) => metadata.uid === reservation.machineUID),
-  roll: () =>
-    createRoll(
+  availabilityIndex: () =>
+    createAvailabilityIndex(
       machines.map((machine) => {
         const { name } = machine.metadata;
         return countedAs(machine, rest.nodeNamed(name), kubeletAnswers(name), rest.facts.sets);

@@ -41,7 +41,7 @@ const DRAIN_MS = 100_000;
 export interface RepairJudge {
   /** A reservation was released, by what these stores must show before anything is reserved by them. */
   released(isPassed: (stores: Objects) => boolean): void;
-  /** The ledger was deleted, and made anew. */
+  /** The ledger was deleted, and made again. */
   forgot(before: Objects, after: Objects): void;
   /** A write of the ledger took effect. */
   wroteLedger(before: Objects, after: Objects, by: Leader, decided: Decided): void;
@@ -176,7 +176,7 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
       const counted = countedBy(decided, reservations, cancelled);
       const node = nodes[index];
       const isOthers = node?.spec?.unschedulable === true && (isForeign(node) || ownerOf(node) !== now.id);
-      const ails = !isReady(node) || decided.hung[index] === true || isOthers;
+      const isUnhealthy = !isReady(node) || decided.hung[index] === true || isOthers;
       // What took over an order that may go on cannot be taken back.
       const isHeld = ({ succeeds }: LedgerReservation): boolean =>
         machines.some((each) => {
@@ -185,7 +185,7 @@ export function judgeRepairs(sites: readonly Site[]): RepairJudge {
         });
       const unordered = reservations.filter((each) => machines.every(({ spec }) => spec.operation?.id !== each.id) && !isHeld(each));
       if (rules.frozen) wrong(`D7: ${name} is ordered while repairs are frozen`);
-      if (!decided.stale && counted.size > rules.limit && !ails && unordered.every((each) => each.id === now.id))
+      if (!decided.stale && counted.size > rules.limit && !isUnhealthy && unordered.every((each) => each.id === now.id))
         wrong(`D7: ${name} is ordered beside ${counted.size - 1}, the limit is ${rules.limit} by now`);
       const isFree = old === undefined || old.kind === 'Cancelled' || reportOf(before) !== undefined;
       if (!isFree && Date.parse(old.notAfter) > Date.parse(reservation?.since ?? ''))

@@ -10,13 +10,13 @@ import { createClient } from '../../../kube/http-client.ts';
 import { createRecorder } from '../../../kube/recorder.ts';
 import { seededRandom } from '../../../kube/testing/clock.ts';
 import { recordingLog } from '../../../kube/testing/log.ts';
-import { openSight, type Sight } from '../../remedy/sight.ts';
+import { openRemedyCache, type RemedyCache } from '../../remedy/remedy-cache.ts';
 import { openRemedyCell, POOL, type RemedyCell } from '../../remedy/testing/cell.ts';
 import { runRemedyJobController } from '../controller.ts';
 
 export interface Desk {
   cell: RemedyCell;
-  sight: Sight;
+  remedyCache: RemedyCache;
   /** That of the process: its requests are recorded, and may be intercepted. */
   client: Client;
   signal: AbortSignal;
@@ -53,11 +53,11 @@ export async function openDesk(machines: readonly string[] = ['a']): Promise<Des
   });
   const ports = { client: own, clock, random: seededRandom(3), log, signal };
   const cache = createCache({ ...ports, client: createClient(cluster.asUser()) });
-  let sight: Sight | undefined;
-  void openSight({ cache, clock, signal }).then((opened) => (sight = opened));
-  const seen = await cell.until(() => Promise.resolve(sight), 'the stores to be synced');
+  let remedyCache: RemedyCache | undefined;
+  void openRemedyCache({ cache, clock, signal }).then((opened) => (remedyCache = opened));
+  const seen = await cell.until(() => Promise.resolve(remedyCache), 'the stores to be synced');
   let looks = 0;
-  const counted: Sight = {
+  const counted: RemedyCache = {
     ...seen,
     snapshot(machine, live) {
       looks += 1;
@@ -68,7 +68,7 @@ export async function openDesk(machines: readonly string[] = ['a']): Promise<Des
   const key = (name: string) => ({ namespace: POOL, name });
   const desk: Desk = {
     cell,
-    sight: counted,
+    remedyCache: counted,
     client: own,
     signal,
     log,
@@ -77,7 +77,7 @@ export async function openDesk(machines: readonly string[] = ['a']): Promise<Des
     looks: () => looks,
     async start() {
       const recorder = createRecorder({ ...ports, component: 'kubenode-remedy', instance: 'test' });
-      running.push(runRemedyJobController({ ...ports, sight: counted, recorder }));
+      running.push(runRemedyJobController({ ...ports, remedyCache: counted, recorder }));
       await cell.settle();
     },
     async job(name, spec = {}, status) {

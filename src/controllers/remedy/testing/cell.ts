@@ -33,7 +33,7 @@ import { recordingLog } from '../../../kube/testing/log.ts';
 import { ruleObject } from '../../../rules/testing.ts';
 import { runRemedyJobController } from '../../remedy-job/controller.ts';
 import { runRemedyController } from '../controller.ts';
-import { openSight, type Sight } from '../sight.ts';
+import { openRemedyCache, type RemedyCache } from '../remedy-cache.ts';
 
 export const POOL = 'web';
 /** Conditions of a healthy node, as the kubelet and Node Problem Detector write them. */
@@ -47,7 +47,7 @@ const HEALTHY = {
 
 /** One process: what ends when it does. */
 export interface Process {
-  sight: Sight;
+  remedyCache: RemedyCache;
   requests: ApiRequest[];
   evaluated: { machine: string; rules: number }[];
   log: ReturnType<typeof recordingLog>;
@@ -159,19 +159,19 @@ export async function openRemedyCell(machines: readonly string[] = ['a']): Promi
       };
       const cache = createCache(ports);
       const recorder = createRecorder({ ...ports, component: 'kubenode-remedy', instance: 'test' });
-      const opening = openSight({ ...ports, cache });
-      let sight: Sight | undefined;
-      void opening.then((opened) => (sight = opened));
-      await cell.until(() => Promise.resolve(sight), 'the stores to be synced');
+      const opening = openRemedyCache({ ...ports, cache });
+      let remedyCache: RemedyCache | undefined;
+      void opening.then((opened) => (remedyCache = opened));
+      await cell.until(() => Promise.resolve(remedyCache), 'the stores to be synced');
       const seen = await opening;
       const evaluated: Process['evaluated'] = [];
       const onEvaluated = (machine: string, rules: number) => void evaluated.push({ machine, rules });
       const running = [
-        runRemedyController({ ...ports, sight: seen, recorder, onEvaluated }),
-        runRemedyJobController({ ...ports, sight: seen, recorder }),
+        runRemedyController({ ...ports, remedyCache: seen, recorder, onEvaluated }),
+        runRemedyJobController({ ...ports, remedyCache: seen, recorder }),
       ];
       const process: Process = {
-        sight: seen,
+        remedyCache: seen,
         requests,
         evaluated,
         log,

@@ -25,7 +25,7 @@ import { watchRenewals } from './leases.ts';
 import { EMPTY_BOOK, openRulebook, type Rulebook } from './rulebook.ts';
 import { steadyNow } from './steady-clock.ts';
 
-export interface SightStores {
+export interface RemedyStores {
   machines: Reflector<Machine>;
   nodes: Reflector<Node>;
   leases: Reflector<Lease>;
@@ -34,8 +34,8 @@ export interface SightStores {
   jobs: Reflector<RemedyOperationJob>;
 }
 
-export interface Sight {
-  readonly stores: SightStores;
+export interface RemedyCache {
+  readonly stores: RemedyStores;
   /** Wall time that never jumps in this process, ms. */
   now(): number;
   rulebook(): Rulebook;
@@ -52,13 +52,13 @@ export interface Sight {
   /** Names of the groups a machine is in, by scope. */
   groupsOf(machineUID: string): ReturnType<PeerIndex['groupsOf']>;
   /** Whether the server has not been heard for so long that what is seen must not be acted upon. */
-  isDeaf(): boolean;
-  /** Told of machines that came into or out of sight otherwise than by an event of their Machine, Node or jobs. Returns the cancellation. */
+  isStale(): boolean;
+  /** Told of machines that came into or out of the cache otherwise than by an event of their Machine, Node or jobs. Returns the cancellation. */
   onMachine(listener: (key: string) => void): () => void;
   /** Told of peer groups whose counts moved. */
   onGroups(listener: (groups: ReadonlySet<string>) => void): () => void;
   onRulebook(listener: (before: Rulebook, after: Rulebook) => void): () => void;
-  /** Why something better shall take the place of a job that has no order yet; derived anew by whoever looks at the machine. */
+  /** Why something better shall take the place of a job that has no order yet; derived again by whoever looks at the machine. */
   supersededBy(jobUID: string): string | undefined;
   /** Says so of one job of a machine (undefined: of none). Wakes it where that is news. */
   supersede(machineUID: string, verdict: { job: Stored<RemedyOperationJob>; why: string } | undefined): void;
@@ -68,7 +68,7 @@ export interface Sight {
   stop(): void;
 }
 
-export interface SightOptions {
+export interface RemedyCacheOptions {
   cache: Cache;
   clock: Clock;
   signal: AbortSignal;
@@ -107,8 +107,8 @@ function reservationsOf(ledger: Stored<DisruptionLedger> | undefined): Reservati
 }
 
 /** Resolves when every store is synced and everybody is counted: a rule about peers must not be asked before. */
-export async function openSight({ cache, clock, signal }: SightOptions): Promise<Sight> {
-  const stores: SightStores = {
+export async function openRemedyCache({ cache, clock, signal }: RemedyCacheOptions): Promise<RemedyCache> {
+  const stores: RemedyStores = {
     machines: cache.store(Machines, { indexes: { [BY_NODE]: byNode, [BY_AGENT]: byAgent, [BY_UID]: byUID } }),
     nodes: cache.store(Nodes),
     leases: cache.store(Leases, { project: noteRenewal }),
@@ -120,7 +120,7 @@ export async function openSight({ cache, clock, signal }: SightOptions): Promise
   return seeing(stores, clock);
 }
 
-function seeing(stores: SightStores, clock: Clock): Sight {
+function seeing(stores: RemedyStores, clock: Clock): RemedyCache {
   const now = steadyNow(clock);
   const heartbeats = new Map<string, Heartbeats>();
   const holds = createHolds();
@@ -244,7 +244,7 @@ function seeing(stores: SightStores, clock: Clock): Sight {
     reservationAskedBy: (requesterUID) => reservations.byRequester.get(requesterUID),
     snapshot,
     groupsOf: (machineUID) => peers.groupsOf(machineUID),
-    isDeaf: () => [stores.machines, stores.nodes, stores.leases, stores.ledgers, stores.jobs].some((store) => store.quietMs() > DEAF_MS),
+    isStale: () => [stores.machines, stores.nodes, stores.leases, stores.ledgers, stores.jobs].some((store) => store.quietMs() > DEAF_MS),
     onMachine: (listener) => listen(listeners.machine, listener),
     onGroups: (listener) => listen(listeners.groups, listener),
     onRulebook: (listener) => listen(listeners.rulebook, listener),

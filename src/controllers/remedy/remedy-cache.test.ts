@@ -8,7 +8,7 @@ import { createClient } from '../../kube/http-client.ts';
 import { fakeApiServer } from '../../kube/testing/api-server.ts';
 import { fakeClock, seededRandom } from '../../kube/testing/clock.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
-import { openSight } from './sight.ts';
+import { openRemedyCache } from './remedy-cache.ts';
 
 const ends: (() => unknown)[] = [];
 afterEach(async () => {
@@ -28,17 +28,17 @@ async function seen(silent?: string, before: (api: ReturnType<typeof fakeApiServ
   });
   const ports = { client: createClient(api.transport), clock, random: seededRandom(1), log: recordingLog(), signal: ended.signal };
   const cache = createCache(ports);
-  const opening = openSight({ ...ports, cache });
+  const opening = openRemedyCache({ ...ports, cache });
   await clock.advance(1000);
-  const sight = await opening;
+  const remedyCache = await opening;
   isSilent = true;
-  ends.push(() => (sight.stop(), ended.abort(new Error('over')), cache.done()));
-  const isDeaf = (): boolean => sight.isDeaf();
+  ends.push(() => (remedyCache.stop(), ended.abort(new Error('over')), cache.done()));
+  const isStale = (): boolean => remedyCache.isStale();
   return {
     api,
-    sight,
+    remedyCache,
     clock,
-    isDeaf,
+    isStale,
     /** Time passes in which those that are watched are heard of. */
     pass: async (seconds: number): Promise<void> => {
       for (let left = seconds; left > 0; left -= 10) {
@@ -54,24 +54,24 @@ describe('invariant 7: a cell that is not heard of is not judged', () => {
   test.each(['machines', 'nodes', 'leases', 'disruptionledgers', 'remedyoperationjobs'])(
     'after 150 seconds of silence about %s, while all the others are heard',
     async (plural) => {
-      const { isDeaf, pass } = await seen(plural);
+      const { isStale, pass } = await seen(plural);
       await pass(140);
-      expect(isDeaf()).toBe(false);
+      expect(isStale()).toBe(false);
       await pass(20);
-      expect(isDeaf()).toBe(true);
+      expect(isStale()).toBe(true);
     },
   );
 
   test('one that is heard of is, for ever', async () => {
-    const { isDeaf, pass } = await seen();
+    const { isStale, pass } = await seen();
     await pass(1000);
-    expect(isDeaf()).toBe(false);
+    expect(isStale()).toBe(false);
   });
 });
 
 test('machines that were there before are counted as soon as it is open, and nobody is told of that', async () => {
   const names = ['a', 'b', 'c'];
-  const { sight, clock } = await seen(undefined, (api) => {
+  const { remedyCache, clock } = await seen(undefined, (api) => {
     for (const name of names) {
       const node = api.put(Nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name } });
       const nodeRef = { name, uid: node.metadata.uid };
@@ -80,23 +80,23 @@ test('machines that were there before are counted as soon as it is open, and nob
     }
   });
   const told: string[] = [];
-  sight.onGroups((groups) => void told.push(...groups));
-  const [machine] = sight.machinesOfNode('a');
-  expect(machine && sight.snapshot(machine).peers.cluster).toMatchObject({ total: 2, unhealthy: 2 });
-  expect(machine && Object.keys(sight.groupsOf(machine.metadata.uid)).toSorted()).toEqual(['cluster', 'pool']);
+  remedyCache.onGroups((groups) => void told.push(...groups));
+  const [machine] = remedyCache.machinesOfNode('a');
+  expect(machine && remedyCache.snapshot(machine).peers.cluster).toMatchObject({ total: 2, unhealthy: 2 });
+  expect(machine && Object.keys(remedyCache.groupsOf(machine.metadata.uid)).toSorted()).toEqual(['cluster', 'pool']);
   await clock.advance(1000);
   expect(told).toEqual([]);
 });
 
 test('reservations of the ledger: their machines are told of when they come, are others or go, and at no other write', async () => {
-  const { api, sight, clock } = await seen();
+  const { api, remedyCache, clock } = await seen();
   const uids = ['a', 'b'].map(
     (name) =>
       api.put(Machines, { apiVersion: 'kubenode.io/v1alpha1', kind: 'Machine', metadata: { name, namespace: 'web' }, spec: {} }).metadata
         .uid ?? '',
   );
   const told = new Set<string>();
-  sight.onMachine((key) => void told.add(key));
+  remedyCache.onMachine((key) => void told.add(key));
   const since = '2026-01-01T00:00:00Z';
   const reservation = (id: string, machineUID = uids[0] ?? '') => ({
     id,
@@ -125,13 +125,13 @@ test('reservations of the ledger: their machines are told of when they come, are
   };
   expect(await write([])).toEqual([]);
   expect(await write([reservation('one')])).toEqual(['web/a']);
-  expect(sight.reservationOf(uids[0] ?? '')?.id).toBe('one');
-  expect(sight.reservationAskedBy('of-one')?.machineUID).toBe(uids[0]);
+  expect(remedyCache.reservationOf(uids[0] ?? '')?.id).toBe('one');
+  expect(remedyCache.reservationAskedBy('of-one')?.machineUID).toBe(uids[0]);
   expect(await write([reservation('one')])).toEqual([]);
   expect(await write([reservation('two')])).toEqual(['web/a']);
   expect(await write([reservation('two'), reservation('three', uids[1])])).toEqual(['web/b']);
   expect(await write([reservation('of another ledger')], 'another')).toEqual([]);
-  expect(sight.reservationOf(uids[0] ?? '')?.id).toBe('two');
+  expect(remedyCache.reservationOf(uids[0] ?? '')?.id).toBe('two');
   expect(await write([reservation('three', uids[1])])).toEqual(['web/a']);
-  expect(sight.reservationOf(uids[0] ?? '')).toBeUndefined();
+  expect(remedyCache.reservationOf(uids[0] ?? '')).toBeUndefined();
 });

@@ -1,5 +1,5 @@
 /**
- * The roll that is kept by events, against one counted anew from the same stores: after any sequence of changes, deletions, replays, broken
+ * The availability index that is kept by events, against one counted again from the same stores: after any sequence of changes, deletions, replays, broken
  * and expired watches, lists and passing time, and in the middle of being told of each of them.
  */
 import * as fc from 'fast-check';
@@ -9,7 +9,7 @@ import { API_VERSION } from '../../api/kind.ts';
 import { Machines } from '../../api/machine.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { ANNOTATIONS, LABELS } from '../../api/names.ts';
-import { createRoll, type Roll } from '../../defender/roll.ts';
+import { createAvailabilityIndex, type AvailabilityIndex } from '../../defender/availability-index.ts';
 import { createCache } from '../../kube/cache.ts';
 import { createClient } from '../../kube/http-client.ts';
 import { fakeApiServer } from '../../kube/testing/api-server.ts';
@@ -17,7 +17,7 @@ import { fakeClock, seededRandom } from '../../kube/testing/clock.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
 import { settle } from '../../kube/testing/wait-for.ts';
 import { leaseAges } from '../machine-component-set/lease-ages.ts';
-import { keepRoll, type CellRoll } from './cell-roll.ts';
+import { keepAvailability, type CellAvailability } from './cell-availability.ts';
 import { cellSets } from './cell-sets.ts';
 import { countedAs } from './counted.ts';
 import { hearKubelets } from './kubelets.ts';
@@ -199,17 +199,22 @@ function openWorld() {
 }
 
 /** All of it that can be asked. */
-const told = (roll: Roll, uids: Iterable<string>, scopes: Iterable<string>): unknown => ({
-  machines: [...uids].map((uid) => roll.of(uid)),
+const told = (availabilityIndex: AvailabilityIndex, uids: Iterable<string>, scopes: Iterable<string>): unknown => ({
+  machines: [...uids].map((uid) => availabilityIndex.of(uid)),
   scopes: [...scopes].map((scope) => {
-    const muster = roll.in(scope);
-    if (muster === undefined) return undefined;
+    const scopeAvailability = availabilityIndex.in(scope);
+    if (scopeAvailability === undefined) return undefined;
     const sorted = <Value>(map: ReadonlyMap<string, Value>): [string, Value][] => [...map].toSorted(([a], [b]) => (a < b ? -1 : 1));
-    return { ...muster, unavailable: sorted(muster.unavailable), ailing: sorted(muster.ailing), ailments: sorted(muster.ailments) };
+    return {
+      ...scopeAvailability,
+      unavailable: sorted(scopeAvailability.unavailable),
+      unhealthy: sorted(scopeAvailability.unhealthy),
+      symptoms: sorted(scopeAvailability.symptoms),
+    };
   }),
 });
 
-test('invariant 2: what is kept by events is what counting everybody anew would give, at every moment', async () => {
+test('invariant 2: what is kept by events is what counting everybody again would give, at every moment', async () => {
   const seen = { looks: 0, unavailable: 0, silent: 0, inSets: 0 };
   await fc.assert(
     fc.asyncProperty(fc.array(change, { maxLength: 12 }), fc.array(change, { minLength: 10, maxLength: 60 }), async (before, after) => {
@@ -220,12 +225,12 @@ test('invariant 2: what is kept by events is what counting everybody anew would 
         const ages = leaseAges(stores.leases, clock);
         const uids = new Set<string>();
         const scopes = new Set(SCOPES);
-        let kept: CellRoll | undefined;
+        let kept: CellAvailability | undefined;
         const mistakes: unknown[] = [];
         function compare(): void {
           if (kept === undefined) return;
           const { facts } = cellSets(stores.sets.list());
-          const anew = createRoll(
+          const again = createAvailabilityIndex(
             stores.machines.list().map((machine) => {
               const answers = ages.of({ namespace: 'kube-node-lease', name: machine.metadata.name })?.fresh === true;
               return countedAs(machine, stores.nodes.get({ name: machine.metadata.name }), answers, facts);
@@ -233,15 +238,15 @@ test('invariant 2: what is kept by events is what counting everybody anew would 
           );
           for (const { metadata } of stores.machines.list()) uids.add(metadata.uid);
           for (const { metadata } of stores.sets.list()) scopes.add(`set/${metadata.uid}`);
-          const [found, expected] = [told(kept.current(), uids, scopes), told(anew, uids, scopes)];
+          const [found, expected] = [told(kept.current(), uids, scopes), told(again, uids, scopes)];
           seen.looks++;
-          seen.unavailable += anew.in('cluster')?.unavailable.size ?? 0;
-          seen.silent += anew.in('cluster')?.ailments.get('KubeletSilent') ?? 0;
-          seen.inSets += [...scopes].filter((scope) => scope.startsWith('set/') && anew.in(scope) !== undefined).length;
+          seen.unavailable += again.in('cluster')?.unavailable.size ?? 0;
+          seen.silent += again.in('cluster')?.symptoms.get('KubeletSilent') ?? 0;
+          seen.inSets += [...scopes].filter((scope) => scope.startsWith('set/') && again.in(scope) !== undefined).length;
           if (JSON.stringify(found) !== JSON.stringify(expected)) mistakes.push({ found, expected });
         }
         const kubelets = hearKubelets(stores.leases, ages, clock);
-        kept = keepRoll({ stores, kubelets, sets: remade(stores.sets, cellSets) });
+        kept = keepAvailability({ stores, kubelets, sets: remade(stores.sets, cellSets) });
         // Who looks while a store tells what has changed.
         for (const store of [stores.machines, stores.nodes, stores.leases, stores.sets]) store.subscribe(compare);
         for (const each of after) {

@@ -1,9 +1,9 @@
 /**
- * The roll of a cell's machines, kept by the events of its stores.
+ * The availability index of a cell's machines, kept by the events of its stores.
  *
- * Guarantees: what `current` gives is what counting everybody anew from the stores would give at that moment, also after a store was listed
+ * Guarantees: what `current` gives is what counting everybody again from the stores would give at that moment, also after a store was listed
  * again and in the middle of being told what that changed. What an event costs does not grow with the number of machines. Only where the
- * sets' membership has changed, and in the middle of such a telling, everybody is counted anew.
+ * sets' membership has changed, and in the middle of such a telling, everybody is counted again.
  *
  * Caveat: of one event whoever listens to a store before this does hears first, and must not ask then.
  */
@@ -11,20 +11,20 @@ import type { Lease, Node } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
 import { keyOf, type ObjectKey } from '../../api/resource.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
-import { createRoll, type Roll } from '../../defender/roll.ts';
+import { createAvailabilityIndex, type AvailabilityIndex } from '../../defender/availability-index.ts';
 import type { Reflector, StoreEvent } from '../../kube/reflector.ts';
 import type { CellSets } from './cell-sets.ts';
 import { countedAs } from './counted.ts';
 import type { Kubelets } from './kubelets.ts';
 
-export interface CellRollOptions {
+export interface CellAvailabilityOptions {
   stores: { machines: Reflector<Machine>; nodes: Reflector<Node>; leases: Reflector<Lease> };
   kubelets: Kubelets;
   sets: () => CellSets;
 }
 
-export interface CellRoll {
-  current(): Roll;
+export interface CellAvailability {
+  current(): AvailabilityIndex;
   stop(): void;
 }
 
@@ -37,8 +37,8 @@ export function machinesNamed(store: Reflector<Machine>): (name: string) => Stor
   return (name) => store.byIndex(BY_NAME, name);
 }
 
-export function keepRoll({ stores, kubelets, sets }: CellRollOptions): CellRoll {
-  const roll = createRoll();
+export function keepAvailability({ stores, kubelets, sets }: CellAvailabilityOptions): CellAvailability {
+  const availabilityIndex = createAvailabilityIndex();
   /** UIDs by the key of their machine. */
   const uids = new Map<string, string>();
   const named = machinesNamed(stores.machines);
@@ -47,7 +47,7 @@ export function keepRoll({ stores, kubelets, sets }: CellRollOptions): CellRoll 
   function count(machine: Stored<Machine>): void {
     const { name } = machine.metadata;
     uids.set(keyOf(machine.metadata), machine.metadata.uid);
-    roll.put(countedAs(machine, stores.nodes.get({ name }), kubelets.answers(name), sets().facts));
+    availabilityIndex.put(countedAs(machine, stores.nodes.get({ name }), kubelets.answers(name), sets().facts));
   }
 
   /** By what the store holds now, whatever was told of it. */
@@ -55,7 +55,7 @@ export function keepRoll({ stores, kubelets, sets }: CellRollOptions): CellRoll 
     const machine = stores.machines.get(key);
     const before = uids.get(keyOf(key));
     if (before !== undefined && before !== machine?.metadata.uid) {
-      roll.remove(before);
+      availabilityIndex.remove(before);
       uids.delete(keyOf(key));
     }
     if (machine !== undefined) count(machine);
@@ -64,7 +64,7 @@ export function keepRoll({ stores, kubelets, sets }: CellRollOptions): CellRoll 
   const recountNamed = (name: string): void => named(name).forEach(count);
 
   function countAll(): void {
-    roll.clear();
+    availabilityIndex.clear();
     uids.clear();
     ({ membership } = sets());
     stores.machines.list().forEach(count);
@@ -82,7 +82,7 @@ export function keepRoll({ stores, kubelets, sets }: CellRollOptions): CellRoll 
       const turned = kubelets.turned();
       if (heard.every((each) => each.isAll()) && membership === sets().membership) turned.forEach(recountNamed);
       else countAll();
-      return roll;
+      return availabilityIndex;
     },
     stop: () => heard.forEach((each) => each.stop()),
   };

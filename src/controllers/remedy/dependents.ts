@@ -1,11 +1,11 @@
 /** Who is to look again when the counts of a group move. */
-export interface Onlookers {
+export interface Dependents {
   /** All groups that this key looks at now. */
   set(key: string, groups: readonly string[]): void;
   of(groups: ReadonlySet<string>): Set<string>;
 }
 
-export function createOnlookers(): Onlookers {
+export function createDependents(): Dependents {
   const byGroup = new Map<string, Set<string>>();
   const byKey = new Map<string, readonly string[]>();
   return {

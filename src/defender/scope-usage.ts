@@ -1,7 +1,7 @@
 import type { LedgerReservation, StartsBucket } from '../api/disruption-ledger.ts';
 import { countsOf, type Counts } from './rates.ts';
 import { classOf, type Request } from './request.ts';
-import type { CensusMachine, Muster, Roll } from './roll.ts';
+import type { IndexedMachine, ScopeAvailability, AvailabilityIndex } from './availability-index.ts';
 import { CLUSTER_SCOPE, isConditionScope } from './scopes.ts';
 
 /** Who takes a place in a scope. */
@@ -19,10 +19,10 @@ export interface Outage {
 }
 
 /**
- * Who counts in each scope: unavailable machines, reservations and starts. Grows as reservations are granted. It is the roll with the reservations laid over
- * it, and good only until the roll changes; asked after that it throws.
+ * Who counts in each scope: unavailable machines, reservations and starts. Grows as reservations are granted. It is the availability index with the reservations laid over
+ * it, and good only until the availability index changes; asked after that it throws.
  */
-export interface Census {
+export interface ScopeUsage {
   /** Machines in a scope; undefined when it has none, which is an unknown total. */
   total(scope: string): number | undefined;
   /** Unavailable machines and reserved ones, each once. */
@@ -30,18 +30,18 @@ export interface Census {
   /** Whether reserving this machine takes no place: it has one, or is new. */
   counts(scope: string, uid: string): boolean;
   /** Unavailable by itself, whatever reservations it has, or never there yet. */
-  ails(uid: string): boolean;
+  isUnhealthy(uid: string): boolean;
   /** Reservations of these classes. */
   reservations(scope: string, classes: readonly string[]): Occupation;
   readonly starts: Counts;
   outage(scope: string): Outage;
   /** Counts this one as reserved in all scopes of its machine and in its own. */
   add(granted: Pick<Request, 'machineUID' | 'machine' | 'kind' | 'class'> & { scopes: readonly string[] }): void;
-  /** Takes a reservation away that has not begun: its machine counts on only if it ails. */
+  /** Takes a reservation away that has not begun: its machine counts on only if it is unhealthy. */
   remove(reservation: LedgerReservation): void;
 }
 
-export interface CensusOptions {
+export interface ScopeUsageOptions {
   /** Buckets of the ledger. */
   hours?: readonly StartsBucket[];
   nowMs?: number;
@@ -53,35 +53,35 @@ export interface CensusOptions {
 interface Reserved {
   name: string;
   class: string;
-  lastingly: boolean;
+  persistently: boolean;
 }
 
-/** What reservations change in one scope of the roll. */
+/** What reservations change in one scope of the availability index. */
 interface Overlay {
   reservations: Map<string, Reserved>;
-  /** Machines with reservations that the roll does not count as unavailable. */
+  /** Machines with reservations that the availability index does not count as unavailable. */
   added: number;
-  /** Machines that the roll counts, and whose reservation is taken away, with the cordon that made them unavailable. */
+  /** Machines that the availability index counts, and whose reservation is taken away, with the cordon that made them unavailable. */
   left: Set<string>;
 }
 
 const HOLDERS = 5;
-const NOBODY: ReadonlyMap<string, CensusMachine> = new Map();
+const NOBODY: ReadonlyMap<string, IndexedMachine> = new Map();
 
-export function takeCensus(
-  roll: Roll,
+export function scopeUsage(
+  availabilityIndex: AvailabilityIndex,
   reservations: readonly LedgerReservation[],
-  { hours = [], nowMs = 0, ordered = new Set() }: CensusOptions = {},
-): Census {
-  const { version } = roll;
+  { hours = [], nowMs = 0, ordered = new Set() }: ScopeUsageOptions = {},
+): ScopeUsage {
+  const { version } = availabilityIndex;
   const overlays = new Map<string, Overlay>();
   const summaries = new Map<string, ReturnType<Occupation['who']>>();
   const outages = new Map<string, Outage>();
   const starts = countsOf(hours, nowMs);
 
-  function current(): Roll {
-    if (roll.version !== version) throw new Error('a census is asked after its roll has changed');
-    return roll;
+  function current(): AvailabilityIndex {
+    if (availabilityIndex.version !== version) throw new Error('a usage is asked after its availabilityIndex has changed');
+    return availabilityIndex;
   }
 
   function overlayOf(scope: string): Overlay {
@@ -90,17 +90,17 @@ export function takeCensus(
     return overlay;
   }
 
-  const unavailableIn = (scope: string): ReadonlyMap<string, CensusMachine> => current().in(scope)?.unavailable ?? NOBODY;
+  const unavailableIn = (scope: string): ReadonlyMap<string, IndexedMachine> => current().in(scope)?.unavailable ?? NOBODY;
 
   /** A reservation whose Machine is not known counts by what it says itself. */
   function scopesOf(uid: string, scopes: readonly string[]): Set<string> {
-    return new Set([...(roll.of(uid)?.scopes ?? []), ...scopes]);
+    return new Set([...(availabilityIndex.of(uid)?.scopes ?? []), ...scopes]);
   }
 
-  const isNew = (uid: string): boolean => roll.of(uid)?.isNew === true;
+  const isNew = (uid: string): boolean => availabilityIndex.of(uid)?.isNew === true;
 
-  function count({ machineUID: uid, machine: name, kind, class: asked, scopes }: Parameters<Census['add']>[0]): void {
-    const reserved = { name, class: classOf({ kind, class: asked }), lastingly: roll.of(uid)?.lastingly ?? true };
+  function count({ machineUID: uid, machine: name, kind, class: asked, scopes }: Parameters<ScopeUsage['add']>[0]): void {
+    const reserved = { name, class: classOf({ kind, class: asked }), persistently: availabilityIndex.of(uid)?.persistently ?? true };
     for (const scope of scopesOf(uid, scopes)) {
       const overlay = overlayOf(scope);
       overlay.left.delete(uid);
@@ -113,18 +113,18 @@ export function takeCensus(
   for (const reservation of reservations) count(reservation);
 
   function whoIn(scope: string): ReturnType<Occupation['who']> {
-    const muster = roll.in(scope);
+    const scopeAvailability = availabilityIndex.in(scope);
     const overlay = overlays.get(scope);
     const reserved = overlay === undefined ? [] : [...overlay.reservations].filter(([uid]) => !isNew(uid));
     const holders = firstNames(reserved.map(([, { name }]) => name));
-    if (holders.length < HOLDERS && muster !== undefined) {
+    if (holders.length < HOLDERS && scopeAvailability !== undefined) {
       const others: string[] = [];
-      for (const [uid, { name }] of muster.unavailable)
+      for (const [uid, { name }] of scopeAvailability.unavailable)
         if (overlay?.reservations.has(uid) !== true && overlay?.left.has(uid) !== true) others.push(name);
       holders.push(...firstNames(others, HOLDERS - holders.length));
     }
-    const more = reserved.filter(([uid, { lastingly }]) => lastingly && muster?.unavailable.has(uid) !== true).length;
-    return { holders, lasting: (muster?.lasting ?? 0) + more };
+    const more = reserved.filter(([uid, { persistently }]) => persistently && scopeAvailability?.unavailable.has(uid) !== true).length;
+    return { holders, lasting: (scopeAvailability?.lasting ?? 0) + more };
   }
 
   function summary(key: string, make: () => ReturnType<Occupation['who']>): ReturnType<Occupation['who']> {
@@ -134,19 +134,19 @@ export function takeCensus(
   }
 
   function outageIn(scope: string): Outage {
-    const muster = roll.in(scope);
-    if (muster === undefined) return { machines: 0, who: () => ({ holders: [], shared: [] }) };
-    const excused = [...ordered].flatMap((uid) => muster.ailing.get(uid) ?? []);
+    const scopeAvailability = availabilityIndex.in(scope);
+    if (scopeAvailability === undefined) return { machines: 0, who: () => ({ holders: [], shared: [] }) };
+    const excused = [...ordered].flatMap((uid) => scopeAvailability.unhealthy.get(uid) ?? []);
     let told: ReturnType<Outage['who']> | undefined;
-    return { machines: muster.ailing.size - excused.length, who: () => (told ??= suspects(muster, excused)) };
+    return { machines: scopeAvailability.unhealthy.size - excused.length, who: () => (told ??= suspects(scopeAvailability, excused)) };
   }
 
-  function suspects({ ailing, ailments }: Muster, excused: readonly CensusMachine[]): ReturnType<Outage['who']> {
-    const machines = ailing.size - excused.length;
+  function suspects({ unhealthy, symptoms }: ScopeAvailability, excused: readonly IndexedMachine[]): ReturnType<Outage['who']> {
+    const machines = unhealthy.size - excused.length;
     const names: string[] = [];
-    for (const [uid, { name }] of ailing) if (!ordered.has(uid)) names.push(name);
-    const counts = new Map(ailments);
-    for (const machine of excused) for (const ailment of machine.ailments ?? []) counts.set(ailment, (counts.get(ailment) ?? 0) - 1);
+    for (const [uid, { name }] of unhealthy) if (!ordered.has(uid)) names.push(name);
+    const counts = new Map(symptoms);
+    for (const machine of excused) for (const symptom of machine.symptoms ?? []) counts.set(symptom, (counts.get(symptom) ?? 0) - 1);
     const shared = [...counts]
       .filter(([, times]) => times * 2 > machines)
       .sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1))
@@ -167,12 +167,12 @@ export function takeCensus(
       const overlay = overlays.get(scope);
       return isNew(uid) || overlay?.reservations.has(uid) === true || (unavailableIn(scope).has(uid) && overlay?.left.has(uid) !== true);
     },
-    ails: (uid) => isNew(uid) || (current().of(uid)?.lastingly ?? true),
+    isUnhealthy: (uid) => isNew(uid) || (current().of(uid)?.persistently ?? true),
     reservations(scope, classes) {
       const all = [...(overlays.get(scope)?.reservations.values() ?? [])].filter((reserved) => classes.includes(reserved.class));
       const who = (): ReturnType<Occupation['who']> => ({
         holders: firstNames(all.map(({ name }) => name)),
-        lasting: all.filter(({ lastingly }) => lastingly).length,
+        lasting: all.filter(({ persistently }) => persistently).length,
       });
       return { used: all.length, who: () => summary(`${scope} ${classes.join(' ')}`, who) };
     },
@@ -193,7 +193,7 @@ export function takeCensus(
         const overlay = overlayOf(scope);
         const machine = unavailableIn(scope).get(uid);
         if (overlay.reservations.delete(uid) && machine === undefined && !isNew(uid)) overlay.added--;
-        if (machine?.lastingly === false) overlay.left.add(uid);
+        if (machine?.persistently === false) overlay.left.add(uid);
       }
       starts.remove(reservation);
       summaries.clear();

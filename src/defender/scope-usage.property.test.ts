@@ -1,10 +1,10 @@
-/** The census that is kept machine by machine, against one that is counted anew by what its words say. */
+/** The usage that is kept machine by machine, against one that is counted again by what its words say. */
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { LedgerReservation } from '../api/disruption-ledger.ts';
-import { takeCensus } from './census.ts';
+import { scopeUsage } from './scope-usage.ts';
 import { classOf } from './request.ts';
-import { createRoll, type CensusMachine } from './roll.ts';
+import { createAvailabilityIndex, type IndexedMachine } from './availability-index.ts';
 import { counted, reservation, T0 } from './testing/reservations.ts';
 
 const NAMES = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
@@ -12,20 +12,20 @@ const SCOPES = ['cluster', 'pool/web', 'zone/h', 'zone/i', 'set/s1', 'condition/
 const CLASSES = ['Restore', 'Repair', 'Change', 'Delete'];
 
 const drawnScopes = fc.subarray(['pool/web', 'zone/h', 'zone/i', 'set/s1']).map((scopes) => ['cluster', ...scopes]);
-const drawnMachine: fc.Arbitrary<CensusMachine> = fc
+const drawnMachine: fc.Arbitrary<IndexedMachine> = fc
   .record({
     name: fc.constantFrom(...NAMES),
     scopes: drawnScopes,
     health: fc.constantFrom('healthy', 'cordoned', 'dead', 'dead', 'new'),
-    ailments: fc.option(fc.subarray(['NotReady', 'Hung', 'DiskFull']), { nil: undefined }),
+    symptoms: fc.option(fc.subarray(['NotReady', 'Hung', 'DiskFull']), { nil: undefined }),
   })
-  .map(({ name, scopes, health, ailments }) =>
+  .map(({ name, scopes, health, symptoms }) =>
     counted(name, {
       scopes,
       unavailable: health === 'cordoned' || health === 'dead',
-      lastingly: health === 'dead',
+      persistently: health === 'dead',
       ...(health === 'new' ? { isNew: true } : {}),
-      ...(ailments === undefined ? {} : { ailments }),
+      ...(symptoms === undefined ? {} : { symptoms }),
     }),
   );
 const drawnReservation: fc.Arbitrary<LedgerReservation> = fc
@@ -45,29 +45,32 @@ const change = fc.oneof(
 
 /** By definition, from everything there is. */
 function byHand(
-  machines: readonly CensusMachine[],
+  machines: readonly IndexedMachine[],
   reservations: readonly LedgerReservation[],
   removed: readonly LedgerReservation[],
   ordered: ReadonlySet<string>,
 ) {
-  const of = (uid: string): CensusMachine | undefined => machines.find((machine) => machine.uid === uid);
+  const of = (uid: string): IndexedMachine | undefined => machines.find((machine) => machine.uid === uid);
   const gone = new Set(removed.map((each) => each.machineUID));
   const left = reservations.filter((each) => !removed.includes(each));
   const isIn = (scope: string, each: LedgerReservation): boolean =>
     each.scopes.includes(scope) || of(each.machineUID)?.scopes.includes(scope) === true;
   const isNew = (uid: string): boolean => of(uid)?.isNew === true;
-  const ailsIn = (scope: string): CensusMachine[] => machines.filter((machine) => machine.scopes.includes(scope) && !isNew(machine.uid));
+  const ailsIn = (scope: string): IndexedMachine[] => machines.filter((machine) => machine.scopes.includes(scope) && !isNew(machine.uid));
   return (scope: string) => {
     const reservationsIn = left.filter((each) => isIn(scope, each));
     const reserved = reservationsIn.filter((each) => !isNew(each.machineUID));
     const others = ailsIn(scope).filter(
       (machine) =>
-        (gone.has(machine.uid) ? machine.lastingly : machine.unavailable) && !reserved.some((each) => each.machineUID === machine.uid),
+        (gone.has(machine.uid) ? machine.persistently : machine.unavailable) && !reserved.some((each) => each.machineUID === machine.uid),
     );
-    const lasting = [...reserved.map((each) => of(each.machineUID)?.lastingly ?? true), ...others.map((machine) => machine.lastingly)];
+    const lasting = [
+      ...reserved.map((each) => of(each.machineUID)?.persistently ?? true),
+      ...others.map((machine) => machine.persistently),
+    ];
     const whole = scope.startsWith('condition/') ? 'cluster' : scope;
-    const outage = ailsIn(scope).filter((machine) => machine.lastingly && machine.ailments !== undefined && !ordered.has(machine.uid));
-    const says = (ailment: string): number => outage.filter((machine) => machine.ailments?.includes(ailment) === true).length;
+    const outage = ailsIn(scope).filter((machine) => machine.persistently && machine.symptoms !== undefined && !ordered.has(machine.uid));
+    const says = (symptom: string): number => outage.filter((machine) => machine.symptoms?.includes(symptom) === true).length;
     return {
       total: machines.some((machine) => machine.scopes.includes(whole)) ? ailsIn(whole).length : undefined,
       used: reserved.length + others.length,
@@ -85,13 +88,13 @@ function byHand(
         .toSorted()
         .slice(0, 5),
       shared: ['DiskFull', 'Hung', 'NotReady']
-        .filter((ailment) => says(ailment) * 2 > outage.length)
+        .filter((symptom) => says(symptom) * 2 > outage.length)
         .toSorted((a, b) => says(b) - says(a) || (a < b ? -1 : 1)),
     };
   };
 }
 
-test('invariant 2: after any changes the census says what one that is taken anew of everybody would', () => {
+test('invariant 2: after any changes the usage says what one that is taken again of everybody would', () => {
   fc.assert(
     fc.property(
       fc.array(change, { maxLength: 40 }),
@@ -100,17 +103,17 @@ test('invariant 2: after any changes the census says what one that is taken anew
       fc.nat(6),
       fc.subarray([...NAMES, 'gone']),
       (changes, reservations, granted, takenAway, orders) => {
-        const roll = createRoll();
-        const there = new Map<string, CensusMachine>();
+        const availabilityIndex = createAvailabilityIndex();
+        const there = new Map<string, IndexedMachine>();
         for (const each of changes) {
           if ('put' in each) {
-            roll.put(each.put);
+            availabilityIndex.put(each.put);
             there.set(each.put.uid, each.put);
           } else if ('remove' in each) {
-            roll.remove(each.remove);
+            availabilityIndex.remove(each.remove);
             there.delete(each.remove);
           } else {
-            roll.clear();
+            availabilityIndex.clear();
             there.clear();
           }
         }
@@ -118,29 +121,29 @@ test('invariant 2: after any changes the census says what one that is taken anew
         const ordered = new Set(orders.map((name) => `uid-${name}`));
         // The last of them come in as what is granted under way.
         const before = reservations.slice(granted);
-        const census = takeCensus(roll, before, { nowMs: T0, ordered });
-        for (const each of reservations.slice(0, granted)) census.add(each);
+        const usage = scopeUsage(availabilityIndex, before, { nowMs: T0, ordered });
+        for (const each of reservations.slice(0, granted)) usage.add(each);
         const removed = reservations.slice(0, takenAway);
-        for (const each of removed) census.remove(each);
+        for (const each of removed) usage.remove(each);
         const expected = byHand(machines, reservations, removed, ordered);
         for (const scope of [...SCOPES, 'zone/none']) {
-          const places = census.places(scope);
-          const outage = census.outage(scope);
+          const places = usage.places(scope);
+          const outage = usage.outage(scope);
           expect({
-            total: census.total(scope),
+            total: usage.total(scope),
             used: places.used,
             ...places.who(),
-            counts: [...NAMES, 'gone'].filter((name) => census.counts(scope, `uid-${name}`)),
-            reservations: CLASSES.map((asked) => census.reservations(scope, [asked]).used),
+            counts: [...NAMES, 'gone'].filter((name) => usage.counts(scope, `uid-${name}`)),
+            reservations: CLASSES.map((asked) => usage.reservations(scope, [asked]).used),
             outage: outage.machines,
             ill: outage.who().holders,
             shared: outage.who().shared,
           }).toEqual(expected(scope));
-          expect(census.reservations(scope, CLASSES).used).toBe(expected(scope).reservations.reduce((sum, many) => sum + many, 0));
+          expect(usage.reservations(scope, CLASSES).used).toBe(expected(scope).reservations.reduce((sum, many) => sum + many, 0));
         }
         for (const name of NAMES) {
           const machine = there.get(`uid-${name}`);
-          expect(census.ails(`uid-${name}`)).toBe(machine === undefined || machine.lastingly || machine.isNew === true);
+          expect(usage.isUnhealthy(`uid-${name}`)).toBe(machine === undefined || machine.persistently || machine.isNew === true);
         }
       },
     ),
@@ -148,13 +151,13 @@ test('invariant 2: after any changes the census says what one that is taken anew
   );
 });
 
-test('a census whose roll has changed since is not asked any more', () => {
-  const roll = createRoll([counted('a')]);
-  const census = takeCensus(roll, []);
-  expect(census.total('cluster')).toBe(1);
-  roll.put(counted('a'));
-  expect(census.total('cluster')).toBe(1);
-  roll.put(counted('b'));
-  expect(() => census.total('cluster')).toThrow('after its roll has changed');
-  expect(() => census.places('cluster')).toThrow('after its roll has changed');
+test('a usage whose availabilityIndex has changed since is not asked any more', () => {
+  const availabilityIndex = createAvailabilityIndex([counted('a')]);
+  const usage = scopeUsage(availabilityIndex, []);
+  expect(usage.total('cluster')).toBe(1);
+  availabilityIndex.put(counted('a'));
+  expect(usage.total('cluster')).toBe(1);
+  availabilityIndex.put(counted('b'));
+  expect(() => usage.total('cluster')).toThrow('after its availabilityIndex has changed');
+  expect(() => usage.places('cluster')).toThrow('after its availabilityIndex has changed');
 });
