@@ -69,7 +69,7 @@ it('E1: a unit is a set with the components it names, so a changed component cha
   expect(before.units[0]?.objects.map((object) => object.kind)).toEqual(['MachineComponent', 'MachineComponentSet']);
   expect(before.units[0]?.digest).not.toBe(after.units[0]?.digest);
   expect(splitUnits([set({ version: '2.0.0' }), component('1.0.0')])).toMatchObject({
-    missing: [{ unit: 'MachineComponentSet/s', component: 'kubelet-2.0.0' }],
+    missing: [{ about: { kind: 'MachineComponentSet', metadata: { name: 's' } }, component: 'kubelet-2.0.0' }],
     unnamed: [{ metadata: { name: 'kubelet-1.0.0' } }],
   });
 });

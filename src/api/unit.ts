@@ -32,14 +32,14 @@ export function namedComponents(set: KubeObject & { spec?: unknown }): string[] 
  */
 export function splitUnits(objects: readonly KubeObject[]): {
   units: Unit[];
-  missing: { unit: string; component: string }[];
+  missing: { about: KubeObject; component: string }[];
   unnamed: KubeObject[];
 } {
   const components = new Map(
     objects.filter((object) => object.kind === MachineComponents.kind).map((object) => [object.metadata.name, object]),
   );
   const named = new Set<string>();
-  const missing: { unit: string; component: string }[] = [];
+  const missing: { about: KubeObject; component: string }[] = [];
   const units: Unit[] = [];
   for (const object of objects) {
     if (object.kind === MachineComponents.kind) continue;
@@ -47,7 +47,7 @@ export function splitUnits(objects: readonly KubeObject[]): {
     for (const component of new Set(namedComponents(object))) {
       const found = components.get(component);
       named.add(component);
-      if (found === undefined) missing.push({ unit: unitKey(object), component });
+      if (found === undefined) missing.push({ about: object, component });
       else parts.push(found);
     }
     parts.push(object);

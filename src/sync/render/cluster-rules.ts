@@ -89,21 +89,13 @@ function namespaces(objects: readonly KubeObject[]): ClusterFinding[] {
 
 function components(objects: readonly KubeObject[]): ClusterFinding[] {
   const { missing, unnamed } = splitUnits(objects);
-  const byKey = new Map(objects.map((object) => [unitKey(object), object]));
-  const findings: ClusterFinding[] = missing.flatMap(({ unit, component }) => {
-    const about = byKey.get(unit);
-    return about === undefined
-      ? []
-      : [
-          {
-            about,
-            code: 'ComponentMissing' as const,
-            path: 'spec.version',
-            message: `names MachineComponent "${component}", which this commit does not have`,
-            next: 'new MachineComponentSet(cluster, name, { component: release(…) })',
-          },
-        ];
-  });
+  const findings: ClusterFinding[] = missing.map(({ about, component }) => ({
+    about,
+    code: 'ComponentMissing' as const,
+    path: 'spec.version',
+    message: `names MachineComponent "${component}", which this commit does not have`,
+    next: 'new MachineComponentSet(cluster, name, { component: release(…) })',
+  }));
   findings.push(
     ...unnamed.map((about) => ({
       about,

@@ -8,16 +8,16 @@ import { killGroup } from './run.ts';
 
 const TIMEOUT_MS = 120_000;
 
-/** Folder of an installed package, whatever it exports. */
-export function packageFolder(name: string): string | undefined {
-  const bases = createRequire(import.meta.url).resolve.paths(name) ?? [];
-  return bases.map((base) => join(base, name)).find((folder) => existsSync(join(folder, 'package.json')));
+/** Where a package may be installed, the nearest first. */
+export function packageFolders(name: string): string[] {
+  return (createRequire(import.meta.url).resolve.paths(name) ?? []).map((base) => join(base, name));
 }
 
 /** Path of the compiler's script; undefined when it is not installed. */
 export function compilerPath(): string | undefined {
-  const folder = packageFolder('typescript');
-  return folder === undefined ? undefined : join(folder, 'bin', 'tsc');
+  return packageFolders('typescript')
+    .map((folder) => join(folder, 'bin', 'tsc'))
+    .find((path) => existsSync(path));
 }
 
 /** Runs it and returns what it printed, mistakes included. Errors: CodedError `TypeCheckFailed` when it could not do its work. */

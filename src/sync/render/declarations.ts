@@ -11,8 +11,7 @@ import { compile } from './compiler.ts';
  * Path of the declarations. The package ships them. In a checkout they are made once for each state of the sources and kept under
  * `.build`: the kinds' types are computed from their schemas, which takes seconds from source and nothing from declarations.
  */
-export async function constructsTypes(compiler: string, signal: AbortSignal): Promise<string> {
-  const root = packageRoot();
+export async function constructsTypes(compiler: string, signal: AbortSignal, root = packageRoot()): Promise<string> {
   const shipped = join(root, 'dist', 'constructs', 'index.d.ts');
   if (!existsSync(join(root, 'src', 'constructs', 'index.ts'))) return shipped;
   const kept = join(root, '.build', 'types', sourcesDigest(root));

@@ -191,6 +191,52 @@ describe.concurrent('a fleet that does not run is refused with its line', () => 
       "import x from 'lodash';",
       { code: 'RenderImport', message: expect.stringContaining('cdk8s, cdk8s-plus-27, constructs, kubenode/constructs') as unknown },
     ],
+    [
+      'another package',
+      "import x from 'lodash';",
+      { next: 'a fleet that needs other packages renders in its own CI and hands over plain YAML' },
+    ],
+    [
+      'files, by Node',
+      "import x from 'node:fs/promises';",
+      { code: 'RenderImport', line: 1, column: 15, next: "import text from './file' with { type: 'text' }" },
+    ],
+    ['an alias of package.json', "import x from '#lib';", { code: 'RenderImport', next: expect.stringContaining('aliases') as unknown }],
+    ['an alias of the home', "import x from '~/lib';", { code: 'RenderImport', next: expect.stringContaining('aliases') as unknown }],
+    ['a path of the machine', "import x from '/etc/passwd';", { code: 'RenderImport', next: undefined }],
+    ['a URL', "import x from 'https://a.example/x.js';", { code: 'RenderImport', next: undefined }],
+    [
+      'a file a second time',
+      { [ENTRY]: "import './a.ts?again';", 'fleet/a.ts': '' },
+      { message: 'must not import "./a.ts?again": a "?" or "#" would run the file twice' },
+    ],
+    ['a module while it runs', 'export {};\nexport const a = () => import("./a.ts");', { code: 'RenderImport', line: 2, column: 24 }],
+    [
+      'code as JSON',
+      { [ENTRY]: "import a from './a.ts' with { type: 'json' };", 'fleet/a.ts': '' },
+      { code: 'RenderImport', message: '"fleet/a.ts" is code, and no json' },
+    ],
+    [
+      'a folder',
+      { [ENTRY]: "import './nodes/';", 'fleet/nodes/index.ts': '' },
+      { code: 'RenderNotFound', next: 'did you mean "./nodes/index.ts"?' },
+    ],
+    ['what it was before it was TypeScript', { [ENTRY]: "import '../a.mjs';", 'a.mts': '' }, { next: 'did you mean "../a.mts"?' }],
+    ['what is like nothing', { [ENTRY]: "import './b.ts';", 'fleet/a.ts': '' }, { code: 'RenderNotFound', next: undefined }],
+    [
+      'a default import of a file without one',
+      { [ENTRY]: "import './b.ts';\nimport a from './a.ts';\na;", 'fleet/a.ts': 'export const b = 1;', 'fleet/b.ts': '' },
+      { code: 'RenderImport', file: ENTRY, line: 2, column: 15, next: expect.stringContaining('no default export') as unknown },
+    ],
+    [
+      'a type imported as a value, in another file than the first that has its name',
+      {
+        [ENTRY]: "import './a.ts';\nconst T = 1;\nT;",
+        'fleet/a.ts': "export const a = 1;\nimport { T } from '../t.ts';\nT;",
+        't.ts': 'export interface T {}',
+      },
+      { code: 'RenderImport', file: 'fleet/a.ts', line: 2, column: 19 },
+    ],
     ['an alias', "import x from '@/lib';", { code: 'RenderImport', next: expect.stringContaining('aliases') as unknown }],
     [
       'a missing file',
@@ -226,6 +272,11 @@ describe.concurrent('a fleet that does not run is refused with its line', () => 
       'a rejection that nobody handles',
       running("void Promise.reject(new Error('later'));"),
       { code: 'RenderThrew', message: 'Error: later', line: 2 },
+    ],
+    [
+      'a rejection that nobody handles, with no Error',
+      running("void Promise.reject('late');"),
+      { code: 'RenderThrew', file: ENTRY, message: 'threw "late", which is not an Error and tells no line' },
     ],
     ['a promise that never settles', 'await new Promise(() => {});', { code: 'RenderNeverSettles', file: ENTRY }],
     [

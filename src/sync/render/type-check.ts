@@ -6,7 +6,7 @@ import { mkdir, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve, sep } from 'node:path';
 import { CodedError } from '../../api/errors.ts';
-import { compile, compilerPath, packageFolder } from './compiler.ts';
+import { compile, compilerPath, packageFolders } from './compiler.ts';
 import { constructsTypes } from './declarations.ts';
 import type { Finding } from './finding.ts';
 
@@ -45,10 +45,7 @@ export async function typecheck(files: ReadonlyMap<string, string>, { entry, sig
 }
 
 function configuration(entry: string, types: string): object {
-  const packages = ['cdk8s', 'cdk8s-plus-27', 'constructs'].flatMap((name) => {
-    const folder = packageFolder(name);
-    return folder === undefined ? [] : [[name, [folder]] as const];
-  });
+  const packages = ['cdk8s', 'cdk8s-plus-27', 'constructs'].map((name) => [name, packageFolders(name)] as const);
   return {
     compilerOptions: {
       target: 'es2024',

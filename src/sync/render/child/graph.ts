@@ -161,10 +161,7 @@ function compiled(path: string, source: string, context: Context): SourceTextMod
 }
 
 /** Of an error of the engine, which belongs to the fleet's realm and is no Error of this one. No code of the fleet has run yet. */
-function messageIn(error: unknown): string {
-  const message: unknown = typeof error === 'object' && error !== null && 'message' in error ? error.message : undefined;
-  return typeof message === 'string' ? message : 'cannot be loaded';
-}
+const messageIn = (error: unknown): string => String(Reflect.get(Object(error) as object, 'message'));
 
 /** The engine names the specifier and the name that is missing, and no place. */
 function instantiate(module: SourceTextModule, files: ReadonlyMap<string, string>): void {
