@@ -53,5 +53,5 @@ export function findCondition(conditions: readonly Condition[] | undefined, type
 export function isTrue(conditions: readonly Condition[] | undefined, type: string, generation?: number): boolean {
   const condition = findCondition(conditions, type);
   if (condition?.status !== 'True') return false;
-  return generation === undefined || (condition.observedGeneration ?? -1) >= generation;
+  return generation === undefined || Number(condition.observedGeneration) >= generation;
 }

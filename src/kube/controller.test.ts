@@ -4,11 +4,16 @@ import type { Node } from '../api/builtin.ts';
 import { CodedError } from '../api/errors.ts';
 import { parseKey } from '../api/resource.ts';
 import type { Stored } from '../api/wire.ts';
+import { createCache } from './cache.ts';
 import { sleep } from './clock.ts';
-import { ofBoth, watch } from './controller.ts';
+import { ofBoth, runController, watch } from './controller.ts';
+import { createClient } from './http-client.ts';
+import { createMetrics } from './metrics.ts';
 import { TerminalError } from './queue.ts';
-import { statusResponse } from './testing/api-server.ts';
+import { fakeApiServer, statusResponse } from './testing/api-server.ts';
+import { fakeClock, seededRandom } from './testing/clock.ts';
 import { owner, self, world } from './testing/controller-world.ts';
+import { recordingLog } from './testing/log.ts';
 import { configMap, node } from './testing/objects.ts';
 import { settle } from './testing/wait-for.ts';
 
@@ -279,4 +284,55 @@ describe('reconciling', () => {
     await clock.advance(100);
     expect(outcomes.sort()).toEqual(['bad terminal 5', 'done done 5', 'later requeued 5']);
   });
+});
+
+test('runs and stores are counted, and a controller that has ended shows no queue', async () => {
+  const server = fakeApiServer();
+  const clock = fakeClock();
+  const metrics = createMetrics();
+  const stopped = new AbortController();
+  const ports = { client: createClient(server.transport), clock, random: seededRandom(1), log: recordingLog(), signal: stopped.signal };
+  const [counted, uncounted] = [createCache({ ...ports, metrics }), createCache(ports)];
+  const shown = (name: string): string[] =>
+    metrics
+      .text()
+      .split('\n')
+      .filter((line) => line.startsWith(name))
+      .map((line) => line.slice(name.length));
+  for (const name of ['a', 'b', 'bad']) server.put(Nodes, node(name));
+  let failing = true;
+  server.intercept((request) =>
+    failing && request.query?.['watch'] === undefined ? statusResponse(503, 'ServiceUnavailable') : undefined,
+  );
+  const done = runController({
+    ...ports,
+    name: 'things',
+    watches: [watch(uncounted.store(ConfigMaps), () => []), watch(counted.store(Nodes), self)],
+    reconcile: async (key) => {
+      await sleep(clock, 10);
+      if (key === 'bad') throw new TerminalError('no');
+      return key === 'b' ? { requeueAfterMs: 60_000 } : undefined;
+    },
+  });
+  await settle();
+  failing = false;
+  await clock.advance(5000);
+  expect(shown('kubenode_reconcile_total')).toEqual([
+    '{controller="things",result="done"} 1',
+    '{controller="things",result="requeued"} 1',
+    '{controller="things",result="failed"} 0',
+    '{controller="things",result="terminal"} 1',
+  ]);
+  expect(shown('kubenode_reconcile_seconds_bucket{controller="things",le="0.02"')).toEqual(['} 3']);
+  expect(shown('kubenode_reconcile_seconds_bucket{controller="things",le="0.005"')).toEqual(['} 0']);
+  expect(shown('kubenode_workqueue_keys')).toContain('{controller="things",state="delayed"} 1');
+  expect(shown('kubenode_store_')).toEqual([
+    'failures_total{resource="nodes"} 1',
+    'lists_total{resource="nodes"} 1',
+    'objects{resource="nodes"} 3',
+    expect.stringMatching(/^quiet_seconds\{resource="nodes"\} [0-9.]+$/),
+  ]);
+  stopped.abort(new Error('stop'));
+  await Promise.all([done, counted.done(), uncounted.done()]);
+  expect([...shown('kubenode_workqueue_keys'), ...shown('kubenode_store_objects')]).toEqual([]);
 });

@@ -270,6 +270,11 @@ describe('watching', () => {
     expect(seen).toEqual(['ADDED']);
   });
 
+  test('an ERROR event without a number is one of the server', async () => {
+    const { client } = answering(() => watching(line('ERROR', { kind: 'Status', code: '410', message: 'odd' })));
+    await expect(collect(client.watch(Nodes))).rejects.toMatchObject({ status: 500, message: 'GET /api/v1/nodes: odd' });
+  });
+
   test.each([
     ['garbage', 'this is no json\n', 'no JSON'],
     ['an event without object', '{"type":"ADDED"}\n', 'no watch event'],

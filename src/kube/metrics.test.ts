@@ -36,6 +36,8 @@ describe('metrics', () => {
         'kubenode_seconds_count{of="a"} 4',
       ].join('\n'),
     );
+    seconds.observe({ of: 'quick' }, 0.05);
+    expect(metrics.text()).toContain('kubenode_seconds_bucket{of="quick",le="+Inf"} 1\n');
   });
 
   test('gauges of one name add up, and end', () => {
@@ -53,7 +55,11 @@ describe('metrics', () => {
     counter.add({ path: 'a"b\\c\nd' });
     expect(metrics.text()).toContain('c{path="a\\"b\\\\c\\nd"} 1\n');
     for (let i = 0; i < 5000; i++) counter.add({ path: `${i}` });
-    expect(metrics.text().split('\n').length).toBeLessThan(1010);
+    // One of them was there before, and two lines say what it is.
+    expect(metrics.text().trimEnd().split('\n')).toHaveLength(1002);
+    const seconds = metrics.histogram('s', 'S.', []);
+    for (let i = 0; i < 5000; i++) seconds.observe({ path: `${i}` }, 1);
+    expect(metrics.text().match(/^s_count/gm)).toHaveLength(1000);
     counter.add({ path: 'a"b\\c\nd' });
     expect(metrics.text()).toContain('c{path="a\\"b\\\\c\\nd"} 2\n');
   });

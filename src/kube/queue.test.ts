@@ -299,6 +299,19 @@ describe('being fair to the rest of the process', () => {
     for (let i = 0; i < 200; i++) await clock.advance(0);
     expect(ran).toHaveLength(1000);
   });
+
+  test('so does one key that asks for itself in each of its runs', async () => {
+    const world = start((key) => {
+      if (world.runs.length < 10_000) world.queue.add(key);
+      return nothing();
+    });
+    world.queue.add('a');
+    await settle();
+    expect(world.runs.length).toBeLessThan(1000);
+    const before = world.runs.length;
+    await world.clock.advance(0);
+    expect(world.runs.length).toBeGreaterThan(before);
+  });
 });
 
 describe('whatever happens', () => {

@@ -7,6 +7,7 @@ import type { KubeObject } from '../api/wire.ts';
 import { hasReason } from './api-error.ts';
 import type { Client } from './client.ts';
 import { rfc3339, withDeadline } from './clock.ts';
+import { createRecent } from './recent.ts';
 
 export interface RecordedEvent {
   type: 'Normal' | 'Warning';
@@ -173,20 +174,4 @@ export function createRecorder(options: RecorderOptions): Recorder {
 
 function late(): Error {
   return new CodedError('Stalled', `no answer within ${ANSWER_MS} ms`);
-}
-
-/** A map that forgets what was set longest ago. */
-function createRecent<Value>(limit: number): { get(key: string): Value | undefined; set(key: string, value: Value): void } {
-  const values = new Map<string, Value>();
-  return {
-    get: (key) => values.get(key),
-    set(key, value) {
-      values.delete(key);
-      values.set(key, value);
-      for (const oldest of values.keys()) {
-        if (values.size <= limit) return;
-        values.delete(oldest);
-      }
-    },
-  };
 }
