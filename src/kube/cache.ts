@@ -66,7 +66,9 @@ export function createCache(options: CacheOptions): Cache {
         resource.plural,
         storeOptions.namespace,
         storeOptions.fieldSelector,
-        Object.entries(storeOptions.labels ?? {}).toSorted(([a], [b]) => (a < b ? -1 : 1)),
+        Object.entries(storeOptions.labels ?? {})
+          .map((each) => each.join('='))
+          .toSorted(),
       ]);
       const managers = storeOptions.keepManagers ?? options.keepManagers ?? [];
       const { namespace, project } = storeOptions;

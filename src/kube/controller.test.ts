@@ -314,6 +314,7 @@ test('runs and stores are counted, and a controller that has ended shows no queu
       return key === 'b' ? { requeueAfterMs: 60_000 } : undefined;
     },
   });
+  expect(shown('kubenode_store_failures_total')).toEqual(['{resource="nodes"} 0']);
   await settle();
   failing = false;
   await clock.advance(5000);

@@ -157,6 +157,28 @@ describe('a single candidate', () => {
     expect(a.leads()).toBe(true);
   });
 
+  test('a Lease that another took is no news, and what keeps it from being acquired is said once', async () => {
+    const server = fakeApiServer();
+    const clock = fakeClock();
+    const log = recordingLog();
+    const said = (): string[] =>
+      log.lines.splice(0).map(({ level, message, fields }) => `${level}: ${message}: ${String(fields['error'])}`);
+    let answer = (): ApiResponse => statusResponse(409, 'Conflict', 'changed');
+    server.intercept(() => answer());
+    candidate(server.transport, clock, 'a', undefined, { log });
+    await settle();
+    expect(said()).toEqual([expect.stringMatching(/^debug: the Lease was taken by another: .*changed$/)]);
+    answer = () => statusResponse(503, 'ServiceUnavailable', 'away');
+    await clock.advance(15_000);
+    const [first, ...others] = said();
+    expect(first).toMatch(/^warn: the Lease cannot be acquired: .*away$/);
+    expect(others.length).toBeGreaterThan(1);
+    expect(others.filter((each) => !each.startsWith('debug: the Lease cannot'))).toEqual([]);
+    answer = () => statusResponse(403, 'Forbidden', 'not you');
+    await clock.advance(5000);
+    expect(said().filter((each) => each.startsWith('warn'))).toHaveLength(1);
+  });
+
   test('a stop in the middle of a renewal still frees the Lease', async () => {
     const server = fakeApiServer();
     const clock = fakeClock();

@@ -73,6 +73,18 @@ describe('own writes', () => {
     expect(writes.isCurrent('k')).toBe(true);
   });
 
+  test('after the end nobody is called for what a store shows', async () => {
+    const { writes, as, ready, store, server } = await world();
+    loseAnswer(server);
+    await expect(as('k').create(ConfigMaps, configMap('x', 'a'))).rejects.toThrow('ECONNRESET');
+    expect(writes.isCurrent('k')).toBe(false);
+    writes.stop();
+    store.relist();
+    await settle();
+    expect(store.size).toBe(1);
+    expect(ready).toEqual([]);
+  });
+
   test('a key that made several writes waits for all of them', async () => {
     const { server, writes, as, ready, store } = await world();
     server.watches.stall();
