@@ -40,7 +40,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
     server: bootstrap,
     clock,
     userAgent: `kubenode-agent/${AGENT_VERSION}`,
-    heard: (serverMs) => engine.heard(serverMs),
+    heard: (serverMs) => engine.dated(serverMs),
   });
   const common = { clock, random, log, signal };
   const events = createEvents({ client: api.client, machine, ...common });
@@ -52,7 +52,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
     mirror: bootstrap.mirror,
     pinned: bootstrap.componentKeys,
     signal,
-    looked: () => reporter?.poke(),
+    observed: () => reporter?.poke(),
     happened: (what) => events.send(what),
   });
   const identity = { version: AGENT_VERSION, apiLevel: API_LEVEL, bootID: host.bootID, os: host.os, arch: host.arch };

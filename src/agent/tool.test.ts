@@ -6,13 +6,13 @@ import { sha256Hex } from '../api/digest.ts';
 import { createDurable, type Durable } from './disk/durable.ts';
 import { buildGeneration } from './generation/generation.ts';
 import { identityState } from './identity/state.ts';
-import { beginJournal, type Journal } from './journal/journal.ts';
+import { beginJournal, type Journal } from './records/journal.ts';
 import { componentLayout, layoutOf, type Layout } from './disk/layout.ts';
 import type { Manifest } from './generation/manifest.ts';
 import { placeFile } from './disk/node-files.ts';
 import { nodeFiles } from './ports/files.ts';
-import { writeReceipt, type Receipt } from './journal/receipts.ts';
-import type { OperationRecord, Transaction } from './journal/state.ts';
+import { writeReceipt, type Receipt } from './records/receipts.ts';
+import type { OperationRecord, Transaction } from './records/state.ts';
 import type { Store } from './generation/store.ts';
 import { manifestOf } from './testing/manifest.ts';
 

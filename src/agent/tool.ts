@@ -9,11 +9,11 @@ import { describe, findDrift } from './upkeep/drift.ts';
 import { loadManifest } from './generation/generation.ts';
 import { lifeOf } from './identity/key.ts';
 import { identityState } from './identity/state.ts';
-import { decode, replay } from './journal/journal.ts';
+import { decode, replay } from './records/journal.ts';
 import { layoutOf, type Layout } from './disk/layout.ts';
 import { nodeFiles } from './ports/files.ts';
-import { loadReceipts } from './journal/receipts.ts';
-import type { State } from './journal/state.ts';
+import { loadReceipts } from './records/receipts.ts';
+import type { State } from './records/state.ts';
 
 const USAGE = `usage: kubenode-agent status | journal | verify [--root DIR]
   status   what this node is, what it runs, and what is under way

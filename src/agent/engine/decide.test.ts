@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import type { Disruption } from '../../api/disruption.ts';
 import type { Operation } from '../../api/machine.ts';
-import { newProgress } from '../context.ts';
+import { newProgress } from '../transaction/memory.ts';
 import { decide } from './decide.ts';
 import { inOrder } from '../operation/decide.ts';
 import type { Observed } from './observed.ts';
-import type { ComponentState, Failure, State, Transaction } from '../journal/state.ts';
+import type { ComponentState, Failure, State, Transaction } from '../records/state.ts';
 import {
   NOW,
   WALL,

@@ -6,8 +6,8 @@ import { upkeepStep } from '../upkeep/decide.ts';
 import type { Observed } from './observed.ts';
 import { pendingOf } from '../transaction/pending.ts';
 import { isControllers } from '../repair/task.ts';
-import { componentOf, runningOperation } from '../journal/state.ts';
-import type { Accepted } from '../journal/state.ts';
+import { componentOf, runningOperation } from '../records/state.ts';
+import type { Accepted } from '../records/state.ts';
 import type { Due, Step } from './steps.ts';
 import type { Wanted } from '../cell/wanted.ts';
 

@@ -1,7 +1,10 @@
+import { serverMsOf } from '../cell/memory.ts';
 import type { Context } from '../context.ts';
-import { journalOf } from '../context.ts';
-import { isCrashLooping } from './observed.ts';
-import type { Health, Observed } from './observed.ts';
+import { journalOf } from '../records/memory.ts';
+import { isCrashLooping } from '../upkeep/memory.ts';
+import type { Health } from '../upkeep/memory.ts';
+import { repairingOf } from '../repair/memory.ts';
+import type { Observed } from './observed.ts';
 
 const UNKNOWN: Health = { state: 'Unknown', bootID: undefined, since: undefined, message: undefined };
 
@@ -9,13 +12,15 @@ const UNKNOWN: Health = { state: 'Unknown', bootID: undefined, since: undefined,
 export async function observe(ctx: Context): Promise<Observed> {
   const { memory, ports, layout } = ctx;
   const nowMs = ports.clock.monotonic();
-  const { switching, progress, repairing } = memory;
+  const { records, cell, generation, transaction, repair, upkeep } = memory;
+  const { switching, progress } = transaction;
+  const { running } = repair;
   const units = new Map((await ports.units.list()).map((unit) => [unit.name, unit]));
   const { state } = journalOf(memory);
   const health = new Map<string, Health>();
-  for (const [name, { manifest }] of memory.installed) {
-    const looping = manifest?.units.find((unit) => isCrashLooping(memory.starts.get(unit.name), nowMs));
-    const known = memory.health.get(name) ?? UNKNOWN;
+  for (const [name, { manifest }] of records.installed) {
+    const looping = manifest?.units.find((unit) => isCrashLooping(upkeep.starts.get(unit.name), nowMs));
+    const known = upkeep.health.get(name) ?? UNKNOWN;
     const exit = looping === undefined ? undefined : units.get(looping.name)?.exit;
     health.set(
       name,
@@ -27,27 +32,27 @@ export async function observe(ctx: Context): Promise<Observed> {
   return {
     nowMs,
     wallMs: ports.clock.now(),
-    serverMs: memory.server === undefined ? undefined : memory.server.ms + (nowMs - memory.server.atMs),
+    serverMs: serverMsOf(memory, nowMs),
     bootID: ports.host.bootID,
-    foreign: memory.foreign,
+    foreign: records.foreign,
     holdFile: (await ports.files.stat(layout.hold)) !== undefined,
-    wanted: memory.wanted,
+    wanted: cell.wanted,
     state,
-    installed: memory.installed,
-    manifests: memory.manifests,
-    prepared: memory.prepared,
-    rebuilt: memory.rebuilt,
+    installed: records.installed,
+    manifests: transaction.manifests,
+    prepared: generation.prepared,
+    rebuilt: generation.rebuilt,
     units,
-    starts: memory.starts,
+    starts: upkeep.starts,
     health,
-    drift: memory.drift,
+    drift: upkeep.drift,
     progress: {
       ...progress,
       probing: switching.probing === undefined ? undefined : { view: switching.probing.view(), deadlineMs: switching.deadlineMs },
     },
-    repairing: { ...repairing, probing: repairing.probing?.view() },
-    reread: memory.reread,
-    rereadNotBeforeMs: memory.rereadNotBeforeMs,
-    sweep: memory.sweep,
+    repairing: repairingOf(running),
+    reread: cell.reread,
+    rereadNotBeforeMs: cell.rereadNotBeforeMs,
+    sweep: generation.sweep,
   };
 }

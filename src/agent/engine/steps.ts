@@ -1,5 +1,5 @@
 import type { Outcome } from '../../api/machine.ts';
-import type { Accepted, Failure, OperationRecord, Transaction } from '../journal/state.ts';
+import type { Accepted, Failure, OperationRecord, Transaction } from '../records/state.ts';
 
 /** The stages of a transaction, in the words of what they do. */
 export type Stage =

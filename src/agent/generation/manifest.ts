@@ -3,7 +3,7 @@ import type { ComponentSpec, FileSpec, Hook, ProbeSpec, UnitSpec } from './spec.
 import { agentError } from '../errors.ts';
 import { componentLayout } from '../disk/layout.ts';
 import type { Layout } from '../disk/layout.ts';
-import type { Accepted } from '../journal/state.ts';
+import type { Accepted } from '../records/state.ts';
 import { expand } from './template.ts';
 import type { Variables } from './template.ts';
 

@@ -11,9 +11,9 @@ import { agentError, failureOf, short } from '../errors.ts';
 import { buildGeneration } from './generation.ts';
 import { isLoopback, renderManifest } from './manifest.ts';
 import type { Manifest } from './manifest.ts';
-import type { Preparation } from '../engine/observed.ts';
+import type { Preparation } from './memory.ts';
 import { requireAllowed, requireSigned } from './signature.ts';
-import type { Accepted } from '../journal/state.ts';
+import type { Accepted } from '../records/state.ts';
 import { resolveUrl } from './store.ts';
 
 type Source = Pick<Accepted, 'name' | 'version' | 'values' | 'labels' | 'content' | 'revision'>;
@@ -41,14 +41,14 @@ const DOUBTFUL_TRIES = 5;
 /** Starts to make a generation ready, in the background. Nothing that runs is touched by it. */
 export function startPreparation(ctx: Context, name: string, source: Source, rebuild: boolean): void {
   const { memory } = ctx;
-  const results = rebuild ? memory.rebuilt : memory.prepared;
+  const results = rebuild ? memory.generation.rebuilt : memory.generation.prepared;
   const key = `${name}${rebuild ? '!' : ''}`;
   const before = results.get(name);
   const failures = before?.revision === source.revision && before.status === 'retry' ? before.failures : 0;
   const { revision } = source;
-  memory.preparing.get(key)?.abort(new Error('another revision is wanted'));
+  memory.generation.preparing.get(key)?.abort(new Error('another revision is wanted'));
   const controller = new AbortController();
-  memory.preparing.set(key, controller);
+  memory.generation.preparing.set(key, controller);
   const message = before?.status === 'retry' ? before.message : undefined;
   results.set(name, { status: 'working', revision, ...(message === undefined ? {} : { message }) });
   const onAbort = (): void => controller.abort(ctx.signal.reason);
@@ -58,7 +58,7 @@ export function startPreparation(ctx: Context, name: string, source: Source, reb
     let result: Preparation;
     try {
       const manifest = await prepare(ctx, source, controller.signal);
-      if (rebuild && manifest.digest !== memory.installed.get(name)?.receipt.generation) {
+      if (rebuild && manifest.digest !== memory.records.installed.get(name)?.receipt.generation) {
         throw agentError('SpecInvalid', 'what is made from its MachineComponent now is not what was installed');
       }
       result = { status: 'ready', revision, manifest };
@@ -74,7 +74,7 @@ export function startPreparation(ctx: Context, name: string, source: Source, reb
       }
     } finally {
       ctx.signal.removeEventListener('abort', onAbort);
-      if (memory.preparing.get(key) === controller) memory.preparing.delete(key);
+      if (memory.generation.preparing.get(key) === controller) memory.generation.preparing.delete(key);
     }
     results.set(name, result);
     ctx.wake();

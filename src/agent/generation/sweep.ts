@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { journalOf } from '../context.ts';
+import { journalOf } from '../records/memory.ts';
 import type { Context } from '../context.ts';
 import { loadManifest } from './generation.ts';
 import { componentLayout } from '../disk/layout.ts';
@@ -19,10 +19,10 @@ export async function sweep(ctx: Context): Promise<{ files: number; bytes: numbe
   const specs = new Set<string>();
   for (const name of await durable.files.list(layout.components)) {
     const paths = componentLayout(layout, name);
-    const installed = memory.installed.get(name);
+    const installed = memory.records.installed.get(name);
     const wanted = Object.hasOwn(state.components, name) ? state.components[name] : undefined;
     const verified = Object.hasOwn(state.verified, name) ? (state.verified[name] ?? []) : [];
-    const prepared = memory.prepared.get(name);
+    const prepared = memory.generation.prepared.get(name);
     let kept = installed === undefined ? 0 : 1;
     for (const entry of await durable.files.list(paths.folder)) {
       const folder = join(paths.folder, entry);
@@ -49,7 +49,7 @@ export async function sweep(ctx: Context): Promise<{ files: number; bytes: numbe
     if (failed === undefined) specs.add(specPath(ctx, name, version));
   }
   const fetching = Object.values(state.components).some(({ name, revision }) => {
-    const prepared = memory.prepared.get(name);
+    const prepared = memory.generation.prepared.get(name);
     return prepared?.revision === revision && prepared.status === 'retry';
   });
   const gone = fetching ? { files: 0, bytes: 0 } : await ctx.store.keep(artifacts);

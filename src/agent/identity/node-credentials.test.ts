@@ -120,10 +120,10 @@ test('who is refused says by whom and why; one that is good for a while yet goes
   const before = config();
   // Past two thirds of its life, and before its end.
   const late = contextOf(denied);
-  late.memory.server = { ms: Date.now() + 20 * 3600_000, atMs: late.ports.clock.monotonic() };
+  late.memory.cell.server = { ms: Date.now() + 20 * 3600_000, atMs: late.ports.clock.monotonic() };
   await keepNodeCredentials(late, CREDENTIALS);
   expect(config()).toBe(before);
-  late.memory.server = { ms: Date.now() + 25 * 3600_000, atMs: late.ports.clock.monotonic() };
+  late.memory.cell.server = { ms: Date.now() + 25 * 3600_000, atMs: late.ports.clock.monotonic() };
   await expect(keepNodeCredentials(late, CREDENTIALS)).rejects.toMatchObject({ code: 'CredentialsRefused' });
 });
 

@@ -4,6 +4,7 @@ import { sha256Hex } from '../../api/digest.ts';
 import { isCoded, messageOf } from '../../api/errors.ts';
 import { sleep } from '../../kube/clock.ts';
 import type { NodeCredentials } from '../generation/spec.ts';
+import { bestWallMs } from '../cell/memory.ts';
 import type { Context } from '../context.ts';
 import { agentError } from '../errors.ts';
 import { makeRequest, pemOf } from './request.ts';
@@ -31,6 +32,8 @@ export interface NodeCertificates {
 const SECONDS = 24 * 3600;
 /** For approver and signer. */
 const PATIENCE_MS = 30_000;
+/** Between checks whether credentials need renewal. */
+const RENEWAL_CHECK_MS = 300_000;
 const MODE = 0o600;
 const AUTHORITY_MODE = 0o644;
 
@@ -46,9 +49,12 @@ export async function keepNodeCredentials(ctx: Context, { kubeconfig, certificat
   if (certificates === undefined) throw agentError('CredentialsRefused', 'this agent has nobody to ask for the certificate of its node');
   await placeFile(durable, layout.root, { path: certificateAuthority, content: certificates.certificateAuthority, mode: AUTHORITY_MODE });
   const text = await readPlaced(ctx, kubeconfig);
-  const present = heldIn(text, node.name, nowOf(ctx), 2 / 3);
+  const present = heldIn(text, node.name, bestWallMs(ctx.memory, ctx.ports.clock), 2 / 3);
   const held =
-    present ?? (await asked(ctx, certificates).catch((error: unknown) => orElse(ctx, heldIn(text, node.name, nowOf(ctx), 1), error)));
+    present ??
+    (await asked(ctx, certificates).catch((error: unknown) =>
+      orElse(ctx, heldIn(text, node.name, bestWallMs(ctx.memory, ctx.ports.clock), 1), error),
+    ));
   await placeFile(durable, layout.root, { path: kubeconfig, content: kubeconfigOf(certificates, node.name, held), mode: MODE });
 }
 
@@ -59,8 +65,21 @@ function orElse(ctx: Context, held: Held | undefined, error: unknown): Held {
   return held;
 }
 
+/** Until the signal. */
+export async function keepNodeCredentialsGood(ctx: Context): Promise<void> {
+  const { memory, ports, layout, signal } = ctx;
+  const { records } = memory;
+  while (!signal.aborted) {
+    await sleep(ports.clock, RENEWAL_CHECK_MS * (0.75 + ports.random() / 2), signal).catch(() => undefined);
+    if (signal.aborted || records.trouble !== undefined || records.journal === undefined) continue;
+    const held = (await ports.files.stat(layout.hold)) !== undefined;
+    const manifests = [...records.installed.values()].flatMap(({ manifest }) => manifest ?? []);
+    if (!held) await renewNodeCredentials(ctx, manifests).catch(() => undefined);
+  }
+}
+
 /** Every installed component's; what fails is tried again later and keeps nothing else from being done. */
-export async function renewNodeCredentials(ctx: Context, manifests: Iterable<Manifest>): Promise<void> {
+async function renewNodeCredentials(ctx: Context, manifests: Iterable<Manifest>): Promise<void> {
   for (const { name, nodeCredentials } of manifests) {
     if (nodeCredentials === undefined) continue;
     try {
@@ -116,7 +135,7 @@ async function asked(ctx: Context, certificates: NodeCertificates): Promise<Held
     switch (answer.is) {
       case 'Issued': {
         const held = { certificate: answer.certificate, key: key.export({ type: 'pkcs8', format: 'pem' }).toString() };
-        if (isGood(held.certificate, held.key, node.name, nowOf(ctx), 1)) return held;
+        if (isGood(held.certificate, held.key, node.name, bestWallMs(ctx.memory, ctx.ports.clock), 1)) return held;
         throw agentError(
           'CredentialsRefused',
           `the certificate that was issued is not for system:node:${node.name} and its key, or is over`,
@@ -175,9 +194,4 @@ async function readPlaced({ durable, layout }: Context, path: string): Promise<s
     if (isCoded(error, 'PathRefused')) throw error;
     return undefined;
   }
-}
-
-/** By the API server's clock, where it is known. */
-function nowOf({ memory, ports: { clock } }: Context): number {
-  return memory.server === undefined ? clock.now() : memory.server.ms + (clock.monotonic() - memory.server.atMs);
 }

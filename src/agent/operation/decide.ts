@@ -7,8 +7,8 @@ import { REMOVE_FAILED } from '../transaction/decide.ts';
 import type { Observed } from '../engine/observed.ts';
 import { pendingOf } from '../transaction/pending.ts';
 import { isControllers } from '../repair/task.ts';
-import { componentOf } from '../journal/state.ts';
-import type { OperationRecord, Transaction } from '../journal/state.ts';
+import { componentOf } from '../records/state.ts';
+import type { OperationRecord, Transaction } from '../records/state.ts';
 import type { Due, Step } from '../engine/steps.ts';
 
 /** Those of src/api, which cannot be imported without its schemas. */

@@ -2,7 +2,10 @@ import { join } from 'node:path';
 import { messageOf } from '../../api/errors.ts';
 import { createCleaner, ruleOf } from './cleaner.ts';
 import type { Cleaner, Kept } from './cleaner.ts';
-import { journalOf, newRepairing } from '../context.ts';
+import { endRepairing } from './memory.ts';
+import { isPreparing } from '../generation/memory.ts';
+import { journalOf } from '../records/memory.ts';
+import { forgetStarts } from '../upkeep/memory.ts';
 import type { Context } from '../context.ts';
 import { backoffMs } from '../transaction/decide.ts';
 import { CLEAN_WITHIN_MS, REBOOT_WITHIN_MS } from './decide.ts';
@@ -15,7 +18,7 @@ import { bytesOf } from '../ports/folders.ts';
 import { LOG_FOLDER } from '../ports/logs.ts';
 import { startProbes } from '../upkeep/probes.ts';
 import { nameOf } from './task.ts';
-import type { Acting, OperationRecord } from '../journal/state.ts';
+import type { Acting, OperationRecord } from '../records/state.ts';
 import { sweep } from '../generation/sweep.ts';
 
 /* The three repairs. Each step may be repeated, by this process or the next. */
@@ -29,14 +32,6 @@ export async function operate(ctx: Context, operation: OperationRecord): Promise
   ctx.happened({ type: 'Normal', reason: 'RepairBegun', message: `${what} (operation ${operation.id})` });
 }
 
-/** What is known of the running Repair beside the journal. */
-export function endRepairing({ memory, background }: Pick<Context, 'memory' | 'background'>): void {
-  const { probing, cleaner } = memory.repairing;
-  probing?.stop();
-  if (cleaner !== undefined) background(cleaner.close().catch(() => undefined));
-  memory.repairing = newRepairing();
-}
-
 /** Written before the first thing that cannot be taken back. */
 async function setOut(ctx: Context, operation: OperationRecord, rest: Omit<Acting, 'at'> = {}): Promise<Acting> {
   if (operation.acting !== undefined) return operation.acting;
@@ -48,80 +43,80 @@ async function setOut(ctx: Context, operation: OperationRecord, rest: Omit<Actin
 /** Restarts those units that were not restarted yet, and begins to probe. A unit is told by its invocation: another one for each start. */
 export async function restartUnits(ctx: Context, operation: OperationRecord, component: string): Promise<void> {
   const { memory, ports, layout } = ctx;
-  const manifest = memory.installed.get(component)?.manifest;
+  const manifest = memory.records.installed.get(component)?.manifest;
   if (manifest === undefined) return;
-  const { repairing } = memory;
+  const { running } = memory.repair;
   const listed = await ports.units.list();
   const ran = manifest.units.flatMap(({ name }) => listed.filter((each) => each.name === name && each.running));
   const before = Object.fromEntries(ran.map(({ name, invocation }) => [name, invocation]));
   const { invocations = {} } = await setOut(ctx, operation, { invocations: before });
-  repairing.deadlineMs ??= ports.clock.monotonic() + manifest.healthDeadlineSeconds * 1000;
+  running.deadlineMs ??= ports.clock.monotonic() + manifest.healthDeadlineSeconds * 1000;
   const now = new Map<string, string>();
   try {
     for (const unit of manifest.units) {
       const status = (await ports.units.list()).find((each) => each.name === unit.name);
       const due = status?.running !== true || (Object.hasOwn(invocations, unit.name) && invocations[unit.name] === status.invocation);
       const started = due ? await ports.units.start({ ...unit, generation: manifest.digest }) : status;
-      if (due) memory.starts.delete(unit.name);
+      if (due) forgetStarts(memory, unit.name);
       now.set(unit.name, started.invocation);
     }
   } catch (error) {
-    repairing.failures++;
-    repairing.error = short(messageOf(error));
-    repairing.notBeforeMs = ports.clock.monotonic() + backoffMs(repairing.failures);
+    running.failures++;
+    running.error = short(messageOf(error));
+    running.notBeforeMs = ports.clock.monotonic() + backoffMs(running.failures);
     return;
   }
-  repairing.probing = startProbes(manifest, 'switch', now, { ...ports, root: layout.root }, () => ctx.wake());
+  running.probing = startProbes(manifest, 'switch', now, { ...ports, root: layout.root }, () => ctx.wake());
 }
 
 /** Asks for it, again and again within one boot, which is asking once. */
 export async function askForReboot(ctx: Context, operation: OperationRecord): Promise<void> {
   const { memory, ports } = ctx;
-  const { repairing } = memory;
+  const { running } = memory.repair;
   const { at } = await setOut(ctx, operation);
   const nowMs = ports.clock.monotonic();
   // A process that began since goes on with the same deadline, whichever way the clock was set.
   const spentMs = Math.min(Math.max(ports.clock.now() - at, 0), REBOOT_WITHIN_MS);
-  repairing.deadlineMs ??= nowMs + REBOOT_WITHIN_MS - spentMs;
-  repairing.notBeforeMs = nowMs + REBOOT_AGAIN_MS;
-  if (nowMs >= repairing.deadlineMs) return;
+  running.deadlineMs ??= nowMs + REBOOT_WITHIN_MS - spentMs;
+  running.notBeforeMs = nowMs + REBOOT_AGAIN_MS;
+  if (nowMs >= running.deadlineMs) return;
   try {
     await ports.host.reboot(operation.id);
-    repairing.error = undefined;
+    running.error = undefined;
     ctx.happened({ type: 'Normal', reason: 'Rebooting', message: `for operation ${operation.id}` });
   } catch (error) {
-    repairing.error = short(messageOf(error));
-    ports.log.warn({ error: repairing.error }, 'the reboot could not be asked for');
+    running.error = short(messageOf(error));
+    ports.log.warn({ error: running.error }, 'the reboot could not be asked for');
   }
 }
 
 /** One bounded piece of deleting. */
 export async function clean(ctx: Context, operation: OperationRecord, belowPercent: number): Promise<void> {
   const { memory, ports } = ctx;
-  const { repairing } = memory;
+  const { running } = memory.repair;
   const acting = await setOut(ctx, operation);
-  repairing.deadlineMs ??= ports.clock.monotonic() + CLEAN_WITHIN_MS;
+  running.deadlineMs ??= ports.clock.monotonic() + CLEAN_WITHIN_MS;
   const enough = async (): Promise<boolean> => {
     const { used, available } = await ports.files.space(rootOf(ctx));
     const percent = used + available === 0 ? 0 : (100 * used) / (used + available);
-    repairing.percent = Math.floor(percent * 10) / 10;
+    running.percent = Math.floor(percent * 10) / 10;
     return percent < belowPercent;
   };
-  const first = repairing.cleaner === undefined;
-  const before = { ...(repairing.cleaner?.freed ?? { files: 0, bytes: 0 }) };
+  const first = running.cleaner === undefined;
+  const before = { ...(running.cleaner?.freed ?? { files: 0, bytes: 0 }) };
   const gone = { files: 0, bytes: 0 };
   let end: Awaited<ReturnType<Cleaner['step']>> = 'more';
   if (first) {
     if (await enough()) end = 'enough';
     else Object.assign(gone, await sweepStore(ctx));
-    repairing.cleaner = await cleanerOf(ctx, enough);
+    running.cleaner = await cleanerOf(ctx, enough);
   }
-  const { cleaner } = repairing;
+  const { cleaner } = running;
   if (cleaner === undefined) return;
   if (!first) end = await cleaner.step();
   gone.files += cleaner.freed.files - before.files;
   gone.bytes += cleaner.freed.bytes - before.bytes;
-  repairing.cleaning = { end: end === 'more' ? undefined : end, notes: [...cleaner.notes].join('; ') };
+  running.cleaning = { end: end === 'more' ? undefined : end, notes: [...cleaner.notes].join('; ') };
   if (gone.files === 0) return;
   const known = acting.freed ?? { files: 0, bytes: 0 };
   const freed = { files: known.files + gone.files, bytes: known.bytes + gone.bytes };
@@ -131,8 +126,7 @@ export async function clean(ctx: Context, operation: OperationRecord, belowPerce
 /** What the agent keeps and needs no more: it goes first. */
 async function sweepStore(ctx: Context): Promise<{ files: number; bytes: number }> {
   const { memory, ports } = ctx;
-  const preparing = [...memory.prepared.values(), ...memory.rebuilt.values()].some((each) => each.status === 'working');
-  if (preparing) return { files: 0, bytes: 0 };
+  if (isPreparing(memory)) return { files: 0, bytes: 0 };
   try {
     return await sweep(ctx);
   } catch (error) {
@@ -145,14 +139,14 @@ const rootOf = ({ layout }: Context): string => (layout.root === '' ? '/' : layo
 
 async function cleanerOf(ctx: Context, enough: () => Promise<boolean>): Promise<Cleaner> {
   const { memory, ports, layout, durable } = ctx;
-  const running = [...memory.installed.values()].flatMap(({ manifest }) => manifest ?? []);
-  const kept = [...running];
-  for (const { receipt } of memory.installed.values()) {
+  const inUse = [...memory.records.installed.values()].flatMap(({ manifest }) => manifest ?? []);
+  const kept = [...inUse];
+  for (const { receipt } of memory.records.installed.values()) {
     if (receipt.previous === undefined) continue;
     const manifest = await loadManifest(durable, layout, receipt.name, receipt.previous.generation);
     if (manifest !== undefined) kept.push(manifest);
   }
-  const rules = [{ path: LOG_FOLDER, olderThanMs: 0 }, ...running.flatMap((each) => (each.disposable ?? []).map(ruleOf))];
+  const rules = [{ path: LOG_FOLDER, olderThanMs: 0 }, ...inUse.flatMap((each) => (each.disposable ?? []).map(ruleOf))];
   return createCleaner({ files: ports.files, root: layout.root, rules, kept: await keptOf(ctx, kept), nowMs: ports.clock.now(), enough });
 }
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Operation } from '../../api/machine.ts';
 import { repairStep, repairTodo } from './decide.ts';
 import type { Observed } from '../engine/observed.ts';
-import type { OperationRecord, Task } from '../journal/state.ts';
+import type { OperationRecord, Task } from '../records/state.ts';
 import { LATER, NOW, WALL, installed, machine, node, order } from '../testing/observed.ts';
 import type { Wanted } from '../cell/wanted.ts';
 

@@ -1,7 +1,7 @@
 import type { Operation, Outcome } from '../../api/machine.ts';
 import type { Observed } from '../engine/observed.ts';
 import { CLASS_OF, taskOf } from './task.ts';
-import type { OperationRecord, Task } from '../journal/state.ts';
+import type { OperationRecord, Task } from '../records/state.ts';
 import type { Due, Finish, Step } from '../engine/steps.ts';
 
 /** From the first time it was asked for. */

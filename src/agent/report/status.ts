@@ -12,7 +12,7 @@ import { short } from '../errors.ts';
 import type { Observed } from '../engine/observed.ts';
 import { pendingOf } from '../transaction/pending.ts';
 import { restartingOf } from '../repair/task.ts';
-import type { ComponentState, OperationRecord, State } from '../journal/state.ts';
+import type { ComponentState, OperationRecord, State } from '../records/state.ts';
 import type { Wanted } from '../cell/wanted.ts';
 
 /** With room for what is put in front of it. */

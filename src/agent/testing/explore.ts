@@ -1,9 +1,9 @@
 import { createDurable } from '../disk/durable.ts';
 import { loadManifest } from '../generation/generation.ts';
 import { componentLayout, layoutOf, onNode } from '../disk/layout.ts';
-import { loadReceipts } from '../journal/receipts.ts';
-import { componentOf } from '../journal/state.ts';
-import type { State } from '../journal/state.ts';
+import { loadReceipts } from '../records/receipts.ts';
+import { componentOf } from '../records/state.ts';
+import type { State } from '../records/state.ts';
 import { damagedPaths } from '../generation/tree.ts';
 import { simulatedFiles } from './disk.ts';
 import type { Model } from './inodes.ts';

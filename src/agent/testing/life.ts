@@ -8,7 +8,7 @@ import type { UnitStatus, Units } from '../ports/units.ts';
 import { report } from '../report/status.ts';
 import type { AgentStatus } from '../report/status.ts';
 import { wantedOf } from '../cell/wanted.ts';
-import { runningOperation } from '../journal/state.ts';
+import { runningOperation } from '../records/state.ts';
 import { simulatedFiles } from './disk.ts';
 import type { DiskHooks } from './disk.ts';
 import { MIRROR, ROOT, START_MS } from './world.ts';

@@ -2,11 +2,13 @@
 import type { Disruption } from '../../api/disruption.ts';
 import type { Operation } from '../../api/machine.ts';
 import { contentOf } from '../generation/content.ts';
-import { newProgress } from '../context.ts';
+import { newProgress } from '../transaction/memory.ts';
 import type { Manifest } from '../generation/manifest.ts';
-import type { Health, Installed, Observed } from '../engine/observed.ts';
-import type { ComponentState, State, Transaction } from '../journal/state.ts';
-import { fold } from '../journal/state.ts';
+import type { Observed } from '../engine/observed.ts';
+import type { Installed } from '../records/memory.ts';
+import type { Health } from '../upkeep/memory.ts';
+import type { ComponentState, State, Transaction } from '../records/state.ts';
+import { fold } from '../records/state.ts';
 import type { Wanted } from '../cell/wanted.ts';
 import { manifestOf } from './manifest.ts';
 import { entry } from './world.ts';

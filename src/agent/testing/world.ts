@@ -1,10 +1,10 @@
 import { sha256Hex } from '../../api/digest.ts';
 import type { ComponentEntry, Machine, MachineStatus, Operation } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
-import { replay } from '../journal/journal.ts';
+import { replay } from '../records/journal.ts';
 import { layoutOf } from '../disk/layout.ts';
 import type { UnitStatus } from '../ports/units.ts';
-import type { State } from '../journal/state.ts';
+import type { State } from '../records/state.ts';
 import { Disk } from './inodes.ts';
 
 export const ROOT = '/node';

@@ -1,5 +1,5 @@
 import { needsOperation } from '../../api/disruption.ts';
-import { journalOf } from '../context.ts';
+import { journalOf } from '../records/memory.ts';
 import type { Context } from '../context.ts';
 import { agentError } from '../errors.ts';
 import type { Hook } from '../generation/spec.ts';
@@ -9,9 +9,10 @@ import { keepNodeCredentials } from '../identity/node-credentials.ts';
 import { placeFile } from '../disk/node-files.ts';
 import { environmentOf } from '../ports/environment.ts';
 import { startProbes } from '../upkeep/probes.ts';
-import { removeReceipt, writeReceipt } from '../journal/receipts.ts';
+import { recordInstalled, recordRemoved } from '../records/installed.ts';
+import { forgetStarts } from '../upkeep/memory.ts';
 import { removeOrLeave } from '../disk/removing.ts';
-import type { Transaction } from '../journal/state.ts';
+import type { Transaction } from '../records/state.ts';
 import type { Stage } from '../engine/steps.ts';
 
 const REBOOT_AGAIN_MS = 60_000;
@@ -58,14 +59,18 @@ export async function actStage(ctx: Context, stage: Stage): Promise<void> {
       await receive(ctx, tx, parts);
       break;
     case 'removeReceipt':
-      await removeReceipt(ctx.durable, ctx.layout, tx.name);
-      memory.installed.delete(tx.name);
+      await recordRemoved(ctx, tx.name);
       break;
     case 'probe':
       probe(ctx, parts);
       return;
   }
-  memory.progress = { ...memory.progress, done: new Set([...memory.progress.done, stage]), failures: 0, error: undefined };
+  memory.transaction.progress = {
+    ...memory.transaction.progress,
+    done: new Set([...memory.transaction.progress.done, stage]),
+    failures: 0,
+    error: undefined,
+  };
 }
 
 interface Parts {
@@ -79,12 +84,12 @@ interface Parts {
 
 function partsOf({ memory }: Context, tx: Transaction): Parts {
   const wanted = tx.back === undefined ? tx.to : tx.from;
-  const target = wanted === undefined ? undefined : memory.manifests.get(wanted);
+  const target = wanted === undefined ? undefined : memory.transaction.manifests.get(wanted);
   // Without it nothing would be put in place and all would look well.
   if (wanted !== undefined && target === undefined) throw agentError('FileFailed', `generation ${wanted} of ${tx.name} is damaged`);
   const digests = new Set([tx.from, tx.to, ...tx.touched]);
   digests.delete(wanted);
-  const others = [...digests].flatMap((digest) => memory.manifests.get(digest ?? '') ?? []);
+  const others = [...digests].flatMap((digest) => memory.transaction.manifests.get(digest ?? '') ?? []);
   const left = new Set([tx.to, ...tx.touched].filter((digest) => digest !== undefined && digest !== wanted) as string[]);
   return { target, others, left };
 }
@@ -120,7 +125,7 @@ async function placeFiles(ctx: Context, parts: Parts): Promise<void> {
   const { root } = ctx.layout;
   const files = parts.target?.files ?? [];
   for (const file of files) {
-    if (await placeFile(ctx.durable, root, file)) ctx.memory.switching.filesChanged = true;
+    if (await placeFile(ctx.durable, root, file)) ctx.memory.transaction.switching.filesChanged = true;
   }
   if (parts.target?.nodeCredentials !== undefined) await keepNodeCredentials(ctx, parts.target.nodeCredentials);
   await removeFiles(ctx, parts, files.map((each) => each.path).concat(credentialPaths(parts.target)));
@@ -138,7 +143,7 @@ const credentialPaths = (manifest: Manifest | undefined): string[] => Object.val
 
 async function startUnits(ctx: Context, tx: Transaction, { target, others, left }: Parts): Promise<void> {
   const { units } = ctx.ports;
-  const { switching, starts } = ctx.memory;
+  const { switching } = ctx.memory.transaction;
   const wanted = target?.units ?? [];
   for (const unit of others.flatMap((each) => each.units)) {
     if (!wanted.some((each) => each.name === unit.name)) await units.stop(unit.name);
@@ -151,7 +156,7 @@ async function startUnits(ctx: Context, tx: Transaction, { target, others, left 
     const stale = digest === tx.from ? left.has(status?.generation ?? '') : status?.generation !== digest;
     if (status?.running !== true || (restarts && (stale || status.hash !== unit.hash))) {
       status = await units.start({ ...unit, generation: digest });
-      starts.delete(unit.name);
+      forgetStarts(ctx.memory, unit.name);
     } else if (!restarts && unit.reload === 'SIGHUP' && switching.filesChanged) {
       await units.reload(unit.name);
     }
@@ -167,12 +172,12 @@ async function askForReboot(ctx: Context, tx: Transaction): Promise<void> {
   }
   await ports.host.reboot(tx.operation ?? `${tx.name}-${tx.revision}`);
   ctx.happened({ type: 'Normal', reason: 'Rebooting', message: `for ${tx.name}` });
-  memory.progress = { ...memory.progress, notBeforeMs: ports.clock.monotonic() + REBOOT_AGAIN_MS };
+  memory.transaction.progress = { ...memory.transaction.progress, notBeforeMs: ports.clock.monotonic() + REBOOT_AGAIN_MS };
 }
 
 function probe(ctx: Context, { target }: Parts): void {
   const { memory, ports, layout } = ctx;
-  const { switching } = memory;
+  const { switching } = memory.transaction;
   if (target === undefined) return;
   switching.probing = startProbes(target, 'switch', switching.invocations, { ...ports, root: layout.root }, () => ctx.wake());
   switching.deadlineMs = ports.clock.monotonic() + target.healthDeadlineSeconds * 1000;
@@ -181,7 +186,7 @@ function probe(ctx: Context, { target }: Parts): void {
 async function receive(ctx: Context, tx: Transaction, { target }: Parts): Promise<void> {
   const { memory, ports, node } = ctx;
   if (target === undefined) return;
-  const before = memory.installed.get(tx.name)?.receipt;
+  const before = memory.records.installed.get(tx.name)?.receipt;
   const { name, version, values, labels, content, digest } = target;
   const previous =
     before === undefined || before.generation === digest ? before?.previous : { generation: before.generation, version: before.version };
@@ -197,6 +202,5 @@ async function receive(ctx: Context, tx: Transaction, { target }: Parts): Promis
     ...(previous === undefined ? {} : { previous }),
     switchedAt: ports.clock.now(),
   };
-  await writeReceipt(ctx.durable, ctx.layout, receipt);
-  memory.installed.set(name, { receipt, manifest: target });
+  await recordInstalled(ctx, receipt, target);
 }

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import { newProgress } from '../context.ts';
+import { newProgress } from './memory.ts';
 import { backoffMs, stagesOf, strongerThan, transactionStep } from './decide.ts';
-import type { Observed, Progress } from '../engine/observed.ts';
-import type { Transaction } from '../journal/state.ts';
+import type { Observed } from '../engine/observed.ts';
+import type { Progress } from './memory.ts';
+import type { Transaction } from '../records/state.ts';
 import { NOW, accepted, manifest, node, state, tx } from '../testing/observed.ts';
 
 /* The stages of a transaction, and what follows each of its failures, as tables. */

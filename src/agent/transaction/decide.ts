@@ -3,8 +3,8 @@ import type { Disruption } from '../../api/disruption.ts';
 import type { Observed } from '../engine/observed.ts';
 import { pendingOf } from './pending.ts';
 import type { Pending } from './pending.ts';
-import { componentOf } from '../journal/state.ts';
-import type { Transaction } from '../journal/state.ts';
+import { componentOf } from '../records/state.ts';
+import type { Transaction } from '../records/state.ts';
 import type { Due, Stage, Step } from '../engine/steps.ts';
 
 /** Tries of a stage on the way back, or of taking away: what else is there to do. */

@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { Manifest } from '../generation/manifest.ts';
-import type { Health, Installed, Observed } from '../engine/observed.ts';
+import type { Observed } from '../engine/observed.ts';
+import type { Installed } from '../records/memory.ts';
+import type { Health } from '../upkeep/memory.ts';
 import { driftedUnits, pendingOf } from './pending.ts';
 import { NOW, accepted, healthy, installed, manifest, node, state, unit, upgrade } from '../testing/observed.ts';
 

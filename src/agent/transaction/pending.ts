@@ -3,7 +3,7 @@ import { disruptionOf } from '../../api/disruption.ts';
 import type { Disruption } from '../../api/disruption.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import type { Observed } from '../engine/observed.ts';
-import { componentOf } from '../journal/state.ts';
+import { componentOf } from '../records/state.ts';
 
 /** What is left to do of one component. */
 export type Pending =

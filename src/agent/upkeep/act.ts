@@ -1,18 +1,19 @@
 import { messageOf } from '../../api/errors.ts';
 import { halfJitterMs } from '../../kube/backoff.ts';
-import { journalOf } from '../context.ts';
+import { journalOf } from '../records/memory.ts';
 import type { Context } from '../context.ts';
 import { describe, findDrift } from './drift.ts';
 import { short } from '../errors.ts';
 import { buildGeneration } from '../generation/generation.ts';
 import { componentLayout } from '../disk/layout.ts';
 import type { Manifest } from '../generation/manifest.ts';
-import { LASTING_MS } from '../engine/observed.ts';
-import type { Finding } from '../engine/observed.ts';
+import { LASTING_MS } from './memory.ts';
+import type { Finding } from './memory.ts';
+import { beginSweep } from '../generation/memory.ts';
 import { placeFile } from '../disk/node-files.ts';
-import { writeReceipt } from '../journal/receipts.ts';
+import { writeReceipt } from '../records/receipts.ts';
 import { sweep } from '../generation/sweep.ts';
-import { lookSoon } from './upkeep.ts';
+import { checkSoon } from './watches.ts';
 
 /* The steps that keep a node as it is. What fails of them is told, and tried again later: it must not hold up the rest. */
 
@@ -24,18 +25,18 @@ const STRAY_AGAIN_MS = 60_000;
 
 export async function check(ctx: Context, name: string, full: boolean): Promise<void> {
   const { memory } = ctx;
-  const { manifest, receipt } = memory.installed.get(name) ?? {};
+  const { manifest, receipt } = memory.records.installed.get(name) ?? {};
   if (manifest === undefined || receipt === undefined) return;
-  const before = memory.drift.get(name);
+  const before = memory.upkeep.drift.get(name);
   const beganMs = ctx.ports.clock.monotonic();
-  const touched = full ? undefined : (memory.touched.get(name) ?? new Set<string>());
+  const touched = full ? undefined : (memory.upkeep.touched.get(name) ?? new Set<string>());
   // What is touched from now on is looked at another time.
-  memory.touched.delete(name);
+  memory.upkeep.touched.delete(name);
   const findings = await findDrift(ctx, manifest, receipt, { before: before?.findings ?? [], touched });
   const nowMs = ctx.ports.clock.monotonic();
   const nextFullMs = full ? nowMs + CHECK_EVERY_MS : (before?.nextFullMs ?? nowMs);
-  memory.drift.set(name, { findings, lookedMs: nowMs, tookMs: nowMs - beganMs, nextMs: nextFullMs, nextFullMs });
-  if (memory.touched.has(name)) lookSoon(memory, name, nowMs);
+  memory.upkeep.drift.set(name, { findings, lookedMs: nowMs, tookMs: nowMs - beganMs, nextMs: nextFullMs, nextFullMs });
+  if (memory.upkeep.touched.has(name)) checkSoon(memory, name, nowMs);
   for (const finding of findings) {
     if (before?.findings.some((each) => each.path === finding.path && each.what === finding.what) === true) continue;
     ctx.happened({
@@ -51,8 +52,8 @@ const CHECK_EVERY_MS = 600_000;
 
 export async function repair(ctx: Context, name: string): Promise<void> {
   const { memory, ports, layout, durable } = ctx;
-  const installed = memory.installed.get(name);
-  const drift = memory.drift.get(name);
+  const installed = memory.records.installed.get(name);
+  const drift = memory.upkeep.drift.get(name);
   if (installed?.manifest === undefined || drift === undefined) return;
   const { manifest } = installed;
   await journalOf(memory).append({ t: 'repair', name, at: ports.clock.now() });
@@ -78,14 +79,14 @@ export async function repair(ctx: Context, name: string): Promise<void> {
   }
   ctx.signal.throwIfAborted();
   if (errors.length === 0) {
-    memory.drift.set(name, { findings: [], lookedMs: nowMs, nextMs: nowMs, nextFullMs: has('tree') ? nowMs : drift.nextFullMs });
+    memory.upkeep.drift.set(name, { findings: [], lookedMs: nowMs, nextMs: nowMs, nextFullMs: has('tree') ? nowMs : drift.nextFullMs });
     await startAgain(ctx, manifest);
     return ctx.happened({ type: 'Normal', reason: 'DriftRepaired', message: `${name}: ${short(findings.map(describe).join('; '), 500)}` });
   }
   // Found again by the next look, which is not at once.
   const againMs = nowMs + REPAIR_AGAIN_MS;
   const nextFullMs = has('tree') ? againMs : Math.max(drift.nextFullMs, againMs);
-  memory.drift.set(name, { findings: [], lookedMs: againMs, nextMs: againMs, nextFullMs });
+  memory.upkeep.drift.set(name, { findings: [], lookedMs: againMs, nextMs: againMs, nextFullMs });
   ctx.happened({ type: 'Warning', reason: 'RepairFailed', message: `${name}: ${errors.map(messageOf).join('; ')}` });
 }
 
@@ -93,26 +94,28 @@ export async function repair(ctx: Context, name: string): Promise<void> {
 async function repairTree(ctx: Context, manifest: Manifest): Promise<void> {
   for (const artifact of manifest.artifacts) await ctx.store.ensure(artifact, ctx.signal);
   await buildGeneration(ctx.durable, ctx.layout, ctx.store, manifest);
-  ctx.memory.folders.delete(manifest.name);
+  ctx.memory.upkeep.folders.delete(manifest.name);
 }
 
 /** What is down may have been so because of what was put right: it need not wait any longer. */
 async function startAgain({ memory, ports }: Context, { units }: Manifest): Promise<void> {
   const running = (await ports.units.list()).filter((each) => each.running).map((each) => each.name);
-  for (const { name } of units) if (!running.includes(name)) memory.starts.delete(name);
+  for (const { name } of units) if (!running.includes(name)) memory.upkeep.starts.delete(name);
 }
 
 export async function startUnit(ctx: Context, name: string, unitName: string): Promise<void> {
   const { memory, ports } = ctx;
   const tx = journalOf(memory).state.transaction;
   const manifest =
-    tx?.name === name ? memory.manifests.get((tx.back === undefined ? tx.to : tx.from) ?? '') : memory.installed.get(name)?.manifest;
+    tx?.name === name
+      ? memory.transaction.manifests.get((tx.back === undefined ? tx.to : tx.from) ?? '')
+      : memory.records.installed.get(name)?.manifest;
   const unit = manifest?.units.find((each) => each.name === unitName);
   if (manifest === undefined || unit === undefined) return;
   const nowMs = ports.clock.monotonic();
-  const before = memory.starts.get(unitName);
+  const before = memory.upkeep.starts.get(unitName);
   const failures = before === undefined || nowMs - before.lastMs > LASTING_MS ? 0 : before.failures + 1;
-  memory.starts.set(unitName, { failures, lastMs: nowMs, notBeforeMs: nowMs + halfJitterMs(STARTS, failures + 1, ports.random) });
+  memory.upkeep.starts.set(unitName, { failures, lastMs: nowMs, notBeforeMs: nowMs + halfJitterMs(STARTS, failures + 1, ports.random) });
   const ended = (await ports.units.list()).find((each) => each.name === unitName);
   try {
     await ports.units.start({ ...unit, generation: manifest.digest });
@@ -128,10 +131,10 @@ export async function startUnit(ctx: Context, name: string, unitName: string): P
 export async function stopStray(ctx: Context, unit: string): Promise<void> {
   const { memory, ports } = ctx;
   const nowMs = ports.clock.monotonic();
-  memory.starts.set(unit, { failures: 0, lastMs: nowMs, notBeforeMs: nowMs + STRAY_AGAIN_MS });
+  memory.upkeep.starts.set(unit, { failures: 0, lastMs: nowMs, notBeforeMs: nowMs + STRAY_AGAIN_MS });
   try {
     await ports.units.stop(unit);
-    memory.starts.delete(unit);
+    memory.upkeep.starts.delete(unit);
   } catch (error) {
     ctx.happened({ type: 'Warning', reason: 'UnitFailed', message: `unit ${unit} is nobody’s and does not end: ${messageOf(error)}` });
   }
@@ -139,7 +142,7 @@ export async function stopStray(ctx: Context, unit: string): Promise<void> {
 
 /** What cannot be removed now is removed another time. */
 export async function trySweep(ctx: Context): Promise<void> {
-  ctx.memory.sweep = false;
+  beginSweep(ctx.memory);
   try {
     await sweep(ctx);
     await keepReserve(ctx);

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { newProgress } from '../context.ts';
+import { newProgress } from '../transaction/memory.ts';
 import { HOUR_MS, repairBudgetMs, upkeepStep } from './decide.ts';
 import type { Observed } from '../engine/observed.ts';
-import { LASTING_MS } from '../engine/observed.ts';
+import { LASTING_MS } from './memory.ts';
 import { NOW, WALL, accepted, installed, looked, manifest, node, state, tx, unit } from '../testing/observed.ts';
 
 /* What keeps a node as it is, as tables. */

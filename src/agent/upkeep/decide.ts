@@ -1,8 +1,8 @@
 import { inOrder } from '../operation/decide.ts';
 import type { Manifest } from '../generation/manifest.ts';
-import { LASTING_MS, isCrashLooping } from '../engine/observed.ts';
+import { LASTING_MS, isCrashLooping } from './memory.ts';
 import type { Observed } from '../engine/observed.ts';
-import { componentOf } from '../journal/state.ts';
+import { componentOf } from '../records/state.ts';
 import type { Due, Step } from '../engine/steps.ts';
 
 /** Repairs of drift that a component gets in an hour; then what drifts is only reported. */

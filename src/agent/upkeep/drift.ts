@@ -5,11 +5,11 @@ import type { Context } from '../context.ts';
 import { holds } from '../disk/durable.ts';
 import { componentLayout } from '../disk/layout.ts';
 import type { Manifest } from '../generation/manifest.ts';
-import type { Finding } from '../engine/observed.ts';
+import type { Finding } from './memory.ts';
 import type { Files } from '../ports/files.ts';
 import { inReached, reach } from '../disk/reach.ts';
-import { receiptText } from '../journal/receipts.ts';
-import type { Receipt } from '../journal/receipts.ts';
+import { receiptText } from '../records/receipts.ts';
+import type { Receipt } from '../records/receipts.ts';
 import { damagedPaths, isTouched } from '../generation/tree.ts';
 
 export interface Look {

@@ -1,13 +1,16 @@
 import { isCoded, messageOf } from '../../api/errors.ts';
-import { endRepairing } from '../repair/act.ts';
-import { newProgress, newSwitching } from '../context.ts';
 import type { Context } from '../context.ts';
-import { loadManifest } from '../generation/generation.ts';
-import { beginJournal, openJournal } from '../journal/journal.ts';
 import { componentLayout } from '../disk/layout.ts';
 import { removeOrLeave } from '../disk/removing.ts';
-import { loadReceipts } from '../journal/receipts.ts';
+import { loadManifest } from '../generation/generation.ts';
+import { requestSweep } from '../generation/memory.ts';
 import { pinKeys } from '../generation/signature.ts';
+import { endRepairing } from '../repair/memory.ts';
+import { loadTransaction, resetTransaction } from '../transaction/memory.ts';
+import { forgetDrift } from '../upkeep/memory.ts';
+import { beginJournal, openJournal } from './journal.ts';
+import type { Journal } from './journal.ts';
+import { loadReceipts } from './receipts.ts';
 
 /**
  * Reads what this disk says, at start and after a write of the journal that failed. What cannot be trusted becomes `trouble`, and then
@@ -15,64 +18,44 @@ import { pinKeys } from '../generation/signature.ts';
  */
 export async function openDisk(ctx: Context): Promise<void> {
   const { memory, durable, layout, node } = ctx;
-  memory.journal = undefined;
+  const { records } = memory;
+  records.journal = undefined;
   try {
-    if (memory.trouble?.reason === 'DiskFailing') await durable.files.unlink(layout.reserve);
+    if (records.trouble?.reason === 'DiskFailing') await durable.files.unlink(layout.reserve);
     await durable.folder(layout.state);
     await pinKeys(durable, layout, ctx.pinned);
     const journal = await openJournal(durable, layout.journal);
     const receipts = await loadReceipts(durable, layout);
     const empty = journal === undefined;
-    memory.foreign = receipts.some((each) => each.machineUID !== node.uid) || (!empty && journal.state.machineUID !== node.uid);
-    memory.journal = journal ?? (memory.foreign ? undefined : await beginJournal(durable, layout.journal, node.uid));
+    records.foreign = receipts.some((each) => each.machineUID !== node.uid) || (!empty && journal.state.machineUID !== node.uid);
+    records.journal = journal ?? (records.foreign ? undefined : await beginJournal(durable, layout.journal, node.uid));
     // Nothing is written over what another machine left until it is taken away.
-    memory.journal ??= foreignJournal(node.uid);
-    memory.installed.clear();
-    memory.manifests.clear();
-    memory.drift.clear();
-    memory.switching.probing?.stop();
-    memory.switching = newSwitching();
+    records.journal ??= foreignJournal(node.uid);
+    records.installed.clear();
+    forgetDrift(memory);
+    resetTransaction(ctx);
     endRepairing(ctx);
-    memory.progress = newProgress(giveUpMs(ctx));
-    memory.sweep = true;
-    if (!memory.foreign) {
+    requestSweep(memory);
+    if (!records.foreign) {
       for (const receipt of receipts) {
-        memory.installed.set(receipt.name, { receipt, manifest: await loadManifest(durable, layout, receipt.name, receipt.generation) });
+        records.installed.set(receipt.name, { receipt, manifest: await loadManifest(durable, layout, receipt.name, receipt.generation) });
       }
     }
     await loadTransaction(ctx);
-    memory.trouble = undefined;
+    records.trouble = undefined;
   } catch (error) {
     if (isCoded(error, 'JournalDamaged', 'ReceiptDamaged')) {
-      memory.trouble = {
+      records.trouble = {
         reason: error.code === 'JournalDamaged' ? 'JournalDamaged' : 'ReceiptDamaged',
         message: error.next === undefined ? error.message : `${error.message}; next: ${error.next}`,
       };
       return;
     }
-    memory.trouble = { reason: 'DiskFailing', message: messageOf(error) };
+    records.trouble = { reason: 'DiskFailing', message: messageOf(error) };
   }
 }
 
-/** Going back has the time that what ran before takes to become healthy, and at least a minute. */
-export function giveUpMs(ctx: Context): number {
-  const from = ctx.memory.journal?.state.transaction?.from;
-  const deadline = from === undefined ? 0 : (ctx.memory.manifests.get(from)?.healthDeadlineSeconds ?? 0);
-  return ctx.ports.clock.monotonic() + Math.max(60, deadline) * 1000;
-}
-
-/** Manifests that the open transaction names. */
-export async function loadTransaction({ memory, durable, layout }: Context): Promise<void> {
-  const tx = memory.journal?.state.transaction;
-  if (tx === undefined) return;
-  for (const digest of [tx.from, tx.to, ...tx.touched]) {
-    if (digest === undefined || memory.manifests.has(digest)) continue;
-    const manifest = await loadManifest(durable, layout, tx.name, digest);
-    if (manifest !== undefined) memory.manifests.set(digest, manifest);
-  }
-}
-
-function foreignJournal(machineUID: string): NonNullable<Context['memory']['journal']> {
+function foreignJournal(machineUID: string): Journal {
   const state = { machineUID, components: {}, operations: [], epoch: 0, held: false, verified: {}, cleared: false };
   return { state, append: () => Promise.reject(new Error('this journal is not begun yet')) };
 }

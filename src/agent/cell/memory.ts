@@ -1,0 +1,43 @@
+import type { Clock } from '../../api/ports.ts';
+import type { AgentMemory } from '../context.ts';
+import { createNewest } from './wanted.ts';
+import type { Wanted } from './wanted.ts';
+
+/** What the cell asks for, as far as this process has read it. */
+export interface CellMemory {
+  wanted: Wanted | undefined;
+  isNews: ReturnType<typeof createNewest>;
+  /** The API server's clock, and when by the monotonic clock it was read. */
+  server: { ms: number; atMs: number } | undefined;
+  /** The operation that the step before this one read live from the Machine. */
+  reread: string | undefined;
+  rereadNotBeforeMs: number;
+}
+
+export function newCellMemory(clock: Clock): CellMemory {
+  return { wanted: undefined, isNews: createNewest(clock), server: undefined, reread: undefined, rereadNotBeforeMs: 0 };
+}
+
+/** The Machine, as it was read or watched; `refetched`: read without reliance on what was read before. */
+export function recordMachine({ cell }: AgentMemory, wanted: Wanted, refetched?: boolean): void {
+  if (cell.isNews(wanted.resourceVersion, refetched)) cell.wanted = wanted;
+}
+
+export function recordServerTime({ cell }: AgentMemory, serverMs: number, clock: Clock): void {
+  cell.server = { ms: serverMs, atMs: clock.monotonic() };
+}
+
+/** The API server's clock now, as far as it is known; wall ms. */
+export function serverMsOf({ cell: { server } }: AgentMemory, nowMs: number): number | undefined {
+  return server === undefined ? undefined : server.ms + (nowMs - server.atMs);
+}
+
+/** Wall ms by the API server's clock, where it is known. */
+export function bestWallMs(memory: AgentMemory, clock: Clock): number {
+  return serverMsOf(memory, clock.monotonic()) ?? clock.now();
+}
+
+/** What was read live is good for the very next step only. */
+export function expireReread({ cell }: AgentMemory): void {
+  cell.reread = undefined;
+}

@@ -1,0 +1,12 @@
+import type { Context } from '../context.ts';
+import { recordRebuilt } from '../records/installed.ts';
+
+/** Damaged generations that were built again are what is installed. */
+export function takeRebuilt(ctx: Context): void {
+  const { records, generation } = ctx.memory;
+  for (const [name, rebuilt] of generation.rebuilt) {
+    const installed = records.installed.get(name);
+    if (installed?.manifest !== undefined || installed === undefined) generation.rebuilt.delete(name);
+    else if (rebuilt.status === 'ready') recordRebuilt(ctx, name, rebuilt.manifest);
+  }
+}

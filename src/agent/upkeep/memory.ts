@@ -1,0 +1,104 @@
+import type { AgentMemory, Context } from '../context.ts';
+import type { Probing } from './probes.ts';
+
+export interface Health {
+  state: 'Unknown' | 'Healthy' | 'Unhealthy';
+  /** Boot in which the probes last held. */
+  bootID: string | undefined;
+  /** Wall time, ms. */
+  since: number | undefined;
+  message: string | undefined;
+}
+
+export interface Finding {
+  /** A file that was placed, the link to what runs, the receipt, or something in the generation's folder. */
+  kind: 'file' | 'link' | 'receipt' | 'tree';
+  path: string;
+  what: string;
+  repair: boolean;
+}
+
+export interface Drift {
+  findings: Finding[];
+  /** When it was last checked, and how long that took. */
+  lookedMs: number;
+  tookMs?: number;
+  /** Monotonic: when to check again, at the latest. */
+  nextMs: number;
+  /** When artifacts are hashed again. */
+  nextFullMs: number;
+}
+
+export interface Starts {
+  /** Starts that did not last, in a row. */
+  failures: number;
+  lastMs: number;
+  notBeforeMs: number;
+}
+
+/** A unit that was up for this long did not fail to start. */
+export const LASTING_MS = 60_000;
+
+export function isCrashLooping(starts: Starts | undefined, nowMs: number): boolean {
+  return starts !== undefined && starts.failures >= 3 && nowMs - starts.lastMs < LASTING_MS;
+}
+
+/** What a change in a watched folder touches of a component's generation; undefined: nothing of it. */
+export type Reader = (name: string | undefined) => string | undefined;
+
+/** What is known of the components that run, and of what watches them. */
+export interface UpkeepMemory {
+  /** By unit. */
+  starts: Map<string, Starts>;
+  health: Map<string, Health>;
+  probing: Map<string, { digest: string; probing: Probing }>;
+  drift: Map<string, Drift>;
+  /** Paths in generations' folders of which something was heard since the last look, by component; there and empty: elsewhere. */
+  touched: Map<string, Set<string>>;
+  /** Folders of generations that run, as far as they are watched, by component. */
+  folders: Map<string, { digest: string; paths: string[] }>;
+  watches: Map<string, { inode: number; readers: ReadonlyMap<string, Reader>; close: () => void }>;
+}
+
+export function newUpkeepMemory(): UpkeepMemory {
+  return {
+    starts: new Map(),
+    health: new Map(),
+    probing: new Map(),
+    drift: new Map(),
+    touched: new Map(),
+    folders: new Map(),
+    watches: new Map(),
+  };
+}
+
+/** The unit was started by an operation or a transaction: earlier failures count no more. */
+export function forgetStarts({ upkeep }: AgentMemory, unit: string): void {
+  upkeep.starts.delete(unit);
+}
+
+/** What was installed is checked from the beginning. */
+export function forgetDrift({ upkeep }: AgentMemory, name?: string): void {
+  if (name === undefined) upkeep.drift.clear();
+  else upkeep.drift.delete(name);
+}
+
+/** While a component is changed its steady probes do not run. */
+export function stopSteadyProbes({ upkeep }: AgentMemory, name: string): void {
+  upkeep.probing.get(name)?.probing.stop();
+  upkeep.probing.delete(name);
+}
+
+export function forgetHealth({ upkeep }: AgentMemory, name: string): void {
+  upkeep.health.delete(name);
+}
+
+/** The probes held at the end of a transaction. */
+export function recordHealthy({ memory, ports: { host, clock } }: Context, name: string): void {
+  memory.upkeep.health.set(name, { state: 'Healthy', bootID: host.bootID, since: clock.now(), message: undefined });
+}
+
+/** A transaction failed and nothing could be restored. */
+export function recordUnhealthy({ memory }: Context, name: string, message: string): void {
+  memory.upkeep.health.set(name, { state: 'Unhealthy', bootID: undefined, since: undefined, message });
+}
