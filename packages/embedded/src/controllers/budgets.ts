@@ -3,7 +3,7 @@ import { at, equal, listAt, numberAt, objectAt, textAt } from '../json.ts';
 import { labelSelectorOf } from '../selector.ts';
 import { parsed, type Entry, type StoreEvent } from '../store/entry.ts';
 import { now, type World } from '../world.ts';
-import { change, type Context, type Controller } from './controller.ts';
+import { builtin, change, type Context, type Controller } from './controller.ts';
 
 export const BUDGETS = 'policy/poddisruptionbudgets';
 export const PODS = '/pods';
@@ -49,68 +49,76 @@ function allowedCondition(allowed: number, generation: number, before: Json[], a
   return made;
 }
 
+/** Pods whose eviction was accepted and which are still there, and when the first of them counts again. */
+function stillDisrupted(
+  budget: JsonObject,
+  pods: readonly JsonObject[],
+  nowMs: number,
+): { disrupted: JsonObject; until: number | undefined } {
+  const disrupted: JsonObject = {};
+  let first: number | undefined;
+  for (const [name, since] of Object.entries(objectAt(budget, 'status', 'disruptedPods'))) {
+    const pod = pods.find((item) => textAt(item, 'metadata', 'name') === name);
+    const until = Date.parse(typeof since === 'string' ? since : '') + DELETION_TIMEOUT_MS;
+    if (pod === undefined || textAt(pod, 'metadata', 'deletionTimestamp') !== undefined || !(until > nowMs)) continue;
+    disrupted[name] = since;
+    first = Math.min(first ?? until, until);
+  }
+  return { disrupted, until: first };
+}
+
+function statusOf(budget: JsonObject, pods: readonly JsonObject[], disrupted: JsonObject, at: string): JsonObject {
+  const healthy = pods.filter(
+    (pod) =>
+      textAt(pod, 'metadata', 'deletionTimestamp') === undefined &&
+      disrupted[textAt(pod, 'metadata', 'name') ?? ''] === undefined &&
+      isReady(pod),
+  ).length;
+  const desired = desiredHealthy(budget, pods.length);
+  const allowed = pods.length === 0 ? 0 : Math.max(0, healthy - desired);
+  const generation = numberAt(budget, 'metadata', 'generation') ?? 0;
+  const conditions = listAt(budget, 'status', 'conditions');
+  return {
+    ...(Object.keys(disrupted).length > 0 ? { disruptedPods: disrupted } : {}),
+    conditions: [
+      ...conditions.filter((item) => textAt(item, 'type') !== 'DisruptionAllowed'),
+      allowedCondition(allowed, generation, conditions, at),
+    ],
+    currentHealthy: healthy,
+    desiredHealthy: desired,
+    disruptionsAllowed: allowed,
+    expectedPods: pods.length,
+    observedGeneration: generation,
+  };
+}
+
 /**
  * Keeps the status of PodDisruptionBudgets. Percentages and maxUnavailable count the pods that are there: this server has
- * no ReplicaSets whose scale would say how many there should be.
+ * no ReplicaSets with a scale.
  */
 export function budgetsController({ world, tasks }: Context): Controller {
-  const { store } = world;
-  const served = world.registry.byStorage(BUDGETS);
+  const { store, clock } = world;
+  const served = builtin(world, BUDGETS);
   const timers = new Map<string, () => void>();
 
-  function disrupted(budget: JsonObject, pods: readonly JsonObject[], key: string): JsonObject {
-    const out: JsonObject = {};
-    let next = Number.POSITIVE_INFINITY;
-    const nowMs = world.clock.now();
-    for (const [name, since] of Object.entries(objectAt(budget, 'status', 'disruptedPods'))) {
-      const pod = pods.find((item) => textAt(item, 'metadata', 'name') === name);
-      const until = Date.parse(typeof since === 'string' ? since : '') + DELETION_TIMEOUT_MS;
-      if (pod === undefined || textAt(pod, 'metadata', 'deletionTimestamp') !== undefined || !(until > nowMs)) continue;
-      out[name] = since;
-      next = Math.min(next, until);
-    }
-    timers.get(key)?.();
-    timers.delete(key);
-    if (next !== Number.POSITIVE_INFINITY)
-      timers.set(
-        key,
-        world.clock.setTimer(next - nowMs + 1, () => queue(key)),
-      );
-    return out;
-  }
-
   function reconcile(entry: Entry): void {
-    if (served === undefined) return;
+    const { key, namespace } = entry;
     const budget = parsed(entry);
     const selector = labelSelectorOf(at(budget, 'spec', 'selector'));
-    const pods = [...(store.table(PODS).at(store.rv)?.range(`${entry.namespace}/`, '') ?? [])]
+    const pods = [...(store.table(PODS).at(store.rv)?.range(`${namespace}/`, '') ?? [])]
       .filter((pod) => selector.matches(pod.labels))
       .map(parsed);
-    const gone = disrupted(budget, pods, entry.key);
-    const healthy = pods.filter(
-      (pod) =>
-        textAt(pod, 'metadata', 'deletionTimestamp') === undefined &&
-        gone[textAt(pod, 'metadata', 'name') ?? ''] === undefined &&
-        isReady(pod),
-    ).length;
-    const desired = desiredHealthy(budget, pods.length);
-    const allowed = pods.length === 0 ? 0 : Math.max(0, healthy - desired);
-    const generation = numberAt(budget, 'metadata', 'generation') ?? 0;
-    const before = objectAt(budget, 'status');
-    const conditions = listAt(before, 'conditions');
-    const status: JsonObject = {
-      ...(Object.keys(gone).length > 0 ? { disruptedPods: gone } : {}),
-      conditions: [
-        ...conditions.filter((item) => textAt(item, 'type') !== 'DisruptionAllowed'),
-        allowedCondition(allowed, generation, conditions, now(world)),
-      ],
-      currentHealthy: healthy,
-      desiredHealthy: desired,
-      disruptionsAllowed: allowed,
-      expectedPods: pods.length,
-      observedGeneration: generation,
-    };
-    if (!equal(status, before)) change(world, served, entry, 'status', (object) => ({ ...object, status }));
+    const nowMs = clock.now();
+    const { disrupted, until } = stillDisrupted(budget, pods, nowMs);
+    timers.get(key)?.();
+    timers.delete(key);
+    if (until !== undefined)
+      timers.set(
+        key,
+        clock.setTimer(until - nowMs + 1, () => queue(key)),
+      );
+    const status = statusOf(budget, pods, disrupted, now(world));
+    if (!equal(status, objectAt(budget, 'status'))) change(world, served, entry, 'status', (object) => ({ ...object, status }));
   }
 
   function queue(key: string): void {

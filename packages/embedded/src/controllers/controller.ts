@@ -23,6 +23,13 @@ export interface Controller {
   stop?(): void;
 }
 
+/** A kind that every cluster serves, by the name of its storage. */
+export function builtin(world: World, storageKey: string): Served {
+  const served = world.registry.byStorage(storageKey);
+  if (served === undefined) throw new Error(`${storageKey} is built in`);
+  return served;
+}
+
 export const systemWriter = (manager: string): Writer => ({
   user: SYSTEM,
   manager,
@@ -31,10 +38,10 @@ export const systemWriter = (manager: string): Writer => ({
   warn: () => undefined,
 });
 
-/** Changes an object if it is still there and still the same one. Returns false when it is not. */
 /** In place of a manager: the write is inside the API server, and nobody comes to own what it changes. */
 export const UNRECORDED = Symbol('unrecorded');
 
+/** Changes an object if it is still there and still the same one. Returns false when it is not. */
 export function change(
   world: World,
   served: Served,

@@ -5,8 +5,8 @@ import { convert } from '../decode.ts';
 import type { Served } from '../kinds/served.ts';
 import { equal, listAt, metaOf, objectAt, stringsAt, textAt } from '../json.ts';
 import { parsed, type Entry, type StoreEvent } from '../store/entry.ts';
-import { factsFor, now } from '../world.ts';
-import { change, discard, type Context, type Controller } from './controller.ts';
+import { factsFor, now, type World } from '../world.ts';
+import { builtin, change, discard, type Context, type Controller } from './controller.ts';
 
 export const DEFINITIONS = 'apiextensions.k8s.io/customresourcedefinitions';
 
@@ -69,112 +69,96 @@ export function serve(context: Context, crd: JsonObject): void {
   );
 }
 
+/** Sets the conditions of a definition, by whether its names are free. */
+function establish(context: Context, definition: Served, entry: Entry): void {
+  const { world } = context;
+  const crd = parsed(entry);
+  const names = objectAt(crd, 'spec', 'names');
+  const clash = conflictOf(context, crd);
+  const accepted = equal(objectAt(crd, 'status', 'acceptedNames'), names);
+  if (clash === undefined && accepted && established(crd)) return;
+  const at = now(world);
+  const conditions =
+    clash === undefined
+      ? [
+          condition('NamesAccepted', 'True', 'NoConflicts', 'no conflicts found', at),
+          condition('Established', 'True', 'InitialNamesAccepted', 'the initial names have been accepted', at),
+        ]
+      : [
+          condition('NamesAccepted', 'False', clash.reason, clash.message, at),
+          condition('Established', 'False', 'NotAccepted', 'not all names are accepted', at),
+        ];
+  const edit = (object: JsonObject): JsonObject => {
+    const status = objectAt(object, 'status');
+    const rest = listAt(status, 'conditions').filter((item) => !['NamesAccepted', 'Established'].includes(textAt(item, 'type') ?? ''));
+    object['status'] = { ...status, conditions: [...conditions, ...rest], ...(clash === undefined ? { acceptedNames: names } : {}) };
+    return object;
+  };
+  change(world, definition, entry, 'status', edit, 'kube-apiserver');
+}
+
+/** Deletes the objects of a definition under deletion; the definition is finalized when none remains. */
+function empty(world: World, definition: Served, entry: Entry): void {
+  const crd = parsed(entry);
+  const resource = resourceOf(crd);
+  const served = world.registry.byStorage(resource);
+  const table = world.store.table(resource);
+  if (served !== undefined)
+    for (const item of Array.from(table.entries())) discard(world, served, item, { propagationPolicy: 'Background' });
+  if (table.size > 0 || !stringsAt(crd, 'metadata', 'finalizers').includes(CLEANUP)) return;
+  const edit = (object: JsonObject): JsonObject => {
+    metaOf(object)['finalizers'] = stringsAt(object, 'metadata', 'finalizers').filter((name) => name !== CLEANUP);
+    return object;
+  };
+  change(world, definition, entry, '', edit, 'kube-apiserver');
+}
+
+const resourceOf = (crd: JsonObject): string => `${textAt(crd, 'spec', 'group') ?? ''}/${textAt(crd, 'spec', 'names', 'plural') ?? ''}`;
+
+/** Serves a definition as it is now, and ends the watches of objects whose form has changed. */
+function follow(context: Context, { entry, previous, type }: StoreEvent): void {
+  const { registry, store } = context.world;
+  const crd = parsed(entry);
+  if (type === 'DELETED') {
+    registry.setCustom(entry.name, []);
+    store.hub.end(resourceOf(crd));
+    return;
+  }
+  const before = previous === undefined ? undefined : parsed(previous);
+  const same = before !== undefined && equal(crd['spec'], before['spec']) && established(crd) === established(before);
+  const deleting = textAt(crd, 'metadata', 'deletionTimestamp') !== undefined;
+  if (!established(crd) || (same && !deleting)) return;
+  serve(context, crd);
+  if (before !== undefined && !equal(crd['spec'], before['spec'])) store.hub.end(resourceOf(crd));
+}
+
 /** Accepts names, establishes, serves, and empties definitions under deletion. */
 export function definitionsController(context: Context): Controller {
   const { world, tasks } = context;
-  const definition = world.registry.byStorage(DEFINITIONS);
-  if (definition === undefined) throw new Error('customresourcedefinitions are built in');
-
-  function establish(entry: Entry): void {
-    const crd = parsed(entry);
-    if (definition === undefined) return;
-    const names = objectAt(crd, 'spec', 'names');
-    const clash = conflictOf(context, crd);
-    const accepted = equal(objectAt(crd, 'status', 'acceptedNames'), names);
-    if (clash === undefined && accepted && established(crd)) return;
-    const at = now(world);
-    change(
-      world,
-      definition,
-      entry,
-      'status',
-      (object) => {
-        const status = objectAt(object, 'status');
-        const rest = listAt(status, 'conditions').filter((item) => !['NamesAccepted', 'Established'].includes(textAt(item, 'type') ?? ''));
-        const conditions =
-          clash === undefined
-            ? [
-                condition('NamesAccepted', 'True', 'NoConflicts', 'no conflicts found', at),
-                condition('Established', 'True', 'InitialNamesAccepted', 'the initial names have been accepted', at),
-              ]
-            : [
-                condition('NamesAccepted', 'False', clash.reason, clash.message, at),
-                condition('Established', 'False', 'NotAccepted', 'not all names are accepted', at),
-              ];
-        object['status'] = { ...status, conditions: [...conditions, ...rest], ...(clash === undefined ? { acceptedNames: names } : {}) };
-        return object;
-      },
-      'kube-apiserver',
-    );
-  }
-
-  function empty(entry: Entry): void {
-    const crd = parsed(entry);
-    const resource = `${textAt(crd, 'spec', 'group') ?? ''}/${textAt(crd, 'spec', 'names', 'plural') ?? ''}`;
-    const served = world.registry.byStorage(resource);
-    const table = world.store.table(resource);
-    if (served !== undefined)
-      for (const item of Array.from(table.entries())) discard(world, served, item, { propagationPolicy: 'Background' });
-    if (table.size > 0 || definition === undefined || !stringsAt(crd, 'metadata', 'finalizers').includes(CLEANUP)) return;
-    change(
-      world,
-      definition,
-      entry,
-      '',
-      (object) => {
-        metaOf(object)['finalizers'] = stringsAt(object, 'metadata', 'finalizers').filter((name) => name !== CLEANUP);
-        return object;
-      },
-      'kube-apiserver',
-    );
-  }
-
-  function onDefinition(event: StoreEvent): void {
-    const { entry } = event;
-    const resource = () => {
-      const crd = parsed(entry);
-      return `${textAt(crd, 'spec', 'group') ?? ''}/${textAt(crd, 'spec', 'names', 'plural') ?? ''}`;
-    };
-    if (event.type === 'DELETED') {
-      world.registry.setCustom(entry.name, []);
-      world.store.hub.end(resource());
-      return;
-    }
-    const crd = parsed(entry);
-    const before = event.previous === undefined ? undefined : parsed(event.previous);
-    const same = before !== undefined && equal(crd['spec'], before['spec']) && established(crd) === established(before);
-    const deleting = textAt(crd, 'metadata', 'deletionTimestamp') !== undefined;
-    if (established(crd) && (!same || deleting)) {
-      serve(context, crd);
-      if (before !== undefined && !equal(crd['spec'], before['spec'])) world.store.hub.end(resource());
-    }
-    tasks.add(`definition ${entry.name}`, () => {
-      const current = world.store.table(DEFINITIONS).get(entry.name);
-      if (current === undefined) return;
-      if (textAt(parsed(current), 'metadata', 'deletionTimestamp') === undefined) establish(current);
-      else empty(current);
+  const definition = builtin(world, DEFINITIONS);
+  const table = () => world.store.table(DEFINITIONS);
+  const queue = (name: string, run: (current: Entry) => void) =>
+    tasks.add(`definition ${name}`, () => {
+      const current = table().get(name);
+      if (current !== undefined) run(current);
     });
-  }
+  const reconcile = (entry: Entry): void => {
+    if (textAt(parsed(entry), 'metadata', 'deletionTimestamp') === undefined) establish(context, definition, entry);
+    else empty(world, definition, entry);
+  };
 
   return {
     onEvent(event) {
-      if (event.resource === DEFINITIONS) onDefinition(event);
-      else if (event.type === 'DELETED') {
+      if (event.resource === DEFINITIONS) {
+        follow(context, event);
+        if (event.type !== 'DELETED') queue(event.entry.name, reconcile);
+      } else if (event.type === 'DELETED') {
         const crd = world.registry.byStorage(event.resource)?.custom;
-        if (crd?.terminating !== true) return;
-        tasks.add(`definition ${crd.crd}`, () => {
-          const current = world.store.table(DEFINITIONS).get(crd.crd);
-          if (current !== undefined) empty(current);
-        });
+        if (crd?.terminating === true) queue(crd.crd, (current) => empty(world, definition, current));
       }
     },
     start() {
-      for (const entry of Array.from(world.store.table(DEFINITIONS).entries())) {
-        tasks.add(`definition ${entry.name}`, () => {
-          if (textAt(parsed(entry), 'metadata', 'deletionTimestamp') === undefined) establish(entry);
-          else empty(entry);
-        });
-      }
+      for (const { name } of Array.from(table().entries())) queue(name, reconcile);
     },
   };
 }

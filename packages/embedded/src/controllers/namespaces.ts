@@ -4,9 +4,9 @@ import { apiVersion, type Served } from '../kinds/served.ts';
 import { listAt, objectAt, stringsAt, textAt } from '../json.ts';
 import { qualified, Refusal } from '../refusal.ts';
 import { parsed, type Entry, type StoreEvent } from '../store/entry.ts';
-import { now } from '../world.ts';
+import { now, type World } from '../world.ts';
 import { insert } from '../write.ts';
-import { change, discard, systemWriter, type Context, type Controller } from './controller.ts';
+import { builtin, change, discard, systemWriter, type Context, type Controller } from './controller.ts';
 
 const NAMESPACES = '/namespaces';
 const ACCOUNTS = '/serviceaccounts';
@@ -47,76 +47,74 @@ function remainingConditions({ resources, finalizers }: Remaining, at: string): 
   return out;
 }
 
-/** Makes the first namespaces, keeps a `default` ServiceAccount in each, and empties those that are deleted. */
-export function namespacesController({ world, tasks }: Context): Controller {
-  const { registry, store } = world;
-  const builtin = (storageKey: string): Served => {
-    const served = registry.byStorage(storageKey);
-    if (served === undefined) throw new Error(`${storageKey} is built in`);
-    return served;
-  };
-  const namespaces = builtin(NAMESPACES);
-  const accounts = builtin(ACCOUNTS);
+/** Makes an object unless it exists already, or its namespace is under deletion. */
+function make(world: World, served: Served, namespace: string, name: string): void {
+  const object: JsonObject = { apiVersion: apiVersion(served), kind: served.kind, metadata: { name } };
+  served.strategy.defaults?.(object);
+  try {
+    insert(world, served, { namespace, object, writer: systemWriter('kube-controller-manager'), recorded: false });
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+  }
+}
 
-  function make(served: Served, namespace: string, name: string): void {
-    const object: JsonObject = { apiVersion: apiVersion(served), kind: served.kind, metadata: { name } };
-    served.strategy.defaults?.(object);
-    try {
-      insert(world, served, { namespace, object, writer: systemWriter('kube-controller-manager'), recorded: false });
-    } catch (error) {
-      // Made by someone else, or its namespace is on its way out.
-      if (!(error instanceof Refusal)) throw error;
+/** Deletes all objects of a namespace. Returns what remains because of finalizers. */
+function clear(world: World, namespace: string): Remaining {
+  const { registry, store } = world;
+  const remaining: Remaining = { resources: new Map(), finalizers: new Map() };
+  for (const served of registry.stored()) {
+    if (!served.namespaced) continue;
+    const content = () => [...(store.table(served.storageKey).at(store.rv)?.range(`${namespace}/`, '') ?? [])];
+    for (const entry of content()) discard(world, served, entry, { propagationPolicy: 'Background' });
+    for (const entry of content()) {
+      count(remaining.resources, qualified(served));
+      for (const finalizer of stringsAt(parsed(entry), 'metadata', 'finalizers')) count(remaining.finalizers, finalizer);
     }
   }
+  return remaining;
+}
+
+/** Empties a namespace under deletion; it is finalized when nothing remains. */
+function terminate(world: World, namespaces: Served, entry: Entry): void {
+  const remaining = clear(world, entry.name);
+  const current = world.store.table(NAMESPACES).get(entry.name);
+  if (current?.uid !== entry.uid) return;
+  if (remaining.resources.size === 0) {
+    change(world, namespaces, current, 'finalize', (object) => ({
+      ...object,
+      spec: { ...objectAt(object, 'spec'), finalizers: stringsAt(object, 'spec', 'finalizers').filter((name) => name !== 'kubernetes') },
+    }));
+    return;
+  }
+  const at = now(world);
+  change(world, namespaces, current, 'status', (object) => {
+    const before = listAt(object, 'status', 'conditions');
+    const conditions = remainingConditions(remaining, at).map((item) => {
+      const same = before.find((old) => textAt(old, 'type') === item['type'] && textAt(old, 'message') === item['message']);
+      return same ?? item;
+    });
+    object['status'] = { ...objectAt(object, 'status'), conditions };
+    return object;
+  });
+}
+
+/** Makes the first namespaces, keeps a `default` ServiceAccount in each, and empties those that are deleted. */
+export function namespacesController({ world, tasks }: Context): Controller {
+  const { store } = world;
+  const namespaces = builtin(world, NAMESPACES);
+  const accounts = builtin(world, ACCOUNTS);
 
   const account = (namespace: string) =>
     tasks.add(`account ${namespace}`, () => {
       const home = store.table(NAMESPACES).get(namespace);
       if (home === undefined || store.table(ACCOUNTS).get(`${namespace}/default`) !== undefined) return;
-      if (textAt(parsed(home), 'metadata', 'deletionTimestamp') === undefined) make(accounts, namespace, 'default');
+      if (textAt(parsed(home), 'metadata', 'deletionTimestamp') === undefined) make(world, accounts, namespace, 'default');
     });
-
-  function clear(namespace: string): Remaining {
-    const remaining: Remaining = { resources: new Map(), finalizers: new Map() };
-    for (const served of registry.stored()) {
-      if (!served.namespaced) continue;
-      const content = () => [...(store.table(served.storageKey).at(store.rv)?.range(`${namespace}/`, '') ?? [])];
-      for (const entry of content()) discard(world, served, entry, { propagationPolicy: 'Background' });
-      for (const entry of content()) {
-        count(remaining.resources, qualified(served));
-        for (const finalizer of stringsAt(parsed(entry), 'metadata', 'finalizers')) count(remaining.finalizers, finalizer);
-      }
-    }
-    return remaining;
-  }
-
-  function terminate(entry: Entry): void {
-    const remaining = clear(entry.name);
-    const current = store.table(NAMESPACES).get(entry.name);
-    if (current?.uid !== entry.uid) return;
-    if (remaining.resources.size === 0) {
-      change(world, namespaces, current, 'finalize', (object) => ({
-        ...object,
-        spec: { ...objectAt(object, 'spec'), finalizers: stringsAt(object, 'spec', 'finalizers').filter((name) => name !== 'kubernetes') },
-      }));
-      return;
-    }
-    const at = now(world);
-    change(world, namespaces, current, 'status', (object) => {
-      const before = listAt(object, 'status', 'conditions');
-      const conditions = remainingConditions(remaining, at).map((item) => {
-        const same = before.find((old) => textAt(old, 'type') === item['type'] && textAt(old, 'message') === item['message']);
-        return same ?? item;
-      });
-      object['status'] = { ...objectAt(object, 'status'), conditions };
-      return object;
-    });
-  }
 
   const reconcile = (name: string) =>
     tasks.add(`namespace ${name}`, () => {
       const entry = store.table(NAMESPACES).get(name);
-      if (entry !== undefined && textAt(parsed(entry), 'metadata', 'deletionTimestamp') !== undefined) terminate(entry);
+      if (entry !== undefined && textAt(parsed(entry), 'metadata', 'deletionTimestamp') !== undefined) terminate(world, namespaces, entry);
     });
 
   function onEvent({ resource, type, entry, previous }: StoreEvent): void {
@@ -132,7 +130,7 @@ export function namespacesController({ world, tasks }: Context): Controller {
   return {
     onEvent,
     start() {
-      for (const name of INITIAL_NAMESPACES) if (store.table(NAMESPACES).get(name) === undefined) make(namespaces, '', name);
+      for (const name of INITIAL_NAMESPACES) if (store.table(NAMESPACES).get(name) === undefined) make(world, namespaces, '', name);
       for (const entry of store.table(NAMESPACES).entries()) {
         account(entry.name);
         reconcile(entry.name);
