@@ -149,31 +149,29 @@ function loadFrom(state: ClusterOptions['state'], context: Context): void {
 
 const unavailable = () => new Refusal(503, 'ServiceUnavailable', 'the cluster is closed');
 
-/**
- * Opens a cluster: its state is loaded, its first namespaces are there, its controllers run.
- * Errors (CodedError): BadClusterName, StateUnwritable, StateInUse, StateTooNew, StateDamaged, each with one clear message.
- */
-export async function openCluster(options: ClusterOptions): Promise<EmbeddedCluster> {
-  const world = openWorld(options);
-  const fault = (error: unknown, where: string) =>
-    options.log?.error({ cluster: world.name, where, error: messageOf(error) }, 'a fault inside the embedded API server');
-  const context: Context = { world, tasks: new Tasks((error, key) => fault(error, key)) };
-  let controllers: Controller[];
-  let token: string;
+function controllersOf(context: Context, options: ClusterOptions): Controller[] {
+  return [
+    definitionsController(context),
+    namespacesController(context),
+    clusterRolesController(context),
+    garbageController(context),
+    budgetsController(context),
+    ...(options.signsCertificates === false ? [] : [signerController(context)]),
+    expiryController(context),
+    requestCleaner(context),
+    ...(options.podsEndedBy === 'kubelet' ? [] : [gracesController(context)]),
+    ...(options.nodeGraceMs === undefined ? [] : [nodeLifecycleController(context, options.nodeGraceMs)]),
+  ];
+}
+
+type Fault = (error: unknown, where: string) => void;
+
+/** Loads what is stored, and starts the controllers. */
+function startUp(context: Context, options: ClusterOptions, fault: Fault): { controllers: readonly Controller[]; token: string } {
+  const { world } = context;
   try {
     loadFrom(options.state, context);
-    controllers = [
-      definitionsController(context),
-      namespacesController(context),
-      clusterRolesController(context),
-      garbageController(context),
-      budgetsController(context),
-      ...(options.signsCertificates === false ? [] : [signerController(context)]),
-      expiryController(context),
-      requestCleaner(context),
-      ...(options.podsEndedBy === 'kubelet' ? [] : [gracesController(context)]),
-      ...(options.nodeGraceMs === undefined ? [] : [nodeLifecycleController(context, options.nodeGraceMs)]),
-    ];
+    const controllers = controllersOf(context, options);
     world.store.onEvent((event) => {
       for (const controller of controllers) {
         try {
@@ -186,11 +184,23 @@ export async function openCluster(options: ClusterOptions): Promise<EmbeddedClus
     });
     for (const controller of controllers) controller.start?.();
     if (world.authorizer !== undefined) makeDefaults(world);
-    token = adminToken(world.disk);
+    return { controllers, token: adminToken(world.disk) };
   } catch (error) {
     world.disk.close();
     throw error;
   }
+}
+
+/**
+ * Opens a cluster: its state is loaded, its first namespaces are there, its controllers run.
+ * Errors (CodedError): BadClusterName, StateUnwritable, StateInUse, StateTooNew, StateDamaged, each with one clear message.
+ */
+export async function openCluster(options: ClusterOptions): Promise<EmbeddedCluster> {
+  const world = openWorld(options);
+  const fault: Fault = (error, where) =>
+    options.log?.error({ cluster: world.name, where, error: messageOf(error) }, 'a fault inside the embedded API server');
+  const context: Context = { world, tasks: new Tasks((error, key) => fault(error, key)) };
+  const { controllers, token } = startUp(context, options, fault);
   let closed = false;
 
   async function as(user: User, request: ApiRequest): Promise<ApiResponse> {

@@ -10,7 +10,8 @@ import { makeRequestAndKey } from '../testing/csr.ts';
 import { Api, pick, text } from '../testing/rig.ts';
 import { systemClock } from '../testing/system-clock.ts';
 import { configMap, MAPS } from '../testing/widgets.ts';
-import { parseListen, serve, type ApiServer } from './serve.ts';
+import { parseListen } from './listen.ts';
+import { serve, type ApiServer } from './serve.ts';
 
 let root: string;
 let clusters: EmbeddedCluster[];
