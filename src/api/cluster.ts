@@ -72,6 +72,28 @@ export const unitStatus = Type.Object({
       },
     ),
   ),
+  added: Type.Optional(
+    Type.Object(
+      {
+        commit: Type.String({ description: 'that brought the unit here' }),
+        verifiedAt: Type.Optional(time('of the first evidence for any content of it here')),
+      },
+      {
+        description:
+          'the unit is new here: absent once what that commit added is verified on every cluster for as long as the longest soak. Until then its removal is a going back',
+      },
+    ),
+  ),
+  removal: Type.Optional(
+    Type.Object(
+      {
+        lane: Type.Enum(['Forward', 'Restore'], { description: 'Restore: what was just added is taken back' }),
+        at: Type.Optional(time('when nothing was left of it here: its soak counts from then')),
+        after: Type.Optional(time('the last time that was recorded of the unit before')),
+      },
+      { description: 'of a removal that is under way, or is over and soaks' },
+    ),
+  ),
   retried: Type.Optional(Type.String({ description: 'last `spec.retry` of a Rollout that was carried out here' })),
   inventory: Type.Optional(atomic(inventoryEntry, { maxItems: 64 })),
 });

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { Fleet } from '../api/fleet.ts';
 import { API_VERSION } from '../api/kind.ts';
 import type { Rollout } from '../api/rollout.ts';
-import { carriedBy, plan, stagesOf, wantedOf } from './plan.ts';
+import { carriedBy, plan, removingBy, stagesOf, wantedOf } from './plan.ts';
 
 const fleet: Fleet = {
   apiVersion: API_VERSION,
@@ -140,4 +140,27 @@ it('E5: takes over a cluster that came back, where no rollout carries what it wa
     },
   ]);
   expect(plan({ fleet, rendered, wanted, labels }).units).toEqual([]);
+});
+
+it('E12: takes a removal along that goes on or soaks, and none that is over, of another fleet, or not in the newest rollout', () => {
+  const rollouts = [
+    rolloutOf(1, 'a', { test: undefined, 'prod-a': undefined, 'prod-b': '1' }),
+    rolloutOf(2, 'b', { test: undefined }),
+    rolloutOf(3, 'b', { 'prod-a': '1' }),
+  ];
+  const of = (unit: string, fleetName = 'main') => [{ unit, fleet: fleetName }];
+  const recorded = new Map([
+    ['test', [...of('a'), ...of('b')]],
+    ['prod-a', of('a', 'other')],
+    ['prod-b', of('a')],
+  ]);
+  const removing = removingBy('main', rollouts, recorded);
+  const found = ['test', 'prod-a', 'prod-b', 'new'].map((cluster) => removing(cluster, 'a'));
+  expect([found, removing('test', 'b'), removing('test', 'c')]).toEqual([[true, false, false, false], false, false]);
+  const rendered = digests({ test: { c: '1' }, 'prod-a': { c: '1' }, 'prod-b': { a: '2', c: '1' } });
+  const wanted = digests({ test: { c: '1' }, 'prod-a': { c: '1' }, 'prod-b': { a: '1', c: '1' } });
+  const clusters = [{ name: 'prod-b', digest: '2', from: '1' }, { name: 'test' }];
+  expect(plan({ fleet, rendered, wanted, labels, removing }).units).toEqual([{ unit: 'a', clusters }]);
+  // What changes nothing of the unit leaves its rollout as it is.
+  expect(plan({ fleet, rendered: wanted, wanted, labels, removing }).units).toEqual([]);
 });

@@ -17,6 +17,8 @@ export interface PlanInput {
   wanted: Digests;
   /** Whether a rollout carries the unit there (`carriedBy`); absent: everywhere. What none carries is taken over, also where nothing differs. */
   carried?(cluster: string, unit: string): boolean;
+  /** Whether an earlier commit removes the unit there, and that goes on or soaks (`removingBy`): what takes the unit over takes that along; absent: nowhere. */
+  removing?(cluster: string, unit: string): boolean;
   /** Labels of the clusters that the commit declares. */
   labels: ReadonlyMap<string, Record<string, string>>;
   /** Of MachineSets, before and after; what is not in it is not known, and counts as the most. */
@@ -70,12 +72,16 @@ export function plan(input: PlanInput): Plan {
 
   const kept: Plan['kept'] = [];
   const changes = new Map<string, Change[]>();
+  const absent = new Map<string, string[]>();
   for (const unit of unitsIn(rendered, wanted)) {
     const its: Change[] = [];
     for (const [cluster, digests] of rendered) {
       const digest = digests.get(unit);
       const from = wanted.get(cluster)?.get(unit);
-      if (digest === undefined && from === undefined) continue;
+      if (digest === undefined && from === undefined) {
+        if (input.removing?.(cluster, unit) === true) absent.set(unit, [...(absent.get(unit) ?? []), cluster]);
+        continue;
+      }
       if (digest === undefined && unit.startsWith('Namespace/')) {
         kept.push({ unit, cluster });
         continue;
@@ -99,7 +105,8 @@ export function plan(input: PlanInput): Plan {
     // A unit that changes anywhere is taken over whole, so that one rollout has all of it.
     const isDue = ({ name, digest, from }: RolloutUnit['clusters'][number]): boolean =>
       digest !== from || input.carried?.(name, unit) === false;
-    if (clusters.some(isDue)) units.push({ unit, clusters: clusters.sort(byName) });
+    if (clusters.some(isDue))
+      units.push({ unit, clusters: [...clusters, ...(absent.get(unit) ?? []).map((name) => ({ name }))].sort(byName) });
   }
   return { units: units.sort((a, b) => (a.unit < b.unit ? -1 : 1)), stages, kept, heldBack };
 }
@@ -137,6 +144,18 @@ export function ownersOf(rollouts: readonly Rollout[]): Map<string, { rollout: R
 export function carriedBy(rollouts: readonly Rollout[]): (cluster: string, unit: string) => boolean {
   const clusters = new Map([...ownersOf(rollouts)].map(([unit, owner]) => [unit, new Set(owner.clusters.map(({ name }) => name))]));
   return (cluster, unit) => clusters.get(unit)?.has(cluster) === true;
+}
+
+/** Whether the newest rollout that names a unit removes it from the cluster, and a record says that something is there still, or since when it is gone. */
+export function removingBy(
+  fleet: string,
+  rollouts: readonly Rollout[],
+  recorded: ReadonlyMap<string, readonly { unit: string; fleet: string }[]>,
+): (cluster: string, unit: string) => boolean {
+  const owners = ownersOf(rollouts);
+  return (cluster, unit) =>
+    owners.get(unit)?.clusters.some(({ name, digest }) => name === cluster && digest === undefined) === true &&
+    recorded.get(cluster)?.some((each) => each.unit === unit && each.fleet === fleet) === true;
 }
 
 /** What is wanted now: by the newest rollout that names the unit, else what is recorded as applied. */

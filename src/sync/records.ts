@@ -8,7 +8,7 @@ import { hasReason } from '../kube/api-error.ts';
 import type { Client } from '../kube/client.ts';
 import type { Removal } from './apply-unit.ts';
 import { syncError } from './errors.ts';
-import { isSoakUnknown } from './soak.ts';
+import { isGone, isSoakUnknown } from './soak.ts';
 
 const TRIES = 8;
 
@@ -125,6 +125,8 @@ export interface Aim {
   /** A digest, or `REMOVAL`. */
   to: string;
   lane: 'Forward' | 'Restore';
+  /** That brings it. */
+  commit?: string;
   /** A retry from before it came to this cluster. */
   asked?: string | undefined;
   /** `to` is revoked on some cluster: then it is here too. */
@@ -164,12 +166,13 @@ export const records = {
       const known = record?.inventory ?? [];
       const missing = inventory.filter((entry) => !known.some((other) => sameObject(entry, other)));
       const again = over.digest === to && over.begun === undefined;
-      const base = record ?? { unit: '', fleet, ...(aim.asked === undefined ? {} : { retried: aim.asked }) };
+      const base = record === undefined || isGone(record) ? newRecord(fleet, aim) : record;
       const due = aim.revoked === true && !(base.revoked ?? []).includes(to) ? revoke(base, to) : base;
       // What halted is left: it speaks only of what is there.
-      const { halt, ...rest } = due;
+      const { halt, removal: _removal, ...rest } = due;
       const kept = halt?.digest === to ? { halt } : {};
-      return { ...rest, ...kept, ...(again ? {} : { begun: to }), inventory: [...known, ...missing] } satisfies UnitStatus;
+      const removal = to === REMOVAL ? { removal: { lane: aim.lane } } : {};
+      return { ...rest, ...kept, ...removal, ...(again ? {} : { begun: to }), inventory: [...known, ...missing] } satisfies UnitStatus;
     },
 
   applied:
@@ -207,7 +210,8 @@ export const records = {
     };
     const { halt, ...rest } = record;
     const kept = halt === undefined || (halt.refused === true && halt.digest === digest) ? {} : { halt };
-    return { ...rest, ...kept, evidence: digest, verified: [entry, ...others].slice(0, KEPT_VERIFIED) };
+    const added = record.added === undefined ? {} : { added: { verifiedAt: at, ...record.added } };
+    return { ...rest, ...kept, ...added, evidence: digest, verified: [entry, ...others].slice(0, KEPT_VERIFIED) };
   },
 
   /**
@@ -233,6 +237,8 @@ export const records = {
 
   /** Where the record's times contradict each other still: a soak begins again, and what was held before counts no more (docs/protocols.md#e5). */
   soaksAgain: (digest: string, at: string) => (record: UnitStatus | undefined) => {
+    if (record?.removal !== undefined && digest === REMOVAL && isGone(record))
+      return isSoakUnknown(record, Date.parse(at)) ? { ...record, removal: { ...record.removal, at } } : record;
     if (record?.digest !== digest || record.evidence !== digest || record.begun !== undefined) return record;
     if (!isSoakUnknown(record, Date.parse(at))) return record;
     const verified = record.verified?.map((entry) => {
@@ -267,17 +273,47 @@ export const records = {
     return { ...rest, ...(halt === undefined || lifts ? {} : { halt }), retried: retry };
   },
 
-  /** What is only being emptied is all there still: if it is wanted again it goes back at once. */
+  /**
+   * What is only being emptied is all there still: if it is wanted again it goes back at once. When nothing is left the record says since when, for the soak of the
+   * removal; what was just added and is taken back has none.
+   */
   removed:
-    ({ left, empties }: Removal) =>
+    ({ left, empties }: Removal, at: string) =>
     (record: UnitStatus | undefined) => {
       if (record !== undefined && record.begun !== REMOVAL) throw overtaken(record);
-      if (record === undefined || left.length === 0) return undefined;
+      if (record === undefined || (left.length === 0 && record.removal?.lane === 'Restore')) return undefined;
+      if (left.length === 0) return gone(record, at);
       if (empties) return record;
       const { digest: _digest, evidence: _evidence, halt: _halt, ...rest } = record;
       return { ...rest, inventory: left };
     },
+
+  /** What came or went with a commit has soaked everywhere: nothing is new here any more, and of what is gone nothing is kept. `since`: as the decision saw it. */
+  settled: (since: string) => (record: UnitStatus | undefined) => {
+    if (isGone(record)) return record?.removal?.at === since ? undefined : record;
+    if (record?.added?.verifiedAt !== since) return record;
+    const { added: _added, ...rest } = record;
+    return rest;
+  },
 };
+
+/** Of a unit of which nothing is here. */
+function newRecord(fleet: string, { to, commit, asked }: Aim): UnitStatus {
+  return {
+    unit: '',
+    fleet,
+    ...(asked === undefined ? {} : { retried: asked }),
+    ...(commit === undefined || to === REMOVAL ? {} : { added: { commit } }),
+  };
+}
+
+function gone({ unit, fleet, appliedAt, verified = [] }: UnitStatus, at: string): UnitStatus {
+  const after = [appliedAt, ...verified.map((entry) => entry.at)]
+    .flatMap((time) => time ?? [])
+    .sort((a, b) => Date.parse(a) - Date.parse(b));
+  const last = after.at(-1);
+  return { unit, fleet, removal: { lane: 'Forward', at, ...(last === undefined ? {} : { after: last }) } };
+}
 
 /** What its cell halted of what is there. */
 export function haltOf({ digest, begun, halt }: UnitStatus): UnitStatus['halt'] {

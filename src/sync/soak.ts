@@ -10,18 +10,38 @@ const APART_MS = 10_000;
  * A time that is not reached yet proves nothing against an earlier one: it is either that time which was wrong, or the clock since; when it is
  * reached, the soak begins again.
  */
-export function isSoakUnknown({ evidence, appliedAt, verified = [] }: UnitStatus, now: number): boolean {
+export function isSoakUnknown(record: UnitStatus, now: number): boolean {
+  const { evidence, appliedAt, verified = [], removal } = record;
+  if (removal?.at !== undefined && isGone(record)) return isContradicted(Date.parse(removal.at), [removal.after], now);
   const entry = verified.find(({ digest }) => digest === evidence);
   if (entry === undefined) return false;
-  const at = Date.parse(entry.at);
-  const earlier = [appliedAt, ...verified.map((each) => (each === entry ? undefined : each.at))].map((time) => Date.parse(time ?? ''));
+  return isContradicted(Date.parse(entry.at), [appliedAt, ...verified.map((each) => (each === entry ? undefined : each.at))], now);
+}
+
+function isContradicted(at: number, before: readonly (string | undefined)[], now: number): boolean {
+  const earlier = before.map((time) => Date.parse(time ?? ''));
   return !(at <= now + APART_MS) || earlier.some((time) => time <= now && at + APART_MS < time);
 }
 
-/** Since when what is held has soaked, ms, moved back by how long it was held with evidence before; undefined without evidence. */
+/**
+ * Since when what is held has soaked, ms, moved back by how long it was held with evidence before; undefined without evidence. Of what was removed, since
+ * when it is gone.
+ */
 export function soaksSince(record: UnitStatus, now: number): number | undefined {
-  const { evidence, verified } = record;
+  const { evidence, verified, removal } = record;
+  if (removal?.at !== undefined && isGone(record)) return isSoakUnknown(record, now) ? now : Date.parse(removal.at);
   const entry = evidence === undefined ? undefined : verified?.find(({ digest }) => digest === evidence);
   if (entry === undefined) return undefined;
   return isSoakUnknown(record, now) ? now : Date.parse(entry.at) - (entry.heldSeconds ?? 0) * 1000;
+}
+
+/** Whether the unit was removed from this cluster by a commit, and nothing of it is left: what is kept is only since when. */
+export function isGone(record: UnitStatus | undefined): boolean {
+  return record?.removal?.at !== undefined && record.digest === undefined && record.begun === undefined;
+}
+
+/** Whether evidence that was recorded then is not older than this. A time that is not reached yet says nothing, so it is not. */
+export function isYoung(at: string, now: number, ageMs: number): boolean {
+  const since = Date.parse(at);
+  return since <= now + APART_MS && now < since + ageMs;
 }

@@ -634,6 +634,30 @@ describe('a commit that is accepted', () => {
   });
 });
 
+it.each<[string, string | undefined]>([
+  ['that goes on', 'A'],
+  ['that is over and soaks', undefined],
+])('E12: a commit takes a removal %s along where it changes the unit in another cluster, and no other', async (_what, digest) => {
+  const trees: Record<string, Record<string, KubeObject[]>> = {
+    c1: { one: [configMap('a', '1'), configMap('b', '1')], two: [configMap('a', '1'), configMap('b', '1')] },
+    c2: { one: [configMap('b', '1')], two: [configMap('b', '1')] },
+    c3: { one: [configMap('b', '1')], two: [configMap('a', '2'), configMap('b', '1')] },
+  };
+  const branch: Branch = { ...branchAt('c1'), renders: (commit) => renderedOf(trees[commit] ?? {}) };
+  startHub(branch);
+  await until(() => fleet().status?.commit === 'c1', 5000);
+  branch.head = 'c2';
+  await until(() => fleet().status?.commit === 'c2', 31_000);
+  const removal = { lane: 'Forward' as const, at: '2026-11-20T00:00:00Z' };
+  const record = { unit: 'ConfigMap/web/a', fleet: 'main', ...(digest === undefined ? { removal } : { digest }) };
+  recordOn('one', { units: [record] });
+  branch.head = 'c3';
+  await until(() => fleet().status?.commit === 'c3', 31_000);
+  const newest = server.objects(Rollouts).find(({ spec }) => spec.commit === 'c3');
+  const two = { name: 'two', digest: digestOf(configMap('a', '2')) };
+  expect(newest?.spec.units).toEqual([{ unit: 'ConfigMap/web/a', clusters: [{ name: 'one' }, two] }]);
+});
+
 describe('E9: a commit that would let too many machines go', () => {
   async function reduced(lose: boolean, record: (digest: string) => NonNullable<Cluster['status']>['units']): Promise<void> {
     change({ prune: { maxDeletions: 3 } });

@@ -18,7 +18,7 @@ import { TooManyDeletions } from '../deletions.ts';
 import { syncError } from '../errors.ts';
 import { inForce } from '../in-force.ts';
 import { machinesOf, replicasOf } from '../going.ts';
-import { carriedBy, plan, wantedWithCommits, withoutCommits } from '../plan.ts';
+import { carriedBy, plan, removingBy, wantedWithCommits, withoutCommits } from '../plan.ts';
 import { REMOVAL } from '../records.ts';
 import type { Checkouts, Checkout, RenderedCommit } from './checkout.ts';
 import {
@@ -191,6 +191,7 @@ export async function runFleetController(options: FleetControllerOptions): Promi
       rendered: digestsOf(rendered),
       wanted: withoutCommits(wanted),
       carried: carriedBy(rollouts),
+      removing: removingBy(name, rollouts, recorded),
       labels: new Map(rendered.clusters.map(({ name, object }) => [name, object.metadata.labels ?? {}])),
       replicas: await replicasOf(
         rendered.clusters,

@@ -263,6 +263,7 @@ it('writes nothing into a cell whose kinds are not those that it knows, nor reco
     unit: 'ConfigMap/c',
     cluster: CELL,
     commit: 'c1',
+    lane: 'Forward',
     over: { digest: undefined, begun: undefined },
     because: 'test',
   };
@@ -281,11 +282,12 @@ describe('E9: a MachineSet that is removed', () => {
     evidence: 'd1',
     verified: [{ digest: 'd1', commit: 'c1', at: '2026-11-20T00:00:00Z' }],
   };
-  const removal = (begun?: string): Step => ({
+  const removal = (begun?: string, lane: 'Forward' | 'Restore' = 'Forward'): Step => ({
     do: 'Remove',
     unit: UNIT,
     cluster: CELL,
     commit: 'c2',
+    lane,
     over: { digest: 'd1', begun },
     because: 'test',
   });
@@ -348,6 +350,15 @@ describe('E9: a MachineSet that is removed', () => {
     expect(records()).toMatchObject([{ unit: rest.unit, begun: REMOVAL }]);
     expect(records()[0]).not.toHaveProperty('digest');
     await carryOut([{ ...removal(REMOVAL), over: { digest: undefined, begun: REMOVAL } } as Step]);
+    const at = expect.any(String) as unknown;
+    expect(records()).toEqual([{ unit: UNIT, fleet: 'main', removal: { lane: 'Forward', at, after: known.verified[0]?.at } }]);
+  });
+
+  it('E6: leaves no record where what was just added is taken back', async () => {
+    put(0, { replicas: 0, observedGeneration: 3 });
+    await carryOut([removal(undefined, 'Restore')]);
+    expect(records()).toMatchObject([{ begun: REMOVAL, removal: { lane: 'Restore' } }]);
+    await carryOut([{ ...removal(REMOVAL, 'Restore'), over: { digest: undefined, begun: REMOVAL } } as Step]);
     expect(records()).toEqual([]);
   });
 
@@ -479,7 +490,7 @@ describe('E11: a hub that was deposed between its decision and its write', () =>
   it('deletes nothing that another hub has begun to apply again', async () => {
     await carryOut([apply(v1)], [v1]);
     // The fake server keeps no labels of apply: the object is ours.
-    const remove: Step = { do: 'Remove', unit: unitOf(v1), cluster: CELL, commit: 'c2', over: over(d1), because: 'test' };
+    const remove: Step = { do: 'Remove', unit: unitOf(v1), cluster: CELL, commit: 'c2', lane: 'Forward', over: over(d1), because: 'test' };
     meanwhile(
       cell,
       ({ method, path }) => method === 'GET' && path.endsWith('/a'),
@@ -653,7 +664,7 @@ describe('what the hub records of a unit', () => {
     const set = { ...on, unit: 'MachineComponentSet/kubelet', seen };
     const steps: Step[] = [
       { ...(apply(object) as Extract<Step, { do: 'Apply' }>), over },
-      { do: 'Remove', commit: 'c1', over, ...on },
+      { do: 'Remove', commit: 'c1', lane: 'Forward', over, ...on },
       { do: 'Ceiling', ceiling: undefined, ...set },
       { do: 'TryAgain', rolloutID: 'r1', ...set },
     ];

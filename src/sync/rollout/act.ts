@@ -81,9 +81,10 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
     else if (step.do === 'Reinstate') before.set(step, records.reinstated(step.digest, step.retry));
     else if (step.do === 'RecordRetry') before.set(step, records.retried(step.retry, step.over, step.lifts));
     else if (step.do === 'RecordHalt') before.set(step, records.halted(step.digest, step.halt, now()));
+    else if (step.do === 'Settle') before.set(step, records.settled(step.since));
     else if (step.do === 'Lift') before.set(step, records.lifted(step.digest, step.since));
     else if (step.do === 'Remove' && cell !== undefined)
-      before.set(step, records.begin(fleet, { to: REMOVAL, lane: 'Forward' }, step.over, [], sameObject));
+      before.set(step, records.begin(fleet, { to: REMOVAL, lane: step.lane }, step.over, [], sameObject));
     else if (step.do === 'Apply' && cell !== undefined) {
       try {
         const unit = await ports.unit(step.digest, step.commit, step.unit, cluster);
@@ -92,7 +93,7 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
           step,
           records.begin(
             fleet,
-            { to: step.digest, lane: step.lane, asked: step.asked, revoked: step.revoked },
+            { to: step.digest, lane: step.lane, commit: step.commit, asked: step.asked, revoked: step.revoked },
             step.over,
             inventoryOf(unit),
             sameObject,
@@ -137,8 +138,8 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
         after.set(step, records.applied(step.digest, step.commit, step.lane, now(), inventory));
       } else if (step.do === 'Remove') {
         const inventory = (await recordAt(step.unit))?.inventory ?? [];
-        const removal = await removeUnit(to, inventory, fleet, () => confirm(step.unit, { to: REMOVAL, lane: 'Forward' }), signal);
-        after.set(step, records.removed(removal));
+        const removal = await removeUnit(to, inventory, fleet, () => confirm(step.unit, { to: REMOVAL, lane: step.lane }), signal);
+        after.set(step, records.removed(removal, now()));
       } else if (step.do === 'Ceiling' || step.do === 'TryAgain') {
         const name = step.unit.slice(step.unit.lastIndexOf('/') + 1);
         const spec = step.do === 'Ceiling' ? { ceiling: step.ceiling ?? null } : { rolloutID: step.rolloutID };

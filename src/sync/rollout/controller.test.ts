@@ -479,9 +479,10 @@ describe('what is removed', () => {
     expect(looks() - before).toBeGreaterThanOrEqual(4);
     expect(looks() - before).toBeLessThanOrEqual(12);
     cell('test').remove(ConfigMaps, { namespace: 'web', name: 'settings' });
-    await until(() => record('test') === undefined, 2500);
+    await until(() => record('test')?.removal?.at !== undefined, 2500);
     cell('prod').remove(ConfigMaps, { namespace: 'web', name: 'settings' });
     await until(done(name), 5000);
+    await until(() => record('test') === undefined && record('prod') === undefined, 5000);
   });
 });
 

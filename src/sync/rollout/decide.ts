@@ -2,8 +2,9 @@ import type { Rollout, RolloutUnit, RolloutUnitStatus } from '../../api/rollout.
 import { plainText } from '../../api/plain-text.ts';
 import type { ClusterView, Step, World } from './world.ts';
 import { ownersOf } from '../plan.ts';
-import { haltOf } from '../records.ts';
-import { canRetry, judge, observedRetry, retryOf, type Place } from './place.ts';
+import { haltOf, REMOVAL } from '../records.ts';
+import { isGone, soaksSince } from '../soak.ts';
+import { canRetry, isUnfinished, judge, longestSoakMs, observedRetry, retryOf, type Place } from './place.ts';
 
 type Stage = Rollout['spec']['stages'][number];
 type UnitPhase = RolloutUnitStatus['phase'];
@@ -92,7 +93,11 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
   const leaving = new Set(steps.flatMap((step) => (step.do === 'Revoke' ? step.digest : [])));
   const restores = places.filter((place) => place.lane === 'Restore' && place.phase === 'Pending');
   for (const place of restores.sort((a, b) => b.heldSince - a.heldSince)) {
-    if (place.target !== undefined && leaving.has(place.target)) continue;
+    if (place.target === undefined) {
+      steps.push(...begin(place, 'what was just added is taken back'));
+      continue;
+    }
+    if (leaving.has(place.target)) continue;
     const left = place.holds === place.target ? undefined : place.holds;
     if (left !== undefined) leaving.add(left);
     steps.push(...takeBack(world, rollout, places, place), ...begin(place, 'a digest verified here is wanted again'));
@@ -100,6 +105,8 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
 
   const forward = advance(world, rollout, places, ofLeft);
   steps.push(...forward.steps);
+  const settled = forward.phase === 'Done' ? settle(world, rollout, unit.unit) : { steps: [], again: undefined };
+  steps.push(...settled.steps);
   const lanes = new Set(places.filter((place) => place.moved).map((place) => place.lane));
   const status: RolloutUnitStatus = {
     unit: unit.unit,
@@ -124,7 +131,7 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
   return {
     steps,
     status,
-    again: earliest([forward.soakUntil, ...places.map(({ live }) => (live.state === 'Present' ? live.againAt : undefined))]),
+    again: earliest([forward.soakUntil, settled.again, ...places.map(({ live }) => (live.state === 'Present' ? live.againAt : undefined))]),
     retrying: places.some((place) => place.retry !== undefined) || ofLeft.some((halt) => halt.retrying),
   };
 }
@@ -206,8 +213,8 @@ function retry(world: World, place: Place, refused: boolean): Step[] {
 function upkeep(world: World, rollout: Rollout, place: Place): Step[] {
   const { unit, cluster, target, live } = place;
   const steps: Step[] = [];
-  if (place.soaksAgain && target !== undefined)
-    steps.push({ do: 'SoakAgain', unit, cluster, digest: target, because: 'the times of its record contradict each other' });
+  if (place.soaksAgain)
+    steps.push({ do: 'SoakAgain', unit, cluster, digest: target ?? REMOVAL, because: 'the times of its record contradict each other' });
   if (place.newHalt !== undefined && target !== undefined)
     steps.push({ do: 'RecordHalt', unit, cluster, digest: target, halt: place.newHalt, because: place.newHalt.message });
   if (place.phase === 'Halted' && place.lane === 'Forward' && place.retry === undefined)
@@ -292,7 +299,7 @@ function revoke(
   for (const view of world.clusters.values()) {
     if (except.has(view.name)) continue;
     const record = view.units.get(unit);
-    if (record?.fleet === world.fleet && !(record.revoked ?? []).includes(digest))
+    if (record?.fleet === world.fleet && !isGone(record) && !(record.revoked ?? []).includes(digest))
       steps.push({ do: 'Revoke', unit, cluster: view.name, digest, retry: retryOf(world, rollout, unit, view.name, digest), because });
   }
   return steps;
@@ -300,8 +307,29 @@ function revoke(
 
 function begin(place: Place, because: string): Step[] {
   const { unit, cluster, target, commit, lane, over, asked, revoked } = place;
-  if (target === undefined) return [{ do: 'Remove', unit, cluster, commit, over, because }];
+  if (target === undefined) return [{ do: 'Remove', unit, cluster, commit, lane, over, because }];
   return [{ do: 'Apply', unit, cluster, digest: target, commit, lane, proven: isProven(place), over, asked, revoked, because }];
+}
+
+/**
+ * What is new, or gone, is so no longer once it is complete everywhere and has soaked: from then on the removal of what came is a change like any other, and
+ * nothing waits for what went.
+ */
+function settle(world: World, rollout: Rollout, unit: string): { steps: Step[]; again: number | undefined } {
+  const steps: Step[] = [];
+  const waits: number[] = [];
+  for (const { name: cluster, units } of world.clusters.values()) {
+    const record = units.get(unit);
+    if (record?.fleet !== world.fleet) continue;
+    const since = isGone(record) ? record.removal?.at : record.added?.verifiedAt;
+    if (since === undefined) continue;
+    const from = isGone(record) ? soaksSince(record, world.now) : Date.parse(since);
+    const soakedAt = (from ?? world.now) + longestSoakMs(rollout);
+    if (isGone(record) ? soakedAt <= world.now : !isUnfinished(world, rollout, record))
+      steps.push({ do: 'Settle', unit, cluster, since, because: 'it is complete on every cluster, and has soaked' });
+    else if (soakedAt > world.now) waits.push(soakedAt);
+  }
+  return { steps, again: earliest(waits) };
 }
 
 interface Advance {

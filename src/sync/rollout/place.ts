@@ -1,7 +1,7 @@
 import type { Rollout, RolloutUnit, CLUSTER_PHASES } from '../../api/rollout.ts';
 import type { UnitStatus } from '../../api/cluster.ts';
 import { haltOf, laneHeld, REMOVAL, stands, type Over, type SeenHalt } from '../records.ts';
-import { isSoakUnknown, soaksSince } from '../soak.ts';
+import { isGone, isSoakUnknown, isYoung, soaksSince } from '../soak.ts';
 import type { LiveUnit, World } from './world.ts';
 
 /** One unit on one cluster, judged against what a rollout wants there. Soak, pause, retry and evidence are those of this digest here, whichever rollout brought it. */
@@ -57,7 +57,8 @@ export function judge(
   { name: cluster, digest: target, commit = rollout.spec.commit }: RolloutUnit['clusters'][number],
 ): Place {
   const view = world.clusters.get(cluster);
-  const record = view?.units.get(unit);
+  const known = view?.units.get(unit);
+  const record = isGone(known) ? undefined : known;
   const live = view?.live(unit) ?? { state: 'Unknown' };
   const verified = target === undefined ? undefined : record?.verified?.find((entry) => entry.digest === target);
   const revoked = target !== undefined && isRevoked(world, unit, record, target);
@@ -74,7 +75,7 @@ export function judge(
     holds: heldBy(record),
     goesBack: goesBack(record, target),
     heldSince: Date.parse(record?.appliedAt ?? '') || 0,
-    lane: laneOf(record, target, verified !== undefined && !revoked),
+    lane: target === undefined ? laneOfRemoval(world, rollout, record) : laneOf(record, target, verified !== undefined && !revoked),
     phase: 'Pending',
     moved: !held || record.commit === rollout.spec.commit,
     begun: stands(record, { to: target ?? REMOVAL, lane: 'Forward' }),
@@ -107,6 +108,10 @@ export function judge(
     const gone = view !== undefined && (record === undefined || (record.digest === undefined && (record.inventory ?? []).length === 0));
     const emptying = live.state === 'Present' && place.begun && blocked === undefined ? live.emptying : undefined;
     if (emptying !== undefined) return { ...place, phase: 'Waiting', message: emptying };
+    if (known !== undefined && known !== record && known.fleet === world.fleet) {
+      const [soaksFrom, soaksAgain] = [soaksSince(known, world.now), isSoakUnknown(known, world.now)];
+      return { ...place, phase: 'Verified', soaksFrom, soaksAgain };
+    }
     return { ...place, moved: !gone, phase: gone ? 'Verified' : blocked === undefined ? 'Pending' : 'Blocked' };
   }
   const carries = live.state === 'Present' && live.unitDigest === target;
@@ -184,6 +189,37 @@ function laneOf(record: UnitStatus | undefined, target: string | undefined, rest
   if (record?.digest === undefined) return 'Forward';
   if (record.digest === target && record.begun === undefined) return laneHeld(record);
   return restorable ? 'Restore' : 'Forward';
+}
+
+/**
+ * A removal goes back where what is there came new with a commit that is not complete: then nobody relies on it yet, and it is the way back from what that commit
+ * began. One that has begun keeps its lane. What an earlier version recorded says nothing of it, so that is a change like any other.
+ */
+function laneOfRemoval(world: World, rollout: Rollout, record: UnitStatus | undefined): Place['lane'] {
+  if (record?.begun === REMOVAL) return record.removal?.lane ?? 'Forward';
+  return record !== undefined && isUnfinished(world, rollout, record) ? 'Restore' : 'Forward';
+}
+
+/**
+ * Whether what came new to this cluster with some commit has yet to be proven on a cluster that it came to with the same commit, was proven there not
+ * longer ago than the longest soak of the stages, is paused, or is being taken back.
+ */
+export function isUnfinished(world: World, rollout: Rollout, record: UnitStatus): boolean {
+  const { unit, added } = record;
+  if (added === undefined) return false;
+  const held = heldBy(record);
+  if (held !== undefined && pauseOf(world, rollout, unit, held) !== undefined) return true;
+  const soakMs = longestSoakMs(rollout);
+  return [...world.clusters.values()].some(({ name, units }) => {
+    const other = units.get(unit);
+    if (world.members?.has(name) === false || other?.fleet !== record.fleet || other.added?.commit !== added.commit) return false;
+    const { verifiedAt } = other.added;
+    return verifiedAt === undefined || other.removal?.lane === 'Restore' || isYoung(verifiedAt, world.now, soakMs);
+  });
+}
+
+export function longestSoakMs({ spec }: Rollout): number {
+  return 1000 * Math.max(0, ...spec.stages.map(({ soakSeconds }) => soakSeconds));
 }
 
 /** The rollout whose pause holds a digest of a unit: a pause is of what it paused, whatever commits come after. */

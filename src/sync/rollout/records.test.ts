@@ -101,6 +101,7 @@ const proved = (digest: string, seconds: number, more: Partial<UnitStatus> = {})
 function wordOf(step: Step): string {
   const on = `${step.do} ${step.cluster}`;
   if (step.do === 'Remove') return on;
+  if (step.do === 'Settle') return `${on} ${step.since}`;
   if (step.do === 'Apply') return `${on} ${step.digest} ${step.lane}`;
   if (step.do === 'RecordRetry') return `${on} ${step.retry}`;
   if (step.do === 'TryAgain') return `${on} ${step.rolloutID}`;

@@ -3,7 +3,7 @@ import type { Fleet } from '../../api/fleet.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Clock } from '../../api/ports.ts';
 import type { Rollout } from '../../api/rollout.ts';
-import { carriedBy, plan, wantedOf } from '../plan.ts';
+import { carriedBy, plan, removingBy, wantedOf } from '../plan.ts';
 import { records, REMOVAL } from '../records.ts';
 import { decide } from './decide.ts';
 import type { ClusterView, LiveUnit, Step } from './world.ts';
@@ -57,6 +57,7 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
   const log: string[] = [];
   const listeners: ((step: Extract<Step, { do: 'Apply' }>) => void)[] = [];
   let mainUnit = '';
+  let lookAgain: number | undefined;
 
   const liveOf = (cluster: string, unit: string): Live | undefined => cells.get(cluster)?.get(unit);
   function change(cluster: string, unit: string, update: (record: UnitStatus | undefined) => UnitStatus | undefined): void {
@@ -88,7 +89,13 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
         change(
           step.cluster,
           step.unit,
-          records.begin('main', { to: step.digest, lane: step.lane, asked: step.asked, revoked: step.revoked }, step.over, [], () => true),
+          records.begin(
+            'main',
+            { to: step.digest, lane: step.lane, commit: step.commit, asked: step.asked, revoked: step.revoked },
+            step.over,
+            [],
+            () => true,
+          ),
         );
         const before = liveOf(step.cluster, step.unit);
         if (before?.unitDigest === step.digest) before.drifted = false;
@@ -108,13 +115,16 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
         change(
           step.cluster,
           step.unit,
-          records.begin('main', { to: REMOVAL, lane: 'Forward' }, step.over, [], () => true),
+          records.begin('main', { to: REMOVAL, lane: step.lane }, step.over, [], () => true),
         );
         cells.get(step.cluster)?.delete(step.unit);
-        change(step.cluster, step.unit, records.removed({ left: [], empties: false }));
+        change(step.cluster, step.unit, records.removed({ left: [], empties: false }, at));
         return;
       case 'RecordEvidence':
         change(step.cluster, step.unit, records.verified(step.digest, step.commit, at, step.appliedAt));
+        return;
+      case 'Settle':
+        change(step.cluster, step.unit, records.settled(step.since));
         return;
       case 'SoakAgain':
         change(step.cluster, step.unit, records.soaksAgain(step.digest, at));
@@ -160,7 +170,15 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
       const wanted = wantedOf('main', rollouts, new Map([...recorded].map(([name, map]) => [name, [...map.values()]])));
       const declared = names.filter((name) => !dropped.has(name));
       const rendered = new Map(declared.map((name) => [name, new Map(Object.entries({ ...units, ...special[name] }))]));
-      const planned = plan({ fleet, rendered, wanted, labels, carried: carriedBy(rollouts) });
+      const known = new Map([...recorded].map(([name, map]) => [name, [...map.values()]]));
+      const planned = plan({
+        fleet,
+        rendered,
+        wanted,
+        labels,
+        carried: carriedBy(rollouts),
+        removing: removingBy('main', rollouts, known),
+      });
       if (planned.units.length === 0) return;
       const sequence = rollouts.length + 1;
       rollouts = [
@@ -186,13 +204,14 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
     turn(crashAfter?: number): Step[] {
       now += 1000;
       leader = options.clockOf?.(server) ?? server;
-      const { steps, statuses } = decide({
+      const { steps, statuses, again } = decide({
         now: leader.now(),
         fleet: 'main',
         members: new Set(names.filter((name) => !dropped.has(name))),
         rollouts,
         clusters: new Map(names.map((name) => [name, view(name)])),
       });
+      lookAgain = again;
       for (const [index, step] of steps.entries()) {
         if (index === crashAfter) return steps;
         carryOut(step);
@@ -235,6 +254,8 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
     status: () => rollouts.at(-1)?.status ?? {},
     phase: (unit: string) => rollouts.at(-1)?.status?.units?.find((each) => each.unit === unit)?.phase,
     applied: () => [...log],
+    /** When the last decision is to be made again, ms. */
+    again: () => lookAgain,
     pause(paused: boolean, name = rollouts.at(-1)?.metadata.name): void {
       rollouts = rollouts.map((rollout) => (rollout.metadata.name === name ? { ...rollout, spec: { ...rollout.spec, paused } } : rollout));
     },

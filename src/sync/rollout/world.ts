@@ -89,11 +89,14 @@ export type Step =
       asked: string | undefined;
       revoked: boolean;
     } & On)
-  | ({ do: 'Remove'; commit: string; over: Over } & On)
+  /** `lane`: Restore where it takes back what was just added. */
+  | ({ do: 'Remove'; commit: string; lane: 'Forward' | 'Restore'; over: Over } & On)
   /** `appliedAt`: of the record, when the evidence was seen. `carrier`: what it was seen on, which must be there still. */
   | ({ do: 'RecordEvidence'; digest: string; commit: string; appliedAt: string | undefined; carrier: Carrier | undefined } & On)
-  /** The soak of what is held begins again: since when it is held is not known. */
+  /** The soak of what is held, or of a removal (`REMOVAL`), begins again: since when is not known. */
   | ({ do: 'SoakAgain'; digest: string } & On)
+  /** What came or went here is complete everywhere, and has soaked. `since`: of its record. */
+  | ({ do: 'Settle'; since: string } & On)
   /** On every cluster that has the unit. Ends `retry` there. */
   | ({ do: 'Revoke'; digest: string; retry: string | undefined } & On)
   /** Other clusters go back from this digest; this one has it verified and wants it. */

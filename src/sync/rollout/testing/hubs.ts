@@ -225,6 +225,7 @@ function stoppedAfter(state: FleetState, hub: Hub, step: Step): readonly string[
       return isAsked ? stopped.filter((each) => each !== `${cluster} ${step.digest}`) : stopped;
     }
     case 'SoakAgain':
+    case 'Settle':
     case 'Revoke':
     case 'Uphold':
     case 'Reinstate':
@@ -267,6 +268,7 @@ function changeOf(step: Step, state: FleetState, { records }: Seams, wrongMs: nu
       return records.halted(step.digest, step.halt, at);
     case 'Lift':
       return records.lifted(step.digest, step.since);
+    case 'Settle':
     case 'Remove':
     case 'Ceiling':
     case 'TryAgain':
