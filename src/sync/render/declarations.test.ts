@@ -12,7 +12,7 @@ const compilerOptions = { target: 'es2024', module: 'nodenext', strict: true, no
 let root: string;
 beforeEach(() => {
   root = realpathSync(mkdtempSync(join(tmpdir(), 'kubenode-declarations-')));
-  for (const part of ['api', 'constructs']) mkdirSync(join(root, 'src', part), { recursive: true });
+  for (const part of ['src/api', 'src/constructs', 'packages/api-machinery/src']) mkdirSync(join(root, part), { recursive: true });
   write('package.json', '{ "type": "module" }');
   write('tsconfig.json', JSON.stringify({ compilerOptions, files: [] }));
   write('src/api/size.ts', 'export type Size = 1 | 2;\n');
@@ -33,7 +33,7 @@ it('what the package ships is taken where there are no sources', async () => {
 it('in a checkout they are made once for each state of the sources, and tests are no sources', async () => {
   const first = await types();
   expect(readFileSync(first, 'utf8')).toContain('size: () => Size');
-  expect(relative(root, first)).toMatch(/^\.build\/types\/[0-9a-f]{16}\/constructs\/index\.d\.ts$/);
+  expect(relative(root, first)).toMatch(/^\.build\/types\/[0-9a-f]{16}\/src\/constructs\/index\.d\.ts$/);
   expect(made()).toHaveLength(1);
   write('src/api/size.test.ts', 'export {};\n');
   write('src/api/notes.md', 'a note\n');
@@ -42,7 +42,9 @@ it('in a checkout they are made once for each state of the sources, and tests ar
   const second = await types();
   expect(second).not.toBe(first);
   expect(readFileSync(join(second, '../../api/size.d.ts'), 'utf8')).toContain('3');
-  expect(made()).toHaveLength(2);
+  write('packages/api-machinery/src/wire.ts', 'export type Json = string;\n');
+  expect(await types()).not.toBe(second);
+  expect(made()).toHaveLength(3);
 });
 
 it('those of states that are no more go after a day', async () => {
