@@ -46,6 +46,15 @@ describe('would an apply change anything', () => {
   });
 
   test.each([
+    ['a member that is no JSON', { 'f:list': { '?': {} } }],
+    ['a value that is no JSON', { 'f:list': { 'v:{': {} } }],
+    ['keys that are none', { 'f:list': { 'k:7': {} } }],
+  ])('what a server says of ownership is not trusted: %s is a change', (_what, fields) => {
+    const spec = { list: ['a'] };
+    expect(wouldChange(wanted({ spec }), stored({ spec }, { 'f:spec': fields }), manager)).toBe(true);
+  });
+
+  test.each([
     ['another value', { replicas: 4, image: 'x' }],
     ['another type', { replicas: '3', image: 'x' }],
     ['a field more', { replicas: 3, image: 'x', paused: true }],

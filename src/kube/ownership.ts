@@ -52,7 +52,8 @@ function isSame(desired: unknown, stored: unknown, owned: unknown): boolean {
 function isSameList(desired: unknown[], stored: unknown[], owned: JsonObject | Record<string, unknown>, members: string[]): boolean {
   if (desired.length !== members.length) return false;
   return members.every((member) => {
-    const value: unknown = JSON.parse(member.slice(2));
+    const value = parsed(member.slice(2));
+    if (value === NO_JSON) return false;
     if (member.startsWith('v:')) return includes(desired, value) && includes(stored, value);
     if (!member.startsWith('k:') || !isRecord(value)) return false;
     const wanted = desired.filter((item) => hasKeys(item, value));
@@ -60,6 +61,17 @@ function isSameList(desired: unknown[], stored: unknown[], owned: JsonObject | R
     // A key that the server filled in by default is missing from what is desired; then the rest must tell the items apart.
     return wanted.length === 1 && found.length === 1 && isSame(wanted[0], found[0], withoutDefaulted(owned[member], wanted[0], value));
   });
+}
+
+const NO_JSON = Symbol('no JSON');
+
+/** What a server says of ownership is its own: what cannot be read is a difference. */
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return NO_JSON;
+  }
 }
 
 function includes(list: unknown[], value: unknown): boolean {

@@ -385,6 +385,16 @@ describe('E2: a rehearsal', () => {
   const { metadata, ...rest } = shadowed();
   const { generation: _generation, ...unnumbered } = metadata;
 
+  it.each(['soon', '', '9'.repeat(40), '+275760-09-13T00:00:00Z'])(
+    'that runs since %j, which is no time, is not over, and throws nothing',
+    (since) => {
+      const counters = { since, wouldBeJobs: 0, jobs: 0, succeeded: 0, failed: 0, needsHuman: 0 };
+      const found = rehearsalOf(shadowed({ counters }), NOW);
+      expect(found).toMatchObject({ state: 'Running', why: expect.stringContaining('which is no time') as string });
+      expect(found.state === 'Running' && found.leftMs).toBeUndefined();
+    },
+  );
+
   it.each<[string, NodeRemedier]>([
     ['without a status', without],
     ['of another generation', shadowed({ observedGeneration: 1 })],

@@ -7,6 +7,7 @@
 import { canonical } from '../../api/digest.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { NodeRemediers, type NodeRemedier } from '../../api/node-remedier.ts';
+import { plainText } from '../../api/plain-text.ts';
 import { rehearsalTerms } from '../../api/rehearsal.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import type { StoredUnit } from '../bundles.ts';
@@ -39,15 +40,22 @@ function shadowOf(rule: NodeRemedier, now: number | undefined): Rehearsal {
   if (wouldBeJobs > maxJobs)
     return {
       state: 'Failed',
-      why: `it would have made ${wouldBeJobs} jobs in Shadow since ${since}, and may want ${maxJobs}: it is not enforced; narrow its conditions, or raise enforceAfter.maxJobs`,
+      why: `it would have made ${wouldBeJobs} jobs in Shadow since ${plainText(since, 64)}, and may want ${maxJobs}: it is not enforced; narrow its conditions, or raise enforceAfter.maxJobs`,
     };
-  const endsAt = Date.parse(since) + shadowSeconds * 1000;
+  const endsAt = new Date(Date.parse(since) + shadowSeconds * 1000);
+  // A cell says what it likes.
+  if (Number.isNaN(endsAt.getTime()))
+    return {
+      state: 'Running',
+      why: `in Shadow first; the cell says that it runs since "${plainText(since, 64)}", which is no time`,
+      leftMs: undefined,
+    };
   if (now === undefined) return { state: 'Running', why: 'in Shadow first; the time of its API server is not known', leftMs: undefined };
-  if (now >= endsAt) return { state: 'Over' };
+  if (now >= endsAt.getTime()) return { state: 'Over' };
   return {
     state: 'Running',
-    why: `in Shadow first, until ${new Date(endsAt).toISOString()}; would have made ${wouldBeJobs} jobs of at most ${maxJobs}`,
-    leftMs: endsAt - now,
+    why: `in Shadow first, until ${endsAt.toISOString()}; would have made ${wouldBeJobs} jobs of at most ${maxJobs}`,
+    leftMs: endsAt.getTime() - now,
   };
 }
 
