@@ -5,7 +5,7 @@ import type { Client } from '../kube/client.ts';
 import { systemClock } from '../kube/clock.ts';
 import type { Connection } from '../kube/connect.ts';
 import { checkCredentials } from '../kube/credentials.ts';
-import { createClient } from '../kube/http-client.ts';
+import { CELL_LIMITS, createClient } from '../kube/http-client.ts';
 import { httpTransport } from '../kube/http-transport.ts';
 import { createServerTime, timedTransport, type ServerTime } from '../kube/server-time.ts';
 
@@ -20,7 +20,7 @@ export async function clientFromKubeconfig(
   const clock = systemClock();
   const time = createServerTime(clock);
   const timed = timedTransport(through(transport), time, clock);
-  return { client: createClient(timed, { userAgent: 'kubenode-hub' }), time, close: () => transport.close() };
+  return { client: createClient(timed, { userAgent: 'kubenode-hub', limits: CELL_LIMITS }), time, close: () => transport.close() };
 }
 
 /**

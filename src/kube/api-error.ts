@@ -35,9 +35,11 @@ export function isRefusal(error: unknown): error is ApiError {
   return error instanceof ApiError && [400, 403, 422].includes(error.status);
 }
 
-/** How long the server asked to be left alone; 0 where it said nothing. */
+const LONGEST_ASKED_MS = 300_000;
+
+/** How long the server asked to be left alone, at most five minutes; 0 where it said nothing. */
 export function askedMsOf(error: unknown): number {
-  return error instanceof ApiError ? (error.retryAfterSeconds ?? 0) * 1000 : 0;
+  return error instanceof ApiError ? Math.min(LONGEST_ASKED_MS, Math.max(0, error.retryAfterSeconds ?? 0) * 1000) : 0;
 }
 
 /** The history asked for is gone: a watch or a continued list must start again with a new list. */

@@ -1,9 +1,10 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigMaps, Leases, Nodes, Pods } from '../api/builtin.ts';
 import type { ApiRequest, ApiResponse } from '../api/transport.ts';
-import { ApiError } from './api-error.ts';
+import { ApiError, askedMsOf } from './api-error.ts';
 import { createClient } from './http-client.ts';
 import { fakeApiServer, jsonResponse, statusResponse } from './testing/api-server.ts';
+import { fakeClock } from './testing/clock.ts';
 import { configMap, node } from './testing/objects.ts';
 
 function answering(answer: (request: ApiRequest) => ApiResponse): { requests: ApiRequest[]; client: ReturnType<typeof createClient> } {
@@ -108,6 +109,107 @@ describe('reading', () => {
     await expect(client.get(Pods, { name: 'a' })).rejects.toMatchObject({ code: 'NamespaceMissing' });
     await expect(client.create(Pods, { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'a' } })).rejects.toThrow('namespace is missing');
     expect(requests).toEqual([]);
+  });
+});
+
+describe('a server that is not trusted', () => {
+  const limits = { answerMs: 5000, answerBytes: 1000, listBytes: 1500, pages: 3 };
+  const big = stored('a', { annotations: { pad: 'x'.repeat(600) } });
+
+  test('an answer that never ends is given up before it fills the memory', async () => {
+    let sent = 0;
+    async function* endless(): AsyncGenerator<Uint8Array, void> {
+      for (; sent < 1e6; sent += 100) yield await Promise.resolve(Buffer.alloc(100, 'a'));
+    }
+    const client = createClient(() => Promise.resolve({ status: 200, headers: {}, body: endless() }), { limits });
+    await expect(client.list(Nodes)).rejects.toMatchObject({
+      code: 'AnswerTooLarge',
+      message: 'GET /api/v1/nodes: the answer is longer than 1000 bytes',
+    });
+    expect(sent).toBeLessThan(1200);
+  });
+
+  test('so is a failure that never ends', async () => {
+    let sent = 0;
+    async function* endless(): AsyncGenerator<Uint8Array, void> {
+      for (; sent < 1e7; sent += 1e5) yield await Promise.resolve(Buffer.alloc(1e5, 'a'));
+    }
+    const client = createClient(() => Promise.resolve({ status: 500, headers: {}, body: endless() }));
+    await expect(client.get(Nodes, { name: 'a' })).rejects.toMatchObject({ code: 'AnswerTooLarge' });
+    expect(sent).toBeLessThan(2e6);
+  });
+
+  test.each([
+    ['bytes', big, { ...limits, pages: 1000 }, /^GET \/api\/v1\/nodes: the answer is longer than \d+ bytes$/],
+    ['pages', undefined, limits, 'GET /api/v1/nodes: the answer has more than 3 pages'],
+  ])('the %s of all pages of a list are bounded', async (_what, item, bounds, message) => {
+    let asked = 0;
+    const transport = (): Promise<ApiResponse> => {
+      if (++asked > 50) throw new Error('it asks for ever');
+      return Promise.resolve(
+        jsonResponse(200, { metadata: { resourceVersion: '9', continue: 'more' }, items: item === undefined ? [] : [item] }),
+      );
+    };
+    await expect(createClient(transport, { limits: bounds }).listAll(Nodes)).rejects.toMatchObject({
+      code: 'AnswerTooLarge',
+      message: expect.stringMatching(message) as string,
+    });
+  });
+
+  test.each([
+    ['that drips', { status: 200, headers: {}, body: undefined }],
+    ['that never begins', undefined],
+  ])('an answer %s has a deadline, and a watch has none', async (_what, head) => {
+    const clock = fakeClock();
+    const transport = async ({ signal }: ApiRequest): Promise<ApiResponse> => {
+      const ended = new Promise<never>((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason as Error)));
+      ended.catch(() => undefined);
+      async function* drip(): AsyncGenerator<Uint8Array, void> {
+        for (;;) {
+          yield Buffer.from(' ');
+          await Promise.race([ended, new Promise<void>((done) => void clock.setTimer(1000, done))]);
+        }
+      }
+      return head === undefined ? await ended : { ...head, body: drip() };
+    };
+    const client = createClient(transport, { limits, clock });
+    const outcome = client.patch(Nodes, { name: 'a' }, { merge: {} }).then(
+      () => 'answered',
+      (error: unknown) => error,
+    );
+    const controller = new AbortController();
+    const watched = collect(client.watch(Nodes, { signal: controller.signal })).catch((error: unknown) => error);
+    await clock.advance(4900);
+    expect(await Promise.race([outcome, Promise.resolve('under way')])).toBe('under way');
+    await clock.advance(200);
+    expect(await Promise.race([outcome, Promise.resolve('under way')])).toMatchObject({
+      code: 'RequestTimeout',
+      message: 'PATCH /api/v1/nodes/a: the answer was not complete after 5 s',
+    });
+    await clock.advance(60_000);
+    expect(await Promise.race([watched, Promise.resolve('under way')])).toBe('under way');
+    controller.abort(new Error('the test is over'));
+    await watched;
+  });
+
+  test.each([
+    ['name', 'x'.repeat(4_000_000), 'name is longer than 512 characters'],
+    ['uid', 7, 'uid is no text'],
+    ['labels', 7, 'labels is no map'],
+    ['annotations', { a: {} }, 'annotations has a value that is no text'],
+    ['managedFields', 'x', 'managedFields is no list'],
+    ['managedFields', [null], 'managedFields has an entry that is no object'],
+  ])('%s that no server of Kubernetes sends is refused, in few words', async (field, value, message) => {
+    const items = [stored('a', { [field]: value })];
+    const { client } = answering(() => jsonResponse(200, { metadata: { resourceVersion: '9' }, items }));
+    const error: unknown = await client.list(Nodes).catch((caught: unknown) => caught);
+    expect(error).toMatchObject({ code: 'InvalidObject', message: expect.stringContaining(`metadata.${message}`) as string });
+    expect(String(error).length).toBeLessThan(1000);
+  });
+
+  test('how long it asks to be left alone is bounded', () => {
+    expect(askedMsOf(new ApiError(429, { details: { retryAfterSeconds: Infinity } }))).toBe(300_000);
+    expect(askedMsOf(new ApiError(429, { details: { retryAfterSeconds: -5 } }))).toBe(0);
   });
 });
 

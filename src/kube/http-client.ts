@@ -1,10 +1,12 @@
 import { CodedError, messageOf } from '../api/errors.ts';
 import { apiVersionOf, keyOf, pathOf } from '../api/resource.ts';
 import type { ObjectKey, Resource } from '../api/resource.ts';
+import type { Clock } from '../api/ports.ts';
 import type { ApiRequest, ApiResponse, Transport } from '../api/transport.ts';
 import type { KubeList, KubeObject, Stored, WatchEvent } from '../api/wire.ts';
 import { ApiError, hasReason } from './api-error.ts';
 import type { Client, ListOptions, WatchOptions, WriteOptions } from './client.ts';
+import { systemClock } from './clock.ts';
 import { failure, isRecord, statusOf, strings } from './failure.ts';
 import { linesOf } from './lines.ts';
 
@@ -12,10 +14,35 @@ export interface ClientOptions {
   /** Of writes that name none. */
   fieldManager?: string;
   userAgent?: string;
+  /** Default: as much as a server of one's own may need. */
+  limits?: Partial<AnswerLimits>;
+  /** Of the deadline of requests. */
+  clock?: Pick<Clock, 'setTimer'>;
 }
+
+/** How much of a server a client bears. Beyond it a request fails with a coded error, whatever the server goes on to send. */
+export interface AnswerLimits {
+  /** From the request to the last byte of its answer. Watches are exempt. */
+  answerMs: number;
+  /** Of one answer; each event of a watch has a bound of its own. */
+  answerBytes: number;
+  /** Of all pages of `listAll`. */
+  listBytes: number;
+  /** Pages of `listAll`. */
+  pages: number;
+}
+
+/** A server itself gives a request up after 60 s. */
+const OWN_SERVER: AnswerLimits = { answerMs: 120_000, answerBytes: 256 * 1024 ** 2, listBytes: 2 * 1024 ** 3, pages: 100_000 };
+/** The server of a cell, in the hub, which has many: it is not trusted with the memory of the hub, nor with its time (docs/security.md). */
+export const CELL_LIMITS: AnswerLimits = { answerMs: 30_000, answerBytes: 64 * 1024 ** 2, listBytes: 64 * 1024 ** 2, pages: 1000 };
+/** An agent reads its Machine and what that names. */
+export const AGENT_LIMITS: AnswerLimits = { answerMs: 60_000, answerBytes: 16 * 1024 ** 2, listBytes: 16 * 1024 ** 2, pages: 100 };
 
 /** Far above what etcd takes (1.5 MiB an object). */
 const MAX_EVENT_BYTES = 16 * 1024 * 1024;
+/** Of an answer that is no success. */
+const MAX_FAILURE_BYTES = 1024 ** 2;
 const PAGE = 500;
 
 const PATCH_TYPES = {
@@ -26,6 +53,9 @@ const PATCH_TYPES = {
 };
 
 export function createClient(transport: Transport, options: ClientOptions = {}): Client {
+  const limits: AnswerLimits = { ...OWN_SERVER, ...options.limits };
+  const clock = options.clock ?? systemClock();
+
   async function send(request: ApiRequest): Promise<ApiResponse> {
     const headers = {
       accept: 'application/json',
@@ -35,12 +65,32 @@ export function createClient(transport: Transport, options: ClientOptions = {}):
     };
     const response = await answered(request, () => transport({ ...request, headers }));
     if (response.status >= 200 && response.status < 300) return response;
-    throw failure(request, response, await textOf(request, response));
+    throw failure(request, response, await textOf(request, response, MAX_FAILURE_BYTES));
+  }
+
+  /** The signal is that of the request, or a deadline of the whole: bytes that drip keep nothing waiting. */
+  async function inTime<T>(request: ApiRequest, work: (request: ApiRequest) => Promise<T>): Promise<T> {
+    request.signal?.throwIfAborted();
+    const controller = new AbortController();
+    const onAbort = (): void => controller.abort(request.signal?.reason);
+    request.signal?.addEventListener('abort', onAbort, { once: true });
+    const late = (): Error =>
+      new CodedError('RequestTimeout', `${where(request)}: the answer was not complete after ${limits.answerMs / 1000} s`);
+    const cancel = clock.setTimer(limits.answerMs, () => controller.abort(late()));
+    try {
+      return await work({ ...request, signal: controller.signal });
+    } finally {
+      cancel();
+      request.signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
+  async function text(request: ApiRequest, maxBytes: number): Promise<string> {
+    return await inTime(request, async (bounded) => await textOf(bounded, await send(bounded), maxBytes));
   }
 
   async function json(request: ApiRequest): Promise<unknown> {
-    const response = await send(request);
-    return decode(request, await textOf(request, response));
+    return decode(request, await text(request, limits.answerBytes));
   }
 
   async function write<T extends KubeObject>(
@@ -63,13 +113,22 @@ export function createClient(transport: Transport, options: ClientOptions = {}):
   }
 
   async function list<T extends KubeObject>(resource: Resource<T>, listOptions: ListOptions = {}): Promise<KubeList<Stored<T>>> {
+    return (await page(resource, listOptions, limits.answerBytes)).list;
+  }
+
+  async function page<T extends KubeObject>(
+    resource: Resource<T>,
+    listOptions: ListOptions,
+    maxBytes: number,
+  ): Promise<{ list: KubeList<Stored<T>>; length: number }> {
     const request: ApiRequest = {
       method: 'GET',
       path: pathOf(resource, listOptions.namespace),
       query: queryOf(listOptions, ['labelSelector', 'fieldSelector', 'limit', 'continue', 'resourceVersion', 'resourceVersionMatch']),
       ...signalOf(listOptions),
     };
-    const body = await json(request);
+    const answer = await text(request, maxBytes);
+    const body = decode(request, answer);
     if (!isRecord(body) || !isRecord(body['metadata']) || typeof body['metadata']['resourceVersion'] !== 'string') {
       throw invalid(request, `not a list of ${resource.kind}: it has no metadata.resourceVersion`);
     }
@@ -78,7 +137,7 @@ export function createClient(transport: Transport, options: ClientOptions = {}):
     if (!Array.isArray(items)) throw invalid(request, `not a list of ${resource.kind}: its items are no list`);
     const token = body['metadata']['continue'];
     const remaining = body['metadata']['remainingItemCount'];
-    return {
+    const found = {
       apiVersion: apiVersionOf(resource),
       kind: `${resource.kind}List`,
       metadata: {
@@ -95,6 +154,7 @@ export function createClient(transport: Transport, options: ClientOptions = {}):
         return storedObject(resource, item, request);
       }),
     };
+    return { list: found, length: answer.length };
   }
 
   async function* watch<T extends KubeObject>(
@@ -143,14 +203,22 @@ export function createClient(transport: Transport, options: ClientOptions = {}):
       }
     },
 
-    async listAll(resource, listOptions) {
-      const first = await list(resource, { limit: PAGE, ...listOptions });
+    async listAll<T extends KubeObject>(resource: Resource<T>, listOptions?: ListOptions) {
+      const request: ApiRequest = { method: 'GET', path: pathOf(resource, listOptions?.namespace) };
+      let length = 0;
+      const next = async (more: ListOptions): Promise<KubeList<Stored<T>>> => {
+        const found = await page(resource, { limit: PAGE, ...more }, Math.min(limits.answerBytes, limits.listBytes - length));
+        length += found.length;
+        return found.list;
+      };
+      const first = await next(listOptions ?? {});
       const pages = [first.items];
       let last = first;
       while (last.metadata.continue !== undefined) {
+        if (pages.length >= limits.pages) throw tooLarge(request, `has more than ${limits.pages} pages`);
         // The token carries the resourceVersion; naming one again is an error.
         const { resourceVersion: _version, resourceVersionMatch: _match, ...rest } = listOptions ?? {};
-        last = await list(resource, { limit: PAGE, ...rest, continue: last.metadata.continue });
+        last = await next({ ...rest, continue: last.metadata.continue });
         pages.push(last.items);
       }
       return { ...first, metadata: { resourceVersion: last.metadata.resourceVersion }, items: pages.flat() };
@@ -239,6 +307,10 @@ function invalid(request: ApiRequest, what: string, cause?: unknown): CodedError
   return new CodedError('InvalidObject', `${where(request)}: the answer is ${what}`, { cause });
 }
 
+function tooLarge(request: ApiRequest, what: string): CodedError {
+  return new CodedError('AnswerTooLarge', `${where(request)}: the answer ${what}`);
+}
+
 function namespaceOf(resource: Resource, key: { namespace?: string | undefined }): string | undefined {
   if (!resource.namespaced) return undefined;
   if (key.namespace !== undefined && key.namespace !== '') return key.namespace;
@@ -281,9 +353,15 @@ async function* bodyOf(request: ApiRequest, response: ApiResponse): AsyncGenerat
   }
 }
 
-async function textOf(request: ApiRequest, response: ApiResponse): Promise<string> {
+/** Leaving the loop early ends the stream. */
+async function textOf(request: ApiRequest, response: ApiResponse, maxBytes: number): Promise<string> {
   const chunks: Uint8Array[] = [];
-  for await (const chunk of bodyOf(request, response)) chunks.push(chunk);
+  let bytes = 0;
+  for await (const chunk of bodyOf(request, response)) {
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw tooLarge(request, `is longer than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  }
   return new TextDecoder().decode(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks));
 }
 
@@ -300,14 +378,41 @@ function storedObject<T extends KubeObject>(resource: Resource<T>, value: unknow
   const metadata = isRecord(value) && isRecord(value['metadata']) ? value['metadata'] : {};
   try {
     const object = resource.parse(value);
+    const bad = badMetadata(object.metadata);
+    if (bad !== undefined) throw new CodedError('InvalidObject', `metadata.${bad}`);
     if (hasIdentity(object)) return object;
     throw new CodedError('InvalidObject', 'metadata.uid or metadata.resourceVersion is missing');
   } catch (cause) {
     const { namespace, name } = strings(metadata, ['namespace', 'name']);
-    const key = keyOf({ namespace, name: name ?? '?' });
+    const key = keyOf({ namespace, name: name ?? '?' }).slice(0, MAX_IDENTITY);
     throw new CodedError('InvalidObject', `${where(request)}: ${resource.kind} ${key}: ${messageOf(cause)}`, { cause });
   }
 }
+
+/** Far above what Kubernetes takes (253, and 63 for a namespace). They are copied into keys, records and messages. */
+const MAX_IDENTITY = 512;
+
+/** What every reader of an object relies on, and no schema of a kind says. */
+function badMetadata(metadata: object): string | undefined {
+  for (const [field, value] of Object.entries(metadata) as [string, unknown][]) {
+    if (value === null || value === undefined) continue;
+    if (TEXTS.has(field)) {
+      if (typeof value !== 'string') return `${field} is no text`;
+      if (value.length > MAX_IDENTITY) return `${field} is longer than ${MAX_IDENTITY} characters`;
+    } else if (MAPS.has(field)) {
+      if (!isRecord(value)) return `${field} is no map`;
+      if (Object.values(value).some((each) => typeof each !== 'string')) return `${field} has a value that is no text`;
+    } else if (LISTS.has(field)) {
+      if (!Array.isArray(value)) return `${field} is no list`;
+      if (field !== 'finalizers' && !value.every(isRecord)) return `${field} has an entry that is no object`;
+    }
+  }
+  return undefined;
+}
+
+const TEXTS = new Set(['name', 'namespace', 'uid', 'resourceVersion', 'creationTimestamp', 'deletionTimestamp']);
+const MAPS = new Set(['labels', 'annotations']);
+const LISTS = new Set(['managedFields', 'ownerReferences', 'finalizers']);
 
 function hasIdentity<T extends KubeObject>(object: T): object is Stored<T> {
   return typeof object.metadata.uid === 'string' && typeof object.metadata.resourceVersion === 'string';

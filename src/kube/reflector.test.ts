@@ -592,6 +592,52 @@ describe('recovering', () => {
   });
 });
 
+describe('a server that is not trusted', () => {
+  const most = { objects: 3, characters: 5000, pages: 4 };
+  const code = (reflector: Reflector<KubeObject>): string =>
+    reflector.state.phase === 'waiting' ? reflector.state.code : reflector.state.phase;
+
+  test.each([
+    ['objects', [1, 2, 3, 4].map((n) => configMap('web', `a${n}`)), 'more than 3 objects'],
+    ['content', [{ ...configMap('web', 'a'), data: { big: 'x'.repeat(6000) } }], 'more than 5000 characters'],
+  ])('a list of too many %s is given up, and what was there stays', async (_what, objects, message) => {
+    const server = fakeApiServer();
+    for (const object of objects) server.put(ConfigMaps, object);
+    const { reflector } = start(ConfigMaps, server, { most });
+    await settle();
+    expect(reflector.state).toMatchObject({ phase: 'waiting', code: 'StoreTooLarge', error: expect.stringContaining(message) as string });
+    expect([reflector.size, reflector.synced]).toEqual([0, false]);
+  });
+
+  test('a list whose pages never end is given up', async () => {
+    const server = fakeApiServer();
+    server.intercept(() => jsonResponse(200, { metadata: { resourceVersion: '9', continue: 'more' }, items: [] }));
+    const { reflector } = start(ConfigMaps, server, { most });
+    await settle();
+    expect(code(reflector)).toBe('StoreTooLarge');
+    expect(server.requests).toHaveLength(4);
+  });
+
+  test('a watch that brings too much ends, and what it brought too much is not kept; when there is less all is right', async () => {
+    const server = fakeApiServer();
+    server.put(ConfigMaps, configMap('web', 'a1'));
+    const { reflector, clock } = start(ConfigMaps, server, { most });
+    await settle();
+    for (const name of ['a2', 'a3']) server.put(ConfigMaps, configMap('web', name));
+    server.put(ConfigMaps, configMap('web', 'a3'));
+    server.remove(ConfigMaps, { namespace: 'web', name: 'a1' });
+    server.put(ConfigMaps, configMap('web', 'a4'));
+    await settle();
+    expect([reflector.size, code(reflector)]).toEqual([3, 'watching']);
+    server.put(ConfigMaps, configMap('web', 'a5'));
+    await settle();
+    expect([reflector.size, code(reflector)]).toEqual([3, 'StoreTooLarge']);
+    server.remove(ConfigMaps, { namespace: 'web', name: 'a2' });
+    await clock.advance(60_000);
+    expect([reflector.list().map(({ metadata }) => metadata.name), code(reflector)]).toEqual([['a3', 'a4', 'a5'], 'watching']);
+  });
+});
+
 describe('whether a version has passed', () => {
   test('by the object, by any later event, or by a list begun after the mark', async () => {
     const server = fakeApiServer();

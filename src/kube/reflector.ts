@@ -1,6 +1,6 @@
 import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
-import type { ObjectKey, Resource } from '../api/resource.ts';
+import { keyOf, type ObjectKey, type Resource } from '../api/resource.ts';
 import { matchesLabels, selectorText } from '../api/selector.ts';
 import type { KubeList, KubeObject, Stored, WatchEvent } from '../api/wire.ts';
 import { askedMsOf, isExpired, isFromTheFuture } from './api-error.ts';
@@ -51,12 +51,22 @@ export interface StoreOptions<T extends KubeObject> {
   keepManagers?: string[];
   /** Default 500. */
   pageSize?: number;
+  /** More is neither listed nor taken from a watch: for a server that is not trusted with the memory of this process. Default: no bound. */
+  most?: StoreBounds;
   /** The server ends a watch after once to twice this time. Default 300. */
   watchTimeoutSeconds?: number;
   /** A watch that brought nothing for this long is asked for again, after one small request. Default 130,000. */
   silenceMs?: number;
   /** Between attempts after a failure, with full jitter. Default 800 ms to 30 s. */
   backoff?: Backoff;
+}
+
+export interface StoreBounds {
+  objects: number;
+  /** Of the kept objects as JSON. */
+  characters: number;
+  /** Of one list. */
+  pages: number;
 }
 
 export interface ReflectorOptions<T extends KubeObject> extends StoreOptions<T> {
@@ -160,7 +170,9 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   let mustList = true;
   let again = false;
   /** A list under way; it goes on from its token after a failed page. */
-  let partial: { objects: Stored<T>[]; token: string | undefined; again: boolean } | undefined;
+  let partial: { objects: Stored<T>[]; token: string | undefined; again: boolean; pages: number; weights: Weights } | undefined;
+  /** Of the store. */
+  let weights = createWeights();
   /** A list whose pages expired faster than they were read is repeated in one piece. */
   let paged = true;
   /** A watch fell silent: it may have died, the server may have been restored from a backup, or there is nothing to tell. */
@@ -194,9 +206,25 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     return withDeadline(clock, ANSWER_MS, signal, late, (signal) => client.list(resource, { ...selection, signal, ...query }));
   }
 
+  /** A list that is too large is not gone on with, and nothing of it is kept. */
+  function requireBounds({ objects, characters }: Weights, pages: number): void {
+    const { most } = options;
+    if (most === undefined) return;
+    if (objects <= most.objects && characters <= most.characters && pages < most.pages) return;
+    mustList = true;
+    partial = undefined;
+    const what =
+      objects > most.objects
+        ? `${most.objects} objects`
+        : characters > most.characters
+          ? `${most.characters} characters`
+          : `${most.pages} pages`;
+    throw new CodedError('StoreTooLarge', `the server has more than ${what} of ${resource.plural}: none of it is believed`);
+  }
+
   async function listPage(): Promise<void> {
     if (partial === undefined) {
-      partial = { objects: [], token: undefined, again };
+      partial = { objects: [], token: undefined, again, pages: 0, weights: createWeights() };
       mustList = false;
       again = false;
       doubted = false;
@@ -209,12 +237,18 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
       ...(under.token === undefined ? {} : { continue: under.token }),
     });
     heardAt = clock.monotonic();
-    for (const object of page.items.map(ingest)) under.objects.push(object);
+    under.pages++;
+    for (const object of page.items.map(ingest)) {
+      under.objects.push(object);
+      under.weights.set(object, options.most);
+    }
     under.token = page.metadata.continue;
+    requireBounds(under.weights, under.token === undefined ? 0 : under.pages);
     if (under.token !== undefined) return;
 
     partial = undefined;
     paged = true;
+    ({ weights } = under);
     const initial = !synced;
     const differences = store.replace(under.objects, under.again);
     ({ resourceVersion } = page.metadata);
@@ -254,9 +288,17 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
         `${resource.kind} ${event.object.metadata.name}: ${version} came after ${known?.metadata.resourceVersion}`,
       );
     }
+    if (event.type === 'DELETED') {
+      resourceVersion = version;
+      weights.delete(event.object);
+      tellAll(store.remove(ingest(event.object)), false);
+      return;
+    }
+    const object = ingest(event.object);
+    weights.set(object, options.most);
+    requireBounds(weights, 0);
     resourceVersion = version;
-    if (event.type === 'DELETED') tellAll(store.remove(ingest(event.object)), false);
-    else if (order !== 0) tellAll(store.set(ingest(event.object)), false);
+    if (order !== 0) tellAll(store.set(object), false);
   }
 
   async function watch(): Promise<void> {
@@ -424,6 +466,40 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
       mustList = true;
       stopWatch?.(RELIST);
     },
+  };
+}
+
+interface Weights {
+  readonly objects: number;
+  readonly characters: number;
+  set(object: KubeObject, most: StoreBounds | undefined): void;
+  delete(object: KubeObject): void;
+}
+
+/** How much is held. Without a bound nothing is weighed. */
+function createWeights(): Weights {
+  const known = new Map<string, number>();
+  let characters = 0;
+  const remove = (key: string): void => {
+    characters -= known.get(key) ?? 0;
+    known.delete(key);
+  };
+  return {
+    get objects() {
+      return known.size;
+    },
+    get characters() {
+      return characters;
+    },
+    set(object, most) {
+      if (most === undefined) return;
+      const key = keyOf(object.metadata);
+      remove(key);
+      const weight = JSON.stringify(object).length;
+      known.set(key, weight);
+      characters += weight;
+    },
+    delete: ({ metadata }) => remove(keyOf(metadata)),
   };
 }
 

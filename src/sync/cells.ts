@@ -15,7 +15,7 @@ import type { KubeObject, Stored } from '../api/wire.ts';
 import { createCache, type Cache } from '../kube/cache.ts';
 import type { Client } from '../kube/client.ts';
 import { withDeadline } from '../kube/clock.ts';
-import type { Reflector } from '../kube/reflector.ts';
+import type { Reflector, StoreBounds } from '../kube/reflector.ts';
 import type { ServerTime } from '../kube/server-time.ts';
 import { troubleWithKinds, type KindTrouble } from '../kube/served.ts';
 import { syncError } from './errors.ts';
@@ -24,6 +24,9 @@ import { syncError } from './errors.ts';
 export const WATCHED: readonly Resource[] = [MachineComponentSets, MachineSets, DefenderPolicies, NodeRemediers];
 /** The kinds that a cell must have, in the version that this hub knows. */
 const WRITTEN: Resource[] = [...WATCHED, MachineComponents];
+
+/** Of each kind that is watched: what one cell has more counts as nothing that can be believed. */
+const MOST: StoreBounds = { objects: 10_000, characters: 32 * 1024 ** 2, pages: 1000 };
 
 /** Why nothing is done in a cell, nor believed of it. */
 export interface Away {
@@ -174,7 +177,7 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
   const cache: Cache = createCache({ ...options, client });
   const stores = new Map<string, Reflector<KubeObject>>();
   for (const resource of WATCHED) {
-    const store = cache.store(resource, { keepManagers: [MANAGERS.sync] });
+    const store = cache.store(resource, { keepManagers: [MANAGERS.sync], most: MOST });
     store.subscribe((event) => {
       if (event.type !== 'bookmark') options.onChange(name);
     });

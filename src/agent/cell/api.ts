@@ -9,7 +9,7 @@ import type { KubeObject, Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import { microTime } from '../../kube/clock.ts';
-import { createClient } from '../../kube/http-client.ts';
+import { AGENT_LIMITS, createClient } from '../../kube/http-client.ts';
 import { boundsOf } from '../../kube/server-time.ts';
 import type { Cell } from '../context.ts';
 import { ask, look } from '../identity/wire.ts';
@@ -50,7 +50,7 @@ export function createAgentApi({ transport, machine, server, clock, userAgent, h
       if (bounds !== undefined) note(bounds.high + answeredMs);
       return response;
     };
-  const client = createClient(dated(heard), { userAgent, fieldManager: MANAGERS.agent });
+  const client = createClient(dated(heard), { userAgent, fieldManager: MANAGERS.agent, limits: AGENT_LIMITS });
   const leaseName = agentLeaseName(name);
 
   return {
@@ -67,7 +67,7 @@ export function createAgentApi({ transport, machine, server, clock, userAgent, h
       let serverMs: number | undefined;
       const live = createClient(
         dated((ms) => void (serverMs = ms)),
-        { userAgent },
+        { userAgent, limits: AGENT_LIMITS },
       );
       const wanted = wantedOf(await live.get(Machines, { namespace, name }, { signal }));
       if (serverMs !== undefined) heard(serverMs);

@@ -5,7 +5,7 @@ import type { Clock, Log, Random } from '../../api/ports.ts';
 import type { Transport } from '../../api/transport.ts';
 import { halfJitterMs } from '../../kube/backoff.ts';
 import type { Client } from '../../kube/client.ts';
-import { createClient } from '../../kube/http-client.ts';
+import { AGENT_LIMITS, createClient } from '../../kube/http-client.ts';
 import type { RetirableTransport } from '../../kube/https-transport.ts';
 import { agentError } from '../errors.ts';
 import { certified, lifeOf, newPending } from './key.ts';
@@ -89,7 +89,7 @@ export function createIdentity(options: IdentityOptions): AgentIdentity {
     using = options.connect(
       identity.kind === 'Token' ? { token: identity.token } : { clientCert: identity.certificate, clientKey: identity.key },
     );
-    client = createClient(using, { userAgent });
+    client = createClient(using, { userAgent, limits: AGENT_LIMITS });
     former?.retire();
     refused = false;
     hopeless = undefined;
@@ -169,7 +169,7 @@ export function createIdentity(options: IdentityOptions): AgentIdentity {
     if (admitting?.hash !== hash) {
       await admitting?.transport.close();
       const transport = options.connect({ token });
-      admitting = { hash, transport, client: createClient(transport, { userAgent }) };
+      admitting = { hash, transport, client: createClient(transport, { userAgent, limits: AGENT_LIMITS }) };
       asked = undefined;
       hopeless = undefined;
     }
