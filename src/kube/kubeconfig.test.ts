@@ -79,8 +79,10 @@ describe('reading', () => {
 
   test('another context can be chosen', async () => {
     const content = config({ token: 't' }) as { contexts: object[] };
-    content.contexts.push({ name: 'y', context: { cluster: 'c', namespace: 'other' } });
-    expect(await load(await file('two', content), { context: 'y' })).toMatchObject({ namespace: 'other' });
+    content.contexts.push({ name: 'y', context: { cluster: 'c', namespace: 'other' } }, { name: 'z', context: { cluster: 'c' } });
+    const path = await file('two', content);
+    expect(await load(path, { context: 'y' })).toMatchObject({ namespace: 'other', context: 'y' });
+    expect(await load(path, { context: 'z' })).toMatchObject({ namespace: 'default', context: 'z' });
   });
 
   test('of several files the first to say a thing wins, and absent ones are passed over', async () => {

@@ -203,6 +203,7 @@ describe('listing and watching', () => {
     await settle();
     impatient.abort(new Error('no patience'));
     expect(await leaving).toEqual(new Error('no patience'));
+    expect(await rejection(world.reflector.whenSynced(impatient.signal))).toEqual(new Error('no patience'));
     world.controller.abort(new Error('enough'));
     await world.reflector.done;
     expect(await waiting).toEqual(new Error('enough'));

@@ -69,6 +69,15 @@ describe('H5: the time of the API server', () => {
     expect(errorOf(time, nowMs())).toBeLessThanOrEqual(good + 10);
   });
 
+  test.each([3000, -3000])('answers that are %d ms apart may both be right: the error holds both', (apartMs) => {
+    const { time, nowMs, answer, set } = server();
+    answer();
+    set(apartMs);
+    answer();
+    errorOf(time, nowMs());
+    errorOf(time, nowMs() - apartMs);
+  });
+
   test('the error is right at whatever rate, distance, delay and age', async () => {
     const each = fc.record({
       pauseMs: fc.integer({ min: 0, max: 3_600_000 }),

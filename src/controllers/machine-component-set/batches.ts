@@ -32,7 +32,7 @@ export function setBatches(
   const groups = Map.groupBy(members, (each) => idOf(each.target));
   // Also a member whose label made it a canary's, or one of the others, while the former content was in flight there.
   const elsewhere = members.filter(({ entry, target }) => entry !== undefined && idOf(entry) !== idOf(target));
-  const inFlight = Map.groupBy([...former, ...elsewhere].filter(isInFlight), ({ entry, target }) => idOf(entry ?? target));
+  const inFlight = Map.groupBy([...former, ...elsewhere].filter(isInFlight), ({ entry }) => idOf(entry));
   const byContent = new Map([...groups].map(([id, group]) => [id, withPlacesOf(inFlight.get(id) ?? [], batchState(batches, group))]));
   const own = byContent.get(idOf(main));
   const underWay = [own, ...byContent.values()].find((each) => each?.current !== undefined);

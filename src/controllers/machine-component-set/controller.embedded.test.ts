@@ -4,7 +4,7 @@ import { API_VERSION } from '../../api/kind.ts';
 import { Machines } from '../../api/machine.ts';
 import { MachineComponents } from '../../api/machine-component.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
-import { agentLeaseName } from '../../api/names.ts';
+import { agentLeaseName, ANNOTATIONS } from '../../api/names.ts';
 import type { KubeObject } from '../../api/wire.ts';
 import { findCondition } from '../../kube/conditions.ts';
 import { microTime } from '../../kube/clock.ts';
@@ -140,6 +140,31 @@ it('a soak that is made shorter ends at once, not at the next look at everything
   expect((await machines()).flatMap(({ status: each }) => each?.verified ?? [])).toEqual([]);
   await cell.client.patch(MachineComponentSets, { name: 'kubelet' }, { merge: { spec: { soakSeconds: 0 } } });
   await waitFor(async () => (await machines()).every(({ status: each }) => each?.verified?.[0]?.version === '1.0.0'), LATE);
+});
+
+it('B9: an entry that was announced and is not wanted any more is settled: its Machine is written to, and is announced no more', async () => {
+  await cell.client.create(MachineComponentSets, {
+    apiVersion: API_VERSION,
+    kind: 'MachineComponentSet',
+    metadata: { name: 'kubelet' },
+    spec: { componentName: 'kubelet', version: '1.0.0', soakSeconds: 0 },
+  });
+  await waitFor(isDone, LATE);
+  await waitFor(async () => ((await status()).writing ?? []).length === 0, LATE);
+  const fenceOf = async (name: string) =>
+    (await cell.client.get(Machines, { namespace: 'web', name })).metadata.annotations?.[ANNOTATIONS.entryFence];
+  const fences = await Promise.all(NAMES.map(fenceOf));
+  const announce = async (): Promise<string> => {
+    const { resourceVersion } = (await cell.client.get(Machines, { namespace: 'web', name: 'b' })).metadata;
+    const writing = [{ machine: 'web/b', resourceVersion }];
+    await cell.client.patch(MachineComponentSets, { name: 'kubelet' }, { merge: { status: { writing } } }, { subresource: 'status' });
+    return resourceVersion;
+  };
+  // As a leader left it that ended between the announcement and the write.
+  const version = await announce();
+  await waitFor(async () => (await fenceOf('b')) === version, LATE);
+  await waitFor(async () => ((await status()).writing ?? []).length === 0, LATE);
+  expect(await Promise.all(['a', 'c', 'd'].map(fenceOf))).toEqual(fences.filter((_, index) => index !== 1));
 });
 
 it('invariant 10: an idle set costs no request', async () => {

@@ -211,7 +211,7 @@ function works({ entry, reported, machine, agentFresh }: Standing): boolean {
 
 /** docs/protocols.md#b5: what the set has verified. Once the last batch has passed that is the target, and the joiners follow. What has the target keeps it. */
 function joiningContent(set: MachineComponentSet, targets: Targets): (joiner: Standing) => Content {
-  const { verified } = set.status ?? {};
+  const verified = set.status?.verified;
   if (verified === undefined) return (joiner) => joiner.target;
   const content = contentFrom('Install', verified);
   const isLatched = idOf(content) === idOf(targets.main);
@@ -220,7 +220,7 @@ function joiningContent(set: MachineComponentSet, targets: Targets): (joiner: St
 }
 
 function isUnverified(set: MachineComponentSet, content: Content): boolean {
-  const { verified } = set.status ?? {};
+  const verified = set.status?.verified;
   return content.action !== 'Install' || verified === undefined || idOfVerified(verified) !== idOf(content);
 }
 

@@ -72,7 +72,7 @@ async function pass(deps: SetDeps, set: Stored<MachineComponentSet>, actors: Act
   if (reported !== 'unchanged') for (const event of eventsOf(set.status, status)) deps.recorder.event(set, event);
 
   const { writes, settle } = plan;
-  if (writes.length + settle.length > 0) {
+  if (writes.length > 0 || settle.length > 0) {
     if (!(await isCurrent(actors, reported === 'unchanged' ? set : reported.object))) return 'again';
     const isWritten = await writeEntries(actors, writes, (write) => logWrite(run.log, write));
     const isSettled = await settleMachines(actors, settle);

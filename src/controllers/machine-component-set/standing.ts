@@ -53,7 +53,8 @@ export interface Standings {
  * Whether a machine that was in use when it was given its content, and that the set selects no more or wants other content on, may still fail at it. Another
  * machine must not be tried instead: a label would try them all. As a member it is not waited for once it is set aside or deleted.
  */
-export function isInFlight({ isOwn, entry, hasFailed, failure, isAside, machine }: Standing): boolean {
+export function isInFlight(standing: Standing): standing is Standing & { entry: ComponentEntry } {
+  const { isOwn, entry, hasFailed, failure, isAside, machine } = standing;
   if (!isOwn || entry === undefined || isAside || isDeleting(machine) || isNew(machine)) return false;
   return !hasFailed && failure === undefined && entry.failed === undefined && !isVerified(machine, entry);
 }

@@ -18,9 +18,7 @@ export const announced = ({ metadata }: Stored<Machine>): Announced => ({
 
 /** Machines whose entry was announced and may still be written. Another version is a later one, and no Machine is one that is gone: they were read after it was announced. */
 export function openOf({ status }: MachineComponentSet, machines: readonly Stored<Machine>[]): Stored<Machine>[] {
-  const { writing = [] } = status ?? {};
-  if (writing.length === 0) return [];
-  const versions = new Map(writing.map(({ machine, resourceVersion }) => [machine, resourceVersion]));
+  const versions = new Map((status?.writing ?? []).map(({ machine, resourceVersion }) => [machine, resourceVersion]));
   return machines.filter(({ metadata }) => versions.get(keyOf(metadata)) === metadata.resourceVersion);
 }
 

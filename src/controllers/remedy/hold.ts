@@ -31,7 +31,7 @@ export function isHeld({ machine, reservation, jobs }: HoldInput): boolean {
 
 /** When the last disruption that is over ended, as objects tell it; a disruption under way has not. */
 export function releasedAt({ machine, reservation, jobs }: HoldInput): string | undefined {
-  const { lastDisruption } = machine.status ?? {};
+  const lastDisruption = machine.status?.lastDisruption;
   const ends = jobs.flatMap(({ status }) => (status?.operationID === undefined ? [] : (status.finishedAt ?? [])));
   const times = [...ends, ...(lastDisruption === undefined || lastDisruption === reservation?.since ? [] : [lastDisruption])];
   return times.length === 0 ? undefined : times.reduce((a, b) => (Date.parse(b) > Date.parse(a) ? b : a));
