@@ -10,6 +10,8 @@ import { plainText } from '../../api/plain-text.ts';
 /** A CertificateSigningRequest as a decision sees it. */
 export interface Asked {
   uid: string;
+  /** When the API server stored it. */
+  createdAt: string;
   signerName: string;
   usages: readonly string[];
   expirationSeconds: number | undefined;
@@ -26,14 +28,14 @@ export interface Known {
   nowMs: number;
   /** The Machine that the requester's name stands for, read live. */
   machine: Stored<Machine> | undefined;
-  /** Machines that claim the Node which the subject names, or have its name. */
+  /** Machines that claim the Node which the requester may ask for, or have its name. */
   ofNode: readonly Stored<Machine>[];
-  /** The Node that the subject names, read live; undefined: there is none. */
+  /** That Node, read live; undefined: there is none. */
   node: Stored<Node> | undefined;
   /** Whoever runs the cell keeps the name of that Node for Nodes that are not KubeNode's. */
   reserved: boolean;
   /** Whose the name of that Node is, read live; undefined: it is nobody's. */
-  hold: Pick<Hold, 'pool' | 'ends'> | undefined;
+  hold: Pick<Hold, 'pool' | 'ends' | 'since'> | undefined;
   server: ServerNames;
   /** Domains below which Nodes may have names that people chose. */
   nodeDomains: readonly string[];

@@ -17,7 +17,7 @@ import { makeTokenAccount } from './admission.ts';
 import type { Known } from './asked.ts';
 import { decide } from './decide.ts';
 import { endOfCertificate, readHold, withIssued, withRequest, writeHold } from './holds.ts';
-import { nodeOf } from './kubelet.ts';
+import { nodeFor, nodeOf } from './kubelet.ts';
 import { readmissionOf } from './readmission.ts';
 import { recordBootstrap } from './record.ts';
 import { serverNames, systemLookup, type Lookup } from './server-names.ts';
@@ -90,7 +90,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
 
   async function judge(request: StoredRequest, run: ReconcileContext): Promise<QueueResult | void> {
     const asked = askedOf(request);
-    const node = nodeOf(asked);
+    const node = nodeFor(asked);
     const hold = node === undefined ? undefined : await readHold(run.client, namespace, node, signal);
     const known: Known = {
       nowMs: clock.now(),
@@ -116,8 +116,9 @@ export async function runIdentityController(options: IdentityControllerOptions):
       await recordBootstrap(run.client, machine, record, { condition, nowMs: known.nowMs }, signal);
     }
     if (verdict.do === 'Approve' && verdict.holder !== undefined && node !== undefined) {
-      const ends = withRequest(hold?.ends ?? {}, asked.uid, asked.expirationSeconds, known.nowMs);
-      await writeHold(run.client, { namespace, node }, hold, { pool: verdict.holder, ends }, signal);
+      const own = hold?.pool === verdict.holder ? hold : { ends: {}, since: asked.createdAt };
+      const ends = withRequest(own.ends, asked.uid, asked.expirationSeconds, known.nowMs);
+      await writeHold(run.client, { namespace, node }, hold, { pool: verdict.holder, ends, since: own.since }, signal);
     }
     await answer(run.client, request, verdict, known.nowMs, signal);
     const { reason, message } = verdict;
@@ -138,7 +139,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
     const hold = await readHold(run.client, namespace, node, signal);
     if (hold === undefined) return;
     const ends = withIssued(hold.ends, request.metadata.uid, endMs, clock.now());
-    await writeHold(run.client, { namespace, node }, hold, { pool: hold.pool, ends }, signal);
+    await writeHold(run.client, { namespace, node }, hold, { ...hold, ends }, signal);
   }
 
   /** Whoever denied it, also a person or another approver: the agent waits for another token then, and its Machine says why. */

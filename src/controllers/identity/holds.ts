@@ -16,11 +16,14 @@ type Ends = Readonly<Record<string, string>>;
 export interface Hold {
   pool: string;
   ends: Ends;
+  /** When the API server stored the request by which the pool took the name; undefined: an earlier version wrote the Lease. */
+  since: string | undefined;
   /** The Lease that says so. */
   lease: Stored<Lease>;
 }
 
 export const HOLD_ENDS = 'kubenode.io/certificates-end';
+const HOLD_SINCE = 'kubenode.io/held-since';
 const ISSUED = 'issued';
 /** As many requests that no signer has answered have an end of their own; beyond, they share the latest. */
 const MOST = 16;
@@ -29,6 +32,8 @@ const HOUR_MS = 3_600_000;
 const UNSAID_SECONDS = 366 * 24 * 3600;
 /** A request is signed after it is approved, by another clock; what is not signed in an hour is collected. */
 const LATE_MS = 2 * HOUR_MS;
+/** The API server that a certificate is shown to may be behind the time that is known here (docs/protocols.md#h5). */
+const MARGIN_MS = 60_000;
 
 /** A name of a Lease has the length of that of a Node at most. */
 export const holdName = (node: string): string =>
@@ -36,6 +41,9 @@ export const holdName = (node: string): string =>
 
 /** When the last certificate ends; -Infinity where there is none. */
 export const endOfHold = ({ ends }: Pick<Hold, 'ends'>): number => Math.max(...Object.values(ends).map(Date.parse));
+
+/** Whether somebody may have had such a certificate at that time, or may have it. */
+export const isHeld = (hold: Pick<Hold, 'ends'>, atMs: number): boolean => !(atMs > endOfHold(hold) + MARGIN_MS);
 
 const rest = (ends: Ends, nowMs: number): Ends => Object.fromEntries(Object.entries(ends).filter(([, end]) => Date.parse(end) > nowMs));
 const later = (...ends: (string | undefined)[]): string =>
@@ -71,9 +79,10 @@ export async function readHold(client: Client, namespace: string, node: string, 
   if (lease === undefined) return undefined;
   const pool = lease.spec?.holderIdentity;
   const ends = endsOf(lease.metadata.annotations?.[HOLD_ENDS]);
-  if (pool === undefined || pool === '' || ends === undefined)
+  const since = lease.metadata.annotations?.[HOLD_SINCE];
+  if (pool === undefined || pool === '' || ends === undefined || (since !== undefined && Number.isNaN(Date.parse(since))))
     throw new CodedError('HoldUnreadable', `Lease ${namespace}/${lease.metadata.name} does not say whose the name of Node ${node} is`);
-  return { pool, ends, lease };
+  return { pool, ends, since, lease };
 }
 
 function endsOf(text: string | undefined): Ends | undefined {
@@ -101,10 +110,10 @@ export async function writeHold(
   client: Client,
   { namespace, node }: HoldKey,
   before: Hold | undefined,
-  { pool, ends }: Pick<Hold, 'pool' | 'ends'>,
+  { pool, ends, since }: Pick<Hold, 'pool' | 'ends' | 'since'>,
   signal: AbortSignal,
 ): Promise<void> {
-  const annotations = { [HOLD_ENDS]: JSON.stringify(ends) };
+  const annotations = { [HOLD_ENDS]: JSON.stringify(ends), ...(since === undefined ? {} : { [HOLD_SINCE]: since }) };
   const spec = { holderIdentity: pool };
   const name = holdName(node);
   if (before === undefined) {
@@ -113,6 +122,6 @@ export async function writeHold(
     return;
   }
   const { resourceVersion, uid } = before.lease.metadata;
-  if (before.pool === pool && before.lease.metadata.annotations?.[HOLD_ENDS] === annotations[HOLD_ENDS]) return;
+  if (before.pool === pool && before.since === since && before.lease.metadata.annotations?.[HOLD_ENDS] === annotations[HOLD_ENDS]) return;
   await client.patch(Leases, { namespace, name }, { merge: { metadata: { resourceVersion, uid, annotations }, spec } }, { signal });
 }

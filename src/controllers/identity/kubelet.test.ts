@@ -28,9 +28,12 @@ describe('G4: a kubelet', () => {
     metadata: { name: 'a', uid, resourceVersion: '1', creationTimestamp: '2026-11-20T12:00:00Z' },
     spec: providerID === undefined ? {} : { providerID },
   });
-  const held = (pool: string, issued: string) => ({ pool, ends: { 'csr-0': '2026-11-20T11:00:00Z', issued } });
+  const held = (pool: string, issued: string, since?: string) => ({ pool, ends: { 'csr-0': '2026-11-20T11:00:00Z', issued }, since });
   const mine = known(OPEN, { machine: machineWith(OPEN), ofNode: [machineWith(OPEN)] });
   const claimed = known(OPEN, { machine: undefined, ofNode: [owner] });
+  const registered = { ...nodeWith('node-a', undefined) };
+  registered.metadata = { ...registered.metadata, creationTimestamp: '2026-11-20T12:00:01Z' };
+  const LATER_MS = Date.parse('2026-11-20T12:20:00Z');
   const imported = { ...claimed, ofNode: [{ ...owner, spec: { provider: { name: 'ssh', config: { address: '10.0.0.1' } } } }] };
   const client = { ...node, signerName: SIGNERS.kubeletClient };
   const serving = { ...node, signerName: SIGNERS.kubeletServing, usages: ['server auth', 'digital signature'] };
@@ -74,9 +77,9 @@ describe('G4: a kubelet', () => {
       { subject },
       { ...agent, username: TOKEN_USER, userUID: 'account-9' },
       { ...mine, machine: machineWith({ ...OPEN, by: 'Certificate' }) },
-      'Leave',
+      'Deny NotByToken',
     ],
-    ['the token of an agent that was never admitted', { subject }, { ...agent, username: TOKEN_USER }, mine, 'Leave'],
+    ['the token of an agent that was never admitted', { subject }, { ...agent, username: TOKEN_USER }, mine, 'Deny NotByToken'],
     ['an agent outside its group', { subject }, { ...agent, groups: ['system:authenticated'] }, mine, 'Deny ForeignRequester'],
     ['an agent whose Machine is gone', { subject }, agent, { ...mine, machine: undefined }, 'Deny NoMachine'],
     ['a token whose Machine is gone', { subject }, { ...agent, username: TOKEN_USER }, { ...mine, machine: undefined }, 'Leave'],
@@ -248,8 +251,101 @@ describe('G4: a kubelet', () => {
       'G4f: after the last of these ended',
       { subject },
       agent,
-      { ...mine, hold: held('evil', '2026-11-20T12:00:00Z') },
+      { ...mine, hold: held('evil', '2026-11-20T11:58:59Z') },
       'Approve NodeOfMachine',
+    ],
+    [
+      'G4f: a minute after it ended an API server may still take it',
+      { subject },
+      agent,
+      { ...mine, hold: held('evil', '2026-11-20T11:59:00Z') },
+      'Deny NodeNameHeld',
+    ],
+    ['G4g: made before the Machine', { subject }, { ...agent, createdAt: '2026-11-20T11:59:59Z' }, mine, 'Deny RequestOutdated'],
+    [
+      'G4g: by the node, made before the Machine that claims it now',
+      { subject },
+      { ...client, createdAt: '2026-11-20T11:59:59Z' },
+      claimed,
+      'Deny RequestOutdated',
+    ],
+    [
+      'G4g: by the node, made before the Node registered',
+      { subject },
+      { ...client, createdAt: '2026-11-20T12:00:00Z' },
+      { ...claimed, node: registered },
+      'Deny RequestOutdated',
+    ],
+    [
+      'G4g: for serving, made before the Node registered',
+      { subject, names: [...own] },
+      { ...serving, createdAt: '2026-11-20T12:00:00Z' },
+      { ...claimed, node: registered },
+      'Deny RequestOutdated',
+    ],
+    [
+      'G4g: by the node, made since it registered',
+      { subject },
+      { ...client, createdAt: '2026-11-20T12:00:01Z' },
+      { ...claimed, node: registered },
+      'Approve NodeOfMachine',
+    ],
+    [
+      "G4g: by the node, made while another pool's certificates were good",
+      { subject },
+      { ...client, createdAt: '2026-11-20T12:10:59Z' },
+      { ...claimed, hold: held('evil', '2026-11-20T12:10:00Z'), nowMs: LATER_MS },
+      'Deny RequestOutdated',
+    ],
+    [
+      'G4g: by the agent, the same',
+      { subject },
+      { ...agent, createdAt: '2026-11-20T12:10:59Z' },
+      { ...mine, hold: held('evil', '2026-11-20T12:10:00Z'), nowMs: LATER_MS },
+      'Deny RequestOutdated',
+    ],
+    [
+      'G4g: by the node, made after they ended',
+      { subject },
+      { ...client, createdAt: '2026-11-20T12:11:01Z' },
+      { ...claimed, hold: held('evil', '2026-11-20T12:10:00Z'), nowMs: LATER_MS },
+      'Approve NodeOfMachine',
+    ],
+    [
+      'G4g: by the node, made before its pool took the name',
+      { subject },
+      { ...client, createdAt: '2026-11-20T12:10:59Z' },
+      { ...claimed, hold: held('web', '2026-11-20T13:00:00Z', '2026-11-20T12:11:00Z'), nowMs: LATER_MS },
+      'Deny RequestOutdated',
+    ],
+    [
+      'G4g: by the node, made since its pool took the name',
+      { subject },
+      { ...client, createdAt: '2026-11-20T12:11:00Z' },
+      { ...claimed, hold: held('web', '2026-11-20T13:00:00Z', '2026-11-20T12:11:00Z'), nowMs: LATER_MS },
+      'Approve NodeOfMachine',
+    ],
+    ['G4g: of a time that cannot be read', { subject }, { ...client, createdAt: '' }, claimed, 'Deny RequestOutdated'],
+    [
+      'G4g: a node that no Machine claims, whose name a pool has',
+      { subject },
+      client,
+      { ...claimed, ofNode: [machineWith(OPEN)], hold: held('web', '2026-11-20T13:00:00Z') },
+      'Deny NodeUnclaimed',
+    ],
+    [
+      'G4g: the same, for serving',
+      { subject, names: [...own] },
+      serving,
+      { ...claimed, ofNode: [], hold: held('evil', '2026-11-20T13:00:00Z') },
+      'Deny NodeUnclaimed',
+    ],
+    [
+      'G4g: a node that no Machine claims, whose name a pool had: others may judge',
+      { subject },
+      client,
+      { ...claimed, ofNode: [], hold: held('web', '2026-11-20T11:00:00Z') },
+      'Leave',
     ],
     ['G4f: its own pool had it', { subject }, agent, { ...mine, hold: held('web', '2027-11-20T12:00:00Z') }, 'Approve NodeOfMachine'],
     ['G4: a reserved name', { subject }, agent, { ...mine, reserved: true }, 'Deny NodeNameReserved'],

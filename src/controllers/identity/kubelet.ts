@@ -9,13 +9,23 @@ import { SSH_PROVIDER } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
 import { rfc3339 } from '../../kube/clock.ts';
 import { deny, isSet, type Asked, type Known, type Verdict } from './asked.ts';
-import { endOfHold, holdName } from './holds.ts';
+import { endOfHold, holdName, isHeld } from './holds.ts';
 import { isAddress, isOfServer } from './server-names.ts';
 import { canonicalAddress, kindOfKey, type SigningRequest } from './signing-request.ts';
 
 const NODES = 'system:nodes';
 const NODE_USER = 'system:node:';
 const LEAVE: Verdict = { do: 'Leave' };
+
+/**
+ * Node that the requester may have a kubelet's certificate for, out of who asks and never out of the request; undefined: there is none, or the
+ * signer is not a kubelet's.
+ */
+export function nodeFor({ username, signerName }: Pick<Asked, 'username' | 'signerName'>): string | undefined {
+  if (signerName === SIGNERS.client) return undefined;
+  const name = username.startsWith(NODE_USER) ? username.slice(NODE_USER.length) : requesterOf(username)?.name;
+  return name === '' ? undefined : name;
+}
 
 /** Node that a request of a kubelet's signer names; undefined when it names none. */
 export function nodeOf(asked: Pick<Asked, 'request'>): string | undefined {
@@ -34,7 +44,7 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
     const node = asked.username.slice(NODE_USER.length);
     const owners = known.ofNode.filter((machine) => machine.status?.nodeRef?.name === node);
     const [machine, ...more] = owners;
-    if (machine === undefined) return LEAVE;
+    if (machine === undefined) return judgeUnclaimed(node, known);
     if (more.length > 0) return deny('NodeAmbiguous', `${owners.length} Machines claim Node ${node}`);
     if (!asked.groups.includes(NODES)) return deny('ForeignRequester', `${asked.username} is not in group ${NODES}`);
     return nodeMistake(node, machine, known) ?? judgeHeld(asked, machine, node, serving, known);
@@ -47,7 +57,8 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
       : LEAVE;
   if (agent?.kind === 'Certificate' && !asked.groups.includes(AGENTS))
     return deny('ForeignRequester', `${asked.username} is not in group ${AGENTS}`);
-  if (agent?.kind === 'Token' && machine.status?.bootstrap?.by !== 'Token') return LEAVE;
+  if (agent?.kind === 'Token' && machine.status?.bootstrap?.by !== 'Token')
+    return deny('NotByToken', 'no ServiceAccount stands in for a certificate of this machine');
   if (serving) return deny('ForeignRequester', 'a serving certificate is asked for by the node itself');
   const node = machine.metadata.name;
   const other = known.ofNode.find(({ metadata, status }) => metadata.uid !== machine.metadata.uid && status?.nodeRef?.name === node);
@@ -86,18 +97,43 @@ function nodeMistake(name: string, machine: Stored<Machine>, { node, reserved, s
   return deny('NodeNotOfMachine', `Node ${name} exists and is not proven to be that of this Machine: ${why}`);
 }
 
+/**
+ * Of a Node that is not KubeNode's others judge. Of one whose name a pool has, nobody else may: left open, the request would be there when another
+ * Machine claims the Node. A kubelet that was too early asks again within a minute.
+ */
+function judgeUnclaimed(node: string, { hold, nowMs }: Known): Verdict {
+  if (hold === undefined || !isHeld(hold, nowMs)) return LEAVE;
+  return deny('NodeUnclaimed', `no Machine claims Node ${node}, whose name Machines of pool ${hold.pool} have certificates for`);
+}
+
 /** Certificates outlive their Machine, and who had one of another pool would be this Machine's Node with it. */
 function judgeHeld(asked: Asked, machine: Stored<Machine>, node: string, serving: boolean, known: Known): Verdict {
   const { hold, nowMs } = known;
   const pool = machine.metadata.namespace ?? '';
-  const endMs = hold === undefined ? nowMs : endOfHold(hold);
-  if (hold !== undefined && hold.pool !== pool && endMs > nowMs)
+  if (hold !== undefined && hold.pool !== pool && isHeld(hold, nowMs))
     return deny(
       'NodeNameHeld',
-      `Machines of pool ${hold.pool} got certificates for Node ${node}, and the last ends by ${rfc3339(endMs)}; an administrator who knows that nobody has them deletes Lease ${holdName(node)}`,
+      `Machines of pool ${hold.pool} got certificates for Node ${node}, and the last ends by ${rfc3339(endOfHold(hold))}; an administrator who knows that nobody has them deletes Lease ${holdName(node)}`,
     );
+  const before = whatCameAfter(asked, machine, known);
+  if (before !== undefined) return deny('RequestOutdated', `this request was made before ${before}: who it is of now asks again`);
   const verdict = judge(asked, machine, node, serving, known);
   return verdict.do === 'Approve' ? { ...verdict, holder: pool } : verdict;
+}
+
+/**
+ * What makes the requester this Machine's Node or agent, where it came after the request: then somebody else may have made it. All of these are
+ * instants that the API server wrote, so no clock is compared with another (docs/protocols.md#g4g).
+ */
+function whatCameAfter({ createdAt }: Asked, machine: Stored<Machine>, { node, hold }: Known): string | undefined {
+  const createdMs = Date.parse(createdAt);
+  const isBefore = (at: string | undefined): boolean => at !== undefined && !(createdMs >= Date.parse(at));
+  if (isBefore(machine.metadata.creationTimestamp)) return 'this Machine';
+  if (isBefore(node?.metadata.creationTimestamp)) return 'this Node';
+  if (hold === undefined) return undefined;
+  if (hold.pool !== machine.metadata.namespace)
+    return isHeld(hold, createdMs) ? `the last certificate of pool ${hold.pool} for this Node ended` : undefined;
+  return isBefore(hold.since) ? 'this pool had the name of the Node' : undefined;
 }
 
 function judge(asked: Asked, machine: Stored<Machine>, node: string, serving: boolean, known: Known): Verdict {

@@ -373,11 +373,77 @@ describe('security 3, G4a: a Machine that is named like a Node', () => {
     await askForNode(agent, 'second');
     const second = (await judged('second')).status?.conditions;
     expect(second).toMatchObject([{ type: 'Denied', reason: 'NodeNameHeld', message: expect.stringContaining(lease.metadata.name) }]);
-    await world.pass(endOfHold(held) - world.clock.now() + 1000);
+    await world.pass(endOfHold(held) - world.clock.now() + 61_000);
     await admitted(agent);
     await askForNode(agent, 'third');
     expect(stateOf(await judged('third'))).toMatch(/Approved|Issued/);
     expect(await hold()).toMatchObject({ pool: 'web' });
+  });
+
+  /** Asks as the node itself, with a certificate for that name that somebody kept. */
+  async function askAsNode(name: string, serving = false) {
+    const { pem } = await pkcs10({
+      subject: [{ O: ['system:nodes'] }, { CN: ['system:node:a'] }],
+      ...(serving ? { names: [{ type: 'dns', value: 'a' }] } : {}),
+    });
+    const user = { name: 'system:node:a', groups: ['system:nodes', 'system:authenticated'] };
+    return await createClient((request) => world.cluster.handleAs(user, request)).create(CertificateSigningRequests, {
+      apiVersion: 'certificates.k8s.io/v1',
+      kind: 'CertificateSigningRequest',
+      metadata: { name },
+      spec: {
+        request: base64(pem),
+        signerName: serving ? SIGNERS.kubeletServing : SIGNERS.kubeletClient,
+        usages: [serving ? 'server auth' : 'client auth', 'digital signature'],
+      },
+    });
+  }
+  const holdOf = (pool: string, endMs: number, ends = { issued: new Date(endMs).toISOString() }) =>
+    writeHold(
+      world.client,
+      { namespace: 'kubenode-system', node: 'a' },
+      undefined,
+      { pool, ends, since: undefined },
+      new AbortController().signal,
+    );
+  /** Its agent asks for the Node, which registers, and the Machine claims it. */
+  async function join(agent: Agent, request: string): Promise<void> {
+    await askForNode(agent, request);
+    expect(stateOf(await judged(request))).toMatch(/Approved|Issued/);
+    await world.clock.advance(1000);
+    const { providerID = '' } = (await world.machine()).status ?? {};
+    const node = await world.client.create(Nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name: 'a' }, spec: { providerID } });
+    await world.editStatus({ nodeRef: { name: 'a', uid: node.metadata.uid }, addresses: [] });
+  }
+
+  it('security 11, G4g: a request of the node that came before the Node was claimed is never approved', async () => {
+    await world.make();
+    const endMs = world.clock.now() + 600_000;
+    await holdOf('evil', endMs);
+    const leader = world.lead();
+    const agent = world.start();
+    await admitted(agent);
+    await askAsNode('early');
+    await askAsNode('early-serving', true);
+    await world.until('they are denied', async () => {
+      const both = await Promise.all(['early', 'early-serving'].map((name) => world.client.get(CertificateSigningRequests, { name })));
+      return both.every((request) => stateOf(request) === 'Denied');
+    });
+    // Nobody judges these until all others would say that they are the Node's.
+    await leader.stop();
+    await askAsNode('late');
+    await askAsNode('late-serving', true);
+    await world.pass(endMs - world.clock.now() + 600_000);
+    world.lead();
+    await join(agent, 'own');
+    await world.pass(1_200_000);
+    for (const name of ['early', 'early-serving', 'late', 'late-serving'])
+      expect([name, stateOf(await world.client.get(CertificateSigningRequests, { name }))]).toEqual([name, 'Denied']);
+    // Who asks again is answered for what is so now.
+    await askAsNode('renewal');
+    expect((await judged('renewal')).status?.conditions).toMatchObject([{ type: 'Approved', reason: 'NodeOfMachine' }]);
+    await askAsNode('serving', true);
+    expect((await judged('serving')).status?.conditions).toMatchObject([{ type: 'Approved', reason: 'AddressesOfMachine' }]);
   });
 
   it('gets no certificate of which the end is not recorded first', async () => {

@@ -37,6 +37,7 @@ export function askedOf({ metadata, spec }: StoredRequest): Asked {
   const { uid: userUID } = spec as { uid?: string };
   return {
     uid: metadata.uid,
+    createdAt: metadata.creationTimestamp,
     signerName: spec.signerName,
     usages: spec.usages ?? [],
     expirationSeconds: spec.expirationSeconds,

@@ -59,6 +59,7 @@ export async function asked(made: Made = {}, more: Partial<Asked> = {}): Promise
   const { pem } = await pkcs10(made);
   return {
     uid: 'csr-1',
+    createdAt: '2026-11-20T12:00:00Z',
     signerName: SIGNERS.client,
     usages: AGENT_USAGES,
     expirationSeconds: 86_400,

@@ -6,6 +6,7 @@ import { createDurable } from '../../../agent/disk/durable.ts';
 import { identityState } from '../../../agent/identity/state.ts';
 import { simulatedFiles, type DiskHooks } from '../../../agent/testing/disk.ts';
 import { Disk } from '../../../agent/testing/inodes.ts';
+import { SIGNERS } from '../../../api/admission.ts';
 import { CertificateSigningRequests, CustomResourceDefinitions, Namespaces } from '../../../api/builtin.ts';
 import { CELL_KINDS } from '../../../api/kinds.ts';
 import { SYSTEM_NAMESPACE } from '../../../api/names.ts';
@@ -110,7 +111,10 @@ export async function openWorld(options: { signs?: boolean; server?: string } = 
   async function signed(): Promise<void> {
     if (options.signs === false) return;
     for (;;) {
-      const open = (await client.list(CertificateSigningRequests)).items.some((request) => stateOf(request) === 'Approved');
+      const open = (await client.list(CertificateSigningRequests)).items.some(
+        // Kubelets' serving certificates the server signs none of.
+        (request) => stateOf(request) === 'Approved' && request.spec.signerName !== SIGNERS.kubeletServing,
+      );
       if (!open) return;
       await setTimeout(1);
     }
