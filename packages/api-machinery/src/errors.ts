@@ -1,12 +1,12 @@
 /**
  * Errors with a code. Each area keeps one table of its codes; callers branch on `code`, people read `message`.
- * A message says what is wrong, where, and what is allowed; `next` is a command or a step that can be taken.
+ * A message names what is wrong, where, and what is allowed; `next` is a command or a step that can be taken.
  */
 export class CodedError extends Error {
   readonly code: string;
   readonly next: string | undefined;
   /**
-   * Whether this judges content: the same content gets it again, whoever asks and whenever. Only such an error may refuse a commit; all
+   * Whether this is a verdict about content: the same content gets it again, for everyone and at any time. Only such an error may refuse a commit; all
    * others are tried again.
    */
   readonly verdict: boolean;

@@ -1,5 +1,5 @@
 /**
- * How long a server that KubeNode opens waits for a client that says nothing. Node's own limits are a minute or more, with which a handful of silent
+ * How long a server that KubeNode opens waits for a client that sends nothing. Node's own limits are a minute or more, with which a few such
  * clients keep all others out.
  */
 
@@ -7,13 +7,13 @@
 const HEAD_MS = 5000;
 /** To the end of a request. */
 const REQUEST_MS = 10_000;
-/** How often it is looked for those that are late. */
-const LOOK_MS = 1000;
+/** How often the server checks for clients that are late. */
+const CHECK_MS = 1000;
 
 /** For `createServer` of node:http and node:https; the former has no handshake. */
 export const serverTimes = ({ headMs = HEAD_MS, requestMs = REQUEST_MS }: { headMs?: number; requestMs?: number } = {}) => ({
   handshakeTimeout: headMs,
   headersTimeout: headMs,
   requestTimeout: requestMs,
-  connectionsCheckingInterval: LOOK_MS,
+  connectionsCheckingInterval: CHECK_MS,
 });

@@ -49,7 +49,7 @@ export interface ClusterOptions {
    * `kubelet`: it stays until it is deleted with grace 0, as on a real cluster.
    */
   readonly podsEndedBy?: 'server' | 'kubelet';
-  /** A Node whose kubelet is silent for longer is said to be Ready=Unknown. Absent: nobody judges nodes, as on a bare API server. */
+  /** A Node whose kubelet does not respond for longer becomes Ready=Unknown. Absent: Nodes keep their conditions, as on a bare API server. */
   readonly nodeGraceMs?: number;
   /** As kube-apiserver's flag: who may do what follows from roles and bindings, or everybody who is known may do everything (default). */
   readonly authorization?: 'RBAC' | 'AlwaysAllow';
@@ -177,7 +177,7 @@ function startUp(context: Context, options: ClusterOptions, fault: Fault): { con
         try {
           controller.onEvent(event);
         } catch (error) {
-          // The write is done and answered as done, whatever a controller makes of it.
+          // The write is done and answered as done, even if a controller fails on it.
           fault(error, `${event.type} ${event.resource} ${event.entry.key}`);
         }
       }

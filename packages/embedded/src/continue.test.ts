@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { decodeContinue, encodeContinue } from './continue.ts';
 
 describe('a continue token', () => {
-  it('says the snapshot and where to go on', () => {
+  it('names the snapshot and where to go on', () => {
     expect(decodeContinue(encodeContinue({ rv: 17, start: 'web/a\0' }))).toEqual({ rv: 17, start: 'web/a\0' });
   });
 

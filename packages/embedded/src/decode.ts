@@ -73,7 +73,7 @@ export function decode(served: Served, object: JsonObject, nulls: 'dropped' | 'k
   const fields: string[] = [];
   prune(object, served.schema, '', fields, true);
   unknown.push(...fields.sort());
-  // The result of a server-side apply has been decoded already, and a null in it is a mistake.
+  // The result of a server-side apply has been decoded already, and a null in it is an error.
   if (nulls === 'dropped') dropNulls(object, served.schema);
   const { metadata: _metadata, ...body } = object;
   const odd = readEmbedded(body, served.schema, readMetadata);
@@ -82,7 +82,7 @@ export function decode(served: Served, object: JsonObject, nulls: 'dropped' | 'k
   return unknown;
 }
 
-/** What a strict decoder says of a body. */
+/** What a strict decoder reports for a body. */
 interface Complaints {
   readonly duplicates: readonly string[];
   readonly unknown: readonly string[];

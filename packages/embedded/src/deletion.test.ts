@@ -13,7 +13,7 @@ beforeEach(async () => {
 const at = (answer: Answer, path: string) => pick(answer.body, path);
 
 describe('a deletion', () => {
-  it('takes effect at once, and says what went', async () => {
+  it('takes effect at once, and reports what was deleted', async () => {
     const made = await rig.api.create(W, widget('a'));
     const gone = await rig.api.remove(`${W}/a`);
     expect(gone.body).toMatchObject({

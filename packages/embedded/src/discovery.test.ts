@@ -95,7 +95,7 @@ describe('OpenAPI', () => {
     expect(after['api/v1']).toEqual(before['api/v1']);
   });
 
-  it('describes custom kinds, with the patches that tell kubectl what it may use', async () => {
+  it('describes custom kinds, with the patches by which kubectl knows what it may use', async () => {
     const { body } = await rig.api.get('/openapi/v3/apis/example.io/v1');
     const widget = (pick(body, 'components.schemas') as Record<string, JsonObject>)['io.example.v1.Widget'];
     expect(widget).toMatchObject({

@@ -23,7 +23,7 @@ export const verbsOf = (served: Served): string[] =>
       ? VERBS
       : CUSTOM_VERBS;
 
-/** The same for custom resources, in the order in which the real server says them. */
+/** The same for custom resources, in the order in which the real server lists them. */
 const CUSTOM_VERBS = ['delete', 'deletecollection', 'get', 'list', 'patch', 'create', 'update', 'watch'];
 
 const subresource = (name: string) => SUBRESOURCES[name] ?? { verbs: ['get'] };

@@ -129,7 +129,7 @@ describe('a cluster on disk', () => {
     expect((await after.api.get(`${PODS}/p`)).status).toBe(404);
   });
 
-  it('collects, when it opens, what lost its owner while nobody looked', async () => {
+  it('collects, when it opens, what lost its owner while it was closed', async () => {
     const before = await reopen();
     const { body } = await before.api.create(MAPS, configMap('owner'));
     await before.api.create(

@@ -105,7 +105,7 @@ describe('a disruption budget', () => {
 });
 
 describe('an eviction', () => {
-  it('without a budget deletes the pod and says why on it', async () => {
+  it('without a budget deletes the pod and gives the reason in its status', async () => {
     await pod('a');
     const answer = await evict('a');
     expect([answer.status, answer.body['status']]).toEqual([201, 'Success']);

@@ -14,7 +14,7 @@ const WORDS = {
 
 type FieldErrorType = keyof typeof WORDS;
 
-/** One mistake in one field, worded as kube-apiserver words it. */
+/** One validation error of one field, worded as kube-apiserver words it. */
 export interface FieldProblem {
   type: FieldErrorType;
   /** `spec.batches[0]`; empty for the object itself. */

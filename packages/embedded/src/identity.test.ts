@@ -128,7 +128,7 @@ const request = (pem: string, more: JsonObject = {}): JsonObject => ({
 const approve = (status: JsonObject = { conditions: [{ type: 'Approved', status: 'True', reason: 'Test' }] }) =>
   rig.api.merge(`${REQUESTS}/m1/approval`, { status });
 
-/** Keys are made and used beside this thread, so that turns of it say nothing: by a deadline. */
+/** Keys are made and used beside this thread, so that its turns prove nothing: wait with a deadline. */
 async function issued(): Promise<JsonObject> {
   for (const endMs = performance.now() + 20_000; performance.now() < endMs;) {
     const { body } = await rig.api.get(`${REQUESTS}/m1`);
@@ -144,7 +144,7 @@ async function issued(): Promise<JsonObject> {
 describe('a certificate signing request', () => {
   const subject = [{ CN: ['kubenode:machine:web:m1'] }, { O: ['kubenode:machines'] }];
 
-  it('records who asked, whatever the request says', async () => {
+  it('records who asked, regardless of the request', async () => {
     const as = new Api(rig.cluster.asUser({ name: 'alice', groups: ['sre'], uid: 'u1' }));
     const { body } = await as.create(REQUESTS, request(await makeRequest(subject), { username: 'root', groups: ['system:masters'] }));
     expect(body).toMatchObject({ spec: { username: 'alice', groups: ['sre', 'system:authenticated'], uid: 'u1' }, status: {} });

@@ -32,7 +32,7 @@ describe('JSON', () => {
     [null, {}],
     ['1', 1],
     [{ a: null }, {}],
-  ] satisfies [Json, Json][])('tells %j from %j', (a, b) => {
+  ] satisfies [Json, Json][])('distinguishes %j from %j', (a, b) => {
     expect(equal(a, b)).toBe(false);
   });
 

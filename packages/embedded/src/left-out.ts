@@ -12,6 +12,6 @@ export const LEFT_OUT: readonly string[] = [
   'events.k8s.io: Events are served as core/v1',
   'protobuf and CBOR: JSON and YAML only; /openapi/v2 (kubectl of 1.27 and later uses v3)',
   'signers other than kubernetes.io/kube-apiserver-client and kubernetes.io/kube-apiserver-client-kubelet; tokens bound to pods, nodes or secrets',
-  'fields that are given twice in YAML are refused, whatever is asked; Tables in YAML',
-  'watch history across a restart: a watch from before it is told to list again (410)',
+  'fields that are given twice in YAML are refused, with every fieldValidation; Tables in YAML',
+  'watch history across a restart: a watch from before it gets 410 and must list again',
 ];

@@ -64,7 +64,7 @@ describe('a list', () => {
 });
 
 describe('pages', () => {
-  it('of 2,000 objects are all of one snapshot, whatever is written meanwhile', async () => {
+  it('of 2,000 objects are all of one snapshot, with writes in between', async () => {
     await rig.cluster.close();
     rig = await openRig();
     const all = await make(2000);
@@ -129,7 +129,7 @@ describe('a resourceVersion', () => {
     expect(listed(await rig.api.get(MAPS, { resourceVersion: then, limit: '5' }))).toEqual(['a']);
   });
 
-  it('of the future is a 504 that says so, in lists and gets', async () => {
+  it('of the future is a 504 with its reason, in lists and gets', async () => {
     await rig.api.create(MAPS, configMap('a'));
     for (const path of [MAPS, `${MAPS}/a`]) {
       const { status, body, headers } = await rig.api.get(path, { resourceVersion: '99999' });

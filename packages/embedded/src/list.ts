@@ -53,7 +53,7 @@ function fieldOf(entry: Entry, field: string): string {
   return entry.fields[field] ?? '';
 }
 
-/** Of a get or a watch: 500 for what is no version, where a list says 400. */
+/** Of a get or a watch: 500 for what is no version, where a list answers 400. */
 export function parseOwnVersion(text: string | undefined): number | undefined {
   try {
     return parseVersion(text);
@@ -175,7 +175,7 @@ export function page(call: Call): Page {
   return { entries, metadata };
 }
 
-/** Items of a built-in list bear no type of their own, as upstream's typed lists; those of custom resources do. */
+/** Items of a built-in list have no type of their own, as upstream's typed lists; those of custom resources do. */
 function itemText(served: Served, text: string): string {
   const type = `{"apiVersion":${JSON.stringify(apiVersion(served))},"kind":${JSON.stringify(served.kind)},`;
   return served.custom === undefined && text.startsWith(type) ? `{${text.slice(type.length)}` : text;

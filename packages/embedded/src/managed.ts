@@ -31,7 +31,7 @@ export function recorded(
   return subresource === 'scale' ? withoutTime(out) : out;
 }
 
-/** What is written through `scale` bears no time: upstream carries it over from the Scale, which has none. */
+/** What is written through `scale` has no time: upstream carries it over from the Scale, which has none. */
 function withoutTime(object: JsonObject): JsonObject {
   const metadata = objectAt(object, 'metadata');
   const entries = listAt(metadata, 'managedFields').map((entry) => {

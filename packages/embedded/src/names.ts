@@ -38,7 +38,7 @@ export function checkLabelName(value: string): string[] {
 const DNS_1035 = '[a-z]([-a-z0-9]*[a-z0-9])?';
 const kindPattern = new RegExp(`^${DNS_1035}$`);
 
-/** The kind of an object, whatever its case. */
+/** The kind of an object, in any case of letters. */
 export function checkKind(value: string): string[] {
   const out: string[] = [];
   if (value.length > 63) out.push(maxLength(63));

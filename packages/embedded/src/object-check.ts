@@ -100,7 +100,7 @@ function withoutMetadata(served: Served): Served['schema'] {
 const UNCHECKED =
   'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation';
 
-/** What CEL rules say; held back while the object does not have the shape that they rely on. */
+/** CEL rules; not evaluated while the object does not have the shape that they rely on. */
 function checkRules(
   served: Served,
   object: JsonObject,

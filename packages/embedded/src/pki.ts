@@ -131,7 +131,7 @@ export interface Asked {
 const ALTERNATIVE_NAMES = '2.5.29.17';
 
 /**
- * Signs a PKCS#10 request (PEM) as a client certificate with the request's subject. Throws an Error that says what is
+ * Signs a PKCS#10 request (PEM) as a client certificate with the request's subject. Throws an Error that names what is
  * wrong with the request; `check` throws what is wrong with what it asks for.
  */
 export async function signClient(

@@ -2,7 +2,7 @@ import type { ApiRequest } from '@kubenode/api-machinery/transport';
 
 type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete' | 'deletecollection';
 
-/** What a resource path says. Names are decoded; empty strings stand for absent parts. */
+/** The parts of a resource path. Names are decoded; empty strings stand for absent parts. */
 export interface RequestInfo {
   readonly verb: Verb;
   readonly group: string;

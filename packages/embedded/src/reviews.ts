@@ -62,7 +62,7 @@ function subjectIn(spec: JsonObject): User {
   return { name, groups };
 }
 
-/** Rules as a SelfSubjectRulesReview shows them: with what they say and no more. */
+/** Rules as a SelfSubjectRulesReview shows them: with the fields that they set and no more. */
 function shownRule(rule: PolicyRule, fields: readonly (keyof PolicyRule)[]): JsonObject {
   return Object.fromEntries(
     fields.filter((field) => field === 'verbs' || rule[field].length > 0).map((field) => [field, [...rule[field]]]),

@@ -61,7 +61,7 @@ const query = fc.dictionary(
   { maxKeys: 4 },
 );
 
-/** Objects that look right on the outside and are anything inside. */
+/** Objects that are right on the outside and are anything inside. */
 const inside = fc.jsonValue({ maxDepth: 3 });
 const key = fc.constantFrom(
   'name',

@@ -9,7 +9,7 @@ import { badRequest, conflict, internalError, methodNotAllowed, notFound, OUTDAT
 import { keyOf } from './store/entry.ts';
 import { modify, type Writer } from './write.ts';
 
-/** Stands in the Scale that is changed for a number that the object does not have, so that who leaves it out can be told from who sets 0. */
+/** Stands for the number in a Scale whose object has none, so that a request without it differs from one that sets 0. */
 const NOT_THERE = -2_147_483_648;
 
 const dotted = (path: readonly string[]): string => JSON.stringify(`.${path.join('.')}`);

@@ -78,7 +78,7 @@ describe('a field selector', () => {
     expect(parse(text).matches(value)).toBe(matches);
   });
 
-  it('tells the value it pins', () => {
+  it('returns the value it pins', () => {
     expect([parse('a=1,b.c!=2').exactly('a'), parse('a!=1').exactly('a'), parse('b.c=2').exactly('a')]).toEqual([
       '1',
       undefined,

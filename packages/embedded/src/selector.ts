@@ -151,7 +151,7 @@ function unescape(text: string): string {
   return text.replaceAll(/\\([\\,=])/g, '$1');
 }
 
-/** Parses `metadata.name=a,status.phase!=Running`. `known` says which fields the kind can be selected by. */
+/** Parses `metadata.name=a,status.phase!=Running`. `known` names the fields by which the kind can be selected. */
 export function parseFieldSelector(text: string | undefined, known: (field: string) => boolean, onlyMetadata = false): FieldSelector {
   const terms: FieldTerm[] = [];
   for (const part of (text ?? '').split(/(?<!\\),/)) {

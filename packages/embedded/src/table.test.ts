@@ -57,7 +57,7 @@ describe('a table', () => {
     expect([headings(body), cells(body)]).toEqual(['Name Status Age', [['default', 'Active', '0s']]]);
   });
 
-  it('of nodes says what kubectl says', async () => {
+  it('of nodes shows what kubectl shows', async () => {
     await rig.api.create('/api/v1/nodes', {
       apiVersion: 'v1',
       kind: 'Node',
@@ -105,7 +105,7 @@ describe('a table', () => {
       ['0/1', 'Completed', '0'],
     ],
     ['was evicted', { phase: 'Failed', reason: 'Evicted' }, ['0/1', 'Evicted', '0']],
-  ])('of a pod that %s says so', async (_, status, expected) => {
+  ])('of a pod that %s shows it', async (_, status, expected) => {
     const path = '/api/v1/namespaces/default/pods';
     await rig.api.create(path, {
       apiVersion: 'v1',

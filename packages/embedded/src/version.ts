@@ -1,6 +1,6 @@
 import type { JsonObject } from '@kubenode/api-machinery/wire';
 
-/** What `/version` says. The behaviour is modelled on 1.34; 1.33 keeps kubectl from 1.32 to 1.34 free of skew warnings. */
+/** The answer of `/version`. The behaviour is modelled on 1.34; 1.33 keeps kubectl from 1.32 to 1.34 free of skew warnings. */
 export const VERSION: JsonObject = {
   major: '1',
   minor: '33',

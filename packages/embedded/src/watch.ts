@@ -126,7 +126,7 @@ function* additions(writer: Writer, entries: Iterable<Entry>, end: Uint8Array | 
   if (end !== undefined) yield end;
 }
 
-/** What a watch finds when it opens. One that pins a name looks nowhere else: thousands of agents open such watches at once. */
+/** What a watch finds when it opens. One that pins a name reads that key only: thousands of agents open such watches at once. */
 function present(call: Call, selection: Selection): Entry[] {
   const table = call.world.store.table(call.served.storageKey);
   if (selection.name !== '' && (selection.namespace !== '' || !call.served.namespaced)) {

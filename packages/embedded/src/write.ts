@@ -13,12 +13,12 @@ import { alreadyExists, conflict, forbiddenObject, invalidObject, nameNotGenerat
 import { keyOf, parsed, type Entry } from './store/entry.ts';
 import { factsFor, now, suffix, SYSTEM, uuid, type World } from './world.ts';
 
-/** Who writes, how, and what is to be told. */
+/** Who writes, how, and where warnings go. */
 export interface Writer {
   readonly user: User;
   /** Name in managedFields. */
   readonly manager: string;
-  /** What the request says of how it writes, as policies see it; none of the server's own writes. */
+  /** The options of the request, as policies see them; absent for the server's own writes. */
   readonly options?: JsonObject;
   readonly dryRun: boolean;
   readonly fieldValidation: FieldValidation;
@@ -80,7 +80,7 @@ function refuseInvalid(served: Served, object: JsonObject, old: JsonObject | und
   if (problems.length > 0) throw invalidObject(served.group, served.kind, textAt(object, 'metadata', 'name') ?? '', problems);
 }
 
-/** What patterns and rules say within what one request may cost; an object that costs more to judge is not let in. */
+/** Patterns and rules, within the cost limit of one request; an object that costs more to check is refused. */
 function judged(judge: () => FieldProblem[]): FieldProblem[] {
   try {
     return withinRequest(judge);
@@ -112,7 +112,7 @@ function admit(world: World, served: Served, object: JsonObject, old: JsonObject
   });
 }
 
-/** Stored objects bear the storage version; what is answered bears the version that was asked for. */
+/** Stored objects have the storage version; an answer has the version of the request. */
 function commit(world: World, served: Served, object: JsonObject, writer: Writer): JsonObject {
   const stored = ordered(object);
   if (writer.dryRun) return stored;
@@ -193,7 +193,7 @@ interface Change {
   readonly recorded: boolean;
   /** A UID in the object is a precondition (PUT), not only a field that cannot change. */
   readonly preconditioned?: boolean;
-  /** Overwrites whatever version is there, however strict the kind is. */
+  /** Overwrites any version, even of a kind that demands one. */
   readonly unconditional?: boolean;
 }
 

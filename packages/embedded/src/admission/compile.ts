@@ -26,7 +26,7 @@ export interface CompiledPolicy {
   readonly problems: readonly FieldProblem[];
 }
 
-/** Never throws of what the policy says: a mistake is a problem, and a policy with problems judges nothing and lets nothing in. */
+/** Never throws because of the policy's content: an error is a problem, and a policy with problems evaluates nothing and refuses everything. */
 export function compilePolicy(policy: JsonObject): CompiledPolicy {
   const problems: FieldProblem[] = [];
   const expression = (item: Json, field: string, path: string, wanted: 'bool' | 'string' | undefined, more: string[]): OpenExpression => {

@@ -73,7 +73,7 @@ export class Policies {
 
   /** Throws a Refusal when a policy denies the write. */
   admit(write: Admitted): void {
-    // Policies are not judged by policies: nobody could mend one that refuses everything.
+    // Policies do not apply to policies: nobody could repair one that refuses everything.
     if (write.served.group === ADMISSION_GROUP) return;
     const matching = this.#all().filter((bound) => this.#matches(bound, write));
     if (matching.length === 0) return;
@@ -180,7 +180,7 @@ function variable(name: string, test: OpenExpression, values: Values): unknown {
   }
 }
 
-/** Throws a Refusal. An expression that cannot be evaluated denies, unless the policy says that failures are ignored. */
+/** Throws a Refusal. An expression that cannot be evaluated denies, unless the policy ignores failures. */
 function judge(bound: Bound, write: Admitted, values: Values): void {
   const { policy } = bound;
   const [problem] = policy.problems;

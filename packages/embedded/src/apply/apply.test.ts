@@ -351,7 +351,7 @@ describe('an apply that does not fit', () => {
     expect(error.message).toBe(`failed to create typed patch object (web/thing; test/v1, Kind=Thing): ${words}`);
   });
 
-  it('lists more mistakes than one', () => {
+  it('lists more errors than one', () => {
     expect(refused({ spec: { replicas: 'x', image: 1 } }).message).toMatch(/: errors:\n {2}\.spec\.replicas: .*\n {2}\.spec\.image: /);
   });
 

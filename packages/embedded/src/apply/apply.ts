@@ -99,7 +99,7 @@ function readManagers(object: JsonObject | undefined): Managers | undefined {
 }
 
 /**
- * What the user says about ownership, or else what stands. A request to a subresource has no say in it; an answer that
+ * The managedFields that the user sent, or else the stored ones. Those of a request to a subresource do not count; an answer that
  * cannot be read is as good as none.
  */
 function managersFor({ live, updated, subresource = '' }: UpdateInput): Managers {
@@ -141,14 +141,14 @@ export function apply(input: ApplyInput): ApplyResult {
   if (kindText(stored) !== kindText(applied)) throw new CodedError('BadRequest', `invalid object type: ${kindText(applied)}`);
 
   let managers = liveManagers(stored);
-  const mistakes = validate(schema.root, stored, true);
+  const errors = validate(schema.root, stored, true);
   if (managers.size === 0) {
-    check('failed to create manager for existing fields: failed to convert new object', stored, mistakes);
+    check('failed to create manager for existing fields: failed to convert new object', stored, errors);
     managers = track(input, managers, blank(applied, schema.empty), setEntries(stored, undefined), 'before-first-apply');
   }
   if (entriesOf(applied) !== undefined) throw new CodedError('BadRequest', 'metadata.managedFields must be nil');
   check('failed to create typed patch object', applied, validate(schema.root, applied, false));
-  check('failed to create typed live object', stored, mistakes);
+  check('failed to create typed live object', stored, errors);
 
   const result = mergeWithLastApplied(input, managers, stored);
   if (!result.ok) return { ok: false, conflicts: describeConflicts(result.conflicts) };

@@ -13,7 +13,7 @@ export function fieldElement(name: string): Element {
   return `f:${name}`;
 }
 
-/** An item of a list has no place in a path; the message says why, in the server's words. */
+/** An item of a list has no place in a path; the message gives the reason in the server's words. */
 export class ElementError {
   readonly message: string;
 
@@ -47,7 +47,7 @@ export function itemElement(list: ListType, item: Json): Element | ElementError 
   return `k:{${text}}`;
 }
 
-/** Spellings that are canonical at sight, which nearly all are: one key or a value, of plain characters. */
+/** Spellings that are known to be canonical without parsing, as nearly all are: one key or a value, of plain characters. */
 const plain = /^(?:k:\{"[\w.-]+":"[\w./:-]*"\}|v:"[\w./:-]*")$/;
 
 /** The canonical spelling of a stored step; undefined for a kind of step that this version does not know; throws on nonsense. */

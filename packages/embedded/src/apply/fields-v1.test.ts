@@ -39,7 +39,7 @@ describe('FieldsV1', () => {
     ]);
   });
 
-  it('says that a field with others below is owned itself by a dot in front', () => {
+  it('marks a field with others below as owned itself by a dot in front', () => {
     expect(JSON.stringify(encodeFields(setOf([['f:a', 'f:b'], ['f:a'], ['f:c', 'f:d']])))).toBe(
       '{"f:a":{".":{},"f:b":{}},"f:c":{"f:d":{}}}',
     );

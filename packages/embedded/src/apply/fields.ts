@@ -20,7 +20,7 @@ export function namedFieldsOf(schema: SchemaNode, value: Json): FieldSet {
   return set;
 }
 
-/** Adds what is below a value; tells whether its own path is owned too. */
+/** Adds what is below a value; returns whether its own path is owned too. */
 function collect(schema: SchemaNode, value: Json, into: FieldSetBuilder, named: boolean): boolean {
   const kind = treatment(schema, kindOf(schema, value));
   if (kind === 'scalar') return true;

@@ -24,7 +24,7 @@ function noted(object: StoredObject): string | undefined {
 }
 
 describe('server-side apply after kubectl apply of old', () => {
-  it('by kubectl takes over what the annotation says it applied, without force', () => {
+  it('by kubectl takes over what it applied by the annotation, without force', () => {
     const object = clientSide({ replicas: 1, image: 'a' });
     object.apply('kubectl', { spec: { replicas: 2, image: 'b' } });
     expect(object.content()).toEqual({ spec: { replicas: 2, image: 'b' } });
@@ -68,7 +68,7 @@ describe('server-side apply after kubectl apply of old', () => {
     ['[]', 'is no object'],
     ['{"apiVersion":"test/v2","kind":"Thing","spec":{"replicas":1}}', 'is of another version'],
     ['{"apiVersion":"test/v1","kind":"Thing","spec":{"replicas":"1"}}', 'does not fit'],
-    ['{"apiVersion":"test/v1","kind":"Thing","spec":{"replicas":9}}', 'says otherwise than the object'],
+    ['{"apiVersion":"test/v1","kind":"Thing","spec":{"replicas":9}}', 'differs from the object'],
   ])('conflicts when the annotation %j', (text) => {
     expect(clientSide({ replicas: 1 }, text).conflicts('kubectl', { spec: { replicas: 2 } })).toHaveLength(1);
   });

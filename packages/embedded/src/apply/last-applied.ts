@@ -1,5 +1,5 @@
 /**
- * The bridge from `kubectl apply` of old: what its annotation says was applied, server-side apply by the manager `kubectl`
+ * The bridge from client-side `kubectl apply`: what was applied by its annotation, server-side apply by the manager `kubectl`
  * may take over without force, and the annotation follows what that manager applies.
  */
 import type { Json, JsonObject } from '@kubenode/api-machinery/wire';
@@ -23,7 +23,7 @@ function annotationsOf(object: Json): JsonObject | undefined {
   return isObject(annotations) ? annotations : undefined;
 }
 
-/** Fields that still hold what the annotation says; undefined without a usable annotation. */
+/** Fields whose values are still those of the annotation; undefined without a usable annotation. */
 export function lastAppliedFields(schema: SchemaNode, live: JsonObject): FieldSet | undefined {
   const text = annotationsOf(live)?.[annotation];
   if (typeof text !== 'string' || text === '') return undefined;

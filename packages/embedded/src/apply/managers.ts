@@ -49,7 +49,7 @@ export function entriesOf(object: JsonObject | undefined): JsonObject[] | undefi
   return entries;
 }
 
-/** The two ways to say "forget who owns what": an empty list, or a list with one empty entry. */
+/** The two forms of a request to forget all owners: an empty list, or a list with one empty entry. */
 export function isReset(entries: JsonObject[] | undefined): boolean {
   if (entries === undefined) return false;
   const [first] = entries;

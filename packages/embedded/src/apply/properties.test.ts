@@ -10,7 +10,7 @@ import { decodeFields } from './fields-v1.ts';
 import { apply, schemaOf } from './index.ts';
 import type { ApplyInput, FieldSchema } from './index.ts';
 import type { Scenario } from './testing/arbitraries.ts';
-import { quiet, scenario } from './testing/arbitraries.ts';
+import { plain, scenario } from './testing/arbitraries.ts';
 import type { Entry } from './testing/object.ts';
 import { freeze } from './testing/object.ts';
 import { replay } from './testing/replay.ts';
@@ -34,7 +34,7 @@ function worldOf({ schema: kind, reset, steps }: Scenario): World {
   return { live, schema, input: { live, applied: freeze(applied), manager, force, schema, now: '2025-01-01T00:00:00Z', resetFields: [] } };
 }
 
-const world = scenario(quiet).map(worldOf);
+const world = scenario(plain).map(worldOf);
 
 function entries(object: JsonObject | undefined): Entry[] {
   const metadata = object?.['metadata'] as { managedFields?: Entry[] } | undefined;

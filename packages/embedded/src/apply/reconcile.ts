@@ -5,7 +5,7 @@ import type { SchemaNode } from './schema.ts';
 import { deduced } from './schema.ts';
 
 /**
- * Ownership written under an older schema: whoever owns something inside a list or map that has become atomic owns all of it.
+ * Ownership written under an older schema: a manager that owns something inside a list or map that has become atomic owns all of it.
  * The other way round nothing needs to be done. The very same set when it fits.
  */
 export function reconcile(schema: SchemaNode, set: FieldSet): FieldSet {

@@ -11,7 +11,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { JsonObject, StatusCause } from '@kubenode/api-machinery/wire';
 import type { Scenario } from './testing/arbitraries.ts';
-import { quiet, scenario } from './testing/arbitraries.ts';
+import { plain, scenario } from './testing/arbitraries.ts';
 import type { Answer } from './testing/replay.ts';
 import { replay } from './testing/replay.ts';
 
@@ -38,7 +38,7 @@ function recorded(): Recorded[] {
 const causeText = ({ message, field }: StatusCause) => `${message} ${field}`;
 
 /**
- * Go walks maps in no order, so the order of causes and of a list of mistakes says nothing. The order inside fieldsV1 does,
+ * Go walks maps in no order, so the order of causes and of a list of errors does not count. The order inside fieldsV1 does,
  * so that is compared as text.
  */
 function settled({ object, error }: Answer): unknown {
@@ -71,9 +71,9 @@ function differences(all: Recorded[]): Difference[] {
 }
 
 const kinds = [
-  { name: 'ordinary objects', noise: quiet, sample: 12 },
-  { name: 'nulls and duplicate items', noise: { ...quiet, nulls: true, duplicates: true }, sample: 10 },
-  { name: 'objects that do not fit', noise: { nulls: true, duplicates: true, mistakes: true }, sample: 12 },
+  { name: 'ordinary objects', noise: plain, sample: 12 },
+  { name: 'nulls and duplicate items', noise: { ...plain, nulls: true, duplicates: true }, sample: 10 },
+  { name: 'objects that do not fit', noise: { nulls: true, duplicates: true, misfits: true }, sample: 12 },
 ];
 
 /** Fourteen managers, each of whom adds a label and touches nothing else. */

@@ -66,7 +66,7 @@ describe('a schema', () => {
     expect(() => owned({ type: 'string', format: 'byte' }, 5)).toThrow('expected string');
   });
 
-  it('may change: what became atomic is owned whole by whoever owned part of it', () => {
+  it('may change: what became atomic is owned whole by each manager that owned part of it', () => {
     const map = { type: 'object', additionalProperties: text };
     const list = { type: 'array', items: text, 'x-kubernetes-list-type': 'set' };
     const object = new StoredObject({ map, list });
@@ -85,7 +85,7 @@ describe('a schema', () => {
     expect(later.owned('a')).toEqual({ 'f:list': {}, 'f:map': {} });
   });
 
-  it('may change the other way: whoever owned the whole still owns it as such', () => {
+  it('may change the other way: each manager that owned the whole still owns it as such', () => {
     const map = { type: 'object', additionalProperties: text };
     const object = new StoredObject({ map: { ...map, 'x-kubernetes-map-type': 'atomic' } });
     object.apply('a', { map: { x: '1' } });

@@ -74,7 +74,7 @@ function listType(schema: JsonObject, items: SchemaNode, itemSchema: Json | unde
   if (kind !== undefined && kind !== 'atomic')
     fail(`${path}: x-kubernetes-list-type must be atomic, set or map, not ${JSON.stringify(kind)}`);
   if (kind === undefined) {
-    // Built-in kinds say the same in the older words.
+    // Built-in kinds declare the same in the older words.
     const strategy = schema['x-kubernetes-patch-strategy'];
     if (strategy === 'merge' || strategy === 'merge,retainKeys') {
       const key = schema['x-kubernetes-patch-merge-key'];
@@ -186,7 +186,7 @@ const metadata: SchemaNode = (() => {
     '.metadata',
   );
   const map = node.map ?? fail('.metadata: not an object');
-  // What managedFields says of itself is never owned, so its inside does not matter here.
+  // managedFields itself is never owned, so its inside does not matter here.
   return { map: { ...map, fields: new Map([...map.fields, ['managedFields', { list: { atomic: true, ...noKeys, item: untyped } }]]) } };
 })();
 

@@ -92,7 +92,7 @@ export function applyMerge({ schema, reset }: Merge, managers: Managers, live: J
  */
 function prune(schema: SchemaNode, merged: Json, last: FieldSet, now: FieldSet, others: Managers): Json {
   if (!isObject(merged)) return merged;
-  // Only below a top-level field of which something was given up can anything go; the rest need not be looked at.
+  // Only below a top-level field of which something was given up can anything go; the rest need not be compared.
   const given = new Map([...last].filter((field) => !includes(now, new Map([field]))));
   const names = Object.keys(merged).filter((name) => given.has(fieldElement(name)));
   if (names.length === 0) return merged;

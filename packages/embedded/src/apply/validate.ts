@@ -12,7 +12,7 @@ export interface SchemaError {
 
 const none: SchemaError[] = [];
 
-/** Every place where a value does not fit its schema, in the server's words. The first unknown field of a map hides its other mistakes. */
+/** Every place where a value does not fit its schema, in the server's words. The first unknown field of a map hides its other errors. */
 export function validate(schema: SchemaNode, value: Json, allowDuplicates: boolean): SchemaError[] {
   if (schema.any === true) return none;
   const kind = treatment(schema, kindOf(schema, value));

@@ -11,7 +11,7 @@ export const EVALUATION_LIMIT = 1_000_000;
 /** All evaluations of a request may cost this much together. Upstream's `RuntimeCELCostBudget` is 10,000,000, on other processors than everybody's. */
 export const REQUEST_LIMIT = 2_500_000;
 
-/** More was asked for than the limit: what is judged is refused, whatever it is. */
+/** The limit is exceeded: the object is refused, even a valid one. */
 export class CostExceeded extends EvaluationFault {
   readonly of: 'evaluation' | 'request';
 

@@ -37,7 +37,7 @@ function sameFields(a: JsonObject, b: JsonObject, schema: Schema): boolean {
   );
 }
 
-/** Equal as rules see it: the order of a set and of a list-map says nothing. */
+/** Equal as rules see it: the order of a set and of a list-map does not count. */
 export function alike(a: Json, b: Json, schema: Schema): boolean {
   if (a === b) return true;
   if (Array.isArray(a) && Array.isArray(b)) return sameItems(a, b, schema);

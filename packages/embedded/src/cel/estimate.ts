@@ -42,7 +42,7 @@ function minimumBytes(schema: Schema): number {
   }
 }
 
-/** Bytes of a text, items of a list, entries of a map: what the schema says, else what fits into a request. */
+/** Bytes of a text, items of a list, entries of a map: the limit of the schema, else what fits into a request. */
 function sizeOf(schema: Schema): number {
   switch (schema.type ?? '') {
     case 'string':
@@ -134,7 +134,7 @@ const sum = (nodes: readonly unknown[], scope: Scope): number => nodes.reduce<nu
 function operated(op: string, list: readonly unknown[], scope: Scope): Estimate {
   const parts = list.map((item) => estimate(item, scope));
   const cost = parts.reduce((all, part) => all + part.cost, 0);
-  // Of lists the real server counts the items here, whatever is in them.
+  // For lists the real server counts the items here, and not what is in them.
   const sizes = parts.map((part) => part.value.size * A_BYTE);
   switch (op) {
     case '==':

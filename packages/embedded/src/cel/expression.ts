@@ -13,7 +13,7 @@ export interface Values {
 
 export interface Expression {
   readonly usesOldSelf: boolean;
-  /** `bool`, `string` …; `dyn` when only its evaluation can tell. */
+  /** `bool`, `string` …; `dyn` when only its evaluation can show it. */
   readonly result: string;
   /** As it was parsed: for the estimate of its cost. */
   readonly tree: unknown;
@@ -212,7 +212,7 @@ function isNode(value: unknown): value is Node {
   return value !== null && typeof value === 'object' && 'op' in value && 'args' in value && 'end' in value;
 }
 
-/** A field that `has()` asks for and no object of the schema can have: the checker does not look into `has()`, upstream's does. `at` is the dot before it. */
+/** A field that `has()` asks for and no object of the schema can have: the checker ignores `has()`, upstream's does not. `at` is the dot before it. */
 function absentField(value: unknown, objects: ReadonlyMap<string, ObjectType>): { name: string; at: number } | undefined {
   if (Array.isArray(value)) {
     for (const item of value) {
@@ -242,7 +242,7 @@ function selected(
   return field === undefined ? { absent: { name, at: value.end - name.length - 1 } } : objects.get(field.type.name);
 }
 
-/** The evaluator's word for it, said as cel-go does. */
+/** The evaluator's error, in the words of cel-go. */
 function evaluationWords(error: unknown): string {
   const { code, summary } = faultOf(error);
   switch (code) {

@@ -4,13 +4,13 @@ import { fillDefaults } from '../schema/defaults.ts';
 import type { Schema } from '../schema/schema.ts';
 import { compileRules } from './rules.ts';
 
-/** A rule that an object breaks: the field, and what the rule says. */
+/** A rule that an object breaks: the field, and the message of the rule. */
 export interface BrokenRule {
   readonly path: string;
   readonly message: string;
 }
 
-/** What the rules of the first version of a CustomResourceDefinition say of a new object that its schema lets in, with its defaults filled in. Throws on rules that cannot be compiled. */
+/** The rules of the first version of a CustomResourceDefinition that a new object breaks; its schema accepts the object, and its defaults are filled in. Throws on rules that cannot be compiled. */
 export function rulesOf(definition: JsonObject): (object: Json) => BrokenRule[] {
   const [version] = listAt(definition, 'spec', 'versions');
   // A definition of ours: its schema is made by `defineKind`.

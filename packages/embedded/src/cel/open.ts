@@ -5,7 +5,7 @@ import { compileWith } from './expression.ts';
 
 export interface OpenExpression {
   readonly text: string;
-  /** `bool`, `string` …; `dyn` when only its evaluation can tell. */
+  /** `bool`, `string` …; `dyn` when only its evaluation can show it. */
   readonly result: string;
   /** Throws an EvaluationFault. */
   readonly evaluate: (values: Readonly<Record<string, unknown>>) => unknown;

@@ -14,8 +14,8 @@ const rules = (...given: GivenRule[]): Schema => ({ 'x-kubernetes-validations': 
 const whole = (spec: Schema): Schema => ({ type: 'object', properties: { spec } });
 const object = (spec: Json): JsonObject => ({ apiVersion: 'a/v1', kind: 'K', metadata: { name: 'n', namespace: 's' }, spec });
 
-/** What the rules of a spec's schema say of a spec, as `path: words`. */
-function said(schema: Schema, spec: Json, old?: Json, warn?: (text: string) => void): string[] {
+/** What the rules of a spec's schema report for a spec, as `path: message`. */
+function brokenRules(schema: Schema, spec: Json, old?: Json, warn?: (text: string) => void): string[] {
   const { rules: compiled, problems } = compileRules(whole(schema), 'schema');
   expect(problems).toEqual([]);
   return (compiled?.judge(object(spec), old === undefined ? undefined : object(old), warn) ?? []).map(
@@ -23,7 +23,8 @@ function said(schema: Schema, spec: Json, old?: Json, warn?: (text: string) => v
   );
 }
 
-const mistakes = (schema: Schema): string[] => compileRules(schema, 'schema').problems.map(({ field, message }) => `${field}: ${message}`);
+const problemsOf = (schema: Schema): string[] =>
+  compileRules(schema, 'schema').problems.map(({ field, message }) => `${field}: ${message}`);
 
 describe('an expression', () => {
   const spec: Schema = {
@@ -55,8 +56,10 @@ describe('an expression', () => {
     'cel.bind(x, self.n + 1, x * x == 64) && (self.n > 5 ? true : false) && type(self.n) == int',
     "timestamp('2020-01-01T00:00:00Z') + duration('1h') < timestamp('2020-01-01T02:00:00Z')",
   ])('knows %s', (rule) => {
-    expect(said({ ...spec, ...rules({ rule }) }, values)).toEqual([]);
-    expect(said({ ...spec, ...rules({ rule: `!(${rule})`, message: 'no' }) }, values)).toEqual(['spec: Invalid value: "object": no']);
+    expect(brokenRules({ ...spec, ...rules({ rule }) }, values)).toEqual([]);
+    expect(brokenRules({ ...spec, ...rules({ rule: `!(${rule})`, message: 'no' }) }, values)).toEqual([
+      'spec: Invalid value: "object": no',
+    ]);
   });
 
   it.each([
@@ -66,7 +69,7 @@ describe('an expression', () => {
     ['self.n * 9223372036854775807 == 1', 'integer overflow'],
     ["self.map['x'] == ''", 'no such key: x'],
   ])('%s has no value', (rule, words) => {
-    expect(said({ ...spec, ...rules({ rule, message: 'm' }) }, values)).toEqual([
+    expect(brokenRules({ ...spec, ...rules({ rule, message: 'm' }) }, values)).toEqual([
       `spec: Invalid value: "object": ${words} evaluating rule: m`,
     ]);
   });
@@ -74,7 +77,7 @@ describe('an expression', () => {
   it('sees of metadata the names only', () => {
     const schema = { type: 'object', properties: { metadata: { type: 'object' } }, ...rules({ rule: "self.metadata.name == 'n'" }) };
     expect(compileRules(schema, '').rules?.judge(object({}), undefined)).toEqual([]);
-    expect(mistakes({ ...schema, ...rules({ rule: 'has(self.metadata.labels)' }) })[0]).toContain("undefined field 'labels'");
+    expect(problemsOf({ ...schema, ...rules({ rule: 'has(self.metadata.labels)' }) })[0]).toContain("undefined field 'labels'");
   });
 
   it.each([
@@ -85,7 +88,7 @@ describe('an expression', () => {
     ['self.spec.n == 1.0', 'int == double'],
     ['self.spec.n ==', '1:15: '],
   ])('%s is refused, with the place', (rule, words) => {
-    const [found] = mistakes({ ...whole(spec), ...rules({ rule }) });
+    const [found] = problemsOf({ ...whole(spec), ...rules({ rule }) });
     expect(found).toContain('schema.x-kubernetes-validations[0].rule: Invalid value: ');
     expect(found).toContain('compilation failed: ERROR: <input>:');
     expect(found).toContain(words);
@@ -103,33 +106,33 @@ describe('equality', () => {
   const same = rules({ rule: 'self.l == oldSelf.l', message: 'differ' });
   const differ = ['spec: Invalid value: "object": differ'];
 
-  it('of list-maps and sets does not look at the order; of other lists it does', () => {
+  it('of list-maps and sets ignores the order; of other lists it does not', () => {
     const [a, b] = [{ name: 'a', v: 1 }, { name: 'b' }];
     const of = (l: Schema): Schema => ({ type: 'object', properties: { l }, ...same });
-    expect(said(of(list('map', item)), { l: [a, b] }, { l: [b, a] })).toEqual([]);
-    expect(said(of(list('map', item)), { l: [a, b] }, { l: [a, { name: 'b', v: 2 }] })).toEqual(differ);
-    expect(said(of(list('set', { type: 'string' })), { l: ['x', 'y'] }, { l: ['y', 'x'] })).toEqual([]);
-    expect(said(of(list('set', { type: 'string' })), { l: ['x', 'y'] }, { l: ['x', 'z'] })).toEqual(differ);
-    expect(said(of(list('atomic', item)), { l: [a, b] }, { l: [b, a] })).toEqual(differ);
+    expect(brokenRules(of(list('map', item)), { l: [a, b] }, { l: [b, a] })).toEqual([]);
+    expect(brokenRules(of(list('map', item)), { l: [a, b] }, { l: [a, { name: 'b', v: 2 }] })).toEqual(differ);
+    expect(brokenRules(of(list('set', { type: 'string' })), { l: ['x', 'y'] }, { l: ['y', 'x'] })).toEqual([]);
+    expect(brokenRules(of(list('set', { type: 'string' })), { l: ['x', 'y'] }, { l: ['x', 'z'] })).toEqual(differ);
+    expect(brokenRules(of(list('atomic', item)), { l: [a, b] }, { l: [b, a] })).toEqual(differ);
   });
 
-  it('of objects looks at what the schema does not know, too', () => {
+  it('of objects compares what the schema does not know, too', () => {
     const open: Schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true };
     const schema: Schema = { type: 'object', properties: { l: open }, ...same };
-    expect(said(schema, { l: { a: [1] } }, { l: { a: [1] } })).toEqual([]);
-    expect(said(schema, { l: { a: [1] } }, { l: { a: [2] } })).toEqual(differ);
-    expect(said(schema, { l: { a: 1 } }, { l: { a: 1, b: 2 } })).toEqual(differ);
+    expect(brokenRules(schema, { l: { a: [1] } }, { l: { a: [1] } })).toEqual([]);
+    expect(brokenRules(schema, { l: { a: [1] } }, { l: { a: [2] } })).toEqual(differ);
+    expect(brokenRules(schema, { l: { a: 1 } }, { l: { a: 1, b: 2 } })).toEqual(differ);
   });
 });
 
 describe('a rule', () => {
   it('of the old value is not asked on a create, unless it takes absence', () => {
     const schema: Schema = { type: 'integer', ...rules({ rule: 'self >= oldSelf', message: 'fell' }) };
-    expect(said(schema, 1)).toEqual([]);
-    expect(said(schema, 1, 2)).toEqual(['spec: Invalid value: "integer": fell']);
+    expect(brokenRules(schema, 1)).toEqual([]);
+    expect(brokenRules(schema, 1, 2)).toEqual(['spec: Invalid value: "integer": fell']);
     const begins = rules({ rule: 'oldSelf.hasValue() || self == 0', message: 'begins at 0', optionalOldSelf: true });
-    expect(said({ type: 'integer', ...begins }, 1)).toEqual(['spec: Invalid value: "integer": begins at 0']);
-    expect(said({ type: 'integer', ...begins }, 1, 5)).toEqual([]);
+    expect(brokenRules({ type: 'integer', ...begins }, 1)).toEqual(['spec: Invalid value: "integer": begins at 0']);
+    expect(brokenRules({ type: 'integer', ...begins }, 1, 5)).toEqual([]);
   });
 
   it('that a value broke before is only warned of while the value stays; what changes is refused', () => {
@@ -139,31 +142,31 @@ describe('a rule', () => {
     };
     const warnings: string[] = [];
     const warn = (text: string) => void warnings.push(text);
-    expect(said(schema, { a: 0, b: 'y' }, { a: 0, b: 'x' }, warn)).toEqual([]);
+    expect(brokenRules(schema, { a: 0, b: 'y' }, { a: 0, b: 'x' }, warn)).toEqual([]);
     expect(warnings).toEqual(['spec.a: Invalid value: "integer": above']);
-    expect(said(schema, { a: -1 }, { a: 0 }, warn)).toEqual(['spec.a: Invalid value: "integer": above']);
+    expect(brokenRules(schema, { a: -1 }, { a: 0 }, warn)).toEqual(['spec.a: Invalid value: "integer": above']);
   });
 
-  it('says its own message when the one it computes fails', () => {
+  it('reports its own message when the one it computes fails', () => {
     const schema = (messageExpression: string): Schema => ({
       type: 'string',
       ...rules({ rule: "self == 'x'", message: 'plain', messageExpression }),
     });
-    expect(said(schema("'got ' + self"), 'y')).toEqual(['spec: Invalid value: "string": got y']);
-    expect(said(schema("['a'][size(self)]"), 'y')).toEqual(['spec: Invalid value: "string": plain']);
-    expect(said(schema("' '"), 'y')).toEqual(['spec: Invalid value: "string": plain']);
+    expect(brokenRules(schema("'got ' + self"), 'y')).toEqual(['spec: Invalid value: "string": got y']);
+    expect(brokenRules(schema("['a'][size(self)]"), 'y')).toEqual(['spec: Invalid value: "string": plain']);
+    expect(brokenRules(schema("' '"), 'y')).toEqual(['spec: Invalid value: "string": plain']);
   });
 
-  it('may name no old value in lists whose items cannot be told apart', () => {
+  it('may name no old value in lists whose items have no key', () => {
     const items: Schema = { type: 'integer', ...rules({ rule: 'self == oldSelf' }) };
-    expect(mistakes(whole({ type: 'array', items }))[0]).toContain(
+    expect(problemsOf(whole({ type: 'array', items }))[0]).toContain(
       'oldSelf cannot be used on the uncorrelatable portion of the schema within schema.properties[spec]',
     );
   });
 
   it('judges a value that the schema would no longer let in, instead of failing', () => {
     const schema: Schema = { type: 'object', properties: { a: { type: 'integer' } }, ...rules({ rule: 'self.a > 0', message: 'above' }) };
-    expect(said(schema, { a: 'text' }, { a: 'text', b: 1 })).toEqual([
+    expect(brokenRules(schema, { a: 'text' }, { a: 'text', b: 1 })).toEqual([
       'spec: Invalid value: "object": "text" is no integer evaluating rule: above',
     ]);
   });
@@ -179,17 +182,17 @@ describe('security 8: the cost of a rule', () => {
   const cubed = 'self.l.all(a, self.l.all(b, self.l.all(c, a + b + c > 0)))';
 
   it('is estimated from what the schema lets in, and refused with the definition when it is too high', () => {
-    expect(mistakes(whole(of(list(), cubed)))).toEqual([
+    expect(problemsOf(whole(of(list(), cubed)))).toEqual([
       expect.stringContaining('Forbidden: estimated rule cost exceeds budget by factor of more than 100x'),
     ]);
-    expect(mistakes(whole(of(list(300), cubed)))).toEqual([expect.stringMatching(/exceeds budget by factor of \d+\.\dx/)]);
-    expect(mistakes(whole(of(list(20), cubed)))).toEqual([]);
+    expect(problemsOf(whole(of(list(300), cubed)))).toEqual([expect.stringMatching(/exceeds budget by factor of \d+\.\dx/)]);
+    expect(problemsOf(whole(of(list(20), cubed)))).toEqual([]);
   });
 
   it('counts how often its place can be in one object', () => {
     const items = of(list(20), 'self.l.all(a, self.l.all(b, a + b > 0))');
-    expect(mistakes(whole({ type: 'array', items, maxItems: 10 }))).toEqual([]);
-    expect(mistakes(whole({ type: 'array', items }))).toEqual([expect.stringContaining('more than 100x')]);
+    expect(problemsOf(whole({ type: 'array', items, maxItems: 10 }))).toEqual([]);
+    expect(problemsOf(whole({ type: 'array', items }))).toEqual([expect.stringContaining('more than 100x')]);
   });
 
   it('is counted while it runs, also where the evaluator takes a failure for an answer', () => {
@@ -197,7 +200,7 @@ describe('security 8: the cost of a rule', () => {
     for (const rule of [cubed, `true || ${cubed}`, `${cubed} || true`]) {
       const began = performance.now();
       // More items than the schema lets in: what the estimate did not see.
-      const found = said(of(list(20), rule), { l });
+      const found = brokenRules(of(list(20), rule), { l });
       expect(performance.now() - began).toBeLessThan(2000);
       expect(found).toEqual(
         rule.startsWith('true')
@@ -214,7 +217,7 @@ describe('security 8: the cost of a rule', () => {
   ])('bounds %s', (_, rule) => {
     const schema: Schema = { type: 'object', properties: { s: { type: 'string', maxLength: 10 } }, ...rules({ rule, message: 'm' }) };
     const began = performance.now();
-    expect(said(schema, { s: 'a'.repeat(20_000) })).toEqual([expect.stringMatching(/call cost exceeds limit/)]);
+    expect(brokenRules(schema, { s: 'a'.repeat(20_000) })).toEqual([expect.stringMatching(/call cost exceeds limit/)]);
     expect(performance.now() - began).toBeLessThan(2000);
   });
 });

@@ -1,5 +1,5 @@
 /**
- * The rules of a schema (`x-kubernetes-validations`), compiled once, and what they say of an object or of a change of one: the same
+ * The rules of a schema (`x-kubernetes-validations`), compiled once, and which of them an object or a change of one breaks: the same
  * sentences, at the same paths, as kube-apiserver 1.34.
  *
  * Left out: rules inside allOf, anyOf, oneOf and not, which the definition's check refuses.
@@ -43,7 +43,7 @@ interface Place {
   readonly items: Place | undefined;
 }
 
-/** What a rule says of an object. */
+/** A rule that an object breaks. */
 export interface RuleProblem {
   /** `spec.batches`; empty for the object itself. */
   readonly path: string;
@@ -56,7 +56,7 @@ export interface RuleProblem {
 /** The rules of one version of one definition. */
 export interface Rules {
   /**
-   * What they say of an object that its schema lets in; `old` is what it was before an update. Mistakes that were there before, in a
+   * The rules that an object breaks which its schema accepts; `old` is what it was before an update. Errors that were there before, in a
    * part that did not change, are only warned of.
    */
   readonly judge: (object: Json, old: Json | undefined, warn?: (text: string) => void) => RuleProblem[];
@@ -104,7 +104,7 @@ class Compiler {
     this.#compile = compile;
   }
 
-  /** `uncorrelatable` names the list whose items cannot be told from one another, when the place is in one. */
+  /** `uncorrelatable` names the list whose items have no key, when the field is in one. */
   place(
     schema: Schema,
     type: CelType | undefined,
@@ -244,7 +244,7 @@ function lazily(ask: () => boolean): () => boolean {
   return () => (known ??= ask());
 }
 
-/** `unchanged` says whether the nearest value that has an old one is as it was. */
+/** `unchanged` is whether the nearest value that has an old one is as it was. */
 function visit(place: Place, value: Json, old: Json | undefined, path: string, unchanged: () => boolean, report: Report): void {
   if (value === null) return;
   if (place.rules.length > 0) apply(place, value, old ?? undefined, path, unchanged, report);
@@ -298,7 +298,7 @@ function problemOf({ given, test, message, place }: Rule, values: () => Values, 
       : `${error.message} evaluating rule: ${named}`;
     return { path, message: detail, problem: invalid(path, type, detail) };
   }
-  const detail = told(message, values()) ?? (given.message === '' ? `failed rule: ${named}` : named);
+  const detail = evaluatedMessage(message, values()) ?? (given.message === '' ? `failed rule: ${named}` : named);
   const field = `${path}${place}`.replace(/^\./, '');
   return { path: field, message: detail, problem: reasoned(given.reason, field, type, detail) };
 }
@@ -321,8 +321,8 @@ function reasoned(reason: string, field: string, type: string, detail: string): 
   }
 }
 
-/** What a message expression says; nothing when it fails or says nothing that fits a line: then the rule's own message is said. */
-function told(message: Expression | undefined, values: Values): string | undefined {
+/** The message that an expression computes; undefined when it fails or does not fit a line: then the rule's own message is reported. */
+function evaluatedMessage(message: Expression | undefined, values: Values): string | undefined {
   if (message === undefined) return undefined;
   try {
     const text = message.evaluate(values);

@@ -17,7 +17,7 @@ export interface CelType {
   readonly object?: ObjectType;
   /** Of a list its items, of a map its entries. */
   readonly item?: CelType;
-  /** Of a list whose order says nothing, since its items are told apart by keys. */
+  /** Of a list whose order does not count, since its items have keys. */
   readonly keyed?: Schema;
 }
 
@@ -116,7 +116,7 @@ const RESOURCE: Record<string, Schema> = {
 /** A whole object as rules see it: of metadata they may read the names only. */
 export const asResource = (schema: Schema): Schema => ({ ...schema, properties: { ...schema.properties, ...RESOURCE } });
 
-/** The type of a value; undefined where expressions cannot look, because the schema does not say what is there. */
+/** The type of a value; undefined where expressions have no access, because the schema does not declare what is there. */
 export function typeOf(schema: Schema, name: string): CelType | undefined {
   const type = shapeOf(schema, name);
   if (type === undefined || schema.nullable !== true) return type;
@@ -146,7 +146,7 @@ function listOf(schema: Schema, name: string): CelType | undefined {
     name: `list<${item.name}>`,
     value(json) {
       const values = (Array.isArray(json) ? json : mismatch(json, 'list')).map(item.value);
-      // The evaluator compares sets whatever their order is.
+      // The evaluator compares sets in any order.
       return kind === 'set' ? new Set(values) : values;
     },
     item,

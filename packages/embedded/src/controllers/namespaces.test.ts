@@ -19,7 +19,7 @@ describe('a namespace', () => {
     expect(names((await rig.api.get('/api/v1/serviceaccounts')).body)).toEqual(['default', 'default', 'default', 'default', 'default']);
   });
 
-  it('is active, bears its own name as a label, and keeps its default ServiceAccount', async () => {
+  it('is active, has its own name as a label, and keeps its default ServiceAccount', async () => {
     const { body } = await rig.api.get(`${NS}/web`);
     expect(body).toMatchObject({
       metadata: { labels: { 'kubernetes.io/metadata.name': 'web' } },
@@ -44,7 +44,7 @@ describe('a namespace', () => {
     expect((await rig.api.get('/api/v1/configmaps')).body['items']).toEqual([]);
   });
 
-  it('waits for content with finalizers, says what it waits for, and admits nothing new', async () => {
+  it('waits for content with finalizers, reports what it waits for, and admits nothing new', async () => {
     await rig.api.create(`${NS}/web/configmaps`, configMap('a', {}, { finalizers: ['x.io/y'] }));
     await rig.api.remove(`${NS}/web`);
     await settled();

@@ -49,7 +49,7 @@ it('reports Unknown for a node whose kubelet does not respond within the grace p
   expect(pick(await node(), 'metadata.resourceVersion')).toBe(before);
 });
 
-it('leaves a node alone whose Lease is renewed, whatever the clock of the node says', async () => {
+it('leaves a node alone whose Lease is renewed, regardless of the clock of the node', async () => {
   await addNode();
   for (let round = 0; round < 10; round += 1) {
     await rig.clock.advance(20_000);

@@ -8,26 +8,26 @@ import { taintsOf } from './node-taints.ts';
 const NODES = '/nodes';
 const LEASES = 'coordination.k8s.io/leases';
 const LEASE_PREFIX = 'kube-node-lease/';
-const LOOK_MS = 5000;
+const CHECK_MS = 5000;
 
 /** What was last seen of a kubelet, and when, by this server's clock. */
-interface Heard {
-  /** Of Node and Lease: thousands that say nothing new are not parsed again. */
+interface LastSeen {
+  /** Of Node and Lease: thousands that did not change are not parsed again. */
   versions: string;
   trace: string;
   atMs: number;
-  /** That this state of them is of a silent kubelet was written, or need not be. */
-  isTold: boolean;
+  /** Whether Unknown is written for this state already, or need not be. */
+  isReported: boolean;
 }
 
 /**
- * Says Ready=Unknown of a Node whose kubelet was not heard for `graceMs`, as kube-controller-manager's node lifecycle controller does:
- * what counts is when this server saw the Lease or the Ready condition change, not what a node's clock wrote. Only the kubelet says True
+ * Sets Ready=Unknown on a Node whose kubelet did not respond for `graceMs`, as kube-controller-manager's node lifecycle controller does:
+ * what counts is when this server saw the Lease or the Ready condition change, not what a node's clock wrote. Only the kubelet sets True
  * again. The taints of effect NoSchedule follow the conditions and the cordon of each Node at once; no taint evicts pods here.
  */
 export function nodeLifecycleController({ world, tasks }: Context, graceMs: number): Controller {
   const served = world.registry.byStorage(NODES);
-  const heard = new Map<string, Heard>();
+  const lastSeen = new Map<string, LastSeen>();
   let cancel: (() => void) | undefined;
 
   function traceOf(node: Entry, lease: Entry | undefined): string {
@@ -35,29 +35,29 @@ export function nodeLifecycleController({ world, tasks }: Context, graceMs: numb
     return `${node.uid} ${renewTime ?? ''} ${textAt(readyOf(parsed(node)) ?? {}, 'lastHeartbeatTime') ?? ''}`;
   }
 
-  function look(): void {
+  function check(): void {
     const nowMs = world.clock.monotonic();
     const names = new Set<string>();
     for (const node of Array.from(world.store.table(NODES).entries())) {
       names.add(node.name);
       const lease = world.store.table(LEASES).get(`${LEASE_PREFIX}${node.name}`);
       const versions = `${node.rv} ${lease?.rv ?? ''}`;
-      const before = heard.get(node.name);
+      const before = lastSeen.get(node.name);
       const isSame = before?.versions === versions;
       const trace = isSame ? before.trace : traceOf(node, lease);
-      const known = { versions, trace, atMs: before?.trace === trace ? before.atMs : nowMs, isTold: isSame && before.isTold };
-      heard.set(node.name, known);
-      if (known.isTold || nowMs - known.atMs <= graceMs) continue;
+      const known = { versions, trace, atMs: before?.trace === trace ? before.atMs : nowMs, isReported: isSame && before.isReported };
+      lastSeen.set(node.name, known);
+      if (known.isReported || nowMs - known.atMs <= graceMs) continue;
       markUnknown(node);
-      known.isTold = true;
+      known.isReported = true;
     }
-    for (const name of heard.keys()) if (!names.has(name)) heard.delete(name);
+    for (const name of lastSeen.keys()) if (!names.has(name)) lastSeen.delete(name);
   }
 
   function markUnknown(node: Entry): void {
     const ready = readyOf(parsed(node));
     if (served === undefined || ready === undefined || textAt(ready, 'status') === 'Unknown') return;
-    const silent: JsonObject = {
+    const unknown: JsonObject = {
       status: 'Unknown',
       reason: 'NodeStatusUnknown',
       message: 'Kubelet stopped posting node status.',
@@ -65,7 +65,7 @@ export function nodeLifecycleController({ world, tasks }: Context, graceMs: numb
     };
     change(world, served, node, 'status', (object) => {
       const conditions: Json[] = listAt(object, 'status', 'conditions').map((item) =>
-        textAt(item, 'type') === 'Ready' ? { ...objectAt(item), ...silent } : item,
+        textAt(item, 'type') === 'Ready' ? { ...objectAt(item), ...unknown } : item,
       );
       return { ...object, status: { ...objectAt(object, 'status'), conditions } };
     });
@@ -85,8 +85,8 @@ export function nodeLifecycleController({ world, tasks }: Context, graceMs: numb
   }
 
   function arm(): void {
-    cancel = world.clock.setTimer(LOOK_MS, () => {
-      look();
+    cancel = world.clock.setTimer(CHECK_MS, () => {
+      check();
       arm();
     });
   }

@@ -3,7 +3,7 @@ import { equal, listAt, objectAt, textAt } from '../json.ts';
 
 const key = (name: string): string => `node.kubernetes.io/${name}`;
 
-/** What a condition says of a Node that should get no more pods. */
+/** The status of a condition with which a Node should get no more pods. */
 const OF_CONDITIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   Ready: { False: key('not-ready'), Unknown: key('unreachable') },
   MemoryPressure: { True: key('memory-pressure') },

@@ -95,7 +95,7 @@ export function signerController({ world, tasks }: Context): Controller {
     }
   }
 
-  function look(entry: Entry): void {
+  function reconcile(entry: Entry): void {
     if (underWay.has(entry.uid)) return;
     const object = parsed(entry);
     const open =
@@ -107,10 +107,10 @@ export function signerController({ world, tasks }: Context): Controller {
 
   return {
     start() {
-      for (const entry of world.store.table(REQUESTS).entries()) look(entry);
+      for (const entry of world.store.table(REQUESTS).entries()) reconcile(entry);
     },
     onEvent({ resource, type, entry }: StoreEvent) {
-      if (resource === REQUESTS && type !== 'DELETED') look(entry);
+      if (resource === REQUESTS && type !== 'DELETED') reconcile(entry);
     },
   };
 }

@@ -9,7 +9,7 @@ import { validate } from '../schema/validate.ts';
 
 const TYPES = ['array', 'boolean', 'integer', 'number', 'object', 'string'];
 
-/** What a schema may say besides its shape; a wrong type of one of these makes the CRD unreadable. */
+/** What a schema may have besides its shape; a wrong type of one of these makes the CRD unreadable. */
 const KEYWORDS: Record<string, (value: Json) => boolean> = {
   type: (value) => typeof value === 'string',
   format: (value) => typeof value === 'string',

@@ -4,7 +4,7 @@ import { schemaOf, type FieldSchema } from '../apply/index.ts';
 import { dropEmpty, fillZeros, type ItemZeros } from './go-form.ts';
 import type { CellsOf, Column, ScalePaths, Served, Strategy } from './served.ts';
 
-/** What one file of a built-in kind says. */
+/** What one file of a built-in kind declares. */
 export interface Builtin {
   readonly group: string;
   readonly version: string;

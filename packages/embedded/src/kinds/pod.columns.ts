@@ -23,7 +23,7 @@ function endOf(terminated: JsonObject): string {
   return signal === 0 ? `ExitCode:${numberAt(terminated, 'exitCode') ?? 0}` : `Signal:${signal}`;
 }
 
-/** Returns what the STATUS column says while init containers run; undefined when they are done. */
+/** Returns the text of the STATUS column while init containers run; undefined when they are done. */
 function initializing(pod: JsonObject, restartable: ReadonlySet<string>, tally: Tally, sidecars: Tally): string | undefined {
   const total = listAt(pod, 'spec', 'initContainers').length;
   for (const [index, container] of listAt(pod, 'status', 'initContainerStatuses').entries()) {

@@ -63,7 +63,7 @@ function checkMatching(value: JsonObject, path: string): FieldProblem[] {
 function checkPolicy(object: JsonObject): FieldProblem[] {
   const spec = objectAt(object, 'spec');
   const out: FieldProblem[] = [];
-  // What this server does not evaluate must not look as if it were enforced.
+  // What this server does not evaluate must not seem to be enforced.
   if (spec['paramKind'] !== undefined) out.push(invalid('spec.paramKind', spec['paramKind'], 'this server has no parameters of policies'));
   if (listAt(spec, 'auditAnnotations').length > 0) out.push(invalid('spec.auditAnnotations', '', 'this server has no audit log'));
   if (listAt(spec, 'matchConstraints', 'resourceRules').length === 0) out.push(required('spec.matchConstraints.resourceRules'));

@@ -4,7 +4,7 @@
  *
  * A field is `name type`. Types: `s` string, `b` bytes, `i` integer, `f` boolean, `T` Time, `U` MicroTime, `X` IntOrString,
  * `J` FieldsV1, else a message. `[]` before a type: repeated; `{}`: a map from strings. `*`: a pointer, whose zero value
- * says something; other zero values are what Go writes for "not set".
+ * means something; other zero values are what Go writes for "not set".
  */
 export const MESSAGES: Readonly<Record<string, Readonly<Record<number, string>>>> = {
   ObjectMeta: {

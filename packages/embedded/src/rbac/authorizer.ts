@@ -111,7 +111,7 @@ export class Authorizer {
     const missing: string[] = [];
     const namespace = 'path' in asked ? '' : asked.namespace;
     for (const grant of this.#grantsOf(user)) {
-      // A binding of a namespace says nothing of the cluster, nor of other namespaces.
+      // A binding of a namespace grants nothing in the cluster, nor in other namespaces.
       if (grant.namespace !== undefined && (namespace === '' || grant.namespace !== namespace)) continue;
       if (grant.rules === undefined) missing.push(grant.missing);
       else if (grant.rules.some((rule) => allows(rule, asked))) return { allowed: true, reason: grant.reason };

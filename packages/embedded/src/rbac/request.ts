@@ -1,4 +1,4 @@
-/** What a request asks for, as the authorizer sees it, and how it is told that it may not. */
+/** What a request asks for, as the authorizer sees it, and the answer when it is forbidden. */
 import type { ApiRequest } from '@kubenode/api-machinery/transport';
 import type { User } from '../kinds/served.ts';
 import { qualified, Refusal } from '../refusal.ts';

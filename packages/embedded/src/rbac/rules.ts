@@ -53,7 +53,7 @@ export function allows(rule: PolicyRule, asked: Attributes): boolean {
   );
 }
 
-/** Rules that each say one thing, so that one rule can be held against another. */
+/** Rules with one verb, group and resource each, so that one rule can be compared with another. */
 function broken(rules: readonly PolicyRule[]): PolicyRule[] {
   const none = { apiGroups: [], resources: [], resourceNames: [], nonResourceURLs: [] };
   return rules.flatMap(({ verbs, apiGroups, resources, resourceNames, nonResourceURLs }) => [

@@ -34,7 +34,7 @@ function isAuthority(authority: string): boolean {
 
 /** An absolute URI, or an absolute path. */
 export function isRequestUri(value: string): boolean {
-  // oxlint-disable-next-line no-control-regex -- they are what is looked for
+  // oxlint-disable-next-line no-control-regex -- they are what the pattern matches
   if (value === '' || /[\u0000-\u001f\u007f]/.test(value) || value.startsWith(':')) return false;
   if (value === '*') return true;
   const scheme = /^[A-Za-z][A-Za-z0-9+\-.]*(?=:)/.exec(value)?.[0];

@@ -96,7 +96,7 @@ function isHostname(value: string): boolean {
 const digitSum = (digits: string, weigh: (digit: number, index: number) => number): number =>
   Array.from(digits).reduce((sum, digit, index) => sum + weigh(digit === 'X' ? 10 : Number(digit), index), 0);
 
-/** Longer texts are no numbers here, so that looking for their digits costs little. */
+/** Longer texts are no numbers here, so that matching their digits costs little. */
 const MAX_DIGITS = 65_536;
 
 const without = (apart: RegExp, value: string): string => (value.length > MAX_DIGITS ? '' : value.replaceAll(apart, ''));
@@ -132,7 +132,7 @@ const CHECKS: Record<string, (value: string) => boolean> = {
   email: isEmail,
   hostname: isHostname,
   ipv4: (value) => isDotted(value) || (value.includes('.') && isColoned(value)),
-  // Here alone leading zeros are a mistake.
+  // Leading zeros are an error only here.
   ipv6: (value) => !value.includes('%') && isIPv6(value),
   cidr: isCidr,
   mac: isMac,

@@ -30,7 +30,7 @@ function pruned(value: Json): { value: Json; unknown: string[] } {
 }
 
 describe('pruning', () => {
-  it('removes what the schema does not name, and says where it was', () => {
+  it('removes what the schema does not name, and reports its paths', () => {
     const object = {
       apiVersion: 'g/v1',
       kind: 'K',

@@ -20,7 +20,7 @@ function pruneMetadata(key: string, item: Json, path: string, unknown: string[])
   if (key === 'metadata') prune(item, objectMeta, pathTo(path, key), unknown);
 }
 
-/** Inside `preserve-unknown-fields` only what the schema names is looked into. */
+/** Inside `preserve-unknown-fields` only fields that the schema names are pruned. */
 function pruneKnown(value: Json, schema: Schema, path: string, unknown: string[]): void {
   if (Array.isArray(value)) {
     if (schema.items === undefined) return;
@@ -40,7 +40,7 @@ function pruneKnown(value: Json, schema: Schema, path: string, unknown: string[]
 
 /**
  * Removes every field that the schema does not name, in place, as the API server does before it stores an object.
- * `unknown` collects the paths of what was removed. A root object keeps its type and metadata whatever its schema says.
+ * `unknown` collects the paths of what was removed. A root object keeps its type and metadata regardless of its schema.
  */
 export function prune(value: Json, schema: Schema | undefined, path: string, unknown: string[], root = false): void {
   if (schema?.['x-kubernetes-preserve-unknown-fields'] === true) return pruneKnown(value, schema, path, unknown);

@@ -41,7 +41,7 @@ export interface Schema {
   'x-kubernetes-validations'?: Json;
 }
 
-/** As JSON; the types differ only in what TypeScript can say of an interface. */
+/** As JSON; the types differ only in what TypeScript allows for an interface. */
 export function schemaJson(schema: Schema): JsonObject {
   return JSON.parse(JSON.stringify(schema)) as JsonObject;
 }
@@ -82,7 +82,7 @@ export const fields = (properties: { [name: string]: Schema }, description?: str
   ...(required === undefined ? {} : { required }),
 });
 
-/** An object whose fields this server does not look into. */
+/** An object whose fields this server does not check. */
 export const free = (description?: string): Schema => ({
   type: 'object',
   'x-kubernetes-preserve-unknown-fields': true,

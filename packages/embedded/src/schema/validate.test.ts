@@ -72,7 +72,7 @@ describe('validation', () => {
       ],
     ],
     [5, { type: 'integer', not: { minimum: 1 } }, [': Invalid value: "": "spec.x" must not validate the schema (not)']],
-  ])('of %j against %j says %j', (value, schema, expected) => {
+  ])('of %j against %j reports %j', (value, schema, expected) => {
     expect(lines(value, schema)).toEqual(expected);
   });
 

@@ -63,7 +63,7 @@ function checkList(value: Json[], old: Json | undefined, schema: Schema, path: P
   }
 }
 
-/** Finds the old item that a new one succeeds; only items of list-maps can be told. */
+/** Finds the old item that a new one succeeds; only items of list-maps have one. */
 function correlator(schema: Schema, old: Json | undefined): (item: Json) => Json | undefined {
   if (schema['x-kubernetes-list-type'] !== 'map' || !Array.isArray(old)) return () => undefined;
   const byKey = new Map<string, Json>();
@@ -156,7 +156,7 @@ function check(value: Json, old: Json | undefined, schema: Schema, path: Path, o
 }
 
 /**
- * All mistakes of a value against a structural schema, with the API server's paths and words. With `old`, fields that
+ * All validation errors of a value against a structural schema, with the API server's paths and words. With `old`, fields that
  * did not change are not judged.
  */
 export function validate(value: Json, schema: Schema, path = '', old?: Json): FieldProblem[] {

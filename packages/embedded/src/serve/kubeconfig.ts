@@ -1,4 +1,4 @@
-/** What a kubeconfig needs to say of one cluster. */
+/** What a kubeconfig contains for one cluster. */
 interface Access {
   readonly cluster: string;
   readonly server: string;

@@ -55,16 +55,16 @@ describe.skipIf(version === undefined).concurrent(`kubectl ${version ?? '(not on
     });
   }
 
-  /** What a drain says first when it must wait; it would try again every five seconds. */
+  /** What a drain prints first when it must wait; it would try again every five seconds. */
   async function refusedDrain(): Promise<string> {
     const child = spawn('kubectl', ['drain', 'n1', '--force'], { env });
-    let said = '';
+    let printed = '';
     child.stderr.setEncoding('utf8');
     for await (const chunk of child.stderr) {
-      said += String(chunk);
-      if (said.includes('will retry')) child.kill();
+      printed += String(chunk);
+      if (printed.includes('will retry')) child.kill();
     }
-    return said;
+    return printed;
   }
 
   it('lists what is served', async ({ expect }) => {
@@ -117,7 +117,7 @@ describe.skipIf(version === undefined).concurrent(`kubectl ${version ?? '(not on
     await expect(kubectl(['get', 'wd', 'one'])).rejects.toThrow('NotFound');
   });
 
-  it('applies on the server, and is told of conflicts and of misspelt fields', async ({ expect }) => {
+  it('applies on the server, and gets conflicts and warnings of misspelt fields', async ({ expect }) => {
     const apply = (manager: string, spec: object, ...more: string[]) =>
       kubectl(['apply', '--server-side', '--field-manager', manager, ...more, '-f', '-'], widget('ssa', spec));
     expect(await apply('a', { color: 'red' })).toContain('serverside-applied');

@@ -86,7 +86,7 @@ describe('security 8: the listener', () => {
     expect(third.received()).not.toMatch(/^HTTP\/1\.1 429/);
   });
 
-  it('refuses a body that says it is too large', async () => {
+  it('refuses a body whose declared length is too large', async () => {
     await listen();
     const { socket, received } = await open();
     socket.write(post(3 * MEBIBYTE + 1, cluster.adminToken));
@@ -104,12 +104,12 @@ describe('security 8: the listener', () => {
 
   it('does not wait for a head or a body that does not come', async () => {
     await listen({ headMs: 300, requestMs: 600 });
-    const says = await open();
+    const declared = await open();
     const halfHead = await open();
     halfHead.socket.write('GET /readyz HTTP/1.1\r\n');
     const halfBody = await open();
     halfBody.socket.write(`${post(100, cluster.adminToken)}{`);
-    await Promise.all([says.closed, halfHead.closed, halfBody.closed]);
+    await Promise.all([declared.closed, halfHead.closed, halfBody.closed]);
     expect(halfHead.received()).toMatch(/^HTTP\/1\.1 408/);
   });
 });

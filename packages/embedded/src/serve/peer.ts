@@ -17,7 +17,7 @@ export function userOfCertificate(certificate: X509Certificate, authority: strin
   const issuer = new X509Certificate(authority);
   if (!certificate.checkIssued(issuer) || !certificate.verify(issuer.publicKey)) return undefined;
   if (now < Date.parse(certificate.validFrom) || now > Date.parse(certificate.validTo)) return undefined;
-  // Absent, whatever the types say, when the certificate names no extended usage.
+  // Absent, against its type, when the certificate names no extended usage.
   const usages: readonly string[] | undefined = certificate.keyUsage;
   if (usages === undefined || !usages.includes(CLIENT_AUTH)) return undefined;
   const subject: Record<string, unknown> = { ...certificate.toLegacyObject().subject };

@@ -121,7 +121,7 @@ describe('the server', () => {
     expect((await send(server, `${path}/c`)).status).toBe(401);
   });
 
-  it('says which clusters there are, and that it is well', async () => {
+  it('names its clusters, and reports that it is healthy', async () => {
     await open('hub');
     const server = await listen();
     expect(await send(server, '/clusters/nope/api')).toMatchObject({ status: 404, body: expect.stringContaining('NAME one of hub') });
@@ -263,7 +263,7 @@ describe('the server', () => {
     await expect(send({ ...again, authority: elsewhere.authority }, '/readyz')).rejects.toThrow(/certificate|signature/);
   });
 
-  it('says in one sentence that a port is taken, or that its certificates are damaged', async () => {
+  it('reports in one sentence that a port is taken, or that its certificates are damaged', async () => {
     await open('hub');
     const { port } = await listen();
     await expect(listen({ listen: `127.0.0.1:${port}` })).rejects.toMatchObject({

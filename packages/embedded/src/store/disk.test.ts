@@ -124,7 +124,7 @@ describe('the state folder', () => {
     ['below a file', () => join(root, 'file', 'state'), 'ENOTDIR'],
     ['that is a file', () => join(root, 'file'), 'EEXIST'],
     ['whose database is a folder', () => join(root, 'folder'), 'EISDIR'],
-    // A file system that makes no folders, and says of each that its parent is absent.
+    // A file system that makes no folders, and reports for each that its parent is absent.
     ...(process.platform === 'linux' ? [['in /proc', () => '/proc/kubenode/state', 'ENOENT'] as [string, () => string, string]] : []),
   ];
   it.each(places)('%s cannot be written, and is refused', (_, dir, code) => {

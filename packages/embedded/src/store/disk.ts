@@ -44,7 +44,7 @@ export function memoryDisk(): Disk {
   };
 }
 
-/** As `mkdirSync` with `recursive`, which never returns where a file system says of every new folder that its parent is absent: /proc. */
+/** As `mkdirSync` with `recursive`, which never returns where a file system reports for every new folder that its parent is absent: /proc. */
 function makeFolder(dir: string): void {
   try {
     mkdirSync(dir, { mode: 0o700 });
@@ -109,7 +109,7 @@ function refuse(dir: string, error: unknown): CodedError {
   });
 }
 
-/** What is said of a folder whose content is not what was written. */
+/** The error for a folder whose content is not what was written. */
 export function damaged(dir: string, error: unknown): CodedError {
   return new CodedError('StateDamaged', `the state folder ${dir} is damaged: ${messageOf(error)}`, {
     cause: error,

@@ -16,7 +16,7 @@ describe('the store', () => {
     expect([put(store, 'a', 'x').rv, put(store, 'b', 'y').rv, store.remove('a', '', 'x')?.rv, store.rv]).toEqual([1, 2, 3, 3]);
   });
 
-  it('tells of each write what was and what is; of a deletion the last body at the new version', () => {
+  it('reports each write with the object before and after; a deletion with the last body at the new version', () => {
     const store = new Store(memoryDisk(), 10);
     const events: StoreEvent[] = [];
     store.onEvent((event) => void events.push(event));

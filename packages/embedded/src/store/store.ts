@@ -9,7 +9,7 @@ type Describe = (resource: string, object: JsonObject) => Facts;
 
 /**
  * All objects of a cluster under one resourceVersion counter. A write reaches the disk first, then memory, then the
- * watchers, in one turn of the event loop: whoever reads sees all of it or nothing.
+ * watchers, in one turn of the event loop: every reader sees all of it or nothing.
  */
 export class Store {
   readonly hub = new Hub();

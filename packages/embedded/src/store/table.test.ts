@@ -10,7 +10,7 @@ function entry(key: string, rv: number): Entry {
   return entryOf({ metadata: { namespace, name, uid: key } }, rv, NOTHING);
 }
 
-/** Writes to a few keys; what each resourceVersion looked like is kept aside. */
+/** Writes to a few keys; the objects at each resourceVersion are kept aside. */
 function play(table: Table, writes: readonly [string, boolean][], from: number): Map<number, string[]> {
   const truth = new Map<number, string[]>();
   let rv = from;
@@ -68,7 +68,7 @@ describe('a table', () => {
     expect(range(3, '', 'a/y')).toEqual(['a/y', 'a/z']);
   });
 
-  it('keeps no more history than it is told, and says from where on it knows', () => {
+  it('keeps no more history than its limit, and reports where it begins', () => {
     const table = new Table(0, 10);
     play(
       table,

@@ -134,7 +134,7 @@ export interface Rig {
   readonly cluster: EmbeddedCluster;
   readonly api: Api;
   readonly clock: FakeClock;
-  /** Faults inside the server; a test that expects none says so. */
+  /** Faults inside the server; `closeRig` throws for any. */
   readonly faults: unknown[];
 }
 

@@ -92,10 +92,10 @@ interface Noise {
   /** Items that stand twice in a set or keyed list. */
   duplicates: boolean;
   /** Values of a wrong type and unknown fields. */
-  mistakes: boolean;
+  misfits: boolean;
 }
 
-export const quiet: Noise = { nulls: false, duplicates: false, mistakes: false };
+export const plain: Noise = { nulls: false, duplicates: false, misfits: false };
 
 const free: fc.Arbitrary<Json> = fc.letrec<{ value: Json }>((tie) => ({
   value: fc.oneof(
@@ -113,11 +113,11 @@ function is(schema: Json | undefined): schema is JsonObject {
 /** A value for a schema; few distinct ones, so that managers meet. */
 export function valueOf(schema: JsonObject, noise: Noise): fc.Arbitrary<Json> {
   const sound = soundValue(schema, noise);
-  if (!noise.nulls && !noise.mistakes) return sound;
+  if (!noise.nulls && !noise.misfits) return sound;
   return fc.oneof(
     { weight: 30, arbitrary: sound },
     { weight: noise.nulls ? 2 : 0, arbitrary: fc.constant<Json>(null) },
-    { weight: noise.mistakes ? 1 : 0, arbitrary: fc.constantFrom<Json>('x', 5, 1.5, true, { zz: 1 }, [], ['a', 1]) },
+    { weight: noise.misfits ? 1 : 0, arbitrary: fc.constantFrom<Json>('x', 5, 1.5, true, { zz: 1 }, [], ['a', 1]) },
   );
 }
 
@@ -212,7 +212,7 @@ function reshaped(schema: Json): fc.Arbitrary<Json> {
 
 /** managedFields as a user might write them by hand, some of them beyond reading. */
 function handWritten(schema: JsonObject, versions: string[]): fc.Arbitrary<Json[]> {
-  const fields = soundValue(schema, quiet).chain((value) => {
+  const fields = soundValue(schema, plain).chain((value) => {
     const set = encodeFields(fieldsOf(schemaOf(schema).root, value));
     return fc.constantFrom<Json>(
       set,

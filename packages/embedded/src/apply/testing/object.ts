@@ -79,7 +79,7 @@ export class StoredObject {
     return result;
   }
 
-  /** Applies; a conflict is a mistake of the test. */
+  /** Applies; a conflict is an error of the test. */
   apply(manager: string, content: JsonObject, options: Options = {}): void {
     const result = this.try(manager, content, options);
     if (!result.ok) throw new Error(conflictMessage(result.conflicts));
@@ -91,7 +91,7 @@ export class StoredObject {
     return result.conflicts;
   }
 
-  /** A PUT of the object with this content; it keeps the owners unless the metadata say otherwise. */
+  /** A PUT of the object with this content; it keeps the owners unless the metadata have others. */
   update(manager: string, content: JsonObject, options: Options = {}): void {
     const old = this.live?.['metadata'];
     const kept = isObject(old) ? { uid: 'u1', ...(old['managedFields'] === undefined ? {} : { managedFields: old['managedFields'] }) } : {};
