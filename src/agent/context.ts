@@ -7,7 +7,7 @@ import type { Layout } from './disk/layout.ts';
 import type { Node } from './generation/manifest.ts';
 import { newGenerationMemory } from './generation/memory.ts';
 import type { GenerationMemory } from './generation/memory.ts';
-import type { Store } from './generation/store.ts';
+import type { ArtifactStore } from './generation/store.ts';
 import type { NodeCertificates } from './identity/node-credentials.ts';
 import type { Files } from './ports/files.ts';
 import type { Host } from './ports/host.ts';
@@ -70,7 +70,7 @@ export interface Context {
   layout: Layout;
   node: Node;
   durable: Durable;
-  store: Store;
+  store: ArtifactStore;
   /** Where relative URLs of artifacts lead; ends with a slash. */
   mirror: string | undefined;
   /** Keys that this node was installed with, a line each; undefined: it was given none. */

@@ -13,7 +13,7 @@ import { placeFile } from './disk/node-files.ts';
 import { nodeFiles } from './ports/files.ts';
 import { writeReceipt, type Receipt } from './records/receipts.ts';
 import type { OperationRecord, Transaction } from './records/state.ts';
-import type { Store } from './generation/store.ts';
+import type { ArtifactStore } from './generation/store.ts';
 import { manifestOf } from './testing/manifest.ts';
 
 /* What `kubenode-agent` says of a node by its disk alone. */
@@ -86,7 +86,7 @@ async function install(name: string, version: string, revision: number): Promise
   });
   await durable.folder(layout.components);
   await durable.folder(componentLayout(layout, name).folder);
-  await buildGeneration(durable, layout, {} as Store, manifest);
+  await buildGeneration(durable, layout, {} as ArtifactStore, manifest);
   await placeFile(durable, root, manifest.files[0] as Manifest['files'][number]);
   await durable.link(componentLayout(layout, name).current, manifest.digest);
   const receipt: Receipt = {

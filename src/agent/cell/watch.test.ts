@@ -112,7 +112,7 @@ test('a server that was put back to a backup is believed', async () => {
   expect(holds().at(-1)).toBe(false);
 });
 
-test('a silent connection is given up', async () => {
+test('a watch that became stale is given up', async () => {
   put(false);
   await follow();
   api.watches.stall();
@@ -411,5 +411,5 @@ test('what happened to a watch is in the log', async () => {
   });
   await settle();
   await clock.advance(305_000);
-  expect(log.lines).toMatchObject([{ level: 'warn', fields: { error: expect.stringContaining('silent for 300 s'), failures: 1 } }]);
+  expect(log.lines).toMatchObject([{ level: 'warn', fields: { error: expect.stringContaining('for 300 s'), failures: 1 } }]);
 });

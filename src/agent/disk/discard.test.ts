@@ -8,7 +8,7 @@ import { componentLayout, layoutOf } from './layout.ts';
 import { nodeFiles } from '../ports/files.ts';
 import type { Files } from '../ports/files.ts';
 import type { OpenFolder } from '../ports/folders.ts';
-import type { Store } from '../generation/store.ts';
+import type { ArtifactStore } from '../generation/store.ts';
 import { tarGz } from '../testing/archive.ts';
 import { manifestOf } from '../testing/manifest.ts';
 
@@ -131,7 +131,7 @@ async function generation(files: Files): Promise<{ share: string; repair: () => 
     { name: 'share/', type: '5' },
     { name: 'share/x', content: 'data' },
   ]);
-  const store: Pick<Store, 'use'> = {
+  const store: Pick<ArtifactStore, 'use'> = {
     use: async (_sha256, consume) =>
       await consume(
         (async function* () {
@@ -145,7 +145,8 @@ async function generation(files: Files): Promise<{ share: string; repair: () => 
     version: '1',
     artifacts: [{ name: 'app', url: 'u', sha256: 'a'.repeat(64), unpack: 'TarGz', mode: 0o755 }],
   });
-  const build = async (with_: Files): Promise<void> => await buildGeneration(createDurable(with_, root), layout, store as Store, manifest);
+  const build = async (with_: Files): Promise<void> =>
+    await buildGeneration(createDurable(with_, root), layout, store as ArtifactStore, manifest);
   await build(nodeFiles());
   return { share: join(componentLayout(layout, 'app').generation(manifest.digest), 'app/share'), repair: () => build(files) };
 }

@@ -34,97 +34,37 @@ export interface Durable {
 /** Name beside a file while it is written: always the same, so that what a killed process left is found again. */
 export const draftOf = (path: string): string => join(dirname(path), `.${basename(path)}.kubenode`);
 
+/** The disk, and folders whose names this process has synced. */
+interface Synced {
+  readonly files: Files;
+  readonly settled: Set<string>;
+}
+
 /** `root`: the folder above which everything is made by others. */
 export function createDurable(files: Files, root: string): Durable {
-  /** Folders whose names this process has synced. */
-  const settled = new Set<string>([root === '' ? '/' : root]);
-
-  const folder = async (path: string): Promise<void> => await ensure(path);
-
-  async function ensure(path: string): Promise<void> {
-    if (settled.has(path)) {
-      // It may have been removed since by someone else.
-      if ((await files.stat(path))?.kind === 'folder') return;
-      settled.delete(path);
-    }
-    const parent = dirname(path);
-    if (parent !== path) await ensure(parent);
-    const found = await files.stat(path);
-    if (found === undefined) await files.mkdir(path);
-    else if (found.kind === 'file' || found.kind === 'other') {
-      throw agentError('FileFailed', `${path} is in the way: a folder is needed there`);
-    }
-    await files.sync(parent);
-    settled.add(path);
-  }
-
-  async function put(path: string, content: Uint8Array | string, mode: number): Promise<boolean> {
-    const data = typeof content === 'string' ? Buffer.from(content) : content;
-    const found = await files.stat(path);
-    if (found?.kind === 'folder') throw agentError('FileFailed', `${path} is a folder; a file belongs there`);
-    const same =
-      found?.kind === 'file' && found.mode === mode && found.size === data.length && (await holds(files, path, data).catch(() => false));
-    if (!same) {
-      const draft = draftOf(path);
-      // Never written through: a link that someone put there would lead elsewhere.
-      await files.unlink(draft);
-      try {
-        await files.write(draft, data, { mode, sync: true });
-      } catch (error) {
-        // On a disk that is full every byte counts.
-        await files.unlink(draft).catch(() => undefined);
-        throw error;
-      }
-      await files.rename(draft, path);
-    }
-    await files.sync(dirname(path));
-    return !same;
-  }
-
+  const disk: Synced = { files, settled: new Set([root === '' ? '/' : root]) };
   return {
     files,
-    folder,
-    put,
-
+    folder: (path) => folder(disk, path),
+    put: (path, content, mode) => put(disk, path, content, mode),
     async replace(path, content, mode) {
-      await folder(dirname(path));
-      return await put(path, content, mode);
+      await folder(disk, dirname(path));
+      return await put(disk, path, content, mode);
     },
-
-    async folderIn(above, path) {
-      const name = join(above, basename(path));
-      const there = (await files.stat(name)) !== undefined;
-      if (there && settled.has(path)) return;
-      if (!there) await files.mkdir(name);
-      await files.sync(above);
-      settled.add(path);
-    },
-
-    async link(path, target) {
-      if ((await files.readlink(path)) !== target) {
-        const draft = draftOf(path);
-        await files.unlink(draft);
-        await files.symlink(target, draft);
-        await files.rename(draft, path);
-      }
-      await files.sync(dirname(path));
-    },
-
+    folderIn: (above, path) => folderIn(disk, above, path),
+    link: (path, target) => link(disk, path, target),
     async remove(path) {
       await files.unlink(path);
       await files.unlink(draftOf(path));
       if ((await files.stat(dirname(path))) !== undefined) await files.sync(dirname(path));
     },
-
     async append(path, text) {
       await files.write(path, Buffer.from(text), { mode: 0o600, append: true, sync: true });
     },
-
     async rename(from, to) {
       await files.rename(from, to);
       await files.sync(dirname(to));
     },
-
     async discard(path) {
       const above = await files.open(dirname(path));
       if (above === undefined) return;
@@ -135,6 +75,70 @@ export function createDurable(files: Files, root: string): Durable {
       }
     },
   };
+}
+
+async function folder(disk: Synced, path: string): Promise<void> {
+  await ensure(disk, path);
+}
+
+async function ensure(disk: Synced, path: string): Promise<void> {
+  const { files, settled } = disk;
+  if (settled.has(path)) {
+    // It may have been removed since by someone else.
+    if ((await files.stat(path))?.kind === 'folder') return;
+    settled.delete(path);
+  }
+  const parent = dirname(path);
+  if (parent !== path) await ensure(disk, parent);
+  const found = await files.stat(path);
+  if (found === undefined) await files.mkdir(path);
+  else if (found.kind === 'file' || found.kind === 'other') {
+    throw agentError('FileFailed', `${path} is in the way: a folder is needed there`);
+  }
+  await files.sync(parent);
+  settled.add(path);
+}
+
+async function put({ files }: Synced, path: string, content: Uint8Array | string, mode: number): Promise<boolean> {
+  const data = typeof content === 'string' ? Buffer.from(content) : content;
+  const found = await files.stat(path);
+  if (found?.kind === 'folder') throw agentError('FileFailed', `${path} is a folder; a file belongs there`);
+  const same =
+    found?.kind === 'file' && found.mode === mode && found.size === data.length && (await holds(files, path, data).catch(() => false));
+  if (!same) {
+    const draft = draftOf(path);
+    // Never written through: a link that someone put there would lead elsewhere.
+    await files.unlink(draft);
+    try {
+      await files.write(draft, data, { mode, sync: true });
+    } catch (error) {
+      // On a disk that is full every byte counts.
+      await files.unlink(draft).catch(() => undefined);
+      throw error;
+    }
+    await files.rename(draft, path);
+  }
+  await files.sync(dirname(path));
+  return !same;
+}
+
+async function folderIn({ files, settled }: Synced, above: string, path: string): Promise<void> {
+  const name = join(above, basename(path));
+  const there = (await files.stat(name)) !== undefined;
+  if (there && settled.has(path)) return;
+  if (!there) await files.mkdir(name);
+  await files.sync(above);
+  settled.add(path);
+}
+
+async function link({ files }: Synced, path: string, target: string): Promise<void> {
+  if ((await files.readlink(path)) !== target) {
+    const draft = draftOf(path);
+    await files.unlink(draft);
+    await files.symlink(target, draft);
+    await files.rename(draft, path);
+  }
+  await files.sync(dirname(path));
 }
 
 /** Whether a regular file has this content. Reads no more than that. Errors: as `Files.chunks`. */

@@ -1,6 +1,10 @@
 import { dirname } from 'node:path';
+import { isCoded } from '../../api/errors.ts';
+import type { Context } from '../context.ts';
 import type { Durable } from './durable.ts';
 import { inReached, reach } from './reach.ts';
+
+/* Files that components have on the node, outside the agent’s own folders. */
 
 /** Puts a file at an absolute path of the node. Returns whether anything differed. Errors: `PathRefused`, `FileFailed`. */
 export async function placeFile(durable: Durable, root: string, file: { path: string; content: string; mode: number }): Promise<boolean> {
@@ -13,4 +17,14 @@ export async function placeFile(durable: Durable, root: string, file: { path: st
 export async function removeFile(durable: Durable, root: string, path: string): Promise<void> {
   const reached = await reach(durable.files, root, dirname(path));
   if (reached !== undefined) await inReached(reached, path, (at) => durable.remove(at));
+}
+
+/** A file of what is not to run. One that is now where the agent would not put it stays, which an Event says. */
+export async function removeOrLeave(ctx: Context, path: string): Promise<void> {
+  try {
+    await removeFile(ctx.durable, ctx.layout.root, path);
+  } catch (error) {
+    if (!isCoded(error, 'PathRefused')) throw error;
+    ctx.happened({ type: 'Warning', reason: 'FileLeft', message: error.message });
+  }
 }

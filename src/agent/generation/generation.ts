@@ -8,7 +8,7 @@ import type { Layout } from '../disk/layout.ts';
 import type { Manifest } from './manifest.ts';
 import { bytesOf } from '../ports/folders.ts';
 import type { OpenFolder } from '../ports/folders.ts';
-import type { Store } from './store.ts';
+import type { ArtifactStore } from './store.ts';
 import { readTarGz } from './tar.ts';
 import { FOLDER_MODE, MANIFEST, META, META_MODE, TREE, damagedEntries, damagedPaths, readSealed, seal } from './tree.ts';
 import type { TreeEntry } from './tree.ts';
@@ -24,7 +24,7 @@ export async function loadManifest({ files }: Durable, layout: Layout, name: str
 }
 
 /** Builds the generation unless it is here and whole; its artifacts must be in the store. Errors: `ArchiveInvalid`, `TooLarge`, `DigestMismatch`. */
-export async function buildGeneration(durable: Durable, layout: Layout, store: Store, manifest: Manifest): Promise<void> {
+export async function buildGeneration(durable: Durable, layout: Layout, store: ArtifactStore, manifest: Manifest): Promise<void> {
   const { files } = durable;
   const paths = componentLayout(layout, manifest.name);
   const folder = paths.generation(manifest.digest);
@@ -105,7 +105,7 @@ async function openBelow({ files }: Durable, folder: string, path: string): Prom
   return at;
 }
 
-async function unpackAll(durable: Durable, store: Store, manifest: Manifest, draft: string): Promise<TreeEntry[]> {
+async function unpackAll(durable: Durable, store: ArtifactStore, manifest: Manifest, draft: string): Promise<TreeEntry[]> {
   const { files } = durable;
   const tree: TreeEntry[] = [];
   const folders = new Set<string>();

@@ -1,5 +1,6 @@
 import { canonical, sha256Hex } from '../../api/digest.ts';
-import type { ComponentSpec, FileSpec, Hook, ProbeSpec, UnitSpec } from './spec.ts';
+import type { ComponentSpec, FileSpec, Hook, ProbeSpec } from './spec.ts';
+import type { UnitSpec } from './unit-spec.ts';
 import { agentError } from '../errors.ts';
 import { componentLayout } from '../disk/layout.ts';
 import type { Layout } from '../disk/layout.ts';

@@ -1,21 +1,12 @@
 import { DISRUPTIONS } from '../../api/disruption.ts';
 import type { Disruption } from '../../api/disruption.ts';
 import type { MachineComponentSpec } from '../../api/machine-component.ts';
-import {
-  AGENT_UNIT,
-  KILL_MODES,
-  LIMIT,
-  MAX_UNITS,
-  NUMBERS,
-  RESTARTS,
-  SERVICE_TYPES,
-  SLICE_NAME,
-  TASKS,
-  UNIT_NAME,
-} from '../../api/systemd.ts';
-import type { SystemdSettings } from '../../api/systemd.ts';
 import { agentError } from '../errors.ts';
 import { OWN_FOLDERS } from '../disk/reach.ts';
+import { argv, count, list, modeOf, object, oneOf, text, unique } from './fields.ts';
+import type { Fields } from './fields.ts';
+import { unitOf } from './unit-spec.ts';
+import type { UnitSpec } from './unit-spec.ts';
 
 /*
  * A MachineComponent as the agent uses it: checked field by field and with the defaults of its schema filled in. The schema's own
@@ -40,16 +31,6 @@ export interface FileSpec {
   content: string;
   mode: number;
   onDrift: 'Repair' | 'Report' | 'Ignore';
-}
-
-export interface UnitSpec {
-  name: string;
-  exec: string[];
-  environment: Record<string, string>;
-  stopTimeoutSeconds: number;
-  reload: 'None' | 'SIGHUP';
-  /** Absent where nothing is said: digests of generations that were made before there could be must stay. */
-  systemd?: SystemdSettings;
 }
 
 export interface ProbeSpec {
@@ -90,8 +71,6 @@ export interface ComponentSpec {
   disruption: NonNullable<MachineComponentSpec['disruption']>;
   requires: { componentName: string; versionRange?: string }[];
 }
-
-type Fields = Record<string, unknown>;
 
 /** Errors: `SpecInvalid` with the field's path, `PathRefused`, `NoPlatform`. */
 export function parseComponentSpec(value: unknown, platform: { os: string; arch: string }): ComponentSpec {
@@ -191,85 +170,6 @@ function pathOf(value: unknown, at: string): string {
   return path;
 }
 
-function unitOf(value: unknown, index: number): UnitSpec {
-  const at = `spec.units[${index}]`;
-  const fields = object(value, at);
-  const environment = fields['environment'] === undefined ? {} : object(fields['environment'], `${at}.environment`);
-  return {
-    // A unit is a file name too.
-    name: text(fields['name'], `${at}.name`, /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/),
-    exec: argv(fields['exec'], `${at}.exec`),
-    environment: Object.fromEntries(
-      Object.entries(environment).map(([key, each]) => [key, text(each, `${at}.environment.${key}`, undefined, true)]),
-    ),
-    stopTimeoutSeconds: count(fields['stopTimeoutSeconds'], `${at}.stopTimeoutSeconds`, 10, 1),
-    reload: oneOf(fields['reload'], `${at}.reload`, ['None', 'SIGHUP'], 'None'),
-    ...(fields['systemd'] === undefined ? {} : { systemd: systemdOf(fields['systemd'], `${at}.systemd`) }),
-  };
-}
-
-/** What is not on the list is refused, and not left out: whoever wrote it relies on it. */
-function systemdOf(value: unknown, at: string): SystemdSettings {
-  const fields = object(value, at);
-  const settings: SystemdSettings = {};
-  for (const [name, each] of Object.entries(fields)) {
-    const path = `${at}.${name}`;
-    switch (name) {
-      case 'type':
-        settings.type = oneOf(each, path, SERVICE_TYPES, 'exec');
-        break;
-      case 'killMode':
-        settings.killMode = oneOf(each, path, KILL_MODES, 'control-group');
-        break;
-      case 'restart':
-        settings.restart = oneOf(each, path, RESTARTS, 'no');
-        break;
-      case 'delegate':
-        if (typeof each !== 'boolean') throw agentError('SpecInvalid', `${path} must be true or false`);
-        settings.delegate = each;
-        break;
-      case 'restartSeconds':
-      case 'startTimeoutSeconds':
-      case 'oomScoreAdjust':
-        settings[name] = within(each, path, NUMBERS[name]);
-        break;
-      case 'limitNOFILE':
-      case 'limitNPROC':
-      case 'limitCORE':
-      case 'limitMEMLOCK':
-        settings[name] = text(each, path, new RegExp(LIMIT));
-        break;
-      case 'tasksMax':
-        settings.tasksMax = text(each, path, new RegExp(TASKS));
-        break;
-      case 'slice':
-        settings.slice = text(each, path, new RegExp(SLICE_NAME));
-        break;
-      case 'after':
-      case 'requires':
-      case 'wants':
-        settings[name] = unitNames(each, path);
-        break;
-      default:
-        throw agentError('SpecInvalid', `${path} is no directive that a component may set`);
-    }
-  }
-  return settings;
-}
-
-function unitNames(value: unknown, path: string): string[] {
-  const names = list(value, path).map((each, index) => text(each, `${path}[${index}]`, new RegExp(UNIT_NAME)));
-  if (names.length > MAX_UNITS) throw agentError('SpecInvalid', `${path} must have at most ${MAX_UNITS} items`);
-  if (names.includes(AGENT_UNIT))
-    throw agentError('SpecInvalid', `${path} must not name ${AGENT_UNIT}: the services of a node outlive its agent`);
-  return names;
-}
-
-function within(value: unknown, path: string, { minimum, maximum }: { minimum: number; maximum: number }): number {
-  if (typeof value === 'number' && Number.isInteger(value) && value >= minimum && value <= maximum) return value;
-  throw agentError('SpecInvalid', `${path} must be a whole number from ${minimum} to ${maximum}`);
-}
-
 function hooksOf(value: unknown): ComponentSpec['hooks'] {
   if (value === undefined) return {};
   const fields = object(value, 'spec.hooks');
@@ -325,56 +225,4 @@ function requirementOf(value: unknown, index: number): ComponentSpec['requires']
   return fields['versionRange'] === undefined
     ? { componentName }
     : { componentName, versionRange: text(fields['versionRange'], `${at}.versionRange`) };
-}
-
-function object(value: unknown, path: string): Fields {
-  if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value as Fields;
-  throw agentError('SpecInvalid', `${path} must be an object`);
-}
-
-function list(value: unknown, path: string): unknown[] {
-  if (value === undefined) return [];
-  if (Array.isArray(value)) return value;
-  throw agentError('SpecInvalid', `${path} must be a list`);
-}
-
-function text(value: unknown, path: string, pattern?: RegExp, mayBeEmpty = false): string {
-  if (typeof value !== 'string' || (value === '' && !mayBeEmpty)) throw agentError('SpecInvalid', `${path} must be text`);
-  if (pattern !== undefined && !pattern.test(value)) {
-    throw agentError('SpecInvalid', `${path} must match ${pattern.source}, got ${JSON.stringify(value)}`);
-  }
-  return value;
-}
-
-function argv(value: unknown, path: string): string[] {
-  const parts = list(value, path).map((each, index) => text(each, `${path}[${index}]`, undefined, true));
-  if (parts.length === 0 || parts[0] === '')
-    throw agentError('SpecInvalid', `${path} must be an argument vector that begins with a program`);
-  return parts;
-}
-
-/** `otherwise` absent: it must be there. */
-function count(value: unknown, path: string, otherwise: number | undefined, minimum: number): number {
-  if (value === undefined && otherwise !== undefined) return otherwise;
-  if (typeof value === 'number' && Number.isInteger(value) && value >= minimum) return value;
-  throw agentError('SpecInvalid', `${path} must be a whole number, at least ${minimum}`);
-}
-
-function oneOf<T extends string>(value: unknown, path: string, allowed: readonly T[], otherwise: T): T {
-  if (value === undefined) return otherwise;
-  const found = allowed.find((each) => each === value);
-  if (found !== undefined) return found;
-  throw agentError('SpecInvalid', `${path} must be one of ${allowed.join(', ')}, got ${JSON.stringify(value)}`);
-}
-
-function modeOf(value: unknown, path: string, otherwise: number): number {
-  return value === undefined ? otherwise : Number.parseInt(text(value, path, /^0[0-7]{3}$/), 8);
-}
-
-function unique<T>(items: T[], key: (item: T) => string, path: string): void {
-  const seen = new Set<string>();
-  for (const item of items) {
-    if (seen.has(key(item))) throw agentError('SpecInvalid', `${path} names "${key(item)}" twice`);
-    seen.add(key(item));
-  }
 }

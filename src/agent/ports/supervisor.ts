@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import type { Clock, Log } from '../../api/ports.ts';
 import { sleep, systemClock } from '../../kube/clock.ts';
 import { createDurable } from '../disk/durable.ts';
+import type { Durable } from '../disk/durable.ts';
 import { agentError } from '../errors.ts';
 import { layoutOf } from '../disk/layout.ts';
 import { environmentOf } from './environment.ts';
@@ -55,80 +56,40 @@ interface Running {
   own: boolean;
 }
 
+/** The units of one root. */
+interface Supervised {
+  readonly root: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly durable: Durable;
+  readonly folder: string;
+  readonly units: Map<string, Running>;
+  readonly listeners: Set<() => void>;
+  /** Checks so far of whether units run. */
+  rounds: number;
+}
+
 /**
  * Runs services as processes that outlive the agent: each in its own session, its output in `<root>/var/log/kubenode/<unit>.log`. The
  * next agent adopts them by process ID and start time.
  */
 export async function createSupervisor({ root, clock, log }: SupervisorOptions): Promise<Supervisor> {
-  const durable = createDurable(nodeFiles(), root);
-  const folder = unitsFolder(root);
-  const listeners = new Set<() => void>();
   const units = new Map<string, Running>();
   for (const record of await loadRecords(root)) {
     units.set(record.name, { record, running: await isRunning(record), own: false });
   }
-
-  const ended = (unit: Running, exit?: string): void => {
-    if (!unit.running) return;
-    unit.running = false;
-    if (exit !== undefined) unit.exit = exit;
-    log.info({ unit: unit.record.name, pid: unit.record.pid, exit }, 'a unit ended');
-    for (const listener of listeners) listener();
-  };
-
-  let rounds = 0;
+  const listeners = new Set<() => void>();
+  const durable = createDurable(nodeFiles(), root);
+  const supervised: Supervised = { root, clock, log, durable, folder: unitsFolder(root), units, listeners, rounds: 0 };
   let cancel = clock.setTimer(POLL_MS, poll);
   function poll(): void {
     cancel = clock.setTimer(POLL_MS, poll);
-    rounds++;
-    for (const unit of units.values()) {
-      if (unit.running && !unit.own) void isRunning(unit.record).then((running) => (running ? undefined : ended(unit)));
-      if (rounds % ROTATE_EVERY === 0) {
-        rotateLog(root, unit.record.name).catch((error: unknown) => log.warn({ error, unit: unit.record.name }, 'a log was not rotated'));
-      }
-    }
+    checkUnits(supervised);
   }
-
-  async function start(definition: UnitDefinition): Promise<UnitStatus> {
-    await stop(definition.name);
-    const child = await launch(root, definition);
-    const { pid } = child;
-    const startTime = pid === undefined ? undefined : await startOf(pid);
-    const go = child.stdio[3];
-    if (pid === undefined || startTime === undefined || go === null || go === undefined || !('end' in go)) {
-      throw agentError('UnitFailed', `unit ${definition.name} could not be started: ${child.spawnfile} ended at once`);
-    }
-    const { name, hash, generation, stopTimeoutSeconds } = definition;
-    const record: UnitRecord = { name, pid, startTime, invocation: randomUUID(), hash, generation, stopTimeoutSeconds };
-    const unit: Running = { record, running: true, own: true };
-    child.once('exit', (code, signal) => ended(unit, signal === null ? `exit code ${code}` : `signal ${signal}`));
-    go.on('error', () => undefined);
-    try {
-      await durable.replace(join(folder, `${name}.json`), `${JSON.stringify(record)}\n`, 0o600);
-    } catch (error) {
-      go.destroy();
-      throw error;
-    }
-    units.set(name, unit);
-    go.end('go\n');
-    child.unref();
-    log.info({ unit: name, pid, exec: definition.exec }, 'a unit was started');
-    return statusOf(unit);
-  }
-
-  async function stop(name: string): Promise<void> {
-    const unit = units.get(name);
-    if (unit === undefined) return;
-    unit.running = false;
-    await stopRecord(root, unit.record, clock);
-    await durable.remove(join(folder, `${name}.json`));
-    units.delete(name);
-  }
-
   return {
     list: () => Promise.resolve([...units.values()].map(statusOf)),
-    start,
-    stop,
+    start: (definition) => start(supervised, definition),
+    stop: (name) => stop(supervised, name),
     async reload(name) {
       const unit = units.get(name);
       if (unit?.running === true && (await isRunning(unit.record))) send(unit.record.pid, 'SIGHUP');
@@ -139,6 +100,62 @@ export async function createSupervisor({ root, clock, log }: SupervisorOptions):
     },
     close: () => cancel(),
   };
+}
+
+function checkUnits(supervised: Supervised): void {
+  const { root, log, units } = supervised;
+  supervised.rounds++;
+  for (const unit of units.values()) {
+    if (unit.running && !unit.own) void isRunning(unit.record).then((running) => (running ? undefined : ended(supervised, unit)));
+    if (supervised.rounds % ROTATE_EVERY === 0) {
+      rotateLog(root, unit.record.name).catch((error: unknown) => log.warn({ error, unit: unit.record.name }, 'a log was not rotated'));
+    }
+  }
+}
+
+function ended({ log, listeners }: Supervised, unit: Running, exit?: string): void {
+  if (!unit.running) return;
+  unit.running = false;
+  if (exit !== undefined) unit.exit = exit;
+  log.info({ unit: unit.record.name, pid: unit.record.pid, exit }, 'a unit ended');
+  for (const listener of listeners) listener();
+}
+
+async function start(supervised: Supervised, definition: UnitDefinition): Promise<UnitStatus> {
+  const { root, log, durable, folder, units } = supervised;
+  await stop(supervised, definition.name);
+  const child = await launch(root, definition);
+  const { pid } = child;
+  const startTime = pid === undefined ? undefined : await startOf(pid);
+  const go = child.stdio[3];
+  if (pid === undefined || startTime === undefined || go === null || go === undefined || !('end' in go)) {
+    throw agentError('UnitFailed', `unit ${definition.name} could not be started: ${child.spawnfile} ended at once`);
+  }
+  const { name, hash, generation, stopTimeoutSeconds } = definition;
+  const record: UnitRecord = { name, pid, startTime, invocation: randomUUID(), hash, generation, stopTimeoutSeconds };
+  const unit: Running = { record, running: true, own: true };
+  child.once('exit', (code, signal) => ended(supervised, unit, signal === null ? `exit code ${code}` : `signal ${signal}`));
+  go.on('error', () => undefined);
+  try {
+    await durable.replace(join(folder, `${name}.json`), `${JSON.stringify(record)}\n`, 0o600);
+  } catch (error) {
+    go.destroy();
+    throw error;
+  }
+  units.set(name, unit);
+  go.end('go\n');
+  child.unref();
+  log.info({ unit: name, pid, exec: definition.exec }, 'a unit was started');
+  return statusOf(unit);
+}
+
+async function stop({ root, clock, durable, folder, units }: Supervised, name: string): Promise<void> {
+  const unit = units.get(name);
+  if (unit === undefined) return;
+  unit.running = false;
+  await stopRecord(root, unit.record, clock);
+  await durable.remove(join(folder, `${name}.json`));
+  units.delete(name);
 }
 
 /** Stops every unit that was ever started for this root, by whichever agent, and forgets them. Errors: `UnitFailed`. */

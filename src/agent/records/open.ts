@@ -1,7 +1,7 @@
 import { isCoded, messageOf } from '../../api/errors.ts';
 import type { Context } from '../context.ts';
 import { componentLayout } from '../disk/layout.ts';
-import { removeOrLeave } from '../disk/removing.ts';
+import { removeOrLeave } from '../disk/node-files.ts';
 import { loadManifest } from '../generation/generation.ts';
 import { requestSweep } from '../generation/memory.ts';
 import { pinKeys } from '../generation/signature.ts';

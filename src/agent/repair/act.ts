@@ -1,7 +1,9 @@
 import { join } from 'node:path';
 import { messageOf } from '../../api/errors.ts';
-import { createCleaner, ruleOf } from './cleaner.ts';
-import type { Cleaner, Kept } from './cleaner.ts';
+import { ruleOf } from './candidates.ts';
+import type { Kept } from './candidates.ts';
+import { createCleaner } from './cleaner.ts';
+import type { Cleaner } from './cleaner.ts';
 import { endRepairing } from './memory.ts';
 import { isPreparing } from '../generation/memory.ts';
 import { journalOf } from '../records/memory.ts';

@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { createCleaner, DELETED_A_STEP, LOOKED_A_STEP } from './cleaner.ts';
+import { createCleaner, DELETED_A_STEP, CHECKED_A_STEP } from './cleaner.ts';
 import type { Cleaner, CleanerOptions } from './cleaner.ts';
 import { nodeFiles } from '../ports/files.ts';
 import type { Files } from '../ports/files.ts';
@@ -299,7 +299,7 @@ test('a huge folder is cleaned in bounded steps, the oldest first whatever the p
     [looked, deleted] = [0, each.freed.files];
     end = await each.step();
     expect(deleted - each.freed.files).toBeLessThanOrEqual(DELETED_A_STEP);
-    expect(looked).toBeLessThanOrEqual(LOOKED_A_STEP + 8);
+    expect(looked).toBeLessThanOrEqual(CHECKED_A_STEP + 8);
     if (end !== 'more') expect(end).toBe('enough');
   }
   await each.close();
@@ -312,7 +312,7 @@ test('a huge folder is cleaned in bounded steps, the oldest first whatever the p
 });
 
 test('one that is ended in the middle of a look holds no descriptor', async () => {
-  for (let index = 0; index < LOOKED_A_STEP + 10; index++) put(`var/cache/app/deep/er/${index}`);
+  for (let index = 0; index < CHECKED_A_STEP + 10; index++) put(`var/cache/app/deep/er/${index}`);
   const before = descriptors();
   const each = cleaner();
   expect(await each.step()).toBe('more');

@@ -6,12 +6,11 @@ import type { Hook } from '../generation/spec.ts';
 import { componentLayout } from '../disk/layout.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import { keepNodeCredentials } from '../identity/node-credentials.ts';
-import { placeFile } from '../disk/node-files.ts';
+import { placeFile, removeOrLeave } from '../disk/node-files.ts';
 import { environmentOf } from '../ports/environment.ts';
 import { startProbes } from '../upkeep/probes.ts';
 import { recordInstalled, recordRemoved } from '../records/installed.ts';
 import { forgetStarts } from '../upkeep/memory.ts';
-import { removeOrLeave } from '../disk/removing.ts';
 import type { Transaction } from '../records/state.ts';
 import type { Stage } from '../engine/steps.ts';
 

@@ -58,6 +58,18 @@ const FIRST_EXEC_MS = 800;
 
 const IMPLIED = { timeoutSeconds: 3, periodSeconds: 2, successThreshold: 1 };
 
+/** How one component is probed. */
+interface Round {
+  readonly manifest: Manifest;
+  readonly mode: ProbeMode;
+  readonly ports: ProbePorts;
+  readonly onChange: () => void;
+  readonly ended: AbortController;
+  readonly timers: Set<() => void>;
+  /** Of its units, as they were observed last. */
+  readonly invocations: Map<string, string>;
+}
+
 /** `invocations`: of the units, as they were started for the switch. Calls `onChange` when the view may have changed. */
 export function startProbes(
   manifest: Manifest,
@@ -66,86 +78,11 @@ export function startProbes(
   ports: ProbePorts,
   onChange: () => void,
 ): Probing {
-  const { clock } = ports;
   const ended = new AbortController();
   const timers = new Set<() => void>();
-  const seen = new Map(invocations);
-  const named = new Set(manifest.probes.map((probe) => probe.unit));
-  const tracked: Tracked[] = [
-    ...manifest.probes.map((probe) => ({ probe, implied: false })),
-    ...manifest.units
-      .filter((unit) => !named.has(unit.name))
-      .map((unit) => ({ probe: { name: `unit ${unit.name}`, unit: unit.name, ...IMPLIED }, implied: true })),
-  ].map((each) => ({ ...each, successes: 0, failures: 0, hopeless: false, message: undefined }));
-
-  function later(ms: number, each: Tracked): void {
-    const cancel = clock.setTimer(ms, () => {
-      timers.delete(cancel);
-      void round(each);
-    });
-    timers.add(cancel);
-  }
-
-  async function round(each: Tracked): Promise<void> {
-    const { probe } = each;
-    const failure = await attempt(each).catch((error: unknown) => messageOf(error));
-    if (ended.signal.aborted) return;
-    if (failure === undefined) {
-      each.successes++;
-      each.failures = 0;
-    } else {
-      each.successes = 0;
-      each.failures++;
-    }
-    each.message = failure === undefined ? undefined : short(`probe ${probe.name}: ${failure}`, 300);
-    const period = probe.periodSeconds * 1000;
-    const calm = mode === 'steady' && failure === undefined;
-    later(calm ? Math.max(period * 5, probe.exec === undefined ? STEADY_MS : STEADY_EXEC_MS) : period, each);
-    onChange();
-  }
-
-  /** What failed. */
-  async function attempt(each: Tracked): Promise<string | undefined> {
-    const { unit, url, exec, timeoutSeconds } = each.probe;
-    if (unit !== undefined) return await unitFailure(each, unit);
-    if (exec !== undefined) {
-      const command = { argv: exec, environment: environmentOf(ports.root), cwd: ports.root === '' ? '/' : ports.root };
-      const result = await ports.runner({ ...command, timeoutMs: timeoutSeconds * 1000 }, ended.signal);
-      return result.ok ? undefined : `${result.how}${result.output === '' ? '' : `: ${result.output}`}`;
-    }
-    const late = (): Error => new Error(`no answer within ${timeoutSeconds} s`);
-    const status = await withDeadline(clock, timeoutSeconds * 1000, ended.signal, late, (signal) =>
-      ports.network.status(url ?? '', signal),
-    );
-    return status >= 200 && status < 300 ? undefined : `${url} answered ${status}`;
-  }
-
-  async function unitFailure(each: Tracked, name: string): Promise<string | undefined> {
-    const status = (await ports.units.list()).find((unit) => unit.name === name);
-    const before = seen.get(name);
-    if (status?.running !== true) {
-      each.hopeless = mode === 'switch' && !each.implied;
-      return `it does not run${status?.exit === undefined ? '' : ` (${status.exit})`}`;
-    }
-    if (mode === 'steady' || before === status.invocation) return undefined;
-    if (each.implied || before === undefined) {
-      // Up again: it counts when it is still the same one next time.
-      seen.set(name, status.invocation);
-      return before === undefined ? undefined : 'it was started again';
-    }
-    each.hopeless = true;
-    return 'it ended since the switch and was started again';
-  }
-
-  function firstMs({ probe: { unit, exec, periodSeconds } }: Tracked): number {
-    if (mode === 'steady') return 0;
-    // A process that ends at once runs at first: a unit must have run for a while.
-    if (unit !== undefined) return periodSeconds * 1000;
-    return exec !== undefined && manifest.units.length > 0 ? Math.min(FIRST_EXEC_MS, periodSeconds * 1000) : 0;
-  }
-
-  for (const each of tracked) later(firstMs(each), each);
-
+  const round: Round = { manifest, mode, ports, onChange, ended, timers, invocations: new Map(invocations) };
+  const tracked = trackedOf(manifest);
+  for (const each of tracked) later(round, firstMs(round, each), each);
   return {
     view: () => ({
       held: tracked.every((each) => each.successes >= (mode === 'steady' ? 1 : each.probe.successThreshold)),
@@ -159,4 +96,87 @@ export function startProbes(
       timers.clear();
     },
   };
+}
+
+/** The probes of a component, and one for each unit that none of them names. */
+function trackedOf({ probes, units }: Manifest): Tracked[] {
+  const named = new Set(probes.map((probe) => probe.unit));
+  const implied = units
+    .filter((unit) => !named.has(unit.name))
+    .map((unit) => ({ probe: { name: `unit ${unit.name}`, unit: unit.name, ...IMPLIED }, implied: true }));
+  return [...probes.map((probe) => ({ probe, implied: false })), ...implied].map((each) => ({
+    ...each,
+    successes: 0,
+    failures: 0,
+    hopeless: false,
+    message: undefined,
+  }));
+}
+
+function later(round: Round, ms: number, each: Tracked): void {
+  const { timers, ports } = round;
+  const cancel = ports.clock.setTimer(ms, () => {
+    timers.delete(cancel);
+    void probeOnce(round, each);
+  });
+  timers.add(cancel);
+}
+
+async function probeOnce(round: Round, each: Tracked): Promise<void> {
+  const { probe } = each;
+  const failure = await attempt(round, each).catch((error: unknown) => messageOf(error));
+  if (round.ended.signal.aborted) return;
+  if (failure === undefined) {
+    each.successes++;
+    each.failures = 0;
+  } else {
+    each.successes = 0;
+    each.failures++;
+  }
+  each.message = failure === undefined ? undefined : short(`probe ${probe.name}: ${failure}`, 300);
+  const period = probe.periodSeconds * 1000;
+  const calm = round.mode === 'steady' && failure === undefined;
+  later(round, calm ? Math.max(period * 5, probe.exec === undefined ? STEADY_MS : STEADY_EXEC_MS) : period, each);
+  round.onChange();
+}
+
+/** What failed. */
+async function attempt(round: Round, each: Tracked): Promise<string | undefined> {
+  const { ports, ended } = round;
+  const { unit, url, exec, timeoutSeconds } = each.probe;
+  if (unit !== undefined) return await unitFailure(round, each, unit);
+  if (exec !== undefined) {
+    const command = { argv: exec, environment: environmentOf(ports.root), cwd: ports.root === '' ? '/' : ports.root };
+    const result = await ports.runner({ ...command, timeoutMs: timeoutSeconds * 1000 }, ended.signal);
+    return result.ok ? undefined : `${result.how}${result.output === '' ? '' : `: ${result.output}`}`;
+  }
+  const late = (): Error => new Error(`no answer within ${timeoutSeconds} s`);
+  const status = await withDeadline(ports.clock, timeoutSeconds * 1000, ended.signal, late, (signal) =>
+    ports.network.status(url ?? '', signal),
+  );
+  return status >= 200 && status < 300 ? undefined : `${url} answered ${status}`;
+}
+
+async function unitFailure({ mode, ports, invocations }: Round, each: Tracked, name: string): Promise<string | undefined> {
+  const status = (await ports.units.list()).find((unit) => unit.name === name);
+  const before = invocations.get(name);
+  if (status?.running !== true) {
+    each.hopeless = mode === 'switch' && !each.implied;
+    return `it does not run${status?.exit === undefined ? '' : ` (${status.exit})`}`;
+  }
+  if (mode === 'steady' || before === status.invocation) return undefined;
+  if (each.implied || before === undefined) {
+    // Up again: it counts when it is still the same one next time.
+    invocations.set(name, status.invocation);
+    return before === undefined ? undefined : 'it was started again';
+  }
+  each.hopeless = true;
+  return 'it ended since the switch and was started again';
+}
+
+function firstMs({ mode, manifest }: Round, { probe: { unit, exec, periodSeconds } }: Tracked): number {
+  if (mode === 'steady') return 0;
+  // A process that ends at once runs at first: a unit must have run for a while.
+  if (unit !== undefined) return periodSeconds * 1000;
+  return exec !== undefined && manifest.units.length > 0 ? Math.min(FIRST_EXEC_MS, periodSeconds * 1000) : 0;
 }

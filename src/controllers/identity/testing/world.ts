@@ -1,7 +1,8 @@
 import { X509Certificate } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 import { createIdentity } from '../../../agent/identity/identity.ts';
-import type { AgentIdentity, Credentials } from '../../../agent/identity/identity.ts';
+import type { AgentIdentity } from '../../../agent/identity/identity.ts';
+import type { Credentials } from '../../../agent/identity/session.ts';
 import { createDurable } from '../../../agent/disk/durable.ts';
 import { identityState } from '../../../agent/identity/state.ts';
 import { simulatedFiles, type DiskHooks } from '../../../agent/testing/disk.ts';
