@@ -6,11 +6,13 @@ import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts
 import { EXIT } from '../exit.ts';
 import { outputFlag } from '../output-flag.ts';
 import type { Run } from '../program.ts';
+import { clusterLines } from '../why/cluster.ts';
 import { findSubject, type Subject } from '../why/find.ts';
 import { jobLines } from '../why/job.ts';
 import { gatherMachine, whyMachine, type WhyMachine } from '../why/machine.ts';
 import { rolloutLines } from '../why/rollout.ts';
 import { ruleLines } from '../why/rule.ts';
+import { componentSetLines, machineSetLines } from '../why/set.ts';
 
 interface Flags extends ConnectionFlags {
   namespace?: string;
@@ -20,13 +22,15 @@ interface Flags extends ConnectionFlags {
 /** `kubenode why NAME`: why something happens, or does not. Reads only. */
 export function whyCommand(program: Command, run: Run): void {
   connectionFlags(program.command('why <name>'))
-    .description('why a node is repaired or not, where a repair is, why a rollout waits, whether a rule runs: NAME or KIND/NAME')
+    .description(
+      'why a node is repaired or not, where a repair is, what a rollout, a set or a cluster waits for, whether a rule runs: NAME or KIND/NAME',
+    )
     .option('-n, --namespace <pool>', 'pool of the machine or job; default: all')
     .addOption(outputFlag(['json'], 'one JSON object'))
     .addHelpText(
       'after',
       `
-Kinds: node, machine, job, rule (in a cell), rollout (in the hub); a name alone is enough where only one thing has it.
+Kinds: node, machine, job, rule, machineset, machinecomponentset (in a cell), rollout, cluster (in the hub); a name alone is enough where only one thing has it.
 Exit code 1 when there is nothing of that name.`,
     )
     .action((name: string, flags: Flags) =>
@@ -61,6 +65,12 @@ export async function answer(client: Client, { kind, object }: Subject, nowMs: n
       });
       return { lines: ruleLines(object, items, nowMs), data: { rule: object, jobs: items } };
     }
+    case 'machineset':
+      return { lines: machineSetLines(object, nowMs), data: object };
+    case 'machinecomponentset':
+      return { lines: componentSetLines(object, nowMs), data: object };
+    case 'cluster':
+      return { lines: clusterLines(object, nowMs), data: object };
     case 'machine': {
       const data = await whyMachine(await gatherMachine(client, object, nowMs));
       return { lines: machineLines(data), data };

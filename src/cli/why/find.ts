@@ -1,6 +1,9 @@
 /** What a name means on the API server that is asked. */
 import { Nodes } from '../../api/builtin.ts';
+import { Clusters, type Cluster } from '../../api/cluster.ts';
 import { CodedError } from '../../api/errors.ts';
+import { MachineComponentSets, type MachineComponentSet } from '../../api/machine-component-set.ts';
+import { MachineSets, type MachineSet } from '../../api/machine-set.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { NodeRemediers, type NodeRemedier } from '../../api/node-remedier.ts';
 import { RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
@@ -14,8 +17,13 @@ export type Subject =
   | { kind: 'machine'; object: Stored<Machine> }
   | { kind: 'job'; object: Stored<RemedyOperationJob> }
   | { kind: 'rollout'; object: Stored<Rollout> }
-  | { kind: 'rule'; object: Stored<NodeRemedier> };
+  | { kind: 'rule'; object: Stored<NodeRemedier> }
+  | { kind: 'machineset'; object: Stored<MachineSet> }
+  | { kind: 'machinecomponentset'; object: Stored<MachineComponentSet> }
+  | { kind: 'cluster'; object: Stored<Cluster> };
 
+/** Of kinds, as messages list them. */
+const NAMES = 'node, machine, job, rule, machineset, machinecomponentset, rollout, cluster';
 /** Words before a slash, as kubectl takes them. */
 const KINDS: Readonly<Record<string, Subject['kind']>> = {
   node: 'machine',
@@ -35,6 +43,15 @@ const KINDS: Readonly<Record<string, Subject['kind']>> = {
   noderemedier: 'rule',
   noderemediers: 'rule',
   nrem: 'rule',
+  machineset: 'machineset',
+  machinesets: 'machineset',
+  mset: 'machineset',
+  machinecomponentset: 'machinecomponentset',
+  machinecomponentsets: 'machinecomponentset',
+  mcs: 'machinecomponentset',
+  cluster: 'cluster',
+  clusters: 'cluster',
+  kcl: 'cluster',
 };
 
 /** What was asked for: `NAME`, `KIND/NAME`, and as kubectl and we print it, `KIND.kubenode.io/NAME` and `KIND/NAMESPACE/NAME`. */
@@ -44,7 +61,7 @@ function asked(text: string): { kind: Subject['kind'] | undefined; namespace: st
   const word = parts.length === 1 ? undefined : parts[0];
   const kind = word === undefined ? undefined : KINDS[word.toLowerCase().replace(/\.kubenode\.io$/, '')];
   if (parts.length > 3 || parts.includes('') || (word !== undefined && kind === undefined))
-    throw new CodedError('Usage', `"${text}" must be NAME or KIND/NAME; kinds: node, machine, job, rollout, rule`, {
+    throw new CodedError('Usage', `"${text}" must be NAME or KIND/NAME; kinds: ${NAMES}`, {
       next: `kubenode why ${name === '' ? 'NAME' : name}`,
     });
   return { kind, namespace: parts.length === 3 ? parts[1] : undefined, name };
@@ -55,24 +72,30 @@ export async function findSubject(client: Client, text: string, pool: string | u
   const { kind, name, ...named } = asked(text);
   const namespace = named.namespace ?? pool;
   const wants = (each: Subject['kind']): boolean => kind === undefined || kind === each;
-  const [machines, jobs, rollouts, rules] = await Promise.all([
+  const [machines, jobs, rollouts, rules, sets, componentSets, clusters] = await Promise.all([
     wants('machine') ? machinesNamed(client, name, namespace) : [],
     wants('job') ? ofName(client, RemedyOperationJobs, name, namespace) : [],
     wants('rollout') ? ofName(client, Rollouts, name, undefined) : [],
     wants('rule') ? ofName(client, NodeRemediers, name, undefined) : [],
+    wants('machineset') ? ofName(client, MachineSets, name, namespace) : [],
+    wants('machinecomponentset') ? ofName(client, MachineComponentSets, name, undefined) : [],
+    wants('cluster') ? ofName(client, Clusters, name, undefined) : [],
   ]);
   const found: Subject[] = [
     ...machines.map((object) => ({ kind: 'machine' as const, object })),
     ...jobs.map((object) => ({ kind: 'job' as const, object })),
     ...rollouts.map((object) => ({ kind: 'rollout' as const, object })),
     ...rules.map((object) => ({ kind: 'rule' as const, object })),
+    ...sets.map((object) => ({ kind: 'machineset' as const, object })),
+    ...componentSets.map((object) => ({ kind: 'machinecomponentset' as const, object })),
+    ...clusters.map((object) => ({ kind: 'cluster' as const, object })),
   ];
   const [one, ...more] = found;
   if (one === undefined)
     throw new CodedError(
       'NotFound',
-      `this API server has no ${kind ?? 'node, machine, job, rollout or rule'} "${name}"${namespace === undefined ? '' : ` in ${namespace}`}`,
-      { next: 'name the cluster it is in (rollouts: the hub): kubenode why --context NAME …' },
+      `this API server has no ${kind ?? 'object'} "${name}"${namespace === undefined ? '' : ` in ${namespace}`}`,
+      { next: 'name the cluster it is in (rollouts and clusters: the hub): kubenode why --context NAME …' },
     );
   if (more.length > 0)
     throw new CodedError('Ambiguous', `"${text}" is ${found.map(nameOf).join(' and ')}`, {

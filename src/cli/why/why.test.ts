@@ -3,6 +3,9 @@ import { CustomResourceDefinitions, Leases, Namespaces, Nodes, type Node } from 
 import { sha256Hex } from '../../api/digest.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { CELL_KINDS } from '../../api/kinds.ts';
+import type { Cluster } from '../../api/cluster.ts';
+import { MachineComponentSets, type MachineComponentSet } from '../../api/machine-component-set.ts';
+import { MachineSets, type MachineSet } from '../../api/machine-set.ts';
 import { Machines, type ComponentStatus, type Machine } from '../../api/machine.ts';
 import { NodeRemediers, type NodeRemedier, type NodeRemedierSpec } from '../../api/node-remedier.ts';
 import { JOB_LABELS, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
@@ -18,7 +21,9 @@ import { findSubject } from './find.ts';
 import { jobLines } from './job.ts';
 import { whyMachine, type MachineInput } from './machine.ts';
 import { rolloutLines } from './rollout.ts';
+import { clusterLines } from './cluster.ts';
 import { ruleLines } from './rule.ts';
+import { componentSetLines, machineSetLines } from './set.ts';
 
 const NOW = Date.parse('2026-01-01T12:00:00Z');
 const before = (seconds: number): string => new Date(NOW - seconds * 1000).toISOString().replace('.000Z', 'Z');
@@ -403,6 +408,121 @@ it('why a rule does nothing: its mistakes, its mode and its jobs', async () => {
   await golden(`${ruleLines({ ...rule('hung', { mode: 'Shadow' }), status }, [asked], NOW).join('\n')}\n`, 'rule');
 });
 
+const condition = (type: string, status: 'True' | 'False', reason: string, message: string) => ({
+  type,
+  status,
+  reason,
+  message,
+  lastTransitionTime: before(65),
+});
+
+describe('a set', () => {
+  const machineSet = (status: MachineSet['status'], spec: Partial<MachineSet['spec']> = {}): Stored<MachineSet> => ({
+    apiVersion: API_VERSION,
+    kind: 'MachineSet',
+    metadata: stored('workers', 'web'),
+    spec: { replicas: 5, provider: { name: 'local' }, ...spec },
+    status: { observedGeneration: 1, ...status },
+  });
+  const componentSet = (
+    status: MachineComponentSet['status'],
+    spec: Partial<MachineComponentSet['spec']> = {},
+  ): Stored<MachineComponentSet> => ({
+    apiVersion: API_VERSION,
+    kind: 'MachineComponentSet',
+    metadata: stored('kubelet'),
+    spec: { componentName: 'kubelet', version: '1.34.4', ...spec },
+    status: { observedGeneration: 1, ...status },
+  });
+
+  it('of machines says first what keeps it', async () => {
+    const status = {
+      replicas: 6,
+      readyReplicas: 5,
+      retiringReplicas: 1,
+      createFailure: 'QuotaExceeded',
+      conditions: [
+        condition('Progressing', 'True', 'ScalingDown', '1 of 6 machines are to go'),
+        condition('ScaleDownBlocked', 'True', 'DrainTimeout', 'web/web-2 cannot be drained'),
+      ],
+    };
+    await golden(`${machineSetLines(machineSet(status), NOW).join('\n')}\n`, 'machineset');
+  });
+
+  it('of a component names each machine that failed, before the conditions', async () => {
+    const status = {
+      desired: 40,
+      updated: 3,
+      failed: 1,
+      offline: 2,
+      waiting: 4,
+      batch: 2,
+      batches: 4,
+      soakUntil: before(-30),
+      failures: [
+        { machine: 'web/web-3', attempt: 1, reason: 'ProbeFailed', message: 'http://127.0.0.1:10248/healthz: refused', at: before(70) },
+      ],
+      conditions: [
+        condition('Progressing', 'False', 'Halted', 'halted'),
+        condition('Halted', 'True', 'TooManyFailed', '1 of 40 machines failed, maxFailed is 1'),
+      ],
+    };
+    await golden(`${componentSetLines(componentSet(status), NOW).join('\n')}\n`, 'componentset');
+  });
+
+  it('that waits for Defender leads to one of its machines', () => {
+    const status = { desired: 4, waiting: 2, conditions: [condition('Progressing', 'True', 'Batch', 'batch 1 of 4')] };
+    expect(componentSetLines(componentSet(status), NOW)).toMatchObject({ 1: '  Batch: batch 1 of 4', 2: '  2 wait for Defender' });
+    expect(componentSetLines(componentSet(status), NOW).at(-1)).toContain('kubenode why machine/POOL/NAME');
+  });
+
+  it('that nobody has reported on, or only its spec before, is not said to be well', () => {
+    const { status: _, ...fresh } = machineSet({});
+    expect(machineSetLines(fresh, NOW)[1]).toContain('do the cell controllers run here?');
+    const changed = componentSet({ conditions: [condition('Progressing', 'True', 'Batch', 'batch 1 of 4')] });
+    changed.metadata.generation = 2;
+    expect(componentSetLines(changed, NOW)[1]).toBe('  Batch: batch 1 of 4 (of the spec before)');
+    expect(componentSetLines(componentSet({}, { paused: true, action: 'Remove' }), NOW)[0]).toBe(
+      'machinecomponentset/kubelet  removal of kubelet 1.34.4, on 0 of 0 machines (paused)',
+    );
+  });
+});
+
+it('why a cluster is as it is: whether it answers, what needs a person, and each unit', async () => {
+  const unit = (name: string, more: object) => ({ unit: name, fleet: 'main', ...more });
+  const cluster = {
+    apiVersion: API_VERSION,
+    kind: 'Cluster',
+    metadata: { ...stored('prod'), deletionTimestamp: before(20), finalizers: ['kubenode.io/records'] },
+    spec: {},
+    status: {
+      attention: [
+        {
+          object: 'MachineSet/web/workers',
+          type: 'ScaleDownBlocked',
+          reason: 'DrainTimeout',
+          message: 'web-2 cannot be drained',
+          since: before(600),
+        },
+      ],
+      units: [
+        unit('NodeRemedier/hung', { digest: 'a', evidence: 'a', appliedAt: before(300) }),
+        unit('MachineComponentSet/kubelet', {
+          digest: 'b',
+          appliedAt: before(30),
+          halt: { digest: 'b', message: 'maxFailed is 1', since: before(10) },
+        }),
+        unit('MachineSet/web/workers', { digest: 'c', begun: 'd' }),
+        unit('MachineSet/web/old', { digest: 'c', begun: 'Removal' }),
+        unit('MachineSet/web/gone', {}),
+        unit('DefenderPolicy/cell', { digest: 'e' }),
+      ],
+      conditions: [condition('Reachable', 'True', 'Connected', 'answers as the cluster it was')],
+    },
+  } as unknown as Stored<Cluster>;
+  await golden(`${clusterLines(cluster, NOW).join('\n')}\n`, 'cluster');
+});
+
 describe('a name', () => {
   it('is found in a cell by what it is, and said to be missing or ambiguous with what to do next', async () => {
     const clock = systemClock({ ref: true });
@@ -434,12 +554,30 @@ describe('a name', () => {
       const { spec } = rule('hung', { when: { all: [{ fact: 'peers.pool.total', operator: 'equal', value: 1 }] } });
       await client.create(NodeRemediers, { apiVersion: API_VERSION, kind: 'NodeRemedier', metadata: { name: 'hung' }, spec });
 
+      await client.create(MachineSets, {
+        apiVersion: API_VERSION,
+        kind: 'MachineSet',
+        metadata: { namespace: 'web', name: 'workers' },
+        spec: { provider: { name: 'local' } },
+      });
+      await client.create(MachineComponentSets, {
+        apiVersion: API_VERSION,
+        kind: 'MachineComponentSet',
+        metadata: { name: 'kubelet' },
+        spec: { componentName: 'kubelet', version: '1' },
+      });
+
       const kindOf = async (text: string, namespace?: string) => (await findSubject(client, text, namespace)).kind;
       expect(await kindOf('a')).toBe('machine');
       expect(await kindOf('ip-10-0-0-1')).toBe('machine');
       expect(await kindOf('node/ip-10-0-0-1')).toBe('machine');
       expect(await kindOf('hung-1')).toBe('job');
       expect(await kindOf('rule/hung')).toBe('rule');
+      // As `status` and Events print them.
+      for (const name of ['MachineSet/web/workers', 'machineset/workers', 'mset/workers', 'workers'])
+        expect(await kindOf(name), name).toBe('machineset');
+      for (const name of ['MachineComponentSet/kubelet', 'mcs/kubelet', 'kubelet'])
+        expect(await kindOf(name), name).toBe('machinecomponentset');
       expect(await kindOf('twice', 'db')).toBe('machine');
       expect((await findSubject(client, 'machine/db/twice', undefined)).object.metadata.namespace).toBe('db');
       expect(await kindOf('machine.kubenode.io/a')).toBe('machine');
@@ -450,7 +588,7 @@ describe('a name', () => {
       });
       await expect(findSubject(client, 'nothing', 'web')).rejects.toMatchObject({
         code: 'NotFound',
-        message: 'this API server has no node, machine, job, rollout or rule "nothing" in web',
+        message: 'this API server has no object "nothing" in web',
         next: expect.stringContaining('--context') as unknown,
       });
       await expect(findSubject(client, 'pod/a', undefined)).rejects.toMatchObject({ code: 'Usage', next: 'kubenode why a' });

@@ -1,5 +1,6 @@
 import type { Lease } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
+import type { Condition } from '../../api/wire.ts';
 import { age } from '../output.ts';
 
 type Verdict = NonNullable<NonNullable<Machine['status']>['verdict']>;
@@ -28,4 +29,17 @@ const LEASE_SECONDS = 180;
 export function freshUntilMs(lease: Lease | undefined): number | undefined {
   const renewedMs = Date.parse(lease?.spec?.renewTime ?? '');
   return Number.isNaN(renewedMs) ? undefined : renewedMs + (lease?.spec?.leaseDurationSeconds ?? LEASE_SECONDS) * 1000;
+}
+
+/** All conditions, as the controller wrote them. */
+export function conditionLines(conditions: readonly Condition[] | undefined, nowMs: number): string[] {
+  if (conditions === undefined || conditions.length === 0) return [];
+  return [
+    '',
+    'CONDITIONS',
+    ...conditions.map(
+      ({ type, status, reason, message, lastTransitionTime }) =>
+        `  ${type}=${status}  ${reason}${message === '' ? '' : `: ${message}`}; since ${ago(lastTransitionTime, nowMs)}`,
+    ),
+  ];
 }
