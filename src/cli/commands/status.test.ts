@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Attention, Cluster } from '../../api/cluster.ts';
 import type { Fleet } from '../../api/fleet.ts';
 import { API_VERSION } from '../../api/kind.ts';
@@ -117,4 +117,61 @@ test('as JSON it has the same, in fields', () => {
   expect(code).toBe(1);
   expect(said.clusters[0]?.attention).toEqual([human, away('2026-11-20T00:59:00Z')]);
   expect(said.trouble).toHaveLength(1);
+});
+
+describe('a halt that the hub has on record', () => {
+  const halted = (fleetName = 'main'): Cluster => {
+    const one = cluster('prod');
+    const halt = { digest: 'd', message: '1 of 40 machines failed', since: '2026-11-20T00:58:00Z' };
+    one.status = { ...one.status, units: [{ unit: 'MachineComponentSet/kubelet', fleet: fleetName, digest: 'd', halt }] };
+    return one;
+  };
+  const rollout = (sequence: number, phase: 'Done' | 'Halted'): Rollout => ({
+    apiVersion: API_VERSION,
+    kind: 'Rollout',
+    metadata: { name: `main-${sequence}` },
+    spec: { fleet: 'main', commit: 'c', sequence, stages: [], units: [{ unit: 'MachineComponentSet/kubelet', clusters: [] }] },
+    status: {
+      phase,
+      units: [
+        {
+          unit: 'MachineComponentSet/kubelet',
+          phase,
+          lane: 'Forward',
+          ...(phase === 'Halted' ? { message: 'prod: 1 of 40 machines failed' } : {}),
+        },
+      ],
+    },
+  });
+
+  test('is a line with the way out where its rollout was done long ago', () => {
+    expect(status([fleet(['prod'])], [halted()], false, [rollout(7, 'Done'), rollout(8, 'Done')])).toMatchObject({
+      code: 1,
+      lines: ['failed: prod: MachineComponentSet/kubelet is halted for 2m: 1 of 40 machines failed; next: kubenode rollout retry main-8'],
+    });
+    expect(status([fleet(['prod'])], [halted()])).toMatchObject({
+      code: 1,
+      lines: [expect.stringContaining('next: a commit that changes it')],
+    });
+  });
+
+  test('is said once where a rollout under way says it, and not of a fleet that is gone', () => {
+    expect(status([fleet(['prod'])], [halted()], false, [rollout(8, 'Halted')]).lines).toEqual([
+      'failed: rollout/main-8: MachineComponentSet/kubelet: prod: 1 of 40 machines failed',
+    ]);
+    expect(status([fleet(['prod'])], [halted('gone')])).toMatchObject({ code: 0, lines: [] });
+  });
+});
+
+test('of a condition that was False for another reason before it says only how long there was no progress', () => {
+  const paused: Attention = {
+    object: 'MachineSet/web/web',
+    type: 'Progressing',
+    reason: 'Paused',
+    message: 'spec.paused',
+    since: '2026-11-20T00:53:30Z',
+  };
+  expect(status([fleet(['prod'])], [cluster('prod', [paused])]).lines).toEqual([
+    'failed: prod: MachineSet/web/web: Paused: spec.paused (no progress for 6m30s)',
+  ]);
 });

@@ -39,9 +39,36 @@ type ClusterAttention = Attention & { cluster: string };
 /** A machine that is upgraded or repaired is away for a while; that needs nobody. */
 const PATIENCE_MS = 600_000;
 
-function lineOf({ cluster, object, reason, message, since }: ClusterAttention, nowMs: number): string {
-  return `${cluster}: ${object}: ${reason}: ${message} (for ${age(nowMs - Date.parse(since))})`;
+/** The time of a condition is that of its status: one that was False for another reason before has its time from then. */
+function lineOf({ cluster, object, type, reason, message, since }: ClusterAttention, nowMs: number): string {
+  return `${cluster}: ${object}: ${reason}: ${message} (${type === 'Progressing' ? 'no progress ' : ''}for ${age(nowMs - Date.parse(since))})`;
 }
+
+/**
+ * Halts that the hub has on record and no rollout under way shows: what a cell halted after its rollout was done. They hold on every cluster until a person
+ * retries them (docs/protocols.md#e13).
+ */
+function recordedHalts(fleets: readonly Fleet[], clusters: readonly Cluster[], rollouts: readonly Rollout[], nowMs: number): string[] {
+  const shown = new Set(
+    rollouts
+      .filter(isUnderWay)
+      .flatMap(({ spec, status }) =>
+        (status?.units ?? []).filter(({ phase }) => phase === 'Halted').map(({ unit }) => `${spec.fleet} ${unit}`),
+      ),
+  );
+  return clusters.flatMap(({ metadata, status }) =>
+    (status?.units ?? []).flatMap(({ unit, fleet, halt }) => {
+      if (halt === undefined || shown.has(`${fleet} ${unit}`) || !fleets.some((each) => each.metadata.name === fleet)) return [];
+      const owner = rollouts
+        .filter(({ spec }) => spec.fleet === fleet && spec.units.some((each) => each.unit === unit))
+        .toSorted((a, b) => b.spec.sequence - a.spec.sequence)[0];
+      const next = owner === undefined ? 'a commit that changes it' : `kubenode rollout retry ${owner.metadata.name}`;
+      return [`${metadata.name}: ${unit} is halted for ${age(nowMs - Date.parse(halt.since))}: ${halt.message}; next: ${next}`];
+    }),
+  );
+}
+
+const isUnderWay = ({ status }: Rollout): boolean => !['Done', 'Superseded'].includes(status?.phase ?? 'Pending');
 
 /** Of fleets that never accepted a commit nothing is known. */
 function unmanaged(fleets: readonly Fleet[], clusters: readonly Cluster[]): Cluster[] {
@@ -60,7 +87,7 @@ export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[]
   const young = attention.filter(isYoung);
   const lasting = attention.filter((each) => !isYoung(each));
   const open = rollouts
-    .filter((rollout) => !['Done', 'Superseded'].includes(rollout.status?.phase ?? 'Pending'))
+    .filter(isUnderWay)
     // Nobody carries out what is left of a Fleet that was deleted.
     .filter(({ spec }) => fleets.some(({ metadata }) => metadata.name === spec.fleet))
     .sort((a, b) => a.spec.sequence - b.spec.sequence);
@@ -86,6 +113,7 @@ export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[]
         .filter((unit) => unit.phase === 'Halted')
         .map((unit) => `rollout/${rollout.metadata.name}: ${unit.unit}: ${unit.message ?? 'halted'}`),
     ),
+    ...recordedHalts(fleets, clusters, rollouts, nowMs),
   ];
   if (json) {
     output.print(

@@ -23,15 +23,16 @@ export async function putCluster(hub: Client, cell: string, kubeconfig: string):
 
 /** What no commit may bring. */
 export async function putFleet(hub: Client, { repository, branch }: { repository: string; branch?: string }): Promise<void> {
+  const stored = await hub.find(Fleets, { name: FLEET });
   const fleet: Fleet = {
     apiVersion: API_VERSION,
     kind: 'Fleet',
     metadata: { name: FLEET },
     spec: {
       source: { path: repository, ...(branch === undefined ? {} : { branch }), pollSeconds: 5 },
-      // Seconds, so that a change can be watched; a real fleet soaks for hours.
-      stages: CELLS.map((stage) => ({ name: stage, clusterSelector: { stage }, soakSeconds: 1, maxClusters: 1 })),
+      // Seconds, so that a change can be watched; a real fleet soaks for hours. What somebody made of them since stays.
+      stages: stored?.spec.stages ?? CELLS.map((stage) => ({ name: stage, clusterSelector: { stage }, soakSeconds: 1, maxClusters: 1 })),
     },
   };
-  await applyIfChanged(hub, Fleets, fleet, { fieldManager: MANAGER, force: true, stored: await hub.find(Fleets, fleet.metadata) });
+  await applyIfChanged(hub, Fleets, fleet, { fieldManager: MANAGER, force: true, stored });
 }
