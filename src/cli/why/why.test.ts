@@ -446,7 +446,7 @@ describe('a set', () => {
         condition('ScaleDownBlocked', 'True', 'DrainTimeout', 'web/web-2 cannot be drained'),
       ],
     };
-    await golden(`${machineSetLines(machineSet(status), NOW).join('\n')}\n`, 'machineset');
+    await golden(`${machineSetLines(machineSet(status), NOW).join('\n')}\n`, 'machine-set');
   });
 
   it('of a component names each machine that failed, before the conditions', async () => {
@@ -467,7 +467,7 @@ describe('a set', () => {
         condition('Halted', 'True', 'TooManyFailed', '1 of 40 machines failed, maxFailed is 1'),
       ],
     };
-    await golden(`${componentSetLines(componentSet(status), NOW).join('\n')}\n`, 'componentset');
+    await golden(`${componentSetLines(componentSet(status), NOW).join('\n')}\n`, 'component-set');
   });
 
   it('that waits for Defender leads to one of its machines', () => {
