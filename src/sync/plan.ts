@@ -117,15 +117,17 @@ function unitsIn(...digests: Digests[]): Set<string> {
   return new Set(digests.flatMap((each) => [...each.values()].flatMap((units) => [...units.keys()])));
 }
 
+/** The first stage that selects a cluster with these labels. */
+export function stageOf({ spec }: Fleet, labels: Record<string, string> | undefined): Stage | undefined {
+  return spec.stages.find((stage) => matchesLabels(stage.clusterSelector, labels));
+}
+
 /** Members of each stage in the order they go: by a hash seeded with the fleet's name, so that not always the same cluster is first. */
 export function stagesOf(fleet: Fleet, labels: ReadonlyMap<string, Record<string, string>>): Rollout['spec']['stages'] {
-  const taken = new Set<string>();
+  const members = Map.groupBy(labels.keys(), (cluster) => stageOf(fleet, labels.get(cluster))?.name);
   const order = (cluster: string): string => sha256Hex(`${fleet.metadata.name}/${cluster}`);
   return fleet.spec.stages.map((stage: Stage) => {
-    const clusters = [...labels]
-      .filter(([cluster, its]) => !taken.has(cluster) && matchesLabels(stage.clusterSelector, its))
-      .map(([cluster]) => cluster);
-    for (const cluster of clusters) taken.add(cluster);
+    const clusters = members.get(stage.name) ?? [];
     return {
       name: stage.name,
       clusters: clusters.sort((a, b) => (order(a) < order(b) ? -1 : 1)),

@@ -143,7 +143,7 @@ describe.skipIf(!hasGit)('a checkout (skipped without git)', () => {
   it('is one for as long as the Fleet asks for the same', async () => {
     repository.commit('First', { 'fleet/main.ts': main('1') });
     const first = await checkouts.open(fleetOf());
-    expect(await checkouts.open(fleetOf({ paused: true, acceptRewrittenHead: 'abc' }))).toBe(first);
+    expect(await checkouts.open(fleetOf({ paused: true, acceptRewrittenHead: 'abc', acceptMoves: 'abc' }))).toBe(first);
     expect(await checkouts.open(fleetOf({}, 'other'))).not.toBe(first);
     expect(await checkouts.open(fleetOf())).toBe(first);
     const second = await checkouts.open(fleetOf({ include: ['fleet'] }));

@@ -73,7 +73,7 @@ export function openCheckouts(options: CheckoutsOptions): OpenCheckouts {
   const checkouts: OpenCheckouts = {
     async open(fleet) {
       const { name } = fleet.metadata;
-      const id = canonical({ ...fleet.spec, acceptRewrittenHead: undefined, paused: undefined });
+      const id = canonical({ ...fleet.spec, acceptRewrittenHead: undefined, acceptMoves: undefined, paused: undefined });
       const known = open.get(name);
       if (known?.id === id) return known.checkout;
       await checkouts.close(name);

@@ -936,6 +936,78 @@ describe('what is said of a try that failed', () => {
   });
 });
 
+describe('E7a: a commit does not choose by which stage a known cluster is judged', () => {
+  const [a, b, c, d, e] = ['a', 'b', 'c', 'd', 'e'].map((name) => configMap(name, '1')) as [
+    KubeObject,
+    KubeObject,
+    KubeObject,
+    KubeObject,
+    KubeObject,
+  ];
+  const objects = [a, b, c, d, e];
+  /** Cluster `two` is of stage `late`, which lets nothing be deleted; what is left out of a commit has left the fleet. */
+  const labelled = (commits: Record<string, [stage: string, objects: KubeObject[]] | undefined>) => (commit: string) => {
+    const two = commits[commit];
+    const { clusters, ...rest } = renderedOf({ one: [a], ...(two === undefined ? {} : { two: two[1] }) });
+    const moved = clusters.map((each) =>
+      each.name === 'two' ? { ...each, object: { ...each.object, metadata: { name: 'two', labels: { stage: two?.[0] ?? '' } } } } : each,
+    );
+    return { ...rest, clusters: moved };
+  };
+  async function started(commits: Parameters<typeof labelled>[0]): Promise<Branch> {
+    const stages = [
+      { name: 'all', clusterSelector: { stage: 'all' }, prune: { maxDeletions: 10 } },
+      { name: 'late', clusterSelector: { stage: 'late' }, soakSeconds: 86_400, prune: { maxDeletions: 0 } },
+    ];
+    change({ stages });
+    const branch = { ...branchAt('c1'), renders: labelled({ c1: ['late', objects], ...commits }) };
+    startHub(branch);
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    return branch;
+  }
+  const stageOfTwo = (): string | undefined =>
+    server.objects(Clusters).find(({ metadata }) => metadata.name === 'two')?.metadata.labels?.['stage'];
+
+  it('a commit that moves a cluster and deletes there is refused, and so is one that only moves it', async () => {
+    const branch = await started({ c2: ['late', [a]], c3: ['all', [a]], c4: ['all', objects] });
+    branch.head = 'c2';
+    await until(() => ready()?.reason === 'PruneBudget', 31_000);
+    for (const head of ['c3', 'c4']) {
+      branch.head = head;
+      await until(() => fleet().status?.head === head, 31_000);
+      expect(ready()).toMatchObject({ status: 'False', reason: 'ClusterMoved' });
+      expect(ready()?.message).toContain(`"two" from stage "late" to stage "all"; nothing was changed`);
+      expect(ready()?.message).toContain(`kubectl patch fleet main --type merge -p '{"spec":{"acceptMoves":"${head}"}}'`);
+    }
+    expect([stageOfTwo(), going()]).toEqual(['late', ['c1']]);
+  });
+
+  it('also where the cluster left the fleet before and comes back', async () => {
+    const branch = await started({ c2: undefined, c3: ['all', [a]] });
+    recordOn('two', { units: objects.map((object) => ({ unit: keyOf(object), fleet: 'main', digest: digestOf(object) })) });
+    branch.head = 'c2';
+    await until(() => fleet().status?.commit === 'c2', 31_000);
+    branch.head = 'c3';
+    await until(() => ready()?.reason === 'ClusterMoved', 31_000);
+    expect([stageOfTwo(), fleet().status?.commit]).toEqual(['late', 'c2']);
+  });
+
+  it('goes on once a person who writes the Fleet accepts that head, and is not asked for again', async () => {
+    const branch = await started({ c2: ['all', objects], c3: ['all', [a, b, c]] });
+    branch.head = 'c2';
+    await until(() => ready()?.reason === 'ClusterMoved', 31_000);
+    change({ acceptMoves: 'c1' }, { metadata: { ...fleet().metadata, generation: 2 } });
+    await clock.advance(31_000);
+    expect(fleet().status?.commit).toBe('c1');
+    change({ acceptMoves: 'c2' }, { metadata: { ...fleet().metadata, generation: 3 } });
+    await until(() => fleet().status?.commit === 'c2', 31_000);
+    expect(stageOfTwo()).toBe('all');
+    branch.head = 'c3';
+    await until(() => fleet().status?.commit === 'c3', 31_000);
+    expect(ready()?.reason).toBe('Accepted');
+  });
+});
+
 describe('E12: a Cluster that somebody deletes', () => {
   const two = (): RenderedCommit => renderedOf({ one: [configMap('a', '1')], two: [configMap('a', '1')] });
   const names = (): string[] => server.objects(Clusters).map(({ metadata }) => metadata.name);

@@ -18,6 +18,7 @@ import { TooManyDeletions } from '../deletions.ts';
 import { syncError } from '../errors.ts';
 import { inForce } from '../in-force.ts';
 import { machinesOf, replicasOf } from '../going.ts';
+import { refuseMoves } from '../moves.ts';
 import { carriedBy, plan, removingBy, wantedWithCommits, withoutCommits } from '../plan.ts';
 import { REMOVAL } from '../records.ts';
 import type { Checkouts, Checkout, RenderedCommit } from './checkout.ts';
@@ -182,6 +183,13 @@ export async function runFleetController(options: FleetControllerOptions): Promi
     const rollouts = inForce(fleet, all);
     const recorded = new Map(clusters.map((cluster) => [cluster.metadata.name, cluster.status?.units ?? []]));
     const wanted = wantedWithCommits(name, rollouts, recorded);
+    refuseMoves({
+      fleet,
+      head,
+      declared: rendered.clusters.map(({ object }) => object),
+      clusters,
+      isWanted: (cluster) => (wanted.get(cluster)?.size ?? 0) > 0,
+    });
     const before = [
       ...[...wanted.values()].flatMap((units) => [...units].map(([unit, each]) => ({ unit, ...each }))),
       ...[...recorded.values()].flat().flatMap(({ unit, digest, commit }) => (digest === undefined ? [] : [{ unit, digest, commit }])),

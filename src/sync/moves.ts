@@ -1,0 +1,52 @@
+/** A commit does not choose by which limits, soaks and records a cluster is judged that the hub knows (docs/protocols.md#e7a). Pure. */
+import type { Cluster } from '../api/cluster.ts';
+import type { Fleet } from '../api/fleet.ts';
+import { syncError } from './errors.ts';
+import { stageOf } from './plan.ts';
+
+export interface MovesInput {
+  fleet: Fleet;
+  head: string;
+  /** As the commit declares them. */
+  declared: readonly Cluster[];
+  /** As the hub has them: also those that an earlier commit no longer declared. */
+  clusters: readonly Cluster[];
+  /** Whether a rollout in force, or a record, wants something there. */
+  isWanted: (cluster: string) => boolean;
+}
+
+const SHOWN = 20;
+
+/** Throws where the commit moves a known cluster to another stage or cell, and nobody who writes the Fleet has accepted that at this very head. */
+export function refuseMoves({ fleet, head, declared, clusters, isWanted }: MovesInput): void {
+  const { name } = fleet.metadata;
+  if (fleet.spec.acceptMoves === head) return;
+  const byName = new Map(clusters.map((cluster) => [cluster.metadata.name, cluster]));
+  const moves = declared.flatMap((after) => {
+    const before = byName.get(after.metadata.name);
+    const isKnown = before !== undefined && ((before.status?.units ?? []).length > 0 || isWanted(after.metadata.name));
+    return isKnown ? movesOf(fleet, before, after) : [];
+  });
+  if (moves.length === 0) return;
+  const more = moves.length - SHOWN;
+  throw syncError(
+    'ClusterMoved',
+    `the commit would move clusters: ${moves.slice(0, SHOWN).join(', ')}${more > 0 ? `, and ${more} more` : ''}; nothing was changed`,
+    {
+      next: `look at it, and keep them where they are; or accept it: kubectl patch fleet ${name} --type merge -p '{"spec":{"acceptMoves":"${head}"}}'`,
+    },
+  );
+}
+
+function movesOf(fleet: Fleet, before: Cluster, after: Cluster): string[] {
+  const name = `"${after.metadata.name}"`;
+  const stages = [before, after].map(({ metadata }) => stageOf(fleet, metadata.labels)?.name);
+  const reached = before.status?.cellUID;
+  const cells = [before.spec.cellUID ?? reached, after.spec.cellUID ?? reached];
+  const [fromStage, toStage] = stages.map((stage) => (stage === undefined ? 'no stage' : `stage "${stage}"`));
+  return [
+    ...(stages[0] === stages[1] ? [] : [`${name} from ${fromStage} to ${toStage}`]),
+    // None was reached yet: there is nothing of it that could be judged otherwise.
+    ...(cells[0] === undefined || cells[0] === cells[1] ? [] : [`${name} from cell ${cells[0]} to cell ${cells[1]}`]),
+  ];
+}
