@@ -94,13 +94,13 @@ const linesOf = ({ duplicates, unknown }: Complaints): string[] => [
 ];
 
 /** Refuses or warns of unknown fields, and of those that were given twice, in the body of a create or PUT. */
-export function judgeFields(served: Served, complaints: Complaints, how: FieldValidation, warn: (text: string) => void): void {
-  const complaint = judgePatched(complaints, how, warn);
+export function checkFields(served: Served, complaints: Complaints, how: FieldValidation, warn: (text: string) => void): void {
+  const complaint = checkPatched(complaints, how, warn);
   if (complaint !== undefined) throw cannotHandle(served, complaint);
 }
 
 /** The same for a patch and what it made of an object; returns the complaint that makes the patch invalid. */
-export function judgePatched(complaints: Complaints, how: FieldValidation, warn: (text: string) => void): string | undefined {
+export function checkPatched(complaints: Complaints, how: FieldValidation, warn: (text: string) => void): string | undefined {
   const lines = how === 'Ignore' ? [] : linesOf(complaints);
   if (how === 'Strict' && lines.length > 0) return `strict decoding error: ${lines.join(', ')}`;
   lines.forEach(warn);

@@ -30,7 +30,7 @@ function checkMetadataUpdate(metadata: JsonObject, old: JsonObject): FieldProble
   return out;
 }
 
-/** Errors after which rules over the whole object make no sense, as upstream holds back CEL. */
+/** Errors after which rules over the whole object make no sense, as upstream skips CEL. */
 const BLOCKING = new Set([
   'FieldValueNotSupported',
   'FieldValueRequired',
@@ -112,7 +112,7 @@ function checkRules(
   if (rules === undefined) return [];
   return problems.some((problem) => BLOCKING.has(problem.type))
     ? [invalid('', null, UNCHECKED)]
-    : rules.judge(object, old, warn).map(({ problem }) => problem);
+    : rules.evaluate(object, old, warn).map(({ problem }) => problem);
 }
 
 /** Everything that is wrong with an object that is about to be stored. */

@@ -2,7 +2,7 @@ import type { Json, JsonObject } from '@kubenode/api-machinery/wire';
 import { isCoded } from '@kubenode/api-machinery/errors';
 import { apply, conflictMessage, conflictStatus } from './apply/index.ts';
 import { accepted, bodyText, contentType, duplicatesOf, parseBody, tooDeeply, writerOf, type Call, type Reply } from './call.ts';
-import { decode, judgeFields, judgePatched } from './decode.ts';
+import { decode, checkFields, checkPatched } from './decode.ts';
 import { forbidden, invalid, required, type FieldProblem } from './field-error.ts';
 import { copy, isObject, shown, tooDeep } from './json.ts';
 import { apiVersion } from './kinds/served.ts';
@@ -65,7 +65,7 @@ function patchedObject(call: Call, type: string, live: JsonObject, patch: Json, 
   const refuse = (why: string) => invalidObject('', '', '', [invalid('patch', JSON.stringify(sorted(result)), why)]);
   let complaint: string | undefined;
   try {
-    complaint = judgePatched({ duplicates, unknown: decode(call.served, object) }, writer.fieldValidation, writer.warn);
+    complaint = checkPatched({ duplicates, unknown: decode(call.served, object) }, writer.fieldValidation, writer.warn);
   } catch (error) {
     throw error instanceof Refusal ? refuse(error.message.replace(/^\S+ in version \S+ cannot be handled as an? \S+: /, '')) : error;
   }
@@ -101,7 +101,7 @@ function applied(call: Call, live: JsonObject | undefined, patch: JsonObject, wr
   }
   if (tooDeep(result.object)) throw tooDeeply();
   const object = copy(result.object);
-  judgeFields(served, { duplicates: [], unknown: decode(served, object, 'kept') }, writer.fieldValidation, writer.warn);
+  checkFields(served, { duplicates: [], unknown: decode(served, object, 'kept') }, writer.fieldValidation, writer.warn);
   checkNamespaceOf(call, object);
   checkNameOf(call, object);
   return object;

@@ -1,6 +1,6 @@
 import type { JsonObject } from '@kubenode/api-machinery/wire';
 import { accepted, requiredBody, writerOf, type Call, type Reply } from './call.ts';
-import { checkType, decode, judgeFields } from './decode.ts';
+import { checkType, decode, checkFields } from './decode.ts';
 import { metaOf, textAt } from './json.ts';
 import { badRequest, Refusal } from './refusal.ts';
 import { shaped } from './respond.ts';
@@ -30,7 +30,7 @@ export async function create(call: Call): Promise<Reply> {
   const { object, duplicates } = await requiredBody(call);
   const writer = writerOf(call, 'CreateOptions');
   checkType(call.served, object);
-  judgeFields(call.served, { duplicates, unknown: decode(call.served, object) }, writer.fieldValidation, writer.warn);
+  checkFields(call.served, { duplicates, unknown: decode(call.served, object) }, writer.fieldValidation, writer.warn);
   checkNamespaceOf(call, object);
   if ((textAt(object, 'metadata', 'resourceVersion') ?? '') !== '') {
     throw new Refusal(500, undefined, 'resourceVersion should not be set on objects to be created');
@@ -44,7 +44,7 @@ export async function put(call: Call): Promise<Reply> {
   const { object, duplicates } = await requiredBody(call);
   const writer = writerOf(call, 'UpdateOptions');
   checkType(call.served, object);
-  judgeFields(call.served, { duplicates, unknown: decode(call.served, object) }, writer.fieldValidation, writer.warn);
+  checkFields(call.served, { duplicates, unknown: decode(call.served, object) }, writer.fieldValidation, writer.warn);
   checkNamespaceOf(call, object);
   checkNameOf(call, object);
   const { object: result, created } = modify(call.world, call.served, {

@@ -2,7 +2,7 @@
 import { RE2JS } from 're2js';
 import { CostExceeded, spend } from './cel/cost.ts';
 
-/** Compiled ones that are kept. Definitions bring few; expressions may make them of what objects hold. */
+/** Compiled ones that are kept. Definitions bring few; expressions may make them of the content of objects. */
 const KEPT = 512;
 const compiled = new Map<string, RE2JS>();
 
@@ -46,7 +46,7 @@ function matcher(pattern: string, text: string): ReturnType<RE2JS['matcher']> {
 /** Whether the pattern is anywhere in the text. Throws CostExceeded. */
 export const matches = (pattern: string, text: string): boolean => matcher(pattern, text).find();
 
-/** Every place where the pattern is, at most `limit` of them. */
+/** Every match of the pattern, at most `limit` of them. */
 export function findAll(pattern: string, text: string, limit = Number.POSITIVE_INFINITY): string[] {
   const found = matcher(pattern, text);
   const out: string[] = [];

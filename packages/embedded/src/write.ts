@@ -76,14 +76,14 @@ function dedupOwners(object: JsonObject, warn: (text: string) => void): void {
 }
 
 function refuseInvalid(served: Served, object: JsonObject, old: JsonObject | undefined, subresource: string, writer: Writer): void {
-  const problems = judged(() => problemsOf(served, object, old, subresource, writer.warn));
+  const problems = withinCost(() => problemsOf(served, object, old, subresource, writer.warn));
   if (problems.length > 0) throw invalidObject(served.group, served.kind, textAt(object, 'metadata', 'name') ?? '', problems);
 }
 
 /** Patterns and rules, within the cost limit of one request; an object that costs more to check is refused. */
-function judged(judge: () => FieldProblem[]): FieldProblem[] {
+function withinCost(check: () => FieldProblem[]): FieldProblem[] {
   try {
-    return withinRequest(judge);
+    return withinRequest(check);
   } catch (error) {
     if (!(error instanceof CostExceeded)) throw error;
     return [forbidden('', 'validation failed due to running out of cost budget, no further validation rules will be run')];

@@ -79,7 +79,7 @@ export class Policies {
     if (matching.length === 0) return;
     const values = valuesOf(write, this.#store);
     withinRequest(() => {
-      for (const bound of matching) judge(bound, write, values);
+      for (const bound of matching) evaluate(bound, write, values);
     });
   }
 
@@ -181,7 +181,7 @@ function variable(name: string, test: OpenExpression, values: Values): unknown {
 }
 
 /** Throws a Refusal. An expression that cannot be evaluated denies, unless the policy ignores failures. */
-function judge(bound: Bound, write: Admitted, values: Values): void {
+function evaluate(bound: Bound, write: Admitted, values: Values): void {
   const { policy } = bound;
   const [problem] = policy.problems;
   if (problem !== undefined) return failed(bound, write, `${problem.field}: ${problem.message}`);

@@ -1,6 +1,6 @@
 /**
  * One step of a field path, in its FieldsV1 spelling: `f:name` a field, `k:{"type":"Ready"}` an item of a keyed list,
- * `v:"x"` an item of a set, `i:0` a place in a list. The spelling is canonical, so equal steps are equal strings.
+ * `v:"x"` an item of a set, `i:0` an index in a list. The spelling is canonical, so equal steps are equal strings.
  */
 import type { Json } from '@kubenode/api-machinery/wire';
 import { goJson, pathText, quote } from './go-text.ts';
@@ -13,7 +13,7 @@ export function fieldElement(name: string): Element {
   return `f:${name}`;
 }
 
-/** An item of a list has no place in a path; the message gives the reason in the server's words. */
+/** An item of an atomic list cannot be in a path; the message gives the reason in the server's words. */
 export class ElementError {
   readonly message: string;
 

@@ -35,7 +35,7 @@ function node(member: boolean, children: FieldSet | undefined): FieldNode | unde
 }
 
 /** Puts what hangs at an element into a set under construction; nothing at all is left out. */
-export function place(into: FieldSetBuilder, element: Element, member: boolean, children: FieldSet): void {
+export function putElement(into: FieldSetBuilder, element: Element, member: boolean, children: FieldSet): void {
   const made = node(member, children);
   if (made !== undefined) into.set(element, made);
 }
@@ -88,7 +88,7 @@ export function intersection(a: FieldSet, b: FieldSet): FieldSet {
     const right = b.get(element);
     if (right === undefined) continue;
     const children = left.children === undefined || right.children === undefined ? emptySet : intersection(left.children, right.children);
-    place(out, element, left.member && right.member, children);
+    putElement(out, element, left.member && right.member, children);
   }
   return out;
 }
@@ -110,7 +110,7 @@ export function difference(a: FieldSet, b: FieldSet): FieldSet {
     if (member === left.member && children === left.children) out.set(element, left);
     else {
       same = false;
-      place(out, element, member, children ?? emptySet);
+      putElement(out, element, member, children ?? emptySet);
     }
   }
   return same ? a : out;
@@ -126,7 +126,7 @@ export function differenceWithChildren(a: FieldSet, b: FieldSet): FieldSet {
     else if (!right.member) {
       const children =
         left.children === undefined || right.children === undefined ? left.children : differenceWithChildren(left.children, right.children);
-      place(out, element, left.member, children ?? emptySet);
+      putElement(out, element, left.member, children ?? emptySet);
     }
   }
   return out;

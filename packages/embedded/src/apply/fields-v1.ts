@@ -1,6 +1,6 @@
 import type { JsonObject } from '@kubenode/api-machinery/wire';
 import type { FieldSet, FieldSetBuilder } from './field-set.ts';
-import { leaf, place } from './field-set.ts';
+import { leaf, putElement } from './field-set.ts';
 import { compareElements, parseElement } from './element.ts';
 import { isEmptyObject, isObject } from './value.ts';
 
@@ -40,7 +40,7 @@ function decodeLevel(fields: JsonObject, state: { canonical: boolean }, root: bo
     if (old === undefined && isEmptyObject(value)) set.set(element, leaf);
     else {
       const below = decodeLevel(value, state, false);
-      place(set, element, below.self || old?.member === true, below.set.size > 0 ? below.set : (old?.children ?? below.set));
+      putElement(set, element, below.self || old?.member === true, below.set.size > 0 ? below.set : (old?.children ?? below.set));
     }
   }
   if (set.size === 0) {

@@ -1,7 +1,7 @@
 import type { Json } from '@kubenode/api-machinery/wire';
 import { ElementError, fieldElement, itemElement } from './element.ts';
 import type { FieldSet, FieldSetBuilder } from './field-set.ts';
-import { leaf, place } from './field-set.ts';
+import { leaf, putElement } from './field-set.ts';
 import { kindOf, treatment } from './kinds.ts';
 import type { SchemaNode } from './schema.ts';
 import { isEmptyObject, isObject } from './value.ts';
@@ -39,7 +39,7 @@ function collect(schema: SchemaNode, value: Json, into: FieldSetBuilder, named: 
         seen.add(element);
         const below: FieldSetBuilder = new Map();
         collect(list.item, item, below, named);
-        place(into, element, true, below);
+        putElement(into, element, true, below);
       }
     }
     return false;
@@ -55,7 +55,7 @@ function collect(schema: SchemaNode, value: Json, into: FieldSetBuilder, named: 
     const below: FieldSetBuilder = new Map();
     const self = collect(type, child, below, named);
     const member = self || field === undefined || (named && below.size > 0) || child === null || (isObject(child) && isEmptyObject(child));
-    place(into, fieldElement(key), member, below);
+    putElement(into, fieldElement(key), member, below);
   }
   return false;
 }

@@ -40,7 +40,7 @@ function mergeMap(type: MapType, live: JsonObject, applied: JsonObject): JsonObj
 
 /**
  * Items of both lists, in an order that keeps each list's own where they do not disagree; where they do, the applied one's.
- * Items that only `live` has keep their place between those they share.
+ * Items that only `live` has keep their position between those they share.
  */
 function mergeList(type: ListType, live: Json[], applied: Json[]): Json[] {
   const left = index(type, live);
@@ -74,7 +74,7 @@ function mergeList(type: ListType, live: Json[], applied: Json[]): Json[] {
     }
     if (at !== undefined) {
       if (!right.values.has(at)) {
-        take(live[left.places[l] ?? 0]);
+        take(live[left.positions[l] ?? 0]);
         l++;
         continue;
       }
@@ -90,9 +90,9 @@ function mergeList(type: ListType, live: Json[], applied: Json[]): Json[] {
   return out.length === live.length && out.every((item, i) => item === live[i]) ? live : out;
 }
 
-function index(type: ListType, list: Json[]): { elements: string[]; places: number[]; values: Map<string, Json> } {
+function index(type: ListType, list: Json[]): { elements: string[]; positions: number[]; values: Map<string, Json> } {
   const elements: string[] = [];
-  const places: number[] = [];
+  const positions: number[] = [];
   const values = new Map<string, Json>();
   list.forEach((item, i) => {
     const element = itemElement(type, item);
@@ -100,7 +100,7 @@ function index(type: ListType, list: Json[]): { elements: string[]; places: numb
     // Items that stand twice are not merged into: what is applied replaces them whole.
     values.set(element, values.has(element) ? null : item);
     elements.push(element);
-    places.push(i);
+    positions.push(i);
   });
-  return { elements, places, values };
+  return { elements, positions, values };
 }

@@ -12,7 +12,7 @@ export interface SchemaError {
 
 const none: SchemaError[] = [];
 
-/** Every place where a value does not fit its schema, in the server's words. The first unknown field of a map hides its other errors. */
+/** Every field whose value does not fit its schema, in the server's words. The first unknown field of a map hides its other errors. */
 export function validate(schema: SchemaNode, value: Json, allowDuplicates: boolean): SchemaError[] {
   if (schema.any === true) return none;
   const kind = treatment(schema, kindOf(schema, value));
@@ -68,7 +68,7 @@ function validateList(type: ListType, value: Json[], allowDuplicates: boolean): 
   const seen = new Set<string>();
   for (let i = 0; i < value.length; i++) {
     const item = value[i] ?? null;
-    let place = `[${i}]`;
+    let step = `[${i}]`;
     if (!type.atomic) {
       const element = itemElement(type, item);
       if (element instanceof ElementError) return [...(all ?? []), { path: '', message: `element ${i}: ${element.message}` }];
@@ -76,10 +76,10 @@ function validateList(type: ListType, value: Json[], allowDuplicates: boolean): 
         all = under('', [{ path: '', message: `duplicate entries for key ${elementText(element)}` }], all);
       }
       seen.add(element);
-      place = element;
+      step = element;
     }
     const errors = validate(type.item, item, allowDuplicates);
-    if (errors.length > 0) all = under(type.atomic ? place : elementText(place), errors, all);
+    if (errors.length > 0) all = under(type.atomic ? step : elementText(step), errors, all);
   }
   return all ?? none;
 }

@@ -1,6 +1,6 @@
 /**
  * What evaluations may cost: the evaluator's steps are counted as cel-go counts them, about one for each node that is evaluated and one for every ten
- * bytes that a function goes through, so that no expression holds up the other clusters of this process. As on the real server there is a limit for one
+ * bytes that a function goes through, so that no expression blocks the other clusters of this process. As on the real server there is a limit for one
  * evaluation and one for all of a request.
  */
 
@@ -34,12 +34,12 @@ export function spend(cost: number): void {
   if ((ofRequest.left -= cost) < 0) throw new CostExceeded('request');
 }
 
-/** Runs the judgement of one request, which does not wait for anything. */
-export function withinRequest<T>(judge: () => T): T {
+/** Runs the checks of one request, which does not wait for anything. */
+export function withinRequest<T>(check: () => T): T {
   const before = ofRequest;
   ofRequest = { left: REQUEST_LIMIT };
   try {
-    return judge();
+    return check();
   } finally {
     ofRequest = before;
   }

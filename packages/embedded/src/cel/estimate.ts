@@ -1,10 +1,10 @@
 /**
  * What a rule can cost at most, from the sizes that its schema lets in, as kube-apiserver estimates it when a definition is written: a definition whose
- * rules could hold up the server is refused before there is any object.
+ * rules could block the server is refused before there is any object.
  */
 import type { Schema } from '../schema/schema.ts';
 
-/** One rule, with all places at which it is asked (`StaticEstimatedCostLimit`). */
+/** One rule, with all values for which it is evaluated (`StaticEstimatedCostLimit`). */
 export const RULE_LIMIT = 10_000_000;
 /** All rules of one version of a definition (`StaticEstimatedCRDCostLimit`). */
 export const DEFINITION_LIMIT = 100_000_000;
@@ -61,7 +61,7 @@ function sizeOf(schema: Schema): number {
 
 const valueOf = (schema: Schema | undefined): Value => (schema === undefined ? SMALL : { size: sizeOf(schema), schema });
 
-/** How often a place below this schema can be in one object. */
+/** How often a value of this schema can be in one object. */
 export const cardinalityOf = (schema: Schema): number => Math.max(1, sizeOf(schema));
 
 function fieldOf(schema: Schema | undefined, escaped: string): Value {
@@ -236,7 +236,7 @@ export function overBudget(what: string, cost: number, limit: number): string {
   return `${what} exceeds budget by factor of ${by} (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)`;
 }
 
-/** What one rule can cost at one place. */
+/** What one rule can cost for one value. */
 export function costOf(ast: unknown, self: Schema): number {
   const value = valueOf(self);
   return estimate(

@@ -22,6 +22,6 @@ export function rulesOf(definition: JsonObject): (object: Json) => BrokenRule[] 
     if (rules === undefined) return [];
     const complete = copy(object);
     fillDefaults(complete, schema);
-    return rules.judge(complete, undefined).map(({ path, message }) => ({ path, message }));
+    return rules.evaluate(complete, undefined).map(({ path, message }) => ({ path, message }));
   };
 }

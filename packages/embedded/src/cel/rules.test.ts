@@ -18,7 +18,7 @@ const object = (spec: Json): JsonObject => ({ apiVersion: 'a/v1', kind: 'K', met
 function brokenRules(schema: Schema, spec: Json, old?: Json, warn?: (text: string) => void): string[] {
   const { rules: compiled, problems } = compileRules(whole(schema), 'schema');
   expect(problems).toEqual([]);
-  return (compiled?.judge(object(spec), old === undefined ? undefined : object(old), warn) ?? []).map(
+  return (compiled?.evaluate(object(spec), old === undefined ? undefined : object(old), warn) ?? []).map(
     ({ path, problem }) => `${path}: ${problem.message}`,
   );
 }
@@ -76,7 +76,7 @@ describe('an expression', () => {
 
   it('sees of metadata the names only', () => {
     const schema = { type: 'object', properties: { metadata: { type: 'object' } }, ...rules({ rule: "self.metadata.name == 'n'" }) };
-    expect(compileRules(schema, '').rules?.judge(object({}), undefined)).toEqual([]);
+    expect(compileRules(schema, '').rules?.evaluate(object({}), undefined)).toEqual([]);
     expect(problemsOf({ ...schema, ...rules({ rule: 'has(self.metadata.labels)' }) })[0]).toContain("undefined field 'labels'");
   });
 
@@ -164,7 +164,7 @@ describe('a rule', () => {
     );
   });
 
-  it('judges a value that the schema would no longer let in, instead of failing', () => {
+  it('evaluates a value that the schema would no longer accept, instead of failing', () => {
     const schema: Schema = { type: 'object', properties: { a: { type: 'integer' } }, ...rules({ rule: 'self.a > 0', message: 'above' }) };
     expect(brokenRules(schema, { a: 'text' }, { a: 'text', b: 1 })).toEqual([
       'spec: Invalid value: "object": "text" is no integer evaluating rule: above',

@@ -15,7 +15,7 @@ import { CompileFault, compilerOf, type Expression, type Values } from './expres
 import { parseFieldPath } from './field-path.ts';
 import { asResource, escaped, EvaluationFault, typeOf, type CelType } from './types.ts';
 
-/** One rule as a definition holds it. */
+/** One rule as it stands in a definition. */
 interface Given {
   readonly rule: string;
   readonly message: string;
@@ -30,17 +30,17 @@ interface Rule {
   readonly test: Expression;
   readonly message: Expression | undefined;
   /** Ending of the path of its problems: `.epoch`. */
-  readonly place: string;
+  readonly fieldPath: string;
 }
 
-/** A place in a schema at which, or below which, there are rules. */
-interface Place {
+/** A node of a schema at which, or below which, there are rules. */
+interface SchemaNode {
   readonly schema: Schema;
   readonly type: CelType;
   readonly rules: readonly Rule[];
-  readonly properties: ReadonlyMap<string, Place>;
-  readonly entries: Place | undefined;
-  readonly items: Place | undefined;
+  readonly properties: ReadonlyMap<string, SchemaNode>;
+  readonly entries: SchemaNode | undefined;
+  readonly items: SchemaNode | undefined;
 }
 
 /** A rule that an object breaks. */
@@ -59,7 +59,7 @@ export interface Rules {
    * The rules that an object breaks which its schema accepts; `old` is what it was before an update. Errors that were there before, in a
    * part that did not change, are only warned of.
    */
-  readonly judge: (object: Json, old: Json | undefined, warn?: (text: string) => void) => RuleProblem[];
+  readonly evaluate: (object: Json, old: Json | undefined, warn?: (text: string) => void) => RuleProblem[];
 }
 
 export interface Compiled {
@@ -96,7 +96,7 @@ type Compile = ReturnType<typeof compilerOf>;
 
 class Compiler {
   readonly problems: FieldProblem[] = [];
-  /** Of all rules, at all places that one object can have. */
+  /** Of all rules, for all values that one object can have. */
   cost = 0;
   readonly #compile: Compile;
 
@@ -105,22 +105,22 @@ class Compiler {
   }
 
   /** `uncorrelatable` names the list whose items have no key, when the field is in one. */
-  place(
+  node(
     schema: Schema,
     type: CelType | undefined,
     path: string,
     uncorrelatable: string | undefined,
     cardinality: number,
-  ): Place | undefined {
+  ): SchemaNode | undefined {
     if (type === undefined || !hasRules(schema)) return undefined;
     const given = schema['x-kubernetes-validations'];
     const rules = (Array.isArray(given) ? given : []).flatMap((item, index) => {
       const rule = this.#rule(item, schema, type, `${path}.x-kubernetes-validations[${index}]`, uncorrelatable, cardinality);
       return rule === undefined ? [] : [rule];
     });
-    const properties = new Map<string, Place>();
+    const properties = new Map<string, SchemaNode>();
     for (const [name, child] of Object.entries(schema.properties ?? {})) {
-      const found = this.place(
+      const found = this.node(
         child,
         type.object?.fields.get(escaped(name) ?? '')?.type,
         `${path}.properties[${name}]`,
@@ -137,8 +137,8 @@ class Compiler {
       type,
       rules,
       properties,
-      entries: typeof rest === 'object' ? this.place(rest, type.item, `${path}.additionalProperties`, uncorrelatable, within) : undefined,
-      items: items === undefined ? undefined : this.place(items, type.item, `${path}.items`, lost, within),
+      entries: typeof rest === 'object' ? this.node(rest, type.item, `${path}.additionalProperties`, uncorrelatable, within) : undefined,
+      items: items === undefined ? undefined : this.node(items, type.item, `${path}.items`, lost, within),
     };
   }
 
@@ -152,8 +152,8 @@ class Compiler {
   ): Rule | undefined {
     const given = givenOf(item);
     const before = this.problems.length;
-    const place = given.fieldPath === '' ? '' : parseFieldPath(given.fieldPath, schema);
-    this.#form(given, path, place);
+    const fieldPath = given.fieldPath === '' ? '' : parseFieldPath(given.fieldPath, schema);
+    this.#form(given, path, fieldPath);
     if (given.rule.trim() === '') {
       this.problems.push(required(`${path}.rule`, 'rule is not specified'));
       return undefined;
@@ -169,8 +169,8 @@ class Compiler {
       const detail = `oldSelf cannot be used on the uncorrelatable portion of the schema within ${uncorrelatable}`;
       this.problems.push(invalid(`${path}.rule`, given.rule, detail));
     }
-    if (test === undefined || place === undefined || this.problems.length > before) return undefined;
-    return { given, test, message, place };
+    if (test === undefined || fieldPath === undefined || this.problems.length > before) return undefined;
+    return { given, test, message, fieldPath };
   }
 
   #estimate(made: Expression | undefined, schema: Schema, cardinality: number, path: string, what: string): void {
@@ -180,14 +180,14 @@ class Compiler {
     if (cost > RULE_LIMIT) this.problems.push(forbidden(path, overBudget(what, cost, RULE_LIMIT)));
   }
 
-  #form({ rule, message, reason, fieldPath }: Given, path: string, place: string | undefined): void {
+  #form({ rule, message, reason, fieldPath }: Given, path: string, parsedPath: string | undefined): void {
     if (message !== '' && message.trim() === '')
       this.problems.push(invalid(`${path}.message`, message, 'message must be non-empty if specified'));
     else if (message.trim().includes('\n')) this.problems.push(invalid(`${path}.message`, message, 'message must not contain line breaks'));
     else if (rule.trim().includes('\n') && message === '')
       this.problems.push(required(`${path}.message`, 'message must be specified if rule contains line breaks'));
     if (reason !== '' && !REASONS.includes(reason)) this.problems.push(unsupported(`${path}.reason`, reason, REASONS));
-    if (place === undefined) this.problems.push(invalid(`${path}.fieldPath`, fieldPath, 'must be a valid path'));
+    if (parsedPath === undefined) this.problems.push(invalid(`${path}.fieldPath`, fieldPath, 'must be a valid path'));
   }
 
   #expression(text: string, wanted: string, type: CelType, optional: boolean, path: string, item: Json): Expression | undefined {
@@ -209,7 +209,7 @@ export function compileRules(schema: Schema, path: string): Compiled {
   const type = typeOf(asResource(schema), 'selfType');
   if (type === undefined) return { rules: undefined, problems: [] };
   const compiler = new Compiler(compilerOf(type));
-  const root = compiler.place(schema, type, path, undefined, 1);
+  const root = compiler.node(schema, type, path, undefined, 1);
   if (compiler.cost > DEFINITION_LIMIT && compiler.problems.length === 0) {
     const what = 'x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema';
     compiler.problems.push(forbidden(path, overBudget(what, compiler.cost, DEFINITION_LIMIT)));
@@ -217,7 +217,7 @@ export function compileRules(schema: Schema, path: string): Compiled {
   if (root === undefined) return { rules: undefined, problems: compiler.problems };
   return {
     rules: {
-      judge(object, old, warn) {
+      evaluate(object, old, warn) {
         const out: RuleProblem[] = [];
         visit(
           root,
@@ -245,23 +245,23 @@ function lazily(ask: () => boolean): () => boolean {
 }
 
 /** `unchanged` is whether the nearest value that has an old one is as it was. */
-function visit(place: Place, value: Json, old: Json | undefined, path: string, unchanged: () => boolean, report: Report): void {
+function visit(node: SchemaNode, value: Json, old: Json | undefined, path: string, unchanged: () => boolean, report: Report): void {
   if (value === null) return;
-  if (place.rules.length > 0) apply(place, value, old ?? undefined, path, unchanged, report);
-  const below = (child: Place | undefined, item: Json | undefined, before: Json | undefined, where: string) => {
+  if (node.rules.length > 0) apply(node, value, old ?? undefined, path, unchanged, report);
+  const below = (child: SchemaNode | undefined, item: Json | undefined, before: Json | undefined, where: string) => {
     if (child === undefined || item === undefined) return;
     const same = before === undefined || old === undefined ? unchanged : lazily(() => equal(item, before));
     visit(child, item, before, where, same, report);
   };
   if (Array.isArray(value)) {
-    if (place.items === undefined) return;
-    const before = correlator(place.schema, old);
-    for (const [index, item] of value.entries()) below(place.items, item, before(item), `${path}[${index}]`);
+    if (node.items === undefined) return;
+    const before = correlator(node.schema, old);
+    for (const [index, item] of value.entries()) below(node.items, item, before(item), `${path}[${index}]`);
   } else if (isObject(value)) {
     const before = isObject(old) ? old : {};
-    for (const [name, child] of place.properties) below(child, value[name], before[name], path === '' ? name : `${path}.${name}`);
-    if (place.entries !== undefined)
-      for (const [key, item] of Object.entries(value)) below(place.entries, item, before[key], `${path}[${key}]`);
+    for (const [name, child] of node.properties) below(child, value[name], before[name], path === '' ? name : `${path}.${name}`);
+    if (node.entries !== undefined)
+      for (const [key, item] of Object.entries(value)) below(node.entries, item, before[key], `${path}[${key}]`);
   }
 }
 
@@ -271,7 +271,7 @@ function correlator(schema: Schema, old: Json | undefined): (item: Json) => Json
   return (item) => byKey.get(keyOf(item, schema));
 }
 
-function apply({ rules, schema, type }: Place, value: Json, old: Json | undefined, path: string, same: () => boolean, report: Report) {
+function apply({ rules, schema, type }: SchemaNode, value: Json, old: Json | undefined, path: string, same: () => boolean, report: Report) {
   let converted: Values | undefined;
   const values = (): Values => (converted ??= { self: type.value(value), ...(old === undefined ? {} : { oldSelf: type.value(old) }) });
   for (const rule of rules) {
@@ -284,7 +284,7 @@ function apply({ rules, schema, type }: Place, value: Json, old: Json | undefine
   }
 }
 
-function problemOf({ given, test, message, place }: Rule, values: () => Values, path: string, type: string): RuleProblem | undefined {
+function problemOf({ given, test, message, fieldPath }: Rule, values: () => Values, path: string, type: string): RuleProblem | undefined {
   const named = given.message.trim() === '' ? given.rule.trim() : given.message.trim();
   try {
     if (test.evaluate(values()) === true) return undefined;
@@ -299,7 +299,7 @@ function problemOf({ given, test, message, place }: Rule, values: () => Values, 
     return { path, message: detail, problem: invalid(path, type, detail) };
   }
   const detail = evaluatedMessage(message, values()) ?? (given.message === '' ? `failed rule: ${named}` : named);
-  const field = `${path}${place}`.replace(/^\./, '');
+  const field = `${path}${fieldPath}`.replace(/^\./, '');
   return { path: field, message: detail, problem: reasoned(given.reason, field, type, detail) };
 }
 

@@ -117,7 +117,7 @@ function validate(object: JsonObject, old: JsonObject | undefined): FieldProblem
   return out;
 }
 
-/** A Node is born with it (TaintNodesByCondition), so that no pod comes before it is known to be ready. */
+/** A new Node has it (TaintNodesByCondition), so that no pod is scheduled before the Node is known to be ready. */
 const NOT_READY = { key: 'node.kubernetes.io/not-ready', effect: 'NoSchedule' };
 
 function taintNew(object: JsonObject): void {

@@ -34,7 +34,7 @@ const matching: Schema = fields(
     objectSelector: labelSelector,
     resourceRules: ruleOf,
   },
-  'Which requests are judged.',
+  'Which requests are checked.',
 );
 
 function defaultMatching(value: Json | undefined): void {
@@ -53,8 +53,8 @@ function checkMatching(value: JsonObject, path: string): FieldProblem[] {
       ...['operations', 'apiGroups', 'apiVersions', 'resources']
         .filter((field) => stringsAt(rule, field).length === 0)
         .map((field) => required(`${at}.${field}`)),
-      ...stringsAt(rule, 'operations').flatMap((operation, place) =>
-        OPERATIONS.includes(operation) ? [] : [unsupported(`${at}.operations[${place}]`, operation, OPERATIONS)],
+      ...stringsAt(rule, 'operations').flatMap((operation, index) =>
+        OPERATIONS.includes(operation) ? [] : [unsupported(`${at}.operations[${index}]`, operation, OPERATIONS)],
       ),
     ];
   });
@@ -92,7 +92,7 @@ const policy: Builtin = {
     spec: fields({
       auditAnnotations: atomicList(fields({ key: text(), valueExpression: text() })),
       failurePolicy: text('Fail or Ignore: what an error of an expression means.'),
-      matchConditions: listMap(fields({ expression: text(), name: text() }), ['name'], 'All must be true for a request to be judged.'),
+      matchConditions: listMap(fields({ expression: text(), name: text() }), ['name'], 'All must be true for a request to be checked.'),
       matchConstraints: matching,
       paramKind: fields({ apiVersion: text(), kind: text() }),
       validations: atomicList(

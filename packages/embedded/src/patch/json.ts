@@ -46,7 +46,7 @@ function read(root: Json, path: readonly string[]): Json {
   return here;
 }
 
-/** Changes the place that `path` names inside its parent; returns the new root. */
+/** Changes the value that `path` names inside its parent; returns the new root. */
 function write(root: Json, path: readonly string[], how: 'add' | 'replace' | 'remove', value: Json): Json {
   const last = path.at(-1);
   if (last === undefined) {

@@ -58,9 +58,9 @@ function withoutDirectives(value: Json): Json | undefined {
  * live ones that follow, as upstream does.
  */
 function inOrder(merged: Json[], patchOrder: Json[], liveOrder: Json[], mergeKey: string | undefined): Json[] {
-  const place = (list: Json[]) => new Map(list.map((item, position) => [identity(item, mergeKey), position] as const));
-  const byPatch = place(patchOrder);
-  const byLive = place(liveOrder);
+  const positions = (list: Json[]) => new Map(list.map((item, position) => [identity(item, mergeKey), position] as const));
+  const byPatch = positions(patchOrder);
+  const byLive = positions(liveOrder);
   const rank = (map: Map<string, number>, item: Json) => map.get(identity(item, mergeKey)) ?? Number.MAX_SAFE_INTEGER;
   const patched = merged.filter((item) => byPatch.has(identity(item, mergeKey))).sort((a, b) => rank(byPatch, a) - rank(byPatch, b));
   const others = merged.filter((item) => !byPatch.has(identity(item, mergeKey))).sort((a, b) => rank(byLive, a) - rank(byLive, b));

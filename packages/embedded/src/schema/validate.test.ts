@@ -82,7 +82,7 @@ describe('validation', () => {
     expect(lines({ a: 8, b: 2 }, schema, { a: 9, b: 1 })).toHaveLength(1);
   });
 
-  it('follows items of a list-map by their key, and judges those of other lists again', () => {
+  it('follows items of a list-map by their key, and checks those of other lists again', () => {
     const items: Schema = { type: 'object', properties: { name: { type: 'string' }, n: { type: 'integer', maximum: 3 } } };
     const map: Schema = { type: 'array', 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'], items };
     const old = [{ name: 'a', n: 9 }];

@@ -134,7 +134,7 @@ function checkEnum(value: Json, schema: Schema, path: Path, out: FieldProblem[])
 }
 
 function check(value: Json, old: Json | undefined, schema: Schema, path: Path, out: FieldProblem[]): void {
-  // Ratcheting: what was stored like this before is not held against an update (CRDValidationRatcheting, GA in 1.33).
+  // Ratcheting: what was stored like this before is accepted in an update (CRDValidationRatcheting, GA in 1.33).
   if (old !== undefined && equal(value, old)) return;
   if (value === null && schema.nullable === true) return;
   if (schema['x-kubernetes-int-or-string'] === true) {
@@ -157,7 +157,7 @@ function check(value: Json, old: Json | undefined, schema: Schema, path: Path, o
 
 /**
  * All validation errors of a value against a structural schema, with the API server's paths and words. With `old`, fields that
- * did not change are not judged.
+ * did not change are not checked.
  */
 export function validate(value: Json, schema: Schema, path = '', old?: Json): FieldProblem[] {
   const out: FieldProblem[] = [];
@@ -227,8 +227,8 @@ export function typeMismatch(value: Json, schema: Schema, path = ''): { path: st
   for (const [key, item] of Object.entries(value)) {
     const known = schema.properties?.[key] ?? rest;
     // Go names the field that is a map, not the key in it.
-    const place = schema.properties?.[key] === undefined ? path : child(path, key);
-    const found = known === undefined ? undefined : typeMismatch(item, known, place);
+    const where = schema.properties?.[key] === undefined ? path : child(path, key);
+    const found = known === undefined ? undefined : typeMismatch(item, known, where);
     if (found !== undefined) return found;
   }
   return undefined;
