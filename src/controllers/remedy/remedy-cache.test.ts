@@ -2,12 +2,14 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { Nodes } from '../../api/builtin.ts';
 import { DisruptionLedgers, LEDGER_NAME } from '../../api/disruption-ledger.ts';
 import { Machines } from '../../api/machine.ts';
+import { NodeRemediers } from '../../api/node-remedier.ts';
 import type { ApiResponse } from '../../api/transport.ts';
 import { createCache } from '../../kube/cache.ts';
 import { createClient } from '../../kube/http-client.ts';
 import { fakeApiServer } from '../../kube/testing/api-server.ts';
 import { fakeClock, seededRandom } from '../../kube/testing/clock.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
+import { rule } from '../../rules/testing.ts';
 import { openRemedyCache } from './remedy-cache.ts';
 
 const ends: (() => unknown)[] = [];
@@ -134,4 +136,23 @@ test('reservations of the ledger: their machines are told of when they come, are
   expect(remedyCache.reservationOf(uids[0] ?? '')?.id).toBe('two');
   expect(await write([reservation('three', uids[1])])).toEqual(['web/a']);
   expect(remedyCache.reservationOf(uids[0] ?? '')).toBeUndefined();
+});
+
+test('a listener for rules is called when a rule is another one, and not for its status or a bookmark', async () => {
+  const { api, remedyCache, clock } = await seen();
+  const calls: string[][] = [];
+  remedyCache.onRulebook((_before, { sources }) => void calls.push([...sources.keys()]));
+  const hung = rule('hung');
+  const write = async (change: object): Promise<void> => {
+    api.put(NodeRemediers, { ...hung, ...change });
+    await clock.advance(1000);
+  };
+  await write({});
+  expect(calls).toEqual([['hung']]);
+  await write({ status: { observedGeneration: 1 } });
+  api.bookmark();
+  await clock.advance(1000);
+  expect(calls).toHaveLength(1);
+  await write({ spec: { ...hung.spec, holdsForSeconds: 31 } });
+  expect(calls).toHaveLength(2);
 });
