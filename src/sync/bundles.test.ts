@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm, utimes } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, stat, utimes } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -19,8 +19,9 @@ const unit = (name: string): StoredUnit => ({
 const put = async (name: string, daysOld: number): Promise<string> => {
   const digest = unitDigest(unit(name).objects);
   await openBundles(dir).put(digest, unit(name));
-  const at = new Date(Date.now() - daysOld * 86_400_000);
-  await utimes(join(dir, `${digest.replace(':', '-')}.json`), at, at);
+  const file = join(dir, `${digest.replace(':', '-')}.json`);
+  const at = new Date((await stat(file)).mtimeMs - daysOld * 86_400_000);
+  await utimes(file, at, at);
   return digest;
 };
 

@@ -1,4 +1,15 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -53,7 +64,7 @@ it('those of states that are no more go after a day', async () => {
     ['old', 25],
   ] as const) {
     mkdirSync(join(root, '.build', 'types', name, 'constructs'), { recursive: true });
-    const at = Date.now() / 1000 - hours * HOUR;
+    const at = statSync(root).mtimeMs / 1000 - hours * HOUR;
     utimesSync(join(root, '.build', 'types', name), at, at);
   }
   await types();

@@ -18,9 +18,9 @@ export async function constructsTypes(compiler: string, signal: AbortSignal, roo
   const types = join(kept, MADE);
   if (existsSync(types)) return types;
   await mkdir(dirname(kept), { recursive: true });
-  await removeOld(dirname(kept));
   const beside = await mkdtemp(`${kept}.`);
   try {
+    await removeOld(dirname(kept), (await stat(beside)).mtimeMs);
     const project = join(beside, 'tsconfig.json');
     const compilerOptions = { noEmit: false, declaration: true, emitDeclarationOnly: true, outDir: beside, rootDir: root };
     await writeFile(
@@ -44,11 +44,11 @@ export async function constructsTypes(compiler: string, signal: AbortSignal, roo
   }
 }
 
-/** Of states of the sources that are no more; not what another process may be reading right now. */
-async function removeOld(folder: string): Promise<void> {
+/** Of states of the sources that are no more; not what another process may be reading right now. By the clock of the file system alone. */
+async function removeOld(folder: string, nowMs: number): Promise<void> {
   for (const name of await readdir(folder)) {
     const { mtimeMs } = await stat(join(folder, name));
-    if (Date.now() - mtimeMs > KEEP_MS) await rm(join(folder, name), { recursive: true, force: true });
+    if (nowMs - mtimeMs > KEEP_MS) await rm(join(folder, name), { recursive: true, force: true });
   }
 }
 
