@@ -34,8 +34,8 @@ export interface Known {
   node: Stored<Node> | undefined;
   /** Whoever runs the cell keeps the name of that Node for Nodes that are not KubeNode's. */
   reserved: boolean;
-  /** Whose the name of that Node is, read live; undefined: it is nobody's. */
-  hold: Pick<Hold, 'pool' | 'ends' | 'since'> | undefined;
+  /** Whose the name of that Node is, read live; undefined: it is nobody's. `unsigned`: UIDs of requests in it that are there, and of which no end is recorded. */
+  hold: (Pick<Hold, 'pool' | 'ends' | 'since'> & { unsigned: readonly string[] }) | undefined;
   server: ServerNames;
   /** Domains below which Nodes may have names that people chose. */
   nodeDomains: readonly string[];

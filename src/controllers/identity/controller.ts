@@ -69,6 +69,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
     ),
   );
   machines.addIndex(BY_NODE, nodesOf);
+  requests.addIndex(BY_UID, uidOf);
   /** UIDs of requests that were denied here, and told of. */
   const denied = new Set<string>();
 
@@ -92,6 +93,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
     const asked = askedOf(request);
     const node = nodeFor(asked);
     const hold = node === undefined ? undefined : await readHold(run.client, namespace, node, signal);
+    const unsigned = Object.keys(hold?.ends ?? {}).filter((uid) => requests.byIndex(BY_UID, uid).length > 0);
     const known: Known = {
       nowMs: clock.now(),
       machine: await machineNow(request),
@@ -99,7 +101,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
       // A cache that lags would give away the name of a Node that has just joined.
       node: node === undefined ? undefined : await client.find(Nodes, { name: node }, { signal }),
       reserved: node !== undefined && reserved(node),
-      hold,
+      hold: hold && { ...hold, unsigned },
       server: asked.signerName === SIGNERS.client ? { hosts: [], addresses: [] } : await server(),
       nodeDomains: options.nodeDomains ?? [],
     };
@@ -117,7 +119,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
     }
     if (verdict.do === 'Approve' && verdict.holder !== undefined && node !== undefined) {
       const own = hold?.pool === verdict.holder ? hold : { ends: {}, since: asked.createdAt };
-      const ends = withRequest(own.ends, asked.uid, asked.expirationSeconds, known.nowMs);
+      const ends = withRequest(own.ends, asked.uid, asked.expirationSeconds, known.nowMs, unsigned);
       await writeHold(run.client, { namespace, node }, hold, { pool: verdict.holder, ends, since: own.since }, signal);
     }
     await answer(run.client, request, verdict, known.nowMs, signal);
@@ -252,6 +254,8 @@ function namePatterns(patterns: readonly string[]): (name: string) => boolean {
 
 const TOKEN = 'ServiceAccountToken';
 const BY_NODE = 'identity/node';
+const BY_UID = 'identity/uid';
+const uidOf = ({ metadata }: StoredRequest): string[] => [metadata.uid];
 const nodesOf = ({ metadata, status }: Stored<Machine>): string[] => [
   ...new Set([metadata.name, ...(status?.nodeRef === undefined ? [] : [status.nodeRef.name])]),
 ];

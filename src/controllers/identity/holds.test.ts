@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { endOfCertificate, endOfHold, holdName, withIssued, withRequest } from './holds.ts';
+import { endOfCertificate, endOfHold, holdName, MOST_UNSIGNED, withIssued, withRequest } from './holds.ts';
 
 const NOW = Date.parse('2026-11-20T12:00:00Z');
 const DAY = 24 * 3_600_000;
@@ -21,13 +21,26 @@ it('G4f: a request that is judged again after a crash keeps its end, and what ha
   expect(Object.keys(withRequest(asked, 'two', 600, NOW + DAY))).toEqual(['two']);
 });
 
-it('G4f: many requests that nobody signs are one entry, with the last end of all', () => {
+it('G4f: many requests that are gone, and were never seen signed, are one entry with the last end of all', () => {
   let ends: Readonly<Record<string, string>> = {};
   for (let each = 0; each < 40; each++) {
     ends = withRequest(ends, `uid-${each}`, each === 3 ? undefined : 600, NOW);
-    expect(Object.keys(ends).length).toBeLessThanOrEqual(16);
+    expect(Object.keys(ends).length).toBeLessThanOrEqual(MOST_UNSIGNED);
   }
   expect(endOfHold({ ends })).toBeGreaterThan(NOW + 365 * DAY);
+});
+
+it('G4f: requests that are still there keep an end of their own, which what they got takes the place of', () => {
+  const uids = Array.from({ length: 3 * MOST_UNSIGNED }, (_, each) => `uid-${each}`);
+  const there = uids.slice(-MOST_UNSIGNED);
+  let ends: Readonly<Record<string, string>> = {};
+  for (const uid of uids) ends = withRequest(ends, uid, 600, NOW, there);
+  expect(there.every((uid) => ends[uid] !== undefined)).toBe(true);
+  expect(Object.keys(ends).length).toBe(MOST_UNSIGNED + 1);
+  ends = withRequest({}, 'gone', 600, NOW, there);
+  for (const uid of there) ends = withRequest(ends, uid, undefined, NOW, there);
+  for (const uid of there) ends = withIssued(ends, uid, NOW + DAY, NOW);
+  expect(endOfHold({ ends })).toBe(NOW + DAY);
 });
 
 it('G4f: nothing held ends before everything', () => expect(endOfHold({ ends: {} })).toBe(-Infinity));

@@ -25,8 +25,8 @@ export interface Hold {
 export const HOLD_ENDS = 'kubenode.io/certificates-end';
 const HOLD_SINCE = 'kubenode.io/held-since';
 const ISSUED = 'issued';
-/** As many requests that no signer has answered have an end of their own; beyond, they share the latest. */
-const MOST = 16;
+/** As many requests for one Node are approved before a signer has signed one of them. A kubelet waits for one at a time. */
+export const MOST_UNSIGNED = 16;
 const HOUR_MS = 3_600_000;
 /** For one that says nothing of its end: what Kubernetes' signer gives unless it was set up otherwise. */
 const UNSAID_SECONDS = 366 * 24 * 3600;
@@ -49,12 +49,19 @@ const rest = (ends: Ends, nowMs: number): Ends => Object.fromEntries(Object.entr
 const later = (...ends: (string | undefined)[]): string =>
   rfc3339(Math.max(...ends.filter((end) => end !== undefined).map((end) => Date.parse(end))));
 
-/** With one more request that is about to be approved. */
-export function withRequest(ends: Ends, uid: string, seconds: number | undefined, nowMs: number): Ends {
+/**
+ * With one more request that is about to be approved. `there`: UIDs of requests that what they get may still be seen of. Those that are gone keep
+ * their bound for good, so they may share the latest.
+ */
+export function withRequest(ends: Ends, uid: string, seconds: number | undefined, nowMs: number, there: readonly string[] = []): Ends {
   const still = rest(ends, nowMs);
-  const end = rfc3339(nowMs + (seconds ?? UNSAID_SECONDS) * 1000 + LATE_MS);
   if (still[uid] !== undefined) return still;
-  return Object.keys(still).length < MOST ? { ...still, [uid]: end } : { [ISSUED]: later(end, ...Object.values(still)) };
+  const all = { ...still, [uid]: rfc3339(nowMs + (seconds ?? UNSAID_SECONDS) * 1000 + LATE_MS) };
+  if (Object.keys(all).length <= MOST_UNSIGNED) return all;
+  const kept = Object.entries(all).filter(([each]) => each === uid || there.includes(each));
+  const others = Object.entries(all).filter(([each]) => each !== uid && !there.includes(each));
+  const shared = others.length === 0 ? {} : { [ISSUED]: later(...others.map(([, end]) => end)) };
+  return { ...Object.fromEntries(kept), ...shared };
 }
 
 /** With what a request got, in place of what it might have got. */

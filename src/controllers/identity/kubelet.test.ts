@@ -28,11 +28,17 @@ describe('G4: a kubelet', () => {
     metadata: { name: 'a', uid, resourceVersion: '1', creationTimestamp: '2026-11-20T12:00:00Z' },
     spec: providerID === undefined ? {} : { providerID },
   });
-  const held = (pool: string, issued: string, since?: string) => ({ pool, ends: { 'csr-0': '2026-11-20T11:00:00Z', issued }, since });
+  const held = (pool: string, issued: string, since?: string) => ({
+    pool,
+    ends: { 'csr-0': '2026-11-20T11:00:00Z', issued },
+    since,
+    unsigned: [],
+  });
   const mine = known(OPEN, { machine: machineWith(OPEN), ofNode: [machineWith(OPEN)] });
   const claimed = known(OPEN, { machine: undefined, ofNode: [owner] });
   const registered = { ...nodeWith('node-a', undefined) };
   registered.metadata = { ...registered.metadata, creationTimestamp: '2026-11-20T12:00:01Z' };
+  const uids = (count: number): string[] => Array.from({ length: count }, (_, each) => `uid-${each}`);
   const LATER_MS = Date.parse('2026-11-20T12:20:00Z');
   const imported = { ...claimed, ofNode: [{ ...owner, spec: { provider: { name: 'ssh', config: { address: '10.0.0.1' } } } }] };
   const client = { ...node, signerName: SIGNERS.kubeletClient };
@@ -323,6 +329,27 @@ describe('G4: a kubelet', () => {
       { subject },
       { ...client, createdAt: '2026-11-20T12:11:00Z' },
       { ...claimed, hold: held('web', '2026-11-20T13:00:00Z', '2026-11-20T12:11:00Z'), nowMs: LATER_MS },
+      'Approve NodeOfMachine',
+    ],
+    [
+      'G4f: more requests than a signer leaves unsigned',
+      { subject },
+      client,
+      { ...claimed, hold: { ...held('web', '2026-11-20T13:00:00Z'), unsigned: uids(16) } },
+      'Deny TooManyRequests',
+    ],
+    [
+      'G4f: as many as that',
+      { subject },
+      client,
+      { ...claimed, hold: { ...held('web', '2026-11-20T13:00:00Z'), unsigned: uids(15) } },
+      'Approve NodeOfMachine',
+    ],
+    [
+      'G4f: one of these, after a crash',
+      { subject },
+      client,
+      { ...claimed, hold: { ...held('web', '2026-11-20T13:00:00Z'), unsigned: [...uids(15), 'csr-1'] } },
       'Approve NodeOfMachine',
     ],
     ['G4g: of a time that cannot be read', { subject }, { ...client, createdAt: '' }, claimed, 'Deny RequestOutdated'],

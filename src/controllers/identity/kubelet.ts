@@ -9,7 +9,7 @@ import { SSH_PROVIDER } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
 import { rfc3339 } from '../../kube/clock.ts';
 import { deny, isSet, type Asked, type Known, type Verdict } from './asked.ts';
-import { endOfHold, holdName, isHeld } from './holds.ts';
+import { endOfHold, holdName, isHeld, MOST_UNSIGNED } from './holds.ts';
 import { isAddress, isOfServer } from './server-names.ts';
 import { canonicalAddress, kindOfKey, type SigningRequest } from './signing-request.ts';
 
@@ -118,6 +118,10 @@ function judgeHeld(asked: Asked, machine: Stored<Machine>, node: string, serving
   const before = whatCameAfter(asked, machine, known);
   if (before !== undefined) return deny('RequestOutdated', `this request was made before ${before}: who it is of now asks again`);
   const verdict = judge(asked, machine, node, serving, known);
+  const unsigned = hold?.unsigned ?? [];
+  // Each of them could be signed for a year, until its signer has said for how long.
+  if (verdict.do === 'Approve' && unsigned.length >= MOST_UNSIGNED && !unsigned.includes(asked.uid))
+    return deny('TooManyRequests', `${unsigned.length} requests for Node ${node} are approved, and not signed yet`);
   return verdict.do === 'Approve' ? { ...verdict, holder: pool } : verdict;
 }
 

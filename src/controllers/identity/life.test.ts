@@ -446,6 +446,25 @@ describe('security 3, G4a: a Machine that is named like a Node', () => {
     expect((await judged('serving')).status?.conditions).toMatchObject([{ type: 'Approved', reason: 'AddressesOfMachine' }]);
   });
 
+  it('G4f: has 16 requests approved that nobody has signed, and no more until one of them is gone', async () => {
+    await world.close();
+    world = await openWorld({ signs: false });
+    world.lead();
+    await world.clock.advance(1000);
+    await world.editStatus({ nodeRef: { name: 'a', uid: 'node-a' } });
+    const names = Array.from({ length: 20 }, (_, each) => `renewal-${each}`);
+    for (const name of names) await askAsNode(name);
+    for (const name of names) await judged(name);
+    const states = (await requestsOf(world)).map((request) => request.status?.conditions?.[0]?.reason);
+    expect(states.filter((reason) => reason === 'NodeOfMachine').length).toBe(16);
+    expect(states.filter((reason) => reason === 'TooManyRequests').length).toBe(4);
+    const approved = (await requestsOf(world)).find((request) => stateOf(request) === 'Approved') ?? expect.fail('none is approved');
+    await world.client.delete(CertificateSigningRequests, approved.metadata);
+    await world.clock.advance(1000);
+    await askAsNode('again');
+    expect((await judged('again')).status?.conditions).toMatchObject([{ reason: 'NodeOfMachine' }]);
+  });
+
   it('gets no certificate of which the end is not recorded first', async () => {
     await world.make();
     world.lead();
