@@ -1,5 +1,6 @@
 /** How a node's agent comes by its identity: what agent, approver and access rules must agree on (docs/protocols.md#g1). */
 import { AGENT_PREFIX } from './identity.ts';
+import { isLabel, isSubdomain } from './object-name.ts';
 
 export interface MachineKey {
   namespace: string;
@@ -21,6 +22,11 @@ export interface Requester extends MachineKey {
 
 /** undefined: by its form the name is nobody's of a Machine. */
 export function requesterOf(username: string): Requester | undefined {
+  const requester = formOf(username);
+  return requester !== undefined && isLabel(requester.namespace) && isSubdomain(requester.name) ? requester : undefined;
+}
+
+function formOf(username: string): Requester | undefined {
   const [, sort, namespace = '', name = ''] = /^(kubenode:machine|system:serviceaccount):([^:]+):([^:]+)$/.exec(username) ?? [];
   if (sort === 'kubenode:machine') return { kind: 'Certificate', namespace, name };
   if (name.startsWith(BOOTSTRAP_PREFIX)) return { kind: 'Bootstrap', namespace, name: name.slice(BOOTSTRAP_PREFIX.length) };

@@ -1,3 +1,5 @@
+import { CodedError } from './errors.ts';
+import { isPathSegment } from './object-name.ts';
 import type { KubeObject } from './wire.ts';
 
 /** Where a kind lives in the API, and the type of its objects. */
@@ -34,11 +36,17 @@ export function parseKey(key: string): ObjectKey {
   return slash < 0 ? { name: key } : { namespace: key.slice(0, slash), name: key.slice(slash + 1) };
 }
 
-/** Path of a collection, or of one object when `name` is given. */
+/** A name as a part of a path. Errors: `InvalidName`: no object has it, and the path would be another's. */
+function segment(name: string): string {
+  if (isPathSegment(name)) return encodeURIComponent(name);
+  throw new CodedError('InvalidName', `${JSON.stringify(name.slice(0, 253))} is the name of no object`);
+}
+
+/** Path of a collection, or of one object when `name` is given. Errors: `InvalidName`. */
 export function pathOf(resource: Resource, namespace?: string, name?: string, subresource?: string): string {
   const root = resource.group === '' ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`;
-  const scope = resource.namespaced && namespace !== undefined && namespace !== '' ? `/namespaces/${encodeURIComponent(namespace)}` : '';
-  const object = name === undefined ? '' : `/${encodeURIComponent(name)}`;
+  const scope = resource.namespaced && namespace !== undefined && namespace !== '' ? `/namespaces/${segment(namespace)}` : '';
+  const object = name === undefined ? '' : `/${segment(name)}`;
   const sub = subresource === undefined ? '' : `/${subresource}`;
   return `${root}${scope}/${resource.plural}${object}${sub}`;
 }

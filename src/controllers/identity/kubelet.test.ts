@@ -5,7 +5,7 @@ import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Asked, Known } from './asked.ts';
 import { decide } from './decide.ts';
-import { nodeOf } from './kubelet.ts';
+import { nodeFor, nodeOf } from './kubelet.ts';
 import { AGENT_USER, asked, BOOTSTRAP_USER, known, machineWith, OPEN, said, TOKEN_USER, type Made } from './testing/requests.ts';
 
 const WEEK = 7 * 24 * 3600;
@@ -67,6 +67,14 @@ describe('G4: a kubelet', () => {
     ['a short key', { subject, algorithm: 'RSA-1024' }, client, claimed, 'Deny RequestInvalid'],
     ['another Node', { subject: [{ O: ['system:nodes'] }, { CN: ['system:node:b'] }] }, agent, mine, 'Deny RequestInvalid'],
     ['another Node, by a node', { subject: [{ O: ['system:nodes'] }, { CN: ['system:node:b'] }] }, client, claimed, 'Deny RequestInvalid'],
+    ...['..', 'a/b', '%2e%2e'].map((name): [string, Made, Partial<Asked>, Known, string] => [
+      `G4h: a Node that cannot be (${name})`,
+      { subject: [{ O: ['system:nodes'] }, { CN: [`system:node:${name}`] }] },
+      agent,
+      mine,
+      'Deny RequestInvalid',
+    ]),
+    ['G4h: by a node that cannot be', { subject }, { ...client, username: 'system:node:a/b' }, claimed, 'Leave'],
     ['masters, too', { subject: [...subject, { O: ['system:masters'] }] }, agent, mine, 'Deny RequestInvalid'],
     ['a SAN', { subject, names: [{ type: 'dns', value: 'a.example' }] }, agent, mine, 'Deny RequestInvalid'],
     ['serving by its client', { subject }, { ...agent, usages: ['server auth', 'digital signature'] }, mine, 'Deny RequestInvalid'],
@@ -602,7 +610,15 @@ describe('G4: a kubelet', () => {
     expect(await named('system:node:a')).toBe('a');
     expect(await named('system:node:')).toBeUndefined();
     expect(await named('admin')).toBeUndefined();
+    for (const name of ['.', '..', 'a/b', '%2e%2e', 'A']) expect([name, await named(`system:node:${name}`)]).toEqual([name, undefined]);
     expect(nodeOf({ request: { unreadable: 'torn' } })).toBeUndefined();
+  });
+
+  it('G4h: is for the Node of who asks, whatever the request names', () => {
+    const of = (username: string, signerName: string = SIGNERS.kubeletClient) => nodeFor({ username, signerName });
+    expect([of('system:node:a'), of(AGENT_USER), of(TOKEN_USER)]).toEqual(['a', 'a', 'a']);
+    expect([of('alice'), of('system:node:'), of('system:node:a/b'), of('system:node:..')]).toEqual(Array.from({ length: 4 }));
+    expect([of(AGENT_USER, SIGNERS.kubeletServing), of(AGENT_USER, SIGNERS.client)]).toEqual(['a', undefined]);
   });
 
   it('is of no interest where it is not ours', async () => {

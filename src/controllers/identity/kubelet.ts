@@ -5,6 +5,7 @@
 import { IDENTITY_SECONDS, requesterOf, SIGNERS } from '../../api/admission.ts';
 import { AGENTS } from '../../api/identity.ts';
 import type { Machine } from '../../api/machine.ts';
+import { isSubdomain } from '../../api/object-name.ts';
 import { SSH_PROVIDER } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
 import { rfc3339 } from '../../kube/clock.ts';
@@ -24,14 +25,14 @@ const LEAVE: Verdict = { do: 'Leave' };
 export function nodeFor({ username, signerName }: Pick<Asked, 'username' | 'signerName'>): string | undefined {
   if (signerName === SIGNERS.client) return undefined;
   const name = username.startsWith(NODE_USER) ? username.slice(NODE_USER.length) : requesterOf(username)?.name;
-  return name === '' ? undefined : name;
+  return name !== undefined && isSubdomain(name) ? name : undefined;
 }
 
-/** Node that a request of a kubelet's signer names; undefined when it names none. */
+/** Node that a request of a kubelet's signer names; undefined when it names none that can be. */
 export function nodeOf(asked: Pick<Asked, 'request'>): string | undefined {
   if ('unreadable' in asked.request) return undefined;
   const name = asked.request.subject.find(({ type, value }) => type === 'CN' && value.startsWith(NODE_USER))?.value.slice(NODE_USER.length);
-  return name === '' ? undefined : name;
+  return name !== undefined && isSubdomain(name) ? name : undefined;
 }
 
 export function decideKubelet(asked: Asked, known: Known): Verdict {
@@ -41,7 +42,8 @@ export function decideKubelet(asked: Asked, known: Known): Verdict {
   if (agent === undefined && !isNode) return LEAVE;
   const serving = asked.signerName === SIGNERS.kubeletServing;
   if (isNode) {
-    const node = asked.username.slice(NODE_USER.length);
+    const node = nodeFor(asked);
+    if (node === undefined) return LEAVE;
     const owners = known.ofNode.filter((machine) => machine.status?.nodeRef?.name === node);
     const [machine, ...more] = owners;
     if (machine === undefined) return judgeUnclaimed(node, known);

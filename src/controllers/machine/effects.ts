@@ -1,5 +1,6 @@
 /** What leaves the three objects: evictions, deletions, and what providers do. Each can be done twice. */
 import { Pods } from '../../api/builtin.ts';
+import { pathOf } from '../../api/resource.ts';
 import { Machines } from '../../api/machine.ts';
 import type { InfraProvider } from '../../api/provider.ts';
 import { hasReason } from '../../kube/api-error.ts';
@@ -58,9 +59,7 @@ async function evict(
   const deleteOptions = { preconditions: { uid }, ...grace };
   const eviction = { apiVersion: 'policy/v1', kind: 'Eviction', metadata: { namespace, name }, deleteOptions };
   try {
-    await client.post(`/api/v1/namespaces/${encodeURIComponent(namespace)}/pods/${encodeURIComponent(name)}/eviction`, eviction, {
-      signal,
-    });
+    await client.post(pathOf(Pods, namespace, name, 'eviction'), eviction, { signal });
     return { note: `evicts ${namespace}/${name}` };
   } catch (error) {
     // Conflict: another pod has the name by now.

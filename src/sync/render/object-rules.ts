@@ -2,6 +2,7 @@
 import type { FieldError } from '../../api/kind.ts';
 import type { KubeObject } from '../../api/wire.ts';
 import { ANNOTATIONS, LABELS } from '../../api/names.ts';
+import { isLabel, isPathSegment, isSubdomain } from '../../api/object-name.ts';
 import type { FindingCode } from './errors.ts';
 import { groupOf, kindRule } from './kind-rules.ts';
 
@@ -163,15 +164,15 @@ const QUALIFIED = /^(?=.{1,63}$)[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$/;
 
 /** RFC 1123: what a namespace and a pool may be called. */
 export function label(name: string): string | undefined {
-  if (name.length <= 63 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/.test(name)) return undefined;
+  if (isLabel(name)) return undefined;
   return `must be at most 63 lower-case letters, digits and "-", beginning and ending with a letter or digit, got "${name}"`;
 }
 
 function subdomain(name: string): string | undefined {
-  if (name.length <= 253 && /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/.test(name)) return undefined;
+  if (isSubdomain(name)) return undefined;
   return `must be at most 253 lower-case letters, digits, "-" and ".", each part beginning and ending with a letter or digit, got "${name}"`;
 }
 
 function pathSegment(name: string): string | undefined {
-  return name === '.' || name === '..' || /[/%]/.test(name) ? `must not be "." or ".." nor hold "/" or "%", got "${name}"` : undefined;
+  return isPathSegment(name) ? undefined : `must not be "." or ".." nor hold "/" or "%", got "${name}"`;
 }
