@@ -49,7 +49,7 @@ export const asAgents: Live = async ({ machine }, transport, signal) => {
     machine,
     clock,
     userAgent: `kubenode-agent/${AGENT_VERSION}`,
-    heard: () => undefined,
+    onServerTime: () => undefined,
   });
   await Promise.all([
     watchMachine({ ...common, client: api.client, machine, onMachine: () => undefined }),

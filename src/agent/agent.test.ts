@@ -130,7 +130,7 @@ test('the Lease is made where there is none, and belongs to the Machine', async 
   expect(times.size).toBeGreaterThan(3);
 });
 
-test('what happened is told in Events of the Machine', async () => {
+test('what happened is reported in Events of the Machine', async () => {
   const { metadata } = put({ components: [entry('app', '1.0.0', 1)] });
   start(metadata.uid ?? '');
   await minutes(1);
@@ -146,7 +146,7 @@ test('what happened is told in Events of the Machine', async () => {
   ]);
 });
 
-test('another Machine of the same name is not this node’s: nothing is done for it, and it does not look alive', async () => {
+test('another Machine of the same name is not this node’s: nothing is done for it, and it does not seem to be alive', async () => {
   put({ components: [entry('app', '1.0.0', 1)] });
   start('the uid this node was installed with');
   await minutes(2);

@@ -40,7 +40,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
     server: bootstrap,
     clock,
     userAgent: `kubenode-agent/${AGENT_VERSION}`,
-    heard: (serverMs) => engine.dated(serverMs),
+    onServerTime: (serverMs) => engine.dated(serverMs),
   });
   const common = { clock, random, log, signal };
   const events = createEvents({ client: api.client, machine, ...common });
@@ -56,7 +56,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
     happened: (what) => events.send(what),
   });
   const identity = { version: AGENT_VERSION, apiLevel: API_LEVEL, bootID: host.bootID, os: host.os, arch: host.arch };
-  // The answer shows what the cell knows now: no need to wait for the watch to tell.
+  // The answer shows what the cell knows now: no need to wait for the watch.
   const apply: ReporterOptions['apply'] = async (uid, status, each) => {
     const answer = await api.apply(uid, status, each);
     engine.seen(wantedOf(answer));
@@ -64,7 +64,7 @@ export async function runAgent(options: AgentOptions): Promise<void> {
   };
   reporter = createReporter({ engine, identity, apply, ...common });
 
-  /** Another Machine of this name must not look alive by this node's Lease. */
+  /** Another Machine of this name must not seem to be alive by this node's Lease. */
   let ours = true;
   const watching = watchMachine({
     client: api.client,

@@ -26,7 +26,7 @@ export function failureOf(error: unknown): { reason: string; message: string } {
   return { reason: codeOf(error), message: short(messageOf(error)) };
 }
 
-/** Of what a node says, which may hold anything, as it may stand in a status: plain, and with room in the 1,024 characters there. */
+/** Text of a node may hold anything; this is how it may stand in a status: plain, and with room in the 1,024 characters there. */
 export function short(text: string, limit = 1000): string {
   return plainText(text, limit);
 }

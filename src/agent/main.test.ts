@@ -174,7 +174,7 @@ test('a node is installed over the wire, kept, and taken over by the next agent,
   expect(output.get(first)).not.toContain('a-secret-token');
 });
 
-test('a node says what it is and whether it is as it was installed, by its disk alone, and tells no secret', async () => {
+test('a node reports what it is and whether it is as it was installed, from its disk alone, and prints no secret', async () => {
   const ask = (command: string) => spawnSync(process.execPath, [join(build, 'tool.mjs'), command, '--root', root], { encoding: 'utf8' });
   expect(ask('status')).toMatchObject({ status: 1, stdout: expect.stringContaining('machine     not known') as string });
   release('1.0.0');
@@ -222,7 +222,7 @@ test('G6: a node that was installed with keys runs only what one of them has sig
   const first = start();
   await waitFor(healthy('1.0.0'), patient);
   expect(statSync(join(root, 'etc/kubenode/component-keys')).mode & 0o777).toBe(0o644);
-  // Whoever controls the cell gives it another bootstrap, and a component of his own.
+  // An intruder who controls the cell gives it another bootstrap, and a component of their own.
   await kill(first, 'SIGTERM');
   writeFileSync(bootstrap, JSON.stringify(installed));
   start();

@@ -60,7 +60,7 @@ async function main(): Promise<number> {
   }
   const root = folder === '/' ? '' : folder;
   const bootstrapPath = resolve(options.bootstrap);
-  // Keeping the node matters more than whoever reads about it.
+  // Keeping the node matters more than its log.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
   const log = lineLog((line) => process.stdout.write(line), options.debug === true);
   const ended = new AbortController();
@@ -137,7 +137,7 @@ function onParentGone(gone: () => void): void {
   } catch {
     return;
   }
-  // A terminal or /dev/null tells nothing of a parent.
+  // The end of a terminal or /dev/null is not the end of a parent.
   if (!stdin.isFIFO() && !stdin.isSocket()) return;
   process.stdin.once('end', gone);
   process.stdin.once('close', gone);

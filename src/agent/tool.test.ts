@@ -112,7 +112,7 @@ test('arguments that mean nothing are refused with what there is', async () => {
   }
 });
 
-test('status: a node that is well says whose it is, until when, and what it runs', async () => {
+test('status: a node that is well prints whose it is, until when, and what it runs', async () => {
   await install('app', '1.0.0', 3);
   await journal.append({ t: 'accept', accepted: accepted('gone', '2.0.0', 1) });
   await journal.append({ t: 'removed', name: 'gone' });
@@ -130,7 +130,7 @@ test('status: a node that is well says whose it is, until when, and what it runs
   });
 });
 
-test('status: what is under way and what was ordered is told, the last five', async () => {
+test('status: what is under way and what was ordered is printed, the last five', async () => {
   await install('app', '1.0.0', 3);
   await journal.append({ t: 'accept', accepted: accepted('app', '1.1.0', 4) });
   const record: OperationRecord = { id: 'op', epoch: 1, kind: 'Change', startedAt: 1, components: [], class: 'Restart' };
@@ -156,7 +156,7 @@ test('status: what is under way and what was ordered is told, the last five', as
   expect((await here('status')).out).toContain('under way   app, revision 4, for Change, and goes back: ProbesFailed');
 });
 
-test('status: a component that failed is not well, and says why', async () => {
+test('status: a component that failed is not well, and the reason is printed', async () => {
   await install('app', '1.0.0', 3);
   await journal.append({ t: 'accept', accepted: accepted('app', '1.1.0', 4) });
   await journal.append({
@@ -169,7 +169,7 @@ test('status: a component that failed is not well, and says why', async () => {
   expect([code, out.at(-1)]).toEqual([1, 'component   app 1.0.0 (revision 3), wanted: 1.1.0 (revision 4), failed: HookFailed: no']);
 });
 
-test('status: a node that is held says so, by whom, and is well', async () => {
+test('status: for a node that is held it is printed by whom, and it is well', async () => {
   await journal.append({ t: 'machine', held: true, verified: {} });
   write('/etc/kubenode/hold', '');
   expect(await here('status')).toMatchObject({
@@ -201,7 +201,7 @@ test('status: an identity that is not there or has run out, a bootstrap that can
   expect(out[0]).toMatch(/^machine {5}not known: .*bootstrap\.json cannot be read/);
 });
 
-test('status and verify: a damaged receipt or journal is not well, and keeps nothing else from being said', async () => {
+test('status and verify: a damaged receipt or journal is not well, and keeps nothing else from being printed', async () => {
   await install('app', '1.0.0', 3);
   const { receipt } = componentLayout(layout, 'app');
   const text = readFileSync(receipt, 'utf8');
@@ -217,7 +217,7 @@ test('status and verify: a damaged receipt or journal is not well, and keeps not
   expect(await here('verify')).toMatchObject({ code: 1, out: [expect.stringMatching(/^journal: .*damaged/), '1 differ'] });
 });
 
-test('journal: a line each; what is damaged says so', async () => {
+test('journal: a line each; what is damaged is printed as such', async () => {
   await journal.append({ t: 'removed', name: 'app\u001b[31m' });
   const whole = await here('journal');
   expect(whole).toMatchObject({ code: 0, out: ['1 open {"machineUID":"uid"}', expect.stringMatching(/^2 removed \{"name":"app/)] });
@@ -241,7 +241,7 @@ test('verify: counts what is whole, names what is not, of components and of the 
   const { out } = await here('verify');
   expect(out).toEqual([
     'app: /etc/app.conf has other content',
-    'web: what was installed cannot be told: its manifest is missing or damaged',
+    'web: what was installed is not known: its manifest is missing or damaged',
     '2 differ',
   ]);
   write('/etc/app.conf', '1.0.0');

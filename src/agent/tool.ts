@@ -21,7 +21,7 @@ const USAGE = `usage: kubenode-agent status | journal | verify [--root DIR]
   verify   whether everything that was installed is as it was installed`;
 
 /*
- * What a node says of itself, by its disk alone: without a network, and whether or not its agent runs. Nothing is changed, and no secret is printed.
+ * What a node reports of itself, from its disk alone: without a network, and whether or not its agent runs. Nothing is changed, and no secret is printed.
  * Exit codes: 0 all is well, 1 something is not, 64 wrong arguments.
  */
 
@@ -72,9 +72,9 @@ async function status({ root, layout, durable }: Disk): Promise<number> {
     if (identity === undefined) bad('identity', 'none: the agent is not admitted');
     else {
       const { until } = lifeOf(identity);
-      const says = `${identity.kind}, until ${new Date(until).toISOString()}`;
-      if (until < Date.now()) bad('identity', `${says}: it has run out, by this clock`);
-      else line('identity', says);
+      const validity = `${identity.kind}, until ${new Date(until).toISOString()}`;
+      if (until < Date.now()) bad('identity', `${validity}: it has run out, by this clock`);
+      else line('identity', validity);
     }
   }
   if (await durable.files.stat(layout.hold)) line('hold', `${layout.hold} is there: nothing is changed`);
@@ -133,7 +133,7 @@ async function verify(disk: Disk): Promise<number> {
     try {
       const manifest = await loadManifest(durable, layout, receipt.name, receipt.generation);
       if (manifest === undefined) {
-        findings.push(`${receipt.name}: what was installed cannot be told: its manifest is missing or damaged`);
+        findings.push(`${receipt.name}: what was installed is not known: its manifest is missing or damaged`);
         continue;
       }
       const found = await findDrift(disk, manifest, receipt, { before: [], touched: undefined });

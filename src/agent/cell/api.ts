@@ -12,7 +12,7 @@ import { microTime } from '../../kube/clock.ts';
 import { AGENT_LIMITS, createClient } from '../../kube/http-client.ts';
 import { boundsOf } from '../../kube/server-time.ts';
 import type { Cell } from '../context.ts';
-import { ask, look } from '../identity/wire.ts';
+import { ask, readAnswer } from '../identity/wire.ts';
 import type { AgentStatus } from '../report/status.ts';
 import { MachineComponents, Machines, wantedOf } from './wanted.ts';
 
@@ -34,11 +34,11 @@ export interface AgentApiOptions {
   server: { server: string; certificateAuthority: string };
   clock: Clock;
   userAgent: string;
-  /** The latest that the server's clock may show, wall ms, whenever an answer tells it: what must be over by then is judged by it (docs/protocols.md#h5). */
-  heard: (serverMs: number) => void;
+  /** Called for each answer with the latest that the server's clock may show, wall ms: what must be over by then is judged by it (docs/protocols.md#h5). */
+  onServerTime: (serverMs: number) => void;
 }
 
-export function createAgentApi({ transport, machine, server, clock, userAgent, heard }: AgentApiOptions): AgentApi {
+export function createAgentApi({ transport, machine, server, clock, userAgent, onServerTime }: AgentApiOptions): AgentApi {
   const { namespace, name, uid } = machine;
   const dated =
     (note: (serverMs: number) => void): Transport =>
@@ -50,7 +50,7 @@ export function createAgentApi({ transport, machine, server, clock, userAgent, h
       if (bounds !== undefined) note(bounds.high + answeredMs);
       return response;
     };
-  const client = createClient(dated(heard), { userAgent, fieldManager: MANAGERS.agent, limits: AGENT_LIMITS });
+  const client = createClient(dated(onServerTime), { userAgent, fieldManager: MANAGERS.agent, limits: AGENT_LIMITS });
   const leaseName = agentLeaseName(name);
 
   return {
@@ -59,7 +59,7 @@ export function createAgentApi({ transport, machine, server, clock, userAgent, h
     nodeCertificates: {
       ...server,
       ask: (pending, seconds, signal) => ask(client, pending, seconds, signal, SIGNERS.kubeletClient),
-      look: (pending, signal) => look(client, pending, signal),
+      readAnswer: (pending, signal) => readAnswer(client, pending, signal),
     },
 
     async machine(signal) {
@@ -70,7 +70,7 @@ export function createAgentApi({ transport, machine, server, clock, userAgent, h
         { userAgent, limits: AGENT_LIMITS },
       );
       const wanted = wantedOf(await live.get(Machines, { namespace, name }, { signal }));
-      if (serverMs !== undefined) heard(serverMs);
+      if (serverMs !== undefined) onServerTime(serverMs);
       return { wanted, serverMs };
     },
 

@@ -66,7 +66,7 @@ test('what is no Machine is refused', () => {
   }
 });
 
-test('what was verified is told by content', () => {
+test('what was verified is identified by content', () => {
   const status = {
     verified: [
       { name: 'app', version: '2', values: { a: 1 }, revision: 2, setUID: 's', bootID: 'b', since: '' },

@@ -8,7 +8,7 @@ import { contentOf } from '../generation/content.ts';
 
 /*
  * What the agent reads of the API, checked by hand: the validator of src/api would cost every node 13 MB. Only fields that the agent
- * acts on are looked at; an object with a wrong one is refused whole.
+ * acts on are checked; an object with a wrong one is refused whole.
  */
 
 const GROUP = 'kubenode.io';
@@ -23,7 +23,7 @@ export const Machines: Resource<Machine> = {
   namespaced: true,
   parse(value) {
     const machine = objectOf(value, 'Machine');
-    const at = new Place(machine, 'Machine');
+    const at = new FieldReader(machine, 'Machine');
     const spec = at.object('spec');
     for (const entry of spec.list('components')) {
       // A component's name is a folder's too.
@@ -55,12 +55,12 @@ export const MachineComponents: Resource<MachineComponent> = {
   namespaced: false,
   parse(value) {
     const component = objectOf(value, 'MachineComponent');
-    new Place(component, 'MachineComponent').object('spec');
+    new FieldReader(component, 'MachineComponent').object('spec');
     return component as unknown as MachineComponent;
   },
 };
 
-/** What the Machine asks of its node, and what it last heard from it. */
+/** What the Machine asks of its node, and what the node last reported to it. */
 export interface Wanted {
   uid: string;
   resourceVersion: string;
@@ -108,7 +108,7 @@ export function wantedOf(machine: Stored<Machine>): Wanted {
 const LATE_MS = 60_000;
 
 /**
- * Whether a state of the object is news. Watches and answers come over several connections and overtake each other; versions tell which is
+ * Whether a state of the object is news. Watches and answers come over several connections and overtake each other; versions show which is
  * newer, but only for a while, and not to one who reads `again`: those of a server that was put back to a backup begin again lower.
  */
 export function createNewest(clock: Pick<Clock, 'monotonic'>): (version: string, again?: boolean) => boolean {
@@ -134,7 +134,7 @@ function objectOf(value: unknown, kind: string): KubeObject & Record<string, unk
 }
 
 /** A value with its field path. */
-class Place {
+class FieldReader {
   readonly #fields: Record<string, unknown>;
   readonly #path: string;
 
@@ -149,14 +149,14 @@ class Place {
     return this.#fields[field] !== undefined;
   }
 
-  object(field: string): Place {
-    return new Place(this.#fields[field], `${this.#path}.${field}`);
+  object(field: string): FieldReader {
+    return new FieldReader(this.#fields[field], `${this.#path}.${field}`);
   }
 
-  list(field: string): Place[] {
+  list(field: string): FieldReader[] {
     const value = this.#fields[field] ?? [];
     if (!Array.isArray(value)) throw this.#wrong(field, 'must be a list');
-    return value.map((each: unknown, index) => new Place(each, `${this.#path}.${field}[${index}]`));
+    return value.map((each: unknown, index) => new FieldReader(each, `${this.#path}.${field}[${index}]`));
   }
 
   text(field: string, pattern = /./s): void {

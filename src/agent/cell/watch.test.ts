@@ -86,7 +86,7 @@ test('after an interruption it goes on from the last bookmark, without reading a
   expect(watches().map((each) => each.query?.['resourceVersion'])).toEqual(['101', '102']);
 });
 
-test('when the history is gone a watch without a version tells what there is', async () => {
+test('when the history is gone a watch without a version brings what there is', async () => {
   put(false);
   await follow();
   api.watches.end();
@@ -175,7 +175,7 @@ test('a server that asks to be left alone is, and its agents are not back all at
   expect(holds().at(-1)).toBe(true);
 });
 
-test('a Machine that is gone is told as gone', async () => {
+test('a Machine that is gone is reported as gone', async () => {
   put(false);
   await follow();
   api.remove(Machines, key);
@@ -242,7 +242,7 @@ test('a watch that ended well makes an end of the failures before it', async () 
   api.watches.reset();
   await clock.advance(20_000);
   expect(api.watches.open).toBe(1);
-  // Nothing was seen on it: only that it ended well tells that the server is.
+  // Nothing was seen on it: only that it ended well shows that the server is healthy.
   api.watches.end();
   await clock.advance(501);
   expect(api.watches.open).toBe(1);
@@ -254,7 +254,7 @@ test('a watch that ended well makes an end of the failures before it', async () 
   expect(reads()).toHaveLength(before);
 });
 
-test('who reads the Machine, or begins a watch without a version, says so of the first state only', async () => {
+test('who reads the Machine, or begins a watch without a version, refetches the first state only', async () => {
   put(false);
   const told: boolean[] = [];
   running = watchMachine({
@@ -339,7 +339,7 @@ test('a watch on which something came makes an end of the failures before it', a
   api.bookmark();
   await settle();
   const before = reads().length;
-  // Longer ago than what counts as lasting, were it not over.
+  // Longer ago than what counts as persistent, were it not over.
   await clock.advance(60_000);
   refusing = true;
   api.watches.reset();

@@ -164,12 +164,12 @@ test('A8: nor does it write through one, whatever folder on the way it takes the
   const files = nodeFiles();
   let swapped = false;
   let looks = 0;
-  // The folder is exchanged after the look that found the file damaged, before the file is put in its place.
+  // The folder is exchanged after the check that found the file damaged, before the file is put in its place.
   const swapping: Files = {
     ...files,
     async stat(path) {
       const found = await files.stat(path);
-      // Both looks, then the repair.
+      // Both checks, then the repair.
       if (path.endsWith('/x') && !path.includes('.new-') && existsSync(join(root, 'armed')) && ++looks === 3) {
         swapped = true;
         renameSync(share, `${share}.old`);

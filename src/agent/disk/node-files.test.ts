@@ -168,7 +168,7 @@ describe('A8: a placed file is reached folder by folder', () => {
   });
 });
 
-describe('A8: a look costs no more than what was installed', () => {
+describe('A8: a check costs no more than what was installed', () => {
   test('a file that is huge is known by its size', async () => {
     await placeFile(durable, root, web);
     truncateSync(at(web.path), 1_900_000_000);

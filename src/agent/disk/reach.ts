@@ -19,7 +19,7 @@ interface Reached {
 const MOST_LINKS = 40;
 
 /**
- * Goes to the folder of a path of the node, name by name. What the agent does as root it does only where nobody else can lead it elsewhere: every
+ * Goes to the folder of a path of the node, name by name. What the agent does as root it does only where no other user can lead it elsewhere: every
  * folder below the root must be guarded (see `OpenFolder`). A link is followed where root or the agent's own user made it, in such a folder (`/lib`,
  * `/var/run`), and only inside the root. Nothing below the agent's own folders is reached.
  *
@@ -107,7 +107,7 @@ export async function reach(
   }
 }
 
-/** Does something to what has this name in a folder, which is closed afterwards. `at`: a path of it that nobody can lead elsewhere. */
+/** Does something to what has this name in a folder, which is closed afterwards. `at`: a path of it that no other user can lead elsewhere. */
 export async function inReached<T>({ folder, path }: Reached, name: string, work: (at: string) => Promise<T>): Promise<T> {
   const held = folder.held ?? path;
   try {

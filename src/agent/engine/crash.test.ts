@@ -28,8 +28,8 @@ afterAll(() => {
   );
 });
 
-describe('invariant 5: whenever it is killed or loses power, it comes to the same end, knows what it said and did, and repeats nothing', () => {
-  /** Those in which the life after a kill has most to say. */
+describe('invariant 5: whenever it is killed or loses power, it comes to the same end, knows what it reported and did, and repeats nothing', () => {
+  /** Those in which most can go wrong after a kill. */
   const twice = ['removal', 'the same content under a new revision'];
 
   test.each(scenarios.map((scenario) => [scenario.name, scenario] as const))(
@@ -52,7 +52,7 @@ describe('invariant 5: whenever it is killed or loses power, it comes to the sam
   });
 });
 
-describe('invariant 4: whatever the disk refuses, it ends as it should once the disk works again, or went back and said so', () => {
+describe('invariant 4: whatever the disk refuses, it ends as it should once the disk works again, or went back and reported that', () => {
   const faults: Fault[] = THOROUGH ? ['sync fails', 'full once', 'full for a while'] : ['sync fails', 'full for a while'];
 
   test.each(faults.flatMap((fault) => scenarios.map((scenario) => [scenario.name, fault, scenario] as const)))(

@@ -27,8 +27,8 @@ import { entry } from '../testing/world.ts';
 import type { Wanted } from '../cell/wanted.ts';
 
 /*
- * The decision as tables: what is seen, and the one step that follows. each reservation says what is different on a node
- * on which app 1.0.0 runs, healthy, looked at a moment ago, with nothing to do.
+ * The decision as tables: what is observed, and the one step that follows. Each row has what is different on a node
+ * on which app 1.0.0 runs, healthy, checked a moment ago, with nothing to do.
  */
 
 /** The upgrade, ordered. */
@@ -99,7 +99,7 @@ test.each<[string, Observed, object]>([
     { do: 'repair' },
   ],
   [
-    'a unit is nobody’s',
+    'a unit belongs to no component',
     node({ units: new Map([...unit(), ['stray', { name: 'stray', running: true, invocation: '', hash: '', generation: '' }]]) }),
     { do: 'stopUnit', unit: 'stray' },
   ],

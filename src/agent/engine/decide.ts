@@ -85,7 +85,7 @@ function openStep(o: Observed, due: Due): Step | undefined {
   const operation = runningOperation(o.state);
   if (operation === undefined) return undefined;
   if (operation.task === undefined) return runningStep(o, operation);
-  // What was read live is good for this very step only; else the node is looked after first.
+  // What was read live is good for this very step only; else upkeep of the node goes first.
   return o.reread === operation.id ? repairStep(o, operation, operation.task, due) : undefined;
 }
 

@@ -26,7 +26,7 @@ test('hold on the Machine: nothing new starts, what is here is kept', async () =
   await live(world, third, () => app(world)?.version === '1.1.0' && app(world)?.state === 'Healthy');
 });
 
-test('hold on the node: nothing is changed at all, and it says so', async () => {
+test('hold on the node: nothing is changed at all, and that is reported', async () => {
   const { world, life } = await node();
   put(world, '/etc/kubenode', undefined);
   world.mkdir(`${ROOT}/etc/kubenode`);

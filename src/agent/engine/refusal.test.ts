@@ -61,7 +61,7 @@ test('a folder on the way that is a symbolic link out of the root is refused, an
   expect(world.disk.find('/outside/x', false)).toBeUndefined();
 });
 
-test('a journal that is damaged in the middle stops everything, and says so', async () => {
+test('a journal that is damaged in the middle stops everything, and that is reported', async () => {
   const { world, life } = await node();
   want(world, life, [entry('app', '1.0.0', 2)]);
   await live(world, life, () => app(world)?.running === 2);

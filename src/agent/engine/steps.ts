@@ -61,5 +61,5 @@ export interface Finish {
   cleared: boolean;
 }
 
-/** Collects the times at which to look again. */
+/** Collects the times at which to decide again. */
 export type Due = (ms: number) => void;

@@ -70,7 +70,7 @@ test('a disk that fails under a change is read again, and the change goes on whe
   expect(world.effects.filter((each) => each.what === 'restart')).toHaveLength(1);
 });
 
-test('a receipt that is damaged stops everything, says what to do, and is written again once that was done', async () => {
+test('a receipt that is damaged stops everything, reports what to do, and is written again once that was done', async () => {
   const { world, life } = await node();
   life.end();
   const receipt = find(world, RECEIPT);
@@ -123,7 +123,7 @@ test('on a disk of another machine nothing is taken away while the node is held'
   expect(world.effects).toEqual([]);
 });
 
-test('what another machine left where the agent would not write stays, which is said, and the rest goes', async () => {
+test('what another machine left where the agent would not write stays, which is reported, and the rest goes', async () => {
   const files = [
     { path: '/etc/app/app.conf', content: 'x' },
     { path: '/etc/away/app.conf', content: 'y' },
@@ -144,7 +144,7 @@ test('what another machine left where the agent would not write stays, which is 
   expect(world.text('/etc/app/app.conf')).toBeUndefined();
 });
 
-test('a unit of nobody is stopped; one that does not end is said, and tried again after a minute', async () => {
+test('a unit of no component is stopped; one that does not end is reported, and tried again after a minute', async () => {
   const { world, life } = await node();
   life.end();
   let deaf = true;
@@ -159,7 +159,7 @@ test('a unit of nobody is stopped; one that does not end is said, and tried agai
   await rest(world, next);
   world.units.set('stray', { ...unit(world), name: 'stray' });
   await rest(world, next, 200_000);
-  expect(said(world, 'UnitFailed')[0]).toBe('UnitFailed: unit stray is nobody’s and does not end: it does not end');
+  expect(said(world, 'UnitFailed')[0]).toBe('UnitFailed: unit stray belongs to no component and does not end: it does not end');
   const gaps = tried.map((at, index) => at - (tried[index - 1] ?? at)).slice(1);
   expect(gaps.length).toBeGreaterThanOrEqual(2);
   for (const gap of gaps) expect(gap).toBeGreaterThanOrEqual(60_000);
@@ -173,7 +173,7 @@ test('a unit of nobody is stopped; one that does not end is said, and tried agai
   expect(unit(world).running).toBe(true);
 });
 
-test('a unit that cannot be started is said, tried ever more rarely, and told of when it runs again', async () => {
+test('a unit that cannot be started is reported, tried ever more rarely, and reported when it runs again', async () => {
   const { world, life } = await node();
   life.end();
   let fails = true;
@@ -265,7 +265,7 @@ test('a receipt that is gone is written again as it was', async () => {
   expect(said(world, 'DriftFound')).toEqual([expect.stringContaining('is missing or differs')]);
 });
 
-test('what is found once is told once, and told again when it comes back', async () => {
+test('what is found once is reported once, and again when it comes back', async () => {
   const files = [{ path: '/etc/app/report', content: 'a', onDrift: 'Report' }];
   const { world, life } = await node({ spec: { files } });
   for (const round of [1, 2]) {
@@ -279,7 +279,7 @@ test('what is found once is told once, and told again when it comes back', async
   }
 });
 
-test('health that is lost and comes back is told both times, once each', async () => {
+test('health that is lost and comes back is reported both times, once each', async () => {
   const { world, life } = await node();
   const { program } = unit(world);
   unit(world).program = 'broken';
@@ -340,7 +340,7 @@ test.each([
   },
 );
 
-test('a restart whose unit cannot be started is tried again until its time is over, and then says why', async () => {
+test('a restart whose unit cannot be started is tried again until its time is over, and then reports why', async () => {
   const { world, life } = await node();
   life.end();
   let tries = 0;

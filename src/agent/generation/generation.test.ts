@@ -199,7 +199,7 @@ test.each<[string, (files: Awaited<ReturnType<typeof prepared>>['files']) => Pro
   expect(disk.held).toBe(0);
 });
 
-test('below what is no folder nothing is looked at: all of it counts as damaged', async () => {
+test('below what is no folder nothing is checked: all of it counts as damaged', async () => {
   const { files, build } = await prepared(ARCHIVE);
   await build();
   await files.rename(`${FOLDER}/it/a`, '/elsewhere');

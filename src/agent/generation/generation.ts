@@ -64,8 +64,8 @@ async function repairFrom(durable: Durable, draft: string, folder: string, tree:
 type Piece = { kind: 'folder'; path: string; mode: number } | { kind: 'file'; path: string };
 
 /**
- * The folder above is put right before. What stands in the place of a piece goes. The folder may belong to whom the component gave it to: it is
- * held open, and no link is followed on the way to it, whoever puts one there meanwhile.
+ * The folder above is put right before. What stands in the place of a piece goes. The component may have given the folder to another user: it is
+ * held open, and no link is followed on the way to it, even if one is put there meanwhile.
  */
 async function repairEntry(durable: Durable, draft: string, folder: string, piece: Piece): Promise<void> {
   const { files } = durable;

@@ -102,7 +102,7 @@ export function renderManifest(
 const all = (items: string[], variables: Variables, where: string): string[] =>
   items.map((item, index) => expand(item, variables, `${where}[${index}]`));
 
-/** A node's probe that leaves the node would tell of the network, and would be a request that the fleet's author aims. */
+/** A probe that leaves the node would check the network, and would be a request that the fleet's author can send anywhere. */
 function loopback(url: string, probe: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (parsed !== undefined && ['http:', 'https:'].includes(parsed.protocol) && isLoopback(parsed)) return url;

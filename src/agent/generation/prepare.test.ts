@@ -35,7 +35,7 @@ async function asked(world: World, life: Node['life'], which: 'component' | 'art
   return at.map((each) => (each - (at[0] ?? 0)) / 1000);
 }
 
-test('what cannot be fetched is asked for ever more rarely, at least every five minutes, and told of once', async () => {
+test('what cannot be fetched is asked for ever more rarely, at least every five minutes, and reported once', async () => {
   const world = new World();
   world.change({ components: [entry('app', '1.0.0', 1)] });
   const life = begin(world);
@@ -214,7 +214,7 @@ test('what the revision before had made ready goes when another one is accepted'
   expect(names(world, STORE)).toHaveLength(2);
 });
 
-test('what is verified no more goes when that is told', async () => {
+test('what is verified no more goes when the Machine shows that', async () => {
   const { world, life } = await node();
   const verified = (...of: string[]) => of.map((version) => ({ name: 'app', version, values: { color: 'blue' } }));
   world.machine = { ...world.machine, status: { ...world.machine.status, verified: verified('1.0.0') as never } };

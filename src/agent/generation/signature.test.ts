@@ -124,7 +124,7 @@ describe('security 10, G6: an intruder who controls the API of a cell', () => {
 });
 
 describe('G6: a node with pinned keys', () => {
-  test('says who is accepted, and keeps what runs', async () => {
+  test('reports whose signature is accepted, and keeps what runs', async () => {
     release(world, '1.1.0', { spec: { values: VALUES } });
     const failed = await refused([entry('app', '1.1.0', 2)]);
     expect(failed?.message).toContain(`accepted: ${keyIDOf(key)} (release)`);

@@ -126,12 +126,12 @@ const NOT_PLAIN = [
 ];
 const THE_AGENTS = ['/var', '/var/lib', '/var/lib/kubenode', '/var/lib/kubenode/store', '/etc', '/etc/kubenode', '/run'];
 
-test.each([...NOT_PLAIN, ...THE_AGENTS])('%j may not be disposable, as the API says and as the agent does', (path) => {
+test.each([...NOT_PLAIN, ...THE_AGENTS])('%j may not be disposable, for the API and for the agent', (path) => {
   expect(validated(disposable(path))[0]?.path).toBe('spec.disposable[0].path');
   expect(() => parseComponentSpec(disposable(path), linux)).toThrow('spec.disposable[0].path');
 });
 
-test('what is disposable says from which age, and names a folder once', () => {
+test('what is disposable has an age, and names a folder once', () => {
   for (const age of [null, 0, -1, 1.5, '60']) {
     expect(validated(disposable('/var/cache', age))).not.toEqual([]);
     expect(() => parseComponentSpec(disposable('/var/cache', age), linux)).toThrow('spec.disposable[0].olderThanSeconds');
@@ -144,7 +144,7 @@ test('without anything disposable the spec is as it was before there could be: d
   expect(Object.hasOwn(parseComponentSpec(whole, linux), 'disposable')).toBe(false);
 });
 
-test('what a unit says to systemd is read as the API takes it; what the API refuses the agent refuses too', () => {
+test('the systemd settings of a unit are read as the API takes them; what the API refuses the agent refuses too', () => {
   const systemd = {
     type: 'notify',
     killMode: 'process',
@@ -182,7 +182,7 @@ test('what a unit says to systemd is read as the API takes it; what the API refu
   }
 });
 
-test('a unit that says nothing to systemd is as it was before it could: digests and hashes of what is installed stay', () => {
+test('a unit without systemd settings is as it was before there were any: digests and hashes of what is installed stay', () => {
   expect(Object.hasOwn(parseComponentSpec(whole, linux).units[0] ?? {}, 'systemd')).toBe(false);
 });
 

@@ -65,7 +65,7 @@ export interface ComponentSpec {
   probes: ProbeSpec[];
   /** As `disposable`. */
   nodeCredentials?: NodeCredentials;
-  /** Absent where there is none: digests of generations that were made before there could be must stay. */
+  /** Absent where the component has none: digests of generations that were made before this field existed must stay. */
   disposable?: Disposable[];
   healthDeadlineSeconds: number;
   disruption: NonNullable<MachineComponentSpec['disruption']>;

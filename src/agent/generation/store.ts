@@ -152,8 +152,8 @@ async function fetchWithin(store: StoreFolder, artifact: Named, transfer: Transf
     throw agentError('HttpStatus', `${url}: what was there of it does not continue (416); it is fetched from the start`);
   }
   if (answer.status !== 200 && answer.status !== 206) {
-    const lasting = answer.status >= 400 && answer.status < 500 && ![408, 425, 429].includes(answer.status);
-    throw agentError(lasting ? 'ArtifactRefused' : 'HttpStatus', `${url}: the server answered ${answer.status}`);
+    const persistent = answer.status >= 400 && answer.status < 500 && ![408, 425, 429].includes(answer.status);
+    throw agentError(persistent ? 'ArtifactRefused' : 'HttpStatus', `${url}: the server answered ${answer.status}`);
   }
   const resumed = answer.status === 206;
   if (resumed && answer.from !== there)

@@ -98,7 +98,7 @@ test('a climb that a pax header hides is refused', async () => {
   await expect(read(tarGz(items))).rejects.toMatchObject({ code: 'ArchiveInvalid' });
 });
 
-test('a truncated archive, a damaged header and what is no archive are told apart from a whole one', async () => {
+test('a truncated archive, a damaged header and what is no archive differ from a whole one', async () => {
   const whole = tarGz([{ name: 'a', content: 'x'.repeat(5000) }]);
   for (const length of [0, 5, 30, whole.length - 9]) {
     await expect(read(whole.subarray(0, length))).rejects.toMatchObject({ code: 'ArchiveInvalid' });
@@ -243,11 +243,11 @@ test('a pax header is of the next entry only, and all of its records count', asy
   ]);
 });
 
-test('a global header says nothing of a name', async () => {
+test('a global header does not set a name', async () => {
   expect(await read(tarGz([{ name: 'x', type: 'g', content: '10 path=b\n' }, { name: 'a' }]))).toEqual([['file a', '']]);
 });
 
-test('a folder has no content, whatever its header says', async () => {
+test('a folder has no content, whatever its header contains', async () => {
   expect(
     await read(
       tarGz([

@@ -45,7 +45,7 @@ export async function* readTarGz(
   const { Readable } = process.getBuiltinModule('node:stream');
   const { pipeline } = process.getBuiltinModule('node:stream/promises');
   const gunzip = createGunzip();
-  // Rejects with what the reader below is told of too.
+  // Rejects with the error that the reader below gets too.
   const done = pipeline(Readable.from(compressed), gunzip).catch(() => undefined);
   try {
     yield* readTar(gunzip, limits);

@@ -20,7 +20,7 @@ export interface Variables {
 const LABELS = 'machine.labels.';
 
 /**
- * Replaces `{{path.to.value}}`, once and without logic: what is put in is not looked at again. Label keys hold dots and slashes, so what
+ * Replaces `{{path.to.value}}`, once and without logic: what is put in is not expanded again. Label keys hold dots and slashes, so what
  * follows `machine.labels.` is one key. `where` is the place in the MachineComponent, for messages.
  * Errors: `TemplateInvalid`, `TemplateUnknown`.
  */

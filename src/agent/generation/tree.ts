@@ -86,7 +86,7 @@ export async function damagedEntries(
   const lost = new Set<string>();
   for (const entry of tree) {
     const path = join(folder, entry.path);
-    // Below what is no folder of ours nothing is looked at: it may be a link that leads anywhere.
+    // Below what is no folder of ours nothing is checked: it may be a link that leads anywhere.
     if (lost.has(dirname(entry.path))) {
       damaged.push(entry.path);
       if (entry.kind === 'folder') lost.add(entry.path);

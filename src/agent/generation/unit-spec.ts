@@ -20,7 +20,7 @@ export interface UnitSpec {
   environment: Record<string, string>;
   stopTimeoutSeconds: number;
   reload: 'None' | 'SIGHUP';
-  /** Absent where nothing is said: digests of generations that were made before there could be must stay. */
+  /** Absent where the component has none: digests of generations that were made before this field existed must stay. */
   systemd?: SystemdSettings;
 }
 

@@ -67,7 +67,7 @@ function giveUp(session: Session, why: string, hash: string): number {
   session.readmit = false;
   session.hopeless = hopeless;
   log.error({ machine: `${machine.namespace}/${machine.name}` }, hopeless);
-  // The server decides about what looks out of date here.
+  // An identity that seems to be out of date here is used still: the server decides.
   if (session.using === undefined && session.current !== undefined) use(session, session.current);
   notifyWaiters(session);
   return FILE_MS;

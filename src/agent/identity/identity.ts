@@ -86,7 +86,7 @@ async function keepIdentity(session: Session, pause: Pause): Promise<void> {
   }
 }
 
-/** One that looks out of date is used only when there is no hope of another: requests wait for that first. */
+/** An identity that seems to be out of date is used only when there is no hope of another: requests wait for that first. */
 async function load(session: Session): Promise<void> {
   const kept = await session.ports.state.current();
   if (kept === undefined) return;

@@ -41,7 +41,7 @@ const signing =
 function contextOf(ask: NodeCertificates['ask'], server = 'https://10.0.0.1:6443'): Context {
   const files = nodeFiles();
   const clock = systemClock();
-  const nodeCertificates = { server, certificateAuthority: authority.certificate, ask, look: ask };
+  const nodeCertificates = { server, certificateAuthority: authority.certificate, ask, readAnswer: ask };
   const ports = { files, clock, log: recordingLog(), random: Math.random, cell: { nodeCertificates } };
   // Only these parts of a context are used.
   return {
@@ -110,7 +110,7 @@ test('a certificate of another key or another node is not taken', async () => {
   expect(heldIn(text, 'n1', Date.now(), 1)).toBeUndefined();
 });
 
-test('who is refused says by whom and why; one that is good for a while yet goes on', async () => {
+test('a refusal reports by whom and why; one that is good for a while yet goes on', async () => {
   const denied: NodeCertificates['ask'] = () => Promise.resolve({ is: 'Denied', why: 'NodeNotOfMachine: it is of another' });
   await expect(keepNodeCredentials(contextOf(denied), CREDENTIALS)).rejects.toMatchObject({
     code: 'CredentialsRefused',

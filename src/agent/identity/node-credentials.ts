@@ -26,7 +26,7 @@ export interface NodeCertificates {
   server: string;
   certificateAuthority: string;
   ask(pending: Pick<Pending, 'name' | 'request'>, expirationSeconds: number, signal: AbortSignal): Promise<Answer>;
-  look(pending: Pick<Pending, 'name' | 'request'>, signal: AbortSignal): Promise<Answer>;
+  readAnswer(pending: Pick<Pending, 'name' | 'request'>, signal: AbortSignal): Promise<Answer>;
 }
 
 const SECONDS = 24 * 3600;
@@ -46,7 +46,8 @@ interface Held {
 export async function keepNodeCredentials(ctx: Context, { kubeconfig, certificateAuthority }: NodeCredentials): Promise<void> {
   const { ports, layout, durable, node } = ctx;
   const certificates = ports.cell.nodeCertificates;
-  if (certificates === undefined) throw agentError('CredentialsRefused', 'this agent has nobody to ask for the certificate of its node');
+  if (certificates === undefined)
+    throw agentError('CredentialsRefused', 'this agent has no API server to ask for the certificate of its node');
   await placeFile(durable, layout.root, { path: certificateAuthority, content: certificates.certificateAuthority, mode: AUTHORITY_MODE });
   const text = await readPlaced(ctx, kubeconfig);
   const present = heldIn(text, node.name, bestWallMs(ctx.memory, ctx.ports.clock), 2 / 3);
@@ -154,7 +155,7 @@ async function asked(ctx: Context, certificates: NodeCertificates): Promise<Held
     }
     await sleep(clock, waitMs);
     signal.throwIfAborted();
-    answer = await certificates.look(pending, signal);
+    answer = await certificates.readAnswer(pending, signal);
   }
 }
 

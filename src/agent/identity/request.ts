@@ -41,7 +41,7 @@ export function pemOf(request: Uint8Array): string {
   return `-----BEGIN CERTIFICATE REQUEST-----\n${lines.join('\n')}\n-----END CERTIFICATE REQUEST-----\n`;
 }
 
-/** The value of annotation VOUCHER: this key says that the key of the request is to follow it. */
+/** The value of annotation VOUCHER: this key confirms that the key of the request is to follow it. */
 export function vouch(key: KeyObject, request: Uint8Array): string {
   return [spkiOf(key), sign('sha256', vouchedText(request), key)].map((part) => part.toString('base64')).join('.');
 }

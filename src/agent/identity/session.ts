@@ -7,7 +7,7 @@ import type { RetirableTransport } from '../../kube/https-transport.ts';
 import { certified, lifeOf } from './key.ts';
 import type { MachineIdentity } from './key.ts';
 import type { Current, IdentityState, Pending } from './state.ts';
-import { ask, look, standInToken } from './wire.ts';
+import { ask, readAnswer, standInToken } from './wire.ts';
 import type { Answer } from './wire.ts';
 
 export type Credentials = { token: string } | { clientCert: string; clientKey: string };
@@ -121,7 +121,7 @@ export async function progress(session: Session, by: Client, pending: Pending): 
   const { clock, signal } = session.ports;
   let { asked } = session;
   if (asked?.name !== pending.name) session.asked = asked = { name: pending.name, reads: 0, approvedAt: undefined };
-  const answer = asked.reads++ === 0 ? await ask(by, pending, session.seconds, signal) : await look(by, pending, signal);
+  const answer = asked.reads++ === 0 ? await ask(by, pending, session.seconds, signal) : await readAnswer(by, pending, signal);
   if (answer.is === 'Gone') session.asked = undefined;
   else if (answer.is === 'Waiting' && answer.approved) asked.approvedAt ??= clock.monotonic();
   return answer;

@@ -68,7 +68,7 @@ test.each([
   expect(await state.pending()).toBeUndefined();
 });
 
-test('a request is kept until what it led to is adopted, or as long as is said', async () => {
+test('a request is kept until what it led to is adopted, or as long as it is to be kept', async () => {
   const { state } = stateOn();
   expect([await state.current(), await state.pending()]).toEqual([undefined, undefined]);
   await state.begin({ ...pending, voucher: 'v' });

@@ -7,7 +7,7 @@ export type Current =
   /** Where the cluster signs no certificates. Times in wall ms. */
   | { kind: 'Token'; machineUID: string; token: string; since: number; until: number; admittedBy: string };
 
-/** A request that was made, or is about to be. There before the API server hears of it, so that no key is lost with the process. */
+/** A request that was made, or is about to be. It is on the disk before the API server gets it, so that no key is lost with the process. */
 export interface Pending {
   machineUID: string;
   /** PEM. */

@@ -195,7 +195,7 @@ function outcome(work: Promise<ApiResponse>): { value: number | Error | undefine
 }
 
 describe('a request of an agent that is not admitted', () => {
-  test('waits for 20 s, and is then told so', async () => {
+  test('waits for 20 s, and then fails', async () => {
     judgement = 'wait';
     start();
     const request = outcome(use());
@@ -236,7 +236,7 @@ describe('a request of an agent that is not admitted', () => {
     expect(clock.timers).toBe(timers);
   });
 
-  test('is told at once where none can be: the token is not accepted', async () => {
+  test('fails at once where none can be: the token is not accepted', async () => {
     refuses = () => true;
     start();
     const waiting = outcome(use());
@@ -260,7 +260,7 @@ describe('a request of an agent that is not admitted', () => {
 });
 
 describe('an admission', () => {
-  test('is waited for with one request, looked at ever more seldom', async () => {
+  test('is waited for with one request, read ever more seldom', async () => {
     judgement = 'wait';
     start();
     await pass(2 * SECOND, 40);
@@ -346,7 +346,7 @@ describe('an admission', () => {
 });
 
 describe('G2: a signer', () => {
-  test('that is silent is given 5 s after the approval, before a token is asked for in its place', async () => {
+  test('that does not respond is given 5 s after the approval, before a token is asked for in its place', async () => {
     judgement = 'wait';
     start();
     await pass(MINUTE);
@@ -438,7 +438,7 @@ describe('a renewal', () => {
     expect(await state.current()).not.toEqual(first);
   });
 
-  test('that is denied is asked for again after a quarter to half an hour, and said each time', async () => {
+  test('that is denied is asked for again after a quarter to half an hour, and reported each time', async () => {
     draw = 1;
     start();
     await pass(SECOND);
@@ -488,7 +488,7 @@ describe('a renewal', () => {
 });
 
 describe('an identity', () => {
-  test('that the server does not accept is said once, and ends with another bootstrap token', async () => {
+  test('that the server does not accept is reported once, and ends with another bootstrap token', async () => {
     start();
     await pass(SECOND);
     refuses = (credentials) => !('token' in credentials);
@@ -506,7 +506,7 @@ describe('an identity', () => {
     expect(await state.current()).toMatchObject({ admittedBy: sha256Hex('second') });
   });
 
-  test('is as old as the server’s clock says, however wrong the node’s is', async () => {
+  test('is as old as by the server’s clock, however wrong the node’s is', async () => {
     serverAheadMs = 1000 * HOUR;
     start();
     await pass(SECOND);

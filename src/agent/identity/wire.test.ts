@@ -4,7 +4,7 @@ import { createClient } from '../../kube/http-client.ts';
 import { fakeApiServer, jsonResponse, statusResponse } from '../../kube/testing/api-server.ts';
 import type { FakeApiServer, Interceptor } from '../../kube/testing/api-server.ts';
 import type { Pending } from './state.ts';
-import { ask, isUnauthorized, look, standInToken } from './wire.ts';
+import { ask, isUnauthorized, readAnswer, standInToken } from './wire.ts';
 
 const pending: Pending = { machineUID: 'u', key: 'k', request: 'cmVxdWVzdA==', name: 'kubenode-web-a-1', voucher: 'v' };
 const { signal } = new AbortController();
@@ -55,15 +55,15 @@ test.each<[string, object | undefined, object]>([
 ])('G1: what is read of a request: %s', async (_what, status, expected) => {
   api.intercept(answers(status));
   expect(await ask(client(), pending, 3600, signal)).toEqual(expected);
-  expect(await look(client(), pending, signal)).toEqual(expected);
+  expect(await readAnswer(client(), pending, signal)).toEqual(expected);
 });
 
 test('G1: a request of another under its name is none of it, even with a certificate', async () => {
   api.intercept(answers({ certificate: base64 }, 'b3RoZXI='));
-  expect(await look(client(), pending, signal)).toEqual({ is: 'Denied', why: 'another request has the name kubenode-web-a-1' });
+  expect(await readAnswer(client(), pending, signal)).toEqual({ is: 'Denied', why: 'another request has the name kubenode-web-a-1' });
 });
 
-test('a request says what it is for and for how long, and is vouched for where it renews', async () => {
+test('a request has its purpose and its duration, and is vouched for where it renews', async () => {
   api.intercept(answers(undefined));
   await ask(client(), pending, 3600, signal);
   expect(bodyOf(api.requests[0])).toMatchObject({
@@ -87,7 +87,7 @@ test('a request that was made before a crash is found again; what else is refuse
 });
 
 test('a request that was cleaned up is gone', async () => {
-  expect(await look(client(), pending, signal)).toEqual({ is: 'Gone' });
+  expect(await readAnswer(client(), pending, signal)).toEqual({ is: 'Gone' });
 });
 
 const machine = { namespace: 'web', name: 'a' };
@@ -120,7 +120,7 @@ test.each([
   expect(await standInToken(client(), machine, 3600, signal)).toBeUndefined();
 });
 
-test('G2: a server that fails has given no answer, and 401 is told apart', async () => {
+test('G2: a server that fails has given no answer, and 401 is another case', async () => {
   let status = 500;
   api.intercept(() => statusResponse(status, 'Whatever'));
   const failure = (): Promise<unknown> => standInToken(client(), machine, 3600, signal).catch((error: unknown) => error);

@@ -37,11 +37,11 @@ export async function ask(
     return answerOf(await client.create(CertificateSigningRequests, object, { signal }), pending);
   } catch (error) {
     if (!hasReason(error, 'AlreadyExists')) throw error;
-    return await look(client, pending, signal);
+    return await readAnswer(client, pending, signal);
   }
 }
 
-export async function look(client: Client, pending: Asked, signal: AbortSignal): Promise<Answer> {
+export async function readAnswer(client: Client, pending: Asked, signal: AbortSignal): Promise<Answer> {
   const found = await client.find(CertificateSigningRequests, { name: pending.name }, { signal });
   return found === undefined ? { is: 'Gone' } : answerOf(found, pending);
 }
@@ -49,14 +49,14 @@ export async function look(client: Client, pending: Asked, signal: AbortSignal):
 function answerOf({ spec, status }: Stored<CertificateSigningRequest>, pending: Asked): Answer {
   if (spec.request !== pending.request) return { is: 'Denied', why: `another request has the name ${pending.name}` };
   const condition = (type: string) => status?.conditions?.find((each) => each.type === type);
-  const said = ({ reason = '', message = '' }: { reason?: string; message?: string }): string =>
+  const textOf = ({ reason = '', message = '' }: { reason?: string; message?: string }): string =>
     [reason, message].filter(Boolean).join(': ');
   const denied = condition('Denied');
-  if (denied !== undefined) return { is: 'Denied', why: said(denied) };
+  if (denied !== undefined) return { is: 'Denied', why: textOf(denied) };
   const certificate = status?.certificate ?? '';
   if (certificate !== '') return { is: 'Issued', certificate: Buffer.from(certificate, 'base64').toString('utf8') };
   const failed = condition('Failed');
-  if (failed !== undefined) return { is: 'Failed', why: said(failed) };
+  if (failed !== undefined) return { is: 'Failed', why: textOf(failed) };
   return { is: 'Waiting', approved: condition('Approved') !== undefined };
 }
 

@@ -14,7 +14,7 @@ import type { Due, Step } from '../engine/steps.ts';
 /** Those of src/api, which cannot be imported without its schemas. */
 const OUTCOMES: readonly Outcome[] = ['Succeeded', 'TransientFailure', 'PermanentFailure', 'Superseded', 'Cancelled'];
 
-/** The next step of an operation that was begun; there is no open transaction. It always ends: nobody but the agent can end it. */
+/** The next step of an operation that was begun; there is no open transaction. It always ends: only the agent can end it. */
 export function runningStep(o: Observed, operation: OperationRecord): Step {
   if (operation.kind === 'Delete') return deletionStep(o, operation);
   for (const name of inOrder(
@@ -64,7 +64,7 @@ export function orderStep(o: Observed, due: Due): Step | undefined {
     if (order.action === 'Reboot' && reported.bootID !== undefined && reported.bootID !== o.bootID) {
       return finish(order, 'Succeeded', `this node is in boot ${o.bootID}, it was in ${reported.bootID}; its own record was lost`);
     }
-    return finish(order, 'PermanentFailure', 'this node has no record of the operation that was under way; what it did cannot be told');
+    return finish(order, 'PermanentFailure', 'this node has no record of the operation that was under way; what it did is not known');
   }
   if (order.epoch < o.state.epoch) {
     return finish(order, 'Cancelled', `its epoch ${order.epoch} is below ${o.state.epoch}, which this node has seen: the order is stale`);

@@ -15,7 +15,7 @@ test('C5: an operation is begun only after the Machine was read again, live', as
 
 test('C5: an order that was taken back meanwhile is found out by reading again', async () => {
   const { world, life } = await ordered();
-  // Not told: the watch is behind.
+  // Not notified: the watch is behind.
   world.change({ operation: order(world, 'op-2', { kind: 'Cancelled' }) });
   await live(world, life, () => world.status.operation?.id === 'op-2');
   expect(outcome(world)).toBe('Cancelled');
@@ -53,7 +53,7 @@ test.each([
   expect(app(world)).toMatchObject({ state: 'Waiting', needs: 'Restart' });
 });
 
-test('D3: an order of an epoch below one seen before is cancelled, and says so', async () => {
+test('D3: an order of an epoch below one seen before is cancelled, and reported', async () => {
   const { world, life } = await announced();
   give(world, life, order(world, 'op-1', { epoch: 9, kind: 'Cancelled' }));
   await live(world, life, () => outcome(world) === 'Cancelled');
@@ -100,7 +100,7 @@ test('C5, invariant 5: an order that was carried out is not repeated after a reb
   expect(world.effects.every((each) => each.transaction?.operation === undefined)).toBe(true);
 });
 
-test('C7: an operation that was under way when the disk was lost ends as one whose effect cannot be told', async () => {
+test('C7: an operation that was under way when the disk was lost ends as one whose effect is not known', async () => {
   const { world, life } = await ordered();
   await live(world, life, () => world.status.operation?.state === 'Running');
   life.end();
@@ -185,7 +185,7 @@ test('C1: an order for two components switches those first that others require, 
   expect(world.requests.machine).toBe(1);
 });
 
-test('when one of two fails the other is still carried out, and the operation tells which', async () => {
+test('when one of two fails the other is still carried out, and the operation reports which', async () => {
   const { world, life } = await node();
   release(world, '2.0.0', { name: 'web' });
   release(world, '2.1.0', { name: 'web' });

@@ -10,7 +10,7 @@ const said = (world: World, reason: string): string[] => world.events.filter((ea
 const ended = (world: World, id = 'op') => world.status.operation?.id === id && world.status.operation.state === 'Done';
 const did = (world: World) => world.effects.map((each) => `${each.what} ${each.name}`.trim());
 
-test('C5: an answer that does not say when it was made begins nothing', async () => {
+test('C5: an answer without a date begins nothing', async () => {
   const { world, life } = await announced();
   world.undated = true;
   give(world, life, order(world, 'op'));
@@ -22,7 +22,7 @@ test('C5: an answer that does not say when it was made begins nothing', async ()
   expect(outcome(world)).toBe('Succeeded');
 });
 
-test('C5: what the watch tells while the Machine is read again is not undone by the answer, which is older', async () => {
+test('C5: what the watch brings while the Machine is read again is not undone by the answer, which is older', async () => {
   const { world, life } = await announced();
   const ordered = order(world, 'op');
   let answer: World['machine'] | undefined;
@@ -73,7 +73,7 @@ test('C5: an API server that was away for long is asked again without the pauses
   }
 });
 
-test('H5: when an operation ended is said in the time of the API server', async () => {
+test('H5: when an operation ended is reported in the time of the API server', async () => {
   const { world, life } = await announced();
   world.serverAheadMs = 100_000;
   give(world, life, order(world, 'op'));
@@ -82,7 +82,7 @@ test('H5: when an operation ended is said in the time of the API server', async 
   expect(Math.abs(finished - (START_MS + world.ms + 100_000))).toBeLessThanOrEqual(1_000);
 });
 
-test('a Repair that is refused is told by its id, one that was done by what it was', async () => {
+test('a Repair that is refused is reported by its id, one that was done by what it was', async () => {
   const { world, life } = await node();
   give(world, life, repair(world, 'op', 'Reinstall'));
   await live(world, life, () => ended(world));
@@ -95,7 +95,7 @@ test('a Repair that is refused is told by its id, one that was done by what it w
   expect(world.warnings).toEqual(['RepairEnded']);
 });
 
-test('what a person should look at is a Warning, what went as it should is not', async () => {
+test('what a person should check is a Warning, what went as it should is not', async () => {
   const { world, life } = await node();
   put(world, '/etc/app/app.conf', 'drift');
   await rest(world, life);
@@ -126,7 +126,7 @@ test('what a person should look at is a Warning, what went as it should is not',
   expect(world.warnings).toHaveLength(3);
 });
 
-test('a first install that fails is told as one after which nothing runs, and nothing of it is healthy', async () => {
+test('a first install that fails is reported as one after which nothing runs, and nothing of it is healthy', async () => {
   const { world, life } = await node();
   release(world, '2.0.0', { name: 'web', program: 'bad' });
   want(world, life, [entry('app', '1.0.0', 1), entry('web', '2.0.0', 1)]);

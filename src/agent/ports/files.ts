@@ -29,7 +29,7 @@ export interface FileStat {
   /** Permission bits. */
   mode: number;
   size: number;
-  /** Tells a folder that was made again under the same name. */
+  /** Another one for a folder that was made again under the same name. */
   inode: number;
 }
 
@@ -78,7 +78,7 @@ export interface Files {
 }
 
 const CHUNK = 64 * 1024;
-/** Whoever may write a file must not decide how much memory the agent takes. */
+/** Who may write a file must not decide how much memory the agent takes. */
 const MOST_READ = 64 * 1024 * 1024;
 
 /** A pipe that somebody put there is not waited for. Returns the size. Errors: `FileFailed`. */
@@ -179,7 +179,7 @@ export function nodeFiles(): Files {
     open: openFolder,
     watch(folder, onChange) {
       const watcher = fs.watch(folder, { persistent: false }, (_event, name) => onChange(name ?? undefined));
-      // A folder that vanishes ends its watcher with an error; the caller finds out by looking.
+      // A folder that vanishes ends its watcher with an error; the caller finds out by its next check.
       watcher.on('error', () => onChange(undefined));
       return () => watcher.close();
     },

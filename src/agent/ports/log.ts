@@ -1,7 +1,7 @@
 import { plainOutput } from '../../api/plain-text.ts';
 import type { Log } from '../../api/ports.ts';
 
-/** One JSON line a message. Errors as their message: stacks of a node's agent help nobody who reads a node's log. */
+/** One JSON line a message. Errors as their message: stacks of the agent do not help who reads a node's log. */
 export function lineLog(write: (line: string) => void, debug: boolean): Log {
   const line =
     (level: string) =>

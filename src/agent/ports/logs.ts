@@ -15,7 +15,7 @@ const { O_APPEND, O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDWR, O_WRONLY } = 
 export async function openLog(root: string, unit: string): Promise<number> {
   const path = logPath(root, unit);
   await mkdir(dirname(path), { recursive: true });
-  // Whoever may write the folder must not lead root elsewhere.
+  // Who may write the folder must not lead root elsewhere.
   const file = await open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0o640);
   try {
     await plainSize(file, path);

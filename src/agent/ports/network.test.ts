@@ -94,7 +94,7 @@ test.each(['mirror.example', '10.0.0.1', '192.168.1.1', '8.8.8.8', '2001:db8::1'
 );
 
 test('security 7: a name that leads to this node is refused where a redirect names it', async () => {
-  // One that asks for an address of its own is looked up in the same way.
+  // One that asks for an address of its own is resolved in the same way.
   const answer = (hostname: string, all: boolean): Promise<unknown> =>
     new Promise((resolve) => lookupOutside(hostname, { all }, (error, address) => resolve(error ?? address)));
   for (const all of [true, false]) expect(await answer('localhost', all)).toMatchObject({ code: 'UrlRefused' });
@@ -104,7 +104,7 @@ test('security 7: a name that leads to this node is refused where a redirect nam
 });
 
 test('security 7: what comes from elsewhere follows no redirect to this node, by its address or by a name', async () => {
-  // What a name service says is its own: here that this name leads to this node.
+  // What a name service answers is its own: here that this name leads to this node.
   const dns = process.getBuiltinModule('node:dns');
   const lookup = vi
     .spyOn(dns, 'lookup')
@@ -144,7 +144,7 @@ test('the cell’s authority vouches for its own mirror and for nobody else', as
   });
 });
 
-test('a server that falls silent is not waited for', async () => {
+test('a server that stops responding is not waited for', async () => {
   const url = await serve((_request, response) => void response.writeHead(200).write('begun'));
   const download = await nodeNetwork({ idleTimeoutMs: 50 }).download(`${url}/x`, 0, signal);
   await expect(text(download)).rejects.toThrow(/50 ms|aborted/);

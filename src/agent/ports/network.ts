@@ -87,7 +87,7 @@ function insideAddresses(): BlockList {
   return inside;
 }
 
-/** As the system looks names up, save that one which leads inside is refused: a name may lead anywhere. */
+/** As the system resolves names, save that one which leads inside is refused: a name may lead anywhere. */
 export const lookupOutside: LookupFunction = (hostname, options, callback) => {
   const { lookup } = process.getBuiltinModule('node:dns');
   lookup(hostname, { ...options, all: true }, (error, addresses) => {
@@ -119,7 +119,7 @@ export function nodeNetwork(options: NetworkOptions = {}): Network {
       ...trusted,
       ...(outside ? { lookup: lookupOutside } : {}),
     } satisfies RequestOptions & { ca?: string[] });
-    outgoing.setTimeout(idleTimeoutMs, () => outgoing.destroy(new Error(`nothing was heard for ${idleTimeoutMs} ms`)));
+    outgoing.setTimeout(idleTimeoutMs, () => outgoing.destroy(new Error(`nothing came for ${idleTimeoutMs} ms`)));
     outgoing.end();
     const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];
     outgoing.on('error', (error) => incoming.destroy(error));

@@ -25,7 +25,7 @@ function ps(args: string[]): Promise<string> {
   });
 }
 
-/** Processes of a group whose leader is gone, told by what the leader left in their environment. Linux only: elsewhere none are found. */
+/** Processes of a group whose leader is gone, recognized by what the leader left in their environment. Linux only: elsewhere none are found. */
 export async function orphansOf(group: number, mark: string): Promise<number[]> {
   if (process.platform !== 'linux') return [];
   const found: number[] = [];
@@ -39,7 +39,7 @@ export async function orphansOf(group: number, mark: string): Promise<number[]> 
   return found;
 }
 
-/** Sends a signal; false when there is nobody to receive it. */
+/** Sends a signal; false when there is no process to receive it. */
 export function send(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
     return process.kill(pid, signal);

@@ -36,7 +36,7 @@ test('while another one lives there is no second; when it was killed there is', 
   expect(readFileSync(path(), 'utf8')).toContain(`${process.pid} `);
 });
 
-test.each(['', 'x', '1', `${process.ppid} another-start`, '999999999 x'])('a file that says %j stops nobody', async (text) => {
+test.each(['', 'x', '1', `${process.ppid} another-start`, '999999999 x'])('a file with %j stops no agent', async (text) => {
   write(text);
   await beSole(root);
   expect(readFileSync(path(), 'utf8')).toContain(`${process.pid} `);

@@ -4,8 +4,8 @@ import { fs } from './node-fs.ts';
 import { startOf } from './processes.ts';
 
 /**
- * Makes this the only agent of the root until the process ends: two would undo each other's work. Whose the file is, process ID and start tell, so one
- * that a killed agent left stops nobody. Errors: `AgentRunning`.
+ * Makes this the only agent of the root until the process ends: two would undo each other's work. The file names its process by ID and start, so one
+ * that a killed agent left stops no other. Errors: `AgentRunning`.
  */
 export async function beSole(root: string): Promise<void> {
   const folder = join(root === '' ? '/' : root, 'run/kubenode');

@@ -95,7 +95,7 @@ test('who has the ID of a unit that is gone is nobody’s unit, and is left alon
   }
 });
 
-test('a unit that ends by itself is told of at once, with how it ended', async () => {
+test('a unit that ends by itself is reported at once, with how it ended', async () => {
   const units = await supervise();
   let told = 0;
   units.onExit(() => told++);

@@ -36,7 +36,7 @@ export interface SupervisorOptions {
   log: Log;
 }
 
-/** How often what other processes have started is looked after. */
+/** How often units that other processes have started are checked. */
 const POLL_MS = 1000;
 const ROTATE_EVERY = 60;
 /** After SIGKILL. */
@@ -52,7 +52,7 @@ interface Running {
   record: UnitRecord;
   running: boolean;
   exit?: string;
-  /** Started by this process: it will be told of the end. */
+  /** Started by this process, which gets an event when it ends. */
   own: boolean;
 }
 

@@ -9,7 +9,7 @@ const BOOT_ID = '/proc/sys/kernel/random/boot_id';
 /**
  * A machine that systemd runs. Errors: `BootUnknown`, `NoPlatform`, `HostUnfit`.
  *
- * A reboot that systemd has begun cannot be taken back: `keepUp` leaves it alone, and the operation ends as the boot ID tells.
+ * A reboot that systemd has begun cannot be taken back: `keepUp` leaves it alone, and the boot ID shows how the operation ended.
  */
 export async function systemHost(systemctl: Systemctl): Promise<Host> {
   if (process.platform !== 'linux' || !fs.existsSync('/run/systemd/system')) {
@@ -22,7 +22,7 @@ export async function systemHost(systemctl: Systemctl): Promise<Host> {
     bootID,
     ...platform(),
     async reboot(operation) {
-      // Returns when it is queued. One that is under way already says so, and is what was asked for.
+      // Returns when it is queued. One that is under way already is reported as such, and is what was asked for.
       const { code, stderr } = await systemctl(['reboot', '--no-block', '--no-wall', `--message=KubeNode operation ${operation}`]);
       if (code !== 0 && !/already|in progress/i.test(stderr)) {
         throw agentError('RebootFailed', `systemctl reboot ended with ${code}: ${stderr.trim().slice(0, 300)}`);

@@ -16,7 +16,7 @@ import { markOf } from './unit-file.ts';
 import type { LastingUnits } from './units.ts';
 
 /*
- * What the agent makes of what systemctl says, also where that is strange. That systemd itself does as it is understood here, and all of the conformance
+ * What the agent makes of the output of systemctl, also where that is strange. That systemd itself does as it is understood here, and all of the conformance
  * of units, runs on machines with systemd (test/nodes).
  */
 
@@ -25,7 +25,7 @@ interface Manager {
   units: Map<string, Record<string, string>>;
   calls: string[];
   timeouts: (number | undefined)[];
-  /** Orders that fail, with what is said. */
+  /** Orders that fail, with their output. */
   fails: Map<string, string>;
   /** What a unit is after its start. */
   started: (name: string) => Record<string, string>;
@@ -170,7 +170,7 @@ test('nobody is asked of a unit while its main process lives and its file is as 
 test.each([
   ['that it has another text than the file', { NeedDaemonReload: 'yes' }],
   ['that it read it elsewhere', { FragmentPath: '/run/systemd/transient/app.service' }],
-])('where systemd says %s, nobody knows what runs', async (_what, properties) => {
+])('where systemd reports %s, it is not known what runs', async (_what, properties) => {
   const units = open();
   await units.start(shellUnit('x'));
   is(properties);
@@ -207,7 +207,7 @@ test.each([
   expect((await open().list())[0]?.running).toBe(running);
 });
 
-test('units of somebody else are not listed, started, stopped or reloaded, and it is said where they are', async () => {
+test('units of somebody else are not listed, started, stopped or reloaded, and it is reported where they are', async () => {
   const units = open();
   writeFileSync(file(), '[Service]\nExecStart=/bin/true\n');
   is({ ActiveState: 'active', MainPID: mainProcess() });
@@ -330,7 +330,7 @@ test('what systemd is still at is waited for, up to a minute', async () => {
   expect(await open().start(shellUnit('x'))).toMatchObject({ running: true, invocation: 'late' });
 });
 
-test('an order that fails is an error with what was said', async () => {
+test('an order that fails is an error with its output', async () => {
   const units = open();
   manager.fails.set('start', 'Unit dbus.service not found.');
   await expect(units.start(shellUnit('x'))).rejects.toMatchObject({
@@ -357,7 +357,7 @@ test('a reload is sent to the main process of what runs', async () => {
   await expect(units.reload('app')).rejects.toMatchObject({ code: 'UnitFailed', message: expect.stringContaining('No such process') });
 });
 
-test('who listens is told soon of a unit that ended, once, and not of one that runs or was stopped', async () => {
+test('listeners are notified soon of a unit that ended, once, and not of one that runs or was stopped', async () => {
   const polls: (() => void)[] = [];
   const clock = systemClock();
   const setTimer: Clock['setTimer'] = (ms, fn) => {
@@ -368,7 +368,7 @@ test('who listens is told soon of a unit that ended, once, and not of one that r
   const units = open({ ...clock, monotonic: () => clock.monotonic(), now: () => clock.now(), setTimer });
   const poll = async (): Promise<void> => {
     for (const each of polls.splice(0)) each();
-    // As long as looking for a process takes.
+    // As long as the check for a process takes.
     for (let look = 0; look < 3; look++) await startOf(process.pid);
   };
   let [heard, others] = [0, 0];

@@ -24,7 +24,7 @@ export interface SystemdOptions {
 }
 
 export const UNIT_FOLDER = '/etc/systemd/system';
-/** How often the main processes are looked after. */
+/** How often the main processes are checked. */
 const POLL_MS = 1000;
 /** From the order to start until a main process is there, or is known not to come. */
 const BEGINS_WITHIN_MS = 60_000;
@@ -50,8 +50,8 @@ interface SystemdFolder extends Required<SystemdOptions> {
 }
 
 /**
- * Services as units of systemd. The file of a unit says whose it is and what of, so there is no other record: what has our mark is ours, and nothing
- * else is ever written, stopped or removed. A unit is stopped before its file changes, so that what runs is always what the file says, whenever the
+ * Services as units of systemd. The file of a unit records who wrote it and for which generation, so there is no other record: what has our mark is ours, and nothing
+ * else is ever written, stopped or removed. A unit is stopped before its file changes, so that what runs is always what the file defines, whenever the
  * agent is killed. Output goes to the journal.
  */
 export function createSystemdUnits({ folder = UNIT_FOLDER, ...options }: SystemdOptions): LastingUnits {
@@ -102,7 +102,7 @@ async function list(units: SystemdFolder): Promise<UnitStatus[]> {
   const statuses = new Map<string, UnitStatus>();
   for (const [name, { text }] of ours) {
     const before = units.seen.get(name);
-    // As long as its main process is that one, nothing of it has changed, and nobody has to be asked.
+    // As long as its main process is that one, nothing of it has changed, and systemd need not be asked.
     if (before?.text === text && (await startOf(before.pid)) === before.start) statuses.set(name, before.status);
   }
   const asked = [...ours.keys()].filter((name) => !statuses.has(name));
@@ -122,7 +122,7 @@ async function list(units: SystemdFolder): Promise<UnitStatus[]> {
 async function note(units: SystemdFolder, name: string, text: string, mark: UnitMark, unit: Shown): Promise<UnitStatus> {
   const status = statusOf(name, mark, unit, pathOf(units, name));
   const start = status.running ? await startOf(unit.mainPid) : undefined;
-  // What was edited is looked at each time: it may be put back, or loaded, without another process.
+  // What was edited is checked each time: it may be put back, or loaded, without another process.
   if (start === undefined || status.hash !== mark.hash) units.seen.delete(name);
   else units.seen.set(name, { pid: unit.mainPid, start, text, status });
   return status;
@@ -130,11 +130,11 @@ async function note(units: SystemdFolder, name: string, text: string, mark: Unit
 
 async function show(units: SystemdFolder, name: string): Promise<Shown> {
   const shown = (await showUnits(units.systemctl, [`${name}.service`])).get(`${name}.service`);
-  if (shown === undefined) throw agentError('UnitFailed', `systemd says nothing of ${name}.service`);
+  if (shown === undefined) throw agentError('UnitFailed', `systemd does not report ${name}.service`);
   return shown;
 }
 
-/** Errors: `UnitFailed` with what systemctl said. */
+/** Errors: `UnitFailed` with the output of systemctl. */
 async function order(units: SystemdFolder, args: readonly string[], timeoutMs?: number): Promise<void> {
   const { code, stderr, stdout } = await units.systemctl(args, timeoutMs);
   if (code !== 0)
@@ -175,9 +175,9 @@ async function start(units: SystemdFolder, definition: UnitDefinition): Promise<
   await units.durable.folder(units.wants);
   await units.durable.link(join(units.wants, unit), `../${unit}`);
   await order(units, ['daemon-reload'], 60_000);
-  // A unit that failed says so until then.
+  // A unit that failed is shown as failed until then.
   if (loaded) await units.systemctl(['reset-failed', '--', unit]);
-  // Not waited for until it is ready, which may take minutes: that is for probes to tell.
+  // Not waited for until it is ready, which may take minutes: probes find that out.
   await order(units, ['start', '--no-block', '--', unit]);
   const shown = await begun(units, name, before.invocation);
   const mark = markOf(text);
@@ -232,7 +232,7 @@ async function reload(units: SystemdFolder, name: string): Promise<void> {
 
 function statusOf(name: string, mark: UnitMark, unit: Shown, path: string): UnitStatus {
   const running = unit.mainPid !== 0 && RUNNING.includes(unit.activeState);
-  // What systemd has loaded is another text than the file, or the file another than the agent's: then nobody knows what runs.
+  // What systemd has loaded is another text than the file, or the file another than the agent's: then it is not known what runs.
   const known = mark.whole && !unit.needsReload && unit.fragment === path;
   const exit = running ? undefined : exitOf(unit);
   return {

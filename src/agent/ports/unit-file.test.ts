@@ -106,7 +106,7 @@ test.each([
   );
 });
 
-test('a file says whose it is and what of, and whether it was edited', () => {
+test('a file records who wrote it and for what, and whether it was edited', () => {
   const text = unitFileText(unit(), {});
   expect(markOf(text)).toEqual({ hash: 'h1', generation: 'g1', stopTimeoutSeconds: 7, whole: true });
   expect(markOf(text.replace('Restart=no', 'Restart=always'))).toMatchObject({ hash: 'h1', whole: false });

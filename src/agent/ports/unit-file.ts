@@ -2,7 +2,7 @@ import { sha256Hex } from '../../api/digest.ts';
 import { agentError } from '../errors.ts';
 import type { UnitDefinition } from './units.ts';
 
-/** What a unit file of ours says of itself, in a section that systemd passes over. */
+/** What a unit file of ours records of itself, in a section that systemd passes over. */
 export interface UnitMark {
   hash: string;
   generation: string;
@@ -53,33 +53,33 @@ export function markOf(text: string): UnitMark | undefined {
 function bodyOf(unit: UnitDefinition, environment: Readonly<Record<string, string>>): string {
   const { systemd = {} } = unit;
   const lines: string[] = ['[Unit]', `Description=${unit.name}, a component of KubeNode`];
-  const say = (directive: string, value: string | number | undefined): void => {
+  const set = (directive: string, value: string | number | undefined): void => {
     if (value !== undefined) lines.push(`${directive}=${value}`);
   };
   const names = (all: string[] | undefined): string | undefined => (all === undefined || all.length === 0 ? undefined : all.join(' '));
-  say('After', names(systemd.after));
-  say('Requires', names(systemd.requires));
-  say('Wants', names(systemd.wants));
-  // How often is the agent's decision, and systemd's only where the component says so: never "not any more".
-  say('StartLimitIntervalSec', 0);
+  set('After', names(systemd.after));
+  set('Requires', names(systemd.requires));
+  set('Wants', names(systemd.wants));
+  // How often is the agent's decision, and systemd's only where the component sets it: never "not any more".
+  set('StartLimitIntervalSec', 0);
   lines.push('', '[Service]');
-  say('Type', systemd.type ?? 'exec');
-  say('ExecStart', command(unit));
-  for (const [name, value] of Object.entries(environment)) say('Environment', quoted(`${variable(unit.name, name)}=${value}`, unit.name));
-  say('WorkingDirectory', '/');
-  say('KillMode', systemd.killMode ?? 'control-group');
-  say('TimeoutStopSec', unit.stopTimeoutSeconds);
-  say('TimeoutStartSec', systemd.startTimeoutSeconds);
-  say('Restart', systemd.restart ?? 'no');
-  say('RestartSec', systemd.restartSeconds);
-  if (systemd.delegate !== undefined) say('Delegate', systemd.delegate ? 'yes' : 'no');
-  say('OOMScoreAdjust', systemd.oomScoreAdjust);
-  say('LimitNOFILE', systemd.limitNOFILE);
-  say('LimitNPROC', systemd.limitNPROC);
-  say('LimitCORE', systemd.limitCORE);
-  say('LimitMEMLOCK', systemd.limitMEMLOCK);
-  say('TasksMax', systemd.tasksMax);
-  say('Slice', systemd.slice);
+  set('Type', systemd.type ?? 'exec');
+  set('ExecStart', command(unit));
+  for (const [name, value] of Object.entries(environment)) set('Environment', quoted(`${variable(unit.name, name)}=${value}`, unit.name));
+  set('WorkingDirectory', '/');
+  set('KillMode', systemd.killMode ?? 'control-group');
+  set('TimeoutStopSec', unit.stopTimeoutSeconds);
+  set('TimeoutStartSec', systemd.startTimeoutSeconds);
+  set('Restart', systemd.restart ?? 'no');
+  set('RestartSec', systemd.restartSeconds);
+  if (systemd.delegate !== undefined) set('Delegate', systemd.delegate ? 'yes' : 'no');
+  set('OOMScoreAdjust', systemd.oomScoreAdjust);
+  set('LimitNOFILE', systemd.limitNOFILE);
+  set('LimitNPROC', systemd.limitNPROC);
+  set('LimitCORE', systemd.limitCORE);
+  set('LimitMEMLOCK', systemd.limitMEMLOCK);
+  set('TasksMax', systemd.tasksMax);
+  set('Slice', systemd.slice);
   lines.push('', '[Install]', 'WantedBy=multi-user.target', '');
   return lines.join('\n');
 }

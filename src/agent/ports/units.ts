@@ -8,7 +8,7 @@ export interface UnitDefinition {
   stopTimeoutSeconds: number;
   /** Where systemd runs it. */
   systemd?: SystemdSettings;
-  /** Tells definitions apart: of `exec`, `environment` and `systemd`. */
+  /** By which definitions differ: the hash of `exec`, `environment` and `systemd`. */
   hash: string;
   /** Digest of the generation it is started for. */
   generation: string;
@@ -26,7 +26,7 @@ export interface UnitStatus {
 }
 
 /**
- * What runs services: a folder of processes here, systemd on a real node. It starts, stops and tells; whether and when something is
+ * What runs services: a folder of processes here, systemd on a real node. It starts, stops and reports; whether and when something is
  * started again is decided elsewhere.
  */
 export interface Units {

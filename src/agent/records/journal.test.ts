@@ -72,7 +72,7 @@ test('a journal grows by lines and is written again as one when it is long', asy
   expect((await open())?.state).toEqual(journal.state);
 });
 
-test('a write that failed is not followed by another: whoever holds the journal must open it again', async () => {
+test('a write that failed is not followed by another: the journal must be opened again', async () => {
   const disk = new Disk();
   let full = false;
   const before = (): void => {

@@ -12,7 +12,7 @@ import type { Entry, State } from './state.ts';
  */
 export interface Journal {
   readonly state: State;
-  /** Errors: `DiskFailing`; then the journal must be opened again, since nobody knows whether the line is there. */
+  /** Errors: `DiskFailing`; then the journal must be opened again, since it is not known whether the line is there. */
   append(entry: Entry): Promise<void>;
 }
 
@@ -49,7 +49,7 @@ export function replay(text: string): { state: State | undefined; lines: number;
 }
 
 /**
- * Opens the journal of this machine; where there is none, or the one of another machine, `undefined` tells its owner to `begin` one.
+ * Opens the journal of this machine; where there is none, or the one of another machine, it returns `undefined`, and its owner begins one.
  * Errors: `JournalDamaged`, `DiskFailing`.
  */
 export async function openJournal(durable: Durable, path: string): Promise<Journal | undefined> {

@@ -13,7 +13,7 @@ import type { Journal } from './journal.ts';
 import { loadReceipts } from './receipts.ts';
 
 /**
- * Reads what this disk says, at start and after a write of the journal that failed. What cannot be trusted becomes `trouble`, and then
+ * Reads the records of this disk, at start and after a write of the journal that failed. What cannot be trusted becomes `trouble`, and then
  * nothing is changed.
  */
 export async function openDisk(ctx: Context): Promise<void> {

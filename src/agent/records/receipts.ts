@@ -4,7 +4,7 @@ import { agentError } from '../errors.ts';
 import { componentLayout } from '../disk/layout.ts';
 import type { Layout } from '../disk/layout.ts';
 
-/** Says that a generation is installed: written when everything else is, removed when nothing of it is left. */
+/** The record that a generation is installed: written when everything else is, removed when nothing of it is left. */
 export interface Receipt {
   machineUID: string;
   name: string;
@@ -41,7 +41,7 @@ export async function loadReceipts(durable: Durable, layout: Layout): Promise<Re
   for (const name of await files.list(layout.components)) {
     const paths = componentLayout(layout, name);
     const bytes = await files.read(paths.receipt);
-    // The receipt and the generations that are found here are acted on and reported; whoever renamed them may have been killed before their
+    // The receipt and the generations that are found here are acted on and reported; the process that renamed them may have been killed before their
     // names were durable.
     await files.sync(paths.folder);
     if (bytes === undefined) continue;

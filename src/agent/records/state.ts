@@ -85,7 +85,7 @@ export interface Transaction {
   rebootBack?: string;
 }
 
-/** What the journal says: the fold of its entries. */
+/** What the journal records: the fold of its entries. */
 export interface State {
   machineUID: string;
   components: Record<string, ComponentState>;
@@ -114,7 +114,7 @@ export type Entry =
   | { t: 'act'; id: string; acting: Acting }
   | { t: 'reboot'; bootID: string }
   | { t: 'back'; reason: string; message: string }
-  /** The transaction reached its end: a receipt says what runs, or none is left. */
+  /** The transaction reached its end: a receipt records what runs, or none is left. */
   | { t: 'commit' }
   /** Without what was wanted; `ends` the transaction, or it was refused before there was one. */
   | { t: 'fail'; name: string; failed: Failure; ends: boolean }

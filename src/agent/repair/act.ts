@@ -42,7 +42,7 @@ async function setOut(ctx: Context, operation: OperationRecord, rest: Omit<Actin
   return acting;
 }
 
-/** Restarts those units that were not restarted yet, and begins to probe. A unit is told by its invocation: another one for each start. */
+/** Restarts those units that were not restarted yet, and begins to probe. A unit that was started again has another invocation. */
 export async function restartUnits(ctx: Context, operation: OperationRecord, component: string): Promise<void> {
   const { memory, ports, layout } = ctx;
   const manifest = memory.records.installed.get(component)?.manifest;

@@ -8,11 +8,11 @@ export interface Rule {
   olderThanMs: number;
 }
 
-/** What must stay, whatever a rule says. */
+/** What must stay, whatever the rules are. */
 export interface Kept {
   /** Real paths, as bytes. */
   files: ReadonlySet<string>;
-  /** Folders that are not looked into, by `identity`. */
+  /** Folders that are not searched, by `identity`. */
   folders: ReadonlySet<string>;
   /** Absolute on the node: a folder in which only rotated logs may go. */
   logs: string;

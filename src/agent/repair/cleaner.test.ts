@@ -128,7 +128,7 @@ describe('no way leads out of the folder', () => {
     expect(isThere('var/cache/app/file') && isThere('var/cache/app/folder')).toBe(true);
   });
 
-  test.each(['var/cache/app', 'var/cache', 'var'])('a link in the place of %s is refused, and said', async (path) => {
+  test.each(['var/cache/app', 'var/cache', 'var'])('a link in the place of %s is refused, and reported', async (path) => {
     put('var/cache/app/old');
     mkdirSync(join(outside, 'cache/app'), { recursive: true });
     mkdirSync(join(outside, 'app'), { recursive: true });
@@ -149,7 +149,7 @@ describe('no way leads out of the folder', () => {
       put(inner, 100, outside);
       let asked = 0;
       const swap = async (): Promise<boolean> => {
-        // The look is the first step; its second question is the one before the deletion.
+        // The search is the first step; its second question is the one before the deletion.
         if (++asked === 3) {
           renameSync(join(root, path), join(top, 'away'));
           symlinkSync(outside, join(root, path));
@@ -185,7 +185,7 @@ describe('no way leads out of the folder', () => {
     expect(isThere('file', outside)).toBe(true);
   });
 
-  test('a folder that was moved out between the look and the deletion keeps its files', async () => {
+  test('a folder that was moved out between the search and the deletion keeps its files', async () => {
     put('var/cache/app/sub/file', 100);
     const files = disturbed((folder) => ({
       async realpath() {
@@ -201,7 +201,7 @@ describe('no way leads out of the folder', () => {
     expect(isThere('sub/file', outside)).toBe(true);
   });
 
-  test('a file that was replaced, or written to, between the look and the deletion stays', async () => {
+  test('a file that was replaced, or written to, between the search and the deletion stays', async () => {
     for (const name of ['replaced', 'written', 'linked', 'same']) put(`var/cache/app/${name}`, 100);
     put('treasure', 100, outside);
     let asked = 0;
@@ -245,7 +245,7 @@ describe('no way leads out of the folder', () => {
     expect(isThere('var/cache/app/kept') && isThere('var/cache/app/own/file')).toBe(true);
   });
 
-  test('of the logs of units only what was rotated goes, whatever a rule says', async () => {
+  test('of the logs of units only what was rotated goes, whatever the rules are', async () => {
     for (const name of ['app.log', 'app.log.1', 'app.log.2', 'app.log.old', '.log.1']) put(`var/log/kubenode/${name}`, 100);
     put('var/log/other.log', 100);
     await clean(cleaner({ rules: [{ path: '/var/log', ...DAY }] }));
@@ -267,7 +267,7 @@ test('a folder that is not there, is a file, or is not to be read, is passed ove
   expect(isThere('var/cache/file')).toBe(true);
 });
 
-test('what cannot be deleted is told, and not tried for ever', async () => {
+test('what cannot be deleted is reported, and not tried for ever', async () => {
   put('var/cache/app/stuck', 100);
   put('var/cache/app/old', 50);
   const files = disturbed((folder) => ({
@@ -307,11 +307,11 @@ test('a huge folder is cleaned in bounded steps, the oldest first whatever the p
   const left = readdirSync(join(root, 'var/cache/app'), { recursive: true })
     .map((name) => Number(/\/(\d+)$/.exec(String(name))?.[1] ?? NaN))
     .filter((age) => !Number.isNaN(age));
-  // The name tells the age: the youngest are left.
+  // The name shows the age: the youngest are left.
   expect(left.toSorted((a, b) => a - b)).toEqual(Array.from({ length: remaining }, (_each, index) => index));
 });
 
-test('one that is ended in the middle of a look holds no descriptor', async () => {
+test('one that is ended in the middle of a search holds no descriptor', async () => {
   for (let index = 0; index < CHECKED_A_STEP + 10; index++) put(`var/cache/app/deep/er/${index}`);
   const before = descriptors();
   const each = cleaner();

@@ -24,7 +24,7 @@ export interface CleanerOptions extends Omit<Search, 'notes' | 'stuck'> {
  * Caveat: between the last check of a file and its deletion another one could get its name, in the same folder; it would be deleted.
  */
 export interface Cleaner {
-  /** A bounded piece of work. `enough`: that was said; `nothing`: nothing is left that may go. */
+  /** A bounded piece of work. `enough`: `enough()` returned true; `nothing`: nothing is left that may go. */
   step(): Promise<'more' | 'enough' | 'nothing'>;
   readonly freed: Readonly<Freed>;
   /** What of the rules could not be used, for people. */

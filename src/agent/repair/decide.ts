@@ -43,7 +43,7 @@ function whyNotRestarted(o: Observed, name: string): string | undefined {
 
 /** The next step of a Repair that was begun; undefined: it waits, until a time given to `due`. It always ends. */
 export function repairStep(o: Observed, operation: OperationRecord, task: Task, due: Due): Step | undefined {
-  // Whoever made it boot: a second boot for one order is one too many.
+  // Whatever made it boot: a second boot for one order is one too many.
   if (task.action === 'Reboot' && task.fromBootID !== o.bootID) {
     return finish(operation, 'Succeeded', `this node is in boot ${o.bootID}, it was in ${task.fromBootID}`);
   }
@@ -62,7 +62,7 @@ export function repairStep(o: Observed, operation: OperationRecord, task: Task, 
 
 /**
  * Nothing was done yet. It is done when the cell knows that it is under way (so that it is not done again should this disk be lost or put
- * back), and when the Machine, read live by the step before this one, still says so.
+ * back), and when the Machine, read live by the step before this one, still has the order.
  */
 function setOutStep(o: Observed, operation: OperationRecord, task: Task, due: Due): Step | undefined {
   const order = o.wanted?.operation;

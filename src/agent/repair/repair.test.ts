@@ -14,7 +14,7 @@ const did = (world: World) => world.effects.map((each) => `${each.what} ${each.n
 /** A change of values needs no order. */
 const reloads = { spec: { units: [{ name: 'app', exec: ['{{dir}}/bin'], reload: 'SIGHUP' }], disruption: { config: 'Reload' } } };
 
-test('who carries out which operation is what the API says', () => {
+test('who carries out which operation is as in the API', () => {
   expect([...AGENT_OPERATIONS]).toEqual([...API_AGENT]);
   expect([...CONTROLLER_OPERATIONS]).toEqual([...API_CONTROLLER]);
 });
@@ -222,13 +222,13 @@ test('C5: an order that is replaced before anything was done ends Cancelled', as
   }
 });
 
-test('C5: the Machine is read again just before, and what it says then counts, whatever the watch told', async () => {
+test('C5: the Machine is read again just before, and what it contains then counts, whatever the watch brought', async () => {
   const { world, life } = await node();
   world.reportsLost = true;
   const ordered = repair(world, 'op', 'Reboot');
   give(world, life, ordered);
   await rest(world, life);
-  // The watch tells of the report; that the order was replaced since, only a live read tells.
+  // The watch brings the report; that the order was replaced since, only a live read shows.
   const { machine } = world;
   const said = { id: 'op', state: 'Running' as const, bootID: 'boot-1' };
   world.machine = { ...machine, status: { ...machine.status, operation: said } };
@@ -282,7 +282,7 @@ test.each(['Reboot', 'RestartComponent', 'CleanDisk'])(
 
 const disposable = { disposable: [{ path: '/var/cache/app', olderThanSeconds: 86_400 }] };
 
-test('CleanDisk deletes the oldest first, until it is below the mark, and tells how much', async () => {
+test('CleanDisk deletes the oldest first, until it is below the mark, and reports how much', async () => {
   const { world, life } = await node({ spec: disposable });
   for (const day of [2, 3, 4, 5, 6]) putOld(world, `/var/cache/app/deep/er/${day}`, 10_000, day * DAY_MS);
   putOld(world, '/var/cache/app/young', 10_000, DAY_MS / 2);
@@ -302,7 +302,7 @@ test('CleanDisk deletes the oldest first, until it is below the mark, and tells 
   for (const path of ['/var/cache/app/young', '/var/cache/other/old', '/var/log/kubenode/app.log']) expect(there(path)).toBe(true);
 });
 
-test('CleanDisk that cannot get below the mark is a TransientFailure that says so, and keeps what may not go', async () => {
+test('CleanDisk that cannot get below the mark is a TransientFailure that reports that, and keeps what may not go', async () => {
   const { world, life } = await node({ spec: disposable });
   putOld(world, '/var/cache/app/old', 10_000, 2 * DAY_MS);
   putOld(world, '/var/cache/app/young', 10_000, 0);
@@ -361,7 +361,7 @@ test('CleanDisk frees what the agent keeps and needs no more, and keeps what its
   expect(world.component('app')?.state).toBe('Healthy');
 });
 
-test('while a huge folder is cleaned the node is looked after, and an order that is replaced ends it', async () => {
+test('while a huge folder is cleaned upkeep goes on, and an order that is replaced ends it', async () => {
   const { world, life } = await node({ spec: disposable });
   for (let index = 0; index < 400; index++) putOld(world, `/var/cache/app/${index}`, 10, 2 * DAY_MS + index);
   world.disk.capacity = world.disk.used;

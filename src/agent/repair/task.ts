@@ -3,7 +3,7 @@ import type { Operation } from '../../api/machine.ts';
 import { runningOperation } from '../records/state.ts';
 import type { State, Task } from '../records/state.ts';
 
-/** Carried out by the cell: nothing is done for them here, and nothing said. Those of src/api, which cannot be imported without its schemas. */
+/** Carried out by the cell: nothing is done for them here, and nothing reported. Those of src/api, which cannot be imported without its schemas. */
 export const CONTROLLER_OPERATIONS: readonly string[] = ['MigratePods', 'Replace', 'PowerCycle'];
 export const AGENT_OPERATIONS: readonly Task['action'][] = ['CleanDisk', 'RestartComponent', 'Reboot'];
 

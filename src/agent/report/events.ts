@@ -37,7 +37,7 @@ export function createEvents({ client, machine, clock, random, log, signal }: Ev
 
   function eventOf({ type, reason, message }: Happening): Event {
     const time = rfc3339(clock.now());
-    // As client-go names them: nobody makes the same one twice.
+    // As client-go names them, so that no name is made twice.
     const unique = `${Math.floor(clock.now()).toString(16)}${Math.floor(random() * 2 ** 32)
       .toString(16)
       .padStart(8, '0')}`;

@@ -24,7 +24,7 @@ test('security 6: what a hook wrote is plain and short in the status and in Even
   for (const text of all) expect([PLAIN.test(text), text.length <= 1024]).toEqual([true, true]);
 });
 
-test('security 6: what a unit said when it ended is plain', async () => {
+test('security 6: what a unit wrote when it ended is plain', async () => {
   const { world, life } = await node();
   Object.assign(unit(world), { running: false, exit: '\u001B]0;title\u0007' });
   world.disk.settleAll();

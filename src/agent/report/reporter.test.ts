@@ -63,7 +63,7 @@ afterEach(async () => {
 
 const messages = (): (string | undefined)[] => applied.map((each) => each.conditions?.[0]?.message);
 
-test('nothing is said before the Machine was read and what runs is known', async () => {
+test('nothing is reported before the Machine was read and what runs is known', async () => {
   await clock.advance(60_000);
   expect(applied).toEqual([]);
   settled = false;
@@ -76,7 +76,7 @@ test('nothing is said before the Machine was read and what runs is known', async
   expect(messages()).toEqual(['nothing is changed: first']);
 });
 
-test('what is to be said is said at once, however often there was nothing to say just before', async () => {
+test('what is to be reported is reported at once, however often there was nothing to report just before', async () => {
   for (let tick = 0; tick < 20; tick++) {
     reporter.poke();
     await clock.advance(50);
@@ -86,7 +86,7 @@ test('what is to be said is said at once, however often there was nothing to say
   expect(messages()).toEqual(['nothing is changed: first']);
 });
 
-test('looks that find nothing to say use up none of what may be said in a row', async () => {
+test('checks that find nothing to report use up none of the writes that may follow in a row', async () => {
   reporter.seen(machine());
   await clock.advance(60_000);
   for (let tick = 0; tick < 20; tick++) {
@@ -99,7 +99,7 @@ test('looks that find nothing to say use up none of what may be said in a row', 
   expect(messages()).toEqual(['nothing is changed: first', 'nothing is changed: later']);
 });
 
-test('while the disk is being read nothing is said, and what is known then is said at once', async () => {
+test('while the disk is being read nothing is reported, and what is known then is reported at once', async () => {
   reason = 'Starting';
   reporter.seen(machine());
   for (let tick = 0; tick < 20; tick++) {
@@ -125,7 +125,7 @@ test('a failure is tried again after a second at least, and its end by the signa
   expect(log.lines).toHaveLength(length);
 });
 
-test('what follows one upon the other is said at once, a few times', async () => {
+test('what follows one upon the other is reported at once, a few times', async () => {
   reporter.seen(machine());
   for (const what of ['seen', 'waits', 'begun', 'done', 'and', 'so', 'on']) {
     trouble = what;
@@ -154,7 +154,7 @@ test('what changes often is written once a second in the long run, and what does
   expect(applied).toHaveLength(before);
 });
 
-test('an agent that begins says nothing that is said already', async () => {
+test('an agent that starts reports nothing that is reported already', async () => {
   reporter.seen(machine());
   await clock.advance(2_000);
   expect(applied).toHaveLength(1);
@@ -181,11 +181,11 @@ test('an agent that begins says nothing that is said already', async () => {
   expect(applied).toHaveLength(1);
 });
 
-test('what another hand changed of it is said again; what is older than the last answer is not looked at', async () => {
+test('what another hand changed of it is reported again; what is older than the last answer is ignored', async () => {
   const old = machine();
   reporter.seen(old);
   await clock.advance(2_000);
-  // A watch that is behind still tells of what was before the answer.
+  // A watch that is behind still brings what was before the answer.
   reporter.seen(old);
   await clock.advance(2_000);
   expect(applied).toHaveLength(1);

@@ -23,7 +23,7 @@ export interface ReporterOptions {
 export interface Reporter {
   /** The Machine, as it was read; `again`: by one who does not rely on what was seen before. */
   seen(machine: Stored<Machine>, again?: boolean): void;
-  /** Something may have to be said. */
+  /** Something may have to be reported. */
   poke(): void;
   /** Resolves when the signal has ended it. */
   run(): Promise<void>;
@@ -31,21 +31,21 @@ export interface Reporter {
 
 /**
  * One write a second in the long run, and a few in a row: that a change is seen, that it waits, that it is begun and that it is done follow upon
- * one another, and whoever orders it waits for each.
+ * one another, and the controller that orders it waits for each.
  */
 const EVERY_MS = 1_000;
 const IN_A_ROW = 4;
-/** Looking whether there is something to say costs no write, but a look at the disk. */
-const LOOK_MS = 100;
+/** Between two checks whether there is something to report: each reads the disk, and writes nothing. */
+const CHECK_MS = 100;
 const BACKOFF = { baseMs: 2_000, maxMs: 60_000 };
 
-/** Says in the Machine's status what is true here, when it is not what is said there already. */
+/** Writes what is true here into the Machine's status, when it is not there already. */
 export function createReporter(options: ReporterOptions): Reporter {
   const { engine, identity, clock, random, log, signal } = options;
   const isNews = createNewest(clock);
   let latest: Stored<Machine> | undefined;
-  /** What was said last, and what the server made of it: the Machine must go on showing that. */
-  let said: { text: string; shown: string } | undefined;
+  /** What was reported last, and what the server made of it: the Machine must go on showing that. */
+  let reported: { text: string; shown: string } | undefined;
   let failures = 0;
   let left = { writes: IN_A_ROW, at: clock.monotonic() };
   let poked = true;
@@ -55,15 +55,15 @@ export function createReporter(options: ReporterOptions): Reporter {
   async function round(): Promise<boolean> {
     if (latest === undefined || !engine.settled()) return false;
     const view = await engine.view();
-    // Between two readings of the disk there is nothing new to say.
+    // Between two readings of the disk there is nothing new to report.
     if (view.trouble?.reason === 'Starting') return false;
     const status = report(view, identity, wantedOf(latest), clock.now());
     const text = canonical(status);
     const shown = ownPart(latest);
-    if (said === undefined ? text === shown : text === said.text && shown === said.shown) return false;
+    if (reported === undefined ? text === shown : text === reported.text && shown === reported.shown) return false;
     const answer = await options.apply(latest.metadata.uid, status, signal);
     if (isNews(answer.metadata.resourceVersion)) latest = answer;
-    said = { text, shown: ownPart(answer) };
+    reported = { text, shown: ownPart(answer) };
     return true;
   }
 
@@ -72,7 +72,7 @@ export function createReporter(options: ReporterOptions): Reporter {
     const now = clock.monotonic();
     const writes = Math.min(IN_A_ROW, left.writes + (now - left.at) / EVERY_MS) - 1;
     left = { writes, at: now };
-    return writes >= 1 ? LOOK_MS : (1 - writes) * EVERY_MS;
+    return writes >= 1 ? CHECK_MS : (1 - writes) * EVERY_MS;
   }
 
   function poke(): void {
@@ -102,14 +102,14 @@ export function createReporter(options: ReporterOptions): Reporter {
           poked = true;
           log.warn({ error: messageOf(error), failures }, 'the status was not written');
         }
-        const pauseMs = failures === 0 ? (wrote ? pace() : LOOK_MS) : Math.max(EVERY_MS, fullJitterMs(BACKOFF, failures, random));
+        const pauseMs = failures === 0 ? (wrote ? pace() : CHECK_MS) : Math.max(EVERY_MS, fullJitterMs(BACKOFF, failures, random));
         await sleep(clock, pauseMs, signal).catch(() => undefined);
       }
     },
   };
 }
 
-/** What the agent says, as the Machine shows it. */
+/** What the agent reports, as the Machine shows it. */
 function ownPart({ status = {} }: Stored<Machine>): string {
   const { agent, components, operation, conditions = [] } = status;
   return canonical({ agent, components, operation, conditions: conditions.filter((each) => each.type === 'AgentReady') });

@@ -73,7 +73,7 @@ test('the states of an upgrade and of a removal, in their order, whenever the ag
   expect(app(world)?.bootID).toBeUndefined();
 });
 
-test('while the node is held by hand, the agent says so and is ready', async () => {
+test('while the node is held by hand, the agent reports that and is ready', async () => {
   const { world, life } = await node();
   const ready = () => world.status.conditions?.find((each) => each.type === 'AgentReady');
   expect(ready()).toMatchObject({ status: 'True', reason: 'Working' });

@@ -29,9 +29,9 @@ export interface Identity {
   arch: string;
 }
 
-/** Pure: what is seen, as status. */
+/** Pure: what was observed, as status. */
 export function report(view: View, identity: Identity, wanted: Wanted, nowMs: number): AgentStatus {
-  // Whatever a program, a file name or a server put into it: the border of this node.
+  // A program, a file name or a server may have put anything into it: this is the border of the node.
   return plainTexts(statusOf(view, identity, wanted, nowMs), LONGEST_HERE);
 }
 
@@ -43,7 +43,7 @@ function statusOf(view: View, identity: Identity, wanted: Wanted, nowMs: number)
     conditions: [readiness(view, wanted, nowMs)],
   };
   if (observed === undefined) {
-    // What was said last stays said: it is not known to be otherwise.
+    // What was reported last stays: it is not known to be otherwise.
     const { components, operation } = wanted.reported;
     return { ...status, components, ...(operation === undefined ? {} : { operation: operation as OperationStatus }) };
   }
@@ -124,14 +124,14 @@ function stateOf(o: Observed, component: ComponentState): StatePart {
   const { name } = component;
   const tx = o.state.transaction;
   if (tx?.name === name) {
-    if (tx.back !== undefined) return said('Restoring', tx.back.message);
-    if (tx.to === undefined) return said('Removing', o.progress.error?.message);
+    if (tx.back !== undefined) return withMessage('Restoring', tx.back.message);
+    if (tx.to === undefined) return withMessage('Removing', o.progress.error?.message);
     const stage = stagesOf(o, tx).find((each) => !o.progress.done.has(each));
     return stage === 'probe' || stage === undefined
-      ? said('Probing', o.progress.probing?.view.message)
-      : said('Switching', o.progress.error?.message);
+      ? withMessage('Probing', o.progress.probing?.view.message)
+      : withMessage('Switching', o.progress.error?.message);
   }
-  if (restartingOf(o.state) === name) return said('Probing', o.repairing.probing?.message);
+  if (restartingOf(o.state) === name) return withMessage('Probing', o.repairing.probing?.message);
   const health = o.health.get(name);
   if (component.removed || (o.state.cleared && !o.installed.has(name))) return { state: 'Removed' };
   if (component.failed !== undefined && !component.failed.restored && health?.state !== 'Healthy') return { state: 'Failed' };
@@ -139,13 +139,13 @@ function stateOf(o: Observed, component: ComponentState): StatePart {
   const prepared = o.prepared.get(name);
   switch (pending.kind) {
     case 'preparing':
-      return said('Fetching', prepared !== undefined && 'message' in prepared ? prepared.message : undefined);
+      return withMessage('Fetching', prepared !== undefined && 'message' in prepared ? prepared.message : undefined);
     case 'blocked':
-      return said('Waiting', pending.message);
+      return withMessage('Waiting', pending.message);
     case 'ready':
       return needsOperation(pending.class)
-        ? { ...said('Waiting', driftMessage(o, name)), needs: pending.class, needsFor: pending.why }
-        : said('Waiting', o.state.held ? 'the Machine is held' : undefined);
+        ? { ...withMessage('Waiting', driftMessage(o, name)), needs: pending.class, needsFor: pending.why }
+        : withMessage('Waiting', o.state.held ? 'the Machine is held' : undefined);
     case 'nothing':
     case 'advance':
     case 'absent':
@@ -154,8 +154,8 @@ function stateOf(o: Observed, component: ComponentState): StatePart {
   }
   if (!o.installed.has(name))
     return { state: component.action === 'Remove' ? 'Removing' : component.failed === undefined ? 'Fetching' : 'Failed' };
-  if (health?.state === 'Unhealthy') return said('Unhealthy', health.message ?? driftMessage(o, name));
-  return said(health?.state === 'Healthy' ? 'Healthy' : 'Probing', driftMessage(o, name) ?? rebuildMessage(o, name));
+  if (health?.state === 'Unhealthy') return withMessage('Unhealthy', health.message ?? driftMessage(o, name));
+  return withMessage(health?.state === 'Healthy' ? 'Healthy' : 'Probing', driftMessage(o, name) ?? rebuildMessage(o, name));
 }
 
 function driftMessage(o: Observed, name: string): string | undefined {
@@ -171,6 +171,6 @@ function rebuildMessage(o: Observed, name: string): string | undefined {
   return `its generation is damaged and is built again${rebuilt.message === undefined ? '' : `: ${rebuilt.message}`}`;
 }
 
-function said(state: ComponentStatus['state'], message: string | undefined): StatePart {
+function withMessage(state: ComponentStatus['state'], message: string | undefined): StatePart {
   return message === undefined || message === '' ? { state } : { state, message: short(message) };
 }

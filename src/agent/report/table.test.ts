@@ -235,7 +235,7 @@ describe('of what runs', () => {
     });
   });
 
-  test('what there is nothing to say of is left out', () => {
+  test('what there is nothing to report of is left out', () => {
     const observed = node({ ...none, state: state(accepted('1.0.0', 1)) });
     expect(Object.keys(app(observed) ?? {}).toSorted()).toEqual(['content', 'name', 'revision', 'running', 'state', 'version']);
     const unhealthy = node({ health: new Map([['app', { ...healthy, state: 'Unhealthy' as const }]]) });
@@ -250,7 +250,7 @@ describe('of what runs', () => {
     expect(app(node({ health: new Map() }), machine({ reported }))?.bootID).toBe(expected);
   });
 
-  test('components are said in the order of their names', () => {
+  test('components are reported in the order of their names', () => {
     const observed = node({
       state: { ...state(accepted('1.0.0', 1)), components: { web: { ...accepted('1.0.0', 1), name: 'web' }, app: accepted('1.0.0', 1) } },
     });
@@ -271,7 +271,7 @@ describe('the operation', () => {
   const ended = { outcome: 'Succeeded' as const, finishedAt: WALL + 1000, message: 'done', bootID: 'b' };
   const operations = (...each: ReturnType<typeof record>[]) => node({ state: state(accepted('1.0.0', 1), { operations: each }) });
 
-  test('that runs is said, whatever is ordered', () => {
+  test('that runs is reported, whatever is ordered', () => {
     const observed = operations(record('old', ended), record('running'), record('ordered', ended));
     expect(said(observed, machine({ operation: order({ id: 'ordered' }) })).operation).toEqual({
       id: 'running',
@@ -280,7 +280,7 @@ describe('the operation', () => {
     });
   });
 
-  test('that is ordered is said when none runs, with what came of it', () => {
+  test('that is ordered is reported when none runs, with what came of it', () => {
     const observed = operations(record('ordered', ended), record('newer', ended));
     expect(said(observed, machine({ operation: order({ id: 'ordered' }) })).operation).toEqual({
       id: 'ordered',
@@ -293,7 +293,7 @@ describe('the operation', () => {
     });
   });
 
-  test('that was the last is said when another is ordered that is not known', () => {
+  test('that was the last is reported when another is ordered that is not known', () => {
     const observed = operations(record('first', ended), record('last', ended));
     expect(said(observed, machine({ operation: order({ id: 'unknown' }) })).operation?.id).toBe('last');
     expect(said(node()).operation).toBeUndefined();
@@ -325,7 +325,7 @@ describe('the agent', () => {
     expect(ready(seen({}))?.lastTransitionTime).toBe('2026-11-20T00:00:00Z');
   });
 
-  test('that cannot see its node takes back nothing of what it said', () => {
+  test('that cannot see its node takes back nothing of what it reported', () => {
     const components = [{ name: 'app', state: 'Healthy' }];
     const operation = { id: 'op', state: 'Done' };
     const trouble = { reason: 'DiskFailing', message: 'EIO' };

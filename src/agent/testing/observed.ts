@@ -70,7 +70,7 @@ export function machine(rest: Partial<Wanted> = {}): Wanted {
 export const healthy: Health = { state: 'Healthy', bootID: 'b', since: WALL, message: undefined };
 export const unit = (rest: object = {}) =>
   new Map([['app', { name: 'app', running: true, invocation: 'i', hash: 'h', generation: 'd1.0.0', ...rest }]]);
-export const looked = { findings: [], lookedMs: NOW, nextMs: NOW + 60_000, nextFullMs: NOW + 60_000 };
+export const looked = { findings: [], checkedMs: NOW, nextMs: NOW + 60_000, nextFullMs: NOW + 60_000 };
 
 export function node(rest: Partial<Observed> = {}): Observed {
   return {

@@ -84,7 +84,7 @@ interface Parts {
 function partsOf({ memory }: Context, tx: Transaction): Parts {
   const wanted = tx.back === undefined ? tx.to : tx.from;
   const target = wanted === undefined ? undefined : memory.transaction.manifests.get(wanted);
-  // Without it nothing would be put in place and all would look well.
+  // Without it nothing would be put in place and all would seem to be in place.
   if (wanted !== undefined && target === undefined) throw agentError('FileFailed', `generation ${wanted} of ${tx.name} is damaged`);
   const digests = new Set([tx.from, tx.to, ...tx.touched]);
   digests.delete(wanted);

@@ -81,7 +81,7 @@ function failed(o: Observed, tx: Transaction, { reason, message }: { reason: str
 }
 
 function afterError(o: Observed, tx: Transaction, error: { reason: string; message: string }, due: Due, stage: Stage): Step | undefined {
-  // All is in place; whether the receipt says so cannot be told when its write fails, so that there is no way but on.
+  // All is in place; whether the receipt is there is not known when its write fails, so that there is no way but on.
   const mustGoOn = stage === 'writeReceipt' || stage === 'removeReceipt';
   if (!mustGoOn && tx.back === undefined && tx.why === 'Change') return { do: 'turnBack', ...error };
   const tries = o.progress.failures;

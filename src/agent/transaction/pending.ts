@@ -17,7 +17,7 @@ export type Pending =
   | { kind: 'refuse'; reason: string; message: string }
   /** Something else must happen first. */
   | { kind: 'blocked'; message: string }
-  /** May be carried out: at once, or when an operation says so. `to` absent: it is removed. */
+  /** May be carried out: at once, or by an operation. `to` absent: it is removed. */
   | { kind: 'ready'; why: 'Change' | 'Drift'; class: Disruption; to: Manifest | undefined };
 
 const NOTHING: Pending = { kind: 'nothing' };

@@ -15,7 +15,7 @@ import { writeReceipt } from '../records/receipts.ts';
 import { sweep } from '../generation/sweep.ts';
 import { checkSoon } from './watches.ts';
 
-/* The steps that keep a node as it is. What fails of them is told, and tried again later: it must not hold up the rest. */
+/* The steps that keep a node as it is. What fails of them is reported, and tried again later: it must not hold up the rest. */
 
 /** Between starts of a unit that does not stay up. */
 const STARTS = { baseMs: 1_000, maxMs: 60_000 };
@@ -30,12 +30,12 @@ export async function check(ctx: Context, name: string, full: boolean): Promise<
   const before = memory.upkeep.drift.get(name);
   const beganMs = ctx.ports.clock.monotonic();
   const touched = full ? undefined : (memory.upkeep.touched.get(name) ?? new Set<string>());
-  // What is touched from now on is looked at another time.
+  // What is touched from now on is checked another time.
   memory.upkeep.touched.delete(name);
   const findings = await findDrift(ctx, manifest, receipt, { before: before?.findings ?? [], touched });
   const nowMs = ctx.ports.clock.monotonic();
   const nextFullMs = full ? nowMs + CHECK_EVERY_MS : (before?.nextFullMs ?? nowMs);
-  memory.upkeep.drift.set(name, { findings, lookedMs: nowMs, tookMs: nowMs - beganMs, nextMs: nextFullMs, nextFullMs });
+  memory.upkeep.drift.set(name, { findings, checkedMs: nowMs, tookMs: nowMs - beganMs, nextMs: nextFullMs, nextFullMs });
   if (memory.upkeep.touched.has(name)) checkSoon(memory, name, nowMs);
   for (const finding of findings) {
     if (before?.findings.some((each) => each.path === finding.path && each.what === finding.what) === true) continue;
@@ -47,7 +47,7 @@ export async function check(ctx: Context, name: string, full: boolean): Promise<
   }
 }
 
-/** Artifacts and files are looked at this often, whatever is heard of them. */
+/** Artifacts and files are checked this often, whether or not a watch reported a change. */
 const CHECK_EVERY_MS = 600_000;
 
 export async function repair(ctx: Context, name: string): Promise<void> {
@@ -79,14 +79,14 @@ export async function repair(ctx: Context, name: string): Promise<void> {
   }
   ctx.signal.throwIfAborted();
   if (errors.length === 0) {
-    memory.upkeep.drift.set(name, { findings: [], lookedMs: nowMs, nextMs: nowMs, nextFullMs: has('tree') ? nowMs : drift.nextFullMs });
+    memory.upkeep.drift.set(name, { findings: [], checkedMs: nowMs, nextMs: nowMs, nextFullMs: has('tree') ? nowMs : drift.nextFullMs });
     await startAgain(ctx, manifest);
     return ctx.happened({ type: 'Normal', reason: 'DriftRepaired', message: `${name}: ${short(findings.map(describe).join('; '), 500)}` });
   }
-  // Found again by the next look, which is not at once.
+  // Found again by the next check, which is not at once.
   const againMs = nowMs + REPAIR_AGAIN_MS;
   const nextFullMs = has('tree') ? againMs : Math.max(drift.nextFullMs, againMs);
-  memory.upkeep.drift.set(name, { findings: [], lookedMs: againMs, nextMs: againMs, nextFullMs });
+  memory.upkeep.drift.set(name, { findings: [], checkedMs: againMs, nextMs: againMs, nextFullMs });
   ctx.happened({ type: 'Warning', reason: 'RepairFailed', message: `${name}: ${errors.map(messageOf).join('; ')}` });
 }
 
@@ -136,7 +136,11 @@ export async function stopStray(ctx: Context, unit: string): Promise<void> {
     await ports.units.stop(unit);
     memory.upkeep.starts.delete(unit);
   } catch (error) {
-    ctx.happened({ type: 'Warning', reason: 'UnitFailed', message: `unit ${unit} is nobody’s and does not end: ${messageOf(error)}` });
+    ctx.happened({
+      type: 'Warning',
+      reason: 'UnitFailed',
+      message: `unit ${unit} belongs to no component and does not end: ${messageOf(error)}`,
+    });
   }
 }
 

@@ -79,22 +79,22 @@ test.each<[string, Partial<Observed>, object | undefined, number[]]>([
     { do: 'prepare', rebuild: true },
     [],
   ],
-  ['its generation is damaged, and a unit seems to be nobody’s', { ...damaged, units: stray }, { do: 'prepare' }, []],
+  ['its generation is damaged, and a unit seems to belong to no component', { ...damaged, units: stray }, { do: 'prepare' }, []],
   [
-    'its generation is being built again, and a unit seems to be nobody’s',
+    'its generation is being built again, and a unit seems to belong to no component',
     { ...damaged, units: stray, rebuilt: new Map([['app', { status: 'working', revision: 1 }]]) },
     undefined,
     [],
   ],
 
-  ['a unit is nobody’s', { units: stray }, { do: 'stopUnit', unit: 'stray' }, LOOKS],
+  ['a unit belongs to no component', { units: stray }, { do: 'stopUnit', unit: 'stray' }, LOOKS],
   [
-    'a unit is nobody’s, and does not end',
+    'a unit belongs to no component, and does not end',
     { units: stray, starts: new Map([['stray', { failures: 0, lastMs: NOW, notBeforeMs: NOW + 8 }]]) },
     undefined,
     [...LOOKS, NOW + 8],
   ],
-  ['a unit is nobody’s, while something is changed', { units: stray, ...open({ name: 'other' }) }, undefined, LOOKS],
+  ['a unit belongs to no component, while something is changed', { units: stray, ...open({ name: 'other' }) }, undefined, LOOKS],
   [
     'the machine was cleaned up, and a unit is left',
     { units: unit(), installed: new Map(), state: state(accepted('1.0.0', 1), { cleared: true }) },
@@ -136,7 +136,7 @@ test.each<[string, Partial<Observed>, object | undefined, number[]]>([
   expect(found.due).toEqual(due);
 });
 
-test('what others require is looked after first', () => {
+test('what others require comes first', () => {
   const here = new Map([
     ['app', installed('1.0.0', 1, { requires: [{ componentName: 'base' }] })],
     ['base', installed('1.0.0', 1, { name: 'base', units: [] })],

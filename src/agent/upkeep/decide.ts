@@ -72,10 +72,10 @@ function rebuildStep(o: Observed, name: string, due: Due): Step | undefined {
   return undefined;
 }
 
-/** A unit of nobody: left by something that was taken away. */
+/** A unit of no component: left by something that was taken away. */
 function strayStep(o: Observed, due: Due): Step | undefined {
   const manifests = [...o.installed.values()].map((each) => each.manifest);
-  // Of a damaged generation nobody knows which units it has.
+  // Of a damaged generation it is not known which units it has.
   if (manifests.includes(undefined)) return undefined;
   for (const name of o.units.keys()) {
     if (manifests.some((manifest) => manifest?.units.some((unit) => unit.name === name))) continue;

@@ -12,19 +12,19 @@ import { receiptText } from '../records/receipts.ts';
 import type { Receipt } from '../records/receipts.ts';
 import { damagedPaths, isTouched } from '../generation/tree.ts';
 
-export interface Look {
-  /** Findings of the look before. */
+export interface DriftCheck {
+  /** Findings of the check before. */
   before: readonly Finding[];
-  /** What of the generation's folder is looked at; relative to it, the empty path is all of it. Absent: all. */
+  /** What of the generation's folder is checked; relative to it, the empty path is all of it. Absent: all. */
   touched: ReadonlySet<string> | undefined;
 }
 
-/** What of an installed component is not as it was installed. What is not looked at stays as it was found before. */
+/** What of an installed component is not as it was installed. What is not checked stays as it was found before. */
 export async function findDrift(
   ctx: Pick<Context, 'durable' | 'layout'>,
   manifest: Manifest,
   receipt: Receipt,
-  { before, touched }: Look,
+  { before, touched }: DriftCheck,
 ): Promise<Finding[]> {
   const { durable, layout } = ctx;
   const { files } = durable;
@@ -35,7 +35,7 @@ export async function findDrift(
       const what = await differenceOf(files, layout.root, file);
       if (what !== undefined) findings.push({ kind: 'file', path: file.path, what, repair: file.onDrift === 'Repair' });
     } catch (error) {
-      // What cannot even be looked at is put right like anything else, unless the way to it is somebody else's.
+      // What cannot even be read is put right like anything else, unless the way to it is somebody else's.
       const repair = file.onDrift === 'Repair' && !isCoded(error, 'PathRefused');
       findings.push({ kind: 'file', path: file.path, what: `cannot be read: ${messageOf(error)}`, repair });
     }

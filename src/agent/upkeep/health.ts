@@ -32,7 +32,7 @@ export function syncProbes(ctx: Context): void {
     };
     const probing: Probing = startProbes(manifest, 'steady', new Map(), { ...ports, root: layout.root }, onChange);
     memory.upkeep.probing.set(name, { digest: manifest.digest, probing });
-    // A component without probes and units is healthy as soon as it is looked at.
+    // A component without probes and units is healthy as soon as it is observed.
     onChange();
   }
 }

@@ -21,7 +21,7 @@ export interface Finding {
 export interface Drift {
   findings: Finding[];
   /** When it was last checked, and how long that took. */
-  lookedMs: number;
+  checkedMs: number;
   tookMs?: number;
   /** Monotonic: when to check again, at the latest. */
   nextMs: number;
@@ -53,7 +53,7 @@ export interface UpkeepMemory {
   health: Map<string, Health>;
   probing: Map<string, { digest: string; probing: Probing }>;
   drift: Map<string, Drift>;
-  /** Paths in generations' folders of which something was heard since the last look, by component; there and empty: elsewhere. */
+  /** Paths in generations' folders of which a watch reported a change since the last check, by component; there and empty: elsewhere. */
   touched: Map<string, Set<string>>;
   /** Folders of generations that run, as far as they are watched, by component. */
   folders: Map<string, { digest: string; paths: string[] }>;

@@ -92,7 +92,7 @@ test('an answer that does not come in time is none', async () => {
   probing.stop();
 });
 
-test('a program tells why it failed', async () => {
+test('the output of a program shows why it failed', async () => {
   const { answers, clock, probing } = world([exec], 'switch', []);
   answers.exec = false;
   await clock.advance(0);
@@ -182,7 +182,7 @@ test('one probe that is broken is enough, and one that cannot hold any more', as
   expect(probing.view()).toMatchObject({ held: false, broken: true, message: 'probe e: exit code 1: because' });
 });
 
-test('how a unit ended is said, where that is known', async () => {
+test('how a unit ended is reported, where that is known', async () => {
   const { app, clock, probing } = world([named], 'steady');
   Object.assign(app, { running: false, exit: 'exit code 7' });
   await clock.advance(1);

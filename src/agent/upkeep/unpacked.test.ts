@@ -133,7 +133,7 @@ test('safety 16: a link in the place of a folder is not followed: nothing is wri
 
 test('safety 16: a unit that could not start for what was missing is started as soon as that is back', async () => {
   const { world, life } = await unpacked();
-  // Nothing is heard, so that it is down for long.
+  // No watch reports it, so that it is down for long.
   world.disk.watches = [];
   put(world, `${generation(world)}/app/bin`, undefined);
   Object.assign(unit(world), { running: false });
@@ -185,7 +185,7 @@ test('safety 16: repairs of what was unpacked are within the budget too, then it
   expect(app(world)?.message).toContain('app/bin/run is missing or differs');
 });
 
-test('safety 16: while something is written without end in a watched folder, looks are few', async () => {
+test('safety 16: while something is written without end in a watched folder, checks are few', async () => {
   const { world, life } = await unpacked();
   let opened = 0;
   const bin = world.disk.find(`${ROOT}${GENERATION}/app/bin/run`, true) ?? 0;

@@ -36,7 +36,7 @@ test.each([
   disturb(world);
   world.disk.notify(`${ROOT}/etc/app`);
   await rest(world, life);
-  // Save for the journal, which tells of the repair.
+  // Save for the journal, which records the repair.
   const others = (key: string): string =>
     key
       .split('\n')
@@ -46,7 +46,7 @@ test.each([
   expect(world.events).toEqual([expect.stringContaining(message), expect.stringContaining('DriftRepaired')]);
 });
 
-test('onDrift: what says Report is reported, what says Ignore is not looked at', async () => {
+test('onDrift: what has Report is reported, what has Ignore is not checked', async () => {
   const files = [
     { path: '/etc/app/report', content: 'a', onDrift: 'Report' },
     { path: '/etc/app/ignore', content: 'b', onDrift: 'Ignore' },
@@ -129,7 +129,7 @@ test('a folder that was deleted with its files is made again, and watched again'
   const { world, life } = await node();
   for (const round of [1, 2]) {
     put(world, '/etc/app', undefined);
-    // As inotify tells it: of the folder that is gone.
+    // As inotify reports it: of the folder that is gone.
     world.disk.watches.forEach((watch) => watch.onChange(undefined));
     const began = world.ms;
     await live(world, life, () => world.text('/etc/app/app.conf') !== undefined);
@@ -163,7 +163,7 @@ test('a folder in the place of a file is reported and kept, and the rest goes on
   expect(world.events).toContainEqual(expect.stringContaining('RepairFailed: app: /node/etc/app/app.conf is a folder'));
 });
 
-test('after a reboot units are started from what the disk says, and health counts only in the new boot', async () => {
+test('after a reboot units are started from what is on the disk, and health counts only in the new boot', async () => {
   const { world, life } = await node();
   life.end();
   world.reboot();
@@ -189,7 +189,7 @@ test('after a reboot the evidence of the boot before is not that of this one', a
   expect(app(world)?.healthySince).toBeUndefined();
 });
 
-test('an agent that is started again says nothing new when nothing is', async () => {
+test('an agent that is started again reports nothing new when nothing is', async () => {
   const { world, life } = await node();
   life.end();
   const { status } = world.requests;
@@ -215,7 +215,7 @@ test('without the API server the last desired state is gone on with', async () =
   expect(world.units.get('app')?.running).toBe(true);
 });
 
-test('what was unhealthy meanwhile is healthy only since it is again, though nobody was told of it', async () => {
+test('what was unhealthy meanwhile is healthy only since it is again, though that was not reported', async () => {
   const { world, life } = await node();
   const before = Date.parse(app(world)?.healthySince ?? '');
   world.reportsLost = true;

@@ -7,10 +7,10 @@ import { META, readTree } from '../generation/tree.ts';
 import { settledComponents } from './health.ts';
 import type { Reader } from './memory.ts';
 
-/** Soon after something was heard of a folder, but not each time where much is written there. */
+/** Soon after something changed in a folder, but not each time where much is written there. */
 const CHECK_AFTER_MS = 100;
 const CHECK_EVERY_MS = 1000;
-/** Looks take at most one part of so many of the time. */
+/** Checks take at most one part of so many of the time. */
 const CHECK_SHARE = 20;
 /** Of one component: the system has watches for 8,192 folders at least. */
 const WATCHED_FOLDERS = 128;
@@ -52,13 +52,13 @@ export async function syncWatches(ctx: Context): Promise<void> {
       entry.close = ports.files.watch(folder, (changed) => touch(ctx, entry.readers, changed));
       memory.upkeep.watches.set(folder, entry);
     } catch (error) {
-      // The regular look finds what is not heard of.
+      // The regular check finds what no watch reports.
       ports.log.warn({ folder, error: messageOf(error) }, 'a folder could not be watched');
     }
   }
 }
 
-/** Folders of the generation that runs; the regular look finds what happens in more of them. */
+/** Folders of the generation that runs; the regular check finds what happens in more of them. */
 async function foldersOf({ memory, durable, layout }: Context, { name, digest }: Manifest): Promise<readonly string[]> {
   const known = memory.upkeep.folders.get(name);
   if (known?.digest === digest) return known.paths;
@@ -69,7 +69,7 @@ async function foldersOf({ memory, durable, layout }: Context, { name, digest }:
   return paths;
 }
 
-/** Something changed where these components have files: they are looked at soon. */
+/** Something changed where these components have files: they are checked soon. */
 function touch(ctx: Context, readers: ReadonlyMap<string, Reader>, changed: string | undefined): void {
   const { memory } = ctx;
   for (const [name, reader] of readers) {
@@ -82,10 +82,10 @@ function touch(ctx: Context, readers: ReadonlyMap<string, Reader>, changed: stri
   ctx.wake();
 }
 
-/** The longer a look takes, the rarer it is. */
+/** The longer a check takes, the rarer it is. */
 export function checkSoon({ upkeep: { drift } }: AgentMemory, name: string, nowMs: number): void {
   const known = drift.get(name);
   if (known === undefined) return;
   const pauseMs = Math.max(CHECK_EVERY_MS, CHECK_SHARE * (known.tookMs ?? 0));
-  known.nextMs = Math.min(known.nextMs, Math.max(nowMs + CHECK_AFTER_MS, known.lookedMs + pauseMs));
+  known.nextMs = Math.min(known.nextMs, Math.max(nowMs + CHECK_AFTER_MS, known.checkedMs + pauseMs));
 }
