@@ -3,7 +3,7 @@ import type { NodeBootstrap } from '../api/provider.ts';
 import { API_LEVEL } from '../api/names.ts';
 import type { Transport } from '../api/transport.ts';
 import { createAgentApi } from './cell/api.ts';
-import type { Ports } from './context.ts';
+import type { AgentPorts } from './context.ts';
 import { createEngine } from './engine/engine.ts';
 import { createEvents } from './report/events.ts';
 import { keepLease } from './report/lease.ts';
@@ -22,7 +22,7 @@ export interface AgentOptions {
   /** The node's root folder; `/` is the empty string. */
   root: string;
   transport: Transport;
-  ports: Omit<Ports, 'cell' | 'clock' | 'random' | 'log'>;
+  ports: Omit<AgentPorts, 'cell' | 'clock' | 'random' | 'log'>;
   clock: Clock;
   random: Random;
   log: Log;

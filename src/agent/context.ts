@@ -1,10 +1,10 @@
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { CellMemory } from './cell/memory.ts';
 import { newCellMemory } from './cell/memory.ts';
-import type { Wanted } from './cell/wanted.ts';
+import type { WantedState } from './cell/wanted.ts';
 import type { Durable } from './disk/durable.ts';
-import type { Layout } from './disk/layout.ts';
-import type { Node } from './generation/manifest.ts';
+import type { DiskLayout } from './disk/layout.ts';
+import type { TemplateNode } from './generation/manifest.ts';
 import { newGenerationMemory } from './generation/memory.ts';
 import type { GenerationMemory } from './generation/memory.ts';
 import type { ArtifactStore } from './generation/store.ts';
@@ -24,22 +24,22 @@ import { newUpkeepMemory } from './upkeep/memory.ts';
 import type { UpkeepMemory } from './upkeep/memory.ts';
 
 /** What the agent asks of the API while it works. */
-export interface Cell {
+export interface CellApi {
   /** Its Machine as it is now, and the server's clock in that answer. */
-  machine(signal: AbortSignal): Promise<{ wanted: Wanted; serverMs: number | undefined }>;
+  machine(signal: AbortSignal): Promise<{ wanted: WantedState; serverMs: number | undefined }>;
   /** The spec of a MachineComponent. */
   component(name: string, signal: AbortSignal): Promise<unknown>;
   /** Where this machine may ask for the certificate of its node. */
   nodeCertificates?: NodeCertificates;
 }
 
-export interface Ports {
+export interface AgentPorts {
   files: Files;
   units: Units;
   network: Network;
   runner: Runner;
   host: Host;
-  cell: Cell;
+  cell: CellApi;
   clock: Clock;
   random: Random;
   log: Log;
@@ -65,10 +65,10 @@ export interface AgentMemory {
   readonly upkeep: UpkeepMemory;
 }
 
-export interface Context {
-  ports: Ports;
-  layout: Layout;
-  node: Node;
+export interface AgentContext {
+  ports: AgentPorts;
+  layout: DiskLayout;
+  node: TemplateNode;
   durable: Durable;
   store: ArtifactStore;
   /** Where relative URLs of artifacts lead; ends with a slash. */

@@ -7,7 +7,7 @@ import { createDurable, type Durable } from './disk/durable.ts';
 import { buildGeneration } from './generation/generation.ts';
 import { identityState } from './identity/state.ts';
 import { beginJournal, type Journal } from './records/journal.ts';
-import { componentLayout, layoutOf, type Layout } from './disk/layout.ts';
+import { componentLayout, layoutOf, type DiskLayout } from './disk/layout.ts';
 import type { Manifest } from './generation/manifest.ts';
 import { placeFile } from './disk/node-files.ts';
 import { nodeFiles } from './ports/files.ts';
@@ -19,7 +19,7 @@ import { manifestOf } from './testing/manifest.ts';
 /* What `kubenode-agent` says of a node by its disk alone. */
 
 let root: string;
-let layout: Layout;
+let layout: DiskLayout;
 let durable: Durable;
 let journal: Journal;
 const write = (path: string, text: string): void => {

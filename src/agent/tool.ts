@@ -10,10 +10,10 @@ import { loadManifest } from './generation/generation.ts';
 import { lifeOf } from './identity/key.ts';
 import { identityState } from './identity/state.ts';
 import { decode, replay } from './records/journal.ts';
-import { layoutOf, type Layout } from './disk/layout.ts';
+import { layoutOf, type DiskLayout } from './disk/layout.ts';
 import { nodeFiles } from './ports/files.ts';
 import { loadReceipts } from './records/receipts.ts';
-import type { State } from './records/state.ts';
+import type { JournalState } from './records/state.ts';
 
 const USAGE = `usage: kubenode-agent status | journal | verify [--root DIR]
   status   what this node is, what it runs, and what is under way
@@ -27,7 +27,7 @@ const USAGE = `usage: kubenode-agent status | journal | verify [--root DIR]
 
 interface Disk {
   root: string;
-  layout: Layout;
+  layout: DiskLayout;
   durable: Durable;
 }
 
@@ -173,7 +173,7 @@ async function digestOf({ files }: Durable, path: string): Promise<string> {
   return hash.digest('hex');
 }
 
-async function stateOf({ layout, durable }: Disk, trouble: (text: string) => void): Promise<State | undefined> {
+async function stateOf({ layout, durable }: Disk, trouble: (text: string) => void): Promise<JournalState | undefined> {
   const bytes = await durable.files.read(layout.journal);
   if (bytes === undefined) return undefined;
   try {

@@ -11,7 +11,7 @@ import type { Client } from '../../kube/client.ts';
 import { microTime } from '../../kube/clock.ts';
 import { AGENT_LIMITS, createClient } from '../../kube/http-client.ts';
 import { boundsOf } from '../../kube/server-time.ts';
-import type { Cell } from '../context.ts';
+import type { CellApi } from '../context.ts';
 import { ask, readAnswer } from '../identity/wire.ts';
 import type { AgentStatus } from '../report/status.ts';
 import { MachineComponents, Machines, wantedOf } from './wanted.ts';
@@ -20,7 +20,7 @@ import { MachineComponents, Machines, wantedOf } from './wanted.ts';
 export const LEASE_SECONDS = 180;
 
 /** Everything that the agent asks of the API server. */
-export interface AgentApi extends Cell {
+export interface AgentApi extends CellApi {
   readonly client: Client;
   /** Server-side apply of the agent's own fields. Returns the Machine as it is then. */
   apply(uid: string, status: AgentStatus, signal: AbortSignal): Promise<Stored<Machine>>;

@@ -1,11 +1,11 @@
 import type { Clock } from '../../api/ports.ts';
 import type { AgentMemory } from '../context.ts';
 import { createNewest } from './wanted.ts';
-import type { Wanted } from './wanted.ts';
+import type { WantedState } from './wanted.ts';
 
 /** What the cell asks for, as far as this process has read it. */
 export interface CellMemory {
-  wanted: Wanted | undefined;
+  wanted: WantedState | undefined;
   isNews: ReturnType<typeof createNewest>;
   /** The API server's clock, and when by the monotonic clock it was read. */
   server: { ms: number; atMs: number } | undefined;
@@ -19,7 +19,7 @@ export function newCellMemory(clock: Clock): CellMemory {
 }
 
 /** The Machine, as it was read or watched; `refetched`: read without reliance on what was read before. */
-export function recordMachine({ cell }: AgentMemory, wanted: Wanted, refetched?: boolean): void {
+export function recordMachine({ cell }: AgentMemory, wanted: WantedState, refetched?: boolean): void {
   if (cell.isNews(wanted.resourceVersion, refetched)) cell.wanted = wanted;
 }
 

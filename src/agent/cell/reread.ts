@@ -1,12 +1,12 @@
 import { messageOf } from '../../api/errors.ts';
 import { halfJitterMs } from '../../kube/backoff.ts';
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import { recordMachine, recordServerTime } from './memory.ts';
 
 const BACKOFF = { baseMs: 2_000, maxMs: 30_000 };
 
 /** Reads the Machine live, before an operation is begun. A failure is only logged: it is tried again later. */
-export async function reread(ctx: Context): Promise<void> {
+export async function reread(ctx: AgentContext): Promise<void> {
   const { memory, ports } = ctx;
   const { cell } = memory;
   try {

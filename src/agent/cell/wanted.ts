@@ -61,7 +61,7 @@ export const MachineComponents: Resource<MachineComponent> = {
 };
 
 /** What the Machine asks of its node, and what the node last reported to it. */
-export interface Wanted {
+export interface WantedState {
   uid: string;
   resourceVersion: string;
   generation: number;
@@ -80,7 +80,7 @@ export interface Wanted {
   };
 }
 
-export function wantedOf(machine: Stored<Machine>): Wanted {
+export function wantedOf(machine: Stored<Machine>): WantedState {
   const { spec, status = {}, metadata } = machine;
   const verified = new Map<string, string[]>();
   for (const { name, version, values } of status.verified ?? []) {

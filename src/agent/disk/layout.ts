@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 
 /** Where the agent keeps what. `root` is the node's root folder: `/` is written as the empty string. */
-export interface Layout {
+export interface DiskLayout {
   root: string;
   /** Everything of the agent's own. */
   state: string;
@@ -19,7 +19,7 @@ export interface Layout {
   componentKeys: string;
 }
 
-export function layoutOf(root: string): Layout {
+export function layoutOf(root: string): DiskLayout {
   const state = join(root === '' ? '/' : root, 'var/lib/kubenode');
   return {
     root,
@@ -45,7 +45,7 @@ export interface ComponentLayout {
   draft(digest: string): string;
 }
 
-export function componentLayout(layout: Layout, name: string): ComponentLayout {
+export function componentLayout(layout: DiskLayout, name: string): ComponentLayout {
   const folder = join(layout.components, name);
   return {
     folder,

@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 import { isCoded } from '../../api/errors.ts';
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import type { Durable } from './durable.ts';
 import { inReached, reach } from './reach.ts';
 
@@ -20,7 +20,7 @@ export async function removeFile(durable: Durable, root: string, path: string): 
 }
 
 /** A file of what is not to run. One that is now where the agent would not put it stays, and an Event reports that. */
-export async function removeOrLeave(ctx: Context, path: string): Promise<void> {
+export async function removeOrLeave(ctx: AgentContext, path: string): Promise<void> {
   try {
     await removeFile(ctx.durable, ctx.layout.root, path);
   } catch (error) {

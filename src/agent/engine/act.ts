@@ -1,5 +1,5 @@
 import { reread } from '../cell/reread.ts';
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import { cancelPreparation, requestSweep } from '../generation/memory.ts';
 import { startPreparation } from '../generation/prepare.ts';
 import { finish } from '../operation/act.ts';
@@ -10,10 +10,10 @@ import { componentOf } from '../records/state.ts';
 import { askForReboot, clean, operate, restartUnits } from '../repair/act.ts';
 import { begin, commit, fail, refuse, takeStage, turnBack } from '../transaction/lifecycle.ts';
 import { check, repair, startUnit, stopStray, trySweep } from '../upkeep/act.ts';
-import type { Step } from './steps.ts';
+import type { AgentStep } from './steps.ts';
 
 /** Carries out one step. Errors: `DiskFailing` when the journal must be opened again; anything else is tried again later. */
-export async function act(ctx: Context, step: Step): Promise<void> {
+export async function act(ctx: AgentContext, step: AgentStep): Promise<void> {
   const { memory } = ctx;
   const journal = journalOf(memory);
   switch (step.do) {
@@ -89,7 +89,7 @@ export async function act(ctx: Context, step: Step): Promise<void> {
   }
 }
 
-function prepare(ctx: Context, name: string, rebuild: boolean): void {
+function prepare(ctx: AgentContext, name: string, rebuild: boolean): void {
   const { records } = ctx.memory;
   const source = rebuild ? records.installed.get(name)?.receipt : componentOf(journalOf(ctx.memory).state, name);
   if (source !== undefined) startPreparation(ctx, name, source, rebuild);

@@ -5,7 +5,7 @@ import { newProgress } from '../transaction/memory.ts';
 import { decide } from './decide.ts';
 import { inOrder } from '../operation/decide.ts';
 import type { Observed } from './observed.ts';
-import type { ComponentState, Failure, State, Transaction } from '../records/state.ts';
+import type { ComponentState, ComponentFailure, JournalState, Transaction } from '../records/state.ts';
 import {
   NOW,
   WALL,
@@ -24,7 +24,7 @@ import {
   upgrade,
 } from '../testing/observed.ts';
 import { entry } from '../testing/world.ts';
-import type { Wanted } from '../cell/wanted.ts';
+import type { WantedState } from '../cell/wanted.ts';
 
 /*
  * The decision as tables: what is observed, and the one step that follows. Each row has what is different on a node
@@ -32,13 +32,13 @@ import type { Wanted } from '../cell/wanted.ts';
  */
 
 /** The upgrade, ordered. */
-function ordered(rest: Partial<Observed> = {}, operation: Partial<Operation> = {}, wanted: Partial<Wanted> = {}): Observed {
+function ordered(rest: Partial<Observed> = {}, operation: Partial<Operation> = {}, wanted: Partial<WantedState> = {}): Observed {
   const upgraded = upgrade('Restart');
   return { ...upgraded, wanted: { ...(upgraded.wanted ?? machine()), operation: order(operation), ...wanted }, ...rest };
 }
 
 /** What a deletion says of what it could not take away. */
-const stuck: Failure = { revision: 1, reason: 'RemoveFailed', message: 'it is busy', restored: false };
+const stuck: ComponentFailure = { revision: 1, reason: 'RemoveFailed', message: 'it is busy', restored: false };
 
 /** The upgrade under way. */
 function switching(transaction: Partial<Transaction> = {}, rest: Partial<Observed> = {}): Observed {
@@ -600,7 +600,7 @@ function withBase(): Pick<Observed, 'installed' | 'units' | 'health' | 'drift' |
   };
 }
 
-function both(rest: Partial<State>, app: Partial<ComponentState> = {}): State {
+function both(rest: Partial<JournalState>, app: Partial<ComponentState> = {}): JournalState {
   return { ...empty, components: { app: accepted('1.0.0', 1, app), base: { ...accepted('1.0.0', 1), name: 'base' } }, ...rest };
 }
 

@@ -7,15 +7,15 @@ import type { Observed } from './observed.ts';
 import { pendingOf } from '../transaction/pending.ts';
 import { isControllers } from '../repair/task.ts';
 import { componentOf, runningOperation } from '../records/state.ts';
-import type { Accepted } from '../records/state.ts';
-import type { Due, Step } from './steps.ts';
-import type { Wanted } from '../cell/wanted.ts';
+import type { AcceptedEntry } from '../records/state.ts';
+import type { Due, AgentStep } from './steps.ts';
+import type { WantedState } from '../cell/wanted.ts';
 
 /** When nothing is due: only so that a clock that jumped is noticed. */
 const LONGEST_WAIT_MS = 600_000;
 
 /** What to do next. Pure: the same observation leads to the same step. */
-export function decide(o: Observed): Step {
+export function decide(o: Observed): AgentStep {
   let untilMs = o.nowMs + LONGEST_WAIT_MS;
   const due: Due = (ms) => {
     if (Number.isFinite(ms)) untilMs = Math.min(untilMs, Math.max(ms, o.nowMs + 1));
@@ -34,7 +34,7 @@ export function decide(o: Observed): Step {
 }
 
 /** What of the Machine must outlive this process, besides its entries. */
-function noteStep({ wanted, state }: Observed): Step | undefined {
+function noteStep({ wanted, state }: Observed): AgentStep | undefined {
   if (wanted === undefined) return undefined;
   const note = { held: wanted.held || wanted.deleting, verified: wanted.verified };
   const { operation } = wanted;
@@ -44,7 +44,7 @@ function noteStep({ wanted, state }: Observed): Step | undefined {
   return same && !raised ? undefined : { do: 'note', ...note, ...(raised ? { epoch: operation.epoch } : {}) };
 }
 
-function acceptStep({ wanted, state, installed }: Observed): Step | undefined {
+function acceptStep({ wanted, state, installed }: Observed): AgentStep | undefined {
   // The journal was lost, what it was about was not.
   for (const { receipt } of installed.values()) {
     if (componentOf(state, receipt.name) !== undefined) continue;
@@ -57,7 +57,7 @@ function acceptStep({ wanted, state, installed }: Observed): Step | undefined {
       const known = componentOf(state, entry.name);
       if (known !== undefined && entry.revision <= known.revision) continue;
       const { name, action, version, values = {}, revision } = entry;
-      const accepted: Accepted = { name, action, version, values, labels: wanted.labels, revision, content: contentOf(entry) };
+      const accepted: AcceptedEntry = { name, action, version, values, labels: wanted.labels, revision, content: contentOf(entry) };
       return { do: 'accept', accepted };
     }
   }
@@ -69,7 +69,7 @@ function acceptStep({ wanted, state, installed }: Observed): Step | undefined {
 }
 
 /** An entry that is not accepted (docs/protocols.md#a3), and why. */
-export function refusalOf(wanted: Wanted, state: Observed['state'], name: string): { revision: number; reason: string } | undefined {
+export function refusalOf(wanted: WantedState, state: Observed['state'], name: string): { revision: number; reason: string } | undefined {
   const entry = wanted.components.find((each) => each.name === name);
   const known = componentOf(state, name);
   if (entry === undefined || known === undefined) return undefined;
@@ -79,7 +79,7 @@ export function refusalOf(wanted: Wanted, state: Observed['state'], name: string
   return undefined;
 }
 
-function openStep(o: Observed, due: Due): Step | undefined {
+function openStep(o: Observed, due: Due): AgentStep | undefined {
   const tx = o.state.transaction;
   if (tx !== undefined) return transactionStep(o, tx, due);
   const operation = runningOperation(o.state);
@@ -90,12 +90,12 @@ function openStep(o: Observed, due: Due): Step | undefined {
 }
 
 /** Of a Repair that takes its time: units are started and drift is repaired meanwhile. */
-function openRepairStep(o: Observed, due: Due): Step | undefined {
+function openRepairStep(o: Observed, due: Due): AgentStep | undefined {
   const operation = o.state.transaction === undefined ? runningOperation(o.state) : undefined;
   return operation?.task === undefined ? undefined : repairStep(o, operation, operation.task, due);
 }
 
-function prepareStep(o: Observed, due: Due): Step | undefined {
+function prepareStep(o: Observed, due: Due): AgentStep | undefined {
   for (const component of Object.values(o.state.components)) {
     const { name, revision } = component;
     const pending = pendingOf(o, name);
@@ -111,7 +111,7 @@ function prepareStep(o: Observed, due: Due): Step | undefined {
 }
 
 /** What begins something new. While a transaction is open nothing does. */
-function nextStep(o: Observed, due: Due): Step | undefined {
+function nextStep(o: Observed, due: Due): AgentStep | undefined {
   if (o.state.transaction !== undefined) return undefined;
   for (const { name, revision } of Object.values(o.state.components)) {
     const pending = pendingOf(o, name);

@@ -1,13 +1,13 @@
 import { isCoded, messageOf } from '../../api/errors.ts';
 import { halfJitterMs } from '../../kube/backoff.ts';
 import { expireReread, recordMachine, recordServerTime } from '../cell/memory.ts';
-import type { Wanted } from '../cell/wanted.ts';
+import type { WantedState } from '../cell/wanted.ts';
 import { newMemory } from '../context.ts';
-import type { Context, Happening, Ports } from '../context.ts';
+import type { AgentContext, Happening, AgentPorts } from '../context.ts';
 import { createDurable } from '../disk/durable.ts';
 import { layoutOf } from '../disk/layout.ts';
 import { codeOf } from '../errors.ts';
-import type { Node } from '../generation/manifest.ts';
+import type { TemplateNode } from '../generation/manifest.ts';
 import { createStore } from '../generation/store.ts';
 import { keepNodeCredentialsGood } from '../identity/node-credentials.ts';
 import { closeJournal } from '../records/memory.ts';
@@ -17,12 +17,12 @@ import { act } from './act.ts';
 import { decide } from './decide.ts';
 import { observe } from './observe.ts';
 import type { Observed } from './observed.ts';
-import type { Step } from './steps.ts';
+import type { AgentStep } from './steps.ts';
 
 export interface EngineOptions {
-  ports: Ports;
+  ports: AgentPorts;
   root: string;
-  node: Node;
+  node: TemplateNode;
   mirror: string | undefined;
   /** As in the context. */
   pinned?: string | undefined;
@@ -33,10 +33,10 @@ export interface EngineOptions {
 }
 
 /** Where a status comes from: what was observed, or why nothing could be. */
-export type View = { observed: Observed; trouble: undefined } | { observed: undefined; trouble: { reason: string; message: string } };
+export type EngineView = { observed: Observed; trouble: undefined } | { observed: undefined; trouble: { reason: string; message: string } };
 
 interface Stepped {
-  step: Step['do'] | 'trouble';
+  step: AgentStep['do'] | 'trouble';
   waitUntilMs: number | undefined;
 }
 
@@ -47,10 +47,10 @@ export interface Engine {
   /** Steps until the signal. Settles when nothing of it runs any more. */
   run(): Promise<void>;
   /** The Machine, as it was read or watched; `refetched`: read without reliance on what was read before. */
-  seen(wanted: Wanted, refetched?: boolean): void;
+  seen(wanted: WantedState, refetched?: boolean): void;
   /** The API server's clock, of an answer that just came. */
   dated(serverMs: number): void;
-  view(): Promise<View>;
+  view(): Promise<EngineView>;
   /** True once what runs is known well enough to be reported. */
   settled(): boolean;
   /** Resolves when something happened after this call, or at that time. */
@@ -67,7 +67,7 @@ const SETTLED_AFTER_MS = 30_000;
 
 /** The loop itself: what it works with, and how it fares. */
 interface Loop {
-  readonly ctx: Context;
+  readonly ctx: AgentContext;
   readonly observed: () => void;
   readonly wakers: Set<() => void>;
   readonly tasks: Set<Promise<void>>;
@@ -104,7 +104,7 @@ function newLoop(options: EngineOptions): Loop {
   const layout = layoutOf(root);
   const wakers = new Set<() => void>();
   const tasks = new Set<Promise<void>>();
-  const ctx: Context = {
+  const ctx: AgentContext = {
     ports,
     layout,
     node: options.node,
@@ -210,7 +210,7 @@ function woken({ ctx, wakers }: Loop, untilMs: number): Promise<void> {
   });
 }
 
-async function view(ctx: Context): Promise<View> {
+async function view(ctx: AgentContext): Promise<EngineView> {
   const { trouble, journal } = ctx.memory.records;
   if (trouble !== undefined) return { observed: undefined, trouble };
   if (journal === undefined) return { observed: undefined, trouble: { reason: 'Starting', message: 'the disk is being read' } };

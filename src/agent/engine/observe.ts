@@ -1,15 +1,15 @@
 import { serverMsOf } from '../cell/memory.ts';
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import { journalOf } from '../records/memory.ts';
 import { isCrashLooping } from '../upkeep/memory.ts';
-import type { Health } from '../upkeep/memory.ts';
+import type { ComponentHealth } from '../upkeep/memory.ts';
 import { repairingOf } from '../repair/memory.ts';
 import type { Observed } from './observed.ts';
 
-const UNKNOWN: Health = { state: 'Unknown', bootID: undefined, since: undefined, message: undefined };
+const UNKNOWN: ComponentHealth = { state: 'Unknown', bootID: undefined, since: undefined, message: undefined };
 
 /** Gathers everything that the next decision needs. */
-export async function observe(ctx: Context): Promise<Observed> {
+export async function observe(ctx: AgentContext): Promise<Observed> {
   const { memory, ports, layout } = ctx;
   const nowMs = ports.clock.monotonic();
   const { records, cell, generation, transaction, repair, upkeep } = memory;
@@ -17,7 +17,7 @@ export async function observe(ctx: Context): Promise<Observed> {
   const { running } = repair;
   const units = new Map((await ports.units.list()).map((unit) => [unit.name, unit]));
   const { state } = journalOf(memory);
-  const health = new Map<string, Health>();
+  const health = new Map<string, ComponentHealth>();
   for (const [name, { manifest }] of records.installed) {
     const looping = manifest?.units.find((unit) => isCrashLooping(upkeep.starts.get(unit.name), nowMs));
     const known = upkeep.health.get(name) ?? UNKNOWN;

@@ -1,12 +1,12 @@
-import type { Wanted } from '../cell/wanted.ts';
+import type { WantedState } from '../cell/wanted.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import type { Preparation } from '../generation/memory.ts';
 import type { UnitStatus } from '../ports/units.ts';
 import type { Installed } from '../records/memory.ts';
-import type { State } from '../records/state.ts';
+import type { JournalState } from '../records/state.ts';
 import type { Repairing } from '../repair/memory.ts';
-import type { Progress } from '../transaction/memory.ts';
-import type { Drift, Health, Starts } from '../upkeep/memory.ts';
+import type { TransactionProgress } from '../transaction/memory.ts';
+import type { Drift, ComponentHealth, UnitStarts } from '../upkeep/memory.ts';
 
 /** Everything that a decision needs, as one value. Times are monotonic ms unless they are called wall. */
 export interface Observed {
@@ -20,8 +20,8 @@ export interface Observed {
   /** `/etc/kubenode/hold` is there. */
   holdFile: boolean;
   /** The Machine as last read in this process. */
-  wanted: Wanted | undefined;
-  state: State;
+  wanted: WantedState | undefined;
+  state: JournalState;
   installed: ReadonlyMap<string, Installed>;
   /** By digest: those that the open transaction names. */
   manifests: ReadonlyMap<string, Manifest>;
@@ -29,10 +29,10 @@ export interface Observed {
   /** Generations that run and are damaged. */
   rebuilt: ReadonlyMap<string, Preparation>;
   units: ReadonlyMap<string, UnitStatus>;
-  starts: ReadonlyMap<string, Starts>;
-  health: ReadonlyMap<string, Health>;
+  starts: ReadonlyMap<string, UnitStarts>;
+  health: ReadonlyMap<string, ComponentHealth>;
   drift: ReadonlyMap<string, Drift>;
-  progress: Progress;
+  progress: TransactionProgress;
   repairing: Repairing;
   /** The operation that was found in the Machine by the step before this one, read live. */
   reread: string | undefined;

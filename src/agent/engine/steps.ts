@@ -1,5 +1,5 @@
 import type { Outcome } from '../../api/machine.ts';
-import type { Accepted, Failure, OperationRecord, Transaction } from '../records/state.ts';
+import type { AcceptedEntry, ComponentFailure, OperationRecord, Transaction } from '../records/state.ts';
 
 /** The stages of a transaction, in the words of what they do. */
 export type Stage =
@@ -18,17 +18,17 @@ export type Stage =
   | 'removeReceipt';
 
 /** What the agent does next. One at a time. */
-export type Step =
+export type AgentStep =
   /** Nothing, until then or until something happens. */
   | { do: 'wait'; untilMs: number; why: string }
   /** Leave nothing of the machine that this disk was in before. */
   | { do: 'startOver' }
   | { do: 'note'; held: boolean; verified: Record<string, string[]>; epoch?: number }
-  | { do: 'accept'; accepted: Accepted }
+  | { do: 'accept'; accepted: AcceptedEntry }
   | { do: 'forget'; name: string }
   | { do: 'advance'; name: string }
   | { do: 'removed'; name: string }
-  | { do: 'refuse'; name: string; failed: Failure }
+  | { do: 'refuse'; name: string; failed: ComponentFailure }
   | { do: 'prepare'; name: string; rebuild: boolean }
   | { do: 'check'; name: string; full: boolean }
   | { do: 'repair'; name: string }
@@ -47,7 +47,7 @@ export type Step =
   | { do: 'stage'; stage: Stage }
   | { do: 'turnBack'; reason: string; message: string }
   | { do: 'commit' }
-  | { do: 'fail'; failed: Failure }
+  | { do: 'fail'; failed: ComponentFailure }
   | Finish
   | { do: 'sweep' };
 

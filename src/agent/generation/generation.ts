@@ -4,7 +4,7 @@ import { discardIn } from '../disk/discard.ts';
 import type { Durable } from '../disk/durable.ts';
 import { agentError } from '../errors.ts';
 import { componentLayout } from '../disk/layout.ts';
-import type { Layout } from '../disk/layout.ts';
+import type { DiskLayout } from '../disk/layout.ts';
 import type { Manifest } from './manifest.ts';
 import { bytesOf } from '../ports/folders.ts';
 import type { OpenFolder } from '../ports/folders.ts';
@@ -19,12 +19,12 @@ import type { TreeEntry } from './tree.ts';
  */
 
 /** undefined: not here, or not whole. */
-export async function loadManifest({ files }: Durable, layout: Layout, name: string, digest: string): Promise<Manifest | undefined> {
+export async function loadManifest({ files }: Durable, layout: DiskLayout, name: string, digest: string): Promise<Manifest | undefined> {
   return (await readSealed(files, componentLayout(layout, name).generation(digest), digest))?.manifest;
 }
 
 /** Builds the generation unless it is here and whole; its artifacts must be in the store. Errors: `ArchiveInvalid`, `TooLarge`, `DigestMismatch`. */
-export async function buildGeneration(durable: Durable, layout: Layout, store: ArtifactStore, manifest: Manifest): Promise<void> {
+export async function buildGeneration(durable: Durable, layout: DiskLayout, store: ArtifactStore, manifest: Manifest): Promise<void> {
   const { files } = durable;
   const paths = componentLayout(layout, manifest.name);
   const folder = paths.generation(manifest.digest);

@@ -3,13 +3,13 @@ import type { ComponentSpec, FileSpec, Hook, ProbeSpec } from './spec.ts';
 import type { UnitSpec } from './unit-spec.ts';
 import { agentError } from '../errors.ts';
 import { componentLayout } from '../disk/layout.ts';
-import type { Layout } from '../disk/layout.ts';
-import type { Accepted } from '../records/state.ts';
+import type { DiskLayout } from '../disk/layout.ts';
+import type { AcceptedEntry } from '../records/state.ts';
 import { expand } from './template.ts';
 import type { Variables } from './template.ts';
 
 /** What of the node templates may name. */
-export interface Node {
+export interface TemplateNode {
   name: string;
   namespace: string;
   uid: string;
@@ -49,9 +49,9 @@ const FORM = 1;
  * after the switch; everywhere else it is the link to the current one, so that what runs is not another program when only values change.
  */
 export function renderManifest(
-  layout: Layout,
-  node: Node,
-  accepted: Pick<Accepted, 'name' | 'version' | 'values' | 'labels' | 'content'>,
+  layout: DiskLayout,
+  node: TemplateNode,
+  accepted: Pick<AcceptedEntry, 'name' | 'version' | 'values' | 'labels' | 'content'>,
   spec: ComponentSpec,
 ): Manifest {
   const { name, version, values, labels, content } = accepted;

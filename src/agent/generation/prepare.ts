@@ -5,7 +5,7 @@ import { fullJitterMs } from '../../kube/backoff.ts';
 import { sleep } from '../../kube/clock.ts';
 import { parseComponentSpec } from './spec.ts';
 import { machineComponentName } from './content.ts';
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import { draftOf } from '../disk/durable.ts';
 import { agentError, failureOf, short } from '../errors.ts';
 import { buildGeneration } from './generation.ts';
@@ -13,10 +13,10 @@ import { isLoopback, renderManifest } from './manifest.ts';
 import type { Manifest } from './manifest.ts';
 import type { Preparation } from './memory.ts';
 import { requireAllowed, requireSigned } from './signature.ts';
-import type { Accepted } from '../records/state.ts';
+import type { AcceptedEntry } from '../records/state.ts';
 import { resolveUrl } from './store.ts';
 
-type Source = Pick<Accepted, 'name' | 'version' | 'values' | 'labels' | 'content' | 'revision'>;
+type Source = Pick<AcceptedEntry, 'name' | 'version' | 'values' | 'labels' | 'content' | 'revision'>;
 
 /** So that the nodes of one batch do not fetch at once. */
 const SPREAD_MS = 30_000;
@@ -39,7 +39,7 @@ const DOUBTFUL = ['ArtifactRefused', 'DigestMismatch'];
 const DOUBTFUL_TRIES = 5;
 
 /** Starts to make a generation ready, in the background. Nothing that runs is touched by it. */
-export function startPreparation(ctx: Context, name: string, source: Source, rebuild: boolean): void {
+export function startPreparation(ctx: AgentContext, name: string, source: Source, rebuild: boolean): void {
   const { memory } = ctx;
   const results = rebuild ? memory.generation.rebuilt : memory.generation.prepared;
   const key = `${name}${rebuild ? '!' : ''}`;
@@ -82,7 +82,7 @@ export function startPreparation(ctx: Context, name: string, source: Source, reb
   ctx.background(task());
 }
 
-function outcomeOf(ctx: Context, error: unknown, revision: number, failures: number): Preparation {
+function outcomeOf(ctx: AgentContext, error: unknown, revision: number, failures: number): Preparation {
   const failure = failureOf(error);
   if (FINAL.includes(failure.reason) || (DOUBTFUL.includes(failure.reason) && failures >= DOUBTFUL_TRIES)) {
     return { status: 'failed', revision, ...failure };
@@ -93,7 +93,7 @@ function outcomeOf(ctx: Context, error: unknown, revision: number, failures: num
 }
 
 /** Errors: those of `FINAL` and `DOUBTFUL`, of the API, of the network and of the disk. */
-async function prepare(ctx: Context, source: Source, signal: AbortSignal): Promise<Manifest> {
+async function prepare(ctx: AgentContext, source: Source, signal: AbortSignal): Promise<Manifest> {
   const { clock, random, host } = ctx.ports;
   const read = await readSpec(ctx, source, signal);
   await requireAllowed(ctx, read, source);
@@ -116,7 +116,7 @@ async function prepare(ctx: Context, source: Source, signal: AbortSignal): Promi
  * MachineComponents never change, but for who has signed them: read once, then from this disk while its signature is accepted. What is kept carries
  * its digest, so that it needs no sync. Errors: those of `requireSigned`, before anything is fetched.
  */
-async function readSpec(ctx: Context, { name, version }: Source, signal: AbortSignal): Promise<unknown> {
+async function readSpec(ctx: AgentContext, { name, version }: Source, signal: AbortSignal): Promise<unknown> {
   const { files } = ctx.ports;
   const objectName = machineComponentName(name, version);
   const path = specPath(ctx, name, version);
@@ -146,5 +146,5 @@ async function readSpec(ctx: Context, { name, version }: Source, signal: AbortSi
   return spec;
 }
 
-export const specPath = ({ layout }: Pick<Context, 'layout'>, name: string, version: string): string =>
+export const specPath = ({ layout }: Pick<AgentContext, 'layout'>, name: string, version: string): string =>
   join(layout.specs, `${machineComponentName(name, version)}.json`);

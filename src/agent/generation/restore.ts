@@ -1,8 +1,8 @@
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import { recordRebuilt } from '../records/installed.ts';
 
 /** Damaged generations that were built again are what is installed. */
-export function takeRebuilt(ctx: Context): void {
+export function takeRebuilt(ctx: AgentContext): void {
   const { records, generation } = ctx.memory;
   for (const [name, rebuilt] of generation.rebuilt) {
     const installed = records.installed.get(name);

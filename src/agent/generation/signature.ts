@@ -1,9 +1,9 @@
 import { parseKeys, verifiedBy, type ComponentKey } from '../../api/component-key.ts';
 import { isCoded } from '../../api/errors.ts';
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import type { Durable } from '../disk/durable.ts';
 import { agentError } from '../errors.ts';
-import type { Layout } from '../disk/layout.ts';
+import type { DiskLayout } from '../disk/layout.ts';
 
 /*
  * With keys pinned on a node its agent obeys only components that one of them has signed, and values that those components allow (docs/protocols.md#g6).
@@ -20,7 +20,7 @@ const LABEL_VALUE = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/;
  * Pins the keys that a node was installed with, for good: once the file is there nothing that comes from the cell changes it, another bootstrap
  * neither. Errors: those of the disk.
  */
-export async function pinKeys(durable: Durable, layout: Layout, keys: string | undefined): Promise<void> {
+export async function pinKeys(durable: Durable, layout: DiskLayout, keys: string | undefined): Promise<void> {
   if (keys === undefined || (await durable.files.stat(layout.componentKeys)) !== undefined) return;
   await durable.replace(layout.componentKeys, keys.endsWith('\n') ? keys : `${keys}\n`, 0o644);
 }
@@ -29,7 +29,7 @@ export async function pinKeys(durable: Durable, layout: Layout, keys: string | u
  * Whether a component may be obeyed here. Errors: `SignatureRefused`; `SpecInvalid`; `KeysInvalid`, while which nothing is accepted. The keys are
  * read each time, so that a rotation needs no restart.
  */
-export async function requireSigned(ctx: Context, name: string, version: string, spec: unknown): Promise<void> {
+export async function requireSigned(ctx: AgentContext, name: string, version: string, spec: unknown): Promise<void> {
   const keys = await pinnedKeys(ctx);
   if (keys === undefined) return;
   try {
@@ -46,7 +46,7 @@ export async function requireSigned(ctx: Context, name: string, version: string,
 
 /** Errors: `ValuesRefused` with the value's path, `SpecInvalid`. */
 export async function requireAllowed(
-  ctx: Context,
+  ctx: AgentContext,
   spec: unknown,
   { values, labels }: { values: Record<string, unknown>; labels: Record<string, string> },
 ): Promise<void> {
@@ -59,7 +59,7 @@ export async function requireAllowed(
 }
 
 /** undefined: none are pinned. */
-async function pinnedKeys({ ports, layout, pinned }: Context): Promise<ComponentKey[] | undefined> {
+async function pinnedKeys({ ports, layout, pinned }: AgentContext): Promise<ComponentKey[] | undefined> {
   const text = await ports.files.read(layout.componentKeys);
   if (text !== undefined) return parseKeys(text.toString(), layout.componentKeys);
   if (pinned === undefined) return undefined;

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { journalOf } from '../records/memory.ts';
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import { loadManifest } from './generation.ts';
 import { componentLayout } from '../disk/layout.ts';
 import { specPath } from './prepare.ts';
@@ -12,7 +12,7 @@ const DIGEST = /^[a-f0-9]{24}$/;
  * artifacts and MachineComponents that none of these was made of. No transaction is open and nothing is being made ready.
  * Returns what went of the store.
  */
-export async function sweep(ctx: Context): Promise<{ files: number; bytes: number }> {
+export async function sweep(ctx: AgentContext): Promise<{ files: number; bytes: number }> {
   const { memory, durable, layout } = ctx;
   const { state } = journalOf(memory);
   const artifacts = new Set<string>();

@@ -3,7 +3,7 @@ import { AGENTS, agentUser } from '../../api/identity.ts';
 import { sha256Hex } from '../../api/digest.ts';
 import { agentError } from '../errors.ts';
 import { makeRequest, pemOf, vouch } from './request.ts';
-import type { Current, Pending } from './state.ts';
+import type { Current, PendingRequest } from './state.ts';
 
 export interface MachineIdentity {
   namespace: string;
@@ -15,7 +15,7 @@ export interface MachineIdentity {
 export function newPending(
   machine: MachineIdentity,
   { key, voucherKey, admittedBy }: { key?: string | undefined; voucherKey?: string | undefined; admittedBy?: string | undefined },
-): Pending {
+): PendingRequest {
   const own = key === undefined ? generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey : createPrivateKey(key);
   const request = makeRequest(own, agentUser(machine.namespace, machine.name), AGENTS);
   return {
@@ -29,7 +29,7 @@ export function newPending(
 }
 
 /** What was asked for, now that the certificate is there. Errors: `CertificateForeign`. */
-export function certified(machine: MachineIdentity, pending: Pending, pem: string, admittedBy: string): Current {
+export function certified(machine: MachineIdentity, pending: PendingRequest, pem: string, admittedBy: string): Current {
   const expected = agentUser(machine.namespace, machine.name);
   let certificate: X509Certificate;
   try {

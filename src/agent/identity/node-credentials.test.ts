@@ -7,7 +7,7 @@ import { makeAuthority, signClient, type Identity } from '@kubenode/embedded/pki
 import { systemClock } from '../../kube/clock.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
 import { newMemory } from '../context.ts';
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import { createDurable } from '../disk/durable.ts';
 import { makeRequest, pemOf } from './request.ts';
 import { layoutOf } from '../disk/layout.ts';
@@ -38,7 +38,7 @@ const signing =
     return { is: 'Issued', certificate: await signClient(authority, pem(pending.request), seconds, making) };
   };
 
-function contextOf(ask: NodeCertificates['ask'], server = 'https://10.0.0.1:6443'): Context {
+function contextOf(ask: NodeCertificates['ask'], server = 'https://10.0.0.1:6443'): AgentContext {
   const files = nodeFiles();
   const clock = systemClock();
   const nodeCertificates = { server, certificateAuthority: authority.certificate, ask, readAnswer: ask };
@@ -51,7 +51,7 @@ function contextOf(ask: NodeCertificates['ask'], server = 'https://10.0.0.1:6443
     node: { name: 'n1', namespace: 'web', uid: 'u', providerID: 'x://n1', bootstrap: '/b' },
     memory: newMemory(clock),
     signal: new AbortController().signal,
-  } as unknown as Context;
+  } as unknown as AgentContext;
 }
 
 const config = (): string => readFileSync(join(root, CREDENTIALS.kubeconfig), 'utf8');

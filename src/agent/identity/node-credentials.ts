@@ -5,11 +5,11 @@ import { isCoded, messageOf } from '../../api/errors.ts';
 import { sleep } from '../../kube/clock.ts';
 import type { NodeCredentials } from '../generation/spec.ts';
 import { bestWallMs } from '../cell/memory.ts';
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import { agentError } from '../errors.ts';
 import { makeRequest, pemOf } from './request.ts';
-import type { Pending } from './state.ts';
-import type { Answer } from './wire.ts';
+import type { PendingRequest } from './state.ts';
+import type { SigningAnswer } from './wire.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import { placeFile } from '../disk/node-files.ts';
 import { inReached, reach } from '../disk/reach.ts';
@@ -25,8 +25,8 @@ export interface NodeCertificates {
   /** Where the API server is, and its authority (PEM), as nodes see them. */
   server: string;
   certificateAuthority: string;
-  ask(pending: Pick<Pending, 'name' | 'request'>, expirationSeconds: number, signal: AbortSignal): Promise<Answer>;
-  readAnswer(pending: Pick<Pending, 'name' | 'request'>, signal: AbortSignal): Promise<Answer>;
+  ask(pending: Pick<PendingRequest, 'name' | 'request'>, expirationSeconds: number, signal: AbortSignal): Promise<SigningAnswer>;
+  readAnswer(pending: Pick<PendingRequest, 'name' | 'request'>, signal: AbortSignal): Promise<SigningAnswer>;
 }
 
 const SECONDS = 24 * 3600;
@@ -37,13 +37,13 @@ const RENEWAL_CHECK_MS = 300_000;
 const MODE = 0o600;
 const AUTHORITY_MODE = 0o644;
 
-interface Held {
+interface HeldCertificate {
   certificate: string;
   key: string;
 }
 
 /** Makes both files good, unless they are. Errors: `CredentialsRefused`, `PathRefused`, `FileFailed`, those of the API server. */
-export async function keepNodeCredentials(ctx: Context, { kubeconfig, certificateAuthority }: NodeCredentials): Promise<void> {
+export async function keepNodeCredentials(ctx: AgentContext, { kubeconfig, certificateAuthority }: NodeCredentials): Promise<void> {
   const { ports, layout, durable, node } = ctx;
   const certificates = ports.cell.nodeCertificates;
   if (certificates === undefined)
@@ -60,14 +60,14 @@ export async function keepNodeCredentials(ctx: Context, { kubeconfig, certificat
 }
 
 /** One that is good for a while yet is no reason to stop. */
-function orElse(ctx: Context, held: Held | undefined, error: unknown): Held {
+function orElse(ctx: AgentContext, held: HeldCertificate | undefined, error: unknown): HeldCertificate {
   if (held === undefined || ctx.signal.aborted) throw error;
   ctx.ports.log.warn({ error: messageOf(error) }, 'the credentials of the node were not renewed; what is there is still good');
   return held;
 }
 
 /** Until the signal. */
-export async function keepNodeCredentialsGood(ctx: Context): Promise<void> {
+export async function keepNodeCredentialsGood(ctx: AgentContext): Promise<void> {
   const { memory, ports, layout, signal } = ctx;
   const { records } = memory;
   while (!signal.aborted) {
@@ -80,7 +80,7 @@ export async function keepNodeCredentialsGood(ctx: Context): Promise<void> {
 }
 
 /** Every installed component's; what fails is tried again later and keeps nothing else from being done. */
-async function renewNodeCredentials(ctx: Context, manifests: Iterable<Manifest>): Promise<void> {
+async function renewNodeCredentials(ctx: AgentContext, manifests: Iterable<Manifest>): Promise<void> {
   for (const { name, nodeCredentials } of manifests) {
     if (nodeCredentials === undefined) continue;
     try {
@@ -93,7 +93,7 @@ async function renewNodeCredentials(ctx: Context, manifests: Iterable<Manifest>)
 }
 
 /** What is there and good: of this node, of its key, and not past this part of its life. */
-export function heldIn(text: string | undefined, nodeName: string, nowMs: number, part: number): Held | undefined {
+export function heldIn(text: string | undefined, nodeName: string, nowMs: number, part: number): HeldCertificate | undefined {
   if (text === undefined) return undefined;
   try {
     const { users } = JSON.parse(text) as { users?: { user?: Record<string, unknown> }[] };
@@ -121,7 +121,7 @@ function isGood(certificate: string, key: string, nodeName: string, nowMs: numbe
   );
 }
 
-async function asked(ctx: Context, certificates: NodeCertificates): Promise<Held> {
+async function asked(ctx: AgentContext, certificates: NodeCertificates): Promise<HeldCertificate> {
   const { node, ports, signal } = ctx;
   const { clock } = ports;
   const key = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey;
@@ -163,7 +163,7 @@ async function asked(ctx: Context, certificates: NodeCertificates): Promise<Held
 export function kubeconfigOf(
   { server, certificateAuthority }: Pick<NodeCertificates, 'server' | 'certificateAuthority'>,
   nodeName: string,
-  held: Held,
+  held: HeldCertificate,
 ): string {
   const encoded = (text: string): string => Buffer.from(text).toString('base64');
   const name = 'kubenode';
@@ -183,7 +183,7 @@ export function kubeconfigOf(
   return `${JSON.stringify(config, null, 2)}\n`;
 }
 
-async function readPlaced({ durable, layout }: Context, path: string): Promise<string | undefined> {
+async function readPlaced({ durable, layout }: AgentContext, path: string): Promise<string | undefined> {
   try {
     const reached = await reach(durable.files, layout.root, dirname(path));
     if (reached === undefined) return undefined;

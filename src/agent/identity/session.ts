@@ -6,11 +6,11 @@ import { AGENT_LIMITS, createClient } from '../../kube/http-client.ts';
 import type { RetirableTransport } from '../../kube/https-transport.ts';
 import { certified, lifeOf } from './key.ts';
 import type { MachineIdentity } from './key.ts';
-import type { Current, IdentityState, Pending } from './state.ts';
+import type { Current, IdentityState, PendingRequest } from './state.ts';
 import { ask, readAnswer, standInToken } from './wire.ts';
-import type { Answer } from './wire.ts';
+import type { SigningAnswer } from './wire.ts';
 
-export type Credentials = { token: string } | { clientCert: string; clientKey: string };
+export type ApiCredentials = { token: string } | { clientCert: string; clientKey: string };
 
 /** What a session works with. */
 export interface IdentityPorts {
@@ -18,7 +18,7 @@ export interface IdentityPorts {
   /** The bootstrap file's token, as the file is now: the node's owner replaces it to admit the node again. */
   readToken: () => Promise<string>;
   state: IdentityState;
-  connect: (credentials: Credentials) => RetirableTransport;
+  connect: (credentials: ApiCredentials) => RetirableTransport;
   userAgent: string;
   clock: Clock;
   random: Random;
@@ -117,7 +117,7 @@ export async function adopt(session: Session, identity: Current, keepPending = f
 }
 
 /** Makes the request, or reads its answer. */
-export async function progress(session: Session, by: Client, pending: Pending): Promise<Answer> {
+export async function progress(session: Session, by: Client, pending: PendingRequest): Promise<SigningAnswer> {
   const { clock, signal } = session.ports;
   let { asked } = session;
   if (asked?.name !== pending.name) session.asked = asked = { name: pending.name, reads: 0, approvedAt: undefined };
@@ -128,7 +128,13 @@ export async function progress(session: Session, by: Client, pending: Pending): 
 }
 
 /** Takes what was issued, or the token in its place. Returns whether there is a new identity. */
-export async function take(session: Session, by: Client, pending: Pending, answer: Answer, admittedBy: string): Promise<boolean> {
+export async function take(
+  session: Session,
+  by: Client,
+  pending: PendingRequest,
+  answer: SigningAnswer,
+  admittedBy: string,
+): Promise<boolean> {
   const { machine, state, signal } = session.ports;
   if (answer.is === 'Issued') {
     try {

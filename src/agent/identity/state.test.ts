@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createDurable } from '../disk/durable.ts';
 import { identityState } from './state.ts';
-import type { Current, Pending } from './state.ts';
+import type { Current, PendingRequest } from './state.ts';
 import { simulatedFiles } from '../testing/disk.ts';
 import { Disk } from '../testing/inodes.ts';
 
@@ -20,7 +20,7 @@ function stateOn() {
 
 const certificate: Current = { kind: 'Certificate', machineUID: 'uid', key: 'k', certificate: 'c', admittedBy: 'a' };
 const token: Current = { kind: 'Token', machineUID: 'uid', token: 't', since: 1, until: 2, admittedBy: 'a' };
-const pending: Pending = { machineUID: 'uid', key: 'k', request: 'r', name: 'n' };
+const pending: PendingRequest = { machineUID: 'uid', key: 'k', request: 'r', name: 'n' };
 
 /** The same without one field, or with another value in it. */
 const but = (object: object, field: string, value?: unknown): string => JSON.stringify({ ...object, [field]: value });

@@ -8,7 +8,7 @@ export type Current =
   | { kind: 'Token'; machineUID: string; token: string; since: number; until: number; admittedBy: string };
 
 /** A request that was made, or is about to be. It is on the disk before the API server gets it, so that no key is lost with the process. */
-export interface Pending {
+export interface PendingRequest {
   machineUID: string;
   /** PEM. */
   key: string;
@@ -23,10 +23,10 @@ export interface Pending {
 
 export interface IdentityState {
   current(): Promise<Current | undefined>;
-  pending(): Promise<Pending | undefined>;
+  pending(): Promise<PendingRequest | undefined>;
   /** Key and certificate change together: they are one file. What led to it is done with. */
   adopt(current: Current, keepPending?: boolean): Promise<void>;
-  begin(pending: Pending): Promise<void>;
+  begin(pending: PendingRequest): Promise<void>;
   drop(): Promise<void>;
 }
 
@@ -63,7 +63,7 @@ export function identityState(durable: Durable, stateFolder: string, machineUID:
       return isToken ? ((await read(currentPath, ['token'])) as Current | undefined) : undefined;
     },
     async pending() {
-      return (await read(pendingPath, ['key', 'request', 'name'])) as Pending | undefined;
+      return (await read(pendingPath, ['key', 'request', 'name'])) as PendingRequest | undefined;
     },
     async adopt(current, keepPending = false) {
       await write(currentPath, current);

@@ -11,7 +11,7 @@ import { settle } from '../../kube/testing/wait-for.ts';
 import { createDurable } from '../disk/durable.ts';
 import { createIdentity } from './identity.ts';
 import type { AgentIdentity } from './identity.ts';
-import type { Credentials } from './session.ts';
+import type { ApiCredentials } from './session.ts';
 import { lifeOf } from './key.ts';
 import { identityState } from './state.ts';
 import type { IdentityState } from './state.ts';
@@ -41,7 +41,7 @@ let identity: AgentIdentity;
 /** What the server does with requests for certificates, and with anything else. */
 let judgement: Judgement;
 let gives: boolean;
-let refuses: (credentials: Credentials) => boolean;
+let refuses: (credentials: ApiCredentials) => boolean;
 let reachable: boolean;
 let serverAheadMs: number;
 let draw: number;
@@ -68,10 +68,10 @@ afterEach(async () => {
   await running;
 });
 
-const nameOf = (credentials: Credentials): string => ('token' in credentials ? credentials.token : 'certificate');
+const nameOf = (credentials: ApiCredentials): string => ('token' in credentials ? credentials.token : 'certificate');
 const serverMs = (): number => clock.now() + serverAheadMs;
 
-async function serve(request: ApiRequest, credentials: Credentials): Promise<ApiResponse> {
+async function serve(request: ApiRequest, credentials: ApiCredentials): Promise<ApiResponse> {
   const what = request.path.slice(request.path.lastIndexOf('/') + 1);
   asked.push({ what: `${request.method} ${what}`, at: clock.monotonic(), by: nameOf(credentials) });
   if (!reachable) throw new Error('connection refused');

@@ -3,10 +3,10 @@ import type { ApiRequest } from '../../api/transport.ts';
 import { createClient } from '../../kube/http-client.ts';
 import { fakeApiServer, jsonResponse, statusResponse } from '../../kube/testing/api-server.ts';
 import type { FakeApiServer, Interceptor } from '../../kube/testing/api-server.ts';
-import type { Pending } from './state.ts';
+import type { PendingRequest } from './state.ts';
 import { ask, isUnauthorized, readAnswer, standInToken } from './wire.ts';
 
-const pending: Pending = { machineUID: 'u', key: 'k', request: 'cmVxdWVzdA==', name: 'kubenode-web-a-1', voucher: 'v' };
+const pending: PendingRequest = { machineUID: 'u', key: 'k', request: 'cmVxdWVzdA==', name: 'kubenode-web-a-1', voucher: 'v' };
 const { signal } = new AbortController();
 const CERTIFICATE = 'a certificate';
 const base64 = Buffer.from(CERTIFICATE).toString('base64');

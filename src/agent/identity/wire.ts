@@ -6,9 +6,9 @@ import { apiVersionOf, pathOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import { ApiError, hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
-import type { Pending } from './state.ts';
+import type { PendingRequest } from './state.ts';
 
-export type Answer =
+export type SigningAnswer =
   | { is: 'Issued'; certificate: string }
   /** `approved`: what is left is the signer's. */
   | { is: 'Waiting'; approved: boolean }
@@ -17,16 +17,16 @@ export type Answer =
   /** The server has it no more; requests are cleaned up after an hour. */
   | { is: 'Gone' };
 
-export type Asked = Pick<Pending, 'name' | 'request' | 'voucher'>;
+export type AskedRequest = Pick<PendingRequest, 'name' | 'request' | 'voucher'>;
 
 /** Makes the request, or finds the one that was made before a crash. */
 export async function ask(
   client: Client,
-  pending: Asked,
+  pending: AskedRequest,
   expirationSeconds: number,
   signal: AbortSignal,
   signerName: string = SIGNERS.client,
-): Promise<Answer> {
+): Promise<SigningAnswer> {
   const object: CertificateSigningRequest = {
     apiVersion: apiVersionOf(CertificateSigningRequests),
     kind: CertificateSigningRequests.kind,
@@ -41,12 +41,12 @@ export async function ask(
   }
 }
 
-export async function readAnswer(client: Client, pending: Asked, signal: AbortSignal): Promise<Answer> {
+export async function readAnswer(client: Client, pending: AskedRequest, signal: AbortSignal): Promise<SigningAnswer> {
   const found = await client.find(CertificateSigningRequests, { name: pending.name }, { signal });
   return found === undefined ? { is: 'Gone' } : answerOf(found, pending);
 }
 
-function answerOf({ spec, status }: Stored<CertificateSigningRequest>, pending: Asked): Answer {
+function answerOf({ spec, status }: Stored<CertificateSigningRequest>, pending: AskedRequest): SigningAnswer {
   if (spec.request !== pending.request) return { is: 'Denied', why: `another request has the name ${pending.name}` };
   const condition = (type: string) => status?.conditions?.find((each) => each.type === type);
   const textOf = ({ reason = '', message = '' }: { reason?: string; message?: string }): string =>

@@ -1,5 +1,5 @@
 import { bestWallMs } from '../cell/memory.ts';
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import type { Finish } from '../engine/steps.ts';
 import { short } from '../errors.ts';
 import { requestSweep } from '../generation/memory.ts';
@@ -9,7 +9,7 @@ import { endRepairing } from '../repair/memory.ts';
 import { nameOf } from '../repair/task.ts';
 
 /** An operation has its outcome: the journal records it, and an Event reports that of a Repair. */
-export async function finish(ctx: Context, step: Finish): Promise<void> {
+export async function finish(ctx: AgentContext, step: Finish): Promise<void> {
   const { memory, ports } = ctx;
   const journal = journalOf(memory);
   const { id, epoch, kind, outcome, message, cleared } = step;

@@ -9,13 +9,13 @@ import { pendingOf } from '../transaction/pending.ts';
 import { isControllers } from '../repair/task.ts';
 import { componentOf } from '../records/state.ts';
 import type { OperationRecord, Transaction } from '../records/state.ts';
-import type { Due, Step } from '../engine/steps.ts';
+import type { Due, AgentStep } from '../engine/steps.ts';
 
 /** Those of src/api, which cannot be imported without its schemas. */
 const OUTCOMES: readonly Outcome[] = ['Succeeded', 'TransientFailure', 'PermanentFailure', 'Superseded', 'Cancelled'];
 
 /** The next step of an operation that was begun; there is no open transaction. It always ends: only the agent can end it. */
-export function runningStep(o: Observed, operation: OperationRecord): Step {
+export function runningStep(o: Observed, operation: OperationRecord): AgentStep {
   if (operation.kind === 'Delete') return deletionStep(o, operation);
   for (const name of inOrder(
     o,
@@ -41,7 +41,7 @@ export function runningStep(o: Observed, operation: OperationRecord): Step {
   return finish(operation, 'Succeeded', '');
 }
 
-function changeStep(o: Observed, operation: OperationRecord, name: string): Step | undefined {
+function changeStep(o: Observed, operation: OperationRecord, name: string): AgentStep | undefined {
   const named = operation.components.find((each) => each.name === name);
   const component = componentOf(o.state, name);
   const pending = pendingOf(o, name);
@@ -52,7 +52,7 @@ function changeStep(o: Observed, operation: OperationRecord, name: string): Step
 }
 
 /** The order in the Machine, if it is not one that the journal knows. */
-export function orderStep(o: Observed, due: Due): Step | undefined {
+export function orderStep(o: Observed, due: Due): AgentStep | undefined {
   const order = o.wanted?.operation;
   if (o.wanted === undefined || order === undefined || o.state.operations.some((each) => each.id === order.id)) return undefined;
   if (isControllers(order)) return undefined;
@@ -123,7 +123,7 @@ function todoOf(o: Observed, order: Operation): Todo {
 }
 
 /** The next component to be taken away, those first that others require last; then the end. */
-function deletionStep(o: Observed, operation: OperationRecord): Step {
+function deletionStep(o: Observed, operation: OperationRecord): AgentStep {
   const left = inOrder(o, [...o.installed.keys()])
     .toReversed()
     .flatMap((each) => o.installed.get(each)?.receipt ?? []);
@@ -150,7 +150,7 @@ function deletionStep(o: Observed, operation: OperationRecord): Step {
   return { do: 'begin', transaction, operation };
 }
 
-function begin(o: Observed, name: string, operation: OperationRecord): Step {
+function begin(o: Observed, name: string, operation: OperationRecord): AgentStep {
   const transaction = transactionOf(o, name);
   if (transaction === undefined) throw new Error(`component ${name} has nothing to begin`);
   return { do: 'begin', transaction: { ...transaction, operation: operation.id }, operation };
@@ -174,7 +174,7 @@ export function transactionOf(o: Observed, name: string): Transaction | undefine
 }
 
 /** The next component whose change disrupts too little to need an order. */
-export function immediateStep(o: Observed): Step | undefined {
+export function immediateStep(o: Observed): AgentStep | undefined {
   if (o.state.held) return undefined;
   const names = Object.keys(o.state.components).filter((name) => {
     const pending = pendingOf(o, name);

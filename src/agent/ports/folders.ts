@@ -2,7 +2,7 @@ import { codeOf } from '../errors.ts';
 import { close, fs, fstat, lstat, open, opendir, readlink, realpath, rmdir, unlink } from './node-fs.ts';
 
 /** Of something in a folder; of the link itself where it is one. */
-export interface Found {
+export interface FoundEntry {
   kind: 'file' | 'folder' | 'link' | 'other';
   /** Device and inode: what has the same is the same. */
   identity: string;
@@ -35,7 +35,7 @@ export interface OpenFolder {
   realpath(): Promise<string>;
   /** In no order. To be read to its end, or ended by `break`. */
   names(): AsyncIterable<string>;
-  stat(name: string): Promise<Found | undefined>;
+  stat(name: string): Promise<FoundEntry | undefined>;
   /** A folder in it; undefined: there is none that may be read, or it is something else, a link above all. */
   open(name: string): Promise<OpenFolder | undefined>;
   /** undefined: no link is there. */

@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest';
 import { createDurable } from '../disk/durable.ts';
 import { beginJournal, encode, openJournal, replay } from './journal.ts';
-import type { Entry } from './state.ts';
+import type { JournalEntry } from './state.ts';
 import { Disk } from '../testing/inodes.ts';
 import { simulatedFiles } from '../testing/disk.ts';
 
-const accept = (name: string, revision: number): Entry => ({
+const accept = (name: string, revision: number): JournalEntry => ({
   t: 'accept',
   accepted: { name, action: 'Install', version: '1', values: {}, labels: {}, revision, content: `c${revision}` },
 });
-const entries: Entry[] = [{ t: 'open', machineUID: 'uid' }, accept('app', 1), accept('app', 2), accept('web', 1)];
+const entries: JournalEntry[] = [{ t: 'open', machineUID: 'uid' }, accept('app', 1), accept('app', 2), accept('web', 1)];
 const bytes = Buffer.from(entries.map(encode).join(''));
 
 test('a journal that was cut at any byte is what it was before the line that was cut', () => {

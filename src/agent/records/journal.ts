@@ -3,7 +3,7 @@ import { sha256Hex } from '../../api/digest.ts';
 import type { Durable } from '../disk/durable.ts';
 import { agentError } from '../errors.ts';
 import { fold } from './state.ts';
-import type { Entry, State } from './state.ts';
+import type { JournalEntry, JournalState } from './state.ts';
 
 /**
  * The journal: what was intended and what came of it, one line each, every line with the checksum of its text. A line is
@@ -11,29 +11,29 @@ import type { Entry, State } from './state.ts';
  * written; anything else that does not check is damage, and nothing is done on a damaged journal.
  */
 export interface Journal {
-  readonly state: State;
+  readonly state: JournalState;
   /** Errors: `DiskFailing`; then the journal must be opened again, since it is not known whether the line is there. */
-  append(entry: Entry): Promise<void>;
+  append(entry: JournalEntry): Promise<void>;
 }
 
 /** Lines after which the journal is written again as one. */
 const LONG = 200;
 
-export const encode = (entry: Entry): string => {
+export const encode = (entry: JournalEntry): string => {
   const text = JSON.stringify(entry);
   return `${sha256Hex(text).slice(0, 16)} ${text}\n`;
 };
 
 /** undefined: not a whole line of a journal. */
-export function decode(line: string): Entry | undefined {
+export function decode(line: string): JournalEntry | undefined {
   if (line[16] !== ' ') return undefined;
   const text = line.slice(17);
   if (sha256Hex(text).slice(0, 16) !== line.slice(0, 16)) return undefined;
-  return JSON.parse(text) as Entry;
+  return JSON.parse(text) as JournalEntry;
 }
 
 /** Errors: `JournalDamaged`. */
-export function replay(text: string): { state: State | undefined; lines: number; torn: boolean } {
+export function replay(text: string): { state: JournalState | undefined; lines: number; torn: boolean } {
   const lines = text.split('\n');
   // What follows the last newline: nothing, or the beginning of a line.
   const rest = lines.pop() ?? '';
@@ -43,7 +43,7 @@ export function replay(text: string): { state: State | undefined; lines: number;
   if (bad >= 0 && (bad < entries.length - 1 || rest !== '')) {
     throw agentError('JournalDamaged', `line ${bad + 1} of the journal is damaged and others follow it`);
   }
-  let state: State | undefined;
+  let state: JournalState | undefined;
   for (const entry of entries.slice(0, whole)) if (entry !== undefined) state = fold(state, entry);
   return { state, lines: whole, torn: bad >= 0 || rest !== '' };
 }
@@ -66,12 +66,12 @@ export async function openJournal(durable: Durable, path: string): Promise<Journ
 
 /** Makes the journal of a machine, in place of what is there. Errors: `DiskFailing`. */
 export async function beginJournal(durable: Durable, path: string, machineUID: string): Promise<Journal> {
-  const entry: Entry = { t: 'open', machineUID };
+  const entry: JournalEntry = { t: 'open', machineUID };
   await failing(() => durable.replace(path, encode(entry), 0o600));
   return journalOf(durable, path, fold(undefined, entry), 1);
 }
 
-function journalOf(durable: Durable, path: string, initial: State, initialLines: number): Journal & { rewrite(): Promise<void> } {
+function journalOf(durable: Durable, path: string, initial: JournalState, initialLines: number): Journal & { rewrite(): Promise<void> } {
   let state = initial;
   let lines = initialLines;
   let broken = false;

@@ -1,5 +1,5 @@
 import { isCoded, messageOf } from '../../api/errors.ts';
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import { componentLayout } from '../disk/layout.ts';
 import { removeOrLeave } from '../disk/node-files.ts';
 import { loadManifest } from '../generation/generation.ts';
@@ -16,7 +16,7 @@ import { loadReceipts } from './receipts.ts';
  * Reads the records of this disk, at start and after a write of the journal that failed. What cannot be trusted becomes `trouble`, and then
  * nothing is changed.
  */
-export async function openDisk(ctx: Context): Promise<void> {
+export async function openDisk(ctx: AgentContext): Promise<void> {
   const { memory, durable, layout, node } = ctx;
   const { records } = memory;
   records.journal = undefined;
@@ -64,7 +64,7 @@ function foreignJournal(machineUID: string): Journal {
  * Takes away what another machine left on this disk: its units, the files it wrote, its generations. Artifacts stay, since their digests vouch
  * for them. The journal of this machine is begun last, and receipts name their machine, so that this is done again when it was cut short.
  */
-export async function startOver(ctx: Context): Promise<void> {
+export async function startOver(ctx: AgentContext): Promise<void> {
   const { durable, layout, ports } = ctx;
   for (const unit of await ports.units.list()) await ports.units.stop(unit.name);
   for (const name of await durable.files.list(layout.components)) {

@@ -2,7 +2,7 @@ import { canonical, sha256Hex } from '../../api/digest.ts';
 import type { Durable } from '../disk/durable.ts';
 import { agentError } from '../errors.ts';
 import { componentLayout } from '../disk/layout.ts';
-import type { Layout } from '../disk/layout.ts';
+import type { DiskLayout } from '../disk/layout.ts';
 
 /** The record that a generation is installed: written when everything else is, removed when nothing of it is left. */
 export interface Receipt {
@@ -20,7 +20,7 @@ export interface Receipt {
 }
 
 /** Errors: those of the disk. */
-export async function writeReceipt(durable: Durable, layout: Layout, receipt: Receipt): Promise<void> {
+export async function writeReceipt(durable: Durable, layout: DiskLayout, receipt: Receipt): Promise<void> {
   await durable.replace(componentLayout(layout, receipt.name).receipt, receiptText(receipt), 0o600);
 }
 
@@ -30,12 +30,12 @@ export function receiptText(receipt: Receipt): string {
   return `${sha256Hex(text)}\n${text}\n`;
 }
 
-export async function removeReceipt(durable: Durable, layout: Layout, name: string): Promise<void> {
+export async function removeReceipt(durable: Durable, layout: DiskLayout, name: string): Promise<void> {
   await durable.remove(componentLayout(layout, name).receipt);
 }
 
 /** All receipts of this disk, of whichever machine. Errors: `ReceiptDamaged`. */
-export async function loadReceipts(durable: Durable, layout: Layout): Promise<Receipt[]> {
+export async function loadReceipts(durable: Durable, layout: DiskLayout): Promise<Receipt[]> {
   const { files } = durable;
   const receipts: Receipt[] = [];
   for (const name of await files.list(layout.components)) {

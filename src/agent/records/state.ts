@@ -2,7 +2,7 @@ import type { Disruption } from '../../api/disruption.ts';
 import type { ComponentEntry, Outcome } from '../../api/machine.ts';
 
 /** What an entry of the Machine asked for when it was accepted; templates see `labels` as they were then. */
-export interface Accepted {
+export interface AcceptedEntry {
   name: string;
   action: ComponentEntry['action'];
   version: string;
@@ -12,15 +12,15 @@ export interface Accepted {
   content: string;
 }
 
-export interface Failure {
+export interface ComponentFailure {
   revision: number;
   reason: string;
   message: string;
   restored: boolean;
 }
 
-export interface ComponentState extends Accepted {
-  failed?: Failure;
+export interface ComponentState extends AcceptedEntry {
+  failed?: ComponentFailure;
   /** Generation whose units could not be put right by a restart: not tried again. */
   driftFailed?: string;
   /** `action: Remove` was carried out, or the machine was cleaned up. */
@@ -86,7 +86,7 @@ export interface Transaction {
 }
 
 /** What the journal records: the fold of its entries. */
-export interface State {
+export interface JournalState {
   machineUID: string;
   components: Record<string, ComponentState>;
   transaction?: Transaction;
@@ -102,11 +102,11 @@ export interface State {
   cleared: boolean;
 }
 
-export type Entry =
+export type JournalEntry =
   | { t: 'open'; machineUID: string }
-  | { t: 'state'; state: State }
+  | { t: 'state'; state: JournalState }
   | { t: 'machine'; held: boolean; verified: Record<string, string[]>; epoch?: number }
-  | { t: 'accept'; accepted: Accepted }
+  | { t: 'accept'; accepted: AcceptedEntry }
   | { t: 'forget'; name: string }
   | { t: 'begin'; transaction: Transaction; operation?: OperationRecord }
   /** A Repair: intended, and nothing done. */
@@ -117,7 +117,7 @@ export type Entry =
   /** The transaction reached its end: a receipt records what runs, or none is left. */
   | { t: 'commit' }
   /** Without what was wanted; `ends` the transaction, or it was refused before there was one. */
-  | { t: 'fail'; name: string; failed: Failure; ends: boolean }
+  | { t: 'fail'; name: string; failed: ComponentFailure; ends: boolean }
   /** Nothing of the component was here. */
   | { t: 'removed'; name: string }
   | { t: 'finish'; operation: OperationRecord; cleared?: boolean }
@@ -127,7 +127,7 @@ export type Entry =
 const REMEMBERED = 100;
 const HOUR_MS = 3_600_000;
 
-export function fold(state: State | undefined, entry: Entry): State {
+export function fold(state: JournalState | undefined, entry: JournalEntry): JournalState {
   if (entry.t === 'open') {
     return { machineUID: entry.machineUID, components: {}, operations: [], epoch: 0, held: false, verified: {}, cleared: false };
   }
@@ -208,11 +208,11 @@ export function fold(state: State | undefined, entry: Entry): State {
   }
 }
 
-function withComponent(state: State, component: ComponentState): State {
+function withComponent(state: JournalState, component: ComponentState): JournalState {
   return { ...state, components: { ...state.components, [component.name]: component } };
 }
 
-function withOperation(state: State, operation: OperationRecord | undefined): State {
+function withOperation(state: JournalState, operation: OperationRecord | undefined): JournalState {
   if (operation === undefined || state.operations.some((each) => each.id === operation.id)) return state;
   return { ...state, operations: remembered([...state.operations, operation]), epoch: Math.max(state.epoch, operation.epoch) };
 }
@@ -222,10 +222,10 @@ function remembered(operations: OperationRecord[]): OperationRecord[] {
 }
 
 /** A component may have the name of anything that every object inherits. */
-export function componentOf(state: State, name: string): ComponentState | undefined {
+export function componentOf(state: JournalState, name: string): ComponentState | undefined {
   return Object.hasOwn(state.components, name) ? state.components[name] : undefined;
 }
 
-export function runningOperation(state: State): OperationRecord | undefined {
+export function runningOperation(state: JournalState): OperationRecord | undefined {
   return state.operations.find((each) => each.outcome === undefined);
 }

@@ -8,7 +8,7 @@ import { endRepairing } from './memory.ts';
 import { isPreparing } from '../generation/memory.ts';
 import { journalOf } from '../records/memory.ts';
 import { forgetStarts } from '../upkeep/memory.ts';
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import { backoffMs } from '../transaction/decide.ts';
 import { CLEAN_WITHIN_MS, REBOOT_WITHIN_MS } from './decide.ts';
 import { short } from '../errors.ts';
@@ -27,7 +27,7 @@ import { sweep } from '../generation/sweep.ts';
 
 const REBOOT_AGAIN_MS = 60_000;
 
-export async function operate(ctx: Context, operation: OperationRecord): Promise<void> {
+export async function operate(ctx: AgentContext, operation: OperationRecord): Promise<void> {
   await journalOf(ctx.memory).append({ t: 'operate', operation });
   endRepairing(ctx);
   const what = operation.task === undefined ? '' : nameOf(operation.task);
@@ -35,7 +35,7 @@ export async function operate(ctx: Context, operation: OperationRecord): Promise
 }
 
 /** Written before the first thing that cannot be taken back. */
-async function setOut(ctx: Context, operation: OperationRecord, rest: Omit<Acting, 'at'> = {}): Promise<Acting> {
+async function setOut(ctx: AgentContext, operation: OperationRecord, rest: Omit<Acting, 'at'> = {}): Promise<Acting> {
   if (operation.acting !== undefined) return operation.acting;
   const acting = { at: ctx.ports.clock.now(), ...rest };
   await journalOf(ctx.memory).append({ t: 'act', id: operation.id, acting });
@@ -43,7 +43,7 @@ async function setOut(ctx: Context, operation: OperationRecord, rest: Omit<Actin
 }
 
 /** Restarts those units that were not restarted yet, and begins to probe. A unit that was started again has another invocation. */
-export async function restartUnits(ctx: Context, operation: OperationRecord, component: string): Promise<void> {
+export async function restartUnits(ctx: AgentContext, operation: OperationRecord, component: string): Promise<void> {
   const { memory, ports, layout } = ctx;
   const manifest = memory.records.installed.get(component)?.manifest;
   if (manifest === undefined) return;
@@ -72,7 +72,7 @@ export async function restartUnits(ctx: Context, operation: OperationRecord, com
 }
 
 /** Asks for it, again and again within one boot, which is asking once. */
-export async function askForReboot(ctx: Context, operation: OperationRecord): Promise<void> {
+export async function askForReboot(ctx: AgentContext, operation: OperationRecord): Promise<void> {
   const { memory, ports } = ctx;
   const { running } = memory.repair;
   const { at } = await setOut(ctx, operation);
@@ -93,7 +93,7 @@ export async function askForReboot(ctx: Context, operation: OperationRecord): Pr
 }
 
 /** One bounded piece of deleting. */
-export async function clean(ctx: Context, operation: OperationRecord, belowPercent: number): Promise<void> {
+export async function clean(ctx: AgentContext, operation: OperationRecord, belowPercent: number): Promise<void> {
   const { memory, ports } = ctx;
   const { running } = memory.repair;
   const acting = await setOut(ctx, operation);
@@ -126,7 +126,7 @@ export async function clean(ctx: Context, operation: OperationRecord, belowPerce
 }
 
 /** What the agent keeps and needs no more: it goes first. */
-async function sweepStore(ctx: Context): Promise<{ files: number; bytes: number }> {
+async function sweepStore(ctx: AgentContext): Promise<{ files: number; bytes: number }> {
   const { memory, ports } = ctx;
   if (isPreparing(memory)) return { files: 0, bytes: 0 };
   try {
@@ -137,9 +137,9 @@ async function sweepStore(ctx: Context): Promise<{ files: number; bytes: number 
   }
 }
 
-const rootOf = ({ layout }: Context): string => (layout.root === '' ? '/' : layout.root);
+const rootOf = ({ layout }: AgentContext): string => (layout.root === '' ? '/' : layout.root);
 
-async function cleanerOf(ctx: Context, enough: () => Promise<boolean>): Promise<Cleaner> {
+async function cleanerOf(ctx: AgentContext, enough: () => Promise<boolean>): Promise<Cleaner> {
   const { memory, ports, layout, durable } = ctx;
   const inUse = [...memory.records.installed.values()].flatMap(({ manifest }) => manifest ?? []);
   const kept = [...inUse];
@@ -153,7 +153,7 @@ async function cleanerOf(ctx: Context, enough: () => Promise<boolean>): Promise<
 }
 
 /** Everything that an installed component consists of, where it really is. */
-async function keptOf(ctx: Context, manifests: readonly Manifest[]): Promise<Kept> {
+async function keptOf(ctx: AgentContext, manifests: readonly Manifest[]): Promise<Kept> {
   const { layout, ports } = ctx;
   const { files } = ports;
   const paths = new Set<string>();

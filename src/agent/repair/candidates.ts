@@ -1,9 +1,9 @@
 import type { Files } from '../ports/files.ts';
 import { bytesOf } from '../ports/folders.ts';
-import type { Found, OpenFolder } from '../ports/folders.ts';
+import type { FoundEntry, OpenFolder } from '../ports/folders.ts';
 
 /** Files that may go: of a folder of the node and of the folders in it. Paths are absolute on the node, and bytes. */
-export interface Rule {
+export interface CleaningRule {
   path: string;
   olderThanMs: number;
 }
@@ -19,10 +19,10 @@ export interface Kept {
 }
 
 /** A file that may go. */
-export interface Candidate {
+export interface CleaningCandidate {
   folder: string[];
   name: string;
-  found: Found;
+  found: FoundEntry;
 }
 
 /** Where candidates are searched, and by which rules. */
@@ -30,7 +30,7 @@ export interface Search {
   files: Files;
   /** The node's root; `/` is the empty string. */
   root: string;
-  rules: readonly Rule[];
+  rules: readonly CleaningRule[];
   kept: Kept;
   /** Wall time, ms: ages are of this moment. */
   nowMs: number;
@@ -64,7 +64,7 @@ export async function reachFolder(
 }
 
 /** Everything that may go; undefined for an entry that may not, so that a search can be interrupted. */
-export async function* candidatesOf(search: Search): AsyncGenerator<Candidate | undefined, void> {
+export async function* candidatesOf(search: Search): AsyncGenerator<CleaningCandidate | undefined, void> {
   const { rules, notes } = search;
   const top = await reachFolder(search, []);
   if (top === undefined) return;
@@ -85,7 +85,7 @@ export async function* candidatesOf(search: Search): AsyncGenerator<Candidate | 
 }
 
 interface Level {
-  rule: Rule;
+  rule: CleaningRule;
   device: string;
   base: string;
   depth: number;
@@ -97,7 +97,7 @@ async function* inFolder(
   folder: OpenFolder,
   segments: string[],
   level: Level,
-): AsyncGenerator<Candidate | undefined, void> {
+): AsyncGenerator<CleaningCandidate | undefined, void> {
   try {
     if (search.kept.folders.has(folder.identity) || level.depth > DEEPEST) return;
     for await (const name of folder.names()) {
@@ -117,7 +117,13 @@ async function* inFolder(
   }
 }
 
-function mayGo({ kept, nowMs, stuck }: Search, segments: string[], name: string, found: Found, { rule, device, base }: Level): boolean {
+function mayGo(
+  { kept, nowMs, stuck }: Search,
+  segments: string[],
+  name: string,
+  found: FoundEntry,
+  { rule, device, base }: Level,
+): boolean {
   if (found.kind !== 'file' || found.links !== 1 || found.device !== device || stuck.has(found.identity)) return false;
   if (!(nowMs - found.writtenMs >= rule.olderThanMs)) return false;
   if (`/${segments.join('/')}` === kept.logs && !ROTATED.test(name)) return false;
@@ -129,6 +135,6 @@ const segmentsOf = (path: string): string[] => path.split('/').filter((each) => 
 export const pathOf = (base: string, segments: readonly string[]): string => `${base === '/' ? '' : base}/${segments.join('/')}`;
 
 /** Rules as a MachineComponent has them. */
-export function ruleOf({ path, olderThanSeconds }: { path: string; olderThanSeconds: number }): Rule {
+export function ruleOf({ path, olderThanSeconds }: { path: string; olderThanSeconds: number }): CleaningRule {
   return { path: bytesOf(path), olderThanMs: olderThanSeconds * 1000 };
 }

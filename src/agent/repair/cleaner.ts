@@ -1,6 +1,6 @@
 import { codeOf } from '../errors.ts';
 import { candidatesOf, pathOf, reachFolder } from './candidates.ts';
-import type { Candidate, Search } from './candidates.ts';
+import type { CleaningCandidate, Search } from './candidates.ts';
 
 export interface Freed {
   files: number;
@@ -44,11 +44,11 @@ interface Cleaning {
   readonly enough: () => Promise<boolean>;
   readonly remembered: number;
   readonly freed: Freed;
-  oldest: Candidate[];
+  oldest: CleaningCandidate[];
   /** More may go than is remembered. */
   overflow: boolean;
-  queue: Candidate[];
-  pass: AsyncGenerator<Candidate | undefined, void> | undefined;
+  queue: CleaningCandidate[];
+  pass: AsyncGenerator<CleaningCandidate | undefined, void> | undefined;
   complete: boolean;
 }
 
@@ -119,7 +119,7 @@ function queueOldest(cleaning: Cleaning): void {
 }
 
 /** False: it is not the file that was observed, or not where it was. */
-async function remove({ search, freed }: Cleaning, { folder: segments, name, found }: Candidate): Promise<boolean> {
+async function remove({ search, freed }: Cleaning, { folder: segments, name, found }: CleaningCandidate): Promise<boolean> {
   const { kept, notes } = search;
   const reached = await reachFolder(search, segments);
   if (reached === undefined) return false;
@@ -142,4 +142,4 @@ async function remove({ search, freed }: Cleaning, { folder: segments, name, fou
   }
 }
 
-const byAge = (a: Candidate, b: Candidate): number => a.found.writtenMs - b.found.writtenMs;
+const byAge = (a: CleaningCandidate, b: CleaningCandidate): number => a.found.writtenMs - b.found.writtenMs;

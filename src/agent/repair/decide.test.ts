@@ -4,7 +4,7 @@ import { repairStep, repairTodo } from './decide.ts';
 import type { Observed } from '../engine/observed.ts';
 import type { OperationRecord, Task } from '../records/state.ts';
 import { LATER, NOW, WALL, installed, machine, node, order } from '../testing/observed.ts';
-import type { Wanted } from '../cell/wanted.ts';
+import type { WantedState } from '../cell/wanted.ts';
 
 /* What comes next of a Repair, as tables: it is begun only when the cell knows of it and still wants it, and it always ends. */
 
@@ -25,7 +25,7 @@ const record = (task: Task, rest: Partial<OperationRecord> = {}): OperationRecor
 });
 
 const ordered = (rest: Partial<Operation> = {}): Operation => order({ kind: 'Repair', ...rest });
-const reported = (id: string, is: string): Pick<Wanted, 'reported'> => ({
+const reported = (id: string, is: string): Pick<WantedState, 'reported'> => ({
   reported: { ...machine().reported, operation: { id, state: is } },
 });
 const announced = reported('op', 'Running');

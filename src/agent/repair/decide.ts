@@ -2,14 +2,14 @@ import type { Operation, Outcome } from '../../api/machine.ts';
 import type { Observed } from '../engine/observed.ts';
 import { CLASS_OF, taskOf } from './task.ts';
 import type { OperationRecord, Task } from '../records/state.ts';
-import type { Due, Finish, Step } from '../engine/steps.ts';
+import type { Due, Finish, AgentStep } from '../engine/steps.ts';
 
 /** From the first time it was asked for. */
 export const REBOOT_WITHIN_MS = 300_000;
 /** Of one CleanDisk, in one process. */
 export const CLEAN_WITHIN_MS = 600_000;
 
-export type Todo = { kind: 'ready' | 'finish'; step: Step } | { kind: 'waiting' };
+export type Todo = { kind: 'ready' | 'finish'; step: AgentStep } | { kind: 'waiting' };
 
 /** What an order of kind Repair leads to, that is not known yet. */
 export function repairTodo(o: Observed, order: Operation): Todo {
@@ -42,7 +42,7 @@ function whyNotRestarted(o: Observed, name: string): string | undefined {
 }
 
 /** The next step of a Repair that was begun; undefined: it waits, until a time given to `due`. It always ends. */
-export function repairStep(o: Observed, operation: OperationRecord, task: Task, due: Due): Step | undefined {
+export function repairStep(o: Observed, operation: OperationRecord, task: Task, due: Due): AgentStep | undefined {
   // Whatever made it boot: a second boot for one order is one too many.
   if (task.action === 'Reboot' && task.fromBootID !== o.bootID) {
     return finish(operation, 'Succeeded', `this node is in boot ${o.bootID}, it was in ${task.fromBootID}`);
@@ -64,7 +64,7 @@ export function repairStep(o: Observed, operation: OperationRecord, task: Task, 
  * Nothing was done yet. It is done when the cell knows that it is under way (so that it is not done again should this disk be lost or put
  * back), and when the Machine, read live by the step before this one, still has the order.
  */
-function setOutStep(o: Observed, operation: OperationRecord, task: Task, due: Due): Step | undefined {
+function setOutStep(o: Observed, operation: OperationRecord, task: Task, due: Due): AgentStep | undefined {
   const order = o.wanted?.operation;
   if (o.wanted === undefined || order === undefined) return undefined;
   const replaced = replacedBy(o, operation);
@@ -86,7 +86,7 @@ function setOutStep(o: Observed, operation: OperationRecord, task: Task, due: Du
   return undefined;
 }
 
-function actStep(operation: OperationRecord, task: Task): Step {
+function actStep(operation: OperationRecord, task: Task): AgentStep {
   switch (task.action) {
     case 'RestartComponent':
       return { do: 'restartUnits', operation, component: task.component };
@@ -107,7 +107,7 @@ function replacedBy(o: Observed, operation: OperationRecord): string | undefined
   return `another order took its place: ${order.id}`;
 }
 
-function restartStep(o: Observed, operation: OperationRecord, component: string, due: Due): Step | undefined {
+function restartStep(o: Observed, operation: OperationRecord, component: string, due: Due): AgentStep | undefined {
   const { probing, deadlineMs, error, notBeforeMs } = o.repairing;
   const why = whyNotRestarted(o, component);
   if (why !== undefined) return finish(operation, 'PermanentFailure', why);
@@ -129,7 +129,7 @@ function restartStep(o: Observed, operation: OperationRecord, component: string,
   return finish(operation, 'PermanentFailure', `restarted ${units}: ${probing.message ?? 'the probes did not hold in time'}`);
 }
 
-function cleanStep(o: Observed, operation: OperationRecord, belowPercent: number): Step {
+function cleanStep(o: Observed, operation: OperationRecord, belowPercent: number): AgentStep {
   const { cleaning, deadlineMs, percent } = o.repairing;
   const { files, bytes } = operation.acting?.freed ?? { files: 0, bytes: 0 };
   const freed = `freed ${bytes} bytes in ${files} files`;
@@ -146,9 +146,9 @@ function cleanStep(o: Observed, operation: OperationRecord, belowPercent: number
 }
 
 /** Asked for, once or several times, which is the same within one boot. */
-function rebootStep(o: Observed, operation: OperationRecord, due: Due): Step | undefined {
+function rebootStep(o: Observed, operation: OperationRecord, due: Due): AgentStep | undefined {
   const { deadlineMs, notBeforeMs, error } = o.repairing;
-  const withdraw = (outcome: Outcome, message: string): Step => ({
+  const withdraw = (outcome: Outcome, message: string): AgentStep => ({
     do: 'withdraw',
     operation,
     finish: finish(operation, outcome, message),

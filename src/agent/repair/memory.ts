@@ -1,4 +1,4 @@
-import type { AgentMemory, Context } from '../context.ts';
+import type { AgentMemory, AgentContext } from '../context.ts';
 import type { ProbeView, Probing } from '../upkeep/probes.ts';
 import type { Cleaner } from './cleaner.ts';
 
@@ -46,7 +46,7 @@ export function repairingOf({ cleaner: _cleaner, probing, ...rest }: RunningRepa
   return { ...rest, probing: probing?.view() };
 }
 
-export function endRepairing({ memory: { repair }, background }: Pick<Context, 'memory' | 'background'>): void {
+export function endRepairing({ memory: { repair }, background }: Pick<AgentContext, 'memory' | 'background'>): void {
   const { probing, cleaner } = repair.running;
   probing?.stop();
   if (cleaner !== undefined) background(cleaner.close().catch(() => undefined));
@@ -54,7 +54,7 @@ export function endRepairing({ memory: { repair }, background }: Pick<Context, '
 }
 
 /** While the node is held no deadline runs: what is probed is probed again afterwards. */
-export function suspendRepair({ memory: { repair } }: Context): void {
+export function suspendRepair({ memory: { repair } }: AgentContext): void {
   repair.running.probing?.stop();
   repair.running.probing = undefined;
   repair.running.deadlineMs = undefined;

@@ -1,7 +1,7 @@
 import type { Disruption } from '../../api/disruption.ts';
 import type { Operation } from '../../api/machine.ts';
 import { runningOperation } from '../records/state.ts';
-import type { State, Task } from '../records/state.ts';
+import type { JournalState, Task } from '../records/state.ts';
 
 /** Carried out by the cell: nothing is done for them here, and nothing reported. Those of src/api, which cannot be imported without its schemas. */
 export const CONTROLLER_OPERATIONS: readonly string[] = ['MigratePods', 'Replace', 'PowerCycle'];
@@ -63,7 +63,7 @@ export function nameOf(task: Task): string {
 }
 
 /** The component whose units are being restarted by a Repair. */
-export function restartingOf(state: State | undefined): string | undefined {
+export function restartingOf(state: JournalState | undefined): string | undefined {
   const running = state === undefined ? undefined : runningOperation(state);
   return running?.acting !== undefined && running.task?.action === 'RestartComponent' ? running.task.component : undefined;
 }

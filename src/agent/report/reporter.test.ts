@@ -4,7 +4,7 @@ import type { Stored } from '../../api/wire.ts';
 import { fakeClock, seededRandom } from '../../kube/testing/clock.ts';
 import type { FakeClock } from '../../kube/testing/clock.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
-import type { View } from '../engine/engine.ts';
+import type { EngineView } from '../engine/engine.ts';
 import type { AgentStatus } from './status.ts';
 import { createReporter } from './reporter.ts';
 import type { Reporter } from './reporter.ts';
@@ -38,7 +38,7 @@ beforeEach(() => {
   reporter = createReporter({
     engine: {
       settled: () => settled,
-      view: (): Promise<View> => Promise.resolve({ observed: undefined, trouble: { reason, message: trouble } }),
+      view: (): Promise<EngineView> => Promise.resolve({ observed: undefined, trouble: { reason, message: trouble } }),
     },
     identity,
     apply(_uid, status) {

@@ -7,12 +7,12 @@ import { fullJitterMs } from '../../kube/backoff.ts';
 import { sleep } from '../../kube/clock.ts';
 import type { Engine } from '../engine/engine.ts';
 import { report } from './status.ts';
-import type { AgentStatus, Identity } from './status.ts';
+import type { AgentStatus, AgentInfo } from './status.ts';
 import { createNewest, wantedOf } from '../cell/wanted.ts';
 
 export interface ReporterOptions {
   engine: Pick<Engine, 'view' | 'settled'>;
-  identity: Identity;
+  identity: AgentInfo;
   apply: (uid: string, status: AgentStatus, signal: AbortSignal) => Promise<Stored<Machine>>;
   clock: Clock;
   random: Random;

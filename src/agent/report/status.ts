@@ -7,13 +7,13 @@ import { refusalOf } from '../engine/decide.ts';
 import { repairBudgetMs } from '../upkeep/decide.ts';
 import { stagesOf } from '../transaction/decide.ts';
 import { describe } from '../upkeep/drift.ts';
-import type { View } from '../engine/engine.ts';
+import type { EngineView } from '../engine/engine.ts';
 import { short } from '../errors.ts';
 import type { Observed } from '../engine/observed.ts';
 import { pendingOf } from '../transaction/pending.ts';
 import { restartingOf } from '../repair/task.ts';
-import type { ComponentState, OperationRecord, State } from '../records/state.ts';
-import type { Wanted } from '../cell/wanted.ts';
+import type { ComponentState, OperationRecord, JournalState } from '../records/state.ts';
+import type { WantedState } from '../cell/wanted.ts';
 
 /** With room for what is put in front of it. */
 const LONGEST_HERE = 1000;
@@ -21,7 +21,7 @@ const LONGEST_HERE = 1000;
 /** What of a Machine's status the agent writes, and nothing else. */
 export type AgentStatus = Required<Pick<MachineStatus, 'agent'>> & Pick<MachineStatus, 'components' | 'operation' | 'conditions'>;
 
-export interface Identity {
+export interface AgentInfo {
   version: string;
   apiLevel: number;
   bootID: string;
@@ -30,12 +30,12 @@ export interface Identity {
 }
 
 /** Pure: what was observed, as status. */
-export function report(view: View, identity: Identity, wanted: Wanted, nowMs: number): AgentStatus {
+export function report(view: EngineView, identity: AgentInfo, wanted: WantedState, nowMs: number): AgentStatus {
   // A program, a file name or a server may have put anything into it: this is the border of the node.
   return plainTexts(statusOf(view, identity, wanted, nowMs), LONGEST_HERE);
 }
 
-function statusOf(view: View, identity: Identity, wanted: Wanted, nowMs: number): AgentStatus {
+function statusOf(view: EngineView, identity: AgentInfo, wanted: WantedState, nowMs: number): AgentStatus {
   const { observed } = view;
   const held = observed?.holdFile === true;
   const status: AgentStatus = {
@@ -54,7 +54,7 @@ function statusOf(view: View, identity: Identity, wanted: Wanted, nowMs: number)
   return status;
 }
 
-function readiness(view: View, wanted: Wanted, nowMs: number): Condition {
+function readiness(view: EngineView, wanted: WantedState, nowMs: number): Condition {
   const { observed, trouble } = view;
   let [status, reason, message]: [Condition['status'], string, string] = [
     'True',
@@ -70,7 +70,7 @@ function readiness(view: View, wanted: Wanted, nowMs: number): Condition {
 }
 
 /** The one the Machine names, or the last one that was begun. */
-function operationOf(state: State, wanted: Wanted): OperationRecord | undefined {
+function operationOf(state: JournalState, wanted: WantedState): OperationRecord | undefined {
   const running = state.operations.find((each) => each.outcome === undefined);
   return running ?? state.operations.find((each) => each.id === wanted.operation?.id) ?? state.operations.at(-1);
 }
@@ -87,7 +87,7 @@ function operationStatus({ id, outcome, message, bootID, startedAt, finishedAt }
   };
 }
 
-function componentStatus(o: Observed, wanted: Wanted, name: string): ComponentStatus {
+function componentStatus(o: Observed, wanted: WantedState, name: string): ComponentStatus {
   // The caller takes the name from these keys.
   const component = o.state.components[name] as ComponentState;
   const receipt = o.installed.get(name)?.receipt;
@@ -113,7 +113,7 @@ function componentStatus(o: Observed, wanted: Wanted, name: string): ComponentSt
 }
 
 /** The boot in which it last held, as an earlier process of the agent reported. */
-function carriedBootID(wanted: Wanted, name: string, content: string): string | undefined {
+function carriedBootID(wanted: WantedState, name: string, content: string): string | undefined {
   const reported = wanted.reported.components.find((each) => each.name === name);
   return reported?.content === content ? reported.bootID : undefined;
 }

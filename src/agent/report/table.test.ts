@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { View } from '../engine/engine.ts';
+import type { EngineView } from '../engine/engine.ts';
 import type { Observed } from '../engine/observed.ts';
 import { report } from './status.ts';
 import {
@@ -18,14 +18,14 @@ import {
   unit,
   upgrade,
 } from '../testing/observed.ts';
-import type { Wanted } from '../cell/wanted.ts';
+import type { WantedState } from '../cell/wanted.ts';
 
 /* What is said of what is seen, as tables: the cell decides by it whom it drains, and people read it. */
 
 const identity = { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' };
-const said = (observed: Observed, wanted: Wanted = observed.wanted ?? machine()) =>
+const said = (observed: Observed, wanted: WantedState = observed.wanted ?? machine()) =>
   report({ observed, trouble: undefined }, identity, wanted, WALL);
-const app = (observed: Observed, wanted?: Wanted) => said(observed, wanted).components?.[0];
+const app = (observed: Observed, wanted?: WantedState) => said(observed, wanted).components?.[0];
 
 const view = { held: false, broken: false, hopeless: false, message: 'probe x: no answer' };
 const switching = (rest: Partial<Observed>, transaction: Parameters<typeof tx>[0] = {}): Observed =>
@@ -246,7 +246,10 @@ describe('of what runs', () => {
     ['the content that runs, as an earlier process said', installed('1.0.0', 1).receipt.content, 'before'],
     ['other content', 'other', undefined],
   ])('until it was probed its boot is that of %s', (_what, content, expected) => {
-    const reported = { ...machine().reported, components: [{ name: 'app', content, bootID: 'before' }] } as unknown as Wanted['reported'];
+    const reported = {
+      ...machine().reported,
+      components: [{ name: 'app', content, bootID: 'before' }],
+    } as unknown as WantedState['reported'];
     expect(app(node({ health: new Map() }), machine({ reported }))?.bootID).toBe(expected);
   });
 
@@ -301,12 +304,12 @@ describe('the operation', () => {
 });
 
 describe('the agent', () => {
-  const ready = (each: View, wanted = machine()) => report(each, identity, wanted, WALL).conditions?.[0];
-  const seen = (rest: Partial<Observed>): View => ({ observed: node(rest), trouble: undefined });
-  const reported = (status: string): Wanted =>
+  const ready = (each: EngineView, wanted = machine()) => report(each, identity, wanted, WALL).conditions?.[0];
+  const seen = (rest: Partial<Observed>): EngineView => ({ observed: node(rest), trouble: undefined });
+  const reported = (status: string): WantedState =>
     machine({ reported: { ...machine().reported, ready: { type: 'AgentReady', status, lastTransitionTime: 'before' } as never } });
 
-  test.each<[string, View, object]>([
+  test.each<[string, EngineView, object]>([
     ['works', seen({}), { status: 'True', reason: 'Working' }],
     ['is held', seen({ holdFile: true }), { status: 'True', reason: 'Held' }],
     ['has cleaned up', seen({ state: state(accepted('1.0.0', 1), { cleared: true }) }), { status: 'True', reason: 'Cleared' }],
@@ -329,7 +332,7 @@ describe('the agent', () => {
     const components = [{ name: 'app', state: 'Healthy' }];
     const operation = { id: 'op', state: 'Done' };
     const trouble = { reason: 'DiskFailing', message: 'EIO' };
-    const before = { ...machine().reported, components, operation } as unknown as Wanted['reported'];
+    const before = { ...machine().reported, components, operation } as unknown as WantedState['reported'];
     const status = report({ observed: undefined, trouble }, identity, machine({ reported: before }), WALL);
     expect([status.components, status.operation]).toEqual([components, operation]);
     expect(Object.keys(report({ observed: undefined, trouble }, identity, machine(), WALL))).not.toContain('operation');

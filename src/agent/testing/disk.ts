@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import type { FileStat, Files, WriteOptions } from '../ports/files.ts';
-import type { Found, OpenFolder } from '../ports/folders.ts';
+import type { FoundEntry, OpenFolder } from '../ports/folders.ts';
 import { failure } from './inodes.ts';
 import type { Disk } from './inodes.ts';
 
@@ -219,7 +219,7 @@ function openFolder(
     async *names() {
       yield* [...folder.names.keys()].sort();
     },
-    async stat(name): Promise<Found | undefined> {
+    async stat(name): Promise<FoundEntry | undefined> {
       const found = folder.names.get(name);
       const inode = found === undefined ? undefined : disk.inodes.get(found);
       if (inode === undefined) return undefined;

@@ -3,7 +3,7 @@ import { loadManifest } from '../generation/generation.ts';
 import { componentLayout, layoutOf, onNode } from '../disk/layout.ts';
 import { loadReceipts } from '../records/receipts.ts';
 import { componentOf } from '../records/state.ts';
-import type { State } from '../records/state.ts';
+import type { JournalState } from '../records/state.ts';
 import { damagedPaths } from '../generation/tree.ts';
 import { simulatedFiles } from './disk.ts';
 import type { Model } from './inodes.ts';
@@ -224,7 +224,7 @@ async function staticViolations(scenario: Scenario, world: World): Promise<strin
   const files = simulatedFiles(world.disk.clone());
   const durable = createDurable(files, ROOT);
   const layout = layoutOf(ROOT);
-  let state: State | undefined;
+  let state: JournalState | undefined;
   let receipts;
   try {
     state = world.journal();

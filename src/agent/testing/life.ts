@@ -1,7 +1,7 @@
 import { setImmediate as immediate } from 'node:timers/promises';
 import type { Clock, Log } from '../../api/ports.ts';
 import { seededRandom } from '../../kube/testing/clock.ts';
-import type { Ports } from '../context.ts';
+import type { AgentPorts } from '../context.ts';
 import { createEngine } from '../engine/engine.ts';
 import type { Engine } from '../engine/engine.ts';
 import type { UnitStatus, Units } from '../ports/units.ts';
@@ -55,7 +55,7 @@ export function begin(world: World, faults: Faults = {}): Life {
   const silent: Log = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
   const busy = (): Set<number> => new Set([...world.units.values()].flatMap((unit) => (unit.running ? (unit.inode ?? []) : [])));
 
-  const ports: Ports = {
+  const ports: AgentPorts = {
     files: simulatedFiles(world.disk, { busy, lags: faults.disk === undefined, ...faults.disk }),
     units: simulatedUnits(world, record, seen),
     network: {

@@ -6,10 +6,10 @@ import { newProgress } from '../transaction/memory.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import type { Observed } from '../engine/observed.ts';
 import type { Installed } from '../records/memory.ts';
-import type { Health } from '../upkeep/memory.ts';
-import type { ComponentState, State, Transaction } from '../records/state.ts';
+import type { ComponentHealth } from '../upkeep/memory.ts';
+import type { ComponentState, JournalState, Transaction } from '../records/state.ts';
 import { fold } from '../records/state.ts';
-import type { Wanted } from '../cell/wanted.ts';
+import type { WantedState } from '../cell/wanted.ts';
 import { manifestOf } from './manifest.ts';
 import { entry } from './world.ts';
 
@@ -45,13 +45,13 @@ export function accepted(version: string, revision: number, rest: Partial<Compon
 }
 
 export const empty = fold(undefined, { t: 'open', machineUID: 'u' });
-export const state = (component: ComponentState, rest: Partial<State> = {}): State => ({
+export const state = (component: ComponentState, rest: Partial<JournalState> = {}): JournalState => ({
   ...empty,
   components: { [component.name]: component },
   ...rest,
 });
 
-export function machine(rest: Partial<Wanted> = {}): Wanted {
+export function machine(rest: Partial<WantedState> = {}): WantedState {
   return {
     uid: 'u',
     resourceVersion: '1',
@@ -67,7 +67,7 @@ export function machine(rest: Partial<Wanted> = {}): Wanted {
   };
 }
 
-export const healthy: Health = { state: 'Healthy', bootID: 'b', since: WALL, message: undefined };
+export const healthy: ComponentHealth = { state: 'Healthy', bootID: 'b', since: WALL, message: undefined };
 export const unit = (rest: object = {}) =>
   new Map([['app', { name: 'app', running: true, invocation: 'i', hash: 'h', generation: 'd1.0.0', ...rest }]]);
 export const looked = { findings: [], checkedMs: NOW, nextMs: NOW + 60_000, nextFullMs: NOW + 60_000 };

@@ -4,7 +4,7 @@ import type { Stored } from '../../api/wire.ts';
 import { replay } from '../records/journal.ts';
 import { layoutOf } from '../disk/layout.ts';
 import type { UnitStatus } from '../ports/units.ts';
-import type { State } from '../records/state.ts';
+import type { JournalState } from '../records/state.ts';
 import { Disk } from './inodes.ts';
 
 export const ROOT = '/node';
@@ -147,7 +147,7 @@ export class World {
   }
 
   /** What the journal on this disk says. */
-  journal(): State | undefined {
+  journal(): JournalState | undefined {
     const text = this.text(layoutOf('').journal);
     return text === undefined ? undefined : replay(text).state;
   }

@@ -1,6 +1,6 @@
 import { needsOperation } from '../../api/disruption.ts';
 import { journalOf } from '../records/memory.ts';
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import { agentError } from '../errors.ts';
 import type { Hook } from '../generation/spec.ts';
 import { componentLayout } from '../disk/layout.ts';
@@ -17,7 +17,7 @@ import type { Stage } from '../engine/steps.ts';
 const REBOOT_AGAIN_MS = 60_000;
 
 /** Carries out one stage of the open transaction. Every stage may be repeated. Errors: what made it fail. */
-export async function actStage(ctx: Context, stage: Stage): Promise<void> {
+export async function actStage(ctx: AgentContext, stage: Stage): Promise<void> {
   const { memory } = ctx;
   const tx = journalOf(memory).state.transaction;
   if (tx === undefined) throw new Error(`there is no transaction for ${stage}`);
@@ -81,7 +81,7 @@ interface Parts {
   left: Set<string>;
 }
 
-function partsOf({ memory }: Context, tx: Transaction): Parts {
+function partsOf({ memory }: AgentContext, tx: Transaction): Parts {
   const wanted = tx.back === undefined ? tx.to : tx.from;
   const target = wanted === undefined ? undefined : memory.transaction.manifests.get(wanted);
   // Without it nothing would be put in place and all would seem to be in place.
@@ -93,7 +93,7 @@ function partsOf({ memory }: Context, tx: Transaction): Parts {
   return { target, others, left };
 }
 
-async function runHook(ctx: Context, hook: Hook | undefined, name: string): Promise<void> {
+async function runHook(ctx: AgentContext, hook: Hook | undefined, name: string): Promise<void> {
   if (hook === undefined) return;
   const { root } = ctx.layout;
   const command = {
@@ -107,7 +107,7 @@ async function runHook(ctx: Context, hook: Hook | undefined, name: string): Prom
 }
 
 /** A machine that goes away is not kept by a hook that fails. */
-async function runPreRemove(ctx: Context, tx: Transaction, manifest: Manifest | undefined): Promise<void> {
+async function runPreRemove(ctx: AgentContext, tx: Transaction, manifest: Manifest | undefined): Promise<void> {
   try {
     await runHook(ctx, manifest?.hooks.preRemove, 'preRemove');
   } catch (error) {
@@ -120,7 +120,7 @@ async function runPreRemove(ctx: Context, tx: Transaction, manifest: Manifest | 
   }
 }
 
-async function placeFiles(ctx: Context, parts: Parts): Promise<void> {
+async function placeFiles(ctx: AgentContext, parts: Parts): Promise<void> {
   const { root } = ctx.layout;
   const files = parts.target?.files ?? [];
   for (const file of files) {
@@ -131,7 +131,7 @@ async function placeFiles(ctx: Context, parts: Parts): Promise<void> {
 }
 
 /** Files of what is not to run, save those that what is to run has too. */
-async function removeFiles(ctx: Context, { others }: Parts, kept: string[]): Promise<void> {
+async function removeFiles(ctx: AgentContext, { others }: Parts, kept: string[]): Promise<void> {
   for (const path of others.flatMap((each) => each.files.map((file) => file.path).concat(credentialPaths(each)))) {
     if (kept.includes(path)) continue;
     await removeOrLeave(ctx, path);
@@ -140,7 +140,7 @@ async function removeFiles(ctx: Context, { others }: Parts, kept: string[]): Pro
 
 const credentialPaths = (manifest: Manifest | undefined): string[] => Object.values(manifest?.nodeCredentials ?? {}) as string[];
 
-async function startUnits(ctx: Context, tx: Transaction, { target, others, left }: Parts): Promise<void> {
+async function startUnits(ctx: AgentContext, tx: Transaction, { target, others, left }: Parts): Promise<void> {
   const { units } = ctx.ports;
   const { switching } = ctx.memory.transaction;
   const wanted = target?.units ?? [];
@@ -163,7 +163,7 @@ async function startUnits(ctx: Context, tx: Transaction, { target, others, left 
   }
 }
 
-async function askForReboot(ctx: Context, tx: Transaction): Promise<void> {
+async function askForReboot(ctx: AgentContext, tx: Transaction): Promise<void> {
   const { memory, ports } = ctx;
   const journal = journalOf(memory);
   if ((tx.back === undefined ? tx.rebootThere : tx.rebootBack) === undefined) {
@@ -174,7 +174,7 @@ async function askForReboot(ctx: Context, tx: Transaction): Promise<void> {
   memory.transaction.progress = { ...memory.transaction.progress, notBeforeMs: ports.clock.monotonic() + REBOOT_AGAIN_MS };
 }
 
-function probe(ctx: Context, { target }: Parts): void {
+function probe(ctx: AgentContext, { target }: Parts): void {
   const { memory, ports, layout } = ctx;
   const { switching } = memory.transaction;
   if (target === undefined) return;
@@ -182,7 +182,7 @@ function probe(ctx: Context, { target }: Parts): void {
   switching.deadlineMs = ports.clock.monotonic() + target.healthDeadlineSeconds * 1000;
 }
 
-async function receive(ctx: Context, tx: Transaction, { target }: Parts): Promise<void> {
+async function receive(ctx: AgentContext, tx: Transaction, { target }: Parts): Promise<void> {
   const { memory, ports, node } = ctx;
   if (target === undefined) return;
   const before = memory.records.installed.get(tx.name)?.receipt;

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { newProgress } from './memory.ts';
 import { backoffMs, stagesOf, strongerThan, transactionStep } from './decide.ts';
 import type { Observed } from '../engine/observed.ts';
-import type { Progress } from './memory.ts';
+import type { TransactionProgress } from './memory.ts';
 import type { Transaction } from '../records/state.ts';
 import { NOW, accepted, manifest, node, state, tx } from '../testing/observed.ts';
 
@@ -45,10 +45,16 @@ test.each<[string, Partial<Transaction>, typeof plain, string]>([
 });
 
 const error = { reason: 'ENOSPC', message: 'no space' };
-const done = (...stages: string[]): Progress['done'] => new Set(stages) as Progress['done'];
-const failing = (rest: Partial<Progress> = {}): Progress => ({ ...newProgress(), failures: 1, error, giveUpMs: NOW + 60, ...rest });
+const done = (...stages: string[]): TransactionProgress['done'] => new Set(stages) as TransactionProgress['done'];
+const failing = (rest: Partial<TransactionProgress> = {}): TransactionProgress => ({
+  ...newProgress(),
+  failures: 1,
+  error,
+  giveUpMs: NOW + 60,
+  ...rest,
+});
 const view = { held: false, broken: false, hopeless: false, message: 'probe x: no answer' };
-const probing = (rest: object = {}, deadlineMs = NOW): Progress => ({
+const probing = (rest: object = {}, deadlineMs = NOW): TransactionProgress => ({
   ...newProgress(),
   done: done('placeFiles', 'switchLink', 'startUnits'),
   probing: { view: { ...view, ...rest }, deadlineMs },
@@ -62,7 +68,7 @@ function next(transaction: Partial<Transaction>, rest: Partial<Observed>): { ste
 }
 
 describe('when a stage fails', () => {
-  test.each<[string, Partial<Transaction>, Progress, object | undefined, number[]]>([
+  test.each<[string, Partial<Transaction>, TransactionProgress, object | undefined, number[]]>([
     ['a change goes back', {}, failing(), { do: 'turnBack', ...error }, []],
     [
       'a repair of drift is given up',
@@ -113,7 +119,7 @@ describe('when a stage fails', () => {
 });
 
 describe('when probes do not hold', () => {
-  test.each<[string, Partial<Transaction>, Progress, object]>([
+  test.each<[string, Partial<Transaction>, TransactionProgress, object]>([
     ['a change goes back', {}, probing(), { do: 'turnBack', reason: 'ProbesFailed', message: 'probe x: no answer' }],
     ['a change goes back, without words', {}, probing({ message: undefined }), { message: 'the probes did not hold in time' }],
     [

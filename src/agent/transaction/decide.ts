@@ -2,10 +2,10 @@ import { DISRUPTIONS } from '../../api/disruption.ts';
 import type { Disruption } from '../../api/disruption.ts';
 import type { Observed } from '../engine/observed.ts';
 import { pendingOf } from './pending.ts';
-import type { Pending } from './pending.ts';
+import type { PendingChange } from './pending.ts';
 import { componentOf } from '../records/state.ts';
 import type { Transaction } from '../records/state.ts';
-import type { Due, Stage, Step } from '../engine/steps.ts';
+import type { Due, Stage, AgentStep } from '../engine/steps.ts';
 
 /** Tries of a stage on the way back, or of taking away: what else is there to do. */
 const BACKOFF_MS = [1_000, 2_000, 5_000, 10_000, 30_000];
@@ -14,7 +14,7 @@ const DELETE_TRIES = 3;
 export const REMOVE_FAILED = 'RemoveFailed';
 
 /** The next step of the open transaction; undefined: it waits, until a time given to `due`. */
-export function transactionStep(o: Observed, tx: Transaction, due: Due): Step | undefined {
+export function transactionStep(o: Observed, tx: Transaction, due: Due): AgentStep | undefined {
   const newer = newerRevision(o, tx);
   if (newer !== undefined) return newer;
   const stage = stagesOf(o, tx).find((each) => !o.progress.done.has(each));
@@ -69,18 +69,24 @@ export function stagesOf(o: Pick<Observed, 'manifests' | 'bootID'>, tx: Transact
 }
 
 /** The end of the plan. */
-function closing(o: Observed, tx: Transaction): Step {
+function closing(o: Observed, tx: Transaction): AgentStep {
   if (tx.back === undefined) return { do: 'commit' };
   return failed(o, tx, tx.back, tx.from !== undefined);
 }
 
-function failed(o: Observed, tx: Transaction, { reason, message }: { reason: string; message: string }, restored: boolean): Step {
+function failed(o: Observed, tx: Transaction, { reason, message }: { reason: string; message: string }, restored: boolean): AgentStep {
   if (tx.why === 'Delete')
     return { do: 'fail', failed: { revision: tx.revision, reason: REMOVE_FAILED, message: `${reason}: ${message}`, restored } };
   return { do: 'fail', failed: { revision: tx.revision, reason, message, restored } };
 }
 
-function afterError(o: Observed, tx: Transaction, error: { reason: string; message: string }, due: Due, stage: Stage): Step | undefined {
+function afterError(
+  o: Observed,
+  tx: Transaction,
+  error: { reason: string; message: string },
+  due: Due,
+  stage: Stage,
+): AgentStep | undefined {
   // All is in place; whether the receipt is there is not known when its write fails, so that there is no way but on.
   const mustGoOn = stage === 'writeReceipt' || stage === 'removeReceipt';
   if (!mustGoOn && tx.back === undefined && tx.why === 'Change') return { do: 'turnBack', ...error };
@@ -102,12 +108,12 @@ export const backoffMs = (failures: number): number => BACKOFF_MS[Math.min(failu
  * docs/protocols.md#c6: at a boundary of the journal a higher revision that wants back what ran before is taken at once. Any other one is taken only where
  * no order was needed, if it disrupts no more; an order is for the revisions that it names. What it goes back to stays what last held.
  */
-function newerRevision(o: Observed, tx: Transaction): Step | undefined {
+function newerRevision(o: Observed, tx: Transaction): AgentStep | undefined {
   const component = componentOf(o.state, tx.name);
   if (component === undefined || tx.why !== 'Change' || tx.back !== undefined || component.revision <= tx.revision) return undefined;
   if (tx.rebootThere === o.bootID) return undefined;
   const touched = tx.to === undefined || tx.touched.includes(tx.to) ? tx.touched : [...tx.touched, tx.to];
-  const next = (to: string | undefined): Step => {
+  const next = (to: string | undefined): AgentStep => {
     const { to: _left, rebootThere: _reboot, ...rest } = tx;
     return {
       do: 'begin',
@@ -118,7 +124,7 @@ function newerRevision(o: Observed, tx: Transaction): Step | undefined {
   // Wanted again is what ran before: that is going back, without anything having failed.
   if (component.action === 'Install' && o.installed.get(tx.name)?.receipt.content === component.content) return next(tx.from);
   if (tx.operation !== undefined) return undefined;
-  const pending: Pending = pendingOf({ ...o, state: withoutTransaction(o) }, tx.name);
+  const pending: PendingChange = pendingOf({ ...o, state: withoutTransaction(o) }, tx.name);
   if (pending.kind !== 'ready' || pending.why !== 'Change' || strongerThan(pending.class, tx.class)) return undefined;
   return next(pending.to?.digest);
 }

@@ -1,9 +1,9 @@
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import type { Stage } from '../engine/steps.ts';
 import { failureOf, short } from '../errors.ts';
 import { dropPrepared, readyManifest, requestSweep } from '../generation/memory.ts';
 import { journalOf } from '../records/memory.ts';
-import type { Failure, OperationRecord, Transaction } from '../records/state.ts';
+import type { ComponentFailure, OperationRecord, Transaction } from '../records/state.ts';
 import { forgetDrift, forgetHealth, recordHealthy, recordUnhealthy, stopSteadyProbes } from '../upkeep/memory.ts';
 import { actStage } from './act.ts';
 import { backoffMs } from './decide.ts';
@@ -11,7 +11,7 @@ import { endSwitching, giveUpMs, loadTransaction, newProgress } from './memory.t
 
 /* What happens to a transaction: it is begun, goes through its stages, turns back, and is committed or fails. */
 
-export async function begin(ctx: Context, transaction: Transaction, operation: OperationRecord | undefined): Promise<void> {
+export async function begin(ctx: AgentContext, transaction: Transaction, operation: OperationRecord | undefined): Promise<void> {
   const { memory } = ctx;
   const journal = journalOf(memory);
   const before = journal.state.transaction;
@@ -29,7 +29,7 @@ export async function begin(ctx: Context, transaction: Transaction, operation: O
 }
 
 /** A stage that fails is recorded; what follows from it is the next decision's. */
-export async function takeStage(ctx: Context, name: Stage): Promise<void> {
+export async function takeStage(ctx: AgentContext, name: Stage): Promise<void> {
   const { memory, ports } = ctx;
   const { transaction } = memory;
   if (name === 'probe' && transaction.switching.probing?.view().held === true) {
@@ -49,14 +49,14 @@ export async function takeStage(ctx: Context, name: Stage): Promise<void> {
   }
 }
 
-export async function turnBack(ctx: Context, { reason, message }: { reason: string; message: string }): Promise<void> {
+export async function turnBack(ctx: AgentContext, { reason, message }: { reason: string; message: string }): Promise<void> {
   const { memory } = ctx;
   await journalOf(memory).append({ t: 'back', reason, message });
   endSwitching(memory);
   memory.transaction.progress = newProgress(giveUpMs(ctx));
 }
 
-export async function commit(ctx: Context): Promise<void> {
+export async function commit(ctx: AgentContext): Promise<void> {
   const { memory } = ctx;
   const journal = journalOf(memory);
   const tx = journal.state.transaction;
@@ -76,7 +76,7 @@ export async function commit(ctx: Context): Promise<void> {
   ctx.happened({ type: 'Normal', reason: what, message: `${tx.name} ${version}` });
 }
 
-export async function fail(ctx: Context, failed: Failure): Promise<void> {
+export async function fail(ctx: AgentContext, failed: ComponentFailure): Promise<void> {
   const { memory } = ctx;
   const journal = journalOf(memory);
   const tx = journal.state.transaction;
@@ -91,12 +91,12 @@ export async function fail(ctx: Context, failed: Failure): Promise<void> {
 }
 
 /** What is wanted of a component can never be carried out: no transaction is begun for it. */
-export async function refuse(ctx: Context, name: string, failed: Failure): Promise<void> {
+export async function refuse(ctx: AgentContext, name: string, failed: ComponentFailure): Promise<void> {
   await journalOf(ctx.memory).append({ t: 'fail', name, failed, ends: false });
   reportFailure(ctx, 'Failed', name, failed);
 }
 
-function reportFailure(ctx: Context, reason: 'Restored' | 'Failed', name: string, failed: Failure): void {
+function reportFailure(ctx: AgentContext, reason: 'Restored' | 'Failed', name: string, failed: ComponentFailure): void {
   const end = failed.restored ? 'what ran before runs again' : 'nothing could be restored';
   const message = short(`${name} revision ${failed.revision}: ${failed.reason}: ${failed.message}; ${end}`, 800);
   ctx.happened({ type: 'Warning', reason, message });

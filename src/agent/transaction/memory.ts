@@ -1,11 +1,11 @@
-import type { AgentMemory, Context } from '../context.ts';
+import type { AgentMemory, AgentContext } from '../context.ts';
 import { loadManifest } from '../generation/generation.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import type { ProbeView, Probing } from '../upkeep/probes.ts';
 import type { Stage } from '../engine/steps.ts';
 
 /** How far the open transaction is in this process; after a restart its stages are gone through again. */
-export interface Progress {
+export interface TransactionProgress {
   done: ReadonlySet<Stage>;
   failures: number;
   notBeforeMs: number;
@@ -19,11 +19,11 @@ export interface Progress {
 export interface TransactionMemory {
   /** By digest: those that the transaction names. */
   manifests: Map<string, Manifest>;
-  progress: Progress;
+  progress: TransactionProgress;
   switching: { probing: Probing | undefined; deadlineMs: number; invocations: Map<string, string>; filesChanged: boolean };
 }
 
-export function newProgress(giveUpMs = Infinity): Progress {
+export function newProgress(giveUpMs = Infinity): TransactionProgress {
   return { done: new Set(), failures: 0, notBeforeMs: 0, error: undefined, probing: undefined, giveUpMs };
 }
 
@@ -37,7 +37,7 @@ export function newTransactionMemory(): TransactionMemory {
 }
 
 /** Going back has the time that what ran before takes to become healthy, and at least a minute. */
-export function giveUpMs(ctx: Context): number {
+export function giveUpMs(ctx: AgentContext): number {
   const { records, transaction } = ctx.memory;
   const from = records.journal?.state.transaction?.from;
   const deadline = from === undefined ? 0 : (transaction.manifests.get(from)?.healthDeadlineSeconds ?? 0);
@@ -45,7 +45,7 @@ export function giveUpMs(ctx: Context): number {
 }
 
 /** The journal was opened: nothing is known yet of the transaction in it. */
-export function resetTransaction(ctx: Context): void {
+export function resetTransaction(ctx: AgentContext): void {
   const { transaction } = ctx.memory;
   transaction.manifests.clear();
   transaction.switching.probing?.stop();
@@ -54,7 +54,7 @@ export function resetTransaction(ctx: Context): void {
 }
 
 /** Manifests that the open transaction names. */
-export async function loadTransaction({ memory, durable, layout }: Context): Promise<void> {
+export async function loadTransaction({ memory, durable, layout }: AgentContext): Promise<void> {
   const { records, transaction } = memory;
   const tx = records.journal?.state.transaction;
   if (tx === undefined) return;
@@ -73,7 +73,7 @@ export function endSwitching({ transaction }: AgentMemory): void {
 }
 
 /** While the node is held no deadline runs: what is probed is probed again afterwards. */
-export function suspendTransaction(ctx: Context): void {
+export function suspendTransaction(ctx: AgentContext): void {
   const { transaction } = ctx.memory;
   transaction.switching.probing?.stop();
   transaction.switching.probing = undefined;

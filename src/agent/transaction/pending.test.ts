@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { Manifest } from '../generation/manifest.ts';
 import type { Observed } from '../engine/observed.ts';
 import type { Installed } from '../records/memory.ts';
-import type { Health } from '../upkeep/memory.ts';
+import type { ComponentHealth } from '../upkeep/memory.ts';
 import { driftedUnits, pendingOf } from './pending.ts';
 import { NOW, accepted, healthy, installed, manifest, node, state, unit, upgrade } from '../testing/observed.ts';
 
@@ -15,7 +15,7 @@ const damaged = { ...installed('1.0.0', 1), manifest: undefined };
 const failed = { revision: 2, reason: 'r', message: 'm', restored: true };
 
 /** The upgrade, on a node that has another component. */
-function beside(other: Installed | undefined, wants: Partial<Manifest>, health: Health = healthy): Observed {
+function beside(other: Installed | undefined, wants: Partial<Manifest>, health: ComponentHealth = healthy): Observed {
   return upgrade('None', {
     prepared: ready(wants),
     installed: new Map([['app', installed('1.0.0', 1)], ...(other === undefined ? [] : [['web', other] as const])]),

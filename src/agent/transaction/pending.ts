@@ -6,7 +6,7 @@ import type { Observed } from '../engine/observed.ts';
 import { componentOf } from '../records/state.ts';
 
 /** What is left to do of one component. */
-export type Pending =
+export type PendingChange =
   | { kind: 'nothing' }
   /** The same content under a higher revision: only the receipt moves. */
   | { kind: 'advance' }
@@ -20,9 +20,9 @@ export type Pending =
   /** May be carried out: at once, or by an operation. `to` absent: it is removed. */
   | { kind: 'ready'; why: 'Change' | 'Drift'; class: Disruption; to: Manifest | undefined };
 
-const NOTHING: Pending = { kind: 'nothing' };
+const NOTHING: PendingChange = { kind: 'nothing' };
 
-export function pendingOf(o: Observed, name: string): Pending {
+export function pendingOf(o: Observed, name: string): PendingChange {
   const component = componentOf(o.state, name);
   if (component === undefined || o.state.cleared) return NOTHING;
   const installed = o.installed.get(name);
@@ -49,7 +49,7 @@ export function pendingOf(o: Observed, name: string): Pending {
 }
 
 /** A unit that runs, but not as it should: only a restart puts it right. */
-function execDrift(o: Observed, name: string): Pending {
+function execDrift(o: Observed, name: string): PendingChange {
   const manifest = o.installed.get(name)?.manifest;
   if (manifest === undefined) return NOTHING;
   const component = componentOf(o.state, name);

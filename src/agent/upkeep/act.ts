@@ -1,14 +1,14 @@
 import { messageOf } from '../../api/errors.ts';
 import { halfJitterMs } from '../../kube/backoff.ts';
 import { journalOf } from '../records/memory.ts';
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import { describe, findDrift } from './drift.ts';
 import { short } from '../errors.ts';
 import { buildGeneration } from '../generation/generation.ts';
 import { componentLayout } from '../disk/layout.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import { LASTING_MS } from './memory.ts';
-import type { Finding } from './memory.ts';
+import type { DriftFinding } from './memory.ts';
 import { beginSweep } from '../generation/memory.ts';
 import { placeFile } from '../disk/node-files.ts';
 import { writeReceipt } from '../records/receipts.ts';
@@ -23,7 +23,7 @@ const STARTS = { baseMs: 1_000, maxMs: 60_000 };
 const REPAIR_AGAIN_MS = 60_000;
 const STRAY_AGAIN_MS = 60_000;
 
-export async function check(ctx: Context, name: string, full: boolean): Promise<void> {
+export async function check(ctx: AgentContext, name: string, full: boolean): Promise<void> {
   const { memory } = ctx;
   const { manifest, receipt } = memory.records.installed.get(name) ?? {};
   if (manifest === undefined || receipt === undefined) return;
@@ -50,7 +50,7 @@ export async function check(ctx: Context, name: string, full: boolean): Promise<
 /** Artifacts and files are checked this often, whether or not a watch reported a change. */
 const CHECK_EVERY_MS = 600_000;
 
-export async function repair(ctx: Context, name: string): Promise<void> {
+export async function repair(ctx: AgentContext, name: string): Promise<void> {
   const { memory, ports, layout, durable } = ctx;
   const installed = memory.records.installed.get(name);
   const drift = memory.upkeep.drift.get(name);
@@ -58,7 +58,7 @@ export async function repair(ctx: Context, name: string): Promise<void> {
   const { manifest } = installed;
   await journalOf(memory).append({ t: 'repair', name, at: ports.clock.now() });
   const findings = drift.findings.filter((each) => each.repair);
-  const has = (kind: Finding['kind']): boolean => findings.some((each) => each.kind === kind);
+  const has = (kind: DriftFinding['kind']): boolean => findings.some((each) => each.kind === kind);
   const nowMs = ports.clock.monotonic();
   const errors: unknown[] = [];
   // What one piece meets does not keep the others from being put right.
@@ -91,19 +91,19 @@ export async function repair(ctx: Context, name: string): Promise<void> {
 }
 
 /** From the store, which is verified first; what is damaged or gone there is fetched again. */
-async function repairTree(ctx: Context, manifest: Manifest): Promise<void> {
+async function repairTree(ctx: AgentContext, manifest: Manifest): Promise<void> {
   for (const artifact of manifest.artifacts) await ctx.store.ensure(artifact, ctx.signal);
   await buildGeneration(ctx.durable, ctx.layout, ctx.store, manifest);
   ctx.memory.upkeep.folders.delete(manifest.name);
 }
 
 /** What is down may have been so because of what was put right: it need not wait any longer. */
-async function startAgain({ memory, ports }: Context, { units }: Manifest): Promise<void> {
+async function startAgain({ memory, ports }: AgentContext, { units }: Manifest): Promise<void> {
   const running = (await ports.units.list()).filter((each) => each.running).map((each) => each.name);
   for (const { name } of units) if (!running.includes(name)) memory.upkeep.starts.delete(name);
 }
 
-export async function startUnit(ctx: Context, name: string, unitName: string): Promise<void> {
+export async function startUnit(ctx: AgentContext, name: string, unitName: string): Promise<void> {
   const { memory, ports } = ctx;
   const tx = journalOf(memory).state.transaction;
   const manifest =
@@ -128,7 +128,7 @@ export async function startUnit(ctx: Context, name: string, unitName: string): P
   }
 }
 
-export async function stopStray(ctx: Context, unit: string): Promise<void> {
+export async function stopStray(ctx: AgentContext, unit: string): Promise<void> {
   const { memory, ports } = ctx;
   const nowMs = ports.clock.monotonic();
   memory.upkeep.starts.set(unit, { failures: 0, lastMs: nowMs, notBeforeMs: nowMs + STRAY_AGAIN_MS });
@@ -145,7 +145,7 @@ export async function stopStray(ctx: Context, unit: string): Promise<void> {
 }
 
 /** What cannot be removed now is removed another time. */
-export async function trySweep(ctx: Context): Promise<void> {
+export async function trySweep(ctx: AgentContext): Promise<void> {
   beginSweep(ctx.memory);
   try {
     await sweep(ctx);
@@ -159,7 +159,7 @@ export async function trySweep(ctx: Context): Promise<void> {
 const RESERVE = 64 * 1024;
 
 /** On a disk that is full even the order to clean it could not be written down. Not durable: what is lost of it is made another time. */
-async function keepReserve({ durable, layout }: Context): Promise<void> {
+async function keepReserve({ durable, layout }: AgentContext): Promise<void> {
   const { files } = durable;
   if ((await files.stat(layout.reserve))?.size === RESERVE) return;
   try {

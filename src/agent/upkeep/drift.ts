@@ -1,11 +1,11 @@
 import { dirname, join, relative } from 'node:path';
 import { isCoded, messageOf } from '../../api/errors.ts';
 import type { FileSpec } from '../generation/spec.ts';
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import { holds } from '../disk/durable.ts';
 import { componentLayout } from '../disk/layout.ts';
 import type { Manifest } from '../generation/manifest.ts';
-import type { Finding } from './memory.ts';
+import type { DriftFinding } from './memory.ts';
 import type { Files } from '../ports/files.ts';
 import { inReached, reach } from '../disk/reach.ts';
 import { receiptText } from '../records/receipts.ts';
@@ -14,21 +14,21 @@ import { damagedPaths, isTouched } from '../generation/tree.ts';
 
 export interface DriftCheck {
   /** Findings of the check before. */
-  before: readonly Finding[];
+  before: readonly DriftFinding[];
   /** What of the generation's folder is checked; relative to it, the empty path is all of it. Absent: all. */
   touched: ReadonlySet<string> | undefined;
 }
 
 /** What of an installed component is not as it was installed. What is not checked stays as it was found before. */
 export async function findDrift(
-  ctx: Pick<Context, 'durable' | 'layout'>,
+  ctx: Pick<AgentContext, 'durable' | 'layout'>,
   manifest: Manifest,
   receipt: Receipt,
   { before, touched }: DriftCheck,
-): Promise<Finding[]> {
+): Promise<DriftFinding[]> {
   const { durable, layout } = ctx;
   const { files } = durable;
-  const findings: Finding[] = [];
+  const findings: DriftFinding[] = [];
   for (const file of manifest.files) {
     if (file.onDrift === 'Ignore') continue;
     try {
@@ -74,6 +74,6 @@ export async function differenceOf(files: Files, root: string, file: FileSpec): 
   });
 }
 
-export const describe = ({ path, what }: Finding): string => `${path} ${what}`;
+export const describe = ({ path, what }: DriftFinding): string => `${path} ${what}`;
 
 const octal = (mode: number): string => `0${mode.toString(8)}`;

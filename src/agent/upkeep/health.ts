@@ -1,13 +1,13 @@
-import type { Context } from '../context.ts';
+import type { AgentContext } from '../context.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import { journalOf } from '../records/memory.ts';
 import { restartingOf } from '../repair/task.ts';
-import type { Health } from './memory.ts';
+import type { ComponentHealth } from './memory.ts';
 import { startProbes } from './probes.ts';
 import type { Probing } from './probes.ts';
 
 /** Components that are probed and watched: everything that is installed and not just being changed. */
-export function settledComponents({ memory }: Context): Map<string, Manifest> {
+export function settledComponents({ memory }: AgentContext): Map<string, Manifest> {
   const changing = new Set([memory.records.journal?.state.transaction?.name, restartingOf(memory.records.journal?.state)]);
   const out = new Map<string, Manifest>();
   if (memory.records.journal === undefined || journalOf(memory).state.cleared) return out;
@@ -16,7 +16,7 @@ export function settledComponents({ memory }: Context): Map<string, Manifest> {
 }
 
 /** Starts the steady probes of what is installed, and ends those of what is not. */
-export function syncProbes(ctx: Context): void {
+export function syncProbes(ctx: AgentContext): void {
   const { memory, ports, layout } = ctx;
   const wanted = settledComponents(ctx);
   for (const [name, { digest, probing }] of memory.upkeep.probing) {
@@ -37,12 +37,12 @@ export function syncProbes(ctx: Context): void {
   }
 }
 
-function noteHealth(ctx: Context, name: string, probing: Probing): void {
+function noteHealth(ctx: AgentContext, name: string, probing: Probing): void {
   const { memory, ports } = ctx;
   const view = probing.view();
   const known = memory.upkeep.health.get(name);
   const { bootID } = ports.host;
-  let next: Health | undefined;
+  let next: ComponentHealth | undefined;
   if (view.broken && known?.state !== 'Unhealthy') {
     next = { state: 'Unhealthy', bootID: known?.bootID, since: undefined, message: view.message };
     ctx.happened({ type: 'Warning', reason: 'Unhealthy', message: `${name}: ${view.message ?? ''}` });
@@ -56,7 +56,7 @@ function noteHealth(ctx: Context, name: string, probing: Probing): void {
 }
 
 /** What was reported before this process began goes on, if it is about the same content in the same boot. */
-function healthySince({ memory, ports }: Context, name: string): number {
+function healthySince({ memory, ports }: AgentContext, name: string): number {
   const now = ports.clock.now();
   if (memory.upkeep.health.has(name)) return now;
   const reported = memory.cell.wanted?.reported.components.find((each) => each.name === name);

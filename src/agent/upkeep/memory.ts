@@ -1,7 +1,7 @@
-import type { AgentMemory, Context } from '../context.ts';
+import type { AgentMemory, AgentContext } from '../context.ts';
 import type { Probing } from './probes.ts';
 
-export interface Health {
+export interface ComponentHealth {
   state: 'Unknown' | 'Healthy' | 'Unhealthy';
   /** Boot in which the probes last held. */
   bootID: string | undefined;
@@ -10,7 +10,7 @@ export interface Health {
   message: string | undefined;
 }
 
-export interface Finding {
+export interface DriftFinding {
   /** A file that was placed, the link to what runs, the receipt, or something in the generation's folder. */
   kind: 'file' | 'link' | 'receipt' | 'tree';
   path: string;
@@ -19,7 +19,7 @@ export interface Finding {
 }
 
 export interface Drift {
-  findings: Finding[];
+  findings: DriftFinding[];
   /** When it was last checked, and how long that took. */
   checkedMs: number;
   tookMs?: number;
@@ -29,7 +29,7 @@ export interface Drift {
   nextFullMs: number;
 }
 
-export interface Starts {
+export interface UnitStarts {
   /** Starts that did not last, in a row. */
   failures: number;
   lastMs: number;
@@ -39,25 +39,25 @@ export interface Starts {
 /** A unit that was up for this long did not fail to start. */
 export const LASTING_MS = 60_000;
 
-export function isCrashLooping(starts: Starts | undefined, nowMs: number): boolean {
+export function isCrashLooping(starts: UnitStarts | undefined, nowMs: number): boolean {
   return starts !== undefined && starts.failures >= 3 && nowMs - starts.lastMs < LASTING_MS;
 }
 
 /** What a change in a watched folder touches of a component's generation; undefined: nothing of it. */
-export type Reader = (name: string | undefined) => string | undefined;
+export type ChangeReader = (name: string | undefined) => string | undefined;
 
 /** What is known of the components that run, and of what watches them. */
 export interface UpkeepMemory {
   /** By unit. */
-  starts: Map<string, Starts>;
-  health: Map<string, Health>;
+  starts: Map<string, UnitStarts>;
+  health: Map<string, ComponentHealth>;
   probing: Map<string, { digest: string; probing: Probing }>;
   drift: Map<string, Drift>;
   /** Paths in generations' folders of which a watch reported a change since the last check, by component; there and empty: elsewhere. */
   touched: Map<string, Set<string>>;
   /** Folders of generations that run, as far as they are watched, by component. */
   folders: Map<string, { digest: string; paths: string[] }>;
-  watches: Map<string, { inode: number; readers: ReadonlyMap<string, Reader>; close: () => void }>;
+  watches: Map<string, { inode: number; readers: ReadonlyMap<string, ChangeReader>; close: () => void }>;
 }
 
 export function newUpkeepMemory(): UpkeepMemory {
@@ -94,11 +94,11 @@ export function forgetHealth({ upkeep }: AgentMemory, name: string): void {
 }
 
 /** The probes held at the end of a transaction. */
-export function recordHealthy({ memory, ports: { host, clock } }: Context, name: string): void {
+export function recordHealthy({ memory, ports: { host, clock } }: AgentContext, name: string): void {
   memory.upkeep.health.set(name, { state: 'Healthy', bootID: host.bootID, since: clock.now(), message: undefined });
 }
 
 /** A transaction failed and nothing could be restored. */
-export function recordUnhealthy({ memory }: Context, name: string, message: string): void {
+export function recordUnhealthy({ memory }: AgentContext, name: string, message: string): void {
   memory.upkeep.health.set(name, { state: 'Unhealthy', bootID: undefined, since: undefined, message });
 }

@@ -1,11 +1,11 @@
 import { dirname, join } from 'node:path';
 import { messageOf } from '../../api/errors.ts';
-import type { AgentMemory, Context } from '../context.ts';
+import type { AgentMemory, AgentContext } from '../context.ts';
 import { componentLayout, onNode } from '../disk/layout.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import { META, readTree } from '../generation/tree.ts';
 import { settledComponents } from './health.ts';
-import type { Reader } from './memory.ts';
+import type { ChangeReader } from './memory.ts';
 
 /** Soon after something changed in a folder, but not each time where much is written there. */
 const CHECK_AFTER_MS = 100;
@@ -17,11 +17,11 @@ const WATCHED_FOLDERS = 128;
 const TOUCHED_PATHS = 1000;
 
 /** Watches the folders in which components that run have files. */
-export async function syncWatches(ctx: Context): Promise<void> {
+export async function syncWatches(ctx: AgentContext): Promise<void> {
   const { memory, layout, ports } = ctx;
-  const folders = new Map<string, Map<string, Reader>>();
-  const want = (folder: string, name: string, reader: Reader): void =>
-    void folders.set(folder, (folders.get(folder) ?? new Map<string, Reader>()).set(name, reader));
+  const folders = new Map<string, Map<string, ChangeReader>>();
+  const want = (folder: string, name: string, reader: ChangeReader): void =>
+    void folders.set(folder, (folders.get(folder) ?? new Map<string, ChangeReader>()).set(name, reader));
   for (const [name, manifest] of settledComponents(ctx)) {
     for (const file of manifest.files) if (file.onDrift !== 'Ignore') want(dirname(onNode(layout.root, file.path)), name, () => undefined);
     const paths = componentLayout(layout, name);
@@ -59,7 +59,7 @@ export async function syncWatches(ctx: Context): Promise<void> {
 }
 
 /** Folders of the generation that runs; the regular check finds what happens in more of them. */
-async function foldersOf({ memory, durable, layout }: Context, { name, digest }: Manifest): Promise<readonly string[]> {
+async function foldersOf({ memory, durable, layout }: AgentContext, { name, digest }: Manifest): Promise<readonly string[]> {
   const known = memory.upkeep.folders.get(name);
   if (known?.digest === digest) return known.paths;
   const tree = (await readTree(durable.files, componentLayout(layout, name).generation(digest), digest).catch(() => undefined)) ?? [];
@@ -70,7 +70,7 @@ async function foldersOf({ memory, durable, layout }: Context, { name, digest }:
 }
 
 /** Something changed where these components have files: they are checked soon. */
-function touch(ctx: Context, readers: ReadonlyMap<string, Reader>, changed: string | undefined): void {
+function touch(ctx: AgentContext, readers: ReadonlyMap<string, ChangeReader>, changed: string | undefined): void {
   const { memory } = ctx;
   for (const [name, reader] of readers) {
     const touched = memory.upkeep.touched.get(name) ?? new Set<string>();

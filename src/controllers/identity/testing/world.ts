@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import { setTimeout } from 'node:timers/promises';
 import { createIdentity } from '../../../agent/identity/identity.ts';
 import type { AgentIdentity } from '../../../agent/identity/identity.ts';
-import type { Credentials } from '../../../agent/identity/session.ts';
+import type { ApiCredentials } from '../../../agent/identity/session.ts';
 import { createDurable } from '../../../agent/disk/durable.ts';
 import { identityState } from '../../../agent/identity/state.ts';
 import { simulatedFiles, type DiskHooks } from '../../../agent/testing/disk.ts';
@@ -55,7 +55,7 @@ export interface IdentityWorld {
   /** Requests of agents, oldest first, as `METHOD path`. */
   readonly requests: string[];
   /** Before each request of an agent; may throw, or end the process. */
-  onRequest: (request: ApiRequest, credentials: Credentials) => void;
+  onRequest: (request: ApiRequest, credentials: ApiCredentials) => void;
   /** Before each write of a controller. */
   onWrite: (request: ApiRequest) => void;
   /** The machine's instance is made, as by the machine controller, and known. */
@@ -93,7 +93,7 @@ export async function openWorld(options: { signs?: boolean; server?: string } = 
   const { uid } = made.metadata;
   const providerID = `fake://${uid}`;
 
-  function connect(credentials: Credentials): RetirableTransport {
+  function connect(credentials: ApiCredentials): RetirableTransport {
     let closed = false;
     const send: Transport = async (request): Promise<ApiResponse> => {
       if (closed) throw new Error('this transport is closed');
