@@ -86,7 +86,7 @@ export const fleetSpec = Type.Object({
   ),
   acceptRewrittenHead: Type.Optional(Type.String({ description: 'commit id: a rewritten history is accepted at exactly this head' })),
   acceptMoves: Type.Optional(
-    Type.String({ description: 'commit id: at exactly this head known clusters may go to another stage, or stand for another cell' }),
+    Type.String({ description: 'commit id: at exactly this head known clusters may go to another stage, cell or name' }),
   ),
   paused: Type.Optional(Type.Boolean()),
 });

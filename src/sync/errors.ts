@@ -7,7 +7,7 @@ const syncErrorCodes = {
   PruneBudget: content('it would delete more than the Fleet allows'),
   HistoryRewritten: content('the head does not descend from what was accepted last'),
   HistoryTooLong: content('more commits since then than can be checked'),
-  ClusterMoved: content('it moves a known cluster to another stage or cell, which a person has to accept'),
+  ClusterMoved: content('it moves a known cluster to another stage, cell or name, which a person has to accept'),
   Unsigned: content('a new commit without an acceptable signature'),
   InvalidFleet: surroundings('the Fleet itself, or a Secret that it names'),
   DigestMismatch: content('a commit that no longer renders what it did'),

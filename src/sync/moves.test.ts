@@ -118,6 +118,54 @@ describe('E15, E7a: a commit does not choose by which records a cell is judged',
   });
 });
 
+describe('E7a: a commit does not choose by which name a cell is known', () => {
+  const secret = (name: string, namespace?: string): Cluster['spec'] => ({
+    kubeconfigSecret: { name, ...(namespace === undefined ? {} : { namespace }) },
+  });
+  const named = (name: string, spec: Cluster['spec'] = {}): Cluster => ({
+    ...clusterOf({ stage: 'prod' }, { spec }),
+    metadata: { name, labels: { stage: 'test' } },
+  });
+  const before = clusterOf({ stage: 'prod' }, { status: { units: records } });
+  const judged = (declared: Cluster[], clusters: Cluster[] = [before], accepted?: string): string | undefined => {
+    try {
+      const spec = { ...fleet.spec, ...(accepted === undefined ? {} : { acceptMoves: accepted }) };
+      refuseMoves({ fleet: { ...fleet, spec }, head: HEAD, declared, clusters, isWanted: () => false });
+      return undefined;
+    } catch (error) {
+      return (error as Error).message;
+    }
+  };
+
+  test('a new name with the kubeconfig of a known cluster waits for a person, whether that one is still declared or not', () => {
+    const renamed = named('y-good', secret('cluster-z-good'));
+    const message =
+      'the commit would move clusters: "y-good" to Secret kubenode-system/cluster-z-good, which is that of "z-good"; nothing was changed';
+    expect([judged([renamed]), judged([before, renamed])]).toEqual([message, message]);
+    expect(judged([named('y-good', secret('cluster-z-good', 'kubenode-system'))])).toBe(message);
+    expect(judged([renamed], [before], HEAD)).toBeUndefined();
+    expect(judged([named('cluster', secret('other'))])).toBeUndefined();
+  });
+
+  test('so does one that a commit declares beside another new one', () => {
+    expect(judged([named('a'), named('b', secret('cluster-a'))], [])).toContain(
+      '"b" to Secret kubenode-system/cluster-a, which is that of "a"',
+    );
+  });
+
+  test('a known cluster does not give its kubeconfig free by naming another one', () => {
+    expect(judged([{ ...before, spec: secret('none') }])).toContain(
+      '"z-good" from Secret kubenode-system/cluster-z-good to Secret kubenode-system/none',
+    );
+    expect(judged([{ ...before, spec: secret('cluster-z-good') }])).toBeUndefined();
+  });
+
+  test('what was accepted is not asked for again', () => {
+    const renamed = named('y-good', secret('cluster-z-good'));
+    expect(judged([renamed], [before, renamed])).toBeUndefined();
+  });
+});
+
 test('all that moves is named, the first twenty', () => {
   const many = Array.from({ length: 22 }, (_, index) => {
     const metadata = { name: `c${index}`, labels: { stage: 'prod' } };
