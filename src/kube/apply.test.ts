@@ -45,13 +45,13 @@ describe('would an apply change anything', () => {
     ).toBe(false);
   });
 
-  test.each([
+  test.each<[string, JsonObject, string[]?]>([
     ['a member that is no JSON', { 'f:list': { '?': {} } }],
     ['a value that is no JSON', { 'f:list': { 'v:{': {} } }],
     ['keys that are none', { 'f:list': { 'k:7': {} } }],
-  ])('what a server says of ownership is not trusted: %s is a change', (_what, fields) => {
-    const spec = { list: ['a'] };
-    expect(wouldChange(wanted({ spec }), stored({ spec }, { 'f:spec': fields }), manager)).toBe(true);
+    ['more items than any list has', { 'f:list': { 'v:"a"': {} } }, Array.from({ length: 1_000_001 }, () => 'a')],
+  ])('what a server says of ownership is not trusted: %s is a change', (_what, fields, list = ['a']) => {
+    expect(wouldChange(wanted({ spec: { list: ['a'] } }), stored({ spec: { list } }, { 'f:spec': fields }), manager)).toBe(true);
   });
 
   test.each([

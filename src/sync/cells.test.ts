@@ -158,7 +158,7 @@ describe('E15: a cell that is another than the one that is known', () => {
     expect(reason).toBe('CellReplaced');
     expect(message).toContain('its Namespace kube-system has UID uid-prod, and not uid-before');
     expect(message).toContain("commit `cellUID: 'uid-prod'` for it in fleet/");
-    await expect((await cell()).requireWritable()).rejects.toMatchObject({ code: 'CellReplaced' });
+    await expect((await cell()).content.requireWritable()).rejects.toMatchObject({ code: 'CellReplaced' });
   });
 
   test('is the one that is meant where a commit says so', async () => {
@@ -176,9 +176,9 @@ describe('E15: a cell that is another than the one that is known', () => {
     put('good');
     const one = await cell();
     await settle();
-    await one.requireWritable();
+    await one.content.requireWritable();
     systemUID = 'uid-new';
-    await expect(one.requireWritable()).rejects.toMatchObject({ code: 'CellReplaced' });
+    await expect(one.content.requireWritable()).rejects.toMatchObject({ code: 'CellReplaced' });
     expect(await away()).toMatchObject({ reason: 'CellReplaced' });
   });
 
@@ -218,10 +218,10 @@ describe('the kinds of a cell', () => {
   test('that are newer, or absent, make it away, with the reason, until they are those that this hub knows', async () => {
     put('good');
     const found = await cell();
-    await found.requireWritable();
+    await found.content.requireWritable();
     kinds = kinds.map(({ name }) => (name === 'machinesets' ? { name, storageVersionHash: 'AAAAAAAAAAA=' } : { name }));
     await clock.advance(5000);
-    await expect(found.requireWritable()).rejects.toMatchObject({ code: 'KindsNewer' });
+    await expect(found.content.requireWritable()).rejects.toMatchObject({ code: 'KindsNewer' });
     expect(found.away()).toMatchObject({
       reason: 'KindsNewer',
       message: expect.stringMatching(
@@ -237,13 +237,13 @@ describe('the kinds of a cell', () => {
     await clock.advance(5000);
     await away();
     expect(await away()).toBeUndefined();
-    await found.requireWritable();
+    await found.content.requireWritable();
   });
 
   test('are asked for soon where they were asked for a moment before the cell went away, though nobody looks again', async () => {
     put('good');
     const found = await cell();
-    await found.requireWritable();
+    await found.content.requireWritable();
     await settle();
     const cancel = prod.intercept(({ path }) => (path.includes('machinesets') ? statusResponse(410, 'Expired') : undefined));
     kinds = kinds.map(({ name }) => (name === 'machinesets' ? { name, storageVersionHash: 'AAAAAAAAAAA=' } : { name }));
@@ -263,7 +263,7 @@ describe('the kinds of a cell', () => {
     const found = await cell();
     await settle();
     const before = prod.requests.length;
-    await Promise.all([found.requireWritable(), found.requireWritable(), found.requireWritable()]);
+    await Promise.all([found.content.requireWritable(), found.content.requireWritable(), found.content.requireWritable()]);
     // Its kinds, and which cluster it is.
     expect(prod.requests.length - before).toBe(2);
   });
@@ -273,7 +273,7 @@ describe('the kinds of a cell', () => {
     const found = await cell();
     await settle();
     hangs = true;
-    const asked = found.requireWritable();
+    const asked = found.content.requireWritable();
     const refused = expect(asked).rejects.toMatchObject({ code: 'Unreachable' });
     expect(isCell(await cells.of(cluster))).toBe(true);
     await clock.advance(5000);

@@ -17,8 +17,12 @@ import type { Client } from '../kube/client.ts';
 import { withDeadline } from '../kube/clock.ts';
 import type { Reflector, StoreBounds } from '../kube/reflector.ts';
 import type { ServerTime } from '../kube/server-time.ts';
+import { isRecord } from '../kube/failure.ts';
 import { troubleWithKinds, type KindTrouble } from '../kube/served.ts';
+import { awayOf, createCellWall, plainAway, type Away } from './cell-wall.ts';
 import { syncError } from './errors.ts';
+
+export type { Away } from './cell-wall.ts';
 
 /** The kinds whose units are watched in cells: those that have evidence of their own. */
 export const WATCHED: readonly Resource[] = [MachineComponentSets, MachineSets, DefenderPolicies, NodeRemediers];
@@ -28,32 +32,41 @@ const WRITTEN: Resource[] = [...WATCHED, MachineComponents];
 /** Of each kind that is watched: what one cell has more counts as nothing that can be believed. */
 const MOST: StoreBounds = { objects: 10_000, characters: 32 * 1024 ** 2, pages: 1000 };
 
-/** Why nothing is done in a cell, nor believed of it. */
-export interface Away {
-  /** Of the condition and Event: `Unreachable`, `KindsNewer`, `CredentialsExpired` … */
-  reason: string;
-  message: string;
+/** One cell as the hub reaches it. What is in it is had through its wall alone. */
+export interface Cell {
+  name: string;
+  /** Undefined when it answers, is the cluster that is meant, and has the kinds that this hub knows. */
+  away(): Away | undefined;
+  /** It failed before, and is tried again: that it is well is not known yet. */
+  isOnTrial(): boolean;
+  /** UID of its Namespace kube-system; undefined while it is not known. */
+  uid(): string | undefined;
+  synced(): boolean;
+  /** Decides something from its content; undefined where it is away, or what it says makes that throw: then it is away. */
+  read<T>(decide: (content: CellContent) => T): T | undefined;
+  /** For what is written there. Requests that hang, or bring too much, make it away. */
+  readonly content: CellContent;
 }
 
-/** One cell as the hub reaches it. */
-export interface Cell {
+/** What a cell has, and says. */
+export interface CellContent {
   name: string;
   client: Client;
   store(kind: string): Reflector<KubeObject> | undefined;
   resourceOf(object: { apiVersion: string; kind: string }): Promise<Resource>;
-  /** Undefined when it answers, is the cluster that is meant, and has the kinds that this hub knows. */
-  away(): Away | undefined;
   /** The time of its API server, ms: what its objects say of time is compared with nothing else (docs/protocols.md#h5). undefined while it is not known. */
   now(): number | undefined;
-  /** UID of its Namespace kube-system; undefined while it is not known. */
-  uid(): string | undefined;
   /** Asks whether it still has these kinds, and is the cluster that is meant; throws why not. To be called before anything is written there. */
   requireWritable(): Promise<void>;
-  synced(): boolean;
 }
 
 export function isCell(connection: Cell | Away | undefined): connection is Cell {
-  return connection !== undefined && 'client' in connection;
+  return connection !== undefined && 'read' in connection;
+}
+
+/** Whether objects of this kind are watched in cells. */
+export function isWatched(kind: string): boolean {
+  return WATCHED.some((each) => each.kind === kind);
 }
 
 /** Makes a client from the text of a kubeconfig, with the time of the server that it reaches. */
@@ -84,6 +97,8 @@ export interface Cells {
 const SILENT_MS = 200_000;
 /** How long a probe may take, and the time from one to the next while the cell is away. */
 const PROBE_MS = 5000;
+/** As the schema of Clusters has it. */
+const LONGEST_UID = 128;
 /** Reason while a connection is being made: nothing is wrong yet. */
 export const CONNECTING = 'Connecting';
 
@@ -156,7 +171,7 @@ export function openCells(options: CellsOptions): Cells {
         return cell;
       } catch (error) {
         const next = isCoded(error) && error.next !== undefined ? `; next: ${error.next}` : '';
-        return { reason: isCoded(error) ? error.code : 'Unreachable', message: `${messageOf(error)}${next}` };
+        return plainAway({ reason: isCoded(error) ? error.code : 'Unreachable', message: `${messageOf(error)}${next}` });
       }
     },
     async keep(clusters) {
@@ -183,7 +198,10 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
     });
     stores.set(resource.kind, store);
   }
-  const resources = resourceFinder(client);
+  const { clock, random, log } = options;
+  const wall = createCellWall(name, { clock, random, log, onFailure: () => options.onChange(name) });
+  const guarded = wall.guarded(client);
+  const resources = resourceFinder(guarded);
   let kinds: KindTrouble | undefined;
   let uid: string | undefined;
   let expected: string | undefined;
@@ -203,7 +221,7 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
 
   function unreachable(): Away | undefined {
     for (const { state, quietMs, resource } of cache.states()) {
-      if (state.phase === 'waiting') return { reason: state.code, message: `${resource}: ${state.error}` };
+      if (state.phase === 'waiting') return plainAway({ reason: state.code, message: `${resource}: ${state.error}` });
       if (Number.isFinite(quietMs) && quietMs > SILENT_MS)
         return { reason: 'Unreachable', message: `${resource}: nothing was heard for more than ${SILENT_MS / 1000} s` };
     }
@@ -221,6 +239,8 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
         client.get(builtin.Namespaces, { name: 'kube-system' }, { signal }),
       ]),
     ).finally(() => (probedAt = clock.monotonic()));
+    if (system.metadata.uid.length > LONGEST_UID)
+      throw new CodedError('InvalidObject', `the UID of its Namespace kube-system is longer than ${LONGEST_UID} characters`);
     const changed = found?.message !== kinds?.message || system.metadata.uid !== uid;
     kinds = found;
     uid = system.metadata.uid;
@@ -236,7 +256,7 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
       await probe();
     } catch (error) {
       if (options.signal.aborted || uid !== undefined) return;
-      unidentified = { reason: isCoded(error) ? error.code : 'Unreachable', message: messageOf(error) };
+      unidentified = awayOf(error);
       options.onChange(name);
       probeLater(PROBE_MS);
     }
@@ -249,18 +269,38 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
     });
   }
 
+  const content: CellContent = {
+    name,
+    client: guarded,
+    store: (kind) => stores.get(kind),
+    resourceOf: resources,
+    now: () => time.estimate()?.ms,
+    async requireWritable() {
+      await probe();
+      const trouble = replaced() ?? kinds;
+      if (trouble !== undefined) throw new CodedError(trouble.reason, trouble.message);
+    },
+  };
+
+  function away(): Away | undefined {
+    const another = replaced() ?? wall.away();
+    if (another !== undefined) return another;
+    if (kinds === undefined) return unreachable();
+    const next = kinds.reason === 'KindsAbsent' ? '; next: kubenode install --cell, there' : '; next: upgrade this hub';
+    return plainAway({ ...kinds, message: `${kinds.message}${next}` });
+  }
+
   return {
     name,
-    client,
+    content,
     firstProbe: probeInBackground(),
     async done() {
       cancelProbe?.();
       await cache.done();
     },
-    store: (kind) => stores.get(kind),
-    resourceOf: resources,
+    read: (decide) => (away() === undefined ? wall.read(() => decide(content)) : undefined),
+    isOnTrial: () => wall.isOnTrial(),
     synced: () => [...stores.values()].every((store) => store.synced),
-    now: () => time.estimate()?.ms,
     probeSoon() {
       const waitMs = probedAt + PROBE_MS - options.clock.monotonic();
       if (waitMs > 0) probeLater(waitMs);
@@ -270,18 +310,7 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
     expect(meant) {
       expected = meant;
     },
-    away() {
-      const another = replaced();
-      if (another !== undefined) return another;
-      if (kinds === undefined) return unreachable();
-      const next = kinds.reason === 'KindsAbsent' ? '; next: kubenode install --cell, there' : '; next: upgrade this hub';
-      return { ...kinds, message: `${kinds.message}${next}` };
-    },
-    async requireWritable() {
-      await probe();
-      const trouble = replaced() ?? kinds;
-      if (trouble !== undefined) throw new CodedError(trouble.reason, trouble.message);
-    },
+    away,
   };
 }
 
@@ -290,6 +319,9 @@ const BUILTIN = new Map(
     typeof each === 'object' && each !== null && 'plural' in each ? [[`${apiVersionOf(each)}/${each.kind}`, each as Resource]] : [],
   ),
 );
+
+/** It becomes a part of paths. */
+const isPlural = (name: unknown): boolean => typeof name === 'string' && /^[a-z0-9]([-a-z0-9.]{0,250}[a-z0-9])?$/.test(name);
 
 /** Looks a kind up: KubeNode's own and the common built-in ones are known, others are asked for once and remembered. */
 export function resourceFinder(client: Client): (object: { apiVersion: string; kind: string }) => Promise<Resource> {
@@ -303,9 +335,12 @@ export function resourceFinder(client: Client): (object: { apiVersion: string; k
     const version = apiVersion.slice(slash + 1);
     const path = group === '' ? `/api/${version}` : `/apis/${group}/${version}`;
     const answer = await client.request({ method: 'GET', path }).catch(() => undefined);
-    const listed = (answer as { resources?: { name: string; kind: string; namespaced: boolean }[] } | undefined)?.resources;
-    const entry = listed?.find((each) => each.kind === kind && !each.name.includes('/'));
-    if (entry === undefined)
+    const listed: unknown = isRecord(answer) ? answer['resources'] : undefined;
+    const entry = Array.isArray(listed)
+      ? listed.filter(isRecord).find((each) => each['kind'] === kind && isPlural(each['name']))
+      : undefined;
+    const plural = entry?.['name'];
+    if (entry === undefined || typeof plural !== 'string')
       throw syncError('UnknownKind', `the cluster does not know kind "${kind}" of ${apiVersion}`, {
         next: 'install its CustomResourceDefinition first',
       });
@@ -313,8 +348,8 @@ export function resourceFinder(client: Client): (object: { apiVersion: string; k
       group,
       version,
       kind,
-      plural: entry.name,
-      namespaced: entry.namespaced,
+      plural,
+      namespaced: entry['namespaced'] === true,
       parse(value) {
         if ((value as Partial<KubeObject> | null)?.kind !== kind) throw new CodedError('InvalidObject', `not a ${kind}`);
         return value as KubeObject;

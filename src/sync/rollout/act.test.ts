@@ -14,7 +14,7 @@ import { createClient } from '../../kube/http-client.ts';
 import { fakeApiServer, statusResponse, type FakeApiServer } from '../../kube/testing/api-server.ts';
 import { fakeClock, type FakeClock } from '../../kube/testing/clock.ts';
 import type { StoredUnit } from '../bundles.ts';
-import type { Cell } from '../cells.ts';
+import type { CellContent } from '../cells.ts';
 import { CodedError } from '../../api/errors.ts';
 import { FINALIZERS, MANAGERS } from '../../api/names.ts';
 import { REMOVAL } from '../records.ts';
@@ -103,13 +103,10 @@ async function carryOut(
       : {
           name: CELL,
           client: createClient(cell.transport),
-          store: (kind) => store?.(kind) as ReturnType<Cell['store']>,
+          store: (kind) => store?.(kind) as ReturnType<CellContent['store']>,
           resourceOf: async ({ kind }) => KNOWN.find((each) => each.kind === kind) ?? ConfigMaps,
-          away: () => undefined,
           now: () => clock.now(),
-          uid: () => 'uid',
           requireWritable,
-          synced: () => true,
         },
     unit: async (digest, _commit, key): Promise<StoredUnit> => {
       const object = objects.find((each) => unitDigest([each]) === digest);

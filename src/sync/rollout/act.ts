@@ -7,7 +7,7 @@ import type { KubeObject, Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
 import { applyUnit, inventoryOf, removeUnit, sameObject } from '../apply-unit.ts';
 import type { StoredUnit } from '../bundles.ts';
-import type { Cell } from '../cells.ts';
+import type { CellContent } from '../cells.ts';
 import { syncError } from '../errors.ts';
 import { evidenceOf } from '../evidence.ts';
 import { changeRecords, records, REMOVAL, stands, type Aim, type RecordChange } from '../records.ts';
@@ -19,7 +19,7 @@ export interface ActPorts {
   hub: Client;
   fleet: string;
   clock: Clock;
-  cell: Cell | undefined;
+  cell: CellContent | undefined;
   /** The unit's objects; renders the commit again when the cache lost them. */
   unit(digest: string, commit: string, unit: string, cluster: string): Promise<StoredUnit>;
   /** Called with what others had changed of a unit that was there as a whole, once it is put back. */
@@ -116,7 +116,7 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
   }
 
   const after = new Map<Step, Change>();
-  async function carryOut(step: Step, to: Cell): Promise<void> {
+  async function carryOut(step: Step, to: CellContent): Promise<void> {
     try {
       if (step.do === 'Apply') {
         const unit = units.get(step);
@@ -192,7 +192,7 @@ function isGround({ unit }: Step): boolean {
   return unit.startsWith('Namespace/') || unit.startsWith('CustomResourceDefinition/');
 }
 
-function liveTop(cell: Cell, unit: StoredUnit): Stored<KubeObject> | undefined {
+function liveTop(cell: CellContent, unit: StoredUnit): Stored<KubeObject> | undefined {
   const { kind, metadata } = unit.objects.at(-1) ?? {};
   return kind === undefined || metadata === undefined ? undefined : cell.store(kind)?.get(metadata);
 }

@@ -14,7 +14,7 @@ import type { KubeObject } from '../../api/wire.ts';
 import { openCluster, type EmbeddedCluster } from '@kubenode/embedded';
 import { createCache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
-import { createClient } from '../../kube/http-client.ts';
+import { CELL_LIMITS, createClient } from '../../kube/http-client.ts';
 import type { RecordedEvent } from '../../kube/recorder.ts';
 import { fakeApiServer, jsonResponse, statusResponse, type FakeApiServer } from '../../kube/testing/api-server.ts';
 import { fakeClock, type FakeClock } from '../../kube/testing/clock.ts';
@@ -118,7 +118,11 @@ function startHub(): void {
       if (transport === undefined) throw new Error(`no cell ${name}`);
       connected.push(name);
       const close = async (): Promise<void> => void connected.splice(connected.indexOf(name), 1);
-      return { client: createClient(transport), time: { estimate: () => ({ ms: clock.now(), errorMs: 0 }) }, close };
+      return {
+        client: createClient(transport, { limits: CELL_LIMITS, clock }),
+        time: { estimate: () => ({ ms: clock.now(), errorMs: 0 }) },
+        close,
+      };
     },
     async render(fleet, commit, unit, cluster) {
       const id = `${fleet} ${commit} ${unit} ${cluster}`;
@@ -1017,5 +1021,78 @@ describe('E8: what live objects are compared with', () => {
     recordOn('prod', [known]);
     await clock.advance(200);
     expect(rendered.filter((each) => each === lost)).toHaveLength(7);
+  });
+});
+
+describe('E16: a cell that misbehaves', () => {
+  const rule = (since: string): KubeObject =>
+    ({
+      apiVersion: API_VERSION,
+      kind: 'MachineSet',
+      metadata: { namespace: 'web', name: 'a' },
+      spec: { provider: { name: 'none' } },
+      status: { replicas: since === 'odd' ? 1e300 : 1 },
+    }) as KubeObject;
+  /** Both in one stage, at once. */
+  const together = { spec: { stages: [{ name: 'all', clusters: [...CELLS], soakSeconds: 0, maxClusters: 2 }] } };
+
+  it('by never answering a write keeps no other waiting, is away with the reason, and is tried again', async () => {
+    let hangs = true;
+    cell('test').intercept(({ method, signal }) => {
+      if (method !== 'PATCH' || !hangs) return undefined;
+      return new Promise<ApiResponse>((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason as Error)));
+    });
+    startHub();
+    const first = commit({ [UNIT]: settings('1') }, together);
+    await until(() => content('prod') === '1', 1000);
+    // While the first write hangs, another commit goes through elsewhere.
+    commit({ [UNIT]: settings('2') }, together);
+    await until(() => content('prod') === '2', 10_000);
+    expect(cell('test').requests.filter(({ method }) => method === 'PATCH')).toHaveLength(1);
+    await until(() => reachable('test')?.reason === 'RequestTimeout', 40_000);
+    expect(reachable('test')).toMatchObject({
+      status: 'False',
+      message: expect.stringContaining('was not complete after 30 s') as unknown,
+    });
+    expect(events).toContainEqual(expect.objectContaining({ about: 'Cluster/test', type: 'Warning', reason: 'RequestTimeout' }));
+    commit({ [UNIT]: settings('3') }, together);
+    await until(() => content('prod') === '3', 10_000);
+    await clock.advance(300_000);
+    // It stays away as long as it hangs, and is said to once.
+    expect(events.filter(({ about, reason }) => about === 'Cluster/test' && reason === 'Connected')).toEqual([]);
+    hangs = false;
+    await until(() => content('test') === '3' && reachable('test')?.status === 'True', 130_000);
+    expect(status(first)?.phase).not.toBe('Halted');
+  });
+
+  it('by what its objects say is away, and all others are reported and go on', async () => {
+    cell('prod').put(MachineSets, rule('odd') as Parameters<typeof MachineSets.parse>[0] as never);
+    startHub();
+    const name = commit({ [UNIT]: settings('1') }, together);
+    await until(() => reachable('prod')?.reason === 'ContentInvalid', 5000);
+    expect(reachable('prod')?.status).toBe('False');
+    await until(() => place(name, 'test')?.phase === 'Verified' && reachable('test')?.status === 'True', 10_000);
+    expect(events).toContainEqual(expect.objectContaining({ about: 'Cluster/prod', type: 'Warning', reason: 'ContentInvalid' }));
+    cell('prod').put(MachineSets, rule('sound') as never);
+    await until(() => reachable('prod')?.status === 'True' && done(name)(), 130_000);
+  });
+
+  it.each([
+    ['413', () => statusResponse(413, 'RequestEntityTooLarge')],
+    [
+      'a connection that breaks',
+      () => {
+        throw new Error('write EPIPE');
+      },
+    ],
+  ])('so that %s answers its report keeps no other from being reported', async (_what, response) => {
+    // It comes first.
+    hub.intercept((request) =>
+      isPatchOf('/clusters/test/status')(request) && !JSON.stringify(request.body).includes('units') ? response() : undefined,
+    );
+    startHub();
+    commit({ [UNIT]: settings('1') }, together);
+    await until(() => reachable('prod')?.status === 'True', 5000);
+    expect(events).toContainEqual(expect.objectContaining({ about: 'Cluster/test', reason: 'StatusNotWritten' }));
   });
 });

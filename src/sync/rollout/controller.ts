@@ -12,13 +12,15 @@ import { hasReason } from '../../kube/api-error.ts';
 import { halfJitterMs } from '../../kube/backoff.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
+import { sleep } from '../../kube/clock.ts';
 import { setConditions } from '../../kube/conditions.ts';
 import { runController, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import type { Bundles, StoredUnit } from '../bundles.ts';
 import { attentionOf } from '../attention.ts';
-import { CONNECTING, WATCHED, isCell, openCells, type Away, type Cell, type ConnectCell } from '../cells.ts';
+import { CONNECTING, WATCHED, isCell, isWatched, openCells, type Away, type Cell, type CellContent, type ConnectCell } from '../cells.ts';
 import { inForce } from '../in-force.ts';
+import { syncError } from '../errors.ts';
 import { ownersOf } from '../plan.ts';
 import { act } from './act.ts';
 import { decide } from './decide.ts';
@@ -27,7 +29,7 @@ import { observe } from './observe.ts';
 import { haltedUnits, keepCluster, releaseCluster, unitsToRemove } from '../records.ts';
 import { openUnits } from './units.ts';
 import { lookAgainMs } from './waits.ts';
-import { needsCurrent, type Step } from './world.ts';
+import { needsCell, needsCurrent, type Step } from './world.ts';
 
 export interface RolloutControllerOptions {
   client: Client;
@@ -43,6 +45,8 @@ export interface RolloutControllerOptions {
   signal: AbortSignal;
 }
 
+/** How long a pass waits for what it does in cells. */
+const PATIENCE_MS = 3000;
 const RETRY = { baseMs: 1000, maxMs: 60_000 };
 const REMOVAL_POLL_MS = 2000;
 /** When what of a cluster could not be written is tried again. */
@@ -61,6 +65,9 @@ export async function runRolloutController(options: RolloutControllerOptions): P
   const gone = new Set<string>();
   /** By UID: deleted Clusters that are kept, and of which an Event says so. */
   const reportedHeld = new Set<string>();
+  /** What is done in cells, by fleet and cluster. */
+  const under = new Map<string, Promise<void>>();
+  const isUnderWay = (cluster: string): boolean => [...under.keys()].some((id) => id.endsWith(` ${cluster}`));
   const units = openUnits(options);
   let wake: (key: string) => void = () => undefined;
   const cells = openCells({ ...options, hub: client, onChange: () => fleets().forEach((fleet) => wake(fleet)) });
@@ -103,7 +110,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     if (waited || [...world.clusters.values()].some((view) => view.blocked !== undefined)) waits.push(BLOCKED_POLL_MS);
 
     const byCluster = Map.groupBy(decision.steps, (step) => step.cluster);
-    await Promise.all([...byCluster].map(([cluster, steps]) => carryOut(cluster, steps, fleet, connections, context, waits)));
+    await carryOutAll(byCluster, { fleet, connections, context, waits });
     for (const [name, status] of decision.statuses) {
       const rollout = mine.find((each) => each.metadata.name === name);
       if (rollout === undefined || canonical(rollout.status ?? null) === canonical(status)) continue;
@@ -174,16 +181,44 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     }
   }
 
-  async function carryOut(
-    cluster: string,
-    steps: readonly Step[],
-    fleet: string,
-    connections: Map<string, Cell | Away>,
-    context: { client: Client; log: Log },
-    waits: number[],
-  ): Promise<void> {
+  /**
+   * Each cluster by itself: what takes longer than `PATIENCE_MS` goes on while the next pass does what is due elsewhere, and leads to another pass when it has
+   * ended. Until then nothing else begins in that cell; what is only recorded is, as everything is conditioned on the records (docs/protocols.md#e16).
+   */
+  async function carryOutAll(byCluster: ReadonlyMap<string, readonly Step[]>, pass: Pass): Promise<void> {
+    const waited = [...byCluster].map(async ([cluster, steps]) => {
+      const id = `${pass.fleet} ${cluster}`;
+      if (!under.has(id)) return await started(id, carryOut(cluster, steps, pass));
+      const recorded = steps.filter((step) => !needsCell(step));
+      if (recorded.length > 0) await carryOut(cluster, recorded, pass);
+    });
+    const all = Promise.all(waited);
+    const patience = new AbortController();
+    const late = sleep(clock, PATIENCE_MS, patience.signal).catch(() => undefined);
+    await Promise.race([all, late]).finally(() => patience.abort());
+    // It fails only where the hub ends.
+    all.catch(() => undefined);
+    signal.throwIfAborted();
+  }
+
+  function started(id: string, work: Promise<void>): Promise<void> {
+    const [fleet = ''] = id.split(' ');
+    let isLate = false;
+    const cancel = clock.setTimer(PATIENCE_MS, () => (isLate = true));
+    const ended = work.finally(() => {
+      cancel();
+      under.delete(id);
+      if (isLate && !signal.aborted) wake(fleet);
+    });
+    ended.catch(() => undefined);
+    under.set(id, ended);
+    return ended;
+  }
+
+  async function carryOut(cluster: string, steps: readonly Step[], pass: Pass): Promise<void> {
+    const { fleet, connections, context, waits } = pass;
     const connected = connections.get(cluster);
-    const cell = isCell(connected) ? connected : undefined;
+    const cell = isCell(connected) && connected.away() === undefined ? connected.content : undefined;
     for (const { do: step, unit, because } of steps) context.log.info({ step, unit, cluster }, because);
     const errors = await act(cluster, steps, {
       hub: context.client,
@@ -198,7 +233,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       },
       unit: (digest, commit, unit, cluster) => unitOf(fleet, digest, commit, unit, cluster),
       signal,
-    });
+    }).catch((error: unknown) => new Map(steps.map((step) => [step, error])));
     signal.throwIfAborted();
     for (const step of steps) {
       const id = `${cluster} ${step.unit}`;
@@ -212,7 +247,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       }
       const lacking = namespaceLacking(errors.get(step));
       if (lacking !== undefined) gone.add(`${cluster} Namespace/${lacking}`);
-      const error = messageOf(errors.get(step));
+      const error = plainText(messageOf(errors.get(step)));
       const count = (failures.get(id)?.count ?? 0) + 1;
       const delay = halfJitterMs(RETRY, count, random);
       failures.set(id, { count, message: error, notBefore: clock.monotonic() + delay });
@@ -235,9 +270,8 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       .flatMap(({ metadata, status }) => (status?.units ?? []).map((record) => ({ record, cluster: metadata.name })));
     const wanted = all.flatMap(({ record, cluster }) => {
       const { unit, digest, commit } = record;
-      const cell = connections.get(cluster);
-      const isWatched = isCell(cell) && cell.store(unit.split('/')[0] ?? '') !== undefined;
-      return record.fleet !== fleet || digest === undefined || commit === undefined || !isWatched
+      const isCompared = isCell(connections.get(cluster)) && isWatched(unit.split('/')[0] ?? '');
+      return record.fleet !== fleet || digest === undefined || commit === undefined || !isCompared
         ? []
         : [{ digest, commit, unit, cluster }];
     });
@@ -256,25 +290,32 @@ export async function runRolloutController(options: RolloutControllerOptions): P
   /** What is reported of one cell may be refused, since it comes from there; no other waits for that. Returns whether all was reported. */
   async function reportClusters(connections: Map<string, Cell | Away>, hub: Client, log: Log): Promise<boolean> {
     let isWhole = true;
+    let failed: { error: unknown } | undefined;
     for (const cluster of clusters.list()) {
       const connection = connections.get(cluster.metadata.name);
       if (connection === undefined) continue;
       try {
         await reportCluster(cluster, connection, hub);
       } catch (error) {
-        if (!hasReason(error, 'Invalid')) throw error;
+        signal.throwIfAborted();
         isWhole = false;
         const message = plainText(messageOf(error));
         log.warn({ cluster: cluster.metadata.name, error: message }, 'its status cannot be written');
         options.recorder.event(cluster, { type: 'Warning', reason: 'StatusNotWritten', message });
+        if (!hasReason(error, 'Invalid', 'BadRequest', 'RequestEntityTooLarge')) failed ??= { error };
       }
     }
+    // The hub's own server may be what does not answer.
+    if (failed !== undefined) throw failed.error;
     return isWhole;
   }
 
   async function reportCluster(cluster: Stored<Cluster>, cell: Cell | Away, hub: Client): Promise<void> {
+    // What it says may make it away.
+    const content = isCell(cell) ? cell.read(contentOf) : undefined;
     const away = isCell(cell) ? cell.away() : cell;
     if (away?.reason === CONNECTING || (away === undefined && isCell(cell) && !cell.synced())) return;
+    if (away === undefined && isCell(cell) && cell.isOnTrial() && isUnderWay(cluster.metadata.name)) return;
     const before = cluster.status?.conditions?.find(({ type }) => type === 'Reachable');
     const reason = away?.reason ?? 'Connected';
     const conditions = setConditions(
@@ -290,9 +331,9 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       ],
       clock.now(),
     );
-    const machines = isCell(cell) ? countMachines(cell) : undefined;
     // What was said last stays while it is away.
-    const attention = away === undefined && isCell(cell) ? attentionIn(cell) : (cluster.status?.attention ?? []);
+    const machines = content?.machines;
+    const attention = content?.attention ?? cluster.status?.attention ?? [];
     // The first that is reached, or the one that is said to be meant.
     const cellUID = away === undefined && isCell(cell) ? cell.uid() : cluster.status?.cellUID;
     const reported = {
@@ -341,6 +382,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       ],
     });
   } finally {
+    await Promise.allSettled(under.values());
     await cells.close();
     log.debug({}, 'rollout controller stopped');
   }
@@ -349,6 +391,15 @@ export async function runRolloutController(options: RolloutControllerOptions): P
 const HELD_NEXT = 'kubenode rollout retry NAME ends a halt, and so does a commit that changes the unit';
 
 const correctedText = (corrections: readonly string[]): string => `put back as Git has it: ${corrections.join('; ')}`.slice(0, 1000);
+
+/** One pass over a fleet. */
+interface Pass {
+  fleet: string;
+  connections: ReadonlyMap<string, Cell | Away>;
+  context: { client: Client; log: Log };
+  /** When to look again, ms. */
+  waits: number[];
+}
 
 /** What a decision is made from, of the hub's own objects. */
 interface Seen {
@@ -362,16 +413,24 @@ function namespaceLacking(error: unknown): string | undefined {
   return hasReason(error, 'NotFound') && error.details?.kind === 'namespaces' ? error.details.name : undefined;
 }
 
-function attentionIn(cell: Cell): Attention[] {
-  return attentionOf(WATCHED.flatMap(({ kind }) => cell.store(kind)?.list() ?? []));
+/** What a cell says of itself, as its Cluster holds it. */
+function contentOf(cell: CellContent): { attention: Attention[]; machines: ReturnType<typeof countMachines> } {
+  return { attention: attentionOf(WATCHED.flatMap(({ kind }) => cell.store(kind)?.list() ?? [])), machines: countMachines(cell) };
 }
 
-function countMachines(cell: Cell): NonNullable<NonNullable<Cluster['status']>['machines']> {
+/** No set has as many, nor is named so. */
+const MOST_MACHINES = 1_000_000;
+const LONGEST_NAME = 253;
+
+function countMachines(cell: CellContent): NonNullable<NonNullable<Cluster['status']>['machines']> {
   const found = (cell.store('MachineSet')?.list() ?? []).map((each) => each as Stored<MachineSet>);
   const sets = found.map(({ metadata, spec, status }): SetMachines => {
     const { replicas = 0, deletingReplicas = 0 } = status ?? {};
     const wanted = metadata.deletionTimestamp === undefined ? (spec.replicas ?? status?.keptReplicas ?? replicas) : 0;
     const set = `${metadata.namespace ?? ''}/${metadata.name}`;
+    const numbers = [replicas, deletingReplicas, wanted, status?.readyReplicas ?? 0];
+    if (!numbers.every((each) => Number.isInteger(each) && each >= 0 && each <= MOST_MACHINES) || set.length > 2 * LONGEST_NAME)
+      throw syncError('ContentInvalid', `MachineSet ${set.slice(0, LONGEST_NAME)} has a name or a number of machines that none can have`);
     return { set, replicas, wanted, ...(deletingReplicas === 0 ? {} : { deleting: deletingReplicas }) };
   });
   return {

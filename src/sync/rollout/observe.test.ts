@@ -6,7 +6,10 @@ import type { Rollout } from '../../api/rollout.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { stamped } from '../apply-unit.ts';
 import type { StoredUnit } from '../bundles.ts';
-import type { Away, Cell } from '../cells.ts';
+import { fakeClock } from '../../kube/testing/clock.ts';
+import { recordingLog } from '../../kube/testing/log.ts';
+import { createCellWall } from '../cell-wall.ts';
+import type { Away, Cell, CellContent } from '../cells.ts';
 import { REMOVAL } from '../records.ts';
 import { isDrifted, observe, type ObserveInput } from './observe.ts';
 import { judge } from './place.ts';
@@ -39,7 +42,19 @@ function cellOf(name: string, { objects = [], unsynced = [], away }: Contents): 
             ),
         }
       : undefined;
-  return { name, client: undefined, away: () => away, now: () => NOW, store } as unknown as Cell;
+  const content = { name, now: () => NOW, store } as unknown as CellContent;
+  const random = (): number => 0.5;
+  const wall = createCellWall(name, { clock: fakeClock(), random, log: recordingLog(), onFailure: () => undefined });
+  const isAway = (): Away | undefined => away ?? wall.away();
+  return {
+    name,
+    content,
+    away: isAway,
+    isOnTrial: () => false,
+    uid: () => 'uid',
+    synced: () => true,
+    read: (decide) => (isAway() === undefined ? wall.read(() => decide(content)) : undefined),
+  };
 }
 
 const live = (
@@ -395,5 +410,46 @@ describe('E9: a MachineSet that is removed', () => {
   });
   it('goes back at once where it is wanted again', () => {
     expect(judged('d', emptying, REMOVAL)).toMatchObject({ phase: 'Pending', lane: 'Restore' });
+  });
+});
+
+describe('E16: a cell whose content cannot be read', () => {
+  const broken = live('MachineComponentSet', 'kubelet', { spec: { unitDigest: 'A' } });
+  Object.defineProperty(broken, 'status', {
+    get: () => {
+      throw new RangeError('Invalid time value');
+    },
+  });
+  const named = rollout(
+    1,
+    [SET, 'MachineSet/web/a'].map((unit) => ({ unit, clusters: ['prod', 'test'].map((name) => ({ name, digest: 'A' })) })),
+  );
+  const sound = [live('MachineComponentSet', 'kubelet', { spec: { unitDigest: 'A' } })];
+
+  it('is away as a whole, with the reason, and says nothing; others are observed', () => {
+    const cells = new Map([
+      ['prod', cellOf('prod', { objects: [live('MachineSet', 'a', { namespace: 'web' }), broken] })],
+      ['test', cellOf('test', { objects: sound })],
+    ]);
+    const world = observe({
+      now: NOW,
+      fleet: 'main',
+      rollouts: [named],
+      clusters: [cluster('prod', [held(SET, 'A')]), cluster('test', [held(SET, 'A')])],
+      cell: (name) => cells.get(name) ?? { reason: 'X', message: '' },
+      unit: () => undefined,
+      failing: () => undefined,
+    });
+    const view = world.clusters.get('prod');
+    expect(view?.blocked).toBe('Invalid time value');
+    expect([view?.live(SET), view?.live('MachineSet/web/a')]).toEqual([{ state: 'Unknown' }, { state: 'Unknown' }]);
+    expect(world.clusters.get('test')?.live(SET)).toMatchObject({ state: 'Present', unitDigest: 'A' });
+  });
+
+  it('says nothing that is longer than a record, a message or an Event holds', () => {
+    const conditions = [{ type: 'Halted', status: 'True', reason: 'MaxFailed', message: 'x'.repeat(1e6), lastTransitionTime: '' }];
+    const set = live('MachineComponentSet', 'kubelet', { spec: { unitDigest: 'A' }, status: { observedGeneration: 1, conditions } });
+    const found = seen(look({ objects: [set] }, [held(SET, 'A')]));
+    expect(found?.state === 'Present' && found.halted?.length).toBe(4096);
   });
 });

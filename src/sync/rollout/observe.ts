@@ -4,11 +4,12 @@ import { MachineSets, type MachineSet } from '../../api/machine-set.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { MANAGERS } from '../../api/names.ts';
+import { plainTexts } from '../../api/plain-text.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { wouldChange } from '../../kube/apply.ts';
 import { isEmptied, stamped, type Stamp } from '../apply-unit.ts';
 import type { StoredUnit } from '../bundles.ts';
-import { isCell, type Away, type Cell } from '../cells.ts';
+import { isCell, type Away, type Cell, type CellContent } from '../cells.ts';
 import { evidenceOf, type Evidence } from '../evidence.ts';
 import { ownersOf } from '../plan.ts';
 import { laneHeld } from '../records.ts';
@@ -40,28 +41,60 @@ export function observe(input: ObserveInput): World {
   const clusters = new Map<string, ClusterView>();
   const rollouts = input.rollouts.toSorted((a, b) => a.spec.sequence - b.spec.sequence);
   const machineSets = wantedMachineSets(rollouts);
+  const named = unitsByCluster(rollouts);
   for (const cluster of input.clusters) {
     const { name } = cluster.metadata;
     const connection = input.cell(name);
     const cell = isCell(connection) ? connection : undefined;
     const units = new Map((cluster.status?.units ?? []).map((record) => [record.unit, record]));
+    const lives = new Map<string, LiveUnit>();
+    const live = (unit: string): LiveUnit => {
+      const found =
+        lives.get(unit) ??
+        cell?.read((content) => plainTexts(liveUnit(content, unit, units.get(unit), machineSets.get(name) ?? [], input), LONGEST)) ??
+        UNKNOWN;
+      lives.set(unit, found);
+      return found;
+    };
+    // All of it before anything is decided: one whose content cannot be read is away as a whole, and says nothing.
+    for (const unit of named.get(name) ?? []) live(unit);
     const away = isCell(connection) ? connection.away() : connection;
     clusters.set(name, {
       name,
       blocked: cluster.spec.paused === true ? 'the Cluster is paused' : away?.message,
       units,
       failing: (unit) => input.failing(unit, name),
-      live: (unit) =>
-        cell === undefined || away !== undefined
-          ? { state: 'Unknown' }
-          : liveUnit(cell, unit, units.get(unit), machineSets.get(name) ?? [], input),
+      live: (unit) => (away === undefined ? live(unit) : UNKNOWN),
     });
   }
   const members = input.members === undefined ? undefined : new Set(input.members);
   return { now: input.now, fleet: input.fleet, members, rollouts, clusters };
 }
 
-function liveUnit(cell: Cell, unit: string, record: UnitStatus | undefined, machineSets: readonly string[], input: ObserveInput): LiveUnit {
+const UNKNOWN: LiveUnit = { state: 'Unknown' };
+/** Of what a cell says of one unit: it reaches records, messages and Events of the hub. */
+const LONGEST = 4096;
+
+function unitsByCluster(rollouts: readonly Rollout[]): Map<string, Set<string>> {
+  const named = new Map<string, Set<string>>();
+  for (const { spec } of rollouts) {
+    for (const { unit, clusters } of spec.units) {
+      for (const { name } of clusters) {
+        const its = named.get(name) ?? new Set();
+        named.set(name, its.add(unit));
+      }
+    }
+  }
+  return named;
+}
+
+function liveUnit(
+  cell: CellContent,
+  unit: string,
+  record: UnitStatus | undefined,
+  machineSets: readonly string[],
+  input: ObserveInput,
+): LiveUnit {
   const [kind = '', ...rest] = unit.split('/');
   const store = cell.store(kind);
   const digest = record?.digest;
@@ -142,7 +175,7 @@ function wantedMachineSets(rollouts: readonly Rollout[]): Map<string, string[]> 
 }
 
 /** A set without members proves nothing while machines are on their way (invariant 7: absence is not health). */
-function judged(object: Stored<KubeObject>, digest: string, cell: Cell, machineSets: readonly string[]): Evidence {
+function judged(object: Stored<KubeObject>, digest: string, cell: CellContent, machineSets: readonly string[]): Evidence {
   const evidence = evidenceOf(object, digest);
   const { status } = object as Partial<Stored<MachineComponentSet>>;
   if (object.kind !== 'MachineComponentSet' || !evidence.evidence || (status?.desired ?? 0) > 0) return evidence;
@@ -150,7 +183,7 @@ function judged(object: Stored<KubeObject>, digest: string, cell: Cell, machineS
   return coming === undefined ? evidence : { ...evidence, evidence: false, progress: `no machine yet; ${coming} is making them` };
 }
 
-function replicasOf(cell: Cell, unit: string): number {
+function replicasOf(cell: CellContent, unit: string): number {
   const [, namespace = '', name = ''] = unit.split('/');
   const set = cell.store('MachineSet')?.get({ namespace, name }) as Stored<MachineSet> | undefined;
   // Not there yet: that it is wanted is all that is known.

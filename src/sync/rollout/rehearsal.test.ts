@@ -9,7 +9,7 @@ import type { Rollout } from '../../api/rollout.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { stamped } from '../apply-unit.ts';
 import type { StoredUnit } from '../bundles.ts';
-import type { Cell } from '../cells.ts';
+import type { Cell, CellContent } from '../cells.ts';
 import { records } from '../records.ts';
 import { decide } from './decide.ts';
 import { observe } from './observe.ts';
@@ -55,11 +55,20 @@ function world() {
   let record: UnitStatus | undefined;
   let live: Stored<NodeRemedier> | undefined;
   let accepting = true;
-  const store = { synced: true, get: () => live } as unknown as ReturnType<Cell['store']>;
+  const store = { synced: true, get: () => live } as unknown as ReturnType<CellContent['store']>;
   /** How far the clock of the cell's API server is before that of the hub's; undefined: not known. */
   let aheadMs: number | undefined = 0;
   const cellNow = (): number | undefined => (aheadMs === undefined ? undefined : now + aheadMs);
-  const cell = { name: 'prod', client: undefined, away: () => undefined, now: cellNow, store: () => store } as unknown as Cell;
+  const content = { name: 'prod', now: cellNow, store: () => store } as unknown as CellContent;
+  const cell: Cell = {
+    name: 'prod',
+    content,
+    away: () => undefined,
+    isOnTrial: () => false,
+    uid: () => 'uid',
+    synced: () => true,
+    read: (decide) => decide(content),
+  };
 
   const statusOf = (rule: Stored<NodeRemedier>, before: NodeRemedier['status']): NonNullable<NodeRemedier['status']> => ({
     observedGeneration: rule.metadata.generation ?? 0,

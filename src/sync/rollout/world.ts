@@ -115,6 +115,11 @@ export function writesIntoCell({ do: what }: Step): boolean {
   return what === 'Apply' || what === 'Remove' || what === 'Ceiling' || what === 'TryAgain';
 }
 
+/** What asks its cell, or writes there. All else is recorded on the hub alone. */
+export function needsCell(step: Step): boolean {
+  return writesIntoCell(step) || step.do === 'RecordEvidence';
+}
+
 /** Whether it is decided on what the hub's API server has, since stores may be late: what writes into a cell, and what ends a retry or a halt (docs/protocols.md#e14). */
 export function needsCurrent(step: Step): boolean {
   return writesIntoCell(step) || step.do === 'Lift' || step.do === 'RecordRetry';

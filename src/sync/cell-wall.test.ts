@@ -1,0 +1,96 @@
+import { beforeEach, describe, expect, test } from 'vitest';
+import { ConfigMaps, Nodes } from '../api/builtin.ts';
+import type { ApiResponse } from '../api/transport.ts';
+import { createClient } from '../kube/http-client.ts';
+import { fakeApiServer, statusResponse } from '../kube/testing/api-server.ts';
+import { fakeClock, type FakeClock } from '../kube/testing/clock.ts';
+import { recordingLog } from '../kube/testing/log.ts';
+import { configMap, node } from '../kube/testing/objects.ts';
+import { awayOf, createCellWall, plainAway, type CellWall } from './cell-wall.ts';
+
+let clock: FakeClock;
+let wall: CellWall;
+let failures: number;
+
+beforeEach(() => {
+  clock = fakeClock();
+  failures = 0;
+  wall = createCellWall('prod', { clock, random: () => 1, log: recordingLog(), onFailure: () => void failures++ });
+});
+
+function thrown(): never {
+  throw new RangeError('Invalid time value');
+}
+
+describe('E16: what is read of a cell', () => {
+  test('that throws makes it away, with the reason in plain and few words, until it is tried again', async () => {
+    expect(wall.read(() => 7)).toBe(7);
+    expect(wall.read(thrown)).toBeUndefined();
+    expect(wall.away()).toEqual({ reason: 'ContentInvalid', message: 'Invalid time value' });
+    expect([wall.read(() => 7), wall.isOnTrial(), failures]).toEqual([undefined, false, 1]);
+    await clock.advance(5000);
+    expect([wall.away(), wall.isOnTrial(), wall.read(() => 7)]).toEqual([undefined, true, 7]);
+    await clock.advance(120_000);
+    expect(wall.isOnTrial()).toBe(false);
+  });
+
+  test('again and again is tried ever more rarely, and what is long ago counts no more', async () => {
+    const waits: number[] = [];
+    for (let time = 0; time < 6; time++) {
+      wall.read(thrown);
+      let waited = 0;
+      for (; wall.away() !== undefined; waited += 1000) await clock.advance(1000);
+      waits.push(waited);
+    }
+    expect(waits).toEqual([5000, 10_000, 20_000, 40_000, 60_000, 60_000]);
+    await clock.advance(121_000);
+    wall.read(thrown);
+    await clock.advance(5000);
+    expect(wall.away()).toBeUndefined();
+  });
+
+  test('is cut and made plain, also the reason', () => {
+    expect(plainAway({ reason: 'no reason!', message: `a\u001b[2J${'x'.repeat(1e6)}` })).toEqual({
+      reason: 'Unreachable',
+      message: expect.stringMatching(/^a\\u001b\[2Jx+…$/) as string,
+    });
+    expect(awayOf('text').message).toBe('text');
+    expect(plainAway({ reason: 'x'.repeat(1e6), message: '' }).reason).toBe('Unreachable');
+  });
+});
+
+describe('E16: requests to a cell', () => {
+  test('that hang end its turn: no other begins until the next, and watches go on', async () => {
+    const server = fakeApiServer();
+    server.put(Nodes, node('a'));
+    let hangs = true;
+    server.intercept(({ method, signal }) => {
+      if (!hangs || method !== 'PATCH') return undefined;
+      return new Promise<ApiResponse>((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason as Error)));
+    });
+    const limits = { answerMs: 30_000 };
+    const client = wall.guarded(createClient(server.transport, { limits, clock }));
+    const patched = [1, 2].map(() => client.patch(Nodes, { name: 'a' }, { merge: {} }).catch((error: unknown) => error));
+    await clock.advance(30_000);
+    expect(await Promise.all(patched)).toMatchObject([{ code: 'RequestTimeout' }, { code: 'RequestTimeout' }]);
+    expect([wall.away()?.reason, failures]).toEqual(['RequestTimeout', 1]);
+    const before = server.requests.length;
+    await expect(client.get(Nodes, { name: 'a' })).rejects.toMatchObject({ code: 'RequestTimeout' });
+    expect(server.requests).toHaveLength(before);
+    hangs = false;
+    await clock.advance(5000);
+    expect((await client.get(Nodes, { name: 'a' })).metadata.name).toBe('a');
+  });
+
+  test('that are answered too much do the same; what it refuses, or a connection that fails, does not', async () => {
+    const server = fakeApiServer();
+    server.put(ConfigMaps, { ...configMap('web', 'a'), data: { big: 'x'.repeat(5000) } });
+    server.intercept(({ path }) => (path.endsWith('/nodes/a') ? statusResponse(403, 'Forbidden') : undefined));
+    const client = wall.guarded(createClient(server.transport, { limits: { answerBytes: 4000 } }));
+    await expect(client.get(Nodes, { name: 'a' })).rejects.toMatchObject({ code: 'Forbidden' });
+    await expect(client.get(Nodes, { name: 'b' })).rejects.toMatchObject({ code: 'NotFound' });
+    expect(wall.away()).toBeUndefined();
+    await expect(client.get(ConfigMaps, { namespace: 'web', name: 'a' })).rejects.toMatchObject({ code: 'AnswerTooLarge' });
+    expect(wall.away()?.reason).toBe('AnswerTooLarge');
+  });
+});
