@@ -40,12 +40,11 @@ const WRITES: Record<keyof typeof CELL_WRITERS, Rule[]> = {
   machine: [
     ...ADMITS,
     // Order and finalizer are in no subresource: the admission policies hold the rest of the Machine. Replacing a machine begins with its deletion.
-    own('machines', 'patch update delete'),
-    own('machines/status', 'update'),
+    own('machines', 'patch delete'),
     own('disruptionledgers', 'get create'),
     own('disruptionledgers/status', 'update'),
     // Cordon, labels, taints; the Node of a machine that is proven gone, with its Lease.
-    core('nodes', 'update delete'),
+    core('nodes', 'patch delete'),
     of(LEASES, 'leases', 'delete'),
     // Deleted only where the node is proven gone: nothing else ends pods that no kubelet answers for.
     core('pods', 'list delete'),

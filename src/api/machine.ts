@@ -232,7 +232,8 @@ export const nodeKeys = Type.Object(
   {
     nodeUID: Type.String(),
     nodeVersion: Type.String({
-      description: 'resourceVersion of the Node on which the last write that puts something there is conditioned',
+      description:
+        "mark of the controller's last write of the Node (annotation kubenode.io/node-write) on which the last write that puts something there is conditioned",
     }),
     labels: atomic(Type.String(), { maxItems: 256, description: 'key=value' }),
     taints: atomic(Type.String(), { maxItems: 256, description: 'key=value:effect' }),

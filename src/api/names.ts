@@ -18,6 +18,8 @@ export const ANNOTATIONS = {
   cordonDegraded: 'kubenode.io/cordon-degraded',
   /** On a Node: the last reservation that was cancelled here. Its write makes every cordon that was under way for that reservation lose (docs/protocols.md#d6). */
   cordonFence: 'kubenode.io/cordon-fence',
+  /** On a Node: the version that the machine controller's last write was decided on. Each of its writes is conditioned on it, and changes it (docs/protocols.md#c4a). */
+  nodeWrite: 'kubenode.io/node-write',
   /** On a Machine: this one first, when its set is made smaller. */
   deleteFirst: 'kubenode.io/delete-machine',
   /** On a Machine: for which number of machines its set marked it. Without the mark: somebody took it back, and it is spared (docs/protocols.md#c8a). */

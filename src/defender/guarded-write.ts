@@ -5,6 +5,7 @@ import type { Node } from '../api/builtin.ts';
 import type { ObjectKey } from '../api/resource.ts';
 import type { Stored } from '../api/wire.ts';
 import type { ReleaseMark } from './evidence.ts';
+import type { ReadFrom } from './guarded-patch.ts';
 
 /** The three objects by which leaders, agents and machines agree. */
 export type Target = 'machine' | 'node' | 'ledger';
@@ -27,13 +28,13 @@ export type Move<Effect = never> =
 
 /**
  * Everything that changes who is disrupted has this one shape: read live, in a stated order; let a pure function judge what was read; write
- * one object at most, conditioned on the resourceVersion that was read.
+ * one object at most, conditioned on what was read of it.
  *
- * Guarantees: what is written was unchanged since it was read; everything else that was read may have changed since. Each act says
- * in its own comment why that is enough. Acts can be repeated and abandoned at any point: no state is kept between two of them.
+ * Guarantees: what is written was unchanged since it was read, in all that the decision depends on (of the ledger: all; of Nodes and Machines: see
+ * `guarded-patch.ts`); everything else that was read may have changed since. Each act says in its own comment why that is enough. Acts can be repeated and abandoned at any point: no state is kept between two of them.
  *
  * Of the object that is written a copy that is `known` already will do, and spares a request: the write takes effect only where that is still the
- * newest one, and then a live read at its place in the order would have given the same. Where it is not the write is refused, and all is
+ * newest one, by its resourceVersion, and then a live read at its place in the order would have given the same. Where it is not the write is refused, and all is
  * read live. What is not written, and what an effect follows, is always read live.
  */
 export interface GuardedWrite<Effect = never> {
@@ -53,12 +54,12 @@ export interface GuardedPort<Effect = never> {
   /** What is held to be the newest state of an object, of whose write nothing is known that came later; undefined: it has to be read. */
   known?(target: Target, keys: { machine: ObjectKey; node: string }): Partial<Seen> | undefined;
   read(target: Target, keys: { machine: ObjectKey; node: string }): Promise<Partial<Seen>>;
-  /** PUT with the object's resourceVersion; a conflict rejects with code `Conflict`. */
-  put(move: Extract<Move<Effect>, { write: Target }>): Promise<void>;
+  /** On condition of what was read; a conflict rejects with code `Conflict`. */
+  put(move: Extract<Move<Effect>, { write: Target }>, from: ReadFrom & { seen: Seen }): Promise<void>;
   /** Called before the release is sent. */
   releasing(mark: ReleaseMark): void;
-  /** What came of it, to read. `refused`: the other side said no for now. */
-  run(effect: Effect): Promise<{ note: string; refused?: boolean }>;
+  /** What came of it, to read. `refused`: the other side said no for now; `changed`: since what it is about is another one than was read. */
+  run(effect: Effect): Promise<{ note: string; refused?: boolean; changed?: boolean }>;
 }
 
 export type Performed =
@@ -72,19 +73,22 @@ const ATTEMPTS = 5;
 export async function perform<Effect>(act: GuardedWrite<Effect>, port: GuardedPort<Effect>): Promise<Performed> {
   for (let attempt = 1; ; attempt++) {
     let seen: Seen = {};
+    let isKnown = false;
     for (const target of act.reads) {
       const known = attempt === 1 && target === act.writes ? port.known?.(target, act) : undefined;
+      isKnown ||= known !== undefined;
       seen = { ...seen, ...(known ?? (await port.read(target, act))) };
     }
     const move = act.judge(seen);
     if ('stop' in move) return { done: false, why: move.stop };
     if ('effect' in move) {
-      const { note, refused } = await port.run(move.effect);
+      const { note, refused, changed } = await port.run(move.effect);
+      if (changed === true && attempt < ATTEMPTS) continue;
       return refused === true ? { done: false, why: note, refused } : { done: true, note };
     }
     try {
       if (move.write === 'ledger' && move.releases !== undefined) port.releasing(move.releases);
-      await port.put(move);
+      await port.put(move, { seen, known: isKnown });
       return { done: true };
     } catch (error) {
       if (!isCoded(error, 'Conflict')) throw error;

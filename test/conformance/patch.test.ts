@@ -69,6 +69,26 @@ conformance('patch', { prepare: defineWidgets }, (it) => {
     await scene.api.send('PATCH', scene.in(WIDGET, 'a'), 'nonsense', 'application/json-patch+json');
   });
 
+  it('a test for null holds where there is nothing, if its parent is there; on a status the rest of the object can be tested', async (scene) => {
+    await scene.quiet.create(scene.in(WIDGET), widget('a'));
+    await scene.quiet.create(scene.in('configmaps'), configMap('a', { x: '1' }));
+    for (const [path, changes] of [
+      [scene.in(WIDGET, 'a'), '/metadata/labels'],
+      [scene.in('configmaps', 'a'), '/metadata/labels'],
+    ] as const) {
+      const labelled = { op: 'add', path: changes, value: { a: 'b' } };
+      expect((await scene.api.json(path, [{ op: 'test', path: '/metadata/annotations/x', value: null }, labelled])).status).toBe(422);
+      expect((await scene.api.json(path, [{ op: 'test', path: '/metadata/annotations', value: null }, labelled])).status).toBe(200);
+      expect((await scene.api.json(path, [{ op: 'test', path: '/metadata/labels', value: null }])).status).toBe(422);
+      expect((await scene.api.json(path, [{ op: 'test', path: '/metadata/labels/c', value: null }])).status).toBe(200);
+      expect((await scene.api.json(path, [{ op: 'test', path: '/metadata/labels/a', value: null }])).status).toBe(422);
+      expect((await scene.api.json(path, [{ op: 'test', path: '/metadata/managedFields/0/operation', value: 'Update' }])).status).toBe(200);
+      expect((await scene.api.json(path, [{ op: 'test', path: '/metadata/managedFields/9/operation', value: 'Update' }])).status).toBe(422);
+    }
+    expect((await scene.api.json(scene.in(WIDGET, 'a'), [{ op: 'test', path: '/metadata/generation', value: 1 }])).status).toBe(200);
+    expect((await scene.api.json(scene.in(WIDGET, 'a'), [{ op: 'test', path: '/metadata/generation', value: 2 }])).status).toBe(422);
+  });
+
   it('a patch of more than ten thousand operations is refused', async (scene) => {
     await scene.quiet.create(scene.in('configmaps'), configMap('a', { x: '1' }));
     const operations = Array.from({ length: 10_001 }, () => ({ op: 'test', path: '/data/x', value: '1' }));

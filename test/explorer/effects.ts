@@ -1,10 +1,14 @@
 /** What an act does to the world once it is sent. */
 import type { Machine } from '../../src/api/machine.ts';
-import type { Stored } from '../../src/api/wire.ts';
+import { ANNOTATIONS } from '../../src/api/names.ts';
+import type { Json, KubeObject, Stored } from '../../src/api/wire.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
 import type { ReleaseMark } from '../../src/defender/evidence.ts';
 import type { Move } from '../../src/defender/guarded-write.ts';
+import { holds, machinePatch, nodePatch } from '../../src/defender/guarded-patch.ts';
 import { stateOf } from '../../src/defender/state.ts';
+import { jsonPatch } from '../../packages/embedded/src/patch/json.ts';
+import type { JsonPatchOperation } from '../../src/kube/client.ts';
 import { DEGRADED, ownerOf } from '../../src/controllers/machine/cordon.ts';
 import type { Mutation } from './mutants.ts';
 import { cyclePower, withSite } from './repairs.ts';
@@ -14,13 +18,14 @@ import {
   withLeader,
   type Agent,
   type Flight,
+  type Held,
   type Leader,
   type Mark,
   type RepairPlan,
   type Scenario,
   type World,
 } from './world.ts';
-import { kubeletAnswers } from './leader-view.ts';
+import { kubeletAnswers, read } from './leader-view.ts';
 import { settled } from './terms.ts';
 
 export function carryOut(
@@ -56,7 +61,11 @@ export function carryOut(
   if (move.write === 'node') {
     const held = world.nodes[at];
     if (held?.object === undefined || held.object.metadata.uid !== move.object.metadata.uid) return world;
-    if (flight.node?.version !== held.version && mutation.cas !== 'node') return world;
+    const whole = { ...(bare as Stored<typeof move.object>), ...(held.object.status === undefined ? {} : { status: held.object.status }) };
+    const seen = read(flight.node);
+    const patched = seen === undefined ? undefined : applied(nodePatch(seen, move.object, { known: false }), held);
+    const object = patched ?? (mutation.cas === 'node' ? whole : undefined);
+    if (object === undefined) return world;
     const owner = ownerOf(move.object);
     const isNew = owner !== undefined && owner !== DEGRADED && ownerOf(held.object) !== owner;
     const { epoch, reservations } = stateOf(world.ledger.object ?? {});
@@ -67,21 +76,35 @@ export function carryOut(
       flight.epoch < world.reborn &&
       reservations.every((reservation) => reservation.machineUID !== world.machines[at]?.object?.metadata.uid);
     const late = isLate ? [...world.late, owner] : world.late;
-    const object = { ...(bare as Stored<typeof move.object>), ...(held.object.status === undefined ? {} : { status: held.object.status }) };
-    return { ...world, late, nodes: replaced(world.nodes, at, { version: held.version + 1, object }) };
+    // The mark is the version that the write was decided on.
+    return { ...world, late, nodes: replaced(world.nodes, at, { version: held.version + 1, own: flight.node?.version, object }) };
   }
   const held = world.machines[at];
   if (held?.object === undefined || held.object.metadata.uid !== move.object.metadata.uid) return world;
-  if (flight.machine?.version !== held.version && mutation.cas !== 'machine') return world;
+  const seen = read(flight.machine);
+  const patched = seen === undefined ? undefined : applied(machinePatch(seen, move.object, { known: false }, move.status), held);
+  if (patched === undefined && mutation.cas !== 'machine') return world;
   if (move.status === true) {
-    const written: Stored<Machine> = { ...held.object, ...(move.object.status === undefined ? {} : { status: move.object.status }) };
-    return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, object: written }) };
+    const status = (patched ?? move.object).status;
+    const written: Stored<Machine> = { ...held.object, ...(status === undefined ? {} : { status }) };
+    return { ...world, machines: replaced(world.machines, at, { ...held, version: held.version + 1, object: written }) };
   }
   const before = held.object.spec.operation?.epoch ?? 0;
   if ((move.object.spec.operation?.epoch ?? -1) < before) return world;
-  const { status: _, ...main } = bare as Stored<Machine>;
+  const { status: _, ...main } = patched ?? (bare as Stored<Machine>);
   const object: Stored<Machine> = { ...atAnyTime(main), ...(held.object.status === undefined ? {} : { status: held.object.status }) };
-  return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, object }) };
+  return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, own: held.version + 1, object }) };
+}
+
+/** What the API server makes of it; undefined: a condition does not hold. */
+function applied<T extends KubeObject>(patch: JsonPatchOperation[], held: Held<T>): Stored<T> | undefined {
+  const live = read(held);
+  if (live === undefined || !holds(patch, live)) return undefined;
+  const object = jsonPatch(live as object as Json, patch as object as Json) as object as Stored<T>;
+  const { generation: _, annotations, ...rest } = object.metadata;
+  const { [ANNOTATIONS.nodeWrite]: mark, ...others } = annotations ?? {};
+  const metadata = { ...rest, resourceVersion: '', ...(annotations === undefined ? {} : { annotations: others }) };
+  return { ...object, metadata };
 }
 
 /** What must never happen must not depend on when a machine asks again: here it may at once. */
@@ -123,7 +146,7 @@ function repairEffect(world: World, index: number, at: number, effect: Effect, p
       const held = world.machines[at];
       if (held?.object === undefined || String(held.version) !== effect.machine.metadata.resourceVersion) return world;
       const object = { ...held.object, metadata: { ...held.object.metadata, deletionTimestamp: '2026-11-20T00:00:00Z' } };
-      return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, object }) };
+      return { ...world, machines: replaced(world.machines, at, { version: held.version + 1, own: held.version + 1, object }) };
     }
     case 'DeleteInstance':
       return world;

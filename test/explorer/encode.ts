@@ -47,20 +47,22 @@ export function createEncoder(): Encoder {
     const count = world.machines.length;
     const slots = slotsOf(world);
     const remembered: number[][] = slots.map((slot) => [slot[0]?.version ?? 0]);
-    const note = (slot: number, version: number | undefined): void => {
+    const owns: number[][] = slots.map((slot) => (slot[0]?.own === undefined ? [] : [slot[0].own]));
+    const note = (slot: number, version: number | undefined, own?: number): void => {
       if (version !== undefined) remembered[slot]?.push(version);
+      if (own !== undefined) owns[slot]?.push(own);
     };
     for (const leader of world.leaders) {
       for (const flight of leader.flights) {
         const machine = typeof flight.key === 'number' ? flight.key : 0;
-        note(machine, flight.machine?.version);
-        note(count + machine, flight.node?.version);
+        note(machine, flight.machine?.version, flight.machine?.own);
+        note(count + machine, flight.node?.version, flight.node?.own);
         note(2 * count, flight.ledger?.version);
       }
-      leader.frozen.machines?.forEach((held, index) => note(index, held.version));
-      leader.frozen.nodes?.forEach((held, index) => note(count + index, held.version));
+      leader.frozen.machines?.forEach((held, index) => note(index, held.version, held.own));
+      leader.frozen.nodes?.forEach((held, index) => note(count + index, held.version, held.own));
       note(2 * count, leader.frozen.ledger?.version);
-      leader.beginning?.machines.forEach((held, index) => note(index, held.version));
+      leader.beginning?.machines.forEach((held, index) => note(index, held.version, held.own));
       leader.frozen.jobs?.forEach((held, index) => note(2 * count + 1 + index, held.version));
       for (const look of leader.looks) note(2 * count + 1 + look.index, look.version);
       for (const mark of leader.marks) {
@@ -68,13 +70,15 @@ export function createEncoder(): Encoder {
         note(count + mark.machine, mark.nodeVersion);
       }
     }
-    const ranks = remembered.map((versions) => {
+    const ranking = (versions: number[]): ((version: number | undefined) => number) => {
       const sorted = [...new Set(versions)].sort((a, b) => a - b);
-      return (version: number | undefined): number => (version === undefined ? -1 : sorted.indexOf(version));
-    });
+      return (version) => (version === undefined ? -1 : sorted.indexOf(version));
+    };
+    const ranks = remembered.map(ranking);
+    const ownRanks = owns.map(ranking);
     const rank = (slot: number, version: number | undefined): number => ranks[slot]?.(version) ?? -1;
     const held = (slot: number, value: Held<KubeObject> | undefined): string =>
-      value === undefined ? '-' : `${numberOf(value.object)}.${rank(slot, value.version)}`;
+      value === undefined ? '-' : `${numberOf(value.object)}.${rank(slot, value.version)}.${ownRanks[slot]?.(value.own) ?? -1}`;
 
     const parts: (string | number)[] = slots.map((slot, index) => held(index, slot[0]));
     for (const leader of world.leaders) {

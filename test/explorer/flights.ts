@@ -7,6 +7,7 @@ import { decide } from '../../src/controllers/machine/decide.ts';
 import type { MachineView, Step } from '../../src/controllers/machine/view.ts';
 import { reservationWrite } from '../../src/controllers/machine/pass.ts';
 import { isCoded } from '../../src/api/errors.ts';
+import type { KubeObject } from '../../src/api/wire.ts';
 import type { GuardedWrite, Move } from '../../src/defender/guarded-write.ts';
 import { reservationOfMachine, stateOf } from '../../src/defender/state.ts';
 import type { Mutation } from './mutants.ts';
@@ -16,6 +17,7 @@ import {
   POOL,
   withLeader,
   type Flight,
+  type Held,
   type Leader,
   type Scenario,
   type World,
@@ -49,9 +51,9 @@ function loses(flight: Flight, world: World): boolean {
   const at = machineOf(flight);
   switch (flight.writes) {
     case 'machine':
-      return flight.machine !== undefined && flight.machine.version !== world.machines[at]?.version;
+      return isAnother(flight.machine, world.machines[at]);
     case 'node':
-      return flight.node !== undefined && flight.node.version !== world.nodes[at]?.version;
+      return isAnother(flight.node, world.nodes[at]);
     case 'ledger':
       return flight.ledger !== undefined && flight.ledger.version !== world.ledger.version;
     case 'effect':
@@ -60,6 +62,11 @@ function loses(flight: Flight, world: World): boolean {
     default:
       return flight.writes satisfies never;
   }
+}
+
+/** For good: neither comes again. What else a write is conditioned on may be as it was once more. */
+function isAnother(read: Held<KubeObject> | undefined, now: Held<KubeObject> | undefined): boolean {
+  return read?.object !== undefined && (read.own !== now?.own || read.object.metadata.uid !== now?.object?.metadata.uid);
 }
 
 export const runs = (leader: Leader, key: Flight['key']): boolean => leader.flights.some((flight) => flight.key === key);

@@ -1,5 +1,6 @@
 /** What a leader sees of the world: the views that its decisions are made of. */
 import { isFinished } from '../../src/api/remedy-operation-job.ts';
+import { ANNOTATIONS } from '../../src/api/names.ts';
 import type { KubeObject, Stored } from '../../src/api/wire.ts';
 import type { AskFacts, SetFacts } from '../../src/controllers/machine/facts.ts';
 import { claimOf } from '../../src/controllers/machine/claim.ts';
@@ -68,7 +69,11 @@ export const viewOf = (leader: Leader, world: World): Cell => ({
 /** An object as a live read gives it. */
 export function read<T extends KubeObject>(held: Held<T> | undefined): Stored<T> | undefined {
   if (held?.object === undefined) return undefined;
-  return { ...held.object, metadata: { ...held.object.metadata, resourceVersion: String(held.version) } };
+  const { own, version, object } = held;
+  const metadata = { ...object.metadata, resourceVersion: String(version) };
+  if (object.kind === 'Machine') metadata.generation = own ?? 0;
+  if (object.kind === 'Node' && own !== undefined) metadata.annotations = { ...metadata.annotations, [ANNOTATIONS.nodeWrite]: String(own) };
+  return { ...object, metadata };
 }
 
 export function machineView(

@@ -28,7 +28,10 @@ const NEW = '2.0.0';
 function withMachine(world: World, index: number, change: (machine: Stored<Machine>) => Stored<Machine>): World {
   const held = world.machines[index];
   if (held?.object === undefined) return world;
-  return { ...world, machines: replaced(world.machines, index, { version: held.version + 1, object: change(held.object) }) };
+  const object = change(held.object);
+  const isSame = object.spec === held.object.spec && object.metadata === held.object.metadata;
+  const own = isSame ? held.own : held.version + 1;
+  return { ...world, machines: replaced(world.machines, index, { ...held, version: held.version + 1, own, object }) };
 }
 
 const withStatus = (world: World, index: number, change: (status: MachineStatus) => MachineStatus): World =>
@@ -207,7 +210,7 @@ function people(world: World, index: number, machine: Stored<Machine>, scenario:
     const object = { ...node.object, spec: { ...node.object.spec, unschedulable: true } };
     happens(`a human cordons ${machineName(index)}`, {
       ...spend(world, 'cordonByHuman'),
-      nodes: replaced(world.nodes, index, { version: node.version + 1, object }),
+      nodes: replaced(world.nodes, index, { ...node, version: node.version + 1, object }),
       held: replaced(world.held, index, true),
     });
   }
@@ -215,7 +218,7 @@ function people(world: World, index: number, machine: Stored<Machine>, scenario:
     // As `kubectl uncordon` does: it knows nothing of owners.
     const { unschedulable: _, ...spec } = node.object.spec ?? {};
     const freed = { ...node.object, spec };
-    const nodes = replaced(world.nodes, index, { version: node.version + 1, object: freed });
+    const nodes = replaced(world.nodes, index, { ...node, version: node.version + 1, object: freed });
     moves.push({
       label: `the human uncordons ${machineName(index)}`,
       world: { ...world, nodes, held: replaced(world.held, index, false) },

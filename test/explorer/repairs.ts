@@ -57,7 +57,7 @@ function withStatus(world: World, index: number, status: Partial<NonNullable<Mac
   const held = world.machines[index];
   if (held?.object === undefined) return world;
   const object = { ...held.object, status: { ...held.object.status, ...status } };
-  return { ...world, machines: replaced(world.machines, index, { version: held.version + 1, object }) };
+  return { ...world, machines: replaced(world.machines, index, { ...held, version: held.version + 1, object }) };
 }
 
 export function repairMoves(world: World, scenario: Scenario, fresh: () => string): Successor[] {

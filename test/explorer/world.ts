@@ -15,6 +15,8 @@ import type { Move } from './search.ts';
 /** An object as the API server holds it; absent ones keep their place in the count. Objects carry no resourceVersion, so that equal contents are equal. */
 export interface Held<T extends KubeObject> {
   version: number;
+  /** What counts on, and is a condition of writes, where the node writes nothing: of a Machine its generation, of a Node the mark of our last write. */
+  own?: number | undefined;
   object: Stored<T> | undefined;
 }
 

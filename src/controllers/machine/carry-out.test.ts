@@ -6,6 +6,7 @@ import type { Stored } from '../../api/wire.ts';
 import type { Node } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
 import { ApiError } from '../../kube/api-error.ts';
+import type { JsonPatchOperation } from '../../kube/client.ts';
 import { carryOutAll, type Hands } from './carry-out.ts';
 import { machine, node, view } from './testing/objects.ts';
 import type { MachineView, Step } from './view.ts';
@@ -24,6 +25,9 @@ interface World {
   signal?: AbortSignal;
 }
 
+const writesOf = (json: JsonPatchOperation[]): object =>
+  Object.fromEntries(json.filter(({ op }) => op !== 'test').map(({ path, value }) => [path, value]));
+
 /** A server and a provider that note what they are asked. */
 function world({
   live,
@@ -41,8 +45,8 @@ function world({
   };
   const client = {
     find: ({ kind }: { kind: string }) => (kind === 'Machine' ? Promise.resolve(ofMachine) : found()),
-    update: (_kind: unknown, object: Stored<Node>) => ask('update', object.metadata.resourceVersion),
-    patch: (_kind: unknown, key: { name: string }, { merge }: { merge: object }) => ask('patch', key.name, merge),
+    patch: ({ kind }: { kind: string }, key: { name: string }, { json }: { json: JsonPatchOperation[] }) =>
+      ask(kind === 'Node' ? 'patch Node' : 'patch', key.name, writesOf(json)),
     delete: ({ kind }: { kind: string }, key: { name: string }, options: { uid?: string }) => ask(kind, key.name, options.uid),
   } as unknown as Hands['client'];
   const by = { delete: () => Promise.resolve('gone' as const), ...(provider === 'none' ? {} : provider) } as InfraProvider;
@@ -68,7 +72,7 @@ const plain: Step = { do: 'DeleteInstance', reservation: undefined, providerID: 
 const finalize: Step = { do: 'Finalize', reservation: undefined, why: '' };
 const addFinalizer: Step = { do: 'AddFinalizer', why: '' };
 const syncNode: Step = { do: 'SyncNode', why: '' };
-const without = ['patch', 'a', { metadata: { uid: 'uid-a', resourceVersion: '1', finalizers: [] } }];
+const without = ['patch', 'a', { '/metadata/finalizers': [] }];
 
 describe('C8: the finalizer goes', () => {
   test('once the provider has said that the instance is gone', async () => {
@@ -136,7 +140,7 @@ describe('C8: the finalizer goes', () => {
     const { asked, carryOut } = world();
     const kept = machine({ metadata: { finalizers: ['theirs', ...(machine().metadata.finalizers ?? [])] } });
     await carryOut([finalize], view({ machine: kept }));
-    expect(asked.at(-1)).toMatchObject(['patch', 'a', { metadata: { finalizers: ['theirs'] } }]);
+    expect(asked.at(-1)).toEqual(['patch', 'a', { '/metadata/finalizers': ['theirs'] }]);
   });
 });
 
@@ -146,7 +150,7 @@ describe('a step that needs no guard', () => {
     const theirs = machine({ metadata: { finalizers: ['theirs'] } });
     expect(await carryOut([addFinalizer], view({ machine: theirs }))).toMatchObject({ done: ['AddFinalizer'] });
     const [ours] = machine().metadata.finalizers ?? [];
-    expect(asked).toEqual([['patch', 'a', { metadata: { uid: 'uid-a', resourceVersion: '1', finalizers: ['theirs', ours] } }]]);
+    expect(asked).toEqual([['patch', 'a', { '/metadata/finalizers': ['theirs', ours] }]]);
   });
 
   test('is left out where somebody was faster; any other error is one', async () => {
@@ -159,16 +163,23 @@ describe('a step that needs no guard', () => {
     const now = node();
     const same = world({ live: { ...now, metadata: { ...now.metadata, resourceVersion: '9' } }, ofMachine: labelled.machine });
     expect(await same.carryOut([syncNode], labelled)).toMatchObject({ done: ['SyncNode'] });
-    const nodeKeys = { nodeUID: 'node-a', nodeVersion: '9', labels: ['gpu=yes'], taints: [] };
+    const nodeKeys = { nodeUID: 'node-a', nodeVersion: 'none', labels: ['gpu=yes'], taints: [] };
+    const labels = [
+      'patch Node',
+      'a',
+      {
+        '/metadata/annotations': {},
+        '/metadata/annotations/kubenode.io~1node-write': '9',
+        '/metadata/labels': {},
+        '/metadata/labels/gpu': 'yes',
+      },
+    ];
     // What is to be ours is recorded first.
-    expect(same.asked).toEqual([
-      ['patch', 'a', { metadata: { uid: 'uid-a', resourceVersion: '1' }, status: { nodeKeys } }],
-      ['update', '9'],
-    ]);
+    expect(same.asked).toEqual([['patch', 'a', { '/status/nodeKeys': nodeKeys }], labels]);
     const noted = { ...labelled.machine, status: { ...labelled.machine.status, nodeKeys } };
     const recorded = world({ live: { ...now, metadata: { ...now.metadata, resourceVersion: '9' } }, ofMachine: noted });
     await recorded.carryOut([syncNode], labelled);
-    expect(recorded.asked).toEqual([['update', '9']]);
+    expect(recorded.asked).toEqual([labels]);
     const unrecorded = world({ live: now, ofMachine: labelled.machine, refused: { patch: failing(409, 'Conflict') } });
     expect(await unrecorded.carryOut([syncNode], labelled)).toMatchObject({ done: [] });
     expect(unrecorded.asked.map(([what]) => what)).toEqual(['patch', 'patch', 'patch', 'patch', 'patch']);
@@ -198,10 +209,10 @@ test('C11: a Node that the server, or a policy or webhook of somebody, does not 
     // Of a webhook that gives neither code nor reason.
     [400, 'Unknown'],
   ] as const) {
-    const refusing = world({ live: node(), ofMachine: labelled.machine, refused: { update: failing(status, reason) } });
+    const refusing = world({ live: node(), ofMachine: labelled.machine, refused: { 'patch Node': failing(status, reason) } });
     expect(await refusing.carryOut([syncNode, addFinalizer], labelled)).toMatchObject({ done: ['AddFinalizer'], nodeRefused: reason });
   }
-  const broken = world({ live: node(), ofMachine: labelled.machine, refused: { update: failing(500, 'InternalError') } });
+  const broken = world({ live: node(), ofMachine: labelled.machine, refused: { 'patch Node': failing(500, 'InternalError') } });
   await expect(broken.carryOut([syncNode, addFinalizer], labelled)).rejects.toThrow('InternalError');
 });
 

@@ -1,7 +1,7 @@
 import { Leases, Nodes } from '../../api/builtin.ts';
-import { CodedError } from '../../api/errors.ts';
+import { CodedError, isCoded } from '../../api/errors.ts';
 import { Machines } from '../../api/machine.ts';
-import { agentLeaseName, FINALIZERS, MANAGERS } from '../../api/names.ts';
+import { agentLeaseName, FINALIZERS } from '../../api/names.ts';
 import type { InfraProvider } from '../../api/provider.ts';
 import type { ObjectKey } from '../../api/resource.ts';
 import { perform, type GuardedPort, type Performed } from '../../defender/guarded-write.ts';
@@ -12,6 +12,7 @@ import type { ActContext, Effect } from './guards.ts';
 import type { MachineView, Step } from './view.ts';
 import { ensureInstance, type CellAddress } from './instance.ts';
 import { mayTakePods, planNode } from './node-sync.ts';
+import { writeMachine, writeNode } from './patching.ts';
 
 export interface Hands {
   client: Client;
@@ -121,12 +122,11 @@ async function plainly(step: Step, view: MachineView, hands: Hands): Promise<Per
   }
 }
 
-/** A Node that has just registered is written often. */
 const SYNC_ATTEMPTS = 5;
 
 /**
  * First the Machine says what is ours there, then the Node is written; each write is conditioned on what was read. A write of the Node that puts something
- * there comes after the Machine has named the very version of the Node that it is conditioned on (docs/protocols.md#c11). The pods were listed before the Node
+ * there comes after the Machine has named the mark of our last write of the Node, that it is conditioned on (docs/protocols.md#c11). The pods were listed before the Node
  * is read: while its cordon names the reservation, none came since.
  */
 async function syncNode(view: MachineView, { client, signal }: Hands): Promise<Performed> {
@@ -142,11 +142,11 @@ async function syncNode(view: MachineView, { client, signal }: Hands): Promise<P
     if (record === undefined && node === undefined) return { done: false, why: 'the Node has them already' };
     const performed = await unlessConflict(
       (async () => {
-        const { uid, resourceVersion } = machine.metadata;
-        const merge = { metadata: { uid, resourceVersion }, status: { nodeKeys: record } };
-        if (record !== undefined)
-          await client.patch(Machines, key, { merge }, { fieldManager: MANAGERS.machine, subresource: 'status', signal });
-        if (node !== undefined) await client.update(Nodes, node, { fieldManager: MANAGERS.machine, signal });
+        if (record !== undefined) {
+          const noted = { ...machine, status: { ...machine.status, nodeKeys: record } };
+          await writeMachine(client, machine, noted, { known: false, status: true, signal });
+        }
+        if (node !== undefined) await writeNode(client, live, node, { known: false, signal });
       })(),
     );
     if (performed.done || attempt === SYNC_ATTEMPTS) return performed;
@@ -175,9 +175,9 @@ async function finalize(view: MachineView, hands: Hands): Promise<Performed> {
 }
 
 async function setFinalizers(view: MachineView, finalizers: string[], { client, signal }: Hands): Promise<Performed> {
-  const { resourceVersion, uid } = view.machine.metadata;
-  const merge = { metadata: { uid, resourceVersion, finalizers } };
-  return await unlessConflict(client.patch(Machines, keyOfMachine(view), { merge }, { fieldManager: MANAGERS.machine, signal }));
+  const { machine } = view;
+  const wanted = { ...machine, metadata: { ...machine.metadata, finalizers } };
+  return await unlessConflict(writeMachine(client, machine, wanted, { known: false, signal }));
 }
 
 async function unlessConflict(write: Promise<unknown>): Promise<Performed> {
@@ -185,7 +185,7 @@ async function unlessConflict(write: Promise<unknown>): Promise<Performed> {
     await write;
     return { done: true };
   } catch (error) {
-    if (hasReason(error, 'Conflict')) return { done: false, why: 'it changed meanwhile' };
+    if (isCoded(error, 'Conflict')) return { done: false, why: 'it changed meanwhile' };
     throw error;
   }
 }

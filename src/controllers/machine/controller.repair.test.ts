@@ -83,9 +83,9 @@ function behind(client: Client, gate: Promise<void>): { through: Client; changed
       const list = await client.list(resource, options);
       return isOld ? { ...list, items: [] } : list;
     },
-    async update(resource, object, options) {
-      if (resource.plural === Nodes.plural) changed.push(object.metadata.name);
-      return await client.update(resource, object, options);
+    async patch(resource, key, patch, options) {
+      if (resource.plural === Nodes.plural) changed.push(key.name);
+      return await client.patch(resource, key, patch, options);
     },
   };
   return { through, changed };

@@ -7,6 +7,8 @@ import { API_VERSION } from '../../api/kind.ts';
 import { Machines, type Outcome } from '../../api/machine.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { ANNOTATIONS, FINALIZERS } from '../../api/names.ts';
+import { ApiError } from '../../kube/api-error.ts';
+import type { Client } from '../../kube/client.ts';
 import { waitFor } from '../../kube/testing/wait-for.ts';
 import { isCordoned, ownerOf } from './cordon.ts';
 import { operatorRelease } from './operator-release.ts';
@@ -71,6 +73,41 @@ async function finish(test: TestCell, name: string, outcome: Outcome = 'Succeede
   const components = outcome === 'Succeeded' ? [waiting({ state: 'Healthy', running: 2, version: '2.0.0' })] : [waiting()];
   await test.report(name, { operation: { id, state: 'Done', outcome }, components });
 }
+
+test('a status that the server refuses keeps no step back, is an Event, and is written as soon as it is taken', async () => {
+  cell = await openCell();
+  const test = cell;
+  let isRefused = false;
+  let refusals = 0;
+  const through: Client = {
+    ...test.client,
+    async apply(resource, object, options) {
+      if (!isRefused || resource.plural !== Machines.plural) return await test.client.apply(resource, object, options);
+      refusals++;
+      throw new ApiError(422, { reason: 'Invalid', message: 'status.components[0].state: Unsupported value' });
+    },
+  };
+  test.lead({ through });
+  const { uid } = (await test.set({ maxUnavailable: '100%' })).metadata;
+  await test.addMachine('a', { components: [entry({ setUID: uid })] });
+  await test.boot('a');
+  await test.phase('a', 'Running');
+  isRefused = true;
+  await test.report('a', { components: [waiting()], verified: [{ ...VERIFIED_OLD, setUID: uid }] });
+  await finish(test, 'a');
+  await waitFor(async () => (await test.reservations()).length === 0, LONG);
+  expect(isCordoned((await test.node('a')) ?? never())).toBe(false);
+  expect(refusals).toBeGreaterThan(1);
+  const said = test.events.filter(({ reason }) => reason === 'StatusRefused');
+  expect(said).toEqual([expect.objectContaining({ type: 'Warning', message: expect.stringContaining('Unsupported value') })]);
+  const generation = async () => {
+    const { metadata, status } = await test.machine('a');
+    return status?.observedGeneration === metadata.generation;
+  };
+  expect(await generation()).toBe(false);
+  isRefused = false;
+  await waitFor(generation, { ...LONG, what: 'the report, without a word of the agent' });
+});
 
 describe('a machine is made', () => {
   test('with a finalizer, an identity of its own, and one instance; its Node is claimed by name and providerID', async () => {

@@ -14,7 +14,7 @@ import { createReleaseMarks } from '../../defender/evidence.ts';
 import { beginTerm, readLedger } from '../../defender/ledger.ts';
 import { ledgerGone } from '../../defender/protocol.ts';
 import { stateOf } from '../../defender/state.ts';
-import { hasReason } from '../../kube/api-error.ts';
+import { hasReason, isRefusal } from '../../kube/api-error.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { sleep } from '../../kube/clock.ts';
@@ -28,7 +28,7 @@ import { carryOutAll } from './carry-out.ts';
 import { mayAsk } from './components.ts';
 import { decide } from './decide.ts';
 import type { MachineView } from './view.ts';
-import { eventOf, eventOfChange } from './events.ts';
+import { eventOf, eventOfChange, statusRefused } from './events.ts';
 import type { CellAddress } from './instance.ts';
 import { leftReservations } from './left-reservations.ts';
 import { changedReservations, lookAgain, RESYNC_MS } from './look-again.ts';
@@ -37,6 +37,7 @@ import { createObserver, type OwnKnowledge, type Stores } from './observe.ts';
 import { BY_UID, createPass, PASS } from './pass-loop.ts';
 import { apiPort } from './port.ts';
 import { rememberRefusedNodes } from './refused-nodes.ts';
+import { rememberRefusedReports } from './refused-reports.ts';
 import { report, type ReportInput } from './report.ts';
 
 export interface MachineControllerOptions {
@@ -135,6 +136,7 @@ export async function runMachineController(options: MachineControllerOptions): P
   });
 
   const refusedNodes = rememberRefusedNodes(clock);
+  const refusedReports = rememberRefusedReports(random);
   const own: OwnKnowledge = { revokedBy: (id) => pass.revokedBy(id), cycled };
 
   async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {
@@ -142,6 +144,7 @@ export async function runMachineController(options: MachineControllerOptions): P
     // A machine that is gone may have left a reservation.
     if (machine === undefined) {
       refusedNodes.forget(key);
+      refusedReports.forget(key);
       return wakePass(PASS);
     }
     if (machine.spec.paused === true) return;
@@ -164,12 +167,20 @@ export async function runMachineController(options: MachineControllerOptions): P
     const refusedPods = refusals.length > 0 ? (view.pods?.filter((pod) => !pod.terminating) ?? []) : [];
     const budgets = await budgetsOf(run.client, refusedPods, signal);
     const drain = { refusals, unending: unending(budgets, refusedPods), budgets: keeping(budgets, refusedPods) };
-    await reportStatus(view, drain, run);
+    const refused = refusedReports.note(key, await reportStatus(view, drain, run));
+    if (refused?.isNew === true) recorder.event(machine, statusRefused(refused.message));
     if (failure !== undefined) throw failure;
-    return lookAgain(view, decision, { progressed: done.length > 0, refused: refusals.length > 0 });
+    const again = lookAgain(view, decision, { progressed: done.length > 0, refused: refusals.length > 0 });
+    return refused === undefined ? again : { requeueAfterMs: Math.min(refused.againMs, again?.requeueAfterMs ?? refused.againMs) };
   }
 
-  async function reportStatus(view: MachineView, drain: Omit<ReportInput, 'view' | 'verdict'>, run: ReconcileContext): Promise<void> {
+  /** What the server said to a status that it does not take, which keeps nothing else back. */
+
+  async function reportStatus(
+    view: MachineView,
+    drain: Omit<ReportInput, 'view' | 'verdict'>,
+    run: ReconcileContext,
+  ): Promise<string | undefined> {
     const { machine } = view;
     const said = view.reservation === undefined ? pass.verdicts.of(machine.metadata.uid) : undefined;
     // What is granted shows in the ledger; told here, too, it would be two more writes before the order.
@@ -179,9 +190,11 @@ export async function runMachineController(options: MachineControllerOptions): P
       const event = changed ? eventOfChange(machine.status?.phase, view) : undefined;
       if (event !== undefined) recorder.event(machine, event);
     } catch (error) {
+      if (isRefusal(error)) return error.message;
       // Gone, or another machine has the name: the store will say so.
       if (!hasReason(error, 'NotFound', 'Conflict')) throw error;
     }
+    return undefined;
   }
 
   const shared = { client, clock, random, log, signal, resyncMs: RESYNC_MS };

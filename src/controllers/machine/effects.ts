@@ -20,6 +20,8 @@ interface Done {
   note: string;
   /** The other side said no for now. */
   refused?: boolean;
+  /** Since what it is about is another one than was read. */
+  changed?: boolean;
 }
 
 export async function carryOutEffect(effect: Effect, { client, provider, cycled, signal }: EffectPorts): Promise<Done> {
@@ -96,7 +98,7 @@ async function deleteMachine(client: Client, { machine }: Extract<Effect, { do: 
     await client.delete(Machines, { namespace, name }, { uid, resourceVersion, signal });
     return { note: `deletes Machine ${namespace ?? ''}/${name}` };
   } catch (error) {
-    if (hasReason(error, 'NotFound', 'Conflict')) return { note: 'the machine changed meanwhile', refused: true };
+    if (hasReason(error, 'NotFound', 'Conflict')) return { note: 'the machine changed meanwhile', refused: true, changed: true };
     throw error;
   }
 }

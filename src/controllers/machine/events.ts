@@ -5,6 +5,10 @@ import type { MachineView, Step } from './view.ts';
 const normal = (reason: string, message: string): RecordedEvent => ({ type: 'Normal', reason, message });
 const warning = (reason: string, message: string): RecordedEvent => ({ type: 'Warning', reason, message });
 
+/** The status itself cannot say it. */
+export const statusRefused = (message: string): RecordedEvent =>
+  warning('StatusRefused', `the API server refuses the Machine's status: ${message}`);
+
 /** What a person who describes a Machine should read of a step that was carried out; undefined where it says nothing new. */
 export function eventOf(step: Step, view: MachineView, note: string | undefined): RecordedEvent | undefined {
   switch (step.do) {

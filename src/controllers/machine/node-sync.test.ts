@@ -2,6 +2,9 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Taint } from '../../api/builtin.ts';
 import type { Machine, NodeKeys } from '../../api/machine.ts';
+import type { Json } from '../../api/wire.ts';
+import { holds, nodePatch } from '../../defender/guarded-patch.ts';
+import { jsonPatch } from '../../../packages/embedded/src/patch/json.ts';
 import { DEGRADED } from './cordon.ts';
 import { isOutOfService, markedOutOfService, mayTakePods, notedOutOfService, planNode } from './node-sync.ts';
 import { cordoned, machine, node, reservation } from './testing/objects.ts';
@@ -21,6 +24,11 @@ const written = (object: Server['node'], change: (copy: Server['node']) => void 
   copy.metadata.resourceVersion = `${++version}`;
   return copy;
 };
+/** As the controller writes it. */
+const patched = (read: Server['node'], wanted: Server['node']): Server['node'] => {
+  const json = nodePatch(read, wanted, { known: false });
+  return written(jsonPatch(structuredClone(read) as object as Json, json as object as Json) as object as Server['node']);
+};
 const recorded = (of: Server['machine'], nodeKeys: NodeKeys): Server['machine'] => ({ ...of, status: { ...of.status, nodeKeys } });
 
 /** As the controller writes it, until nothing is to be written. `dies`: after the record, before the Node. */
@@ -32,7 +40,7 @@ function synced(server: Server, spec: Wants, { answers = true, dies = false, tak
     if (plan.record === undefined && plan.node === undefined) return now;
     if (plan.record !== undefined) now = { ...now, machine: recorded(now.machine, plan.record) };
     if (dies) return now;
-    if (plan.node !== undefined) now = { ...now, node: written(plan.node) };
+    if (plan.node !== undefined) now = { ...now, node: patched(now.node, plan.node) };
   }
 }
 const labelsOf = ({ node: { metadata } }: Server) => metadata.labels ?? {};
@@ -50,7 +58,7 @@ describe('C11: labels and taints of a Machine on its Node', () => {
     expect(labelsOf(server)).toEqual({});
     expect(server.machine.status?.nodeKeys).toEqual({
       nodeUID: 'node-a',
-      nodeVersion: '1',
+      nodeVersion: 'none',
       labels: ['tier=web'],
       taints: ['only=web:NoSchedule'],
     });
@@ -136,13 +144,25 @@ describe('C11: labels and taints of a Machine on its Node', () => {
 
   test('a record of what was not put there, or is there no more, is kept only while the write may still arrive', () => {
     const begun = synced(fresh(), wants({ tier: 'web' }), { dies: true });
-    expect(planNode({ ...begun.machine, spec: {} }, begun.node, FACTS).record).toBeUndefined();
-    const later = written(begun.node);
-    expect(planNode({ ...begun.machine, spec: {} }, later, FACTS).record).toMatchObject({ labels: [] });
-    // Before each write that puts something there the Machine names the version that it is conditioned on.
+    const unwanted = { ...begun.machine, spec: {} };
+    // What others write makes no write of ours lose.
+    for (const object of [begun.node, written(begun.node)]) {
+      const { record, node: fenced } = planNode(unwanted, object, FACTS);
+      expect([record, fenced?.metadata.uid]).toEqual([undefined, 'node-a']);
+    }
+    const late = nodePatch(
+      begun.node,
+      written(begun.node, ({ metadata }) => void (metadata.labels = { tier: 'web' })),
+      { known: false },
+    );
+    expect(holds(late, written(begun.node))).toBe(true);
+    const later = patched(begun.node, begun.node);
+    expect(holds(late, later)).toBe(false);
+    expect(planNode(unwanted, later, FACTS)).toMatchObject({ record: { labels: [] }, node: undefined });
+    // Before each write that puts something there the Machine names the mark that it is conditioned on.
     expect(planNode(begun.machine, later, FACTS).record).toMatchObject({
       labels: ['tier=web'],
-      nodeVersion: later.metadata.resourceVersion,
+      nodeVersion: begun.node.metadata.resourceVersion,
     });
   });
 

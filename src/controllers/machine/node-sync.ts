@@ -9,6 +9,7 @@ import { KEPT_TAINTS } from '../../api/fields.ts';
 import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import { SSH_PROVIDER } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
+import { nodeMark } from '../../defender/guarded-patch.ts';
 import { DEGRADED, isCordonedFor, ownerOf } from './cordon.ts';
 import { wasReady } from './facts.ts';
 
@@ -98,8 +99,10 @@ export function planNode(machine: Subject, node: Stored<Node>, facts: NodeFacts)
   });
 
   const puts = labels.puts.length + taints.puts.length > 0;
-  // A write that an earlier leader may still have on its way is conditioned on that version, or on the cordon of its reservation.
-  const mayLand = record?.nodeVersion === node.metadata.resourceVersion;
+  // A write that an earlier leader may still have on its way is conditioned on our last write, or on the cordon of its reservation; one of an earlier
+  // version of KubeNode on the Node's version.
+  const mark = nodeMark(node);
+  const mayLand = record !== undefined && [mark, node.metadata.resourceVersion].includes(record.nodeVersion);
   const owner = ownerOf(node);
   const marks = owner !== undefined && owner !== DEGRADED;
   const stays = (text: string): boolean => (text === OUT_OF_SERVICE_TEXT ? marks : mayLand);
@@ -107,11 +110,19 @@ export function planNode(machine: Subject, node: Stored<Node>, facts: NodeFacts)
     [...new Set([...part.ours, ...part.puts, ...known.filter(stays)])].sort();
   const next: NodeKeys = {
     nodeUID: node.metadata.uid,
-    nodeVersion: puts ? node.metadata.resourceVersion : (record?.nodeVersion ?? ''),
+    nodeVersion: puts ? mark : (record?.nodeVersion ?? ''),
     labels: texts(record?.labels ?? [], labels),
     taints: texts(record?.taints ?? [], taints),
   };
   const isNeeded = record !== undefined || puts;
+  // What is not there and not wanted any more stays named only until a write of ours makes the one that is on its way lose.
+  const isFenceNeeded =
+    mayLand &&
+    (isLeft(record.labels, labels) ||
+      isLeft(
+        record.taints.filter((text) => text !== OUT_OF_SERVICE_TEXT),
+        taints,
+      ));
 
   const object: Stored<Node> = {
     ...node,
@@ -120,11 +131,14 @@ export function planNode(machine: Subject, node: Stored<Node>, facts: NodeFacts)
   };
   return {
     record: isNeeded && canonical(next) !== canonical(record ?? {}) ? next : undefined,
-    node: concerned(object) === concerned(node) ? undefined : object,
+    node: concerned(object) === concerned(node) && !isFenceNeeded ? undefined : object,
     foreign: [...labels.foreign, ...taints.foreign],
     withheld: taints.withheld,
   };
 }
+
+const isLeft = (known: readonly string[], { ours, puts }: { ours: string[]; puts: string[] }): boolean =>
+  known.some((text) => !ours.includes(text) && !puts.includes(text));
 
 const concerned = ({ metadata, spec }: Node): string => canonical([metadata.labels ?? {}, spec?.taints ?? []]);
 

@@ -64,5 +64,7 @@ test('D1: a write of a ledger that was deleted since its store showed it ends th
   const client = createClient(server.transport);
   const options = { client, stores: {}, ledger, marks: createReleaseMarks(), provider: undefined, cycled: new Set(), signal };
   const port = apiPort(options as unknown as PortOptions);
-  await expect(port.put({ write: 'ledger', object })).rejects.toMatchObject({ code: 'Deposed' });
+  await expect(port.put({ write: 'ledger', object }, { seen: { ledger: object }, known: false })).rejects.toMatchObject({
+    code: 'Deposed',
+  });
 });

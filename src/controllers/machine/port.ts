@@ -1,8 +1,6 @@
 import { Nodes, type Node } from '../../api/builtin.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
-import { MANAGERS } from '../../api/names.ts';
 import type { InfraProvider } from '../../api/provider.ts';
-import type { KubeObject, Stored } from '../../api/wire.ts';
 import type { ReleaseMark, ReleaseMarks } from '../../defender/evidence.ts';
 import type { GuardedPort } from '../../defender/guarded-write.ts';
 import { readLedger, writeLedger } from '../../defender/ledger.ts';
@@ -13,6 +11,7 @@ import type { Reflector } from '../../kube/reflector.ts';
 import { carryOutEffect } from './effects.ts';
 import type { Effect } from './guards.ts';
 import type { LedgerWrites } from './ledger-writes.ts';
+import { writeMachine, writeNode } from './patching.ts';
 
 export interface PortOptions {
   client: Client;
@@ -39,11 +38,10 @@ export function apiPort({ client, stores, ledger, marks, provider, cycled, signa
       if (target === 'node') return { node: await client.find(Nodes, { name: node }, { signal }) };
       return { ledger: await readLedger(client, signal) };
     },
-    async put(move) {
-      const manager = { fieldManager: MANAGERS.machine, signal };
+    async put(move, { seen, known }) {
       if (move.write === 'machine')
-        await client.update(Machines, withoutManagers(move.object), move.status === true ? { ...manager, subresource: 'status' } : manager);
-      else if (move.write === 'node') await client.update(Nodes, withoutManagers(move.object), manager);
+        await writeMachine(client, seen.machine ?? move.object, move.object, { known, status: move.status, signal });
+      else if (move.write === 'node') await writeNode(client, seen.node ?? move.object, move.object, { known, signal });
       else
         await ledger.during(writeLedger(client, move.object, signal)).catch((error: unknown) => {
           throw hasReason(error, 'NotFound') ? ledgerGone() : error;
@@ -55,12 +53,6 @@ export function apiPort({ client, stores, ledger, marks, provider, cycled, signa
     },
     run: (effect) => carryOutEffect(effect, { client, provider, cycled, signal }),
   };
-}
-
-/** A store keeps only some of the managers: where none are sent the server keeps them all. */
-function withoutManagers<T extends KubeObject>(object: Stored<T>): Stored<T> {
-  const { managedFields: _, ...metadata } = object.metadata;
-  return { ...object, metadata };
 }
 
 function machinePassed({ machine }: ReleaseMark, { machines }: PortOptions['stores'], list: number): boolean {

@@ -97,8 +97,8 @@ function apply(root: Json, { op, path, from, value }: Operation, copied: Copied)
       try {
         found = read(root, path);
       } catch (error) {
-        // An absent value equals null, as in the library that the API server uses.
-        if (value !== null && value !== undefined) throw error;
+        // An absent value equals null, as in the library that the API server uses, in a map that is there.
+        if ((value !== null && value !== undefined) || !isObject(read(root, path.slice(0, -1)))) throw error;
       }
       if (!equal(found, value ?? null)) throw unprocessable();
       return root;

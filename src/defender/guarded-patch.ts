@@ -1,0 +1,164 @@
+/**
+ * Conditioned writes of Nodes and Machines as JSON patches. A node writes its own Node, and an agent its Machine's status, as often as it likes: a write
+ * that is conditioned on the resourceVersion could be kept away for ever. So each is conditioned on what its decision depends on, which neither may write.
+ * Pure.
+ */
+import type { Node } from '../api/builtin.ts';
+import { canonical } from '../api/digest.ts';
+import type { Machine } from '../api/machine.ts';
+import { ANNOTATIONS, MANAGERS } from '../api/names.ts';
+import type { KubeObject, Stored } from '../api/wire.ts';
+import type { JsonPatchOperation } from '../kube/client.ts';
+
+type Path = readonly string[];
+
+const NODE_ANNOTATIONS = [
+  ANNOTATIONS.nodeWrite,
+  ANNOTATIONS.cordonOwner,
+  ANNOTATIONS.cordonKept,
+  ANNOTATIONS.cordonDegraded,
+  ANNOTATIONS.cordonFence,
+] as const;
+
+/** What of our own was written to the Node last. No two of our writes leave the same, and each is conditioned on it: so of two that were decided on one state one loses. */
+export const nodeMark = (node: Node): string => node.metadata.annotations?.[ANNOTATIONS.nodeWrite] ?? 'none';
+
+/** Of a copy that lacks managers of others, or may be old: on condition that it is the newest. */
+export interface ReadFrom {
+  known: boolean;
+}
+
+/**
+ * Conditions: the UID, our last write, the cordon with all that we note of it, and what the write changes, as read. One that lifts a cordon is conditioned on
+ * `unschedulable` being ours still: a human may have lifted and set it since (docs/protocols.md#c4).
+ */
+export function nodePatch(read: Stored<Node>, wanted: Stored<Node>, { known }: ReadFrom): JsonPatchOperation[] {
+  const conditions = [
+    testing(read, ['metadata', 'uid']),
+    ...(known ? [testing(read, ['metadata', 'resourceVersion'])] : ownership(read, wanted)),
+    testing(read, ['spec', 'unschedulable']),
+    ...NODE_ANNOTATIONS.map((name) => testing(read, ['metadata', 'annotations', name])),
+  ];
+  const annotations = { ...wanted.metadata.annotations, [ANNOTATIONS.nodeWrite]: read.metadata.resourceVersion };
+  const marked = { ...wanted, metadata: { ...wanted.metadata, annotations } };
+  const changes = [
+    ...entries(read, marked, ['metadata', 'annotations']),
+    ...entries(read, marked, ['metadata', 'labels']),
+    ...difference(read, marked, ['spec', 'unschedulable']),
+    ...difference(read, marked, ['spec', 'taints']).flatMap((change) => withoutEmpty(change, read.spec?.taints)),
+  ];
+  return patchOf(read, conditions, changes);
+}
+
+/** Conditions: the UID, the spec and whether it is being deleted, by its generation, our fence against orders, and what the write changes of the rest, as read. */
+export function machinePatch(read: Stored<Machine>, wanted: Stored<Machine>, { known }: ReadFrom, status?: true): JsonPatchOperation[] {
+  const byVersion = known || read.metadata.generation === undefined;
+  const conditions = [
+    testing(read, ['metadata', 'uid']),
+    ...(byVersion ? [testing(read, ['metadata', 'resourceVersion'])] : []),
+    testing(read, ['metadata', 'generation']),
+    testing(read, ['metadata', 'deletionTimestamp']),
+    testing(read, ['metadata', 'annotations', ANNOTATIONS.orderFence]),
+  ];
+  const changes =
+    status === true
+      ? entries(read, wanted, ['status'])
+      : [
+          ...entries(read, wanted, ['metadata', 'annotations']),
+          ...difference(read, wanted, ['metadata', 'finalizers']),
+          ...entries(read, wanted, ['spec']),
+        ];
+  return patchOf(read, conditions, changes);
+}
+
+/** Whether every condition of the patch holds for the object. */
+export function holds(patch: readonly JsonPatchOperation[], object: KubeObject): boolean {
+  return patch.every(({ op, path, value }) => {
+    if (op !== 'test') return true;
+    const parts = partsOf(path);
+    const isThere = parts.length === 1 || at(object, parts.slice(0, -1)) !== undefined;
+    return isThere && canonicalOf(at(object, parts)) === canonicalOf(value);
+  });
+}
+
+/** No taints are none, however it is said. */
+function withoutEmpty(change: Change, before: readonly unknown[] = []): Change[] {
+  if (!Array.isArray(change.value) || change.value.length > 0) return [change];
+  return before.length > 0 ? [{ ...change, value: undefined }] : [];
+}
+
+interface Change {
+  path: Path;
+  /** undefined: none. */
+  value: unknown;
+}
+
+/** Of two objects at one place, where they differ. */
+function difference(read: KubeObject, wanted: KubeObject, path: Path): Change[] {
+  const value = at(wanted, path);
+  return canonicalOf(at(read, path)) === canonicalOf(value) ? [] : [{ path, value }];
+}
+
+/** As `difference`, of each entry of a map. */
+function entries(read: KubeObject, wanted: KubeObject, path: Path): Change[] {
+  const names = new Set([read, wanted].flatMap((object) => Object.keys(at(object, path) ?? {})));
+  return [...names].flatMap((name) => difference(read, wanted, [...path, name]));
+}
+
+function patchOf(read: KubeObject, conditions: JsonPatchOperation[], changes: readonly Change[]): JsonPatchOperation[] {
+  const tests = new Map(conditions.map((condition) => [condition.path, condition]));
+  const made = new Set<string>();
+  const writes: JsonPatchOperation[] = [];
+  for (const { path, value } of changes) {
+    const test = testing(read, path);
+    // The generation says it of all of a Machine's spec.
+    if (path[0] !== 'spec' || !tests.has(GENERATION)) tests.set(test.path, test);
+    const parent = pathOf(path.slice(0, -1));
+    if (at(read, path.slice(0, -1)) === undefined && !made.has(parent)) {
+      made.add(parent);
+      writes.push({ op: 'add', path: parent, value: {} });
+    }
+    writes.push(value === undefined ? { op: 'remove', path: pathOf(path) } : { op: 'add', path: pathOf(path), value });
+  }
+  return [...tests.values(), ...writes];
+}
+
+/** The server takes a test for null as one for absence, where the parent is there: of what is absent the highest that is. */
+function testing(object: KubeObject, path: Path): JsonPatchOperation {
+  for (let depth = 1; depth <= path.length; depth++) {
+    const upTo = path.slice(0, depth);
+    if (at(object, upTo) === undefined) return { op: 'test', path: pathOf(upTo), value: null };
+  }
+  return { op: 'test', path: pathOf(path), value: at(object, path) };
+}
+
+/** That nobody has written `unschedulable` since us, where the write takes it away and the server has noted that it is ours. */
+function ownership(read: Stored<Node>, wanted: Stored<Node>): JsonPatchOperation[] {
+  if (wanted.spec?.unschedulable === true || read.spec?.unschedulable !== true) return [];
+  const field = ['fieldsV1', 'f:spec', 'f:unschedulable'];
+  const index = (read.metadata.managedFields ?? []).findIndex(
+    (entry) => entry.manager === MANAGERS.machine && at(entry, field) !== undefined,
+  );
+  if (index < 0) return [];
+  const entry = ['metadata', 'managedFields', String(index)];
+  return [testing(read, [...entry, 'manager']), testing(read, [...entry, ...field])];
+}
+
+const pathOf = (path: Path): string => path.map((part) => `/${part.replaceAll('~', '~0').replaceAll('/', '~1')}`).join('');
+const partsOf = (path: string): string[] =>
+  path
+    .slice(1)
+    .split('/')
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'));
+const GENERATION = pathOf(['metadata', 'generation']);
+
+function at(object: object, path: Path): unknown {
+  let here: unknown = object;
+  for (const part of path) {
+    if (typeof here !== 'object' || here === null) return undefined;
+    here = Object.entries(here).find(([key]) => key === part)?.[1];
+  }
+  return here;
+}
+
+const canonicalOf = (value: unknown): string => (value === undefined || value === null ? '' : canonical(value));
