@@ -102,7 +102,7 @@ function applied<T extends KubeObject>(patch: JsonPatchOperation[], held: Held<T
   if (live === undefined || !holds(patch, live)) return undefined;
   const object = jsonPatch(live as object as Json, patch as object as Json) as object as Stored<T>;
   const { generation: _, annotations, ...rest } = object.metadata;
-  const { [ANNOTATIONS.nodeWrite]: mark, ...others } = annotations ?? {};
+  const { [ANNOTATIONS.nodeWrite]: __, ...others } = annotations ?? {};
   const metadata = { ...rest, resourceVersion: '', ...(annotations === undefined ? {} : { annotations: others }) };
   return { ...object, metadata };
 }
