@@ -21,7 +21,7 @@ import { nodeFor, nodeOf } from './kubelet.ts';
 import { readmissionOf } from './readmission.ts';
 import { recordBootstrap } from './record.ts';
 import { serverNames, systemLookup, type Lookup } from './server-names.ts';
-import { answer, askedOf, conditionOf, isLookedAt, machineOf, requestOf, stateOf, type StoredRequest } from './requests.ts';
+import { answer, askedOf, conditionOf, isLookedAt, keptOf, machineOf, requestOf, stateOf, type StoredRequest } from './requests.ts';
 
 export interface IdentityControllerOptions {
   client: Client;
@@ -59,7 +59,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
   const { client, cache, providers, cell, clock, random, log, recorder, signal } = options;
   const namespace = options.namespace ?? SYSTEM_NAMESPACE;
   const signerDeadlineMs = options.signerDeadlineMs ?? 60_000;
-  const requests = cache.store(CertificateSigningRequests);
+  const requests = cache.store(CertificateSigningRequests, { project: keptOf });
   const machines = cache.store(Machines);
   const reserved = namePatterns(options.reservedNodeNames ?? []);
   const server = serverNames([cell.server, ...(options.serverURLs ?? [])], options.lookup ?? systemLookup, clock, (error) =>
@@ -122,12 +122,18 @@ export async function runIdentityController(options: IdentityControllerOptions):
       const ends = withRequest(own.ends, asked.uid, asked.expirationSeconds, known.nowMs, unsigned);
       await writeHold(run.client, { namespace, node }, hold, { pool: verdict.holder, ends, since: own.since }, signal);
     }
-    await answer(run.client, request, verdict, known.nowMs, signal);
+    // Whole, since an update writes all of it; conditioned on what was judged.
+    const { uid, resourceVersion } = request.metadata;
+    const live = await run.client.find(CertificateSigningRequests, { name: request.metadata.name }, { signal });
+    if (live === undefined) return;
+    const whole = { ...live, metadata: { ...live.metadata, uid, resourceVersion } };
+    await answer(run.client, whole, verdict, known.nowMs, signal);
     const { reason, message } = verdict;
     run.log.info({ requester: asked.username, verdict: verdict.do, reason }, message);
     if (machine === undefined) return;
     if (verdict.do === 'Deny') {
-      denied.add(request.metadata.uid);
+      // Of others nothing is written on their Machine.
+      if (machineOf(request)?.kind === 'Bootstrap') denied.add(uid);
       recorder.event(machine, { type: 'Warning', reason: 'CertificateDenied', message: `${reason}: ${message}` });
     } else if (reason === 'Admitted') recorder.event(machine, { type: 'Normal', reason, message: `the agent was ${message}` });
   }

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
-import { SIGNERS } from '../../api/admission.ts';
+import { SIGNERS, VOUCHER } from '../../api/admission.ts';
 import { CertificateSigningRequests } from '../../api/builtin.ts';
 import { Machines } from '../../api/machine.ts';
 import type { Client } from '../../kube/client.ts';
 import { recordBootstrap } from './record.ts';
-import { answer, conditionOf, isLookedAt, requestOf, stateOf, type StoredRequest } from './requests.ts';
+import { answer, askedOf, conditionOf, isLookedAt, keptOf, requestOf, stateOf, type StoredRequest } from './requests.ts';
 import { machineWith, OPEN } from './testing/requests.ts';
 
 const { signal } = new AbortController();
@@ -43,6 +43,44 @@ describe('a request', () => {
   it('of another signer is not looked at', () => {
     const of = (signerName: string) => isLookedAt({ ...request(undefined), spec: { request: '', signerName } });
     expect([of(SIGNERS.client), of(SIGNERS.kubeletServing), of('example.com/mine')]).toEqual([true, true, false]);
+  });
+
+  it('G7a: is kept in memory without what nobody reads', () => {
+    const long = 'x'.repeat(2048);
+    const more = { uid: 'u', extra: { e: [long] } };
+    const whole: StoredRequest = {
+      ...request(undefined),
+      metadata: {
+        ...request(undefined).metadata,
+        annotations: { ...Object.fromEntries(Array.from({ length: 7 }, (_, each) => [`a${each}`, long])), [VOUCHER]: 'v' },
+        labels: { l: long },
+      },
+      spec: {
+        ...more,
+        request: long,
+        signerName: SIGNERS.kubeletClient,
+        usages: ['client auth'],
+        expirationSeconds: 600,
+        username: 'system:node:a',
+        groups: ['system:nodes'],
+      },
+    };
+    const open = keptOf(whole);
+    expect(askedOf(open)).toEqual(askedOf(whole));
+    expect(JSON.stringify(open).length).toBeLessThan(3000);
+    const { username, metadata } = { username: whole.spec.username, metadata: whole.metadata };
+    const denied = keptOf({ ...whole, status: request(undefined, ['Denied', 'True']).status ?? {} });
+    expect([stateOf(denied), askedOf(denied).userUID, askedOf(denied).username, denied.metadata.uid]).toEqual([
+      'Denied',
+      'u',
+      username,
+      metadata.uid,
+    ]);
+    expect(JSON.stringify(denied).length).toBeLessThan(800);
+    const issued = keptOf({ ...whole, status: request('MII', ['Approved', 'True']).status ?? {} });
+    expect([stateOf(issued), issued.status?.certificate, askedOf(issued).request]).toEqual(['Issued', 'MII', askedOf(whole).request]);
+    const foreign = keptOf({ ...whole, spec: { ...whole.spec, signerName: 'example.com/mine' }, status: { certificate: long } });
+    expect([isLookedAt(foreign), JSON.stringify(foreign).length < 400]).toEqual([false, true]);
   });
 
   it('that cannot be read says so, and what else breaks is an error', () => {

@@ -19,6 +19,34 @@ const SIGNER_NAMES: readonly string[] = Object.values(SIGNERS);
 /** Whether it is of a signer whose requests are looked at. */
 export const isLookedAt = ({ spec }: CertificateSigningRequest): boolean => SIGNER_NAMES.includes(spec.signerName);
 
+/** What is read of it, and no more: others make as many as they like, with all that the API takes (docs/protocols.md#g7a). */
+export function keptOf(request: StoredRequest): StoredRequest {
+  const { apiVersion, kind, metadata, spec, status } = request;
+  const { name, uid, resourceVersion, creationTimestamp, annotations } = metadata;
+  const own = { name, uid, resourceVersion, creationTimestamp };
+  if (!isLookedAt(request)) return { apiVersion, kind, metadata: own, spec: { signerName: spec.signerName, request: '' } };
+  const voucher = annotations?.[VOUCHER];
+  const { signerName, usages, expirationSeconds, username, groups } = spec;
+  const { uid: userUID } = spec as { uid?: string };
+  const who = { signerName, ...(username !== undefined && { username }), ...(userUID !== undefined && { uid: userUID }) };
+  const conditions = status?.conditions;
+  if (stateOf(request) === 'Denied')
+    return { apiVersion, kind, metadata: own, spec: { ...who, request: '' }, status: { ...(conditions && { conditions }) } };
+  return {
+    apiVersion,
+    kind,
+    metadata: { ...own, ...(voucher !== undefined && { annotations: { [VOUCHER]: voucher } }) },
+    spec: {
+      ...who,
+      request: spec.request,
+      ...(usages && { usages }),
+      ...(expirationSeconds !== undefined && { expirationSeconds }),
+      ...(groups && { groups }),
+    },
+    ...(status && { status }),
+  };
+}
+
 const conditionsOf = ({ status }: CertificateSigningRequest): readonly Condition[] => status?.conditions ?? [];
 export const conditionOf = (request: CertificateSigningRequest, type: 'Approved' | 'Denied' | 'Failed'): Condition | undefined =>
   conditionsOf(request).find((each) => each.type === type && each.status !== 'False');
