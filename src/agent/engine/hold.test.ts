@@ -22,7 +22,7 @@ test('hold on the Machine: nothing new starts, what is here is kept', async () =
   world.reachable = true;
   const third = begin(world);
   world.change({ hold: false });
-  third.tell();
+  third.notify();
   await live(world, third, () => app(world)?.version === '1.1.0' && app(world)?.state === 'Healthy');
 });
 

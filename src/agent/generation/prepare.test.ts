@@ -229,7 +229,7 @@ test('what is verified no more goes when the Machine shows that', async () => {
   expect(versions(world)).toEqual(['1.0.0', '1.1.0', '1.2.0']);
   world.machine = { ...world.machine, status: { ...world.machine.status, verified: verified('1.2.0', '1.1.0', '1.0.0') as never } };
   world.change({});
-  life.tell();
+  life.notify();
   await rest(world, life);
   expect(versions(world)).toEqual(['1.1.0', '1.2.0']);
 });

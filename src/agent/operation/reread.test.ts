@@ -31,7 +31,7 @@ test('C5: what the watch brings while the Machine is read again is not undone by
       if (answer === undefined) {
         answer = world.machine;
         world.change({ operation: { ...ordered, kind: 'Cancelled', reason: 'frozen' } });
-        life.tell();
+        life.notify();
       }
       return answer;
     },
@@ -42,7 +42,7 @@ test('C5: what the watch brings while the Machine is read again is not undone by
   await rest(world, life, 120_000);
   world.reportsLost = false;
   world.change({});
-  life.tell();
+  life.notify();
   await rest(world, life);
   expect(answer).toBeDefined();
   expect(world.effects).toEqual([]);
@@ -60,7 +60,7 @@ test('C5: an API server that was away for long is asked again without the pauses
       expect(world.requests.machine).toBeGreaterThan(3);
       expect(world.requests.machine).toBeLessThan(31);
       world.reachable = true;
-      life.tell();
+      life.notify();
       await live(world, life, () => ended(world));
     }
     release(world, version);

@@ -90,7 +90,7 @@ test.each(API_CONTROLLER.map((each) => [each]))(
     expect(world.journal()).toMatchObject({ epoch: 7, operations: [] });
     // What needs no operation goes on.
     world.change({ components: [entry('app', '1.0.0', 2, { values: { color: 'red' } })] });
-    life.tell();
+    life.notify();
     await live(world, life, () => world.component('app')?.running === 2);
     // docs/protocols.md#d3: what comes from a leader before that one is stale.
     give(world, life, repair(world, 'late', 'Reboot', {}, { epoch: 6 }));
@@ -108,7 +108,7 @@ test('C1: while a Repair runs no change begins, not even one that needs no order
   give(world, life, repair(world, 'op', 'Reboot'));
   await live(world, life, () => world.rebootAsked);
   world.change({ components: [entry('app', '1.0.0', 2, { values: { color: 'red' } })] });
-  life.tell();
+  life.notify();
   await rest(world, life, 100_000);
   expect(world.component('app')).toMatchObject({ running: 1, state: 'Waiting' });
   await live(world, life, () => world.component('app')?.running === 2);
@@ -158,7 +158,7 @@ test('a Reboot whose report the cell never got is not begun: the cell must know 
   expect(world.effects).toEqual([]);
   world.reportsLost = false;
   world.change({});
-  life.tell();
+  life.notify();
   await live(world, life, () => world.rebootAsked);
 });
 
@@ -232,7 +232,7 @@ test('C5: the Machine is read again just before, and what it contains then count
   const { machine } = world;
   const said = { id: 'op', state: 'Running' as const, bootID: 'boot-1' };
   world.machine = { ...machine, status: { ...machine.status, operation: said } };
-  life.tell();
+  life.notify();
   world.change({ operation: { ...ordered, kind: 'Cancelled', reason: 'frozen' } });
   await live(world, life, () => world.journal()?.operations.at(-1)?.outcome !== undefined);
   expect(world.journal()?.operations.at(-1)).toMatchObject({ id: 'op', outcome: 'Cancelled', message: 'frozen' });
@@ -271,7 +271,7 @@ test.each(['Reboot', 'RestartComponent', 'CleanDisk'])(
     putOld(world, '/etc/kubenode/hold', 0, 0);
     world.reachable = true;
     world.change({});
-    life.tell();
+    life.notify();
     await rest(world, life, 100_000);
     expect(world.effects).toEqual([]);
     expect(world.text('/var/log/kubenode/app.log.1')).toBeDefined();

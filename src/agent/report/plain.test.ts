@@ -46,7 +46,7 @@ test('a name of a folder that is in the way is plain too', async () => {
   release(world, '1.1.0', { spec: { files: [{ path: '/etc/\u001B[31m/x', content: 'x' }] } });
   world.change({ components: [entry('app', '1.1.0', 2)] });
   world.disk.change(`${ROOT}/etc/\u001B[31m`, [['\u001B[31m', world.disk.add({ kind: 'link', target: '/nowhere' })]]);
-  life.tell();
+  life.notify();
   await rest(world, life, 60_000);
   for (const text of texts(world.status)) expect(text).toMatch(PLAIN);
 });

@@ -17,7 +17,7 @@ export interface DiskHooks {
   before?: (operation: DiskOperation) => void;
   /** A sync that does nothing, for which this is true. */
   skipSync?: (site: string) => boolean;
-  /** Whether operations tell who asked for a sync. */
+  /** Whether operations record which function asked for a sync. */
   sites?: boolean;
   /** What reaches the disk by itself at once, so that it does not multiply what may be found: only for what nothing depends on. */
   eager?: (path: string) => boolean;

@@ -16,7 +16,7 @@ import type { Effect, SimulatedUnit, World } from './world.ts';
 
 export interface Faults {
   disk?: DiskHooks;
-  /** Told of everything that the outside can see, before and after it. */
+  /** Called for everything that the outside can see, before and after it. */
   observe?: (what: string) => void;
 }
 
@@ -28,7 +28,7 @@ export interface Life {
   /** Lets time pass until the next timer, at most until then. */
   sleep(untilMs: number): Promise<void>;
   /** The Machine was changed by others. */
-  tell(): void;
+  notify(): void;
   end(): void;
 }
 
@@ -144,16 +144,16 @@ export function begin(world: World, faults: Faults = {}): Life {
       status: { ...world.machine.status, ...status },
     };
     seen('after status');
-    tell();
+    notify();
   }
 
-  const tell = (): void => {
+  const notify = (): void => {
     if (world.reachable) engine.seen(wantedOf(world.machine));
   };
-  tell();
+  notify();
   return {
     engine,
-    tell,
+    notify,
     end: () => ended.abort(new Error('ended')),
     async step() {
       const result = await engine.step();
@@ -268,7 +268,7 @@ export async function live(
     const { waitUntilMs } = await life.step();
     if (waitUntilMs === undefined) continue;
     if (drive(world)) {
-      life.tell();
+      life.notify();
       continue;
     }
     if (life.engine.tasks.size === 0 && done(world)) return;

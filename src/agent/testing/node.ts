@@ -51,12 +51,12 @@ export const outcome = (world: World) => world.status.operation?.outcome;
 
 export function want(world: World, life: Life, components: ComponentEntry[]): void {
   world.change({ components });
-  life.tell();
+  life.notify();
 }
 
 export function give(world: World, life: Life, operation: Operation): void {
   world.change({ operation });
-  life.tell();
+  life.notify();
 }
 
 /** Until the agent has nothing to do but wait for others. */

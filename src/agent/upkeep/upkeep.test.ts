@@ -172,7 +172,7 @@ test('after a reboot units are started from what is on the disk, and health coun
   await rest(world, next);
   expect(world.units.get('app')?.running).toBe(true);
   world.reachable = true;
-  next.tell();
+  next.notify();
   await live(world, next, () => app(world)?.bootID === 'boot-2');
   expect(app(world)?.state).toBe('Healthy');
 });
@@ -227,7 +227,7 @@ test('what was unhealthy meanwhile is healthy only since it is again, though tha
   await rest(world, life, 400_000);
   world.reportsLost = false;
   world.change({});
-  life.tell();
+  life.notify();
   await rest(world, life);
   expect(app(world)?.state).toBe('Healthy');
   expect(Date.parse(app(world)?.healthySince ?? '') - before).toBeGreaterThan(300_000);
