@@ -46,7 +46,8 @@ const PACKAGES: Record<string, string[]> = { '@kubenode/api-machinery': [], '@ku
 /** The child that renders fleets carries the constructs in its bundle. */
 const EXEMPT: [RegExp, string][] = [[/^sync\/render\/child/, 'constructs']];
 /** The agent is small: of kube/ it uses only these. */
-const AGENT_KUBE = /^kube\/(api-error|backoff|client|clock|connect|http-client|https-transport|lines|resource-version|server-time)\.ts$/;
+const AGENT_KUBE =
+  /^kube\/(api-error|backoff|client|clock|connect|http-client|https-transport|lines|no-inspector|resource-version|server-time)\.ts$/;
 
 const problems: string[] = [];
 
@@ -55,18 +56,22 @@ const sources = (folder: string): string[] =>
     .filter((entry) => entry.isFile() && entry.name.endsWith('.ts'))
     .map((entry) => join(entry.parentPath, entry.name));
 
+const TARGET = String.raw`'(\.[^']+|@kubenode/[^/']+)`;
+const IMPORTS = new RegExp(String.raw`^\s*(?:import|export)\b[^;]*?from ${TARGET}|^\s*import ${TARGET}|\bimport\(\s*${TARGET}`, 'gms');
+
 /** What a file names: of a package its name, of all else its path. */
 function imported(path: string): string[] {
-  const found = readFileSync(path, 'utf8').matchAll(
-    /^\s*(?:import|export)\b[^;]*?from '(\.[^']+|@kubenode\/[^/']+)|\bimport\('(\.[^']+|@kubenode\/[^/']+)/gms,
-  );
-  return Array.from(found, ([, named, asked]) => named ?? asked ?? '').map((target) =>
+  const found = readFileSync(path, 'utf8').matchAll(IMPORTS);
+  return Array.from(found, ([, named, loaded, asked]) => named ?? loaded ?? asked ?? '').map((target) =>
     target.startsWith('.') ? resolve(dirname(path), target) : target,
   );
 }
 
 function checkFolder(path: string): void {
   const file = relative(SRC, path);
+  for (const target of imported(path))
+    if (relative(ROOT, target).startsWith('packages/'))
+      problems.push(`src/${file}: import a package by its name, and not ${relative(ROOT, target)}`);
   if (file.endsWith('.test.ts') || /(^|\/)[a-z-]*testing(\/|\.ts$)/.test(file)) return;
   const from = file.split('/')[0] ?? '';
   for (const target of imported(path)) {
