@@ -3,7 +3,7 @@ import { ANNOTATIONS } from '../api/names.ts';
 import type { Node } from '../api/builtin.ts';
 import type { Machine } from '../api/machine.ts';
 import type { Json, Stored } from '../api/wire.ts';
-import { jsonPatch } from '../../packages/embedded/src/patch/json.ts';
+import { jsonPatch } from '@kubenode/embedded/testing';
 import type { JsonPatchOperation } from '../kube/client.ts';
 import { holds, machinePatch, nodePatch } from './guarded-patch.ts';
 

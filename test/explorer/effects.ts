@@ -7,7 +7,7 @@ import type { ReleaseMark } from '../../src/defender/evidence.ts';
 import type { Move } from '../../src/defender/guarded-write.ts';
 import { holds, machinePatch, nodePatch } from '../../src/defender/guarded-patch.ts';
 import { stateOf } from '../../src/defender/state.ts';
-import { jsonPatch } from '../../packages/embedded/src/patch/json.ts';
+import { jsonPatch } from '@kubenode/embedded/testing';
 import type { JsonPatchOperation } from '../../src/kube/client.ts';
 import { DEGRADED, ownerOf } from '../../src/controllers/machine/cordon.ts';
 import type { Mutation } from './mutants.ts';

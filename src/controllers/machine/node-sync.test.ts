@@ -4,7 +4,7 @@ import type { Taint } from '../../api/builtin.ts';
 import type { Machine, NodeKeys } from '../../api/machine.ts';
 import type { Json } from '../../api/wire.ts';
 import { holds, nodePatch } from '../../defender/guarded-patch.ts';
-import { jsonPatch } from '../../../packages/embedded/src/patch/json.ts';
+import { jsonPatch } from '@kubenode/embedded/testing';
 import { DEGRADED } from './cordon.ts';
 import { isOutOfService, markedOutOfService, mayTakePods, notedOutOfService, planNode } from './node-sync.ts';
 import { cordoned, machine, node, reservation } from './testing/objects.ts';
