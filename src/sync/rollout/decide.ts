@@ -250,7 +250,8 @@ function upkeep(world: World, rollout: Rollout, place: Place): Step[] {
           : 'it was changed in the cluster by someone else',
     });
   }
-  if (live.state === 'Present') {
+  // Whose ceiling that is, nobody here knows.
+  if (live.state === 'Present' && (live.unknown !== true || place.retry !== undefined)) {
     const held =
       place.pausedBy !== undefined && place.lane === 'Forward' && place.begun && place.phase !== 'Verified' && target !== undefined;
     const wanted = held && canRetry(unit) ? { unitDigest: target, nodes: 0 } : undefined;

@@ -11,7 +11,7 @@ import { recordingLog } from '../../kube/testing/log.ts';
 import { createCellWall } from '../cell-wall.ts';
 import type { Away, Cell, CellContent } from '../cells.ts';
 import { REMOVAL } from '../records.ts';
-import { isDrifted, observe, type ObserveInput } from './observe.ts';
+import { digestsOf, isDrifted, observe, type ObserveInput } from './observe.ts';
 import { judge } from './place.ts';
 import type { LiveUnit, World } from './world.ts';
 
@@ -451,5 +451,24 @@ describe('E16: a cell whose content cannot be read', () => {
     const set = live('MachineComponentSet', 'kubelet', { spec: { unitDigest: 'A' }, status: { observedGeneration: 1, conditions } });
     const found = seen(look({ objects: [set] }, [held(SET, 'A')]));
     expect(found?.state === 'Present' && found.halted?.length).toBe(4096);
+  });
+});
+
+describe('E17: content that the hub has no record of', () => {
+  const unknown = (unitDigest: string, known: (digest: string) => boolean) => {
+    const found = seen(look({ objects: [live('MachineComponentSet', 'kubelet', { spec: { unitDigest } })] }, [held(SET, 'A')], { known }));
+    return found?.state === 'Present' && found.unknown === true;
+  };
+
+  it('is what no Rollout and no record has, and never what its own record has', () => {
+    expect(unknown('X', () => false)).toBe(true);
+    expect(unknown('X', (digest) => digest === 'X')).toBe(false);
+    expect(unknown('A', () => false)).toBe(false);
+  });
+
+  it('digests are known of all Rollouts and of all records, whatever became of them', () => {
+    const records = [held(SET, 'd', { begun: 'b', revoked: ['r'], verified: [{ digest: 'v', commit: 'c', at: '2026-01-01T00:00:00Z' }] })];
+    const of = [rollout(1, [{ unit: SET, clusters: [{ name: 'prod', digest: 'w' }, { name: 'gone' }] }])];
+    expect([...digestsOf(of, [cluster('prod', records), cluster('other')])].toSorted()).toEqual(['b', 'd', 'r', 'v', 'w']);
   });
 });

@@ -32,6 +32,8 @@ export interface ObserveInput {
   missing?(digest: string): string | undefined;
   /** Why the last try at (unit, cluster, digest) failed, while its next one is not due. */
   failing(unit: string, cluster: string): string | undefined;
+  /** Whether a record or a Rollout on the hub has this digest; absent: that is not asked. */
+  known?(digest: string): boolean;
   /** What is not watched there, and was found to be gone. */
   gone?(unit: string, cluster: string): boolean;
 }
@@ -127,6 +129,7 @@ function liveUnit(
   return {
     state: 'Present',
     unitDigest,
+    ...(unitDigest !== undefined && unitDigest !== digest && input.known?.(unitDigest) === false ? { unknown: true } : {}),
     drifted:
       rehearsal.state === 'Over' ||
       (due !== undefined && unitDigest !== undefined && isDrifted(object, due, { digest: digest ?? '', fleet: input.fleet, lane })),
@@ -142,6 +145,21 @@ function liveUnit(
     ...emptyingOf(object),
     ...(wanted === undefined && digest !== undefined ? { lost: input.missing?.(digest) } : {}),
   };
+}
+
+/** Digests that the hub has anywhere: in a Rollout, whatever became of it, or in what it recorded of a cluster. */
+export function digestsOf(rollouts: readonly Rollout[], clusters: readonly Cluster[]): Set<string> {
+  const found = new Set<string>();
+  const add = (digest: string | undefined): void => void (digest === undefined || found.add(digest));
+  for (const { spec } of rollouts) for (const { clusters: wanted } of spec.units) for (const { digest } of wanted) add(digest);
+  for (const { status } of clusters)
+    for (const { digest, begun, verified = [], revoked = [] } of status?.units ?? []) {
+      add(digest);
+      add(begun);
+      for (const entry of verified) add(entry.digest);
+      revoked.forEach(add);
+    }
+  return found;
 }
 
 function emptyingOf(object: Stored<KubeObject>): { emptying?: string } {

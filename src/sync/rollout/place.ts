@@ -1,5 +1,6 @@
 import type { Rollout, RolloutUnit, CLUSTER_PHASES } from '../../api/rollout.ts';
 import type { UnitStatus } from '../../api/cluster.ts';
+import { plainText } from '../../api/plain-text.ts';
 import { haltOf, laneHeld, REMOVAL, stands, type Over, type SeenHalt } from '../records.ts';
 import { isGone, isSoakUnknown, isYoung, soaksSince } from '../soak.ts';
 import type { LiveUnit, World } from './world.ts';
@@ -123,6 +124,9 @@ export function judge(
   const newHalt = isNews ? { message: shown, refused, appliedAt: record?.appliedAt, retried } : undefined;
   const isAccepted = carries && !live.drifted && live.evidence && live.halted === undefined && halt?.refused === true;
   const halted = shown ?? (halt === undefined ? undefined : hiddenHalt(halt, blocked, live));
+  const isUnknown = blocked === undefined && live.state === 'Present' && live.unknown === true && place.retry === undefined;
+  if (isUnknown && held)
+    return { ...place, phase: 'Waiting', verifiedAt: undefined, soaksFrom: undefined, message: unknownContent(rollout, live.unitDigest) };
   const drifted = blocked === undefined && (live.state === 'Absent' || (live.state === 'Present' && live.drifted));
   if (complete) {
     const lost = live.state === 'Present' ? live.lost : undefined;
@@ -137,6 +141,10 @@ export function judge(
   if (drifted) return { ...place, phase: 'Waiting', drifted };
   if (carries && live.evidence) return { ...place, phase: 'Waiting', newEvidence: true };
   return { ...place, phase: 'Waiting', message: live.state === 'Present' ? live.progress : 'not observed yet' };
+}
+
+function unknownContent({ metadata }: Rollout, digest: string | undefined): string {
+  return `its cell has content that this hub has no record of (${plainText(digest ?? '', 19)}): one of them was put back to a backup. It stays until a stage gets new content, or a person asks for this one: kubenode rollout retry ${metadata.name}`;
 }
 
 /** Whether cells have a way to try again what they halted of this kind: `spec.rolloutID`. */

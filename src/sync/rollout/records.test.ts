@@ -352,6 +352,45 @@ describe('E13: a halt', () => {
   });
 });
 
+describe('E17: content that the hub has no record of', () => {
+  const ahead = { unitDigest: 'X', drifted: true, unknown: true, ceiling: { unitDigest: 'X', nodes: 3 } };
+  const wanted = [rolloutOf(1, { a: 'A', b: 'A' })];
+
+  it('stays as it is, with its ceiling, and says so: a hub of before knows less than its cells', () => {
+    const world = worldOf(wanted, {
+      a: { record: proved('A', 60), live: ahead },
+      b: { record: { digest: 'A', commit: 'c1' }, live: ahead },
+    });
+    expect(stepsOf(world)).toEqual([]);
+    expect(unitOf(world)).toMatchObject({ phase: 'Progressing' });
+    expect(unitOf(world)?.clusters?.map(({ phase, message }) => [phase, message])).toEqual(
+      ['a', 'b'].map(() => ['Waiting', expect.stringMatching(/no record of \(X\).*kubenode rollout retry main-1$/)]),
+    );
+  });
+
+  it('holds up the stages behind it', () => {
+    const world = worldOf(wanted, { a: { record: proved('A', 60), live: ahead }, b: {} });
+    expect(stepsOf(world)).toEqual([]);
+  });
+
+  it('is put back where a person asks for that, and where the hub knows it', () => {
+    const retried = [rolloutOf(1, { a: 'A' }, { spec: { retry: 'r1' } })];
+    expect(stepsOf(worldOf(retried, { a: { record: proved('A', 60), live: ahead } }))).toContain('Apply a A Forward');
+    expect(stepsOf(worldOf(wanted, { a: { record: proved('A', 60), live: { ...ahead, unknown: false } }, b: {} }))).toContain(
+      'Apply a A Forward',
+    );
+  });
+
+  it('is taken over in its turn by a commit that wants it', () => {
+    const later = [...wanted, rolloutOf(2, { a: 'X', b: 'X' })];
+    const world = worldOf(later, {
+      a: { record: proved('A', 60), live: { unitDigest: 'X' } },
+      b: { record: proved('A', 60), live: { unitDigest: 'X' } },
+    });
+    expect(stepsOf(world)).toEqual(['Apply a X Forward']);
+  });
+});
+
 describe('E13: a retry', () => {
   const spec = { retry: 'r1' };
   const all = { a: 'A', b: 'A', c: 'A', d: 'A' };

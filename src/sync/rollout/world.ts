@@ -13,6 +13,8 @@ export type LiveUnit =
       unitDigest: string | undefined;
       /** The live object differs from what was applied under the recorded digest. */
       drifted: boolean;
+      /** The hub wrote this digest there, and neither a record nor a Rollout has it: the hub is older than what it reads (docs/protocols.md#e17). */
+      unknown?: boolean;
       /** The kind's own rule holds for this digest and generation (docs/protocols.md#e2). */
       evidence: boolean;
       /** Why the cell halted it, for the digest it carries now. */
