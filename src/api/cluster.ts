@@ -147,6 +147,12 @@ export const Clusters = defineKind({
     unitDigest: Type.Optional(Type.String()),
   }),
   status: Type.Object({
+    epoch: Type.Optional(
+      Type.Integer({
+        minimum: 0,
+        description: 'term of the hub that last began to decide: one with a lower number records nothing here any more',
+      }),
+    ),
     units: Type.Optional(listMap(unitStatus, ['unit'], { maxItems: 500 })),
     cellUID: Type.Optional(
       Type.String({ maxLength: 128, description: 'UID of the Namespace kube-system of the cluster that was reached' }),

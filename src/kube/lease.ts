@@ -34,6 +34,8 @@ export interface Term {
   readonly signal: AbortSignal;
   /** False from the moment the term can no longer be relied on, also where a process that was stopped has not yet run its timers. */
   isValid(): boolean;
+  /** Asks the API server whether the Lease is still that of this term. */
+  holds(): Promise<boolean>;
 }
 
 /** A moment by both clocks: the monotonic one may stand still while the machine sleeps, the wall clock may be set. */
@@ -214,6 +216,10 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
     const term: Term = {
       transitions,
       signal: controller.signal,
+      async holds() {
+        const current = await attempt(controller.signal, (signal) => client.find(Leases, key, { signal }));
+        return current?.spec?.holderIdentity === identity && current.spec.leaseTransitions === transitions;
+      },
       isValid: () => !controller.signal.aborted && since(held.renewedAt) < renewDeadlineMs,
     };
     const keeping = keep(held, controller);

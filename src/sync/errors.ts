@@ -17,6 +17,7 @@ const syncErrorCodes = {
   UnknownKind: surroundings('a kind that the cluster does not have yet'),
   NotOurs: surroundings('an object that belongs to another fleet'),
   Overtaken: surroundings('another hub, or a newer decision, has gone on from what this step was decided from'),
+  Deposed: surroundings('another term of the hub has begun: this one writes nothing more'),
 } as const satisfies Record<string, ErrorRow>;
 export type SyncErrorCode = keyof typeof syncErrorCodes;
 

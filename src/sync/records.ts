@@ -8,6 +8,7 @@ import { hasReason } from '../kube/api-error.ts';
 import type { Client } from '../kube/client.ts';
 import type { Removal } from './apply-unit.ts';
 import { syncError } from './errors.ts';
+import type { Fence } from './fence.ts';
 import { isGone, isSoakUnknown } from './soak.ts';
 
 const TRIES = 8;
@@ -22,15 +23,19 @@ export interface RecordChange {
  * Changes what the hub records of units on one cluster, all of it in one write. The write is conditioned on the object it was computed from,
  * so a deposed hub or a concurrent writer never erases a record; on conflict it is computed again. Nothing is written when nothing differs.
  * Returns the changes that were refused because the record has gone on from what they were decided from.
+ *
+ * Errors: `Deposed`: a later term of the hub has begun.
  */
 export async function changeRecords<T extends RecordChange>(
   hub: Client,
   cluster: string,
   changes: readonly T[],
+  fence: Pick<Fence, 'require'>,
   signal: AbortSignal,
 ): Promise<Map<T, CodedError>> {
   for (let tries = 1; changes.length > 0; tries += 1) {
     const live = await hub.get(Clusters, { name: cluster }, { signal });
+    fence.require(live);
     const before = live.status?.units ?? [];
     const refused = new Map<T, CodedError>();
     let units = before;

@@ -18,6 +18,7 @@ import { createRecorder } from '../../src/kube/recorder.ts';
 import { recordingLog } from '../../src/kube/testing/log.ts';
 import { waitFor } from '../../src/kube/testing/wait-for.ts';
 import { openBundles } from '../../src/sync/bundles.ts';
+import { openFence } from '../../src/sync/fence.ts';
 import type { ConnectCell } from '../../src/sync/cells.ts';
 import { checkRules } from '../../src/rules/check.ts';
 import { judgeObject } from '../../src/cli/object-rules.ts';
@@ -118,9 +119,10 @@ export async function openHub(options: { prune?: number } = {}) {
       judgeObject,
     });
     const recorder = createRecorder({ ...ports, component: 'kubenode-sync', instance: 'test' });
+    const fence = openFence(ports);
     const done = Promise.all([
-      runFleetController({ ...ports, cache, bundles, checkouts, recorder }),
-      runRolloutController({ ...ports, cache, bundles, connect, render: (...call) => checkouts.unit(...call), recorder }),
+      runFleetController({ ...ports, cache, bundles, checkouts, fence, recorder }),
+      runRolloutController({ ...ports, cache, bundles, connect, fence, render: (...call) => checkouts.unit(...call), recorder }),
     ]);
     done.catch(() => undefined);
     running = {

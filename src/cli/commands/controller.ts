@@ -155,14 +155,14 @@ async function controller(flags: Flags): Promise<number> {
   const ports: Ports = { client: gate.client, clock: serverClock(clock, time), random: Math.random, log, signal: stopped.signal, metrics };
   const work =
     flags.hub === true
-      ? (signal: AbortSignal) => runHub({ ...ports, signal }, flags)
+      ? (signal: AbortSignal, holds: Holds | undefined) => runHub({ ...ports, signal }, flags, holds)
       : (signal: AbortSignal) => runCell({ ...ports, signal }, flags, connection);
-  const timely = async (signal: AbortSignal): Promise<void> => {
+  const timely = async (signal: AbortSignal, holds: Holds | undefined): Promise<void> => {
     for (;;) {
       await timeKnown(time, connection.client, clock, signal);
       if (signal.aborted) return;
       try {
-        return await work(signal);
+        return await work(signal, holds);
       } catch (error) {
         if (!isCoded(error, 'ServerTimeUnknown')) throw error;
         log.warn({ error: messageOf(error) }, 'the work is begun again when the time of the API server is known');
@@ -176,7 +176,8 @@ async function controller(flags: Flags): Promise<number> {
   try {
     if (flags.health !== undefined) served.push(await serveHealth(health, flags.health));
     if (flags.metrics !== undefined) served.push(await metricsAt(flags.metrics, connection.client, () => health.metrics(), log));
-    const lead = (signal: AbortSignal): Promise<void> => gate.during(signal, (signal) => health.lead(signal, () => timely(signal)));
+    const lead = (signal: AbortSignal, holds?: Holds): Promise<void> =>
+      gate.during(signal, (signal) => health.lead(signal, () => timely(signal, holds)));
     const identity = `${hostname()}_${crypto.randomUUID()}`;
     const lease = { namespace: flags.namespace, name: `kubenode-${role}`, identity, ...leaseTimes(leaseSeconds) };
     for (;;) {
@@ -189,7 +190,7 @@ async function controller(flags: Flags): Promise<number> {
       // Who leads is found by the own clock alone (docs/protocols.md#h5).
       await runLeaderElection({ ...ports, clock, ...lease }, async (term) => {
         try {
-          await lead(AbortSignal.any([term.signal, stopped.signal]));
+          await lead(AbortSignal.any([term.signal, stopped.signal]), () => term.holds());
         } catch (error) {
           // By the ledger a later term was met: this one is over, and another may be begun, whether or not the clock has told it too.
           if (!isCoded(error, 'Deposed')) throw error;
@@ -223,6 +224,9 @@ function logTo(level: string): Logger {
   return pino({ level, base: { pid: process.pid } }, destination);
 }
 
+/** Whether the Lease is still that of this term. */
+type Holds = () => Promise<boolean>;
+
 /** In the proportions of Kubernetes' own components: 15, 10 and 2 seconds. */
 const leaseTimes = (seconds: number) => ({
   durationMs: seconds * 1000,
@@ -242,12 +246,13 @@ async function metricsAt(listen: string, client: Client, text: () => string, log
   return await serveMetrics({ listen, identity, mayRead: metricsAccess(client), text, log });
 }
 
-async function runHub(ports: Ports, flags: Flags): Promise<void> {
+async function runHub(ports: Ports, flags: Flags, holds: Holds | undefined): Promise<void> {
   const [
     { runFleetController },
     { runRolloutController },
     { openCheckouts },
     { openBundles },
+    { openFence },
     { checkRules },
     { judgeObject },
     { clientFromKubeconfig },
@@ -257,6 +262,7 @@ async function runHub(ports: Ports, flags: Flags): Promise<void> {
     import('../../sync/rollout/controller.ts'),
     import('../../sync/fleet/checkouts.ts'),
     import('../../sync/bundles.ts'),
+    import('../../sync/fence.ts'),
     import('../../rules/check.ts'),
     import('../object-rules.ts'),
     import('../remote.ts'),
@@ -285,8 +291,9 @@ async function runHub(ports: Ports, flags: Flags): Promise<void> {
         checkRules,
         judgeObject,
       });
+      const fence = openFence({ ...ports, signal, holds });
       await together(signal, [
-        (signal) => runFleetController({ ...ports, signal, cache, bundles, checkouts, recorder }),
+        (signal) => runFleetController({ ...ports, signal, cache, bundles, checkouts, fence, recorder }),
         (signal) =>
           runRolloutController({
             ...ports,
@@ -294,6 +301,7 @@ async function runHub(ports: Ports, flags: Flags): Promise<void> {
             cache,
             bundles,
             connect,
+            fence,
             render: (...call) => checkouts.unit(...call),
             recorder,
           }),

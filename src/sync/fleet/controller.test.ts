@@ -17,6 +17,7 @@ import { waitFor } from '../../kube/testing/wait-for.ts';
 import type { Bundles, StoredUnit } from '../bundles.ts';
 import { syncError } from '../errors.ts';
 import { gitError } from '../git/errors.ts';
+import { openFence } from '../fence.ts';
 import { inForce } from '../in-force.ts';
 import { RenderError } from '../render/errors.ts';
 import type { Fetched } from '../git/index.ts';
@@ -109,7 +110,9 @@ function startHub(branch: Branch): void {
     },
     flush: async () => undefined,
   };
-  running.push(runFleetController({ ...ports, cache: createCache(ports), bundles: memoryBundles(), checkouts, recorder }));
+  running.push(
+    runFleetController({ ...ports, cache: createCache(ports), bundles: memoryBundles(), checkouts, fence: openFence(ports), recorder }),
+  );
 }
 
 /** The disk takes real time, of which the fake clock knows nothing. */
@@ -363,6 +366,33 @@ describe('E11: a hub that was deposed', () => {
   it('writes over no Cluster that another has written', async () => {
     await deposedAfter('c0', (commit) => renderedOf({ one: [configMap('settings', commit)] }, {}, { zone: commit }));
     expect(server.objects(Clusters).map(({ metadata }) => metadata.labels?.['zone'])).toEqual(['c2']);
+  });
+
+  it('writes over no Cluster that another left as it is, though nobody wrote it', async () => {
+    const labelled = (zone: string) => (commit: string) => renderedOf({ one: [configMap('settings', commit)] }, {}, { zone });
+    const first = { ...branchAt('c0'), renders: labelled('here') };
+    startHub(first);
+    await until(() => fleet().status?.commit === 'c0', 5000);
+    stops[0]?.abort(new Error('it stops'));
+    const late = { ...branchAt('c1'), renders: labelled('elsewhere') };
+    const [reached, stuck] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let stands = false;
+    server.intercept(async ({ method, path }) => {
+      // The write of the Cluster itself: the Fleet is read by then.
+      if (stands || method !== 'PATCH' || !path.endsWith('/clusters/one')) return undefined;
+      stands = true;
+      reached.resolve();
+      await stuck.promise;
+      return undefined;
+    });
+    startHub(late);
+    await until(() => stands, 5000);
+    startHub({ ...branchAt('c2'), renders: labelled('here') });
+    await until(() => fleet().status?.commit === 'c2', 31_000);
+    Object.assign(late, { head: 'c2', renders: labelled('here') });
+    stuck.resolve();
+    await clock.advance(2000);
+    expect(server.objects(Clusters).map(({ metadata }) => metadata.labels?.['zone'])).toEqual(['here']);
   });
 
   it('a refusal of a commit that another has accepted since is not written', async () => {

@@ -1,6 +1,6 @@
 import { Clusters, type Cluster } from '../../api/cluster.ts';
 import { canonical } from '../../api/digest.ts';
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
@@ -16,6 +16,7 @@ import type { Recorder } from '../../kube/recorder.ts';
 import type { Bundles } from '../bundles.ts';
 import { TooManyDeletions } from '../deletions.ts';
 import { syncError } from '../errors.ts';
+import type { Fence } from '../fence.ts';
 import { inForce } from '../in-force.ts';
 import { machinesOf, replicasOf } from '../going.ts';
 import { refuseMoves } from '../moves.ts';
@@ -40,6 +41,8 @@ export interface FleetControllerOptions {
   cache: Cache;
   bundles: Bundles;
   checkouts: Checkouts;
+  /** Of this term; the controllers of one hub share it. */
+  fence: Fence;
   recorder: Recorder;
   clock: Clock;
   random: Random;
@@ -72,6 +75,8 @@ export async function runFleetController(options: FleetControllerOptions): Promi
       await options.checkouts.close(name);
       return;
     }
+    // What a hub of an earlier term has read of a Cluster is another one from now on.
+    await options.fence.raise([]);
     try {
       if (fleet.spec.paused !== true) return { requeueAfterMs: await follow(fleet, context) };
       await report(context.client, fleet, { reason: 'Paused', message: 'spec.paused is set', ready: 'Unknown' });
@@ -111,7 +116,7 @@ export async function runFleetController(options: FleetControllerOptions): Promi
       tries.delete(name);
       return pollMsOf(fleet);
     } catch (error) {
-      if (signal.aborted || error instanceof Outdated) throw error;
+      if (signal.aborted || error instanceof Outdated || isCoded(error, 'Deposed')) throw error;
       const failed = failedTry(tries.get(name), triedOf(fleet, head), error, clock.monotonic(), random);
       tries.set(name, failed);
       await refuse(context.client, fleet, error, head ?? fleet.status?.head, failed.refused);
@@ -141,7 +146,7 @@ export async function runFleetController(options: FleetControllerOptions): Promi
         if (made !== undefined) options.recorder.event(made, { type: 'Warning', reason: 'ClusterMadeAgain', message });
       }
     } catch (error) {
-      if (signal.aborted || error instanceof Outdated) throw error;
+      if (signal.aborted || error instanceof Outdated || isCoded(error, 'Deposed')) throw error;
       const message = `${missing.slice(0, 5).join(', ')} cannot be made again as ${short(commit)} declares it: ${messageOf(error)}; it is tried again`;
       log.warn({ fleet: name, commit }, message);
       options.recorder.event(fleet, { type: 'Warning', reason: 'ClusterNotMade', message: message.slice(0, 1000) });
@@ -275,13 +280,14 @@ export async function runFleetController(options: FleetControllerOptions): Promi
   /** Applies a Cluster, where it differs. Another hub may have accepted another commit since the Fleet was read: what it has written stays. */
   async function declare(client: Client, fleet: Stored<Fleet>, object: Cluster, listed: readonly Stored<Cluster>[]): Promise<void> {
     const { name } = object.metadata;
-    const options = { fieldManager: MANAGERS.sync, force: true, signal };
+    const applying = { fieldManager: MANAGERS.sync, force: true, signal };
     const known = listed.find((cluster) => cluster.metadata.name === name);
-    if (known !== undefined && wouldChange(object, known, options) === false) return;
+    if (known !== undefined && wouldChange(object, known, applying) === false) return;
     const stored = await client.find(Clusters, { name }, { signal });
+    if (stored !== undefined) options.fence.require(stored);
     const { metadata } = await client.get(Fleets, { name: fleet.metadata.name }, { signal });
     if (metadata.resourceVersion !== fleet.metadata.resourceVersion) throw new Outdated();
-    await applyIfChanged<Cluster>(client, Clusters, object, { ...options, stored, asRead: true }).catch((error: unknown) => {
+    await applyIfChanged<Cluster>(client, Clusters, object, { ...applying, stored, asRead: true }).catch((error: unknown) => {
       throw hasReason(error, 'Conflict') ? new Outdated() : error;
     });
   }

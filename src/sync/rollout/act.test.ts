@@ -14,6 +14,7 @@ import { createClient } from '../../kube/http-client.ts';
 import { fakeApiServer, statusResponse, type FakeApiServer } from '../../kube/testing/api-server.ts';
 import { fakeClock, type FakeClock } from '../../kube/testing/clock.ts';
 import type { StoredUnit } from '../bundles.ts';
+import { openFence, type Fence } from '../fence.ts';
 import type { CellContent } from '../cells.ts';
 import { CodedError } from '../../api/errors.ts';
 import { FINALIZERS, MANAGERS } from '../../api/names.ts';
@@ -29,6 +30,8 @@ let hub: FakeApiServer;
 let cell: FakeApiServer;
 /** What was written, in order: `hub` for a record, else the name of the object in the cell. */
 let writes: string[];
+/** Of the hub that carries out. */
+let fence: Fence;
 
 beforeEach(() => {
   clock = fakeClock();
@@ -36,6 +39,7 @@ beforeEach(() => {
   cell = fakeApiServer();
   writes = [];
   hub.put(Clusters, { apiVersion: API_VERSION, kind: 'Cluster', metadata: { name: CELL }, spec: {} });
+  fence = openFence({ client: createClient(hub.transport), signal });
   hub.intercept(({ method }) => {
     if (method === 'PATCH') writes.push('hub');
     return undefined;
@@ -96,6 +100,7 @@ async function carryOut(
 ): Promise<Map<Step, unknown>> {
   return await act(CELL, steps, {
     hub: createClient(hub.transport),
+    fence,
     fleet: 'main',
     clock,
     cell: away
@@ -371,6 +376,66 @@ describe('E9: a MachineSet that is removed', () => {
     expect(await carryOut([removal()])).toEqual(new Map());
     expect([left(), deletes()]).toEqual([[5], 0]);
     expect(records()).toMatchObject([{ digest: 'd1', begun: REMOVAL }]);
+  });
+});
+
+describe('E14: a hub that decided before the next term began', () => {
+  const v1 = { ...configMap('a'), data: { version: '1' } };
+  const set = {
+    apiVersion: API_VERSION,
+    kind: 'MachineComponentSet',
+    metadata: { name: 'kubelet' },
+    spec: { componentName: 'kubelet', version: '1' },
+  };
+  const nextTerm = async (): Promise<void> => await openFence({ client: createClient(hub.transport), signal }).raise([]);
+  const codes = (errors: Map<Step, unknown>): string[] => [...errors.values()].map((error) => (error as CodedError).code);
+  beforeEach(async () => {
+    await fence.raise([]);
+    writes = [];
+  });
+
+  it('begins nothing, though the record is as it was', async () => {
+    await nextTerm();
+    writes = [];
+    expect(codes(await carryOut([apply(v1)], [v1]))).toEqual(['Deposed']);
+    expect([writes, records(), cell.requests]).toEqual([[], [], []]);
+  });
+
+  it('begins nothing where that begins as it is about to record it', async () => {
+    let met = false;
+    hub.intercept(async ({ method, path, query }) => {
+      if (met || method !== 'PATCH' || JSON.stringify(query).includes('epoch') || !path.endsWith('/status')) return undefined;
+      met = true;
+      await nextTerm();
+      return undefined;
+    });
+    expect(codes(await carryOut([apply(v1)], [v1]))).toEqual(['Deposed']);
+    expect([met, records(), cell.requests]).toEqual([true, [], []]);
+  });
+
+  it('writes nothing into the cell where that begins after it has recorded what it begins', async () => {
+    let met = false;
+    cell.intercept(async ({ method }) => {
+      if (met || method !== 'GET') return undefined;
+      met = true;
+      await nextTerm();
+      return undefined;
+    });
+    expect(codes(await carryOut([apply(v1)], [v1]))).toEqual(['Deposed']);
+    expect([met, cell.objects(ConfigMaps), record(v1)?.begun]).toEqual([true, [], unitDigest([v1])]);
+  });
+
+  it.each<[string, (on: { unit: string; cluster: string; because: string; seen: Extract<Step, { do: 'Ceiling' }>['seen'] }) => Step]>([
+    ['a ceiling', (on) => ({ do: 'Ceiling', ceiling: { unitDigest: 'd', nodes: 0 }, ...on })],
+    ['a retry', (on) => ({ do: 'TryAgain', rolloutID: 'r1', ...on })],
+  ])('writes %s no more', async (_what, stepOf) => {
+    const stored = cell.put(MachineComponentSets, set);
+    const seen = { over: { digest: undefined, begun: undefined }, resourceVersion: stored.metadata.resourceVersion };
+    const step = stepOf({ unit: 'MachineComponentSet/kubelet', cluster: CELL, because: 'test', seen });
+    await nextTerm();
+    writes = [];
+    expect(codes(await carryOut([step]))).toEqual(['Deposed']);
+    expect(writes).toEqual([]);
   });
 });
 

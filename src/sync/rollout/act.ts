@@ -10,6 +10,7 @@ import type { StoredUnit } from '../bundles.ts';
 import type { CellContent } from '../cells.ts';
 import { syncError } from '../errors.ts';
 import { evidenceOf } from '../evidence.ts';
+import type { Fence } from '../fence.ts';
 import { changeRecords, records, REMOVAL, stands, type Aim, type RecordChange } from '../records.ts';
 import { isDrifted } from './observe.ts';
 import { asRehearsed } from './rehearsal.ts';
@@ -17,6 +18,8 @@ import { writesIntoCell, type Step } from './world.ts';
 
 export interface ActPorts {
   hub: Client;
+  /** Of the term that has decided. */
+  fence: Pick<Fence, 'require'>;
   fleet: string;
   clock: Clock;
   cell: CellContent | undefined;
@@ -48,12 +51,12 @@ export async function act(cluster: string, steps: readonly Step[], ports: ActPor
 }
 
 async function actTogether(cluster: string, steps: readonly Step[], ports: ActPorts, errors: Map<Step, unknown>): Promise<void> {
-  const { hub, cell, clock, fleet, signal } = ports;
+  const { hub, fence, cell, clock, fleet, signal } = ports;
   const now = (): string => new Date(clock.now()).toISOString();
   async function record(changes: ReadonlyMap<Step, Change>): Promise<void> {
     const list = [...changes].map(([step, change]) => ({ unit: step.unit, change, step }));
     try {
-      for (const [{ step }, error] of await changeRecords(hub, cluster, list, signal)) errors.set(step, error);
+      for (const [{ step }, error] of await changeRecords(hub, cluster, list, fence, signal)) errors.set(step, error);
     } catch (error) {
       for (const step of changes.keys()) errors.set(step, error);
     }
@@ -109,6 +112,7 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
 
   async function recordAt(unit: string): Promise<UnitStatus | undefined> {
     const live = await hub.get(Clusters, { name: cluster }, { signal });
+    fence.require(live);
     return live.status?.units?.find((each) => each.unit === unit);
   }
   async function confirm(unit: string, aim: Aim): Promise<void> {

@@ -22,6 +22,7 @@ import { recordingLog } from '../../kube/testing/log.ts';
 import { waitFor } from '../../kube/testing/wait-for.ts';
 import { stamped } from '../apply-unit.ts';
 import type { Bundles, StoredUnit } from '../bundles.ts';
+import { openFence } from '../fence.ts';
 import { runRolloutController } from './controller.ts';
 
 const CELLS = ['test', 'prod'];
@@ -112,6 +113,7 @@ function startHub(): void {
     ...ports,
     cache: createCache(ports),
     bundles,
+    fence: openFence(ports),
     async connect(name) {
       await connecting.get(name);
       const transport = transports.get(name);
@@ -797,7 +799,7 @@ describe('a cell', () => {
     let refuses = true;
     answer(
       hub,
-      (request) => isPatchOf('/clusters/test/status')(request) && refuses,
+      (request) => isPatchOf('/clusters/test/status')(request) && JSON.stringify(request.body).includes('conditions') && refuses,
       () => statusResponse(409, 'Conflict'),
     );
     startHub();

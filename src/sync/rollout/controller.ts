@@ -19,6 +19,7 @@ import type { Recorder } from '../../kube/recorder.ts';
 import type { Bundles, StoredUnit } from '../bundles.ts';
 import { attentionOf } from '../attention.ts';
 import { CONNECTING, WATCHED, isCell, isWatched, openCells, type Away, type Cell, type CellContent, type ConnectCell } from '../cells.ts';
+import type { Fence } from '../fence.ts';
 import { inForce } from '../in-force.ts';
 import { syncError } from '../errors.ts';
 import { ownersOf } from '../plan.ts';
@@ -36,6 +37,8 @@ export interface RolloutControllerOptions {
   cache: Cache;
   bundles: Bundles;
   connect: ConnectCell;
+  /** Of this term; the controllers of one hub share it. */
+  fence: Fence;
   /** Renders a commit again and gives one unit of it; its digest is checked by the caller. */
   render: (fleet: string, commit: string, unit: string, cluster: string, signal: AbortSignal) => Promise<StoredUnit>;
   recorder: Recorder;
@@ -78,6 +81,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       rollouts: rollouts.byIndex('fleet', fleet),
       clusters: clusters.list(),
     });
+    await options.fence.raise(clusters.list());
     await keepClusters(context.client);
     if (inForce(stored().declared, stored().rollouts).length === 0) return;
     const connections = await connectAll(clusters.list());
@@ -224,6 +228,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     for (const { do: step, unit, because } of steps) context.log.info({ step, unit, cluster }, because);
     const errors = await act(cluster, steps, {
       hub: context.client,
+      fence: options.fence,
       fleet,
       clock,
       cell,
