@@ -60,7 +60,7 @@ function hubText(hub: Hub | undefined, { cells, rollouts, asked }: FleetState): 
         : '!',
   );
   const news = Object.keys(asked).filter((digest) => asked[digest] !== hub.asked[digest]);
-  return `${tasks.join(';')}|${reports.join()}|${news.sort().join()}`;
+  return `${hub.fenced === true}${tasks.join(';')}|${reports.join()}|${news.sort().join()}`;
 }
 
 /** What stores show that are late. Of an object, also whether it is the one that is there. */
@@ -83,6 +83,7 @@ export function keyOf(fleet: FleetState, budget: readonly number[]): string {
   const { declared, away, head, rollouts, recorded, cells, accounts, revoked, upheld, stopped, leader, deposed } = fleet;
   const parts = [
     budget.join(),
+    String(fleet.unfenced),
     declared.join(),
     away.join(),
     text(head),

@@ -253,6 +253,12 @@ export const ROLLOUT_MUTANTS: RolloutMutant[] = [
     caughtBy: 'trap',
   },
   {
+    rule: 'E14: a term decides before its number is on the Clusters',
+    seams: { fences: false },
+    plan: two({ commit: 1, takeover: 1, pause: 1 }),
+    caughtBy: /E14.*by a hub whose successor decides already/,
+  },
+  {
     rule: 'E14: what has begun is not conditioned on what the decision saw',
     seams: {
       records: {
@@ -261,7 +267,7 @@ export const ROLLOUT_MUTANTS: RolloutMutant[] = [
           records.begin(fleet, aim, { digest: record?.digest, begun: record?.begun }, inventory, same)(record),
       },
     },
-    plan: two({ commit: 2, takeover: 1 }),
+    plan: two({ commit: 2, takeover: 1 }, { terms: false }),
     caughtBy: /E14/,
   },
   {
@@ -275,49 +281,49 @@ export const ROLLOUT_MUTANTS: RolloutMutant[] = [
             records.begin(fleet, { ...aim, revoked: aim.revoked === true || record?.revoked?.includes(aim.to) === true }, ...rest)(record),
       },
     },
-    plan: two({ commit: 2, takeover: 1 }),
+    plan: two({ commit: 2, takeover: 1 }, { terms: false }),
     caughtBy: /E6.*did not know that it is revoked/,
   },
   {
     rule: 'E14: the record is not read again before a write',
     seams: { confirms: false },
-    plan: two({ commit: 2, takeover: 1 }),
+    plan: two({ commit: 2, takeover: 1 }, { terms: false }),
     caughtBy: /E14/,
   },
   {
     rule: 'E14: a write is not conditioned on what was read',
     seams: { conditioned: false },
-    plan: two({ commit: 2, takeover: 1 }),
+    plan: two({ commit: 2, takeover: 1 }, { terms: false }),
     caughtBy: /E14/,
   },
   {
     rule: 'E14: a write is not conditioned on that nothing is there',
     seams: { conditionedOnNothing: false },
-    plan: two({ commit: 1, takeover: 1 }, { clusters: ['t1'], settled: false }),
+    plan: two({ commit: 1, takeover: 1 }, { terms: false, clusters: ['t1'], settled: false }),
     caughtBy: /E14.*over what another wrote/,
   },
   {
     rule: 'E14: a write makes again what was removed',
     seams: { conditionedOnUID: false },
-    plan: two({ commit: 1, takeover: 1, erase: 1 }, { clusters: ['t1'] }),
+    plan: two({ commit: 1, takeover: 1, erase: 1 }, { terms: false, clusters: ['t1'] }),
     caughtBy: /E14.*was removed since/,
   },
   {
     rule: 'E14: the record is not read again before a ceiling',
     seams: { checksBeforePatch: false },
-    plan: two({ commit: 2, takeover: 1, pause: 1 }, { clusters: ['t1'] }),
+    plan: two({ commit: 2, takeover: 1, pause: 1 }, { terms: false, clusters: ['t1'] }),
     caughtBy: /E14: a ceiling .* where another has begun/,
   },
   {
     rule: 'E14: a ceiling is not conditioned on what the decision saw',
     seams: { conditionsPatch: false },
-    plan: two({ commit: 1, takeover: 1, pause: 1 }, { clusters: ['t1'] }),
+    plan: two({ commit: 1, takeover: 1, pause: 1 }, { terms: false, clusters: ['t1'] }),
     caughtBy: /E14: a ceiling .* over what another wrote/,
   },
   {
     rule: 'E14: a retry is not conditioned on what the decision saw',
     seams: { conditionsPatch: false },
-    plan: two({ commit: 1, takeover: 1, halt: 1, retry: 1 }, { clusters: ['t1'] }),
+    plan: two({ commit: 1, takeover: 1, halt: 1, retry: 1 }, { terms: false, clusters: ['t1'] }),
     caughtBy: /E14: a retry .* over what another wrote/,
   },
   {
@@ -376,7 +382,7 @@ export const ROLLOUT_MUTANTS: RolloutMutant[] = [
         verified: (digest, commit, at) => (record) => records.verified(digest, commit, at, record?.appliedAt)(record),
       },
     },
-    plan: two({ commit: 3, takeover: 1 }, { clusters: ['t1'] }),
+    plan: two({ commit: 3, takeover: 1 }, { terms: false, clusters: ['t1'] }),
     caughtBy: /E5/,
   },
 ];

@@ -25,6 +25,14 @@ export const ROLLOUTS: NamedRollout[] = [
   { name: 'a first rollout, with a hub that is deposed', plan: two({ takeover: 1, away: 1 }, { settled: false }) },
   { name: 'a commit and another in one cluster, with a hub that is deposed', plan: two({ commit: 2, takeover: 1 }, { clusters: ['t1'] }) },
   { name: 'a commit, with a halt and a hub that is deposed', plan: two({ commit: 1, takeover: 1, halt: 1 }) },
+  {
+    name: 'a commit and another in one cluster, with a hub that is deposed, and no number on the Cluster',
+    plan: two({ commit: 2, takeover: 1 }, { clusters: ['t1'], terms: false }),
+  },
+  {
+    name: 'a commit, with a halt and a hub that is deposed, and no number on the Clusters',
+    plan: two({ commit: 1, takeover: 1, halt: 1 }, { terms: false }),
+  },
   { name: 'three commits', plan: two({ commit: 3 }) },
   { name: 'a commit, a halt and another commit', plan: two({ commit: 2, halt: 1 }) },
   { name: 'a commit, a pause and another commit', plan: two({ commit: 2, pause: 1 }) },

@@ -3,9 +3,11 @@ import { look, perform, report } from '../../src/sync/rollout/testing/hubs.ts';
 import {
   canProve,
   committed,
+  deposedIn,
   dropped,
   emptyFleet,
   erased,
+  fencedIn,
   forgotten,
   halted,
   isHubLate,
@@ -61,6 +63,8 @@ export type Store = 'rollouts' | 'records' | 'members' | 'cells';
 export interface RolloutPlan {
   unit?: 'MachineComponentSet/runtime' | 'NodeRemedier/hung';
   maxClusters?: number;
+  /** False: no term puts its number on the Clusters, so that what stands behind that is tried alone. */
+  terms?: boolean;
   /** By name: those that begin with t are of the first stage. */
   clusters: readonly string[];
   /** Declared by `join`. */
@@ -100,7 +104,7 @@ const stageOf = (name: string): string => (name.startsWith('t') ? 'test' : 'prod
 function startOf(plan: RolloutPlan): RolloutWorld {
   const [first] = plan.heads;
   if (first === undefined) throw new Error('a plan needs a head');
-  let fleet = emptyFleet(plan.unit ?? 'MachineComponentSet/runtime', plan.maxClusters ?? 1);
+  let fleet = emptyFleet(plan.unit ?? 'MachineComponentSet/runtime', plan.maxClusters ?? 1, plan.terms);
   for (const name of plan.clusters) fleet = joined(fleet, name, stageOf(name));
   fleet = committed(fleet, first);
   if (plan.settled === true) fleet = settled(fleet);
@@ -132,7 +136,7 @@ function isThere(state: FleetState): boolean {
 function isConverged({ fleet }: RolloutWorld, seams: Seams): boolean {
   const isPaused = fleet.rollouts.some(({ spec }) => spec.paused === true);
   const isLate = isHubLate(fleet) || Object.keys(fleet.late.cells).length > 0;
-  if (fleet.leader !== undefined || fleet.away.length > 0 || isPaused || isLate || !isThere(fleet)) return false;
+  if (fleet.leader !== undefined || fleet.away.length > 0 || isPaused || isLate || fleet.unfenced || !isThere(fleet)) return false;
   const { steps, over } = look(fleet, seams);
   return steps.length === 0 && over;
 }
@@ -154,7 +158,8 @@ function hubMoves({ fleet, budget }: RolloutWorld, seams: Seams): Move<RolloutWo
     moves.push({ label, world: { fleet: after, budget: left }, fault, ...(broken === undefined ? {} : { broken }) });
   };
   const { leader } = fleet;
-  if (leader === undefined) {
+  if (fleet.unfenced) add('the next term puts its number on the Clusters', fencedIn(fleet, seams), false);
+  else if (leader === undefined) {
     const { hub, broken } = look(fleet, seams);
     if (hub.tasks.length > 0 || broken !== undefined) add('leader decides', { ...fleet, leader: hub }, false, broken);
     else if (report(fleet, hub) !== fleet) add('leader reports', report(fleet, hub), false, broken);
@@ -171,8 +176,7 @@ function hubMoves({ fleet, budget }: RolloutWorld, seams: Seams): Move<RolloutWo
     }
     if (leader.tasks.length === 0) add('leader reports', { ...report(fleet, leader), leader: undefined }, false);
     if (budget.takeover > 0) {
-      const after = { ...fleet, leader: undefined, deposed: [...fleet.deposed, leader] };
-      add('the leader is deposed', after, true, undefined, { ...budget, takeover: budget.takeover - 1 });
+      add('the leader is deposed', deposedIn(fleet, leader), true, undefined, { ...budget, takeover: budget.takeover - 1 });
     }
   }
   fleet.deposed.forEach((late, index) => {

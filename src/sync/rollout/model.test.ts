@@ -83,9 +83,10 @@ it('E5, E6, E11 to E14: whatever happens, no promise is broken, and nothing is s
     fc.property(
       fc.constantFrom('MachineComponentSet/runtime', 'NodeRemedier/hung'),
       fc.integer({ min: 1, max: 2 }),
+      fc.boolean(),
       fc.array(event, { minLength: 20, maxLength: 100, size: 'max' }),
-      (unit, maxClusters, events) => {
-        const model = rolloutModel(unit, maxClusters);
+      (unit, maxClusters, terms, events) => {
+        const model = rolloutModel(unit, maxClusters, terms);
         for (const name of ['t1', 'p1', 'p2']) model.join(name, stageOf(name));
         model.commit('A');
         model.turn();

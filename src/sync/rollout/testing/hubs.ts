@@ -184,6 +184,8 @@ function recordAll(state: FleetState, hub: Hub, cluster: string, steps: readonly
     }
     if (record === before || record === undefined) continue;
     broken ??= brokenByRecord(after, step, before);
+    if (hub.fenced === true && step.do === 'Apply')
+      broken ??= `E14: ${step.digest} begins on ${cluster} by a hub whose successor decides already`;
     after = { ...after, recorded: { ...after.recorded, [cluster]: { ...record, unit: state.unit } } };
     const account = after.accounts[cluster] ?? NO_ACCOUNT;
     if (step.do === 'RecordEvidence') {

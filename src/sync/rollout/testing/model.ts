@@ -7,8 +7,8 @@ import { standsIn } from './promises.ts';
 import * as fleets from './state.ts';
 import { REAL, wantedOn, type FleetState, type Head, type Hub } from './state.ts';
 
-export function rolloutModel(unit: string, maxClusters: number) {
-  let state = fleets.emptyFleet(unit, maxClusters);
+export function rolloutModel(unit: string, maxClusters: number, terms = true) {
+  let state = fleets.emptyFleet(unit, maxClusters, terms);
   const count = { forward: 0, restored: 0, fenced: 0 };
 
   function keep(broken: string | undefined): void {
@@ -42,7 +42,9 @@ export function rolloutModel(unit: string, maxClusters: number) {
     commit: (digest: string, special: Head['special'] = {}) => steer((before) => fleets.committed(before, { digest, special })),
     /** One look of the leader; after so many requests it dies. Returns how many steps it saw, and whether all rollouts are over. */
     turn(dies = Infinity): { steps: number; over: boolean } {
-      state = { ...state, now: state.now + 1000 };
+      const late = state.deposed.flatMap(({ tasks }) => tasks.flatMap(({ todo }) => todo)).length;
+      state = fleets.fencedIn({ ...state, now: state.now + 1000 }, REAL);
+      count.fenced += late - state.deposed.flatMap(({ tasks }) => tasks.flatMap(({ todo }) => todo)).length;
       const { hub, steps, over, broken } = look(state, REAL);
       keep(broken);
       for (const step of steps) {
@@ -58,7 +60,7 @@ export function rolloutModel(unit: string, maxClusters: number) {
       return { steps: steps.length, over };
     },
     /** The leader decides, and sleeps: another leads from now on. */
-    depose: () => steer((before) => ({ ...before, deposed: [...before.deposed, look(before, REAL).hub] })),
+    depose: () => steer((before) => fleets.deposedIn(before, look(before, REAL).hub)),
     /** The deposed hub wakes for so many requests. */
     late(requests: number): void {
       for (let left = requests; left > 0; left -= 1) {

@@ -65,6 +65,8 @@ export interface Hub {
   retried: ReadonlyMap<string, string | undefined>;
   /** Retries that humans had asked for by then, by digest. */
   asked: Of<string>;
+  /** A later term has put its number on every Cluster. */
+  fenced?: boolean;
 }
 
 /** Stores of the hub that stopped following: what they show still. */
@@ -105,6 +107,10 @@ export interface FleetState {
   retries: number;
   asked: Of<string>;
   leader: Hub | undefined;
+  /** Whether each term puts its number on every Cluster before it decides; else only what stands behind that keeps hubs apart. */
+  terms: boolean;
+  /** The term that leads has not done so yet. */
+  unfenced: boolean;
   deposed: readonly Hub[];
   /** The next hub has no better stores. */
   late: Late;
@@ -117,6 +123,8 @@ export interface Seams {
     typeof records,
     'begin' | 'applied' | 'verified' | 'soaksAgain' | 'revoked' | 'upheld' | 'reinstated' | 'retried' | 'halted' | 'lifted'
   >;
+  /** A term puts its number on every Cluster before it decides, and a hub that meets a higher one writes nothing. */
+  fences: boolean;
   /** The record is read again before a write. */
   confirms: boolean;
   /** A write is conditioned on the object that was read. */
@@ -139,6 +147,7 @@ export interface Seams {
 export const REAL: Seams = {
   decide,
   records,
+  fences: true,
   confirms: true,
   conditioned: true,
   conditionedOnNothing: true,
@@ -152,7 +161,7 @@ export const REAL: Seams = {
 
 export const NO_ACCOUNT: Account = { since: undefined, heldMs: {}, verified: [], proved: false };
 
-export function emptyFleet(unit: string, maxClusters: number): FleetState {
+export function emptyFleet(unit: string, maxClusters: number, terms = true): FleetState {
   return {
     unit,
     maxClusters,
@@ -172,9 +181,31 @@ export function emptyFleet(unit: string, maxClusters: number): FleetState {
     retries: 0,
     asked: {},
     leader: undefined,
+    terms,
+    unfenced: false,
     deposed: [],
     late: { cells: {} },
   };
+}
+
+/** Another term begins; the hub that led carries on late with what it has yet to do. */
+export function deposedIn(state: FleetState, hub: Hub): FleetState {
+  return { ...state, leader: undefined, unfenced: state.terms, deposed: [...state.deposed, hub] };
+}
+
+/**
+ * The term that leads puts its number on every Cluster. It decides nothing before all bear it, so what happens between two of these writes may as well happen
+ * before or after both. Of what deposed hubs have yet to do, only a request into a cell that is on the wire has an effect from then on.
+ */
+export function fencedIn(state: FleetState, { fences }: Pick<Seams, 'fences'>): FleetState {
+  if (!state.unfenced) return state;
+  const deposed = state.deposed.map((hub) => ({ ...hub, fenced: true, tasks: fences ? hub.tasks.flatMap(onTheWire) : hub.tasks }));
+  return { ...state, unfenced: false, deposed };
+}
+
+function onTheWire(task: Task): Task[] {
+  const [first] = task.todo;
+  return first?.do === 'Write' || first?.do === 'Patch' ? [{ ...task, todo: [first] }] : [];
 }
 
 export const ownerIn = ({ rollouts }: FleetState): Rollout | undefined => rollouts.at(-1);
