@@ -88,11 +88,15 @@ describe('E14: the fence of a term', () => {
     ]);
   });
 
-  it('is up without a Cluster whose status nobody can write, and is tried there again', async () => {
+  it.each([
+    [422, 'Invalid'],
+    [413, 'RequestEntityTooLarge'],
+    [400, 'BadRequest'],
+  ])('is up without a Cluster whose status nobody can write (%d), and is tried there again', async (status, reason) => {
     const fence = fenceOf();
     let refuses = true;
     server.intercept(({ method, path }) =>
-      refuses && method === 'PATCH' && path.endsWith('/a/status') ? statusResponse(422, 'Invalid') : undefined,
+      refuses && method === 'PATCH' && path.endsWith('/a/status') ? statusResponse(status, reason) : undefined,
     );
     await fence.raise([]);
     expect(epochs()).toEqual([undefined, fence.epoch]);

@@ -73,7 +73,7 @@ export function openFence({ client, signal, holds }: FenceOptions): Fence {
         return;
       } catch (error) {
         // Nobody can write it, nor hold all others up for it.
-        if (hasReason(error, 'Invalid')) return;
+        if (hasReason(error, 'Invalid', 'BadRequest', 'RequestEntityTooLarge')) return;
         if (!hasReason(error, 'Conflict', 'NotFound') || tries === TRIES) throw error;
         live = await client.find(Clusters, { name }, { signal });
       }
