@@ -19,7 +19,7 @@ export interface Away {
 export interface CellWall {
   /** It failed a moment ago, and is left alone. */
   away(): Away | undefined;
-  /** It failed before, and is tried again. */
+  /** A request failed before, and none of its kind was answered since: that it is well is not known yet. */
   isOnTrial(): boolean;
   /** What is decided from the content of the cell; undefined where that cannot be done. */
   read<T>(decide: () => T): T | undefined;
@@ -42,36 +42,39 @@ export interface CellWallOptions {
 }
 
 export function createCellWall(name: string, { clock, random, log, onFailure }: CellWallOptions): CellWall {
-  let failure: { count: number; notBefore: number; away: Away } | undefined;
+  /** `verb`: of the request that failed, until one like it is answered. */
+  let failure: { count: number; notBefore: number; away: Away; verb: keyof Client | undefined } | undefined;
 
   const away = (): Away | undefined => (failure !== undefined && clock.monotonic() < failure.notBefore ? failure.away : undefined);
 
-  function fail(error: unknown, code: string): void {
+  function fail(error: unknown, code: string, verb?: keyof Client): void {
     // What was under way at the same time is of the same turn.
     if (away() !== undefined) return;
     const now = clock.monotonic();
     const count = failure !== undefined && now - failure.notBefore < FORGOTTEN_MS ? failure.count + 1 : 1;
     const found = awayOf(error, code);
     const retryInMs = halfJitterMs(RETRY, count, random);
-    failure = { count, notBefore: now + retryInMs, away: found };
+    failure = { count, notBefore: now + retryInMs, away: found, verb };
     log.warn({ cluster: name, reason: found.reason, error: found.message, failures: count, retryInMs }, 'a cell is left alone for a while');
     onFailure();
   }
 
-  async function guard<T>(request: () => Promise<T>): Promise<T> {
+  async function guard<T>(verb: keyof Client, request: () => Promise<T>): Promise<T> {
     const before = away();
     if (before !== undefined) throw new CodedError(before.reason, before.message);
     try {
-      return await request();
+      const answer = await request();
+      if (failure?.verb === verb && away() === undefined) failure.verb = undefined;
+      return answer;
     } catch (error) {
-      if (isCoded(error, ...MISBEHAVES)) fail(error, error.code);
+      if (isCoded(error, ...MISBEHAVES)) fail(error, error.code, verb);
       throw error;
     }
   }
 
   return {
     away,
-    isOnTrial: () => failure !== undefined && away() === undefined && clock.monotonic() - failure.notBefore < FORGOTTEN_MS,
+    isOnTrial: () => failure?.verb !== undefined && away() === undefined && clock.monotonic() - failure.notBefore < FORGOTTEN_MS,
     read(decide) {
       if (away() !== undefined) return undefined;
       try {
@@ -82,19 +85,19 @@ export function createCellWall(name: string, { clock, random, log, onFailure }: 
       }
     },
     guarded: (client) => ({
-      get: (resource, key, options) => guard(() => client.get(resource, key, options)),
-      find: (resource, key, options) => guard(() => client.find(resource, key, options)),
-      list: (resource, options) => guard(() => client.list(resource, options)),
-      listAll: (resource, options) => guard(() => client.listAll(resource, options)),
+      get: (resource, key, options) => guard('get', () => client.get(resource, key, options)),
+      find: (resource, key, options) => guard('find', () => client.find(resource, key, options)),
+      list: (resource, options) => guard('list', () => client.list(resource, options)),
+      listAll: (resource, options) => guard('listAll', () => client.listAll(resource, options)),
       // Reflectors alone watch; they have deadlines and a backoff of their own.
       watch: (resource, options) => client.watch(resource, options),
-      create: (resource, object, options) => guard(() => client.create(resource, object, options)),
-      update: (resource, object, options) => guard(() => client.update(resource, object, options)),
-      patch: (resource, key, patch, options) => guard(() => client.patch(resource, key, patch, options)),
-      apply: (resource, object, options) => guard(() => client.apply(resource, object, options)),
-      delete: (resource, key, options) => guard(() => client.delete(resource, key, options)),
-      post: (path, body, options) => guard(() => client.post(path, body, options)),
-      request: (request) => guard(() => client.request(request)),
+      create: (resource, object, options) => guard('create', () => client.create(resource, object, options)),
+      update: (resource, object, options) => guard('update', () => client.update(resource, object, options)),
+      patch: (resource, key, patch, options) => guard('patch', () => client.patch(resource, key, patch, options)),
+      apply: (resource, object, options) => guard('apply', () => client.apply(resource, object, options)),
+      delete: (resource, key, options) => guard('delete', () => client.delete(resource, key, options)),
+      post: (path, body, options) => guard('post', () => client.post(path, body, options)),
+      request: (request) => guard('request', () => client.request(request)),
     }),
   };
 }

@@ -1052,6 +1052,12 @@ describe('E16: a cell that misbehaves', () => {
     await until(() => content('prod') === '2', 10_000);
     expect(cell('test').requests.filter(({ method }) => method === 'PATCH')).toHaveLength(1);
     await until(() => reachable('test')?.reason === 'RequestTimeout', 40_000);
+    const said: (string | undefined)[] = [];
+    for (let passed = 0; passed < 60_000; passed += 500) {
+      await clock.advance(500);
+      said.push(reachable('test')?.status);
+    }
+    expect(said.filter((each) => each !== 'False')).toEqual([]);
     expect(reachable('test')).toMatchObject({
       status: 'False',
       message: expect.stringContaining('was not complete after 30 s') as unknown,
@@ -1060,7 +1066,9 @@ describe('E16: a cell that misbehaves', () => {
     commit({ [UNIT]: settings('3') }, together);
     await until(() => content('prod') === '3', 10_000);
     await clock.advance(300_000);
-    // It stays away as long as it hangs, and is said to once.
+    // It stays away as long as it hangs, whatever else it answers meanwhile, and is said to once.
+    expect(reachable('test')?.status).toBe('False');
+    expect(events.filter(({ about, reason }) => about === 'Cluster/test' && reason === 'RequestTimeout')).toHaveLength(1);
     expect(events.filter(({ about, reason }) => about === 'Cluster/test' && reason === 'Connected')).toEqual([]);
     hangs = false;
     await until(() => content('test') === '3' && reachable('test')?.status === 'True', 130_000);

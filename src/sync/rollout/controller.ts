@@ -70,7 +70,6 @@ export async function runRolloutController(options: RolloutControllerOptions): P
   const reportedHeld = new Set<string>();
   /** What is done in cells, by fleet and cluster. */
   const under = new Map<string, Promise<void>>();
-  const isUnderWay = (cluster: string): boolean => [...under.keys()].some((id) => id.endsWith(` ${cluster}`));
   const units = openUnits(options);
   let wake: (key: string) => void = () => undefined;
   const cells = openCells({ ...options, hub: client, onChange: () => fleets().forEach((fleet) => wake(fleet)) });
@@ -322,7 +321,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     const content = isCell(cell) ? cell.read(contentOf) : undefined;
     const away = isCell(cell) ? cell.away() : cell;
     if (away?.reason === CONNECTING || (away === undefined && isCell(cell) && !cell.synced())) return;
-    if (away === undefined && isCell(cell) && cell.isOnTrial() && isUnderWay(cluster.metadata.name)) return;
+    if (away === undefined && isCell(cell) && cell.isOnTrial()) return;
     const before = cluster.status?.conditions?.find(({ type }) => type === 'Reachable');
     const reason = away?.reason ?? 'Connected';
     const conditions = setConditions(
