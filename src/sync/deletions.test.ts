@@ -425,10 +425,60 @@ describe('E9: what goes already counts', () => {
     const machines = Object.fromEntries(
       Array.from({ length: 10 }, (_, index) => [`prod-${index}`, cell({ [WEB]: index < 4 ? set(4, 3) : set(4, 4) })]),
     );
-    const found = planned({ from, to, machines });
+    // The clusters of which the first is under way were given four before, and the hub has that on record.
+    const given = (): { unit: string; digests: string[] }[] => [{ unit: WEB, digests: ['4'] }];
+    const found = planned({ from, to, machines, rest: { given } });
     expect(going(found)).toEqual([]);
     expect(found.heldBack?.message).toContain('stage "prod": 1 of its 40 machines would go beside 4 that go already, 4 may');
     expect(found.heldBack?.waitsFor).toHaveLength(10);
+  });
+  test('a set that is being removed counts for the stage, with what was given before', () => {
+    const from = { 'prod-1': { [WEB]: '20' }, 'prod-2': { [WEB]: '20' } };
+    const machines = { 'prod-1': cell({ [WEB]: set(20, 20), [API]: set(4, 0, 0, true) }) };
+    const given = (cluster: string) => (cluster === 'prod-1' ? [{ unit: API, digests: ['none', '4'] }] : []);
+    const world = { from, to: { 'prod-1': { [WEB]: '20' }, 'prod-2': { [WEB]: '19' } }, machines };
+    expect(planned({ ...world, rest: { given } }).heldBack?.message).toContain(
+      'stage "prod": 1 of its 44 machines would go beside 4 that go already',
+    );
+  });
+});
+
+describe('E9: what one cell reports bounds only itself', () => {
+  const set = (replicas: number, deleting = 0) => ({ replicas, wanted: replicas, deleting, removing: false });
+  const reporting = (total: number, sets: Record<string, ReturnType<typeof set>>): CellMachines => ({
+    total,
+    sets: new Map(Object.entries(sets)),
+  });
+  const tree = (clusters: number, machines: number, change: (index: number) => number): Pick<World, 'from' | 'to'> => {
+    const of = (replicas: (index: number) => number): Tree =>
+      Object.fromEntries(Array.from({ length: clusters }, (_, index) => [`prod-${index}`, { [WEB]: String(replicas(index)) }]));
+    return { from: of(() => machines), to: of(change) };
+  };
+
+  test.each([
+    ['sets of its own', reporting(1e9, { 'MachineSet/x/x': set(1e9) })],
+    ['the set that the fleet has there', reporting(1e9, { [WEB]: set(1e9) })],
+  ])('one that claims very many machines gives no room to others: %s', (_what, liar) => {
+    const { from, to } = tree(300, 4, (index) => (index === 0 ? 4 : 3));
+    const found = planned({ from, to, machines: { 'prod-0': liar } });
+    expect(going(found)).toEqual([]);
+    expect(found.heldBack?.all).toHaveLength(299);
+  });
+  test.each([
+    ['of its own', reporting(40, { [WEB]: set(40), 'MachineSet/x/x': set(0, 1e9) })],
+    ['of the set that the fleet has there', reporting(40, { [WEB]: set(40, 1e9) })],
+    ['by a set that has too many', reporting(40, { [WEB]: { ...set(1e9), wanted: 40 } })],
+  ])('one that claims that very many are being deleted holds nobody else back: %s', (_what, liar) => {
+    const { from, to } = tree(21, 40, (index) => (index === 3 ? 39 : 40));
+    expect(going(planned({ from, to, machines: { 'prod-0': liar } }))).toEqual([`prod-3 ${WEB}`]);
+    const own = tree(21, 40, (index) => (index === 0 ? 39 : 40));
+    expect(going(planned({ ...own, machines: { 'prod-0': liar } }))).toEqual([]);
+  });
+  test('its own room is that of its own machines, also of those whose number Git does not give', () => {
+    const from = { 'prod-1': { [WEB]: 'none' }, 'prod-2': { [WEB]: '4' } };
+    const machines = { 'prod-1': reporting(100, { [WEB]: set(100) }) };
+    expect(going(planned({ from, to: { 'prod-1': { [WEB]: '98' }, 'prod-2': { [WEB]: '4' } }, machines }))).toEqual([`prod-1 ${WEB}`]);
+    expect(going(planned({ from, to: { 'prod-1': { [WEB]: '97' }, 'prod-2': { [WEB]: '3' } }, machines }))).toHaveLength(2);
   });
 });
 

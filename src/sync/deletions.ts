@@ -32,6 +32,8 @@ export interface DeletionsInput {
   replicas: ReplicasByDigest;
   /** By cluster: what a reached cell reports. A cluster that is not in it is not known. */
   machines: ReadonlyMap<string, CellMachines>;
+  /** What the hub recorded that it gave a cluster of its units: digests, also of before, and of units that are being removed. */
+  given?: (cluster: string) => readonly { unit: string; digests: readonly string[] }[];
 }
 
 /** More objects than may go. The commit is refused. */
@@ -124,8 +126,12 @@ export function judgeDeletions(input: DeletionsInput): { held: ReadonlySet<Chang
     }
     const rest = clusters.flatMap(losing);
     if (rest.length > 0) {
-      const counts = clusters.map((cluster) => countIn(changesIn(cluster), held, input, cluster));
-      const excess = ofStage(limits, clusters, counts, input.machines);
+      const parts = clusters.map((cluster): Part => {
+        const most = mostIn(changesIn(cluster), input.given?.(cluster) ?? [], input.replicas);
+        const cell = input.machines.get(cluster);
+        return partOf(countIn(changesIn(cluster), held, input, cluster), cell?.total, most, limits.maxMachines);
+      });
+      const excess = ofStage(limits, clusters, parts, input.machines);
       if (excess !== undefined) {
         excesses.push(excess);
         for (const change of rest) held.add(change);
@@ -239,24 +245,57 @@ function ofCluster(cluster: string, limits: Limits, count: Count, total: number 
   return { text: `${place}: ${amount(count, total)} would go${beside(already)}, ${may}`, waits, raise };
 }
 
+/** What one cluster is for its stage. */
+interface Part {
+  total: number;
+  machines: number;
+  already: number;
+  /** It may lose so many of machines that only its cell knows of; nobody else may. */
+  own: number;
+}
+
+/** As many machines as the hub ever asked a cell for, as far as it knows: a set counts with the largest of its contents. */
+function mostIn(
+  changes: readonly Change[],
+  given: readonly { unit: string; digests: readonly string[] }[],
+  replicas: ReplicasByDigest,
+): number {
+  const most = new Map<string, number>();
+  const note = (unit: string, digest: string | undefined): void => {
+    const known = digest === undefined ? undefined : replicas.get(digest);
+    if (typeof known === 'number') most.set(unit, Math.max(known, most.get(unit) ?? 0));
+  };
+  for (const { unit, from } of changes) note(unit, from);
+  for (const { unit, digests } of given) for (const digest of digests) note(unit, digest);
+  return [...most.values()].reduce((sum, each) => sum + each, 0);
+}
+
+/** A cell's numbers are its own word: beyond `most` they give room to that cluster alone, and take none from others. */
+function partOf({ machines, already }: Count, total: number | undefined, most: number, maxMachines: string): Part {
+  const beyond = Math.max(0, (total ?? 0) - most);
+  const own = Math.floor((beyond * Number.parseInt(maxMachines, 10)) / 100);
+  return { total: Math.min(total ?? 0, most), machines, already: Math.min(already, most), own };
+}
+
 function ofStage(
   { stage, maxMachines }: Limits,
   clusters: readonly string[],
-  counts: readonly Count[],
+  parts: readonly Part[],
   cells: DeletionsInput['machines'],
 ): Excess | undefined {
-  const total = clusters.reduce((sum, cluster) => sum + (cells.get(cluster)?.total ?? 0), 0);
+  const sumOf = (value: (part: Part) => number): number => parts.reduce((sum, part) => sum + value(part), 0);
+  const total = sumOf((part) => part.total);
   const isKnown = clusters.every((cluster) => cells.has(cluster));
-  const machines = counts.reduce((sum, each) => sum + each.machines, 0);
-  const already = counts.reduce((sum, each) => sum + each.already, 0);
   const share = shareOf(total, maxMachines);
-  if (machines + already <= share) return undefined;
+  const going = sumOf((part) => Math.max(0, part.machines + part.already - part.own));
+  if (going <= share) return undefined;
+  const machines = sumOf((part) => Math.max(0, part.machines - part.own));
   const unknown = isKnown ? '' : ', clusters of which this is not known counted as none';
   const until = machines <= share ? 'Gone' : isKnown ? undefined : 'Reached';
   return {
-    text: `stage "${stage}": ${amount({ objects: 0, machines }, total)} would go${beside(already)}, ${share} may (maxMachines ${maxMachines}${unknown})`,
+    text: `stage "${stage}": ${amount({ objects: 0, machines }, total)} would go${beside(going - machines)}, ${share} may (maxMachines ${maxMachines}${unknown})`,
     waits: until === undefined ? undefined : { until, clusters },
-    raise: { of: 'Stage', stage, maxDeletions: undefined, percent: percentFor(machines + already, total) },
+    raise: { of: 'Stage', stage, maxDeletions: undefined, percent: percentFor(going, total) },
   };
 }
 

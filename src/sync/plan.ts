@@ -27,6 +27,8 @@ export interface PlanInput {
   machines?: ReadonlyMap<string, CellMachines>;
   /** What clusters were given of a unit, wholly or in part: digests; undefined: not known. */
   there?(cluster: string, unit: string): readonly string[] | undefined;
+  /** What a cluster was ever given of its units, as far as it is recorded: digests, also of units that nothing wants any more. */
+  given?: (cluster: string) => readonly { unit: string; digests: readonly string[] }[];
   /** The commit that renders what was wanted before this one. */
   commitOf?(cluster: string, unit: string): string | undefined;
 }
@@ -91,7 +93,14 @@ export function plan(input: PlanInput): Plan {
     }
     changes.set(unit, its);
   }
-  const { held, heldBack } = judgeDeletions({ fleet, stages, changes: [...changes.values()].flat(), replicas, machines });
+  const { held, heldBack } = judgeDeletions({
+    fleet,
+    stages,
+    changes: [...changes.values()].flat(),
+    replicas,
+    machines,
+    ...(input.given === undefined ? {} : { given: input.given }),
+  });
 
   const units: RolloutUnit[] = [];
   for (const [unit, its] of changes) {

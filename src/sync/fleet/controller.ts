@@ -198,6 +198,10 @@ export async function runFleetController(options: FleetControllerOptions): Promi
     const before = [
       ...[...wanted.values()].flatMap((units) => [...units].map(([unit, each]) => ({ unit, ...each }))),
       ...[...recorded.values()].flat().flatMap(({ unit, digest, commit }) => (digest === undefined ? [] : [{ unit, digest, commit }])),
+      // Only how many machines they were: where that is lost it is not rendered for.
+      ...[...recorded.values()]
+        .flat()
+        .flatMap(({ unit, verified = [] }) => verified.map(({ digest }) => ({ unit, digest, commit: undefined }))),
     ];
     const planned = plan({
       fleet,
@@ -222,6 +226,11 @@ export async function runFleetController(options: FleetControllerOptions): Promi
         // Without any record it may be that they were lost.
         return records.length === 0 ? undefined : [digest, begun].flatMap((each) => (each === undefined || each === REMOVAL ? [] : each));
       },
+      given: (cluster) =>
+        (recorded.get(cluster) ?? []).map(({ unit, digest, begun, verified = [] }) => ({
+          unit,
+          digests: [digest, begun, ...verified.map((each) => each.digest)].flatMap((each) => each ?? []),
+        })),
       commitOf: (cluster, unit) => wanted.get(cluster)?.get(unit)?.commit,
     });
 
