@@ -36,6 +36,8 @@ export interface Known {
   reserved: boolean;
   /** Whose the name of that Node is, read live; undefined: it is nobody's. `unsigned`: UIDs of requests in it that are there, and of which no end is recorded. */
   hold: (Pick<Hold, 'pool' | 'ends' | 'since'> & { unsigned: readonly string[] }) | undefined;
+  /** Open requests of the same requester to the same signer that were made after this one. */
+  newer: number;
   server: ServerNames;
   /** Domains below which Nodes may have names that people chose. */
   nodeDomains: readonly string[];

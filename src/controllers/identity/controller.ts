@@ -17,7 +17,7 @@ import { makeTokenAccount } from './admission.ts';
 import type { Known } from './asked.ts';
 import { decide } from './decide.ts';
 import { endOfCertificate, readHold, withIssued, withRequest, writeHold } from './holds.ts';
-import { nodeFor, nodeOf } from './kubelet.ts';
+import { MOST_LEFT, nodeFor, nodeOf } from './kubelet.ts';
 import { readmissionOf } from './readmission.ts';
 import { recordBootstrap } from './record.ts';
 import { serverNames, systemLookup, type Lookup } from './server-names.ts';
@@ -70,6 +70,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
   );
   machines.addIndex(BY_NODE, nodesOf);
   requests.addIndex(BY_UID, uidOf);
+  requests.addIndex(BY_REQUESTER, openRequesterOf);
   /** UIDs of requests that were denied here, and told of. */
   const denied = new Set<string>();
 
@@ -82,6 +83,16 @@ export async function runIdentityController(options: IdentityControllerOptions):
     if (state === 'Denied') await afterDenial(request, run);
     if (state === 'Issued') await afterIssue(request, run);
   }
+
+  /** Open requests of the same requester to the same signer. */
+  const beside = (request: StoredRequest): StoredRequest[] =>
+    openRequesterOf(request).flatMap((requester) => requests.byIndex(BY_REQUESTER, requester));
+
+  /** A new one may be one too many: of those before it some are judged again. */
+  const ledTo = (request: StoredRequest, old?: StoredRequest): string[] =>
+    !isLookedAt(request)
+      ? []
+      : [request, ...(old === undefined ? beside(request).slice(0, 2 * MOST_LEFT) : [])].map(({ metadata }) => metadata.name);
 
   /** Of the requester, as it is now and not as a cache has it. */
   async function machineNow(request: StoredRequest): Promise<Stored<Machine> | undefined> {
@@ -102,6 +113,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
       node: node === undefined ? undefined : await client.find(Nodes, { name: node }, { signal }),
       reserved: node !== undefined && reserved(node),
       hold: hold && { ...hold, unsigned },
+      newer: beside(request).filter((each) => isAfter(each, request)).length,
       server: asked.signerName === SIGNERS.client ? { hosts: [], addresses: [] } : await server(),
       nodeDomains: options.nodeDomains ?? [],
     };
@@ -231,7 +243,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
     runController({
       ...shared,
       name: 'identity-requests',
-      watches: [watch(requests, (request) => (isLookedAt(request) ? [request.metadata.name] : [])), watch(machines, () => [])],
+      watches: [watch(requests, ledTo), watch(machines, () => [])],
       reconcile: reconcileRequest,
       concurrency: 8,
     }),
@@ -261,6 +273,12 @@ function namePatterns(patterns: readonly string[]): (name: string) => boolean {
 const TOKEN = 'ServiceAccountToken';
 const BY_NODE = 'identity/node';
 const BY_UID = 'identity/uid';
+const BY_REQUESTER = 'identity/requester';
+/** Of an open request: who asks whom. */
+const openRequesterOf = (request: StoredRequest): string[] =>
+  isLookedAt(request) && stateOf(request) === 'Open' ? [`${request.spec.signerName} ${request.spec.username ?? ''}`] : [];
+const isAfter = ({ metadata: a }: StoredRequest, { metadata: b }: StoredRequest): boolean =>
+  a.creationTimestamp === b.creationTimestamp ? a.uid > b.uid : a.creationTimestamp > b.creationTimestamp;
 const uidOf = ({ metadata }: StoredRequest): string[] => [metadata.uid];
 const nodesOf = ({ metadata, status }: Stored<Machine>): string[] => [
   ...new Set([metadata.name, ...(status?.nodeRef === undefined ? [] : [status.nodeRef.name])]),

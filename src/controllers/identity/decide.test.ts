@@ -148,6 +148,7 @@ describe('the identity of an agent', () => {
       hold: undefined,
       server: { hosts: [], addresses: [] },
       nodeDomains: [],
+      newer: 0,
     });
     expect(said(verdict)).toBe('Deny RequestInvalid');
   });

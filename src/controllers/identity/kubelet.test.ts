@@ -404,6 +404,20 @@ describe('G4: a kubelet', () => {
       'Leave',
     ],
     [
+      'G4i: serving of an imported machine, with as many newer requests as a person is left',
+      { subject, names: [...own] },
+      serving,
+      { ...imported, newer: 4 },
+      'Deny TooManyRequests',
+    ],
+    [
+      'G4i: serving of an imported machine, with fewer newer requests',
+      { subject, names: [...own] },
+      serving,
+      { ...imported, newer: 3 },
+      'Leave',
+    ],
+    [
       'G4c: serving of an imported machine, for its Node name',
       { subject, names: [{ type: 'dns', value: 'a' }] },
       serving,
@@ -563,6 +577,7 @@ describe('G4: a kubelet', () => {
     it('is left to a person: of an imported machine and of one that was made by hand', async () => {
       expect(await judged(bySsh)).toBe('Leave');
       expect(await judged({ metadata })).toBe('Leave');
+      expect(await judged({ metadata }, { newer: 4 })).toBe('Deny TooManyRequests');
       expect(
         await judged({ metadata, status: { nodeRef: { name, uid: 'node-a' }, addresses: [{ type: 'Hostname', address: name }] } }),
       ).toBe('Leave');

@@ -15,6 +15,8 @@ import { isAddress, isOfServer } from './server-names.ts';
 import { canonicalAddress, kindOfKey, type SigningRequest } from './signing-request.ts';
 
 const NODES = 'system:nodes';
+/** Requests of one node that are left to a person. */
+export const MOST_LEFT = 4;
 const NODE_USER = 'system:node:';
 const LEAVE: Verdict = { do: 'Leave' };
 
@@ -189,7 +191,12 @@ const serverName = (what: string): Verdict => deny('ServerName', `${what} is a n
 const serviceName = (name: string): Verdict => deny('NameOfAnother', `${name} is a name by which clients reach services of a cluster`);
 const UNRESOLVED = 'the addresses of the API server are not known: the name service gives no answer';
 
-function judgeNames({ names, others }: SigningRequest, machine: Stored<Machine>, node: string, { server, nodeDomains }: Known): Verdict {
+function judgeNames(
+  { names, others }: SigningRequest,
+  machine: Stored<Machine>,
+  node: string,
+  { server, nodeDomains, newer }: Known,
+): Verdict {
   if (others.length > 0) return deny('RequestInvalid', `it asks for extensions or attributes ${others.join(', ')}`);
   if (names.length === 0) return deny('RequestInvalid', 'a serving certificate needs alternative names');
   if (isServiceName(node)) return serviceName(node);
@@ -200,7 +207,7 @@ function judgeNames({ names, others }: SigningRequest, machine: Stored<Machine>,
   if (machine.spec.provider?.name === SSH_PROVIDER)
     return !isChosen && names.every(({ type, value }) => type === 'dns' && value === node)
       ? { do: 'Approve', reason: 'NodeOfMachine', message: `its only name is that of Node ${node}` }
-      : LEAVE;
+      : leftToPerson(newer);
   const service = names.find(({ value }) => isServiceName(value));
   if (service !== undefined) return serviceName(service.value);
   const addresses = machine.status?.addresses;
@@ -209,9 +216,15 @@ function judgeNames({ names, others }: SigningRequest, machine: Stored<Machine>,
   const strange = names.find(({ type, value }) => (type !== 'dns' && type !== 'ip') || !known.has(value) || value.includes('*'));
   if (strange !== undefined)
     return deny('NameOfAnother', `${strange.type} ${strange.value} is not of this Machine, whose addresses are ${[...known].join(', ')}`);
-  if (isChosen && names.some(({ value }) => value === node)) return LEAVE;
+  if (isChosen && names.some(({ value }) => value === node)) return leftToPerson(newer);
   if (server.addresses === undefined && names.some(isAddress)) return { do: 'Wait', why: UNRESOLVED };
   return { do: 'Approve', reason: 'AddressesOfMachine', message: 'all names are those of this Machine' };
+}
+
+/** A kubelet gives a request up after a quarter of an hour and makes another: an older one is of no use to it, and only fills memory. */
+function leftToPerson(newer: number): Verdict {
+  if (newer < MOST_LEFT) return LEAVE;
+  return deny('TooManyRequests', `${newer} newer requests of this node wait for a person (kubectl certificate approve)`);
 }
 
 /**

@@ -381,10 +381,10 @@ describe('security 3, G4a: a Machine that is named like a Node', () => {
   });
 
   /** Asks as the node itself, with a certificate for that name that somebody kept. */
-  async function askAsNode(name: string, serving = false) {
+  async function askAsNode(name: string, serving = false, names = ['a']) {
     const { pem } = await pkcs10({
       subject: [{ O: ['system:nodes'] }, { CN: ['system:node:a'] }],
-      ...(serving ? { names: [{ type: 'dns', value: 'a' }] } : {}),
+      ...(serving ? { names: names.map((value) => ({ type: 'dns' as const, value })) } : {}),
     });
     const user = { name: 'system:node:a', groups: ['system:nodes', 'system:authenticated'] };
     return await createClient((request) => world.cluster.handleAs(user, request)).create(CertificateSigningRequests, {
@@ -463,6 +463,22 @@ describe('security 3, G4a: a Machine that is named like a Node', () => {
     await world.clock.advance(1000);
     await askAsNode('again');
     expect((await judged('again')).status?.conditions).toMatchObject([{ reason: 'NodeOfMachine' }]);
+  });
+
+  it('G4i: leaves a person four requests of a node, the newest', async () => {
+    await world.client.delete(Machines, KEY);
+    const spec = { provider: { name: 'ssh', config: { address: '10.0.0.7' } } };
+    await world.client.create(Machines, { apiVersion: API_VERSION, kind: 'Machine', metadata: KEY, spec });
+    await world.editStatus({ nodeRef: { name: 'a', uid: 'node-a' } });
+    world.lead();
+    for (let each = 0; each < 12; each++) {
+      await askAsNode(`left-${each}`, true, ['a', '10.0.0.7']);
+      await world.clock.advance(1000);
+    }
+    const open = async () =>
+      (await requestsOf(world)).filter((request) => stateOf(request) === 'Open').map(({ metadata }) => metadata.name);
+    await world.until('the older ones are denied', async () => (await open()).length === 4);
+    expect((await open()).toSorted()).toEqual(['left-10', 'left-11', 'left-8', 'left-9']);
   });
 
   it('gets no certificate of which the end is not recorded first', async () => {

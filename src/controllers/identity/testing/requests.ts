@@ -95,6 +95,7 @@ export const known = (bootstrap: Bootstrap | undefined, more: Partial<Known> = {
   hold: undefined,
   server: { hosts: ['api.prod.example', '10.96.0.1'], addresses: ['203.0.113.9', '2001:db8:0:0:0:0:0:9'] },
   nodeDomains: [],
+  newer: 0,
   ...more,
 });
 export const said = (verdict: Verdict): string => ('reason' in verdict ? `${verdict.do} ${verdict.reason}` : verdict.do);
