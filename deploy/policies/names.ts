@@ -46,6 +46,16 @@ const SMALL = [
   },
 ];
 
+const annotations = (which: 'object' | 'oldObject'): string =>
+  `(${which} == null ? dyn({}) : dyn(${which}).metadata.?annotations.orValue({}))`;
+const OURS = "k.startsWith('kubenode.io/')";
+/** What controllers' writes of a Node are conditioned on: a kubelet that could change it would keep them away (docs/protocols.md#c4a). */
+const KEEPS_OURS = `request.resource.resource != 'nodes' || (
+      ${annotations('object')}.all(k, !${OURS} || (k in ${annotations('oldObject')} && ${annotations('oldObject')}[k] == ${annotations('object')}[k]))
+      && ${annotations('oldObject')}.all(k, !${OURS} || k in ${annotations('object')}))`;
+const KEEPS_CORDON = `request.resource.resource != 'nodes' || oldObject == null
+      || dyn(object).?spec.?unschedulable.orValue(false) == dyn(oldObject).?spec.?unschedulable.orValue(false)`;
+
 /** Kubelets write their Node, its Lease and requests for certificates, and nothing there that would outlive their Machine. */
 export function kubeletsPolicy(scope: Construct): void {
   policy(scope, {
@@ -71,6 +81,8 @@ export function kubeletsPolicy(scope: Construct): void {
         expression: `!(${FIELD_MANAGER} in ${literal(OWN_MANAGERS)})`,
         messageExpression: `'the field manager ' + ${FIELD_MANAGER} + " is one of KubeNode's own writers"`,
       },
+      { expression: KEEPS_OURS, messageExpression: "'a kubelet changes no annotation of kubenode.io'" },
+      { expression: KEEPS_CORDON, messageExpression: "'a kubelet changes no spec.unschedulable of its Node once it is there'" },
       ...SMALL,
     ],
   });

@@ -560,6 +560,19 @@ describe('G3, invariant 9: whatever rights an agent was given by mistake', () =>
       const beat = { metadata: { annotations: { a: 'x'.repeat(1000) } }, status: { conditions: [{ type: 'Ready', status: 'True' }] } };
       expect([path, (await attempt(send(kubelet, 'PATCH', path, beat, strategic))).outcome]).toEqual([path, 'ok']);
     }
+    // What controllers' writes are conditioned on (docs/protocols.md#c4a).
+    const ours = { metadata: { annotations: { 'kubenode.io/node-write': '1' } }, spec: { unschedulable: true } };
+    expect((await attempt(send(WHO.clusterAdmin, 'PATCH', `${nodes}/m9`, ours, undefined, false))).outcome).toBe('ok');
+    for (const path of [`${nodes}/m9`, `${nodes}/m9/status`])
+      for (const value of ['2', null])
+        for (const name of ['kubenode.io/node-write', 'kubenode.io/cordoned-by']) {
+          if (name !== 'kubenode.io/node-write' && value === null) continue;
+          const change = { metadata: { annotations: { [name]: value } } };
+          expect([path, change, (await attempt(send(kubelet, 'PATCH', path, change))).outcome]).toEqual([path, change, 'policy']);
+        }
+    for (const unschedulable of [false, null])
+      expect((await attempt(send(kubelet, 'PATCH', `${nodes}/m9`, { spec: { unschedulable } }))).outcome).toBe('policy');
+    expect((await attempt(send(kubelet, 'PATCH', `${nodes}/m9`, { metadata: { annotations: { a: 'y' } } }))).outcome).toBe('ok');
     const lease = (ownerReferences: object[], more: object = {}) => ({
       apiVersion: 'coordination.k8s.io/v1',
       kind: 'Lease',

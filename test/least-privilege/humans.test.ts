@@ -414,27 +414,26 @@ describe('what the machine controller gives agents', () => {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ apiVersion: 'v1', kind: 'Node', metadata: { name: 'h1' } }),
     });
-    const node = (await rig.admin.request({ method: 'GET', path: '/api/v1/nodes/h1' })) as { metadata: object; spec?: object };
-    const put = (change: { metadata?: object; spec?: object }) =>
+    const patch = (change: { metadata?: object; spec?: object }) =>
       attempt(
         rig.as(WHO.machine).request({
-          method: 'PUT',
+          method: 'PATCH',
           path: '/api/v1/nodes/h1',
           query: { dryRun: 'All' },
-          headers: { 'content-type': 'application/json' },
-          body: JSON.stringify({ ...node, metadata: { ...node.metadata, ...change.metadata }, spec: { ...node.spec, ...change.spec } }),
+          headers: { 'content-type': 'application/merge-patch+json' },
+          body: JSON.stringify(change),
         }),
       );
     const taints = [{ key: 'a', effect: 'NoSchedule' }];
-    expect((await put({ spec: { unschedulable: true, taints }, metadata: { labels: { a: 'b' }, annotations: { c: 'd' } } })).outcome).toBe(
-      'ok',
-    );
+    expect(
+      (await patch({ spec: { unschedulable: true, taints }, metadata: { labels: { a: 'b' }, annotations: { c: 'd' } } })).outcome,
+    ).toBe('ok');
     for (const change of [
       { spec: { providerID: 'other://x' } },
       { spec: { podCIDR: '10.1.0.0/24', podCIDRs: ['10.1.0.0/24'] } },
       { metadata: { finalizers: ['a/b'] } },
     ])
-      expect([change, (await put(change)).outcome]).toEqual([change, 'policy']);
+      expect([change, (await patch(change)).outcome]).toEqual([change, 'policy']);
     await rig.admin.request({ method: 'DELETE', path: '/api/v1/nodes/h1' });
   });
 });
