@@ -4,7 +4,7 @@ import { GROUP } from '../../src/api/kind.ts';
 import { MANAGERS } from '../../src/api/names.ts';
 import { AGENT_CONDITIONS, AGENT_STATUS } from '../owners.ts';
 import { HELD, literal, policy } from './policy.ts';
-import { AGENT_OF, FIELD_MANAGER, IS_AGENT, whoIs } from './who.ts';
+import { AGENT_OF, FIELD_MANAGER, IS_AGENT, sameRecord, sameWriter, whoIs } from './who.ts';
 
 const STATUS = [
   { name: 'old', expression: 'oldObject == null ? {} : dyn(oldObject).?status.orValue({})' },
@@ -30,10 +30,6 @@ const hasAgents = (record: string): string => {
   const conditions = AGENT_CONDITIONS.map((type) => `'k:{"type":"${type}"}' in ${status}[?'f:conditions'].orValue({})`);
   return `(${[...AGENT_STATUS.map((field) => `'f:${field}' in ${status}`), ...conditions].join(' || ')})`;
 };
-
-const sameWriter = (a: string, b: string): string =>
-  ['manager', 'operation', 'subresource'].map((field) => `${a}.?${field}.orValue('') == ${b}.?${field}.orValue('')`).join(' && ');
-const sameRecord = (a: string, b: string): string => `${sameWriter(a, b)} && ${a}.?fieldsV1.orValue({}) == ${b}.?fieldsV1.orValue({})`;
 
 /** Agents: nothing of kubenode.io but the status of their own Machine, and of that their own fields and conditions. */
 export function agentPolicy(scope: Construct): void {

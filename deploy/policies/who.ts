@@ -38,3 +38,23 @@ export const FIELD_MANAGER = "request.?options.?fieldManager.orValue('')";
 
 /** A client that applies by the name of another gives that one fields that it then removes with its next apply. */
 export const OWN_MANAGERS: readonly string[] = Object.values(MANAGERS);
+
+export const sameWriter = (a: string, b: string): string =>
+  ['manager', 'operation', 'subresource'].map((field) => `${a}.?${field}.orValue('') == ${b}.?${field}.orValue('')`).join(' && ');
+
+/** Two records of managedFields say the same, but for their times. */
+export const sameRecord = (a: string, b: string): string =>
+  `${sameWriter(a, b)} && ${a}.?fieldsV1.orValue({}) == ${b}.?fieldsV1.orValue({})`;
+
+/** A record names no field that another of the same writer does not. */
+export const fewerFields = (a: string, b: string): string =>
+  `${sameWriter(a, b)} && ${within(`${a}.?fieldsV1.orValue({})`, `${b}.?fieldsV1.orValue({})`, DEEPEST)}`;
+
+/** What is deeper is compared as a whole: `f:spec`, `f:operation`, `f:subject`, an item, its field. */
+const DEEPEST = 5;
+
+function within(a: string, b: string, depth: number): string {
+  if (depth === 0) return `${a} == ${b}`;
+  const k = `k${depth}`;
+  return `(${a} == ${b} || ${a}.all(${k}, ${k} in ${b} && ${within(`${a}[${k}]`, `${b}[${k}]`, depth - 1)}))`;
+}

@@ -3,7 +3,7 @@ import type { Construct } from 'constructs';
 import { GROUP } from '../../src/api/kind.ts';
 import type { Owners, Writer } from '../owners.ts';
 import { HELD, literal, policy } from './policy.ts';
-import { FIELD_MANAGER, IS_AGENT, OWN_MANAGERS, whoIs } from './who.ts';
+import { fewerFields, FIELD_MANAGER, IS_AGENT, OWN_MANAGERS, sameRecord, whoIs } from './who.ts';
 
 /** For messages. */
 const WORDS: Record<Writer, string> = {
@@ -27,6 +27,11 @@ const KEPT_LABELS = `^([a-z0-9.-]+[.])?(node-restriction|node-role)[.]kubernetes
 /** The keys of two maps of labels that differ and are kept. */
 const keptLabels = (now: string, before: string, kept: string): string =>
   `(${now}.filter(k, !(k in ${before}) || ${before}[k] != ${now}[k]) + ${before}.filter(k, !(k in ${now}))).filter(k, k.matches('${kept}'))`;
+
+/** Records of what KubeNode's own writers own, where a person writes. */
+const recordsOf = (meta: 'meta' | 'oldMeta'): string =>
+  `variables.who != 'human' || request.operation == 'DELETE' ? []
+    : variables.${meta}.?managedFields.orValue([]).filter(f, f.?manager.orValue('') in ${literal(OWN_MANAGERS)})`;
 
 /** What a condition on the resource picks from a table by resource. */
 const pick = (table: Record<string, unknown>, none: string): string => `${literal(table)}[?request.resource.resource].orValue(${none})`;
@@ -139,6 +144,18 @@ export function writersPolicy(scope: Construct, side: 'hub' | 'cell', owners: Re
         expression: `variables.isByHand && request.operation != 'DELETE'
           ? ${keptLabels('variables.meta.?labels.orValue({})', 'variables.oldMeta.?labels.orValue({})', SCOPE_LABELS)} : []`,
       },
+      ...(['records', 'oldRecords'] as const).map((name) => ({ name, expression: recordsOf(name === 'records' ? 'meta' : 'oldMeta') })),
+      {
+        name: 'isChanged',
+        expression: `request.operation == 'DELETE' || variables.changed.size() > 0 || ${[
+          'labels',
+          'annotations',
+          'finalizers',
+          'ownerReferences',
+        ]
+          .map((field) => `variables.meta[?'${field}'] != variables.oldMeta[?'${field}']`)
+          .join(' || ')}`,
+      },
       {
         name: 'bad',
         expression: `variables.changed.filter(f, !(variables.who in variables.owners[?f].orValue([]))
@@ -174,6 +191,12 @@ export function writersPolicy(scope: Construct, side: 'hub' | 'cell', owners: Re
       {
         expression: `variables.who != 'human' || !(${FIELD_MANAGER} in ${literal(OWN_MANAGERS)})`,
         messageExpression: `'the field manager ' + ${FIELD_MANAGER} + " is one of KubeNode's own writers; give another, or none"`,
+      },
+      {
+        // A person's change takes fields from the records of others, as the server notes it; it never gives them any (docs/protocols.md#g7b).
+        expression: `variables.records.all(f, variables.oldRecords.exists(g, ${fewerFields('f', 'g')}))
+          && (variables.isChanged || variables.oldRecords.all(g, g.?operation.orValue('') != 'Apply' || variables.records.exists(f, ${sameRecord('f', 'g')})))`,
+        messageExpression: `"metadata.managedFields: people change no record of what KubeNode's own writers own"`,
       },
       metadata('labels', '{}'),
       metadata('finalizers', '[]'),

@@ -117,6 +117,57 @@ describe('G5: an operator', () => {
     for (const name of ['kubectl', 'kubenode-cli']) expect([name, (await by(name)).outcome]).toEqual([name, 'ok']);
   });
 
+  test("G7b: changes no record of KubeNode's writers in metadata.managedFields, but for what his own changes take from them", async () => {
+    const spec = { provider: { name: 'local' }, labels: { a: '1', b: '1' }, drainTimeoutSeconds: 60 };
+    await make(spec);
+    const object = { apiVersion: API_VERSION, kind: 'Machine', metadata: KEY, spec };
+    await glass.apply(Machines, object, { fieldManager: MANAGERS.machineSet, force: true });
+    await glass.patch(Machines, KEY, { merge: { spec: { failureDomain: 'a' } } }, { fieldManager: MANAGERS.machine });
+    type Records = NonNullable<Stored<Machine>['metadata']['managedFields']>;
+    const put = async (change: (records: Records) => Records, more: object = {}) => {
+      const { metadata, ...rest } = await live();
+      const managedFields = change(structuredClone(metadata.managedFields ?? []));
+      const changed = { ...rest, metadata: { ...metadata, managedFields }, spec: { ...rest.spec, ...more } };
+      const { outcome, message } = await attempt(olga.update(Machines, changed, { dryRun: true }));
+      return outcome === 'policy' ? `policy ${message.includes('managedFields')}` : `${outcome} ${message}`;
+    };
+    const isSets = ({ manager }: Records[number]): boolean => manager === MANAGERS.machineSet;
+    const given = (field: string) => (records: Records) =>
+      records.map((each) =>
+        isSets(each) ? { ...each, fieldsV1: { 'f:spec': { ...(each.fieldsV1?.['f:spec'] as object), [field]: {} } } } : each,
+      );
+    expect((await live()).metadata.managedFields?.some(isSets)).toBe(true);
+    expect((await tries(olga, { spec: { hold: true } }, false)).outcome).toBe('ok');
+    const refused = {
+      'a field of hers': await put(given('f:hold')),
+      'the same beside a change': await put(given('f:hold'), { paused: true }),
+      'a record more': await put((records) => [
+        ...records,
+        {
+          manager: MANAGERS.remedy,
+          operation: 'Apply',
+          apiVersion: API_VERSION,
+          fieldsType: 'FieldsV1',
+          fieldsV1: { 'f:spec': { 'f:hold': {} } },
+        } as never,
+      ]),
+      'a record less': await put((records) => records.filter((each) => !isSets(each))),
+      'none at all': await put(() => [{}] as never),
+    };
+    expect(refused).toEqual(Object.fromEntries(Object.keys(refused).map((each) => [each, 'policy true'])));
+    const free = {
+      'the very same object': await put((records) => records),
+      'a field of hers': await put((records) => records, { hold: false, paused: true }),
+      'a field that a controller has set': await put((records) => records, { drainTimeoutSeconds: 90 }),
+      'one of several in a map': await put((records) => records, { labels: { a: '2', b: '1' } }),
+      'all of a map': await put((records) => records, { labels: undefined }),
+      'what a controller wrote last': (await tries(olga, { spec: { drainTimeoutSeconds: null, labels: null, hold: null } })).outcome,
+    };
+    expect(free).toEqual(Object.fromEntries(Object.keys(free).map((each) => [each, expect.stringMatching(/^ok ?$/) as string])));
+    const prepared = { ...object, metadata: { namespace: 'web', name: 'h2', managedFields: (await live()).metadata.managedFields } };
+    expect((await attempt(olga.create(Machines, prepared as never, { dryRun: true }))).message).toContain('managedFields');
+  });
+
   test('has no rights in Secrets, RBAC, CRDs or policies, nor to the status of anything', async () => {
     for (const path of [
       '/api/v1/secrets',
