@@ -83,7 +83,7 @@ export async function applyUnit(
     const desired = stamped(object, top, stamp, unit.origins[index]);
     const resource = await target.resourceOf(object);
     const key = { name: object.metadata.name, namespace: object.metadata.namespace };
-    const stored = await target.client.find(resource, key, { signal });
+    let stored = await target.client.find(resource, key, { signal });
     const owner = stored?.metadata.labels?.[LABELS.fleet];
     if (owner !== undefined && owner !== stamp.fleet) {
       throw syncError('NotOurs', `${object.kind} "${object.metadata.name}" belongs to fleet "${owner}"`, {
@@ -92,6 +92,7 @@ export async function applyUnit(
     }
     if (top) await confirm();
     try {
+      stored = stored === undefined ? undefined : await withoutForeign(target.client, resource, stored, desired, signal);
       const applied = await applyIfChanged(target.client, resource, desired, {
         fieldManager: MANAGERS.sync,
         force: true,
@@ -113,6 +114,36 @@ export async function applyUnit(
     }
   }
   return { inventory, changed, corrections };
+}
+
+/** What is written by rollouts and people in objects that sync applies. */
+const NOT_SYNCS = ['ceiling', 'rolloutID'];
+
+/**
+ * An apply removes what its record in managedFields names and it has no more. That record may name what sync never applied, where somebody wrote it by
+ * hand: then it is taken out of the record first (docs/protocols.md#e4). Conditioned on the object as it was read.
+ */
+async function withoutForeign(
+  client: Client,
+  resource: Resource,
+  stored: Stored<KubeObject>,
+  desired: KubeObject,
+  signal: AbortSignal,
+): Promise<Stored<KubeObject>> {
+  if (stored.apiVersion !== API_VERSION) return stored;
+  const { spec = {} } = desired as { spec?: object };
+  const foreign = NOT_SYNCS.filter((field) => !(field in spec)).map((field) => `f:${field}`);
+  const records = stored.metadata.managedFields ?? [];
+  const managedFields = records.map((record) => {
+    const fields = record.fieldsV1?.['f:spec'];
+    if (record.manager !== MANAGERS.sync || record.operation !== 'Apply' || typeof fields !== 'object' || fields === null) return record;
+    const own = Object.fromEntries(Object.entries(fields).filter(([field]) => !foreign.includes(field)));
+    return Object.keys(own).length === Object.keys(fields).length ? record : { ...record, fieldsV1: { ...record.fieldsV1, 'f:spec': own } };
+  });
+  if (managedFields.every((record, index) => record === records[index])) return stored;
+  const { uid, resourceVersion, name, namespace } = stored.metadata;
+  const merge = { metadata: { uid, resourceVersion, managedFields } };
+  return await client.patch(resource, { name, namespace }, { merge }, { fieldManager: MANAGERS.sync, signal });
 }
 
 /** What somebody else had done to it; each text with the object that it is about. */
