@@ -36,9 +36,10 @@ const OVER = 'no longer leads';
 
 /**
  * What a controller tells of a Machine by an apply to its status orders nothing and frees nothing: a late one is corrected by the leader, which
- * sees it. Its own repairs it notes there by PUT, conditioned on what it read.
+ * sees it. Its own repairs it notes there by a JSON patch, conditioned on what it read.
  */
-const isTold = ({ method, path }: Write): boolean => method === 'PATCH' && /\/machines\/[^/]+\/status$/.test(path);
+const isTold = ({ method, path, body }: Write): boolean =>
+  method === 'PATCH' && !Array.isArray(body) && /\/machines\/[^/]+\/status$/.test(path);
 
 const takesEffect = (write: Write): boolean =>
   (write.status ?? 0) < 300 && !isTold(write) && !/\/leases(\/|$)|\/events(\/|$)|\/selfsubject/.test(write.path);
