@@ -191,10 +191,25 @@ test('no credential lies there but those of this node; the kubelet took the one 
   const user = (JSON.parse(kubeconfig) as { users: [{ name: string; user: object }] }).users[0];
   expect(user.name).toBe('system:node:n1');
   expect(Object.keys(user.user)).toEqual(['client-certificate-data', 'client-key-data']);
-  const requests = JSON.parse(await kubectl('get', 'csr', '-o', 'json')) as { items: { spec: { signerName: string; username: string } }[] };
-  const ofKubelet = requests.items.filter(({ spec }) => spec.signerName.endsWith('-client-kubelet')).map(({ spec }) => spec.username);
+  interface Request {
+    spec: { signerName: string; username: string };
+    status?: { conditions?: { type: string; reason?: string }[] };
+  }
+  const ofKubelet = async (): Promise<Request[]> =>
+    (JSON.parse(await kubectl('get', 'csr', '-o', 'json')) as { items: Request[] }).items.filter(({ spec }) =>
+      spec.signerName.endsWith('-client-kubelet'),
+    );
+  const has = (request: Request, type: string): boolean => request.status?.conditions?.some((each) => each.type === type) === true;
+  const requests = await until('the kubelet has a certificate that it asked for itself', async () => {
+    const found = await ofKubelet();
+    return found.some((each) => each.spec.username === 'system:node:n1' && has(each, 'Approved')) && found;
+  });
   // By the agent once; what follows the kubelet asks for as its Node.
-  expect(ofKubelet.toSorted()).toEqual([`kubenode:machine:${NS}:n1`, 'system:node:n1']);
+  const approved = requests.filter((each) => has(each, 'Approved')).map(({ spec }) => spec.username);
+  expect(approved.toSorted()).toEqual([`kubenode:machine:${NS}:n1`, 'system:node:n1']);
+  // What it asked for before its Machine had claimed the Node was denied at once (docs/protocols.md#g4g); it asked again by itself.
+  for (const { spec, status } of requests.filter((each) => !has(each, 'Approved')))
+    expect([spec.username, status?.conditions?.map(({ reason }) => reason)]).toEqual(['system:node:n1', ['NodeUnclaimed']]);
 });
 
 test('a pod runs on it and answers; its container outlives a restart of containerd, of the kubelet, and of the agent', async () => {
