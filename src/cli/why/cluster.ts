@@ -2,7 +2,7 @@
 import type { Cluster } from '../../api/cluster.ts';
 import type { Stored } from '../../api/wire.ts';
 import { age } from '../output.ts';
-import { ago, conditionLines } from './words.ts';
+import { ago, because, conditionLines } from './words.ts';
 
 export function clusterLines(cluster: Stored<Cluster>, nowMs: number): string[] {
   const { metadata, status } = cluster;
@@ -10,7 +10,7 @@ export function clusterLines(cluster: Stored<Cluster>, nowMs: number): string[] 
   const attention = status?.attention ?? [];
   const units = status?.units ?? [];
   return [
-    `cluster/${metadata.name}  ${reachable === undefined ? 'not reported yet: does the hub controller run?' : `${reachable.reason}: ${reachable.message}`}`,
+    `cluster/${metadata.name}  ${reachable === undefined ? 'not reported yet: does the hub controller run?' : because(reachable)}`,
     ...(metadata.deletionTimestamp === undefined
       ? []
       : [

@@ -3,7 +3,7 @@ import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import type { MachineSet } from '../../api/machine-set.ts';
 import type { Condition, Stored } from '../../api/wire.ts';
 import { age } from '../output.ts';
-import { conditionLines, ago } from './words.ts';
+import { ago, because, conditionLines } from './words.ts';
 
 /** Which comes first where several hold; the first of a list is the answer. */
 const SET_ANSWERS: readonly (readonly [type: string, status: Condition['status']])[] = [
@@ -76,7 +76,7 @@ function answerOf(
   const stale = metadata.generation !== undefined && status.observedGeneration < metadata.generation;
   for (const [type, wanted] of order) {
     const found = status.conditions?.find((condition) => condition.type === type && condition.status === wanted);
-    if (found !== undefined) return `${found.reason}: ${found.message}${stale ? ' (of the spec before)' : ''}`;
+    if (found !== undefined) return `${because(found)}${stale ? ' (of the spec before)' : ''}`;
   }
   return stale ? 'its controller has not reported on this spec yet' : 'its controller reports nothing that keeps it';
 }

@@ -476,6 +476,11 @@ describe('a set', () => {
     expect(componentSetLines(componentSet(status), NOW).at(-1)).toContain('kubenode why machine/POOL/NAME');
   });
 
+  it('that has what it wants says so in a word', () => {
+    const done = { replicas: 5, readyReplicas: 5, conditions: [condition('Progressing', 'False', 'Complete', '')] };
+    expect(machineSetLines(machineSet(done), NOW).slice(0, 2)).toEqual(['machineset/web/workers  5 of 5 machines, 5 ready', '  Complete']);
+  });
+
   it('that nobody has reported on, or only its spec before, is not said to be well', () => {
     const { status: _, ...fresh } = machineSet({});
     expect(machineSetLines(fresh, NOW)[1]).toContain('do the cell controllers run here?');

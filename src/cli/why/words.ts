@@ -31,6 +31,11 @@ export function freshUntilMs(lease: Lease | undefined): number | undefined {
   return Number.isNaN(renewedMs) ? undefined : renewedMs + (lease?.spec?.leaseDurationSeconds ?? LEASE_SECONDS) * 1000;
 }
 
+/** `Reason: message`; many reasons need no message. */
+export function because({ reason, message }: Pick<Condition, 'reason' | 'message'>): string {
+  return message === '' ? reason : `${reason}: ${message}`;
+}
+
 /** All conditions, as the controller wrote them. */
 export function conditionLines(conditions: readonly Condition[] | undefined, nowMs: number): string[] {
   if (conditions === undefined || conditions.length === 0) return [];
@@ -38,8 +43,7 @@ export function conditionLines(conditions: readonly Condition[] | undefined, now
     '',
     'CONDITIONS',
     ...conditions.map(
-      ({ type, status, reason, message, lastTransitionTime }) =>
-        `  ${type}=${status}  ${reason}${message === '' ? '' : `: ${message}`}; since ${ago(lastTransitionTime, nowMs)}`,
+      (condition) => `  ${condition.type}=${condition.status}  ${because(condition)}; since ${ago(condition.lastTransitionTime, nowMs)}`,
     ),
   ];
 }
