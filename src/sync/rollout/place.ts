@@ -125,10 +125,8 @@ export function judge(
   const isAccepted = carries && !live.drifted && live.evidence && live.halted === undefined && halt?.refused === true;
   const halted = shown ?? (halt === undefined ? undefined : hiddenHalt(halt, blocked, live));
   const isUnknown = blocked === undefined && live.state === 'Present' && live.unknown === true && place.retry === undefined;
-  if (isUnknown && held)
-    return { ...place, phase: 'Waiting', verifiedAt: undefined, soaksFrom: undefined, message: unknownContent(rollout, live.unitDigest) };
-  const drifted = blocked === undefined && (live.state === 'Absent' || (live.state === 'Present' && live.drifted));
-  if (complete) {
+  const drifted = blocked === undefined && !isUnknown && (live.state === 'Absent' || (live.state === 'Present' && live.drifted));
+  if (complete && !isUnknown) {
     const lost = live.state === 'Present' ? live.lost : undefined;
     const uncompared = lost === undefined ? undefined : `not compared with what was applied, which could not be rendered again: ${lost}`;
     return { ...place, phase: 'Verified', drifted, newHalt, newEvidence: isAccepted, haltedAfter: halted, message: halted ?? uncompared };
@@ -138,6 +136,8 @@ export function judge(
     return { ...place, phase: 'Halted', drifted, newHalt, newEvidence: isAccepted, message: halted };
   if (blocked !== undefined) return { ...place, phase: 'Blocked' };
   if (!held) return place;
+  if (live.state === 'Present' && isUnknown)
+    return { ...place, phase: 'Waiting', verifiedAt: undefined, soaksFrom: undefined, message: unknownContent(rollout, live.unitDigest) };
   if (drifted) return { ...place, phase: 'Waiting', drifted };
   if (carries && live.evidence) return { ...place, phase: 'Waiting', newEvidence: true };
   return { ...place, phase: 'Waiting', message: live.state === 'Present' ? live.progress : 'not observed yet' };

@@ -368,6 +368,13 @@ describe('E17: content that the hub has no record of', () => {
     );
   });
 
+  it('ends no halt that is recorded: it holds all others up still', () => {
+    const halt = { digest: 'A', message: 'MaxFailed', since: '2026-01-01T00:00:00Z' };
+    const world = worldOf(wanted, { a: { record: { digest: 'A', commit: 'c1', halt }, live: ahead }, b: {} });
+    expect(stepsOf(world).filter((step) => step.startsWith('Apply'))).toEqual([]);
+    expect(unitOf(world)).toMatchObject({ phase: 'Halted' });
+  });
+
   it('holds up the stages behind it', () => {
     const world = worldOf(wanted, { a: { record: proved('A', 60), live: ahead }, b: {} });
     expect(stepsOf(world)).toEqual([]);
