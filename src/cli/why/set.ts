@@ -8,6 +8,8 @@ import { ago, because, conditionLines } from './words.ts';
 /** Which comes first where several hold; the first of a list is the answer. */
 const SET_ANSWERS: readonly (readonly [type: string, status: Condition['status']])[] = [
   ['ScaleDownBlocked', 'True'],
+  // Also where it has made all that it wants: some are not available since.
+  ['Available', 'False'],
   ['Progressing', 'False'],
   ['Progressing', 'True'],
 ];

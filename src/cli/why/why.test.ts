@@ -479,6 +479,12 @@ describe('a set', () => {
   it('that has what it wants says so in a word', () => {
     const done = { replicas: 5, readyReplicas: 5, conditions: [condition('Progressing', 'False', 'Complete', '')] };
     expect(machineSetLines(machineSet(done), NOW).slice(0, 2)).toEqual(['machineset/web/workers  5 of 5 machines, 5 ready', '  Complete']);
+    const lost = {
+      ...done,
+      readyReplicas: 4,
+      conditions: [...done.conditions, condition('Available', 'False', 'TooFew', '4 of 5 machines')],
+    };
+    expect(machineSetLines(machineSet(lost), NOW)[1]).toBe('  TooFew: 4 of 5 machines');
   });
 
   it('that nobody has reported on, or only its spec before, is not said to be well', () => {
