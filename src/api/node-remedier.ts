@@ -142,7 +142,7 @@ export const NodeRemediers = defineKind({
     counters: Type.Optional(
       Type.Object(
         {
-          since: time('when this spec was first accepted; a change of spec counts again'),
+          since: time('when this spec was first accepted; a change of spec starts it again'),
           wouldBeJobs: Type.Integer({ minimum: 0, description: 'in Shadow' }),
           jobs: Type.Integer({ minimum: 0 }),
           succeeded: Type.Integer({ minimum: 0 }),

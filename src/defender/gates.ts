@@ -48,7 +48,7 @@ function readingsOf({ metadata, spec }: Policy): Readings {
   return readings;
 }
 
-/** The first refusal by what is told from clock, labels and the usage of who is ill; undefined: none. */
+/** The first refusal by what is told from clock, labels and the scope usage; undefined: none. */
 export type Gates = (subject: Subject, usage: ScopeUsage | undefined) => Refusal | undefined;
 
 /** `usage` undefined: breakers are left out. Cheap to ask many times: what depends on class and pool alone is told once. */
@@ -127,7 +127,8 @@ function unbearable(policy: Policy, subject: Subject): Refusal | undefined {
 function tripped(policy: Policy, subject: Subject, usage: ScopeUsage): Refusal | undefined {
   const { breaker } = policy.spec;
   const asked = classOf(subject);
-  if (breaker === undefined || asked === 'Restore' || (asked === 'Delete' && usage.isUnhealthy(subject.machineUID))) return undefined;
+  if (breaker === undefined || asked === 'Restore' || (asked === 'Delete' && usage.isUnavailableByItself(subject.machineUID)))
+    return undefined;
   const { name } = policy.metadata;
   const limit = `${name}/breaker`;
   const scope =

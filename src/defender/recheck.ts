@@ -78,7 +78,7 @@ function exceeded(limit: Limit, reservation: LedgerReservation, subject: Subject
       : undefined;
   if (measure.of === 'Unavailable') {
     const ceiling = ceilingOf(limit, usage);
-    if ('refusal' in ceiling || usage.isUnhealthy(reservation.machineUID)) return undefined;
+    if ('refusal' in ceiling || usage.isUnavailableByItself(reservation.machineUID)) return undefined;
     const { max, total } = ceiling;
     const places = usage.places(scope);
     if (places.used <= max) return undefined;

@@ -1,4 +1,4 @@
-/** The usage that is kept machine by machine, against one that is counted again by what its words say. */
+/** Scope usage that is kept machine by machine, against one that is counted again by what its words say. */
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { LedgerReservation } from '../api/disruption-ledger.ts';
@@ -94,7 +94,7 @@ function byHand(
   };
 }
 
-test('invariant 2: after any changes the usage says what one that is taken again of everybody would', () => {
+test('invariant 2: after any changes scope usage says what one counted of all machines would', () => {
   fc.assert(
     fc.property(
       fc.array(change, { maxLength: 40 }),
@@ -143,7 +143,7 @@ test('invariant 2: after any changes the usage says what one that is taken again
         }
         for (const name of NAMES) {
           const machine = there.get(`uid-${name}`);
-          expect(usage.isUnhealthy(`uid-${name}`)).toBe(machine === undefined || machine.persistently || machine.isNew === true);
+          expect(usage.isUnavailableByItself(`uid-${name}`)).toBe(machine === undefined || machine.persistently || machine.isNew === true);
         }
       },
     ),
@@ -151,13 +151,13 @@ test('invariant 2: after any changes the usage says what one that is taken again
   );
 });
 
-test('a usage whose availabilityIndex has changed since is not asked any more', () => {
+test('scope usage whose availability index has changed since is not asked any more', () => {
   const availabilityIndex = createAvailabilityIndex([counted('a')]);
   const usage = scopeUsage(availabilityIndex, []);
   expect(usage.total('cluster')).toBe(1);
   availabilityIndex.put(counted('a'));
   expect(usage.total('cluster')).toBe(1);
   availabilityIndex.put(counted('b'));
-  expect(() => usage.total('cluster')).toThrow('after its availabilityIndex has changed');
-  expect(() => usage.places('cluster')).toThrow('after its availabilityIndex has changed');
+  expect(() => usage.total('cluster')).toThrow('after its availability index has changed');
+  expect(() => usage.places('cluster')).toThrow('after its availability index has changed');
 });

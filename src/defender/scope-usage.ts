@@ -30,14 +30,14 @@ export interface ScopeUsage {
   /** Whether reserving this machine takes no place: it has one, or is new. */
   counts(scope: string, uid: string): boolean;
   /** Unavailable by itself, whatever reservations it has, or never there yet. */
-  isUnhealthy(uid: string): boolean;
+  isUnavailableByItself(uid: string): boolean;
   /** Reservations of these classes. */
   reservations(scope: string, classes: readonly string[]): Occupation;
   readonly starts: Counts;
   outage(scope: string): Outage;
   /** Counts this one as reserved in all scopes of its machine and in its own. */
   add(granted: Pick<Request, 'machineUID' | 'machine' | 'kind' | 'class'> & { scopes: readonly string[] }): void;
-  /** Takes a reservation away that has not begun: its machine counts on only if it is unhealthy. */
+  /** Takes a reservation away that has not begun: its machine still counts only where it is unavailable by itself. */
   remove(reservation: LedgerReservation): void;
 }
 
@@ -80,7 +80,7 @@ export function scopeUsage(
   const starts = countsOf(hours, nowMs);
 
   function current(): AvailabilityIndex {
-    if (availabilityIndex.version !== version) throw new Error('a usage is asked after its availabilityIndex has changed');
+    if (availabilityIndex.version !== version) throw new Error('scope usage is asked after its availability index has changed');
     return availabilityIndex;
   }
 
@@ -167,7 +167,7 @@ export function scopeUsage(
       const overlay = overlays.get(scope);
       return isNew(uid) || overlay?.reservations.has(uid) === true || (unavailableIn(scope).has(uid) && overlay?.left.has(uid) !== true);
     },
-    isUnhealthy: (uid) => isNew(uid) || (current().of(uid)?.persistently ?? true),
+    isUnavailableByItself: (uid) => isNew(uid) || (current().of(uid)?.persistently ?? true),
     reservations(scope, classes) {
       const all = [...(overlays.get(scope)?.reservations.values() ?? [])].filter((reserved) => classes.includes(reserved.class));
       const who = (): ReturnType<Occupation['who']> => ({

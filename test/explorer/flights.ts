@@ -155,7 +155,7 @@ function actFor(
       // Of the jobs the newest that the store has by then: it is asked while the act judges.
       facts: factsOf(
         flight.what,
-        silent || (mutation.deaf === true && step.do === 'TakeOverForRepair'),
+        silent || (mutation.ignoresAgents === true && step.do === 'TakeOverForRepair'),
         viewOf(leader, world),
         hasPower(scenario),
       ),

@@ -89,8 +89,8 @@ export function machineView(
   const providerID = machine.status?.providerID;
   const site = world.sites[index] ?? FRESH_SITE;
   const reservation = reservationOfMachine(stateOf(cell.ledger.object ?? {}), machine.metadata.uid);
-  const deaf = mutation.deaf === true && reservation !== undefined && machine.spec.operation?.id === reservation.id;
-  const silent = isSilent(world, index) || deaf;
+  const ignored = mutation.ignoresAgents === true && reservation !== undefined && machine.spec.operation?.id === reservation.id;
+  const silent = isSilent(world, index) || ignored;
   const instance = world.instances[index] === machine.metadata.uid;
   const view: MachineView = {
     nowMs: TIMES[world.time],

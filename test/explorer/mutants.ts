@@ -30,7 +30,7 @@ export interface Mutation {
   jobsByStores?: boolean;
   told?: (status: RemedyOperationJobStatus) => RemedyOperationJobStatus;
   /** The agent of an order under way is taken for silent. */
-  deaf?: boolean;
+  ignoresAgents?: boolean;
   /** The provider is not told for which operation it cycles the power. */
   keyless?: boolean;
   /** An operation ends although somebody may still ask the provider for something in its name. */

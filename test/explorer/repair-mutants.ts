@@ -142,7 +142,7 @@ export const REPAIR_MUTANTS: Mutant[] = [
   },
   {
     rule: 'C9: a reservation is taken over though its agent answers',
-    mutation: { deaf: true },
+    mutation: { ignoresAgents: true },
     scenario: underRepair({ takeover: 0, expiry: 1 }, sick({ ladder: ['Reboot', 'Reboot'] }), { leaders: 1 }),
     caughtBy: /C9/,
   },

@@ -278,7 +278,7 @@ describe('C13: a Node that registers again', () => {
       [],
     ],
     [
-      'where the reservation was reserved for no Node: is not cordoned for it',
+      'where the reservation was made for no Node: is not cordoned for it',
       { reservation: unnamed, machine: machine({ spec }), claim: again() },
       [],
     ],

@@ -108,7 +108,7 @@ function firstReady({ machine, nowMs }: MachineView, { ready }: Findings): strin
   return ready || wasReady(machine) ? new Date(nowMs).toISOString() : undefined;
 }
 
-/** When the reservation was reserved that disrupts this node now. Taken from the reservation, so that whoever leads writes the same. */
+/** When the reservation was made that disrupts this node now. Taken from the reservation, so that each leader writes the same. */
 function disruptionBegun({ reservation, machine, claim }: MachineView): string | undefined {
   if (reservation === undefined) return undefined;
   const order = machine.spec.operation;

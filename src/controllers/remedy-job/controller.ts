@@ -29,7 +29,7 @@ export interface RemedyJobControllerOptions {
 }
 
 /** A server that cannot be heard is asked again about this often. */
-const DEAF_MS = 5000;
+const STALE_RETRY_MS = 5000;
 /** After a write that was lost to another. */
 const LOST_MS = 50;
 /**
@@ -53,7 +53,7 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
   async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {
     const job = stores.jobs.get(parseKey(key));
     if (job === undefined || job.metadata.deletionTimestamp !== undefined) return undefined;
-    if (remedyCache.isStale()) return { requeueAfterMs: DEAF_MS };
+    if (remedyCache.isStale()) return { requeueAfterMs: STALE_RETRY_MS };
     let decision = decide(await observe(remedyCache, job, undefined));
     if (decision.step === 'Read') {
       run.log.debug({ why: decision.why }, 'reads again');

@@ -33,7 +33,7 @@ export interface RemedyControllerOptions {
 }
 
 /** A server that cannot be heard is asked again about this often. */
-const DEAF_MS = 5000;
+const STALE_RETRY_MS = 5000;
 /** Jobs of a rule are counted at most this often. */
 const COUNT_MS = 1000;
 const BY_RULE = 'remedy/rule';
@@ -61,7 +61,7 @@ export async function runRemedyController(options: RemedyControllerOptions): Pro
       dependents.set(key, []);
       return undefined;
     }
-    if (remedyCache.isStale()) return { requeueAfterMs: DEAF_MS };
+    if (remedyCache.isStale()) return { requeueAfterMs: STALE_RETRY_MS };
     const look = await observe(remedyCache, machine, memory?.snapshot.machine.metadata.uid === machine.metadata.uid ? memory : undefined);
     const waits = look.pass === undefined ? new Map<string, number>() : await act(look, look.pass, run);
     const kept = remember(memory, look, waits);

@@ -75,7 +75,7 @@ export interface RemedyCacheOptions {
 }
 
 /** Bookmarks come each minute. */
-const DEAF_MS = 150_000;
+const STALE_MS = 150_000;
 /** Counts of peers are told this often at most; a look that needs them reads them as they are. */
 const GATHER_MS = 100;
 const KUBELET_LEASES = 'kube-node-lease';
@@ -244,7 +244,7 @@ function seeing(stores: RemedyStores, clock: Clock): RemedyCache {
     reservationAskedBy: (requesterUID) => reservations.byRequester.get(requesterUID),
     snapshot,
     groupsOf: (machineUID) => peers.groupsOf(machineUID),
-    isStale: () => [stores.machines, stores.nodes, stores.leases, stores.ledgers, stores.jobs].some((store) => store.quietMs() > DEAF_MS),
+    isStale: () => [stores.machines, stores.nodes, stores.leases, stores.ledgers, stores.jobs].some((store) => store.quietMs() > STALE_MS),
     onMachine: (listener) => listen(listeners.machine, listener),
     onGroups: (listener) => listen(listeners.groups, listener),
     onRulebook: (listener) => listen(listeners.rulebook, listener),
