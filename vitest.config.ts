@@ -35,6 +35,7 @@ export default defineConfig({
   test: {
     testTimeout: 30_000,
     hookTimeout: 30_000,
+    setupFiles: ['test/random.ts'],
     projects: [
       {
         extends: true,

@@ -174,6 +174,9 @@ conformance('objects', { prepare: defineWidgets }, (it) => {
     await scene.api.put(scene.in(WIDGET, 'a', 'status'), { ...put.body, spec: { color: 'red' }, status: { replicas: 8 } });
     await scene.api.get(scene.in(WIDGET, 'a', 'status'));
     await scene.api.merge(scene.in(WIDGET, 'a', 'status'), { status: { replicas: 'many' } });
+    await scene.api.merge(scene.in(WIDGET, 'a', 'status'), { status: { replicas: 2 ** 31 } });
+    await scene.api.json(scene.in(WIDGET, 'a', 'status'), [{ op: 'replace', path: '/status', value: null }]);
+    await scene.api.json(scene.in(WIDGET, 'a', 'status'), [{ op: 'replace', path: '/status', value: ['a', { b: null, a: 1.5 }] }]);
     await scene.api.merge(scene.in(WIDGET, 'a', 'status'), { status: null });
     await scene.api.create(scene.in(WIDGET, 'a', 'status'), widget('a'));
     await scene.api.remove(scene.in(WIDGET, 'a', 'status'));

@@ -67,6 +67,20 @@ const PARTS: Readonly<Record<string, Part>> = {
       vitest({ KUBENODE_FIELD_MANAGER: await findFieldManager(print) }, '--project=unit', 'packages/embedded/src/apply/recorded.test.ts'),
     ],
   },
+  random: {
+    about: 'every property with random input that no run had before; a failure prints its seed',
+    commands: () => [vitest({ KUBENODE_RANDOM: 'fresh' }, '--project=unit')],
+  },
+  writes: {
+    about: '2,000 fresh histories of random writes, on the embedded server and on kube-apiserver (Go)',
+    commands: () => [
+      program(
+        { KUBENODE_RANDOM: 'fresh', KUBENODE_WRITES: '2000' },
+        join(root, 'test/kubernetes/main.ts'),
+        'test/conformance/random-writes.test.ts',
+      ),
+    ],
+  },
   oldest: {
     about: 'the suites and the tour on the oldest Kubernetes that is supported (Go)',
     commands: () => [program({ KUBENODE_KUBERNETES: '1.30' }, join(root, 'test/kubernetes/main.ts'))],

@@ -1,10 +1,11 @@
-import type { Json, JsonObject } from '@kubenode/api-machinery/wire';
+import type { JsonObject } from '@kubenode/api-machinery/wire';
 import { forbidden, invalid, type FieldProblem } from './field-error.ts';
 import { embeddedProblems } from './embedded-object.ts';
-import { at, equal, isObject, objectAt, shown, stringsAt, textAt } from './json.ts';
+import { equal, objectAt, stringsAt, textAt } from './json.ts';
 import type { Served } from './kinds/served.ts';
 import { checkMetadata } from './metadata-check.ts';
 import { checkSubdomain } from './names.ts';
+import { checkScale } from './scale-check.ts';
 import { validate, validateLists } from './schema/validate.ts';
 
 function checkMetadataUpdate(metadata: JsonObject, old: JsonObject): FieldProblem[] {
@@ -39,25 +40,6 @@ const BLOCKING = new Set([
   'FieldValueTypeInvalid',
 ]);
 
-function goType(value: Json): string {
-  if (Array.isArray(value)) return '[]interface {}';
-  if (isObject(value)) return 'map[string]interface {}';
-  return typeof value === 'boolean' ? 'bool' : typeof value === 'number' ? 'float64' : value === null ? '<nil>' : 'string';
-}
-
-function checkScale(served: Served, object: JsonObject): FieldProblem[] {
-  if (served.scale === undefined) return [];
-  return [served.scale.spec, served.scale.status].flatMap((path) => {
-    const field = `.${path.join('.')}`;
-    const value = at(object, ...path);
-    if (value === undefined) return [];
-    if (typeof value !== 'number' || !Number.isInteger(value)) {
-      return [invalid(field, 0, `${field} accessor error: ${shown(value)} is of the type ${goType(value)}, expected int64`)];
-    }
-    return value >= 0 ? [] : [invalid(field, value, 'should be a non-negative integer')];
-  });
-}
-
 function checkCustom(served: Served, object: JsonObject, old: JsonObject | undefined, subresource: string): FieldProblem[] {
   // Metadata has its own checks; apiVersion and kind are known to fit.
   const body = { ...object };
@@ -69,11 +51,11 @@ function checkCustom(served: Served, object: JsonObject, old: JsonObject | undef
     const schema = served.schema.properties?.['status'];
     if (schema !== undefined && body['status'] !== undefined) {
       // Upstream's words begin at the status, its paths at the object.
-      const found = validate(body['status'], schema, 'status', before?.['status']);
-      out.push(...found.map((problem) => ({ ...problem, message: problem.message.replace(': status.', ': ') })));
+      const found = validate(body['status'], schema, '', before?.['status']);
+      out.push(...found.map((problem) => ({ ...problem, field: problem.field === '' ? 'status' : `status.${problem.field}` })));
     }
   } else out.push(...validate(body, withoutMetadata(served), '', before));
-  out.push(...checkScale(served, object));
+  if (served.scale !== undefined) out.push(...checkScale(served.scale, object, subresource));
   out.push(...embeddedProblems(body, withoutMetadata(served)));
   const { metadata: _metadata, ...rest } = served.schema.properties ?? {};
   const listSchema = { ...served.schema, properties: rest };
