@@ -33,8 +33,10 @@ export const name = (description?: string) =>
 export const time = (description?: string) =>
   Type.String({ format: 'date-time', maxLength: 64, ...(description === undefined ? {} : { description }) });
 
-export const seconds = (description: string, options: { default?: number; minimum?: number } = {}) =>
-  Type.Integer({ minimum: options.minimum ?? 0, description, ...(options.default === undefined ? {} : { default: options.default }) });
+export const seconds = (
+  description: string,
+  options: { default?: number; minimum?: number; 'x-kubernetes-validations'?: CelRule[] } = {},
+) => Type.Integer({ minimum: 0, description, ...options });
 
 export const sha256 = () => Type.String({ pattern: '^[a-f0-9]{64}$', description: 'lower-case hex' });
 

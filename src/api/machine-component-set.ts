@@ -3,9 +3,15 @@ import { validateBatches } from './batches.ts';
 import { isCoded } from './errors.ts';
 import { LANES, LONGEST_COMPONENT_NAME } from './machine.ts';
 import { atomic, conditions, countOrPercent, labelSelector, listMap, seconds, time, values } from './fields.ts';
-import { defineKind } from './kind.ts';
+import { celRules, defineKind } from './kind.ts';
 
 export const DEFAULT_BATCHES = [1, '10%', '50%', '100%'];
+
+/**
+ * How long the Lease of an agent lasts: up to 72 seconds pass between two renewals (docs/protocols.md#b6), so that one may be late or fail. Who stored less,
+ * before this was refused, gets this.
+ */
+export const SHORTEST_OFFLINE_SECONDS = 180;
 
 const content = {
   version: Type.String({ minLength: 1 }),
@@ -35,7 +41,15 @@ export const machineComponentSetSpec = Type.Object({
   maxFailed: Type.Optional(Type.Integer({ minimum: 1, default: 1, description: 'this many failures halt the set' })),
   offlinePolicy: Type.Optional(
     Type.Object({
-      afterSeconds: Type.Optional(seconds('agent and kubelet silent for this long: set aside', { default: 600 })),
+      afterSeconds: Type.Optional(
+        seconds('an agent that renewed no Lease for this long: its machine is set aside; what is stored below 180 counts as 180', {
+          default: 600,
+          ...celRules({
+            rule: `self >= ${SHORTEST_OFFLINE_SECONDS}`,
+            message: `must be at least ${SHORTEST_OFFLINE_SECONDS}: up to 72 seconds pass between two renewals of the Lease of an agent that is well`,
+          }),
+        }),
+      ),
       maxOfflineFraction: Type.Optional(countOrPercent('beyond this the set halts; default 20%')),
     }),
   ),

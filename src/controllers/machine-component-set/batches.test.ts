@@ -744,6 +744,18 @@ describe('B6: offline machines', () => {
     expect(world.given('2.0.0')).toHaveLength(10);
   });
 
+  it('a stored policy below what renewals need counts as the least that is allowed: machines that are well are not set aside', async () => {
+    const world = await verifiedWorld({ machines: 4 });
+    world.set({ offlinePolicy: { afterSeconds: 15 } });
+    const begin = world.clock.now();
+    silence(world, 'm0', 'm1', 'm2', 'm3');
+    while (world.clock.now() - begin < 170_000) await world.round();
+    expect(world.status().offline ?? 0).toBe(0);
+    expect(world.condition('Halted')).toBe('False/WithinLimits');
+    while (world.clock.now() - begin < 200_000) await world.round();
+    expect(world.condition('Halted')).toBe('True/TooManyOffline');
+  });
+
   async function kubeletAlone(world: World, name: string, rounds: number): Promise<void> {
     silence(world, name);
     for (let round = 0; round < rounds; round++) {

@@ -1,6 +1,6 @@
 import { resolveCount } from '../../api/batches.ts';
 import type { ComponentEntry, Machine } from '../../api/machine.ts';
-import type { MachineComponentSet } from '../../api/machine-component-set.ts';
+import { SHORTEST_OFFLINE_SECONDS, type MachineComponentSet } from '../../api/machine-component-set.ts';
 import { idOf, targetsOf, type Content, type Counted, type Targets } from './content.ts';
 import { exhausted, isInEffect, unrecordedFailure, type Failure } from './entries.ts';
 import { AGENT_SILENT } from './failure-reasons.ts';
@@ -89,7 +89,7 @@ export function standingsOf(view: SetView, revision: Counted, targets: Targets):
 }
 
 function afterMs(set: MachineComponentSet): number {
-  return (set.spec.offlinePolicy?.afterSeconds ?? DEFAULT_OFFLINE_AFTER_SECONDS) * 1000;
+  return Math.max(set.spec.offlinePolicy?.afterSeconds ?? DEFAULT_OFFLINE_AFTER_SECONDS, SHORTEST_OFFLINE_SECONDS) * 1000;
 }
 
 /** Nothing new begins there because a human said so: it is not waited for, and no sign of trouble either. */

@@ -246,6 +246,18 @@ describe('objects together', () => {
     ]);
   });
 
+  it('B6: calls no machine offline before its agent had the time to renew its Lease twice', () => {
+    expect(findings([component(), set({ offlinePolicy: { afterSeconds: 179 } })])).toMatchObject([
+      {
+        code: 'SchemaInvalid',
+        object: 'MachineComponentSet/kubelet',
+        path: 'spec.offlinePolicy.afterSeconds',
+        message: 'must be at least 180: up to 72 seconds pass between two renewals of the Lease of an agent that is well',
+      },
+    ]);
+    expect(findings([component(), set({ offlinePolicy: { afterSeconds: 180 } })])).toEqual([]);
+  });
+
   it('must have the versions that sets name, and no others', () => {
     expect(findings([set()])).toMatchObject([
       {
