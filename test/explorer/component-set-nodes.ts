@@ -3,9 +3,9 @@ import { contentOf, type ComponentEntry, type ComponentStatus, type Machine } fr
 import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
 import type { DefenderPolicy } from '../../src/api/defender-policy.ts';
 import type { Stored } from '../../src/api/wire.ts';
-import { askOf, orderable, scopesOf, type AskFacts } from '../../src/controllers/machine/ask.ts';
-import { cellSets } from '../../src/controllers/machine/cell-sets.ts';
-import { isRecorded } from '../../src/controllers/machine/components.ts';
+import { askOf, orderable, scopesOf, type AskFacts } from '../../src/controllers/machine/reservation/ask.ts';
+import { cellSets } from '../../src/controllers/machine/observe/cell-sets.ts';
+import { isRecorded } from '../../src/controllers/machine/order/components.ts';
 import { scopeUsage } from '../../src/defender/scope-usage.ts';
 import { judge } from '../../src/defender/judge.ts';
 import { reservationFor } from '../../src/defender/request.ts';

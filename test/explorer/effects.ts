@@ -9,7 +9,7 @@ import { holds, machinePatch, nodePatch } from '../../src/defender/guarded-patch
 import { stateOf } from '../../src/defender/state.ts';
 import { jsonPatch } from '@kubenode/embedded/testing';
 import type { JsonPatchOperation } from '../../src/kube/client.ts';
-import { DEGRADED, ownerOf } from '../../src/controllers/machine/cordon.ts';
+import { DEGRADED, ownerOf } from '../../src/controllers/machine/cordon/cordon.ts';
 import type { Mutation } from './mutants.ts';
 import { cyclePower, withSite } from './repairs.ts';
 import {

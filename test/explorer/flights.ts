@@ -1,11 +1,11 @@
 /** Acts of a leader that are under way: the real guarded writes of src, one API call at a time. */
 import { actOf } from '../../src/controllers/machine/act.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
-import { freeVanished } from '../../src/controllers/machine/ledger-acts.ts';
-import { mayAsk } from '../../src/controllers/machine/components.ts';
+import { freeVanished } from '../../src/controllers/machine/reservation/acts.ts';
+import { mayAsk } from '../../src/controllers/machine/order/components.ts';
 import { decide } from '../../src/controllers/machine/decide.ts';
 import type { MachineView, Step } from '../../src/controllers/machine/view.ts';
-import { reservationWrite } from '../../src/controllers/machine/pass.ts';
+import { reservationWrite } from '../../src/controllers/machine/reservation/pass.ts';
 import { isCoded } from '../../src/api/errors.ts';
 import type { KubeObject } from '../../src/api/wire.ts';
 import type { GuardedWrite, Move } from '../../src/defender/guarded-write.ts';

@@ -2,8 +2,8 @@
 import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
 import type { Machine } from '../../src/api/machine.ts';
 import { ANNOTATIONS } from '../../src/api/names.ts';
-import { failedComponents, isRecorded } from '../../src/controllers/machine/components.ts';
-import { DEGRADED, hasForeignCordon, isCordoned, ownerOf } from '../../src/controllers/machine/cordon.ts';
+import { failedComponents, isRecorded } from '../../src/controllers/machine/order/components.ts';
+import { DEGRADED, hasForeignCordon, isCordoned, ownerOf } from '../../src/controllers/machine/cordon/cordon.ts';
 import { stateOf } from '../../src/defender/state.ts';
 import { isRepaired, orderedWrongly, repairEnded, repairsBrokenIn, takenOver } from './repair-invariants.ts';
 import { hears } from './repairs.ts';

@@ -1,5 +1,5 @@
 /** One MachineSet in which everything may happen that may, and what is promised of it (docs/protocols.md#c8a). */
-import { askOf, deletionRefusal } from '../../src/controllers/machine/ask.ts';
+import { askOf, deletionRefusal } from '../../src/controllers/machine/reservation/ask.ts';
 import { isRetiring, type AskFacts } from '../../src/controllers/machine/facts.ts';
 import { aliveIn, arrive, brokenBy, leaderMoves, nameOf, overtaken } from './machine-set-leader.ts';
 import {

@@ -4,7 +4,7 @@ import { ANNOTATIONS } from '../../src/api/names.ts';
 import type { RemedyOperationJobStatus } from '../../src/api/remedy-operation-job.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
-import { ownerOf } from '../../src/controllers/machine/cordon.ts';
+import { ownerOf } from '../../src/controllers/machine/cordon/cordon.ts';
 import type { MachineView, Step } from '../../src/controllers/machine/view.ts';
 import type { CellParts } from '../../src/controllers/machine/testing/cell-of.ts';
 import type { GuardedWrite, Seen, Target } from '../../src/defender/guarded-write.ts';

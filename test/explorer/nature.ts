@@ -2,8 +2,8 @@
 import { contentOf, type ComponentEntry, type Machine, type MachineStatus, type Operation } from '../../src/api/machine.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import { isCoded } from '../../src/api/errors.ts';
-import { operatorRelease } from '../../src/controllers/machine/operator-release.ts';
-import { isCordoned } from '../../src/controllers/machine/cordon.ts';
+import { operatorRelease } from '../../src/controllers/machine/order/operator-release.ts';
+import { isCordoned } from '../../src/controllers/machine/cordon/cordon.ts';
 import { isFinished } from '../../src/api/remedy-operation-job.ts';
 import { hears, repairMoves, rungsLeft } from './repairs.ts';
 import {

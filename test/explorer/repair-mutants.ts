@@ -2,8 +2,8 @@
 import { ANNOTATIONS } from '../../src/api/names.ts';
 import type { RemedyOperationJobStatus } from '../../src/api/remedy-operation-job.ts';
 import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
-import { ownerOf } from '../../src/controllers/machine/cordon.ts';
-import { finalReport } from '../../src/controllers/machine/repair.ts';
+import { ownerOf } from '../../src/controllers/machine/cordon/cordon.ts';
+import { finalReport } from '../../src/controllers/machine/repair/repair.ts';
 import type { MachineView, Step } from '../../src/controllers/machine/view.ts';
 import { stateOf, withState } from '../../src/defender/state.ts';
 import { clearAny, only, withNode, type Act, type Mutant, type Mutation } from './mutants.ts';

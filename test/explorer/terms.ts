@@ -2,7 +2,7 @@
 import { API_VERSION } from '../../src/api/kind.ts';
 import type { MachineComponentSet } from '../../src/api/machine-component-set.ts';
 import type { KubeObject, Stored } from '../../src/api/wire.ts';
-import { leftReservations } from '../../src/controllers/machine/left-reservations.ts';
+import { leftReservations } from '../../src/controllers/machine/reservation/left-reservations.ts';
 import { stateOf, withState, type LedgerState } from '../../src/defender/state.ts';
 import { rebuilt, takeLeadership } from '../../src/defender/protocol.ts';
 import type { Mutation } from './mutants.ts';

@@ -8,7 +8,7 @@ import { MachineComponentSets } from '../../src/api/machine-component-set.ts';
 import { MachineSets } from '../../src/api/machine-set.ts';
 import { FINALIZERS, MANAGERS } from '../../src/api/names.ts';
 import type { OwnerReference, Stored } from '../../src/api/wire.ts';
-import { operatorRelease } from '../../src/controllers/machine/operator-release.ts';
+import { operatorRelease } from '../../src/controllers/machine/order/operator-release.ts';
 import type { Client } from '../../src/kube/client.ts';
 import { install, loosen } from './installed.ts';
 import { ENTRY, ORDER, SAMPLES } from './objects.ts';

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { CodedError } from '../../api/errors.ts';
 import { Machines } from '../../api/machine.ts';
 import { hasReason } from '../../kube/api-error.ts';
-import { operatorRelease } from '../../controllers/machine/operator-release.ts';
+import { operatorRelease } from '../../controllers/machine/order/operator-release.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';

@@ -10,9 +10,9 @@ import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { gatesOf } from '../../defender/gates.ts';
 import { rfc3339 } from '../../kube/clock.ts';
 import { actOf } from '../machine/act.ts';
-import { askOf } from '../machine/ask.ts';
-import { MAX_RESTORES } from '../machine/restores.ts';
-import { finalReport } from '../machine/repair.ts';
+import { askOf } from '../machine/reservation/ask.ts';
+import { MAX_RESTORES } from '../machine/order/restores.ts';
+import { finalReport } from '../machine/repair/repair.ts';
 import { facts, reservation } from '../machine/testing/objects.ts';
 import { createWorld, OTHER } from './testing/world.ts';
 

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { contentOf, type ComponentEntry } from '../../api/machine.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
-import { askOf } from '../machine/ask.ts';
+import { askOf } from '../machine/reservation/ask.ts';
 import { facts } from '../machine/testing/objects.ts';
 import { createWorld, OTHER, type SpecChange, type World } from './testing/world.ts';
 

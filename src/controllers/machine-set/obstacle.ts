@@ -1,8 +1,8 @@
 /** What keeps one machine from going, whatever its set wants (docs/protocols.md#c8a). Pure. */
 import type { Machine } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
-import { mayBeOf } from '../machine/backoff.ts';
-import { isDrainTimeout } from '../machine/drain.ts';
+import { mayBeOf } from '../machine/reservation/backoff.ts';
+import { isDrainTimeout } from '../machine/drain/drain.ts';
 
 /**
  * `Refused`: the last drain before its deletion did not end in time. `Spared`: somebody took back the mark that it had for this very number of

@@ -5,9 +5,9 @@ import type { Seen } from '../../defender/guarded-write.ts';
 import type { MachineStatus } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import { actOf } from './act.ts';
-import { cordonedFor } from './cordon.ts';
+import { cordonedFor } from './cordon/cordon.ts';
 import type { Step } from './view.ts';
-import { freeVanished } from './ledger-acts.ts';
+import { freeVanished } from './reservation/acts.ts';
 import { at, cordoned, entry, facts, machine, node, operation, reservation, waiting } from './testing/objects.ts';
 
 const ledger = (epoch: number, ...reservations: LedgerReservation[]) => ({

@@ -4,9 +4,9 @@
  */
 import type { Step } from './view.ts';
 import type { Act, ActContext } from './guards.ts';
-import { freeCancelled, releaseReported, takeOverForDeletion, takeOverForRepair } from './ledger-acts.ts';
-import { cordon, evict, fence, liftCordon, liftDegraded, markDegraded, settle } from './node-acts.ts';
-import { deleteInstance, fenceOrder, order, retire, writeCancelled } from './order-acts.ts';
+import { freeCancelled, releaseReported, takeOverForDeletion, takeOverForRepair } from './reservation/acts.ts';
+import { cordon, evict, fence, liftCordon, liftDegraded, markDegraded, settle } from './cordon/acts.ts';
+import { deleteInstance, fenceOrder, order, retire, writeCancelled } from './order/acts.ts';
 import {
   beginRepair,
   deleteMachine,
@@ -18,7 +18,7 @@ import {
   powerCycle,
   retirePower,
   stopInstance,
-} from './repair-acts.ts';
+} from './repair/acts.ts';
 
 /** The step as a guarded write; undefined for steps that touch none of what leaders dispute. */
 export function actOf(step: Step, context: ActContext): Act | undefined {

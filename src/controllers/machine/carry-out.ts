@@ -10,8 +10,8 @@ import type { Client } from '../../kube/client.ts';
 import { actOf } from './act.ts';
 import type { ActContext, Effect } from './guards.ts';
 import type { MachineView, Step } from './view.ts';
-import { ensureInstance, type CellAddress } from './instance.ts';
-import { mayTakePods, planNode } from './node-sync.ts';
+import { ensureInstance, type CellAddress } from './provision/instance.ts';
+import { mayTakePods, planNode } from './node-sync/node-sync.ts';
 import { writeMachine, writeNode } from './patching.ts';
 
 export interface Hands {

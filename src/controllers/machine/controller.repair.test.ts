@@ -9,8 +9,8 @@ import type { InfraProvider } from '../../api/provider.ts';
 import type { Client } from '../../kube/client.ts';
 import { waitFor } from '../../kube/testing/wait-for.ts';
 import { fakeProvider } from '../../providers/testing/fake.ts';
-import { isCordoned, ownerOf } from './cordon.ts';
-import { isOutOfService } from './node-sync.ts';
+import { isCordoned, ownerOf } from './cordon/cordon.ts';
+import { isOutOfService } from './node-sync/node-sync.ts';
 import { openCell, POOL, type Leadership, type TestCell } from './testing/cell.ts';
 import { entry, VERIFIED_OLD, waiting } from './testing/objects.ts';
 

@@ -10,8 +10,8 @@ import { ANNOTATIONS, FINALIZERS } from '../../api/names.ts';
 import { ApiError } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import { waitFor } from '../../kube/testing/wait-for.ts';
-import { isCordoned, ownerOf } from './cordon.ts';
-import { operatorRelease } from './operator-release.ts';
+import { isCordoned, ownerOf } from './cordon/cordon.ts';
+import { operatorRelease } from './order/operator-release.ts';
 import { openCell, POOL, type TestCell } from './testing/cell.ts';
 import { entry, VERIFIED_OLD, waiting } from './testing/objects.ts';
 

@@ -23,22 +23,22 @@ import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import { noteRenewal } from '../../kube/renewal.ts';
 import { leaseAges } from '../machine-component-set/lease-ages.ts';
-import { budgetsOf, keeping, unending } from './budgets.ts';
+import { budgetsOf, keeping, unending } from './drain/budgets.ts';
 import { carryOutAll } from './carry-out.ts';
-import { mayAsk } from './components.ts';
+import { mayAsk } from './order/components.ts';
 import { decide } from './decide.ts';
 import type { MachineView } from './view.ts';
 import { eventOf, eventOfChange, statusRefused } from './events.ts';
-import type { CellAddress } from './instance.ts';
-import { leftReservations } from './left-reservations.ts';
-import { changedReservations, lookAgain, RESYNC_MS } from './look-again.ts';
-import { watchLedgerWrites } from './ledger-writes.ts';
-import { createObserver, type OwnKnowledge, type Stores } from './observe.ts';
-import { BY_UID, createPass, PASS } from './pass-loop.ts';
+import type { CellAddress } from './provision/instance.ts';
+import { leftReservations } from './reservation/left-reservations.ts';
+import { changedReservations, requeue, RESYNC_MS } from './requeue.ts';
+import { watchLedgerWrites } from './reservation/ledger-writes.ts';
+import { createObserver, type OwnKnowledge, type Stores } from './observe/observe.ts';
+import { BY_UID, createPass, PASS } from './reservation/pass-loop.ts';
 import { apiPort } from './port.ts';
-import { rememberRefusedNodes } from './refused-nodes.ts';
-import { rememberRefusedReports } from './refused-reports.ts';
-import { report, type ReportInput } from './report.ts';
+import { rememberRefusedNodes } from './node-sync/refused-nodes.ts';
+import { rememberRefusedReports } from './status/refused-reports.ts';
+import { report, type ReportInput } from './status/report.ts';
 
 export interface MachineControllerOptions {
   client: Client;
@@ -170,7 +170,7 @@ export async function runMachineController(options: MachineControllerOptions): P
     const refused = refusedReports.note(key, await reportStatus(view, drain, run));
     if (refused?.isNew === true) recorder.event(machine, statusRefused(refused.message));
     if (failure !== undefined) throw failure;
-    const again = lookAgain(view, decision, { progressed: done.length > 0, refused: refusals.length > 0 });
+    const again = requeue(view, decision, { progressed: done.length > 0, refused: refusals.length > 0 });
     return refused === undefined ? again : { requeueAfterMs: Math.min(refused.againMs, again?.requeueAfterMs ?? refused.againMs) };
   }
 

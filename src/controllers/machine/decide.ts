@@ -6,16 +6,16 @@ import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import { refusalByRates } from '../../defender/judge.ts';
-import { orderable, permitted } from './ask.ts';
-import { isNodeReady } from './availability.ts';
-import { degradedBy, drainNeeded, failedComponents, isRecorded } from './components.ts';
-import { DEGRADED, isCordonedFor, isFencedFor, ownerOf } from './cordon.ts';
-import { isSuccessor, owesDegraded } from './claim.ts';
-import { cancellationText, cancelReservation, type Cancellation } from './cancel.ts';
-import { drainDeadlineMs, drainTimeout, evicting } from './drain.ts';
-import { going, isUnmade, takeOverRefusal, unmaking, wantsDrainToGo } from './deletion.ts';
+import { orderable, permitted } from './reservation/ask.ts';
+import { isNodeReady } from './observe/availability.ts';
+import { degradedBy, drainNeeded, failedComponents, isRecorded } from './order/components.ts';
+import { DEGRADED, isCordonedFor, isFencedFor, ownerOf } from './cordon/cordon.ts';
+import { isSuccessor, owesDegraded } from './observe/claim.ts';
+import { cancellationText, cancelReservation, type Cancellation } from './order/cancel.ts';
+import { drainDeadlineMs, drainTimeout, evicting } from './drain/drain.ts';
+import { going, isUnmade, takeOverRefusal, unmaking, wantsDrainToGo } from './deletion/deletion.ts';
 import { hasFinalizer, isDeleting, isNeverAskedFor, isRepairNeeded, isRetiring } from './facts.ts';
-import { carryingOut, retiring } from './own-operation.ts';
+import { carryingOut, retiring } from './repair/own-operation.ts';
 import {
   askingJob,
   finalReport,
@@ -30,7 +30,7 @@ import {
   successorOf,
   wantsCordon,
   wantsDrainFirst,
-} from './repair.ts';
+} from './repair/repair.ts';
 import type { Decision, MachineView, Step } from './view.ts';
 
 const isMine = (reservation: LedgerReservation, machine: Machine): boolean => machine.spec.operation?.id === reservation.id;

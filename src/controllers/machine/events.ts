@@ -1,5 +1,5 @@
 import type { RecordedEvent } from '../../kube/recorder.ts';
-import { finalReport } from './repair.ts';
+import { finalReport } from './repair/repair.ts';
 import type { MachineView, Step } from './view.ts';
 
 const normal = (reason: string, message: string): RecordedEvent => ({ type: 'Normal', reason, message });

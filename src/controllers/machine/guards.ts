@@ -9,8 +9,8 @@ import type { GuardedWrite, Move, Seen } from '../../defender/guarded-write.ts';
 import { holds, ledgerGone, requireEpoch } from '../../defender/protocol.ts';
 import { stateOf, type LedgerState } from '../../defender/state.ts';
 import { nameOf, type AskFacts } from './facts.ts';
-import { finalReport } from './repair.ts';
-import { claimOf, type Claim } from './claim.ts';
+import { finalReport } from './repair/repair.ts';
+import { claimOf, type Claim } from './observe/claim.ts';
 import type { DrainedPod } from './view.ts';
 
 /** What leaves the three objects. */

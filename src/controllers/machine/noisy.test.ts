@@ -3,7 +3,7 @@ import { Nodes, Pods, type Node } from '../../api/builtin.ts';
 import { Machines } from '../../api/machine.ts';
 import type { Client } from '../../kube/client.ts';
 import { waitFor } from '../../kube/testing/wait-for.ts';
-import { isCordoned, ownerOf } from './cordon.ts';
+import { isCordoned, ownerOf } from './cordon/cordon.ts';
 import { openCell, POOL, type TestCell } from './testing/cell.ts';
 import { entry, VERIFIED_OLD, waiting } from './testing/objects.ts';
 

@@ -6,7 +6,7 @@ import { ApiError } from '../../kube/api-error.ts';
 import { createClient } from '../../kube/http-client.ts';
 import { fakeApiServer } from '../../kube/testing/api-server.ts';
 import { carryOutEffect } from './effects.ts';
-import { watchLedgerWrites } from './ledger-writes.ts';
+import { watchLedgerWrites } from './reservation/ledger-writes.ts';
 import { apiPort, type PortOptions } from './port.ts';
 import { machine, node } from './testing/objects.ts';
 

@@ -10,7 +10,7 @@ import type { Client } from '../../kube/client.ts';
 import type { Reflector } from '../../kube/reflector.ts';
 import { carryOutEffect } from './effects.ts';
 import type { Effect } from './guards.ts';
-import type { LedgerWrites } from './ledger-writes.ts';
+import type { LedgerWrites } from './reservation/ledger-writes.ts';
 import { writeMachine, writeNode } from './patching.ts';
 
 export interface PortOptions {

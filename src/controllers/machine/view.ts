@@ -4,7 +4,7 @@ import type { CancelCause, Machine, Outcome } from '../../api/machine.ts';
 import type { Instance } from '../../api/provider.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Verdict } from '../../defender/request.ts';
-import type { Claim } from './claim.ts';
+import type { Claim } from './observe/claim.ts';
 import type { AskFacts } from './facts.ts';
 
 export type InstanceView =

@@ -2,8 +2,8 @@ import type { Node } from '../../../api/builtin.ts';
 import type { Machine } from '../../../api/machine.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { createAvailabilityIndex } from '../../../defender/availability-index.ts';
-import { countedAs } from '../counted.ts';
-import type { CellView } from '../pass.ts';
+import { countedAs } from '../observe/counted.ts';
+import type { CellView } from '../reservation/pass.ts';
 
 /** A cell as plain lists. */
 export interface CellParts extends Omit<CellView, 'asking' | 'machineOf' | 'availabilityIndex'> {

@@ -8,12 +8,12 @@ import type { GuardedWrite, Seen, Target } from '../../../defender/guarded-write
 import type { Verdict } from '../../../defender/request.ts';
 import { stateOf } from '../../../defender/state.ts';
 import { actOf } from '../act.ts';
-import { claimOf } from '../claim.ts';
+import { claimOf } from '../observe/claim.ts';
 import { decide, isDraining } from '../decide.ts';
 import type { AskFacts } from '../facts.ts';
 import type { Effect } from '../guards.ts';
-import { freeVanished } from '../ledger-acts.ts';
-import { closedNow, decidePass, isUnordered, reservationWrite, type CellView } from '../pass.ts';
+import { freeVanished } from '../reservation/acts.ts';
+import { closedNow, decidePass, isUnordered, reservationWrite, type CellView } from '../reservation/pass.ts';
 import type { DrainedPod, MachineView } from '../view.ts';
 import { cellOf } from './cell-of.ts';
 
@@ -110,7 +110,7 @@ function cellView(leader: Leader, around: Surroundings): CellView {
   });
 }
 
-/** As src/controllers/machine/pass-loop.ts has it. */
+/** As src/controllers/machine/reservation/pass-loop.ts has it. */
 function revokedBy(leader: Leader, reservation: LedgerReservation, machine: Stored<Machine>, around: Surroundings): Verdict | undefined {
   if (!isUnordered(reservation, machine)) return undefined;
   const cell = cellView(leader, around);

@@ -1,0 +1,49 @@
+import type { Node } from '../../../api/builtin.ts';
+import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
+import type { Machine } from '../../../api/machine.ts';
+import type { Stored } from '../../../api/wire.ts';
+import { ownerOf } from '../cordon/cordon.ts';
+import { finalReport, staysCordoned } from '../repair/repair.ts';
+
+/** Which Node is this Machine's: one Machine one Node, by name and providerID, and then by UID (docs/protocols.md#c13). */
+export type Claim =
+  | { state: 'None' }
+  | { state: 'Claimed'; node: Stored<Node> }
+  /** It had one, and that one is gone. What has its name now, if anything, is not proven to be this machine's. */
+  | { state: 'Lost'; message: string }
+  /** A Node has the name and is not this machine's. */
+  | { state: 'Foreign'; message: string };
+
+/** `node` is the Node with the Machine's name, if there is one; `providerID` undefined while nobody knows it. */
+export function claimOf(machine: Machine, providerID: string | undefined, node: Stored<Node> | undefined): Claim {
+  const ref = machine.status?.nodeRef;
+  if (node !== undefined) {
+    if (node.metadata.uid === ref?.uid) return { state: 'Claimed', node };
+    // Also of a Node that was deleted and registers again: it is as well proven as it was the first time.
+    if (providerID !== undefined && node.spec?.providerID === providerID) return { state: 'Claimed', node };
+  }
+  const ids = `providerID "${node?.spec?.providerID ?? ''}", this machine's is "${providerID ?? ''}"`;
+  if (ref !== undefined) {
+    const deleted = `Node ${ref.name} was deleted`;
+    return {
+      state: 'Lost',
+      message: node === undefined ? `${deleted} by someone else` : `${deleted}, and one that has its name has ${ids}`,
+    };
+  }
+  return node === undefined ? { state: 'None' } : { state: 'Foreign', message: `Node ${node.metadata.name} has ${ids}` };
+}
+
+/** Whether the Node took the place of the one that the reservation was made for: nothing that was done to that one is done to it. */
+export const isSuccessor = (reservation: Pick<LedgerReservation, 'nodeUID'>, node: Stored<Node>): boolean =>
+  reservation.nodeUID !== undefined && node.metadata.uid !== reservation.nodeUID;
+
+/**
+ * Whether the Node registered again, has no cordon of ours yet, and its last repair ended so that pods must stay away (docs/protocols.md#c4): the Node that bore that
+ * cordon is gone. Known until the Machine names this Node as its own.
+ */
+export function owesDegraded(machine: Machine, node: Stored<Node>): boolean {
+  const { spec, status } = machine;
+  const report = finalReport(machine);
+  if (status?.nodeRef === undefined || status.nodeRef.uid === node.metadata.uid || ownerOf(node) !== undefined) return false;
+  return spec.operation !== undefined && report !== undefined && staysCordoned(machine, spec.operation, report);
+}

@@ -1,0 +1,61 @@
+/**
+ * How often a machine was taken back, by the cell's own record (docs/protocols.md#b7). It stands in the operation itself and is carried from one to the next, whatever
+ * comes in between: a leader that takes over forgets nothing, and nothing that an agent reports ends it. Pure.
+ */
+import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
+import { contentOf, type ComponentEntry, type Machine, type Operation } from '../../../api/machine.ts';
+import { finalReport } from '../repair/repair.ts';
+
+type Restores = NonNullable<Operation['restores']>;
+
+/** An order, or a reservation that was given up, disrupts: an agent that never ends it well is not taken back for ever. */
+export const MAX_RESTORES = 5;
+/** Of the field. */
+const MAX_RECORDS = 128;
+
+/** The same declaration: without an agent's part in it, so its number does not count, which a refusal raises. */
+const isDeclaredBy = (record: Restores[number], { name, setUID, setRevision, attempt }: ComponentEntry): boolean =>
+  record.name === name && record.setUID === setUID && record.setRevision === setRevision && record.attempt === attempt;
+
+/** What is recorded, with what the present operation has come to since. */
+function recorded(machine: Machine): Restores {
+  const order = machine.spec.operation;
+  const outcome = finalReport(machine)?.outcome;
+  const isOver = outcome !== undefined && outcome !== 'Cancelled' && outcome !== 'TransientFailure';
+  return (order?.restores ?? []).map((each) => (isOver && each.last === order?.id ? { ...each, isOver } : each));
+}
+
+/** Whether the way back to what this entry asks for may still be taken: it has not come to an end, and was not tried too often. */
+export function mayRestore(machine: Machine, entry: ComponentEntry): boolean {
+  const content = contentOf(entry);
+  const past = recorded(machine).find((each) => isDeclaredBy(each, entry) && each.content === content);
+  if (past === undefined) return true;
+  if (past.isOver === true) return false;
+  const order = machine.spec.operation;
+  const isUnderWay = past.last === order?.id && order.kind !== 'Cancelled' && finalReport(machine) === undefined;
+  return isUnderWay || past.tries < MAX_RESTORES;
+}
+
+/** What the operation that is written for this reservation now says of them. `tried`: the entries that it is about. */
+export function restoresOf(
+  reservation: LedgerReservation,
+  tried: readonly { name: string; revision: number }[],
+  machine: Machine,
+): { restores?: Restores } {
+  const entries = machine.spec.components ?? [];
+  const before = recorded(machine).filter((each) => entries.some((entry) => isDeclaredBy(each, entry)));
+  const now = reservation.class !== 'Restore' ? [] : entries.filter((entry) => tried.some((each) => isOf(each, entry)));
+  const counted = now.map((entry): Restores[number] => {
+    const { name, setUID, setRevision, attempt } = entry;
+    const content = contentOf(entry);
+    const past = before.find((each) => isDeclaredBy(each, entry) && each.content === content);
+    return { name, setUID, setRevision, attempt, content, tries: (past?.tries ?? 0) + 1, last: reservation.id };
+  });
+  const isCounted = (record: Restores[number]): boolean =>
+    counted.some((each) => each.name === record.name && each.content === record.content);
+  const restores = [...counted, ...before.filter((each) => !isCounted(each))].slice(0, MAX_RECORDS);
+  return restores.length === 0 ? {} : { restores };
+}
+
+const isOf = (tried: { name: string; revision: number }, entry: ComponentEntry): boolean =>
+  tried.name === entry.name && tried.revision === entry.revision;
