@@ -55,6 +55,11 @@ export async function runChild(wall: Wall, childPath: string, input: string, lim
   });
 
   let failure: Run['failure'];
+  // Before anything else: an error that nothing listens to ends the hub. `close` follows it.
+  child.on('error', (error) => (failure ??= { code: 'RenderCrashed', message: `the child did not start: ${error.message}` }));
+  const ended = new Promise<{ code: number | null; by: string | null }>((resolve) => {
+    child.on('close', (code, by) => resolve({ code, by }));
+  });
   const stop = (reason: NonNullable<Run['failure']>) => {
     failure ??= reason;
     killGroup(child.pid);
@@ -77,19 +82,16 @@ export async function runChild(wall: Wall, childPath: string, input: string, lim
     const result = new Bucket(limits.outputBytes, () =>
       stop({ code: 'RenderTooLarge', message: `more than ${limits.outputBytes} bytes were rendered` }),
     );
-    logged.drain(child.stdout);
-    logged.drain(child.stderr);
-    result.drain(child.stdio[RESULT_FD] as Readable);
-    // A child that ends early closes the pipe; its exit says why.
-    child.stdin.on('error', () => {});
-    child.stdin.end(input);
-    const { code, by } = await new Promise<{ code: number | null; by: string | null }>((resolve) => {
-      child.on('error', (error) => {
-        failure ??= { code: 'RenderCrashed', message: `the child did not start: ${error.message}` };
-        resolve({ code: null, by: null });
-      });
-      child.on('close', (code, by) => resolve({ code, by }));
-    });
+    // Where it did not start there may be no pipes.
+    if (child.pid !== undefined) {
+      logged.drain(child.stdout);
+      logged.drain(child.stderr);
+      result.drain(child.stdio[RESULT_FD] as Readable);
+      // A child that ends early closes the pipe; its exit says why.
+      child.stdin.on('error', () => {});
+      child.stdin.end(input);
+    }
+    const { code, by } = await ended;
     signal.throwIfAborted();
     const log = printable(logged.text());
     const output = result.text();
