@@ -110,6 +110,27 @@ export const attention = Type.Object({
 export type Attention = Static<typeof attention>;
 export const ATTENTION_LIMIT = 20;
 
+/** An object in the cell that bears the label of a Fleet, and that neither a record here nor a commit in force has. */
+export const orphan = Type.Object({
+  object: Type.String({ maxLength: 512, description: 'Kind/[namespace/]name' }),
+  fleet: Type.String({ maxLength: 253, description: 'as its label `kubenode.io/fleet` says' }),
+  reason: Type.Enum(['NotDeclared', 'FleetAbsent'], { description: 'FleetAbsent: there is no such Fleet' }),
+});
+export type Orphan = Static<typeof orphan>;
+export const ORPHANS_LIMIT = 20;
+
+const orphans = Type.Object(
+  {
+    total: Type.Integer({ minimum: 1 }),
+    first: atomic(orphan, { maxItems: ORPHANS_LIMIT, description: 'by name' }),
+  },
+  {
+    description:
+      'what was applied there by a hub that knew more, or by a Fleet that is gone: nobody changes it, and nobody removes it; as it was when the cluster was last reached',
+  },
+);
+export type Orphans = Static<typeof orphans>;
+
 /** As many MachineSets of one cluster as the hub reports. */
 export const MOST_SETS = 500;
 
@@ -175,6 +196,7 @@ export const Clusters = defineKind({
         description: 'what in the cell needs a person, the oldest first; as it was when the cluster was last reached',
       }),
     ),
+    orphans: Type.Optional(orphans),
     observedGeneration: Type.Optional(Type.Integer()),
     conditions: conditions(),
   }),

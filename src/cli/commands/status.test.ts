@@ -175,3 +175,32 @@ test('of a condition that was False for another reason before it says only how l
     'failed: prod: MachineSet/web/web: Paused: spec.paused (no progress for 6m30s)',
   ]);
 });
+
+describe('E17: what bears the label of a Fleet, and nothing on the hub has', () => {
+  const withOrphans = (orphans: NonNullable<NonNullable<Cluster['status']>['orphans']>): Cluster => {
+    const one = cluster('prod');
+    return { ...one, status: { ...one.status, orphans } };
+  };
+
+  test('is a line each, with what to do', () => {
+    const first = [
+      { object: 'MachineSet/web/old', fleet: 'main', reason: 'NotDeclared' as const },
+      { object: 'NodeRemedier/hung', fleet: 'gone', reason: 'FleetAbsent' as const },
+    ];
+    const { code, lines } = status([fleet(['prod'])], [withOrphans({ total: 2, first })]);
+    expect(code).toBe(1);
+    expect(lines).toEqual([
+      expect.stringMatching(/^failed: prod: MachineSet\/web\/old: no commit of Fleet main .*next: declare it in fleet\/, /),
+      expect.stringMatching(/^failed: prod: NodeRemedier\/hung: Fleet gone, .* does not exist, .*next: create that Fleet again, /),
+    ]);
+    const { printed } = status([fleet(['prod'])], [withOrphans({ total: 2, first })], true);
+    expect(JSON.parse(printed)).toMatchObject({ clusters: [{ orphans: { total: 2, first } }] });
+  });
+
+  test('is counted where there is more than a Cluster names', () => {
+    const first = [{ object: 'MachineSet/web/old', fleet: 'main', reason: 'NotDeclared' as const }];
+    expect(status([fleet(['prod'])], [withOrphans({ total: 25, first })]).lines[1]).toBe(
+      'failed: prod: 24 more objects like these; next: kubectl get machinesets,machinecomponentsets,noderemediers,defenderpolicies -A -l kubenode.io/fleet, there',
+    );
+  });
+});

@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
-import { Clusters, type Attention, type Cluster } from '../../api/cluster.ts';
+import { Clusters, type Attention, type Cluster, type Orphan } from '../../api/cluster.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
+import { LABELS } from '../../api/names.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
 import { age, table, type Output } from '../output.ts';
@@ -68,6 +69,27 @@ function recordedHalts(fleets: readonly Fleet[], clusters: readonly Cluster[], r
   );
 }
 
+/** What the hub found in cells and nothing has: nobody changes it, and nobody removes it (docs/protocols.md#e17). */
+function orphanLines({ metadata: { name }, status }: Cluster): string[] {
+  const { total, first } = status?.orphans ?? { total: 0, first: [] };
+  const lines = first.map((each) => `${name}: ${each.object}: ${ORPHAN_TEXT[each.reason](each.fleet)}`);
+  const more = total - first.length;
+  return more <= 0
+    ? lines
+    : [...lines, `${name}: ${more} more objects like these; next: kubectl get ${KINDS} -A -l ${LABELS.fleet}, there`];
+}
+
+/** Those that the hub watches in cells. */
+const KINDS = 'machinesets,machinecomponentsets,noderemediers,defenderpolicies';
+const KEEP = `to keep it without a Fleet, remove its label ${LABELS.fleet}`;
+
+const ORPHAN_TEXT: Record<Orphan['reason'], (fleet: string) => string> = {
+  NotDeclared: (fleet) =>
+    `no commit of Fleet ${fleet} and no record of the hub has it, so nobody changes or removes it; next: declare it in fleet/, and remove it by a later commit if nobody needs it; ${KEEP}`,
+  FleetAbsent: (fleet) =>
+    `Fleet ${fleet}, which applied it, does not exist, so nobody changes or removes it; next: create that Fleet again, or declare it in another one once it has no label; ${KEEP}`,
+};
+
 const isUnderWay = ({ status }: Rollout): boolean => !['Done', 'Superseded'].includes(status?.phase ?? 'Pending');
 
 /** Of fleets that never accepted a commit nothing is known. */
@@ -108,6 +130,7 @@ export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[]
         `cluster/${name}: no fleet declares it: what was applied there stays, and nobody looks after it; next: declare it in fleet/ again, or kubectl delete cluster ${name}`,
     ),
     ...lasting.map((each) => lineOf(each, nowMs)),
+    ...clusters.flatMap(orphanLines),
     ...open.flatMap((rollout) =>
       (rollout.status?.units ?? [])
         .filter((unit) => unit.phase === 'Halted')
@@ -123,6 +146,7 @@ export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[]
           name: metadata.name,
           machines: status?.machines,
           attention: status?.attention ?? [],
+          ...(status?.orphans === undefined ? {} : { orphans: status.orphans }),
           conditions: status?.conditions,
         })),
         rollouts: open.map(({ metadata, status }) => ({ name: metadata.name, ...status })),

@@ -9,6 +9,7 @@ export function clusterLines(cluster: Stored<Cluster>, nowMs: number): string[] 
   const reachable = status?.conditions?.find(({ type }) => type === 'Reachable');
   const attention = status?.attention ?? [];
   const units = status?.units ?? [];
+  const orphans = status?.orphans;
   return [
     `cluster/${metadata.name}  ${reachable === undefined ? 'not reported yet: does the hub controller run?' : because(reachable)}`,
     ...(metadata.deletionTimestamp === undefined
@@ -20,6 +21,10 @@ export function clusterLines(cluster: Stored<Cluster>, nowMs: number): string[] 
     'NEEDS A PERSON',
     ...(attention.length === 0 ? ['  nothing'] : []),
     ...attention.map(({ object, reason, message, since }) => `  ${object}: ${reason}: ${message} (for ${age(nowMs - Date.parse(since))})`),
+    ...(orphans === undefined ? [] : ['', `NOT DECLARED (${orphans.total})`]),
+    ...(orphans?.first ?? []).map(
+      ({ object, fleet, reason }) => `  ${object}: ${reason}: has the label of Fleet ${fleet}, and nothing on the hub has it`,
+    ),
     '',
     'UNITS',
     ...(units.length === 0 ? ['  none was applied by the hub'] : []),

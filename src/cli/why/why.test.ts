@@ -528,6 +528,7 @@ it('why a cluster is as it is: whether it answers, what needs a person, and each
         unit('MachineSet/web/gone', {}),
         unit('DefenderPolicy/cell', { digest: 'e' }),
       ],
+      orphans: { total: 1, first: [{ object: 'MachineSet/web/before', fleet: 'main', reason: 'NotDeclared' }] },
       conditions: [condition('Reachable', 'True', 'Connected', 'answers as the cluster it was')],
     },
   } as unknown as Stored<Cluster>;

@@ -7,10 +7,10 @@ import { API_VERSION } from '../../api/kind.ts';
 import { CELL_KINDS } from '../../api/kinds.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { MachineSets } from '../../api/machine-set.ts';
-import { FINALIZERS, MANAGERS, SYSTEM_NAMESPACE } from '../../api/names.ts';
+import { FINALIZERS, LABELS, MANAGERS, SYSTEM_NAMESPACE } from '../../api/names.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { ApiRequest, ApiResponse, Transport } from '../../api/transport.ts';
-import type { KubeObject } from '../../api/wire.ts';
+import type { KubeObject, Stored } from '../../api/wire.ts';
 import { openCluster, type EmbeddedCluster } from '@kubenode/embedded';
 import { createCache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
@@ -917,6 +917,96 @@ it('a Fleet that has no rollout yet reaches for no cell', async () => {
   await waitFor(() => hub.watches.open >= 3);
   await clock.advance(70_000);
   expect(connected).toEqual([]);
+});
+
+describe('E17: what bears the label of a Fleet, and no record and no commit has', () => {
+  const set = (name: string, fleet = 'main'): Stored<KubeObject> =>
+    cell('prod').put(MachineSets, {
+      apiVersion: API_VERSION,
+      kind: 'MachineSet',
+      metadata: { namespace: 'web', name, labels: { [LABELS.fleet]: fleet } },
+      spec: { provider: { name: 'none' }, replicas: 1 },
+    });
+  const orphans = () => cluster('prod')?.status?.orphans;
+
+  it('is named after a minute, costs no request, and is left as it is', async () => {
+    startHub();
+    await until(done(commit({ [UNIT]: settings('1') })), 10_000);
+    await clock.advance(10_000);
+    const before = cell('prod').requests.length;
+    set('old');
+    await clock.advance(50_000);
+    expect(orphans()).toBeUndefined();
+    await until(() => orphans() !== undefined, 15_000);
+    expect(orphans()).toEqual({ total: 1, first: [{ object: 'MachineSet/web/old', fleet: 'main', reason: 'NotDeclared' }] });
+    await clock.advance(200_000);
+    // Watches, and what a reflector asks to see that its watch has missed nothing.
+    const isWatching = ({ method, query }: ApiRequest): boolean => method === 'GET' && (query?.['watch'] ?? query?.['limit']) !== undefined;
+    const others = cell('prod')
+      .requests.slice(before)
+      .filter((request) => !isWatching(request));
+    expect(others.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
+  });
+
+  it('is named still by a hub that starts again, and while its cell is away, until it is gone', async () => {
+    set('old');
+    startHub();
+    await until(done(commit({ [UNIT]: settings('1') })), 10_000);
+    await until(() => orphans() !== undefined, 70_000);
+    stop.abort(new Error('the hub ends'));
+    await running?.catch(() => undefined);
+    stop = new AbortController();
+    startHub();
+    await clock.advance(30_000);
+    expect(orphans()?.total).toBe(1);
+    hub.remove(Secrets, { namespace: SYSTEM_NAMESPACE, name: 'cluster-prod' });
+    await until(() => reachable('prod')?.status === 'False', 125_000);
+    expect(orphans()?.total).toBe(1);
+    giveKubeconfig('prod');
+    cell('prod').remove(MachineSets, { namespace: 'web', name: 'old' });
+    await until(() => orphans() === undefined, 125_000);
+  });
+
+  it('is not named where the hub knows of it before a minute is over', async () => {
+    startHub();
+    await until(done(commit({ [UNIT]: settings('1') })), 10_000);
+    set('new');
+    await clock.advance(50_000);
+    const prod = cluster('prod');
+    if (prod === undefined) throw new Error('no cluster');
+    const units = [...(prod.status?.units ?? []), { unit: 'MachineSet/web/new', fleet: 'main', begun: 'd' }];
+    hub.put(Clusters, { ...prod, status: { ...prod.status, units } });
+    await clock.advance(70_000);
+    expect(orphans()).toBeUndefined();
+    set('newer');
+    await clock.advance(50_000);
+    expect(orphans()).toBeUndefined();
+    await clock.advance(20_000);
+    expect(orphans()?.first.map(({ object }) => object)).toEqual(['MachineSet/web/newer']);
+  });
+
+  it('is named with that where its Fleet is gone, and nothing of that Fleet goes on', async () => {
+    set('web');
+    startHub();
+    const name = commit({ [UNIT]: settings('1') }, { soakSeconds: 60 });
+    await until(() => status(name)?.units?.[0]?.phase === 'Soaking', 10_000);
+    hub.remove(Fleets, { name: 'main' });
+    await until(() => orphans() !== undefined, 70_000);
+    expect(orphans()).toEqual({ total: 1, first: [{ object: 'MachineSet/web/web', fleet: 'main', reason: 'FleetAbsent' }] });
+    await clock.advance(60_000);
+    expect(CELLS.map(content)).toEqual(['1', undefined]);
+    // It is still observed.
+    cell('prod').remove(MachineSets, { namespace: 'web', name: 'web' });
+    await until(() => orphans() === undefined, 1000);
+  });
+
+  it('is named by the first twenty and their number', async () => {
+    for (let index = 10; index < 35; index += 1) set(`s${index}`);
+    startHub();
+    await until(done(commit({ [UNIT]: settings('1') })), 10_000);
+    await until(() => orphans() !== undefined, 70_000);
+    expect([orphans()?.total, orphans()?.first.length, orphans()?.first[0]?.object]).toEqual([25, 20, 'MachineSet/web/s10']);
+  });
 });
 
 describe('E8: what live objects are compared with', () => {

@@ -1,11 +1,11 @@
-import { Clusters, MOST_SETS, type Attention, type Cluster, type SetMachines } from '../../api/cluster.ts';
+import { Clusters, MOST_SETS, type Attention, type Cluster, type Orphans, type SetMachines } from '../../api/cluster.ts';
 import { canonical } from '../../api/digest.ts';
 import { messageOf } from '../../api/errors.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
 import type { MachineSet } from '../../api/machine-set.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
-import type { Stored } from '../../api/wire.ts';
+import type { KubeObject, Stored } from '../../api/wire.ts';
 import { FINALIZERS } from '../../api/names.ts';
 import { plainText } from '../../api/plain-text.ts';
 import { hasReason } from '../../kube/api-error.ts';
@@ -22,6 +22,7 @@ import { CONNECTING, WATCHED, isCell, isWatched, openCells, type Away, type Cell
 import type { Fence } from '../fence.ts';
 import { inForce } from '../in-force.ts';
 import { syncError } from '../errors.ts';
+import { orphansOf, wantedUnits } from '../orphans.ts';
 import { ownersOf } from '../plan.ts';
 import { act } from './act.ts';
 import { decide } from './decide.ts';
@@ -55,6 +56,8 @@ const REMOVAL_POLL_MS = 2000;
 /** When what of a cluster could not be written is tried again. */
 const REPORT_RETRY_MS = 30_000;
 const BLOCKED_POLL_MS = 5000;
+/** Stores follow one by one, and a commit makes a Cluster before it is in force: what is known to nobody for so long is nobody's. */
+const ORPHANED_MS = 60_000;
 
 /** Carries the rollouts of each fleet through its clusters. Key: the fleet's name. */
 export async function runRolloutController(options: RolloutControllerOptions): Promise<void> {
@@ -68,6 +71,8 @@ export async function runRolloutController(options: RolloutControllerOptions): P
   const gone = new Set<string>();
   /** By UID: deleted Clusters that are kept, and of which an Event says so. */
   const reportedHeld = new Set<string>();
+  /** Since when clusters that report no orphans have some; ms of the monotonic clock. */
+  const orphanedSince = new Map<string, number>();
   /** What is done in cells, by fleet and cluster. */
   const under = new Map<string, Promise<void>>();
   const units = openUnits(options);
@@ -82,7 +87,9 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     });
     await options.fence.raise(clusters.list());
     await keepClusters(context.client);
-    if (inForce(stored().declared, stored().rollouts).length === 0) return;
+    // Of a Fleet that was deleted nothing is carried out, and what it has in cells is reported.
+    const isGone = stored().declared === undefined && stored().rollouts.length > 0;
+    if (!isGone && inForce(stored().declared, stored().rollouts).length === 0) return;
     const connections = await connectAll(clusters.list());
     const loadedMs = clock.monotonic();
     await loadUnits(fleet, connections);
@@ -128,6 +135,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       });
     }
     if (!(await reportClusters(connections, context.client, context.log))) waits.push(REPORT_RETRY_MS);
+    for (const since of orphanedSince.values()) waits.push(Math.max(0, since + ORPHANED_MS - clock.monotonic()));
     // Also of tries that failed before this look: nothing else may come that leads to another.
     for (const { notBefore } of failures.values()) if (notBefore > clock.monotonic()) waits.push(notBefore - clock.monotonic());
     const dueAtMs = units.dueAtMs(loadedMs);
@@ -297,11 +305,17 @@ export async function runRolloutController(options: RolloutControllerOptions): P
   async function reportClusters(connections: Map<string, Cell | Away>, hub: Client, log: Log): Promise<boolean> {
     let isWhole = true;
     let failed: { error: unknown } | undefined;
+    const fleets = fleetStore.list();
+    const names = new Set(fleets.map(({ metadata }) => metadata.name));
+    const wanted = wantedUnits(fleets.map((fleet) => inForce(fleet, rollouts.byIndex('fleet', fleet.metadata.name))));
+    for (const name of orphanedSince.keys()) if (clusters.get({ name }) === undefined) orphanedSince.delete(name);
     for (const cluster of clusters.list()) {
       const connection = connections.get(cluster.metadata.name);
       if (connection === undefined) continue;
       try {
-        await reportCluster(cluster, connection, hub);
+        const orphansIn = (objects: readonly KubeObject[]): Orphans | undefined =>
+          orphansOf(objects, cluster, wanted.get(cluster.metadata.name) ?? new Set(), names);
+        await reportCluster(cluster, connection, orphansIn, hub);
       } catch (error) {
         signal.throwIfAborted();
         isWhole = false;
@@ -316,9 +330,25 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     return isWhole;
   }
 
-  async function reportCluster(cluster: Stored<Cluster>, cell: Cell | Away, hub: Client): Promise<void> {
+  /** What is found first is reported only once it was so for a while. */
+  function reportedOrphans({ metadata: { name }, status }: Cluster, found: Orphans | undefined): Orphans | undefined {
+    if (found === undefined || status?.orphans !== undefined) {
+      orphanedSince.delete(name);
+      return found;
+    }
+    const since = orphanedSince.get(name) ?? clock.monotonic();
+    orphanedSince.set(name, since);
+    return clock.monotonic() - since >= ORPHANED_MS ? found : undefined;
+  }
+
+  async function reportCluster(
+    cluster: Stored<Cluster>,
+    cell: Cell | Away,
+    orphansIn: (objects: readonly KubeObject[]) => Orphans | undefined,
+    hub: Client,
+  ): Promise<void> {
     // What it says may make it away.
-    const content = isCell(cell) ? cell.read(contentOf) : undefined;
+    const content = isCell(cell) ? cell.read((each) => contentOf(each, orphansIn)) : undefined;
     const away = isCell(cell) ? cell.away() : cell;
     if (away?.reason === CONNECTING || (away === undefined && isCell(cell) && !cell.synced())) return;
     if (away === undefined && isCell(cell) && cell.isOnTrial()) return;
@@ -340,6 +370,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     // What was said last stays while it is away.
     const machines = content?.machines;
     const attention = content?.attention ?? cluster.status?.attention ?? [];
+    const orphans = content === undefined ? cluster.status?.orphans : reportedOrphans(cluster, content.orphans);
     // The first that is reached, or the one that is said to be meant.
     const cellUID = away === undefined && isCell(cell) ? cell.uid() : cluster.status?.cellUID;
     const reported = {
@@ -347,11 +378,17 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       attention,
       ...(cellUID === undefined ? {} : { cellUID }),
       ...(machines === undefined ? {} : { machines }),
+      ...(orphans === undefined ? {} : { orphans }),
     };
-    const { units: _units, ...known } = cluster.status ?? {};
-    if (canonical({ ...known, ...reported }) === canonical({ attention: [], ...known })) return;
+    const { units: _units, orphans: named, ...known } = cluster.status ?? {};
+    const reportedBefore = { attention: [], ...known, ...(named === undefined ? {} : { orphans: named }) };
+    if (canonical({ ...known, ...reported }) === canonical(reportedBefore)) return;
     // A merge keeps what it does not name.
-    const status = machines === undefined ? reported : { ...reported, machines: { sets: null, ...machines } };
+    const status = {
+      ...reported,
+      ...(machines === undefined ? {} : { machines: { sets: null, ...machines } }),
+      ...(orphans === undefined && named !== undefined ? { orphans: null } : {}),
+    };
     const written = await hub
       .patch(
         Clusters,
@@ -420,8 +457,12 @@ function namespaceLacking(error: unknown): string | undefined {
 }
 
 /** What a cell says of itself, as its Cluster holds it. */
-function contentOf(cell: CellContent): { attention: Attention[]; machines: ReturnType<typeof countMachines> } {
-  return { attention: attentionOf(WATCHED.flatMap(({ kind }) => cell.store(kind)?.list() ?? [])), machines: countMachines(cell) };
+function contentOf(
+  cell: CellContent,
+  orphansIn: (objects: readonly KubeObject[]) => Orphans | undefined,
+): { attention: Attention[]; machines: ReturnType<typeof countMachines>; orphans: Orphans | undefined } {
+  const objects = WATCHED.flatMap(({ kind }) => cell.store(kind)?.list() ?? []);
+  return { attention: attentionOf(objects), machines: countMachines(cell), orphans: orphansIn(objects) };
 }
 
 /** No set has as many, nor is named so. */
