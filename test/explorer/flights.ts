@@ -1,7 +1,7 @@
 /** Acts of a leader that are under way: the real guarded writes of src, one API call at a time. */
-import { actOf } from '../../src/controllers/machine/act.ts';
+import { actOf } from '../../src/controllers/machine/steps.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
-import { freeVanished } from '../../src/controllers/machine/reservation/acts.ts';
+import { freeVanished } from '../../src/controllers/machine/reservation/steps.ts';
 import { mayAsk } from '../../src/controllers/machine/order/components.ts';
 import { decide } from '../../src/controllers/machine/decide.ts';
 import type { MachineView, Step } from '../../src/controllers/machine/view.ts';

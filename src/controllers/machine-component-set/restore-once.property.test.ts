@@ -9,7 +9,7 @@ import { contentOf, OUTCOMES, type ComponentStatus, type Outcome } from '../../a
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { gatesOf } from '../../defender/gates.ts';
 import { rfc3339 } from '../../kube/clock.ts';
-import { actOf } from '../machine/act.ts';
+import { actOf } from '../machine/steps.ts';
 import { askOf } from '../machine/reservation/ask.ts';
 import { MAX_RESTORES } from '../machine/order/restores.ts';
 import { finalReport } from '../machine/repair/repair.ts';

@@ -7,7 +7,8 @@ import type { Node } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
 import { ApiError } from '../../kube/api-error.ts';
 import type { JsonPatchOperation } from '../../kube/client.ts';
-import { carryOutAll, type Hands } from './carry-out.ts';
+import { carryOutAll } from './carry-out.ts';
+import type { Hands } from './step-kind.ts';
 import { machine, node, view } from './testing/objects.ts';
 import type { MachineView, Step } from './view.ts';
 

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { eventOf, eventOfChange } from './events.ts';
+import { eventOfChange } from './events.ts';
+import { eventOf } from './steps.ts';
 import { machine, node, operation, reservation, view } from './testing/objects.ts';
 import type { Step } from './view.ts';
 

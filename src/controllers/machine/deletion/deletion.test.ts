@@ -7,7 +7,7 @@ import type { Seen } from '../../../defender/guarded-write.ts';
 import { scopeUsage } from '../../../defender/scope-usage.ts';
 import { createAvailabilityIndex } from '../../../defender/availability-index.ts';
 import { stateOf } from '../../../defender/state.ts';
-import { actOf } from '../act.ts';
+import { actOf } from '../steps.ts';
 import { askOf } from '../reservation/ask.ts';
 import { countedAs } from '../observe/counted.ts';
 import { decide } from '../decide.ts';

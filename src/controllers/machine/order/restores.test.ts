@@ -3,7 +3,7 @@ import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import { contentOf, type ComponentEntry, type Machine, type Outcome } from '../../../api/machine.ts';
 import type { Stored } from '../../../api/wire.ts';
-import { actOf } from '../act.ts';
+import { actOf } from '../steps.ts';
 import { askOf } from '../reservation/ask.ts';
 import { MAX_RESTORES, restoresOf } from './restores.ts';
 import { at, entry, facts, machine, NOW, reservation, VERIFIED_OLD, waiting } from '../testing/objects.ts';

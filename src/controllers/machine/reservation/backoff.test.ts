@@ -3,7 +3,7 @@ import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import type { Machine, Outcome } from '../../../api/machine.ts';
 import type { Stored } from '../../../api/wire.ts';
-import { actOf } from '../act.ts';
+import { actOf } from '../steps.ts';
 import { askOf } from './ask.ts';
 import type { AskFacts } from '../facts.ts';
 import type { Step } from '../view.ts';

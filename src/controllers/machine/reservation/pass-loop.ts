@@ -10,7 +10,7 @@ import type { ReconcileContext } from '../../../kube/controller.ts';
 import type { QueueResult } from '../../../kube/queue.ts';
 import type { Store } from '../../../kube/store.ts';
 import type { Effect } from '../guards.ts';
-import { freeVanished } from './acts.ts';
+import { freeVanished } from './steps.ts';
 import type { Asking } from './asking.ts';
 import { mayAsk } from '../order/components.ts';
 import type { JobsOf } from '../facts.ts';

@@ -5,9 +5,8 @@ import type { DisruptionLedger, LedgerReservation } from '../../../api/disruptio
 import type { Stored } from '../../../api/wire.ts';
 import { LABELS } from '../../../api/names.ts';
 import { stateOf } from '../../../defender/state.ts';
-import { freeCancelled } from './acts.ts';
 import { operatorRelease } from '../order/operator-release.ts';
-import { writeCancelled } from '../order/acts.ts';
+import { actOf } from '../steps.ts';
 import { closedNow, decidePass, reservationWrite, type CellView } from './pass.ts';
 import { cellOf } from '../testing/cell-of.ts';
 import { at, cordoned, facts, job, machine, node, NOW, operation, reservation } from '../testing/objects.ts';
@@ -69,7 +68,7 @@ describe('the pass', () => {
     const machines = ['a', 'b', 'c'].map((name) => machine({ name }));
     const write = reservationWrite(1, () => cell({ machines, spec }), ids());
     const move = write.judge({ ledger: ledger([]) });
-    if (!('write' in move) || move.write !== 'ledger') throw new Error('nothing is written');
+    if (move === undefined || !('write' in move) || move.write !== 'ledger') throw new Error('nothing is written');
     const state = stateOf(move.object);
     expect(move.object.metadata.resourceVersion).toBe('5');
     expect(state.reservations.map((each) => [each.machine, each.counted?.scopes])).toEqual([
@@ -259,20 +258,21 @@ describe('case 26: a token of a rate, through the writes that end a reservation'
   const context = { epoch: 1, machine: { namespace: 'web', name: 'a' }, node: 'a', facts: facts(), newID: () => 'new' };
   const fenced = node('a', { annotations: { 'kubenode.io/cordon-fence': 'r1' } });
   const freed = (cancelled: ReturnType<typeof machine>) => {
-    const move = freeCancelled(held, context).judge({ machine: cancelled, node: fenced, ledger: ledger([held], hours) });
-    if (!('write' in move) || move.write !== 'ledger') throw new Error('nothing is written');
+    const move = actOf({ do: 'FreeCancelled', reservation: held, why: '' }, context)?.judge({
+      machine: cancelled,
+      node: fenced,
+      ledger: ledger([held], hours),
+    });
+    if (move === undefined || !('write' in move) || move.write !== 'ledger') throw new Error('nothing is written');
     return move.object.status;
   };
 
   test('comes back where the leader cancelled what had no order', () => {
-    const move = writeCancelled(
-      { do: 'WriteCancelled', reservation: held, cause: 'Refused', reason: 'Refused: p/one', why: '' },
-      context,
-    ).judge({
+    const move = actOf({ do: 'WriteCancelled', reservation: held, cause: 'Refused', reason: 'Refused: p/one', why: '' }, context)?.judge({
       machine: machine(),
       ledger: ledger([held], hours),
     });
-    if (!('write' in move) || move.write !== 'machine') throw new Error('nothing is written');
+    if (move === undefined || !('write' in move) || move.write !== 'machine') throw new Error('nothing is written');
     expect(freed(move.object)).toEqual({ epoch: 1, reservations: [], hours: [{ ...hours[0], starts: {} }] });
   });
 

@@ -1,4 +1,7 @@
-/** Guarded writes of the Node: who is kept from it, and in whose name. See `act.ts` for how they are built. */
+/**
+ * Steps that write the Node: who is kept from it, and in whose name. Each guarded write says what it reads again, in which order, and why that is enough: there M
+ * is the Machine, N its Node, L the ledger; r is the reservation of the step.
+ */
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Machine } from '../../../api/machine.ts';
 import type { Stored } from '../../../api/wire.ts';
@@ -6,10 +9,11 @@ import { ledgerGone, requireEpoch } from '../../../defender/protocol.ts';
 import { stateOf } from '../../../defender/state.ts';
 import { isSuccessor, owesDegraded, type Claim } from '../observe/claim.ts';
 import { degradedBy, failedComponents } from '../order/components.ts';
-import { cordonedFor, DEGRADED, fencedFor, isCordonedFor, isFencedFor, ownerOf, uncordonedBy, wasDegraded } from './cordon.ts';
+import { cordonedFor, DEGRADED, fencedFor, isFencedFor, ownerOf, uncordonedBy, wasDegraded } from './cordon.ts';
+import { normal, warning } from '../events.ts';
 import { isRepairNeeded } from '../facts.ts';
-import { isUnderWay, jobOfReservation, staysCordoned } from '../repair/repair.ts';
-import type { Step } from '../view.ts';
+import type { StepKinds } from '../step-kind.ts';
+import { finalReport, isUnderWay, jobOfReservation, staysCordoned } from '../repair/repair.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type Act, type ActContext, type Guarded } from '../guards.ts';
 
 /**
@@ -21,7 +25,7 @@ import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type
  * an N that was read after that shows it, and with one that was read before the write of N here loses. Where there was none yet when r was released, M, read
  * after this N, has the report and L lacks r (docs/protocols.md#c13).
  */
-export function cordon(reservation: LedgerReservation, context: ActContext): Act {
+function cordon(reservation: LedgerReservation, context: ActContext): Act {
   return {
     ...base('cordon', context),
     reads: ['node', 'machine', 'ledger'],
@@ -49,28 +53,10 @@ export function cordon(reservation: LedgerReservation, context: ActContext): Act
 }
 
 /**
- * N, L; the eviction follows. Not fenced further: between these reads and the eviction nothing can stop it, so it is one pod, by its UID. A cordon that
- * was on its way when its ledger was lost may arrive when r is forgotten: so N alone is not enough (docs/protocols.md#d1).
- */
-export function evict({ reservation, pod, graceSeconds }: Extract<Step, { do: 'Evict' }>, context: ActContext): Act {
-  return {
-    ...base('evict', context),
-    reads: ['node', 'ledger'],
-    writes: 'effect',
-    judge(seen): Guarded {
-      if (ledgerWith(reservation, seen, context.epoch) === undefined) return stop('the ledger lacks the reservation');
-      if (seen.node === undefined || !isCordonedFor(seen.node, reservation.id))
-        return stop("the Node's cordon does not name the reservation");
-      return { effect: { do: 'Evict', pod, ...(graceSeconds === undefined ? {} : { graceSeconds }) } };
-    },
-  };
-}
-
-/**
  * M, N; writes N. That r is cancelled, or its end reported, never becomes untrue while r is on M; a cordon of a later reservation is left alone. One of an ended r is
  * settled, and not lifted here.
  */
-export function fence(reservation: LedgerReservation, context: ActContext): Act {
+function fence(reservation: LedgerReservation, context: ActContext): Act {
   return {
     ...base('fence', context),
     reads: ['machine', 'node'],
@@ -92,7 +78,7 @@ export function fence(reservation: LedgerReservation, context: ActContext): Act 
 /**
  * M, N; writes N. The report on r is final. Uncordons, or leaves the cordon and names Degraded its owner where the node must not be used (docs/protocols.md#c4).
  */
-export function settle(reservation: LedgerReservation, context: ActContext): Act {
+function settle(reservation: LedgerReservation, context: ActContext): Act {
   return {
     ...base('settle', context),
     reads: ['machine', 'node'],
@@ -116,7 +102,7 @@ export function settle(reservation: LedgerReservation, context: ActContext): Act
  * N, M, L; writes N. A reservation is in L before its cordon is on N, and its id never comes back: so N first, L last (docs/protocols.md#c4). Where somebody took the reservation out of
  * L while its order goes on, M says so.
  */
-export function liftCordon(owner: string, context: ActContext): Act {
+function liftCordon(owner: string, context: ActContext): Act {
   return {
     ...base('lift-cordon', context),
     reads: ['node', 'machine', 'ledger'],
@@ -135,14 +121,14 @@ export function liftCordon(owner: string, context: ActContext): Act {
 }
 
 /** N, M, L; writes N. Not while the machine has a reservation, whose own end settles the cordon. */
-export function markDegraded(context: ActContext): Act {
+function markDegraded(context: ActContext): Act {
   return degrading('mark-degraded', context, (machine, claim) =>
     degradedBy(machine).length > 0 || owesDegraded(machine, claim.node) ? cordonedFor(claim.node, DEGRADED) : undefined,
   );
 }
 
 /** N, M, L; writes N. As `markDegraded`. */
-export function liftDegraded(context: ActContext): Act {
+function liftDegraded(context: ActContext): Act {
   return degrading('lift-degraded', context, (machine, claim) =>
     failedComponents(machine).length > 0 || isRepairNeeded(machine) ? undefined : uncordonedBy(claim.node, DEGRADED),
   );
@@ -172,3 +158,16 @@ function degrading(
     },
   };
 }
+
+export const CORDON_STEPS: StepKinds<'Cordon' | 'Fence' | 'Settle' | 'LiftCordon' | 'MarkDegraded' | 'LiftDegraded'> = {
+  Cordon: { guarded: ({ reservation }, context) => cordon(reservation, context), event: ({ why }) => normal('Cordoned', why) },
+  Fence: { guarded: ({ reservation }, context) => fence(reservation, context), event: undefined },
+  Settle: {
+    guarded: ({ reservation }, context) => settle(reservation, context),
+    event: ({ why }, { machine }) =>
+      finalReport(machine)?.outcome === 'Succeeded' ? normal('OperationSucceeded', why) : warning('OperationEnded', why),
+  },
+  LiftCordon: { guarded: ({ owner }, context) => liftCordon(owner, context), event: ({ why }) => warning('StrayCordonLifted', why) },
+  MarkDegraded: { guarded: (_, context) => markDegraded(context), event: ({ why }) => warning('Degraded', why) },
+  LiftDegraded: { guarded: (_, context) => liftDegraded(context), event: ({ why }) => normal('DegradedLifted', why) },
+};

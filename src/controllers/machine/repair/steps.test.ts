@@ -6,7 +6,7 @@ import { ANNOTATIONS } from '../../../api/names.ts';
 import type { RemedyOperationJob } from '../../../api/remedy-operation-job.ts';
 import type { Stored } from '../../../api/wire.ts';
 import type { Seen } from '../../../defender/guarded-write.ts';
-import { actOf } from '../act.ts';
+import { actOf } from '../steps.ts';
 import type { AskFacts } from '../facts.ts';
 import { at, cordoned, facts, granted, idle, job, node, NOW, operation, repairOperation, repairReservation } from '../testing/objects.ts';
 import type { Step } from '../view.ts';

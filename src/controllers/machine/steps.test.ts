@@ -4,10 +4,10 @@ import { API_VERSION } from '../../api/kind.ts';
 import type { Seen } from '../../defender/guarded-write.ts';
 import type { MachineStatus } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
-import { actOf } from './act.ts';
+import { actOf } from './steps.ts';
 import { cordonedFor } from './cordon/cordon.ts';
 import type { Step } from './view.ts';
-import { freeVanished } from './reservation/acts.ts';
+import { freeVanished } from './reservation/steps.ts';
 import { at, cordoned, entry, facts, machine, node, operation, reservation, waiting } from './testing/objects.ts';
 
 const ledger = (epoch: number, ...reservations: LedgerReservation[]) => ({

@@ -1,22 +1,22 @@
-/** Guarded writes of the Machine's operation, and of what the provider has. See `act.ts` for how they are built. */
+/** Steps that write the Machine's operation. In the comments M is the Machine, L the ledger; r is the reservation of the step. */
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Operation } from '../../../api/machine.ts';
 import { ANNOTATIONS } from '../../../api/names.ts';
-import { deletionRefusal, orderable } from '../reservation/ask.ts';
+import { orderable } from '../reservation/ask.ts';
 import { tryOf } from '../reservation/backoff.ts';
 import { drainNeeded } from './components.ts';
-import { isCordonedFor } from '../cordon/cordon.ts';
-import { isDeleting, isNeverAskedFor, isRetiring } from '../facts.ts';
+import { isDeleting } from '../facts.ts';
 import { isOrderFenced, isSucceeding, repairOrder, successorOf } from '../repair/repair.ts';
 import { restoresOf } from './restores.ts';
-import { base, claimIn, isCancelled, ledgerWith, machineOf, stop, type Act, type ActContext, type Guarded } from '../guards.ts';
-import type { Step } from '../view.ts';
+import { base, ledgerWith, machineOf, stop, type Act, type ActContext, type Guarded } from '../guards.ts';
+import { normal } from '../events.ts';
+import type { StepKinds, StepOf } from '../step-kind.ts';
 
 /**
  * M, L; writes M. While L, read after M, holds r, no order of a later reservation can have been on M when it was read; one that comes after, or r's
  * cancellation, makes this write lose.
  */
-export function order(reservation: LedgerReservation, drained: boolean, context: ActContext): Act {
+function order(reservation: LedgerReservation, drained: boolean, context: ActContext): Act {
   return {
     ...base('order', context),
     reads: ['machine', 'ledger'],
@@ -57,7 +57,7 @@ export function order(reservation: LedgerReservation, drained: boolean, context:
  * docs/protocols.md#c9. M, L; writes M: an order of r that came first makes this lose, and every one that comes after loses. So the ledger may exchange r, of which
  * M itself shows nothing.
  */
-export function fenceOrder(reservation: LedgerReservation, jobUID: string, context: ActContext): Act {
+function fenceOrder(reservation: LedgerReservation, jobUID: string, context: ActContext): Act {
   return {
     ...base('fence-order', context),
     reads: ['machine', 'ledger'],
@@ -76,7 +76,7 @@ export function fenceOrder(reservation: LedgerReservation, jobUID: string, conte
 }
 
 /** M, L; writes M: as `order`, and an order of r that came first makes this lose. First of the three writes that cancel r (docs/protocols.md#d6). */
-export function writeCancelled({ reservation, cause, reason }: Extract<Step, { do: 'WriteCancelled' }>, context: ActContext): Act {
+function writeCancelled({ reservation, cause, reason }: StepOf<'WriteCancelled'>, context: ActContext): Act {
   return {
     ...base('write-cancelled', context),
     reads: ['machine', 'ledger'],
@@ -96,46 +96,11 @@ export function writeCancelled({ reservation, cause, reason }: Extract<Step, { d
   };
 }
 
-/**
- * N, M, L; the deletion of this very version of M follows: whoever takes the mark back, holds the machine or cancels r in between makes it lose.
- * The mark bears this term's epoch, so what a leader of another term wrote late is not acted on. Without r only where nothing was made.
- */
-export function retire(reservation: LedgerReservation | undefined, context: ActContext): Act {
-  return {
-    ...base('retire', context),
-    reads: reservation === undefined ? ['machine'] : ['node', 'machine', 'ledger'],
-    writes: 'effect',
-    judge(seen): Guarded {
-      if (reservation !== undefined && (reservation.kind !== 'Delete' || ledgerWith(reservation, seen, context.epoch) === undefined))
-        return stop('the ledger lacks the reservation');
-      const machine = reservation === undefined ? seen.machine : machineOf(reservation, seen, context.epoch);
-      if (machine === undefined) return stop('the machine is gone');
-      if (!isRetiring(machine, context)) return stop('its MachineSet does not want it gone any more, or it goes already');
-      if (deletionRefusal(machine, context.facts) !== undefined) return stop('it is held');
-      if (reservation === undefined)
-        return isNeverAskedFor(machine) ? { effect: { do: 'DeleteMachine', machine } } : stop('an instance was asked for');
-      if (isCancelled(reservation, machine)) return stop('the reservation is cancelled');
-      const claim = claimIn(machine, seen);
-      if (claim.state === 'Claimed' && !isCordonedFor(claim.node, reservation.id))
-        return stop("the Node's cordon does not name the reservation");
-      return { effect: { do: 'DeleteMachine', machine } };
-    },
-  };
-}
-
-/** M, L; the provider follows. An instance belongs to one Machine UID, and that Machine goes: a late call does what had to be done. */
-export function deleteInstance(reservation: LedgerReservation, providerID: string, context: ActContext): Act {
-  return {
-    ...base('delete-instance', context),
-    reads: ['machine', 'ledger'],
-    writes: 'effect',
-    judge(seen): Guarded {
-      if (ledgerWith(reservation, seen, context.epoch) === undefined || reservation.kind !== 'Delete')
-        return stop('the ledger lacks a Delete reservation');
-      const machine = machineOf(reservation, seen, context.epoch);
-      if (machine === undefined || !isDeleting(machine)) return stop('the machine is not being deleted');
-      if (isCancelled(reservation, machine)) return stop('the reservation is cancelled');
-      return { effect: { do: 'DeleteInstance', providerID } };
-    },
-  };
-}
+export const ORDER_STEPS: StepKinds<'Order' | 'FenceOrder' | 'WriteCancelled'> = {
+  Order: {
+    guarded: ({ reservation, drained }, context) => order(reservation, drained, context),
+    event: ({ why }) => normal('OperationOrdered', why),
+  },
+  FenceOrder: { guarded: ({ reservation, job }, context) => fenceOrder(reservation, job, context), event: undefined },
+  WriteCancelled: { guarded: writeCancelled, event: ({ reason }) => normal('OperationCancelled', reason) },
+};

@@ -1,4 +1,4 @@
-/** Guarded writes of the ledger after a reservation: the ways out of it, and the one exchange. See `act.ts` for how they are built. */
+/** Steps that write the ledger after a reservation: the ways out of it, and the two exchanges. M is the Machine, N its Node, L the ledger; r is the reservation. */
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import { isCoded } from '../../../api/errors.ts';
 import type { Machine } from '../../../api/machine.ts';
@@ -15,12 +15,14 @@ import { isSuccessor, type Claim } from '../observe/claim.ts';
 import { isRecorded } from '../order/components.ts';
 import { isFencedFor, ownerOf } from '../cordon/cordon.ts';
 import { deletionTakingOver, isReplacing, takeOverRefusal } from '../deletion/deletion.ts';
+import { normal } from '../events.ts';
 import { isDeleting } from '../facts.ts';
+import type { StepKinds } from '../step-kind.ts';
 import { isOrderFenced, isSucceeding, jobOfReservation, successionRequest, successorOf } from '../repair/repair.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type Act, type ActContext, type Guarded } from '../guards.ts';
 
 /** M, N, L; writes L. What M and N show of r stays so until a later reservation, which r's place in L excludes. */
-export function freeCancelled(reservation: LedgerReservation, context: ActContext): Act {
+function freeCancelled(reservation: LedgerReservation, context: ActContext): Act {
   return freeing('free-cancelled', reservation, context, (machine, claim) => ({
     by: 'Cancelled',
     machineUID: machine.metadata.uid ?? '',
@@ -32,7 +34,7 @@ export function freeCancelled(reservation: LedgerReservation, context: ActContex
 }
 
 /** M, N, L; writes L. Report, record and settled cordon stay so until a later reservation, which r's place in L excludes. */
-export function releaseReported(reservation: LedgerReservation, context: ActContext): Act {
+function releaseReported(reservation: LedgerReservation, context: ActContext): Act {
   return freeing('release', reservation, context, (machine, claim) => {
     const report = reportOn(reservation, machine);
     const operation = machine.spec.operation;
@@ -68,7 +70,7 @@ export function freeVanished(reservation: LedgerReservation, epoch: number): Gua
 }
 
 /** M, L; writes L. The machine stays reserved throughout; that a deletion may begin now is judged by the very ledger in which it is counted. */
-export function takeOverForDeletion(reservation: LedgerReservation, context: ActContext): Act {
+function takeOverForDeletion(reservation: LedgerReservation, context: ActContext): Act {
   return {
     ...base('take-over', context),
     reads: ['machine', 'ledger'],
@@ -94,7 +96,7 @@ export function takeOverForDeletion(reservation: LedgerReservation, context: Act
  * docs/protocols.md#c9. M, L; writes L. The machine stays reserved throughout; the order that it replaces can no longer begin, or never comes. Its places are taken already; that
  * rates have room is judged by the very ledger in which it is counted.
  */
-export function takeOverForRepair(reservation: LedgerReservation, jobUID: string, context: ActContext): Act {
+function takeOverForRepair(reservation: LedgerReservation, jobUID: string, context: ActContext): Act {
   return {
     ...base('take-over-for-repair', context),
     reads: ['machine', 'ledger'],
@@ -173,3 +175,19 @@ function markOf(seen: Seen, reservation: LedgerReservation, context: FreeContext
           : { name: context.node, goneUID },
   };
 }
+
+export const RESERVATION_STEPS: StepKinds<'Release' | 'FreeCancelled' | 'TakeOver' | 'TakeOverForRepair'> = {
+  Release: { guarded: ({ reservation }, context) => releaseReported(reservation, context), event: ({ why }) => normal('Released', why) },
+  FreeCancelled: {
+    guarded: ({ reservation }, context) => freeCancelled(reservation, context),
+    event: ({ why }) => normal('Released', why),
+  },
+  TakeOver: {
+    guarded: ({ reservation }, context) => takeOverForDeletion(reservation, context),
+    event: ({ why }) => normal('OperationTakenOver', why),
+  },
+  TakeOverForRepair: {
+    guarded: ({ reservation, job }, context) => takeOverForRepair(reservation, job, context),
+    event: ({ why }) => normal('OperationTakenOver', why),
+  },
+};

@@ -1,0 +1,33 @@
+/** What a kind of step is: how it is carried out, and what a person reads of it. Each folder says it of its own steps; `steps.ts` joins them. */
+import type { InfraProvider } from '../../api/provider.ts';
+import type { GuardedPort, Performed } from '../../defender/guarded-write.ts';
+import type { Client } from '../../kube/client.ts';
+import type { RecordedEvent } from '../../kube/recorder.ts';
+import type { Act, ActContext, Effect } from './guards.ts';
+import type { CellAddress } from './provision/instance.ts';
+import type { MachineView, Step } from './view.ts';
+
+/** What carries steps out. */
+export interface Hands {
+  client: Client;
+  port: GuardedPort<Effect>;
+  provider: InfraProvider | undefined;
+  cell: CellAddress;
+  epoch: number;
+  newID: () => string;
+  signal: AbortSignal;
+}
+
+export type StepName = Step['do'];
+export type StepOf<K extends StepName> = { [P in StepName]: Extract<Step, { do: P }> }[K];
+
+export interface StepKind<K extends StepName> {
+  /** As a guarded write; undefined where this very step touches none of what leaders dispute. */
+  guarded: ((step: StepOf<K>, context: ActContext) => Act | undefined) | undefined;
+  /** Without a guard: two leaders cannot dispute about it, it can be done twice, and it disrupts no node. Asked where `guarded` gives nothing. */
+  plain?: (step: StepOf<K>, view: MachineView, hands: Hands) => Promise<Performed>;
+  /** What a person who describes a Machine reads once it is carried out; `note` is what the other side said. undefined: nothing new. */
+  event: ((step: StepOf<K>, view: MachineView, note: string | undefined) => RecordedEvent) | undefined;
+}
+
+export type StepKinds<K extends StepName> = { readonly [P in K]: StepKind<P> };
