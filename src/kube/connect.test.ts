@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { authorization, heed, isWatch, type Connection } from './connect.ts';
+import { authorization, heed, isWatch, targetOf, type Connection } from './connect.ts';
 
 const server = 'https://127.0.0.1:6443';
 /** A source of tokens that notes when the server refused one. */
@@ -34,4 +34,12 @@ test('a watch is one that asks to be', () => {
     false,
     false,
   ]);
+});
+
+test('what goes on the wire is below the path of the server, and has no query where none is asked', () => {
+  const target = (of: string, query?: Record<string, string>) =>
+    targetOf(new URL(of), { method: 'GET', path: '/api', ...(query === undefined ? {} : { query }) });
+  expect(target(server)).toBe('/api');
+  expect(target(`${server}/clusters/blue//`, {})).toBe('/clusters/blue/api');
+  expect(target(server, { a: 'x y', b: '1' })).toBe('/api?a=x+y&b=1');
 });

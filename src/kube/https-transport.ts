@@ -74,7 +74,7 @@ export function nodeHttpsTransport(connection: Connection, options: TransportOpt
       closed = true;
       // What Node asks before it keeps a connection that has become free.
       Object.assign(agent, { keepAlive: false });
-      for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
+      for (const socket of Object.values(agent.freeSockets).flat()) socket?.destroy();
     },
     close(): Promise<void> {
       closed = true;

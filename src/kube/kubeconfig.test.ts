@@ -47,7 +47,7 @@ describe('reading', () => {
         { namespace: 'web' },
       ),
     );
-    expect(await load(path)).toEqual({
+    expect(await load(path)).toStrictEqual({
       server: 'https://h:6443',
       ca: authority.ca,
       tlsServerName: 'api',
@@ -125,11 +125,33 @@ describe('reading', () => {
     });
   });
 
+  test('where a user has nothing, nothing is sent for it', async () => {
+    const path = await file('nobody', config({}));
+    expect(await load(path)).toStrictEqual({
+      server: 'https://h:6443',
+      namespace: 'default',
+      context: 'x',
+      source: `context "x" of ${path}`,
+    });
+  });
+
+  test('a certificate that a program gives is presented, and no token', async () => {
+    const { cert, key } = await authority.issue('me');
+    const status = { clientCertificateData: cert, clientKeyData: key };
+    const credential = { apiVersion: 'client.authentication.k8s.io/v1', kind: 'ExecCredential', status };
+    const args = ['-e', `console.log(${JSON.stringify(JSON.stringify(credential))})`];
+    const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: process.execPath, args };
+    const { source, ...loaded } = await load(await file('exec-certificate', config({ exec })));
+    expect(loaded).toStrictEqual({ server: 'https://h:6443', clientCert: cert, clientKey: key, namespace: 'default', context: 'x' });
+    expect(source).toContain('context "x"');
+  });
+
   test('a program is run for its credentials, through client-node', async () => {
     const credential = { apiVersion: 'client.authentication.k8s.io/v1', kind: 'ExecCredential', status: { token: 'from-program' } };
     const args = ['-e', `console.log(${JSON.stringify(JSON.stringify(credential))})`];
     const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: process.execPath, args };
-    const { token } = await load(await file('exec', config({ exec })));
+    const { token, ...rest } = await load(await file('exec', config({ exec })));
+    expect(rest).toStrictEqual({ server: 'https://h:6443', namespace: 'default', context: 'x', source: rest.source });
     if (typeof token !== 'function') throw new Error('the token of a program must be a function');
     expect(await token()).toBe('from-program');
   });
@@ -147,10 +169,10 @@ describe('refusing, with one clear message', () => {
   });
 
   test.each([
-    ['no context chosen', { ...config({}), 'current-context': '' }, 'NoContext', 'names no current-context; there is x'],
-    ['an unknown context', { ...config({}), 'current-context': 'q' }, 'NoContext', '; there is x'],
-    ['an unknown cluster', config({}, {}, { cluster: 'q' }), 'KubeconfigInvalid', 'names cluster "q", which does not exist; there is c'],
-    ['an unknown user', config({}, {}, { user: 'q' }), 'KubeconfigInvalid', 'names user "q", which does not exist; there is u'],
+    ['no context chosen', { ...config({}), 'current-context': '' }, 'NoContext', 'names no current-context; known: x'],
+    ['an unknown context', { ...config({}), 'current-context': 'q' }, 'NoContext', '; known: x'],
+    ['an unknown cluster', config({}, {}, { cluster: 'q' }), 'KubeconfigInvalid', 'names cluster "q", which does not exist; known: c'],
+    ['an unknown user', config({}, {}, { user: 'q' }), 'KubeconfigInvalid', 'names user "q", which does not exist; known: u'],
     ['no server', config({}, { server: '' }), 'KubeconfigInvalid', 'its cluster has no server'],
     ['TLS not verified', config({}, { 'insecure-skip-tls-verify': true }), 'TlsNotVerified', 'verifies every server'],
     ['a password', config({ username: 'u', password: 'hunter2' }), 'KubeconfigInvalid', '`username` of a user is not supported'],

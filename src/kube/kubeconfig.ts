@@ -178,7 +178,7 @@ function choose(config: Kubeconfig, wanted: string | undefined): { name: string;
   return { name, context, cluster, user };
 }
 
-const known = (named: Map<string, Named>): string => `there ${named.size === 1 ? 'is' : 'are'} ${[...named.keys()].join(', ') || 'none'}`;
+const known = (named: Map<string, Named>): string => `known: ${[...named.keys()].join(', ') || 'none'}`;
 
 async function clusterConnection(cluster: Named, source: string): Promise<Connection> {
   const server = text(cluster, 'server');

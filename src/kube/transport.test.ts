@@ -309,3 +309,25 @@ test('transports of one identity share their connections, until the last is clos
   await waitFor(() => new Promise((resolve) => server.server.getConnections((_error, count) => resolve(count === 0))));
   await server.close();
 });
+
+test('a transport over node:https that is retired sends nothing more, ends idle connections, and lets what is under way end', async () => {
+  let answer: (() => void) | undefined;
+  const open = new Set<unknown>();
+  const server = await serveTls(identity, (request, response) => {
+    if (request.url === '/slow') answer = () => void response.end('slow');
+    else response.end('quick');
+  });
+  server.server.on('secureConnection', (socket) => void open.add(socket.once('close', () => open.delete(socket))));
+  const transport = nodeHttpsTransport({ server: server.url, ca: authority.ca });
+  const slow = text(transport, { path: '/slow' });
+  await waitFor(() => answer !== undefined);
+  expect(await text(transport)).toBe('quick');
+  await waitFor(() => open.size === 2);
+  transport.retire();
+  await expect(text(transport)).rejects.toThrow('closed');
+  await waitFor(() => open.size === 1);
+  answer?.();
+  expect(await slow).toBe('slow');
+  await waitFor(() => open.size === 0);
+  await server.close();
+});

@@ -4,8 +4,8 @@ import { isInFlight, type Standing, type Standings } from './standing.ts';
 
 /** Where one content of a set stands in its batches. Derived from Machines each time; nothing of it is stored (docs/protocols.md#b3). */
 export interface BatchState {
-  /** Whose batches these are: see `Standing.cohort`. */
-  cohort: number;
+  /** Whose batches these are: see `Standing.cohort`; undefined where nobody has this content as its target. */
+  cohort: number | undefined;
   /** Cumulative. */
   sizes: number[];
   /** Index of the batch under way; undefined when all have passed. */
@@ -61,7 +61,7 @@ function withPlacesOf({ length }: readonly Standing[], state: BatchState): Batch
  */
 function batchState(batches: readonly CountOrPercent[], members: readonly Standing[]): BatchState {
   const cohorts = [...new Set(members.map((each) => each.cohort))].toSorted((a, b) => a - b);
-  let last: BatchState = { cohort: 0, sizes: resolveBatches(batches, 0), current: undefined, room: Infinity };
+  let last: BatchState = { cohort: undefined, sizes: resolveBatches(batches, members.length), current: undefined, room: Infinity };
   let hasPassing = false;
   for (const cohort of cohorts) {
     const own = members.filter((each) => each.cohort === cohort);

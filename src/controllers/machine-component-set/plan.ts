@@ -30,8 +30,8 @@ const AT_ONCE = 50;
 
 /** The status of a set that a term of leadership takes up. Throws `Deposed` where it bears a higher epoch. */
 export function stampedWith(set: Stored<MachineComponentSet>, epoch: number): SetStatus {
-  const later = set.status?.epoch ?? 0;
-  if (later > epoch) {
+  const later = set.status?.epoch;
+  if (later !== undefined && later > epoch) {
     const { name } = set.metadata;
     throw new CodedError('Deposed', `MachineComponentSet ${name} bears epoch ${later}, this leader's is ${epoch}: another term has begun`);
   }

@@ -191,6 +191,12 @@ describe('E3: what is proved, since when, and what has held long enough', () => 
     });
   });
 
+  it('keeps no soak of what was verified: its record says since when', () => {
+    const proved = { ...record, version: '2.0.0', revision: 5 };
+    const { status, requeueAfterMs } = judged([kubelet], { soaks: [soak('kubelet', ago(100))], verified: [proved] }, { owners });
+    expect([status?.soaks, status?.verified, requeueAfterMs]).toEqual([[], [proved], undefined]);
+  });
+
   it('keeps the two last contents of each component', () => {
     const verified = [
       record,
