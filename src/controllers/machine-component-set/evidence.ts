@@ -1,5 +1,5 @@
 import type { ComponentEntry, ComponentStatus, Machine } from '../../api/machine.ts';
-import { idOf } from './content.ts';
+import { contentFrom, idOf } from './content.ts';
 
 export interface EvidenceInput {
   entry: ComponentEntry;
@@ -48,7 +48,7 @@ export function isVerified(machine: Machine, entry: ComponentEntry): boolean {
 export function idOfVerified(record: { version: string; values?: Record<string, unknown> }): string {
   let id = verifiedIDs.get(record);
   if (id === undefined) {
-    id = idOf({ action: 'Install', version: record.version, ...(record.values === undefined ? {} : { values: record.values }) });
+    id = idOf(contentFrom('Install', record));
     verifiedIDs.set(record, id);
   }
   return id;

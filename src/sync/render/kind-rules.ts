@@ -30,8 +30,7 @@ const BUILTIN: [apiVersion: string, scope: Scope, kinds: string[]][] = [
 const CLOSED_GROUPS = new Set(BUILTIN.map(([apiVersion]) => groupOf(apiVersion)));
 
 export function groupOf(apiVersion: string): string {
-  const slash = apiVersion.indexOf('/');
-  return slash < 0 ? '' : apiVersion.slice(0, slash);
+  return apiVersion.slice(0, Math.max(0, apiVersion.indexOf('/')));
 }
 
 /** Kinds of groups that are not named here pass as they are: their own server checks them. */

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { chmodSync, mkdtempSync, readFileSync, readlinkSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -37,6 +37,13 @@ it('the last wall always works and is the weakest', () => {
     'namespaces',
     'process',
   ]);
+});
+
+it('I2: a system that lets anybody make namespaces has a wall of them', ({ skip }) => {
+  const namespaces = ['--user', '--map-root-user', '--mount', '--net', '--pid', '--ipc', '--uts', '--fork'];
+  const { status } = spawnSync('unshare', [...namespaces, 'mount', '-t', 'tmpfs', 'none', '/mnt'], { timeout: 20_000 });
+  if (status !== 0) skip('namespaces are not to be had here');
+  expect(all.map(({ tool }) => tool)).toContain('unshare');
 });
 
 it('Node may read one file and nothing else', () => {
