@@ -11,6 +11,8 @@ export interface ListOptions {
   continue?: string;
   resourceVersion?: string;
   resourceVersionMatch?: 'Exact' | 'NotOlderThan';
+  /** Called with the length of each page before it is decoded; what it throws ends the request. */
+  onReceived?: (characters: number) => void;
   signal?: AbortSignal;
 }
 
@@ -22,6 +24,8 @@ export interface WatchOptions {
   timeoutSeconds?: number;
   /** Called when the server has accepted the watch, before the first event. */
   onOpen?: () => void;
+  /** Called with the length of each event before it is decoded; what it throws ends the watch. */
+  onReceived?: (characters: number) => void;
   signal?: AbortSignal;
 }
 

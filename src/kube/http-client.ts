@@ -128,6 +128,7 @@ export function createClient(transport: Transport, options: ClientOptions = {}):
       ...signalOf(listOptions),
     };
     const answer = await text(request, maxBytes);
+    listOptions.onReceived?.(answer.length);
     const body = decode(request, answer);
     if (!isRecord(body) || !isRecord(body['metadata']) || typeof body['metadata']['resourceVersion'] !== 'string') {
       throw invalid(request, `not a list of ${resource.kind}: it has no metadata.resourceVersion`);
@@ -174,7 +175,10 @@ export function createClient(transport: Transport, options: ClientOptions = {}):
     const response = await send(request);
     watchOptions.onOpen?.();
     for await (const lines of linesOf(bodyOf(request, response), MAX_EVENT_BYTES)) {
-      for (const line of lines) yield watchEvent(resource, decode(request, line), request);
+      for (const line of lines) {
+        watchOptions.onReceived?.(line.length);
+        yield watchEvent(resource, decode(request, line), request);
+      }
     }
   }
 

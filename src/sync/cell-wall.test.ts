@@ -1,7 +1,8 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { ConfigMaps, Nodes } from '../api/builtin.ts';
 import type { ApiResponse } from '../api/transport.ts';
-import { CodedError } from '../api/errors.ts';
+import { CodedError, isCoded } from '../api/errors.ts';
+import type { Client } from '../kube/client.ts';
 import { createClient } from '../kube/http-client.ts';
 import { fakeApiServer, statusResponse } from '../kube/testing/api-server.ts';
 import { fakeClock, type FakeClock } from '../kube/testing/clock.ts';
@@ -16,7 +17,13 @@ let failures: number;
 beforeEach(() => {
   clock = fakeClock();
   failures = 0;
-  wall = createCellWall('prod', { clock, random: () => 1, log: recordingLog(), onFailure: () => void failures++ });
+  wall = createCellWall('prod', {
+    clock,
+    random: () => 1,
+    log: recordingLog(),
+    onFailure: () => void failures++,
+    onChange: () => undefined,
+  });
 });
 
 function thrown(): never {
@@ -105,5 +112,70 @@ describe('E16: requests to a cell', () => {
     expect(wall.away()).toBeUndefined();
     await expect(client.get(ConfigMaps, { namespace: 'web', name: 'a' })).rejects.toMatchObject({ code: 'AnswerTooLarge' });
     expect(wall.away()?.reason).toBe('AnswerTooLarge');
+  });
+});
+
+describe('E16: what a cell sends', () => {
+  /** Lists and watches that bring what they are given. */
+  const bringing = (lengths: () => AsyncIterable<number>): Client => ({
+    ...createClient(fakeApiServer().transport),
+    list(_resource, options) {
+      options?.onReceived?.(64 * 1024 ** 2);
+      return Promise.reject(new Error('empty'));
+    },
+    // oxlint-disable-next-line eslint/require-yield -- what is counted are lengths
+    async *watch(_resource, options) {
+      for await (const length of lengths()) options?.onReceived?.(length);
+    },
+  });
+  const takeAll = async (client: Client): Promise<string> => {
+    try {
+      for await (const event of client.watch(Nodes)) void event;
+      return 'ended';
+    } catch (error) {
+      return isCoded(error) ? error.code : String(error);
+    }
+  };
+
+  test('where 10,000 machines restart within 20 s, each with four events of 4 kB, is believed', async () => {
+    const honest = bringing(async function* () {
+      for (let second = 0; second < 20; second += 1) {
+        for (let event = 0; event < 2000; event += 1) yield 4000;
+        await clock.advance(1000);
+      }
+    });
+    expect([await takeAll(wall.metered(honest)), wall.away()]).toEqual(['ended', undefined]);
+  });
+
+  test('without end, and be it little each, ends its turn; all stores of the cell count together, and lists too', async () => {
+    let events = 0;
+    const endless = bringing(async function* () {
+      for (; events < 1e6; events += 1) yield await Promise.resolve(100);
+    });
+    const metered = wall.metered(endless);
+    // Half of what it may send at once.
+    await expect(metered.list(Nodes)).rejects.toThrow('empty');
+    expect(await takeAll(metered)).toBe('SendsTooMuch');
+    expect([wall.away()?.reason, wall.isOnTrial(), failures]).toEqual(['SendsTooMuch', false, 1]);
+    expect(events).toBeLessThan(64 * 1024);
+  });
+
+  test('is not asked for while it is left alone, and the wait ends with its request', async () => {
+    let asked = 0;
+    const much = bringing(async function* () {
+      asked += 1;
+      yield await Promise.resolve(200 * 1024 ** 2);
+    });
+    const metered = wall.metered(much);
+    expect([await takeAll(metered), asked]).toEqual(['SendsTooMuch', 1]);
+    const stopped = new AbortController();
+    const listed = metered.list(Nodes, { signal: stopped.signal });
+    const again = takeAll(metered);
+    await clock.advance(4900);
+    expect(asked).toBe(1);
+    stopped.abort(new Error('the store ends'));
+    await expect(listed).rejects.toThrow('the store ends');
+    await clock.advance(200);
+    expect([await again, asked]).toEqual(['SendsTooMuch', 2]);
   });
 });

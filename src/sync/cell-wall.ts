@@ -1,13 +1,14 @@
 /**
  * What stands between a cell and all others. A cell is not trusted with other cells, nor with the hub (docs/security.md): all that is read of its
- * content, and every request to it, goes through its wall. What throws there, what is too large and what takes too long makes this one cell away for
- * a while, with the reason, and nothing else (docs/protocols.md#e16).
+ * content, and every request to it, goes through its wall. What throws there, what is too large or too much and what takes too long makes this one cell
+ * away for a while, with the reason, and nothing else (docs/protocols.md#e16).
  */
 import { CodedError, isCoded, messageOf } from '../api/errors.ts';
 import { plainText } from '../api/plain-text.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import { halfJitterMs } from '../kube/backoff.ts';
 import type { Client } from '../kube/client.ts';
+import { sleep } from '../kube/clock.ts';
 
 /** Why nothing is done in a cell, nor believed of it. */
 export interface Away {
@@ -25,6 +26,10 @@ export interface CellWall {
   read<T>(decide: () => T): T | undefined;
   /** The same client: requests that hang, or bring too much, end this cell's turn, and none begins until the next. */
   guarded(client: Client): Client;
+  /** The same client, for the stores of its content: what sends more than is to be believed ends this cell's turn, and nothing is listed or watched until the next. */
+  metered(client: Client): Client;
+  /** Something of its content changed: `onChange` is called at once, or, where that comes all the time, now and then. */
+  changed(): void;
 }
 
 const RETRY = { baseMs: 5000, maxMs: 60_000 };
@@ -33,17 +38,36 @@ const FORGOTTEN_MS = 120_000;
 /** Of requests: those that say that the server does not behave, and not that it is not reached. */
 const MISBEHAVES = ['RequestTimeout', 'AnswerTooLarge'];
 
+const MIB = 1024 ** 2;
+/**
+ * What all lists and watches of one cell may bring. `atOnce`: as much as its four stores may hold together (32 Mi characters each), so that no cell is cut
+ * for what it has. `aSecond`, after that: the hub watches sets, rules and policies, and no machines. A leader of a cell writes at most eight sets at the same
+ * time, each after it read all machines of the set, and an object of 4 kB or less: where 10,000 machines restart, that are some hundred events a second. Even
+ * if each of the 10,000 led to four events at once, these were 40,000 events, or 200 MB, in the minutes that machines need to restart.
+ */
+const BUDGET = { atOnce: 128 * MIB, aSecond: 4 * MIB };
+/** What one event, or one page, costs beside its characters. */
+const EACH = 1024;
+/** Of changes that are passed on: so many at once, and one each so many ms after that. */
+const NEWS = { atOnce: 20, everyMs: 500 };
+
 export interface CellWallOptions {
-  clock: Pick<Clock, 'monotonic'>;
+  clock: Clock;
   random: Random;
   log: Log;
   /** It is away from now on. */
   onFailure: () => void;
+  onChange: () => void;
 }
 
-export function createCellWall(name: string, { clock, random, log, onFailure }: CellWallOptions): CellWall {
+export function createCellWall(name: string, { clock, random, log, onFailure, onChange }: CellWallOptions): CellWall {
   /** `verb`: of the request that failed, until one like it is answered. */
   let failure: { count: number; notBefore: number; away: Away; verb: keyof Client | undefined } | undefined;
+
+  const characters = createBudget(clock, BUDGET);
+  const news = createBudget(clock, { atOnce: NEWS.atOnce, aSecond: 1000 / NEWS.everyMs });
+  /** A change is kept back. */
+  let kept = false;
 
   const away = (): Away | undefined => (failure !== undefined && clock.monotonic() < failure.notBefore ? failure.away : undefined);
 
@@ -57,6 +81,23 @@ export function createCellWall(name: string, { clock, random, log, onFailure }: 
     failure = { count, notBefore: now + retryInMs, away: found, verb };
     log.warn({ cluster: name, reason: found.reason, error: found.message, failures: count, retryInMs }, 'a cell is left alone for a while');
     onFailure();
+  }
+
+  function received(verb: 'list' | 'watch', length: number): void {
+    if (characters.take(length + EACH)) return;
+    const [atOnce, aSecond] = [BUDGET.atOnce / MIB, BUDGET.aSecond / MIB];
+    const error = new CodedError(
+      'SendsTooMuch',
+      `it sent more than ${atOnce} MiB, and ${aSecond} MiB more each second, of what the hub watches there`,
+    );
+    fail(error, error.code, verb);
+    throw error;
+  }
+
+  /** Until it is tried again. */
+  async function itsTurn(signal: AbortSignal | undefined): Promise<void> {
+    if (failure === undefined || failure.away.reason !== 'SendsTooMuch' || away() === undefined) return;
+    await sleep(clock, failure.notBefore - clock.monotonic(), signal);
   }
 
   async function guard<T>(verb: keyof Client, request: () => Promise<T>): Promise<T> {
@@ -89,7 +130,7 @@ export function createCellWall(name: string, { clock, random, log, onFailure }: 
       find: (resource, key, options) => guard('find', () => client.find(resource, key, options)),
       list: (resource, options) => guard('list', () => client.list(resource, options)),
       listAll: (resource, options) => guard('listAll', () => client.listAll(resource, options)),
-      // Reflectors alone watch; they have deadlines and a backoff of their own.
+      // Stores alone watch, by `metered`.
       watch: (resource, options) => client.watch(resource, options),
       create: (resource, object, options) => guard('create', () => client.create(resource, object, options)),
       update: (resource, object, options) => guard('update', () => client.update(resource, object, options)),
@@ -99,6 +140,44 @@ export function createCellWall(name: string, { clock, random, log, onFailure }: 
       post: (path, body, options) => guard('post', () => client.post(path, body, options)),
       request: (request) => guard('request', () => client.request(request)),
     }),
+    // Reflectors have deadlines and a backoff of their own.
+    metered: (client) => ({
+      ...client,
+      async list(resource, options) {
+        await itsTurn(options?.signal);
+        return await client.list(resource, { ...options, onReceived: (length) => received('list', length) });
+      },
+      async *watch(resource, options) {
+        await itsTurn(options?.signal);
+        yield* client.watch(resource, { ...options, onReceived: (length) => received('watch', length) });
+      },
+    }),
+    changed() {
+      if (kept) return;
+      if (news.take(1)) return onChange();
+      kept = true;
+      clock.setTimer(NEWS.everyMs, () => {
+        kept = false;
+        news.take(1);
+        onChange();
+      });
+    },
+  };
+}
+
+/** So much at once, and so much a second after that. What is refused takes nothing. */
+function createBudget(clock: Pick<Clock, 'monotonic'>, { atOnce, aSecond }: { atOnce: number; aSecond: number }) {
+  let left = atOnce;
+  let at = clock.monotonic();
+  return {
+    take(amount: number): boolean {
+      const now = clock.monotonic();
+      left = Math.min(atOnce, left + ((now - at) / 1000) * aSecond);
+      at = now;
+      if (amount > left) return false;
+      left -= amount;
+      return true;
+    },
   };
 }
 

@@ -4,13 +4,14 @@ import { Clusters, type Cluster } from '../api/cluster.ts';
 import { CodedError } from '../api/errors.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { CELL_KINDS } from '../api/kinds.ts';
+import { MachineSets } from '../api/machine-set.ts';
 import { SYSTEM_NAMESPACE } from '../api/names.ts';
 import type { Stored } from '../api/wire.ts';
 import { createClient } from '../kube/http-client.ts';
 import { fakeApiServer, jsonResponse, statusResponse, type FakeApiServer } from '../kube/testing/api-server.ts';
 import { fakeClock, seededRandom, type FakeClock } from '../kube/testing/clock.ts';
 import { recordingLog } from '../kube/testing/log.ts';
-import { settle } from '../kube/testing/wait-for.ts';
+import { settle, waitFor } from '../kube/testing/wait-for.ts';
 import { isCell, openCells, type Away, type Cell, type Cells } from './cells.ts';
 
 const KEY = { namespace: SYSTEM_NAMESPACE, name: 'cluster-prod' };
@@ -278,5 +279,82 @@ describe('the kinds of a cell', () => {
     expect(isCell(await cells.of(cluster))).toBe(true);
     await clock.advance(5000);
     await refused;
+  });
+});
+
+describe('E16: a cell that sends watch events without end', () => {
+  const MIB = 1024 ** 2;
+  /** How many events of 1 MiB each watch of machine sets was sent, until somebody closed it. */
+  let sent: number[];
+
+  async function* flood(signal: AbortSignal | undefined): AsyncGenerator<Uint8Array, void> {
+    const watch = sent.push(0) - 1;
+    const metadata = { name: 'f', namespace: 'web', uid: 'u', resourceVersion: '900', annotations: { pad: 'x'.repeat(MIB) } };
+    const object = { apiVersion: API_VERSION, kind: 'MachineSet', metadata, spec: { provider: { name: 'none' } } };
+    const line = Buffer.from(`${JSON.stringify({ type: 'MODIFIED', object })}\n`);
+    // So that a hub which takes all of it comes to an end here.
+    for (let event = 0; event < 200; event += 1) {
+      if (signal?.aborted === true) return;
+      sent[watch] = event + 1;
+      yield line;
+      await settle();
+    }
+  }
+
+  test('is away, its watches are closed, and none is opened before it is tried again', async () => {
+    sent = [];
+    let floods = true;
+    prod.intercept(({ path, query, signal }) =>
+      floods && path.endsWith('/machinesets') && query?.['watch'] !== undefined
+        ? { status: 200, headers: {}, body: flood(signal) }
+        : undefined,
+    );
+    put('good');
+    const found = await cell();
+    await waitFor(() => found.away()?.reason === 'SendsTooMuch' || sent[0] === 200, { deadlineMs: 20_000 });
+    expect(found.away()).toEqual({ reason: 'SendsTooMuch', message: expect.stringContaining('more than 128 MiB') as unknown });
+    expect([sent.length, sent[0]]).toEqual([1, 128]);
+    const watches = (): number => prod.requests.filter(({ path, query }) => path.endsWith('/machinesets') && query?.['watch']).length;
+    expect(watches()).toBe(1);
+    await clock.advance(2400);
+    expect([watches(), found.away()?.reason]).toEqual([1, 'SendsTooMuch']);
+    // It is tried again, and takes no more than has come to it meanwhile.
+    await clock.advance(2700);
+    expect([found.away(), found.isOnTrial()]).toEqual([undefined, true]);
+    await waitFor(() => found.away()?.reason === 'SendsTooMuch', { deadlineMs: 20_000 });
+    expect(sent[1]).toBeLessThan(25);
+    floods = false;
+    await clock.advance(200_000);
+    expect([found.away(), found.isOnTrial(), watches() > 2]).toEqual([undefined, false, true]);
+  });
+
+  test('of little each wakes the hub now and then, and not with each', async () => {
+    put('good');
+    await cell();
+    await clock.advance(10_000);
+    changes = 0;
+    const events = async (count: number): Promise<void> => {
+      for (let event = 0; event < count; event += 1) {
+        prod.put(MachineSets, {
+          apiVersion: API_VERSION,
+          kind: 'MachineSet',
+          metadata: { namespace: 'web', name: 'a', annotations: { event: `${clock.now()} ${event}` } },
+          spec: { provider: { name: 'none' } },
+        });
+        await settle();
+      }
+    };
+    await events(1);
+    await waitFor(() => changes === 1);
+    for (let second = 0; second < 60; second += 1) {
+      await events(20);
+      await clock.advance(1000);
+    }
+    expect(changes).toBeLessThan(200);
+    // What came last is not kept back for long.
+    changes = 0;
+    await events(1);
+    await clock.advance(600);
+    expect(changes).toBeGreaterThan(0);
   });
 });

@@ -189,17 +189,18 @@ export function openCells(options: CellsOptions): Cells {
 }
 
 function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate'>, options: CellsOptions): OpenCell {
-  const cache: Cache = createCache({ ...options, client });
+  const { clock, random, log } = options;
+  const onChange = (): void => options.onChange(name);
+  const wall = createCellWall(name, { clock, random, log, onFailure: onChange, onChange });
+  const cache: Cache = createCache({ ...options, client: wall.metered(client) });
   const stores = new Map<string, Reflector<KubeObject>>();
   for (const resource of WATCHED) {
     const store = cache.store(resource, { keepManagers: [MANAGERS.sync], most: MOST });
     store.subscribe((event) => {
-      if (event.type !== 'bookmark') options.onChange(name);
+      if (event.type !== 'bookmark') wall.changed();
     });
     stores.set(resource.kind, store);
   }
-  const { clock, random, log } = options;
-  const wall = createCellWall(name, { clock, random, log, onFailure: () => options.onChange(name) });
   const guarded = wall.guarded(client);
   const resources = resourceFinder(guarded);
   let kinds: KindTrouble | undefined;

@@ -44,7 +44,13 @@ function cellOf(name: string, { objects = [], unsynced = [], away }: Contents): 
       : undefined;
   const content = { name, now: () => NOW, store } as unknown as CellContent;
   const random = (): number => 0.5;
-  const wall = createCellWall(name, { clock: fakeClock(), random, log: recordingLog(), onFailure: () => undefined });
+  const wall = createCellWall(name, {
+    clock: fakeClock(),
+    random,
+    log: recordingLog(),
+    onFailure: () => undefined,
+    onChange: () => undefined,
+  });
   const isAway = (): Away | undefined => away ?? wall.away();
   return {
     name,
