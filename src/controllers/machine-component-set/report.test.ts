@@ -156,6 +156,15 @@ describe('counts', () => {
     expect(Object.keys(statusOfWorld())).not.toEqual(expect.arrayContaining(['canary']));
   });
 
+  test('what is not known has no field', () => {
+    const { conditions, ...rest } = statusOfWorld();
+    const counts = { desired: 0, updated: 0, failed: 0, offline: 0, waiting: 0, batch: 2, batches: 3, progress: '0/0' };
+    expect(rest).toStrictEqual({ revision, ...counts, observedGeneration: 4 });
+    expect(conditions?.map(({ type, observedGeneration }) => [type, observedGeneration])).toEqual(
+      ['Progressing', 'Available', 'Halted', 'Paused', 'Conflict'].map((type) => [type, 4]),
+    );
+  });
+
   test('a revision is complete from the first time that it is', () => {
     expect(statusOfWorld().revision?.completedAt).toBeUndefined();
     expect(statusOfWorld({ facts: { isComplete: true } }).revision?.completedAt).toBe(ago(0));
@@ -194,7 +203,7 @@ describe('E2, E3: evidence and what was verified', () => {
     expect(statusOfWorld({ members: all, spec }).evidence).toBeUndefined();
     expect(statusOfWorld({ members: all, spec }).verified).toBeUndefined();
     expect(statusOfWorld({ members: all, facts: complete }).evidence).toBeUndefined();
-    expect(statusOfWorld({ members: all, facts: complete }).verified).toEqual({ version: '2', at: ago(0) });
+    expect(statusOfWorld({ members: all, facts: complete }).verified).toStrictEqual({ version: '2', at: ago(0) });
   });
 
   test('evidence stays while it is proved, and not of another digest', () => {
@@ -212,9 +221,9 @@ describe('E2, E3: evidence and what was verified', () => {
     const before = { ...verified, unitDigest: 'd1', version: '1' };
     const status = old({ verified: before });
     expect(statusOfWorld({ members: all, spec, status }).verified).toEqual(before);
-    expect(statusOfWorld({ spec, status, facts: complete }).verified).toEqual(before);
+    expect(statusOfWorld({ spec, status, facts: complete }).verified).toStrictEqual(before);
     expect(statusOfWorld({ members: all, spec, status, facts: complete }).verified).toMatchObject({ version: '2', at: ago(0) });
-    expect(statusOfWorld({ members: all, spec, status: old({ verified }), facts: complete }).verified).toEqual(verified);
+    expect(statusOfWorld({ members: all, spec, status: old({ verified }), facts: complete }).verified).toStrictEqual(verified);
     const removed = { ...complete, revision: { ...revision, action: 'Remove' as const } };
     expect(statusOfWorld({ members: all, spec, status, facts: removed }).verified).toBeUndefined();
   });
@@ -238,7 +247,7 @@ describe('E2, E3: evidence and what was verified', () => {
       standing('z', passed),
     ];
     const canary = { selector: { a: 'b' }, version: '3' };
-    expect(statusOfWorld({ members, spec: { canary } }).canary).toEqual([
+    expect(statusOfWorld({ members, spec: { canary } }).canary).toStrictEqual([
       { machine: 'web/a', state: 'Pending' },
       { machine: 'web/b', state: 'Updating' },
       { machine: 'web/c', state: 'Soaking' },
