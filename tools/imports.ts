@@ -43,6 +43,12 @@ const ALLOWED: Record<string, string[]> = {
 };
 /** What each package may import of the others. */
 const PACKAGES: Record<string, string[]> = { '@kubenode/api-machinery': [], '@kubenode/embedded': ['@kubenode/api-machinery'] };
+/** What each controller may import of the others; all may import `controllers/shared`. There is no cycle among them. */
+const CONTROLLERS: Record<string, string[]> = {
+  'machine-set': ['machine'],
+  machine: ['identity'],
+  'remedy-job': ['remedy'],
+};
 /** The child that renders fleets carries the constructs in its bundle. */
 const EXEMPT: [RegExp, string][] = [[/^sync\/render\/child/, 'constructs']];
 /** The agent is small: of kube/ it uses only these. */
@@ -67,6 +73,16 @@ function imported(path: string): string[] {
   );
 }
 
+/** Both paths begin with `controllers/`. */
+function checkController(file: string, used: string): void {
+  const [, from = ''] = file.split('/');
+  const [, to = ''] = used.split('/');
+  if (to === from || to === 'shared' || CONTROLLERS[from]?.includes(to) === true) return;
+  problems.push(
+    `src/${file}: must not import controllers/${to} (${used}); put what several controllers share into controllers/shared, or name it in tools/imports.ts`,
+  );
+}
+
 function checkFolder(path: string): void {
   const file = relative(SRC, path);
   for (const target of imported(path))
@@ -77,6 +93,7 @@ function checkFolder(path: string): void {
   for (const target of imported(path)) {
     const used = target.startsWith('@') ? target : relative(SRC, target);
     const to = target.startsWith('@') ? target : (used.split('/')[0] ?? '');
+    if (to === 'controllers' && from === 'controllers') checkController(file, used);
     if (used.startsWith('..') || to === from) continue;
     const exempt = EXEMPT.some(([pattern, folder]) => pattern.test(file) && folder === to);
     if (ALLOWED[from]?.includes(to) !== true && !exempt)

@@ -6,7 +6,7 @@ import { agentLeaseName } from '../../src/api/names.ts';
 import type { ObjectKey } from '../../src/api/resource.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import { entriesPatch, statusPatch as setStatusPatch } from '../../src/controllers/machine-component-set/act.ts';
-import type { LeaseAge } from '../../src/controllers/machine-component-set/lease-ages.ts';
+import type { LeaseAge } from '../../src/controllers/shared/lease-ages.ts';
 import { decideMachine } from '../../src/controllers/machine-component-set/machine/decide.ts';
 import { stateOf, statusPatch } from '../../src/controllers/machine-component-set/machine/reconcile.ts';
 import { observeSet, type SetView, type Stores } from '../../src/controllers/machine-component-set/observe.ts';

@@ -3,7 +3,7 @@ import { API_VERSION } from '../../api/kind.ts';
 import { ApiError } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import { openAdmission } from './admission.ts';
-import { machineWith, OPEN } from './testing/requests.ts';
+import { machineWith, OPEN } from '../identity/testing/requests.ts';
 
 const { signal } = new AbortController();
 const of = { namespace: 'web', name: 'a', uid: 'machine-a' };

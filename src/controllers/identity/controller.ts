@@ -12,7 +12,7 @@ import type { Client } from '../../kube/client.ts';
 import { runController, watch, type ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
-import { ensureInstance, requestOf as instanceRequestOf, type CellAddress } from '../machine/provision/instance.ts';
+import { ensureInstance, requestOf as instanceRequestOf, type CellAddress } from './provision.ts';
 import { makeTokenAccount } from './admission.ts';
 import type { Known } from './asked.ts';
 import { decide } from './decide.ts';

@@ -5,7 +5,7 @@ import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import type { EntryWrite } from './decide.ts';
-import { mergeDiff } from './merge-patch.ts';
+import { mergeDiff } from '../../kube/merge-patch.ts';
 import type { Overlay } from './overlay.ts';
 import type { SetStatus } from './report.ts';
 import { settlePatch } from './writing.ts';

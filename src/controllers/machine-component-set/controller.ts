@@ -13,13 +13,13 @@ import type { Reflector } from '../../kube/reflector.ts';
 import type { Store } from '../../kube/store.ts';
 import { noteRenewal, renewalMs } from '../../kube/renewal.ts';
 import { setsAbout, setsNaming, setsOfComponent } from './concerned.ts';
-import { leaseAges } from './lease-ages.ts';
+import { leaseAges } from '../shared/lease-ages.ts';
 import { isNew, isUnreported } from './new-machine.ts';
 import { agentLease, kubeletLease } from './observe.ts';
 import { createOverlay } from './overlay.ts';
 import { reconcileMachine } from './machine/reconcile.ts';
 import { reconcileSet } from './reconcile.ts';
-import { termOf } from '../term.ts';
+import { termOf } from '../shared/term.ts';
 
 export interface SetControllerOptions {
   client: Client;

@@ -4,7 +4,7 @@ import type { ComponentEntry, Machine } from '../../api/machine.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { keyOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
-import type { LeaseAge } from './lease-ages.ts';
+import type { LeaseAge } from '../shared/lease-ages.ts';
 import { agentLease, kubeletLease, observeSet, viewMachine, type Stores } from './observe.ts';
 
 const NOW = Date.UTC(2026, 10, 21, 12);

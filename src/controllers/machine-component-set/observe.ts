@@ -6,7 +6,7 @@ import { keyOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Store } from '../../kube/store.ts';
 import { targetsOf } from './content.ts';
-import type { LeaseAges } from './lease-ages.ts';
+import type { LeaseAges } from '../shared/lease-ages.ts';
 import { isDeleting, selects } from './selection.ts';
 import { openOf } from './writing.ts';
 

@@ -7,7 +7,7 @@ import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { ofBoth, runController, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
-import { termOf } from '../term.ts';
+import { termOf } from '../shared/term.ts';
 import type { Unsettled } from './mark.ts';
 import type { Providers } from './provider.ts';
 import { reconcileMachineSet } from './reconcile.ts';

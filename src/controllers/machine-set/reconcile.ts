@@ -10,7 +10,7 @@ import type { Client } from '../../kube/client.ts';
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import type { Store } from '../../kube/store.ts';
-import { mergeDiff } from '../machine-component-set/merge-patch.ts';
+import { mergeDiff } from '../../kube/merge-patch.ts';
 import { decideMachineSet, type MachineSetView } from './decide.ts';
 import { makeMachines, noteNames, unseenNames } from './make.ts';
 import { keepMarks, type Unsettled } from './mark.ts';

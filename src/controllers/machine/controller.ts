@@ -22,7 +22,7 @@ import { runController, watch, type ReconcileContext } from '../../kube/controll
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import { noteRenewal } from '../../kube/renewal.ts';
-import { leaseAges } from '../machine-component-set/lease-ages.ts';
+import { leaseAges } from '../shared/lease-ages.ts';
 import { budgetsOf, keeping, unending } from './drain/budgets.ts';
 import { carryOutAll } from './carry-out.ts';
 import { mayAsk } from './order/components.ts';
@@ -30,7 +30,7 @@ import { decide } from './decide.ts';
 import type { MachineView } from './view.ts';
 import { eventOfChange, statusRefused } from './events.ts';
 import { eventOf } from './steps.ts';
-import type { CellAddress } from './provision/instance.ts';
+import type { CellAddress } from '../identity/provision.ts';
 import { leftReservations } from './reservation/left-reservations.ts';
 import { changedReservations, requeue, RESYNC_MS } from './requeue.ts';
 import { watchLedgerWrites } from './reservation/ledger-writes.ts';

@@ -4,7 +4,7 @@ import type { GuardedPort, Performed } from '../../defender/guarded-write.ts';
 import type { Client } from '../../kube/client.ts';
 import type { RecordedEvent } from '../../kube/recorder.ts';
 import type { Act, ActContext, Effect } from './guards.ts';
-import type { CellAddress } from './provision/instance.ts';
+import type { CellAddress } from '../identity/provision.ts';
 import type { MachineView, Step } from './view.ts';
 
 /** What carries steps out. */

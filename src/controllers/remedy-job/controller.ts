@@ -9,7 +9,7 @@ import type { Client } from '../../kube/client.ts';
 import { runController, watch, type ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
-import { mergeDiff } from '../machine-component-set/merge-patch.ts';
+import { mergeDiff } from '../../kube/merge-patch.ts';
 import { changedRules } from '../remedy/rulebook.ts';
 import type { RemedyCache } from '../remedy/remedy-cache.ts';
 import { decide } from './decide.ts';

@@ -10,7 +10,7 @@ import { runController, watch, type ReconcileContext } from '../../kube/controll
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import type { RuleOutcome } from '../../rules/pass.ts';
-import { mergeDiff } from '../machine-component-set/merge-patch.ts';
+import { mergeDiff } from '../../kube/merge-patch.ts';
 import { createJob, listJobs, reportMachine } from './act.ts';
 import { decide, type Decision, type MachineView } from './decide.ts';
 import { observe, remember, scopesOf, wakeAtMs, type Look, type Memory } from './observe.ts';

@@ -25,7 +25,7 @@ import { fakeClock, seededRandom, type FakeClock } from '../../../kube/testing/c
 import { recordingLog } from '../../../kube/testing/log.ts';
 import { settle } from '../../../kube/testing/wait-for.ts';
 import { fakeInfra, fakeProvider, type FakeInfra } from '../../../providers/testing/fake.ts';
-import { ensureInstance } from '../../machine/provision/instance.ts';
+import { ensureInstance } from '../provision.ts';
 import { runIdentityController } from '../controller.ts';
 import { stateOf } from '../requests.ts';
 

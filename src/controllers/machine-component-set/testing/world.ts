@@ -9,7 +9,7 @@ import { keyOf } from '../../../api/resource.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { rfc3339 } from '../../../kube/clock.ts';
 import type { RecordedEvent } from '../../../kube/recorder.ts';
-import { leaseAges } from '../lease-ages.ts';
+import { leaseAges } from '../../shared/lease-ages.ts';
 import { reconcileMachine } from '../machine/reconcile.ts';
 import { createOverlay } from '../overlay.ts';
 import { reconcileSet } from '../reconcile.ts';

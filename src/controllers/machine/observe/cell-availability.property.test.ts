@@ -16,7 +16,7 @@ import { fakeApiServer } from '../../../kube/testing/api-server.ts';
 import { fakeClock, seededRandom } from '../../../kube/testing/clock.ts';
 import { recordingLog } from '../../../kube/testing/log.ts';
 import { settle } from '../../../kube/testing/wait-for.ts';
-import { leaseAges } from '../../machine-component-set/lease-ages.ts';
+import { leaseAges } from '../../shared/lease-ages.ts';
 import { keepAvailability, type CellAvailability } from './cell-availability.ts';
 import { cellSets } from './cell-sets.ts';
 import { countedAs } from './counted.ts';

@@ -2,7 +2,7 @@ import type { Lease } from '../../../api/builtin.ts';
 import type { Clock } from '../../../api/ports.ts';
 import type { Reflector } from '../../../kube/reflector.ts';
 import { createSchedule } from '../../../kube/schedule.ts';
-import type { LeaseAges } from '../../machine-component-set/lease-ages.ts';
+import type { LeaseAges } from '../../shared/lease-ages.ts';
 
 const KUBELET_LEASES = 'kube-node-lease';
 /** Leases looked at for each event of one: they are renewed several times in their duration, so that none is left to be looked at later. */

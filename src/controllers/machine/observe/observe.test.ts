@@ -13,7 +13,7 @@ import { createClient } from '../../../kube/http-client.ts';
 import { fakeApiServer } from '../../../kube/testing/api-server.ts';
 import { fakeClock, seededRandom } from '../../../kube/testing/clock.ts';
 import { recordingLog } from '../../../kube/testing/log.ts';
-import { leaseAges } from '../../machine-component-set/lease-ages.ts';
+import { leaseAges } from '../../shared/lease-ages.ts';
 import { createObserver } from './observe.ts';
 
 const ends: (() => unknown)[] = [];

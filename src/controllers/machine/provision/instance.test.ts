@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { CodedError } from '../../../api/errors.ts';
 import type { InfraProvider, Instance, InstanceRequest } from '../../../api/provider.ts';
-import { instanceOf, requestOf } from './instance.ts';
+import { instanceOf } from './instance.ts';
+import { requestOf } from '../../identity/provision.ts';
 import { at, machine } from '../testing/objects.ts';
 
 const { signal } = new AbortController();

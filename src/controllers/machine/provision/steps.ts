@@ -2,7 +2,7 @@ import { FINALIZERS } from '../../../api/names.ts';
 import { normal } from '../events.ts';
 import { setFinalizers } from '../finalizers.ts';
 import type { StepKinds } from '../step-kind.ts';
-import { ensureInstance } from './instance.ts';
+import { ensureInstance } from '../../identity/provision.ts';
 
 export const PROVISION_STEPS: StepKinds<'AddFinalizer' | 'EnsureInstance'> = {
   AddFinalizer: {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { mergePatch } from '../../kube/testing/merge-patch.ts';
+import { mergePatch } from './testing/merge-patch.ts';
 import { mergeDiff } from './merge-patch.ts';
 
 describe('a merge patch', () => {

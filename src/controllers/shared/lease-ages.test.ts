@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { Leases, type Lease } from '../../api/builtin.ts';
 import { fakeClock } from '../../kube/testing/clock.ts';
 import { leaseAges } from './lease-ages.ts';
-import { modelApi } from './testing/api.ts';
+import { modelApi } from '../machine-component-set/testing/api.ts';
 
 const key = { namespace: 'web', name: 'agent-a' };
 

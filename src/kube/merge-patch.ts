@@ -1,4 +1,4 @@
-import { canonical } from '../../api/digest.ts';
+import { canonical } from '../api/digest.ts';
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return value !== null && typeof value === 'object' && !Array.isArray(value);
