@@ -201,6 +201,26 @@ describe('C4a: a write of a Machine', () => {
     ).toBeUndefined();
   });
 
+  test('of its conditions leaves those of others as they are meanwhile, and is conditioned on its own', () => {
+    const condition = (type: string, status: 'True' | 'False') => ({ type, status, reason: 'r', message: '', lastTransitionTime: '' });
+    const withConditions = (...conditions: ReturnType<typeof condition>[]) =>
+      machine((copy) => void (copy.status = { ...copy.status, conditions }));
+    const read = withConditions(condition('AgentReady', 'True'), condition('Ready', 'False'));
+    const wanted = withConditions(condition('AgentReady', 'True'), condition('Ready', 'True'), condition('Admitted', 'True'));
+    const patch = machinePatch(read, wanted, LIVE, true);
+    const moved = withConditions(condition('AgentReady', 'False'), condition('Ready', 'False'));
+    expect(applied(patch, moved)?.status?.conditions).toEqual([
+      condition('AgentReady', 'False'),
+      condition('Ready', 'True'),
+      condition('Admitted', 'True'),
+    ]);
+    expect(applied(patch, withConditions(condition('AgentReady', 'True'), condition('Ready', 'True')))).toBeUndefined();
+    expect(applied(patch, withConditions(condition('Ready', 'False'), condition('AgentReady', 'True')))).toBeUndefined();
+    const gone = machinePatch(read, withConditions(condition('Ready', 'False')), LIVE, true);
+    expect(applied(gone, read)?.status?.conditions).toEqual([condition('Ready', 'False')]);
+    expect(applied(gone, moved)).toBeUndefined();
+  });
+
   test('without a generation, and of a store, takes effect on the newest alone', () => {
     const bare = machine(({ metadata: meta }) => void delete meta.generation);
     const wanted = { ...bare, spec: { operation } };

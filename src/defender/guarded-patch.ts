@@ -10,7 +10,7 @@ import { ANNOTATIONS, MANAGERS } from '../api/names.ts';
 import type { KubeObject, Stored } from '../api/wire.ts';
 import type { JsonPatchOperation } from '../kube/client.ts';
 
-type Path = readonly string[];
+export type Path = readonly string[];
 
 const NODE_ANNOTATIONS = [
   ANNOTATIONS.nodeWrite,
@@ -50,19 +50,33 @@ export function nodePatch(read: Stored<Node>, wanted: Stored<Node>, { known }: R
   return patchOf(read, conditions, changes);
 }
 
-/** Conditions: the UID, the spec and whether it is being deleted, by its generation, our fence against orders, and what the write changes of the rest, as read. */
-export function machinePatch(read: Stored<Machine>, wanted: Stored<Machine>, { known }: ReadFrom, status?: true): JsonPatchOperation[] {
+/** What else a decision about a Machine depends on; by default our fence against orders. */
+export interface DependsOn {
+  on?: readonly Path[] | undefined;
+}
+
+const ORDERS: readonly Path[] = [['metadata', 'annotations', ANNOTATIONS.orderFence]];
+
+/** Conditions: the UID, the spec and whether it is being deleted, by its generation, what else the decision depends on, and what the write changes of the rest, as read. */
+export function machinePatch(
+  read: Stored<Machine>,
+  wanted: Stored<Machine>,
+  { known, on = ORDERS }: ReadFrom & DependsOn,
+  status?: true,
+): JsonPatchOperation[] {
   const byVersion = known || read.metadata.generation === undefined;
   const conditions = [
     testing(read, ['metadata', 'uid']),
     ...(byVersion ? [testing(read, ['metadata', 'resourceVersion'])] : []),
     testing(read, ['metadata', 'generation']),
     testing(read, ['metadata', 'deletionTimestamp']),
-    testing(read, ['metadata', 'annotations', ANNOTATIONS.orderFence]),
+    ...on.map((path) => testing(read, path)),
   ];
   const changes =
     status === true
-      ? entries(read, wanted, ['status'])
+      ? entries(read, wanted, ['status']).flatMap((change) =>
+          change.path[1] === 'conditions' ? conditionChanges(read, wanted, change) : [change],
+        )
       : [
           ...entries(read, wanted, ['metadata', 'annotations']),
           ...difference(read, wanted, ['metadata', 'finalizers']),
@@ -91,6 +105,22 @@ interface Change {
   path: Path;
   /** undefined: none. */
   value: unknown;
+  /** At a place of a list: `path` is what was read there. */
+  inList?: 'replace' | 'append';
+}
+
+/** One by one, since an agent writes one of them, too. They keep their places: a list of them is merged by type. */
+function conditionChanges(read: Stored<Machine>, wanted: Stored<Machine>, whole: Change): Change[] {
+  const before = read.status?.conditions ?? [];
+  const after = wanted.status?.conditions ?? [];
+  const isMerge = before.length > 0 && before.every(({ type }) => after.some((each) => each.type === type));
+  if (!isMerge) return [whole];
+  return after.flatMap((condition): Change[] => {
+    const index = before.findIndex(({ type }) => type === condition.type);
+    if (index < 0) return [{ path: ['status', 'conditions', '-'], value: condition, inList: 'append' }];
+    const path = ['status', 'conditions', String(index)];
+    return canonicalOf(before[index]) === canonicalOf(condition) ? [] : [{ path, value: condition, inList: 'replace' }];
+  });
 }
 
 /** Of two objects at one place, where they differ. */
@@ -109,7 +139,11 @@ function patchOf(read: KubeObject, conditions: JsonPatchOperation[], changes: re
   const tests = new Map(conditions.map((condition) => [condition.path, condition]));
   const made = new Set<string>();
   const writes: JsonPatchOperation[] = [];
-  for (const { path, value } of changes) {
+  for (const { path, value, inList } of changes) {
+    if (inList === 'append') {
+      writes.push({ op: 'add', path: pathOf(path), value });
+      continue;
+    }
     const test = testing(read, path);
     // The generation says it of all of a Machine's spec.
     if (path[0] !== 'spec' || !tests.has(GENERATION)) tests.set(test.path, test);
@@ -118,7 +152,8 @@ function patchOf(read: KubeObject, conditions: JsonPatchOperation[], changes: re
       made.add(parent);
       writes.push({ op: 'add', path: parent, value: {} });
     }
-    writes.push(value === undefined ? { op: 'remove', path: pathOf(path) } : { op: 'add', path: pathOf(path), value });
+    if (inList === 'replace') writes.push({ op: 'replace', path: pathOf(path), value });
+    else writes.push(value === undefined ? { op: 'remove', path: pathOf(path) } : { op: 'add', path: pathOf(path), value });
   }
   return [...tests.values(), ...writes];
 }

@@ -1,10 +1,11 @@
 import { ADMITTED } from '../../api/admission.ts';
 import { Machines, type Bootstrap, type Machine } from '../../api/machine.ts';
 import { MANAGERS } from '../../api/names.ts';
-import { apiVersionOf } from '../../api/resource.ts';
-import type { KubeObject, Stored } from '../../api/wire.ts';
+import type { Stored } from '../../api/wire.ts';
+import { machinePatch } from '../../defender/guarded-patch.ts';
 import type { Client } from '../../kube/client.ts';
-import { findCondition, setCondition, type ConditionInput } from '../../kube/conditions.ts';
+import { setCondition, type ConditionInput } from '../../kube/conditions.ts';
+import { patchIfSame } from '../shared/guarded-patch.ts';
 
 export interface Said {
   condition: Omit<ConditionInput, 'type'>;
@@ -12,8 +13,8 @@ export interface Said {
 }
 
 /**
- * Writes what is known of a machine's admission, if the Machine is still as it was read: whoever was faster wins, and the other decides again.
- * What is not said of the condition stays as it was. Errors: those of the API, `Conflict` above all.
+ * Writes what is known of a machine's admission, if its spec and the record of its admission are still as they were read: whoever was faster wins, and the
+ * other decides again. Nothing that its agent writes is decided on (docs/protocols.md#c4a). Errors: those of the API, `Conflict` above all.
  */
 export async function recordBootstrap(
   client: Client,
@@ -22,15 +23,13 @@ export async function recordBootstrap(
   said: Said | undefined,
   signal: AbortSignal,
 ): Promise<Stored<Machine>> {
-  const { name, namespace = '', uid, resourceVersion } = machine.metadata;
   const before = machine.status?.conditions;
   const conditions = said === undefined ? before : setCondition(before, { type: ADMITTED, ...said.condition }, said.nowMs);
-  const admitted = findCondition(conditions, ADMITTED);
-  const object: KubeObject & { status: Pick<NonNullable<Machine['status']>, 'bootstrap' | 'conditions'> } = {
-    apiVersion: apiVersionOf(Machines),
-    kind: Machines.kind,
-    metadata: { name, namespace, uid, resourceVersion },
-    status: { ...(bootstrap === undefined ? {} : { bootstrap }), ...(admitted === undefined ? {} : { conditions: [admitted] }) },
+  const status = {
+    ...machine.status,
+    ...(bootstrap === undefined ? {} : { bootstrap }),
+    ...(conditions === undefined ? {} : { conditions }),
   };
-  return await client.apply(Machines, object, { fieldManager: MANAGERS.identity, subresource: 'status', force: true, signal });
+  const json = machinePatch(machine, { ...machine, status }, { known: false, on: [['status', 'bootstrap']] }, true);
+  return await patchIfSame(client, Machines, machine, json, { fieldManager: MANAGERS.identity, subresource: 'status', signal });
 }

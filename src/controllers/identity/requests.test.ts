@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { SIGNERS, VOUCHER } from '../../api/admission.ts';
 import { CertificateSigningRequests } from '../../api/builtin.ts';
-import { Machines } from '../../api/machine.ts';
-import type { Client } from '../../kube/client.ts';
+import { Machines, type Machine } from '../../api/machine.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { Client, JsonPatchOperation } from '../../kube/client.ts';
 import { recordBootstrap } from './record.ts';
 import { answer, askedOf, conditionOf, isLookedAt, keptOf, requestOf, stateOf, type StoredRequest } from './requests.ts';
 import { machineWith, OPEN } from './testing/requests.ts';
@@ -122,44 +123,45 @@ describe('what is recorded of an admission', () => {
     lastTransitionTime: '2026-11-20T11:00:00Z',
   };
   const machine = machineWith(OPEN, { conditions: [{ ...admitted, type: 'Drained' }, admitted] });
-  const recorded = async (...given: [Parameters<typeof recordBootstrap>[2], Parameters<typeof recordBootstrap>[3]]) => {
-    const applied: { status: object; metadata: object }[] = [];
-    const options: unknown[] = [];
+  const sent = async (of: Stored<Machine>, ...given: [Parameters<typeof recordBootstrap>[2], Parameters<typeof recordBootstrap>[3]]) => {
+    const patches: JsonPatchOperation[][] = [];
     const client = {
-      apply: (resource: unknown, object: { status: object; metadata: object }, option: unknown) => {
+      patch: (resource: unknown, _key: unknown, { json }: { json: JsonPatchOperation[] }, options: unknown) => {
         expect(resource).toBe(Machines);
-        applied.push(object);
-        options.push(option);
-        return Promise.resolve(object);
+        expect(options).toMatchObject({ subresource: 'status', fieldManager: 'kubenode-identity' });
+        patches.push(json);
+        return Promise.resolve(of);
       },
     } as unknown as Client;
-    await recordBootstrap(client, machine, ...given, signal);
-    expect(options).toMatchObject([{ subresource: 'status', force: true }]);
-    expect(applied[0]?.metadata).toEqual({ name: 'a', namespace: 'web', uid: 'machine-a', resourceVersion: '1' });
-    return applied[0]?.status;
+    await recordBootstrap(client, of, ...given, signal);
+    const [patch = []] = patches;
+    return { tests: patch.filter(({ op }) => op === 'test').map(({ path }) => path), writes: patch.filter(({ op }) => op !== 'test') };
   };
+  const CONDITIONS = ['/metadata/uid', '/metadata/generation', '/metadata/deletionTimestamp', '/status/bootstrap'];
 
   it('is what is new, and of conditions its own alone', async () => {
-    expect(await recorded(OPEN, undefined)).toEqual({ bootstrap: OPEN, conditions: [admitted] });
+    const of = { ...machine, metadata: { ...machine.metadata, generation: 3 } };
+    const next = { ...OPEN, epoch: OPEN.epoch + 1 };
+    expect(await sent(of, next, undefined)).toEqual({
+      tests: CONDITIONS,
+      writes: [{ op: 'add', path: '/status/bootstrap', value: next }],
+    });
     const said = { condition: { status: 'False', reason: 'Denied', message: 'no' }, nowMs: NOW } as const;
-    expect(await recorded(undefined, said)).toEqual({
-      conditions: [{ type: 'Admitted', status: 'False', reason: 'Denied', message: 'no', lastTransitionTime: '2026-11-20T12:00:00Z' }],
+    const value = { type: 'Admitted', status: 'False', reason: 'Denied', message: 'no', lastTransitionTime: '2026-11-20T12:00:00Z' };
+    expect(await sent(of, undefined, said)).toEqual({
+      tests: [...CONDITIONS, '/status/conditions/1'],
+      writes: [{ op: 'replace', path: '/status/conditions/1', value }],
     });
   });
 
   it('names no condition where none was ever said', async () => {
-    const bare = machineWith(OPEN);
-    let status: object | undefined;
-    const client = {
-      apply: (_: unknown, object: { status: object }) => ((status = object.status), Promise.resolve(object)),
-    } as unknown as Client;
-    await recordBootstrap(client, bare, OPEN, undefined, signal);
-    expect(status).toEqual({ bootstrap: OPEN });
-    expect(Object.keys(status ?? {})).toEqual(['bootstrap']);
+    const bare = machineWith(undefined);
+    const { writes } = await sent(bare, OPEN, undefined);
+    expect(writes).toEqual([{ op: 'add', path: '/status/bootstrap', value: OPEN }]);
   });
 
   it('is not recorded where another was faster', async () => {
-    const client = { apply: () => Promise.reject(new Error('Conflict')) } as unknown as Client;
+    const client = { patch: () => Promise.reject(new Error('Conflict')) } as unknown as Client;
     await expect(recordBootstrap(client, machine, OPEN, undefined, signal)).rejects.toThrow('Conflict');
   });
 });

@@ -38,7 +38,7 @@ async function pass(api: ModelApi, { sets, machines }: { sets: ModelReader; mach
     recorder: { event: () => undefined },
     providers: new Map([['fake', { validate: () => [] }]]),
     epoch: 1,
-    unsettled: new Map<string, string>(),
+    unsettled: new Map<string, number>(),
   };
   await reconcileMachineSet(deps, `${KEY.namespace}/${KEY.name}`, { client, log, signal: new AbortController().signal }).catch(
     () => undefined,

@@ -1,5 +1,5 @@
 /**
- * Writes the marks of a set (docs/protocols.md#c8a). Victims come from a live list; each write is conditioned on the version that the list showed and
+ * Writes the marks of a set (docs/protocols.md#c8a). Victims come from a live list; each write is conditioned on what the list showed of it (docs/protocols.md#c4a), and
  * carries this term's epoch, so that what a deposed leader still sends is either refused or not acted on.
  */
 import { CodedError } from '../../api/errors.ts';
@@ -8,16 +8,27 @@ import { MachineSets } from '../../api/machine-set.ts';
 import { ANNOTATIONS, LABELS, MANAGERS } from '../../api/names.ts';
 import { selectorText } from '../../api/selector.ts';
 import type { Stored } from '../../api/wire.ts';
+import { machinePatch, type Path } from '../../defender/guarded-patch.ts';
 import { ApiError, hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import type { Recorder } from '../../kube/recorder.ts';
+import { patchIfSame } from '../shared/guarded-patch.ts';
 import { wantedOf, type MachineSetView } from './decide.ts';
 import { NO_TERM } from './obstacle.ts';
 import { ownedBy } from './owner.ts';
 import { decideMarks, isEmpty, type Marks } from './retire.ts';
 
-/** By machine UID, the version that a mark was conditioned on whose answer was lost: while the machine has it, it may still be written. */
-export type Unsettled = Map<string, string>;
+/**
+ * Besides UID, spec and deletion: whose machine it is, and whether a person spared it. What its agent writes decides only which of several machines goes
+ * first, and is judged again before anything of it is disrupted (docs/protocols.md#c4a).
+ */
+const DEPENDS_ON: readonly Path[] = [
+  ['metadata', 'ownerReferences'],
+  ['metadata', 'annotations', ANNOTATIONS.retireFor],
+];
+
+/** By machine UID, the generation that a mark was conditioned on whose answer was lost: while the machine has it, it may still be written. */
+export type Unsettled = Map<string, number | undefined>;
 
 export interface MarkPorts {
   client: Client;
@@ -55,10 +66,11 @@ async function liveView({ client, epoch, signal }: MarkPorts, { set, now }: Mach
   return { set: found, machines, now };
 }
 
-/** Forgets what can no longer be written: another version is there, or the machine is gone. */
+/** Forgets what can no longer be written: another generation is there, or the machine is gone. */
 function stillOpen(unsettled: Unsettled, view: MachineSetView, live: MachineSetView): Set<string> {
-  const versions = new Map(live.machines.map(({ metadata }) => [metadata.uid, metadata.resourceVersion]));
-  for (const { metadata } of view.machines) if (unsettled.get(metadata.uid) !== versions.get(metadata.uid)) unsettled.delete(metadata.uid);
+  const generations = new Map(live.machines.map(({ metadata }) => [metadata.uid, metadata.generation]));
+  for (const { metadata } of view.machines)
+    if (!generations.has(metadata.uid) || unsettled.get(metadata.uid) !== generations.get(metadata.uid)) unsettled.delete(metadata.uid);
   return new Set(unsettled.keys());
 }
 
@@ -81,23 +93,28 @@ async function write(
   epoch: number | undefined,
 ): Promise<boolean> {
   const { set } = view;
-  const { namespace, name, uid, resourceVersion } = machine.metadata;
+  const { name, uid, generation } = machine.metadata;
   const reason =
     epoch === NO_TERM
       ? 'a mark whose answer was lost is made void'
       : `MachineSet ${set.metadata.name} has more machines than it is to have`;
-  const retire = epoch === undefined ? null : { epoch, reason };
+  const { retire: _, ...spec } = machine.spec;
   const annotations = annotationsFor(machine, epoch, wantedOf(view));
+  const wanted: Stored<Machine> = {
+    ...machine,
+    metadata: { ...machine.metadata, ...annotations },
+    spec: epoch === undefined ? spec : { ...spec, retire: { epoch, reason } },
+  };
   try {
-    const merge = { metadata: { uid, resourceVersion, ...annotations }, spec: { retire } };
-    await client.patch(Machines, { namespace, name }, { merge }, { fieldManager: MANAGERS.machineSet, signal });
+    const json = machinePatch(machine, wanted, { known: false, on: DEPENDS_ON });
+    await patchIfSame(client, Machines, machine, json, { fieldManager: MANAGERS.machineSet, signal });
   } catch (error) {
     if (hasReason(error, 'Conflict', 'NotFound')) return false;
-    if (epoch !== undefined && !(error instanceof ApiError)) unsettled.set(uid, resourceVersion);
+    if (epoch !== undefined && !(error instanceof ApiError)) unsettled.set(uid, generation);
     throw error;
   }
   unsettled.delete(uid);
-  if (retire === null) recorder.event(set, { type: 'Normal', reason: 'MachineKept', message: name });
+  if (epoch === undefined) recorder.event(set, { type: 'Normal', reason: 'MachineKept', message: name });
   else if (machine.spec.retire === undefined && epoch !== NO_TERM)
     recorder.event(set, { type: 'Normal', reason: 'MachineRetiring', message: name });
   return true;
@@ -107,7 +124,8 @@ async function write(
  * In one write with the mark, so that its absence tells who took the mark: the set removes this too, a human does not. A mark of no term and its end
  * leave it as it is: who is spared stays so.
  */
-function annotationsFor(machine: Machine, epoch: number | undefined, wanted: number): { annotations?: Record<string, string | null> } {
+function annotationsFor(machine: Machine, epoch: number | undefined, wanted: number): { annotations?: Record<string, string> } {
   if (epoch === NO_TERM || (epoch === undefined && machine.spec.retire?.epoch === NO_TERM)) return {};
-  return { annotations: { [ANNOTATIONS.retireFor]: epoch === undefined ? null : String(wanted) } };
+  const { [ANNOTATIONS.retireFor]: _, ...others } = machine.metadata.annotations ?? {};
+  return { annotations: epoch === undefined ? others : { ...others, [ANNOTATIONS.retireFor]: String(wanted) } };
 }

@@ -19,7 +19,7 @@ const KEY = { namespace: 'web', name: 'web-a' };
 const clock = fakeClock();
 let server: FakeApiServer;
 let events: string[];
-let unsettled: Map<string, string>;
+let unsettled: Map<string, number | undefined>;
 let log: ReturnType<typeof recordingLog>;
 let random: () => number;
 
@@ -56,6 +56,7 @@ function putMachine(name: string, spec: Machine['spec'] = {}, more: Partial<Mach
     metadata: {
       namespace: 'web',
       name,
+      generation: 1,
       labels: { [LABELS.machineSet]: 'web-a' },
       ownerReferences: [{ apiVersion: API_VERSION, kind: 'MachineSet', name: 'web-a', uid, controller: true, blockOwnerDeletion: true }],
       ...more,
@@ -392,8 +393,14 @@ describe('safety 7, C8a: the marks of a set', () => {
         .toSorted(),
     );
     const [request] = writes().filter(isMachine);
-    const body = JSON.parse(String(request?.body)) as { metadata: { uid?: string; resourceVersion?: string } };
-    expect([typeof body.metadata.uid, typeof body.metadata.resourceVersion]).toEqual(['string', 'string']);
+    const body = JSON.parse(String(request?.body)) as { op: string; path: string }[];
+    expect(body.filter(({ op }) => op === 'test').map(({ path }) => path)).toEqual([
+      '/metadata/uid',
+      '/metadata/generation',
+      '/metadata/deletionTimestamp',
+      '/metadata/ownerReferences',
+      '/metadata/annotations',
+    ]);
   });
 
   it('are taken back, with their number, and told of', async () => {
@@ -492,7 +499,7 @@ describe('safety 7, C8a: the marks of a set', () => {
     await failure(pass());
     cancel();
     const found = lost === 'a' ? a : b;
-    expect(unsettled).toEqual(new Map([[found.metadata.uid, found.metadata.resourceVersion]]));
+    expect(unsettled).toEqual(new Map([[found.metadata.uid, found.metadata.generation]]));
     putSet({ replicas: 2 }, { generation: 2 });
     expect(await pass()).toEqual(AGAIN);
     expect(machine(lost)?.spec.retire).toEqual({ epoch: 0, reason: 'a mark whose answer was lost is made void' });
@@ -510,7 +517,7 @@ describe('safety 7, C8a: the marks of a set', () => {
     expect(await failure(pass())).toMatchObject({ code: 'Forbidden' });
     expect(unsettled.size).toBe(0);
     const { uid } = machine('a')?.metadata ?? {};
-    unsettled.set(uid ?? '', 'an older version');
+    unsettled.set(uid ?? '', 0);
     putSet({ replicas: 2 }, { generation: 2 });
     await pass();
     expect([marked(), unsettled.size]).toEqual([[], 0]);

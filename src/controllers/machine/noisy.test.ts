@@ -1,9 +1,12 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { Nodes, Pods, type Node } from '../../api/builtin.ts';
+import { Pods, type Node } from '../../api/builtin.ts';
 import { Machines } from '../../api/machine.ts';
-import type { Client } from '../../kube/client.ts';
+import { MachineSets } from '../../api/machine-set.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import { LABELS } from '../../api/names.ts';
 import { waitFor } from '../../kube/testing/wait-for.ts';
 import { isCordoned, ownerOf } from './cordon/cordon.ts';
+import { noisy } from './testing/noisy.ts';
 import { openCell, POOL, type TestCell } from './testing/cell.ts';
 import { entry, VERIFIED_OLD, waiting } from './testing/objects.ts';
 
@@ -15,50 +18,11 @@ afterEach(async () => {
 
 const LONG = { deadlineMs: 20_000 };
 
-/** Before each write of a Node its kubelet writes it, and before each write of a Machine its agent does: for ever, by what their rights allow. */
-function noisy(client: Client): { through: Client; count: () => number } {
-  let count = 0;
-  async function disturb(plural: string, name: string): Promise<void> {
-    const beat = String(++count);
-    if (plural === Nodes.plural) {
-      const status = { nodeInfo: { bootID: beat } };
-      await client.patch(Nodes, { name }, { merge: { status } }, { fieldManager: 'kubelet', subresource: 'status' });
-      await client.patch(
-        Nodes,
-        { name },
-        { merge: { metadata: { annotations: { 'example.com/beat': beat } } } },
-        { fieldManager: 'kubelet' },
-      );
-    }
-    if (plural === Machines.plural) {
-      const status = { agent: { version: beat, apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' } };
-      await client.patch(
-        Machines,
-        { namespace: POOL, name },
-        { merge: { status } },
-        { fieldManager: 'kubenode-agent', subresource: 'status' },
-      );
-    }
-  }
-  const through: Client = {
-    ...client,
-    async update(resource, object, options) {
-      await disturb(resource.plural, object.metadata.name);
-      return await client.update(resource, object, options);
-    },
-    async patch(resource, key, patch, options) {
-      await disturb(resource.plural, key.name);
-      return await client.patch(resource, key, patch, options);
-    },
-  };
-  return { through, count: () => count };
-}
-
-async function noisyCell(): Promise<{ test: TestCell; count: () => number }> {
+async function noisyCell(sets = false): Promise<{ test: TestCell } & Omit<ReturnType<typeof noisy>, 'through'>> {
   cell = await openCell();
-  const { through, count } = noisy(cell.client);
-  cell.lead({ through });
-  return { test: cell, count };
+  const { through, ...noise } = noisy(cell.client);
+  cell.lead({ through, sets });
+  return { test: cell, ...noise };
 }
 
 const nodeThat = async (test: TestCell, what: string, is: (node: Node) => boolean) =>
@@ -130,5 +94,35 @@ describe('C4a: a node that writes its own objects before each write of a control
     await waitFor(async () => (await test.machine('a')).spec.operation?.kind === 'Cancelled', { ...LONG, what: 'the cancellation' });
     await nodeThat(test, 'an uncordon', (node) => !isCordoned(node));
     await waitFor(async () => (await test.reservations()).length === 0, { ...LONG, what: 'the release' });
+  }, 60_000);
+
+  test('and no mark of a MachineSet', async () => {
+    const { test, pause } = await noisyCell(true);
+    pause(true);
+    const { uid } = await test.client
+      .create(MachineSets, {
+        apiVersion: API_VERSION,
+        kind: 'MachineSet',
+        metadata: { namespace: POOL, name: 'web' },
+        spec: { provider: { name: 'fake' }, replicas: 2, maxRetiring: 2 },
+      })
+      .then(({ metadata }) => metadata);
+    const machines = async () => {
+      const { items } = await test.client.listAll(Machines, { namespace: POOL, labelSelector: `${LABELS.machineSet}=web` });
+      return items.filter(({ metadata }) => metadata.ownerReferences?.some((owner) => owner.uid === uid));
+    };
+    await waitFor(async () => ((await machines()).length === 2 ? true : undefined), { ...LONG, what: 'the machines' });
+    for (const { metadata } of await machines()) await test.boot(metadata.name);
+    for (const { metadata } of await machines()) await test.phase(metadata.name, 'Running');
+    pause(false);
+    await test.client.patch(MachineSets, { namespace: POOL, name: 'web' }, { merge: { spec: { replicas: 1 } } });
+    await waitFor(
+      async () =>
+        (await machines()).some(({ spec, metadata }) => spec.retire !== undefined || metadata.deletionTimestamp !== undefined) || undefined,
+      {
+        ...LONG,
+        what: 'a mark',
+      },
+    );
   }, 60_000);
 });

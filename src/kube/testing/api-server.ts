@@ -1,7 +1,8 @@
 import { keyOf, pathOf } from '../../api/resource.ts';
 import type { ObjectKey, Resource } from '../../api/resource.ts';
 import type { ApiRequest, ApiResponse, Transport } from '../../api/transport.ts';
-import type { KubeObject, Stored } from '../../api/wire.ts';
+import { jsonPatch } from '@kubenode/embedded/testing';
+import type { Json, KubeObject, Stored } from '../../api/wire.ts';
 import { mergePatch } from './merge-patch.ts';
 import { createPipe } from './pipe.ts';
 import type { Pipe } from './pipe.ts';
@@ -181,6 +182,10 @@ export function fakeApiServer(): FakeApiServer {
         resourceVersion: old?.metadata.resourceVersion ?? '',
       },
     };
+    const isOther = JSON.stringify((old as { spec?: unknown } | undefined)?.spec) !== JSON.stringify((next as { spec?: unknown }).spec);
+    // Of objects that have one.
+    if (isOther && metadata.generation !== undefined && old?.metadata.generation === metadata.generation)
+      next.metadata.generation = metadata.generation + 1;
     // A write that changes nothing is no write, as in etcd3's store.
     if (old !== undefined && JSON.stringify(old) === JSON.stringify(next)) return old;
     next.metadata.resourceVersion = String(++version);
@@ -258,7 +263,19 @@ export function fakeApiServer(): FakeApiServer {
     return jsonResponse(201, save(target.collection, { ...object, metadata }));
   }
 
+  function patchJson(target: Target, request: ApiRequest): ApiResponse {
+    const current = find(target);
+    let next: Json;
+    try {
+      next = jsonPatch(current as object as Json, bodyOf(request) as object as Json);
+    } catch {
+      throw new Refusal(422, 'Invalid', 'the server rejected our request due to an error in our request');
+    }
+    return jsonResponse(200, save(target.collection, next as object as KubeObject));
+  }
+
   function patch(target: Target, request: ApiRequest): ApiResponse {
+    if (request.headers?.['content-type'] === 'application/json-patch+json') return patchJson(target, request);
     const body = bodyOf(request);
     const objects = collectionOf(target.collection);
     const key = keyOf({ namespace: target.namespace, name: target.name ?? '' });

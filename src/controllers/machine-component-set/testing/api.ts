@@ -1,9 +1,11 @@
 import { CodedError } from '../../../api/errors.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import { keyOf, type ObjectKey, type Resource } from '../../../api/resource.ts';
-import type { KubeObject, Stored } from '../../../api/wire.ts';
+import type { Json, KubeObject, Stored } from '../../../api/wire.ts';
 import { ApiError } from '../../../kube/api-error.ts';
-import type { Client } from '../../../kube/client.ts';
+import { jsonPatch } from '@kubenode/embedded/testing';
+import { holds } from '../../../defender/guarded-patch.ts';
+import type { Client, JsonPatchOperation } from '../../../kube/client.ts';
 import type { Reflector, StoreEvent } from '../../../kube/reflector.ts';
 import { mergePatch } from '../../../kube/testing/merge-patch.ts';
 
@@ -129,6 +131,24 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
     return save(resource, resource.parse(mergePatch(current, { ...Object.fromEntries(fields), ...meta })));
   }
 
+  function patchedJson(
+    resource: Resource,
+    key: ObjectKey,
+    json: readonly JsonPatchOperation[],
+    subresource: string | undefined,
+  ): Stored<KubeObject> {
+    const current = kindOf(resource.plural).get(keyOf(key));
+    if (current === undefined) throw refuse(404, 'NotFound', `${resource.plural} ${keyOf(key)}`);
+    if (!holds(json, current)) throw refuse(422, 'Invalid', 'the server rejected our request due to an error in our request');
+    const next = jsonPatch(structuredClone(current) as object as Json, json as object as Json) as object as KubeObject & {
+      status?: unknown;
+    };
+    const { status: _, ...main } = next;
+    const old = current as { status?: unknown };
+    const kept = old.status === undefined ? {} : { status: old.status };
+    return save(resource, resource.parse(subresource === 'status' ? { ...current, status: next.status } : { ...main, ...kept }));
+  }
+
   function conditionedDelete(resource: Resource, key: ObjectKey, uid: string | undefined): Stored<KubeObject> {
     const current = kindOf(resource.plural).get(keyOf(key));
     if (current === undefined) throw refuse(404, 'NotFound', keyOf(key));
@@ -178,7 +198,13 @@ export function modelApi(now: () => number, applier?: Applier): ModelApi {
           return save(resource, object);
         }),
       patch: (resource, key, patch, options) =>
-        write(resource, () => ('merge' in patch ? patched(resource, key, patch.merge, options?.subresource) : unsupported())),
+        write(resource, () =>
+          'merge' in patch
+            ? patched(resource, key, patch.merge, options?.subresource)
+            : 'json' in patch
+              ? patchedJson(resource, key, patch.json, options?.subresource)
+              : unsupported(),
+        ),
       apply: (resource, object, options) => write(resource, () => applied(resource, object, options)),
       async delete(resource, key, options) {
         await write(resource, () => conditionedDelete(resource, key, options?.uid));

@@ -1,0 +1,32 @@
+/** Sends the conditioned writes of `guarded-patch.ts`. */
+import type { Resource } from '../../api/resource.ts';
+import type { KubeObject, Stored } from '../../api/wire.ts';
+import { holds } from '../../defender/guarded-patch.ts';
+import { ApiError } from '../../kube/api-error.ts';
+import type { Client, JsonPatchOperation } from '../../kube/client.ts';
+
+export interface Sending {
+  fieldManager: string;
+  signal: AbortSignal;
+  subresource?: string | undefined;
+}
+
+/** Errors: those of the API, and `Conflict` also where what the patch is conditioned on has changed since it was read. */
+export async function patchIfSame<T extends KubeObject>(
+  client: Client,
+  resource: Resource<T>,
+  { metadata: { namespace, name } }: Stored<T>,
+  json: JsonPatchOperation[],
+  { subresource, ...options }: Sending,
+): Promise<Stored<T>> {
+  const key = { namespace, name };
+  try {
+    return await client.patch(resource, key, { json }, subresource === undefined ? options : { ...options, subresource });
+  } catch (error) {
+    if (!(error instanceof ApiError) || error.status !== 422) throw error;
+    // The server says the same of a test that fails, of a path that is gone and of an object that is not valid.
+    const live = await client.find(resource, key, { signal: options.signal });
+    if (live !== undefined && holds(json, live)) throw error;
+    throw new ApiError(409, { reason: 'Conflict', message: `${resource.kind} ${name} changed meanwhile` }, { cause: error });
+  }
+}
