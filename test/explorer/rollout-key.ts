@@ -18,9 +18,9 @@ function text<T extends object>(value: T | undefined, plain: (value: T) => unkno
 }
 
 /** By which commit it came is for humans to read, and so is the order of what is not yet too much to keep. */
-function plainRecord({ commit: _commit, inventory: _inventory, verified = [], revoked = [], ...rest }: UnitStatus): unknown {
+function plainRecord({ commit: _commit, inventory = [], verified = [], revoked = [], ...rest }: UnitStatus): unknown {
   const entries = verified.map(({ commit: _its, ...entry }) => canonical(entry)).sort();
-  return { ...rest, verified: entries, revoked: revoked.toSorted() };
+  return { ...rest, verified: entries, revoked: revoked.toSorted(), left: inventory.length };
 }
 
 function plainRequest(request: Request): unknown {
@@ -47,7 +47,8 @@ function hubText(hub: Hub | undefined, { cells, rollouts, asked }: FleetState): 
   const tasks = hub.tasks.map(({ cluster, todo, read, stood }) => {
     const requests = todo.map((request) => text(request, plainRequest)).join('&');
     const live = cells[cluster];
-    const needs = todo[0]?.do === 'Confirm' || todo[0]?.do === 'Write';
+    const first = todo[0]?.do;
+    const needs = first === 'Confirm' || first === 'Write' || first === 'ConfirmRemoval' || first === 'Delete' || first === 'Removed';
     const reads = needs ? `${Number(read === live?.version)}${Number(read === undefined)}` : '';
     const seen = todo.map((request) => isThat(request, live)).join('');
     return `${cluster}:${requests}:${reads}:${needs || todo[0]?.do === 'Patch' ? String(stood) : ''}:${seen}`;

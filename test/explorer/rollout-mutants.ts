@@ -1,12 +1,12 @@
 /** Ways to break the decisions of rollouts, each a rule of docs/protocols.md left out. */
 import type { UnitStatus } from '../../src/api/cluster.ts';
-import { records } from '../../src/sync/records.ts';
+import { records, REMOVAL } from '../../src/sync/records.ts';
 import { decide } from '../../src/sync/rollout/decide.ts';
 import type { Decision } from '../../src/sync/rollout/decide.ts';
 import { SOAK_MS, type Seams } from '../../src/sync/rollout/testing/state.ts';
 import type { ClusterView, Step, World } from '../../src/sync/rollout/world.ts';
 import type { RolloutPlan } from './rollouts.ts';
-import { head, two } from './rollout-scenarios.ts';
+import { head, removing, two } from './rollout-scenarios.ts';
 
 export interface RolloutMutant {
   rule: string;
@@ -78,7 +78,63 @@ const withoutHalts = (world: World): World => ({
   ),
 });
 
+/** Removes it wherever `isDue`, instead of what was decided there. */
+const removingWhere = (isDue: (record: UnitStatus, wanted: string | undefined) => boolean) =>
+  doing((steps, { clusters, rollouts }) => {
+    const owner = rollouts.at(-1)?.spec;
+    const removals = (owner?.units[0]?.clusters ?? []).flatMap(({ name: cluster, digest: wanted }): Step[] => {
+      const record = clusters.get(cluster)?.units.get(owner?.units[0]?.unit ?? '');
+      if (owner === undefined || record === undefined || !isDue(record, wanted)) return [];
+      const { unit, digest, begun } = record;
+      return [{ do: 'Remove', unit, cluster, commit: owner.commit, lane: 'Forward', over: { digest, begun }, because: 'a mutant' }];
+    });
+    const removed = new Set(removals.map(({ cluster }) => cluster));
+    return [...steps.filter((step) => !removed.has(step.cluster)), ...removals];
+  });
+
 export const ROLLOUT_MUTANTS: RolloutMutant[] = [
+  {
+    rule: 'E5: a removal goes on in all stages at once',
+    seams: removingWhere(({ digest }, wanted) => wanted === undefined && digest !== undefined),
+    plan: removing({ commit: 1 }),
+    caughtBy: /E5: the removal begins on p1, and t1 of an earlier stage has it still/,
+  },
+  {
+    rule: 'E5: a stage is passed without the soak of a removal',
+    seams: showing((view) =>
+      withRecords(view, ({ removal, ...record }) =>
+        removal === undefined
+          ? record
+          : { ...record, removal: { ...removal, ...(removal.at === undefined ? {} : { at: LONG_AGO, after: LONG_AGO }) } },
+      ),
+    ),
+    plan: removing({ commit: 1 }),
+    caughtBy: /E5: the removal begins on p1, and t1 of an earlier stage has not soaked/,
+  },
+  {
+    rule: 'E5: a removal goes on after it was taken back',
+    seams: removingWhere(({ begun }, wanted) => begun === REMOVAL && wanted !== undefined),
+    plan: removing({ commit: 2 }),
+    caughtBy: /E5: it is removed from t1, where A is wanted/,
+  },
+  {
+    rule: 'E9: what was asked to go counts as gone',
+    seams: { records: { ...records, removed: (_removal, at) => records.removed({ left: [], empties: false }, at) } },
+    plan: removing({ commit: 1, drift: 1 }),
+    caughtBy: 'trap',
+  },
+  {
+    rule: 'E14: what is removed is not read again before it is deleted',
+    seams: { confirms: false },
+    plan: removing({ commit: 2, takeover: 1 }, { clusters: ['t1'], terms: false }),
+    caughtBy: /E14: it is deleted on t1 where another has begun/,
+  },
+  {
+    rule: 'E14: a deletion is not conditioned on the object that was read',
+    seams: { conditioned: false },
+    plan: removing({ commit: 1, drift: 1 }),
+    caughtBy: /E14: it is deleted on t1 over what another wrote/,
+  },
   {
     rule: 'E5: a stage is passed without a soak',
     seams: showing((view) => withRecords(view, (record) => aged(record, SOAK_MS))),

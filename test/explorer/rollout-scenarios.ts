@@ -8,7 +8,7 @@ export interface NamedRollout {
   large?: boolean;
 }
 
-export const head = (digest: string, special: Head['special'] = {}): Head => ({ digest, special });
+export const head = (digest: string | undefined, special: Head['special'] = {}): Head => ({ digest, special });
 
 /** One cluster in the first stage, one in the second, which hold A. Commits are of A, which is a revert, and of B. */
 export const two = (budget: Partial<RolloutBudget>, rest: Partial<RolloutPlan> = {}): RolloutPlan => ({
@@ -21,7 +21,45 @@ export const two = (budget: Partial<RolloutBudget>, rest: Partial<RolloutPlan> =
 
 const ONE: Partial<RolloutPlan> = { clusters: ['t1'] };
 
+/** Commits are of A, of B, and of one that has no such unit. */
+export const removing = (budget: Partial<RolloutBudget>, rest: Partial<RolloutPlan> = {}): RolloutPlan =>
+  two(budget, { heads: [head('A'), head(undefined)], ...rest });
+
 export const ROLLOUTS: NamedRollout[] = [
+  { name: 'a removal', plan: removing({ commit: 1 }) },
+  { name: 'a removal, and another commit', plan: removing({ commit: 2 }) },
+  { name: 'a removal and a cluster that is away', plan: removing({ commit: 1, away: 2 }) },
+  { name: 'a removal, another commit and a cluster that is away', plan: removing({ commit: 2, away: 1 }) },
+  {
+    name: 'a removal, other content and a removal again',
+    plan: removing({ commit: 3 }, { heads: [head('A'), head('B'), head(undefined)] }),
+  },
+  { name: 'two removals, and a hub that is deposed', plan: removing({ commit: 3, takeover: 1 }, ONE) },
+  {
+    name: 'two removals, and a hub that is deposed, and no number on the Cluster',
+    plan: removing({ commit: 3, takeover: 1 }, { ...ONE, terms: false }),
+  },
+  {
+    name: 'a removal in one cluster, and in both',
+    plan: removing({ commit: 2 }, { heads: [head('A'), head(undefined, { p1: 'A' }), head(undefined)] }),
+  },
+  { name: 'a removal, and a hub that is deposed', plan: removing({ commit: 1, takeover: 1 }) },
+  { name: 'a removal and another commit in one cluster, with a hub that is deposed', plan: removing({ commit: 2, takeover: 1 }, ONE) },
+  {
+    name: 'a removal and another commit in one cluster, with a hub that is deposed, and no number on the Cluster',
+    plan: removing({ commit: 2, takeover: 1 }, { ...ONE, terms: false }),
+  },
+  { name: 'a removal, a halt and another commit', plan: removing({ commit: 2, halt: 1 }) },
+  { name: 'a removal, another commit and a pause', plan: removing({ commit: 2, pause: 1 }) },
+  {
+    name: 'a removal in three clusters, of which one leaves and is declared again',
+    plan: removing({ commit: 1, drop: 1, rejoin: 1 }, { clusters: ['t1', 'p1', 'p2'] }),
+  },
+  { name: 'a removal, another commit and an object that is deleted or changed', plan: removing({ commit: 2, erase: 1, drift: 1 }) },
+  { name: 'a removal and another commit, with a late store of Clusters', plan: removing({ commit: 2, lag: 1 }, { stores: ['records'] }) },
+  { name: 'a removal and another commit, with a late store of Rollouts', plan: removing({ commit: 2, lag: 1 }, { stores: ['rollouts'] }) },
+  { name: 'a removal and another commit, with a late store of a cell', plan: removing({ commit: 2, lag: 1 }, { stores: ['cells'] }) },
+  { name: 'a removal and another commit, of which a time is recorded by a wrong clock', plan: removing({ commit: 2, clock: 1 }) },
   { name: 'a first rollout, with a hub that is deposed', plan: two({ takeover: 1, away: 1 }, { settled: false }) },
   { name: 'a commit and another in one cluster, with a hub that is deposed', plan: two({ commit: 2, takeover: 1 }, { clusters: ['t1'] }) },
   { name: 'a commit, with a halt and a hub that is deposed', plan: two({ commit: 1, takeover: 1, halt: 1 }) },

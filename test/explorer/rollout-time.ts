@@ -32,6 +32,10 @@ export function aged(state: FleetState): FleetState {
   const late = lateWith(state.late, (record) => older(record, state.now));
   isNews ||= late !== state.late;
   const accounts = mapped(state.accounts, (account) => {
+    if (account.goneAt !== undefined && account.goneAt > old) {
+      isNews = true;
+      return { ...account, goneAt: old };
+    }
     if (account.since === undefined || account.since.at <= old) return account;
     isNews = true;
     return { ...account, since: { ...account.since, at: old } };
@@ -41,6 +45,9 @@ export function aged(state: FleetState): FleetState {
 
 function older(record: UnitStatus, now: number): UnitStatus {
   const old = now - SOAK_MS;
+  const goneAt = record.removal?.at;
+  if (record.removal !== undefined && goneAt !== undefined && Date.parse(goneAt) > old && Date.parse(goneAt) <= now)
+    return { ...record, removal: { ...record.removal, at: iso(old) } };
   const entry = record.verified?.find(({ digest }) => digest === record.evidence);
   if (entry === undefined || Date.parse(entry.at) <= old || Date.parse(entry.at) > now) return record;
   return { ...record, verified: (record.verified ?? []).map((each) => (each === entry ? { ...each, at: iso(old) } : each)) };
@@ -83,6 +90,9 @@ function mapped<T>(from: Readonly<Partial<Record<string, T>>>, change: (value: T
 
 function plainRecord(record: UnitStatus, ranks: ReadonlyMap<string, string>, now: number): UnitStatus {
   const appliedAt = record.appliedAt === undefined ? undefined : ranks.get(record.appliedAt);
+  const { removal } = record;
+  if (removal?.after !== undefined && removal.after !== iso(eraOf(removal.after, now)))
+    return { ...record, removal: { ...removal, after: iso(eraOf(removal.after, now)) } };
   const isPlain =
     appliedAt === record.appliedAt &&
     (record.verified ?? []).every(

@@ -129,7 +129,9 @@ export function settled(start: FleetState): FleetState {
 function isThere(state: FleetState): boolean {
   return state.declared.every((name) => {
     const [record, live, wanted] = [state.recorded[name], state.cells[name], wantedOn(state, name)];
-    return wanted !== undefined && record?.evidence === wanted && record.begun === undefined && live?.unitDigest === wanted;
+    // Where nothing is wanted nothing is left, nor is there a record of what there was.
+    if (wanted === undefined) return record === undefined && live === undefined;
+    return record?.evidence === wanted && record.begun === undefined && live?.unitDigest === wanted;
   });
 }
 
@@ -259,6 +261,11 @@ function humanMoves({ fleet, budget }: RolloutWorld, plan: RolloutPlan, seams: S
     else if (budget.pause > 0)
       add(`a human pauses ${name}`, steered(fleet, name, { paused: true }), true, { ...budget, pause: budget.pause - 1 });
   }
+  // What a deposed hub had sent makes it again where it was removed meanwhile: that is named, and left to a person (docs/protocols.md#e17).
+  for (const name of (plan.budget.takeover ?? 0) > 0 ? Object.keys(fleet.cells) : []) {
+    if (fleet.recorded[name] === undefined && wantedOn(fleet, name) === undefined)
+      add(`a human deletes what nothing on the hub has in ${name}`, erased(fleet, name));
+  }
   if (waitsForHuman(fleet)) add('a human retries what is halted', retried(fleet));
   else if (budget.retry > 0) add('a human retries', retried(fleet), true, { ...budget, retry: budget.retry - 1 });
   for (const name of fleet.away) add(`${name} is back`, { ...fleet, away: fleet.away.filter((each) => each !== name) });
@@ -285,7 +292,7 @@ function humanMoves({ fleet, budget }: RolloutWorld, plan: RolloutPlan, seams: S
       const after = committed(fleet, head, seams.carried);
       const special = Object.entries(head.special).map(([name, digest]) => `, ${name}: ${digest}`);
       if (after.rollouts !== fleet.rollouts)
-        add(`a commit of ${head.digest}${special.join('')}`, after, true, { ...budget, commit: budget.commit - 1 });
+        add(`a commit of ${head.digest ?? 'nothing'}${special.join('')}`, after, true, { ...budget, commit: budget.commit - 1 });
     }
   }
   return moves;

@@ -1,9 +1,11 @@
 /** What hubs do to a fleet: they look, carry out one request after the other, and report. */
 import type { UnitStatus } from '../../../api/cluster.ts';
+import { API_VERSION } from '../../../api/kind.ts';
 import { isCoded } from '../../../api/errors.ts';
-import { stands } from '../../records.ts';
+import { REMOVAL, stands } from '../../records.ts';
+import { isGone } from '../../soak.ts';
 import { needsCurrent, type Step } from '../world.ts';
-import { brokenByDecision, brokenByRecord, standsIn } from './promises.ts';
+import { brokenByDecision, brokenByRecord, heldIn, standsIn } from './promises.ts';
 import {
   isHubLate,
   NO_ACCOUNT,
@@ -20,6 +22,9 @@ import {
   type Seams,
   type Task,
 } from './state.ts';
+
+/** The one object of the unit. */
+const ENTRY = { apiVersion: API_VERSION, kind: 'MachineComponentSet', name: 'runtime' };
 
 export interface Outcome {
   state: FleetState;
@@ -64,6 +69,7 @@ function requestsOf(steps: readonly Step[]): Request[] {
   const before = steps.filter((step) => step.do !== 'Ceiling' && step.do !== 'TryAgain');
   const applied = steps.filter((step) => step.do === 'Apply');
   const there = steps.flatMap((step): Request[] => {
+    if (step.do === 'Remove') return (['Find', 'ConfirmRemoval', 'Delete', 'Removed'] as const).map((what) => ({ do: what, step }));
     if (step.do === 'Apply') return (['Read', 'Confirm', 'Write'] as const).map((what) => ({ do: what, step }));
     return step.do === 'Ceiling' || step.do === 'TryAgain' ? (['Check', 'Patch'] as const).map((what) => ({ do: what, step })) : [];
   });
@@ -139,6 +145,30 @@ export function perform(state: FleetState, hub: Hub, cluster: string, seams: Sea
       const tasks = outcome.hub.tasks.map((each) => (each.cluster === cluster ? { ...plain, todo: each.todo } : each));
       return { ...outcome, hub: { ...outcome.hub, tasks } };
     }
+    case 'Find': {
+      if (isAway) return next(state, { todo: [] });
+      return next(state, live === undefined ? { todo: rest.slice(-1), read: undefined } : { read: live.version });
+    }
+    case 'ConfirmRemoval': {
+      const record = state.recorded[cluster];
+      if (seams.confirms && !stands(record, { to: REMOVAL, lane: request.step.lane })) return next(state, { todo: [] });
+      return next(state, { stood: standsIn(record, REMOVAL) });
+    }
+    case 'Delete': {
+      if (isAway) return next(state, { todo: [] });
+      const isOther = live?.version !== task.read;
+      // Gone, or written since: the next pass reads it again.
+      if (live === undefined || (isOther && seams.conditioned)) return next(state);
+      const broken = isOther
+        ? `E14: it is deleted on ${cluster} over what another wrote`
+        : task.stood === true
+          ? undefined
+          : `E14: it is deleted on ${cluster} where another has begun`;
+      const { [cluster]: _live, ...cells } = state.cells;
+      return next({ ...state, cells }, {}, broken);
+    }
+    case 'Removed':
+      return next(removedFrom(state, cluster, task.read !== undefined, seams));
     case 'Check': {
       const { over } = request.step.seen;
       const record = state.recorded[cluster];
@@ -182,12 +212,20 @@ function recordAll(state: FleetState, hub: Hub, cluster: string, steps: readonly
       failed.add(step);
       continue;
     }
-    if (record === before || record === undefined) continue;
+    if (record === before) continue;
+    if (record === undefined) {
+      // What soaked as gone is forgotten.
+      const { [cluster]: _record, ...recorded } = after.recorded;
+      after = { ...after, recorded };
+      continue;
+    }
     broken ??= brokenByRecord(after, step, before);
-    if (hub.fenced === true && step.do === 'Apply')
-      broken ??= `E14: ${step.digest} begins on ${cluster} by a hub whose successor decides already`;
+    if (hub.fenced === true && (step.do === 'Apply' || step.do === 'Remove'))
+      broken ??= `E14: ${step.do === 'Apply' ? step.digest : 'the removal'} begins on ${cluster} by a hub whose successor decides already`;
     after = { ...after, recorded: { ...after.recorded, [cluster]: { ...record, unit: state.unit } } };
-    const account = after.accounts[cluster] ?? NO_ACCOUNT;
+    const { goneAt, ...account } = after.accounts[cluster] ?? NO_ACCOUNT;
+    // What begins there is not gone any more.
+    if (step.do === 'Apply' && goneAt !== undefined) after = withAccount(after, cluster, account);
     if (step.do === 'RecordEvidence') {
       const verified = [...new Set([...account.verified, step.digest])];
       after = withAccount(after, cluster, { ...account, verified, since: { digest: step.digest, at: after.now } });
@@ -216,6 +254,8 @@ function stoppedAfter(state: FleetState, hub: Hub, step: Step): readonly string[
       return hub.asked[step.digest] === asked[step.digest] && isWanted(step.digest)
         ? [...new Set([...stopped, `${cluster} ${step.digest}`])].sort()
         : stopped;
+    case 'Remove':
+      return stopped.filter((each) => !here(each));
     case 'Apply':
       return stopped.filter((each) => !here(each) || each === `${cluster} ${step.digest}`);
     case 'RecordEvidence':
@@ -231,7 +271,6 @@ function stoppedAfter(state: FleetState, hub: Hub, step: Step): readonly string[
     case 'Revoke':
     case 'Uphold':
     case 'Reinstate':
-    case 'Remove':
     case 'Ceiling':
     case 'TryAgain':
       return stopped;
@@ -243,7 +282,7 @@ function stoppedAfter(state: FleetState, hub: Hub, step: Step): readonly string[
 /** A restore revokes what it leaves. */
 function leftByRestore(step: Step, before: UnitStatus | undefined): string | undefined {
   if (step.do !== 'Apply' || step.lane !== 'Restore') return undefined;
-  const held = before?.begun ?? before?.digest;
+  const held = heldIn(before);
   return held === step.digest ? undefined : held;
 }
 
@@ -252,7 +291,7 @@ function changeOf(step: Step, state: FleetState, { records }: Seams, wrongMs: nu
   switch (step.do) {
     case 'Apply': {
       const aim = { to: step.digest, lane: step.lane, asked: step.asked, revoked: step.revoked };
-      return records.begin('main', aim, step.over, [], () => true);
+      return records.begin('main', aim, step.over, [ENTRY], () => true);
     }
     case 'RecordEvidence':
       return records.verified(step.digest, step.commit, new Date(state.now + wrongMs).toISOString(), step.appliedAt);
@@ -270,8 +309,10 @@ function changeOf(step: Step, state: FleetState, { records }: Seams, wrongMs: nu
       return records.halted(step.digest, step.halt, at);
     case 'Lift':
       return records.lifted(step.digest, step.since);
-    case 'Settle':
     case 'Remove':
+      return records.begin('main', { to: REMOVAL, lane: step.lane }, step.over, [], () => true);
+    case 'Settle':
+      return records.settled(step.since);
     case 'Ceiling':
     case 'TryAgain':
       throw new Error(`${step.do} is no change of a record in this fleet`);
@@ -312,7 +353,7 @@ function revokedIn(state: FleetState, digest: string): FleetState {
 function appliedTo(state: FleetState, step: Extract<Step, { do: 'Apply' }>, { records }: Seams, wrongMs: number): FleetState {
   const { cluster, digest } = step;
   const before = state.recorded[cluster];
-  const record = changed(before, records.applied(digest, step.commit, step.lane, new Date(state.now + wrongMs).toISOString(), []));
+  const record = changed(before, records.applied(digest, step.commit, step.lane, new Date(state.now + wrongMs).toISOString(), [ENTRY]));
   if (record === 'Overtaken' || record === undefined) return state;
   const after = { ...state, recorded: { ...state.recorded, [cluster]: { ...record, unit: state.unit } } };
   if (before?.digest === digest && before.begun === undefined) return after;
@@ -324,6 +365,23 @@ function appliedTo(state: FleetState, step: Extract<Step, { do: 'Apply' }>, { re
     : account.heldMs;
   const proved = live?.unitDigest === digest && live.evidence;
   return withAccount(after, cluster, { ...account, heldMs, proved, since: undefined });
+}
+
+/** What a removal found was there still, or is known to be gone. */
+function removedFrom(state: FleetState, cluster: string, found: boolean, { records }: Seams): FleetState {
+  const before = state.recorded[cluster];
+  const change = records.removed({ left: found ? [ENTRY] : [], empties: false }, new Date(state.now).toISOString());
+  const record = changed(before, change);
+  if (record === 'Overtaken' || record === before) return state;
+  const { [cluster]: _before, ...recorded } = state.recorded;
+  const after = { ...state, recorded: record === undefined ? recorded : { ...recorded, [cluster]: { ...record, unit: state.unit } } };
+  const account = state.accounts[cluster] ?? NO_ACCOUNT;
+  if (record !== undefined && !isGone(record)) return withAccount(after, cluster, { ...account, since: undefined, proved: false });
+  // With its record all is forgotten that only this one said.
+  const isKnown = (digest: string): boolean => Object.values(after.recorded).some((each) => each?.revoked?.includes(digest) === true);
+  const elsewhere = (each: string): boolean => !each.startsWith(`${cluster} `);
+  const kept = { revoked: state.revoked.filter(isKnown), upheld: state.upheld.filter(elsewhere), stopped: state.stopped.filter(elsewhere) };
+  return withAccount({ ...after, ...kept }, cluster, { ...NO_ACCOUNT, goneAt: state.now });
 }
 
 /** Statuses are written last, each over the Rollout that was seen. */

@@ -1,9 +1,16 @@
 /** The promises of rollouts, judged by the model's own account and not by the code under test. */
 import type { UnitStatus } from '../../../api/cluster.ts';
+import { REMOVAL } from '../../records.ts';
+import { isGone } from '../../soak.ts';
 import { writesIntoCell, type Step } from '../world.ts';
 import { ownerIn, SOAK_MS, wantedOn, type FleetState } from './state.ts';
 
 type Apply = Extract<Step, { do: 'Apply' }>;
+
+/** Digest that is there, wholly or in part. */
+export function heldIn(record: UnitStatus | undefined): string | undefined {
+  return record?.begun === undefined || record.begun === REMOVAL ? record?.digest : record.begun;
+}
 
 /** Whether the record stands for a digest: nothing else was begun. */
 export function standsIn(record: UnitStatus | undefined, digest: string): boolean {
@@ -15,13 +22,26 @@ function soakedMs({ accounts, now }: FleetState, cluster: string, digest: string
   return since === undefined || since.digest !== digest ? undefined : now - since.at + (heldMs[since.digest] ?? 0);
 }
 
+/** Since when nothing is left there; without a record nothing ever was. */
+function goneMs({ accounts, recorded, now }: FleetState, cluster: string): number | undefined {
+  if (recorded[cluster] === undefined) return Infinity;
+  const { goneAt } = accounts[cluster] ?? {};
+  return goneAt === undefined ? undefined : now - goneAt;
+}
+
 /** The first promise that what is decided would break. `isCurrent`: by what is recorded now, so that what is due at once can be asked for. */
 export function brokenByDecision(state: FleetState, steps: readonly Step[], isCurrent: boolean): string | undefined {
   for (const step of steps) {
     if (writesIntoCell(step) && !state.declared.includes(step.cluster)) return `E12: ${step.cluster} has left the fleet and is touched`;
+    if (step.do === 'Remove') {
+      const wanted = wantedOn(state, step.cluster);
+      if (wanted !== undefined) return `E5: it is removed from ${step.cluster}, where ${wanted} is wanted`;
+      const early = standsIn(state.recorded[step.cluster], REMOVAL) ? undefined : brokenByForward(state, step.cluster, undefined);
+      if (early !== undefined) return early;
+    }
     if (step.do !== 'Apply') continue;
     if (standsIn(state.recorded[step.cluster], step.digest)) continue;
-    const broken = step.lane === 'Restore' ? brokenByRestore(state, step) : brokenByForward(state, step);
+    const broken = step.lane === 'Restore' ? brokenByRestore(state, step) : brokenByForward(state, step.cluster, step.digest);
     if (broken !== undefined) return broken;
   }
   return isCurrent ? (notAtOnce(state, steps) ?? notRevoked(state, steps) ?? notTakenBack(state, steps)) : undefined;
@@ -34,7 +54,7 @@ export function brokenByDecision(state: FleetState, steps: readonly Step[], isCu
 function notTakenBack(state: FleetState, steps: readonly Step[]): string | undefined {
   const { accounts, recorded, declared } = state;
   for (const step of steps) {
-    const left = step.do === 'Apply' ? (recorded[step.cluster]?.begun ?? recorded[step.cluster]?.digest) : undefined;
+    const left = step.do === 'Apply' ? heldIn(recorded[step.cluster]) : undefined;
     if (step.do !== 'Apply' || left === undefined || left === step.digest) continue;
     const { verified = [] } = accounts[step.cluster] ?? {};
     const [to, from] = [verified.indexOf(step.digest), verified.indexOf(left)];
@@ -42,7 +62,7 @@ function notTakenBack(state: FleetState, steps: readonly Step[]): string | undef
     const wanting = declared.filter((name) => wantedOn(state, name) === left);
     const isHaltedToo = wanting.some((name) => isHalted(state, name, left));
     for (const [name, record] of Object.entries(recorded)) {
-      if (record === undefined || record.revoked?.includes(left) === true) continue;
+      if (record === undefined || isGone(record) || record.revoked?.includes(left) === true) continue;
       const isDone = (what: 'Revoke' | 'Uphold'): boolean =>
         steps.some((each) => each.do === what && each.cluster === name && each.digest === left);
       const isKept = wanting.includes(name) && accounts[name]?.since?.digest === left;
@@ -71,6 +91,7 @@ function notRevoked(state: FleetState, steps: readonly Step[]): string | undefin
     if (wanted === undefined || record?.lane !== 'Forward' || !isHalted(state, cluster, wanted)) continue;
     if (state.asked[wanted] !== undefined && state.asked[wanted] !== record.retried) continue;
     for (const [name, other] of Object.entries(state.recorded)) {
+      if (isGone(other)) continue;
       const isDone = other?.revoked?.includes(wanted) === true;
       const isDue = steps.some((step) => step.do === 'Revoke' && step.cluster === name && step.digest === wanted);
       if (!isDone && !isDue) return `E6: ${wanted} halted on ${cluster} and is not revoked on ${name}`;
@@ -87,26 +108,29 @@ function brokenByRestore({ revoked, upheld, accounts }: FleetState, { cluster, d
   return undefined;
 }
 
-function brokenByForward(state: FleetState, { cluster, digest }: Apply): string | undefined {
+/** `digest`: undefined where the unit is removed. */
+function brokenByForward(state: FleetState, cluster: string, digest: string | undefined): string | undefined {
   const { rollouts, declared, stageOf } = state;
+  const what = digest ?? 'the removal';
   const pause = rollouts.find(
     ({ spec }) => spec.paused === true && spec.units[0]?.clusters.some((each) => each.digest === digest) === true,
   );
-  if (pause !== undefined) return `E12: ${digest} begins on ${cluster} though ${pause.metadata.name} is paused`;
+  if (pause !== undefined) return `E12: ${what} begins on ${cluster} though ${pause.metadata.name} is paused`;
   const halted = declared.find((name) => isHalted(state, name, wantedOn(state, name)));
-  if (halted !== undefined) return `E13: ${digest} begins on ${cluster} while ${halted} is halted`;
+  if (halted !== undefined) return `E13: ${what} begins on ${cluster} while ${halted} is halted`;
   const stop = state.stopped.find((each) => {
-    const [name = '', what] = each.split(' ');
-    return what === digest && (!declared.includes(name) || wantedOn(state, name) === digest);
+    const [name = '', stopped] = each.split(' ');
+    return stopped === digest && (!declared.includes(name) || wantedOn(state, name) === digest);
   });
-  if (stop !== undefined)
-    return `E13: ${digest} begins on ${cluster}, it halted on ${stop.split(' ')[0]} and no human asked for another try`;
+  if (stop !== undefined) return `E13: ${what} begins on ${cluster}, it halted on ${stop.split(' ')[0]} and no human asked for another try`;
   for (const { name, clusters } of ownerIn(state)?.spec.stages ?? []) {
     if (name === stageOf[cluster]) break;
     for (const earlier of clusters.filter((each) => declared.includes(each))) {
-      const soaked = soakedMs(state, earlier, wantedOn(state, earlier));
-      if (soaked === undefined) return `E5: ${digest} begins on ${cluster}, and ${earlier} of an earlier stage has no evidence`;
-      if (soaked < SOAK_MS) return `E5: ${digest} begins on ${cluster}, and ${earlier} of an earlier stage has not soaked`;
+      const wanted = wantedOn(state, earlier);
+      const soaked = wanted === undefined ? goneMs(state, earlier) : soakedMs(state, earlier, wanted);
+      if (soaked === undefined)
+        return `E5: ${what} begins on ${cluster}, and ${earlier} of an earlier stage ${wanted === undefined ? 'has it still' : 'has no evidence'}`;
+      if (soaked < SOAK_MS) return `E5: ${what} begins on ${cluster}, and ${earlier} of an earlier stage has not soaked`;
     }
   }
   return undefined;
@@ -122,6 +146,8 @@ function notAtOnce(state: FleetState, steps: readonly Step[]): string | undefine
     const wanted = wantedOn(state, cluster);
     if (wanted === undefined || state.away.includes(cluster) || isRevoked(wanted)) continue;
     if (state.accounts[cluster]?.verified.includes(wanted) !== true || standsIn(state.recorded[cluster], wanted)) continue;
+    // Of what is half removed nobody knows what is left.
+    if (state.recorded[cluster]?.digest === undefined) continue;
     const begins = steps.some(
       (step) => step.do === 'Apply' && step.cluster === cluster && step.digest === wanted && step.lane === 'Restore',
     );
@@ -132,8 +158,8 @@ function notAtOnce(state: FleetState, steps: readonly Step[]): string | undefine
 
 /** The promises of a record that is about to be written. */
 export function brokenByRecord(state: FleetState, step: Step, before: UnitStatus | undefined): string | undefined {
-  if (step.do === 'Apply' && (before?.digest !== step.over.digest || before?.begun !== step.over.begun))
-    return `E14: ${step.digest} begins on ${step.cluster} over what its hub did not see`;
+  if ((step.do === 'Apply' || step.do === 'Remove') && (before?.digest !== step.over.digest || before?.begun !== step.over.begun))
+    return `E14: ${step.do === 'Apply' ? step.digest : 'the removal'} begins on ${step.cluster} over what its hub did not see`;
   if (step.do === 'Apply' && !step.revoked && before?.revoked?.includes(step.digest) === true)
     return `E6: ${step.digest} begins on ${step.cluster}, and its hub did not know that it is revoked there`;
   if (step.do === 'RecordEvidence' && state.accounts[step.cluster]?.proved !== true)

@@ -6,7 +6,7 @@ import type { UnitStatus } from '../../../api/cluster.ts';
 import type { Fleet } from '../../../api/fleet.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import type { Rollout } from '../../../api/rollout.ts';
-import { carriedBy, plan, wantedOf } from '../../plan.ts';
+import { carriedBy, plan, removingBy, wantedOf } from '../../plan.ts';
 import { records } from '../../records.ts';
 import { decide, type Decision } from '../decide.ts';
 import type { LiveUnit, Step, World } from '../world.ts';
@@ -38,6 +38,8 @@ export interface Account {
   verified: readonly string[];
   /** The cell has proved what is recorded, since it was recorded. */
   proved: boolean;
+  /** Nothing of it is left there since, as a hub recorded. */
+  goneAt?: number;
 }
 
 export type Request =
@@ -45,7 +47,8 @@ export type Request =
   | { do: 'Record'; steps: readonly Step[] }
   | { do: 'Read' | 'Confirm' | 'Write'; step: StepOf<'Apply'> }
   | { do: 'Check' | 'Patch'; step: StepOf<'Ceiling' | 'TryAgain'> }
-  | { do: 'Applied'; steps: readonly StepOf<'Apply'>[] };
+  | { do: 'Applied'; steps: readonly StepOf<'Apply'>[] }
+  | { do: 'Find' | 'ConfirmRemoval' | 'Delete' | 'Removed'; step: StepOf<'Remove'> };
 
 /** What a hub has yet to do for one cluster, in order. Clusters go side by side. */
 export interface Task {
@@ -80,7 +83,8 @@ export interface Late {
 }
 
 export interface Head {
-  digest: string;
+  /** Undefined: the commit has no such unit. */
+  digest: string | undefined;
   special: Of<string>;
 }
 
@@ -121,7 +125,18 @@ export interface Seams {
   decide(world: World): Decision;
   records: Pick<
     typeof records,
-    'begin' | 'applied' | 'verified' | 'soaksAgain' | 'revoked' | 'upheld' | 'reinstated' | 'retried' | 'halted' | 'lifted'
+    | 'begin'
+    | 'applied'
+    | 'verified'
+    | 'soaksAgain'
+    | 'revoked'
+    | 'upheld'
+    | 'reinstated'
+    | 'retried'
+    | 'halted'
+    | 'lifted'
+    | 'removed'
+    | 'settled'
   >;
   /** A term puts its number on every Cluster before it decides, and a hub that meets a higher one writes nothing. */
   fences: boolean;
@@ -205,7 +220,7 @@ export function fencedIn(state: FleetState, { fences }: Pick<Seams, 'fences'>): 
 
 function onTheWire(task: Task): Task[] {
   const [first] = task.todo;
-  return first?.do === 'Write' || first?.do === 'Patch' ? [{ ...task, todo: [first] }] : [];
+  return first?.do === 'Write' || first?.do === 'Patch' || first?.do === 'Delete' ? [{ ...task, todo: [first] }] : [];
 }
 
 export const ownerIn = ({ rollouts }: FleetState): Rollout | undefined => rollouts.at(-1);
@@ -240,23 +255,30 @@ export function committed(state: FleetState, head: Head, carried = carriedBy): F
     },
   };
   const labels = new Map(declared.map((name) => [name, { stage: stageOf[name] ?? '' }]));
-  const rendered = new Map(declared.map((name) => [name, new Map([[unit, head.special[name] ?? head.digest]])]));
+  const rendered = new Map(declared.map((name) => [name, renderedTo(unit, head.special[name] ?? head.digest)]));
   const known = new Map(Object.entries(state.recorded).map(([name, record]) => [name, record === undefined ? [] : [record]]));
   const planned = plan({
     fleet,
     rendered,
     wanted: wantedOf('main', rollouts, known),
     carried: carried(rollouts),
+    removing: removingBy('main', rollouts, known),
     labels,
   });
-  if (planned.units.length === 0) return { ...state, head };
+  const units = planned.units.filter((each) => each.unit === unit);
+  if (units.length === 0) return { ...state, head };
   const sequence = rollouts.length + 1;
-  const spec = { fleet: 'main', commit: `c${sequence}`, sequence, stages: planned.stages, units: planned.units };
+  const spec = { fleet: 'main', commit: `c${sequence}`, sequence, stages: planned.stages, units };
   const rollout: Rollout = { apiVersion: API_VERSION, kind: 'Rollout', metadata: { name: `main-${sequence}` }, spec };
   // What is wanted nowhere any more is a new try when it comes again.
-  const wanted = new Set(planned.units.flatMap((each) => each.clusters.flatMap(({ digest }) => digest ?? [])));
+  const wanted = new Set(units.flatMap((each) => each.clusters.flatMap(({ digest }) => digest ?? [])));
   const stopped = state.stopped.filter((each) => wanted.has(each.split(' ')[1] ?? ''));
   return { ...state, head, stopped, rollouts: [...rollouts, rollout] };
+}
+
+/** Beside a unit that is never looked at, since a commit that renders nothing at all is refused. */
+function renderedTo(unit: string, digest: string | undefined): Map<string, string> {
+  return new Map([['DefenderPolicy/other', 'O'], ...(digest === undefined ? [] : [[unit, digest] as const])]);
 }
 
 /** The Cluster of one that has left is deleted on the hub, and with it all that was recorded of it. */
