@@ -217,7 +217,8 @@ describe('safety 6, E9: sets that are held back', () => {
   test('a set is held back where it lost machines, with the commit that renders it, and goes back where it never had them', () => {
     const there = (cluster: string) => (cluster === 'eu' ? ['3', '40'] : ['3']);
     const from = { [UNIT]: '40' };
-    const found = inAll(3, from, { [UNIT]: '3' }, { there, commitOf: () => 'c7' });
+    const cells = new Map(Object.entries({ ...machines, us: still({ [UNIT]: 3 }, 37) }));
+    const found = inAll(3, from, { [UNIT]: '3' }, { there, machines: cells, commitOf: () => 'c7' });
     expect(found.units).toEqual([
       {
         unit: UNIT,
@@ -386,7 +387,13 @@ describe('E9: what goes already counts', () => {
     sets: new Map(Object.entries(sets)),
   });
   const second = (machines: CellMachines, from = '37', to = '34'): Plan =>
-    planned({ from: { 'prod-1': { [WEB]: from } }, to: { 'prod-1': { [WEB]: to } }, machines: { 'prod-1': machines } });
+    planned({
+      from: { 'prod-1': { [WEB]: from } },
+      to: { 'prod-1': { [WEB]: to } },
+      machines: { 'prod-1': machines },
+      // What the first commit left, which it began to replace or did not yet.
+      rest: { there: () => ['40'] },
+    });
 
   test.each<[string, CellMachines]>([
     ['nothing of the first was begun', cell({ [WEB]: set(40, 40) })],
@@ -482,6 +489,71 @@ describe('E9: what one cell reports bounds only itself', () => {
   });
 });
 
+describe('E9: what a cell has beyond what it was asked for', () => {
+  const UNKNOWN = { 'prod-1': still({ [API]: 5, [WEB]: 6 }) };
+  const from = { 'prod-1': { [API]: '5', [WEB]: '2' } };
+  /** A hub that was put back to a backup: its record says what the cell was given before that. */
+  const there =
+    (given: Record<string, string[]>) =>
+    (_cluster: string, unit: string): string[] =>
+      given[unit] ?? [];
+  const restored = { there: there({ [API]: ['5'], [WEB]: ['2'] }) };
+  const to = (web: string): Tree => ({ 'prod-1': { [API]: '5', [WEB]: web } });
+
+  test('a commit that grows the set by the record, and lets more go of what the cell has than may, is held back', () => {
+    const found = planned({ from, to: to('3'), machines: UNKNOWN, rest: restored });
+    expect(going(found)).toEqual([]);
+    expect(found.heldBack?.message).toContain('3 of its 11 machines would go, 1 may (maxMachines 10%)');
+    expect(found.heldBack?.message).toContain(`${WEB} in prod-1: 6 → 3`);
+    expect(found.heldBack?.waitsFor).toEqual(['prod-1']);
+    expect(found.heldBack?.next).toContain('it is judged again when its cell reports other numbers');
+  });
+  test('it goes where that is within the limits, or lets none go', () => {
+    for (const replicas of ['5', '6', '7', 'none'])
+      expect(planned({ from, to: to(replicas), machines: UNKNOWN, rest: restored }).heldBack).toBeUndefined();
+  });
+  test('two commits in a row let no more go than one: what the first let go is on its way', () => {
+    const machines = { 'prod-1': still({ [API]: 5, [WEB]: 6 }) };
+    const given = { there: there({ [API]: ['5'], [WEB]: ['2', '5'] }) };
+    const second = planned({ from: to('5'), to: to('4'), machines, rest: given });
+    expect(going(second)).toEqual([]);
+    expect(second.heldBack?.message).toContain('2 of its 11 machines would go, 1 may');
+  });
+  test('what is wanted by a commit in force, and was not given to the cell, explains nothing of what it has', () => {
+    const found = planned({ from: to('6'), to: to('3'), machines: UNKNOWN, rest: restored });
+    expect(going(found)).toEqual([]);
+    expect(found.heldBack?.message).toContain(`${WEB} in prod-1: 6 → 3`);
+  });
+  test('a set that no record has counts too; held back it is no part of the commit, neither wanted nor removed', () => {
+    const before = { 'prod-1': { [API]: '5' } };
+    const found = planned({ from: before, to: to('3'), machines: UNKNOWN, rest: { ...restored, carried: (_, unit) => unit === API } });
+    expect(found.heldBack?.message).toContain(`${WEB} in prod-1: 6 → 3`);
+    expect(found.units).toEqual([]);
+    expect(going(planned({ from: before, to: to('5'), machines: UNKNOWN, rest: restored }))).toEqual([`prod-1 ${WEB}`]);
+  });
+  test('a set that a commit deletes counts with all that the cell has of it', () => {
+    const found = planned({ from, to: { 'prod-1': { [API]: '5' } }, machines: UNKNOWN, rest: restored });
+    expect(found.heldBack?.message).toContain('1 object and 6 of its 11 machines would go');
+  });
+  test('a set that an earlier commit removes, and this one wants again, is taken back', () => {
+    const machines = {
+      'prod-1': { ...still({ [API]: 5 }), sets: new Map([[WEB, { replicas: 6, wanted: 6, deleting: 0, removing: true }]]) },
+    };
+    expect(planned({ from: { 'prod-1': { [API]: '5' } }, to: to('3'), machines, rest: restored }).heldBack).toBeUndefined();
+  });
+  test('what is not known of the record explains nothing either', () => {
+    const lost = { there: there({ [API]: ['5'], [WEB]: ['lost'] }) };
+    expect(going(planned({ from, to: to('3'), machines: UNKNOWN, rest: lost }))).toEqual([]);
+  });
+  test('a cell that claims more than it has keeps its own sets alone', () => {
+    const tree = (replicas: (index: number) => number): Tree =>
+      Object.fromEntries(Array.from({ length: 21 }, (_, index) => [`prod-${index}`, { [WEB]: String(replicas(index)) }]));
+    const machines = { 'prod-0': still({ [WEB]: 1e6 }) };
+    const world = { from: tree(() => 40), to: tree((index) => (index === 0 ? 41 : index === 3 ? 39 : 40)), machines };
+    expect(going(planned({ ...world, rest: { there: () => ['40'] } }))).toEqual([`prod-3 ${WEB}`]);
+  });
+});
+
 describe('E9, property: whatever is committed, no cluster and no stage loses more than its share', () => {
   const cluster = fc.record({
     stage: fc.constantFrom('test', 'prod'),
@@ -491,6 +563,7 @@ describe('E9, property: whatever is committed, no cluster and no stage loses mor
         from: fc.nat(60),
         to: fc.option(fc.nat(60), { nil: undefined }),
         behind: fc.nat(4),
+        unrecorded: fc.nat(6),
         deleting: fc.nat(2),
       }),
       { minLength: 1, maxLength: 3 },
@@ -524,11 +597,16 @@ describe('E9, property: whatever is committed, no cluster and no stage loses mor
             ...Object.fromEntries(sets.flatMap((each, at) => (each.to === undefined ? [] : [[unitOf(at), String(each.to)]]))),
           };
           const machines: CellMachines = {
-            total: sets.reduce((sum, each) => sum + each.from + each.behind, 0),
+            total: sets.reduce((sum, each) => sum + each.from + each.unrecorded + each.behind, 0),
             sets: new Map(
               sets.map((each, at) => [
                 unitOf(at),
-                { replicas: each.from + each.behind, wanted: each.from, deleting: each.deleting, removing: false },
+                {
+                  replicas: each.from + each.unrecorded + each.behind,
+                  wanted: each.from + each.unrecorded,
+                  deleting: each.deleting,
+                  removing: false,
+                },
               ]),
             ),
           };
@@ -554,10 +632,14 @@ describe('E9, property: whatever is committed, no cluster and no stage loses mor
             0,
           );
         };
+        /** Of what the cell is to have, also where the hub knows of less. */
         const lost = (name: string, before: Tree, after: Tree): number =>
           Object.entries(before[name] ?? {})
-            .filter(([unit]) => unit.startsWith('MachineSet/'))
-            .reduce((sum, [unit, digest]) => sum + Math.max(0, Number(digest) - Number(after[name]?.[unit] ?? 0)), 0);
+            .filter(([unit, digest]) => unit.startsWith('MachineSet/') && after[name]?.[unit] !== digest)
+            .reduce((sum, [unit, digest]) => {
+              const has = Math.max(Number(digest), alive.get(name)?.sets.get(unit)?.wanted ?? 0);
+              return sum + Math.max(0, has - Number(after[name]?.[unit] ?? 0));
+            }, 0);
 
         const judge = (before: Tree, after: Tree): void => {
           for (const name of names) {

@@ -13,6 +13,8 @@ export interface Change {
   from: string | undefined;
   /** How many would go. */
   machines: number;
+  /** Of these, how many its cell has that the hub did not ask for, as far as it knows. They may be gone, or explained, when the cell reports again. */
+  unrecorded: number;
 }
 
 export interface HeldBack {
@@ -79,7 +81,7 @@ interface Excess {
   /** As it is written: where, how many, how many may. */
   text: string;
   /** It passes by itself, by what becomes of these clusters. */
-  waits: { until: 'Reached' | 'Gone'; clusters: readonly string[] } | undefined;
+  waits: { until: 'Reached' | 'Gone' | 'Reported'; clusters: readonly string[] } | undefined;
   /** What would let it go. */
   raise: Raise | undefined;
 }
@@ -91,6 +93,8 @@ type Raise =
 interface Count {
   objects: number;
   machines: number;
+  /** Of `machines`: as `Change.unrecorded`. */
+  unrecorded: number;
   /** That go already, or will by an earlier commit. */
   already: number;
 }
@@ -200,6 +204,7 @@ function countOf(losses: readonly Change[]): Omit<Count, 'already'> {
   return {
     objects: losses.filter(({ digest }) => digest === undefined).length,
     machines: losses.reduce((sum, { machines }) => sum + machines, 0),
+    unrecorded: losses.reduce((sum, { unrecorded }) => sum + unrecorded, 0),
   };
 }
 
@@ -239,9 +244,11 @@ function ofCluster(cluster: string, limits: Limits, count: Count, total: number 
     isOver.share && (share <= maxDeletions || !isOver.count)
       ? `${share} may (maxMachines ${maxMachines})`
       : `${maxDeletions} may (maxDeletions ${maxDeletions})`;
-  // Without those that go already it would be within both.
-  const passes = already > 0 && machines <= share && objects + machines <= maxDeletions;
-  const waits = passes ? { until: 'Gone' as const, clusters: [cluster] } : undefined;
+  // Without those that go already, and without those that it may not have any more, it would be within both.
+  const recorded = machines - count.unrecorded;
+  const passes = already + count.unrecorded > 0 && recorded <= share && objects + recorded <= maxDeletions;
+  const until = count.unrecorded > 0 ? ('Reported' as const) : ('Gone' as const);
+  const waits = passes ? { until, clusters: [cluster] } : undefined;
   return { text: `${place}: ${amount(count, total)} would go${beside(already)}, ${may}`, waits, raise };
 }
 
@@ -313,6 +320,7 @@ function asHeldBack(held: readonly Change[], excesses: readonly Excess[], replic
   const waits = excesses.flatMap((each) => each.waits ?? []);
   const passes = [
     ...(waits.some(({ until }) => until === 'Reached') ? ['it is judged again when the cluster is reached'] : []),
+    ...(waits.some(({ until }) => until === 'Reported') ? ['it is judged again when its cell reports other numbers'] : []),
     ...(waits.some(({ until }) => until === 'Gone') ? ['it is judged again when those that go already are gone'] : []),
   ];
   return {
@@ -325,11 +333,12 @@ function asHeldBack(held: readonly Change[], excesses: readonly Excess[], replic
 
 function namesOf(changes: readonly Change[], replicas: ReplicasByDigest): string[] {
   return changes
-    .map(({ unit, cluster, from, digest, machines }) =>
-      machines === 0
-        ? `${unit} in ${cluster}`
-        : `${unit} in ${cluster}: ${replicasText(from, replicas)} → ${replicasText(digest, replicas)}`,
-    )
+    .map(({ unit, cluster, from, digest, machines, unrecorded }) => {
+      if (machines === 0) return `${unit} in ${cluster}`;
+      const to = digest === undefined ? 0 : replicas.get(digest);
+      const before = unrecorded > 0 && typeof to === 'number' ? String(to + machines) : replicasText(from, replicas);
+      return `${unit} in ${cluster}: ${before} → ${replicasText(digest, replicas)}`;
+    })
     .sort();
 }
 
@@ -376,7 +385,7 @@ const placeText = (cluster: string, { stage }: Limits): string => `cluster "${cl
 const counted = (number: number, what: string): string => `${number} ${what}${number === 1 ? '' : 's'}`;
 const beside = (already: number): string => (already === 0 ? '' : ` beside ${already} that ${already === 1 ? 'goes' : 'go'} already`);
 
-function amount({ objects, machines }: Omit<Count, 'already'>, total?: number): string {
+function amount({ objects, machines }: Pick<Count, 'objects' | 'machines'>, total?: number): string {
   const ofThem = total === undefined ? counted(machines, 'machine') : `${machines} of its ${counted(total, 'machine')}`;
   return [...(objects === 0 ? [] : [counted(objects, 'object')]), ...(machines === 0 ? [] : [ofThem])].join(' and ');
 }

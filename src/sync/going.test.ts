@@ -51,6 +51,33 @@ describe('E9: each machine that a commit would let go counts', () => {
   ])('40 → 3 where the cell was given %j: %i', (there, going) => {
     expect(machinesGoing(UNIT, '40', '3', REPLICAS, undefined, there)).toBe(going);
   });
+  test.each<[number, readonly string[] | undefined, number]>([
+    // As it was asked for, or less.
+    [40, ['40'], 37],
+    [1, ['40'], 37],
+    // More, which the cell was not asked for as far as the hub knows.
+    [50, ['40'], 47],
+    [50, [], 47],
+    [50, undefined, 47],
+    [50, ['none'], 47],
+    [50, ['lost'], 47],
+    [1e6, ['40'], 1997],
+    // Another commit has begun to let them go.
+    [38, ['38', '3'], 35],
+  ])('40 → 3 where the cell wants %i and was given %j: %i', (wanted, there, going) => {
+    const cell = { replicas: 1, wanted, deleting: 0, removing: false };
+    expect(machinesGoing(UNIT, '40', '3', REPLICAS, 60, there, cell)).toBe(going);
+  });
+  test('nothing goes where nothing changes, or the set keeps what it has', () => {
+    const cell = { replicas: 50, wanted: 50, deleting: 0, removing: false };
+    expect(machinesGoing(UNIT, '40', '40', REPLICAS, 60, ['40'], cell)).toBe(0);
+    expect(machinesGoing(UNIT, '40', 'none', REPLICAS, 60, ['40'], cell)).toBe(0);
+    expect(machinesGoing(UNIT, undefined, undefined, REPLICAS, 60, ['40'], cell)).toBe(0);
+  });
+  test('what an earlier commit removes goes by that commit', () => {
+    expect(machinesGoing(UNIT, undefined, '3', REPLICAS, 60, [], { replicas: 50, wanted: 50, deleting: 0, removing: true })).toBe(0);
+    expect(machinesGoing(UNIT, undefined, '3', REPLICAS, 60, [], { replicas: 50, wanted: 50, deleting: 0, removing: false })).toBe(47);
+  });
   test('of MachineSets alone', () => {
     expect(machinesGoing('MachineComponentSet/kubelet', '40', undefined, REPLICAS)).toBe(0);
   });

@@ -14,7 +14,7 @@ const PREFIX = `${MachineSets.kind}/`;
 
 /**
  * `from`, `to`: digests; undefined: the commit before, or this one, has no such unit. `there`: what the cluster was given, wholly or in part; undefined:
- * not known. What no cell was ever asked to make cannot go.
+ * not known. `cell`: the set as its cell reports it.
  */
 export function machinesGoing(
   unit: string,
@@ -23,15 +23,35 @@ export function machinesGoing(
   replicas: ReplicasByDigest,
   most = MOST,
   there?: readonly string[],
+  cell?: CellSet,
 ): number {
-  if (!unit.startsWith(PREFIX) || from === undefined || from === to) return 0;
+  if (!unit.startsWith(PREFIX) || from === to) return 0;
   const after = to === undefined ? 0 : replicas.get(to);
   // Left out: the set keeps what it has.
   if (after === null) return 0;
+  return Math.max(0, machinesThere(from, replicas, most, there, cell) - (after ?? 0));
+}
+
+/**
+ * How many machines a set may have that a commit would change: as far as the hub asked its cell for them, or as many more as that cell is to have, since the hub
+ * may know less than its cells (docs/protocols.md#e17). What no cell was ever asked to make, and no cell reports, cannot go.
+ */
+export function machinesThere(
+  from: string | undefined,
+  replicas: ReplicasByDigest,
+  most = MOST,
+  there?: readonly string[],
+  cell?: CellSet,
+): number {
   // A set whose number was somebody else's to say may have any, up to what there is.
   const numberOf = (digest: string): number => replicas.get(digest) ?? Math.min(most, MOST);
   const made = there === undefined ? Infinity : Math.max(0, ...there.map(numberOf));
-  return Math.max(0, Math.min(numberOf(from), made) - (after ?? 0));
+  const recorded = from === undefined ? 0 : Math.min(numberOf(from), made);
+  // What an earlier commit removes goes by that one.
+  if (cell === undefined || cell.removing) return recorded;
+  // A number that the hub does not know explains nothing of what is there.
+  const asked = (there ?? (from === undefined ? [] : [from])).map((digest) => replicas.get(digest) ?? 0);
+  return cell.wanted > Math.max(0, ...asked) ? Math.max(recorded, Math.min(cell.wanted, MOST)) : recorded;
 }
 
 function replicasIn(objects: readonly KubeObject[]): number | null | undefined {

@@ -4,7 +4,7 @@ import { sha256Hex } from '../api/digest.ts';
 import { matchesLabels } from '../api/selector.ts';
 import { judgeDeletions, type Change, type HeldBack } from './deletions.ts';
 import { syncError } from './errors.ts';
-import { machinesGoing, type CellMachines, type ReplicasByDigest } from './going.ts';
+import { machinesGoing, type CellMachines, type CellSet, type ReplicasByDigest } from './going.ts';
 
 /** What one commit renders to, reduced to digests: cluster → unit → digest. */
 export type Digests = ReadonlyMap<string, ReadonlyMap<string, string>>;
@@ -88,8 +88,11 @@ export function plan(input: PlanInput): Plan {
         kept.push({ unit, cluster });
         continue;
       }
-      const most = machines.get(cluster)?.total;
-      its.push({ unit, cluster, digest, from, machines: machinesGoing(unit, from, digest, replicas, most, input.there?.(cluster, unit)) });
+      const there = input.there?.(cluster, unit);
+      const { total, sets } = machines.get(cluster) ?? {};
+      const goingBy = (cell?: CellSet): number => machinesGoing(unit, from, digest, replicas, total, there, cell);
+      const lost = goingBy(sets?.get(unit));
+      its.push({ unit, cluster, digest, from, machines: lost, unrecorded: lost - goingBy() });
     }
     changes.set(unit, its);
   }
@@ -104,7 +107,9 @@ export function plan(input: PlanInput): Plan {
 
   const units: RolloutUnit[] = [];
   for (const [unit, its] of changes) {
-    const clusters = its.map((change): RolloutUnit['clusters'][number] => {
+    // A set that only its cell has, and that is held back, is no part of the commit: to name it without a digest would remove it.
+    const parts = its.filter((change) => !held.has(change) || change.from !== undefined || input.removing?.(change.cluster, unit) === true);
+    const clusters = parts.map((change): RolloutUnit['clusters'][number] => {
       const { cluster: name, from } = change;
       const digest = held.has(change) ? from : change.digest;
       const commit = held.has(change) ? input.commitOf?.(name, unit) : undefined;
