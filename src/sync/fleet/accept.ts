@@ -1,0 +1,119 @@
+/** One commit, from its fetch to the Rollout that carries it: fetch → verify → render → observe → plan → write → report. */
+import type { Fleet } from '../../api/fleet.ts';
+import type { Rollout } from '../../api/rollout.ts';
+import type { Stored } from '../../api/wire.ts';
+import type { Client } from '../../kube/client.ts';
+import { refuseMoves } from '../moves.ts';
+import { plan, type Plan } from '../plan.ts';
+import type { Fetched } from '../git/index.ts';
+import type { Checkout, RenderedCommit } from './checkout.ts';
+import { declare } from './clusters.ts';
+import { HELD_BACK, machinesSeen, rolloutOf } from './decide.ts';
+import type { FleetDependencies, Run } from './dependencies.ts';
+import { requireHistory } from './history.ts';
+import { observe, type FleetView } from './observe.ts';
+import { planInput } from './plan-input.ts';
+import { createRollout, sweep } from './rollouts.ts';
+import { isNews, reportFleet, short } from './status.ts';
+
+/**
+ * Accepts the head of the branch, or throws why not: coded where its content is refused, and then nothing was changed. `read` is the Fleet as the server has it.
+ * Can be repeated after any crash.
+ */
+export async function accept(deps: FleetDependencies, run: Run, read: Stored<Fleet>, checkout: Checkout): Promise<void> {
+  const { bundles, signal } = deps;
+  const { client } = run;
+  const fetched = await checkout.fetch(read.status?.commit, signal);
+  const { head } = fetched;
+  requireHistory(read, fetched);
+  const accepted = fetched.relation === 'descendant' ? read.status?.commit : undefined;
+  await checkout.verify({ ...fetched, ...(accepted === undefined ? {} : { accepted }) }, signal);
+  const rendered = await checkout.render(head, signal);
+  run.log.info({ fleet: read.metadata.name, commit: head, clusters: rendered.clusters.length, ms: Math.round(rendered.ms) }, 'rendered');
+
+  const view = await observe(client, read, signal);
+  const { fleet, clusters, wanted } = view;
+  const declared = rendered.clusters.map(({ object }) => object);
+  refuseMoves({ fleet, head, declared, clusters, isWanted: (cluster) => (wanted.get(cluster)?.size ?? 0) > 0 });
+  const planned = plan(await planInput(view, rendered, { bundles, render: (commit) => checkout.render(commit, signal) }));
+
+  for (const cluster of rendered.clusters)
+    for (const { key, digest, objects, origins } of cluster.units) await bundles.put(digest, { key, objects, origins });
+  for (const object of declared) await declare(deps, client, fleet, object, clusters);
+  const made = await created(client, view, fetched, planned, signal);
+  rememberHeldBack(deps, view, planned);
+  await reportAccepted(deps, run, { read, view, fetched, rendered, planned, ...made });
+  const { rollout } = made;
+  await sweep(deps, client, rollout === undefined ? view.rollouts : [...view.rollouts, rollout], clusters, rendered);
+}
+
+interface Created {
+  /** undefined: the commit changes nothing. */
+  rollout: Stored<Rollout> | undefined;
+  /** As it was written last. */
+  over: Stored<Fleet>;
+}
+
+async function created(
+  client: Client,
+  { fleet }: FleetView,
+  { head, commits: [info] }: Fetched,
+  planned: Plan,
+  signal: AbortSignal,
+): Promise<Created> {
+  if (planned.units.length === 0) return { rollout: undefined, over: fleet };
+  const sequence = 1 + (fleet.status?.rollout?.sequence ?? 0);
+  const { made, over } = await createRollout(client, fleet, rolloutOf(fleet, info, head, planned, sequence), signal);
+  return { rollout: made, over };
+}
+
+function rememberHeldBack({ memory }: FleetDependencies, { fleet, clusters }: FleetView, { heldBack }: Plan): void {
+  const { name } = fleet.metadata;
+  if (heldBack === undefined) memory.heldOver.delete(name);
+  else memory.heldOver.set(name, { clusters: heldBack.waitsFor, seen: machinesSeen(clusters, heldBack.waitsFor) });
+}
+
+interface Accepted extends Created {
+  read: Stored<Fleet>;
+  view: FleetView;
+  fetched: Fetched;
+  rendered: RenderedCommit;
+  planned: Plan;
+}
+
+async function reportAccepted(
+  deps: FleetDependencies,
+  { client, log }: Run,
+  { read, view: { fleet }, fetched, rendered, planned, rollout, over }: Accepted,
+): Promise<void> {
+  const { head, commits } = fetched;
+  const [info] = commits;
+  const { units, heldBack } = planned;
+  const changes = `${short(head)} changes ${['nothing', '1 unit'][units.length] ?? `${units.length} units`}`;
+  const message = heldBack === undefined ? changes : `${changes}, but ${heldBack.message}\nnext: ${heldBack.next}`;
+  await reportFleet(deps, client, over, {
+    reason: heldBack === undefined ? 'Accepted' : HELD_BACK,
+    ready: heldBack === undefined ? 'True' : 'False',
+    message,
+    status: {
+      head,
+      commit: head,
+      commitTime: info?.time ?? fleet.status?.commitTime,
+      ...(rollout === undefined ? {} : { rollout: { sequence: rollout.spec.sequence, uid: rollout.metadata.uid } }),
+      clusters: rendered.clusters.map((cluster) => cluster.name).sort(),
+      isolation: rendered.isolation,
+      units: rendered.clusters.reduce((sum, cluster) => sum + cluster.units.length, 0),
+    },
+  });
+  if (heldBack !== undefined && isNews(read, HELD_BACK, message)) {
+    log.warn({ fleet: fleet.metadata.name, commit: head, all: heldBack.all }, `held back: ${heldBack.message}`);
+    deps.recorder.event(fleet, { type: 'Warning', reason: HELD_BACK, message: message.slice(0, 1000) });
+  }
+  if (rollout === undefined) return;
+  const names = units.map(({ unit }) => unit).join(', ');
+  deps.recorder.event(rollout, {
+    type: 'Normal',
+    reason: 'RolloutCreated',
+    message: `${short(head)} "${info?.subject ?? ''}": ${names.slice(0, 800)}`,
+  });
+}
