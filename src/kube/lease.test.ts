@@ -78,6 +78,38 @@ test('a candidate that waits asks no more often than the retry period, with jitt
   expect(asked()).toBe(2);
 });
 
+test('the jitter of a candidate is at most a fifth more than twice the retry period', async () => {
+  const server = fakeApiServer();
+  const clock = fakeClock();
+  candidate(server.transport, clock, 'a');
+  await settle();
+  const begin = server.requests.length;
+  candidate(server.transport, clock, 'b', undefined, { random: () => 1, retryPeriodMs: 1000 });
+  const asked = (): number => server.requests.slice(begin).filter(({ method }) => method === 'GET').length;
+  await clock.advance(2199);
+  expect(asked()).toBe(1);
+  await clock.advance(1);
+  await settle();
+  expect(asked()).toBe(2);
+});
+
+test('a Lease that does not say how long it is good is waited for as long as one of ours', async () => {
+  const server = fakeApiServer();
+  const clock = fakeClock();
+  server.put(Leases, {
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+    metadata: { namespace: 'kubenode', name: 'cell' },
+    spec: { holderIdentity: 'somebody' },
+  });
+  const a = candidate(server.transport, clock, 'a');
+  await clock.advance(15_000);
+  expect(a.leads()).toBe(false);
+  await clock.advance(10_000);
+  expect(a.leads()).toBe(true);
+  expect(leaseOf(server)).toMatchObject({ holderIdentity: 'a', leaseTransitions: 1 });
+});
+
 describe('a single candidate', () => {
   test('creates the Lease, leads, and renews it', async () => {
     const server = fakeApiServer();

@@ -101,6 +101,31 @@ describe('adding', () => {
     expect(keys(world)).toEqual(['busy', 'live', 'r3', 'r1', 'r2']);
   });
 
+  test('a live add during a run stays live, whatever comes after it, and a resync stays one', async () => {
+    for (const [adds, order] of [
+      [
+        ['live', 'resync'],
+        ['busy', 'busy', 'r1'],
+      ],
+      [
+        ['resync', 'live'],
+        ['busy', 'busy', 'r1'],
+      ],
+      [
+        ['resync', 'resync'],
+        ['busy', 'r1', 'busy'],
+      ],
+    ] as const) {
+      const world = start((_key, clock) => sleep(clock, 10), { concurrency: 1 });
+      world.queue.add('busy', { priority: 'resync' });
+      await world.clock.advance(5);
+      world.queue.add('r1', { priority: 'resync' });
+      for (const priority of adds) world.queue.add('busy', { priority });
+      await world.clock.advance(100);
+      expect(keys(world), adds.join(', ')).toEqual(order);
+    }
+  });
+
   test('a flood of live keys does not starve a resync', async () => {
     const world: World = start(
       async (key, clock) => {

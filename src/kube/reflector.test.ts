@@ -266,6 +266,35 @@ describe('recovering', () => {
     expect(server.requests.length).toBeGreaterThan(4);
   });
 
+  test('a server that calls each version too old is asked ever less often', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server);
+    await settle();
+    server.intercept(() => statusResponse(410, 'Expired'));
+    server.watches.reset();
+    const before = server.requests.length;
+    await world.clock.advance(600_000);
+    expect(server.requests.length - before).toBeLessThan(60);
+  });
+
+  test('objects are found by their namespace, and those of none have none', async () => {
+    const server = fakeApiServer();
+    for (const [namespace, name] of [
+      ['web', 'a'],
+      ['web', 'b'],
+      ['db', 'c'],
+    ] as const)
+      server.put(ConfigMaps, map(namespace, name, {}));
+    server.put(Nodes, node('n'));
+    const maps = start(ConfigMaps, server).reflector;
+    const nodes = start(Nodes, server).reflector;
+    await settle();
+    const found = (reflector: Reflector<KubeObject>, namespace: string) =>
+      reflector.inNamespace(namespace).map(({ metadata }) => metadata.name);
+    expect([found(maps, 'web').toSorted(), found(maps, 'db'), found(maps, 'none')]).toEqual([['a', 'b'], ['c'], []]);
+    expect(found(nodes, '')).toEqual(['n']);
+  });
+
   test('410 on a watch lists again and tells the deletions that were missed', async () => {
     const server = fakeApiServer();
     server.put(Nodes, node('gone'));

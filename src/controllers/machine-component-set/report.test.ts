@@ -79,6 +79,7 @@ interface World {
   status?: SetStatus;
   conflicts?: SetView['conflicts'];
   current?: number | undefined;
+  generation?: number | undefined;
 }
 
 function statusOfWorld({
@@ -91,10 +92,11 @@ function statusOfWorld({
   conflicts = [],
   ...rest
 }: World = {}): SetStatus {
+  const generation = 'generation' in rest ? {} : { generation: 4 };
   const set: Stored<MachineComponentSet> = {
     apiVersion: API_VERSION,
     kind: 'MachineComponentSet',
-    metadata: { name: 's', uid: 's', resourceVersion: '1', generation: 4, creationTimestamp: ago(9999) },
+    metadata: { name: 's', uid: 's', resourceVersion: '1', ...generation, creationTimestamp: ago(9999) },
     spec: { componentName: 'kubelet', version: '2', soakSeconds: 100, ...spec },
     ...(status === undefined ? {} : { status }),
   };
@@ -163,6 +165,8 @@ describe('counts', () => {
     expect(conditions?.map(({ type, observedGeneration }) => [type, observedGeneration])).toEqual(
       ['Progressing', 'Available', 'Halted', 'Paused', 'Conflict'].map((type) => [type, 4]),
     );
+    const early = statusOfWorld({ generation: undefined });
+    expect([early, ...(early.conditions ?? [])].filter((each) => 'observedGeneration' in each)).toEqual([]);
   });
 
   test('a revision is complete from the first time that it is', () => {

@@ -65,7 +65,7 @@ function answer(state: MachineState, entry: ComponentEntry, reported: ComponentS
   const isRefused = reported.refused?.revision === entry.revision || reported.revision > entry.revision;
   if (!isRefused || exhausted(entry, reported) !== undefined) return undefined;
   const revision = nextRevision(entry, reported);
-  const message = `the agent knows revision ${Math.max(reported.revision, reported.refused?.revision ?? 0)}: written again as ${revision}`;
+  const message = `the agent knows revision ${revision - 1}: written again as ${revision}`;
   return { entry: { ...entry, revision }, reason: 'Refused', message };
 }
 
