@@ -4,7 +4,7 @@ import type { ClusterView, Step, World } from './world.ts';
 import { ownersOf } from '../plan.ts';
 import { haltOf, REMOVAL } from '../records.ts';
 import { isGone, soaksSince } from '../soak.ts';
-import { canRetry, isUnfinished, judge, longestSoakMs, observedRetry, retryOf, type Place } from './place.ts';
+import { canRetry, isNew, judge, longestSoakMs, observedRetry, retryOf, type Place } from './place.ts';
 
 type Stage = Rollout['spec']['stages'][number];
 type UnitPhase = RolloutUnitStatus['phase'];
@@ -313,8 +313,7 @@ function begin(place: Place, because: string): Step[] {
 }
 
 /**
- * What is new, or gone, is so no longer once it is complete everywhere and has soaked: from then on the removal of what came is a change like any other, and
- * nothing waits for what went.
+ * What is new to a cluster, or gone, is so no longer once the rollout is complete and it has soaked there: from then on nothing needs the record of it.
  */
 function settle(world: World, rollout: Rollout, unit: string): { steps: Step[]; again: number | undefined } {
   const steps: Step[] = [];
@@ -326,7 +325,7 @@ function settle(world: World, rollout: Rollout, unit: string): { steps: Step[]; 
     if (since === undefined) continue;
     const from = isGone(record) ? soaksSince(record, world.now) : Date.parse(since);
     const soakedAt = (from ?? world.now) + longestSoakMs(rollout);
-    if (isGone(record) ? soakedAt <= world.now : !isUnfinished(world, rollout, record))
+    if (isGone(record) ? soakedAt <= world.now : !isNew(record, world.now, longestSoakMs(rollout)))
       steps.push({ do: 'Settle', unit, cluster, since, because: 'it is complete on every cluster, and has soaked' });
     else if (soakedAt > world.now) waits.push(soakedAt);
   }

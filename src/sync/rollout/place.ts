@@ -200,30 +200,17 @@ function laneOf(record: UnitStatus | undefined, target: string | undefined, rest
 }
 
 /**
- * A removal goes back where what is there came new with a commit that is not complete: then nobody relies on it yet, and it is the way back from what that commit
- * began. One that has begun keeps its lane. What an earlier version recorded says nothing of it, so that is a change like any other.
+ * A removal goes back where what is there is new to this cluster: then nobody relies on it here yet, and it is the way back from what a commit began. How far
+ * that commit came elsewhere says nothing of it. One that has begun keeps its lane. What an earlier version recorded says nothing, so that is a change like any other.
  */
 function laneOfRemoval(world: World, rollout: Rollout, record: UnitStatus | undefined): Place['lane'] {
   if (record?.begun === REMOVAL) return record.removal?.lane ?? 'Forward';
-  return record !== undefined && isUnfinished(world, rollout, record) ? 'Restore' : 'Forward';
+  return record !== undefined && isNew(record, world.now, longestSoakMs(rollout)) ? 'Restore' : 'Forward';
 }
 
-/**
- * Whether what came new to this cluster with some commit has yet to be proven on a cluster that it came to with the same commit, was proven there not
- * longer ago than the longest soak of the stages, is paused, or is being taken back.
- */
-export function isUnfinished(world: World, rollout: Rollout, record: UnitStatus): boolean {
-  const { unit, added } = record;
-  if (added === undefined) return false;
-  const held = heldBy(record);
-  if (held !== undefined && pauseOf(world, rollout, unit, held) !== undefined) return true;
-  const soakMs = longestSoakMs(rollout);
-  return [...world.clusters.values()].some(({ name, units }) => {
-    const other = units.get(unit);
-    if (world.members?.has(name) === false || other?.fleet !== record.fleet || other.added?.commit !== added.commit) return false;
-    const { verifiedAt } = other.added;
-    return verifiedAt === undefined || other.removal?.lane === 'Restore' || isYoung(verifiedAt, world.now, soakMs);
-  });
+/** Whether what came to this cluster with some commit was never proven here, or not longer ago than this. */
+export function isNew({ added }: UnitStatus, now: number, soakMs: number): boolean {
+  return added !== undefined && (added.verifiedAt === undefined || isYoung(added.verifiedAt, now, soakMs));
 }
 
 export function longestSoakMs({ spec }: Rollout): number {

@@ -1,8 +1,14 @@
 /** What a commit removes waits as any other change does (docs/protocols.md#e5); taking back what was just added does not (docs/protocols.md#e6). */
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { UnitStatus } from '../../api/cluster.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import type { Rollout } from '../../api/rollout.ts';
+import { REMOVAL } from '../records.ts';
 import { isGone } from '../soak.ts';
+import { judge } from './place.ts';
 import { fleetWorld, type FleetWorld } from './testing.ts';
-import type { Step } from './world.ts';
+import type { ClusterView, Step, World } from './world.ts';
 
 const UNIT = 'MachineComponentSet/runtime';
 const OTHER = 'DefenderPolicy/a';
@@ -150,25 +156,45 @@ describe('E5: a removal', () => {
 
 describe('E6: the revert of an addition', () => {
   it('does not wait where its evidence is not older than the soak', () => {
+    const world = fleetWorld({ soakSeconds: SOAK, clusters: { prod: ['a', 'b', 'c'] }, maxClusters: 3 });
+    world.commit({ [OTHER]: 'M' });
+    world.settle();
+    world.commit({ [UNIT]: 'A', [OTHER]: 'M' });
+    world.turn();
+    for (const cluster of ['a', 'b', 'c']) world.prove(cluster);
+    world.turns();
+    expect(world.phase(UNIT)).toBe('Done');
+    world.commit({ [OTHER]: 'M' });
+    expect(removed(world, 1).toSorted()).toEqual(['a', 'b', 'c']);
+    for (const cluster of ['a', 'b', 'c']) expect(world.record(cluster, UNIT)).toBeUndefined();
+  });
+
+  it('goes at once in the clusters where that is so, and stage by stage in those that had it before', () => {
     const world = fleetWorld({ soakSeconds: SOAK });
     world.commit({ [OTHER]: 'M' });
     world.settle();
     world.commit({ [UNIT]: 'A', [OTHER]: 'M' });
     until(world, 'prod A');
-    for (const cluster of ['test', 'pre', 'prod']) world.prove(cluster);
+    world.prove('prod');
     world.turns();
     expect(world.phase(UNIT)).toBe('Done');
     world.commit({ [OTHER]: 'M' });
-    expect(removed(world, 1).toSorted()).toEqual(['pre', 'prod', 'test']);
-    for (const cluster of ['test', 'pre', 'prod']) expect(world.record(cluster, UNIT)).toBeUndefined();
+    expect(world.turn()).toMatchObject([
+      { do: 'Remove', cluster: 'prod', lane: 'Restore' },
+      { do: 'Remove', cluster: 'test', lane: 'Forward' },
+    ]);
+    expect(removed(world)).toEqual([]);
+    world.pass(PAST_SOAK);
+    expect(removed(world)).toEqual(['pre']);
   });
 
-  it.each<[string, (world: FleetWorld) => void]>([
-    ['is under way', () => undefined],
-    ['is halted', (world) => world.halt('prod', 'MaxFailed')],
-    ['is under way and paused', (world) => world.pause(true)],
-    ['cannot be observed where it was begun', (world) => world.away('prod', 'no answer')],
-  ])('does not wait where its rollout %s, however long it was proven elsewhere', (_what, trouble) => {
+  it.each<[string, (world: FleetWorld) => void, string[]]>([
+    ['is under way', () => undefined, ['prod', 'test']],
+    ['is halted', (world) => world.halt('prod', 'MaxFailed'), ['prod', 'test']],
+    ['is under way and paused', (world) => world.pause(true), ['prod', 'test']],
+    ['cannot be observed where it was begun', (world) => world.away('prod', 'no answer'), ['test']],
+    ['was begun in a cluster that left the fleet', (world) => world.drop('prod'), ['test']],
+  ])('waits where it was proven longer ago than the soak, though its rollout elsewhere %s', (_what, trouble, first) => {
     const world = fleetWorld({ soakSeconds: SOAK });
     world.commit({ [OTHER]: 'M' });
     world.settle();
@@ -179,21 +205,51 @@ describe('E6: the revert of an addition', () => {
     world.pass(10 * PAST_SOAK);
     world.turns();
     world.commit({ [OTHER]: 'M' });
-    expect(removed(world, 1)).toEqual(expect.arrayContaining(['test', 'pre']));
+    expect(removed(world).toSorted()).toEqual(first);
+    expect(world.record('pre', UNIT)).toMatchObject({ digest: 'A' });
+    world.pass(PAST_SOAK);
+    expect(removed(world)).toEqual(['pre']);
   });
 
-  it('does not wait where it is paused before the next stage has begun', () => {
-    const world = fleetWorld({ soakSeconds: SOAK });
+  it('goes at once where it has no evidence, however long that is so, and waits where it has', () => {
+    const world = fleetWorld({ soakSeconds: SOAK, clusters: { prod: ['dead', 'well'] }, maxClusters: 2 });
     world.commit({ [OTHER]: 'M' });
     world.settle();
     world.commit({ [UNIT]: 'A', [OTHER]: 'M' });
-    until(world, 'pre A');
-    world.prove('pre');
     world.turns();
-    world.pause(true);
+    world.prove('well');
+    world.turns();
     world.pass(10 * PAST_SOAK);
     world.commit({ [OTHER]: 'M' });
-    expect(removed(world, 1).toSorted()).toEqual(['pre', 'test']);
+    expect(world.turn()).toMatchObject([
+      { do: 'Remove', cluster: 'dead', lane: 'Restore' },
+      { do: 'Remove', cluster: 'well', lane: 'Forward' },
+    ]);
+  });
+
+  it('waits for each stage where only the last cluster never proved it', () => {
+    const world = fleetWorld({ soakSeconds: SOAK, clusters: { prod: ['prod', 'other'] } });
+    world.commit({ [OTHER]: 'M' });
+    world.settle();
+    // Inside a stage clusters go by a hash.
+    const [well = '', dead = ''] = world
+      .applied()
+      .slice(-2)
+      .map((each) => each.replace(' M', ''));
+    world.commit({ [UNIT]: 'A', [OTHER]: 'M' });
+    for (const cluster of ['test', 'pre', well]) {
+      until(world, `${cluster} A`);
+      world.prove(cluster);
+      world.turns();
+    }
+    world.pass(10 * PAST_SOAK);
+    expect(world.applied()).toContain(`${dead} A`);
+    world.commit({ [OTHER]: 'M' });
+    expect(removed(world)).toEqual([dead, 'test']);
+    for (const next of ['pre', well]) {
+      world.pass(PAST_SOAK);
+      expect(removed(world)).toEqual([next]);
+    }
   });
 
   it('waits when it is complete and its evidence is older than the longest soak', () => {
@@ -254,5 +310,80 @@ describe('E6: the revert of an addition', () => {
     world.pass(10 * PAST_SOAK);
     world.away('pre', undefined);
     expect(removed(world, 1)).toEqual(['pre']);
+  });
+});
+
+describe('E5, E6, property: by which lane a removal goes', () => {
+  const NOW = Date.UTC(2026, 0, 2);
+  const ago = (seconds: number): string => new Date(NOW - seconds * 1000).toISOString();
+  const record = fc.record({
+    /** Seconds since the first evidence; null: none yet; undefined: it is not new, or an earlier version recorded it. */
+    proven: fc.option(fc.option(fc.integer({ min: -3600, max: 10 * SOAK }), { nil: null }), { nil: undefined }),
+    added: fc.constantFrom('c1', 'c2'),
+    fleet: fc.constantFrom('main', 'main', 'other'),
+    begun: fc.constantFrom(undefined, 'B'),
+    removal: fc.constantFrom(undefined, 'Forward' as const, 'Restore' as const),
+    away: fc.boolean(),
+    here: fc.constantFrom(true, true, false),
+  });
+
+  it('is said by what its own cluster recorded, whatever all others did', () => {
+    fc.assert(
+      fc.property(fc.array(record, { minLength: 1, maxLength: 5 }), fc.boolean(), (clusters, paused) => {
+        const names = clusters.map((_, index) => `c${index}`);
+        const stages = names.map((name) => ({ name, clusters: [name], soakSeconds: SOAK, maxClusters: 1 }));
+        const rolloutOf = (sequence: number, digest: object, more: object): Rollout => ({
+          apiVersion: API_VERSION,
+          kind: 'Rollout',
+          metadata: { name: `main-${sequence}` },
+          spec: {
+            fleet: 'main',
+            commit: `c${sequence}`,
+            sequence,
+            stages,
+            units: [{ unit: UNIT, clusters: names.map((name) => ({ name, ...digest })) }],
+            ...more,
+          },
+        });
+        const removing = rolloutOf(2, {}, {});
+        const rollouts = [rolloutOf(1, { digest: 'A' }, { paused }), removing];
+        const views = clusters.map((each, index): ClusterView => {
+          const added = {
+            commit: each.added,
+            ...(each.proven === null || each.proven === undefined ? {} : { verifiedAt: ago(each.proven) }),
+          };
+          const its: UnitStatus = {
+            unit: UNIT,
+            fleet: each.fleet,
+            digest: 'A',
+            ...(each.removal === undefined ? (each.begun === undefined ? {} : { begun: each.begun }) : { begun: REMOVAL }),
+            ...(each.removal === undefined ? {} : { removal: { lane: each.removal } }),
+            ...(each.proven === undefined ? {} : { added }),
+          };
+          return {
+            name: names[index] ?? '',
+            blocked: each.away ? 'away' : undefined,
+            units: new Map(each.here ? [[UNIT, its]] : []),
+            live: () => ({ state: 'Unknown' }),
+            failing: () => undefined,
+          };
+        });
+        const world: World = {
+          now: NOW,
+          fleet: 'main',
+          members: undefined,
+          rollouts,
+          clusters: new Map(views.map((view) => [view.name, view])),
+        };
+        for (const [index, each] of clusters.entries()) {
+          const name = names[index] ?? '';
+          const { lane } = judge(world, removing, UNIT, { name });
+          const isNew = each.proven === null || (each.proven !== undefined && each.proven >= -10 && each.proven < SOAK);
+          const expected = !each.here ? 'Forward' : (each.removal ?? (isNew ? 'Restore' : 'Forward'));
+          expect(lane, name).toBe(expected);
+        }
+      }),
+      { numRuns: 500 },
+    );
   });
 });
