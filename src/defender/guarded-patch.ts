@@ -50,6 +50,17 @@ export function nodePatch(read: Stored<Node>, wanted: Stored<Node>, { known }: R
   return patchOf(read, conditions, changes);
 }
 
+/**
+ * `read` with the server's records of `live`, where nothing else differs that this write is conditioned on, and `unschedulable` is ours still; undefined otherwise. The
+ * records are a list, whose places a node changes by what it writes of its own.
+ */
+export function withRecordMoved(read: Stored<Node>, wanted: Stored<Node>, live: Stored<Node>): Stored<Node> | undefined {
+  if (ownership(read, wanted).length === 0) return undefined;
+  const { managedFields } = live.metadata;
+  const moved: Stored<Node> = { ...read, metadata: { ...read.metadata, ...(managedFields === undefined ? {} : { managedFields }) } };
+  return ownership(moved, wanted).length > 0 && holds(nodePatch(moved, wanted, { known: false }), live) ? moved : undefined;
+}
+
 /** What else a decision about a Machine depends on; by default our fence against orders. */
 export interface DependsOn {
   on?: readonly Path[] | undefined;

@@ -1,9 +1,10 @@
 /** Writes of the machine controller, by `guarded-patch.ts`. */
 import { Nodes, type Node } from '../../api/builtin.ts';
+import { isCoded } from '../../api/errors.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { Stored } from '../../api/wire.ts';
-import { machinePatch, nodePatch, type ReadFrom } from '../../defender/guarded-patch.ts';
+import { machinePatch, nodePatch, withRecordMoved, type ReadFrom } from '../../defender/guarded-patch.ts';
 import type { Client } from '../../kube/client.ts';
 import { patchIfSame } from '../shared/guarded-patch.ts';
 
@@ -13,9 +14,24 @@ interface Sending extends ReadFrom {
 
 const fieldManager = MANAGERS.machine;
 
+/** How often a write follows the server's record of our cordon to another place. A node that moves it faster than this keeps it for this turn. */
+const MOVES = 10;
+
 /** Errors: `Conflict` where what it is conditioned on has changed since it was read; those of the API. */
 export async function writeNode(client: Client, read: Stored<Node>, wanted: Stored<Node>, { known, signal }: Sending): Promise<void> {
-  await patchIfSame(client, Nodes, read, nodePatch(read, wanted, { known }), { fieldManager, signal });
+  let from = read;
+  for (let move = 1; ; move++) {
+    try {
+      await patchIfSame(client, Nodes, from, nodePatch(from, wanted, { known }), { fieldManager, signal });
+      return;
+    } catch (error) {
+      if (known || move > MOVES || !isCoded(error, 'Conflict')) throw error;
+      const live = await client.find(Nodes, { name: read.metadata.name }, { signal });
+      const moved = live === undefined ? undefined : withRecordMoved(from, wanted, live);
+      if (moved === undefined) throw error;
+      from = moved;
+    }
+  }
 }
 
 /** As `writeNode`. `status`: that, and nothing else; absent: all but that. */

@@ -11,6 +11,9 @@ export interface Sending {
   subresource?: string | undefined;
 }
 
+/** How often a patch is sent again whose conditions hold when the server is asked, though it refused it: what failed may have been so for a moment. */
+const SENDINGS = 3;
+
 /** Errors: those of the API, and `Conflict` also where what the patch is conditioned on has changed since it was read. */
 export async function patchIfSame<T extends KubeObject>(
   client: Client,
@@ -20,13 +23,16 @@ export async function patchIfSame<T extends KubeObject>(
   { subresource, ...options }: Sending,
 ): Promise<Stored<T>> {
   const key = { namespace, name };
-  try {
-    return await client.patch(resource, key, { json }, subresource === undefined ? options : { ...options, subresource });
-  } catch (error) {
-    if (!(error instanceof ApiError) || error.status !== 422) throw error;
-    // The server says the same of a test that fails, of a path that is gone and of an object that is not valid.
-    const live = await client.find(resource, key, { signal: options.signal });
-    if (live !== undefined && holds(json, live)) throw error;
-    throw new ApiError(409, { reason: 'Conflict', message: `${resource.kind} ${name} changed meanwhile` }, { cause: error });
+  for (let sending = 1; ; sending++) {
+    try {
+      return await client.patch(resource, key, { json }, subresource === undefined ? options : { ...options, subresource });
+    } catch (error) {
+      if (!(error instanceof ApiError) || error.status !== 422) throw error;
+      // The server says the same of a test that fails, of a path that is gone and of an object that is not valid.
+      const live = await client.find(resource, key, { signal: options.signal });
+      if (live === undefined || !holds(json, live))
+        throw new ApiError(409, { reason: 'Conflict', message: `${resource.kind} ${name} changed meanwhile` }, { cause: error });
+      if (sending === SENDINGS) throw error;
+    }
   }
 }
