@@ -67,6 +67,8 @@ describe.skipIf(process.platform !== 'linux')('security 1, I5: no signal opens t
   });
 });
 
+const plain: Wall = { tool: 'none', isolation: 'process', wrap: (command) => [...command] };
+
 describe('a child that does not start is an error of the rendering', () => {
   it('where the program is not there', async () => {
     const missing: Wall = { tool: 'none', isolation: 'process', wrap: () => [join(folder, 'missing')] };
@@ -101,5 +103,36 @@ describe('a child that does not start is an error of the rendering', () => {
     expect(JSON.parse(result)).toMatchObject({
       failure: { code: 'RenderCrashed', message: expect.stringMatching(/^the child did not start: .*EMFILE/) as string },
     });
+  });
+});
+
+describe('a child that ends without a result is reported', () => {
+  const ends = async (name: string, code: string) =>
+    (await runChild(plain, script(name, code), '{}', DEFAULT_LIMITS, AbortSignal.timeout(25_000))).failure;
+
+  it('by its last words, else by its exit code or its signal', async () => {
+    expect(await ends('words', "console.log('first\\nlast\\n'); process.exit(3);")).toEqual({
+      code: 'RenderCrashed',
+      message: 'the child ended (exit code 3) without a result: last',
+    });
+    expect(await ends('code', 'process.exit(3);')).toMatchObject({ message: 'the child ended (exit code 3) without a result' });
+    expect(await ends('empty', '')).toMatchObject({ message: 'the child ended (exit code 0) without a result' });
+    expect(await ends('signal', "process.kill(process.pid, 'SIGTERM'); setInterval(() => {}, 1000);")).toMatchObject({
+      message: 'the child ended (SIGTERM) without a result',
+    });
+  });
+
+  it('as what it ran out of, where that is known', async () => {
+    expect(await ends('awaits', 'await new Promise(() => {});')).toMatchObject({ code: 'RenderNeverSettles' });
+    expect(await ends('time', "process.kill(process.pid, 'SIGXCPU'); setInterval(() => {}, 1000);")).toMatchObject({
+      code: 'RenderTimeout',
+    });
+    expect(await ends('killed', "process.kill(process.pid, 'SIGKILL'); setInterval(() => {}, 1000);")).toMatchObject({
+      code: 'RenderTimeout',
+    });
+    for (const code of [128 + 9, 128 + 24])
+      expect(await ends(`ends-${code}`, `process.exit(${code});`)).toMatchObject({ code: 'RenderTimeout' });
+    for (const words of ['JavaScript heap out of memory', 'Allocation failed'])
+      expect(await ends('memory', `console.error(${JSON.stringify(words)}); process.exit(134);`)).toMatchObject({ code: 'RenderMemory' });
   });
 });
