@@ -34,7 +34,7 @@ const set = (spec: object = {}, name = 'kubelet') =>
 const cluster = (name: string, spec: object = {}) => ours('Cluster', name, spec);
 
 /** Objects of one cluster, the first one made in line 1 and so on. */
-function check(objects: KubeObject[], hub: KubeObject = cluster('prod')) {
+function check(objects: KubeObject[], hub: KubeObject = cluster('prod'), judge = judgeObject) {
   return validate(
     {
       clusters: [
@@ -46,7 +46,7 @@ function check(objects: KubeObject[], hub: KubeObject = cluster('prod')) {
         },
       ],
     },
-    { checkRules, judgeObject },
+    { checkRules, judgeObject: judge },
   );
 }
 
@@ -214,6 +214,18 @@ describe('one object', () => {
 
   it.each(cases)('with %s is refused', (_, object, finding) => {
     expect(findings([object])).toMatchObject([finding]);
+  });
+
+  it('is judged by rules only where its shape is right: they rely on it', () => {
+    const judged: string[] = [];
+    const judge: typeof judgeObject = ({ metadata }) => {
+      judged.push(metadata.name);
+      return [];
+    };
+    const misshapen = [machineSet({ replicas: 'x' }, 'one'), machineSet({ replicas: 'x', paused: 'x' }, 'two')];
+    check([pool(), machineSet({}, 'right'), ...misshapen], cluster('prod'), judge);
+    expect(judged).toContain('right');
+    expect(judged.filter((name) => name === 'one' || name === 'two')).toEqual([]);
   });
 
   it('may have what humans own, when Git says so', () => {
