@@ -80,3 +80,19 @@ export function plainHeaders(headers: Record<string, string | string[] | undefin
   }
   return plain;
 }
+
+/** Answers before the answer (100 to 199): a server may send some. They count for no limit of an answer, so there may be few. */
+const MOST_HINTS = 16;
+
+/** Counts them for one request. Errors: `AnswerTooLarge`. */
+export function hintsBounded(request: ApiRequest): () => void {
+  let hints = 0;
+  return () => {
+    hints++;
+    if (hints > MOST_HINTS)
+      throw new CodedError(
+        'AnswerTooLarge',
+        `${request.method} ${request.path}: the server sent more than ${MOST_HINTS} answers of 100 to 199`,
+      );
+  };
+}

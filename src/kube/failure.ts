@@ -1,5 +1,6 @@
 import type { ApiRequest, ApiResponse } from '../api/transport.ts';
 import type { Status } from '../api/wire.ts';
+import { LONGEST_CONDITION_MESSAGE, plainText } from '../api/plain-text.ts';
 import { ApiError } from './api-error.ts';
 
 export function isRecord(value: unknown): value is Record<string, unknown> {
@@ -64,23 +65,43 @@ function statusObject(text: string): Partial<Status> | undefined {
   }
 }
 
-/** What of a Status is well-formed. */
+/** Of a reason, and of a name. Those of Kubernetes are shorter. */
+const LONGEST_WORD = 512;
+const MOST_CAUSES = 100;
+
+/** What of a Status is well-formed. Its texts become parts of messages, which are logged, recorded and copied: they are cut here. */
 export function statusOf(body: Record<string, unknown>): Partial<Status> {
   const { reason, message, details } = body;
   return {
-    ...(typeof reason === 'string' && reason !== '' ? { reason } : {}),
-    ...(typeof message === 'string' ? { message } : {}),
+    ...(typeof reason === 'string' && reason !== '' ? { reason: cut(reason, LONGEST_WORD) } : {}),
+    ...(typeof message === 'string' ? { message: cut(message, LONGEST_CONDITION_MESSAGE) } : {}),
     ...(isRecord(details) ? { details: detailsOf(details) } : {}),
   };
+}
+
+/** Also where a person reads it, of many lines: what a condition holds is enough. Made plain where it is shown. */
+function cut(text: string, limit: number): string {
+  return text.length <= limit ? text : plainText(text, limit);
 }
 
 function detailsOf(details: Record<string, unknown>): NonNullable<Status['details']> {
   const { retryAfterSeconds, causes } = details;
   return {
-    ...strings(details, ['name', 'group', 'kind', 'uid']),
+    ...cutAll(strings(details, ['name', 'group', 'kind', 'uid']), LONGEST_WORD),
     ...(typeof retryAfterSeconds === 'number' ? { retryAfterSeconds } : {}),
-    ...(Array.isArray(causes) ? { causes: causes.filter(isRecord).map((cause) => strings(cause, ['reason', 'message', 'field'])) } : {}),
+    ...(Array.isArray(causes)
+      ? {
+          causes: causes
+            .slice(0, MOST_CAUSES)
+            .filter(isRecord)
+            .map((cause) => cutAll(strings(cause, ['reason', 'message', 'field']), LONGEST_CONDITION_MESSAGE)),
+        }
+      : {}),
   };
+}
+
+function cutAll<Texts extends Partial<Record<string, string>>>(texts: Texts, limit: number): Texts {
+  return Object.fromEntries(Object.entries(texts).map(([name, text]) => [name, cut(text ?? '', limit)])) as Texts;
 }
 
 /** The members of these names that are strings. */

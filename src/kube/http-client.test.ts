@@ -2,10 +2,12 @@ import { describe, expect, test } from 'vitest';
 import { ConfigMaps, Leases, Nodes, Pods } from '../api/builtin.ts';
 import type { ApiRequest, ApiResponse } from '../api/transport.ts';
 import { ApiError, askedMsOf } from './api-error.ts';
+import type { Client } from './client.ts';
 import { createClient } from './http-client.ts';
 import { fakeApiServer, jsonResponse, statusResponse } from './testing/api-server.ts';
 import { fakeClock } from './testing/clock.ts';
 import { configMap, node } from './testing/objects.ts';
+import { waitFor } from './testing/wait-for.ts';
 
 function answering(answer: (request: ApiRequest) => ApiResponse): { requests: ApiRequest[]; client: ReturnType<typeof createClient> } {
   const requests: ApiRequest[] = [];
@@ -127,6 +129,100 @@ describe('a server that is not trusted', () => {
       message: 'GET /api/v1/nodes: the answer is longer than 1000 bytes',
     });
     expect(sent).toBeLessThan(1200);
+  });
+
+  test.each([
+    ['list', (client: Client) => client.list(Nodes), { answerMemory: 10_000 }],
+    ['object', (client: Client) => client.get(Nodes, { name: 'a' }), { objectMemory: 10_000 }],
+    ['watch event', (client: Client) => collect(client.watch(Nodes)), { objectMemory: 10_000 }],
+  ])('a %s of few characters that would become large in memory is not decoded', async (_what, request, bound) => {
+    const text = `{"metadata":{"resourceVersion":"9"},"items":[],"x":[${'{},'.repeat(100)}{}]}\n`;
+    const answer = (): Promise<ApiResponse> => Promise.resolve(watching(text));
+    await expect(request(createClient(answer, { limits: bound }))).rejects.toMatchObject({
+      code: 'AnswerTooLarge',
+      message: expect.stringContaining('more than 10000 bytes of memory') as string,
+    });
+  });
+
+  test('an object may be less long than a list', async () => {
+    const client = createClient(() => Promise.resolve(watching(`${JSON.stringify(big)}${' '.repeat(1000)}\n`)), {
+      limits: { objectBytes: 1000 },
+    });
+    await expect(client.get(Nodes, { name: 'a' })).rejects.toMatchObject({ code: 'AnswerTooLarge' });
+    await expect(collect(client.watch(Nodes))).rejects.toMatchObject({ code: 'LineTooLong' });
+    expect((await client.list(Nodes)).items).toEqual([]);
+  });
+
+  test('answers that are under way at the same time are bounded together, and those that ended count no more', async () => {
+    const waiting: (() => void)[] = [];
+    async function* slow(): AsyncGenerator<Uint8Array, void> {
+      yield Buffer.from(`{"metadata":{"resourceVersion":"9"},"items":[]}${' '.repeat(400)}`);
+      await new Promise<void>((done) => void waiting.push(done));
+    }
+    const client = createClient(() => Promise.resolve({ status: 200, headers: {}, body: slow() }), { limits: { underWayBytes: 1000 } });
+    const outcomes = [1, 2, 3].map(() =>
+      client.list(Nodes).then(
+        ({ items }) => items.length,
+        (error: unknown) => (error as { code: string }).code,
+      ),
+    );
+    expect(await outcomes[2]).toBe('AnswerTooLarge');
+    for (const done of waiting.splice(0)) done();
+    expect(await Promise.all(outcomes)).toEqual([0, 0, 'AnswerTooLarge']);
+    const again = [client.list(Nodes), client.list(Nodes)];
+    await waitFor(() => waiting.length === 2);
+    for (const done of waiting) done();
+    expect((await Promise.all(again)).map(({ items }) => items.length)).toEqual([0, 0]);
+  });
+
+  test('its words are cut before they become part of an error', async () => {
+    const word = 'x'.repeat(200_000);
+    const failures: unknown[] = [
+      await collect(answering(() => watching(line(word, {}))).client.watch(Nodes)).catch((error: unknown) => error),
+    ];
+    const status = {
+      kind: 'Status',
+      reason: word,
+      message: word,
+      details: { name: word, causes: Array.from({ length: 1000 }, () => ({ message: 'c', field: 'f' })) },
+    };
+    const { client } = answering(() => jsonResponse(422, status));
+    failures.push(await client.get(Nodes, { name: 'a' }).catch((error: unknown) => error));
+    failures.push(await collect(answering(() => watching(line('ERROR', status))).client.watch(Nodes)).catch((error: unknown) => error));
+    const unread = {
+      ...Nodes,
+      parse: (): never => {
+        throw new Error(word);
+      },
+    };
+    failures.push(
+      await answering(() => jsonResponse(200, stored('a')))
+        .client.get(unread, { name: 'a' })
+        .catch((error: unknown) => error),
+    );
+    for (const error of failures) {
+      expect(error).toBeInstanceOf(Error);
+      expect(String(error).length).toBeLessThan(9000);
+      const { code, details, causes } = error as Partial<ApiError>;
+      expect(code?.length).toBeLessThan(600);
+      expect(JSON.stringify([details ?? null, causes ?? null]).length).toBeLessThan(10_000);
+    }
+  });
+
+  test.each([
+    ['resourceVersion of a list', { resourceVersion: '9'.repeat(513) }],
+    ['token of the next page', { resourceVersion: '9', continue: 'x'.repeat(20_000) }],
+  ])('a %s that is too long to be kept and sent is refused', async (_what, metadata) => {
+    const { client } = answering(() => jsonResponse(200, { metadata, items: [] }));
+    await expect(client.list(Nodes)).rejects.toMatchObject({
+      code: 'InvalidObject',
+      message: expect.stringMatching(/^.{1,200}$/) as string,
+    });
+  });
+
+  test('so is one of a bookmark', async () => {
+    const { client } = answering(() => watching(line('BOOKMARK', { metadata: { resourceVersion: '9'.repeat(513) } })));
+    await expect(collect(client.watch(Nodes))).rejects.toMatchObject({ code: 'InvalidObject' });
   });
 
   test('so is a failure that never ends', async () => {

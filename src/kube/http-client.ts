@@ -1,6 +1,7 @@
 import { CodedError, messageOf } from '../api/errors.ts';
 import { apiVersionOf, keyOf, pathOf } from '../api/resource.ts';
 import type { ObjectKey, Resource } from '../api/resource.ts';
+import { plainText } from '../api/plain-text.ts';
 import type { Clock } from '../api/ports.ts';
 import type { ApiRequest, ApiResponse, Transport } from '../api/transport.ts';
 import type { KubeList, KubeObject, Stored, WatchEvent } from '../api/wire.ts';
@@ -8,6 +9,7 @@ import { ApiError, hasReason } from './api-error.ts';
 import type { Client, ListOptions, WatchOptions, WriteOptions } from './client.ts';
 import { systemClock } from './clock.ts';
 import { failure, isRecord, statusOf, strings } from './failure.ts';
+import { jsonMemory } from './json-memory.ts';
 import { linesOf } from './lines.ts';
 
 export interface ClientOptions {
@@ -24,23 +26,60 @@ export interface ClientOptions {
 export interface AnswerLimits {
   /** From the request to the last byte of its answer. Watches are exempt. */
   answerMs: number;
-  /** Of one answer; each event of a watch has a bound of its own. */
+  /** Of a page of a list. */
   answerBytes: number;
+  /** Of any other answer, and of one event of a watch. */
+  objectBytes: number;
+  /** Of what a page of a list becomes in memory, by `jsonMemory`; Infinity: it is not counted. */
+  answerMemory: number;
+  /** The same of any other answer, and of one event. */
+  objectMemory: number;
+  /** Of all answers that are under way at the same time. */
+  underWayBytes: number;
   /** Of all pages of `listAll`. */
   listBytes: number;
   /** Pages of `listAll`. */
   pages: number;
 }
 
-/** A server itself gives a request up after 60 s. */
-const OWN_SERVER: AnswerLimits = { answerMs: 120_000, answerBytes: 256 * 1024 ** 2, listBytes: 2 * 1024 ** 3, pages: 100_000 };
+const MIB = 1024 ** 2;
+
+/** A server itself gives a request up after 60 s. An object is at most 1.5 MiB in etcd. */
+const OWN_SERVER: AnswerLimits = {
+  answerMs: 120_000,
+  answerBytes: 256 * MIB,
+  objectBytes: 256 * MIB,
+  answerMemory: Infinity,
+  objectMemory: Infinity,
+  underWayBytes: Infinity,
+  listBytes: 2048 * MIB,
+  pages: 100_000,
+};
 /** The server of a cell, in the hub, which has many: it is not trusted with the memory of the hub, nor with its time (docs/security.md). */
-export const CELL_LIMITS: AnswerLimits = { answerMs: 30_000, answerBytes: 64 * 1024 ** 2, listBytes: 64 * 1024 ** 2, pages: 1000 };
+export const CELL_LIMITS: AnswerLimits = {
+  answerMs: 30_000,
+  answerBytes: 64 * MIB,
+  objectBytes: 4 * MIB,
+  answerMemory: 128 * MIB,
+  objectMemory: 32 * MIB,
+  underWayBytes: 64 * MIB,
+  listBytes: 64 * MIB,
+  pages: 1000,
+};
 /** An agent reads its Machine and what that names. */
-export const AGENT_LIMITS: AnswerLimits = { answerMs: 60_000, answerBytes: 16 * 1024 ** 2, listBytes: 16 * 1024 ** 2, pages: 100 };
+export const AGENT_LIMITS: AnswerLimits = {
+  answerMs: 60_000,
+  answerBytes: 16 * MIB,
+  objectBytes: 16 * MIB,
+  answerMemory: 128 * MIB,
+  objectMemory: 128 * MIB,
+  underWayBytes: 32 * MIB,
+  listBytes: 16 * MIB,
+  pages: 100,
+};
 
 /** Far above what etcd takes (1.5 MiB an object). */
-const MAX_EVENT_BYTES = 16 * 1024 * 1024;
+const MAX_EVENT_BYTES = 16 * MIB;
 /** Of an answer that is no success. */
 const MAX_FAILURE_BYTES = 1024 ** 2;
 const PAGE = 500;
@@ -55,6 +94,8 @@ const PATCH_TYPES = {
 export function createClient(transport: Transport, options: ClientOptions = {}): Client {
   const limits: AnswerLimits = { ...OWN_SERVER, ...options.limits };
   const clock = options.clock ?? systemClock();
+  /** Of the answers that are being read. */
+  let underWay = 0;
 
   async function send(request: ApiRequest): Promise<ApiResponse> {
     const headers = {
@@ -89,8 +130,38 @@ export function createClient(transport: Transport, options: ClientOptions = {}):
     return await inTime(request, async (bounded) => await textOf(bounded, await send(bounded), maxBytes));
   }
 
+  /** Leaving the loop early ends the stream. */
+  async function textOf(request: ApiRequest, response: ApiResponse, maxBytes: number): Promise<string> {
+    const chunks: Uint8Array[] = [];
+    let bytes = 0;
+    try {
+      for await (const chunk of bodyOf(request, response)) {
+        bytes += chunk.length;
+        underWay += chunk.length;
+        if (bytes > maxBytes) throw tooLarge(request, `is longer than ${maxBytes} bytes`);
+        if (underWay > limits.underWayBytes)
+          throw tooLarge(request, `and others of this server that are under way are longer than ${limits.underWayBytes} bytes`);
+        chunks.push(chunk);
+      }
+      return new TextDecoder().decode(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks));
+    } finally {
+      underWay -= bytes;
+    }
+  }
+
+  /** What is small as text may be large in memory: it is counted before it is made. */
+  function decode(request: ApiRequest, text: string, maxMemory: number): unknown {
+    if (Number.isFinite(maxMemory) && jsonMemory(text, maxMemory) > maxMemory)
+      throw tooLarge(request, `has so many parts that it would take more than ${maxMemory} bytes of memory`);
+    try {
+      return JSON.parse(text);
+    } catch (cause) {
+      throw invalid(request, `no JSON: ${JSON.stringify(text.slice(0, 100))}`, cause);
+    }
+  }
+
   async function json(request: ApiRequest): Promise<unknown> {
-    return decode(request, await text(request, limits.answerBytes));
+    return decode(request, await text(request, limits.objectBytes), limits.objectMemory);
   }
 
   async function write<T extends KubeObject>(
@@ -129,7 +200,7 @@ export function createClient(transport: Transport, options: ClientOptions = {}):
     };
     const answer = await text(request, maxBytes);
     listOptions.onReceived?.(answer.length);
-    const body = decode(request, answer);
+    const body = decode(request, answer, limits.answerMemory);
     if (!isRecord(body) || !isRecord(body['metadata']) || typeof body['metadata']['resourceVersion'] !== 'string') {
       throw invalid(request, `not a list of ${resource.kind}: it has no metadata.resourceVersion`);
     }
@@ -137,6 +208,10 @@ export function createClient(transport: Transport, options: ClientOptions = {}):
     const items: unknown = body['items'] ?? [];
     if (!Array.isArray(items)) throw invalid(request, `not a list of ${resource.kind}: its items are no list`);
     const token = body['metadata']['continue'];
+    if (body['metadata']['resourceVersion'].length > MAX_IDENTITY)
+      throw invalid(request, `not a list of ${resource.kind}: its metadata.resourceVersion is longer than ${MAX_IDENTITY} characters`);
+    if (typeof token === 'string' && token.length > MAX_TOKEN)
+      throw invalid(request, `not a list of ${resource.kind}: its metadata.continue is longer than ${MAX_TOKEN} characters`);
     const remaining = body['metadata']['remainingItemCount'];
     const found = {
       apiVersion: apiVersionOf(resource),
@@ -174,10 +249,10 @@ export function createClient(transport: Transport, options: ClientOptions = {}):
     };
     const response = await send(request);
     watchOptions.onOpen?.();
-    for await (const lines of linesOf(bodyOf(request, response), MAX_EVENT_BYTES)) {
+    for await (const lines of linesOf(bodyOf(request, response), Math.min(limits.objectBytes, MAX_EVENT_BYTES))) {
       for (const line of lines) {
         watchOptions.onReceived?.(line.length);
-        yield watchEvent(resource, decode(request, line), request);
+        yield watchEvent(resource, decode(request, line, limits.objectMemory), request);
       }
     }
   }
@@ -357,26 +432,6 @@ async function* bodyOf(request: ApiRequest, response: ApiResponse): AsyncGenerat
   }
 }
 
-/** Leaving the loop early ends the stream. */
-async function textOf(request: ApiRequest, response: ApiResponse, maxBytes: number): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of bodyOf(request, response)) {
-    bytes += chunk.length;
-    if (bytes > maxBytes) throw tooLarge(request, `is longer than ${maxBytes} bytes`);
-    chunks.push(chunk);
-  }
-  return new TextDecoder().decode(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks));
-}
-
-function decode(request: ApiRequest, text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw invalid(request, `no JSON: ${JSON.stringify(text.slice(0, 100))}`, cause);
-  }
-}
-
 /** Gives what the server sent its type, or says which object is wrong. */
 function storedObject<T extends KubeObject>(resource: Resource<T>, value: unknown, request: ApiRequest): Stored<T> {
   const metadata = isRecord(value) && isRecord(value['metadata']) ? value['metadata'] : {};
@@ -389,7 +444,7 @@ function storedObject<T extends KubeObject>(resource: Resource<T>, value: unknow
   } catch (cause) {
     const { namespace, name } = strings(metadata, ['namespace', 'name']);
     const key = keyOf({ namespace, name: name ?? '?' }).slice(0, MAX_IDENTITY);
-    throw new CodedError('InvalidObject', `${where(request)}: ${resource.kind} ${key}: ${messageOf(cause)}`, { cause });
+    throw new CodedError('InvalidObject', `${where(request)}: ${resource.kind} ${key}: ${plainText(messageOf(cause))}`, { cause });
   }
 }
 
@@ -418,6 +473,11 @@ const TEXTS = new Set(['name', 'namespace', 'uid', 'resourceVersion', 'creationT
 const MAPS = new Set(['labels', 'annotations']);
 const LISTS = new Set(['managedFields', 'ownerReferences', 'finalizers']);
 
+/** Of a watch event, in a message: those of Kubernetes have eight characters. */
+const LONGEST_TYPE = 32;
+/** Of the token of a next page, which goes into a URL. Those of Kubernetes hold a key. */
+const MAX_TOKEN = 16_384;
+
 function hasIdentity<T extends KubeObject>(object: T): object is Stored<T> {
   return typeof object.metadata.uid === 'string' && typeof object.metadata.resourceVersion === 'string';
 }
@@ -431,9 +491,15 @@ function watchEvent<T extends KubeObject>(
   const { type, object } = event;
   if (type === 'ERROR') throw new ApiError(typeof object['code'] === 'number' ? object['code'] : 500, statusOf(object), request);
   if (type === 'ADDED' || type === 'MODIFIED' || type === 'DELETED') return { type, object: storedObject(resource, object, request) };
-  if (type !== 'BOOKMARK') throw invalid(request, `a watch event of unknown type ${JSON.stringify(type)}`);
+  if (type !== 'BOOKMARK')
+    throw invalid(
+      request,
+      `a watch event of unknown type ${typeof type === 'string' ? JSON.stringify(plainText(type, LONGEST_TYPE)) : typeof type}`,
+    );
   const metadata = object['metadata'];
   if (!isRecord(metadata) || typeof metadata['resourceVersion'] !== 'string') throw invalid(request, 'a bookmark without resourceVersion');
+  if (metadata['resourceVersion'].length > MAX_IDENTITY)
+    throw invalid(request, `a bookmark whose resourceVersion is longer than ${MAX_IDENTITY} characters`);
   const annotations = metadata['annotations'];
   return {
     type,

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Agent, buildConnector } from 'undici';
 import type { ApiRequest, ApiResponse } from '../api/transport.ts';
-import { authorization, endpointOf, heed, isWatch, plainHeaders, targetOf } from './connect.ts';
+import { authorization, endpointOf, heed, hintsBounded, isWatch, plainHeaders, targetOf } from './connect.ts';
 import type { ClosableTransport, Connection, TransportOptions } from './connect.ts';
 import { unreached } from './unreached.ts';
 
@@ -92,6 +92,7 @@ export function httpTransport(connection: Connection, options: TransportOptions 
       headers,
       body: request.body ?? null,
       signal: request.signal ?? null,
+      onInfo: hintsBounded(request),
       headersTimeout: idleTimeoutMs,
       bodyTimeout: isWatch(request) ? 0 : idleTimeoutMs,
     });

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { Agent, request as httpsRequest } from 'node:https';
 import type { ApiRequest, ApiResponse } from '../api/transport.ts';
-import { authorization, endpointOf, heed, isWatch, plainHeaders, targetOf } from './connect.ts';
+import { authorization, endpointOf, heed, hintsBounded, isWatch, plainHeaders, targetOf } from './connect.ts';
 import type { ClosableTransport, Connection, TransportOptions } from './connect.ts';
 import { unreached } from './unreached.ts';
 
@@ -48,6 +48,14 @@ export function nodeHttpsTransport(connection: Connection, options: TransportOpt
     outgoing.once('close', () => request.signal?.removeEventListener('abort', onAbort));
     request.signal?.addEventListener('abort', onAbort, { once: true });
     outgoing.setTimeout(idleTimeoutMs, () => outgoing.destroy(new Error(`nothing was heard for ${idleTimeoutMs} ms`)));
+    const count = hintsBounded(request);
+    outgoing.on('information', () => {
+      try {
+        count();
+      } catch (error) {
+        outgoing.destroy(asError(error));
+      }
+    });
     outgoing.end(request.body);
     try {
       const [incoming] = (await once(outgoing, 'response')) as [IncomingMessage];

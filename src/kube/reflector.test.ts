@@ -4,7 +4,7 @@ import { ConfigMaps, Nodes } from '../api/builtin.ts';
 import type { Resource } from '../api/resource.ts';
 import type { KubeObject } from '../api/wire.ts';
 import { createClient } from './http-client.ts';
-import { startReflector } from './reflector.ts';
+import { createRoom, startReflector } from './reflector.ts';
 import type { Reflector, StoreEvent, StoreOptions } from './reflector.ts';
 import { fakeApiServer, jsonResponse, statusResponse } from './testing/api-server.ts';
 import type { FakeApiServer } from './testing/api-server.ts';
@@ -665,6 +665,143 @@ describe('a server that is not trusted', () => {
     server.remove(ConfigMaps, { namespace: 'web', name: 'a2' });
     await clock.advance(60_000);
     expect([reflector.list().map(({ metadata }) => metadata.name), code(reflector)]).toEqual([['a3', 'a4', 'a5'], 'watching']);
+  });
+
+  const stored = (name: string, data: Record<string, string>, version = '5', uid = `uid-${name}`): object => ({
+    ...configMap('web', name),
+    data,
+    metadata: { namespace: 'web', name, uid, resourceVersion: version, creationTimestamp: '2026-11-20T00:00:00Z' },
+  });
+  const large = { big: 'x'.repeat(2000) };
+  const event = (type: string, object: object): string => `${JSON.stringify({ type, object })}\n`;
+
+  test('of objects that come again under one name, page after page, one is held', async () => {
+    const server = fakeApiServer();
+    let pages = 0;
+    server.intercept(({ signal }) => {
+      if (++pages > 3) return new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)));
+      return jsonResponse(200, { metadata: { resourceVersion: '9', continue: 'more' }, items: [stored('a', large)] });
+    });
+    const { reflector } = start(ConfigMaps, server, { most: { ...most, pages: 100 } });
+    await settle();
+    expect([pages, reflector.state]).toEqual([4, { phase: 'listing', items: 1 }]);
+  });
+
+  test.each([
+    ['comes small in the same version', (name: string) => event('MODIFIED', stored(name, {}))],
+    ['is said to be deleted with another UID', (name: string) => event('DELETED', stored(name, {}, '5', 'another'))],
+  ])('an object that %s weighs what is held of it', async (_what, after) => {
+    const server = fakeApiServer();
+    const { reflector } = start(ConfigMaps, server, { most });
+    await settle();
+    for (const name of ['a', 'b', 'c']) {
+      server.watches.inject(event('MODIFIED', stored(name, large)));
+      server.watches.inject(after(name));
+    }
+    await settle();
+    expect([reflector.size, code(reflector)]).toEqual([2, 'StoreTooLarge']);
+  });
+
+  test('an object that a later list has small in the same version weighs what is held of it', async () => {
+    const server = fakeApiServer();
+    const items: object[] = [];
+    let watched = createPipe(undefined, () => undefined);
+    server.intercept(({ query, signal }) => {
+      if (query?.['watch'] === undefined) return jsonResponse(200, { metadata: { resourceVersion: '9' }, items });
+      watched = createPipe(signal, () => undefined);
+      return { status: 200, headers: {}, body: watched.read() };
+    });
+    const { reflector } = start(ConfigMaps, server, { most });
+    await settle();
+    for (const name of ['a', 'b', 'c']) {
+      watched.write(event('MODIFIED', stored(name, large)));
+      await settle();
+      items.push(stored(name, {}));
+      reflector.relist();
+      await settle();
+    }
+    expect([reflector.size, code(reflector)]).toEqual([2, 'StoreTooLarge']);
+  });
+
+  test('what a refused event would have weighed is not counted', async () => {
+    const server = fakeApiServer();
+    const { reflector, clock } = start(ConfigMaps, server, { most });
+    await settle();
+    server.watches.inject(event('MODIFIED', stored('a', { big: 'x'.repeat(6000) })));
+    await settle();
+    expect(code(reflector)).toBe('StoreTooLarge');
+    await clock.advance(10_000);
+    server.watches.inject(event('MODIFIED', stored('a', large)));
+    await settle();
+    expect([reflector.size, code(reflector)]).toEqual([1, 'watching']);
+  });
+
+  test('stores that share a room hold together no more than it has, by what their objects become in memory', async () => {
+    const server = fakeApiServer();
+    server.put(ConfigMaps, { ...configMap('web', 'a'), data: { a: '' } });
+    const room = createRoom(20_000);
+    const one = start(ConfigMaps, server, { most: { ...most, room } });
+    await settle();
+    expect(code(one.reflector)).toBe('watching');
+    const [held] = [room.held];
+    expect(held).toBeGreaterThan(1000);
+    expect(room.listed).toBe(0);
+    const dense = { ...node('n'), status: { capacity: Object.fromEntries(Array.from({ length: 110 }, (_, index) => [`c${index}`, '1'])) } };
+    server.put(Nodes, dense);
+    const other = start(Nodes, server, { most: { ...most, room } });
+    await settle();
+    expect(other.reflector.state).toMatchObject({ code: 'StoreTooLarge', error: expect.stringContaining('20000 bytes') as string });
+    expect([room.held, room.listed, code(one.reflector)]).toEqual([held, 0, 'watching']);
+    server.put(Nodes, node('n'));
+    await other.clock.advance(10_000);
+    expect(code(other.reflector)).toBe('watching');
+    server.watches.inject(event('MODIFIED', { ...dense, metadata: { ...dense.metadata, uid: 'u', resourceVersion: '99' } }));
+    await settle();
+    expect(code(other.reflector)).toBe('StoreTooLarge');
+    expect(room.held).toBeLessThan(20_000);
+  });
+
+  test('that sends a bookmark before each failure is asked ever more rarely, and its words are cut in the log', async () => {
+    const server = fakeApiServer();
+    server.intercept(({ query }) => {
+      if (query?.['watch'] === undefined) return undefined;
+      const [bookmark, bad] = [{ metadata: { resourceVersion: '9' } }, { kind: 'Status', message: 'm'.repeat(100_000) }];
+      const pipe = createPipe(undefined, () => undefined);
+      pipe.write(event('BOOKMARK', bookmark) + event('ERROR', bad));
+      pipe.end();
+      return { status: 200, headers: {}, body: pipe.read() };
+    });
+    const { clock, reflector, log } = start(Nodes, server);
+    await clock.advance(300_000);
+    expect(server.requests.length).toBeLessThan(40);
+    expect(reflector.state).toMatchObject({ phase: 'waiting', error: expect.stringMatching(/^.{1024}$/) as string });
+    expect(Math.max(...log.lines.map((line) => JSON.stringify(line).length))).toBeLessThan(2000);
+  });
+
+  test('whose lists are well and whose watches fail is asked ever more rarely', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server);
+    server.intercept(({ query }) => {
+      if (query?.['watch'] === undefined) return undefined;
+      const pipe = createPipe(undefined, () => undefined);
+      const metadata = { name: 'a', uid: 'u', creationTimestamp: '2026-11-20T00:00:00Z' };
+      for (const resourceVersion of ['20', '19'])
+        pipe.write(event('MODIFIED', { ...node('a'), metadata: { ...metadata, resourceVersion } }));
+      return { status: 200, headers: {}, body: pipe.read() };
+    });
+    await world.clock.advance(300_000);
+    expect(server.requests.length).toBeLessThan(60);
+  });
+
+  test('is asked again in time, however long it asks to be left alone', async () => {
+    const server = fakeApiServer();
+    const cancel = server.intercept(() => statusResponse(429, 'TooManyRequests', 'go away', { 'retry-after': '31536000' }));
+    const world = start(Nodes, server, { longestWaitMs: 60_000 });
+    await settle();
+    expect(world.reflector.state).toMatchObject({ phase: 'waiting', retryInMs: 60_000 });
+    cancel();
+    await world.clock.advance(60_000);
+    expect(world.reflector.synced).toBe(true);
   });
 });
 

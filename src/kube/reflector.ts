@@ -1,6 +1,7 @@
 import { CodedError, messageOf } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import { keyOf, type ObjectKey, type Resource } from '../api/resource.ts';
+import { plainText } from '../api/plain-text.ts';
 import { matchesLabels, selectorText } from '../api/selector.ts';
 import type { KubeList, KubeObject, Stored, WatchEvent } from '../api/wire.ts';
 import { askedMsOf, isExpired, isFromTheFuture } from './api-error.ts';
@@ -12,6 +13,7 @@ import type { Metrics } from './metrics.ts';
 import { createObjectStore } from './object-store.ts';
 import type { Difference, IndexFunction } from './object-store.ts';
 import { matchesFields } from './field-selector.ts';
+import { jsonMemory } from './json-memory.ts';
 import { compareVersions, hasReached } from './resource-version.ts';
 import type { Store } from './store.ts';
 
@@ -59,6 +61,8 @@ export interface StoreOptions<T extends KubeObject> {
   silenceMs?: number;
   /** Between attempts after a failure, with full jitter. Default 800 ms to 30 s. */
   backoff?: Backoff;
+  /** Between two attempts, whatever the server asks for. Default: the longest that any server may ask for, and the backoff. */
+  longestWaitMs?: number;
 }
 
 export interface StoreBounds {
@@ -67,6 +71,20 @@ export interface StoreBounds {
   characters: number;
   /** Of one list. */
   pages: number;
+  /** Shared with other stores of the same server. */
+  room?: Room;
+}
+
+/** What several stores may take of memory together, in bytes as `jsonMemory` counts them. */
+export interface Room {
+  /** Of what they hold, and as much again of lists that are not complete. */
+  readonly most: number;
+  held: number;
+  listed: number;
+}
+
+export function createRoom(most: number): Room {
+  return { most, held: 0, listed: 0 };
 }
 
 export interface ReflectorOptions<T extends KubeObject> extends StoreOptions<T> {
@@ -124,6 +142,8 @@ const GRACE_MS = 30_000;
 const SILENCE_MS = 130_000;
 /** A watch that ends sooner is a failure: reopening at once would be a loop without rest. */
 const SHORT_MS = 1000;
+/** A watch that was open for this long shows that the server is well: the next failure is a first one. What a server sends before it fails again does not. */
+const LASTING_MS = 10_000;
 const BACKOFF: Backoff = { baseMs: 800, maxMs: 30_000 };
 const BY_NAMESPACE = 'metadata.namespace';
 
@@ -170,14 +190,19 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   let mustList = true;
   let again = false;
   /** A list under way; it goes on from its token after a failed page. */
-  let partial: { objects: Stored<T>[]; token: string | undefined; again: boolean; pages: number; weights: Weights } | undefined;
-  /** Of the store. */
-  let weights = createWeights();
+  let partial: { objects: Map<string, Stored<T>>; token: string | undefined; again: boolean; pages: number; weights: Weights } | undefined;
+  const { most } = options;
+  /** Of what the store holds. */
+  const weights = createWeights((memory) => {
+    if (most?.room !== undefined) most.room.held += memory;
+  });
   /** A list whose pages expired faster than they were read is repeated in one piece. */
   let paged = true;
   /** A watch fell silent: it may have died, the server may have been restored from a backup, or there is nothing to tell. */
   let doubted = false;
   let stopWatch: ((reason: Error) => void) | undefined;
+  /** The watch that just ended was open for long. */
+  let lasted = false;
 
   function tell(event: StoreEvent<T>): void {
     for (const listener of listeners) {
@@ -206,32 +231,44 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     return withDeadline(clock, ANSWER_MS, signal, late, (signal) => client.list(resource, { ...selection, signal, ...query }));
   }
 
+  function endPartial(): void {
+    partial?.weights.clear();
+    partial = undefined;
+  }
+
   /** A list that is too large is not gone on with, and nothing of it is kept. */
   function requireBounds({ objects, characters }: Weights, pages: number): void {
-    const { most } = options;
     if (most === undefined) return;
-    if (objects <= most.objects && characters <= most.characters && pages < most.pages) return;
+    if (objects > most.objects) refuse(`more than ${most.objects} objects of ${resource.plural}`);
+    if (characters > most.characters) refuse(`more than ${most.characters} characters of ${resource.plural}`);
+    if (pages >= most.pages) refuse(`more than ${most.pages} pages of ${resource.plural}`);
+  }
+
+  /** `memory`: of what is held, or listed, by all who share the room. */
+  function requireRoom(memory: number): void {
+    const room = most?.room?.most ?? Infinity;
+    if (memory > room) refuse(`${resource.plural} and other kinds that take more than ${room} bytes of memory`);
+  }
+
+  function refuse(what: string): never {
     mustList = true;
-    partial = undefined;
-    const what =
-      objects > most.objects
-        ? `${most.objects} objects`
-        : characters > most.characters
-          ? `${most.characters} characters`
-          : `${most.pages} pages`;
-    throw new CodedError('StoreTooLarge', `the server has more than ${what} of ${resource.plural}: none of it is believed`);
+    endPartial();
+    throw new CodedError('StoreTooLarge', `the server has ${what}: none of it is believed`);
   }
 
   async function listPage(): Promise<void> {
     if (partial === undefined) {
-      partial = { objects: [], token: undefined, again, pages: 0, weights: createWeights() };
+      const listed = createWeights((memory) => {
+        if (most?.room !== undefined) most.room.listed += memory;
+      });
+      partial = { objects: new Map(), token: undefined, again, pages: 0, weights: listed };
       mustList = false;
       again = false;
       doubted = false;
       listsBegun++;
     }
     const under = partial;
-    state = { phase: 'listing', items: under.objects.length };
+    state = { phase: 'listing', items: under.objects.size };
     const page = await listed({
       ...(paged ? { limit: options.pageSize ?? PAGE } : {}),
       ...(under.token === undefined ? {} : { continue: under.token }),
@@ -239,18 +276,23 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     heardAt = clock.monotonic();
     under.pages++;
     for (const object of page.items.map(ingest)) {
-      under.objects.push(object);
-      under.weights.set(object, options.most);
+      // What comes again under one name takes the place of what came before: what is held is what is counted.
+      const key = keyOf(object.metadata);
+      under.objects.set(key, object);
+      if (most !== undefined) under.weights.set(key, weightOf(object));
     }
     under.token = page.metadata.continue;
     requireBounds(under.weights, under.token === undefined ? 0 : under.pages);
+    requireRoom(most?.room?.listed ?? 0);
     if (under.token !== undefined) return;
 
+    const differing = most === undefined ? undefined : heldAfter(under.objects, under.weights);
     partial = undefined;
     paged = true;
-    ({ weights } = under);
     const initial = !synced;
-    const differences = store.replace(under.objects, under.again);
+    const differences = store.replace([...under.objects.values()], under.again);
+    if (differing !== undefined) weights.replace(differing);
+    under.weights.clear();
     ({ resourceVersion } = page.metadata);
     listDone = listsBegun;
     synced = true;
@@ -259,6 +301,23 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     tellAll(differences, initial);
     tell({ type: 'listed', resourceVersion });
     firstList.resolve();
+  }
+
+  /** What the store will hold: an object that it has in this version stays as it is there, however large the list says that it is. */
+  function heldAfter(objects: ReadonlyMap<string, Stored<T>>, listed: Weights): Map<string, Weight> {
+    const after = new Map<string, Weight>();
+    const total = createWeights(() => undefined);
+    for (const [key, { metadata }] of objects) {
+      const known = store.get(metadata)?.metadata;
+      const isSame = known?.uid === metadata.uid && known.resourceVersion === metadata.resourceVersion;
+      const old = isSame ? weights.get(key) : undefined;
+      const weight = larger(listed.get(key) ?? NOTHING, old ?? NOTHING);
+      after.set(key, weight);
+      total.set(key, weight);
+    }
+    requireBounds(total, 0);
+    requireRoom((most?.room?.held ?? 0) - weights.memory + total.memory);
+    return after;
   }
 
   /**
@@ -288,17 +347,33 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
         `${resource.kind} ${event.object.metadata.name}: ${version} came after ${known?.metadata.resourceVersion}`,
       );
     }
+    const key = keyOf(event.object.metadata);
     if (event.type === 'DELETED') {
       resourceVersion = version;
-      weights.delete(event.object);
-      tellAll(store.remove(ingest(event.object)), false);
+      const differences = store.remove(ingest(event.object));
+      // Another one of this name stays, and what it weighs.
+      if (differences.length > 0) weights.set(key, undefined);
+      tellAll(differences, false);
       return;
     }
-    const object = ingest(event.object);
-    weights.set(object, options.most);
-    requireBounds(weights, 0);
+    // Of an object that is known in this version the store keeps what it has.
+    const object = order === 0 ? undefined : ingest(event.object);
+    if (object !== undefined && most !== undefined) weigh(key, weightOf(object));
     resourceVersion = version;
-    if (order !== 0) tellAll(store.set(object), false);
+    if (object !== undefined) tellAll(store.set(object), false);
+  }
+
+  /** Of an object that the store is about to take. */
+  function weigh(key: string, weight: Weight): void {
+    const before = weights.get(key);
+    weights.set(key, weight);
+    try {
+      requireBounds(weights, 0);
+      requireRoom(most?.room?.held ?? 0);
+    } catch (error) {
+      weights.set(key, before);
+      throw error;
+    }
   }
 
   async function watch(): Promise<void> {
@@ -340,6 +415,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
       }
     } finally {
       stopWatch = undefined;
+      lasted = openedAt !== undefined && clock.monotonic() - openedAt >= LASTING_MS;
       cancelTimer?.();
       signal.removeEventListener('abort', onAbort);
     }
@@ -351,7 +427,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   function judge(error: unknown): void {
     if (isExpired(error)) {
       if (partial?.token !== undefined) paged = false;
-      partial = undefined;
+      endPartial();
       mustList = true;
     } else if (isFromTheFuture(error)) {
       mustList = true;
@@ -362,7 +438,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     let failures = 0;
     let expired = false;
     while (!signal.aborted) {
-      const heardBefore = heardAt;
+      lasted = false;
       try {
         if (mustList || partial !== undefined) await listPage();
         else {
@@ -370,10 +446,11 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
           if (doubted) await ask();
           if (!mustList) await watch();
         }
-        failures = 0;
+        if (lasted) failures = 0;
         expired = false;
       } catch (error) {
         if (signal.aborted) break;
+        if (lasted) failures = 0;
         if (error === RELIST) continue;
         if (error === SILENT) {
           doubted = true;
@@ -382,18 +459,15 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
         }
         judge(error);
         // Whoever says that our version is too old is well: one must not wait as for a server that was away.
-        const answered = heardAt > heardBefore || (isExpired(error) && !expired);
+        failures = isExpired(error) && !expired ? 1 : failures + 1;
         expired = isExpired(error);
-        failures = answered ? 1 : failures + 1;
-        const askedMs = askedMsOf(error);
-        const retryInMs = Math.round(askedMs + fullJitterMs(options.backoff ?? BACKOFF, failures, random));
+        const waitMs = askedMsOf(error) + fullJitterMs(options.backoff ?? BACKOFF, failures, random);
+        const retryInMs = Math.round(Math.min(waitMs, options.longestWaitMs ?? Infinity));
         const code = error instanceof CodedError ? error.code : 'Failed';
         counts?.failures.add(counts.labels);
-        state = { phase: 'waiting', failures, code, error: messageOf(error), retryInMs };
-        log.warn(
-          { ...about, failures, retryInMs, error: messageOf(error) },
-          `${resource.plural} cannot be ${mustList ? 'listed' : 'watched'}`,
-        );
+        const message = plainText(messageOf(error));
+        state = { phase: 'waiting', failures, code, error: message, retryInMs };
+        log.warn({ ...about, failures, retryInMs, error: message }, `${resource.plural} cannot be ${mustList ? 'listed' : 'watched'}`);
         await sleep(clock, retryInMs, signal).catch(() => undefined);
       }
     }
@@ -469,21 +543,54 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   };
 }
 
+interface Weight {
+  /** As JSON. */
+  characters: number;
+  /** In bytes, at most. */
+  memory: number;
+}
+
+const NOTHING: Weight = { characters: 0, memory: 0 };
+
+function weightOf(object: KubeObject): Weight {
+  const text = JSON.stringify(object);
+  return { characters: text.length, memory: jsonMemory(text) };
+}
+
+function larger(one: Weight, other: Weight): Weight {
+  return { characters: Math.max(one.characters, other.characters), memory: Math.max(one.memory, other.memory) };
+}
+
 interface Weights {
   readonly objects: number;
   readonly characters: number;
-  set(object: KubeObject, most: StoreBounds | undefined): void;
-  delete(object: KubeObject): void;
+  readonly memory: number;
+  get(key: string): Weight | undefined;
+  set(key: string, weight: Weight | undefined): void;
+  replace(all: ReadonlyMap<string, Weight>): void;
+  clear(): void;
 }
 
-/** How much is held. Without a bound nothing is weighed. */
-function createWeights(): Weights {
-  const known = new Map<string, number>();
+/** How much is held. `onChange`: by how much the memory of all changed. */
+function createWeights(onChange: (memory: number) => void): Weights {
+  const known = new Map<string, Weight>();
   let characters = 0;
-  const remove = (key: string): void => {
-    characters -= known.get(key) ?? 0;
-    known.delete(key);
-  };
+  let memory = 0;
+  function set(key: string, weight: Weight | undefined): void {
+    const before = known.get(key) ?? NOTHING;
+    const after = weight ?? NOTHING;
+    if (weight === undefined) known.delete(key);
+    else known.set(key, weight);
+    characters += after.characters - before.characters;
+    memory += after.memory - before.memory;
+    onChange(after.memory - before.memory);
+  }
+  function clear(): void {
+    onChange(-memory);
+    known.clear();
+    characters = 0;
+    memory = 0;
+  }
   return {
     get objects() {
       return known.size;
@@ -491,15 +598,16 @@ function createWeights(): Weights {
     get characters() {
       return characters;
     },
-    set(object, most) {
-      if (most === undefined) return;
-      const key = keyOf(object.metadata);
-      remove(key);
-      const weight = JSON.stringify(object).length;
-      known.set(key, weight);
-      characters += weight;
+    get memory() {
+      return memory;
     },
-    delete: ({ metadata }) => remove(keyOf(metadata)),
+    get: (key) => known.get(key),
+    set,
+    replace(all) {
+      clear();
+      for (const [key, weight] of all) set(key, weight);
+    },
+    clear,
   };
 }
 

@@ -216,6 +216,25 @@ describe.each([
     await expect(text(connect({}, { idleTimeoutMs: 50 }))).rejects.toBeInstanceOf(Error);
   });
 
+  test('answers before the answer may be some, and not without end', async () => {
+    let hints = 3;
+    handle = (_request, response) => {
+      const send = (): void => {
+        if (response.destroyed) return;
+        if (hints-- > 0) response.writeEarlyHints({ link: '</a>; rel=preload' }, send);
+        else response.end('answer');
+      };
+      send();
+    };
+    const transport = connect();
+    expect(await text(transport)).toBe('answer');
+    hints = 1e6;
+    await expect(createClient(transport).get(Nodes, { name: 'a' })).rejects.toMatchObject({ code: 'AnswerTooLarge' });
+    expect(hints).toBeGreaterThan(1e5);
+    hints = 0;
+    expect(await text(transport)).toBe('answer');
+  });
+
   test('a watch may be silent', async () => {
     let later: ServerResponse | undefined;
     handle = (_request, response) => {

@@ -106,7 +106,7 @@ describe('E16: requests to a cell', () => {
     const server = fakeApiServer();
     server.put(ConfigMaps, { ...configMap('web', 'a'), data: { big: 'x'.repeat(5000) } });
     server.intercept(({ path }) => (path.endsWith('/nodes/a') ? statusResponse(403, 'Forbidden') : undefined));
-    const client = wall.guarded(createClient(server.transport, { limits: { answerBytes: 4000 } }));
+    const client = wall.guarded(createClient(server.transport, { limits: { objectBytes: 4000 } }));
     await expect(client.get(Nodes, { name: 'a' })).rejects.toMatchObject({ code: 'Forbidden' });
     await expect(client.get(Nodes, { name: 'b' })).rejects.toMatchObject({ code: 'NotFound' });
     expect(wall.away()).toBeUndefined();

@@ -282,6 +282,42 @@ describe('the kinds of a cell', () => {
   });
 });
 
+describe('E16: a cell', () => {
+  test('that asks to be left alone for a year is tried again within a minute', async () => {
+    const cancel = prod.intercept(({ path }) =>
+      path.endsWith('/machinesets') ? statusResponse(429, 'TooManyRequests', 'go away', { 'retry-after': '31536000' }) : undefined,
+    );
+    put('good');
+    const found = await cell();
+    await waitFor(() => found.away()?.reason === 'TooManyRequests');
+    cancel();
+    await clock.advance(60_000);
+    expect([found.away(), found.synced()]).toEqual([undefined, true]);
+  });
+
+  test('of which each kind alone is small enough is away where all together are too large', async () => {
+    const parts = Array.from({ length: 200_000 }, () => ({}));
+    const large = (plural: string, kind: string, spec: object): void => {
+      const metadata = { name: 'a', namespace: 'web', uid: kind, resourceVersion: '100', creationTimestamp: '2026-01-01T00:00:00Z' };
+      const items = [{ apiVersion: API_VERSION, kind, metadata: { ...metadata, ownerReferences: parts }, spec }];
+      prod.intercept(({ path, query }) =>
+        path.endsWith(`/${plural}`) && query?.['watch'] === undefined
+          ? jsonResponse(200, { metadata: { resourceVersion: '100' }, items })
+          : undefined,
+      );
+    };
+    large('machinesets', 'MachineSet', { provider: { name: 'none' } });
+    put('good');
+    const found = await cell();
+    await waitFor(() => found.synced(), { deadlineMs: 10_000 });
+    expect(found.away()).toBe(undefined);
+    large('defenderpolicies', 'DefenderPolicy', { limits: [] });
+    found.content.store('DefenderPolicy')?.relist();
+    await waitFor(() => found.away() !== undefined, { deadlineMs: 10_000 });
+    expect(found.away()).toEqual({ reason: 'StoreTooLarge', message: expect.stringContaining('134217728 bytes of memory') as unknown });
+  });
+});
+
 describe('E16: a cell that sends watch events without end', () => {
   const MIB = 1024 ** 2;
   /** How many events of 1 MiB each watch of machine sets was sent, until somebody closed it. */

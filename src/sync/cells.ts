@@ -15,7 +15,7 @@ import type { KubeObject, Stored } from '../api/wire.ts';
 import { createCache, type Cache } from '../kube/cache.ts';
 import type { Client } from '../kube/client.ts';
 import { withDeadline } from '../kube/clock.ts';
-import type { Reflector, StoreBounds } from '../kube/reflector.ts';
+import { createRoom, type Reflector, type StoreBounds } from '../kube/reflector.ts';
 import type { ServerTime } from '../kube/server-time.ts';
 import { isRecord } from '../kube/failure.ts';
 import { troubleWithKinds, type KindTrouble } from '../kube/served.ts';
@@ -31,6 +31,10 @@ const WRITTEN: Resource[] = [...WATCHED, MachineComponents];
 
 /** Of each kind that is watched: what one cell has more counts as nothing that can be believed. */
 const MOST: StoreBounds = { objects: 10_000, characters: 32 * 1024 ** 2, pages: 1000 };
+/** Of all kinds of one cell together, in bytes of memory: JSON of few characters may become twenty times as much (docs/security.md). */
+const ROOM = 128 * 1024 ** 2;
+/** A cell is tried again at least this often, whatever it asked for (docs/protocols.md#e16). */
+const LONGEST_WAIT_MS = 60_000;
 
 /** One cell as the hub reaches it. What is in it is had through its wall alone. */
 export interface Cell {
@@ -194,8 +198,9 @@ function openCell(name: string, client: Client, time: Pick<ServerTime, 'estimate
   const wall = createCellWall(name, { clock, random, log, onFailure: onChange, onChange });
   const cache: Cache = createCache({ ...options, client: wall.metered(client) });
   const stores = new Map<string, Reflector<KubeObject>>();
+  const most: StoreBounds = { ...MOST, room: createRoom(ROOM) };
   for (const resource of WATCHED) {
-    const store = cache.store(resource, { keepManagers: [MANAGERS.sync], most: MOST });
+    const store = cache.store(resource, { keepManagers: [MANAGERS.sync], most, longestWaitMs: LONGEST_WAIT_MS });
     store.subscribe((event) => {
       if (event.type !== 'bookmark') wall.changed();
     });
