@@ -42,6 +42,11 @@ describe('what in a cell needs a person', () => {
     expect(reasons('DefenderPolicy', ['Accepted', 'False', 'Refused'])).toEqual(['Refused']);
   });
 
+  test('is what machines still run of a component set that is gone', () => {
+    expect(reasons('MachineSet', ['ComponentsLeft', 'True', 'NoSet'])).toEqual(['NoSet']);
+    expect(reasons('MachineSet', ['ComponentsLeft', 'False', 'NoneLeft'])).toEqual([]);
+  });
+
   test('is since when it is so, and not since when the set stood still', () => {
     const said: Said[] = [
       ['Progressing', 'False', 'ScaleDownBlocked', '2026-11-01T00:00:00Z'],

@@ -16,6 +16,7 @@ const TROUBLE: Record<string, readonly { type: string; status: Condition['status
     // Since when is its own: Progressing was False before.
     { type: 'ScaleDownBlocked', status: 'True' },
     { type: 'Available', status: 'False' },
+    { type: 'ComponentsLeft', status: 'True' },
   ],
   MachineComponentSet: [
     { type: 'Halted', status: 'True' },

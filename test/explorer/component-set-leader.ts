@@ -11,7 +11,7 @@ import { decideMachine } from '../../src/controllers/machine-component-set/machi
 import { stateOf, statusPatch } from '../../src/controllers/machine-component-set/machine/reconcile.ts';
 import { observeSet, type SetView, type Stores } from '../../src/controllers/machine-component-set/observe.ts';
 import { isSame, planOf, stampedWith, type Plan } from '../../src/controllers/machine-component-set/plan.ts';
-import { isDeleting } from '../../src/controllers/machine-component-set/selection.ts';
+import { isDeleting } from '../../src/controllers/shared/selection.ts';
 import { mergePatch } from '../../src/kube/testing/merge-patch.ts';
 import { brokenByArrival } from './component-set-rules.ts';
 import {

@@ -7,7 +7,7 @@ import { contentFrom, idOf, targetsOf } from '../../src/controllers/machine-comp
 import { isInEffect, unrecordedFailure } from '../../src/controllers/machine-component-set/entries.ts';
 import { idOfVerified, isVerified } from '../../src/controllers/machine-component-set/evidence.ts';
 import { AGENT_SILENT } from '../../src/controllers/machine-component-set/failure-reasons.ts';
-import { isDeleting, selects } from '../../src/controllers/machine-component-set/selection.ts';
+import { isDeleting, selects } from '../../src/controllers/shared/selection.ts';
 import { remember, type Call, type HeldSet, type World } from './component-set-world.ts';
 
 type ComponentSet = Stored<MachineComponentSet>;

@@ -6,7 +6,7 @@ import { contentOf } from '../../src/api/machine.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import { idOf, targetsOf } from '../../src/controllers/machine-component-set/content.ts';
 import { isVerified } from '../../src/controllers/machine-component-set/evidence.ts';
-import { selects } from '../../src/controllers/machine-component-set/selection.ts';
+import { selects } from '../../src/controllers/shared/selection.ts';
 import { arrive, leaderMoves, NO_MUTATION, withMachine, wording } from './component-set-leader.ts';
 import { nodeMoves } from './component-set-nodes.ts';
 import { brokenByArrival, entryFor, provedIn } from './component-set-rules.ts';

@@ -8,7 +8,7 @@ import { systemClock } from '../../kube/clock.ts';
 import type { Client } from '../../kube/client.ts';
 import { createClient } from '../../kube/http-client.ts';
 import type { Output } from '../output.ts';
-import { show, steer } from './rollout.ts';
+import { describe as describeRollout, show, steer } from './rollout.ts';
 
 let cluster: EmbeddedCluster;
 let hub: Client;
@@ -97,6 +97,27 @@ describe('kubenode rollout', () => {
     await rollout('r1', 'Halted', { phase: 'Halted', revoked: true });
     await show(hub, 'r1', {}, output);
     expect(said.join('\n')).toMatch(/machinecomponentset\/exporter +Halted, revoked/);
+  });
+
+  it('says that a removed component set leaves what it installed', () => {
+    const shown = (unit: string, digest?: string): string =>
+      describeRollout({
+        apiVersion: API_VERSION,
+        kind: 'Rollout',
+        metadata: { name: 'r1' },
+        spec: {
+          fleet: 'fleet',
+          sequence: 1,
+          commit: 'a'.repeat(40),
+          stages: [],
+          units: [{ unit, clusters: [{ name: 'test', ...(digest === undefined ? {} : { digest }) }] }],
+        },
+        status: { phase: 'Done', units: [{ unit, phase: 'Done', lane: 'Forward' }] },
+      });
+    const text = 'only the set is removed: what it installed stays on the machines, unless it had removed it before with action Remove';
+    expect(shown('MachineComponentSet/exporter')).toContain(text);
+    expect(shown('MachineComponentSet/exporter', 'v1:a')).not.toContain(text);
+    expect(shown('NodeRemedier/hung')).not.toContain(text);
   });
 
   it('waits for one rollout only, and names those that there are', async () => {

@@ -9,7 +9,7 @@ import { EXIT } from '../exit.ts';
 import { age, table, type Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
 import type { Run } from '../program.ts';
-import { goOn } from '../why/rollout.ts';
+import { goOn, whatStays } from '../why/rollout.ts';
 
 interface Flags extends ConnectionFlags {
   output?: 'json' | 'yaml';
@@ -170,11 +170,19 @@ export function describe(rollout: Rollout): string {
     `stages  ${spec.stages.map((stage) => `${stage.name}: ${stage.clusters.join(', ') || 'none'}`).join(' → ')}`,
     '',
   ];
-  const rows = spec.units.map(({ unit }) => {
+  const rows = spec.units.map((wanted) => {
+    const { unit } = wanted;
     const at = status?.units?.find((each) => each.unit === unit);
     const clusters = (at?.clusters ?? []).map((cluster) => `${cluster.name}=${cluster.phase}`).join(' ');
     const phase = `${at?.phase ?? 'Pending'}${at?.revoked === true ? ', revoked' : ''}`;
-    return [unit, phase, at?.lane ?? '', at?.stage ?? '', clusters, at?.message ?? ''];
+    return [
+      unit,
+      phase,
+      at?.lane ?? '',
+      at?.stage ?? '',
+      clusters,
+      [at?.message, whatStays(wanted)].filter((part) => part !== undefined).join('; '),
+    ];
   });
   const next = status?.phase === 'Halted' ? `\n\n${goOn(rollout)}` : '';
   return `${lines.join('\n')}\n${table(['UNIT', 'PHASE', 'LANE', 'STAGE', 'CLUSTERS', 'MESSAGE'], rows)}${next}`;

@@ -6,6 +6,7 @@ import { Leases, Nodes, type Lease, type Node } from '../../api/builtin.ts';
 import { canonical } from '../../api/digest.ts';
 import { DisruptionLedgers, LEDGER_NAME, type LedgerReservation } from '../../api/disruption-ledger.ts';
 import { Freezes, type Freeze } from '../../api/freeze.ts';
+import { MachineComponentSets, type MachineComponentSet } from '../../api/machine-component-set.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { agentLeaseName, MACHINE_CONDITIONS } from '../../api/names.ts';
 import { NodeRemediers, type NodeRemedier } from '../../api/node-remedier.ts';
@@ -34,6 +35,7 @@ export interface MachineInput {
   machine: Stored<Machine>;
   node: Node | undefined;
   rules: Stored<NodeRemedier>[];
+  componentSets: Stored<MachineComponentSet>[];
   /** Of this machine. */
   jobs: Stored<RemedyOperationJob>[];
   /** Of all machines of its MachineSet. */
@@ -72,9 +74,10 @@ const KUBELET_LEASES = 'kube-node-lease';
 export async function gatherMachine(client: Client, machine: Stored<Machine>, nowMs: number): Promise<MachineInput> {
   const { namespace = '', name, uid } = machine.metadata;
   const nodeName = machine.status?.nodeRef?.name;
-  const [node, rules, jobs, ledger, freezes, kubeletLease, agentLease] = await Promise.all([
+  const [node, rules, componentSets, jobs, ledger, freezes, kubeletLease, agentLease] = await Promise.all([
     nodeName === undefined ? undefined : client.find(Nodes, { name: nodeName }),
     client.listAll(NodeRemediers),
+    client.listAll(MachineComponentSets),
     // All of the pool: also those of the machines that this one replaces.
     client.listAll(RemedyOperationJobs, { namespace }),
     client.find(DisruptionLedgers, { name: LEDGER_NAME }),
@@ -91,6 +94,7 @@ export async function gatherMachine(client: Client, machine: Stored<Machine>, no
     machine,
     node,
     rules: rules.items,
+    componentSets: componentSets.items,
     jobs: own,
     jobsOfSet,
     reservations,

@@ -1,5 +1,5 @@
 /** Why each unit of a rollout is where it is, cluster by cluster. */
-import type { Rollout, RolloutUnitStatus } from '../../api/rollout.ts';
+import type { Rollout, RolloutUnit, RolloutUnitStatus } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
 import { age } from '../output.ts';
 import { ago } from './words.ts';
@@ -11,14 +11,16 @@ export function rolloutLines(rollout: Stored<Rollout>, nowMs: number): string[] 
     `commit  ${spec.commit.slice(0, 10)}${spec.subject === undefined ? '' : ` ${spec.subject}`}, ${ago(metadata.creationTimestamp, nowMs)}`,
     `stages  ${spec.stages.map(({ name, clusters }) => `${name}: ${clusters.join(', ') || 'none'}`).join(' → ')}`,
   ];
-  for (const { unit } of spec.units) {
+  for (const wanted of spec.units) {
+    const { unit } = wanted;
     const found = status?.units?.find((each) => each.unit === unit);
     lines.push('', `${unit}  ${found?.phase ?? 'Pending'}${found?.lane === undefined ? '' : ` (${found.lane})`}`);
     if (found === undefined) {
       lines.push('  the hub has not looked at it yet: is its controller running?');
       continue;
     }
-    lines.push(...unitLines(rollout, found, nowMs).map((line) => `  ${line}`));
+    const stays = whatStays(wanted);
+    lines.push(...[...unitLines(rollout, found, nowMs), ...(stays === undefined ? [] : [stays])].map((line) => `  ${line}`));
   }
   if (status?.phase === 'Halted') lines.push('', goOn(rollout));
   const revoked = (status?.units ?? []).flatMap((unit) => (unit.revoked === true ? [unit.unit] : []));
@@ -27,6 +29,12 @@ export function rolloutLines(rollout: Stored<Rollout>, nowMs: number): string[] 
   if (spec.paused === true || status?.units?.some((unit) => unit.pausedBy !== undefined) === true)
     lines.push('', `go on: kubenode rollout resume ${metadata.name}`);
   return lines;
+}
+
+/** A set is removed and uninstalls nothing (docs/protocols.md#a6), which the phase Done alone would hide. */
+export function whatStays({ unit, clusters }: RolloutUnit): string | undefined {
+  if (!unit.startsWith('MachineComponentSet/') || clusters.every(({ digest }) => digest !== undefined)) return undefined;
+  return 'only the set is removed: what it installed stays on the machines, unless it had removed it before with action Remove';
 }
 
 /** The ways out of a halt. */

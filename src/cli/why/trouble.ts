@@ -1,6 +1,9 @@
 /** What is wrong with a machine itself, worst first: its kubelet, its agent, its conditions, its components. */
 import type { Lease, Node } from '../../api/builtin.ts';
+import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import type { ComponentStatus, Machine } from '../../api/machine.ts';
+import type { Stored } from '../../api/wire.ts';
+import { leftComponents, TO_REMOVE } from '../../controllers/shared/left-components.ts';
 import { age } from '../output.ts';
 import { freshUntilMs } from './words.ts';
 
@@ -13,9 +16,10 @@ export interface TroubleInput {
   node: Node | undefined;
   kubeletLease: Lease | undefined;
   agentLease: Lease | undefined;
+  componentSets: readonly Stored<MachineComponentSet>[];
 }
 
-export function troubleLines({ machine, node, nowMs, kubeletLease, agentLease }: TroubleInput): string[] {
+export function troubleLines({ machine, node, nowMs, kubeletLease, agentLease, componentSets }: TroubleInput): string[] {
   const { status, metadata } = machine;
   const nodeRef = status?.nodeRef;
   return [
@@ -29,6 +33,10 @@ export function troubleLines({ machine, node, nowMs, kubeletLease, agentLease }:
       .filter((condition) => CONDITIONS.includes(condition.type) && condition.status !== 'True')
       .map(({ type, status, reason, message }) => `${type} is ${status}: ${message === '' ? reason : message}`),
     ...(status?.components ?? []).flatMap((each) => componentTrouble(each, machine)),
+    ...leftComponents(machine, componentSets).map(
+      ({ name, version }) =>
+        `component ${name} ${version} still runs and no set owns it: its set was deleted, which uninstalls nothing; ${TO_REMOVE}`,
+    ),
   ];
 }
 

@@ -111,6 +111,7 @@ function inputOf(input: Partial<MachineInput>): MachineInput {
     machine: machine(),
     node: node({ Ready: 'True', KernelDeadlock: 'True' }),
     rules: [rule('hung')],
+    componentSets: [],
     jobs: [],
     jobsOfSet: [],
     reservations: [],
@@ -136,7 +137,30 @@ const reservation = (id: string, name: string) => ({
   notAfter: before(-770),
 });
 
+const componentSet = (uid: string): Stored<MachineComponentSet> => ({
+  apiVersion: API_VERSION,
+  kind: 'MachineComponentSet',
+  metadata: { ...stored('hello'), uid },
+  spec: { componentName: 'hello', version: '1.0.0' },
+});
+
 describe('why a machine', () => {
+  it('still runs what no set owns', async () => {
+    const entry = {
+      name: 'hello',
+      action: 'Install' as const,
+      version: '1.0.0',
+      setUID: 'gone',
+      setRevision: 1,
+      joinedRevision: 0,
+      revision: 1,
+      attempt: 1,
+    };
+    const text = 'component hello 1.0.0 still runs and no set owns it';
+    expect(await told({ machine: machine({}, { components: [entry] }) })).toContain(text);
+    expect(await told({ machine: machine({}, { components: [entry] }), componentSets: [componentSet('gone')] })).not.toContain(text);
+  });
+
   it('is not repaired though a rule matches: its budget is full, who holds it, and what would change that', async () => {
     const verdict = {
       allowed: false,
@@ -248,6 +272,7 @@ describe('why a machine', () => {
       await told({
         machine: machine({ components, conditions, agent }, { components: wanted }),
         rules: [],
+        componentSets: [componentSet('uid-set')],
         kubeletLease: renewed(600),
         agentLease: undefined,
       }),
@@ -343,10 +368,12 @@ it('why a rollout waits: unit by unit and cluster by cluster', async () => {
         { name: 'test', clusters: ['test'], soakSeconds: 60, maxClusters: 1 },
         { name: 'prod', clusters: ['prod-1', 'prod-2'], soakSeconds: 0, maxClusters: 1 },
       ],
-      units: ['NodeRemedier/hung', 'MachineComponentSet/kubelet', 'MachineSet/web/web', 'NodeRemedier/new'].map((unit) => ({
-        unit,
-        clusters: [],
-      })),
+      units: ['NodeRemedier/hung', 'MachineComponentSet/kubelet', 'MachineSet/web/web', 'NodeRemedier/new', 'MachineComponentSet/gone'].map(
+        (unit) => ({
+          unit,
+          clusters: unit.endsWith('/gone') ? [{ name: 'test' }] : [],
+        }),
+      ),
     },
     status: {
       phase: 'Halted',
@@ -390,6 +417,12 @@ it('why a rollout waits: unit by unit and cluster by cluster', async () => {
             { name: 'prod-1', phase: 'Halted', lane: 'Forward', message: 'the provider refuses' },
             { name: 'prod-2', phase: 'Pending', lane: 'Forward' },
           ],
+        },
+        {
+          unit: 'MachineComponentSet/gone',
+          phase: 'Done',
+          lane: 'Forward',
+          clusters: [{ name: 'test', phase: 'Verified', lane: 'Forward' }],
         },
       ],
     },

@@ -4,7 +4,7 @@ import { machineComponentName, type MachineComponent } from '../../api/machine-c
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Store } from '../../kube/store.ts';
-import { selects } from './selection.ts';
+import { selects } from '../shared/selection.ts';
 
 type Sets = Pick<Store<MachineComponentSet>, 'list'>;
 

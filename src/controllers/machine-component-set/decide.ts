@@ -11,7 +11,7 @@ import type { Lane } from './lane.ts';
 import { isNew } from './new-machine.ts';
 import type { SetView } from './observe.ts';
 import { findRequirements, obstacleOf, type Obstacle } from './obstacles.ts';
-import { isDeleting } from './selection.ts';
+import { isDeleting } from '../shared/selection.ts';
 import { hasAdded, isInFlight, offlineCap, standingsOf, type Standing, type Standings } from './standing.ts';
 
 export interface EntryWrite {

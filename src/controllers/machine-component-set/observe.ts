@@ -7,7 +7,7 @@ import type { Stored } from '../../api/wire.ts';
 import type { Store } from '../../kube/store.ts';
 import { targetsOf } from './content.ts';
 import type { LeaseAges } from '../shared/lease-ages.ts';
-import { isDeleting, selects } from './selection.ts';
+import { isDeleting, selects } from '../shared/selection.ts';
 import { openOf } from './writing.ts';
 
 /** What is known of one machine and the component of the set in hand. */

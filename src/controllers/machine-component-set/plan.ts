@@ -8,7 +8,7 @@ import type { Counted } from './content.ts';
 import { decideSet, type EntryWrite } from './decide.ts';
 import type { SetView } from './observe.ts';
 import { statusOf, type SetStatus } from './report.ts';
-import { isDeleting } from './selection.ts';
+import { isDeleting } from '../shared/selection.ts';
 import { announced } from './writing.ts';
 
 export type Plan =

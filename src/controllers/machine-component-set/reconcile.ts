@@ -13,7 +13,7 @@ import { eventsOf } from './events.ts';
 import { observeSet, type Stores } from './observe.ts';
 import type { Overlay } from './overlay.ts';
 import { isSame, planOf, stampedWith } from './plan.ts';
-import { isDeleting } from './selection.ts';
+import { isDeleting } from '../shared/selection.ts';
 
 export interface SetDeps {
   stores: Stores & { machines: Pick<Store<Machine>, 'list'> };

@@ -8,7 +8,7 @@ import { isNew, isUnreported } from './new-machine.ts';
 import { isVerified, missingEvidence } from './evidence.ts';
 import type { MachineView, SetView } from './observe.ts';
 import { inOrder } from './order.ts';
-import { isDeleting } from './selection.ts';
+import { isDeleting } from '../shared/selection.ts';
 
 const DEFAULT_OFFLINE_AFTER_SECONDS = 600;
 const DEFAULT_OFFLINE_FRACTION = '20%';

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
+import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { MachineSets, type MachineSet } from '../../api/machine-set.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { waitFor } from '../../kube/testing/wait-for.ts';
@@ -60,6 +61,34 @@ it('case 12: a label that the template loses disappears, and one that a human pu
   const { resourceVersion } = cell.cluster;
   await new Promise((resolve) => setTimeout(resolve, 300));
   expect(cell.cluster.resourceVersion).toBe(resourceVersion);
+});
+
+it('names what its machines still run when the component set that installed it is deleted, until the removal is declared', async () => {
+  await make({ replicas: 1 });
+  const set = async (action: 'Install' | 'Remove'): Promise<string> => {
+    const spec = { componentName: 'hello', version: '1.0.0', action };
+    const created = await cell.client.create(MachineComponentSets, {
+      apiVersion: API_VERSION,
+      kind: 'MachineComponentSet',
+      metadata: { name: 'hello' },
+      spec,
+    });
+    return created.metadata.uid;
+  };
+  const setUID = await set('Install');
+  const [machine] = await machines();
+  const entry = { name: 'hello', action: 'Install', version: '1.0.0', setUID, setRevision: 1, joinedRevision: 0, revision: 1, attempt: 1 };
+  await cell.client.patch(Machines, machine?.metadata ?? { name: '' }, { merge: { spec: { components: [entry] } } });
+  const left = async (): Promise<string> => {
+    const found = (await cell.client.get(MachineSets, KEY)).status?.conditions?.find(({ type }) => type === 'ComponentsLeft');
+    return `${found?.status} ${found?.message}`;
+  };
+  await waitFor(async () => (await left()) === 'False ', LATE);
+  await cell.client.delete(MachineComponentSets, { name: 'hello' });
+  const text = '1 machine still runs hello 1.0.0, which no set owns; to remove it declare it with action Remove';
+  await waitFor(async () => (await left()) === `True ${text}`, LATE);
+  await set('Remove');
+  await waitFor(async () => (await left()) === 'False ', LATE);
 });
 
 it('case 8 and 13: scales up and down through the scale subresource, to exactly what was asked', async () => {

@@ -1,4 +1,6 @@
+import { canonical } from '../../api/digest.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
+import { MachineComponentSets, type MachineComponentSet } from '../../api/machine-component-set.ts';
 import { MachineSets } from '../../api/machine-set.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import { keyOf } from '../../api/resource.ts';
@@ -35,10 +37,15 @@ export async function runMachineSetController(options: MachineSetControllerOptio
   const unsettled: Unsettled = new Map();
   const sets = cache.store(MachineSets);
   const machines = cache.store(Machines);
+  const componentSets = cache.store(MachineComponentSets);
+  /** All of them where a component set comes, goes or selects otherwise; none for what is reported of it. */
+  const whenSelectionChanges = (set: Stored<MachineComponentSet>, old?: Stored<MachineComponentSet>): string[] =>
+    old !== undefined && selectionOf(set) === selectionOf(old) ? [] : sets.list().map(({ metadata }) => keyOf(metadata));
   await runController({
     name: 'machineset',
-    watches: [watch(sets, (set) => [keyOf(set.metadata)]), watch(machines, ofBoth(ownersOf))],
-    reconcile: (key, run) => reconcileMachineSet({ sets, machines, clock, random, recorder, providers, epoch, unsettled }, key, run),
+    watches: [watch(sets, (set) => [keyOf(set.metadata)]), watch(machines, ofBoth(ownersOf)), watch(componentSets, whenSelectionChanges)],
+    reconcile: (key, run) =>
+      reconcileMachineSet({ sets, machines, componentSets, clock, random, recorder, providers, epoch, unsettled }, key, run),
     client,
     clock,
     random,
@@ -47,6 +54,10 @@ export async function runMachineSetController(options: MachineSetControllerOptio
     concurrency: 4,
     resyncMs: 300_000,
   });
+}
+
+function selectionOf({ spec }: MachineComponentSet): string {
+  return canonical([spec.pools ?? null, spec.selector ?? null]);
 }
 
 function ownersOf(machine: Stored<Machine>): string[] {

@@ -11,6 +11,8 @@ export interface MachineSetView {
   now: number;
   /** Names that are noted for machines which nobody has seen yet (docs/protocols.md#c8c). */
   making?: readonly string[];
+  /** What its machines still run of component sets that are gone, in words. */
+  left?: string;
 }
 
 export interface MachineSetDecision {

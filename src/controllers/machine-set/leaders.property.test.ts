@@ -56,6 +56,7 @@ function leader(api: ReturnType<typeof modelApi>, epoch: number, seed: number) {
   const deps = {
     sets: reader.store(MachineSets),
     machines: reader.store(Machines),
+    componentSets: { list: () => [] },
     clock,
     random: seededRandom(seed),
     recorder,

@@ -33,6 +33,7 @@ async function pass(api: ModelApi, { sets, machines }: { sets: ModelReader; mach
   const deps = {
     sets: sets.store(MachineSets),
     machines: machines.store(Machines),
+    componentSets: { list: () => [] },
     clock,
     random: seededRandom(api.version),
     recorder: { event: () => undefined },

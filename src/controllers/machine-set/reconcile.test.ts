@@ -91,6 +91,7 @@ async function pass(seen: Seen = {}): Promise<QueueResult | void> {
   const deps = {
     sets: storeOf(() => seen.sets ?? server.objects(MachineSets)),
     machines: storeOf(() => seen.machines ?? machines()),
+    componentSets: { list: () => [] },
     clock,
     random: () => random(),
     recorder: {

@@ -1,4 +1,5 @@
 import { Machines, type Machine } from '../../api/machine.ts';
+import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { MachineSets, type MachineSet } from '../../api/machine-set.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
@@ -11,6 +12,7 @@ import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import type { Store } from '../../kube/store.ts';
 import { mergeDiff } from '../../kube/merge-patch.ts';
+import { leftText } from '../shared/left-components.ts';
 import { decideMachineSet, type MachineSetView } from './decide.ts';
 import { makeMachines, noteNames, unseenNames } from './make.ts';
 import { keepMarks, type Unsettled } from './mark.ts';
@@ -22,6 +24,8 @@ import { syncedMachine } from './template.ts';
 export interface MachineSetDeps {
   sets: Store<MachineSet>;
   machines: Store<Machine>;
+  /** Only read: what machines run of a set that is gone is reported. */
+  componentSets: Pick<Store<MachineComponentSet>, 'list'>;
   clock: Clock;
   random: Random;
   recorder: Pick<Recorder, 'event'>;
@@ -53,7 +57,9 @@ export async function reconcileMachineSet(deps: MachineSetDeps, key: string, run
   if (set === undefined || set.metadata.deletionTimestamp !== undefined) return undefined;
   const machines = deps.machines.inNamespace(set.metadata.namespace ?? '').filter((machine) => ownedBy(machine, set));
   const isSeen = (name: string): boolean => deps.machines.get({ namespace: set.metadata.namespace, name }) !== undefined;
-  const seen: MachineSetView = { set, machines, now: deps.clock.now(), making: unseenNames(set, isSeen) };
+  const left = leftText(machines, deps.componentSets.list());
+  const making = unseenNames(set, isSeen);
+  const seen: MachineSetView = { set, machines, now: deps.clock.now(), making, ...(left === undefined ? {} : { left }) };
   const mistake = unmakeable(set, deps.providers);
   const decided = decideMachineSet(seen);
   const wished = mistake === undefined ? decided : { ...decided, create: [] };

@@ -52,6 +52,7 @@ const view = (
   machines: Stored<Machine>[],
   status: MachineSet['status'] = {},
   making?: string[],
+  left?: string,
 ): MachineSetView => ({
   set: {
     apiVersion: API_VERSION,
@@ -63,6 +64,7 @@ const view = (
   machines,
   now: NOW,
   ...(making === undefined ? {} : { making }),
+  ...(left === undefined ? {} : { left }),
 });
 const report = (of: MachineSetView, error?: unknown) => statusOf(of, error);
 const said = (of: MachineSetView, type = 'Progressing', error?: unknown): string => {
@@ -102,6 +104,12 @@ describe('the status of a set', () => {
   test('notes the names of machines that nobody has seen yet', () => {
     expect(report(view({ replicas: 3 }, [], {}, ['x', 'y'])).status.making).toEqual(['x', 'y']);
     expect(report(view({ replicas: 3 }, [], {}, [])).status).not.toHaveProperty('making');
+  });
+
+  test('names what its machines still run of sets that are gone', () => {
+    expect(said(view({ replicas: 3 }, some), 'ComponentsLeft')).toBe('False NoneLeft: ');
+    const text = '1 machine still runs hello 1.0.0, which no set owns';
+    expect(said(view({ replicas: 3 }, some, {}, undefined, text), 'ComponentsLeft')).toBe(`True NoSet: ${text}`);
   });
 
   test('says whether enough are available, counting from when they are Ready', () => {

@@ -25,6 +25,7 @@ export function statusOf(view: MachineSetView, error: unknown): { status: Machin
     Available: available >= replicas ? yes('Enough') : no('TooFew', `${available} of ${replicas} machines are available`),
     Progressing: progressing(view, error),
     ScaleDownBlocked: blocked.count > 0 ? yes('MachinesStay', blockedText(blocked)) : no('NotBlocked'),
+    ComponentsLeft: view.left === undefined ? no('NoneLeft') : yes('NoSet', view.left),
     Paused: set.spec.paused === true ? yes('Paused', 'spec.paused') : no('NotPaused'),
   };
   const generation = set.metadata.generation === undefined ? {} : { observedGeneration: set.metadata.generation };

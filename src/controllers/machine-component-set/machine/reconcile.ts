@@ -15,7 +15,7 @@ import { mergeDiff } from '../../../kube/merge-patch.ts';
 import { agentLease } from '../observe.ts';
 import type { Overlay } from '../overlay.ts';
 import type { Run } from '../reconcile.ts';
-import { isDeleting } from '../selection.ts';
+import { isDeleting } from '../../shared/selection.ts';
 import { decideMachine, type MachineState, type Owner, type StatusChange } from './decide.ts';
 
 export interface MachineDeps {

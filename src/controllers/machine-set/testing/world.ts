@@ -1,5 +1,6 @@
 import { API_VERSION } from '../../../api/kind.ts';
 import { Machines, type Machine } from '../../../api/machine.ts';
+import { MachineComponentSets } from '../../../api/machine-component-set.ts';
 import { MachineSets, type MachineSet } from '../../../api/machine-set.ts';
 import { FINALIZERS } from '../../../api/names.ts';
 import type { Clock, Random } from '../../../api/ports.ts';
@@ -55,7 +56,16 @@ export function createSetWorld(options: { seed?: number } = {}): SetWorld {
   function begin(epoch: number) {
     const reader = api.reader();
     const unsettled: Unsettled = new Map();
-    return { reader, sets: reader.store(MachineSets), machines: reader.store(Machines), hold: 0, needsList: false, epoch, unsettled };
+    return {
+      reader,
+      sets: reader.store(MachineSets),
+      machines: reader.store(Machines),
+      componentSets: reader.store(MachineComponentSets),
+      hold: 0,
+      needsList: false,
+      epoch,
+      unsettled,
+    };
   }
   let process = begin(1);
 
@@ -126,7 +136,8 @@ export function createSetWorld(options: { seed?: number } = {}): SetWorld {
       );
       const { epoch, unsettled } = mine;
       const providers = new Map([['fake', { validate: () => [] }]]);
-      const deps = { sets: mine.sets, machines: mine.machines, clock, random, recorder, providers, epoch, unsettled };
+      const { sets, machines, componentSets } = mine;
+      const deps = { sets, machines, componentSets, clock, random, recorder, providers, epoch, unsettled };
       try {
         await reconcileMachineSet(deps, `${KEY.namespace}/${KEY.name}`, { client, log: silentLog, signal: new AbortController().signal });
       } catch (error) {
