@@ -164,3 +164,12 @@ it('E12: takes a removal along that goes on or soaks, and none that is over, of 
   // What changes nothing of the unit leaves its rollout as it is.
   expect(plan({ fleet, rendered: wanted, wanted, labels, removing }).units).toEqual([]);
 });
+
+it('E12: takes a removal along where nothing is recorded, until it was reported that nothing is there', () => {
+  const rollout = rolloutOf(1, 'a', { test: undefined, 'prod-a': '1' });
+  // What was decided before this commit may begin there after it.
+  expect(removingBy('main', [rollout], new Map())('test', 'a')).toBe(true);
+  const clusters = [{ name: 'test', phase: 'Verified' as const, lane: 'Forward' as const }];
+  const done = { ...rollout, status: { units: [{ unit: 'a', phase: 'Done' as const, lane: 'Forward' as const, clusters }] } };
+  expect(removingBy('main', [done], new Map())('test', 'a')).toBe(false);
+});

@@ -162,16 +162,27 @@ export function carriedBy(rollouts: readonly Rollout[]): (cluster: string, unit:
   return (cluster, unit) => clusters.get(unit)?.has(cluster) === true;
 }
 
-/** Whether the newest rollout that names a unit removes it from the cluster, and a record says that something is there still, or since when it is gone. */
+/**
+ * Whether the newest rollout that names a unit removes it from the cluster, and that is not over: a record says that something is there still, or since when it is
+ * gone; or no hub has reported yet that nothing is there, so that what was decided before that rollout may begin there still.
+ */
 export function removingBy(
   fleet: string,
   rollouts: readonly Rollout[],
   recorded: ReadonlyMap<string, readonly { unit: string; fleet: string }[]>,
 ): (cluster: string, unit: string) => boolean {
   const owners = ownersOf(rollouts);
-  return (cluster, unit) =>
-    owners.get(unit)?.clusters.some(({ name, digest }) => name === cluster && digest === undefined) === true &&
-    recorded.get(cluster)?.some((each) => each.unit === unit && each.fleet === fleet) === true;
+  return (cluster, unit) => {
+    const owner = owners.get(unit);
+    if (owner?.clusters.some(({ name, digest }) => name === cluster && digest === undefined) !== true) return false;
+    const record = recorded.get(cluster)?.find((each) => each.unit === unit);
+    return record === undefined ? phaseOf(owner.rollout, unit, cluster) !== 'Verified' : record.fleet === fleet;
+  };
+}
+
+function phaseOf({ status }: Rollout, unit: string, cluster: string): string | undefined {
+  const clusters = status?.units?.find((each) => each.unit === unit)?.clusters;
+  return clusters?.find(({ name }) => name === cluster)?.phase;
 }
 
 /** What is wanted now: by the newest rollout that names the unit, else what is recorded as applied. */

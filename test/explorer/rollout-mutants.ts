@@ -118,6 +118,18 @@ export const ROLLOUT_MUTANTS: RolloutMutant[] = [
     caughtBy: /E5: it is removed from t1, where A is wanted/,
   },
   {
+    rule: 'E6: what was just added goes stage by stage',
+    seams: showing((view) => withRecords(view, ({ added: _added, ...record }) => record)),
+    plan: removing({ commit: 1 }, { settled: false, additions: true }),
+    caughtBy: /E6: it is new on p1, wanted no more, and not taken back at once/,
+  },
+  {
+    rule: 'E6: what is there for long goes at once',
+    seams: showing((view) => withRecords(view, (record) => ({ ...record, added: { commit: 'c1' } }))),
+    plan: removing({ commit: 1 }),
+    caughtBy: /E6: it is taken back at once on (t1|p1), where it is not new/,
+  },
+  {
     rule: 'E9: what was asked to go counts as gone',
     seams: { records: { ...records, removed: (_removal, at) => records.removed({ left: [], empties: false }, at) } },
     plan: removing({ commit: 1, drift: 1 }),

@@ -34,6 +34,40 @@ export const ROLLOUTS: NamedRollout[] = [
     name: 'a removal, other content and a removal again',
     plan: removing({ commit: 3 }, { heads: [head('A'), head('B'), head(undefined)] }),
   },
+  { name: 'what was just added is taken back', plan: removing({ commit: 1 }, { settled: false, additions: true }) },
+  { name: 'what was added again is taken back, and added once more', plan: removing({ commit: 4 }, { additions: true }) },
+  {
+    name: 'what was just added is taken back, and a cluster is away',
+    plan: removing({ commit: 2, away: 1 }, { settled: false, additions: true }),
+  },
+  {
+    name: 'what was just added is taken back, with a halt',
+    plan: removing({ commit: 2, halt: 1 }, { settled: false, additions: true }),
+    large: true,
+  },
+  {
+    name: 'what was just added is taken back, with a pause',
+    plan: removing({ commit: 2, pause: 1 }, { settled: false, additions: true }),
+    large: true,
+  },
+  {
+    name: 'what was just added is taken back, with other content',
+    plan: removing({ commit: 2 }, { settled: false, additions: true, heads: [head('A'), head('B'), head(undefined)] }),
+    large: true,
+  },
+  {
+    name: 'what was just added is taken back in one cluster',
+    plan: removing({ commit: 2 }, { settled: false, additions: true, heads: [head('A'), head(undefined, { p1: 'A' }), head(undefined)] }),
+  },
+  {
+    name: 'what was just added is taken back by a hub after one that is deposed',
+    plan: removing({ commit: 2, takeover: 1 }, { settled: false, additions: true, ...ONE }),
+  },
+  {
+    name: 'what was just added is taken back, with a late store of Clusters',
+    plan: removing({ commit: 2, lag: 1 }, { settled: false, additions: true, stores: ['records'] }),
+    large: true,
+  },
   { name: 'two removals, and a hub that is deposed', plan: removing({ commit: 3, takeover: 1 }, ONE) },
   {
     name: 'two removals, and a hub that is deposed, and no number on the Cluster',

@@ -36,6 +36,10 @@ export function aged(state: FleetState): FleetState {
       isNews = true;
       return { ...account, goneAt: old };
     }
+    if (account.added?.at !== undefined && account.added.at > old) {
+      isNews = true;
+      return agedSince({ ...account, added: { ...account.added, at: old } }, old);
+    }
     if (account.since === undefined || account.since.at <= old) return account;
     isNews = true;
     return { ...account, since: { ...account.since, at: old } };
@@ -43,11 +47,17 @@ export function aged(state: FleetState): FleetState {
   return isNews ? { ...state, recorded, accounts, late } : state;
 }
 
+const agedSince = (account: Account, old: number): Account =>
+  account.since === undefined || account.since.at <= old ? account : { ...account, since: { ...account.since, at: old } };
+
 function older(record: UnitStatus, now: number): UnitStatus {
   const old = now - SOAK_MS;
   const goneAt = record.removal?.at;
   if (record.removal !== undefined && goneAt !== undefined && Date.parse(goneAt) > old && Date.parse(goneAt) <= now)
     return { ...record, removal: { ...record.removal, at: iso(old) } };
+  const since = record.added?.verifiedAt;
+  if (record.added !== undefined && since !== undefined && Date.parse(since) > old && Date.parse(since) <= now)
+    return older({ ...record, added: { ...record.added, verifiedAt: iso(old) } }, now);
   const entry = record.verified?.find(({ digest }) => digest === record.evidence);
   if (entry === undefined || Date.parse(entry.at) <= old || Date.parse(entry.at) > now) return record;
   return { ...record, verified: (record.verified ?? []).map((each) => (each === entry ? { ...each, at: iso(old) } : each)) };

@@ -65,6 +65,8 @@ export interface RolloutPlan {
   maxClusters?: number;
   /** False: no term puts its number on the Clusters, so that what stands behind that is tried alone. */
   terms?: boolean;
+  /** Records say with which commit the unit came, so that its removal may take that back. */
+  additions?: boolean;
   /** By name: those that begin with t are of the first stage. */
   clusters: readonly string[];
   /** Declared by `join`. */
@@ -104,7 +106,10 @@ const stageOf = (name: string): string => (name.startsWith('t') ? 'test' : 'prod
 function startOf(plan: RolloutPlan): RolloutWorld {
   const [first] = plan.heads;
   if (first === undefined) throw new Error('a plan needs a head');
-  let fleet = emptyFleet(plan.unit ?? 'MachineComponentSet/runtime', plan.maxClusters ?? 1, plan.terms);
+  let fleet: FleetState = {
+    ...emptyFleet(plan.unit ?? 'MachineComponentSet/runtime', plan.maxClusters ?? 1, plan.terms),
+    additions: plan.additions === true,
+  };
   for (const name of plan.clusters) fleet = joined(fleet, name, stageOf(name));
   fleet = committed(fleet, first);
   if (plan.settled === true) fleet = settled(fleet);

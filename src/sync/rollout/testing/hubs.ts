@@ -223,13 +223,19 @@ function recordAll(state: FleetState, hub: Hub, cluster: string, steps: readonly
     if (hub.fenced === true && (step.do === 'Apply' || step.do === 'Remove'))
       broken ??= `E14: ${step.do === 'Apply' ? step.digest : 'the removal'} begins on ${cluster} by a hub whose successor decides already`;
     after = { ...after, recorded: { ...after.recorded, [cluster]: { ...record, unit: state.unit } } };
-    const { goneAt, ...account } = after.accounts[cluster] ?? NO_ACCOUNT;
+    const { goneAt: _goneAt, added, ...account } = after.accounts[cluster] ?? NO_ACCOUNT;
     // What begins there is not gone any more.
-    if (step.do === 'Apply' && goneAt !== undefined) after = withAccount(after, cluster, account);
+    if (step.do === 'Apply') {
+      const isNews = state.additions && (before === undefined || isGone(before));
+      const from = isNews ? { commit: step.commit } : added;
+      after = withAccount(after, cluster, { ...account, ...(from === undefined ? {} : { added: from }) });
+    }
     if (step.do === 'RecordEvidence') {
       const verified = [...new Set([...account.verified, step.digest])];
-      after = withAccount(after, cluster, { ...account, verified, since: { digest: step.digest, at: after.now } });
+      const first = added === undefined ? {} : { added: { at: after.now, ...added } };
+      after = withAccount(after, cluster, { ...account, ...first, verified, since: { digest: step.digest, at: after.now } });
     }
+    if (step.do === 'Settle') after = withAccount(after, cluster, account);
     after = { ...after, stopped: stoppedAfter(after, hub, step) };
     const exempt = `${cluster} ${step.do === 'Uphold' || step.do === 'Revoke' ? step.digest : ''}`;
     if (step.do === 'Uphold' && wantsWithEvidence(after, cluster, step.digest))
@@ -290,7 +296,8 @@ function changeOf(step: Step, state: FleetState, { records }: Seams, wrongMs: nu
   const at = new Date(state.now).toISOString();
   switch (step.do) {
     case 'Apply': {
-      const aim = { to: step.digest, lane: step.lane, asked: step.asked, revoked: step.revoked };
+      const from = state.additions ? { commit: step.commit } : {};
+      const aim = { to: step.digest, lane: step.lane, asked: step.asked, revoked: step.revoked, ...from };
       return records.begin('main', aim, step.over, [ENTRY], () => true);
     }
     case 'RecordEvidence':

@@ -36,7 +36,10 @@ export function brokenByDecision(state: FleetState, steps: readonly Step[], isCu
     if (step.do === 'Remove') {
       const wanted = wantedOn(state, step.cluster);
       if (wanted !== undefined) return `E5: it is removed from ${step.cluster}, where ${wanted} is wanted`;
-      const early = standsIn(state.recorded[step.cluster], REMOVAL) ? undefined : brokenByForward(state, step.cluster, undefined);
+      if (standsIn(state.recorded[step.cluster], REMOVAL)) continue;
+      if (step.lane === 'Restore' && !isNew(state, step.cluster))
+        return `E6: it is taken back at once on ${step.cluster}, where it is not new`;
+      const early = step.lane === 'Restore' ? undefined : brokenByForward(state, step.cluster, undefined);
       if (early !== undefined) return early;
     }
     if (step.do !== 'Apply') continue;
@@ -44,7 +47,9 @@ export function brokenByDecision(state: FleetState, steps: readonly Step[], isCu
     const broken = step.lane === 'Restore' ? brokenByRestore(state, step) : brokenByForward(state, step.cluster, step.digest);
     if (broken !== undefined) return broken;
   }
-  return isCurrent ? (notAtOnce(state, steps) ?? notRevoked(state, steps) ?? notTakenBack(state, steps)) : undefined;
+  return isCurrent
+    ? (notAtOnce(state, steps) ?? notTakenAway(state, steps) ?? notRevoked(state, steps) ?? notTakenBack(state, steps))
+    : undefined;
 }
 
 /**
@@ -132,6 +137,37 @@ function brokenByForward(state: FleetState, cluster: string, digest: string | un
         return `E5: ${what} begins on ${cluster}, and ${earlier} of an earlier stage ${wanted === undefined ? 'has it still' : 'has no evidence'}`;
       if (soaked < SOAK_MS) return `E5: ${what} begins on ${cluster}, and ${earlier} of an earlier stage has not soaked`;
     }
+  }
+  return undefined;
+}
+
+/** What came with a commit that has yet to be proven somewhere, was proven less than a soak ago, or is paused, is new wherever it came with it. */
+function isNew(state: FleetState, cluster: string): boolean {
+  const { accounts, recorded, declared, rollouts, now } = state;
+  const commit = accounts[cluster]?.added?.commit;
+  if (commit === undefined) return false;
+  const held = heldIn(recorded[cluster]);
+  const isPaused = rollouts.some(
+    ({ spec }) => spec.paused === true && spec.units[0]?.clusters.some(({ digest }) => digest === held) === true,
+  );
+  return (
+    (held !== undefined && isPaused) ||
+    declared.some((name) => {
+      const { added } = accounts[name] ?? {};
+      const isTakenBack = recorded[name]?.removal?.lane === 'Restore';
+      return added?.commit === commit && (added.at === undefined || now - added.at < SOAK_MS || isTakenBack);
+    })
+  );
+}
+
+/** What is new and wanted no more is taken back by the very next decision, wherever it came. */
+function notTakenAway(state: FleetState, steps: readonly Step[]): string | undefined {
+  for (const cluster of state.declared) {
+    const record = state.recorded[cluster];
+    if (record === undefined || isGone(record) || wantedOn(state, cluster) !== undefined || state.away.includes(cluster)) continue;
+    if (standsIn(record, REMOVAL) || !isNew(state, cluster)) continue;
+    if (!steps.some((step) => step.do === 'Remove' && step.cluster === cluster))
+      return `E6: it is new on ${cluster}, wanted no more, and not taken back at once`;
   }
   return undefined;
 }

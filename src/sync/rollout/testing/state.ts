@@ -40,6 +40,8 @@ export interface Account {
   proved: boolean;
   /** Nothing of it is left there since, as a hub recorded. */
   goneAt?: number;
+  /** It came new with this commit, which is not complete and soaked yet; `at`: of the first evidence for any content. */
+  added?: { commit: string; at?: number };
 }
 
 export type Request =
@@ -113,6 +115,8 @@ export interface FleetState {
   leader: Hub | undefined;
   /** Whether each term puts its number on every Cluster before it decides; else only what stands behind that keeps hubs apart. */
   terms: boolean;
+  /** Whether records say with which commit the unit came; else its removal is never a going back. */
+  additions: boolean;
   /** The term that leads has not done so yet. */
   unfenced: boolean;
   deposed: readonly Hub[];
@@ -197,6 +201,7 @@ export function emptyFleet(unit: string, maxClusters: number, terms = true): Fle
     asked: {},
     leader: undefined,
     terms,
+    additions: false,
     unfenced: false,
     deposed: [],
     late: { cells: {} },
