@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../api/kind.ts';
+import type { MachineComponentSet } from '../api/machine-component-set.ts';
 import type { MachineSet } from '../api/machine-set.ts';
 import type { Stored } from '../api/wire.ts';
 import { evidenceOf } from './evidence.ts';
@@ -42,5 +43,35 @@ describe('E2: a MachineSet that has all its machines', () => {
 
   it('is not halted by what passes: it lacks machines, and waits', () => {
     expect(evidence({ createFailure: 'Forbidden', replicas: 2, availableReplicas: 2 })).toEqual({ evidence: false, halted: undefined });
+  });
+});
+
+describe('how far a component set is', () => {
+  const progress = (reason: string, soakUntil?: string): string | undefined => {
+    const set: Stored<MachineComponentSet> = {
+      apiVersion: API_VERSION,
+      kind: 'MachineComponentSet',
+      metadata: { name: 'a', uid: 'u', resourceVersion: '1', creationTimestamp: AT, generation: 2 },
+      spec: { componentName: 'a', version: '1' },
+      status: {
+        progress: '1/1',
+        observedGeneration: 2,
+        ...(soakUntil === undefined ? {} : { soakUntil }),
+        conditions: [{ type: 'Progressing', status: 'True', reason, message: 'batch 1 of 3', lastTransitionTime: AT }],
+      },
+    };
+    return evidenceOf(set, 'sha256:1').progress;
+  };
+
+  it('says that it soaks, and until when', () => {
+    expect(progress('Soaking', '2026-11-20T00:01:00Z')).toBe('1/1 machines, batch 1 of 3, soaks there until 2026-11-20T00:01:00.000Z');
+  });
+
+  it.each([
+    ['RollingOut', '2026-11-20T00:01:00Z'],
+    ['Soaking', undefined],
+    ['Soaking', 'soon'],
+  ])('says nothing of a soak where it is %s until %s', (reason, until) => {
+    expect(progress(reason, until)).toBe('1/1 machines, batch 1 of 3');
   });
 });

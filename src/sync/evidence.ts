@@ -44,7 +44,7 @@ function ofComponentSet(set: Stored<MachineComponentSet>, digest: string): Evide
   const progress =
     status?.progress === undefined
       ? undefined
-      : `${status.progress} machines${condition(set, 'Progressing')?.message ? `, ${condition(set, 'Progressing')?.message}` : ''}`;
+      : `${status.progress} machines${condition(set, 'Progressing')?.message ? `, ${condition(set, 'Progressing')?.message}` : ''}${soakOf(set)}`;
   if (!observed(set)) return { evidence: false, halted: undefined, progress };
   return {
     evidence: stopped === undefined && status?.evidence?.unitDigest === digest,
@@ -52,6 +52,13 @@ function ofComponentSet(set: Stored<MachineComponentSet>, digest: string): Evide
     ...(stopped !== undefined && stopped === conflict ? { refused: true } : {}),
     progress,
   };
+}
+
+/** What its cell waits for while nothing else moves. The instant and not the time left: the words stay the same until it is over. */
+function soakOf(set: MachineComponentSet): string {
+  const endsMs = Date.parse(set.status?.soakUntil ?? '');
+  if (Number.isNaN(endsMs) || condition(set, 'Progressing')?.reason !== 'Soaking') return '';
+  return `, soaks there until ${new Date(endsMs).toISOString()}`;
 }
 
 function ofMachineSet(set: Stored<MachineSet>): Evidence {
