@@ -13,6 +13,15 @@ export interface ConnectionFlags {
   context?: string;
 }
 
+/** These flags once more, at the end of a command that is printed: it must mean the same API server. */
+export function sameConnection({ kubeconfig, context }: ConnectionFlags): string {
+  const quoted = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", String.raw`'\''`)}'`);
+  return [
+    ...(kubeconfig === undefined ? [] : [` --kubeconfig ${quoted(kubeconfig)}`]),
+    ...(context === undefined ? [] : [` --context ${quoted(context)}`]),
+  ].join('');
+}
+
 export function connectionFlags(command: Command): Command {
   return command
     .option(

@@ -38,9 +38,12 @@ afterEach(async () => {
 });
 
 function release(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
-  const argv = [ENTRY, 'release', ...args, '--kubeconfig', join(dir, 'kubeconfig')];
+  return run(['release', ...args, '--kubeconfig', join(dir, 'kubeconfig')]);
+}
+
+function run(args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
   return new Promise((resolve) =>
-    execFile(process.execPath, argv, { env: { ...process.env, NO_COLOR: '1' } }, (error, stdout, stderr) =>
+    execFile(process.execPath, [ENTRY, ...args], { env: { ...process.env, NO_COLOR: '1' } }, (error, stdout, stderr) =>
       resolve({ code: typeof error?.code === 'number' ? error.code : error === null ? 0 : -1, stdout, stderr }),
     ),
   );
@@ -55,6 +58,12 @@ it('D5: replaces the order by Cancelled under the same id and epoch, with the re
   const again = await release('m0', '-n', 'web', '--reason', 'once more');
   expect(again.code).toBe(1);
   expect(again.stderr).toContain('has no operation under way');
+  // What is printed can be run as it is.
+  const next = /next: kubenode (.*)/.exec(again.stderr)?.[1]?.split(' ') ?? [];
+  expect(next.slice(0, 2)).toEqual(['why', 'machine/web/m0']);
+  const why = await run(next);
+  expect(`${why.code} ${why.stderr}`).not.toMatch(/^2 /);
+  expect(next).toContain('--kubeconfig');
 }, 30_000);
 
 it('D5: a dry run, an unknown machine and a missing reason change nothing and say what to do', async () => {

@@ -1,9 +1,9 @@
 import type { Command } from 'commander';
-import { CodedError } from '../../api/errors.ts';
+import { CodedError, isCoded } from '../../api/errors.ts';
 import { Machines } from '../../api/machine.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import { operatorRelease } from '../../controllers/machine/order/operator-release.ts';
-import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
+import { connect, connectionFlags, sameConnection, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
 import type { Run } from '../program.ts';
@@ -41,7 +41,9 @@ async function release(name: string, flags: Flags, output: Output): Promise<numb
   try {
     const machine = await client.find(Machines, key);
     if (machine === undefined)
-      throw new CodedError('NotFound', `there is no Machine ${name} in ${flags.namespace}`, { next: `kubectl get machines -A` });
+      throw new CodedError('NotFound', `there is no Machine ${name} in ${flags.namespace}`, {
+        next: `kubectl get machines -A${sameConnection(flags)}`,
+      });
     const released = operatorRelease(machine, `OperatorRelease: ${reason}`);
     await client.update(Machines, released, { fieldManager: MANAGER, dryRun: flags.dryRun === true });
     const what = `operation ${machine.spec.operation?.id ?? ''} (${machine.spec.operation?.kind ?? ''})`;
@@ -51,10 +53,12 @@ async function release(name: string, flags: Flags, output: Output): Promise<numb
     );
     return EXIT.ok;
   } catch (error) {
+    if (isCoded(error, 'NothingToRelease') && error.next !== undefined)
+      throw new CodedError(error.code, error.message, { cause: error, next: `${error.next}${sameConnection(flags)}` });
     if (!hasReason(error, 'Conflict')) throw error;
     throw new CodedError('Conflict', `Machine ${flags.namespace}/${name} changed meanwhile; nothing was given up`, {
       cause: error,
-      next: `kubenode why ${name}`,
+      next: `kubenode why machine/${flags.namespace}/${name}${sameConnection(flags)}`,
     });
   } finally {
     await close();

@@ -13,7 +13,9 @@ import { finalReport } from '../repair/repair.ts';
 export function operatorRelease(machine: Stored<Machine>, reason: string): Stored<Machine> {
   const order = machine.spec.operation;
   if (order === undefined || order.kind === 'Cancelled' || finalReport(machine) !== undefined)
-    throw new CodedError('NothingToRelease', `${nameOf(machine)} has no operation under way`, { next: `kubenode why ${nameOf(machine)}` });
+    throw new CodedError('NothingToRelease', `${nameOf(machine)} has no operation under way`, {
+      next: `kubenode why machine/${nameOf(machine)}`,
+    });
   if (order.kind === 'Delete')
     throw new CodedError(
       'NothingToRelease',
