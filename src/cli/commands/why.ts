@@ -7,6 +7,7 @@ import { EXIT } from '../exit.ts';
 import { outputFlag } from '../output-flag.ts';
 import type { Run } from '../program.ts';
 import { clusterLines } from '../why/cluster.ts';
+import { fleetLines, gatherFleet } from '../why/fleet.ts';
 import { findSubject, type Subject } from '../why/find.ts';
 import { jobLines } from '../why/job.ts';
 import { gatherMachine, whyMachine, type WhyMachine } from '../why/machine.ts';
@@ -23,21 +24,21 @@ interface Flags extends ConnectionFlags {
 export function whyCommand(program: Command, run: Run): void {
   connectionFlags(program.command('why <name>'))
     .description(
-      'why a node is repaired or not, where a repair is, what a rollout, a set or a cluster waits for, whether a rule runs: NAME or KIND/NAME',
+      'why a node is repaired or not, where a repair is, what a rollout, a set, a cluster or a fleet waits for, whether a rule runs: NAME or KIND/NAME',
     )
     .option('-n, --namespace <pool>', 'pool of the machine or job; default: all')
     .addOption(outputFlag(['json'], 'one JSON object'))
     .addHelpText(
       'after',
       `
-Kinds: node, machine, job, rule, machineset, machinecomponentset (in a cell), rollout, cluster (in the hub); a name alone is enough where only one thing has it.
+Kinds: node, machine, job, rule, machineset, machinecomponentset (in a cell), rollout, cluster, fleet (in the hub); a name alone is enough where only one thing has it.
 Exit code 1 when there is nothing of that name.`,
     )
     .action((name: string, flags: Flags) =>
       run(async (output) => {
         const { client, close } = await connect(flags);
         try {
-          const { lines, data } = await answer(client, await findSubject(client, name, flags.namespace), Date.now());
+          const { lines, data } = await answer(client, await findSubject(client, name, flags.namespace, flags), Date.now());
           output.print(flags.output === 'json' ? JSON.stringify(data) : lines.join('\n'));
           return EXIT.ok;
         } finally {
@@ -71,6 +72,10 @@ export async function answer(client: Client, { kind, object }: Subject, nowMs: n
       return { lines: componentSetLines(object, nowMs), data: object };
     case 'cluster':
       return { lines: clusterLines(object, nowMs), data: object };
+    case 'fleet': {
+      const data = await gatherFleet(client, object);
+      return { lines: fleetLines(data, nowMs), data };
+    }
     case 'machine': {
       const data = await whyMachine(await gatherMachine(client, object, nowMs));
       return { lines: machineLines(data), data };

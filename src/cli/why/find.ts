@@ -2,6 +2,7 @@
 import { Nodes } from '../../api/builtin.ts';
 import { Clusters, type Cluster } from '../../api/cluster.ts';
 import { CodedError } from '../../api/errors.ts';
+import { Fleets, type Fleet } from '../../api/fleet.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../../api/machine-component-set.ts';
 import { MachineSets, type MachineSet } from '../../api/machine-set.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
@@ -12,6 +13,7 @@ import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
+import { sameConnection, type ConnectionFlags } from '../connection.ts';
 
 export type Subject =
   | { kind: 'machine'; object: Stored<Machine> }
@@ -20,10 +22,11 @@ export type Subject =
   | { kind: 'rule'; object: Stored<NodeRemedier> }
   | { kind: 'machineset'; object: Stored<MachineSet> }
   | { kind: 'machinecomponentset'; object: Stored<MachineComponentSet> }
-  | { kind: 'cluster'; object: Stored<Cluster> };
+  | { kind: 'cluster'; object: Stored<Cluster> }
+  | { kind: 'fleet'; object: Stored<Fleet> };
 
 /** Of kinds, as messages list them. */
-const NAMES = 'node, machine, job, rule, machineset, machinecomponentset, rollout, cluster';
+const NAMES = 'node, machine, job, rule, machineset, machinecomponentset, rollout, cluster, fleet';
 /** Words before a slash, as kubectl takes them. */
 const KINDS: Readonly<Record<string, Subject['kind']>> = {
   node: 'machine',
@@ -52,6 +55,8 @@ const KINDS: Readonly<Record<string, Subject['kind']>> = {
   cluster: 'cluster',
   clusters: 'cluster',
   kcl: 'cluster',
+  fleet: 'fleet',
+  fleets: 'fleet',
 };
 
 /** What was asked for: `NAME`, `KIND/NAME`, and as kubectl and we print it, `KIND.kubenode.io/NAME` and `KIND/NAMESPACE/NAME`. */
@@ -68,11 +73,11 @@ function asked(text: string): { kind: Subject['kind'] | undefined; namespace: st
 }
 
 /** The one thing of this name. A Node is the Machine that claimed it. Throws Usage, NotFound, Ambiguous, each with what to do next. */
-export async function findSubject(client: Client, text: string, pool: string | undefined): Promise<Subject> {
+export async function findSubject(client: Client, text: string, pool: string | undefined, flags: ConnectionFlags = {}): Promise<Subject> {
   const { kind, name, ...named } = asked(text);
   const namespace = named.namespace ?? pool;
   const wants = (each: Subject['kind']): boolean => kind === undefined || kind === each;
-  const [machines, jobs, rollouts, rules, sets, componentSets, clusters] = await Promise.all([
+  const [machines, jobs, rollouts, rules, sets, componentSets, clusters, fleets] = await Promise.all([
     wants('machine') ? machinesNamed(client, name, namespace) : [],
     wants('job') ? ofName(client, RemedyOperationJobs, name, namespace) : [],
     wants('rollout') ? ofName(client, Rollouts, name, undefined) : [],
@@ -80,6 +85,7 @@ export async function findSubject(client: Client, text: string, pool: string | u
     wants('machineset') ? ofName(client, MachineSets, name, namespace) : [],
     wants('machinecomponentset') ? ofName(client, MachineComponentSets, name, undefined) : [],
     wants('cluster') ? ofName(client, Clusters, name, undefined) : [],
+    wants('fleet') ? ofName(client, Fleets, name, undefined) : [],
   ]);
   const found: Subject[] = [
     ...machines.map((object) => ({ kind: 'machine' as const, object })),
@@ -89,17 +95,23 @@ export async function findSubject(client: Client, text: string, pool: string | u
     ...sets.map((object) => ({ kind: 'machineset' as const, object })),
     ...componentSets.map((object) => ({ kind: 'machinecomponentset' as const, object })),
     ...clusters.map((object) => ({ kind: 'cluster' as const, object })),
+    ...fleets.map((object) => ({ kind: 'fleet' as const, object })),
   ];
   const [one, ...more] = found;
   if (one === undefined)
     throw new CodedError(
       'NotFound',
-      `this API server has no ${kind ?? 'object'} "${name}"${namespace === undefined ? '' : ` in ${namespace}`}`,
-      { next: 'name the cluster it is in (rollouts and clusters: the hub): kubenode why --context NAME …' },
+      `${flags.context === undefined ? 'this API server' : `the API server of context "${flags.context}"`} has no ${kind ?? 'object'} "${name}"${namespace === undefined ? '' : ` in ${namespace}`}${flags.context === undefined ? '' : ': it is gone, or never was there'}`,
+      {
+        next:
+          flags.context === undefined
+            ? 'name the cluster it is in (fleets, rollouts and clusters: the hub): kubenode why --context NAME …'
+            : `what was reported of it lately: kubectl get events -A --field-selector involvedObject.name=${name}${sameConnection(flags)}`,
+      },
     );
   if (more.length > 0)
     throw new CodedError('Ambiguous', `"${text}" is ${found.map(nameOf).join(' and ')}`, {
-      next: `kubenode why ${one.kind}/${name}${one.object.metadata.namespace === undefined ? '' : ` -n ${one.object.metadata.namespace}`}`,
+      next: `kubenode why ${one.kind}/${name}${one.object.metadata.namespace === undefined ? '' : ` -n ${one.object.metadata.namespace}`}${sameConnection(flags)}`,
     });
   return one;
 }

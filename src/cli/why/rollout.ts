@@ -64,9 +64,11 @@ function unitLines({ spec }: Rollout, unit: RolloutUnitStatus, nowMs: number): s
         ? ''
         : unit.phase === 'Halted'
           ? 'nothing begins while it is halted'
-          : at > current
-            ? `waits for stage ${unit.stage ?? 'before it'}`
-            : `waits for its turn: ${stage?.maxClusters ?? 1} at once in stage ${stage?.name ?? ''}`);
+          : unit.pausedBy !== undefined
+            ? `paused by rollout ${unit.pausedBy}`
+            : at > current
+              ? `waits for stage ${unit.stage ?? 'before it'}`
+              : `waits for its turn: ${stage?.maxClusters ?? 1} at once in stage ${stage?.name ?? ''}`);
     lines.push(
       `${name}  ${phase}${[why, ...times]
         .filter((part) => part !== '')

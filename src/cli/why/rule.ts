@@ -16,7 +16,7 @@ export function ruleLines(rule: Stored<NodeRemedier>, jobs: readonly Stored<Reme
   const { counters } = status ?? {};
   if (counters !== undefined)
     lines.push(
-      `  since ${ago(counters.since, nowMs)}: would have made ${counters.wouldBeJobs} jobs in Shadow; made ${counters.jobs}: ${counters.succeeded} succeeded, ${counters.failed} failed, ${counters.needsHuman} need a human`,
+      `  since ${ago(counters.since, nowMs)}: would have made ${counters.wouldBeJobs} ${counters.wouldBeJobs === 1 ? 'job' : 'jobs'} in Shadow; made ${counters.jobs}: ${counters.succeeded} succeeded, ${counters.failed} failed, ${counters.needsHuman} need a human`,
     );
   if ((spec.mode ?? 'Shadow') === 'Shadow') lines.push('  it only says what it would do');
   const open = jobs.filter((job) => !isFinished(job));

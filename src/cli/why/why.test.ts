@@ -4,6 +4,7 @@ import { sha256Hex } from '../../api/digest.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { CELL_KINDS } from '../../api/kinds.ts';
 import type { Cluster } from '../../api/cluster.ts';
+import type { Fleet } from '../../api/fleet.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../../api/machine-component-set.ts';
 import { MachineSets, type MachineSet } from '../../api/machine-set.ts';
 import { Machines, type ComponentStatus, type Machine } from '../../api/machine.ts';
@@ -18,6 +19,7 @@ import { compileRule } from '../../rules/index.ts';
 import { ruleKey } from '../../rules/marks.ts';
 import { answer, machineLines } from '../commands/why.ts';
 import { findSubject } from './find.ts';
+import { fleetLines } from './fleet.ts';
 import { jobLines } from './job.ts';
 import { whyMachine, type MachineInput } from './machine.ts';
 import { rolloutLines } from './rollout.ts';
@@ -368,12 +370,17 @@ it('why a rollout waits: unit by unit and cluster by cluster', async () => {
         { name: 'test', clusters: ['test'], soakSeconds: 60, maxClusters: 1 },
         { name: 'prod', clusters: ['prod-1', 'prod-2'], soakSeconds: 0, maxClusters: 1 },
       ],
-      units: ['NodeRemedier/hung', 'MachineComponentSet/kubelet', 'MachineSet/web/web', 'NodeRemedier/new', 'MachineComponentSet/gone'].map(
-        (unit) => ({
-          unit,
-          clusters: unit.endsWith('/gone') ? [{ name: 'test' }] : [],
-        }),
-      ),
+      units: [
+        'NodeRemedier/hung',
+        'MachineComponentSet/kubelet',
+        'MachineSet/web/web',
+        'NodeRemedier/new',
+        'MachineComponentSet/paused',
+        'MachineComponentSet/gone',
+      ].map((unit) => ({
+        unit,
+        clusters: unit.endsWith('/gone') ? [{ name: 'test' }] : [],
+      })),
     },
     status: {
       phase: 'Halted',
@@ -383,7 +390,7 @@ it('why a rollout waits: unit by unit and cluster by cluster', async () => {
           phase: 'Progressing',
           lane: 'Forward',
           stage: 'test',
-          message: 'test: in Shadow first, until 2026-01-01T12:09:48.000Z; would have made 0 jobs of at most 3',
+          message: 'test: in Shadow first, until 2026-01-01T12:09:48.000Z; would-be jobs: 0 of at most 3',
           cluster: 'test',
           clusters: [
             {
@@ -391,7 +398,7 @@ it('why a rollout waits: unit by unit and cluster by cluster', async () => {
               phase: 'Waiting',
               lane: 'Forward',
               appliedAt: before(30),
-              message: 'in Shadow first, until 2026-01-01T12:09:48.000Z; would have made 0 jobs of at most 3',
+              message: 'in Shadow first, until 2026-01-01T12:09:48.000Z; would-be jobs: 0 of at most 3',
             },
             { name: 'prod-1', phase: 'Pending', lane: 'Forward' },
           ],
@@ -417,6 +424,15 @@ it('why a rollout waits: unit by unit and cluster by cluster', async () => {
             { name: 'prod-1', phase: 'Halted', lane: 'Forward', message: 'the provider refuses' },
             { name: 'prod-2', phase: 'Pending', lane: 'Forward' },
           ],
+        },
+        {
+          unit: 'MachineComponentSet/paused',
+          phase: 'Progressing',
+          lane: 'Forward',
+          stage: 'test',
+          pausedBy: 'main-6',
+          message: 'rollout main-6 is paused, of the same content',
+          clusters: [{ name: 'test', phase: 'Pending', lane: 'Forward' }],
         },
         {
           unit: 'MachineComponentSet/gone',
@@ -568,6 +584,52 @@ it('why a cluster is as it is: whether it answers, what needs a person, and each
   await golden(`${clusterLines(cluster, NOW).join('\n')}\n`, 'cluster');
 });
 
+it('why a fleet waits: the last commit, what does not pass and which cluster holds it', async () => {
+  const fleet: Stored<Fleet> = {
+    apiVersion: API_VERSION,
+    kind: 'Fleet',
+    metadata: stored('main'),
+    spec: { source: { path: '/x' }, stages: ['test', 'prod'].map((name) => ({ name, clusterSelector: { stage: name } })) },
+    status: {
+      head: 'bbbbbbbbbbbbbb',
+      commit: 'aaaaaaaaaaaaaa',
+      commitTime: before(300),
+      clusters: ['test', 'prod'],
+      units: 7,
+      conditions: [condition('Ready', 'False', 'PruneBudget', 'bbbbbbbbbb deletes too much')],
+    },
+  };
+  const of = (name: string, phase: 'Halted' | 'Progressing', message: string): Stored<Rollout> => ({
+    apiVersion: API_VERSION,
+    kind: 'Rollout',
+    metadata: stored(name),
+    spec: { fleet: 'main', commit: 'aaaaaaaaaaaaaa', subject: 'Upgrade', sequence: 1, stages: [], units: [] },
+    status: {
+      phase,
+      units: [
+        { unit: 'MachineComponentSet/kubelet', phase, lane: 'Forward', stage: 'test', message, cluster: 'test' },
+        { unit: 'MachineSet/web/web', phase: 'Done', lane: 'Forward' },
+      ],
+    },
+  });
+  const prod: Stored<Cluster> = {
+    apiVersion: API_VERSION,
+    kind: 'Cluster',
+    metadata: stored('prod'),
+    spec: {},
+    status: { conditions: [condition('Reachable', 'False', 'Unreachable', 'connect ECONNREFUSED')] },
+  };
+  const rollouts = [
+    of('main-3', 'Halted', 'test: TooManyFailed: 1 failed'),
+    of('main-4', 'Progressing', 'test: 1/2 machines, batch 1 of 2'),
+  ];
+  await golden(`${fleetLines({ fleet, rollouts, clusters: [prod] }, NOW).join('\n')}\n`, 'fleet');
+  const { conditions: _conditions, head: _head, ...status } = fleet.status ?? {};
+  const passed = fleetLines({ fleet: { ...fleet, status }, rollouts: [], clusters: [] }, NOW);
+  expect(passed[0]).toBe('fleet/main  not reported yet: does the hub controller run?');
+  expect(passed).toContain('  nothing: no rollout is under way');
+});
+
 describe('a name', () => {
   it('is found in a cell by what it is, and said to be missing or ambiguous with what to do next', async () => {
     const clock = systemClock({ ref: true });
@@ -635,6 +697,15 @@ describe('a name', () => {
         code: 'NotFound',
         message: 'this API server has no object "nothing" in web',
         next: expect.stringContaining('--context') as unknown,
+      });
+      // Who has named the cluster is not asked to name one.
+      await expect(findSubject(client, 'machine/gone', undefined, { context: 'prod' })).rejects.toMatchObject({
+        code: 'NotFound',
+        message: 'the API server of context "prod" has no machine "gone": it is gone, or never was there',
+        next: 'what was reported of it lately: kubectl get events -A --field-selector involvedObject.name=gone --context prod',
+      });
+      await expect(findSubject(client, 'twice', undefined, { context: 'prod' })).rejects.toMatchObject({
+        next: 'kubenode why machine/twice -n db --context prod',
       });
       await expect(findSubject(client, 'pod/a', undefined)).rejects.toMatchObject({ code: 'Usage', next: 'kubenode why a' });
       for (const wrong of ['node/', '/a', 'machine//a', 'machine/web/a/b', 'machine.example.com/a'])
