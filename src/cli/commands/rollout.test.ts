@@ -81,10 +81,23 @@ describe('kubenode rollout', () => {
     expect([await hub.get(Rollouts, { name: 'r1' }), said]).toEqual([before, []]);
   });
 
-  it('tries again what is done too: machines may have failed within the limit of their set', async () => {
-    await rollout('r1', 'Done');
+  it.each([
+    ['Halted', {}],
+    ['Done', { revoked: true }],
+    ['Done', { clusters: [{ name: 'test', phase: 'Verified', lane: 'Forward', message: 'halted after there was evidence' }] }],
+  ] as const)('tries again what is %s with %j', async (phase, unit) => {
+    await rollout('r1', phase, { phase, ...unit, clusters: [...('clusters' in unit ? unit.clusters : [])] });
     await steer(hub, 'retry', 'r1', false, output);
     expect(Date.parse((await spec('r1')).retry ?? '')).toBeGreaterThan(0);
+  });
+
+  it.each(['Done', 'Superseded'] as const)('refuses to try again what is %s without halts: its cells would do nothing', async (phase) => {
+    await rollout('r1', phase, { phase, clusters: [{ name: 'test', phase: 'Verified', lane: 'Forward' }] });
+    await expect(steer(hub, 'retry', 'r1', false, output)).rejects.toMatchObject({
+      code: 'NothingToDo',
+      message: expect.stringContaining(`it is ${phase}, and nothing of it is halted or revoked`) as unknown,
+    });
+    expect((await spec('r1')).retry).toBeUndefined();
   });
 
   it('changes nothing in a dry run', async () => {

@@ -73,10 +73,26 @@ const VERBS: Readonly<Record<Verb, Steering>> = {
     description: 'lift halts and revocations of a rollout and try its failed machines again',
     done: 'will be tried again',
     spec: () => ({ retry: new Date().toISOString() }),
-    // Machines that failed within the limit of their set are tried again also where the rollout is done.
-    targets: ({ metadata }) => [metadata.name],
+    // What is done has evidence: of that its cells try nothing again.
+    targets: (rollout) => (canRetry(rollout) ? [rollout.metadata.name] : whyNoRetry(rollout)),
   },
 };
+
+/** Halts, also those after there was evidence or of clusters that left, stand in the message of a place. */
+function canRetry({ status }: Rollout): boolean {
+  if (status?.phase !== 'Done' && status?.phase !== 'Superseded') return true;
+  return (status.units ?? []).some(
+    ({ revoked, clusters }) => revoked === true || clusters?.some(({ message }) => message !== undefined) === true,
+  );
+}
+
+function whyNoRetry({ spec, status }: Rollout): string {
+  const set = spec.units.map(({ unit }) => unit).find((unit) => unit.startsWith('MachineComponentSet/'));
+  const patch = `kubectl --context CLUSTER patch machinecomponentset ${set?.slice(set.indexOf('/') + 1) ?? ''} --type merge -p '{"spec":{"rolloutID":"again-1"}}'`;
+  const machines =
+    set === undefined ? '' : `; machines that failed within the limit of their set are tried again by a new rolloutID there: ${patch}`;
+  return `it is ${status?.phase ?? 'Pending'}, and nothing of it is halted or revoked${machines}`;
+}
 
 /** Errors: NotFound, NothingToDo. */
 export async function steer(hub: Client, verb: Verb, name: string, dryRun: boolean, output: Output): Promise<number> {
