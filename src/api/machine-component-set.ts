@@ -36,7 +36,9 @@ export const machineComponentSetSpec = Type.Object({
       description: 'cumulative; the last is "100%"; default 1, 10%, 50%, 100%',
     }),
   ),
-  soakSeconds: Type.Optional(seconds('after a batch holds its content, before the next', { default: 60 })),
+  soakSeconds: Type.Optional(
+    seconds('after a batch holds its content, before the next; each of the default batches soaks for a minute', { default: 60 }),
+  ),
   maxUnavailable: Type.Optional(countOrPercent('of this set, a scope of the ledger; default 1')),
   maxFailed: Type.Optional(Type.Integer({ minimum: 1, default: 1, description: 'this many failures halt the set' })),
   offlinePolicy: Type.Optional(
@@ -162,6 +164,7 @@ export const MachineComponentSets = defineKind({
   rules: [{ rule: 'self.spec.componentName == oldSelf.spec.componentName', message: 'is immutable', fieldPath: '.spec.componentName' }],
   columns: [
     { name: 'Component', type: 'string', jsonPath: '.spec.componentName' },
+    { name: 'Action', type: 'string', jsonPath: '.spec.action' },
     { name: 'Version', type: 'string', jsonPath: '.spec.version' },
     { name: 'Updated', type: 'string', jsonPath: '.status.progress' },
     { name: 'Batch', type: 'integer', jsonPath: '.status.batch' },

@@ -326,6 +326,11 @@ export const machineStatus = Type.Object({
     ),
   ),
   lastDisruption: Type.Optional(time()),
+  underWay: Type.Optional(
+    Type.Enum(['Change', 'Repair', 'Delete'], {
+      description: 'kind of the operation that has a reservation now, for people; `spec.operation` stays when it is over',
+    }),
+  ),
   drain: Type.Optional(drainStatus),
   repairRules: Type.Optional(
     atomic(Type.String({ maxLength: 253 }), {
@@ -400,7 +405,7 @@ export const Machines = defineKind({
     { name: 'Node', type: 'string', jsonPath: '.status.nodeRef.name' },
     { name: 'Ready', type: 'string', jsonPath: '.status.conditions[?(@.type=="Ready")].status' },
     { name: 'UpToDate', type: 'string', jsonPath: '.status.conditions[?(@.type=="UpToDate")].status' },
-    { name: 'Operation', type: 'string', jsonPath: '.spec.operation.kind', priority: 1 },
+    { name: 'Operation', type: 'string', jsonPath: '.status.underWay', priority: 1 },
     { name: 'Agent', type: 'string', jsonPath: '.status.agent.version', priority: 1 },
   ],
 });

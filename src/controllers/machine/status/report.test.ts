@@ -88,6 +88,14 @@ describe('lastDisruption', () => {
   });
 });
 
+describe('underWay', () => {
+  test('is the operation that has a reservation, and not the order that stays on the Machine when it is over', () => {
+    const machineWithOrder = machine({ spec: { operation: operation() } });
+    expect(told({ machine: machineWithOrder, reservation: reservation({ kind: 'Repair' }) }).underWay).toBe('Repair');
+    expect(told({ machine: machineWithOrder })).not.toHaveProperty('underWay');
+  });
+});
+
 describe('firstReadyAt', () => {
   const neverReady = (claim: MachineView['claim'], phase: 'Installing' | 'Degraded' | 'Running' = 'Installing') =>
     told({ claim, machine: machine({ status: { phase } }) });

@@ -39,6 +39,7 @@ type Own = Pick<
   | 'addresses'
   | 'firstReadyAt'
   | 'lastDisruption'
+  | 'underWay'
   | 'drain'
   | 'verdict'
   | 'observedGeneration'
@@ -91,6 +92,7 @@ export function statusOf({ view, verdict, refusals, unending = [], budgets = [] 
     ...(addresses === undefined ? {} : { addresses }),
     ...(firstReadyAt === undefined ? {} : { firstReadyAt }),
     ...(lastDisruption === undefined ? {} : { lastDisruption }),
+    ...(view.reservation === undefined ? {} : { underWay: view.reservation.kind }),
     ...drainOf(view, budgets),
     ...(verdict === undefined ? {} : { verdict }),
     ...(generation === undefined ? {} : { observedGeneration: generation }),
