@@ -81,6 +81,14 @@ interface Accepted extends Created {
   planned: Plan;
 }
 
+/** What was applied there stays, and no unit of it is one that changes. */
+function leftText(clusters: readonly string[]): string {
+  if (clusters.length === 0) return '';
+  const more = clusters.length > MOST_LEFT ? ` and ${clusters.length - MOST_LEFT} more` : '';
+  return `, and lets go of cluster${clusters.length === 1 ? '' : 's'} ${clusters.slice(0, MOST_LEFT).join(', ')}${more}: what was applied there stays`;
+}
+const MOST_LEFT = 5;
+
 async function reportAccepted(
   deps: FleetDependencies,
   { client, log }: Run,
@@ -89,7 +97,9 @@ async function reportAccepted(
   const { head, commits } = fetched;
   const [info] = commits;
   const { units, heldBack } = planned;
-  const changes = `${short(head)} changes ${['nothing', '1 unit'][units.length] ?? `${units.length} units`}`;
+  const declared = new Set(rendered.clusters.map(({ name }) => name));
+  const left = (fleet.status?.clusters ?? []).filter((name) => !declared.has(name));
+  const changes = `${short(head)} changes ${['nothing', '1 unit'][units.length] ?? `${units.length} units`}${leftText(left)}`;
   const message = heldBack === undefined ? changes : `${changes}, but ${heldBack.message}\nnext: ${heldBack.next}`;
   await reportFleet(deps, client, over, {
     reason: heldBack === undefined ? 'Accepted' : HELD_BACK,

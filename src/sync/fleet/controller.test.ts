@@ -521,6 +521,18 @@ describe('a commit that is accepted', () => {
     expect([renders.length, statusWrites(), swept.length]).toEqual([1, writes, 1]);
   });
 
+  it('that drops a cluster says so: what was applied there stays', async () => {
+    const a = configMap('settings', 'a');
+    let clusters: Record<string, KubeObject[]> = { one: [a], two: [a], three: [a] };
+    const branch: Branch = { ...branchAt('c1'), renders: () => renderedOf(clusters) };
+    startHub(branch);
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    clusters = { one: [a] };
+    branch.head = 'c2';
+    await until(() => fleet().status?.commit === 'c2', 31_000);
+    expect(ready()?.message).toBe('c2 changes nothing, and lets go of clusters three, two: what was applied there stays');
+  });
+
   it('that changes nothing makes no Rollout, keeps the one in force, and the time of the commit where none is known', async () => {
     const branch: Branch = { ...branchAt('c1'), renders: () => rendered('same') };
     startHub(branch);
