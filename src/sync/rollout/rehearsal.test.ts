@@ -228,7 +228,7 @@ describe('E2: a repair rule', () => {
     expect([hub.mode, hub.unit?.phase, hub.message]).toEqual([
       'Shadow for Enforce',
       'Progressing',
-      'in Shadow first, until 2026-01-01T00:01:00.000Z; would have made 0 jobs of at most 1',
+      'in Shadow first, until 2026-01-01T00:01:00.000Z; would-be jobs: 0 of at most 1',
     ]);
     hub.pass(59);
     hub.wouldBeJobs(1);

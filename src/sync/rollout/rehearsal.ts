@@ -40,7 +40,7 @@ function shadowOf(rule: NodeRemedier, now: number | undefined): Rehearsal {
   if (wouldBeJobs > maxJobs)
     return {
       state: 'Failed',
-      why: `it would have made ${wouldBeJobs} jobs in Shadow since ${plainText(since, 64)}, and may want ${maxJobs}: it is not enforced; narrow its conditions, or raise enforceAfter.maxJobs`,
+      why: `it would have made ${wouldBeJobs} ${wouldBeJobs === 1 ? 'job' : 'jobs'} in Shadow since ${plainText(since, 64)}, and may want ${maxJobs}: it is not enforced; narrow its conditions, or raise enforceAfter.maxJobs`,
     };
   const endsAt = new Date(Date.parse(since) + shadowSeconds * 1000);
   // A cell says what it likes.
@@ -54,7 +54,7 @@ function shadowOf(rule: NodeRemedier, now: number | undefined): Rehearsal {
   if (now >= endsAt.getTime()) return { state: 'Over' };
   return {
     state: 'Running',
-    why: `in Shadow first, until ${endsAt.toISOString()}; would have made ${wouldBeJobs} jobs of at most ${maxJobs}`,
+    why: `in Shadow first, until ${endsAt.toISOString()}; would-be jobs: ${wouldBeJobs} of at most ${maxJobs}`,
     leftMs: endsAt.getTime() - now,
   };
 }
