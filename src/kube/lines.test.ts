@@ -20,6 +20,11 @@ describe('lines of a stream', () => {
     expect(await lines('\n\r\n', 'a\n\nb\n', '\n')).toEqual([['a', 'b']]);
   });
 
+  test('are not left out without end', async () => {
+    expect(await lines('\n'.repeat(999), '\r\na\n')).toEqual([['a']]);
+    await expect(lines('\n'.repeat(999), 'a\n\n\n')).rejects.toMatchObject({ code: 'LinesEmpty' });
+  });
+
   test('may be as long as the bound, in whatever chunks, and no byte longer', async () => {
     expect(await lines('abcd\n', 'efgh', '\n', 'i', 'jkl', '\nmnop\n')).toEqual([['abcd'], ['efgh'], ['ijkl', 'mnop']]);
     for (const chunks of [['abcde\n'], ['abcde'], ['abcd', 'e'], ['abcd', 'e\n'], ['a\nbcdef\n'], ['abc', 'de\n']])

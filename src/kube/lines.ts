@@ -1,16 +1,19 @@
 import { CodedError } from '../api/errors.ts';
 
 const NEWLINE = 10;
+/** Of one stream. Kubernetes sends none; each costs, and none is an event that is counted. */
+const MOST_EMPTY = 1000;
 
 /**
  * Splits bytes at newlines into text. The lines that one chunk completes are yielded together: a turn of an async loop costs as much as
  * a short line. Characters that span chunks stay whole, because bytes are joined before they are decoded. Empty lines are left out.
- * Errors: `LineTooLong`, before more than `maxBytes` is held; `Truncated` when the bytes end inside a line.
+ * Errors: `LineTooLong`, before more than `maxBytes` is held; `LinesEmpty`, after 1,000 of them; `Truncated` when the bytes end inside a line.
  */
 export async function* linesOf(chunks: AsyncIterable<Uint8Array>, maxBytes: number): AsyncGenerator<string[], void> {
   const decoder = new TextDecoder();
   let pending: Uint8Array[] = [];
   let pendingBytes = 0;
+  let empty = 0;
 
   const take = (last: Uint8Array): string => {
     if (pending.length === 0) return decoder.decode(last);
@@ -27,7 +30,12 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array>, maxBytes: numb
       if (pendingBytes + end - start > maxBytes) throw tooLong(maxBytes);
       const line = take(chunk.subarray(start, end));
       start = end + 1;
-      if (line !== '' && line !== '\r') lines.push(line);
+      if (line !== '' && line !== '\r') {
+        lines.push(line);
+        continue;
+      }
+      empty++;
+      if (empty > MOST_EMPTY) throw new CodedError('LinesEmpty', `the stream has more than ${MOST_EMPTY} empty lines`);
     }
     if (lines.length > 0) yield lines;
     if (start === chunk.length) continue;
