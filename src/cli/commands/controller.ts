@@ -20,6 +20,7 @@ import { connect, connectionFlags, type Connected, type ConnectionFlags } from '
 import { EXIT } from '../exit.ts';
 import { createHealth, serveHealth } from '../health.ts';
 import { kindsGate } from '../kinds.ts';
+import { createLog } from '../log.ts';
 import type { Listening } from '../listen.ts';
 import { countRequests } from '../requests.ts';
 import { requireDomains } from '../node-domains.ts';
@@ -221,7 +222,7 @@ function logTo(level: string): Logger {
   const destination = pino.destination({ dest: 1, sync: true });
   // It writes past the stream of that name, on the same descriptor.
   destination.on('error', (error) => process.stdout.emit('error', error));
-  return pino({ level, base: { pid: process.pid } }, destination);
+  return createLog(level, destination);
 }
 
 /** Whether the Lease is still that of this term. */
