@@ -778,15 +778,21 @@ describe('a server that is not trusted', () => {
     expect(Math.max(...log.lines.map((line) => JSON.stringify(line).length))).toBeLessThan(2000);
   });
 
-  test('whose lists are well and whose watches fail is asked ever more rarely', async () => {
+  const inOrder = (...versions: string[]): string =>
+    versions
+      .map((resourceVersion) => ({ name: 'a', uid: 'u', creationTimestamp: '2026-11-20T00:00:00Z', resourceVersion }))
+      .map((metadata) => event('MODIFIED', { ...node('a'), metadata }))
+      .join('');
+  test.each([
+    ['bring an older version', inOrder('20', '19')],
+    ['say that the version of the list is too old', event('ERROR', { kind: 'Status', code: 410, reason: 'Expired', message: 'old' })],
+  ])('whose lists are well and whose watches %s is asked ever more rarely', async (_what, bytes) => {
     const server = fakeApiServer();
     const world = start(Nodes, server);
     server.intercept(({ query }) => {
       if (query?.['watch'] === undefined) return undefined;
       const pipe = createPipe(undefined, () => undefined);
-      const metadata = { name: 'a', uid: 'u', creationTimestamp: '2026-11-20T00:00:00Z' };
-      for (const resourceVersion of ['20', '19'])
-        pipe.write(event('MODIFIED', { ...node('a'), metadata: { ...metadata, resourceVersion } }));
+      pipe.write(bytes);
       return { status: 200, headers: {}, body: pipe.read() };
     });
     await world.clock.advance(300_000);

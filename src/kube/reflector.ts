@@ -446,11 +446,10 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
           if (doubted) await ask();
           if (!mustList) await watch();
         }
-        if (lasted) failures = 0;
-        expired = false;
+        if (lasted) [failures, expired] = [0, false];
       } catch (error) {
         if (signal.aborted) break;
-        if (lasted) failures = 0;
+        if (lasted) [failures, expired] = [0, false];
         if (error === RELIST) continue;
         if (error === SILENT) {
           doubted = true;
@@ -460,7 +459,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
         judge(error);
         // Whoever says that our version is too old is well: one must not wait as for a server that was away.
         failures = isExpired(error) && !expired ? 1 : failures + 1;
-        expired = isExpired(error);
+        expired ||= isExpired(error);
         const waitMs = askedMsOf(error) + fullJitterMs(options.backoff ?? BACKOFF, failures, random);
         const retryInMs = Math.round(Math.min(waitMs, options.longestWaitMs ?? Infinity));
         const code = error instanceof CodedError ? error.code : 'Failed';
