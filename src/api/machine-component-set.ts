@@ -148,10 +148,18 @@ export const MachineComponentSets = defineKind({
       Type.Integer({ minimum: 0, description: 'of the term that wrote this; a leader of an earlier one decides nothing more' }),
     ),
     writing: Type.Optional(
-      atomic(Type.Object({ machine: Type.String({ description: 'namespace/name' }), resourceVersion: Type.String() }), {
-        maxItems: 100,
-        description: 'entries that may be written at any moment, on condition of that version of the Machine; no others are',
-      }),
+      atomic(
+        Type.Object({
+          machine: Type.String({ description: 'namespace/name' }),
+          resourceVersion: Type.String(),
+          generation: Type.Optional(Type.Integer({ description: 'absent: the entry is conditioned on the resourceVersion' })),
+          fence: Type.Optional(Type.String({ description: 'annotation kubenode.io/entry-fence; absent: none' })),
+        }),
+        {
+          maxItems: 100,
+          description: 'entries that may be written at any moment, on condition of that generation and fence of the Machine; no others are',
+        },
+      ),
     ),
     canary: Type.Optional(
       listMap(Type.Object({ machine: Type.String(), state: Type.String(), message: Type.Optional(Type.String()) }), ['machine'], {

@@ -1,17 +1,22 @@
 /** What a process that leads component sets may do next: the steps of `reconcileSet` and `reconcileMachine`, one call at a time. */
+import { jsonPatch } from '@kubenode/embedded/testing';
+import { canonical } from '../../src/api/digest.ts';
 import { API_VERSION } from '../../src/api/kind.ts';
 import type { Machine } from '../../src/api/machine.ts';
 import type { MachineComponent } from '../../src/api/machine-component.ts';
 import { agentLeaseName } from '../../src/api/names.ts';
 import type { ObjectKey } from '../../src/api/resource.ts';
-import type { Stored } from '../../src/api/wire.ts';
-import { entriesPatch, statusPatch as setStatusPatch } from '../../src/controllers/machine-component-set/act.ts';
+import type { Json, Stored } from '../../src/api/wire.ts';
+import { statusPatch as setStatusPatch } from '../../src/controllers/machine-component-set/act.ts';
 import type { LeaseAge } from '../../src/controllers/shared/lease-ages.ts';
 import { decideMachine } from '../../src/controllers/machine-component-set/machine/decide.ts';
 import { stateOf, statusPatch } from '../../src/controllers/machine-component-set/machine/reconcile.ts';
 import { observeSet, type SetView, type Stores } from '../../src/controllers/machine-component-set/observe.ts';
 import { isSame, planOf, stampedWith, type Plan } from '../../src/controllers/machine-component-set/plan.ts';
 import { isDeleting } from '../../src/controllers/shared/selection.ts';
+import { entriesPatch } from '../../src/controllers/machine-component-set/writing.ts';
+import { holds } from '../../src/defender/guarded-patch.ts';
+import type { JsonPatchOperation } from '../../src/kube/client.ts';
 import { mergePatch } from '../../src/kube/testing/merge-patch.ts';
 import { brokenByArrival } from './component-set-rules.ts';
 import {
@@ -20,6 +25,7 @@ import {
   kept,
   keptEntry,
   keptMachine,
+  keptPatch,
   keptSet,
   machineAt,
   NOW,
@@ -44,6 +50,7 @@ import {
   type World,
 } from './component-set-world.ts';
 
+const LIVE = { known: false };
 const UNSEEN: HeldMachine = { version: 0, object: undefined };
 const DAY = 86_400_000;
 const HEARD: LeaseAge = { silentMs: 0, fresh: true };
@@ -140,6 +147,12 @@ function planFor(
   });
 }
 
+/** A patch without its condition on the generation, which the call carries: versions count up for ever. */
+const COUNTED = new Set(['/metadata/generation', '/metadata/resourceVersion']);
+const jsonBodies = remember<JsonPatchOperation[]>();
+const jsonBody = (patch: JsonPatchOperation[]): JsonPatchOperation[] =>
+  jsonBodies(patch, '', () => keptPatch(patch.filter(({ op, path }) => op !== 'test' || !COUNTED.has(path))));
+
 const versionOf = (machine: Stored<Machine>): number => Number(machine.metadata.resourceVersion);
 const whichOf = ({ metadata }: Stored<Machine>): number => indexOf(`${POOL}/${metadata.name}`);
 
@@ -154,23 +167,27 @@ function bodyOf(patch: object): object {
 }
 
 const calls = remember<readonly Call[]>();
-const callsOf = (plan: Plan, set: number): readonly Call[] => calls(plan, String(set), () => planned(plan, set));
+const callsOf = (plan: Plan, set: number, store: Store): readonly Call[] =>
+  calls(plan, String(set), () => planned(plan, set, machinesOf(store)));
 
-function planned(plan: Plan, set: number): Call[] {
+function planned(plan: Plan, set: number, machines: readonly Stored<Machine>[]): Call[] {
+  // A mutant that sees a status as it is not would be refused for that alone.
+  const seen = (machine: Stored<Machine>, patch: JsonPatchOperation[]): JsonPatchOperation[] =>
+    machines.includes(machine) ? patch : patch.filter(({ op, path }) => op !== 'test' || !path.startsWith('/status'));
   if (plan.step === 'Count') return [];
   const settles = plan.settle.map((machine): Call => ({
     do: 'settle',
     set,
     index: whichOf(machine),
     version: versionOf(machine),
-    patch: kept({ spec: {} }),
+    patch: keptPatch([]),
   }));
   const entries = plan.writes.map(({ machine, entry, lane }): Call => ({
     do: 'entry',
     set,
     index: whichOf(machine),
     version: versionOf(machine),
-    patch: body(entriesPatch(machine, [entry])),
+    patch: jsonBody(seen(machine, entriesPatch(machine, [entry], LIVE))),
     entry: keptEntry(entry),
     lane,
   }));
@@ -182,9 +199,9 @@ const statusCall = (set: number, held: HeldSet, patch: object): Call =>
   statusCalls(patch, `${set} ${held.version}`, () => statusCallOf(set, held, patch));
 
 function statusCallOf(set: number, held: HeldSet, patch: object): Call {
-  const { status = {} } = body(patch) as { status?: { writing?: { machine: string; resourceVersion: string }[] | null } };
+  const { status = {} } = body(patch) as { status?: { writing?: { machine: string; generation?: number }[] | null } };
   const { writing, ...rest } = status;
-  const announced = writing?.map((each): Announced => [indexOf(each.machine), Number(each.resourceVersion)]) ?? [];
+  const announced = writing?.map((each): Announced => [indexOf(each.machine), each.generation ?? 0]) ?? [];
   return {
     do: 'status',
     set,
@@ -210,7 +227,7 @@ function look(world: World, index: number, leader: Leader, set: number, { mutati
   if (!leader.begun.includes(set) && mutation.epochs !== 'ignored') return stamp(world, index, leader, set, held, mutation);
   const epoch = mutation.epochs === 'ignored' ? world.epoch : leader.epoch;
   const { plan, patch } = planFor(store, set, { sites: world.sites, epoch }, mutation);
-  const todo = callsOf(plan, set);
+  const todo = callsOf(plan, set, store);
   const who = `leader ${index}`;
   if (patch === undefined) {
     if (todo.length === 0)
@@ -342,7 +359,7 @@ export function wording(call: Call): string {
   }
 }
 
-const decisions = remember<{ patch: object; status: boolean } | undefined>();
+const decisions = remember<{ patch: JsonPatchOperation[]; status: boolean } | undefined>();
 
 /** The loop of a machine: one write. */
 function answers(world: World, index: number, leader: Leader, { mutation = NO_MUTATION }: Scenario): Step[] {
@@ -351,12 +368,13 @@ function answers(world: World, index: number, leader: Leader, { mutation = NO_MU
     if (object === undefined || isDeleting(object) || object.spec.paused === true) return [];
     const key = `${store.sets.map((each) => numberOf(each.object)).join()} ${world.sites[at] ?? ''}`;
     const found = decisions(object, key, () => {
-      const machine = machineAt(object, version);
+      // Without the generation, which its condition would bear.
+      const machine = { ...object, metadata: { ...object.metadata, resourceVersion: String(version) } };
       const sets = { list: () => store.sets.map(setAt) };
       const decision = decideMachine(stateOf({ sets, leases: leasesOf(world.sites), clock: { now: () => NOW } }, machine));
       const entries = decision.changes.map(({ entry }) => entry);
-      if (entries.length > 0) return { patch: body(entriesPatch(machine, entries)), status: false };
-      return decision.status === undefined ? undefined : { patch: body(statusPatch(machine, decision.status)), status: true };
+      if (entries.length > 0) return { patch: jsonBody(entriesPatch(machine, entries, LIVE)), status: false };
+      return decision.status === undefined ? undefined : { patch: jsonBody(statusPatch(machine, decision.status, LIVE)), status: true };
     });
     if (found === undefined) return [];
     const call: Call = { do: 'answer', index: at, version, ...found };
@@ -379,7 +397,8 @@ function answers(world: World, index: number, leader: Leader, { mutation = NO_MU
 }
 
 const mergedSets = remember<HeldSet['object']>();
-const mergedMachines = remember<Stored<Machine>>();
+const mergedMachines = remember<Stored<Machine> | typeof REFUSED>();
+const REFUSED = Symbol('refused');
 
 /** The same world: it is refused. */
 export function arrive(world: World, call: Call, { unconditioned }: Mutation): World {
@@ -397,12 +416,24 @@ export function arrive(world: World, call: Call, { unconditioned }: Mutation): W
   const held = world.machines[call.index];
   if (held?.object === undefined || (held.version !== call.version && unconditioned !== 'machine')) return world;
   const { object, version } = held;
-  const merged = mergedMachines(object, String(numberOf(call.patch)), () => keptMachine(mergePatch(object, call.patch) as Stored<Machine>));
-  return { ...world, machines: replaced(world.machines, call.index, { version: version + 1, object: merged }) };
+  const merged = mergedMachines(object, `${numberOf(call.patch)} ${unconditioned === 'machine'}`, () => {
+    if (unconditioned !== 'machine' && !holds(call.patch, object)) return REFUSED;
+    const writes = call.patch.filter(({ op }) => op !== 'test');
+    return keptMachine(jsonPatch(structuredClone(object) as object as Json, writes as object as Json) as object as Stored<Machine>);
+  });
+  if (merged === REFUSED) return world;
+  // The agent's status, and what is recorded of it, count no generation.
+  const isStatus = call.do === 'answer' && call.status;
+  return { ...world, machines: replaced(world.machines, call.index, { version: version + (isStatus ? 0 : 1), object: merged }) };
 }
 
-/** Each write makes a new version. */
+/** Each write of its spec makes a new generation, and its deletion does; what is written of its status or labels does not. */
 export function withMachine(world: World, index: number, machine: Stored<Machine>): World {
-  const version = (world.machines[index]?.version ?? 0) + 1;
+  const before = world.machines[index];
+  const isOther =
+    before?.object === undefined ||
+    canonical([before.object.spec, before.object.metadata.deletionTimestamp ?? '']) !==
+      canonical([machine.spec, machine.metadata.deletionTimestamp ?? '']);
+  const version = (before?.version ?? 0) + (isOther ? 1 : 0);
   return { ...world, machines: replaced(world.machines, index, { version, object: keptMachine(machine) }) };
 }

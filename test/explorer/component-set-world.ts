@@ -3,6 +3,7 @@ import { canonical } from '../../src/api/digest.ts';
 import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
 import type { ComponentEntry, Machine } from '../../src/api/machine.ts';
 import type { MachineComponentSet, MachineComponentSetSpec } from '../../src/api/machine-component-set.ts';
+import type { JsonPatchOperation } from '../../src/kube/client.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import type { Lane } from '../../src/controllers/machine-component-set/lane.ts';
 import type { Plan } from '../../src/controllers/machine-component-set/plan.ts';
@@ -15,12 +16,13 @@ export const AT = new Date(NOW).toISOString();
 
 /** Equal contents are one object; objects carry no resourceVersion. */
 export interface HeldMachine {
+  /** The generation, which counts what an entry is conditioned on: the spec, deletion and settlements. */
   version: number;
   /** undefined: it is gone. */
   object: Stored<Machine> | undefined;
 }
 
-/** A machine that is announced in `status.writing`, with the version that its entry is conditioned on. */
+/** A machine that is announced in `status.writing`, with the generation that its entry is conditioned on. */
 export type Announced = readonly [index: number, version: number];
 
 export interface HeldSet {
@@ -37,9 +39,9 @@ export interface Store {
 
 /** A request of a leader to the server, on condition of the version. `patch` carries no versions. */
 export type Call =
-  | { do: 'entry'; set: number; index: number; version: number; patch: object; entry: ComponentEntry; lane: Lane }
-  | { do: 'settle'; set: number; index: number; version: number; patch: object }
-  | { do: 'answer'; index: number; version: number; patch: object; status: boolean }
+  | { do: 'entry'; set: number; index: number; version: number; patch: JsonPatchOperation[]; entry: ComponentEntry; lane: Lane }
+  | { do: 'settle'; set: number; index: number; version: number; patch: JsonPatchOperation[] }
+  | { do: 'answer'; index: number; version: number; patch: JsonPatchOperation[]; status: boolean }
   | { do: 'status'; set: number; version: number; patch: object; writing: readonly Announced[] | undefined };
 
 /** A pass over one set that has written its status. */
@@ -177,6 +179,7 @@ function interner<T extends object>(): (value: T) => T {
 export const keptMachine = interner<Stored<Machine>>();
 export const keptSet = interner<Stored<MachineComponentSet>>();
 export const kept = interner<object>();
+export const keptPatch = interner<JsonPatchOperation[]>();
 export const keptReservation = interner<LedgerReservation>();
 export const keptEntry = interner<ComponentEntry>();
 
@@ -208,7 +211,10 @@ const shownSets = remember<Stored<MachineComponentSet>>();
 
 /** As a client reads it. */
 export const machineAt = (object: Stored<Machine>, version: number): Stored<Machine> =>
-  shownMachines(object, String(version), () => ({ ...object, metadata: { ...object.metadata, resourceVersion: String(version) } }));
+  shownMachines(object, String(version), () => ({
+    ...object,
+    metadata: { ...object.metadata, resourceVersion: String(version), generation: version },
+  }));
 
 export const setAt = ({ object, version, writing }: HeldSet): Stored<MachineComponentSet> =>
   shownSets(object, `${version} ${writing.join(' ')}`, () => ({
@@ -220,7 +226,13 @@ export const setAt = ({ object, version, writing }: HeldSet): Stored<MachineComp
 const writingOf = (writing: readonly Announced[]) =>
   writing.length === 0
     ? {}
-    : { writing: writing.map(([index, version]) => ({ machine: keyOfMachine(index), resourceVersion: String(version) })) };
+    : {
+        writing: writing.map(([index, version]) => ({
+          machine: keyOfMachine(index),
+          resourceVersion: String(version),
+          generation: version,
+        })),
+      };
 
 export const nameOf = (index: number): string => `m${index}`;
 export const keyOfMachine = (index: number): string => `${POOL}/m${index}`;

@@ -1,14 +1,16 @@
-import { Machines, type ComponentEntry, type Machine } from '../../api/machine.ts';
+import { Machines, type Machine } from '../../api/machine.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../../api/machine-component-set.ts';
 import { MANAGERS } from '../../api/names.ts';
+import { keyOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
-import type { Client } from '../../kube/client.ts';
+import type { Client, JsonPatchOperation } from '../../kube/client.ts';
+import { patchIfSame } from '../shared/guarded-patch.ts';
 import type { EntryWrite } from './decide.ts';
 import { mergeDiff } from '../../kube/merge-patch.ts';
 import type { Overlay } from './overlay.ts';
 import type { SetStatus } from './report.ts';
-import { settlePatch } from './writing.ts';
+import { entriesPatch, settlePatch } from './writing.ts';
 
 const OPTIONS = { fieldManager: MANAGERS.machineComponentSet };
 const PARALLEL = 8;
@@ -47,29 +49,23 @@ export function statusPatch(set: Stored<MachineComponentSet>, status: SetStatus)
   return diff === undefined ? undefined : { metadata: { resourceVersion }, status: diff };
 }
 
-/** Writes one entry of a Machine and leaves the others as they were read (docs/protocols.md#a2): the list is sent whole, on condition of the resourceVersion. */
-export async function writeEntry(actors: Actors, machine: Stored<Machine>, entry: ComponentEntry): Promise<Written<Stored<Machine>>> {
-  const { namespace, name } = machine.metadata;
-  return attempt(actors.machines, { namespace, name }, () =>
-    actors.client.patch(Machines, { namespace, name }, { merge: entriesPatch(machine, [entry]) }, { ...OPTIONS, signal: actors.signal }),
-  );
-}
-
-export function entriesPatch(machine: Stored<Machine>, entries: readonly ComponentEntry[]): object {
-  const components = entries.reduce(withEntry, machine.spec.components ?? []);
-  const { resourceVersion } = machine.metadata;
-  return { metadata: { resourceVersion }, spec: { components } };
-}
-
-function withEntry(entries: ComponentEntry[], entry: ComponentEntry): ComponentEntry[] {
-  const index = entries.findIndex((each) => each.name === entry.name);
-  return index < 0 ? [...entries, entry] : entries.with(index, entry);
-}
-
-/** False: something was lost, and everything has to be decided again. */
-export async function writeEntries(actors: Actors, writes: readonly EntryWrite[], told: (write: EntryWrite) => void): Promise<boolean> {
+/**
+ * False: something was lost, and everything has to be decided again. A copy of a store, which may be old, is conditioned on its version, too; what was `lost`
+ * once in this run was read live since.
+ */
+export async function writeEntries(
+  actors: Actors,
+  writes: readonly EntryWrite[],
+  lost: Set<string>,
+  told: (write: EntryWrite) => void,
+): Promise<boolean> {
   return inParallel(writes, async (write) => {
-    if ((await writeEntry(actors, write.machine, write.entry)) === 'lost') return false;
+    const key = keyOf(write.machine.metadata);
+    const json = entriesPatch(write.machine, [write.entry], { known: !lost.has(key) });
+    if ((await writeMachine(actors, write.machine, json)) === 'lost') {
+      lost.add(key);
+      return false;
+    }
     told(write);
     return true;
   });
@@ -77,13 +73,16 @@ export async function writeEntries(actors: Actors, writes: readonly EntryWrite[]
 
 /** After this an entry that was announced for such a Machine comes too late (docs/protocols.md#b9). */
 export async function settleMachines(actors: Actors, machines: readonly Stored<Machine>[]): Promise<boolean> {
-  return inParallel(machines, async (machine) => {
-    const { namespace, name } = machine.metadata;
-    const written = await attempt(actors.machines, { namespace, name }, () =>
-      actors.client.patch(Machines, { namespace, name }, { merge: settlePatch(machine) }, { ...OPTIONS, signal: actors.signal }),
-    );
-    return written !== 'lost';
-  });
+  return inParallel(machines, async (machine) => (await writeMachine(actors, machine, settlePatch(machine))) !== 'lost');
+}
+
+export async function writeMachine(
+  { client, machines, signal }: Pick<Actors, 'client' | 'machines' | 'signal'>,
+  machine: Stored<Machine>,
+  json: JsonPatchOperation[],
+  subresource?: 'status',
+): Promise<Written<Stored<Machine>>> {
+  return attempt(machines, machine.metadata, () => patchIfSame(client, Machines, machine, json, { ...OPTIONS, subresource, signal }));
 }
 
 /** Whether all went well. */

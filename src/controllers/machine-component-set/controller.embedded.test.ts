@@ -9,6 +9,7 @@ import type { KubeObject } from '../../api/wire.ts';
 import { findCondition } from '../../kube/conditions.ts';
 import { microTime } from '../../kube/clock.ts';
 import { waitFor } from '../../kube/testing/wait-for.ts';
+import { noisy } from '../machine/testing/noisy.ts';
 import { runMachineComponentSetController } from './controller.ts';
 import { modelAgent, type ModelAgent } from './testing/agent.ts';
 import { openCell, type TestCell } from './testing/cell.ts';
@@ -20,6 +21,7 @@ let running: Promise<void>[];
 let agents: Map<string, ModelAgent>;
 let bad: Set<string>;
 let agentsEnd: AbortController;
+let noise: ReturnType<typeof noisy>;
 
 beforeEach(async () => {
   cell = await openCell();
@@ -58,7 +60,9 @@ beforeEach(async () => {
       spec: { holderIdentity: name, renewTime: microTime(cell.ports.clock.now()), leaseDurationSeconds: 180 },
     });
   }
-  running = [runMachineComponentSetController({ ...cell.ports, term: Promise.resolve(1) }), playAgents()];
+  noise = noisy(cell.ports.client, { reports: false });
+  noise.pause(true);
+  running = [runMachineComponentSetController({ ...cell.ports, client: noise.through, term: Promise.resolve(1) }), playAgents()];
 });
 afterEach(async () => {
   agentsEnd.abort();
@@ -127,6 +131,22 @@ it('rolls a version out, halts at a bad one and goes back, on an API server with
   const reasons = (await cell.client.listAll(Events)).items.map((event) => event.reason);
   expect(reasons).toEqual(expect.arrayContaining(['RevisionBegun', 'ContentVerified', 'RolloutHalted', 'ComponentFailed']));
 });
+
+it('C4a: agents that write their status before each write of the controller keep no content, no verdict and no failure away', async () => {
+  noise.pause(false);
+  await cell.client.create(MachineComponentSets, {
+    apiVersion: API_VERSION,
+    kind: 'MachineComponentSet',
+    metadata: { name: 'kubelet' },
+    spec: { componentName: 'kubelet', version: '1.0.0', batches: [1, '100%'], soakSeconds: 0, unitDigest: 'v1:a' },
+  });
+  await waitFor(isDone, LATE);
+  for (const name of NAMES) bad.add(`${name} 2.0.0`);
+  await cell.client.patch(MachineComponentSets, { name: 'kubelet' }, { merge: { spec: { version: '2.0.0', unitDigest: 'v1:b' } } });
+  await waitFor(async () => findCondition((await status()).conditions, 'Halted')?.status === 'True', LATE);
+  await waitFor(async () => (await versions()).every((version) => version === '1.0.0'), LATE);
+  expect(noise.count()).toBeGreaterThan(10);
+}, 60_000);
 
 it('a soak that is made shorter ends at once, not at the next look at everything', async () => {
   await cell.client.create(MachineComponentSets, {

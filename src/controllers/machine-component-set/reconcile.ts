@@ -40,19 +40,26 @@ const UNDER_WAY_MS = 15_000;
 
 /** One set: observe, decide, act, report. Deleting a set leaves its entries where they are (docs/protocols.md#a6): nobody writes them any more. */
 export async function reconcileSet(deps: SetDeps, name: string, run: Run): Promise<QueueResult | void> {
+  const lost = new Set<string>();
   const actors: Actors = { client: run.client, machines: deps.machines, sets: deps.sets, signal: run.signal };
   for (let tries = 1; ; tries++) {
     await deps.sets.settle(run.client, run.signal);
     await deps.machines.settle(run.client, run.signal);
     const set = deps.sets.get({ name });
     if (set === undefined || isDeleting(set)) return undefined;
-    const result = await pass(deps, set, actors, run);
+    const result = await pass(deps, set, actors, { ...run, lost });
     if (result !== 'again') return result;
     if (tries === TRIES) return { requeueAfterMs: 100 };
   }
 }
 
-async function pass(deps: SetDeps, set: Stored<MachineComponentSet>, actors: Actors, run: Run): Promise<QueueResult | undefined | 'again'> {
+/** `lost`: Machines whose entry lost in this run. */
+async function pass(
+  deps: SetDeps,
+  set: Stored<MachineComponentSet>,
+  actors: Actors,
+  run: Run & { lost: Set<string> },
+): Promise<QueueResult | undefined | 'again'> {
   if (!deps.begun.has(set.metadata.uid)) return beginTerm(deps, actors, run);
   const machines = deps.machines.over(deps.stores.machines.list());
   const view = observeSet(set, machines, deps.stores, deps.clock.now());
@@ -74,7 +81,7 @@ async function pass(deps: SetDeps, set: Stored<MachineComponentSet>, actors: Act
   const { writes, settle } = plan;
   if (writes.length > 0 || settle.length > 0) {
     if (!(await isCurrent(actors, reported === 'unchanged' ? set : reported.object))) return 'again';
-    const isWritten = await writeEntries(actors, writes, (write) => logWrite(run.log, write));
+    const isWritten = await writeEntries(actors, writes, run.lost, (write) => logWrite(run.log, write));
     const isSettled = await settleMachines(actors, settle);
     if (!isWritten || !isSettled || plan.hasMore || settle.length > 0) return 'again';
   }

@@ -1,28 +1,74 @@
 /**
  * Which entries may be written at any moment (docs/protocols.md#b9). A write of an entry is conditioned on its Machine alone, and one that was decided before a
- * commit, a halt or a change of leader may arrive long after it: its Machine has not changed. So the set names each before it is sent, and what is
+ * commit, a halt or a change of leader may arrive long after it: nothing of its Machine that counts has changed. So the set names each before it is sent, and what is
  * not wanted any more is settled: its Machine is written to, so that the entry comes too late. Pure.
  */
-import type { Machine } from '../../api/machine.ts';
+import type { ComponentEntry, Machine } from '../../api/machine.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
 import { keyOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
+import { machinePatch, type Path, type ReadFrom } from '../../defender/guarded-patch.ts';
+import type { JsonPatchOperation } from '../../kube/client.ts';
 
 export type Announced = NonNullable<NonNullable<MachineComponentSet['status']>['writing']>[number];
 
-export const announced = ({ metadata }: Stored<Machine>): Announced => ({
-  machine: keyOf(metadata),
-  resourceVersion: metadata.resourceVersion,
-});
+const fenceOf = ({ metadata }: Stored<Machine>): string | undefined => metadata.annotations?.[ANNOTATIONS.entryFence];
 
-/** Machines whose entry was announced and may still be written. Another version is a later one, and no Machine is one that is gone: they were read after it was announced. */
-export function openOf({ status }: MachineComponentSet, machines: readonly Stored<Machine>[]): Stored<Machine>[] {
-  const versions = new Map((status?.writing ?? []).map(({ machine, resourceVersion }) => [machine, resourceVersion]));
-  return machines.filter(({ metadata }) => versions.get(keyOf(metadata)) === metadata.resourceVersion);
+/** By what the entry is conditioned on, and by the version for those that know no more. */
+export function announced(machine: Stored<Machine>): Announced {
+  const { metadata } = machine;
+  const { resourceVersion, generation } = metadata;
+  const fence = fenceOf(machine);
+  return {
+    machine: keyOf(metadata),
+    resourceVersion,
+    ...(generation !== undefined && { generation }),
+    ...(fence !== undefined && { fence }),
+  };
 }
 
-/** Changes nothing but the version. */
-export function settlePatch({ metadata: { resourceVersion } }: Stored<Machine>): object {
-  return { metadata: { resourceVersion, annotations: { [ANNOTATIONS.entryFence]: resourceVersion } } };
+/** Machines whose entry was announced and may still be written. Another generation is a later one, and no Machine is one that is gone: they were read after it was announced. */
+export function openOf({ status }: MachineComponentSet, machines: readonly Stored<Machine>[]): Stored<Machine>[] {
+  const writing = new Map((status?.writing ?? []).map((each) => [each.machine, each]));
+  return machines.filter((machine) => {
+    const { metadata } = machine;
+    const open = writing.get(keyOf(metadata));
+    if (open === undefined) return false;
+    // One that an earlier version of KubeNode announced is conditioned on the version.
+    if (open.generation === undefined) return open.resourceVersion === metadata.resourceVersion;
+    return open.generation === metadata.generation && open.fence === fenceOf(machine);
+  });
+}
+
+const FENCE: Path = ['metadata', 'annotations', ANNOTATIONS.entryFence];
+
+/**
+ * What an entry is decided on, besides UID, spec and deletion (docs/protocols.md#c4a): the fence; what selects the machine; whether it is new; what was
+ * verified there. No agent writes any of it.
+ */
+const ENTRY_DEPENDS: readonly Path[] = [
+  FENCE,
+  ['metadata', 'labels'],
+  ['status', 'firstReadyAt'],
+  ['status', 'phase'],
+  ['status', 'verified'],
+];
+
+/** The list is sent whole, with the other entries as they were read (docs/protocols.md#a2). */
+export function entriesPatch(machine: Stored<Machine>, entries: readonly ComponentEntry[], from: ReadFrom): JsonPatchOperation[] {
+  const components = entries.reduce(withEntry, machine.spec.components ?? []);
+  return machinePatch(machine, { ...machine, spec: { ...machine.spec, components } }, { ...from, on: ENTRY_DEPENDS });
+}
+
+function withEntry(entries: ComponentEntry[], entry: ComponentEntry): ComponentEntry[] {
+  const index = entries.findIndex((each) => each.name === entry.name);
+  return index < 0 ? [...entries, entry] : entries.with(index, entry);
+}
+
+/** Changes nothing but the fence: no two reads of a Machine that differ have one version. */
+export function settlePatch(machine: Stored<Machine>): JsonPatchOperation[] {
+  const { metadata } = machine;
+  const annotations = { ...metadata.annotations, [ANNOTATIONS.entryFence]: metadata.resourceVersion };
+  return machinePatch(machine, { ...machine, metadata: { ...metadata, annotations } }, { known: false, on: [FENCE] });
 }

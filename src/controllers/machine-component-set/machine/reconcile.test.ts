@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { API_VERSION } from '../../../api/kind.ts';
 import { Machines, type Machine } from '../../../api/machine.ts';
 import type { Stored } from '../../../api/wire.ts';
+import { holds } from '../../../defender/guarded-patch.ts';
 import { recordingLog } from '../../../kube/testing/log.ts';
 import { createOverlay } from '../overlay.ts';
 import { modelApi } from '../testing/api.ts';
@@ -19,18 +20,32 @@ const machine = (status?: Machine['status']): Stored<Machine> => ({
   ...(status === undefined ? {} : { status }),
 });
 
-test('the status is written by what changes alone, conditioned on the version that was read', () => {
+test('C4a: the status is written by what changes alone, conditioned on what was judged, and on no more of what its agent writes', () => {
   const nothing = { verified: [], soaks: [], conditions: [] };
-  const metadata = { resourceVersion: '7' };
-  expect(statusPatch(machine(), nothing)).toEqual({ metadata, status: {} });
-  expect(statusPatch(machine({ verified: [record], soaks: [soak], conditions: [condition] }), nothing)).toEqual({
-    metadata,
-    status: nothing,
-  });
-  for (const change of [{ verified: [record] }, { soaks: [soak] }, { conditions: [condition] }]) {
-    expect(statusPatch(machine(), { ...nothing, ...change })).toEqual({ metadata, status: change });
-    expect(statusPatch(machine(change), { ...nothing, ...change })).toEqual({ metadata, status: {} });
+  const live = { known: false };
+  const writes = (of: Stored<Machine>, change: Parameters<typeof statusPatch>[1]) =>
+    statusPatch(of, change, live).flatMap(({ op, path, value }) => (op === 'test' || path === '/status' ? [] : [[path, value]]));
+  expect(writes(machine(), nothing)).toEqual([]);
+  const full = machine({ verified: [record], soaks: [soak], conditions: [condition] });
+  expect(writes(full, nothing)).toEqual([
+    ['/status/verified', []],
+    ['/status/soaks', []],
+    ['/status/conditions', []],
+  ]);
+  for (const [field, change] of Object.entries({ verified: [record], soaks: [soak], conditions: [condition] })) {
+    expect(writes(machine(), { ...nothing, [field]: change })).toEqual([[`/status/${field}`, change]]);
+    expect(writes(machine({ [field]: change }), { ...nothing, [field]: change })).toEqual([]);
   }
+  const tested = statusPatch({ ...full, metadata: { ...full.metadata, generation: 3 } }, nothing, live);
+  const agent = { version: '1', apiLevel: 1, bootID: 'b', os: 'linux', arch: 'amd64' };
+  const seen: Stored<Machine> = { ...full, metadata: { ...full.metadata, generation: 3, resourceVersion: '9' } };
+  const withStatus = (status: NonNullable<Machine['status']>): Stored<Machine> => ({ ...seen, status });
+  expect(holds(tested, seen)).toBe(true);
+  expect(holds(tested, { ...seen, metadata: { ...seen.metadata, generation: 4 } })).toBe(false);
+  expect(holds(tested, withStatus({ ...seen.status, operation: { id: 'r', state: 'Done' } }))).toBe(true);
+  const components = [{ name: 'kubelet', version: '2.0.0', content: 'x', revision: 5, running: 4, state: 'Failed' as const }];
+  expect(holds(tested, withStatus({ ...seen.status, components }))).toBe(false);
+  expect(holds(tested, withStatus({ ...seen.status, agent }))).toBe(false);
 });
 
 test('a machine that is paused, or going, is left alone, and any other is judged', async () => {

@@ -1,21 +1,23 @@
-import { Machines, type Machine } from '../../../api/machine.ts';
+import { canonical } from '../../../api/digest.ts';
+import type { Machine } from '../../../api/machine.ts';
 import type { MachineComponentSet } from '../../../api/machine-component-set.ts';
-import { MANAGERS } from '../../../api/names.ts';
 import type { Clock } from '../../../api/ports.ts';
 import { parseKey } from '../../../api/resource.ts';
 import type { Stored } from '../../../api/wire.ts';
+import { machinePatch, type Path, type ReadFrom } from '../../../defender/guarded-patch.ts';
+import type { JsonPatchOperation } from '../../../kube/client.ts';
 import type { QueueResult } from '../../../kube/queue.ts';
 import type { Recorder } from '../../../kube/recorder.ts';
 import type { Store } from '../../../kube/store.ts';
-import { attempt, entriesPatch, type Written } from '../act.ts';
+import { writeMachine } from '../act.ts';
 import { targetsOf } from '../content.ts';
 import { soakMs } from '../decide.ts';
 import type { LeaseAges } from '../../shared/lease-ages.ts';
-import { mergeDiff } from '../../../kube/merge-patch.ts';
 import { agentLease } from '../observe.ts';
 import type { Overlay } from '../overlay.ts';
 import type { Run } from '../reconcile.ts';
 import { isDeleting } from '../../shared/selection.ts';
+import { entriesPatch } from '../writing.ts';
 import { decideMachine, type MachineState, type Owner, type StatusChange } from './decide.ts';
 
 export interface MachineDeps {
@@ -27,7 +29,6 @@ export interface MachineDeps {
 }
 
 const TRIES = 3;
-const OPTIONS = { fieldManager: MANAGERS.machineComponentSet };
 
 /** One machine: answers what its agent reported of its entries, and judges which of them are proved and verified. */
 export async function reconcileMachine(deps: MachineDeps, key: string, run: Run): Promise<QueueResult | void> {
@@ -35,17 +36,19 @@ export async function reconcileMachine(deps: MachineDeps, key: string, run: Run)
     await deps.machines.settle(run.client, run.signal);
     const machine = deps.machines.get(parseKey(key));
     if (machine === undefined || isDeleting(machine) || machine.spec.paused === true) return undefined;
-    const result = await pass(deps, machine, run);
+    const result = await pass(deps, machine, run, { known: tries === 1 });
     if (result !== 'again') return result;
     if (tries === TRIES) return { requeueAfterMs: 100 };
   }
 }
 
-async function pass(deps: MachineDeps, machine: Stored<Machine>, run: Run): Promise<QueueResult | undefined | 'again'> {
+/** What was lost in this run was read live since. */
+async function pass(deps: MachineDeps, machine: Stored<Machine>, run: Run, from: ReadFrom): Promise<QueueResult | undefined | 'again'> {
+  const actors = { client: run.client, machines: deps.machines, signal: run.signal };
   const decision = decideMachine(stateOf(deps, machine));
   if (decision.changes.length > 0) {
     const entries = decision.changes.map(({ entry }) => entry);
-    const written = await patch(deps, machine, entriesPatch(machine, entries), run);
+    const written = await writeMachine(actors, machine, entriesPatch(machine, entries, from));
     if (written === 'lost') return 'again';
     for (const { entry, reason, message } of decision.changes) {
       run.log.info({ component: entry.name, reason, revision: entry.revision }, message);
@@ -56,7 +59,8 @@ async function pass(deps: MachineDeps, machine: Stored<Machine>, run: Run): Prom
     return 'again';
   }
   const { status } = decision;
-  if (status !== undefined && (await patch(deps, machine, statusPatch(machine, status), run, 'status')) === 'lost') return 'again';
+  if (status !== undefined && (await writeMachine(actors, machine, statusPatch(machine, status, from), 'status')) === 'lost')
+    return 'again';
   return decision.requeueAfterMs === undefined ? undefined : { requeueAfterMs: decision.requeueAfterMs };
 }
 
@@ -75,21 +79,26 @@ export function stateOf(deps: Pick<MachineDeps, 'leases' | 'clock' | 'sets'>, ma
   };
 }
 
-/** Conditioned on the resourceVersion, since the lists are sent whole and `conditions` holds what others wrote. */
-export function statusPatch(machine: Stored<Machine>, change: StatusChange): object {
-  const { verified, soaks, conditions } = machine.status ?? {};
-  const status = mergeDiff({ verified: verified ?? [], soaks: soaks ?? [], conditions: conditions ?? [] }, change) ?? {};
-  const { resourceVersion } = machine.metadata;
-  return { metadata: { resourceVersion }, status };
-}
+/**
+ * What it is judged by, besides UID, spec and deletion (docs/protocols.md#c4a). Of what its agent writes that is the report of its components and the boot: one that
+ * changes these all the time proves nothing.
+ */
+const VERDICT_DEPENDS: readonly Path[] = [
+  ['status', 'components'],
+  ['status', 'agent', 'bootID'],
+  ['status', 'firstReadyAt'],
+  ['status', 'phase'],
+  ['status', 'verified'],
+  ['status', 'soaks'],
+];
 
-function patch(
-  deps: MachineDeps,
-  { metadata: { namespace, name } }: Stored<Machine>,
-  merge: object,
-  run: Run,
-  subresource?: string,
-): Promise<Written<Stored<Machine>>> {
-  const options = { ...OPTIONS, signal: run.signal, ...(subresource === undefined ? {} : { subresource }) };
-  return attempt(deps.machines, { namespace, name }, () => run.client.patch(Machines, { namespace, name }, { merge }, options));
+export function statusPatch(machine: Stored<Machine>, change: StatusChange, from: ReadFrom): JsonPatchOperation[] {
+  const { verified = [], soaks = [], conditions = [] } = machine.status ?? {};
+  const status = {
+    ...machine.status,
+    ...(canonical(verified) !== canonical(change.verified) && { verified: change.verified }),
+    ...(canonical(soaks) !== canonical(change.soaks) && { soaks: change.soaks }),
+    ...(canonical(conditions) !== canonical(change.conditions) && { conditions: change.conditions }),
+  };
+  return machinePatch(machine, { ...machine, status }, { ...from, on: VERDICT_DEPENDS }, true);
 }

@@ -5,8 +5,11 @@ import type { ObjectKey } from '../../../api/resource.ts';
 import type { KubeObject } from '../../../api/wire.ts';
 import type { Client } from '../../../kube/client.ts';
 
-/** Before each write of a Node its kubelet writes it, and before each write of a Machine its agent does: for ever, by what their rights allow. */
-export function noisy(client: Client): { through: Client; count: () => number; pause(isPaused: boolean): void } {
+/** Before each write of a Node its kubelet writes it, and before each write of a Machine its agent does: for ever, by what their rights allow. `reports`: also what it runs, where nobody else plays it. */
+export function noisy(
+  client: Client,
+  { reports = true }: { reports?: boolean } = {},
+): { through: Client; count: () => number; pause(isPaused: boolean): void } {
   let count = 0;
   let isOff = false;
   async function disturb(plural: string, key: ObjectKey): Promise<void> {
@@ -35,8 +38,13 @@ export function noisy(client: Client): { through: Client; count: () => number; p
 
       await client.apply(
         Machines,
-        { apiVersion: API_VERSION, kind: 'Machine', metadata: { name, namespace }, status: { agent, conditions: [ready] } } as KubeObject,
-        { fieldManager: 'kubenode-agent', subresource: 'status', force: true },
+        {
+          apiVersion: API_VERSION,
+          kind: 'Machine',
+          metadata: { name, namespace },
+          status: { ...(reports && { agent }), conditions: [ready] },
+        } as KubeObject,
+        { fieldManager: reports ? 'kubenode-agent' : 'kubenode-agent-noise', subresource: 'status', force: true },
       );
     }
   }
