@@ -62,6 +62,11 @@ export function decide(world: World): Decision {
   return { steps, statuses, again };
 }
 
+/** What halted it stays to be read: the rollout that follows does not say it. */
+function haltBefore(before: RolloutUnitStatus | undefined): string {
+  return before?.phase === 'Halted' ? `, which was halted: ${before.message ?? 'no reason is known'}` : '';
+}
+
 function supersede(rollout: Rollout, unit: RolloutUnit): RolloutUnitStatus {
   const before = rollout.status?.units?.find((status) => status.unit === unit.unit);
   if (before?.phase === 'Done' || before?.phase === 'Superseded') return before;
@@ -70,7 +75,7 @@ function supersede(rollout: Rollout, unit: RolloutUnit): RolloutUnitStatus {
     phase: 'Superseded',
     lane: before?.lane ?? 'Forward',
     reason: 'Superseded',
-    message: 'a newer commit changes this unit',
+    message: plainText(`a newer commit changes this unit${haltBefore(before)}`),
   };
 }
 

@@ -4,6 +4,21 @@ import { fleetWorld, settledWorld, type FleetWorld, type FleetWorldOptions } fro
 const UNIT = 'MachineComponentSet/runtime';
 
 describe('halt', () => {
+  it('stays to be read in the rollout that it halted, when a newer commit takes the unit over', () => {
+    const world = settledWorld(UNIT);
+    world.commit({ [UNIT]: 'B' });
+    world.turn();
+    world.halt('test', 'MaxFailed: test-1 failed its probe');
+    world.turn();
+    world.turn();
+    world.commit({ [UNIT]: 'A' });
+    world.turn();
+    world.turn();
+    const halted = world.rollouts.at(-2)?.status?.units?.[0];
+    expect(halted?.phase).toBe('Superseded');
+    expect(halted?.message).toBe('a newer commit changes this unit, which was halted: test: MaxFailed: test-1 failed its probe');
+  });
+
   it('stops at the first cluster of the first stage and revokes the digest everywhere', () => {
     const world = settledWorld(UNIT);
     world.commit({ [UNIT]: 'BAD' });
