@@ -15,6 +15,14 @@ export const rolloutUnit = Type.Object({
           description: 'that renders `digest`, where `spec.commit` does not: it is held back here, since too many machines would go',
         }),
       ),
+      machines: Type.Optional(
+        Type.Integer({
+          minimum: 0,
+          maximum: 2000,
+          description:
+            'of a MachineSet: as many as were counted for the limits of deletions; where the cell is to have more, nothing changes there',
+        }),
+      ),
     }),
     ['name'],
     { maxItems: 500 },

@@ -223,8 +223,8 @@ describe('safety 6, E9: sets that are held back', () => {
       {
         unit: UNIT,
         clusters: [
-          { name: 'eu', digest: '40', from: '40', commit: 'c7' },
-          { name: 'us', digest: '3', from: '40' },
+          { name: 'eu', digest: '40', from: '40', commit: 'c7', machines: 40 },
+          { name: 'us', digest: '3', from: '40', machines: 3 },
         ],
       },
     ]);
@@ -544,6 +544,34 @@ describe('E9: what a cell has beyond what it was asked for', () => {
   test('what is not known of the record explains nothing either', () => {
     const lost = { there: there({ [API]: ['5'], [WEB]: ['lost'] }) };
     expect(going(planned({ from, to: to('3'), machines: UNKNOWN, rest: lost }))).toEqual([]);
+  });
+  test('a Rollout says up to how many its sets were counted, and no later one forgets it', () => {
+    const counted = ({ units }: Plan): (number | undefined)[] =>
+      units.flatMap(({ unit, clusters }) => (unit === WEB ? clusters.map(({ machines }) => machines) : []));
+    const machines = UNKNOWN;
+    expect(counted(planned({ from, to: to('5'), machines, rest: restored }))).toEqual([6]);
+    expect(counted(planned({ from, to: to('9'), machines, rest: restored }))).toEqual([9]);
+    expect(counted(planned({ from, to: to('none'), machines, rest: restored }))).toEqual([2000]);
+    // Its cell is not reached: it is as the record says.
+    expect(counted(planned({ from, to: to('3'), machines: { 'prod-1': undefined }, rest: restored }))).toEqual([3]);
+    // What is not changed here, but taken over, or held back.
+    const carried = (): boolean => false;
+    expect(counted(planned({ from: to('5'), to: to('5'), machines, rest: { ...restored, carried, counted: () => 6 } }))).toEqual([6]);
+    expect(counted(planned({ from: to('5'), to: to('5'), machines, rest: { ...restored, carried } }))).toEqual([5]);
+    expect(counted(planned({ from: to('5'), to: to('3'), machines, rest: { ...restored, carried, counted: () => 6 } }))).toEqual([6]);
+    // A removal.
+    const gone = planned({
+      prune: { maxMachines: '100%', maxDeletions: 9 },
+      from,
+      to: { 'prod-1': { [API]: '5' } },
+      machines,
+      rest: restored,
+    });
+    expect(counted(gone)).toEqual([6]);
+    const removing = { ...restored, removing: () => true, counted: () => 4 };
+    const both = { 'prod-1': { [API]: '5' }, 'prod-2': { [API]: '5', [WEB]: '1' } };
+    const grown = { 'prod-1': { [API]: '5' }, 'prod-2': { [API]: '5', [WEB]: '2' } };
+    expect(counted(planned({ from: both, to: grown, machines: {}, rest: removing }))).toEqual([4, 2]);
   });
   test('a cell that claims more than it has keeps its own sets alone', () => {
     const tree = (replicas: (index: number) => number): Tree =>

@@ -1,10 +1,11 @@
 import type { Fleet, Stage } from '../api/fleet.ts';
 import type { Rollout, RolloutUnit } from '../api/rollout.ts';
 import { sha256Hex } from '../api/digest.ts';
+import { MachineSets } from '../api/machine-set.ts';
 import { matchesLabels } from '../api/selector.ts';
 import { judgeDeletions, type Change, type HeldBack } from './deletions.ts';
 import { syncError } from './errors.ts';
-import { machinesGoing, type CellMachines, type CellSet, type ReplicasByDigest } from './going.ts';
+import { machinesGoing, machinesThere, MOST, type CellMachines, type CellSet, type ReplicasByDigest } from './going.ts';
 
 /** What one commit renders to, reduced to digests: cluster → unit → digest. */
 export type Digests = ReadonlyMap<string, ReadonlyMap<string, string>>;
@@ -29,6 +30,8 @@ export interface PlanInput {
   there?(cluster: string, unit: string): readonly string[] | undefined;
   /** What a cluster was ever given of its units, as far as it is recorded: digests, also of units that nothing wants any more. */
   given?: (cluster: string) => readonly { unit: string; digests: readonly string[] }[];
+  /** Up to how many machines what is wanted of a set was counted before (`countedBy`). */
+  counted?(cluster: string, unit: string): number | undefined;
   /** The commit that renders what was wanted before this one. */
   commitOf?(cluster: string, unit: string): string | undefined;
 }
@@ -112,17 +115,42 @@ export function plan(input: PlanInput): Plan {
     const clusters = parts.map((change): RolloutUnit['clusters'][number] => {
       const { cluster: name, from } = change;
       const digest = held.has(change) ? from : change.digest;
+      const counted = countedFor(input, change, digest);
       const commit = held.has(change) ? input.commitOf?.(name, unit) : undefined;
       const base = { name, ...(digest === undefined ? {} : { digest }), ...(from === undefined ? {} : { from }) };
-      return { ...base, ...(commit === undefined ? {} : { commit }) };
+      return { ...base, ...(commit === undefined ? {} : { commit }), ...counted };
     });
     // A unit that changes anywhere is taken over whole, so that one rollout has all of it.
     const isDue = ({ name, digest, from }: RolloutUnit['clusters'][number]): boolean =>
       digest !== from || input.carried?.(name, unit) === false;
     if (clusters.some(isDue))
-      units.push({ unit, clusters: [...clusters, ...(absent.get(unit) ?? []).map((name) => ({ name }))].sort(byName) });
+      units.push({
+        unit,
+        clusters: [...clusters, ...(absent.get(unit) ?? []).map((name) => ({ name, ...carriedOver(input, name, unit) }))].sort(byName),
+      });
   }
   return { units: units.sort((a, b) => (a.unit < b.unit ? -1 : 1)), stages, kept, heldBack };
+}
+
+/** Up to how many machines a set was counted for `digest`, which is what it had before where it is held back. What wants more lets none go. */
+function countedFor(
+  { replicas = new Map(), machines, ...input }: PlanInput,
+  { unit, cluster, from, digest: wanted }: Change,
+  digest: string | undefined,
+): { machines?: number } {
+  if (!unit.startsWith(`${MachineSets.kind}/`)) return {};
+  const isChanged = wanted !== from && digest === wanted;
+  if (!isChanged && input.counted?.(cluster, unit) !== undefined) return carriedOver(input, cluster, unit);
+  const { total, sets } = machines?.get(cluster) ?? {};
+  const there = machinesThere(from, replicas, total, input.there?.(cluster, unit), isChanged ? sets?.get(unit) : undefined);
+  const after = digest === undefined ? 0 : replicas.get(digest);
+  // Left out: the set keeps what it has.
+  return { machines: after === null ? MOST : Math.min(MOST, Math.max(there, after ?? 0)) };
+}
+
+function carriedOver({ counted }: Pick<PlanInput, 'counted'>, cluster: string, unit: string): { machines?: number } {
+  const machines = counted?.(cluster, unit);
+  return machines === undefined ? {} : { machines };
 }
 
 const byName = (a: { name: string }, b: { name: string }): number => (a.name < b.name ? -1 : 1);
@@ -160,6 +188,12 @@ export function ownersOf(rollouts: readonly Rollout[]): Map<string, { rollout: R
 export function carriedBy(rollouts: readonly Rollout[]): (cluster: string, unit: string) => boolean {
   const clusters = new Map([...ownersOf(rollouts)].map(([unit, owner]) => [unit, new Set(owner.clusters.map(({ name }) => name))]));
   return (cluster, unit) => clusters.get(unit)?.has(cluster) === true;
+}
+
+/** Up to how many machines of a set the newest rollout that names it counted in the cluster. */
+export function countedBy(rollouts: readonly Rollout[]): (cluster: string, unit: string) => number | undefined {
+  const owners = ownersOf(rollouts);
+  return (cluster, unit) => owners.get(unit)?.clusters.find(({ name }) => name === cluster)?.machines;
 }
 
 /**

@@ -1,7 +1,7 @@
 /** What a rendered commit changes, against what is wanted and recorded now. Pure but for the renderings of earlier commits, which are asked for. */
 import type { Bundles } from '../bundles.ts';
 import { machinesOf, replicasOf } from '../going.ts';
-import { carriedBy, removingBy, withoutCommits, type PlanInput } from '../plan.ts';
+import { carriedBy, countedBy, removingBy, withoutCommits, type PlanInput } from '../plan.ts';
 import { REMOVAL } from '../records.ts';
 import type { RenderedCommit } from './checkout.ts';
 import type { FleetView } from './observe.ts';
@@ -21,6 +21,7 @@ export async function planInput(view: FleetView, rendered: RenderedCommit, { bun
     wanted: withoutCommits(wanted),
     carried: carriedBy(rollouts),
     removing: removingBy(name, rollouts, recorded),
+    counted: countedBy(rollouts),
     labels: new Map(rendered.clusters.map((cluster) => [cluster.name, cluster.object.metadata.labels ?? {}])),
     replicas: await replicasOf(rendered.clusters, contentBefore(view), bundles, async (commit) => (await render(commit)).clusters),
     machines: machinesOf(clusters, (cluster, unit) => {

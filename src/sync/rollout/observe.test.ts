@@ -393,6 +393,16 @@ describe('E9: a MachineSet that is removed', () => {
     expect((seenOf(spec, status) as { emptying?: string }).emptying).toBe(emptying);
   });
 
+  it.each<[string, object, object | undefined, number]>([
+    ['says how many', { replicas: 4 }, { replicas: 9 }, 4],
+    ['keeps what it has', {}, { keptReplicas: 5, replicas: 9 }, 5],
+    ['keeps what is there', {}, { replicas: 9 }, 9],
+    ['says nothing yet', {}, undefined, 0],
+    ['says what no set can', { replicas: '4' }, undefined, Infinity],
+  ])('is to have as many machines as its spec or its cell says: one that %s', (_what, spec, status, machines) => {
+    expect(seenOf(spec, status)).toMatchObject({ machines });
+  });
+
   const record = (more: object) => ({ unit: 'MachineSet/web/a', fleet: 'main', digest: 'd', evidence: 'd', inventory: [], ...more });
   const verified = { verified: [{ digest: 'd', commit: 'c1', at: '2026-11-20T00:00:00Z' }] };
   const judged = (digest: string | undefined, its: LiveUnit, begun: string | undefined): ReturnType<typeof judge> => {

@@ -142,6 +142,7 @@ function liveUnit(
     rolloutID,
     resourceVersion: object.metadata.resourceVersion,
     carrier: { uid: object.metadata.uid, generation: object.metadata.generation },
+    ...machinesIn(object),
     ...emptyingOf(object),
     ...(wanted === undefined && digest !== undefined ? { lost: input.missing?.(digest) } : {}),
   };
@@ -160,6 +161,13 @@ export function digestsOf(rollouts: readonly Rollout[], clusters: readonly Clust
       revoked.forEach(add);
     }
   return found;
+}
+
+function machinesIn(object: Stored<KubeObject>): { machines?: number } {
+  if (object.kind !== MachineSets.kind) return {};
+  const { spec, status } = object as Stored<MachineSet>;
+  const machines = spec.replicas ?? status?.keptReplicas ?? status?.replicas ?? 0;
+  return { machines: Number.isInteger(machines) ? machines : Infinity };
 }
 
 function emptyingOf(object: Stored<KubeObject>): { emptying?: string } {

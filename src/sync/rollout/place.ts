@@ -1,5 +1,6 @@
 import type { Rollout, RolloutUnit, CLUSTER_PHASES } from '../../api/rollout.ts';
 import type { UnitStatus } from '../../api/cluster.ts';
+import { MachineSets } from '../../api/machine-set.ts';
 import { plainText } from '../../api/plain-text.ts';
 import { haltOf, laneHeld, REMOVAL, stands, type Over, type SeenHalt } from '../records.ts';
 import { isGone, isSoakUnknown, isYoung, soaksSince } from '../soak.ts';
@@ -55,7 +56,7 @@ export function judge(
   world: World,
   rollout: Rollout,
   unit: string,
-  { name: cluster, digest: target, commit = rollout.spec.commit }: RolloutUnit['clusters'][number],
+  { name: cluster, digest: target, commit = rollout.spec.commit, machines }: RolloutUnit['clusters'][number],
 ): Place {
   const view = world.clusters.get(cluster);
   const known = view?.units.get(unit);
@@ -104,6 +105,7 @@ export function judge(
     const message = place.halt === undefined ? left : `${left}, which halted it: ${place.halt.message}`;
     return { ...place, phase: 'Left', blocked: true, message };
   }
+  const uncounted = blocked === undefined ? uncountedMachines(rollout, place, record, machines) : undefined;
   if (target === undefined) {
     // Of a Cluster that is not there nothing is known; its records went with it.
     const gone = view !== undefined && (record === undefined || (record.digest === undefined && (record.inventory ?? []).length === 0));
@@ -113,6 +115,7 @@ export function judge(
       const [soaksFrom, soaksAgain] = [soaksSince(known, world.now), isSoakUnknown(known, world.now)];
       return { ...place, phase: 'Verified', soaksFrom, soaksAgain };
     }
+    if (!gone && uncounted !== undefined) return { ...place, phase: 'Waiting', message: uncounted };
     return { ...place, moved: !gone, phase: gone ? 'Verified' : blocked === undefined ? 'Pending' : 'Blocked' };
   }
   const carries = live.state === 'Present' && live.unitDigest === target;
@@ -135,7 +138,7 @@ export function judge(
   if (halt !== undefined || newHalt !== undefined)
     return { ...place, phase: 'Halted', drifted, newHalt, newEvidence: isAccepted, message: halted };
   if (blocked !== undefined) return { ...place, phase: 'Blocked' };
-  if (!held) return place;
+  if (!held) return uncounted === undefined ? place : { ...place, phase: 'Waiting', message: uncounted };
   if (live.state === 'Present' && isUnknown)
     return { ...place, phase: 'Waiting', verifiedAt: undefined, soaksFrom: undefined, message: unknownContent(rollout, live.unitDigest) };
   if (drifted) return { ...place, phase: 'Waiting', drifted };
@@ -145,6 +148,25 @@ export function judge(
 
 function unknownContent({ metadata }: Rollout, digest: string | undefined): string {
   return `its cell has content that this hub has no record of (${plainText(digest ?? '', 19)}): one of them was put back to a backup. It stays until a stage gets new content, or a person asks for this one: kubenode rollout retry ${metadata.name}`;
+}
+
+/**
+ * Why a set must not be changed yet: its cell is to have more machines than were counted when the commit was judged, by content that the hub did not give it as
+ * far as it knows, such as after a restore (docs/protocols.md#e9). A Rollout of an earlier version has counted none.
+ */
+function uncountedMachines(
+  { metadata }: Rollout,
+  { unit, target, live, retry }: Place,
+  record: UnitStatus | undefined,
+  counted = 0,
+): string | undefined {
+  if (!unit.startsWith(`${MachineSets.kind}/`) || retry !== undefined) return undefined;
+  if (live.state === 'Unknown') return 'not observed yet';
+  if (live.state === 'Absent' || live.machines === undefined || live.machines <= counted) return undefined;
+  const { unitDigest } = live;
+  if (unitDigest !== undefined && [record?.digest, record?.begun, target].includes(unitDigest)) return undefined;
+  const asked = target === undefined ? '' : `, or a person asks for this one: kubenode rollout retry ${metadata.name}`;
+  return `its cell has content that is not on record here, with ${live.machines} machines; ${counted} were counted when the commit was judged. It stays until a commit says other \`replicas\` of it${asked}`;
 }
 
 /** Whether cells have a way to try again what they halted of this kind: `spec.rolloutID`. */

@@ -45,6 +45,8 @@ function worldOf(rollouts: Rollout[], on: Record<string, On>, { unit = UNIT, ...
 
 interface Of {
   unit?: string;
+  /** By cluster, as the plan counted. */
+  machines?: Record<string, number>;
   from?: Record<string, string>;
   soakSeconds?: number;
   stages?: Record<string, string[]>;
@@ -56,7 +58,7 @@ interface Of {
 function rolloutOf(
   sequence: number,
   wanted: Record<string, string | undefined>,
-  { unit = UNIT, from = {}, soakSeconds = 0, stages, spec, status, generation }: Of = {},
+  { unit = UNIT, from = {}, machines = {}, soakSeconds = 0, stages, spec, status, generation }: Of = {},
 ): Rollout {
   const names = Object.keys(wanted);
   return {
@@ -80,6 +82,7 @@ function rolloutOf(
             name,
             ...(digest === undefined ? {} : { digest }),
             ...(from[name] === undefined ? {} : { from: from[name] }),
+            ...(machines[name] === undefined ? {} : { machines: machines[name] }),
           })),
         },
       ],
@@ -395,6 +398,79 @@ describe('E17: content that the hub has no record of', () => {
       b: { record: proved('A', 60), live: { unitDigest: 'X' } },
     });
     expect(stepsOf(world)).toEqual(['Apply a X Forward']);
+  });
+});
+
+describe('E9: machines that no commit counted', () => {
+  const MACHINES = 'MachineSet/web/web';
+  const known = { record: { digest: 'two', commit: 'c1' } };
+  const six = { unitDigest: 'six', unknown: true, drifted: true, machines: 6 };
+  const begunBy = (
+    machines: number | undefined,
+    live: On['live'],
+    more: { target?: string | undefined; record?: Partial<UnitStatus>; spec?: object } = {},
+  ): string[] => {
+    const target = 'target' in more ? more.target : 'three';
+    const counted = machines === undefined ? {} : { machines: { a: machines } };
+    const rollout = rolloutOf(2, { a: target }, { unit: MACHINES, ...counted, spec: more.spec ?? {} });
+    const record = { ...known.record, ...more.record };
+    return stepsOf(worldOf([rollout], { a: { record, ...(live === undefined ? {} : { live }) } }, { unit: MACHINES })).filter((step) =>
+      /Apply|Remove/.test(step),
+    );
+  };
+  const messageOf = (live: On['live']): string | undefined => {
+    const rollout = rolloutOf(2, { a: 'three' }, { unit: MACHINES, machines: { a: 3 } });
+    return unitOf(worldOf([rollout], { a: { ...known, ...(live === undefined ? {} : { live }) } }, { unit: MACHINES }), 'main-2')?.message;
+  };
+
+  it('do not go: a set that the hub did not give its cell waits where it has more than were counted, and says so', () => {
+    expect(begunBy(3, six)).toEqual([]);
+    expect(begunBy(3, { ...six, unknown: false })).toEqual([]);
+    expect(begunBy(5, six)).toEqual([]);
+    expect(messageOf(six)).toMatch(/^a: .*6 machines.*3 were counted.*kubenode rollout retry main-2$/);
+  });
+  it('are none where as many were counted, or the set may have them', () => {
+    expect(begunBy(6, six)).toEqual(['Apply a three Forward']);
+    expect(begunBy(7, six)).toEqual(['Apply a three Forward']);
+    expect(begunBy(3, { ...six, machines: 3 })).toEqual(['Apply a three Forward']);
+  });
+  it('are none in what the hub gave the cell: that was counted, or is drift', () => {
+    expect(begunBy(3, { unitDigest: 'two', machines: 6 })).toEqual(['Apply a three Forward']);
+    expect(begunBy(3, { ...six, unitDigest: 'begun' }, { record: { begun: 'begun' } })).toEqual(['Apply a three Forward']);
+    expect(begunBy(3, { ...six, unitDigest: 'three' })).toEqual(['Apply a three Forward']);
+  });
+  it('are all where the Rollout says no number, as one of an earlier version', () => {
+    expect(begunBy(undefined, { ...six, machines: 1 })).toEqual([]);
+    expect(begunBy(undefined, { ...six, machines: 0 })).toEqual(['Apply a three Forward']);
+  });
+  it('do not go by a removal either, nor while it has begun', () => {
+    expect(begunBy(2, six, { target: undefined })).toEqual([]);
+    expect(begunBy(2, six, { target: undefined, record: { begun: 'Removal' } })).toEqual([]);
+    expect(begunBy(6, six, { target: undefined })).toEqual(['Remove a']);
+    expect(begunBy(2, { unitDigest: 'two', machines: 2 }, { target: undefined })).toEqual(['Remove a']);
+  });
+  it('do not go by a restore', () => {
+    const record = proved('two', 60, {
+      verified: [
+        { digest: 'two', commit: 'c1', at: ago(60), order: 2 },
+        { digest: 'three', commit: 'c0', at: ago(90), order: 1 },
+      ],
+    });
+    expect(begunBy(3, six, { record })).toEqual([]);
+    expect(begunBy(6, six, { record })).toEqual(['Apply a three Restore']);
+  });
+  it('go where a person asks for that', () => {
+    expect(begunBy(3, six, { spec: { retry: 'r1' } })).toEqual(['Apply a three Forward']);
+  });
+  it('are not known before the cell was observed', () => {
+    expect(begunBy(3, 'Unknown')).toEqual([]);
+    expect(messageOf('Unknown')).toBe('a: not observed yet');
+    expect(begunBy(2, 'Unknown', { target: undefined })).toEqual([]);
+    expect(begunBy(3, 'Absent')).toEqual(['Apply a three Forward']);
+  });
+  it('are of MachineSets alone', () => {
+    const rollout = rolloutOf(2, { a: 'three' });
+    expect(stepsOf(worldOf([rollout], { a: { ...known, live: 'Unknown' } }))).toEqual(['Apply a three Forward']);
   });
 });
 

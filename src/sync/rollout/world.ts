@@ -29,6 +29,8 @@ export type LiveUnit =
       carrier?: Carrier | undefined;
       /** `3/4`, to read. */
       progress: string | undefined;
+      /** As many machines as a MachineSet is to have; Infinity where its cell says what none can. */
+      machines?: number;
       /** A set that is to have no machines and has some still; as a text of how many. */
       emptying?: string;
       /** A repair rule whose rehearsal is over well: it waits to be enforced. */
