@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import { tmpdir } from 'node:os';
 import { expect, test } from 'vitest';
 import { waitFor } from '../../kube/testing/wait-for.ts';
@@ -43,4 +44,22 @@ test('an abort ends it', async () => {
   const running = run(command('sleep 60'), ended.signal);
   ended.abort(new Error('enough'));
   await expect(running).rejects.toThrow('enough');
+});
+
+test('a program that cannot be started, since no file can be opened any more, is a result, and the agent goes on', async () => {
+  const runner = fileURLToPath(new URL('runner.ts', import.meta.url));
+  const agent = `import { openSync } from 'node:fs';
+    import { nodeRunner } from ${JSON.stringify(runner)};
+    const open = [];
+    try { for (;;) open.push(openSync('/dev/null')); } catch (error) { console.log(error.code); }
+    const command = { argv: ['true'], environment: {}, cwd: '/', timeoutMs: 60_000 };
+    const { ok, how } = await nodeRunner()(command, new AbortController().signal);
+    console.log(ok, how);
+    setTimeout(() => console.log('goes on'));`;
+  const argv = ['-c', 'ulimit -n 64; exec "$@"', 'sh', process.execPath, '--input-type=module', '-e', agent];
+  const result = await nodeRunner()(
+    { argv: ['/bin/sh', ...argv], environment: {}, cwd: '/', timeoutMs: 60_000 },
+    new AbortController().signal,
+  );
+  expect(result).toMatchObject({ ok: true, output: 'EMFILE\nfalse spawn true EMFILE\ngoes on' });
 });

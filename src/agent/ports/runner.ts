@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 
 export interface Command {
   argv: string[];
@@ -26,7 +26,7 @@ export function nodeRunner(): Runner {
       if (signal.aborted) return reject(signal.reason);
       const [program = '', ...args] = command.argv;
       // Its own process group, so that what it started ends with it.
-      const child = spawn(program, args, {
+      const child: ChildProcess = spawn(program, args, {
         cwd: command.cwd,
         env: command.environment,
         stdio: ['ignore', 'pipe', 'pipe'],
@@ -54,9 +54,10 @@ export function nodeRunner(): Runner {
         if (signal.aborted) return reject(signal.reason);
         resolve({ ok: ok && !late, how: late ? `no end within ${command.timeoutMs / 1000} s` : how, output: output.trim() });
       };
-      child.stdout.on('data', keep);
-      child.stderr.on('data', keep);
       child.on('error', (error) => end(false, error.message));
+      // Neither is there where no file can be opened any more.
+      child.stdout?.on('data', keep);
+      child.stderr?.on('data', keep);
       child.on('exit', () => {
         // A grandchild may hold the pipes open; it is not waited for.
         kill();

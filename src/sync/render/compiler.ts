@@ -1,5 +1,5 @@
 /** The TypeScript compiler, where it is installed. */
-import { spawn } from 'node:child_process';
+import { spawn, type ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ export function compilerPath(): string | undefined {
 export async function compile(compiler: string, project: string, cwd: string, signal: AbortSignal): Promise<string> {
   signal.throwIfAborted();
   // The compiler is a script that starts a binary: both must end.
-  const child = spawn(process.execPath, ['--disable-sigusr1', compiler, '-p', project, '--pretty', 'false'], {
+  const child: ChildProcess = spawn(process.execPath, ['--disable-sigusr1', compiler, '-p', project, '--pretty', 'false'], {
     cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
@@ -33,8 +33,9 @@ export async function compile(compiler: string, project: string, cwd: string, si
   const limit = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
   limit.addEventListener('abort', stop, { once: true });
   const chunks: Buffer[] = [];
-  child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk));
-  child.stderr.on('data', (chunk: Buffer) => chunks.push(chunk));
+  // Neither is there where no file can be opened any more.
+  child.stdout?.on('data', (chunk: Buffer) => chunks.push(chunk));
+  child.stderr?.on('data', (chunk: Buffer) => chunks.push(chunk));
   const { code, error } = await new Promise<{ code: number | null; error: Error | undefined }>((resolve) => {
     let error: Error | undefined;
     child.on('error', (thrown) => (error = thrown));
