@@ -829,6 +829,21 @@ describe('E9: a commit that would let too many machines go', () => {
     expect(wantedNow()).toBe('c39');
   });
 
+  it('counts what the cell has where the hub was put back to before its set grew, also where the commit grows it by the record', async () => {
+    const branch = branchOf('c2');
+    startHub(branch);
+    await until(() => fleet().status?.commit === 'c2', 5000);
+    recordMachines(6, sets(6, 6));
+    branch.head = 'c3';
+    await until(() => fleet().status?.commit === 'c3', 31_000);
+    expect(ready()?.message).toContain('3 of its 6 machines would go, 1 may');
+    expect(ready()?.message).toContain('6 → 3');
+    expect(wantedNow()).toBe('c2');
+    recordMachines(2, sets(2, 2));
+    await until(() => ready()?.reason === 'Accepted', 62_000);
+    expect(wantedNow()).toBe('c3');
+  });
+
   it('is not tried again by itself where it is too much of its own, whatever becomes of the cluster', async () => {
     const branch = branchOf('c40');
     startHub(branch);
