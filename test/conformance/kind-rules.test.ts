@@ -56,6 +56,13 @@ conformance(
     },
   },
   (it) => {
+    it('a machine is set aside only after its agent had the time to renew its Lease', async (scene) => {
+      const sets = path('machinecomponentsets');
+      const spec = (afterSeconds: number): JsonObject => ({ componentName: 'kubelet', version: '1.0.0', offlinePolicy: { afterSeconds } });
+      await refused(scene, () => scene.api.create(sets, object('MachineComponentSet', `${scene.ns}-offline`, spec(179)), all));
+      await made(scene.api.create(sets, object('MachineComponentSet', `${scene.ns}-offline`, spec(180)), all));
+    });
+
     it('the component of a set is fixed', async (scene) => {
       const sets = path('machinecomponentsets');
       await made(scene.quiet.create(sets, object('MachineComponentSet', scene.ns, { componentName: 'kubelet', version: '1.0.0' })));
