@@ -27,7 +27,7 @@ import { ownersOf } from '../plan.ts';
 import { act } from './act.ts';
 import { decide } from './decide.ts';
 import { eventsOf } from './events.ts';
-import { digestsOf, observe } from './observe.ts';
+import { contentGiven, observe } from './observe.ts';
 import { haltedUnits, keepCluster, releaseCluster, unitsToRemove } from '../records.ts';
 import { openUnits } from './units.ts';
 import { lookAgainMs } from './waits.ts';
@@ -95,7 +95,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     await loadUnits(fleet, connections);
     const decideOn = (seen: Seen) => {
       const mine = inForce(seen.declared, seen.rollouts);
-      let digests: Set<string> | undefined;
+      let given: ReturnType<typeof contentGiven> | undefined;
       const world = observe({
         now: clock.now(),
         fleet,
@@ -110,7 +110,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
           return failed !== undefined && failed.notBefore > clock.monotonic() ? failed.message : undefined;
         },
         gone: (unit, cluster) => gone.has(`${cluster} ${unit}`),
-        known: (digest) => (digests ??= digestsOf([...rollouts.list(), ...seen.rollouts], seen.clusters)).has(digest),
+        known: (...content) => (given ??= contentGiven([...rollouts.list(), ...seen.rollouts], seen.clusters, ownersOf(mine)))(...content),
       });
       return { mine, world, decision: decide(world) };
     };

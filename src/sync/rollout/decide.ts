@@ -64,7 +64,8 @@ export function decide(world: World): Decision {
 
 /** What halted it stays to be read: the rollout that follows does not say it. */
 function haltBefore(before: RolloutUnitStatus | undefined): string {
-  return before?.phase === 'Halted' ? `, which was halted: ${before.message ?? 'no reason is known'}` : '';
+  if (before?.phase !== 'Halted') return '';
+  return before.message === undefined ? ', which was halted' : `, which was halted: ${before.message}`;
 }
 
 function supersede(rollout: Rollout, unit: RolloutUnit): RolloutUnitStatus {

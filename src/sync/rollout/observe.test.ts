@@ -11,7 +11,8 @@ import { recordingLog } from '../../kube/testing/log.ts';
 import { createCellWall } from '../cell-wall.ts';
 import type { Away, Cell, CellContent } from '../cells.ts';
 import { REMOVAL } from '../records.ts';
-import { digestsOf, isDrifted, observe, type ObserveInput } from './observe.ts';
+import { ownersOf } from '../plan.ts';
+import { contentGiven, isDrifted, observe, type ObserveInput } from './observe.ts';
 import { judge } from './place.ts';
 import type { LiveUnit, World } from './world.ts';
 
@@ -472,19 +473,39 @@ describe('E16: a cell whose content cannot be read', () => {
 
 describe('E17: content that the hub has no record of', () => {
   const unknown = (unitDigest: string, known: (digest: string) => boolean) => {
-    const found = seen(look({ objects: [live('MachineComponentSet', 'kubelet', { spec: { unitDigest } })] }, [held(SET, 'A')], { known }));
+    const asked = (name: string, unit: string, digest: string) => name === 'prod' && unit === SET && known(digest);
+    const found = seen(
+      look({ objects: [live('MachineComponentSet', 'kubelet', { spec: { unitDigest } })] }, [held(SET, 'A')], { known: asked }),
+    );
     return found?.state === 'Present' && found.unknown === true;
   };
 
-  it('is what no Rollout and no record has, and never what its own record has', () => {
+  it('is what it cannot have given this cluster, and never what its own record has', () => {
     expect(unknown('X', () => false)).toBe(true);
     expect(unknown('X', (digest) => digest === 'X')).toBe(false);
     expect(unknown('A', () => false)).toBe(false);
   });
 
-  it('digests are known of all Rollouts and of all records, whatever became of them', () => {
-    const records = [held(SET, 'd', { begun: 'b', revoked: ['r'], verified: [{ digest: 'v', commit: 'c', at: '2026-01-01T00:00:00Z' }] })];
-    const of = [rollout(1, [{ unit: SET, clusters: [{ name: 'prod', digest: 'w' }, { name: 'gone' }] }])];
-    expect([...digestsOf(of, [cluster('prod', records), cluster('other')])].toSorted()).toEqual(['b', 'd', 'r', 'v', 'w']);
+  const records = [held(SET, 'd', { begun: 'b', revoked: ['r'], verified: [{ digest: 'v', commit: 'c', at: '2026-01-01T00:00:00Z' }] })];
+  const of = (sequence: number, digest: string) =>
+    rollout(sequence, [{ unit: SET, clusters: [{ name: 'prod', digest }, { name: 'test', digest }, { name: 'gone' }] }]);
+  const rollouts = [of(1, 'old'), of(2, 'new')];
+  const given = contentGiven(rollouts, [cluster('prod', records), cluster('test', [held(SET, 'new')])], ownersOf(rollouts));
+
+  it.each(['b', 'd', 'r', 'v', 'old'])('is not %s, which its record or an earlier Rollout has there', (digest) => {
+    expect(given('prod', SET, digest)).toBe(true);
+  });
+
+  it.each([
+    ['prod', SET, 'new', 'what the newest Rollout wants there, and nothing has begun to apply'],
+    ['prod', SET, 'x', 'what nothing has'],
+    ['prod', 'MachineComponentSet/other', 'd', 'what another unit has'],
+    ['test', SET, 'd', 'what another cluster has'],
+  ])('is, in %s, of %s, %s: %s', (name, unit, digest) => {
+    expect(given(name, unit, digest)).toBe(false);
+  });
+
+  it('is not what the newest Rollout wants where that has begun', () => {
+    expect(given('test', SET, 'new')).toBe(true);
   });
 });

@@ -32,8 +32,8 @@ export interface ObserveInput {
   missing?(digest: string): string | undefined;
   /** Why the last try at (unit, cluster, digest) failed, while its next one is not due. */
   failing(unit: string, cluster: string): string | undefined;
-  /** Whether a record or a Rollout on the hub has this digest; absent: that is not asked. */
-  known?(digest: string): boolean;
+  /** Whether this hub may have given the cluster this content of the unit (`contentGiven`); absent: that is not asked. */
+  known?(cluster: string, unit: string, digest: string): boolean;
   /** What is not watched there, and was found to be gone. */
   gone?(unit: string, cluster: string): boolean;
 }
@@ -129,7 +129,7 @@ function liveUnit(
   return {
     state: 'Present',
     unitDigest,
-    ...(unitDigest !== undefined && unitDigest !== digest && input.known?.(unitDigest) === false ? { unknown: true } : {}),
+    ...(unitDigest !== undefined && unitDigest !== digest && input.known?.(cell.name, unit, unitDigest) === false ? { unknown: true } : {}),
     drifted:
       rehearsal.state === 'Over' ||
       (due !== undefined && unitDigest !== undefined && isDrifted(object, due, { digest: digest ?? '', fleet: input.fleet, lane })),
@@ -148,19 +148,25 @@ function liveUnit(
   };
 }
 
-/** Digests that the hub has anywhere: in a Rollout, whatever became of it, or in what it recorded of a cluster. */
-export function digestsOf(rollouts: readonly Rollout[], clusters: readonly Cluster[]): Set<string> {
-  const found = new Set<string>();
-  const add = (digest: string | undefined): void => void (digest === undefined || found.add(digest));
-  for (const { spec } of rollouts) for (const { clusters: wanted } of spec.units) for (const { digest } of wanted) add(digest);
-  for (const { status } of clusters)
-    for (const { digest, begun, verified = [], revoked = [] } of status?.units ?? []) {
-      add(digest);
-      add(begun);
-      for (const entry of verified) add(entry.digest);
-      revoked.forEach(add);
-    }
-  return found;
+/**
+ * Whether this hub may have given a cluster some content of a unit: the record of that cluster has it, or an earlier Rollout names it there, whose late write may arrive.
+ * What the newest Rollout of the unit wants there is recorded before it is applied: a cell that has it without such a record got it from a hub that knew more.
+ */
+export function contentGiven(
+  rollouts: readonly Rollout[],
+  clusters: readonly Cluster[],
+  newest: ReadonlyMap<string, { rollout: Rollout }>,
+): (cluster: string, unit: string, digest: string) => boolean {
+  const given = new Set<string>();
+  const add = (cluster: string, unit: string, digest: string | undefined): void =>
+    void (digest === undefined || given.add(`${cluster} ${unit} ${digest}`));
+  for (const rollout of rollouts)
+    for (const { unit, clusters: wanted } of rollout.spec.units)
+      if (newest.get(unit)?.rollout.metadata.name !== rollout.metadata.name) for (const { name, digest } of wanted) add(name, unit, digest);
+  for (const { metadata, status } of clusters)
+    for (const { unit, digest, begun, verified = [], revoked = [] } of status?.units ?? [])
+      for (const each of [digest, begun, ...verified.map((entry) => entry.digest), ...revoked]) add(metadata.name, unit, each);
+  return (cluster, unit, digest) => given.has(`${cluster} ${unit} ${digest}`);
 }
 
 function machinesIn(object: Stored<KubeObject>): { machines?: number } {

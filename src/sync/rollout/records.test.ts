@@ -135,7 +135,7 @@ describe('the status of a rollout', () => {
     expect(statusOf(worldOf([before([{ unit: UNIT, phase: 'Halted', lane: 'Restore' }], ago(9)), newer], {}))).toEqual({
       phase: 'Superseded',
       completedAt: ago(9),
-      units: [{ ...superseded, lane: 'Restore' }],
+      units: [{ ...superseded, lane: 'Restore', message: 'a newer commit changes this unit, which was halted' }],
     });
     // What had come to its end stays as it was said.
     for (const phase of ['Done', 'Superseded'] as const) {
