@@ -141,23 +141,10 @@ function brokenByForward(state: FleetState, cluster: string, digest: string | un
   return undefined;
 }
 
-/** What came with a commit that has yet to be proven somewhere, was proven less than a soak ago, or is paused, is new wherever it came with it. */
-function isNew(state: FleetState, cluster: string): boolean {
-  const { accounts, recorded, declared, rollouts, now } = state;
-  const commit = accounts[cluster]?.added?.commit;
-  if (commit === undefined) return false;
-  const held = heldIn(recorded[cluster]);
-  const isPaused = rollouts.some(
-    ({ spec }) => spec.paused === true && spec.units[0]?.clusters.some(({ digest }) => digest === held) === true,
-  );
-  return (
-    (held !== undefined && isPaused) ||
-    declared.some((name) => {
-      const { added } = accounts[name] ?? {};
-      const isTakenBack = recorded[name]?.removal?.lane === 'Restore';
-      return added?.commit === commit && (added.at === undefined || now - added.at < SOAK_MS || isTakenBack);
-    })
-  );
+/** What came with a commit that has yet to be proven on this cluster, or was proven there less than a soak ago, is new there, whatever it is elsewhere. */
+function isNew({ accounts, now }: FleetState, cluster: string): boolean {
+  const { added } = accounts[cluster] ?? {};
+  return added !== undefined && (added.at === undefined || now - added.at < SOAK_MS);
 }
 
 /** What is new and wanted no more is taken back by the very next decision, wherever it came. */
