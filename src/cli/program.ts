@@ -52,8 +52,11 @@ export async function runProgram(argv: string[], commands: Commands): Promise<vo
   const one = wanted === undefined ? undefined : commands[wanted];
   for (const each of one === undefined ? Object.values(commands) : [one]) (await each())(program, run);
 
+  // Asked for the help of a command that is not there, commander prints that of all commands, and succeeds.
+  const isUnknown = wanted !== undefined && one === undefined && wanted !== 'help';
+  const words = isUnknown ? argv.filter((word) => word !== '--help' && word !== '-h') : argv;
   try {
-    await program.parseAsync(argv);
+    await program.parseAsync(words);
   } catch (error) {
     const { exitCode } = error as { exitCode?: unknown };
     if (typeof exitCode !== 'number') throw error;
