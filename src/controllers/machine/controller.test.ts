@@ -106,8 +106,8 @@ test('a status that the server refuses keeps no step back, is an Event, and is w
   };
   expect(await generation()).toBe(false);
   isRefused = false;
-  await waitFor(generation, { ...LONG, what: 'the report, without a word of the agent' });
-});
+  await waitFor(generation, { deadlineMs: 60_000, what: 'the report, without a word of the agent' });
+}, 90_000);
 
 describe('a machine is made', () => {
   test('with a finalizer, an identity of its own, and one instance; its Node is claimed by name and providerID', async () => {

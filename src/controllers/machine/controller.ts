@@ -137,7 +137,7 @@ export async function runMachineController(options: MachineControllerOptions): P
   });
 
   const refusedNodes = rememberRefusedNodes(clock);
-  const refusedReports = rememberRefusedReports(random);
+  const refusedReports = rememberRefusedReports(random, clock);
   const own: OwnKnowledge = { revokedBy: (id) => pass.revokedBy(id), cycled };
 
   async function reconcile(key: string, run: ReconcileContext): Promise<QueueResult | void> {

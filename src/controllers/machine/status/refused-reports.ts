@@ -1,9 +1,10 @@
 /**
  * Machines whose status the server refuses to take from this controller, such as where an agent left there what the schema does not allow any more. Nothing
- * else waits for it: it is sent again with every turn of the machine, and by itself ever later.
+ * else waits for it: it is sent again with every turn of the machine, and by itself ever later. What a turn finds before
+ * that is due makes it no later: how often a machine has a turn says nothing of how long the server refuses.
  */
 import { halfJitterMs, type Backoff } from '../../../kube/backoff.ts';
-import type { Random } from '../../../api/ports.ts';
+import type { Clock, Random } from '../../../api/ports.ts';
 
 const BACKOFF: Backoff = { baseMs: 1000, maxMs: 300_000 };
 
@@ -13,8 +14,8 @@ export interface RefusedReports {
   forget(key: string): void;
 }
 
-export function rememberRefusedReports(random: Random): RefusedReports {
-  const known = new Map<string, { message: string; failures: number }>();
+export function rememberRefusedReports(random: Random, clock: Pick<Clock, 'monotonic'>): RefusedReports {
+  const known = new Map<string, { message: string; failures: number; dueMs: number }>();
   return {
     note(key, message) {
       if (message === undefined) {
@@ -22,9 +23,16 @@ export function rememberRefusedReports(random: Random): RefusedReports {
         return undefined;
       }
       const before = known.get(key);
+      const isNew = before?.message !== message;
+      const nowMs = clock.monotonic();
+      if (before !== undefined && nowMs < before.dueMs) {
+        known.set(key, { ...before, message });
+        return { againMs: before.dueMs - nowMs, isNew, message };
+      }
       const failures = (before?.failures ?? 0) + 1;
-      known.set(key, { message, failures });
-      return { againMs: Math.round(halfJitterMs(BACKOFF, failures, random)), isNew: before?.message !== message, message };
+      const againMs = Math.round(halfJitterMs(BACKOFF, failures, random));
+      known.set(key, { message, failures, dueMs: nowMs + againMs });
+      return { againMs, isNew, message };
     },
     forget(key) {
       known.delete(key);
