@@ -52,11 +52,11 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
       [file('broken'), `${file('broken')}:3 is no YAML (`, 'correct it'],
       [
         good('nowhere', { more: { 'current-context': '' } }),
-        `${file('nowhere')} names no current-context; there is x`,
+        `${file('nowhere')} names no current-context; known: x`,
         'kubectl config use-context',
       ],
-      [good('other', { more: { 'current-context': 'y' } }), `there is no context "y" in ${file('other')}; there is x`, 'correct it'],
-      [good('nouser', { more: { users: [] } }), 'names user "u", which does not exist; there are none', 'correct it'],
+      [good('other', { more: { 'current-context': 'y' } }), `there is no context "y" in ${file('other')}; known: x`, 'correct it'],
+      [good('nouser', { more: { users: [] } }), 'names user "u", which does not exist; known: none', 'correct it'],
       [good('old', { user: { token: expired } }), 'its token expired on 2001-09-09', 'fetch a new kubeconfig'],
       [
         good('closed', { cluster: { server: 'https://127.0.0.1:1' } }),
