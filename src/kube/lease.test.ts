@@ -110,6 +110,24 @@ test('a Lease that does not say how long it is good is waited for as long as one
   expect(leaseOf(server)).toMatchObject({ holderIdentity: 'a', leaseTransitions: 1 });
 });
 
+test('a leader that was stopped for too long is told so before any timer has run, and its term ends there', async () => {
+  const server = fakeApiServer();
+  const clock = fakeClock();
+  const a = candidate(server.transport, clock, 'a');
+  await settle();
+  const [term] = a.terms;
+  clock.pause(9999);
+  expect(() => term?.require()).not.toThrow();
+  expect(term?.signal.aborted).toBe(false);
+  clock.pause(1);
+  expect(() => term?.require()).toThrow(expect.objectContaining({ code: 'LeaseLost' }));
+  expect(term?.signal.reason).toMatchObject({ code: 'LeaseLost' });
+  // Why it ended stays what it was.
+  a.controller.abort(new Error('stopped'));
+  expect(() => term?.require()).toThrow(expect.objectContaining({ code: 'LeaseLost' }));
+  await a.done;
+});
+
 describe('a single candidate', () => {
   test('creates the Lease, leads, and renews it', async () => {
     const server = fakeApiServer();

@@ -34,6 +34,8 @@ export interface Term {
   readonly signal: AbortSignal;
   /** False from the moment the term can no longer be relied on, also where a process that was stopped has not yet run its timers. */
   isValid(): boolean;
+  /** Ends the term where it is not valid any more, without waiting for a timer, and throws why it ended. */
+  require(): void;
   /** Asks the API server whether the Lease is still that of this term. */
   holds(): Promise<boolean>;
 }
@@ -63,8 +65,8 @@ const JITTER = 1.2;
  * threw. In all three cases the Lease is released. `lead` must return soon after its term's signal is aborted; a new term begins
  * only after it did, and never with a signal that is already aborted.
  *
- * Caveat: a leader that is paused and wakes may act before it notices; what must never happen twice is conditioned on a
- * resourceVersion as well.
+ * Caveat: a leader that is paused between `Term.require` and its request sends it when it wakes; what must never happen twice is conditioned
+ * on a resourceVersion as well.
  */
 export async function runLeaderElection(options: LeaseOptions, lead: (term: Term) => Promise<void>): Promise<void> {
   const { client, clock, random, signal, identity } = options;
@@ -203,10 +205,12 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
     const controller = new AbortController();
     const { transitions } = held;
     let cancelTimer: (() => void) | undefined;
+    const expire = (): void =>
+      controller.abort(new CodedError('LeaseLost', `the Lease ${about.lease} could not be renewed for ${renewDeadlineMs} ms`));
     const guard = (): void => {
       const left = renewDeadlineMs - since(held.renewedAt);
       if (left > 0) cancelTimer = clock.setTimer(left, guard);
-      else controller.abort(new CodedError('LeaseLost', `the Lease ${about.lease} could not be renewed for ${renewDeadlineMs} ms`));
+      else expire();
     };
     const onStop = (): void => controller.abort(signal.reason);
     signal.addEventListener('abort', onStop, { once: true });
@@ -221,6 +225,11 @@ export async function runLeaderElection(options: LeaseOptions, lead: (term: Term
         return current?.spec?.holderIdentity === identity && current.spec.leaseTransitions === transitions;
       },
       isValid: () => !controller.signal.aborted && since(held.renewedAt) < renewDeadlineMs,
+      require() {
+        if (term.isValid()) return;
+        expire();
+        throw controller.signal.reason;
+      },
     };
     const keeping = keep(held, controller);
     let failure: { error: unknown } | undefined;

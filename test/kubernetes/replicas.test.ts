@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { connectionOf, serveProcess } from '../../bench/api-server.ts';
 import { Leases } from '../../src/api/builtin.ts';
 import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger } from '../../src/api/disruption-ledger.ts';
@@ -66,6 +66,8 @@ describe.each([
     for (const replica of replicas) await replica.close();
     for (const end of ends.toReversed()) await end();
   }, 30_000);
+  // One that fails half way leaves the others what they need.
+  afterEach(() => void (agents.willing = true));
 
   /** Two live replicas, one of which leads. */
   async function ensureTwo(): Promise<{ leader: Replica; other: Replica }> {
@@ -186,6 +188,8 @@ describe.each([
         ({ spec, status }) => spec.operation !== undefined && spec.operation.id !== status?.operation?.id,
       ).length;
     await waitFor(async () => (await ordered()) === LIMIT, { ...LATE, what: 'orders' });
+    // What is on its way when it is stopped, the tests above try.
+    await quiet(leader);
     leader.signal('SIGSTOP');
     await takesOver(other, terms);
     await wakes(leader, other);

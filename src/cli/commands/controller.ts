@@ -6,15 +6,17 @@ import { parseKeys } from '../../api/component-key.ts';
 import { CodedError, isCoded, messageOf } from '../../api/errors.ts';
 import { ISOLATIONS } from '../../api/fleet.ts';
 import type { Clock } from '../../api/ports.ts';
+import type { Transport } from '../../api/transport.ts';
 import { serviceAccountUser } from '../../api/identity.ts';
 import { CELL_KINDS, HUB_KINDS } from '../../api/kinds.ts';
 import { SYSTEM_NAMESPACE } from '../../api/names.ts';
 import { createCache } from '../../kube/cache.ts';
 import { sleep, systemClock } from '../../kube/clock.ts';
-import { runLeaderElection } from '../../kube/lease.ts';
+import { runLeaderElection, type Term } from '../../kube/lease.ts';
 import { createMetrics } from '../../kube/metrics.ts';
 import { createRecorder } from '../../kube/recorder.ts';
 import { createServerTime, serverClock, timedTransport, type ServerTime } from '../../kube/server-time.ts';
+import { termClient } from '../../kube/term-client.ts';
 import type { Client } from '../../kube/client.ts';
 import { connect, connectionFlags, type Connected, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
@@ -156,14 +158,14 @@ async function controller(flags: Flags): Promise<number> {
   const ports: Ports = { client: gate.client, clock: serverClock(clock, time), random: Math.random, log, signal: stopped.signal, metrics };
   const work =
     flags.hub === true
-      ? (signal: AbortSignal, holds: Holds | undefined) => runHub({ ...ports, signal }, flags, holds)
-      : (signal: AbortSignal) => runCell({ ...ports, signal }, flags, connection);
-  const timely = async (signal: AbortSignal, holds: Holds | undefined): Promise<void> => {
+      ? (signal: AbortSignal, term: Leading | undefined) => runHub({ ...ports, signal }, flags, term)
+      : (signal: AbortSignal, term: Leading | undefined) => runCell({ ...ports, signal }, flags, connection, term);
+  const timely = async (signal: AbortSignal, term: Leading | undefined): Promise<void> => {
     for (;;) {
       await timeKnown(time, connection.client, clock, signal);
       if (signal.aborted) return;
       try {
-        return await work(signal, holds);
+        return await work(signal, term);
       } catch (error) {
         if (!isCoded(error, 'ServerTimeUnknown')) throw error;
         log.warn({ error: messageOf(error) }, 'the work is begun again when the time of the API server is known');
@@ -177,8 +179,8 @@ async function controller(flags: Flags): Promise<number> {
   try {
     if (flags.health !== undefined) served.push(await serveHealth(health, flags.health));
     if (flags.metrics !== undefined) served.push(await metricsAt(flags.metrics, connection.client, () => health.metrics(), log));
-    const lead = (signal: AbortSignal, holds?: Holds): Promise<void> =>
-      gate.during(signal, (signal) => health.lead(signal, () => timely(signal, holds)));
+    const lead = (signal: AbortSignal, term?: Leading): Promise<void> =>
+      gate.during(signal, (signal) => health.lead(signal, () => timely(signal, term)));
     const identity = `${hostname()}_${crypto.randomUUID()}`;
     const lease = { namespace: flags.namespace, name: `kubenode-${role}`, identity, ...leaseTimes(leaseSeconds) };
     for (;;) {
@@ -191,7 +193,7 @@ async function controller(flags: Flags): Promise<number> {
       // Who leads is found by the own clock alone (docs/protocols.md#h5).
       await runLeaderElection({ ...ports, clock, ...lease }, async (term) => {
         try {
-          await lead(AbortSignal.any([term.signal, stopped.signal]), () => term.holds());
+          await lead(AbortSignal.any([term.signal, stopped.signal]), term);
         } catch (error) {
           // By the ledger a later term was met: this one is over, and another may be begun, whether or not the clock has told it too.
           if (!isCoded(error, 'Deposed')) throw error;
@@ -225,8 +227,11 @@ function logTo(level: string): Logger {
   return createLog(level, destination);
 }
 
-/** Whether the Lease is still that of this term. */
-type Holds = () => Promise<boolean>;
+/** What the work of one term asks of it; absent where no Lease is held. */
+type Leading = Pick<Term, 'holds' | 'require'>;
+
+/** Begins no write after its term. */
+const within = (term: Leading | undefined, client: Client): Client => (term === undefined ? client : termClient(client, term));
 
 /** In the proportions of Kubernetes' own components: 15, 10 and 2 seconds. */
 const leaseTimes = (seconds: number) => ({
@@ -247,7 +252,8 @@ async function metricsAt(listen: string, client: Client, text: () => string, log
   return await serveMetrics({ listen, identity, mayRead: metricsAccess(client), text, log });
 }
 
-async function runHub(ports: Ports, flags: Flags, holds: Holds | undefined): Promise<void> {
+async function runHub(given: Ports, flags: Flags, term: Leading | undefined): Promise<void> {
+  const ports = { ...given, client: within(term, given.client) };
   const [
     { runFleetController },
     { runRolloutController },
@@ -277,11 +283,12 @@ async function runHub(ports: Ports, flags: Flags, holds: Holds | undefined): Pro
       const cache = createCache({ ...ports, signal });
       const { metrics } = ports;
       const endShow = metrics === undefined ? undefined : showHub(metrics, cache);
-      const connect = (text: string): ReturnType<typeof clientFromKubeconfig> =>
-        clientFromKubeconfig(
-          text,
-          metrics === undefined ? undefined : (transport) => countRequests(transport, 'cells', { metrics, clock: ports.clock }),
-        );
+      const connect = async (text: string): ReturnType<typeof clientFromKubeconfig> => {
+        const counted = (transport: Transport) =>
+          metrics === undefined ? transport : countRequests(transport, 'cells', { metrics, clock: ports.clock });
+        const cell = await clientFromKubeconfig(text, counted);
+        return { ...cell, client: within(term, cell.client) };
+      };
       const recorder = createRecorder({ ...ports, signal, component: 'kubenode-sync', instance: 'hub' });
       const checkouts = openCheckouts({
         ...ports,
@@ -292,7 +299,7 @@ async function runHub(ports: Ports, flags: Flags, holds: Holds | undefined): Pro
         checkRules,
         judgeObject,
       });
-      const fence = openFence({ ...ports, signal, holds });
+      const fence = openFence({ ...ports, signal, holds: term?.holds });
       await together(signal, [
         (signal) => runFleetController({ ...ports, signal, cache, bundles, checkouts, fence, recorder }),
         (signal) =>
@@ -320,20 +327,24 @@ async function renderChild(): Promise<string> {
   return await bundleFor('render');
 }
 
-async function runCell(ports: Ports, flags: Flags, connection: Connected): Promise<void> {
+async function runCell(ports: Ports, flags: Flags, connection: Connected, term: Leading | undefined): Promise<void> {
   const { runCellControllers } = await import('../cell.ts');
-  await runCellControllers(ports, {
-    namespace: flags.namespace,
-    localNodes: flags.localNodes,
-    mirror: flags.mirror,
-    server: flags.server ?? connection.server,
-    certificateAuthority: connection.ca,
-    ...componentKeys(flags.componentKey),
-    ...(flags.reservedNodeNames === undefined ? {} : { reservedNodeNames: flags.reservedNodeNames }),
-    ...(flags.nodeDomains === undefined ? {} : { nodeDomains: flags.nodeDomains }),
-    serverURLs: connection.urls,
-    ...(flags.separateIdentities === true ? { as: (writer) => connection.as(serviceAccountUser(flags.namespace, writer)) } : {}),
-  });
+  const as = (writer: string): Client => within(term, connection.as(serviceAccountUser(flags.namespace, writer)));
+  await runCellControllers(
+    { ...ports, client: within(term, ports.client) },
+    {
+      namespace: flags.namespace,
+      localNodes: flags.localNodes,
+      mirror: flags.mirror,
+      server: flags.server ?? connection.server,
+      certificateAuthority: connection.ca,
+      ...componentKeys(flags.componentKey),
+      ...(flags.reservedNodeNames === undefined ? {} : { reservedNodeNames: flags.reservedNodeNames }),
+      ...(flags.nodeDomains === undefined ? {} : { nodeDomains: flags.nodeDomains }),
+      serverURLs: connection.urls,
+      ...(flags.separateIdentities === true ? { as } : {}),
+    },
+  );
 }
 
 /** Errors: `KeysInvalid`. */
