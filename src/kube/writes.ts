@@ -112,7 +112,6 @@ export function createOwnWrites(options: OwnWritesOptions): OwnWrites {
    * bookmark looks at all of them: thousands of events must not each look at thousands of writes.
    */
   function heard(entry: Tracked, event: StoreEvent<KubeObject>): void {
-    if (entry.pending.size === 0) return;
     const all = event.type === 'listed' || event.type === 'bookmark';
     const own = all ? undefined : entry.byObject.get(keyOf(event.object.metadata));
     for (const pending of own ?? []) if (hasPassed(entry, pending)) free(entry, pending);
