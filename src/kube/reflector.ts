@@ -244,10 +244,12 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     if (pages >= most.pages) refuse(`more than ${most.pages} pages of ${resource.plural}`);
   }
 
-  /** `memory`: of what is held, or listed, by all who share the room. */
-  function requireRoom(memory: number): void {
-    const room = most?.room?.most ?? Infinity;
-    if (memory > room) refuse(`${resource.plural} and other kinds that take more than ${room} bytes of memory`);
+  /** `taken`: what is held, or listed, by all who share the room. */
+  function requireRoom(taken: (room: Room) => number): void {
+    const room = most?.room;
+    if (room !== undefined && taken(room) > room.most) {
+      refuse(`${resource.plural} and other kinds that take more than ${room.most} bytes of memory`);
+    }
   }
 
   function refuse(what: string): never {
@@ -283,7 +285,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     }
     under.token = page.metadata.continue;
     requireBounds(under.weights, under.token === undefined ? 0 : under.pages);
-    requireRoom(most?.room?.listed ?? 0);
+    requireRoom(({ listed }) => listed);
     if (under.token !== undefined) return;
 
     const differing = most === undefined ? undefined : heldAfter(under.objects, under.weights);
@@ -316,7 +318,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
       total.set(key, weight);
     }
     requireBounds(total, 0);
-    requireRoom((most?.room?.held ?? 0) - weights.memory + total.memory);
+    requireRoom(({ held }) => held - weights.memory + total.memory);
     return after;
   }
 
@@ -369,7 +371,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     weights.set(key, weight);
     try {
       requireBounds(weights, 0);
-      requireRoom(most?.room?.held ?? 0);
+      requireRoom(({ held }) => held);
     } catch (error) {
       weights.set(key, before);
       throw error;
