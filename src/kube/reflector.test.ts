@@ -59,6 +59,10 @@ function lists(server: FakeApiServer): number {
   ).length;
 }
 
+/** Every request so far: a page, one object to compare with, or a watch. */
+const kinds = (server: FakeApiServer): string[] =>
+  server.requests.map(({ query }) => (query?.['watch'] !== undefined ? 'watch' : query?.['limit'] === '1' ? 'ask' : 'list'));
+
 /** Once: the next request that fits is answered so. */
 function once(server: FakeApiServer, which: 'list' | 'page' | 'watch', answer: () => ReturnType<typeof statusResponse>): void {
   const cancel = server.intercept((request) => {
@@ -264,6 +268,7 @@ describe('recovering', () => {
     await world.clock.advance(60_000);
     expect(server.requests.length).toBeLessThan(25);
     expect(server.requests.length).toBeGreaterThan(4);
+    expect(world.reflector.state).toMatchObject({ phase: 'waiting', code: 'ShortWatch' });
   });
 
   test('a server that calls each version too old is asked ever less often', async () => {
@@ -455,6 +460,86 @@ describe('recovering', () => {
     await world.clock.advance(31_000);
     expect(world.reflector.quietMs()).toBeLessThan(31_000);
     expect(lists(server)).toBe(1);
+    expect(kinds(server).slice(-2)).toEqual(['ask', 'watch']);
+  });
+
+  test('a watch that opens is no sign of what it watches, where nothing was doubted', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server, { watchTimeoutSeconds: 3600 });
+    await settle();
+    await world.clock.advance(60_000);
+    server.watches.end();
+    await settle();
+    expect(kinds(server)).toEqual(['list', 'watch', 'watch']);
+    expect(world.reflector.quietMs()).toBe(60_000);
+  });
+
+  test.each(['end', 'reset'] as const)(
+    'failures before a watch that was open for long do not count where it comes to its %s',
+    async (how) => {
+      const server = fakeApiServer();
+      const cancel = server.intercept(() => statusResponse(503, 'ServiceUnavailable'));
+      const world = start(Nodes, server);
+      await world.clock.advance(60_000);
+      expect(world.reflector.state).toMatchObject({ phase: 'waiting', failures: expect.toSatisfy((n: number) => n > 2) as number });
+      cancel();
+      await world.clock.advance(60_000);
+      expect(world.reflector.state.phase).toBe('watching');
+      server.intercept(() => statusResponse(503, 'ServiceUnavailable'));
+      server.watches[how]();
+      await settle();
+      expect(world.reflector.state).toMatchObject({ phase: 'waiting', failures: 1 });
+    },
+  );
+
+  test('failures of lists count, however long the watch before them was open', async () => {
+    const server = fakeApiServer();
+    const world = start(Nodes, server);
+    await settle();
+    await world.clock.advance(60_000);
+    server.intercept(() => statusResponse(503, 'ServiceUnavailable'));
+    world.reflector.relist();
+    await world.clock.advance(60_000);
+    expect(world.reflector.state).toMatchObject({ phase: 'waiting', failures: expect.toSatisfy((n: number) => n > 2) as number });
+  });
+
+  test('the first answer that a version is too old begins the count of failures again, also before anything was watched', async () => {
+    const server = fakeApiServer();
+    const cancel = server.intercept(() => statusResponse(503, 'ServiceUnavailable'));
+    const world = start(Nodes, server);
+    await world.clock.advance(60_000);
+    cancel();
+    once(server, 'list', () => statusResponse(410, 'Expired'));
+    await world.clock.advance(30_000);
+    const failures = world.log.lines.map(({ fields }) => fields['failures']);
+    expect(failures.slice(-2)).toEqual([failures.length - 1, 1]);
+  });
+
+  test('a list whose first page is too old is read in pages again', async () => {
+    const server = fakeApiServer();
+    once(server, 'list', () => statusResponse(410, 'Expired'));
+    const world = start(Nodes, server);
+    await world.clock.advance(1000);
+    expect(world.reflector.synced).toBe(true);
+    expect(server.requests.slice(0, 2).map(({ query }) => query?.['limit'])).toEqual(['500', '500']);
+  });
+
+  test('only an addition says whether it is of the first list', async () => {
+    const server = fakeApiServer();
+    server.put(Nodes, node('a'));
+    const world = start(Nodes, server);
+    const fields: string[][] = [];
+    world.reflector.subscribe((event) => fields.push(Object.keys(event).toSorted()));
+    await settle();
+    server.put(Nodes, node('a', { x: '1' }));
+    server.remove(Nodes, { name: 'a' });
+    await settle();
+    expect(fields).toEqual([
+      ['initial', 'object', 'type'],
+      ['resourceVersion', 'type'],
+      ['object', 'old', 'type'],
+      ['object', 'type'],
+    ]);
   });
 
   test('a watch that its server did not end in time is opened again, also where it is not silent', async () => {
@@ -570,6 +655,8 @@ describe('recovering', () => {
     silent();
     expect(names(world.reflector)).toEqual(['a']);
     expect(world.reflector.state).toEqual({ phase: 'watching', resourceVersion: '50' });
+    // What was listed is not doubted: it is not asked for again before it is watched.
+    expect(kinds(server)).toEqual(['list', 'watch', 'watch', 'ask', 'list', 'watch']);
   });
 
   test('a server restored from a backup that has counted on past what was seen is found out where it has more or less', async () => {
@@ -665,6 +752,81 @@ describe('a server that is not trusted', () => {
     server.remove(ConfigMaps, { namespace: 'web', name: 'a2' });
     await clock.advance(60_000);
     expect([reflector.list().map(({ metadata }) => metadata.name), code(reflector)]).toEqual([['a3', 'a4', 'a5'], 'watching']);
+  });
+
+  test('what fits exactly is taken: pages, objects and characters', async () => {
+    const server = fakeApiServer();
+    for (const name of ['a', 'b', 'c', 'd']) server.put(ConfigMaps, configMap('web', name));
+    const kept = server.objects(ConfigMaps).map((object) => JSON.stringify(object).length);
+    const characters = kept.reduce((sum, each) => sum + each, 0);
+    for (const [most, expected] of [
+      [{ pages: 4, objects: 4, characters }, 'watching'],
+      [{ pages: 3, objects: 4, characters }, 'StoreTooLarge'],
+      [{ pages: 4, objects: 3, characters }, 'StoreTooLarge'],
+      [{ pages: 4, objects: 4, characters: characters - 1 }, 'StoreTooLarge'],
+    ] as const) {
+      const { reflector } = start(ConfigMaps, server, { most, pageSize: 1 });
+      await settle();
+      expect([most, code(reflector)]).toEqual([most, expected]);
+    }
+  });
+
+  test('a list may have one page alone, and what is watched after it counts as none', async () => {
+    const server = fakeApiServer();
+    server.put(ConfigMaps, configMap('web', 'a'));
+    const { reflector } = start(ConfigMaps, server, { most: { ...most, pages: 1 } });
+    await settle();
+    server.put(ConfigMaps, configMap('web', 'b'));
+    await settle();
+    expect([reflector.size, code(reflector)]).toEqual([2, 'watching']);
+  });
+
+  test('a room is full at its last byte, of a list, of what a list leaves, and of an event', async () => {
+    const server = fakeApiServer();
+    server.put(ConfigMaps, configMap('web', 'a'));
+    const measured = createRoom(1_000_000);
+    start(ConfigMaps, server, { most: { ...most, room: measured } });
+    await settle();
+    const one = measured.held;
+    for (const [bytes, expected] of [
+      [one, 'watching'],
+      [one - 1, 'StoreTooLarge'],
+    ] as const) {
+      const { reflector } = start(ConfigMaps, server, { most: { ...most, room: createRoom(bytes) } });
+      await settle();
+      expect(code(reflector)).toBe(expected);
+    }
+    const shared = createRoom(2 * one);
+    const options = { most: { ...most, room: shared } };
+    const [first, second, third] = [
+      start(ConfigMaps, server, options),
+      start(ConfigMaps, server, options),
+      start(ConfigMaps, server, options),
+    ];
+    await settle();
+    expect([first, second, third].map(({ reflector }) => code(reflector))).toEqual(['watching', 'watching', 'StoreTooLarge']);
+    expect([shared.held, shared.listed]).toEqual([2 * one, 0]);
+    // The same again takes the place of what is held.
+    first.reflector.relist();
+    await settle();
+    expect([code(first.reflector), shared.held]).toEqual(['watching', 2 * one]);
+    server.put(ConfigMaps, configMap('web', 'b'));
+    await settle();
+    expect([first, second].map(({ reflector }) => code(reflector))).toEqual(['StoreTooLarge', 'StoreTooLarge']);
+    expect(shared.held).toBe(2 * one);
+  });
+
+  test('what a list has in a newer version weighs what it is now', async () => {
+    const server = fakeApiServer();
+    for (const name of ['a', 'b']) server.put(ConfigMaps, { ...configMap('web', name), data: { big: 'x'.repeat(2000) } });
+    const { reflector, clock } = start(ConfigMaps, server, { most });
+    await settle();
+    server.watches.stall();
+    for (const name of ['a', 'b']) server.put(ConfigMaps, configMap('web', name));
+    server.put(ConfigMaps, { ...configMap('web', 'c'), data: { big: 'x'.repeat(3000) } });
+    reflector.relist();
+    await clock.advance(5000);
+    expect([reflector.size, code(reflector)]).toEqual([3, 'watching']);
   });
 
   const stored = (name: string, data: Record<string, string>, version = '5', uid = `uid-${name}`): object => ({
