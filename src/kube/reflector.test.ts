@@ -816,6 +816,41 @@ describe('a server that is not trusted', () => {
     expect(shared.held).toBe(2 * one);
   });
 
+  test('what a list leaves of a room is counted rightly list after list', async () => {
+    const server = fakeApiServer();
+    server.put(ConfigMaps, configMap('web', 'a'));
+    const measured = createRoom(1_000_000);
+    const { reflector } = start(ConfigMaps, server, { most: { ...most, room: measured } });
+    await settle();
+    const one = measured.held;
+    const room = { ...measured, most: 2 * one, held: one };
+    const other = start(ConfigMaps, server, { most: { ...most, room } });
+    await settle();
+    other.reflector.relist();
+    await settle();
+    expect([code(reflector), code(other.reflector), room.held]).toEqual(['watching', 'watching', 2 * one]);
+    server.watches.stall();
+    server.put(ConfigMaps, configMap('web', 'b'));
+    other.reflector.relist();
+    await settle();
+    expect([code(other.reflector), room.held, room.listed]).toEqual(['StoreTooLarge', 2 * one, 0]);
+  });
+
+  test('what a list no longer has is not counted', async () => {
+    const server = fakeApiServer();
+    for (const name of ['a', 'b', 'c']) server.put(ConfigMaps, configMap('web', name));
+    const { reflector } = start(ConfigMaps, server, { most });
+    await settle();
+    server.watches.stall();
+    server.remove(ConfigMaps, { namespace: 'web', name: 'a' });
+    reflector.relist();
+    await settle();
+    server.watches.resume();
+    server.put(ConfigMaps, configMap('web', 'd'));
+    await settle();
+    expect([names(reflector), code(reflector)]).toEqual([['b', 'c', 'd'], 'watching']);
+  });
+
   test('what a list has in a newer version weighs what it is now', async () => {
     const server = fakeApiServer();
     for (const name of ['a', 'b']) server.put(ConfigMaps, { ...configMap('web', name), data: { big: 'x'.repeat(2000) } });
