@@ -48,7 +48,7 @@ function readingsOf({ metadata, spec }: Policy): Readings {
   return readings;
 }
 
-/** The first refusal by what is told from clock, labels and the scope usage; undefined: none. */
+/** The first refusal by clock, labels and the scope usage; undefined: none. */
 export type Gates = (subject: Subject, usage: ScopeUsage | undefined) => Refusal | undefined;
 
 /** `usage` undefined: breakers are left out. Cheap to ask many times: what depends on class and pool alone is told once. */

@@ -24,7 +24,7 @@ type Starts = Extract<Measure, { of: 'Starts' }>;
 type Ceiling = { max: number; total: number } | { refusal: Refusal };
 const ceilings = new WeakMap<ScopeUsage, Map<Limit, Ceiling>>();
 
-/** How many of the machines of a scope; a refusal where that cannot be told. The total of a scope stays the same in one ScopeUsage. */
+/** How many of the machines of a scope; a refusal where that is not known. The total of a scope stays the same in one ScopeUsage. */
 export function ceilingOf(limit: Limit, usage: ScopeUsage): Ceiling {
   let known = ceilings.get(usage);
   if (known === undefined) ceilings.set(usage, (known = new Map()));

@@ -8,8 +8,8 @@ import { pathOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
-import { grantAgent, grantStandIn } from '../identity/access.ts';
-import { recordBootstrap } from '../identity/record.ts';
+import { grantAgent, grantStandIn } from './access.ts';
+import { recordBootstrap } from './record.ts';
 
 /** Asked for; the server may give less. Time for a machine to be made, to boot and to reach its cell. */
 const TOKEN_SECONDS = 3600;

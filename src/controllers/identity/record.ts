@@ -5,7 +5,7 @@ import type { Stored } from '../../api/wire.ts';
 import { machinePatch } from '../../defender/guarded-patch.ts';
 import type { Client } from '../../kube/client.ts';
 import { setCondition, type ConditionInput } from '../../kube/conditions.ts';
-import { patchIfSame } from '../shared/guarded-patch.ts';
+import { patchIfSame } from '../shared/send-patch.ts';
 
 export interface Said {
   condition: Omit<ConditionInput, 'type'>;
@@ -13,7 +13,7 @@ export interface Said {
 }
 
 /**
- * Writes what is known of a machine's admission, if its spec and the record of its admission are still as they were read: whoever was faster wins, and the
+ * Writes what is known of a machine's admission, if its spec and the record of its admission are still as they were read: the faster writer wins, and the
  * other decides again. Nothing that its agent writes is decided on (docs/protocols.md#c4a). Errors: those of the API, `Conflict` above all.
  */
 export async function recordBootstrap(

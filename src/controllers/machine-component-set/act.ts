@@ -5,7 +5,7 @@ import { keyOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import type { Client, JsonPatchOperation } from '../../kube/client.ts';
-import { patchIfSame } from '../shared/guarded-patch.ts';
+import { patchIfSame } from '../shared/send-patch.ts';
 import type { EntryWrite } from './decide.ts';
 import { mergeDiff } from '../../kube/merge-patch.ts';
 import type { Overlay } from './overlay.ts';

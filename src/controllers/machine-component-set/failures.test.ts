@@ -135,7 +135,7 @@ describe('B4: the record of failures', () => {
     expect(found([standing('a', { hasFailed: false })])).toEqual([]);
   });
 
-  test('keeps what is recorded, also of a machine that is gone, and adds whoever failed since, by name', () => {
+  test('keeps what is recorded, also of a machine that is gone, and adds those that failed since, by name', () => {
     const kept = [record('z'), record('gone')];
     const all = [standing('z'), standing('c'), standing('b'), standing('well', { hasFailed: false })];
     const failures = found(all, kept);

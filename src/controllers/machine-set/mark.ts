@@ -12,7 +12,7 @@ import { machinePatch, type Path } from '../../defender/guarded-patch.ts';
 import { ApiError, hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import type { Recorder } from '../../kube/recorder.ts';
-import { patchIfSame } from '../shared/guarded-patch.ts';
+import { patchIfSame } from '../shared/send-patch.ts';
 import { wantedOf, type MachineSetView } from './decide.ts';
 import { NO_TERM } from './obstacle.ts';
 import { ownedBy } from './owner.ts';

@@ -1,6 +1,6 @@
 /**
  * What to do for one machine next, and why: pure. Each step of an operation is found from the state of Machine, Node and ledger alone, so that any
- * of them can be repeated by whoever leads next (docs/protocols.md#c3). What a step needs to be safe it reads again itself (`steps.ts` of each folder).
+ * of them can be repeated by the next leader (docs/protocols.md#c3). What a step needs to be safe it reads again itself (`steps.ts` of each folder).
  */
 import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';

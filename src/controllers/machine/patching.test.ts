@@ -85,7 +85,7 @@ describe('C4a: a kubelet that moves the record of our cordon', () => {
     ],
     ['another reservation', { ...there, annotations: { [ANNOTATIONS.cordonOwner]: 'r2' } }],
     ['another write of ours', { ...there, annotations: { [ANNOTATIONS.cordonOwner]: 'r1', [ANNOTATIONS.nodeWrite]: '8' } }],
-  ])('is told from %s, against which the write loses', async (_, change) => {
+  ])('is not taken for %s, against which the write loses', async (_, change) => {
     const read = cordoned(record('kubelet'), OURS);
     const world = server(read, change);
     await expect(lift(world, read)).rejects.toMatchObject({ code: 'Conflict' });

@@ -5,8 +5,9 @@ import { Machines, type Machine } from '../../api/machine.ts';
 import { MANAGERS } from '../../api/names.ts';
 import type { Stored } from '../../api/wire.ts';
 import { machinePatch, nodePatch, withRecordMoved, type ReadFrom } from '../../defender/guarded-patch.ts';
+import type { Performed } from '../../defender/guarded-write.ts';
 import type { Client } from '../../kube/client.ts';
-import { patchIfSame } from '../shared/guarded-patch.ts';
+import { patchIfSame } from '../shared/send-patch.ts';
 
 interface Sending extends ReadFrom {
   signal: AbortSignal;
@@ -43,4 +44,15 @@ export async function writeMachine(
 ): Promise<void> {
   const json = machinePatch(read, wanted, { known }, status);
   await patchIfSame(client, Machines, read, json, { fieldManager, signal, ...(status === true ? { subresource: 'status' } : {}) });
+}
+
+/** A conflict is an answer: what was read has changed, and the next reconcile sees how. */
+export async function unlessConflict(write: Promise<unknown>): Promise<Performed> {
+  try {
+    await write;
+    return { done: true };
+  } catch (error) {
+    if (isCoded(error, 'Conflict')) return { done: false, why: 'it changed meanwhile' };
+    throw error;
+  }
 }

@@ -266,7 +266,7 @@ describe.concurrent('a fleet that does not run is refused with its line', () => 
     [
       'an exception that is none',
       "throw 'text';",
-      { code: 'RenderThrew', file: ENTRY, message: 'threw "text", which is not an Error and tells no line' },
+      { code: 'RenderThrew', file: ENTRY, message: 'threw "text", which is not an Error and has no line' },
     ],
     [
       'a rejection that nobody handles',
@@ -276,7 +276,7 @@ describe.concurrent('a fleet that does not run is refused with its line', () => 
     [
       'a rejection that nobody handles, with no Error',
       running("void Promise.reject('late');"),
-      { code: 'RenderThrew', file: ENTRY, message: 'threw "late", which is not an Error and tells no line' },
+      { code: 'RenderThrew', file: ENTRY, message: 'threw "late", which is not an Error and has no line' },
     ],
     ['a promise that never settles', 'await new Promise(() => {});', { code: 'RenderNeverSettles', file: ENTRY }],
     [

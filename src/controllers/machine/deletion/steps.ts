@@ -14,7 +14,7 @@ import type { Hands, StepKinds } from '../step-kind.ts';
 import type { MachineView } from '../view.ts';
 
 /**
- * N, M, L; the deletion of this very version of M follows: whoever takes the mark back, holds the machine or cancels r in between makes it lose.
+ * N, M, L; the deletion of this very version of M follows: anyone who takes the mark back, holds the machine or cancels r in between makes it lose.
  * The mark bears this term's epoch, so what a leader of another term wrote late is not acted on. Without r only where nothing was made.
  */
 function retire(reservation: LedgerReservation | undefined, context: ActContext): Act {

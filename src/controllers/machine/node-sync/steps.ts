@@ -1,8 +1,7 @@
 import { Nodes } from '../../../api/builtin.ts';
 import { Machines } from '../../../api/machine.ts';
 import type { Performed } from '../../../defender/guarded-write.ts';
-import { unlessConflict } from '../finalizers.ts';
-import { writeMachine, writeNode } from '../patching.ts';
+import { unlessConflict, writeMachine, writeNode } from '../patching.ts';
 import type { Hands, StepKinds } from '../step-kind.ts';
 import type { MachineView } from '../view.ts';
 import { mayTakePods, planNode } from './node-sync.ts';

@@ -18,7 +18,7 @@ function powerCycle({ reservation, providerID }: StepOf<'PowerCycle'>, context: 
   }));
 }
 
-/** M, L; writes M's status. Whoever ends r after this sees that somebody may be about to have its power cut. */
+/** M, L; writes M's status. Anyone who ends r after this sees that somebody may be about to have its power cut. */
 function noteCut(reservation: LedgerReservation, context: ActContext): Act {
   return onMachine('note-cut', 'machine', reservation, context, (machine) => {
     const repair = repairUnderWay(reservation, machine, 'MigratePods');

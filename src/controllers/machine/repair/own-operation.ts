@@ -1,6 +1,6 @@
 /**
  * Repairs that this controller carries out itself after their order: MigratePods, Replace, PowerCycle. Pure. Each begins by noting in
- * `status.repair` that it runs, and in which boot, before anything else is done, and ends by its outcome there: whoever leads next goes on
+ * `status.repair` that it runs, and in which boot, before anything else is done, and ends by its outcome there: the next leader goes on
  * from that.
  */
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';

@@ -102,9 +102,9 @@ describe('what it was', () => {
 
   test('is shown, cut, where it is no Error', () => {
     const shown = (value: unknown): string => found(value).message;
-    expect(shown('x'.repeat(300))).toBe(`threw "${'x'.repeat(200)}", which is not an Error and tells no line`);
-    expect(shown(undefined)).toBe('threw undefined, which is not an Error and tells no line');
-    expect(shown(Object.create(null))).toBe('threw something, which is not an Error and tells no line');
-    expect(found(5)).toEqual({ code: 'RenderThrew', file: ENTRY, message: 'threw 5, which is not an Error and tells no line' });
+    expect(shown('x'.repeat(300))).toBe(`threw "${'x'.repeat(200)}", which is not an Error and has no line`);
+    expect(shown(undefined)).toBe('threw undefined, which is not an Error and has no line');
+    expect(shown(Object.create(null))).toBe('threw something, which is not an Error and has no line');
+    expect(found(5)).toEqual({ code: 'RenderThrew', file: ENTRY, message: 'threw 5, which is not an Error and has no line' });
   });
 });

@@ -6,7 +6,7 @@ import { SandboxError } from './sandbox-error.ts';
 
 export function toFinding(error: unknown, entry: string): Finding {
   if (!(error instanceof Error))
-    return { code: 'RenderThrew', file: entry, message: `threw ${show(error)}, which is not an Error and tells no line` };
+    return { code: 'RenderThrew', file: entry, message: `threw ${show(error)}, which is not an Error and has no line` };
   const stack = typeof error.stack === 'string' ? error.stack : '';
   const frames = [...stack.matchAll(/fleet:\/\/\/[^\s()]+?:\d+:\d+/g)].map(([frame]) =>
     frame.replace(/^(.*?)((?::\d+){2})$/s, (_, url: string, at: string) => pathOf(url) + at),
