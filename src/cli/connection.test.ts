@@ -97,7 +97,7 @@ describe('security 1: a kubeconfig that the working folder brings', () => {
       expect(existsSync(marker)).toBe(true);
       rmSync(marker);
     }
-  });
+  }, 120_000);
 
   it('is used where it is what `kubenode start` writes, also when kubectl has chosen a context in it', async () => {
     const clock = systemClock({ ref: true });
