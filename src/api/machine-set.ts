@@ -67,3 +67,7 @@ export const MachineSets = defineKind({
   ],
 });
 export type MachineSet = ReturnType<typeof MachineSets.parse>;
+
+/** How many machines it is to have, as it says itself; where it names no number, as many as it keeps. */
+export const wantedReplicas = ({ spec, status }: Pick<MachineSet, 'spec' | 'status'>): number =>
+  spec.replicas ?? status?.keptReplicas ?? status?.replicas ?? 0;

@@ -1,5 +1,5 @@
 import type { MachineComponentSet } from '../api/machine-component-set.ts';
-import { UNMAKEABLE, type MachineSet } from '../api/machine-set.ts';
+import { UNMAKEABLE, wantedReplicas, type MachineSet } from '../api/machine-set.ts';
 import { API_VERSION } from '../api/kind.ts';
 import type { NodeRemedier } from '../api/node-remedier.ts';
 import type { Condition, KubeObject, Stored } from '../api/wire.ts';
@@ -62,7 +62,7 @@ function soakOf(set: MachineComponentSet): string {
 }
 
 function ofMachineSet(set: Stored<MachineSet>): Evidence {
-  const wanted = set.spec.replicas ?? set.status?.keptReplicas ?? 0;
+  const wanted = wantedReplicas(set);
   const available = set.status?.availableReplicas ?? 0;
   const current = set.status?.replicas ?? 0;
   const code = set.status?.createFailure;

@@ -1,6 +1,6 @@
 /** Why a set of machines, or of a component, is where it is. */
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
-import type { MachineSet } from '../../api/machine-set.ts';
+import { wantedReplicas, type MachineSet } from '../../api/machine-set.ts';
 import type { Condition, Stored } from '../../api/wire.ts';
 import { age } from '../output.ts';
 import { ago, because, conditionLines } from './words.ts';
@@ -24,7 +24,7 @@ const COMPONENT_ANSWERS: readonly (readonly [type: string, status: Condition['st
 export function machineSetLines(set: Stored<MachineSet>, nowMs: number): string[] {
   const { metadata, spec, status } = set;
   const { replicas = 0, readyReplicas = 0, retiringReplicas = 0, deletingReplicas = 0, createFailure, making = [] } = status ?? {};
-  const wanted = spec.replicas ?? status?.keptReplicas ?? 0;
+  const wanted = wantedReplicas(set);
   const under = [
     making.length === 0 ? '' : `${making.length} being made`,
     retiringReplicas === 0 ? '' : `${retiringReplicas} marked to go`,

@@ -1,35 +1,21 @@
 import { Clusters, type Cluster } from '../../api/cluster.ts';
 import { isCoded } from '../../api/errors.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
-import type { Clock, Log, Random } from '../../api/ports.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { runController, watch } from '../../kube/controller.ts';
-import type { Recorder } from '../../kube/recorder.ts';
 import type { Reflector } from '../../kube/reflector.ts';
-import type { Bundles } from '../bundles.ts';
 import { syncError } from '../errors.ts';
-import type { Fence } from '../fence.ts';
 import { accept } from './accept.ts';
-import type { Checkouts } from './checkout.ts';
 import { putBack } from './clusters.ts';
 import { dueOf, failedTry, machinesSeen, triedOf, type Due } from './decide.ts';
 import { emptyMemory, type FleetDependencies, type Run } from './dependencies.ts';
 import { Outdated, reportFailure, reportFleet } from './status.ts';
 
-export interface FleetControllerOptions {
+export interface FleetControllerOptions extends Omit<FleetDependencies, 'fleets' | 'clusters' | 'memory'> {
   client: Client;
   cache: Cache;
-  bundles: Bundles;
-  checkouts: Checkouts;
-  /** Of this term; the controllers of one hub share it. */
-  fence: Fence;
-  recorder: Recorder;
-  clock: Clock;
-  random: Random;
-  log: Log;
-  signal: AbortSignal;
 }
 
 const OUTDATED_MS = 100;

@@ -1,6 +1,6 @@
 import type { Cluster, UnitStatus } from '../../api/cluster.ts';
 import type { Rollout } from '../../api/rollout.ts';
-import { MachineSets, type MachineSet } from '../../api/machine-set.ts';
+import { MachineSets, wantedReplicas, type MachineSet } from '../../api/machine-set.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import { MANAGERS } from '../../api/names.ts';
@@ -171,8 +171,7 @@ export function contentGiven(
 
 function machinesIn(object: Stored<KubeObject>): { machines?: number } {
   if (object.kind !== MachineSets.kind) return {};
-  const { spec, status } = object as Stored<MachineSet>;
-  const machines = spec.replicas ?? status?.keptReplicas ?? status?.replicas ?? 0;
+  const machines = wantedReplicas(object as Stored<MachineSet>);
   return { machines: Number.isInteger(machines) ? machines : Infinity };
 }
 
@@ -219,5 +218,5 @@ function replicasOf(cell: CellContent, unit: string): number {
   const [, namespace = '', name = ''] = unit.split('/');
   const set = cell.store('MachineSet')?.get({ namespace, name }) as Stored<MachineSet> | undefined;
   // Not there yet: that it is wanted is all that is known.
-  return set === undefined ? 1 : (set.spec.replicas ?? set.status?.keptReplicas ?? 0);
+  return set === undefined ? 1 : wantedReplicas(set);
 }
