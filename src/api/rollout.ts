@@ -31,6 +31,11 @@ export const rolloutUnit = Type.Object({
 export type RolloutUnit = Static<typeof rolloutUnit>;
 
 export const UNIT_PHASES = ['Pending', 'Progressing', 'Soaking', 'Halted', 'Superseded', 'Done'] as const;
+type UnitPhase = (typeof UNIT_PHASES)[number];
+
+/** Of a Rollout or of one of its units: nothing of it goes on. */
+export const isOver = (phase: UnitPhase | undefined): phase is 'Done' | 'Superseded' => phase === 'Done' || phase === 'Superseded';
+
 export const CLUSTER_PHASES = ['Pending', 'Applying', 'Waiting', 'Verified', 'Halted', 'Blocked', 'Superseded', 'Left'] as const;
 
 export const rolloutUnitStatus = Type.Object({
@@ -54,6 +59,9 @@ export const rolloutUnitStatus = Type.Object({
         lane: Type.Enum(['Forward', 'Restore']),
         appliedAt: Type.Optional(time()),
         verifiedAt: Type.Optional(time()),
+        halted: Type.Optional(
+          Type.Boolean({ description: 'its cell halted this digest, also after there was evidence or before it left: a retry lifts that' }),
+        ),
         message: Type.Optional(Type.String({ maxLength: 1024 })),
       }),
       ['name'],

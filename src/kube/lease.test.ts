@@ -110,7 +110,7 @@ test('a Lease that does not say how long it is good is waited for as long as one
   expect(leaseOf(server)).toMatchObject({ holderIdentity: 'a', leaseTransitions: 1 });
 });
 
-test('a leader that was stopped for too long is told so before any timer has run, and its term ends there', async () => {
+test('a leader that was stopped for too long learns that before any timer has run, and its term ends there', async () => {
   const server = fakeApiServer();
   const clock = fakeClock();
   const a = candidate(server.transport, clock, 'a');

@@ -84,7 +84,10 @@ describe('kubenode rollout', () => {
   it.each([
     ['Halted', {}],
     ['Done', { revoked: true }],
-    ['Done', { clusters: [{ name: 'test', phase: 'Verified', lane: 'Forward', message: 'halted after there was evidence' }] }],
+    [
+      'Done',
+      { clusters: [{ name: 'test', phase: 'Verified', lane: 'Forward', halted: true, message: 'halted after there was evidence' }] },
+    ],
   ] as const)('tries again what is %s with %j', async (phase, unit) => {
     await rollout('r1', phase, { phase, ...unit, clusters: [...('clusters' in unit ? unit.clusters : [])] });
     await steer(hub, 'retry', 'r1', false, output);

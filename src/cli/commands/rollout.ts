@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { CodedError } from '../../api/errors.ts';
-import { Rollouts, type Rollout } from '../../api/rollout.ts';
+import { isOver, Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
@@ -54,7 +54,7 @@ const VERBS: Readonly<Record<Verb, Steering>> = {
     done: 'paused',
     spec: () => ({ paused: true }),
     targets: ({ metadata, spec, status }) => {
-      if (status?.phase === 'Done' || status?.phase === 'Superseded') return `it is ${status.phase}`;
+      if (isOver(status?.phase)) return `it is ${status.phase}`;
       return spec.paused === true ? 'it is paused already' : [metadata.name];
     },
   },
@@ -78,12 +78,9 @@ const VERBS: Readonly<Record<Verb, Steering>> = {
   },
 };
 
-/** Halts, also those after there was evidence or of clusters that left, stand in the message of a place. */
 function canRetry({ status }: Rollout): boolean {
-  if (status?.phase !== 'Done' && status?.phase !== 'Superseded') return true;
-  return (status.units ?? []).some(
-    ({ revoked, clusters }) => revoked === true || clusters?.some(({ message }) => message !== undefined) === true,
-  );
+  if (!isOver(status?.phase)) return true;
+  return (status?.units ?? []).some(({ revoked, clusters = [] }) => revoked === true || clusters.some(({ halted }) => halted === true));
 }
 
 function whyNoRetry({ spec, status }: Rollout): string {
@@ -161,12 +158,12 @@ export async function show(hub: Client, name: string | undefined, flags: Flags, 
   for (;;) {
     const rollout = await find(hub, name);
     const phase = rollout.status?.phase ?? 'Pending';
-    const over = ['Done', 'Halted', 'Superseded'].includes(phase);
-    if (over || performance.now() >= deadline) {
+    const ended = phase === 'Halted' || isOver(phase);
+    if (ended || performance.now() >= deadline) {
       if (flags.output === undefined) output.print(describe(rollout));
       else await dump([rollout], flags.output, output);
       if (flags.wait === undefined) return EXIT.ok;
-      return phase === 'Halted' ? EXIT.failed : over ? EXIT.ok : EXIT.pending;
+      return phase === 'Halted' ? EXIT.failed : ended ? EXIT.ok : EXIT.pending;
     }
     await new Promise((resolve) => setTimeout(resolve, 500));
   }

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import { Clusters, type Attention, type Cluster, type Orphan } from '../../api/cluster.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
-import { Rollouts, type Rollout } from '../../api/rollout.ts';
+import { isOver, Rollouts, type Rollout } from '../../api/rollout.ts';
 import { LABELS } from '../../api/names.ts';
 import { connect, connectionFlags, type ConnectionFlags } from '../connection.ts';
 import { EXIT } from '../exit.ts';
@@ -90,7 +90,7 @@ const ORPHAN_TEXT: Record<Orphan['reason'], (fleet: string) => string> = {
     `Fleet ${fleet}, which applied it, does not exist, so nobody changes or removes it; next: create that Fleet again, or declare it in another one once it has no label; ${KEEP}`,
 };
 
-const isUnderWay = ({ status }: Rollout): boolean => !['Done', 'Superseded'].includes(status?.phase ?? 'Pending');
+const isUnderWay = ({ status }: Rollout): boolean => !isOver(status?.phase);
 
 /** Of fleets that never accepted a commit nothing is known. */
 function unmanaged(fleets: readonly Fleet[], clusters: readonly Cluster[]): Cluster[] {
@@ -188,7 +188,7 @@ export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[]
         ['ROLLOUT', 'UNIT', 'PHASE', 'STAGE', 'MESSAGE'],
         open.flatMap((rollout) =>
           (rollout.status?.units ?? [])
-            .filter((unit) => !['Done', 'Superseded'].includes(unit.phase))
+            .filter((unit) => !isOver(unit.phase))
             .map((unit) => [rollout.metadata.name, unit.unit, unit.phase, unit.stage ?? '', unit.message ?? '']),
         ),
       ),

@@ -3,7 +3,7 @@ import { Fleets, type Fleet } from '../../api/fleet.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import type { Clock, Log } from '../../api/ports.ts';
 import { isFinished, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
-import { Rollouts, type Rollout } from '../../api/rollout.ts';
+import { isOver, Rollouts, type Rollout } from '../../api/rollout.ts';
 import { createCache, type Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { sleep } from '../../kube/clock.ts';
@@ -193,7 +193,7 @@ export function followProgress({ clients, output, clock, log, signal }: Progress
       fleets.list().forEach(ofFleet);
       for (const rollout of rollouts.list().toSorted((a, b) => a.spec.sequence - b.spec.sequence)) {
         // What was over before this start was told by another.
-        if (isOver(rollout)) silently(() => ofRollout(rollout));
+        if (isOver(rollout.status?.phase)) silently(() => ofRollout(rollout));
         else ofRollout(rollout);
       }
       for (const [cell, store] of machines)
@@ -233,8 +233,6 @@ type Unit = NonNullable<NonNullable<Rollout['status']>['units']>[number];
 /** Kinds whose rollouts change machines, and are watched step by step. */
 const WATCHED = ['MachineComponentSet/', 'MachineSet/'];
 const FEW = 3;
-
-const isOver = ({ status }: Rollout): boolean => status?.phase === 'Done' || status?.phase === 'Superseded';
 
 /** Units that are told of together, a line a cluster: what is only applied and accepted, where a commit has more of it than anybody reads line by line. */
 function gatheredOf(units: readonly Unit[]): Unit[] {

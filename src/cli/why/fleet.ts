@@ -1,7 +1,7 @@
 /** How far the commits of a fleet are: what was accepted last, what does not pass, and which cluster holds it. */
 import { Clusters, type Cluster } from '../../api/cluster.ts';
 import type { Fleet } from '../../api/fleet.ts';
-import { Rollouts, type Rollout } from '../../api/rollout.ts';
+import { isOver, Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
 import { goOn } from './rollout.ts';
@@ -28,7 +28,7 @@ export async function gatherFleet(client: Client, fleet: Stored<Fleet>): Promise
 export function fleetLines({ fleet, rollouts, clusters }: FleetInput, nowMs: number): string[] {
   const { metadata, spec, status } = fleet;
   const ready = status?.conditions?.find(({ type }) => type === 'Ready');
-  const open = rollouts.filter((rollout) => !['Done', 'Superseded'].includes(rollout.status?.phase ?? 'Pending'));
+  const open = rollouts.filter((rollout) => !isOver(rollout.status?.phase));
   const away = clusters.flatMap((cluster) => {
     const reachable = cluster.status?.conditions?.find(({ type }) => type === 'Reachable');
     return reachable?.status === 'False' ? [`  cluster/${cluster.metadata.name}  ${because(reachable)}`] : [];
@@ -50,7 +50,7 @@ export function fleetLines({ fleet, rollouts, clusters }: FleetInput, nowMs: num
 /** Its units that are not done, each with what holds it. */
 function rolloutOf(rollout: Stored<Rollout>): string[] {
   const { metadata, spec, status } = rollout;
-  const units = (status?.units ?? []).filter(({ phase }) => phase !== 'Done' && phase !== 'Superseded');
+  const units = (status?.units ?? []).filter(({ phase }) => !isOver(phase));
   const steered = spec.paused === true ? ' (paused)' : '';
   return [
     `  rollout/${metadata.name}  ${status?.phase ?? 'Pending'}${steered}  ${spec.commit.slice(0, 10)}${spec.subject === undefined ? '' : ` ${spec.subject}`}`,

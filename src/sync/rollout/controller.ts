@@ -3,7 +3,7 @@ import { canonical } from '../../api/digest.ts';
 import { messageOf } from '../../api/errors.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import { Fleets, type Fleet } from '../../api/fleet.ts';
-import type { MachineSet } from '../../api/machine-set.ts';
+import { wantedReplicas, type MachineSet } from '../../api/machine-set.ts';
 import { Rollouts, type Rollout } from '../../api/rollout.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { FINALIZERS } from '../../api/names.ts';
@@ -471,9 +471,10 @@ const LONGEST_NAME = 253;
 
 function countMachines(cell: CellContent): NonNullable<NonNullable<Cluster['status']>['machines']> {
   const found = (cell.store('MachineSet')?.list() ?? []).map((each) => each as Stored<MachineSet>);
-  const sets = found.map(({ metadata, spec, status }): SetMachines => {
+  const sets = found.map((each): SetMachines => {
+    const { metadata, status } = each;
     const { replicas = 0, deletingReplicas = 0 } = status ?? {};
-    const wanted = metadata.deletionTimestamp === undefined ? (spec.replicas ?? status?.keptReplicas ?? replicas) : 0;
+    const wanted = metadata.deletionTimestamp === undefined ? wantedReplicas(each) : 0;
     const set = `${metadata.namespace ?? ''}/${metadata.name}`;
     const numbers = [replicas, deletingReplicas, wanted, status?.readyReplicas ?? 0];
     if (!numbers.every((each) => Number.isInteger(each) && each >= 0 && each <= MOST_MACHINES) || set.length > 2 * LONGEST_NAME)

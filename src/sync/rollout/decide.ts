@@ -1,4 +1,4 @@
-import type { Rollout, RolloutUnit, RolloutUnitStatus } from '../../api/rollout.ts';
+import { isOver, type Rollout, type RolloutUnit, type RolloutUnitStatus } from '../../api/rollout.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { ClusterView, Step, World } from './world.ts';
 import { ownersOf } from '../plan.ts';
@@ -48,8 +48,7 @@ export function decide(world: World): Decision {
       retrying ||= outcome.retrying;
     }
     const phase = summary(units.map((unit) => unit.phase));
-    const over = phase === 'Done' || phase === 'Superseded';
-    const completedAt = over ? (rollout.status?.completedAt ?? new Date(world.now).toISOString()) : undefined;
+    const completedAt = isOver(phase) ? (rollout.status?.completedAt ?? new Date(world.now).toISOString()) : undefined;
     const retried = retrying ? rollout.status?.retried : rollout.spec.retry;
     statuses.set(rollout.metadata.name, {
       phase,
@@ -70,7 +69,7 @@ function haltBefore(before: RolloutUnitStatus | undefined): string {
 
 function supersede(rollout: Rollout, unit: RolloutUnit): RolloutUnitStatus {
   const before = rollout.status?.units?.find((status) => status.unit === unit.unit);
-  if (before?.phase === 'Done' || before?.phase === 'Superseded') return before;
+  if (before !== undefined && isOver(before.phase)) return before;
   return {
     unit: unit.unit,
     phase: 'Superseded',
@@ -131,6 +130,7 @@ function decideUnit(world: World, rollout: Rollout, unit: RolloutUnit) {
       lane: place.lane,
       ...(place.appliedAt === undefined ? {} : { appliedAt: place.appliedAt }),
       ...(place.verifiedAt === undefined ? {} : { verifiedAt: place.verifiedAt }),
+      ...(place.halt === undefined && place.haltedAfter === undefined ? {} : { halted: true }),
       ...(place.message === undefined ? {} : { message: plainText(place.message) }),
     })),
   };
@@ -332,7 +332,7 @@ function settle(world: World, rollout: Rollout, unit: string): { steps: Step[]; 
     const from = isGone(record) ? soaksSince(record, world.now) : Date.parse(since);
     const soakedAt = (from ?? world.now) + longestSoakMs(rollout);
     if (isGone(record) ? soakedAt <= world.now : !isNew(record, world.now, longestSoakMs(rollout)))
-      steps.push({ do: 'Settle', unit, cluster, since, because: 'it is complete on every cluster, and has soaked' });
+      steps.push({ do: 'Settle', unit, cluster, since, because: 'it is proven on this cluster, and has soaked' });
     else if (soakedAt > world.now) waits.push(soakedAt);
   }
   return { steps, again: earliest(waits) };

@@ -2,7 +2,7 @@ import type { UnitStatus } from '../../api/cluster.ts';
 import type { Fleet } from '../../api/fleet.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Clock } from '../../api/ports.ts';
-import type { Rollout } from '../../api/rollout.ts';
+import { isOver, type Rollout } from '../../api/rollout.ts';
 import { carriedBy, plan, removingBy, wantedOf } from '../plan.ts';
 import { records, REMOVAL } from '../records.ts';
 import { decide } from './decide.ts';
@@ -230,8 +230,7 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
         if (world.status().phase === 'Halted') world.retry(`settled-${now}`);
         const steps = world.turn();
         now += seconds * 1000;
-        if (steps.length === 0 && turn > 1 && rollouts.every((rollout) => ['Done', 'Superseded'].includes(rollout.status?.phase ?? '')))
-          return;
+        if (steps.length === 0 && turn > 1 && rollouts.every((rollout) => isOver(rollout.status?.phase))) return;
       }
       throw new Error('the world did not settle');
     },
