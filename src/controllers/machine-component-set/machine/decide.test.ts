@@ -125,6 +125,22 @@ describe('A3: what is written when an agent refuses', () => {
     expect(contentOf(change?.entry ?? entry)).toBe(contentOf(entry));
   });
 
+  it.each([
+    ['refused the number of the entry', { revision: 5, refused: { revision: 5, reason: 'OtherContent' } }, {}, 5, 6],
+    ['has one above the entry', { revision: 9, refused: { revision: 5, reason: 'Older' } }, {}, 9, 10],
+    ['refused one that is above what it has', { revision: 3, refused: { revision: 5, reason: 'Older' } }, {}, 5, 6],
+    [
+      'refused one below what it has, and the entry is between them',
+      { revision: 9, refused: { revision: 4, reason: 'Older' } },
+      { revision: 6 },
+      9,
+      10,
+    ],
+  ])('names the highest number that the agent knows where it %s', (_what, status, own, known, revision) => {
+    const [change] = decide(status, [record], own).changes;
+    expect(change?.message).toBe(`the agent knows revision ${known}: written again as ${revision}`);
+  });
+
   it('nothing for a refusal that was answered', () => {
     expect(decide({ revision: 4, refused: { revision: 4, reason: 'Older' } }).changes).toEqual([]);
   });
