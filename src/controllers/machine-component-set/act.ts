@@ -57,7 +57,7 @@ export async function writeEntries(
   actors: Actors,
   writes: readonly EntryWrite[],
   lost: Set<string>,
-  told: (write: EntryWrite) => void,
+  onWritten: (write: EntryWrite) => void,
 ): Promise<boolean> {
   return inParallel(writes, async (write) => {
     const key = keyOf(write.machine.metadata);
@@ -66,7 +66,7 @@ export async function writeEntries(
       lost.add(key);
       return false;
     }
-    told(write);
+    onWritten(write);
     return true;
   });
 }
