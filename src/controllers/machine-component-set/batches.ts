@@ -61,19 +61,15 @@ function withPlacesOf({ length }: readonly Standing[], state: BatchState): Batch
  */
 function batchState(batches: readonly CountOrPercent[], members: readonly Standing[]): BatchState {
   const cohorts = [...new Set(members.map((each) => each.cohort))].toSorted((a, b) => a - b);
-  let last: BatchState = { cohort: undefined, sizes: resolveBatches(batches, members.length), current: undefined, room: Infinity };
-  let hasPassing = false;
+  let last: BatchState | undefined;
   for (const cohort of cohorts) {
     const own = members.filter((each) => each.cohort === cohort);
-    last = cohortState(batches, cohort, own, hasPassing);
-    if (last.current !== undefined)
-      return withPlacesOf(
-        members.filter((each) => each.cohort > cohort && each.holds && isInFlight(each)),
-        last,
-      );
-    hasPassing ||= own.some((each) => each.passes && !each.isAside);
+    const later = members.filter((each) => each.cohort > cohort && each.holds && isInFlight(each));
+    // What passed before this cohort had a member that passed.
+    last = cohortState(batches, cohort, own, last !== undefined);
+    if (last.current !== undefined) return withPlacesOf(later, last);
   }
-  return last;
+  return last ?? { cohort: undefined, sizes: resolveBatches(batches, 0), current: undefined, room: Infinity };
 }
 
 /**
@@ -87,7 +83,8 @@ function cohortState(batches: readonly CountOrPercent[], cohort: number, members
   const passing = given.filter((each) => each.passes).length;
   const waitedFor = members.filter((each) => !each.hasFailed && !each.isAside).length;
   const isProved = passing > 0 || (hasPassing && waitedFor === 0);
-  const found = sizes.findIndex((size) => !isProved || passing < Math.min(size, waitedFor));
-  const current = found < 0 ? undefined : found;
-  return { cohort, sizes, current, room: current === undefined ? Infinity : Math.max(0, (sizes[current] ?? 0) - given.length) };
+  const current = sizes.findIndex((size) => !isProved || passing < Math.min(size, waitedFor));
+  const size = sizes[current];
+  if (size === undefined) return { cohort, sizes, current: undefined, room: Infinity };
+  return { cohort, sizes, current, room: Math.max(0, size - given.length) };
 }
