@@ -184,25 +184,24 @@ interface Proposal {
 
 /** What would be written to this machine, if its lane is open. */
 function propose(set: MachineComponentSet, standing: Standing, content: Content): Proposal[] {
-  const { entry, isOwn } = standing;
+  const { entry } = standing;
   if (standing.hasFailed) return [];
   const isThere = entry !== undefined && idOf(entry) === idOf(content);
-  if (isThere && isOwn && entry.failed === undefined) {
+  if (isThere && entry.failed === undefined) {
     // What has been proved since needs no lane any more, and is left as it is.
     const isCurrent =
       standing.hasStayed && ((entry.lane === 'Restore') === mayRestore(set, standing, content) || isVerified(standing.machine, entry));
     return isCurrent ? [] : [{ standing, content, lane: 'Adopt' }];
   }
-  if (isThere && !isOwn && entry.failed === undefined) return [{ standing, content, lane: 'Adopt' }];
   if (isThere && works(standing)) return [{ standing, content, lane: 'Settle' }];
   if (mayRestore(set, standing, content)) return [{ standing, content, lane: 'Restore' }];
   return [{ standing, content, lane: standing.isJoiner && !isUnverified(set, content) ? 'Join' : 'Forward' }];
 }
 
-/** docs/protocols.md#b7: the set says so for this digest, and the cell's own record says that this content was verified on this machine. */
+/** docs/protocols.md#b7: the set says so for this digest, and the cell's own record says that this content, which no removal is, was verified on this machine. */
 function mayRestore(set: MachineComponentSet, { verified }: Standing, content: Content): boolean {
   const isRecorded = verified.slice(0, 2).some((record) => idOfVerified(record) === idOf(content));
-  return laneOf(set.spec) === 'Restore' && content.action === 'Install' && isRecorded;
+  return laneOf(set.spec) === 'Restore' && isRecorded;
 }
 
 function works({ entry, reported, machine, agentFresh }: Standing): boolean {
