@@ -72,8 +72,8 @@ export async function writeEntries(
 }
 
 /** After this an entry that was announced for such a Machine comes too late (docs/protocols.md#b9). */
-export async function settleMachines(actors: Actors, machines: readonly Stored<Machine>[]): Promise<boolean> {
-  return inParallel(machines, async (machine) => (await writeMachine(actors, machine, settlePatch(machine))) !== 'lost');
+export async function settleMachines(actors: Actors, machines: readonly Stored<Machine>[]): Promise<void> {
+  await inParallel(machines, async (machine) => (await writeMachine(actors, machine, settlePatch(machine))) !== 'lost');
 }
 
 export async function writeMachine(
