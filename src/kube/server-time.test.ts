@@ -156,6 +156,73 @@ describe('H5: the time of the API server', () => {
     expect(time.estimate() !== undefined).toBe(expected);
   });
 
+  /** Answers that take no time, of a server whose clock is `aheadMs` before a second's own. */
+  function exact() {
+    let monotonic = 0;
+    const doubts: number[] = [];
+    const time = createServerTime({ monotonic: () => monotonic }, (apartMs) => void doubts.push(apartMs));
+    const answer = (aheadMs: number): void =>
+      time.observe({ headers: { date: httpDate(T0 + aheadMs) }, sentMs: monotonic, answeredMs: monotonic });
+    return { time, doubts, answer, at: (ms: number) => void (monotonic = ms) };
+  }
+
+  test.each([
+    [6000, []],
+    [7000, [6000]],
+    [-6000, []],
+    [-7000, [6000]],
+  ])(
+    'answers whose seconds begin %d ms apart are too far from each other to say the time, and contradict by a second less',
+    (apartMs, expected) => {
+      const { time, doubts, answer } = exact();
+      answer(0);
+      answer(apartMs);
+      expect(time.estimate()).toBeUndefined();
+      expect(doubts).toEqual(expected);
+    },
+  );
+
+  test('an answer that took just eight seconds still counts', () => {
+    expect(boundsOf({ headers: { date: httpDate(T0) }, sentMs: 0, answeredMs: 8000 })).toEqual({ low: T0 - 8000, high: T0 + 1000 });
+  });
+
+  test('a contradiction is forgotten a minute after the last answer that made it, and no earlier; the next one is a doubt of its own', () => {
+    const { time, doubts, answer, at } = exact();
+    answer(0);
+    at(1000);
+    answer(100_000);
+    at(60_999);
+    expect(time.estimate()).toBeUndefined();
+    at(61_000);
+    expect(time.estimate()?.ms).toBe(T0 + 61_500);
+    answer(200_000);
+    expect(time.estimate()).toBeUndefined();
+    expect(doubts).toHaveLength(2);
+  });
+
+  test('a doubt is reported once, though answers contradict both times', () => {
+    const { time, doubts, answer, at } = exact();
+    answer(0);
+    for (let i = 1; i < 10; i++) {
+      at(i * 1000);
+      answer(i * 100_000);
+      expect(time.estimate()).toBeUndefined();
+    }
+    expect(doubts).toHaveLength(1);
+  });
+
+  test('what is known grows less exact with the time that passes, by one two-thousandth of it', () => {
+    const { time, answer, at } = exact();
+    answer(0);
+    expect(time.estimate()).toEqual({ ms: T0 + 500, errorMs: 500 });
+    at(1_000_000);
+    expect(time.estimate()).toEqual({ ms: T0 + 1_000_500, errorMs: 1000 });
+    at(9_000_000);
+    expect(time.estimate()?.errorMs).toBe(5000);
+    at(9_000_002);
+    expect(time.estimate()).toBeUndefined();
+  });
+
   test('a server whose clock is set makes the time unknown, and after a minute the new one counts', () => {
     const { time, doubts, clock, set, nowMs, answer } = server();
     answer();
@@ -233,7 +300,10 @@ describe('H5: the time of the API server', () => {
     );
     await transport({ method: 'GET', path: '/version' });
     expect(time.estimate()).toBeUndefined();
-    status = 200;
+    status = 300;
+    await transport({ method: 'GET', path: '/version' });
+    expect(time.estimate()).toBeUndefined();
+    status = 299;
     await transport({ method: 'GET', path: '/version' });
     expect(Math.abs((time.estimate()?.ms ?? 0) - T0)).toBeLessThanOrEqual(1000);
   });
