@@ -54,6 +54,12 @@ describe('would an apply change anything', () => {
     expect(wouldChange(wanted({ spec: { list: ['a'] } }), stored({ spec: { list } }, { 'f:spec': fields }), manager)).toBe(true);
   });
 
+  test('a list of a million items is still compared', () => {
+    const fields = { 'f:spec': { 'f:list': { 'v:"a"': {} } } };
+    const object = stored({ spec: { list: Array.from({ length: 1_000_000 }, () => 'a') } }, fields);
+    expect(wouldChange(wanted({ spec: { list: ['a'] } }), object, manager)).toBe(false);
+  });
+
   test.each([
     ['another value', { replicas: 4, image: 'x' }],
     ['another type', { replicas: '3', image: 'x' }],

@@ -4,12 +4,14 @@ import type { Node } from '../api/builtin.ts';
 import { CodedError } from '../api/errors.ts';
 import { parseKey } from '../api/resource.ts';
 import type { Stored } from '../api/wire.ts';
+import { ApiError } from './api-error.ts';
 import { createCache } from './cache.ts';
 import { sleep } from './clock.ts';
 import { ofBoth, runController, watch } from './controller.ts';
 import { createClient } from './http-client.ts';
 import { createMetrics } from './metrics.ts';
 import { TerminalError } from './queue.ts';
+import { startReflector } from './reflector.ts';
 import { fakeApiServer, statusResponse } from './testing/api-server.ts';
 import { fakeClock, seededRandom } from './testing/clock.ts';
 import { owner, self, world } from './testing/controller-world.ts';
@@ -67,6 +69,49 @@ describe('starting', () => {
     await settle();
     controller.abort(new Error('stop'));
     expect(await done).toBeUndefined();
+  });
+
+  test('one store of several that has stopped is a clean end, too', async () => {
+    const { server, cache, clock, run } = world();
+    server.intercept(() => statusResponse(503, 'ServiceUnavailable'));
+    const ended = new AbortController();
+    const ports = { client: createClient(server.transport), clock, random: () => 0.5, log: recordingLog() };
+    const stopped = startReflector({ ...ports, resource: ConfigMaps, signal: ended.signal });
+    const done = run({ watches: [watch(cache.store(Nodes), self), watch(stopped, owner)], reconcile: () => Promise.resolve() });
+    await settle();
+    ended.abort(new Error('not wanted any more'));
+    await expect(done).resolves.toBeUndefined();
+  });
+
+  test('a store that fails otherwise is no clean end', async () => {
+    const { cache, run } = world();
+    const store = cache.store(Nodes);
+    const broken = { ...store, whenSynced: () => Promise.reject(new Error('odd')) };
+    await expect(run({ watches: [watch(broken, self)], reconcile: () => Promise.resolve() })).rejects.toThrow('odd');
+  });
+
+  test('a controller that has ended leaves no timer and no listener', async () => {
+    const { server, cache, clock, run } = world();
+    const store = cache.store(Nodes);
+    server.put(Nodes, node('a'));
+    await settle();
+    const before = clock.timers;
+    const ended = new AbortController();
+    const asked: string[] = [];
+    const keys = (object: Node): string[] => {
+      asked.push(object.metadata.name);
+      return self(object);
+    };
+    const done = run({ watches: [watch(store, keys)], resyncMs: 1, signal: ended.signal, reconcile: () => Promise.resolve() });
+    await clock.advance(10);
+    expect(clock.timers).toBeGreaterThan(before);
+    ended.abort(new Error('over'));
+    await done;
+    expect(clock.timers).toBe(before);
+    asked.length = 0;
+    server.put(Nodes, node('b'));
+    await clock.advance(10);
+    expect([store.size, asked]).toEqual([2, []]);
   });
 
   test('misuse is an exception', async () => {
@@ -208,6 +253,78 @@ describe('reconciling', () => {
     await clock.advance(119_000);
     expect(times).toHaveLength(40);
     expect(new Set(times.slice(20)).size).toBeGreaterThan(15);
+  });
+
+  test('each key has its turn once in each period, and the turns of all take the whole of it', async () => {
+    const { server, cache, run, clock } = world();
+    for (let i = 0; i < 120; i++) server.put(Nodes, node(`n${i}`));
+    const runs: { key: string; at: number }[] = [];
+    const begin = clock.monotonic();
+    void run({
+      watches: [watch(cache.store(Nodes), self)],
+      resyncMs: 60_000,
+      reconcile: (key) => Promise.resolve(void runs.push({ key, at: clock.monotonic() - begin })),
+    });
+    await clock.advance(59_999);
+    expect(runs.splice(0)).toHaveLength(120);
+    for (const from of [60_000, 120_000, 180_000]) {
+      await clock.advance(from + 59_999 - (clock.monotonic() - begin));
+      const turns = runs.splice(0);
+      expect(new Set(turns.map(({ key }) => key)).size).toBe(120);
+      expect(turns).toHaveLength(120);
+      const inThirds = [0, 20_000, 40_000].map(
+        (third) => turns.filter(({ at }) => at - from >= third && at - from < third + 20_000).length,
+      );
+      expect(Math.min(...inThirds)).toBeGreaterThanOrEqual(36);
+    }
+  });
+
+  test('what a store says of itself leads to no key, and is no failure', async () => {
+    const { server, cache, run, clock, log } = world();
+    const store = cache.store(Nodes);
+    server.put(Nodes, node('a'));
+    const runs: string[] = [];
+    void run({ watches: [watch(store, self)], reconcile: (key) => Promise.resolve(void runs.push(key)) });
+    await settle();
+    server.bookmark();
+    store.relist();
+    await clock.advance(100);
+    expect([runs, log.lines]).toEqual([['a'], []]);
+  });
+
+  test.each([
+    [new TerminalError('the spec is wrong'), { level: 'error', message: 'failed for good; waits for a change' }],
+    [new ApiError(409, { reason: 'Conflict', message: 'changed' }), { level: 'debug', message: 'failed; is retried' }],
+    [new CodedError('Odd', 'known'), { level: 'warn', message: 'failed; is retried' }],
+    [new Error('not known'), { level: 'error', message: 'failed; is retried' }],
+  ])('%s is logged once, as what it is', async (error, expected) => {
+    const { server, cache, run, log } = world();
+    server.put(Nodes, node('a'));
+    void run({ watches: [watch(cache.store(Nodes), self)], reconcile: () => Promise.reject(error) });
+    await settle();
+    expect(log.lines).toMatchObject([expected]);
+  });
+
+  test('a store may lag behind an own write for as long as the controller lets it', async () => {
+    const { server, cache, run, clock } = world();
+    const maps = cache.store(ConfigMaps);
+    server.put(Nodes, node('a'));
+    void run({
+      watches: [watch(cache.store(Nodes), self), watch(maps, owner)],
+      lagMs: 1000,
+      reconcile: async (_key, { client }) => {
+        if (maps.size === 0) await client.create(ConfigMaps, configMap('x', 'm', { owner: 'a' }));
+      },
+    });
+    server.intercept((request) => {
+      if (request.method === 'POST') server.watches.stall();
+      return undefined;
+    });
+    await settle();
+    await clock.advance(999);
+    expect(maps.size).toBe(0);
+    await clock.advance(1);
+    expect(maps.size).toBe(1);
   });
 
   test('a key that many objects lead to is reconciled once a resync period, too', async () => {
