@@ -57,7 +57,7 @@ function emit(construct: ApiObject, cluster: string, location: string, findings:
     object = construct.toJson();
   } catch (error) {
     const props = (construct as unknown as { props?: unknown }).props;
-    const found = valueFindings(props, cluster, label, location);
+    const found = valueFindings(props, cluster, label, location, { unresolved: true });
     if (found.length > 0) findings.push(...found);
     else
       findings.push({
@@ -83,8 +83,14 @@ function sortKey({ object, path }: Emitted): string {
   return [apiVersion, kind, metadata?.namespace ?? '', metadata?.name, path].map(String).join('\0');
 }
 
-/** What JSON would drop or turn into something else without a word. */
-function valueFindings(value: unknown, cluster: string, object: string, location: string): Finding[] {
+/** What JSON would drop or turn into something else without a word. `unresolved`: tokens stand for what is not known yet. */
+function valueFindings(
+  value: unknown,
+  cluster: string,
+  object: string,
+  location: string,
+  { unresolved }: { unresolved: boolean } = { unresolved: false },
+): Finding[] {
   const findings: Finding[] = [];
   const say = (path: string, message: string) =>
     findings.push({ ...placeOf(location), code: 'RenderValue', cluster, object, path, message });
@@ -103,8 +109,10 @@ function valueFindings(value: unknown, cluster: string, object: string, location
       return;
     }
     const prototype: unknown = Object.getPrototypeOf(item);
-    if (prototype !== Object.prototype && prototype !== null && !isToken(item))
-      return void say(path, `must be a plain value, got ${describe(item)}`);
+    if (prototype !== Object.prototype && prototype !== null) {
+      if (!isToken(item)) return void say(path, `must be a plain value, got ${describe(item)}`);
+      if (unresolved) return;
+    }
     for (const [key, each] of Object.entries(item)) {
       if (key === '__proto__') say(path, 'must not have a key "__proto__"');
       visit(each, path === '' ? key : `${path}.${key}`, depth + 1, false);
