@@ -297,10 +297,10 @@ describe('reconciling', () => {
     [new ApiError(409, { reason: 'Conflict', message: 'changed' }), { level: 'debug', message: 'failed; is retried' }],
     [new CodedError('Odd', 'known'), { level: 'warn', message: 'failed; is retried' }],
     [new Error('not known'), { level: 'error', message: 'failed; is retried' }],
-  ])('%s is logged once, as what it is', async (error, expected) => {
+  ])('%s is logged once, as what it is', async (thrown, expected) => {
     const { server, cache, run, log } = world();
     server.put(Nodes, node('a'));
-    void run({ watches: [watch(cache.store(Nodes), self)], reconcile: () => Promise.reject(error) });
+    void run({ watches: [watch(cache.store(Nodes), self)], reconcile: () => Promise.reject(thrown) });
     await settle();
     expect(log.lines).toMatchObject([expected]);
   });
