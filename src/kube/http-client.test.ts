@@ -3,7 +3,7 @@ import { ConfigMaps, Leases, Nodes, Pods } from '../api/builtin.ts';
 import type { ApiRequest, ApiResponse } from '../api/transport.ts';
 import { ApiError, askedMsOf } from './api-error.ts';
 import type { Client } from './client.ts';
-import { createClient } from './http-client.ts';
+import { AGENT_LIMITS, CELL_LIMITS, createClient } from './http-client.ts';
 import { fakeApiServer, jsonResponse, statusResponse } from './testing/api-server.ts';
 import { fakeClock } from './testing/clock.ts';
 import { configMap, node } from './testing/objects.ts';
@@ -142,6 +142,84 @@ describe('a server that is not trusted', () => {
       code: 'AnswerTooLarge',
       message: expect.stringContaining('more than 10000 bytes of memory') as string,
     });
+  });
+
+  test.each([
+    ['its own server', {}],
+    ['a cell', CELL_LIMITS],
+    ['the API server of an agent', AGENT_LIMITS],
+  ])('%s may send what etcd holds: an object of 1.5 MiB, as an answer, in a list, and as an event', async (_what, bounds) => {
+    const object = stored('a', { annotations: { large: 'x'.repeat(1.5 * 1024 ** 2) } });
+    const items = Array.from({ length: 6 }, () => object);
+    const client = createClient(
+      ({ path, query }) => {
+        if (query?.['watch'] !== undefined) return Promise.resolve(watching(line('ADDED', object)));
+        if (path.endsWith('/a')) return Promise.resolve(jsonResponse(200, object));
+        const more = query?.['continue'] === undefined ? { continue: 'more' } : {};
+        return Promise.resolve(
+          jsonResponse(200, { metadata: { resourceVersion: '9', ...more }, items: more.continue === undefined ? [] : items }),
+        );
+      },
+      { limits: bounds },
+    );
+    expect((await client.get(Nodes, { name: 'a' })).metadata.name).toBe('a');
+    expect(await collect(client.watch(Nodes))).toHaveLength(1);
+    const [one, other] = await Promise.all([client.list(Nodes), client.list(Nodes)]);
+    expect([one.items.length, other.items.length]).toEqual([6, 6]);
+    expect((await client.listAll(Nodes)).items).toHaveLength(6);
+  });
+
+  test('as many pages as are allowed are read, and not one more', async () => {
+    const client = (most: number) => {
+      let pages = 0;
+      const transport = (): Promise<ApiResponse> => {
+        pages++;
+        return Promise.resolve(
+          jsonResponse(200, {
+            metadata: { resourceVersion: '9', ...(pages < 3 ? { continue: 'more' } : {}) },
+            items: [stored(`n${pages}`)],
+          }),
+        );
+      };
+      return createClient(transport, { limits: { pages: most } });
+    };
+    expect((await client(3).listAll(Nodes)).items).toHaveLength(3);
+    await expect(client(2).listAll(Nodes)).rejects.toMatchObject({
+      code: 'AnswerTooLarge',
+      message: 'GET /api/v1/nodes: the answer has more than 2 pages',
+    });
+  });
+
+  test.each([
+    [199, false],
+    [200, true],
+    [299, true],
+    [300, false],
+  ])('an answer with status %d is a success: %s', async (status, isSuccess) => {
+    const { client } = answering(() => jsonResponse(status, stored('a')));
+    const outcome = await client.get(Nodes, { name: 'a' }).then(
+      () => true,
+      (error: unknown) => !(error instanceof ApiError && error.status === status),
+    );
+    expect(outcome).toBe(isSuccess);
+  });
+
+  test('a version has 512 characters at most, a name too, and a token 16,384', async () => {
+    const ask = async (version: string, token: string, name: string): Promise<number> => {
+      const { client } = answering(() =>
+        jsonResponse(200, { metadata: { resourceVersion: version, continue: token }, items: [stored(name, { uid: 'u' })] }),
+      );
+      return (await client.list(Nodes)).items.length;
+    };
+    const [v, t] = ['7'.repeat(512), 't'.repeat(16_384)];
+    expect(await ask(v, t, 'n'.repeat(512))).toBe(1);
+    await expect(ask(`${v}7`, t, 'n')).rejects.toThrow('metadata.resourceVersion is longer than 512');
+    await expect(ask(v, `${t}t`, 'n')).rejects.toThrow('metadata.continue is longer than 16384');
+    await expect(ask(v, t, 'n'.repeat(513))).rejects.toThrow('name is longer than 512');
+    const bookmark = async (version: string) =>
+      await collect(answering(() => watching(line('BOOKMARK', { metadata: { resourceVersion: version } }))).client.watch(Nodes));
+    expect(await bookmark(v)).toHaveLength(1);
+    await expect(bookmark(`${v}7`)).rejects.toThrow('a bookmark whose resourceVersion is longer than 512');
   });
 
   test('an object may be less long than a list', async () => {
