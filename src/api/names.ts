@@ -30,6 +30,8 @@ export const ANNOTATIONS = {
   orderFence: 'kubenode.io/order-fence',
   /** On a Machine that was imported: a person says that it is off, or wiped, for good, so that its deletion waits for nobody there. */
   machineIsOff: 'kubenode.io/machine-is-off',
+  /** On a MachineSet, `others`: Git leaves `replicas` out; by hand: no Fleet manages it any more (docs/protocols.md#c8e). */
+  scaledBy: 'kubenode.io/scaled-by',
   /** On what sync applied: `file:line` in the fleet repository. */
   origin: 'kubenode.io/origin',
 } as const;

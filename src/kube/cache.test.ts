@@ -49,6 +49,9 @@ describe('the cache', () => {
     cache.store(Nodes);
     expect(() => cache.store(Nodes, { project: (object) => object })).toThrow('keeps other parts');
     expect(() => cache.store(Nodes, { keepManagers: [] })).toThrow('keeps other parts');
+    expect(() => cache.store(Nodes, { keepManagers: 'all' })).toThrow('keeps other parts');
+    cache.store(Nodes, { labels: { a: 'b' }, keepManagers: ['all'] });
+    expect(() => cache.store(Nodes, { labels: { a: 'b' }, keepManagers: 'all' })).toThrow('keeps other parts');
     cache.store(Nodes, { keepManagers: ['kubenode-set'] });
   });
 });

@@ -1,3 +1,4 @@
+import { canonical } from '../api/digest.ts';
 import { CodedError } from '../api/errors.ts';
 import type { Clock, Log, Random } from '../api/ports.ts';
 import type { Resource } from '../api/resource.ts';
@@ -72,7 +73,7 @@ export function createCache(options: CacheOptions): Cache {
       ]);
       const managers = storeOptions.keepManagers ?? options.keepManagers ?? [];
       const { namespace, project } = storeOptions;
-      const keepManagers = managers.toSorted().join();
+      const keepManagers = managers === 'all' ? managers : canonical(managers.toSorted());
       const existing = entries.get(selection);
       if (existing === undefined) {
         const reflector = startReflector({ ...options, ...storeOptions, keepManagers: managers, resource });

@@ -1,9 +1,19 @@
-import type { JsonObject, KubeObject } from '../api/wire.ts';
+import type { JsonObject, KubeObject, ManagedFieldsEntry } from '../api/wire.ts';
 
 /** Who applies: managedFields hold one Apply entry for each. */
 export interface Manager {
   fieldManager: string;
   subresource?: string;
+}
+
+/** Whether a record in managedFields names this field, or something in it, as its manager's. */
+export function names({ fieldsV1 }: ManagedFieldsEntry, path: readonly string[]): boolean {
+  let fields: unknown = fieldsV1;
+  for (const field of path) {
+    if (!isRecord(fields) || !Object.hasOwn(fields, `f:${field}`)) return false;
+    fields = fields[`f:${field}`];
+  }
+  return true;
 }
 
 /** What identifies an object is in every apply and owned by nobody. */

@@ -173,12 +173,14 @@ describe('listing and watching', () => {
     });
     const plain = start(Nodes, server);
     const keeping = start(Nodes, server, { keepManagers: ['kubenode-set'] });
+    const keepingAll = start(Nodes, server, { keepManagers: 'all' });
     const projecting = start(Nodes, server, {
       project: ({ apiVersion, kind, metadata: { labels: _labels, ...metadata } }) => ({ apiVersion, kind, metadata }),
     });
     await settle();
     expect(plain.reflector.get({ name: 'a' })?.metadata.managedFields).toBeUndefined();
     expect(keeping.reflector.get({ name: 'a' })?.metadata.managedFields?.map((item) => item.manager)).toEqual(['kubenode-set']);
+    expect(keepingAll.reflector.get({ name: 'a' })?.metadata.managedFields).toEqual([entry('kubenode-set'), entry('kubectl')]);
     expect(projecting.reflector.get({ name: 'a' })?.metadata.labels).toBeUndefined();
   });
 

@@ -49,8 +49,8 @@ export interface StoreOptions<T extends KubeObject> {
   indexes?: Record<string, IndexFunction<T>>;
   /** Keeps of each object, as the server sent it, only what is needed. Runs once an object; must keep name, namespace, uid and resourceVersion. */
   project?: (object: Stored<T>) => Stored<T>;
-  /** managedFields are dropped, save the entries of these managers (`applyIfChanged` needs its own). */
-  keepManagers?: string[];
+  /** managedFields are dropped, save the entries of these managers (`applyIfChanged` needs its own), or all of few objects. */
+  keepManagers?: string[] | 'all';
   /** Default 500. */
   pageSize?: number;
   /** More is neither listed nor taken from a watch: for a server that is not trusted with the memory of this process. Default: no bound. */
@@ -220,6 +220,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
 
   function ingest(object: Stored<T>): Stored<T> {
     const projected = options.project === undefined ? object : options.project(object);
+    if (options.keepManagers === 'all') return projected;
     const kept = projected.metadata.managedFields?.filter((entry) => options.keepManagers?.includes(entry.manager) === true) ?? [];
     if (kept.length === 0) delete projected.metadata.managedFields;
     else projected.metadata.managedFields = kept;

@@ -10,6 +10,7 @@ import type { KubeObject, Stored } from '../api/wire.ts';
 import { hasReason } from '../kube/api-error.ts';
 import { applyIfChanged } from '../kube/apply.ts';
 import type { Client } from '../kube/client.ts';
+import { names } from '../kube/ownership.ts';
 import { correctionsOf } from './corrections.ts';
 import type { StoredUnit } from './bundles.ts';
 import { syncError } from './errors.ts';
@@ -46,6 +47,12 @@ export interface Stamp {
 export function stamped(object: KubeObject, top: boolean, { digest, fleet, lane }: Stamp, origin: string | undefined): KubeObject {
   const kind = kindNamed(object.kind);
   const carries = (field: string): boolean => top && object.apiVersion === API_VERSION && kind?.specFields.has(field) === true;
+  // Without `replicas` on its own record a set lets no machine go, save where sync says so (docs/protocols.md#c8e).
+  const scaledBy = object.apiVersion === API_VERSION && object.kind === MachineSets.kind && !hasReplicas(object);
+  const annotations = {
+    ...(origin === undefined ? {} : { [ANNOTATIONS.origin]: origin }),
+    ...(scaledBy ? { [ANNOTATIONS.scaledBy]: 'others' } : {}),
+  };
   const written = {
     ...(carries('unitDigest') ? { unitDigest: digest } : {}),
     ...(carries('lane') ? { lane: { unitDigest: digest, lane } } : {}),
@@ -55,11 +62,13 @@ export function stamped(object: KubeObject, top: boolean, { digest, fleet, lane 
     metadata: {
       ...object.metadata,
       labels: { ...object.metadata.labels, [LABELS.fleet]: fleet },
-      ...(origin === undefined ? {} : { annotations: { ...object.metadata.annotations, [ANNOTATIONS.origin]: origin } }),
+      ...(Object.keys(annotations).length === 0 ? {} : { annotations: { ...object.metadata.annotations, ...annotations } }),
     },
     ...(carries('unitDigest') ? { spec: { ...(object as { spec?: object }).spec, ...written } } : {}),
   };
 }
+
+const hasReplicas = (object: KubeObject): boolean => (object as Partial<MachineSet>).spec?.replicas !== undefined;
 
 /**
  * Applies a unit's objects in order, writing only what differs. Git wins over other managers' values. Returns the inventory with UIDs, and, to read, what
@@ -177,6 +186,11 @@ export function isEmptied({ metadata, spec, status }: Stored<MachineSet>): boole
   return spec.replicas === 0 && observedGeneration === metadata.generation && replicas === 0 && deletingReplicas === 0;
 }
 
+/** Whether sync has asked for no machines, on the server's record: a 0 of anybody else lets none go (docs/protocols.md#c8e). */
+export function isToEmpty({ metadata: { managedFields = [] }, spec }: Stored<MachineSet>): boolean {
+  return spec.replicas === 0 && managedFields.some((entry) => entry.manager === MANAGERS.sync && names(entry, ['spec', 'replicas']));
+}
+
 /**
  * Deletes what the inventory names, if it is still the very object that was applied: same UID, our label. MachineComponents and
  * Namespaces are never deleted (docs/protocols.md#a7). A MachineSet is to have no machines first, so that they go at its own pace, and can be taken back
@@ -204,9 +218,11 @@ export async function removeUnit(
     if (found.apiVersion === API_VERSION && found.kind === MachineSets.kind) {
       const set = found as Stored<MachineSet>;
       if (!isEmptied(set)) {
-        if (set.spec.replicas !== 0) {
+        if (!isToEmpty(set)) {
           await confirm();
-          const merge = { metadata: { uid, resourceVersion }, spec: { replicas: 0 } };
+          // A 0 that somebody else wrote stays theirs when it is written again: it is taken out first. Without a number no machine goes.
+          const replicas = set.spec.replicas === 0 ? null : 0;
+          const merge = { metadata: { uid, resourceVersion }, spec: { replicas } };
           await target.client.patch(MachineSets, key, { merge }, { fieldManager: MANAGERS.sync, signal }).catch(unlessChanged(entry));
         }
         return { left: [...inventory], empties: true };

@@ -47,6 +47,12 @@ describe('what in a cell needs a person', () => {
     expect(reasons('MachineSet', ['ComponentsLeft', 'False', 'NoneLeft'])).toEqual([]);
   });
 
+  test('is a number of machines that no commit says', () => {
+    expect(reasons('MachineSet', ['Progressing', 'False', 'ScaleDownBlocked'], ['ScaleDownBlocked', 'True', 'NotByCommit'])).toEqual([
+      'NotByCommit',
+    ]);
+  });
+
   test('is since when it is so, and not since when the set stood still', () => {
     const said: Said[] = [
       ['Progressing', 'False', 'ScaleDownBlocked', '2026-11-01T00:00:00Z'],

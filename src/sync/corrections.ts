@@ -3,6 +3,7 @@ import { canonical } from '../api/digest.ts';
 import { MANAGERS } from '../api/names.ts';
 import { plainText } from '../api/plain-text.ts';
 import type { JsonObject, KubeObject, ManagedFieldsEntry, Stored } from '../api/wire.ts';
+import { names } from '../kube/ownership.ts';
 
 const MAX_FIELDS = 3;
 const MAX_VALUE = 60;
@@ -49,14 +50,7 @@ const isMap = (value: unknown): value is Record<string, unknown> => typeof value
 
 /** The manager of this field, or of something in it. */
 function ownerOf(entries: readonly ManagedFieldsEntry[], path: readonly string[]): string | undefined {
-  return entries.find(({ fieldsV1 }) => {
-    let fields: unknown = fieldsV1;
-    for (const key of path) {
-      if (!isMap(fields) || !(`f:${key}` in fields)) return false;
-      fields = fields[`f:${key}`];
-    }
-    return true;
-  })?.manager;
+  return entries.find((entry) => names(entry, path))?.manager;
 }
 
 function said(value: unknown): string {

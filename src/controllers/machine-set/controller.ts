@@ -35,7 +35,8 @@ export async function runMachineSetController(options: MachineSetControllerOptio
   const epoch = await termOf(options);
   if (epoch === undefined) return;
   const unsettled: Unsettled = new Map();
-  const sets = cache.store(MachineSets);
+  // By whom the number was set decides whether machines go.
+  const sets = cache.store(MachineSets, { keepManagers: 'all' });
   const machines = cache.store(Machines);
   const componentSets = cache.store(MachineComponentSets);
   /** All of them where a component set comes, goes or selects otherwise; none for what is reported of it. */

@@ -6,7 +6,7 @@ import { selectorText } from '../../api/selector.ts';
 import { findCondition, isTrue, setConditions, type ConditionInput } from '../../kube/conditions.ts';
 import { failedMachines, hasTooManyFailed, isAlive, readyDeadlineMs, wantedOf, type MachineSetView } from './decide.ts';
 import type { Obstacle } from './obstacle.ts';
-import { blockedOf, isMarked, type Blocked } from './retire.ts';
+import { blockedOf, isMarked, keptBy, type Blocked } from './retire.ts';
 
 export type MachineSetStatus = NonNullable<MachineSet['status']>;
 type Told = Omit<ConditionInput, 'type' | 'observedGeneration'>;
@@ -21,10 +21,11 @@ export function statusOf(view: MachineSetView, error: unknown): { status: Machin
   const waits = ready.map((machine) => readySince(machine) + minReadyMs - now);
   const available = waits.filter((wait) => wait <= 0).length;
   const blocked = blockedOf(view);
+  const kept = keptBy(view);
   const told: Record<string, Told> = {
     Available: available >= replicas ? yes('Enough') : no('TooFew', `${available} of ${replicas} machines are available`),
     Progressing: progressing(view, error),
-    ScaleDownBlocked: blocked.count > 0 ? yes('MachinesStay', blockedText(blocked)) : no('NotBlocked'),
+    ScaleDownBlocked: scaleDownBlocked(kept, blocked),
     ComponentsLeft: view.left === undefined ? no('NoneLeft') : yes('NoSet', view.left),
     Paused: set.spec.paused === true ? yes('Paused', 'spec.paused') : no('NotPaused'),
   };
@@ -49,6 +50,11 @@ export function statusOf(view: MachineSetView, error: unknown): { status: Machin
   return { status, again: Number.isFinite(next) ? next : undefined };
 }
 
+function scaleDownBlocked(kept: string | undefined, blocked: Blocked): Told {
+  if (kept !== undefined) return yes('NotByCommit', kept);
+  return blocked.count > 0 ? yes('MachinesStay', blockedText(blocked)) : no('NotBlocked');
+}
+
 function readySince(machine: Machine): number {
   return Date.parse(findCondition(machine.status?.conditions, 'Ready')?.lastTransitionTime ?? '');
 }
@@ -60,6 +66,8 @@ function progressing(view: MachineSetView, error: unknown): Told {
   if (set.spec.paused === true) return no('Paused', 'spec.paused');
   if (error !== undefined) return no('CreateFailed', createFailure(set, error));
   if (alive.length > replicas) {
+    const kept = keptBy(view);
+    if (kept !== undefined) return no('ScaleDownBlocked', kept);
     const blocked = blockedOf(view);
     if (blocked.count === blocked.surplus) return no('ScaleDownBlocked', blockedText(blocked));
     return yes('ScalingDown', `to ${replicas}; ${alive.filter(isMarked).length} machines are marked to go`);

@@ -7,6 +7,7 @@ import type { Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import { isAlive, wantedOf, type MachineSetView } from './decide.ts';
 import { isMarkedFor, lastTryMs, obstacleOf, type Obstacle } from './obstacle.ts';
+import { notByCommit } from './replicas-owner.ts';
 import { chooseVictims } from './victims.ts';
 
 export interface Marks {
@@ -23,9 +24,18 @@ export interface Marks {
 const DEFAULT_PACE = '10%';
 export const isMarked = (machine: Machine): boolean => machine.spec.retire !== undefined;
 
-/** Machines too many; none while the set is paused. */
+/** Machines too many; none while the set is paused, or while its number is not by a commit (docs/protocols.md#c8e). */
 export const surplusOf = (view: MachineSetView): number =>
-  view.set.spec.paused === true ? 0 : Math.max(0, view.machines.filter(isAlive).length - wantedOf(view));
+  view.set.spec.paused === true || notByCommit(view.set) !== undefined ? 0 : aboveOf(view);
+
+const aboveOf = (view: MachineSetView): number => Math.max(0, view.machines.filter(isAlive).length - wantedOf(view));
+
+/** Why no machine goes though there are too many; undefined where there are not, or where they may. */
+export function keptBy(view: MachineSetView): string | undefined {
+  const above = view.set.spec.paused === true ? 0 : aboveOf(view);
+  const why = above === 0 ? undefined : notByCommit(view.set);
+  return why === undefined ? undefined : `${why}; ${above} machine${above === 1 ? '' : 's'} too many for it stay`;
+}
 
 /** `epoch`: of this term. `unsettled`: UIDs of machines to which the answer to a mark was lost: it may still be written at any time. */
 export function decideMarks(view: MachineSetView, epoch: number, unsettled: ReadonlySet<string> = new Set()): Marks {

@@ -8,10 +8,10 @@ import { MachineSets } from '../../api/machine-set.ts';
 import { NodeRemediers, type NodeRemedier } from '../../api/node-remedier.ts';
 import type { Resource } from '../../api/resource.ts';
 import type { ApiRequest, ApiResponse } from '../../api/transport.ts';
-import type { KubeObject, Stored } from '../../api/wire.ts';
+import type { KubeObject, ManagedFieldsEntry, Stored } from '../../api/wire.ts';
 import { settle } from '../../kube/testing/wait-for.ts';
 import { createClient } from '../../kube/http-client.ts';
-import { fakeApiServer, statusResponse, type FakeApiServer } from '../../kube/testing/api-server.ts';
+import { fakeApiServer, jsonResponse, statusResponse, type FakeApiServer } from '../../kube/testing/api-server.ts';
 import { fakeClock, type FakeClock } from '../../kube/testing/clock.ts';
 import type { StoredUnit } from '../bundles.ts';
 import { openFence, type Fence } from '../fence.ts';
@@ -293,7 +293,7 @@ describe('E9: a MachineSet that is removed', () => {
     over: { digest: 'd1', begun },
     because: 'test',
   });
-  const put = (replicas: number | undefined, status: object | undefined, generation = 3): void => {
+  const put = (replicas: number | undefined, status: object | undefined, generation = 3, by: string = MANAGERS.sync): void => {
     const [before] = cell.objects(MachineSets);
     const stored = cell.put(MachineSets, {
       apiVersion: API_VERSION,
@@ -301,6 +301,12 @@ describe('E9: a MachineSet that is removed', () => {
       metadata: { ...before?.metadata, namespace: 'web', name: 'a', generation, labels: { 'kubenode.io/fleet': 'main' } },
       spec: { provider: { name: 'local' }, ...(replicas === undefined ? {} : { replicas }) },
       ...(status === undefined ? {} : { status }),
+    });
+    // The stand-in for a server keeps no managedFields.
+    cell.intercept(({ method, path }) => {
+      const [found] = cell.objects(MachineSets);
+      if (method !== 'GET' || !path.endsWith('/machinesets/a') || found === undefined) return undefined;
+      return jsonResponse(200, { ...found, metadata: { ...found.metadata, managedFields: [setBy(by)] } });
     });
     const inventory = [{ apiVersion: API_VERSION, kind: 'MachineSet', namespace: 'web', name: 'a', uid: stored.metadata.uid }];
     if (records().length === 0)
@@ -312,6 +318,13 @@ describe('E9: a MachineSet that is removed', () => {
         status: { units: [{ ...known, inventory }] },
       });
   };
+  const setBy = (manager: string): ManagedFieldsEntry => ({
+    manager,
+    operation: 'Update',
+    apiVersion: API_VERSION,
+    fieldsType: 'FieldsV1',
+    fieldsV1: { 'f:spec': { 'f:replicas': {} } },
+  });
   const left = () => cell.objects(MachineSets).map(({ spec }) => spec.replicas);
   const deletes = (): number => cell.requests.filter(({ method }) => method === 'DELETE').length;
 
@@ -338,6 +351,14 @@ describe('E9: a MachineSet that is removed', () => {
     expect(await carryOut([removal(REMOVAL)])).toEqual(new Map());
     expect([left(), deletes(), writes]).toEqual([[0], 0, []]);
     expect(records()).toMatchObject([{ digest: 'd1', begun: REMOVAL }]);
+  });
+
+  it('C8e: takes a 0 that somebody else wrote out of it, so that the 0 that it writes then is its own', async () => {
+    put(0, { replicas: 4, observedGeneration: 3 }, 3, 'kubectl');
+    expect(await carryOut([removal()])).toEqual(new Map());
+    expect([left(), deletes()]).toEqual([[undefined], 0]);
+    expect(await carryOut([removal(REMOVAL)])).toEqual(new Map());
+    expect([left(), deletes()]).toEqual([[0], 0]);
   });
 
   it.each<[string, number, object | undefined]>([

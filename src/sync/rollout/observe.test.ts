@@ -371,15 +371,16 @@ describe('invariant 7: a component set without a machine', () => {
 });
 
 describe('E9: a MachineSet that is removed', () => {
-  const seenOf = (spec: object, status?: object): LiveUnit =>
-    seen(
-      look({
-        objects: [
-          live('MachineSet', 'a', { namespace: 'web', spec: { unitDigest: 'd', ...spec }, ...(status === undefined ? {} : { status }) }),
-        ],
-      }),
-      'MachineSet/web/a',
-    ) ?? { state: 'Unknown' };
+  const seenOf = (spec: object, status?: object, manager: string = MANAGERS.sync): LiveUnit => {
+    const set = live('MachineSet', 'a', {
+      namespace: 'web',
+      spec: { unitDigest: 'd', ...spec },
+      ...(status === undefined ? {} : { status }),
+    });
+    const fieldsV1 = { 'f:spec': { 'f:replicas': {} } };
+    set.metadata.managedFields = [{ manager, operation: 'Update', apiVersion: API_VERSION, fieldsType: 'FieldsV1', fieldsV1 }];
+    return seen(look({ objects: [set] }), 'MachineSet/web/a') ?? { state: 'Unknown' };
+  };
   it.each<[string, object, object | undefined, string | undefined]>([
     ['has machines', { replicas: 0 }, { replicas: 2, deletingReplicas: 1 }, 'its machines go first: 2 are there, 1 are being deleted'],
     [
@@ -424,6 +425,10 @@ describe('E9: a MachineSet that is removed', () => {
     expect(judged(undefined, seenOf({ replicas: 0 }), REMOVAL).phase).toBe('Pending');
     expect(judged(undefined, seenOf({ replicas: 3 }, { replicas: 3 }), REMOVAL).phase).toBe('Pending');
     expect(judged(undefined, emptying, undefined).phase).toBe('Pending');
+  });
+  it('C8e: is not waited for where the 0 is somebody else’s, for which no machine goes', () => {
+    const byHand = seenOf({ replicas: 0 }, { replicas: 2 }, 'kubectl');
+    expect(judged(undefined, byHand, REMOVAL).phase).toBe('Pending');
   });
   it('goes back at once where it is wanted again', () => {
     expect(judged('d', emptying, REMOVAL)).toMatchObject({ phase: 'Pending', lane: 'Restore' });

@@ -7,7 +7,7 @@ import { MANAGERS } from '../../api/names.ts';
 import { plainTexts } from '../../api/plain-text.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { wouldChange } from '../../kube/apply.ts';
-import { isEmptied, stamped, type Stamp } from '../apply-unit.ts';
+import { isEmptied, isToEmpty, stamped, type Stamp } from '../apply-unit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import { isCell, type Away, type Cell, type CellContent } from '../cells.ts';
 import { evidenceOf, type Evidence } from '../evidence.ts';
@@ -178,7 +178,7 @@ function machinesIn(object: Stored<KubeObject>): { machines?: number } {
 function emptyingOf(object: Stored<KubeObject>): { emptying?: string } {
   if (object.kind !== MachineSets.kind) return {};
   const set = object as Stored<MachineSet>;
-  if (set.spec.replicas !== 0 || isEmptied(set)) return {};
+  if (!isToEmpty(set) || isEmptied(set)) return {};
   const { replicas = 0, deletingReplicas = 0 } = set.status ?? {};
   return { emptying: `its machines go first: ${replicas} are there, ${deletingReplicas} are being deleted` };
 }
