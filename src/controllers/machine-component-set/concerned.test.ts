@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
+import type { Lease } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { MachineComponent } from '../../api/machine-component.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import type { Stored } from '../../api/wire.ts';
-import { setsAbout, setsNaming, setsOfComponent } from './concerned.ts';
+import { ifRelevant, ifReturned, ifSoakChanged, machinesOf, setsAbout, setsNaming, setsOfComponent } from './concerned.ts';
 
 const metadata = (name: string) => ({ name, uid: `uid-${name}`, resourceVersion: '1', creationTimestamp: '2026-11-21T00:00:00Z' });
 const set = (name: string, componentName: string, change: Partial<MachineComponentSet['spec']> = {}): Stored<MachineComponentSet> => ({
@@ -59,4 +60,71 @@ test('a MachineComponent leads to the sets of its component, and to those that n
     ({ metadata: metadata(name), spec: { componentName } }) as Stored<MachineComponent>;
   expect(setsNaming(sets, component('exporter-7', 'kubelet'))).toEqual(['a', 'b', 'c']);
   expect(setsNaming(sets, component('kubelet-9', 'kubelet'))).toEqual(['a']);
+});
+
+const machine = (name: string, change: Partial<Stored<Machine>> = {}): Stored<Machine> => ({
+  apiVersion: API_VERSION,
+  kind: 'Machine',
+  metadata: { ...metadata(name), namespace: 'web' },
+  spec: {},
+  ...change,
+});
+
+test('a Machine leads to its sets where something changed that they decide by, and not where its agent only made progress', () => {
+  const keys = ifRelevant(() => ['kubelet']);
+  const before = machine('a', { status: { phase: 'Running', firstReadyAt: '2026-11-21T00:00:00Z' } });
+  const status = before.status ?? {};
+  expect(keys(before)).toEqual(['kubelet']);
+  const changed = (change: Partial<Stored<Machine>>): boolean => keys({ ...before, ...change }, before).length > 0;
+  expect(changed({})).toBe(false);
+  expect(changed({ metadata: { ...before.metadata, resourceVersion: '2', annotations: { a: 'b' } } })).toBe(false);
+  expect(changed({ status: { ...status, conditions: [] } })).toBe(false);
+  expect(changed({ status: { ...status, phase: 'Degraded' } })).toBe(false);
+  for (const change of [{ labels: { a: 'b' } }, { deletionTimestamp: '2026-11-21T00:00:00Z' }, { uid: 'other' }])
+    expect(changed({ metadata: { ...before.metadata, ...change } }), JSON.stringify(change)).toBe(true);
+  for (const spec of [{ components: [] }, { hold: true }, { paused: true }, { failureDomain: 'x' }, { labels: { a: 'b' } }])
+    expect(changed({ spec }), JSON.stringify(spec)).toBe(true);
+  for (const change of [
+    { components: [] },
+    { verified: [] },
+    { soaks: [] },
+    { nodeRef: { name: 'n', uid: 'n' } },
+    { verdict: { allowed: false } },
+    { verdict: { allowed: false, limit: 'x' } },
+    { firstReadyAt: undefined, phase: 'Installing' as const },
+    { firstReadyAt: undefined, phase: undefined },
+  ])
+    expect(changed({ status: { ...status, ...change } as NonNullable<Machine['status']> }), JSON.stringify(change)).toBe(true);
+});
+
+test('a Lease leads to its machines where it is new, or its holder is back after two minutes, and at no other renewal', () => {
+  const machines = [machine('a'), machine('b')];
+  const keys = ifReturned(
+    ({ metadata: { name } }) => machines.filter((each) => each.metadata.name === name),
+    (each) => [`set of ${each.metadata.name}`, 'set of all'],
+  );
+  const renewed = (seconds: number): Stored<Lease> => ({
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+    metadata: { ...metadata('b'), namespace: 'web' },
+    spec: { renewTime: new Date(Date.UTC(2026, 10, 21) + seconds * 1000).toISOString() },
+  });
+  const found = ['set of b', 'set of all'];
+  expect(keys(renewed(0))).toEqual(found);
+  expect(keys(renewed(72), renewed(0))).toEqual([]);
+  expect(keys(renewed(119.999), renewed(0))).toEqual([]);
+  expect(keys(renewed(120), renewed(0))).toEqual(found);
+  expect(keys({ ...renewed(500), metadata: { ...metadata('other') } }, renewed(0))).toEqual([]);
+});
+
+test('a set leads to the machines that have an entry of it, where it is new, gone, or soaks for another time', () => {
+  const entry = { action: 'Install' as const, version: '1', setRevision: 1, joinedRevision: 0, revision: 1, attempt: 1 };
+  const withEntries = (name: string, ...setUIDs: string[]): Stored<Machine> =>
+    machine(name, { spec: { components: setUIDs.map((setUID) => ({ ...entry, name: setUID, setUID })) } });
+  const machines = { list: () => [withEntries('a', 'uid-x', 'uid-y'), withEntries('b', 'uid-x'), withEntries('c'), machine('d')] };
+  const soaking = (soakSeconds: number) => set('y', 'kubelet', { soakSeconds });
+  const keys = ifSoakChanged((each) => machinesOf(machines, each));
+  expect(keys(soaking(60))).toEqual(['web/a']);
+  expect(keys(soaking(0), soaking(60))).toEqual(['web/a']);
+  expect(keys({ ...soaking(60), spec: { ...soaking(60).spec, version: '2' } }, soaking(60))).toEqual([]);
 });

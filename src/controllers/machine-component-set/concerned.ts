@@ -1,10 +1,15 @@
-/** Which sets a change leads to: those whose decision it may change. Pure. */
+/** Which sets and Machines a change leads to: those about which it may change the decision. Pure. */
+import type { Lease } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
 import { machineComponentName, type MachineComponent } from '../../api/machine-component.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
+import { keyOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
+import type { KeyFunction } from '../../kube/controller.ts';
+import { renewalMs } from '../../kube/renewal.ts';
 import type { Store } from '../../kube/store.ts';
 import { selects } from '../shared/selection.ts';
+import { isNew, isUnreported } from './new-machine.ts';
 
 type Sets = Pick<Store<MachineComponentSet>, 'list'>;
 
@@ -34,4 +39,47 @@ export function setsAbout(sets: Sets, machine: Stored<Machine>): string[] {
     .list()
     .filter((set) => owners.has(set.metadata.uid) || selects(set, machine))
     .map((set) => set.metadata.name);
+}
+
+/** Those that have an entry which the set wrote. */
+export function machinesOf(machines: Pick<Store<Machine>, 'list'>, set: Stored<MachineComponentSet>): string[] {
+  return machines
+    .list()
+    .filter((machine) => (machine.spec.components ?? []).some((entry) => entry.setUID === set.metadata.uid))
+    .map((machine) => keyOf(machine.metadata));
+}
+
+/** What its machines ask of their set is how long they soak; all else comes to them as an entry. */
+export function ifSoakChanged(keys: (set: Stored<MachineComponentSet>) => string[]): KeyFunction<MachineComponentSet> {
+  return (set, old) => (old !== undefined && old.spec.soakSeconds === set.spec.soakSeconds ? [] : keys(set));
+}
+
+/** An agent's progress and heartbeat fields change often; only what a set decides by leads to it. */
+export function ifRelevant(keys: KeyFunction<Machine>): KeyFunction<Machine> {
+  return (machine, old) => (old !== undefined && relevant(machine) === relevant(old) ? [] : keys(machine, old));
+}
+
+function relevant(machine: Machine): string {
+  const { metadata, spec, status } = machine;
+  const { components, hold, paused, failureDomain, labels } = spec;
+  return JSON.stringify([
+    [metadata.labels, metadata.deletionTimestamp, metadata.uid],
+    [components, hold, paused, failureDomain, labels],
+    [status?.agent, status?.components, status?.verified, status?.nodeRef?.name, isNew(machine), isUnreported(machine), status?.soaks],
+    [status?.verdict?.allowed, status?.verdict?.limit, status?.verdict?.wouldPassWhen],
+  ]);
+}
+
+/** A Lease that was silent this long may have been counted as dead. */
+const SILENT_MS = 120_000;
+
+/** Renewals are not news; that a silent holder is back is. */
+export function ifReturned(
+  machinesOfLease: (lease: Lease) => readonly Stored<Machine>[],
+  keys: (machine: Stored<Machine>) => string[],
+): KeyFunction<Lease> {
+  return (lease, old) => {
+    if (old !== undefined && renewalMs(lease) - renewalMs(old) < SILENT_MS) return [];
+    return machinesOfLease(lease).flatMap(keys);
+  };
 }

@@ -1,20 +1,17 @@
 import { Leases, type Lease } from '../../api/builtin.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { MachineComponents } from '../../api/machine-component.ts';
-import { MachineComponentSets, type MachineComponentSet } from '../../api/machine-component-set.ts';
+import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import type { Clock, Log, Random } from '../../api/ports.ts';
 import { keyOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
-import { ofBoth, runController, watch, type KeyFunction } from '../../kube/controller.ts';
+import { ofBoth, runController, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
-import type { Reflector } from '../../kube/reflector.ts';
-import type { Store } from '../../kube/store.ts';
-import { noteRenewal, renewalMs } from '../../kube/renewal.ts';
-import { setsAbout, setsNaming, setsOfComponent } from './concerned.ts';
+import { noteRenewal } from '../../kube/renewal.ts';
+import { ifRelevant, ifReturned, ifSoakChanged, machinesOf, setsAbout, setsNaming, setsOfComponent } from './concerned.ts';
 import { leaseAges } from '../shared/lease-ages.ts';
-import { isNew, isUnreported } from './new-machine.ts';
 import { agentLease, kubeletLease } from './observe.ts';
 import { createOverlay } from './overlay.ts';
 import { reconcileMachine } from './machine/reconcile.ts';
@@ -36,8 +33,6 @@ export interface SetControllerOptions {
 
 /** Silence is not an event: how long agents have been silent is looked at about this often. */
 const RESYNC_MS = 60_000;
-/** A Lease that was silent this long may have been counted as dead. */
-const SILENT_MS = 120_000;
 
 /** Index of Machines by the Leases that tell whether they are alive. */
 const BY_LEASE = 'machinecomponentset/lease';
@@ -63,6 +58,7 @@ export async function runMachineComponentSetController(options: SetControllerOpt
   const machines = createOverlay(stores.machines);
   const sets = createOverlay(stores.sets);
   const begun = new Set<string>();
+  const machinesOfLease = (lease: Lease): Stored<Machine>[] => stores.machines.byIndex(BY_LEASE, keyOf(lease.metadata));
   const shared = { client, clock, random, log, signal, resyncMs: RESYNC_MS };
   try {
     await Promise.all([
@@ -78,7 +74,7 @@ export async function runMachineComponentSetController(options: SetControllerOpt
           watch(stores.machines, ifRelevant(ofBoth((machine) => setsAbout(stores.sets, machine)))),
           watch(
             stores.leases,
-            ifReturned(stores.machines, (machine) => setsAbout(stores.sets, machine)),
+            ifReturned(machinesOfLease, (machine) => setsAbout(stores.sets, machine)),
           ),
         ],
         reconcile: (key, run) =>
@@ -89,10 +85,13 @@ export async function runMachineComponentSetController(options: SetControllerOpt
         name: 'machinecomponentset-machine',
         watches: [
           watch(stores.machines, (machine) => [keyOf(machine.metadata)]),
-          watch(stores.sets, (set, old) => (old !== undefined && soakOf(old) === soakOf(set) ? [] : machinesWith(stores.machines, set))),
+          watch(
+            stores.sets,
+            ifSoakChanged((set) => machinesOf(stores.machines, set)),
+          ),
           watch(
             stores.leases,
-            ifReturned(stores.machines, (machine) => [keyOf(machine.metadata)]),
+            ifReturned(machinesOfLease, (machine) => [keyOf(machine.metadata)]),
           ),
         ],
         reconcile: (key, run) => reconcileMachine({ sets: stores.sets, machines, leases: ages, clock, recorder }, key, run),
@@ -101,39 +100,4 @@ export async function runMachineComponentSetController(options: SetControllerOpt
   } finally {
     ages.stop();
   }
-}
-
-/** An agent's progress and heartbeat fields change often; only what a set decides by leads to it. */
-function ifRelevant(keys: KeyFunction<Machine>): KeyFunction<Machine> {
-  return (machine, old) => (old !== undefined && relevant(machine) === relevant(old) ? [] : keys(machine, old));
-}
-
-function relevant(machine: Machine): string {
-  const { metadata, spec, status } = machine;
-  const { components, hold, paused, failureDomain, labels } = spec;
-  return JSON.stringify([
-    [metadata.labels, metadata.deletionTimestamp, metadata.uid],
-    [components, hold, paused, failureDomain, labels],
-    [status?.agent, status?.components, status?.verified, status?.nodeRef?.name, isNew(machine), isUnreported(machine), status?.soaks],
-    [status?.verdict?.allowed, status?.verdict?.limit, status?.verdict?.wouldPassWhen],
-  ]);
-}
-
-/** Renewals are not news; that a silent holder is back is. */
-function ifReturned(machines: Reflector<Machine>, keys: (machine: Stored<Machine>) => string[]): KeyFunction<Lease> {
-  return (lease, old) => {
-    if (old !== undefined && renewalMs(lease) - renewalMs(old) < SILENT_MS) return [];
-    return machines.byIndex(BY_LEASE, keyOf(lease.metadata)).flatMap(keys);
-  };
-}
-
-function soakOf(set: MachineComponentSet): number | undefined {
-  return set.spec.soakSeconds;
-}
-
-function machinesWith(machines: Store<Machine>, set: Stored<MachineComponentSet>): string[] {
-  return machines
-    .list()
-    .filter((machine) => (machine.spec.components ?? []).some((entry) => entry.setUID === set.metadata.uid))
-    .map((machine) => keyOf(machine.metadata));
 }
