@@ -9,7 +9,7 @@ import type { RecordedEvent } from '../../kube/recorder.ts';
 import { recordingLog } from '../../kube/testing/log.ts';
 import { createOverlay } from './overlay.ts';
 import { reconcileSet } from './reconcile.ts';
-import { modelApi } from './testing/api.ts';
+import { modelApi, type Fault } from './testing/api.ts';
 import { announced } from './writing.ts';
 
 const NOW = Date.UTC(2026, 10, 20);
@@ -84,10 +84,19 @@ function cell(count: number, spec: Partial<MachineComponentSet['spec']> = {}) {
     const begun = new Set<string>();
     /** What others do right after its writes, in turn. */
     const meanwhile: (() => void)[] = [];
-    const client = api.client(
-      () => 'none',
+    const faults: Fault[] = [];
+    const through = api.client(
+      () => faults.shift() ?? 'none',
       () => meanwhile.shift()?.(),
     );
+    const reads: string[] = [];
+    const client: typeof through = {
+      ...through,
+      find(resource, key, options) {
+        reads.push(key.name);
+        return through.find(resource, key, options);
+      },
+    };
     const deps = {
       stores,
       ...overlays,
@@ -97,7 +106,7 @@ function cell(count: number, spec: Partial<MachineComponentSet['spec']> = {}) {
       begun,
     };
     const run = (name = 'kubelet') => reconcileSet(deps, name, { client, log, signal: new AbortController().signal });
-    return { run, reader, events, log, begun, meanwhile, reasons: () => events.map(({ reason }) => reason) };
+    return { run, reader, events, log, begun, meanwhile, faults, reads, reasons: () => events.map(({ reason }) => reason) };
   }
   return { api, createSet, join, set, machine, entryOf, edit, given, give, ownEntry, leader };
 }
@@ -146,17 +155,17 @@ describe('one set', () => {
     expect(api.writes).toBe(0);
   });
 
-  test('that is complete needs no more runs, and one that nothing changed costs no write', async () => {
+  test('that is complete needs no more runs, and one that nothing changed costs no request', async () => {
     const { api, give, ownEntry, leader } = cell(1);
     give('m0');
     api.edit(Machines, at('m0'), ({ status }) => prove(status ?? {}, ownEntry));
-    const { run, reader, reasons } = leader();
+    const { run, reader, reasons, reads } = leader();
     expect(await run()).toBeUndefined();
     expect(reasons()).toEqual(['RevisionBegun', 'ContentVerified']);
     const { writes } = api;
     reader.relist();
     expect(await run()).toBeUndefined();
-    expect([api.writes, reasons().length]).toEqual([writes, 2]);
+    expect([api.writes, reads, reasons().length]).toEqual([writes, [], 2]);
   });
 
   test('whose selector alone changed goes on with its number, and says nothing of it', async () => {
@@ -182,6 +191,18 @@ describe('one set', () => {
     expect(given('3.0.0')).toEqual(['m0']);
     expect(set().status?.revision?.number).toBe(2);
     expect(reasons()).toEqual(['RevisionBegun', 'RevisionBegun']);
+  });
+
+  test('A2: whose status was lost is reported in the same run, and once', async () => {
+    const { createSet, edit, leader, set } = cell(1);
+    const { run, reader, reasons } = leader();
+    await run();
+    createSet('rival');
+    reader.relist();
+    edit(({ metadata }) => void (metadata.annotations = { seen: 'by nobody' }));
+    expect(await run()).toEqual(WAITS);
+    expect(set().status?.conditions?.find(({ type }) => type === 'Conflict')?.status).toBe('True');
+    expect(reasons()).toEqual(['RevisionBegun', 'SetsConflict']);
   });
 
   test('A2: whose machine is newer than what was read gives it what is decided after a live read, in the same run', async () => {
@@ -219,10 +240,12 @@ describe('B9: before machines are given anything', () => {
   }
 
   test('a live read shows a set that was changed meanwhile, which gives what it asks for now', async () => {
-    const { run, meanwhile, edit, given } = await pausedCell();
+    const { run, meanwhile, edit, given, reads } = await pausedCell();
     meanwhile.push(() => edit(({ spec }) => void (spec.version = '3.0.0')));
     expect(await run()).toEqual(WAITS);
     expect([given('2.0.0'), given('3.0.0')]).toEqual([[], ['m0']]);
+    // What was read is known then; the second read is before the write of the new content.
+    expect(reads).toEqual(['kubelet', 'kubelet']);
   });
 
   test('a live read shows a set that was deleted meanwhile, which gives nothing and needs no more runs', async () => {
@@ -234,11 +257,14 @@ describe('B9: before machines are given anything', () => {
 
   test('what was announced and is not wanted any more is settled', async () => {
     const { edit, leader, machine, set } = cell(1, { paused: true });
-    const { run, reader } = leader();
+    const { run, reader, faults } = leader();
     await run();
     const { resourceVersion } = machine('m0').metadata;
     edit(({ status }) => Object.assign(status ?? {}, { writing: [announced(machine('m0'))] }));
     reader.relist();
+    faults.push('refuse');
+    await expect(run()).rejects.toMatchObject({ reason: 'TooManyRequests' });
+    expect([set().status?.writing?.length, machine('m0').metadata.annotations]).toEqual([1, undefined]);
     expect(await run()).toEqual(WAITS);
     expect(machine('m0').metadata.annotations?.[ANNOTATIONS.entryFence]).toBe(resourceVersion);
     expect(set().status?.writing).toBeUndefined();

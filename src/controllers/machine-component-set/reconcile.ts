@@ -76,7 +76,7 @@ async function pass(
   }
 
   if (reported === 'lost') return 'again';
-  if (reported !== 'unchanged') for (const event of eventsOf(set.status, status)) deps.recorder.event(set, event);
+  for (const event of eventsOf(set.status, status)) deps.recorder.event(set, event);
 
   const { writes, settle } = plan;
   if (writes.length > 0 || settle.length > 0) {
