@@ -22,7 +22,7 @@ export function inOrder<T extends { machine: Stored<Machine> }>(setUID: string, 
   const ranked = [...domains].flatMap(([domain, group]) => {
     const turn = hashOf(`${setUID}/${domain}`);
     return group
-      .toSorted((a, b) => a.hash - b.hash || compare(a.member.machine.metadata.uid, b.member.machine.metadata.uid))
+      .toSorted((a, b) => a.hash - b.hash || (a.member.machine.metadata.uid < b.member.machine.metadata.uid ? -1 : 1))
       .map(({ member }, rank) => ({ member, rank, turn }));
   });
   return ranked.toSorted((a, b) => a.rank - b.rank || a.turn - b.turn).map(({ member }) => member);
@@ -41,8 +41,4 @@ function hashOf(text: string): number {
     hashes.set(text, hash);
   }
   return hash;
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -99,7 +99,7 @@ function canaryOf(all: readonly Standing[], facts: Facts): NonNullable<SetStatus
 }
 
 function byMachine(a: { machine: string }, b: { machine: string }): number {
-  return a.machine < b.machine ? -1 : a.machine > b.machine ? 1 : 0;
+  return a.machine < b.machine ? -1 : 1;
 }
 
 function conditionsOf(view: SetView, facts: Facts, all: readonly Standing[], now: number): NonNullable<SetStatus['conditions']> {
