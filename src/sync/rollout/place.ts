@@ -260,3 +260,7 @@ export function retryOf(world: World, owner: Rollout, unit: string, cluster: str
   }
   return undefined;
 }
+
+export function isProven({ lane, phase }: Place): boolean {
+  return lane === 'Restore' || phase === 'Verified';
+}

@@ -1,0 +1,100 @@
+/** The forward lane of one unit through the stages (docs/protocols.md#e5). Pure. */
+import type { Rollout, RolloutUnitStatus } from '../../api/rollout.ts';
+import { isHeldBy, lateHalt, type Stop } from './halts.ts';
+import { isProven, type Place } from './place.ts';
+import type { Step, World } from './world.ts';
+
+type Stage = Rollout['spec']['stages'][number];
+
+export interface Advance {
+  steps: Step[];
+  phase: RolloutUnitStatus['phase'];
+  stage?: string | undefined;
+  soakUntil?: number | undefined;
+  pausedBy?: string | undefined;
+  reason?: string;
+  message?: string | undefined;
+  /** Whose message it is. */
+  cluster?: string;
+}
+
+/** The forward lane: stages in order, inside a stage `maxClusters` at once. Nothing begins while the unit is halted anywhere, also while that is tried again. */
+export function advance(world: World, rollout: Rollout, places: Place[], ofLeft: readonly Stop[]): Advance {
+  const halted =
+    places.find((place) => place.phase === 'Halted' && place.retry === undefined) ?? places.find((place) => place.phase === 'Halted');
+  if (halted !== undefined) {
+    const retrying = halted.retry !== undefined;
+    return {
+      steps: [],
+      phase: retrying ? 'Progressing' : 'Halted',
+      stage: stageOf(rollout, halted.cluster)?.name,
+      reason: retrying ? 'Retrying' : 'Halted',
+      message: `${halted.cluster}: ${halted.message ?? 'halted'}`,
+      ...(halted.message === undefined ? {} : { cluster: halted.cluster }),
+    };
+  }
+  const stops = [...ofLeft, ...places.flatMap(lateHalt)];
+  const due = places.filter(({ lane, phase, begun }) => lane === 'Forward' && (phase === 'Pending' || (phase === 'Blocked' && !begun)));
+  const held = new Map<Place, Stop>();
+  for (const place of due) {
+    const stop = stops.find((each) => isHeldBy(world, each, place));
+    if (stop !== undefined) held.set(place, stop);
+  }
+  const found = throughStages(world, rollout, places, held);
+  const [stop] = held.values();
+  if (stop === undefined) return found;
+  const { soakUntil: _soakUntil, cluster: _cluster, ...rest } = found;
+  const stage = stageOf(rollout, stop.cluster)?.name ?? found.stage;
+  const status = stop.retrying ? { phase: 'Progressing' as const, reason: 'Retrying' } : { phase: 'Halted' as const, reason: 'Halted' };
+  return { ...rest, ...status, stage, message: `${stop.cluster}: ${stop.message}` };
+}
+
+/** `held`: where nothing may begin. */
+function throughStages(world: World, rollout: Rollout, places: Place[], held: ReadonlyMap<Place, Stop>): Advance {
+  for (const stage of rollout.spec.stages) {
+    const members = stage.clusters.flatMap((name) => places.filter((place) => place.cluster === name));
+    const open = members.filter((place) => place.phase !== 'Verified');
+    if (open.length > 0) return fill(rollout, stage, open, held);
+    const soakUntil = soakOf(members, stage);
+    const later = places.some((place) => place.phase !== 'Verified' && !members.includes(place));
+    if (soakUntil > world.now && later) return { steps: [], phase: 'Soaking', stage: stage.name, soakUntil, reason: 'Soaking' };
+  }
+  const stray = places.find((place) => place.phase !== 'Verified');
+  if (stray !== undefined) return { steps: [], phase: 'Progressing', reason: 'Blocked', message: `${stray.cluster} is in no stage` };
+  return { steps: [], phase: 'Done' };
+}
+
+/** Soak counts from the evidence of the last cluster, whichever rollout brought the digest there. */
+function soakOf(members: Place[], stage: Stage): number {
+  return Math.max(0, ...members.map(({ soaksFrom }) => (soaksFrom === undefined ? 0 : soaksFrom + stage.soakSeconds * 1000)));
+}
+
+/** A cluster where nothing has begun takes none of the places of `maxClusters`, also when it cannot be reached; what has begun goes on first. */
+function fill(rollout: Rollout, stage: Stage, open: Place[], held: ReadonlyMap<Place, Stop>): Advance {
+  const forward = open.filter((place) => place.lane === 'Forward');
+  const blocked = open.find((place) => place.phase === 'Blocked');
+  const waiting = open.find((place) => place.phase === 'Waiting');
+  const said = blocked ?? waiting;
+  const repeated = said?.message === undefined ? {} : { message: `${said.cluster}: ${said.message}`, cluster: said.cluster };
+  const paused = forward.find((place) => place.pausedBy !== undefined);
+  const pending = forward.filter((place) => place.phase === 'Pending' && place.pausedBy === undefined && !held.has(place));
+  const room = Math.max(0, stage.maxClusters - forward.filter((place) => place.begun).length);
+  const next = [...pending.filter((place) => place.begun), ...pending.filter((place) => !place.begun).slice(0, room)];
+  const steps = next.flatMap((place) => begin(place, `stage ${stage.name} is open`));
+  if (paused?.pausedBy !== undefined) {
+    const message =
+      paused.pausedBy === rollout.metadata.name ? 'the rollout is paused' : `rollout ${paused.pausedBy} is paused, of the same content`;
+    return { steps, phase: 'Progressing', stage: stage.name, reason: 'Paused', pausedBy: paused.pausedBy, message };
+  }
+  return { steps, phase: 'Progressing', stage: stage.name, ...repeated, reason: blocked === undefined ? 'Progressing' : 'Blocked' };
+}
+
+function stageOf(rollout: Rollout, cluster: string): Stage | undefined {
+  return rollout.spec.stages.find((stage) => stage.clusters.includes(cluster));
+}
+
+export function begin(place: Place, because: string): Step[] {
+  const { unit, cluster, target, commit, lane, over, asked, revoked } = place;
+  if (target === undefined) return [{ do: 'Remove', unit, cluster, commit, lane, over, because }];
+  return [{ do: 'Apply', unit, cluster, digest: target, commit, lane, proven: isProven(place), over, asked, revoked, because }];
+}
