@@ -108,7 +108,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     process: reconcile,
     onError: logFailure,
     mayRun: (key) => ownWrites.isCurrent(key),
-    ...(options.backoff === undefined ? {} : { backoff: options.backoff }),
+    backoff: options.backoff,
   });
 
   /** A mapping that throws on one odd object must not stop the others. */
@@ -190,7 +190,7 @@ export async function runController(options: ControllerOptions): Promise<void> {
     clock,
     dependences: watches.map((watched) => ({ store: watched.store, keys: (object, old) => keysOf(watched, object, old) })),
     onReady: (key) => queue.release(key),
-    ...(options.lagMs === undefined ? {} : { lagMs: options.lagMs }),
+    lagMs: options.lagMs,
   });
   for (const watched of watches) addEach(watched, watched.store.list(), () => 0);
   for (const trigger of options.triggers ?? []) cancellations.push(trigger((key) => queue.add(key)));

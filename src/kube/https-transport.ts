@@ -20,10 +20,10 @@ export function nodeHttpsTransport(connection: Connection, options: TransportOpt
     keepAliveMsecs: 30_000,
     // Explicit, so that NODE_TLS_REJECT_UNAUTHORIZED cannot switch verification off.
     rejectUnauthorized: true,
-    ...(connection.ca === undefined ? {} : { ca: connection.ca }),
-    ...(connection.clientCert === undefined ? {} : { cert: connection.clientCert }),
-    ...(connection.clientKey === undefined ? {} : { key: connection.clientKey }),
-    ...(connection.tlsServerName === undefined ? {} : { servername: connection.tlsServerName }),
+    ca: connection.ca,
+    cert: connection.clientCert,
+    key: connection.clientKey,
+    servername: connection.tlsServerName,
   });
   let closed = false;
 

@@ -29,7 +29,7 @@ export interface QueueOptions {
   /** Keys processed at once, at most. */
   concurrency: number;
   /** Of a key's failures in a row. Default 200 ms to 5 minutes. */
-  backoff?: Backoff;
+  backoff?: Backoff | undefined;
   /** `failures`: in a row, before this run. */
   process: (key: string, attempt: { failures: number }) => Promise<QueueResult | void>;
   /** `retryInMs` is undefined for a TerminalError. Must not throw. */

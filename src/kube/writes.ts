@@ -17,7 +17,7 @@ export interface OwnWritesOptions {
   clock: Clock;
   dependences: readonly Dependence[];
   /** How long a store may lag behind a write before it is told to list again. Default 5,000. */
-  lagMs?: number;
+  lagMs?: number | undefined;
   /** Every write that this key depended on has been seen. */
   onReady: (key: string) => void;
 }
