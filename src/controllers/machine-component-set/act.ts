@@ -59,21 +59,23 @@ export async function writeEntries(
   lost: Set<string>,
   onWritten: (write: EntryWrite) => void,
 ): Promise<boolean> {
-  return inParallel(writes, async (write) => {
+  let isAll = true;
+  await inParallel(writes, async (write) => {
     const key = keyOf(write.machine.metadata);
     const json = entriesPatch(write.machine, [write.entry], { known: !lost.has(key) });
     if ((await writeMachine(actors, write.machine, json)) === 'lost') {
       lost.add(key);
-      return false;
+      isAll = false;
+    } else {
+      onWritten(write);
     }
-    onWritten(write);
-    return true;
   });
+  return isAll;
 }
 
 /** After this an entry that was announced for such a Machine comes too late (docs/protocols.md#b9). */
 export async function settleMachines(actors: Actors, machines: readonly Stored<Machine>[]): Promise<void> {
-  await inParallel(machines, async (machine) => (await writeMachine(actors, machine, settlePatch(machine))) !== 'lost');
+  await inParallel(machines, (machine) => writeMachine(actors, machine, settlePatch(machine)));
 }
 
 export async function writeMachine(
@@ -85,15 +87,14 @@ export async function writeMachine(
   return attempt(machines, machine.metadata, () => patchIfSame(client, Machines, machine, json, { ...OPTIONS, subresource, signal }));
 }
 
-/** Whether all went well. */
-async function inParallel<T>(items: readonly T[], act: (item: T) => Promise<boolean>): Promise<boolean> {
+/** In their order. After an error nothing more begins; the first one is thrown. */
+async function inParallel<T>(items: readonly T[], act: (item: T) => Promise<unknown>): Promise<void> {
   const queue = [...items];
   const errors: unknown[] = [];
-  let isAll = true;
   const worker = async (): Promise<void> => {
     for (let next = queue.shift(); next !== undefined && errors.length === 0; next = queue.shift()) {
       try {
-        isAll = (await act(next)) && isAll;
+        await act(next);
       } catch (error) {
         errors.push(error);
       }
@@ -101,7 +102,6 @@ async function inParallel<T>(items: readonly T[], act: (item: T) => Promise<bool
   };
   await Promise.all(Array.from({ length: Math.min(PARALLEL, queue.length) }, worker));
   if (errors.length > 0) throw errors[0];
-  return isAll;
 }
 
 /**
