@@ -79,6 +79,12 @@ it('two that make them at once have the same, and nothing else is left', async (
   expect(made()).toHaveLength(1);
 });
 
+it('what lies in their place without them is an error, and not taken for them', async () => {
+  rmSync(await types());
+  await expect(types()).rejects.toMatchObject({ code: expect.stringMatching(/^(ENOTEMPTY|EEXIST)$/) as string });
+  expect(made()).toHaveLength(1);
+});
+
 it('says what the compiler says where nothing is made, and leaves nothing', async () => {
   write('tsconfig.json', JSON.stringify({ compilerOptions: { ...compilerOptions, noEmitOnError: true }, files: [] }));
   write('src/constructs/index.ts', "export const size: number = 'one';\n");

@@ -45,6 +45,12 @@ describe('where it was thrown', () => {
     expect(found(refusal({}))).toStrictEqual({ code: 'RenderImport', message: 'no', file: 'b.ts', line: 2, column: 2 });
   });
 
+  test('is not what another error says of itself', () => {
+    const claims = Object.assign(new Error('x'), { location: 'other.ts:1:1' });
+    expect(found(thrown(claims, 'b.ts:2:2'))).toMatchObject({ file: 'b.ts', line: 2, column: 2 });
+    expect(found(thrown(claims))).toMatchObject({ file: ENTRY, line: undefined });
+  });
+
   test('of a module that cannot be parsed is above its message', () => {
     const error = new SyntaxError('Unexpected token');
     error.stack = 'fleet:///fleet/a%20b.ts:7\n  let let;\n      ^^^\nSyntaxError: Unexpected token\n    at link (fleet:///c.ts:1:1)';
