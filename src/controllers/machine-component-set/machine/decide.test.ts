@@ -201,6 +201,12 @@ describe('E3: what is proved, since when, and what has held long enough', () => 
   it('records as verified what has held for as long as its set says, and not a moment before', () => {
     const held = (seconds: number) => judged([kubelet], { soaks: [soak('kubelet', ago(seconds))], verified: [record] }, { owners });
     expect(held(99).status?.verified).toEqual([record]);
+    const almost = judged(
+      [kubelet],
+      { soaks: [soak('kubelet', ago(100))], verified: [record] },
+      { owners: { kubelet: { soakMs: 100_001 } } },
+    );
+    expect([almost.status?.verified, almost.requeueAfterMs]).toEqual([[record], 1]);
     expect(held(100)).toMatchObject({
       requeueAfterMs: undefined,
       status: { soaks: [], verified: [{ name: 'kubelet', version: '2.0.0', revision: 5, bootID: 'b', since: ago(100) }, record] },
