@@ -29,7 +29,7 @@ const MAX_STEPS = 100;
 
 /** Throws what croner throws, with its reason, for a schedule that is none: five fields, or a nickname such as `@daily`. */
 export function parseSchedule(schedule: string): Cron {
-  // Run on wall times as if they were UTC: what they are in a zone is told by `instantsOf` alone.
+  // Run on wall times as if they were UTC: what they are in a zone says `instantsOf` alone.
   return new Cron(schedule, { timezone: 'UTC', mode: '5-part', paused: true });
 }
 

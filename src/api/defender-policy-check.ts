@@ -42,7 +42,7 @@ interface Spec {
 export const ALL_BUT_RESTORE = ['Change', 'Repair', 'Delete'] as const;
 
 export const YEAR_MS = 366 * 86_400_000;
-/** Schedules are looked at over a year that has every day there is. */
+/** Schedules are checked over a year that has every day there is. */
 const REFERENCE_MS = Date.UTC(2024, 0, 1);
 
 /** Of a window that passed its check. Throws for one that would not. */
@@ -71,7 +71,7 @@ export function policyMistakes(spec: Spec): FieldError[] {
     ...twice('spec.windows', windows),
     ...twice('spec.freezes', freezes, windows),
     ...spans,
-    // What is left of the windows can be told once each of them can be read.
+    // What is left of the windows is known once each of them can be read.
     ...(spans.length > 0 ? [] : freezes.flatMap((freeze, index) => smothered(freeze, `spec.freezes[${index}]`, windows, freezes))),
     ...actionMistakes(spec.actions ?? []),
     ...(spec.breaker?.unavailableAbove === '100%'

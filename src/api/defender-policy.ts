@@ -6,7 +6,7 @@ import { ACTIONS } from './node-remedier.ts';
 
 export const LIMIT_SCOPES = ['Cluster', 'Zone', 'Rack', 'Pool', 'Set', 'Condition'] as const;
 
-/** What a machine may ask for, as policies tell it apart: a deletion is Delete, whatever class it was asked as. */
+/** What a machine may ask for, as policies distinguish it: a deletion is Delete, whatever class it was asked as. */
 export const LIMIT_CLASSES = ['Change', 'Repair', 'Restore', 'Delete'] as const;
 export type LimitClass = (typeof LIMIT_CLASSES)[number];
 
@@ -75,7 +75,7 @@ export const calendarFreeze = Type.Object(
     durationMinutes: Type.Optional(durationMinutes()),
     classes: classes('what may not begin inside; absent: all but Restore'),
     pools: pools('whose disruptions may not begin inside'),
-    reason: Type.String({ minLength: 1, maxLength: 256, description: 'for whoever has to wait' }),
+    reason: Type.String({ minLength: 1, maxLength: 256, description: 'for people who have to wait' }),
   },
   { description: 'Either from and until, or schedule and durationMinutes.' },
 );

@@ -32,7 +32,8 @@ export const ledgerReservation = Type.Object({
   ),
   succeeds: Type.Optional(
     Type.String({
-      description: 'operation whose reservation it took over from a silent agent: it may have begun, and go on when the agent is back (C9)',
+      description:
+        'operation whose reservation it took over from an agent that did not respond: it may have begun, and go on when the agent is back (C9)',
     }),
   ),
   since: time(),

@@ -308,7 +308,7 @@ export const FACTS = [
     type: 'number',
     missing: 'Unknown',
     missingWhen: 'the Node has no label that names its rack or zone',
-    source: 'those of them whose Node is gone, ill, silent or under repair',
+    source: 'those of them whose Node is gone, unhealthy, not responding or under repair',
   }),
   fact({
     id: 'peers.unhealthyPercent',
@@ -347,7 +347,7 @@ export interface FactRef {
   readonly name: string;
   /** What stands for the `<…>` of the pattern. */
   readonly subjects: readonly string[];
-  /** What it is derived from: a change of that is what calls for another look. */
+  /** What it is derived from: a change of that is what calls for another evaluation. */
   readonly reads: string;
   /** The number that a hysteresis is about. */
   readonly inner?: FactRef;

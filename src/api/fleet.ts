@@ -40,7 +40,7 @@ export const fleetSpec = Type.Object({
       url: Type.Optional(Type.String({ description: 'http(s) repository; no credentials in it' })),
       branch: Type.Optional(Type.String({ description: 'with path, absent: the branch checked out there' })),
       credentialsSecret: Type.Optional(Type.String({ description: 'Secret in kubenode-system with keys username and password' })),
-      pollSeconds: Type.Optional(seconds('between looks at the branch', { default: 30, minimum: 1 })),
+      pollSeconds: Type.Optional(seconds('between two reads of the branch', { default: 30, minimum: 1 })),
     },
     celRules(
       { rule: 'has(self.path) != has(self.url)', message: 'must have exactly one of path and url' },

@@ -50,7 +50,7 @@ export interface KindDefinition<Spec extends TSchema, Status extends TSchema> {
   scale?: { specReplicasPath: string; statusReplicasPath: string; labelSelectorPath?: string };
   /** Makes plain what nodes wrote into an object that is read (docs/protocols.md#g7). */
   plain?: (object: KindObject<Static<Spec>, Static<Status>>) => KindObject<Static<Spec>, Static<Status>>;
-  /** What neither schema nor CEL can say, so that no API server says it: offline, and by whoever reads the object. Only called on schema-valid objects. */
+  /** What neither schema nor CEL can say, so that no API server says it: offline, and by anyone who reads the object. Only called on schema-valid objects. */
   check?: (object: { metadata: ObjectMeta; spec: Static<Spec> }) => FieldError[];
 }
 

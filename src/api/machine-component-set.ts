@@ -179,7 +179,7 @@ export const MachineComponentSets = defineKind({
     { name: 'Failed', type: 'integer', jsonPath: '.status.failed' },
     { name: 'Halted', type: 'string', jsonPath: '.status.conditions[?(@.type=="Halted")].status' },
   ],
-  /** CEL compares no item of a list with the one before it; and whoever resolves batches asks the same function. */
+  /** CEL compares no item of a list with the one before it; and what resolves batches asks the same function. */
   check(object) {
     try {
       validateBatches(object.spec.batches ?? DEFAULT_BATCHES);

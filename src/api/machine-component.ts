@@ -265,7 +265,7 @@ export const MachineComponents = defineKind({
   plural: 'machinecomponents',
   shortNames: ['mcomp'],
   namespaced: false,
-  description: 'One immutable version of one component: what to fetch, what to write, what to run, how to tell that it works.',
+  description: 'One immutable version of one component: what to fetch, what to write, what to run, how to prove that it works.',
   spec: machineComponentSpec,
   status: Type.Object({ conditions: conditions() }),
   rules: [

@@ -13,7 +13,7 @@ export interface ActionTraits {
   /** What it does to the workload; Drain and more take the pods away first. */
   disruption: Disruption;
   /**
-   * What ends its job well. `Healed`: the rule's proof. `Done`: that it was done; it mends nothing by itself. `Gone`: the provider's proof that
+   * What ends its job well. `Healed`: the rule's proof. `Done`: that it was done; it heals nothing by itself. `Gone`: the provider's proof that
    * the machine is no more. `Nothing`: a human ends it.
    */
   proof: 'Healed' | 'Done' | 'Gone' | 'Nothing';
@@ -74,7 +74,7 @@ const integer = (minimum: number, maximum: number) => (value: unknown) =>
 /** The arguments that each action takes, and no others. */
 export const ACTION_ARGS: Readonly<Record<Action, Readonly<Record<string, Argument>>>> = {
   Human: {
-    note: { required: false, allowed: 'a text for whoever is paged', accepts: (value) => typeof value === 'string' && value !== '' },
+    note: { required: false, allowed: 'a text for the person who is paged', accepts: (value) => typeof value === 'string' && value !== '' },
   },
   CleanDisk: { belowPercent: { required: true, allowed: 'the use of the disk to get below, from 1 to 99', accepts: integer(1, 99) } },
   RestartComponent: {
@@ -85,7 +85,7 @@ export const ACTION_ARGS: Readonly<Record<Action, Readonly<Record<string, Argume
   Replace: {},
 };
 
-/** How recovery is told from hope. */
+/** How recovery is proved. */
 export const healedWhen = Type.Object({
   condition: Type.String({ minLength: 1, description: 'type of a condition' }),
   of: Type.Optional(Type.Enum(['Node', 'Machine'], { description: 'whose condition; default Node' })),
@@ -128,7 +128,7 @@ export const NodeRemediers = defineKind({
   plural: 'noderemediers',
   shortNames: ['nrem'],
   namespaced: false,
-  description: 'A repair rule: what it looks like when a node is ill, what is tried against it, and what proves that it helped.',
+  description: 'A repair rule: how an unhealthy node is recognised, what is tried against it, and what proves that it helped.',
   spec: nodeRemedierSpec,
   status: Type.Object({
     observedGeneration: Type.Optional(Type.Integer()),

@@ -18,7 +18,7 @@ const NOT_PLAIN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 /** One line in which every character is seen; what cannot be shown stands there as `\\u001b`. Cut at `limit` with an ellipsis. */
 export function plainText(text: string, limit = LONGEST_MESSAGE): string {
   if (text.length <= limit && !NOT_PLAIN.test(text)) return text;
-  // What is far too long is not looked through.
+  // What is far too long is not read through.
   const plain = text
     .slice(0, limit + 1)
     .replaceAll(LINES, ' ')

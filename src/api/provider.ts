@@ -47,7 +47,7 @@ export interface InfraProvider {
   delete(providerID: string, signal: AbortSignal): Promise<'gone' | 'deleting'>;
   /**
    * Power cycle, where the provider can: also of an instance that hangs; one that is stopped is turned on. At most once for an operation ID,
-   * ever: it can be repeated after any crash, by whoever leads then. Resolves when it will happen for certain, not when the instance has booted.
+   * ever: it can be repeated after any crash, by the leader of that time. Resolves when it will happen for certain, not when the instance has booted.
    */
   reboot?(providerID: string, operationID: string, signal: AbortSignal): Promise<void>;
   /**

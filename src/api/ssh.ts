@@ -6,7 +6,7 @@ export const SSH_PROVIDER = 'ssh';
 const HOST = '^[A-Za-z0-9][A-Za-z0-9._:%-]*$';
 const USER = '^[A-Za-z_][A-Za-z0-9_.-]*$';
 
-/** How the machine is reached. No key by which one gets in: that stays with whoever imports. */
+/** How the machine is reached. No key by which one gets in: that stays with the person who imports. */
 export const sshConfig = Type.Object(
   {
     address: Type.String({ pattern: HOST, maxLength: 253, description: 'name or address by which its sshd is reached' }),

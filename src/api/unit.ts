@@ -28,7 +28,7 @@ export function namedComponents(set: KubeObject & { spec?: unknown }): string[] 
 
 /**
  * Splits what was rendered for one cluster into units. A MachineComponent belongs to every set that names it; one that
- * no set names is its own mistake and is returned in `unnamed`. `unitDigest` must not be set on the input yet.
+ * no set names is an error of its own and is returned in `unnamed`. `unitDigest` must not be set on the input yet.
  */
 export function splitUnits(objects: readonly KubeObject[]): {
   units: Unit[];

@@ -14,9 +14,9 @@ export interface IndexedMachine {
   unavailable: boolean;
   /** Its Node was never Ready: nothing runs there that could be missed. It is neither unavailable nor one of the total, and disrupting it costs nothing. */
   isNew?: boolean;
-  /** Unavailable by something else than a cordon of ours, so that no operation's end will mend it. */
+  /** Unavailable by something else than a cordon of ours, so that no operation's end will change it. */
   persistently: boolean;
-  /** What its Node says is wrong with it, by which a suspect is told; absent where there was no Node yet, which is no outage. */
+  /** What its Node says is wrong with it, by which a suspect is recognised; absent where there was no Node yet, which is no outage. */
   symptoms?: readonly string[];
 }
 
@@ -28,7 +28,7 @@ export interface ScopeAvailability {
   readonly unavailable: ReadonlyMap<string, IndexedMachine>;
   /** How many of the unavailable ones are so persistently. */
   readonly lasting: number;
-  /** By UID: persistently unavailable, and with symptoms to tell. */
+  /** By UID: persistently unavailable, and with symptoms. */
   readonly unhealthy: ReadonlyMap<string, IndexedMachine>;
   /** How many of the unhealthy ones share each symptom. */
   readonly symptoms: ReadonlyMap<string, number>;

@@ -1,4 +1,4 @@
-/** What of policies is no budget: when something may begin, what may be done to which nodes, and where nothing may be until somebody has looked. */
+/** What of policies is no budget: when something may begin, what may be done to which nodes, and where nothing may be until somebody has looked at it. */
 import { resolveCount } from '../api/batches.ts';
 import { nextOpen, type Calendar } from '../api/calendar.ts';
 import { DefenderPolicies, type DefenderPolicy, type LimitClass } from '../api/defender-policy.ts';
@@ -51,20 +51,20 @@ function readingsOf({ metadata, spec }: Policy): Readings {
 /** The first refusal by clock, labels and the scope usage; undefined: none. */
 export type Gates = (subject: Subject, usage: ScopeUsage | undefined) => Refusal | undefined;
 
-/** `usage` undefined: breakers are left out. Cheap to ask many times: what depends on class and pool alone is told once. */
+/** `usage` undefined: breakers are left out. Cheap to ask many times: what depends on class and pool alone is judged once. */
 export function gatesOf({ policies }: Pick<LimitSources, 'policies'>, nowMs: number): Gates {
-  const told = new Map<string, Refusal | undefined>();
+  const judged = new Map<string, Refusal | undefined>();
 
   function timely(subject: Subject): Refusal | undefined {
     const asked = classOf(subject);
     const pool = poolOf(subject.machine);
     const key = `${asked} ${pool}`;
-    if (!told.has(key))
-      told.set(
+    if (!judged.has(key))
+      judged.set(
         key,
         first(policies, (policy) => untimely(policy, asked, pool, nowMs)),
       );
-    return told.get(key);
+    return judged.get(key);
   }
 
   return (subject, usage) =>

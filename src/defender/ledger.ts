@@ -55,7 +55,7 @@ export async function beginTerm(client: Client, signal: AbortSignal, { reader = 
     if (ledger === undefined) continue;
     const state = stateOf(ledger);
     const { created: since, version } = bornOf(ledger);
-    // Listed after it was read, and the write is conditioned on it: nobody began a term with it in between, and whoever led before reads it no more.
+    // Listed after it was read, and the write is conditioned on it: nobody began a term with it in between, and the leader of before reads it no more.
     const traces = state.epoch > 0 ? undefined : await tracesIn(reader, since, signal);
     const known = traces === undefined ? state : rebuilt(state, leftReservations(traces), highestEpoch(traces), since);
     const next = takeLeadership(known, traces === undefined ? version : Math.max(version, highestEpoch(traces) + 1));

@@ -2,7 +2,7 @@
  * The ledger's transitions (docs/protocols.md#c8, #c9, #d1 to #d6), pure: a state in, the next state out, or a CodedError.
  *
  * Errors
- * - `Deposed`: the ledger carries another epoch, or is gone: whoever holds this one leads no more and must stop.
+ * - `Deposed`: the ledger carries another epoch, or is gone: the leader with this one leads no more and must stop.
  * - `ReservationExists`, `ReservationAbsent`, `LedgerFull`: the request does not fit the state; read again and decide again.
  * - `NoEvidence`: what was shown does not prove that the reservation's effect is known.
  *
@@ -116,7 +116,7 @@ export type Succession =
    * and is not counted again.
    */
   | { because: 'Deleting'; counted?: { nowMs: number; rated: Rated } }
-  /** A provider repairs a node whose agent is silent and whose order can no longer begin (docs/protocols.md#c9). */
+  /** A provider repairs a node whose agent does not respond and whose order can no longer begin (docs/protocols.md#c9). */
   | { because: 'ProviderRepair'; agentSilent: boolean; nowMs: number; rated: Rated };
 
 /**

@@ -39,7 +39,7 @@ export interface Counts {
   within(span: RateSpan, classes: Iterable<string>, scope: string): number;
   /** When fewer than `max` would count if nothing else began. */
   belowAt(span: RateSpan, classes: Iterable<string>, scope: string, max: number): number;
-  /** One more of this class in these scopes, in what this says from now on; the ledger is told by `countStarts`. */
+  /** One more of this class in these scopes, in what this says from now on; `countStarts` writes it into the ledger. */
   add(asked: string, scopes: readonly string[]): void;
   /** As if this reservation had been given back. */
   remove(reservation: LedgerReservation): void;

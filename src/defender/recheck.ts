@@ -23,7 +23,7 @@ export const isRevocable = (reservation: LedgerReservation): boolean =>
 
 /**
  * By reservation ID, why it may not go on. Of those that only do not fit together any more as many as needed, in the order opposite to docs/protocols.md#d9: Change before
- * Repair, the youngest first. Takes what is revoked out of the usage, which must hold every reservation; one that is held is only told to wait, and
+ * Repair, the youngest first. Takes what is revoked out of the usage, which must hold every reservation; one that is held only gets the answer to wait, and
  * another goes in its place.
  */
 export function revocations(

@@ -23,7 +23,7 @@ export interface Request {
   components?: NonNullable<LedgerReservation['components']>;
   /** What a Repair would do; limits may allow only some actions for a class of nodes. */
   action?: Action;
-  /** Of the machine and its Node together: zone, rack, and what classes of nodes are told by. */
+  /** Of the machine and its Node together: zone, rack, and what classes of nodes are distinguished by. */
   labels: Readonly<Record<string, string>>;
   /** When a disruption of this machine last began, ms; undefined: none is known of. */
   lastDisruptionMs: number | undefined;
@@ -35,7 +35,7 @@ export interface Request {
   mustBeginWithinMs: number;
 }
 
-/** As policies tell it apart. */
+/** As policies distinguish it. */
 export const classOf = ({ kind, class: asked }: Pick<Request, 'kind' | 'class'>): LimitClass => (kind === 'Delete' ? 'Delete' : asked);
 
 /** What rules of policies are judged on: a request, or a reservation that has no order yet. */

@@ -137,8 +137,8 @@ export function scopeUsage(
     const scopeAvailability = availabilityIndex.in(scope);
     if (scopeAvailability === undefined) return { machines: 0, who: () => ({ holders: [], shared: [] }) };
     const excused = [...ordered].flatMap((uid) => scopeAvailability.unhealthy.get(uid) ?? []);
-    let told: ReturnType<Outage['who']> | undefined;
-    return { machines: scopeAvailability.unhealthy.size - excused.length, who: () => (told ??= suspects(scopeAvailability, excused)) };
+    let known: ReturnType<Outage['who']> | undefined;
+    return { machines: scopeAvailability.unhealthy.size - excused.length, who: () => (known ??= suspects(scopeAvailability, excused)) };
   }
 
   function suspects({ unhealthy, symptoms }: ScopeAvailability, excused: readonly IndexedMachine[]): ReturnType<Outage['who']> {

@@ -236,7 +236,7 @@ export async function removeUnit(
   return { left, empties: false };
 }
 
-/** What is gone, or was written since it was read, is looked at again. */
+/** What is gone, or was written since it was read, is read again. */
 const unlessChanged =
   ({ kind, name }: InventoryEntry) =>
   (error: unknown): void => {

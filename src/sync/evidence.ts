@@ -76,15 +76,15 @@ function ofMachineSet(set: Stored<MachineSet>): Evidence {
 }
 
 /**
- * Accepted by the cell, for this digest. That is all in Shadow, where a rule only says what it would do; how one comes to be enforced is told
- * by `rehearsalOf`.
+ * Accepted by the cell, for this digest. That is all in Shadow, where a rule only says what it would do; how one comes to be enforced says
+ * `rehearsalOf`.
  */
 function ofRule(rule: Stored<NodeRemedier>, digest: string): Evidence {
   const accepted = ofConditions(rule, ['Accepted']);
   return { ...accepted, evidence: accepted.evidence && observed(rule) && rule.status?.acceptedDigest === digest };
 }
 
-/** The named conditions that the kind has must be True; a kind of ours without any of them has not been looked at yet. */
+/** The named conditions that the kind has must be True; a kind of ours without any of them has not been reconciled yet. */
 function ofConditions(object: Stored<KubeObject>, types: string[]): Evidence {
   if (types.length === 0) return { evidence: true, halted: undefined, progress: undefined };
   const found = types.flatMap((type) => condition(object, type) ?? []);
@@ -97,7 +97,7 @@ function ofConditions(object: Stored<KubeObject>, types: string[]): Evidence {
   };
 }
 
-/** What went wrong on the first machine: what whoever reads of the halt wants to know next. */
+/** What went wrong on the first machine: what the reader of the halt wants to know next. */
 function firstFailure({ status }: MachineComponentSet): string {
   const failure = status?.failures?.[0];
   return failure === undefined ? '' : ` (${failure.machine}: ${failure.reason}: ${failure.message})`;

@@ -158,7 +158,7 @@ function overtaken(record: UnitStatus | undefined): CodedError {
 export const records = {
   /**
    * Written before the first object is touched, and only over what the decision saw: what prune may have to delete, whatever happens next,
-   * and what is under way here. It is the fence between two hubs: whoever is to write next looks whether it still stands (`stands`).
+   * and what is under way here. It is the fence between two hubs: the next writer checks that it still stands (`stands`).
    */
   begin:
     (fleet: string, aim: Aim, over: Over, inventory: NonNullable<UnitStatus['inventory']>, sameObject: (a: Entry, b: Entry) => boolean) =>

@@ -38,7 +38,7 @@ const BOTH = 3;
  *
  * Both ancestries are walked at once, younger commits first, each commit marked by where it was reached from. A commit reached from both
  * need not be followed for `head`'s sake: what lies behind it is behind `last` too and so cannot be `last`. So a reset or an amend is
- * told after a few steps, also at the edge of a shallow clone, and the relation does not depend on commit dates, which anyone can set.
+ * known after a few steps, also at the edge of a shallow clone, and the relation does not depend on commit dates, which anyone can set.
  * isomorphic-git's `isDescendent` says false at a shallow edge, where the truth is "unknown".
  *
  * `last` may be missing from the repository; then only `head`'s side is walked.

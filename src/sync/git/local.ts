@@ -24,7 +24,7 @@ export function localSource(spec: LocalSpec, ports: GitPorts): GitSource {
     return await onDisk(async () => readHead(fs, await findLayout(fs, spec.path), spec));
   }
 
-  /** `git gc` may take away a pack between our finding and reading it: then the second look, with nothing kept, finds the new one. */
+  /** `git gc` may take away a pack between our finding and reading it: then the second read, with nothing kept, finds the new one. */
   async function withObjects<T>(signal: AbortSignal, fn: (objects: Objects, commonDir: string) => Promise<T>): Promise<T> {
     signal.throwIfAborted();
     const { commonDir } = await onDisk(() => findLayout(fs, spec.path));
@@ -62,6 +62,6 @@ export function localSource(spec: LocalSpec, ports: GitPorts): GitSource {
     head,
     fetch,
     ...reading((_oid, signal, fn) => withObjects(signal, fn)),
-    watch: (onChange) => watchHead({ fs, clock, everyMs: POLL_MS, look: async (signal) => (await head(signal)).oid, folders }, onChange),
+    watch: (onChange) => watchHead({ fs, clock, everyMs: POLL_MS, read: async (signal) => (await head(signal)).oid, folders }, onChange),
   };
 }

@@ -20,10 +20,10 @@ const MAX_DEEPEN = 10_000;
  * A repository behind a smart HTTP server, through a cache on disk.
  *
  * The first fetch is shallow. Later ones say what was accepted last and have no depth, so that everything between arrives: a few kilobytes in
- * two requests. If the cache was lost, history is deepened step by step until it tells how the head stands to what was accepted.
+ * two requests. If the cache was lost, history is deepened step by step until it shows how the head stands to what was accepted.
  *
  * Memory: fetching runs in this process; see `httpClient` for what a pack costs. Sizes are checked before anything is unpacked or stored.
- * Not told apart: a server that hides commits from one that never had them. What must not be forged is for signatures to hold.
+ * Not distinguished: a server that hides commits from one that never had them. What must not be forged is for signatures to hold.
  */
 export function httpSource(spec: HttpSpec, ports: GitPorts): GitSource {
   checkHttpSpec(spec);
@@ -126,7 +126,7 @@ export function httpSource(spec: HttpSpec, ports: GitPorts): GitSource {
           fs,
           clock,
           everyMs: (spec.pollSeconds ?? 30) * 1000,
-          look: async (signal) => (await server.head(signal)).oid,
+          read: async (signal) => (await server.head(signal)).oid,
           folders: async () => [],
         },
         onChange,

@@ -61,7 +61,7 @@ export interface HttpSpec {
    * time; one process at a time.
    */
   cacheDir: string;
-  /** Between looks at the branch by `watch`; default 30. */
+  /** Between two reads of the branch by `watch`; default 30. */
   pollSeconds?: number;
   limits?: Partial<HttpLimits>;
 }
@@ -115,7 +115,7 @@ export interface Head {
  * - `first`: nothing was accepted yet.
  * - `same`, `descendant`: may be rendered.
  * - `rewritten`: the accepted head is not among its ancestors (amend, rebase, reset, force-push, another history).
- * - `tooLong`: not to be told within the limits of history that is fetched or walked.
+ * - `tooLong`: not known within the limits of history that is fetched or walked.
  */
 export type Relation = 'first' | 'same' | 'descendant' | 'rewritten' | 'tooLong';
 
@@ -124,7 +124,7 @@ export interface Fetched {
   relation: Relation;
   /**
    * Newest first, children before parents. `descendant` and `rewritten`: the commits that the accepted head lacks, side branches of merges
-   * included. Where commit dates run backwards, or the history that would tell exceeds the limits, perhaps more, never fewer. `same`: none.
+   * included. Where commit dates run backwards, or the history that would show it exceeds the limits, perhaps more, never fewer. `same`: none.
    * `first` and `tooLong`: the head alone.
    */
   commits: CommitInfo[];
@@ -165,7 +165,7 @@ export interface GitSource {
   watch(onChange: () => void): () => void;
   /**
    * Who signed. `firstSeen` is when our own clock first saw this commit (ms; absent: now): key validity is judged at that time, since a
-   * commit's own dates are written by whoever holds the key.
+   * commit's own dates are written by the holder of the key.
    */
   verifyCommit(
     oid: string,

@@ -11,7 +11,7 @@ export const hasSshKeygen = spawnSync('ssh-keygen', ['-?']).error === undefined;
 const AUTHOR = { name: 'Ada', email: 'ada@example.com' };
 const FIRST_COMMIT = Date.UTC(2026, 0, 1) / 1000;
 
-/** Runs the system's git in `dir`, deaf to the configuration of whoever runs it. `date` is of commits, in seconds; absent: now. */
+/** Runs the system's git in `dir`, without the configuration of its user. `date` is of commits, in seconds; absent: now. */
 export function runGit(dir: string, args: readonly string[], date?: number, input?: string): string {
   return execFileSync('git', args, {
     cwd: dir,

@@ -60,7 +60,7 @@ export function transfer(spec: HttpSpec, url: string, ports: GitPorts): Transfer
     return redacted(gitError('GitProtocol', `${host}: does not answer as Git servers do: ${printable(messageOf(error))}`));
   }
 
-  /** An error may repeat words of the server, which was told the password. */
+  /** An error may repeat words of the server, which was sent the password. */
   function redacted(error: CodedError): CodedError {
     if (spec.auth === undefined) return error;
     const { username, password } = spec.auth;

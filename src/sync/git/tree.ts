@@ -16,7 +16,7 @@ interface Entry {
  * The text of the files at and under `paths` of a tree, by path, sorted.
  *
  * Everything below a wanted path is judged, and one bad entry refuses the whole, so that no part of a commit is ever taken for all of it.
- * What lies beside the paths is not looked at, save that nothing may share a name with a step of them.
+ * What lies beside the paths is not read, save that nothing may share a name with a step of them.
  *
  * Entries, depth and bytes are counted while walking: 41 objects can name 2^40 paths.
  * Errors: codes `Tree…`, each naming the path; GitObject… for what cannot be read; GitSpec for paths that are none.

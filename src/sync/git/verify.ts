@@ -12,7 +12,7 @@ const NAMESPACE = 'git';
  * Who signed a commit: `raw` is the object as Git stores it, header and message, and must have the id `oid`.
  *
  * Order: id, form, kind of signature, namespace, the signature itself, the key, its time. The time is our own clock's when the commit was
- * first seen (`firstSeen`, never later than `now`): git uses the committer's date, which whoever holds an expired key can choose.
+ * first seen (`firstSeen`, never later than `now`): git uses the committer's date, which the holder of an expired key can choose.
  *
  * Guarantee: the signature covers every byte of the commit but its own armour, and thus tree and parents by their SHA-1.
  * Errors: GitObjectCorrupt, Commit…, Signature…, Signer….

@@ -4,20 +4,20 @@ import type { GitFs } from './source.ts';
 
 export interface HeadWatch {
   clock: Clock;
-  /** Between looks; each is one `look`. */
+  /** Between reads; each is one `read`. */
   everyMs: number;
-  /** What the branch is at, as text; rejects when it cannot be told. */
-  look: (signal: AbortSignal) => Promise<string>;
-  /** Folders in which something changes when the branch moves; looked up again after each look, since branches are switched. */
+  /** What the branch is at, as text; rejects when it cannot be read. */
+  read: (signal: AbortSignal) => Promise<string>;
+  /** Folders in which something changes when the branch moves; looked up again after each read, since branches are switched. */
   folders: () => Promise<string[]>;
   fs: GitFs;
 }
 
 /**
- * Calls `onChange` when what `look` sees changes, also from readable to not and back; what is there at the start is no change.
+ * Calls `onChange` when what `read` sees changes, also from readable to not and back; what is there at the start is no change.
  *
- * The file system's notice only makes the next look come at once. Notices get lost (network disks, exhausted inotify watches, folders
- * replaced), so looks come by the clock as well. Nothing here keeps the process alive.
+ * The file system's notice only makes the next read come at once. Notices get lost (network disks, exhausted inotify watches, folders
+ * replaced), so reads come by the clock as well. Nothing here keeps the process alive.
  */
 export function watchHead(options: HeadWatch, onChange: () => void): () => void {
   const { clock, everyMs, fs } = options;
@@ -28,7 +28,7 @@ export function watchHead(options: HeadWatch, onChange: () => void): () => void 
   let again = false;
   let cancel: (() => void) | undefined;
 
-  async function look(): Promise<void> {
+  async function readNow(): Promise<void> {
     if (ended.signal.aborted) return;
     if (looking) {
       again = true;
@@ -38,7 +38,7 @@ export function watchHead(options: HeadWatch, onChange: () => void): () => void 
     cancel?.();
     do {
       again = false;
-      const now = await options.look(ended.signal).then(
+      const now = await options.read(ended.signal).then(
         (oid) => oid,
         () => 'unreadable',
       );
@@ -52,7 +52,7 @@ export function watchHead(options: HeadWatch, onChange: () => void): () => void 
     cancel = clock.setTimer(everyMs, notice);
   }
   function notice(): void {
-    void look();
+    void readNow();
   }
 
   async function rearm(): Promise<void> {
@@ -72,7 +72,7 @@ export function watchHead(options: HeadWatch, onChange: () => void): () => void 
           watchers.delete(folder);
         });
         watchers.set(folder, watcher);
-        // What happened between the look and this watch.
+        // What happened between the read and this watch.
         again = true;
       } catch {
         // Looking by the clock remains.

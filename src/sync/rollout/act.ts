@@ -135,7 +135,7 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
           () => confirm(step.unit, { to: step.digest, lane: step.lane }),
           signal,
         );
-        // What seemed to differ does not: the store has it as its kind was before the cell was upgraded, and no event will tell better.
+        // What seemed to differ does not: the store has it as its kind was before the cell was upgraded, and no event will correct that.
         if (!changed && seen !== undefined && isDrifted(seen, due, stamp)) to.store(seen.kind)?.relist({ again: true });
         if (corrections.length > 0 && step.over.digest === step.digest && step.over.begun === undefined)
           ports.corrected?.(step, corrections);
@@ -147,7 +147,7 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
       } else if (step.do === 'Ceiling' || step.do === 'TryAgain') {
         const name = step.unit.slice(step.unit.lastIndexOf('/') + 1);
         const spec = step.do === 'Ceiling' ? { ceiling: step.ceiling ?? null } : { rolloutID: step.rolloutID };
-        // What is applied at the same time is another object then; the next look does it.
+        // What is applied at the same time is another object then; the next pass does it.
         if (sound.some((other) => other.do === 'Apply' && other.unit === step.unit)) return;
         const { over, resourceVersion } = step.seen;
         const { digest, begun } = (await recordAt(step.unit)) ?? {};

@@ -21,7 +21,7 @@ import { decide } from './decide.ts';
 import { eventsOf } from './events.ts';
 import { contentGiven, observe } from './observe.ts';
 import { openUnits } from './units.ts';
-import { lookAgainMs } from './waits.ts';
+import { nextPassMs } from './waits.ts';
 import { needsCurrent } from './world.ts';
 
 export interface RolloutControllerOptions {
@@ -95,7 +95,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     const first = decideOn(stored());
     const { mine, world, decision } = first.decision.steps.some(needsCurrent) ? decideOn(await readNow(fleet, context.client)) : first;
     const waits: number[] = decision.again === undefined ? [] : [decision.again - clock.now()];
-    // A cell that answers again, or never does, may have nothing to say of which an event tells.
+    // A cell that answers again, or never does, may change nothing that an event reports.
     const waited = [...connections.values()].some((connection) => isCell(connection) && !connection.synced());
     if (waited || [...world.clusters.values()].some((view) => view.blocked !== undefined)) waits.push(BLOCKED_POLL_MS);
 
@@ -107,7 +107,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       for (const event of eventsOf(rollout, status)) options.recorder.event(rollout, event);
       const { resourceVersion } = rollout.metadata;
       const patch = { metadata: { resourceVersion }, status };
-      // One that was steered or written since leads to another look.
+      // One that was steered or written since leads to another pass.
       await context.client.patch(Rollouts, { name }, { merge: patch }, { subresource: 'status', signal }).catch((error: unknown) => {
         if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
       });
@@ -117,7 +117,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     waits.push(...reports.waits(), ...executor.waits());
     const dueAtMs = units.dueAtMs(loadedMs);
     if (dueAtMs !== undefined) waits.push(dueAtMs - clock.monotonic());
-    const requeueAfterMs = lookAgainMs(waits);
+    const requeueAfterMs = nextPassMs(waits);
     return requeueAfterMs === undefined ? undefined : { requeueAfterMs };
   }
 

@@ -14,7 +14,7 @@ export interface Decision {
   steps: Step[];
   /** Status of each rollout, by its name. */
   statuses: Map<string, NonNullable<Rollout['status']>>;
-  /** Look again at this time (ms), if nothing happens before: a soak ends. */
+  /** Decide again at this time (ms), if nothing happens before: a soak ends. */
   again: number | undefined;
 }
 
@@ -37,7 +37,7 @@ export function decide(world: World): Decision {
     let retrying = false;
     for (const unit of rollout.spec.units) {
       if (owners.get(unit.unit)?.rollout !== rollout) {
-        // Its retry goes on in the rollout that took the unit over; each cluster's record tells how far.
+        // Its retry goes on in the rollout that took the unit over; each cluster's record says how far.
         retrying = true;
         units.push(supersede(rollout, unit));
         continue;

@@ -46,7 +46,7 @@ export interface Pass {
   fleet: string;
   connections: ReadonlyMap<string, Cell | Away>;
   context: { client: Client; log: Log };
-  /** When to look again, ms. */
+  /** When the next pass is due, ms. */
   waits: number[];
 }
 
@@ -122,7 +122,7 @@ export function openExecutor({ clusters, unitOf, wake, fence, recorder, clock, r
         failures.delete(id);
         gone.delete(id);
         if (step.do === 'Remove') waits.push(REMOVAL_POLL_MS);
-        // The hub's own record is seen by its watch; another look is due anyway when nothing else moves.
+        // The hub's own record is seen by its watch; another pass is due anyway when nothing else moves.
         waits.push(5000);
         continue;
       }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { lookAgainMs } from './waits.ts';
+import { nextPassMs } from './waits.ts';
 
 it.each([
   ['the earliest reason decides', [5000, 700, 60_000], 700],
@@ -8,5 +8,5 @@ it.each([
   ['also where the clock was set forward', [-3_600_000], 100],
   ['without a reason nothing is looked at before it changes', [undefined], undefined],
 ])('%s', (_what, reasons, expected) => {
-  expect(lookAgainMs(reasons)).toBe(expected);
+  expect(nextPassMs(reasons)).toBe(expected);
 });

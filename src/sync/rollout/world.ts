@@ -37,7 +37,7 @@ export type LiveUnit =
       rehearsed?: boolean;
       /** Why it could not be compared with what was applied: `drifted` says nothing then. */
       lost?: string | undefined;
-      /** Time alone may change what is said here: look again then, ms. */
+      /** Time alone may change what is said here: decide again then, ms. */
       againAt?: number | undefined;
     };
 
