@@ -26,6 +26,10 @@ export function failureOf(error: unknown): { reason: string; message: string } {
   return { reason: codeOf(error), message: short(messageOf(error)) };
 }
 
+/** How a program ended and what it printed, however that is laid out: for one line of a message. */
+export const endOf = ({ how, output }: { how: string; output: string }): string =>
+  output === '' ? how : `${how}: ${output.replaceAll(/\s+/g, ' ').trim()}`;
+
 /** Text of a node may hold anything; this is how it may stand in a status: plain, and with room in the 1,024 characters there. */
 export function short(text: string, limit = 1000): string {
   return plainText(text, limit);

@@ -1,7 +1,7 @@
 import { needsOperation } from '../../api/disruption.ts';
 import { journalOf } from '../records/memory.ts';
 import type { AgentContext } from '../context.ts';
-import { agentError } from '../errors.ts';
+import { agentError, endOf } from '../errors.ts';
 import type { Hook } from '../generation/spec.ts';
 import { componentLayout } from '../disk/layout.ts';
 import type { Manifest } from '../generation/manifest.ts';
@@ -103,7 +103,7 @@ async function runHook(ctx: AgentContext, hook: Hook | undefined, name: string):
     timeoutMs: hook.timeoutSeconds * 1000,
   };
   const result = await ctx.ports.runner(command, ctx.signal);
-  if (!result.ok) throw agentError('HookFailed', `${name}: ${result.how}${result.output === '' ? '' : `: ${result.output}`}`);
+  if (!result.ok) throw agentError('HookFailed', `${name}: ${endOf(result)}`);
 }
 
 /** A machine that goes away is not kept by a hook that fails. */

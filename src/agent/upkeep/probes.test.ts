@@ -12,7 +12,7 @@ const probe = (rest: Partial<ProbeSpec>): ProbeSpec => ({ name: 'p', timeoutSeco
 function world(probes: ProbeSpec[], mode: ProbeMode, units = ['app']) {
   const clock = fakeClock();
   const app: UnitStatus = { name: 'app', running: true, invocation: 'i1', hash: 'h', generation: 'g' };
-  const answers = { status: 200, exec: true, hangs: false };
+  const answers = { status: 200, exec: true, hangs: false, output: 'because' };
   const asked = { http: 0, exec: 0 };
   const manifest = manifestOf({
     digest: 'd',
@@ -46,7 +46,7 @@ function world(probes: ProbeSpec[], mode: ProbeMode, units = ['app']) {
       },
       runner() {
         asked.exec++;
-        return Promise.resolve({ ok: answers.exec, how: 'exit code 1', output: 'because' });
+        return Promise.resolve({ ok: answers.exec, how: 'exit code 1', output: answers.output });
       },
     },
     () => undefined,
@@ -197,4 +197,16 @@ test('once it is steady a unit may have been started again since', async () => {
   app.invocation = 'i2';
   await clock.advance(1);
   expect(probing.view()).toMatchObject({ held: true, hopeless: false });
+});
+
+test('what a probe prints is one line of a message, however it is laid out, and no longer than that', async () => {
+  const started = world([exec], 'steady', []);
+  started.answers.exec = false;
+  started.answers.output = `${JSON.stringify({ name: 'app', problem: { of: ['disk'] } }, undefined, 8)}\r\n\t\u001b[2J`;
+  await started.clock.advance(4000);
+  const words = 'probe p: exit code 1: { "name": "app", "problem": { "of": [ "disk" ] } } \\u001b[2J';
+  expect(started.probing.view().message).toBe(words);
+  started.answers.output = JSON.stringify({ log: 'x'.repeat(2000) });
+  await started.clock.advance(40_000);
+  expect(started.probing.view().message).toHaveLength(300);
 });

@@ -2,7 +2,7 @@ import { messageOf } from '../../api/errors.ts';
 import type { Clock } from '../../api/ports.ts';
 import { withDeadline } from '../../kube/clock.ts';
 import type { ProbeSpec } from '../generation/spec.ts';
-import { short } from '../errors.ts';
+import { endOf, short } from '../errors.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import { environmentOf } from '../ports/environment.ts';
 import type { Network } from '../ports/network.ts';
@@ -148,7 +148,7 @@ async function attempt(round: Round, each: Tracked): Promise<string | undefined>
   if (exec !== undefined) {
     const command = { argv: exec, environment: environmentOf(ports.root), cwd: ports.root === '' ? '/' : ports.root };
     const result = await ports.runner({ ...command, timeoutMs: timeoutSeconds * 1000 }, ended.signal);
-    return result.ok ? undefined : `${result.how}${result.output === '' ? '' : `: ${result.output}`}`;
+    return result.ok ? undefined : endOf(result);
   }
   const late = (): Error => new Error(`no answer within ${timeoutSeconds} s`);
   const status = await withDeadline(ports.clock, timeoutSeconds * 1000, ended.signal, late, (signal) =>
