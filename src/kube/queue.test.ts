@@ -206,6 +206,23 @@ describe('results', () => {
     expect([world.clock.timers, world.queue.counts.delayed]).toEqual([0, 0]);
   });
 
+  test('a key that asked to run again goes before what is no news when its time has come', async () => {
+    let first = true;
+    const world = start(
+      async (key, clock) => {
+        await sleep(clock, 10);
+        const result = key === 'a' && first ? { requeueAfterMs: 5 } : undefined;
+        first = false;
+        return result;
+      },
+      { concurrency: 1 },
+    );
+    world.queue.add('a');
+    for (const key of ['r1', 'r2', 'r3']) world.queue.add(key, { priority: 'resync' });
+    await world.clock.advance(100);
+    expect(keys(world)).toEqual(['a', 'r1', 'a', 'r2', 'r3']);
+  });
+
   test('the counts say where each key is', async () => {
     const outcomes: Record<string, () => QueueResult> = {
       fails: () => {
