@@ -619,3 +619,24 @@ describe('under any schedule of faults', () => {
     );
   }, 60_000);
 });
+
+test('a term asks the server whether the Lease is still its own: its holder and its number both count', async () => {
+  const server = fakeApiServer();
+  const clock = fakeClock();
+  const a = candidate(server.transport, clock, 'a');
+  await settle();
+  const [term] = a.terms;
+  const [lease] = server.objects(Leases);
+  if (term === undefined || lease === undefined) throw new Error('nobody leads');
+  expect(await term.holds()).toBe(true);
+  for (const [spec, expected] of [
+    [{ holderIdentity: 'b' }, false],
+    [{ leaseTransitions: term.transitions + 1 }, false],
+    [{}, true],
+  ] as const) {
+    server.put(Leases, { ...lease, spec: { ...lease.spec, ...spec } });
+    expect(await term.holds()).toBe(expected);
+  }
+  server.remove(Leases, { namespace: 'kubenode', name: 'cell' });
+  expect(await term.holds()).toBe(false);
+});
