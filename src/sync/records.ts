@@ -280,13 +280,13 @@ export const records = {
 
   /**
    * What is only being emptied is all there still: if it is wanted again it goes back at once. When nothing is left the record says since when, for the soak of the
-   * removal; what was just added and is taken back has none.
+   * removal, also where that goes at once: later stages, where the unit is old, wait for it.
    */
   removed:
     ({ left, empties }: Removal, at: string) =>
     (record: UnitStatus | undefined) => {
       if (record !== undefined && record.begun !== REMOVAL) throw overtaken(record);
-      if (record === undefined || (left.length === 0 && record.removal?.lane === 'Restore')) return undefined;
+      if (record === undefined) return undefined;
       if (left.length === 0) return gone(record, at);
       if (empties) return record;
       const { digest: _digest, evidence: _evidence, halt: _halt, ...rest } = record;

@@ -98,7 +98,7 @@ async function follow(deps: FleetDependencies, run: Run, fleet: Stored<Fleet>): 
     const failed = failedTry(tries.get(name), triedOf(fleet, head), error, clock.monotonic(), random);
     tries.set(name, failed);
     await reportFailure(deps, run.client, fleet, { error, head: head ?? fleet.status?.head, refused: failed.refused });
-    return failed.refused ? pollMsOf(fleet) : Math.min(pollMsOf(fleet), failed.notBeforeMs - clock.monotonic());
+    return failed.refused ? pollMsOf(fleet) : Math.max(0, Math.min(pollMsOf(fleet), failed.notBeforeMs - clock.monotonic()));
   }
 }
 

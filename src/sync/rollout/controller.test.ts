@@ -293,6 +293,20 @@ describe('a rollout', () => {
     expect(CELLS.map(content)).toEqual([undefined, '1']);
   });
 
+  it('E12: begins nowhere while its Fleet, made again, has accepted no commit', async () => {
+    const name = commit({ [UNIT]: settings('1') });
+    const [fleet] = hub.objects(Fleets);
+    if (fleet === undefined) throw new Error('no Fleet');
+    const { status, ...made } = fleet;
+    hub.put(Fleets, made);
+    startHub();
+    await clock.advance(10_000);
+    expect(CELLS.map(content)).toEqual([undefined, undefined]);
+    hub.put(Fleets, { ...made, status: { ...status, clusters: ['prod'] } });
+    await until(done(name), 10_000);
+    expect(CELLS.map(content)).toEqual([undefined, '1']);
+  });
+
   it('E8: is rendered again where the cache lost it, and kept', async () => {
     const object = settings('1');
     const name = commit({ [UNIT]: object });

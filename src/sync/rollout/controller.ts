@@ -75,12 +75,14 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     const loadedMs = clock.monotonic();
     await loadUnits(fleet, connections);
     const decideOn = (seen: Seen) => {
-      const mine = inForce(seen.declared, seen.rollouts);
+      const members = seen.declared?.status?.clusters;
+      // A Fleet that was made again has accepted nothing yet: which clusters it declares is not known (docs/protocols.md#e12).
+      const mine = members === undefined ? [] : inForce(seen.declared, seen.rollouts);
       let given: ReturnType<typeof contentGiven> | undefined;
       const world = observe({
         now: clock.now(),
         fleet,
-        members: seen.declared?.status?.clusters,
+        members,
         rollouts: mine,
         clusters: seen.clusters,
         cell: (name) => connections.get(name) ?? { reason: CONNECTING, message: 'not connected yet' },

@@ -166,6 +166,8 @@ describe('E6: the revert of an addition', () => {
     expect(world.phase(UNIT)).toBe('Done');
     world.commit({ [OTHER]: 'M' });
     expect(removed(world, 1).toSorted()).toEqual(['a', 'b', 'c']);
+    world.pass(PAST_SOAK);
+    world.turns();
     for (const cluster of ['a', 'b', 'c']) expect(world.record(cluster, UNIT)).toBeUndefined();
   });
 
@@ -209,6 +211,28 @@ describe('E6: the revert of an addition', () => {
     expect(world.record('pre', UNIT)).toMatchObject({ digest: 'A' });
     world.pass(PAST_SOAK);
     expect(removed(world)).toEqual(['pre']);
+  });
+
+  it('counts for the soak of its stage, for which later stages wait where the unit is old', () => {
+    const world = established();
+    // Made again with nothing in its cell: it is new there, and nowhere else.
+    world.forget('test');
+    world.turns();
+    world.prove('test');
+    world.turns();
+    world.commit({ [OTHER]: 'M' });
+    expect(world.turn()).toMatchObject([{ do: 'Remove', cluster: 'test', lane: 'Restore' }]);
+    expect(removed(world)).toEqual([]);
+    expect(world.status().units?.[0]).toMatchObject({ phase: 'Soaking', stage: 'test' });
+    world.pass((SOAK - 20) * 1000);
+    expect(removed(world, 1)).toEqual([]);
+    world.pass(PAST_SOAK);
+    expect(removed(world)).toEqual(['pre']);
+    world.pass(PAST_SOAK);
+    expect(removed(world)).toEqual(['prod']);
+    world.pass(PAST_SOAK);
+    world.turns();
+    for (const cluster of ['test', 'pre', 'prod']) expect(world.record(cluster, UNIT)).toBeUndefined();
   });
 
   it('goes at once where it has no evidence, however long that is so, and waits where it has', () => {

@@ -198,6 +198,11 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
       recorded.set(name, new Map());
       cells.set(name, new Map());
     },
+    /** Its Cluster and its cell are made again, with nothing in them. */
+    forget(name: string): void {
+      recorded.set(name, new Map());
+      cells.set(name, new Map());
+    },
     /** The fleet no longer declares it; a commit that changes nothing else is accepted. */
     drop: (name: string) => void dropped.add(name),
     /** One pass of the controller; `crashAfter` steps the process dies and reports nothing. */
