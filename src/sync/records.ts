@@ -136,6 +136,8 @@ export interface Aim {
   asked?: string | undefined;
   /** `to` is revoked on some cluster: then it is here too. */
   revoked?: boolean;
+  /** The object was in the cell before: it is not new there, whatever the records say. */
+  found?: boolean;
 }
 
 /** A halt, and the record that it was seen over. */
@@ -303,12 +305,12 @@ export const records = {
 };
 
 /** Of a unit of which nothing is here. */
-function newRecord(fleet: string, { to, commit, asked }: Aim): UnitStatus {
+function newRecord(fleet: string, { to, commit, asked, found }: Aim): UnitStatus {
   return {
     unit: '',
     fleet,
     ...(asked === undefined ? {} : { retried: asked }),
-    ...(commit === undefined || to === REMOVAL ? {} : { added: { commit } }),
+    ...(commit === undefined || to === REMOVAL || found === true ? {} : { added: { commit } }),
   };
 }
 

@@ -83,6 +83,7 @@ const apply = (object: KubeObject): Step => ({
   over: { digest: undefined, begun: undefined },
   asked: undefined,
   revoked: false,
+  found: false,
   because: 'test',
 });
 

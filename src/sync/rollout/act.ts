@@ -96,7 +96,7 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
           step,
           records.begin(
             fleet,
-            { to: step.digest, lane: step.lane, commit: step.commit, asked: step.asked, revoked: step.revoked },
+            { to: step.digest, lane: step.lane, commit: step.commit, asked: step.asked, revoked: step.revoked, found: step.found },
             step.over,
             inventoryOf(unit),
             sameObject,

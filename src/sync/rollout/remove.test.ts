@@ -213,10 +213,26 @@ describe('E6: the revert of an addition', () => {
     expect(removed(world)).toEqual(['pre']);
   });
 
+  it('waits where the unit was in the cell before the hub had a record of it', () => {
+    const world = established();
+    world.forget('prod');
+    world.turns();
+    world.prove('prod');
+    world.turns();
+    expect(world.record('prod', UNIT)).toMatchObject({ digest: 'A', evidence: 'A' });
+    world.commit({ [OTHER]: 'M' });
+    expect(removed(world)).toEqual(['test']);
+    for (const next of ['pre', 'prod']) {
+      world.pass(PAST_SOAK);
+      expect(removed(world)).toEqual([next]);
+    }
+  });
+
   it('counts for the soak of its stage, for which later stages wait where the unit is old', () => {
     const world = established();
     // Made again with nothing in its cell: it is new there, and nowhere else.
     world.forget('test');
+    world.empty('test');
     world.turns();
     world.prove('test');
     world.turns();

@@ -94,7 +94,22 @@ function stageOf(rollout: Rollout, cluster: string): Stage | undefined {
 }
 
 export function begin(place: Place, because: string): Step[] {
-  const { unit, cluster, target, commit, lane, over, asked, revoked } = place;
+  const { unit, cluster, target, commit, lane, over, asked, revoked, live } = place;
   if (target === undefined) return [{ do: 'Remove', unit, cluster, commit, lane, over, because }];
-  return [{ do: 'Apply', unit, cluster, digest: target, commit, lane, proven: isProven(place), over, asked, revoked, because }];
+  return [
+    {
+      do: 'Apply',
+      unit,
+      cluster,
+      digest: target,
+      commit,
+      lane,
+      proven: isProven(place),
+      over,
+      asked,
+      revoked,
+      found: live.state === 'Present',
+      because,
+    },
+  ];
 }

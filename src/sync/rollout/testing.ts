@@ -91,7 +91,7 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
           step.unit,
           records.begin(
             'main',
-            { to: step.digest, lane: step.lane, commit: step.commit, asked: step.asked, revoked: step.revoked },
+            { to: step.digest, lane: step.lane, commit: step.commit, asked: step.asked, revoked: step.revoked, found: step.found },
             step.over,
             [],
             () => true,
@@ -198,11 +198,10 @@ export function fleetWorld(options: FleetWorldOptions = {}) {
       recorded.set(name, new Map());
       cells.set(name, new Map());
     },
-    /** Its Cluster and its cell are made again, with nothing in them. */
-    forget(name: string): void {
-      recorded.set(name, new Map());
-      cells.set(name, new Map());
-    },
+    /** Its Cluster is made again: the hub has no records of it. */
+    forget: (name: string) => void recorded.set(name, new Map()),
+    /** Its cell is made again, with nothing in it. */
+    empty: (name: string) => void cells.set(name, new Map()),
     /** The fleet no longer declares it; a commit that changes nothing else is accepted. */
     drop: (name: string) => void dropped.add(name),
     /** One pass of the controller; `crashAfter` steps the process dies and reports nothing. */

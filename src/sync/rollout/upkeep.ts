@@ -68,6 +68,7 @@ export function upkeep(world: World, rollout: Rollout, place: Place): Step[] {
       over: place.over,
       asked: place.asked,
       revoked: place.revoked,
+      found: live.state === 'Present',
       because:
         place.live.state === 'Present' && place.live.rehearsed === true
           ? 'its rehearsal is over'

@@ -92,6 +92,8 @@ export type Step =
       over: Over;
       asked: string | undefined;
       revoked: boolean;
+      /** The object is in the cell already, so it does not come there with this. */
+      found: boolean;
     } & On)
   /** `lane`: Restore where it takes back what was just added. */
   | ({ do: 'Remove'; commit: string; lane: 'Forward' | 'Restore'; over: Over } & On)

@@ -297,7 +297,7 @@ function changeOf(step: Step, state: FleetState, { records }: Seams, wrongMs: nu
   switch (step.do) {
     case 'Apply': {
       const from = state.additions ? { commit: step.commit } : {};
-      const aim = { to: step.digest, lane: step.lane, asked: step.asked, revoked: step.revoked, ...from };
+      const aim = { to: step.digest, lane: step.lane, asked: step.asked, revoked: step.revoked, found: step.found, ...from };
       return records.begin('main', aim, step.over, [ENTRY], () => true);
     }
     case 'RecordEvidence':
