@@ -72,6 +72,11 @@ export const unitStatus = Type.Object({
       },
     ),
   ),
+  writtenAt: Type.Optional(
+    time(
+      'when what was begun here last was begun, later than any before: what the cell has with a later one was given to it by a hub that knew more',
+    ),
+  ),
   added: Type.Optional(
     Type.Object(
       {

@@ -32,6 +32,8 @@ export const ANNOTATIONS = {
   machineIsOff: 'kubenode.io/machine-is-off',
   /** On a MachineSet, `others`: Git leaves `replicas` out; by hand: no Fleet manages it any more (docs/protocols.md#c8e). */
   scaledBy: 'kubenode.io/scaled-by',
+  /** On what sync applied, by the hub's API server: when the hub recorded that it begins this content there (docs/protocols.md#e17). */
+  writtenAt: 'kubenode.io/written-at',
   /** On what sync applied: `file:line` in the fleet repository. */
   origin: 'kubenode.io/origin',
 } as const;

@@ -35,7 +35,7 @@ test('E4: what sync applies never takes a ceiling or a rolloutID away, whatever 
     const digest = unitDigest([object]);
     const unit = { key: 'MachineComponentSet/comp', objects: [object], origins: [undefined] };
     const target = { client, resourceOf: () => Promise.resolve(MachineComponentSets) };
-    return await applyUnit(target, unit, { digest, fleet: 'main', lane: 'Forward' }, () => Promise.resolve(), signal);
+    return await applyUnit(target, unit, { digest, fleet: 'main', lane: 'Forward' }, () => Promise.resolve({}), signal);
   };
   await apply('1.0.0');
   const held = { ceiling: { unitDigest: 'v1:a', nodes: 0 }, rolloutID: 'again' };

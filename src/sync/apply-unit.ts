@@ -38,13 +38,20 @@ export interface Stamp {
   digest: string;
   fleet: string;
   lane: 'Forward' | 'Restore';
+  /** Of the record of what is begun there. */
+  writtenAt?: string | undefined;
 }
 
 /**
  * The object as sync applies it: what was rendered, whose it is, where it was made, and its unit's digest.
  * Labels and annotations stay outside the digest, so that moving a line in a file is not a change.
  */
-export function stamped(object: KubeObject, top: boolean, { digest, fleet, lane }: Stamp, origin: string | undefined): KubeObject {
+export function stamped(
+  object: KubeObject,
+  top: boolean,
+  { digest, fleet, lane, writtenAt }: Stamp,
+  origin: string | undefined,
+): KubeObject {
   const kind = kindNamed(object.kind);
   const carries = (field: string): boolean => top && object.apiVersion === API_VERSION && kind?.specFields.has(field) === true;
   // Without `replicas` on its own record a set lets no machine go, save where sync says so (docs/protocols.md#c8e).
@@ -52,6 +59,7 @@ export function stamped(object: KubeObject, top: boolean, { digest, fleet, lane 
   const annotations = {
     ...(origin === undefined ? {} : { [ANNOTATIONS.origin]: origin }),
     ...(scaledBy ? { [ANNOTATIONS.scaledBy]: 'others' } : {}),
+    ...(writtenAt !== undefined && carries('unitDigest') ? { [ANNOTATIONS.writtenAt]: writtenAt } : {}),
   };
   const written = {
     ...(carries('unitDigest') ? { unitDigest: digest } : {}),
@@ -74,14 +82,14 @@ const hasReplicas = (object: KubeObject): boolean => (object as Partial<MachineS
  * Applies a unit's objects in order, writing only what differs. Git wins over other managers' values. Returns the inventory with UIDs, and, to read, what
  * others had changed.
  *
- * `confirm` is asked after an object was read and before it is written, and the write is conditioned on what was read: so a hub that sleeps
+ * `confirm` gives the record of what is begun. It is asked after an object was read and before it is written, and the write is conditioned on what was read: so a hub that sleeps
  * anywhere in between, and was deposed meanwhile, writes over nothing that another has written.
  */
 export async function applyUnit(
   target: ApplyTarget,
   unit: StoredUnit,
   stamp: Stamp,
-  confirm: () => Promise<void>,
+  confirm: () => Promise<{ writtenAt?: string | undefined }>,
   signal: AbortSignal,
 ): Promise<{ inventory: InventoryEntry[]; changed: boolean; corrections: string[] }> {
   const inventory: InventoryEntry[] = [];
@@ -89,7 +97,6 @@ export async function applyUnit(
   let changed = false;
   for (const [index, object] of unit.objects.entries()) {
     const top = index === unit.objects.length - 1;
-    const desired = stamped(object, top, stamp, unit.origins[index]);
     const resource = await target.resourceOf(object);
     const key = { name: object.metadata.name, namespace: object.metadata.namespace };
     let stored = await target.client.find(resource, key, { signal });
@@ -99,7 +106,8 @@ export async function applyUnit(
         next: 'declare it in one fleet only',
       });
     }
-    if (top) await confirm();
+    const { writtenAt } = top ? await confirm() : {};
+    const desired = stamped(object, top, { ...stamp, writtenAt }, unit.origins[index]);
     try {
       stored = stored === undefined ? undefined : await withoutForeign(target.client, resource, stored, desired, signal);
       const applied = await applyIfChanged(target.client, resource, desired, {

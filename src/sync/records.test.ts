@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { UnitStatus } from '../api/cluster.ts';
-import { haltOf, records } from './records.ts';
+import { haltOf, records, REMOVAL } from './records.ts';
 
 const UNIT = 'MachineComponentSet/runtime';
 const NOW = Date.UTC(2026, 0, 2);
@@ -55,6 +55,21 @@ describe('E13: the record of a halt', () => {
   ])('evidence leaves %s: %j → %s', (_what, its, lasts) => {
     const after = records.verified('A', 'c1', ago(0), ago(60))({ ...held, ...(its === undefined ? {} : { halt: its }) });
     expect(after?.halt !== undefined).toBe(lasts);
+  });
+
+  it.each<[string, string | undefined, string, string]>([
+    ['for the first time', undefined, ago(0), ago(0)],
+    ['later', ago(60), ago(0), ago(0)],
+    ['at the same moment', ago(0), ago(0), new Date(Date.parse(ago(0)) + 1).toISOString()],
+    ['after the clock was set back', ago(-60), ago(0), new Date(Date.parse(ago(-60)) + 1).toISOString()],
+  ])('E17: what is begun %s bears a later time than all before', (_what, writtenAt, at, expected) => {
+    const record = { ...held, ...(writtenAt === undefined ? {} : { writtenAt }) };
+    const over = { digest: 'A', begun: undefined };
+    const begin = (to: string) => records.begin('main', { to, lane: 'Forward', at }, over, [], () => true)(record);
+    expect(begin('B').writtenAt).toBe(expected);
+    // What is put back, or removed, is nothing new.
+    expect(begin('A').writtenAt).toBe(writtenAt);
+    expect(begin(REMOVAL).writtenAt).toBe(writtenAt);
   });
 
   it('stays where its content is put back, and goes with it', () => {

@@ -136,6 +136,8 @@ export interface Aim {
   asked?: string | undefined;
   /** `to` is revoked on some cluster: then it is here too. */
   revoked?: boolean;
+  /** When it is begun; absent: it bears no time. */
+  at?: string;
   /** The object was in the cell before: it is not new there, whatever the records say. */
   found?: boolean;
 }
@@ -179,7 +181,9 @@ export const records = {
       const { halt, removal: _removal, ...rest } = due;
       const kept = halt?.digest === to ? { halt } : {};
       const removal = to === REMOVAL ? { removal: { lane: aim.lane } } : {};
-      return { ...rest, ...kept, ...removal, ...(again ? {} : { begun: to }), inventory: [...known, ...missing] } satisfies UnitStatus;
+      const writtenAt = again || to === REMOVAL || aim.at === undefined ? {} : { writtenAt: laterThan(record?.writtenAt, aim.at) };
+      const begun = again ? {} : { begun: to };
+      return { ...rest, ...kept, ...removal, ...writtenAt, ...begun, inventory: [...known, ...missing] } satisfies UnitStatus;
     },
 
   applied:
@@ -303,6 +307,12 @@ export const records = {
     return rest;
   },
 };
+
+/** `at`, or just after what was recorded before: the clock that it is read from may have been set back. */
+function laterThan(before: string | undefined, at: string): string {
+  const least = Date.parse(before ?? '') + 1;
+  return Date.parse(at) < least ? new Date(least).toISOString() : at;
+}
 
 /** Of a unit of which nothing is here. */
 function newRecord(fleet: string, { to, commit, asked, found }: Aim): UnitStatus {

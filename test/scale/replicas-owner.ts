@@ -40,7 +40,7 @@ export function scaledSet(client: Client, namespace: string): ScaledSet {
   const key = { namespace, name: NAME };
   const { signal } = new AbortController();
   const target = { client, resourceOf: () => Promise.resolve(MachineSets) };
-  const confirm = (): Promise<void> => Promise.resolve();
+  const confirm = () => Promise.resolve({});
   let inventory: Awaited<ReturnType<typeof applyUnit>>['inventory'] = [];
 
   const set: ScaledSet = {
@@ -54,7 +54,7 @@ export function scaledSet(client: Client, namespace: string): ScaledSet {
       ({ inventory } = await waitFor(applied, LATE));
     },
     async remove() {
-      const { left } = await removeUnit(target, inventory, 'main', confirm, signal);
+      const { left } = await removeUnit(target, inventory, 'main', () => Promise.resolve(), signal);
       return left.length > 0;
     },
     async scale(replicas, manager = 'kubectl') {

@@ -96,7 +96,15 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
           step,
           records.begin(
             fleet,
-            { to: step.digest, lane: step.lane, commit: step.commit, asked: step.asked, revoked: step.revoked, found: step.found },
+            {
+              to: step.digest,
+              lane: step.lane,
+              commit: step.commit,
+              asked: step.asked,
+              revoked: step.revoked,
+              found: step.found,
+              at: now(),
+            },
             step.over,
             inventoryOf(unit),
             sameObject,
@@ -115,8 +123,10 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
     fence.require(live);
     return live.status?.units?.find((each) => each.unit === unit);
   }
-  async function confirm(unit: string, aim: Aim): Promise<void> {
-    if (!stands(await recordAt(unit), aim)) throw syncError('Overtaken', `another has begun something else with ${unit} on "${cluster}"`);
+  async function confirm(unit: string, aim: Aim): Promise<UnitStatus> {
+    const found = await recordAt(unit);
+    if (found !== undefined && stands(found, aim)) return found;
+    throw syncError('Overtaken', `another has begun something else with ${unit} on "${cluster}"`);
   }
 
   const after = new Map<Step, Change>();
@@ -142,7 +152,8 @@ async function actTogether(cluster: string, steps: readonly Step[], ports: ActPo
         after.set(step, records.applied(step.digest, step.commit, step.lane, now(), inventory));
       } else if (step.do === 'Remove') {
         const inventory = (await recordAt(step.unit))?.inventory ?? [];
-        const removal = await removeUnit(to, inventory, fleet, () => confirm(step.unit, { to: REMOVAL, lane: step.lane }), signal);
+        const confirmed = async (): Promise<void> => void (await confirm(step.unit, { to: REMOVAL, lane: step.lane }));
+        const removal = await removeUnit(to, inventory, fleet, confirmed, signal);
         after.set(step, records.removed(removal, now()));
       } else if (step.do === 'Ceiling' || step.do === 'TryAgain') {
         const name = step.unit.slice(step.unit.lastIndexOf('/') + 1);

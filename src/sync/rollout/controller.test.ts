@@ -933,6 +933,41 @@ it('a Fleet that has no rollout yet reaches for no cell', async () => {
   expect(connected).toEqual([]);
 });
 
+it('E17: a hub that was put back to a backup takes content that it knows from before for newer, where a cell got it since', async () => {
+  const unit = 'MachineComponentSet/kubelet';
+  const second = { ...componentSet, spec: { ...componentSet.spec, version: '2' } };
+  const clusters = ['prod'];
+  const live = () => cell('prod').objects(MachineComponentSets)[0];
+  const version = () => live()?.spec.version;
+  const begin = async (object: KubeObject): Promise<void> => {
+    const name = commit({ [unit]: object }, { clusters });
+    await until(() => live()?.spec.unitDigest === digestOf(object) && place(name, 'prod')?.appliedAt !== undefined, 10_000);
+    await clock.advance(2000);
+  };
+  startHub();
+  await begin(componentSet);
+  await begin(second);
+  const backup = structuredClone([hub.objects(Fleets), hub.objects(Clusters)] as const);
+  await begin(componentSet);
+  expect(version()).toBe('1');
+  stop.abort(new Error('the hub ends'));
+  await running?.catch(() => undefined);
+  hub.remove(Rollouts, { name: 'main-3' });
+  for (const fleet of backup[0]) hub.put(Fleets, fleet);
+  for (const each of backup[1]) hub.put(Clusters, each);
+  stop = new AbortController();
+  startHub();
+  await clock.advance(30_000);
+  expect(version()).toBe('1');
+  expect(place('main-2', 'prod')).toMatchObject({ phase: 'Waiting', message: expect.stringContaining('put back to a backup') as unknown });
+  // The newest commit, accepted again, says that it is meant.
+  await begin(componentSet);
+  await clock.advance(10_000);
+  expect([version(), place('main-3', 'prod')?.message ?? '']).toEqual(['1', expect.not.stringContaining('backup')]);
+  await begin(second);
+  expect(version()).toBe('2');
+});
+
 describe('E17: what bears the label of a Fleet, and no record and no commit has', () => {
   const set = (name: string, fleet = 'main'): Stored<KubeObject> =>
     cell('prod').put(MachineSets, {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Cluster, UnitStatus } from '../../api/cluster.ts';
 import { API_VERSION } from '../../api/kind.ts';
-import { MANAGERS } from '../../api/names.ts';
+import { ANNOTATIONS, MANAGERS } from '../../api/names.ts';
 import type { Rollout } from '../../api/rollout.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { stamped } from '../apply-unit.ts';
@@ -283,6 +283,40 @@ describe('a set that is there', () => {
     expect(compared(applied('A', 'Forward'), held(SET, 'A', { lane: 'Restore' }))).toBe(true);
     expect(compared(applied('A', 'Restore'), held(SET, 'A', { lane: 'Restore', revoked: ['A'] }))).toBe(true);
     expect(compared(applied('A', 'Restore'), undefined)).toBe(false);
+  });
+
+  it.each<[string, string | undefined, string | undefined, string, boolean]>([
+    ['written later than what is recorded', '2026-01-02T00:00:01.000Z', '2026-01-02T00:00:00.000Z', 'B', true],
+    ['written when what is recorded was', '2026-01-02T00:00:00.000Z', '2026-01-02T00:00:00.000Z', 'B', false],
+    ['written before what is recorded, by a hub that was deposed', '2026-01-01T00:00:00.000Z', '2026-01-02T00:00:00.000Z', 'B', false],
+    ['written later, of the content that is recorded', '2026-01-03T00:00:00.000Z', '2026-01-02T00:00:00.000Z', 'A', false],
+    ['that bears a time, where the record has none', '2026-01-02T00:00:00.000Z', undefined, 'B', true],
+    ['that bears no time', undefined, '2026-01-02T00:00:00.000Z', 'B', false],
+    ['that bears no right time', 'yesterday', '2026-01-02T00:00:00.000Z', 'B', false],
+  ])('E17: is unknown where it is %s', (_what, at, writtenAt, unitDigest, isUnknown) => {
+    const found = applied('A', 'Forward');
+    const annotations = at === undefined ? {} : { [ANNOTATIONS.writtenAt]: at };
+    const object = { ...found, metadata: { ...found.metadata, annotations }, spec: { ...found.spec, unitDigest } };
+    const record = held(SET, 'A', writtenAt === undefined ? {} : { writtenAt });
+    const world = look({ objects: [object] }, [record], { known: () => true, unit: (digest) => (digest === 'A' ? wanted : undefined) });
+    const its = seen(world);
+    expect(its?.state === 'Present' && its.unknown === true).toBe(isUnknown);
+    // Of what nothing was recorded nothing is concluded.
+    const bare = seen(look({ objects: [object] }, [], { known: () => true }));
+    expect(bare?.state === 'Present' && bare.unknown === true).toBe(false);
+  });
+
+  it('is not another where only the time differs at which it was begun, whoever wrote that', () => {
+    const found = applied('A', 'Forward');
+    const annotations = { [ANNOTATIONS.writtenAt]: '2026-01-03T00:00:00.000Z' };
+    const record = held(SET, 'A', { writtenAt: '2026-01-02T00:00:00.000Z' });
+    expect(compared({ ...found, metadata: { ...found.metadata, annotations } }, record)).toBe(false);
+    const [entry] = found.metadata.managedFields ?? [];
+    const fieldsV1 = { ...entry?.fieldsV1, 'f:metadata': { 'f:labels': {}, 'f:annotations': { [`f:${ANNOTATIONS.writtenAt}`]: {} } } };
+    const labels = Object.fromEntries(Object.keys(found.metadata.labels ?? {}).map((label) => [`f:${label}`, {}]));
+    fieldsV1['f:metadata']['f:labels'] = labels;
+    const managedFields = entry === undefined ? [] : [{ ...entry, fieldsV1 }];
+    expect(compared({ ...found, metadata: { ...found.metadata, annotations, managedFields } }, record)).toBe(false);
   });
 
   it('is another where nobody can say which fields sync wrote', () => {

@@ -3,10 +3,11 @@ import type { Rollout } from '../../api/rollout.ts';
 import { MachineSets, wantedReplicas, type MachineSet } from '../../api/machine-set.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { API_VERSION } from '../../api/kind.ts';
-import { MANAGERS } from '../../api/names.ts';
+import { ANNOTATIONS, MANAGERS } from '../../api/names.ts';
 import { plainTexts } from '../../api/plain-text.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { wouldChange } from '../../kube/apply.ts';
+import { names } from '../../kube/ownership.ts';
 import { isEmptied, isToEmpty, stamped, type Stamp } from '../apply-unit.ts';
 import type { StoredUnit } from '../bundles.ts';
 import { isCell, type Away, type Cell, type CellContent } from '../cells.ts';
@@ -129,7 +130,11 @@ function liveUnit(
   return {
     state: 'Present',
     unitDigest,
-    ...(unitDigest !== undefined && unitDigest !== digest && input.known?.(cell.name, unit, unitDigest) === false ? { unknown: true } : {}),
+    ...(unitDigest !== undefined &&
+    unitDigest !== digest &&
+    (input.known?.(cell.name, unit, unitDigest) === false || isWrittenLater(object, record))
+      ? { unknown: true }
+      : {}),
     drifted:
       rehearsal.state === 'Over' ||
       (due !== undefined && unitDigest !== undefined && isDrifted(object, due, { digest: digest ?? '', fleet: input.fleet, lane })),
@@ -187,12 +192,24 @@ const after = (now: number, ms: number | undefined): number | undefined => (ms =
 
 const UNSEEN: Evidence = { evidence: false, halted: undefined, progress: undefined };
 
+const writtenAtOf = ({ metadata }: KubeObject): string | undefined => metadata.annotations?.[ANNOTATIONS.writtenAt];
+
+/** Whether a hub that knew more has written it (docs/protocols.md#e17): one that was deposed has begun what it writes before its successor has. */
+function isWrittenLater(object: Stored<KubeObject>, record: UnitStatus | undefined): boolean {
+  const at = Date.parse(writtenAtOf(object) ?? '');
+  return record !== undefined && !Number.isNaN(at) && !(at <= Date.parse(record.writtenAt ?? ''));
+}
+
 /** Whether what a store has of a unit's object differs from what was applied. */
 export function isDrifted(live: Stored<KubeObject>, unit: StoredUnit, stamp: Stamp): boolean {
   const top = unit.objects.at(-1);
   if (top === undefined || top.apiVersion !== API_VERSION) return false;
   // An unknown answer (another manager took every field of ours) is a difference: applying again settles it.
-  return wouldChange(stamped(top, true, stamp, unit.origins.at(-1)), live, { fieldManager: MANAGERS.sync }) !== false;
+  // The same content that was begun at another time is no difference.
+  const path = ['metadata', 'annotations', ANNOTATIONS.writtenAt];
+  const isSyncs = live.metadata.managedFields?.some((entry) => entry.manager === MANAGERS.sync && names(entry, path)) === true;
+  const writtenAt = isSyncs ? writtenAtOf(live) : undefined;
+  return wouldChange(stamped(top, true, { ...stamp, writtenAt }, unit.origins.at(-1)), live, { fieldManager: MANAGERS.sync }) !== false;
 }
 
 /** MachineSets that the newest rollouts want, by cluster. */
