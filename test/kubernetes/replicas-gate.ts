@@ -29,6 +29,8 @@ export interface Gate {
   /** PEM. */
   readonly authority: string;
   readonly writes: readonly Write[];
+  /** Paths that were asked for, each once. */
+  readonly read: ReadonlySet<string>;
   /** Stops the next write that `is` holds for, once: before it is forwarded, or after the API server answered. */
   hold(where: 'request' | 'answer', is: (write: Write) => boolean): Hold;
   /** Nobody gets through while `during` runs, and what was open is cut. */
@@ -59,6 +61,7 @@ export async function openGate(connection: Connection): Promise<Gate> {
   const upstream = new URL(connection.server);
   const agent = new Agent({ keepAlive: true, ca: connection.ca });
   const writes: Write[] = [];
+  const read = new Set<string>();
   const holds: Holding[] = [];
   let isCut = false;
 
@@ -84,6 +87,7 @@ export async function openGate(connection: Connection): Promise<Gate> {
   async function answer(from: IncomingMessage, to: ServerResponse): Promise<void> {
     const body = await buffer(from);
     if (from.method === 'GET') {
+      read.add((from.url ?? '').split('?')[0] ?? '');
       const found = await forward(from, body);
       to.writeHead(found.statusCode ?? 502, found.headers);
       to.once('close', () => found.destroy());
@@ -120,6 +124,7 @@ export async function openGate(connection: Connection): Promise<Gate> {
     server: `https://127.0.0.1:${port}${upstream.pathname === '/' ? '' : upstream.pathname}`,
     authority: authority.certificate,
     writes,
+    read,
     hold(where, is) {
       const reached = Promise.withResolvers<Write>();
       const passed = Promise.withResolvers<void>();

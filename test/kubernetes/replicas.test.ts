@@ -81,7 +81,8 @@ describe.each([
     const leader = await waitFor(() => replicas.find((replica) => replica.leads()), { ...LATE, what: 'a leader' });
     const other = replicas.find((replica) => replica !== leader);
     if (other === undefined) throw new Error('there is one replica');
-    await waitFor(() => other.lines.length > 0, { ...LATE, what: 'the other to start' });
+    const stands = (): boolean => [...other.gate.read].some((path) => path.endsWith('/leases/kubenode-cell'));
+    await waitFor(stands, { ...LATE, what: 'the other to stand for election' });
     return { leader, other };
   }
 
@@ -126,11 +127,14 @@ describe.each([
     expect(other.leads()).toBe(true);
     expect((await ledger()).status?.epoch).toBe(epoch);
   }
-  /** It has sent no write for a second, and got an answer to all it sent. */
-  async function quiet(replica: Replica): Promise<void> {
-    const last = (): number => Math.max(0, ...replica.gate.writes.map(({ at }) => at));
+  /** One that leads no more has sent no write for a second. */
+  const quiet = (replica: Replica): Promise<void> => noneFor(() => replica.gate.writes);
+  /** One that leads renews its Lease all the time, and has sent nothing else of consequence for a second. */
+  const atRest = (replica: Replica): Promise<void> => noneFor(() => replica.effects(0));
+  async function noneFor(writes: () => readonly Write[]): Promise<void> {
     const began = performance.now();
-    await waitFor(() => performance.now() - Math.max(began, last()) > 1000, LATE);
+    const last = (): number => Math.max(began, ...writes().map(({ at }) => at));
+    await waitFor(() => performance.now() - last() > 1000, { ...LATE, what: 'a second without a write' });
   }
   async function expectSound(): Promise<void> {
     expect(history.broken).toBeUndefined();
@@ -189,7 +193,7 @@ describe.each([
       ).length;
     await waitFor(async () => (await ordered()) === LIMIT, { ...LATE, what: 'orders' });
     // What is on its way when it is stopped, the tests above try.
-    await quiet(leader);
+    await atRest(leader);
     leader.signal('SIGSTOP');
     await takesOver(other, terms);
     await wakes(leader, other);
@@ -278,8 +282,8 @@ describe.each([
     await takesOver(other, terms);
     const led = other.lines.findLast(({ msg }) => msg === 'leads')?.at ?? 0;
     const released = leader.lines.findLast(({ msg }) => msg === 'released the Lease')?.at ?? Number.NaN;
-    // A candidate asks at most 2.2 retry periods apart; a Lease that is not given back lasts all of its time.
-    expect(led - released).toBeLessThan((LEASE_SECONDS * 1000) / 2);
+    // A candidate asks at most 2.2 retry periods apart; a Lease that is not given back lasts all of its time since the last renewal, which is below a second ago.
+    expect(led - released).toBeLessThan((LEASE_SECONDS - 1) * 1000);
     expect((await holder())?.holderIdentity).not.toBe('');
     await settled(client, next);
     await expectSound();
