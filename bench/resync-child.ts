@@ -10,7 +10,7 @@ import { keyOf, parseKey, pathOf } from '../src/api/resource.ts';
 import { createCache } from '../src/kube/cache.ts';
 import { systemClock } from '../src/kube/clock.ts';
 import type { Connection } from '../src/kube/connect.ts';
-import { runController, watch } from '../src/kube/controller.ts';
+import { createController, watch } from '../src/kube/controller.ts';
 import { createClient } from '../src/kube/http-client.ts';
 import { httpTransport } from '../src/kube/http-transport.ts';
 import { counting } from './expense.ts';
@@ -51,7 +51,7 @@ async function runtime({ connection, machines }: ResyncOrder): Promise<Omit<Resy
   store.addIndex('component', ({ spec }) => spec.components?.map(({ name }) => name) ?? []);
   const reconciled = new Set<string>();
   const all = Promise.withResolvers<number>();
-  const controller = runController({
+  const controller = createController({
     ...ports,
     name: 'resync',
     watches: [watch(store, ({ metadata }) => [keyOf(metadata)])],
@@ -61,7 +61,7 @@ async function runtime({ connection, machines }: ResyncOrder): Promise<Omit<Resy
       reconciled.add(key);
       if (reconciled.size === machines) all.resolve(performance.now() - began);
     },
-  });
+  }).run();
   await cache.whenSynced();
   const syncedMs = performance.now() - began;
   const reconciledMs = await all.promise;

@@ -7,7 +7,7 @@ import type { Stored } from '../api/wire.ts';
 import { ApiError } from './api-error.ts';
 import { createCache } from './cache.ts';
 import { sleep } from './clock.ts';
-import { ofBoth, runController, watch } from './controller.ts';
+import { createController, ofBoth, watch } from './controller.ts';
 import { createClient } from './http-client.ts';
 import { createMetrics } from './metrics.ts';
 import { TerminalError } from './queue.ts';
@@ -361,31 +361,34 @@ describe('reconciling', () => {
     expect(clock.timers).toBe(0);
   });
 
-  test('what happens outside the stores can trigger a key, also at once, and is let go in the end', async () => {
-    const { cache, run, controller } = world();
+  test('what is enqueued before the stores are synced runs once they are, and what comes later at once', async () => {
+    const { server, cache, clock, create, controller } = world();
     const ran: string[] = [];
-    let add: ((key: string) => void) | undefined;
-    const done = run({
+    let failing = true;
+    server.intercept(() => (failing ? statusResponse(503, 'ServiceUnavailable') : undefined));
+    const enqueuing = create({
       watches: [watch(cache.store(Nodes), self)],
-      triggers: [
-        (trigger) => {
-          trigger('at once');
-          add = trigger;
-          return () => (add = undefined);
-        },
-      ],
       reconcile: (key) => Promise.resolve(void ran.push(key)),
     });
+    enqueuing.enqueue('before the run');
+    const done = enqueuing.run();
+    enqueuing.enqueue('before the lists');
     await settle();
-    add?.('later');
+    expect(ran).toEqual([]);
+    failing = false;
+    await clock.advance(5000);
+    expect(ran).toEqual(['before the run', 'before the lists']);
+    enqueuing.enqueue('later');
     await settle();
-    expect(ran).toEqual(['at once', 'later']);
+    expect(ran.at(-1)).toBe('later');
     controller.abort(new Error('stop'));
     await done;
-    expect(add).toBeUndefined();
+    enqueuing.enqueue('after the end');
+    await settle();
+    expect(ran).not.toContain('after the end');
   });
 
-  test('outcomes are told', async () => {
+  test('outcomes are reported', async () => {
     const { server, cache, run, clock } = world();
     for (const name of ['done', 'later', 'bad']) server.put(Nodes, node(name));
     const outcomes: string[] = [];
@@ -421,7 +424,7 @@ test('runs and stores are counted, and a controller that has ended shows no queu
   server.intercept((request) =>
     failing && request.query?.['watch'] === undefined ? statusResponse(503, 'ServiceUnavailable') : undefined,
   );
-  const done = runController({
+  const done = createController({
     ...ports,
     name: 'things',
     watches: [watch(uncounted.store(ConfigMaps), () => []), watch(counted.store(Nodes), self)],
@@ -430,7 +433,7 @@ test('runs and stores are counted, and a controller that has ended shows no queu
       if (key === 'bad') throw new TerminalError('no');
       return key === 'b' ? { requeueAfterMs: 60_000 } : undefined;
     },
-  });
+  }).run();
   expect(shown('kubenode_store_failures_total')).toEqual(['{resource="nodes"} 0']);
   // Nothing was listed: how old it is cannot be said.
   expect(shown('kubenode_store_quiet_seconds')).toEqual([]);

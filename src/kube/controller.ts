@@ -5,10 +5,11 @@ import { hasReason } from './api-error.ts';
 import type { Backoff } from './backoff.ts';
 import type { Client } from './client.ts';
 import { withFields } from './log.ts';
-import type { Metrics } from './metrics.ts';
 import { createQueue, TerminalError } from './queue.ts';
 import type { Queue, QueueResult } from './queue.ts';
+import { createReconcileMetrics, type Outcome, type ReconcileMetrics } from './reconcile-metrics.ts';
 import type { Reflector } from './reflector.ts';
+import { resyncEvery } from './resync.ts';
 import { createOwnWrites } from './writes.ts';
 import type { Dependence } from './writes.ts';
 
@@ -47,15 +48,13 @@ export interface ReconcileContext {
 export interface Reconciled {
   key: string;
   durationMs: number;
-  outcome: 'done' | 'requeued' | 'failed' | 'terminal';
+  outcome: Outcome;
 }
 
 export interface ControllerOptions {
   /** Names it in logs. */
   name: string;
   watches: readonly Watch[];
-  /** What else leads to keys than the watched stores: each is given `add` once the controller runs, and returns its cancellation. */
-  triggers?: readonly ((add: (key: string) => void) => () => void)[];
   /** Level-based: looks at what is, not at what happened. Must bear being run again at any time. */
   reconcile: (key: string, context: ReconcileContext) => Promise<QueueResult | void>;
   client: Client;
@@ -74,175 +73,162 @@ export interface ControllerOptions {
   onReconciled?: (run: Reconciled) => void;
 }
 
+export interface Controller {
+  /** Reconciles the key soon. Before the watched stores are synced it is kept until they are. */
+  enqueue(key: string): void;
+  /** Resolves when the signal has ended it and no reconcile runs any more. To be called once. */
+  run(): Promise<void>;
+}
+
 /**
- * Reconciles the keys that the watched objects lead to: each once at the start, then on change, on request, after failures and at each
+ * Reconciles the keys that the watched objects lead to: each once at the start, then on change, when enqueued, after failures and at each
  * resync. Begins when every watched store is synced.
  *
  * Guarantees: those of the queue; and no key runs while a watched store lacks a write that it depends on. A failure is logged and
  * retried, never swallowed; a TerminalError waits for a change.
- * Resolves when the signal has ended it and no reconcile runs any more.
+ *
+ * Throws `NothingWatched` and `BadResync` for options with which it would never run.
  */
-export async function runController(options: ControllerOptions): Promise<void> {
-  const { name, watches, clock, random, signal } = options;
+export function createController(options: ControllerOptions): Controller {
+  checkOptions(options);
+  const early = new Set<string>();
+  let queue: Queue | undefined;
+  return {
+    enqueue(key) {
+      if (queue === undefined) early.add(key);
+      else queue.add(key);
+    },
+    async run() {
+      if (!(await isSynced(options))) return;
+      const started = start(options);
+      queue = started.queue;
+      for (const key of early) queue.add(key);
+      early.clear();
+      await queue.done;
+      started.stop();
+    },
+  };
+}
+
+function checkOptions({ name, watches, resyncMs }: ControllerOptions): void {
   if (watches.length === 0) throw new CodedError('NothingWatched', `controller "${name}" watches nothing and would never run`);
-  if (options.resyncMs !== undefined && !(options.resyncMs > 0)) {
-    throw new CodedError('BadResync', `resyncMs of controller "${name}" must be more than 0, not ${options.resyncMs}`);
+  if (resyncMs !== undefined && !(resyncMs > 0)) {
+    throw new CodedError('BadResync', `resyncMs of controller "${name}" must be more than 0, not ${resyncMs}`);
   }
+}
+
+/** False: it was ended before. */
+async function isSynced({ watches, signal }: ControllerOptions): Promise<boolean> {
   try {
     await Promise.all(watches.map(({ store }) => store.whenSynced(signal)));
+    return true;
   } catch (error) {
-    if (signal.aborted || watches.some(({ store }) => store.state.phase === 'stopped')) return;
+    if (signal.aborted || watches.some(({ store }) => store.state.phase === 'stopped')) return false;
     throw error;
   }
+}
 
-  const log = withFields(options.log, { controller: name });
-  const metrics = watches.find(({ store }) => store.metrics !== undefined)?.store.metrics;
-  const runs = metrics === undefined ? undefined : runsOf(metrics, name);
-  /** Of the runs under way. */
-  const ids = new Map<string, string>();
+function start(options: ControllerOptions): { queue: Queue; stop: () => void } {
+  const { watches, clock, random, signal } = options;
+  const log = withFields(options.log, { controller: options.name });
+  const metrics = createReconcileMetrics(watches.find(({ store }) => store.metrics !== undefined)?.store.metrics, options.name);
+  const runs: Runs = { options, log, metrics, ids: new Map() };
   const queue = createQueue({
     clock,
     random,
     signal,
     concurrency: options.concurrency ?? 4,
-    process: reconcile,
-    onError: logFailure,
+    process: (key, { failures }) => reconcileOnce(runs, ownWrites.clientFor(options.client, key), key, failures),
+    onError: (key, error, failure) => logFailure(runs, key, error, failure),
     mayRun: (key) => ownWrites.isCurrent(key),
     backoff: options.backoff,
   });
 
-  /** A mapping that throws on one odd object must not stop the others. */
-  function keysOf(watched: Watch, object: Stored<KubeObject>, old?: Stored<KubeObject>): string[] {
-    try {
-      return watched.keys(object, old);
-    } catch (error) {
-      const { namespace, name } = object.metadata;
-      log.error({ kind: object.kind, namespace, name, error: messageOf(error) }, 'an object is left out: its keys cannot be told');
-      return [];
-    }
-  }
-
-  async function reconcile(key: string, { failures }: { failures: number }): Promise<QueueResult | void> {
-    const reconcileID = Math.floor(random() * 2 ** 32)
-      .toString(16)
-      .padStart(8, '0');
-    ids.set(key, reconcileID);
-    const begun = clock.monotonic();
-    const ended = (outcome: Reconciled['outcome']): void => {
-      const durationMs = clock.monotonic() - begun;
-      runs?.ended(outcome, durationMs);
-      options.onReconciled?.({ key, durationMs, outcome });
-    };
-    try {
-      const result = await options.reconcile(key, {
-        client: ownWrites.clientFor(options.client, key),
-        clock,
-        random,
-        log: withFields(log, { key, reconcileID }),
-        signal,
-        reconcileID,
-        failures,
-      });
-      ended(result?.requeueAfterMs === undefined ? 'done' : 'requeued');
-      ids.delete(key);
-      return result;
-    } catch (error) {
-      ended(error instanceof TerminalError ? 'terminal' : 'failed');
-      throw error;
-    }
-  }
-
-  function logFailure(key: string, error: unknown, { failures, retryInMs }: { failures: number; retryInMs: number | undefined }): void {
-    const fields = { key, reconcileID: ids.get(key), failures, retryInMs, error: messageOf(error) };
-    ids.delete(key);
-    if (signal.aborted) log.debug(fields, 'ended while it ran');
-    else if (error instanceof TerminalError) log.error(fields, 'failed for good; waits for a change');
-    // A conflict is how one learns that another was faster.
-    else if (hasReason(error, 'Conflict')) log.debug(fields, 'failed; is retried');
-    else if (error instanceof CodedError) log.warn(fields, 'failed; is retried');
-    // What has no code is a mistake of ours: where it happened is needed.
-    else log.error({ ...fields, stack: error instanceof Error ? error.stack : undefined }, 'failed; is retried');
-  }
-
-  /** Keys that were added since the start, or since this period of resync began. */
-  const added = new Set<string>();
-
-  /** Each key once, however many objects lead to it. */
-  function addEach(watched: Watch, objects: readonly Stored<KubeObject>[], delay: () => number): void {
-    for (const object of objects) {
-      for (const key of keysOf(watched, object)) {
-        if (added.has(key)) continue;
-        added.add(key);
-        queue.add(key, { priority: 'resync', afterMs: delay() });
-      }
-    }
-  }
-
-  const cancellations = watches.map((watched) =>
+  const safe = watches.map((each) => tolerant(each, log));
+  const subscriptions = safe.map((watched) =>
     watched.store.subscribe((event) => {
       if (event.type === 'listed' || event.type === 'bookmark') return;
-      const keys = keysOf(watched, event.object, event.type === 'updated' ? event.old : undefined);
-      for (const key of keys) queue.add(key);
+      for (const key of watched.keys(event.object, event.type === 'updated' ? event.old : undefined)) queue.add(key);
     }),
   );
   // After the listeners: what an event both adds and frees is then one run.
-  const ownWrites = createOwnWrites({
-    clock,
-    dependences: watches.map((watched) => ({ store: watched.store, keys: (object, old) => keysOf(watched, object, old) })),
-    onReady: (key) => queue.release(key),
-    lagMs: options.lagMs,
-  });
-  for (const watched of watches) addEach(watched, watched.store.list(), () => 0);
-  for (const trigger of options.triggers ?? []) cancellations.push(trigger((key) => queue.add(key)));
-  const endShow = runs?.show(queue);
-  const stopResync = options.resyncMs === undefined ? undefined : resyncEvery(options.resyncMs);
-
-  /** Spread over the whole period, so that neither the runs nor their adding are ever a burst. */
-  function resyncEvery(ms: number): () => void {
-    const sliceMs = ms / RESYNC_SLICES;
-    let cancel: (() => void) | undefined;
-    function arm(slice: number, afterMs: number): void {
-      cancel = clock.setTimer(afterMs, () => {
-        if (slice === 0) added.clear();
-        for (const watched of watches) {
-          const objects = watched.store.list();
-          const [from, to] = [slice, slice + 1].map((each) => Math.floor((objects.length * each) / RESYNC_SLICES));
-          addEach(watched, objects.slice(from, to), () => random() * sliceMs);
-        }
-        arm((slice + 1) % RESYNC_SLICES, sliceMs);
-      });
-    }
-    arm(0, ms);
-    return () => cancel?.();
-  }
-
-  await queue.done;
-  endShow?.();
-  stopResync?.();
-  ownWrites.stop();
-  for (const cancel of cancellations) cancel();
+  const ownWrites = createOwnWrites({ clock, dependences: safe, onReady: (key) => queue.release(key), lagMs: options.lagMs });
+  const stopResync = resyncEvery(options.resyncMs, safe, { clock, random, queue });
+  const endShow = metrics?.show(queue);
+  return {
+    queue,
+    stop() {
+      endShow?.();
+      stopResync();
+      ownWrites.stop();
+      for (const cancel of subscriptions) cancel();
+    },
+  };
 }
 
-/** Of a period of resync. */
-const RESYNC_SLICES = 60;
-const OUTCOMES: readonly Reconciled['outcome'][] = ['done', 'requeued', 'failed', 'terminal'];
-const SECONDS = [0.005, 0.02, 0.1, 0.5, 2, 10, 60];
-
-/** The numbers that controller-runtime has of a controller, under names of ours. */
-function runsOf(metrics: Metrics, controller: string) {
-  const total = metrics.counter('kubenode_reconcile_total', 'Reconciles, by how they ended.');
-  const seconds = metrics.histogram('kubenode_reconcile_seconds', 'How long reconciles took.', SECONDS);
-  for (const result of OUTCOMES) total.add({ controller, result }, 0);
+/** A mapping that throws on one odd object must not stop the others. */
+function tolerant(watched: Watch, log: Log): Watch {
   return {
-    ended(result: Reconciled['outcome'], durationMs: number): void {
-      total.add({ controller, result });
-      seconds.observe({ controller }, durationMs / 1000);
+    store: watched.store,
+    keys(object, old) {
+      try {
+        return watched.keys(object, old);
+      } catch (error) {
+        const { namespace, name } = object.metadata;
+        log.error({ kind: object.kind, namespace, name, error: messageOf(error) }, 'an object is left out: its keys cannot be computed');
+        return [];
+      }
     },
-    show: (queue: Queue) =>
-      metrics.gauge(
-        'kubenode_workqueue_keys',
-        'Keys of a controller: ready to run, running, waiting for their time, held until a write is seen, or given up until they change.',
-        () => Object.entries(queue.counts).map(([state, count]) => [{ controller, state }, count] as const),
-      ),
   };
+}
+
+interface Retry {
+  /** In a row, this one included. */
+  failures: number;
+  /** Undefined: not before it changes. */
+  retryInMs: number | undefined;
+}
+
+interface Runs {
+  options: ControllerOptions;
+  log: Log;
+  metrics: ReconcileMetrics | undefined;
+  /** reconcileID by key, of the runs under way. */
+  ids: Map<string, string>;
+}
+
+async function reconcileOnce(runs: Runs, client: Client, key: string, failures: number): Promise<QueueResult | void> {
+  const { clock, random, signal, reconcile, onReconciled } = runs.options;
+  const reconcileID = Math.floor(random() * 2 ** 32)
+    .toString(16)
+    .padStart(8, '0');
+  runs.ids.set(key, reconcileID);
+  const begun = clock.monotonic();
+  const ended = (outcome: Outcome): void => {
+    const durationMs = clock.monotonic() - begun;
+    runs.metrics?.ended(outcome, durationMs);
+    onReconciled?.({ key, durationMs, outcome });
+  };
+  try {
+    const log = withFields(runs.log, { key, reconcileID });
+    const result = await reconcile(key, { client, clock, random, log, signal, reconcileID, failures });
+    ended(result?.requeueAfterMs === undefined ? 'done' : 'requeued');
+    runs.ids.delete(key);
+    return result;
+  } catch (error) {
+    ended(error instanceof TerminalError ? 'terminal' : 'failed');
+    throw error;
+  }
+}
+
+function logFailure({ options, log, ids }: Runs, key: string, error: unknown, { failures, retryInMs }: Retry): void {
+  const fields = { key, reconcileID: ids.get(key), failures, retryInMs, error: messageOf(error) };
+  ids.delete(key);
+  if (options.signal.aborted) log.debug(fields, 'ended while it ran');
+  else if (error instanceof TerminalError) log.error(fields, 'failed for good; waits for a change');
+  // A conflict is how one learns that another was faster.
+  else if (hasReason(error, 'Conflict')) log.debug(fields, 'failed; is retried');
+  else if (error instanceof CodedError) log.warn(fields, 'failed; is retried');
+  // What has no code is a defect of ours: where it happened is needed.
+  else log.error({ ...fields, stack: error instanceof Error ? error.stack : undefined }, 'failed; is retried');
 }

@@ -14,7 +14,7 @@ import { createCache } from './cache.ts';
 import type { Client } from './client.ts';
 import { systemClock } from './clock.ts';
 import type { ClosableTransport } from './connect.ts';
-import { runController, watch } from './controller.ts';
+import { createController, watch } from './controller.ts';
 import { createClient } from './http-client.ts';
 import { nodeHttpsTransport } from './https-transport.ts';
 import { httpTransport } from './http-transport.ts';
@@ -152,7 +152,7 @@ describe('the runtime on the embedded server', () => {
       const cache = createCache({ ...own, keepManagers: ['kubenode-test'] });
       const nodes = cache.store(Nodes);
       const maps = cache.store(ConfigMaps);
-      const done = runController({
+      const done = createController({
         ...own,
         name: 'maps',
         watches: [watch(nodes, (object) => [keyOf(object.metadata)]), watch(maps, (object) => [object.metadata.name])],
@@ -161,7 +161,7 @@ describe('the runtime on the embedded server', () => {
           const desired = configMap('default', key, { node: key });
           await applyIfChanged(context.client, ConfigMaps, desired, { fieldManager: 'kubenode-test', stored: maps.get(desired.metadata) });
         },
-      });
+      }).run();
       await cache.whenSynced();
       return {
         async stop() {

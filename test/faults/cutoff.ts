@@ -5,7 +5,7 @@ import { ConfigMaps, Namespaces } from '../../src/api/builtin.ts';
 import { keyOf, parseKey } from '../../src/api/resource.ts';
 import { systemClock } from '../../src/kube/clock.ts';
 import type { Connection } from '../../src/kube/connect.ts';
-import { runController, watch } from '../../src/kube/controller.ts';
+import { createController, watch } from '../../src/kube/controller.ts';
 import { createClient } from '../../src/kube/http-client.ts';
 import { httpTransport } from '../../src/kube/http-transport.ts';
 import { runLeaderElection } from '../../src/kube/lease.ts';
@@ -45,7 +45,7 @@ store.subscribe((event) => {
   if (event.type === 'listed') lists++;
 });
 await store.whenSynced();
-const controller = runController({
+const controller = createController({
   ...ports,
   name: 'copies',
   watches: [watch(store, (object) => [keyOf(object.metadata)])],
@@ -56,7 +56,7 @@ const controller = runController({
     if (object?.data?.['n'] === undefined || object.data['n'] === object.data['seen']) return;
     await context.client.update(ConfigMaps, { ...object, data: { ...object.data, seen: object.data['n'] } });
   },
-});
+}).run();
 const quick = { durationMs: 1000, renewDeadlineMs: 200, retryPeriodMs: 20 };
 const election = runLeaderElection({ ...ports, ...quick, namespace, name: 'cell', identity: 'me' }, async (term) => {
   await new Promise<void>((resolve) => term.signal.addEventListener('abort', () => resolve(), { once: true }));

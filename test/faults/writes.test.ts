@@ -8,7 +8,7 @@ import type { Stored } from '../../src/api/wire.ts';
 import type { Client } from '../../src/kube/client.ts';
 import { systemClock } from '../../src/kube/clock.ts';
 import type { ClosableTransport } from '../../src/kube/connect.ts';
-import { runController, watch } from '../../src/kube/controller.ts';
+import { createController, watch } from '../../src/kube/controller.ts';
 import { createClient } from '../../src/kube/http-client.ts';
 import { nodeHttpsTransport } from '../../src/kube/https-transport.ts';
 import { httpTransport } from '../../src/kube/http-transport.ts';
@@ -121,7 +121,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
   interface World {
     intents: Reflector<ConfigMap>;
     effects: Reflector<ConfigMap>;
-    own: Omit<Parameters<typeof runController>[0], 'name' | 'watches' | 'reconcile'>;
+    own: Omit<Parameters<typeof createController>[0], 'name' | 'watches' | 'reconcile'>;
   }
 
   async function world(within: string, seed: number): Promise<World> {
@@ -151,7 +151,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
 
   /** For every intent one effect, which writes down each number that it carried out: never one twice. */
   function carryOut({ intents, effects, own }: World, within: string): Promise<void> {
-    return runController({
+    return createController({
       ...own,
       name: 'effects',
       watches: [
@@ -169,7 +169,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
         if (effect === undefined) await context.client.create(ConfigMaps, labelled(within, name, 'effect', { log }));
         else await context.client.update(ConfigMaps, { ...effect, data: { log } });
       },
-    });
+    }).run();
   }
 
   /** All states of the effects, from a watcher that nothing disturbs. */
@@ -286,7 +286,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
   test('what is made under a random name is made once, though the answer is lost and the store is deaf', async () => {
     const made = await world(namespace, 3);
     const { intents, effects, own } = made;
-    const done = runController({
+    const done = createController({
       ...own,
       name: 'children',
       watches: [
@@ -299,7 +299,7 @@ describe.each(KINDS)('$name', ({ name: serverName, open }) => {
         const name = `${of}-${Math.floor(context.random() * 2 ** 32).toString(16)}`;
         await context.client.create(ConfigMaps, labelled(namespace, name, 'effect', { of }));
       },
-    });
+    }).run();
     const lost: Fault[] = [
       { type: 'swallow' },
       { type: 'mute' },

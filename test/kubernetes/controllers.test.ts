@@ -13,7 +13,7 @@ import { applyIfChanged } from '../../src/kube/apply.ts';
 import { createCache } from '../../src/kube/cache.ts';
 import type { Client } from '../../src/kube/client.ts';
 import { systemClock } from '../../src/kube/clock.ts';
-import { runController, watch } from '../../src/kube/controller.ts';
+import { createController, watch } from '../../src/kube/controller.ts';
 import { createClient } from '../../src/kube/http-client.ts';
 import { runLeaderElection } from '../../src/kube/lease.ts';
 import { createRecorder } from '../../src/kube/recorder.ts';
@@ -89,7 +89,7 @@ describe('on a real API server', () => {
     const cache = createCache({ ...own, keepManagers: ['kubenode-test'] });
     const nodes = cache.store(Nodes);
     const maps = cache.store(ConfigMaps);
-    const done = runController({
+    const done = createController({
       ...own,
       name: 'maps',
       watches: [watch(nodes, (object) => [keyOf(object.metadata)]), watch(maps, (object) => [object.metadata.name])],
@@ -98,7 +98,7 @@ describe('on a real API server', () => {
         const desired = configMap(NS, key, { node: key });
         await applyIfChanged(context.client, ConfigMaps, desired, { fieldManager: 'kubenode-test', stored: maps.get(desired.metadata) });
       },
-    });
+    }).run();
     const count = async (): Promise<number> =>
       (await client.list(ConfigMaps, { namespace: NS })).items.filter((map) => map.data?.['node']).length;
     await waitFor(async () => (await count()) === names.length, LATE);

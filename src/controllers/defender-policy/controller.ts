@@ -6,7 +6,7 @@ import type { Clock, Log, Random } from '../../api/ports.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { setCondition } from '../../kube/conditions.ts';
-import { runController, watch } from '../../kube/controller.ts';
+import { createController, watch } from '../../kube/controller.ts';
 
 export interface DefenderPolicyControllerOptions {
   client: Client;
@@ -31,7 +31,7 @@ function toldOf(mistakes: readonly FieldError[]): string {
 export async function runDefenderPolicyController(options: DefenderPolicyControllerOptions): Promise<void> {
   const { cache, clock, signal } = options;
   const policies = cache.store(DefenderPolicies);
-  await runController({
+  await createController({
     ...options,
     name: 'defenderpolicy',
     watches: [watch(policies, (policy) => [policy.metadata.name])],
@@ -62,5 +62,5 @@ export async function runDefenderPolicyController(options: DefenderPolicyControl
         { subresource: 'status', fieldManager: MANAGERS.defender, signal },
       );
     },
-  });
+  }).run();
 }

@@ -9,7 +9,7 @@ import { keyOf, parseKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
-import { runController, watch, type ReconcileContext } from '../../kube/controller.ts';
+import { createController, watch, type ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import { ensureInstance, requestOf as instanceRequestOf, type CellAddress } from './provision.ts';
@@ -240,14 +240,14 @@ export async function runIdentityController(options: IdentityControllerOptions):
 
   const shared = { client, clock, random, log, signal, resyncMs: RESYNC_MS };
   await Promise.all([
-    runController({
+    createController({
       ...shared,
       name: 'identity-requests',
       watches: [watch(requests, ledTo), watch(machines, () => [])],
       reconcile: reconcileRequest,
       concurrency: 8,
-    }),
-    runController({
+    }).run(),
+    createController({
       ...shared,
       name: 'identity-machines',
       watches: [watch(machines, (machine, old) => (isNews(machine, old) ? [keyOf(machine.metadata)] : []))],
@@ -260,7 +260,7 @@ export async function runIdentityController(options: IdentityControllerOptions):
         }
       },
       concurrency: 4,
-    }),
+    }).run(),
   ]);
 }
 

@@ -7,7 +7,7 @@ import { keyOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
-import { ofBoth, runController, watch } from '../../kube/controller.ts';
+import { createController, ofBoth, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import { noteRenewal } from '../../kube/renewal.ts';
 import { ifRelevant, ifReturned, ifSoakChanged, machinesOf, setsAbout, setsNaming, setsOfComponent } from './concerned.ts';
@@ -62,7 +62,7 @@ export async function runMachineComponentSetController(options: SetControllerOpt
   const shared = { client, clock, random, log, signal, resyncMs: RESYNC_MS };
   try {
     await Promise.all([
-      runController({
+      createController({
         ...shared,
         name: 'machinecomponentset',
         watches: [
@@ -79,8 +79,8 @@ export async function runMachineComponentSetController(options: SetControllerOpt
         ],
         reconcile: (key, run) =>
           reconcileSet({ stores: { ...stores, leases: ages }, machines, sets, clock, recorder, epoch, begun }, key, run),
-      }),
-      runController({
+      }).run(),
+      createController({
         ...shared,
         name: 'machinecomponentset-machine',
         watches: [
@@ -95,7 +95,7 @@ export async function runMachineComponentSetController(options: SetControllerOpt
           ),
         ],
         reconcile: (key, run) => reconcileMachine({ sets: stores.sets, machines, leases: ages, clock, recorder }, key, run),
-      }),
+      }).run(),
     ]);
   } finally {
     ages.stop();

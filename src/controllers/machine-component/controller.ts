@@ -8,7 +8,7 @@ import { hasReason } from '../../kube/api-error.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { setCondition } from '../../kube/conditions.ts';
-import { runController, watch } from '../../kube/controller.ts';
+import { createController, watch } from '../../kube/controller.ts';
 import { fateOf, IN_USE, namedComponents } from './decide.ts';
 
 export interface MachineComponentControllerOptions {
@@ -58,7 +58,7 @@ export async function runMachineComponentController(options: MachineComponentCon
     log.info({ component: name, since }, 'deleted: nothing has named it for 30 days');
   }
 
-  await runController({
+  await createController({
     ...options,
     name: 'machinecomponent',
     watches: [watch(components, () => [ALL]), watch(sets, (set, old) => (old?.spec.version === set.spec.version ? [] : [ALL]))],
@@ -77,5 +77,5 @@ export async function runMachineComponentController(options: MachineComponentCon
       }
       return { requeueAfterMs: LOOK_MS };
     },
-  });
+  }).run();
 }

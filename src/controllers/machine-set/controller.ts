@@ -7,7 +7,7 @@ import { keyOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
-import { ofBoth, runController, watch } from '../../kube/controller.ts';
+import { createController, ofBoth, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import { termOf } from '../shared/term.ts';
 import type { Unsettled } from './mark.ts';
@@ -42,7 +42,7 @@ export async function runMachineSetController(options: MachineSetControllerOptio
   /** All of them where a component set comes, goes or selects otherwise; none for what is reported of it. */
   const whenSelectionChanges = (set: Stored<MachineComponentSet>, old?: Stored<MachineComponentSet>): string[] =>
     old !== undefined && selectionOf(set) === selectionOf(old) ? [] : sets.list().map(({ metadata }) => keyOf(metadata));
-  await runController({
+  await createController({
     name: 'machineset',
     watches: [watch(sets, (set) => [keyOf(set.metadata)]), watch(machines, ofBoth(ownersOf)), watch(componentSets, whenSelectionChanges)],
     reconcile: (key, run) =>
@@ -54,7 +54,7 @@ export async function runMachineSetController(options: MachineSetControllerOptio
     signal,
     concurrency: 4,
     resyncMs: 300_000,
-  });
+  }).run();
 }
 
 function selectionOf({ spec }: MachineComponentSet): string {

@@ -18,7 +18,7 @@ import { hasReason, isRefusal } from '../../kube/api-error.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { sleep } from '../../kube/clock.ts';
-import { runController, watch, type ReconcileContext } from '../../kube/controller.ts';
+import { createController, watch, type ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import { noteRenewal } from '../../kube/renewal.ts';
@@ -64,7 +64,7 @@ const POLL_MS = 1000;
 const LISTS_MS = 20;
 
 /**
- * The machine controller of a cell: nobody else reserves, cordons, drains, orders or uncordons (docs/protocols.md#c2). Two loops: one key for the
+ * The machine controller of a cell: no other part reserves, cordons, drains, orders or uncordons (docs/protocols.md#c2). Two loops: one key for the
  * whole cell, which reserves for all machines at once, and one key a machine, which takes the next step.
  *
  * Begins a term by raising the ledger's epoch, and does nothing more before its stores have been read again after that (#d2). Rejects with
@@ -103,8 +103,6 @@ export async function runMachineController(options: MachineControllerOptions): P
   const observer = createObserver(client, stores, providers, ages, clock, epoch);
   const cycled = new Set<string>();
   const newID = (): string => [48, 40].map((bits) => Math.floor(random() * 2 ** bits).toString(36)).join('-');
-  let wakeMachine = nobody;
-  let wakePass = nobody;
 
   /** Runs `fn` unless a later term is known of, or the ledger is gone; what `fn` meets of either ends this term. */
   async function inTerm<T>(fn: () => Promise<T>): Promise<T> {
@@ -133,7 +131,7 @@ export async function runMachineController(options: MachineControllerOptions): P
     jobsOf: observer.jobsOf,
     view: (askingSince) => observer.cell(askingSince, marks),
     portOf: (using) => portOf(using, undefined),
-    wakeMachine: (key) => wakeMachine(key),
+    wakeMachine: (key) => machines.enqueue(key),
   });
 
   const refusedNodes = rememberRefusedNodes(clock);
@@ -146,7 +144,7 @@ export async function runMachineController(options: MachineControllerOptions): P
     if (machine === undefined) {
       refusedNodes.forget(key);
       refusedReports.forget(key);
-      return wakePass(PASS);
+      return passes.enqueue(PASS);
     }
     if (machine.spec.paused === true) return;
     const provider = providers.get(machine.spec.provider?.name ?? '');
@@ -162,7 +160,7 @@ export async function runMachineController(options: MachineControllerOptions): P
     if (nodeRefused !== undefined) view.notOnNode = [{ reason: 'NodeRefused', message: nodeRefused }, ...view.notOnNode];
     // What a provider refuses belongs into the status, and is tried again.
     if (failure !== undefined) view.instance = { state: 'Unknown', reason: failure.code, message: failure.message };
-    if (done.some((step) => step === 'Release' || step === 'FreeCancelled')) wakePass(PASS);
+    if (done.some((step) => step === 'Release' || step === 'FreeCancelled')) passes.enqueue(PASS);
     // A machine whose finalizer went is gone by now, or soon; there is nothing left to report on.
     if (done.includes('Finalize')) return;
     const refusedPods = refusals.length > 0 ? (view.pods?.filter((pod) => !pod.terminating) ?? []) : [];
@@ -199,41 +197,38 @@ export async function runMachineController(options: MachineControllerOptions): P
   }
 
   const shared = { client, clock, random, log, signal, resyncMs: RESYNC_MS };
+  const passes = createController({
+    ...shared,
+    name: 'defender',
+    watches: [
+      watch(stores.machines, (machine, old) =>
+        mayAsk(machine, observer.jobsOf) || (old !== undefined && mayAsk(old, observer.jobsOf)) ? [PASS] : [],
+      ),
+      watch(stores.jobs, () => [PASS]),
+      watch(stores.ledgers, () => [PASS]),
+      watch(stores.policies, () => [PASS]),
+      watch(stores.freezes, () => [PASS]),
+      watch(stores.sets, () => [PASS]),
+    ],
+    concurrency: 1,
+    reconcile: (_, run) => inTerm(() => pass.run(run)),
+  });
+  const machines = createController({
+    ...shared,
+    name: 'machine',
+    watches: [
+      watch(stores.machines, key),
+      watch(stores.jobs, machineOfJob),
+      watch(stores.nodes, (node) => observer.machinesNamed(node.metadata.name).flatMap(key)),
+      watch(stores.ledgers, (ledger, old) =>
+        changedReservations(stateOf(ledger).reservations, old === undefined ? [] : stateOf(old).reservations),
+      ),
+    ],
+    concurrency: 8,
+    reconcile: (name, run) => inTerm(() => reconcile(name, run)),
+  });
   try {
-    await Promise.all([
-      runController({
-        ...shared,
-        name: 'defender',
-        watches: [
-          watch(stores.machines, (machine, old) =>
-            mayAsk(machine, observer.jobsOf) || (old !== undefined && mayAsk(old, observer.jobsOf)) ? [PASS] : [],
-          ),
-          watch(stores.jobs, () => [PASS]),
-          watch(stores.ledgers, () => [PASS]),
-          watch(stores.policies, () => [PASS]),
-          watch(stores.freezes, () => [PASS]),
-          watch(stores.sets, () => [PASS]),
-        ],
-        concurrency: 1,
-        reconcile: (_, run) => inTerm(() => pass.run(run)),
-        triggers: [(add) => ((wakePass = add), () => undefined)],
-      }),
-      runController({
-        ...shared,
-        name: 'machine',
-        watches: [
-          watch(stores.machines, key),
-          watch(stores.jobs, machineOfJob),
-          watch(stores.nodes, (node) => observer.machinesNamed(node.metadata.name).flatMap(key)),
-          watch(stores.ledgers, (ledger, old) =>
-            changedReservations(stateOf(ledger).reservations, old === undefined ? [] : stateOf(old).reservations),
-          ),
-        ],
-        concurrency: 8,
-        reconcile: (name, run) => inTerm(() => reconcile(name, run)),
-        triggers: [(add) => ((wakeMachine = add), () => undefined)],
-      }),
-    ]);
+    await Promise.all([passes.run(), machines.run()]);
   } finally {
     observer.stop();
     ages.stop();
@@ -260,7 +255,6 @@ async function begun({
   }
 }
 
-const nobody: (key: string) => void = () => undefined;
 const key = (machine: Stored<Machine>): string[] => [keyOf(machine.metadata)];
 const machineOfJob = ({ metadata, spec }: RemedyOperationJob): string[] => [
   keyOf({ namespace: metadata.namespace, name: spec.machine.name }),

@@ -6,7 +6,7 @@ import { keyOf, parseKey } from '../../api/resource.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
-import { runController, watch, type ReconcileContext } from '../../kube/controller.ts';
+import { createController, watch, type ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import { mergeDiff } from '../../kube/merge-patch.ts';
@@ -128,7 +128,7 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
   const askers = (requesters: Iterable<string>): string[] =>
     [...requesters].map((uid) => remedyCache.jobOfUID(uid)).flatMap((job) => (job === undefined ? [] : [keyOf(job.metadata)]));
 
-  await runController({
+  const controller = createController({
     ...options,
     name: 'remedyjob',
     concurrency: 8,
@@ -146,16 +146,22 @@ export async function runRemedyJobController(options: RemedyJobControllerOptions
       watch(stores.leases, () => []),
     ],
     reconcile,
-    triggers: [
-      (add) => remedyCache.onMachine((key) => openJobs(stores.machines.get(parseKey(key))?.metadata.uid ?? '').forEach(add)),
-      (add) => remedyCache.onJob((job) => add(keyOf(job.metadata))),
-      (add) =>
-        remedyCache.onRulebook((before, after) => {
-          const names = changedRules(before, after);
-          for (const job of stores.jobs.list()) if (!isFinished(job) && names.has(job.spec.rule)) add(keyOf(job.metadata));
-        }),
-    ],
   });
+  const subscriptions = [
+    remedyCache.onMachine((key) =>
+      openJobs(stores.machines.get(parseKey(key))?.metadata.uid ?? '').forEach((job) => controller.enqueue(job)),
+    ),
+    remedyCache.onJob((job) => controller.enqueue(keyOf(job.metadata))),
+    remedyCache.onRulebook((before, after) => {
+      const names = changedRules(before, after);
+      for (const job of stores.jobs.list()) if (!isFinished(job) && names.has(job.spec.rule)) controller.enqueue(keyOf(job.metadata));
+    }),
+  ];
+  try {
+    await controller.run();
+  } finally {
+    for (const cancel of subscriptions) cancel();
+  }
 }
 
 /** By the id of the reservation that they asked for. */

@@ -6,7 +6,7 @@ import { keyOf, parseKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
-import { runController, watch, type ReconcileContext } from '../../kube/controller.ts';
+import { createController, watch, type ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import type { RuleOutcome } from '../../rules/pass.ts';
@@ -140,32 +140,37 @@ export async function runRemedyController(options: RemedyControllerOptions): Pro
   const ofMachine = (job: Stored<RemedyOperationJob>): string[] => [
     keyOf({ namespace: job.metadata.namespace, name: job.spec.machine.name }),
   ];
-  await Promise.all([
-    runController({
-      ...shared,
-      name: 'remedy',
-      concurrency: 16,
-      watches: [
-        watch(stores.machines, (machine) => [keyOf(machine.metadata)]),
-        watch(stores.nodes, (node) => remedyCache.machinesOfNode(node.metadata.name).map((machine) => keyOf(machine.metadata))),
-        watch(stores.jobs, ofMachine),
-        watch(stores.leases, () => []),
-        watch(stores.ledgers, () => []),
-      ],
-      reconcile,
-      triggers: [
-        (add) => remedyCache.onMachine(add),
-        (add) => remedyCache.onGroups((groups) => dependents.of(groups).forEach(add)),
-        (add) => remedyCache.onRulebook(() => stores.machines.list().forEach((machine) => add(keyOf(machine.metadata)))),
-      ],
-    }),
-    runController({
-      ...shared,
-      name: 'remedy-rule',
-      watches: [watch(stores.rules, (rule) => [rule.metadata.name]), watch(stores.jobs, byRule)],
-      reconcile: reconcileRule,
+  const machines = createController({
+    ...shared,
+    name: 'remedy',
+    concurrency: 16,
+    watches: [
+      watch(stores.machines, (machine) => [keyOf(machine.metadata)]),
+      watch(stores.nodes, (node) => remedyCache.machinesOfNode(node.metadata.name).map((machine) => keyOf(machine.metadata))),
+      watch(stores.jobs, ofMachine),
+      watch(stores.leases, () => []),
+      watch(stores.ledgers, () => []),
+    ],
+    reconcile,
+  });
+  const rules = createController({
+    ...shared,
+    name: 'remedy-rule',
+    watches: [watch(stores.rules, (rule) => [rule.metadata.name]), watch(stores.jobs, byRule)],
+    reconcile: reconcileRule,
+  });
+  const subscriptions = [
+    remedyCache.onMachine((key) => machines.enqueue(key)),
+    remedyCache.onGroups((groups) => dependents.of(groups).forEach((key) => machines.enqueue(key))),
+    remedyCache.onRulebook((_before, { sources }) => {
+      for (const machine of stores.machines.list()) machines.enqueue(keyOf(machine.metadata));
       // Whether a rule may run depends on the others.
-      triggers: [(add) => remedyCache.onRulebook((_before, { sources }) => [...sources.keys()].forEach((name) => add(name)))],
+      for (const name of sources.keys()) rules.enqueue(name);
     }),
-  ]);
+  ];
+  try {
+    await Promise.all([machines.run(), rules.run()]);
+  } finally {
+    for (const cancel of subscriptions) cancel();
+  }
 }

@@ -3,8 +3,8 @@ import type { ConfigMap, Node } from '../../api/builtin.ts';
 import { keyOf } from '../../api/resource.ts';
 import { createCache } from '../cache.ts';
 import type { Cache } from '../cache.ts';
-import { runController } from '../controller.ts';
-import type { ControllerOptions } from '../controller.ts';
+import { createController } from '../controller.ts';
+import type { Controller, ControllerOptions } from '../controller.ts';
 import { createClient } from '../http-client.ts';
 import { fakeApiServer } from './api-server.ts';
 import type { FakeApiServer } from './api-server.ts';
@@ -15,13 +15,16 @@ import { recordingLog } from './log.ts';
 const worlds: World[] = [];
 afterEach(() => worlds.splice(0).forEach((world) => world.controller.abort(new Error('the test is over'))));
 
+type Options = Pick<ControllerOptions, 'watches' | 'reconcile'> & Partial<ControllerOptions>;
+
 export interface World {
   server: FakeApiServer;
   clock: FakeClock;
   cache: Cache;
   log: ReturnType<typeof recordingLog>;
   controller: AbortController;
-  run: (options: Pick<ControllerOptions, 'watches' | 'reconcile'> & Partial<ControllerOptions>) => Promise<void>;
+  create: (options: Options) => Controller;
+  run: (options: Options) => Promise<void>;
 }
 
 /** A server, a cache of it and a controller, which ends with the test. */
@@ -31,13 +34,15 @@ export function world(): World {
   const log = recordingLog();
   const controller = new AbortController();
   const ports = { client: createClient(server.transport), clock, random: seededRandom(3), log, signal: controller.signal };
+  const create = (options: Options): Controller => createController({ name: 'test', ...ports, ...options });
   const made: World = {
     server,
     clock,
     log,
     controller,
     cache: createCache(ports),
-    run: (options) => runController({ name: 'test', ...ports, ...options }),
+    create,
+    run: async (options) => await create(options).run(),
   };
   worlds.push(made);
   return made;

@@ -4,7 +4,7 @@ import { Fleets, type Fleet } from '../../api/fleet.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
-import { runController, watch } from '../../kube/controller.ts';
+import { createController, watch } from '../../kube/controller.ts';
 import type { Reflector } from '../../kube/reflector.ts';
 import { syncError } from '../errors.ts';
 import { accept } from './accept.ts';
@@ -32,15 +32,21 @@ export async function runFleetController(options: FleetControllerOptions): Promi
   const fleets = cache.store(Fleets);
   const clusters = cache.store(Clusters);
   const deps: FleetDependencies = { ...options, fleets, clusters, memory: emptyMemory() };
-  await runController({
+  const controller = createController({
     ...options,
     name: 'fleet',
     watches: [watch(fleets, (fleet) => [fleet.metadata.name])],
     concurrency: 2,
     reconcile: (name, run) => reconcile(deps, run, name),
-    // Of all that becomes of a Cluster only its deletion: each reconcile asks the source for its head.
-    triggers: [(add) => checkouts.onChange(add), (add) => onDeletedCluster(fleets, clusters, add)],
   });
+  const add = (key: string): void => controller.enqueue(key);
+  // Of all that becomes of a Cluster only its deletion: each reconcile asks the source for its head.
+  const subscriptions = [checkouts.onChange(add), onDeletedCluster(fleets, clusters, add)];
+  try {
+    await controller.run();
+  } finally {
+    for (const cancel of subscriptions) cancel();
+  }
 }
 
 function onDeletedCluster(fleets: Reflector<Fleet>, clusters: Reflector<Cluster>, add: (key: string) => void): () => void {

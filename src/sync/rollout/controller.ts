@@ -7,7 +7,7 @@ import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
-import { runController, watch } from '../../kube/controller.ts';
+import { createController, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import type { Bundles, StoredUnit } from '../bundles.ts';
 import { CONNECTING, isCell, isWatched, openCells, type Away, type Cell, type ConnectCell } from '../cells.ts';
@@ -53,12 +53,16 @@ export async function runRolloutController(options: RolloutControllerOptions): P
   const fleets = (): string[] => [...new Set(rollouts.list().map((rollout) => rollout.spec.fleet))];
   const inForceOf = (fleet: Stored<Fleet>) => inForce(fleet, rollouts.byIndex('fleet', fleet.metadata.name));
   const units = openUnits(options);
-  let wake: (key: string) => void = () => undefined;
-  const cells = openCells({ ...options, hub: client, onChange: () => fleets().forEach((fleet) => wake(fleet)) });
+  const cells = openCells({ ...options, hub: client, onChange: () => fleets().forEach((fleet) => controller.enqueue(fleet)) });
   const hub = { ...options, clusters, fleets: fleetStore, inForceOf };
   const keepClusters = openFinalizer(hub);
   const reports = openReports(hub);
-  const executor = openExecutor({ ...options, clusters, unitOf: (...wanted) => unitOf(options, ...wanted), wake: (fleet) => wake(fleet) });
+  const executor = openExecutor({
+    ...options,
+    clusters,
+    unitOf: (...wanted) => unitOf(options, ...wanted),
+    wake: (fleet) => controller.enqueue(fleet),
+  });
 
   async function reconcile(fleet: string, context: { client: Client; log: Log }): Promise<{ requeueAfterMs?: number } | void> {
     const stored = (): Seen => ({
@@ -160,25 +164,20 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     units.keep(new Set(all.flatMap(({ record }) => record.digest ?? [])));
   }
 
+  const controller = createController({
+    ...options,
+    name: 'rollout',
+    watches: [
+      watch(rollouts, (rollout) => [rollout.spec.fleet]),
+      watch(clusters, fleets),
+      watch(fleetStore, (fleet) => [fleet.metadata.name]),
+    ],
+    concurrency: 2,
+    resyncMs: 60_000,
+    reconcile,
+  });
   try {
-    await runController({
-      ...options,
-      name: 'rollout',
-      watches: [
-        watch(rollouts, (rollout) => [rollout.spec.fleet]),
-        watch(clusters, fleets),
-        watch(fleetStore, (fleet) => [fleet.metadata.name]),
-      ],
-      concurrency: 2,
-      resyncMs: 60_000,
-      reconcile,
-      triggers: [
-        (add) => {
-          wake = add;
-          return () => undefined;
-        },
-      ],
-    });
+    await controller.run();
   } finally {
     await executor.ended();
     await cells.close();
