@@ -1,28 +1,14 @@
 /** Clusters that stay while they are needed, also where somebody deletes them (docs/protocols.md#e13). */
-import type { Cluster } from '../../api/cluster.ts';
-import type { Fleet } from '../../api/fleet.ts';
 import { FINALIZERS } from '../../api/names.ts';
-import type { Rollout } from '../../api/rollout.ts';
-import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
-import type { Recorder } from '../../kube/recorder.ts';
-import type { Store } from '../../kube/store.ts';
 import { ownersOf } from '../plan.ts';
 import { haltedUnits, keepCluster, releaseCluster, unitsToRemove } from '../records.ts';
-
-export interface FinalizerOptions {
-  clusters: Store<Cluster>;
-  fleets: Store<Fleet>;
-  /** Rollouts of a Fleet that its status names. */
-  inForceOf: (fleet: Stored<Fleet>) => readonly Stored<Rollout>[];
-  recorder: Recorder;
-  signal: AbortSignal;
-}
+import type { ClusterDependencies } from './dependencies.ts';
 
 const HELD_NEXT = 'kubenode rollout retry NAME ends a halt, and so does a commit that changes the unit';
 
 /** The function that it returns is called in each pass. */
-export function openFinalizer({ clusters, fleets, inForceOf, recorder, signal }: FinalizerOptions): (hub: Client) => Promise<void> {
+export function openFinalizer({ clusters, fleets, inForceOf, recorder, signal }: ClusterDependencies): (hub: Client) => Promise<void> {
   /** By UID: deleted Clusters that are kept, and of which an Event says so. */
   const reportedHeld = new Set<string>();
 

@@ -2,29 +2,16 @@
 import { Clusters, type Cluster, type Orphans } from '../../api/cluster.ts';
 import { canonical } from '../../api/digest.ts';
 import { messageOf } from '../../api/errors.ts';
-import type { Fleet } from '../../api/fleet.ts';
 import { plainText } from '../../api/plain-text.ts';
-import type { Clock, Log } from '../../api/ports.ts';
-import type { Rollout } from '../../api/rollout.ts';
+import type { Log } from '../../api/ports.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import { setConditions } from '../../kube/conditions.ts';
-import type { Recorder } from '../../kube/recorder.ts';
-import type { Store } from '../../kube/store.ts';
 import { CONNECTING, isCell, type Away, type Cell } from '../cells.ts';
 import { orphansOf, wantedUnits } from '../orphans.ts';
 import { contentOf } from './content.ts';
-
-export interface ReportsOptions {
-  clusters: Store<Cluster>;
-  fleets: Store<Fleet>;
-  /** Rollouts of a Fleet that its status names. */
-  inForceOf: (fleet: Stored<Fleet>) => readonly Stored<Rollout>[];
-  recorder: Recorder;
-  clock: Clock;
-  signal: AbortSignal;
-}
+import type { ClusterDependencies } from './dependencies.ts';
 
 export interface Reports {
   /** What is reported of one cell may be refused, since it comes from there; no other waits for that. Returns whether all was reported. */
@@ -36,7 +23,7 @@ export interface Reports {
 /** Stores follow one by one, and a commit makes a Cluster before it is in force: what is known to nobody for so long is nobody's. */
 const ORPHANED_MS = 60_000;
 
-export function openReports({ clusters, fleets: fleetStore, inForceOf, recorder, clock, signal }: ReportsOptions): Reports {
+export function openReports({ clusters, fleets: fleetStore, inForceOf, recorder, clock, signal }: ClusterDependencies): Reports {
   /** Since when clusters that report no orphans have some; ms of the monotonic clock. */
   const orphanedSince = new Map<string, number>();
 
