@@ -11,8 +11,8 @@ import { createController, watch } from '../../kube/controller.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import type { Bundles, StoredUnit } from '../bundles.ts';
 import { CONNECTING, isCell, isWatched, openCells, type Away, type Cell, type ConnectCell } from '../cells.ts';
-import { openFinalizer } from '../cluster/finalizer.ts';
-import { openReports } from '../cluster/reports.ts';
+import { ClusterKeeper } from '../cluster/finalizer.ts';
+import { Reports } from '../cluster/reports.ts';
 import type { Fence } from '../fence.ts';
 import { inForce } from '../in-force.ts';
 import { ownersOf } from '../plan.ts';
@@ -55,8 +55,8 @@ export async function runRolloutController(options: RolloutControllerOptions): P
   const units = openUnits(options);
   const cells = openCells({ ...options, hub: client, onChange: () => fleets().forEach((fleet) => controller.enqueue(fleet)) });
   const hub = { ...options, clusters, fleets: fleetStore, inForceOf };
-  const keepClusters = openFinalizer(hub);
-  const reports = openReports(hub);
+  const keeper = new ClusterKeeper(hub);
+  const reports = new Reports(hub);
   const executor = openExecutor({
     ...options,
     clusters,
@@ -71,7 +71,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
       clusters: clusters.list(),
     });
     await options.fence.raise(clusters.list());
-    await keepClusters(context.client);
+    await keeper.keep(context.client);
     // Of a Fleet that was deleted nothing is carried out, and what it has in cells is reported.
     const isGone = stored().declared === undefined && stored().rollouts.length > 0;
     if (!isGone && inForce(stored().declared, stored().rollouts).length === 0) return;
