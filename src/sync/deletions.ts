@@ -131,9 +131,8 @@ export function judgeDeletions(input: DeletionsInput): { held: ReadonlySet<Chang
     const rest = clusters.flatMap(losing);
     if (rest.length > 0) {
       const parts = clusters.map((cluster): Part => {
-        const most = mostIn(changesIn(cluster), input.given?.(cluster) ?? [], input.replicas);
         const cell = input.machines.get(cluster);
-        return partOf(countIn(changesIn(cluster), held, input, cluster), cell?.total, most, limits.maxMachines);
+        return partOf(countIn(changesIn(cluster), held, input, cluster), cell?.total, askedIn(cluster, changesIn(cluster), input), limits);
       });
       const excess = ofStage(limits, clusters, parts, input.machines);
       if (excess !== undefined) {
@@ -261,27 +260,33 @@ interface Part {
   own: number;
 }
 
-/** As many machines as the hub ever asked a cell for, as far as it knows: a set counts with the largest of its contents. */
-function mostIn(
-  changes: readonly Change[],
-  given: readonly { unit: string; digests: readonly string[] }[],
-  replicas: ReplicasByDigest,
-): number {
-  const most = new Map<string, number>();
-  const note = (unit: string, digest: string | undefined): void => {
-    const known = digest === undefined ? undefined : replicas.get(digest);
-    if (typeof known === 'number') most.set(unit, Math.max(known, most.get(unit) ?? 0));
-  };
-  for (const { unit, from } of changes) note(unit, from);
-  for (const { unit, digests } of given) for (const digest of digests) note(unit, digest);
-  return [...most.values()].reduce((sum, each) => sum + each, 0);
+/** How many machines the hub asked a cell for, as far as it knows. */
+interface Asked {
+  /** Before this commit. */
+  now: number;
+  /** Ever: a set counts with the largest of its contents. */
+  ever: number;
 }
 
-/** A cell's numbers are its own word: beyond `most` they give room to that cluster alone, and take none from others. */
-function partOf({ machines, already }: Count, total: number | undefined, most: number, maxMachines: string): Part {
-  const beyond = Math.max(0, (total ?? 0) - most);
+function askedIn(cluster: string, changes: readonly Change[], { given, replicas }: DeletionsInput): Asked {
+  const numberOf = (digest: string | undefined): number => (digest === undefined ? 0 : (replicas.get(digest) ?? 0));
+  const ever = new Map(changes.map(({ unit, from }) => [unit, numberOf(from)]));
+  const now = sumOf(ever.values());
+  for (const { unit, digests } of given?.(cluster) ?? [])
+    ever.set(unit, Math.max(ever.get(unit) ?? 0, ...digests.map((digest) => numberOf(digest))));
+  return { now, ever: sumOf(ever.values()) };
+}
+
+const sumOf = (numbers: Iterable<number>): number => [...numbers].reduce((sum, each) => sum + each, 0);
+
+/**
+ * What a cell reports is not trusted beyond what the hub asked it for. Machines that it should not have any more give no room to other clusters;
+ * that they go takes room from them, since it may be true; and beyond all that it was ever asked for, both concern that cluster alone.
+ */
+function partOf({ machines, already }: Count, total: number | undefined, asked: Asked, { maxMachines }: Limits): Part {
+  const beyond = Math.max(0, (total ?? 0) - asked.ever);
   const own = Math.floor((beyond * Number.parseInt(maxMachines, 10)) / 100);
-  return { total: Math.min(total ?? 0, most), machines, already: Math.min(already, most), own };
+  return { total: Math.min(total ?? 0, asked.now), machines, already: Math.min(already, asked.ever), own };
 }
 
 function ofStage(
@@ -290,13 +295,12 @@ function ofStage(
   parts: readonly Part[],
   cells: DeletionsInput['machines'],
 ): Excess | undefined {
-  const sumOf = (value: (part: Part) => number): number => parts.reduce((sum, part) => sum + value(part), 0);
-  const total = sumOf((part) => part.total);
+  const total = sumOf(parts.map((part) => part.total));
   const isKnown = clusters.every((cluster) => cells.has(cluster));
   const share = shareOf(total, maxMachines);
-  const going = sumOf((part) => Math.max(0, part.machines + part.already - part.own));
+  const going = sumOf(parts.map((part) => Math.max(0, part.machines + part.already - part.own)));
   if (going <= share) return undefined;
-  const machines = sumOf((part) => Math.max(0, part.machines - part.own));
+  const machines = sumOf(parts.map((part) => Math.max(0, part.machines - part.own)));
   const unknown = isKnown ? '' : ', clusters of which this is not known counted as none';
   const until = machines <= share ? 'Gone' : isKnown ? undefined : 'Reached';
   return {
