@@ -3,7 +3,8 @@ import type { Rollout, RolloutUnit } from '../api/rollout.ts';
 import { sha256Hex } from '../api/digest.ts';
 import { MachineSets } from '../api/machine-set.ts';
 import { matchesLabels } from '../api/selector.ts';
-import { judgeDeletions, type Change, type HeldBack } from './deletions.ts';
+import type { Change, HeldBack } from './deletions/change.ts';
+import { judgeDeletions } from './deletions/judge.ts';
 import { syncError } from './errors.ts';
 import { machinesGoing, machinesThere, MOST, type CellMachines, type CellSet, type ReplicasByDigest } from './going.ts';
 

@@ -8,7 +8,7 @@ import type { Stored } from '../../api/wire.ts';
 import { hasReason } from '../../kube/api-error.ts';
 import type { Client } from '../../kube/client.ts';
 import { setConditions } from '../../kube/conditions.ts';
-import { TooManyDeletions } from '../deletions.ts';
+import { TooManyDeletions } from '../deletions/judge.ts';
 import type { FleetDependencies } from './dependencies.ts';
 
 type Status = NonNullable<Fleet['status']>;

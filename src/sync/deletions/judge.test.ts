@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { CodedError } from '../api/errors.ts';
-import type { Fleet } from '../api/fleet.ts';
-import { API_VERSION } from '../api/kind.ts';
-import { shareOf } from './deletions.ts';
-import type { CellMachines } from './going.ts';
-import { plan, type Plan, type PlanInput } from './plan.ts';
+import type { CodedError } from '../../api/errors.ts';
+import type { Fleet } from '../../api/fleet.ts';
+import { API_VERSION } from '../../api/kind.ts';
+import { shareOf } from './limits.ts';
+import type { CellMachines } from '../going.ts';
+import { plan, type Plan, type PlanInput } from '../plan.ts';
 
 type Tree = Record<string, Record<string, string>>;
 type Stages = Fleet['spec']['stages'];
