@@ -1,0 +1,44 @@
+import { CodedError } from '../../api/errors.ts';
+import type { Weights } from './weights.ts';
+
+export interface StoreBounds {
+  objects: number;
+  /** Of the kept objects as JSON. */
+  characters: number;
+  /** Of one list. */
+  pages: number;
+  /** Shared with other stores of the same server. */
+  room?: Room;
+}
+
+/** What several stores may take of memory together, in bytes as `jsonMemory` counts them. */
+export interface Room {
+  /** Of what they hold, and as much again of lists that are not complete. */
+  readonly most: number;
+  held: number;
+  listed: number;
+}
+
+export function createRoom(most: number): Room {
+  return { most, held: 0, listed: 0 };
+}
+
+/** `plural`: the resource that the message names. */
+export function requireBounds(most: StoreBounds | undefined, plural: string, { objects, characters }: Weights, pages: number): void {
+  if (most === undefined) return;
+  if (objects > most.objects) throw tooLarge(`more than ${most.objects} objects of ${plural}`);
+  if (characters > most.characters) throw tooLarge(`more than ${most.characters} characters of ${plural}`);
+  if (pages >= most.pages) throw tooLarge(`more than ${most.pages} pages of ${plural}`);
+}
+
+/** `taken`: what is held, or listed, by all who share the room. */
+export function requireRoom(most: StoreBounds | undefined, plural: string, taken: (room: Room) => number): void {
+  const room = most?.room;
+  if (room !== undefined && taken(room) > room.most) {
+    throw tooLarge(`${plural} and other kinds that take more than ${room.most} bytes of memory`);
+  }
+}
+
+function tooLarge(what: string): CodedError {
+  return new CodedError('StoreTooLarge', `the server has ${what}: none of it is believed`);
+}
