@@ -19,7 +19,7 @@ import { recordingLog } from '../../src/kube/testing/log.ts';
 import { waitFor } from '../../src/kube/testing/wait-for.ts';
 import { openBundles } from '../../src/sync/bundles.ts';
 import { openFence } from '../../src/sync/fence.ts';
-import type { ConnectCell } from '../../src/sync/cells.ts';
+import type { ConnectCell } from '../../src/sync/cell/cells.ts';
 import { checkRules } from '../../src/rules/check.ts';
 import { judgeObject } from '../../src/cli/object-rules.ts';
 import { clientFromKubeconfig } from '../../src/cli/remote.ts';

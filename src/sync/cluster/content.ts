@@ -3,7 +3,8 @@ import { MOST_SETS, type Attention, type Cluster, type Orphans, type SetMachines
 import { wantedReplicas, type MachineSet } from '../../api/machine-set.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { attentionOf } from '../attention.ts';
-import { WATCHED, type CellContent } from '../cells.ts';
+import type { CellContent } from '../cell/cell.ts';
+import { WATCHED } from '../cell/kinds.ts';
 import { syncError } from '../errors.ts';
 
 export function contentOf(

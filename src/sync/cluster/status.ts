@@ -4,7 +4,8 @@ import { canonical } from '../../api/digest.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { setConditions } from '../../kube/conditions.ts';
-import { CONNECTING, isCell, type Away, type Cell } from '../cells.ts';
+import { CONNECTING, type Away } from '../cell/away.ts';
+import { isCell, type Cell } from '../cell/cell.ts';
 import { contentOf } from './content.ts';
 
 type Status = NonNullable<Cluster['status']>;

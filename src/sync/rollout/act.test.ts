@@ -15,7 +15,7 @@ import { fakeApiServer, jsonResponse, statusResponse, type FakeApiServer } from 
 import { fakeClock, type FakeClock } from '../../kube/testing/clock.ts';
 import type { StoredUnit } from '../bundles.ts';
 import { openFence, type Fence } from '../fence.ts';
-import type { CellContent } from '../cells.ts';
+import type { CellContent } from '../cell/cell.ts';
 import { CodedError } from '../../api/errors.ts';
 import { FINALIZERS, MANAGERS } from '../../api/names.ts';
 import { REMOVAL } from '../records.ts';

@@ -7,7 +7,7 @@ import type { KubeObject, Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
 import { applyUnit, inventoryOf, removeUnit, sameObject } from '../apply-unit.ts';
 import type { StoredUnit } from '../bundles.ts';
-import type { CellContent } from '../cells.ts';
+import type { CellContent } from '../cell/cell.ts';
 import { syncError } from '../errors.ts';
 import { evidenceOf } from '../evidence.ts';
 import type { Fence } from '../fence.ts';

@@ -9,7 +9,7 @@ import type { Rollout } from '../../api/rollout.ts';
 import type { KubeObject, Stored } from '../../api/wire.ts';
 import { stamped } from '../apply-unit.ts';
 import type { StoredUnit } from '../bundles.ts';
-import type { Cell, CellContent } from '../cells.ts';
+import type { Cell, CellContent } from '../cell/cell.ts';
 import { records } from '../records.ts';
 import { decide } from './decide.ts';
 import { observe } from './observe.ts';

@@ -1,14 +1,15 @@
 import { beforeEach, describe, expect, test } from 'vitest';
-import { ConfigMaps, Nodes } from '../api/builtin.ts';
-import type { ApiResponse } from '../api/transport.ts';
-import { CodedError, isCoded } from '../api/errors.ts';
-import type { Client } from '../kube/client.ts';
-import { createClient } from '../kube/http-client.ts';
-import { fakeApiServer, statusResponse } from '../kube/testing/api-server.ts';
-import { fakeClock, type FakeClock } from '../kube/testing/clock.ts';
-import { recordingLog } from '../kube/testing/log.ts';
-import { configMap, node } from '../kube/testing/objects.ts';
-import { awayOf, createCellWall, plainAway, type CellWall } from './cell-wall.ts';
+import { ConfigMaps, Nodes } from '../../api/builtin.ts';
+import type { ApiResponse } from '../../api/transport.ts';
+import { CodedError, isCoded } from '../../api/errors.ts';
+import type { Client } from '../../kube/client.ts';
+import { createClient } from '../../kube/http-client.ts';
+import { fakeApiServer, statusResponse } from '../../kube/testing/api-server.ts';
+import { fakeClock, type FakeClock } from '../../kube/testing/clock.ts';
+import { recordingLog } from '../../kube/testing/log.ts';
+import { configMap, node } from '../../kube/testing/objects.ts';
+import { awayOf, plainAway } from './away.ts';
+import { createCellWall, type CellWall } from './wall.ts';
 
 let clock: FakeClock;
 let wall: CellWall;
