@@ -1,6 +1,7 @@
 /** A client that makes the writes of a rollout and waits for nothing but their answers. */
 import { join } from 'node:path';
-import { MachineComponents, machineComponentName, type MachineComponent } from '../src/api/machine-component.ts';
+import { MachineComponents, type MachineComponent } from '../src/api/machine-component.ts';
+import { machineComponentName } from '../src/api/machine-component/values.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../src/api/machine-component-set.ts';
 import { Machines, type Machine } from '../src/api/machine.ts';
 import { MANAGERS } from '../src/api/names.ts';

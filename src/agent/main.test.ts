@@ -36,6 +36,8 @@ import { entry } from './testing/world.ts';
 import { MachineComponents, Machines } from './cell/wanted.ts';
 
 let build: string;
+/** Files of which the bundles were made. */
+const modules: string[] = [];
 let folder: string;
 let root: string;
 let cell: HttpCell;
@@ -48,7 +50,8 @@ beforeAll(async () => {
     ['tool.ts', 'tool.mjs'],
   ] as const) {
     const bundle = await rolldown({ input: join(import.meta.dirname, input), platform: 'node', logLevel: 'silent' });
-    await bundle.write({ file: join(build, file), format: 'esm', codeSplitting: false });
+    const { output } = await bundle.write({ file: join(build, file), format: 'esm', codeSplitting: false });
+    modules.push(...output.flatMap((each) => (each.type === 'chunk' ? each.moduleIds : [])));
     await bundle.close();
   }
 });
@@ -172,6 +175,11 @@ test('a node is installed over the wire, kept, and taken over by the next agent,
   await waitFor(() => begun().length === 2, patient);
   expect(unit().invocation).not.toBe(invocation);
   expect(output.get(first)).not.toContain('a-secret-token');
+});
+
+test('no node carries the validator of the API or its schemas, which take 13 MB of memory', () => {
+  expect(modules.filter((each) => /\/node_modules\/(ajv|typebox)\/|\/src\/api\/(.*\/)?schema\.ts$/.test(each))).toEqual([]);
+  expect(modules.some((each) => each.endsWith('/src/api/machine/values.ts'))).toBe(true);
 });
 
 test('a node reports what it is and whether it is as it was installed, from its disk alone, and prints no secret', async () => {

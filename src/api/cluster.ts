@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox';
 import { atomic, conditions, listMap, time } from './fields.ts';
-import { defineKind } from './kind.ts';
+import { defineKind } from './kind/definition.ts';
 
 /** An object that sync applied: what prune may delete, and nothing else. */
 export const inventoryEntry = Type.Object({

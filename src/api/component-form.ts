@@ -4,6 +4,14 @@
  */
 import { canonical } from './digest.ts';
 import { CodedError } from './errors.ts';
+import {
+  ARTIFACT_DEFAULTS,
+  COMPONENT_DEFAULTS,
+  FILE_DEFAULTS,
+  HOOK_DEFAULTS,
+  PROBE_DEFAULTS,
+  UNIT_DEFAULTS,
+} from './machine-component/values.ts';
 
 /** In front of what is signed, so that no signature over anything else, or of another version of this form, is one over a component. */
 const CONTEXT = 'kubenode MachineComponent signature v1\n';
@@ -32,7 +40,7 @@ const SYSTEMD: Shape = {
   },
 };
 
-const HOOK: Shape = { fields: { command: 'Any', timeoutSeconds: 'Any' }, defaults: { timeoutSeconds: 60 } };
+const HOOK: Shape = { fields: { command: 'Any', timeoutSeconds: 'Any' }, defaults: HOOK_DEFAULTS };
 
 /** Equal to the schema of the kind, which component-form.test.ts holds: a field more, or another default, is another version of the form. */
 const COMPONENT: Shape = {
@@ -45,18 +53,18 @@ const COMPONENT: Shape = {
           os: 'Any',
           arch: 'Any',
           artifacts: {
-            list: { fields: { name: 'Any', url: 'Any', sha256: 'Any', unpack: 'Any', mode: 'Any' }, defaults: { unpack: 'None' } },
+            list: { fields: { name: 'Any', url: 'Any', sha256: 'Any', unpack: 'Any', mode: 'Any' }, defaults: ARTIFACT_DEFAULTS },
           },
         },
       },
     },
     files: {
-      list: { fields: { path: 'Any', content: 'Any', mode: 'Any', onDrift: 'Any' }, defaults: { mode: '0644', onDrift: 'Repair' } },
+      list: { fields: { path: 'Any', content: 'Any', mode: 'Any', onDrift: 'Any' }, defaults: FILE_DEFAULTS },
     },
     units: {
       list: {
         fields: { name: 'Any', exec: 'Any', environment: 'Any', stopTimeoutSeconds: 'Any', reload: 'Any', systemd: SYSTEMD },
-        defaults: { stopTimeoutSeconds: 10, reload: 'None' },
+        defaults: UNIT_DEFAULTS,
       },
     },
     hooks: { fields: { preInstall: HOOK, postInstall: HOOK, preRemove: HOOK } },
@@ -71,7 +79,7 @@ const COMPONENT: Shape = {
           periodSeconds: 'Any',
           successThreshold: 'Any',
         },
-        defaults: { timeoutSeconds: 3, periodSeconds: 2, successThreshold: 1 },
+        defaults: PROBE_DEFAULTS,
       },
     },
     nodeCredentials: { fields: { kubeconfig: 'Any', certificateAuthority: 'Any' } },
@@ -81,7 +89,7 @@ const COMPONENT: Shape = {
     disruption: { fields: { install: 'Any', config: 'Any', patch: 'Any', minor: 'Any', major: 'Any' } },
     requires: { list: { fields: { componentName: 'Any', versionRange: 'Any' } } },
   },
-  defaults: { healthDeadlineSeconds: 300 },
+  defaults: COMPONENT_DEFAULTS,
 };
 
 /**

@@ -6,7 +6,8 @@ import { describe, expect, it } from 'vitest';
 import { componentForm, signedText } from './component-form.ts';
 import { keyIDOf, keyLine, parseKeys, signComponent, verifiedBy } from './component-key.ts';
 import { isCoded } from './errors.ts';
-import { MachineComponents, machineComponentSpec } from './machine-component.ts';
+import { MachineComponents } from './machine-component.ts';
+import { machineComponentSpec } from './machine-component/schema.ts';
 import { API_VERSION } from './kind.ts';
 
 const keyPair = (): KeyObject => generateKeyPairSync('ed25519').privateKey;

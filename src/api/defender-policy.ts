@@ -1,8 +1,8 @@
 import { Type, type Static } from 'typebox';
 import { policyMistakes } from './defender-policy-check.ts';
 import { atomic, conditions, countOrPercent, labelSelector, listMap, name } from './fields.ts';
-import { defineKind } from './kind.ts';
-import { ACTIONS } from './node-remedier.ts';
+import { defineKind } from './kind/definition.ts';
+import { ACTIONS } from './node-remedier/values.ts';
 
 export const LIMIT_SCOPES = ['Cluster', 'Zone', 'Rack', 'Pool', 'Set', 'Condition'] as const;
 

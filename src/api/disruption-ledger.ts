@@ -1,7 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { atomic, listMap, time } from './fields.ts';
-import { defineKind } from './kind.ts';
-import { ACTIONS } from './node-remedier.ts';
+import { defineKind } from './kind/definition.ts';
+import { ACTIONS } from './node-remedier/values.ts';
 
 /** As many as a reservation takes. */
 export const MAX_SCOPES = 24;

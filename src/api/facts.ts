@@ -5,7 +5,7 @@
  * Guarantees: a fact that is not known has no value. `Unknown` as a value of a condition is what a rule can ask for by name (a stale
  * heartbeat, or a detector that says so), and nothing else ever matches it.
  */
-import { COMPONENT_STATES, PHASES } from './machine.ts';
+import { COMPONENT_STATES, PHASES } from './machine/values.ts';
 
 export type FactType = 'string' | 'number' | 'boolean' | 'list';
 export type FactValue = string | number | boolean | readonly string[];

@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox';
 import { atomic, conditions, labelSelector, listMap, name, seconds, time } from './fields.ts';
-import { celRules, defineKind } from './kind.ts';
+import { celRules } from './kind.ts';
+import { defineKind } from './kind/definition.ts';
 
 export const ISOLATIONS = ['process', 'namespaces'] as const;
 

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { atomic } from './fields.ts';
-import { defineKind } from './kind.ts';
+import { defineKind } from './kind/definition.ts';
 
 export const Freezes = defineKind({
   kind: 'Freeze',

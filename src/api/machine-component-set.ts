@@ -1,9 +1,10 @@
 import { Type, type Static } from 'typebox';
 import { validateBatches } from './batches.ts';
 import { isCoded } from './errors.ts';
-import { LANES, LONGEST_COMPONENT_NAME } from './machine.ts';
+import { LANES, LONGEST_COMPONENT_NAME } from './machine/values.ts';
 import { atomic, conditions, countOrPercent, labelSelector, listMap, seconds, time, values } from './fields.ts';
-import { celRules, defineKind } from './kind.ts';
+import { celRules } from './kind.ts';
+import { defineKind } from './kind/definition.ts';
 
 export const DEFAULT_BATCHES = [1, '10%', '50%', '100%'];
 

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { atomic, conditions, countOrPercent, labels, seconds, values } from './fields.ts';
-import { defineKind } from './kind.ts';
-import { machineTemplateSpec } from './machine.ts';
+import { defineKind } from './kind/definition.ts';
+import { machineTemplateSpec } from './machine/schema.ts';
 
 /** Codes in `status.createFailure` by which what the set says is at fault, and not what is full or away: no machine will ever be made of it. */
 export const UNMAKEABLE = ['UnknownProvider', 'InvalidConfig'] as const;

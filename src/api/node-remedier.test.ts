@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { API_VERSION } from './kind.ts';
-import { ACTION_ARGS, ACTION_TRAITS, ACTIONS, fullRung, NodeRemediers, strengthOf } from './node-remedier.ts';
+import { NodeRemediers } from './node-remedier.ts';
+import { ACTION_ARGS, ACTION_TRAITS, ACTIONS, fullRung, strengthOf } from './node-remedier/values.ts';
 
 const rule = (spec: object) => ({
   apiVersion: API_VERSION,

@@ -1,9 +1,11 @@
 import { Type, type Static } from 'typebox';
 import { sha256Hex } from './digest.ts';
 import { atomic, conditions, listMap, name, time, values } from './fields.ts';
-import { defineKind } from './kind.ts';
-import { machineStatus, OUTCOMES } from './machine.ts';
-import { ACTIONS, healedWhen } from './node-remedier.ts';
+import { defineKind } from './kind/definition.ts';
+import { machineStatus } from './machine/schema.ts';
+import { OUTCOMES } from './machine/values.ts';
+import { healedWhen } from './node-remedier/schema.ts';
+import { ACTIONS } from './node-remedier/values.ts';
 
 /**
  * Pending asks Defender; Granted has a reservation and is prepared (cordon, drain); Running has its order; Verifying waits for the proof.

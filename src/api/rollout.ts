@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox';
 import { atomic, conditions, listMap, seconds, time } from './fields.ts';
-import { defineKind } from './kind.ts';
+import { defineKind } from './kind/definition.ts';
 
 /** One unit on its way: from what to what, on which clusters. Immutable once written. */
 export const rolloutUnit = Type.Object({

@@ -1,2 +1,2 @@
-/** Time limits for every server that KubeNode opens. */
+/** Time limits for every server that KubeNode opens. Here since of `src` only this folder may name the package (tools/imports.ts). */
 export * from '@kubenode/api-machinery/server-limits';

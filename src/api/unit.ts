@@ -1,4 +1,5 @@
-import { MachineComponents, machineComponentName } from './machine-component.ts';
+import { MachineComponents } from './machine-component.ts';
+import { machineComponentName } from './machine-component/values.ts';
 import type { KubeObject } from './wire.ts';
 import { unitDigest } from './digest.ts';
 

@@ -1,5 +1,5 @@
 import type { MachineComponentSpec } from '../api/machine-component.ts';
-import { machineComponentName } from '../api/machine-component.ts';
+import { machineComponentName } from '../api/machine-component/values.ts';
 import { FleetError } from './errors.ts';
 import { originPort, rememberOrigin } from './origin.ts';
 

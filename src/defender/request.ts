@@ -1,7 +1,7 @@
 import type { LimitClass } from '../api/defender-policy.ts';
 import type { LedgerReservation } from '../api/disruption-ledger.ts';
 import type { MachineStatus } from '../api/machine.ts';
-import type { Action } from '../api/node-remedier.ts';
+import type { Action } from '../api/node-remedier/values.ts';
 
 export type RequestClass = LedgerReservation['class'];
 

@@ -1,6 +1,7 @@
 /** Everything for which a rule is refused: in CI, by sync and by the controller, in the same words. */
 import { clearingOf, factNamed, healthyStatus } from '../api/facts.ts';
-import { ACTION_ARGS, ACTION_TRAITS, NodeRemediers, type HealedWhen, type NodeRemedier, type Rung } from '../api/node-remedier.ts';
+import { NodeRemediers, type HealedWhen, type NodeRemedier, type Rung } from '../api/node-remedier.ts';
+import { ACTION_ARGS, ACTION_TRAITS } from '../api/node-remedier/values.ts';
 import { canonical } from '../api/digest.ts';
 import type { FieldError } from '../api/kind.ts';
 import { mistake, type Mistake } from './mistake.ts';

@@ -11,7 +11,7 @@
  * - What cannot be told when its time is over has failed.
  */
 import { clearingOf, KUBELET_CONDITIONS } from '../api/facts.ts';
-import { ACTION_TRAITS } from '../api/node-remedier.ts';
+import { ACTION_TRAITS } from '../api/node-remedier/values.ts';
 import type { JobBefore, JobProof, RemedyOperationJobSpec } from '../api/remedy-operation-job.ts';
 import type { Truth } from './evaluate.ts';
 import type { ConditionFacts, Snapshot } from './snapshot.ts';

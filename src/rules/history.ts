@@ -6,8 +6,8 @@ import { Ajv } from 'ajv';
 import { Type, type Static } from 'typebox';
 import { CONDITION_STATUSES, PEER_SCOPES } from '../api/facts.ts';
 import { stringMap } from '../api/fields.ts';
-import { COMPONENT_STATES, OUTCOMES, PHASES } from '../api/machine.ts';
-import { ACTIONS } from '../api/node-remedier.ts';
+import { COMPONENT_STATES, OUTCOMES, PHASES } from '../api/machine/values.ts';
+import { ACTIONS } from '../api/node-remedier/values.ts';
 import { mistake, type Mistake } from './mistake.ts';
 
 const closed = { additionalProperties: false } as const;

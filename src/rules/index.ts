@@ -2,7 +2,8 @@
 import type { FactRef } from '../api/facts.ts';
 import { canonical, sha256Hex } from '../api/digest.ts';
 import { CodedError } from '../api/errors.ts';
-import { DEFAULT_CLEARS_AFTER_SECONDS, type NodeRemedier } from '../api/node-remedier.ts';
+import type { NodeRemedier } from '../api/node-remedier.ts';
+import { DEFAULT_CLEARS_AFTER_SECONDS } from '../api/node-remedier/values.ts';
 import type { Machine } from '../api/machine.ts';
 import { matchesLabels } from '../api/selector.ts';
 import { mistakeText } from './mistake.ts';

@@ -1,5 +1,5 @@
 import type { Machine } from '../api/machine.ts';
-import { fullRung, RUNG_DEFAULTS } from '../api/node-remedier.ts';
+import { fullRung, RUNG_DEFAULTS } from '../api/node-remedier/values.ts';
 import type { RemedyOperationJob, RemedyOperationJobSpec } from '../api/remedy-operation-job.ts';
 import { explain, explanationLines, whyFired } from './explain.ts';
 import type { LadderStep } from './ladder.ts';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../api/kind.ts';
-import type { Action, NodeRemedierSpec, Rung } from '../api/node-remedier.ts';
+import type { NodeRemedierSpec, Rung } from '../api/node-remedier.ts';
+import type { Action } from '../api/node-remedier/values.ts';
 import type { RemedyOperationJob, RemedyOperationJobStatus } from '../api/remedy-operation-job.ts';
 import { compareContenders, nextRung, replacementsBefore, supersedes, type Contender } from './ladder.ts';
 

@@ -7,15 +7,8 @@
  * - It ends at a human, and asks once.
  */
 import { canonical } from '../api/digest.ts';
-import {
-  ACTION_TRAITS,
-  DEFAULT_FORGET_AFTER_SECONDS,
-  fullRung,
-  strengthOf,
-  type Action,
-  type NodeRemedierSpec,
-  type Rung,
-} from '../api/node-remedier.ts';
+import type { NodeRemedierSpec, Rung } from '../api/node-remedier.ts';
+import { ACTION_TRAITS, DEFAULT_FORGET_AFTER_SECONDS, fullRung, strengthOf, type Action } from '../api/node-remedier/values.ts';
 import type { Machine } from '../api/machine.ts';
 import { isFinished, type RemedyOperationJob } from '../api/remedy-operation-job.ts';
 

@@ -4,7 +4,7 @@
  *
  * Keys: `for/RULE/DIGEST` the clock of a rule, `bad/TYPE` the clock of a condition, `rise/TYPE/N` one rise, `high/FACT/…` inside of a band.
  */
-import { DEFAULT_CLEARS_AFTER_SECONDS } from '../api/node-remedier.ts';
+import { DEFAULT_CLEARS_AFTER_SECONDS } from '../api/node-remedier/values.ts';
 import { MAX_RISES } from '../api/facts.ts';
 import type { Observation } from '../api/machine.ts';
 import { advance, clockOf, observationOf, type HoldClock, type Look } from './clock.ts';

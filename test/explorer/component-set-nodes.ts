@@ -1,5 +1,6 @@
 /** What happens on nodes, and what the machine controller makes of it: whether something may begin is judged by its own code. */
-import { contentOf, type ComponentEntry, type ComponentStatus, type Machine } from '../../src/api/machine.ts';
+import type { ComponentEntry, ComponentStatus, Machine } from '../../src/api/machine.ts';
+import { contentOf } from '../../src/api/machine/values.ts';
 import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
 import type { DefenderPolicy } from '../../src/api/defender-policy.ts';
 import type { Stored } from '../../src/api/wire.ts';

@@ -2,7 +2,7 @@
 import { API_VERSION } from '../../src/api/kind.ts';
 import type { Machine } from '../../src/api/machine.ts';
 import type { MachineComponentSet, MachineComponentSetSpec } from '../../src/api/machine-component-set.ts';
-import { contentOf } from '../../src/api/machine.ts';
+import { contentOf } from '../../src/api/machine/values.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import { idOf, targetsOf } from '../../src/controllers/machine-component-set/content.ts';
 import { isVerified } from '../../src/controllers/machine-component-set/evidence.ts';

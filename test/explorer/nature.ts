@@ -1,5 +1,6 @@
 /** Everything that is not a leader, as small faithful stand-ins: agents, the set controller, people, time. */
-import { contentOf, type ComponentEntry, type Machine, type MachineStatus, type Operation } from '../../src/api/machine.ts';
+import type { ComponentEntry, Machine, MachineStatus, Operation } from '../../src/api/machine.ts';
+import { contentOf } from '../../src/api/machine/values.ts';
 import type { Stored } from '../../src/api/wire.ts';
 import { isCoded } from '../../src/api/errors.ts';
 import { operatorRelease } from '../../src/controllers/machine/order/operator-release.ts';

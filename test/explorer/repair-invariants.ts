@@ -2,7 +2,7 @@
 import { needsDrain } from '../../src/api/disruption.ts';
 import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
 import type { Machine, Operation } from '../../src/api/machine.ts';
-import { ACTION_TRAITS } from '../../src/api/node-remedier.ts';
+import { ACTION_TRAITS } from '../../src/api/node-remedier/values.ts';
 import { isFinished, type RemedyOperationJob } from '../../src/api/remedy-operation-job.ts';
 import { DEGRADED, isCordoned, ownerOf, wasDegraded } from '../../src/controllers/machine/cordon/cordon.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';

@@ -6,7 +6,7 @@ import { API_VERSION } from '../../src/api/kind.ts';
 import type { ComponentEntry, ComponentStatus, Machine, Operation, OperationStatus } from '../../src/api/machine.ts';
 import { FINALIZERS } from '../../src/api/names.ts';
 import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../src/api/remedy-operation-job.ts';
-import type { Action } from '../../src/api/node-remedier.ts';
+import type { Action } from '../../src/api/node-remedier/values.ts';
 import type { KubeObject, Stored } from '../../src/api/wire.ts';
 import type { Step } from '../../src/controllers/machine/view.ts';
 import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';

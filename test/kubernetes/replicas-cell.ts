@@ -5,7 +5,8 @@ import { DisruptionLedgers, LEDGER_NAME } from '../../src/api/disruption-ledger.
 import { API_VERSION } from '../../src/api/kind.ts';
 import { CELL_KINDS } from '../../src/api/kinds.ts';
 import { Machines, type Machine, type MachineStatus } from '../../src/api/machine.ts';
-import { machineComponentName, MachineComponents } from '../../src/api/machine-component.ts';
+import { MachineComponents } from '../../src/api/machine-component.ts';
+import { machineComponentName } from '../../src/api/machine-component/values.ts';
 import { MachineComponentSets } from '../../src/api/machine-component-set.ts';
 import { agentLeaseName, SYSTEM_NAMESPACE } from '../../src/api/names.ts';
 import { NodeRemediers } from '../../src/api/node-remedier.ts';

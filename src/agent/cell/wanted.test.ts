@@ -1,12 +1,11 @@
 import { expect, test } from 'vitest';
 import { Machines as ApiMachines } from '../../api/machine.ts';
+import { contentOf } from '../../api/machine/values.ts';
 import type { Machine } from '../../api/machine.ts';
-import { MachineComponents as ApiComponents } from '../../api/machine-component.ts';
 import type { Stored } from '../../api/wire.ts';
 import { fakeClock } from '../../kube/testing/clock.ts';
-import { contentOf } from '../generation/content.ts';
 import { entry } from '../testing/world.ts';
-import { MachineComponents, Machines, createNewest, wantedOf } from './wanted.ts';
+import { Machines, createNewest, wantedOf } from './wanted.ts';
 
 const operation = { id: 'op', epoch: 1, kind: 'Change', components: [{ name: 'app', revision: 2 }], notAfter: '2026-11-20T00:00:00Z' };
 
@@ -18,16 +17,6 @@ function machine(spec: object): object {
     spec,
   };
 }
-
-test('the kinds are those of the API', () => {
-  for (const [ours, theirs] of [
-    [Machines, ApiMachines],
-    [MachineComponents, ApiComponents],
-  ] as const) {
-    const { group, version, kind, plural, namespaced } = theirs;
-    expect(ours).toMatchObject({ group, version, kind, plural, namespaced });
-  }
-});
 
 test('what the API takes is read', () => {
   const object = machine({ labels: { a: 'b' }, components: [entry('app', '1', 1)], operation, hold: true });

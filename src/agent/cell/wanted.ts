@@ -1,26 +1,24 @@
 import { CodedError } from '../../api/errors.ts';
+import { API_VERSION, GROUP, VERSION } from '../../api/kind.ts';
 import type { ComponentEntry, ComponentStatus, Machine, Operation } from '../../api/machine.ts';
+import { ENTRY_ACTIONS, MACHINE, contentOf } from '../../api/machine/values.ts';
 import type { MachineComponent } from '../../api/machine-component.ts';
+import { MACHINE_COMPONENT, PLAIN_NAME } from '../../api/machine-component/values.ts';
 import type { Clock } from '../../api/ports.ts';
 import type { Resource } from '../../api/resource.ts';
 import type { Condition, KubeObject, Stored } from '../../api/wire.ts';
-import { contentOf } from '../generation/content.ts';
 
 /*
  * What the agent reads of the API, checked by hand: the validator of src/api would cost every node 13 MB. Only fields that the agent
  * acts on are checked; an object with a wrong one is refused whole.
  */
 
-const GROUP = 'kubenode.io';
-const VERSION = 'v1alpha1';
-const COMPONENT_NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/;
+const COMPONENT_NAME = new RegExp(PLAIN_NAME);
 
 export const Machines: Resource<Machine> = {
   group: GROUP,
   version: VERSION,
-  kind: 'Machine',
-  plural: 'machines',
-  namespaced: true,
+  ...MACHINE,
   parse(value) {
     const machine = objectOf(value, 'Machine');
     const at = new FieldReader(machine, 'Machine');
@@ -29,7 +27,7 @@ export const Machines: Resource<Machine> = {
       // A component's name is a folder's too.
       entry.text('name', COMPONENT_NAME);
       for (const field of ['version', 'setUID']) entry.text(field);
-      entry.oneOf('action', ['Install', 'Remove']);
+      entry.oneOf('action', ENTRY_ACTIONS);
       entry.whole('revision', 1);
       if (entry.has('values')) entry.object('values');
     }
@@ -50,9 +48,7 @@ export const Machines: Resource<Machine> = {
 export const MachineComponents: Resource<MachineComponent> = {
   group: GROUP,
   version: VERSION,
-  kind: 'MachineComponent',
-  plural: 'machinecomponents',
-  namespaced: false,
+  ...MACHINE_COMPONENT,
   parse(value) {
     const component = objectOf(value, 'MachineComponent');
     new FieldReader(component, 'MachineComponent').object('spec');
@@ -126,11 +122,11 @@ export function createNewest(clock: Pick<Clock, 'monotonic'>): (version: string,
 function objectOf(value: unknown, kind: string): KubeObject & Record<string, unknown> {
   if (value !== null && typeof value === 'object') {
     const object = value as Partial<KubeObject>;
-    if (object.kind === kind && object.apiVersion === `${GROUP}/${VERSION}` && typeof object.metadata?.name === 'string') {
+    if (object.kind === kind && object.apiVersion === API_VERSION && typeof object.metadata?.name === 'string') {
       return value as KubeObject & Record<string, unknown>;
     }
   }
-  throw new CodedError('InvalidObject', `not a ${kind} of ${GROUP}/${VERSION}`);
+  throw new CodedError('InvalidObject', `not a ${kind} of ${API_VERSION}`);
 }
 
 /** A value with its field path. */
@@ -175,7 +171,7 @@ class FieldReader {
     }
   }
 
-  oneOf(field: string, allowed: string[]): void {
+  oneOf(field: string, allowed: readonly string[]): void {
     const value = this.#fields[field];
     if (typeof value !== 'string' || !allowed.includes(value)) throw this.#wrong(field, `must be one of ${allowed.join(', ')}`);
   }

@@ -1,13 +1,11 @@
 import { basename, isAbsolute, join } from 'node:path';
 import { messageOf } from '../../api/errors.ts';
+import { OWN_FOLDERS } from '../../api/machine-component/values.ts';
 import { agentError, codeOf } from '../errors.ts';
 import { onNode } from './layout.ts';
 import type { Files } from '../ports/files.ts';
 import { bytesOf } from '../ports/folders.ts';
 import type { OpenFolder } from '../ports/folders.ts';
-
-/** Folders of a node that no component may write to: the agent's own. */
-export const OWN_FOLDERS = ['/var/lib/kubenode', '/etc/kubenode', '/run/kubenode'];
 
 /** A folder that is held open, and where it really is. */
 interface Reached {

@@ -1,4 +1,4 @@
-import { contentOf } from '../generation/content.ts';
+import { contentOf } from '../../api/machine/values.ts';
 import { immediateStep, orderStep, runningStep } from '../operation/decide.ts';
 import { repairStep } from '../repair/decide.ts';
 import { transactionStep } from '../transaction/decide.ts';

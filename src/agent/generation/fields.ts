@@ -44,8 +44,8 @@ export function oneOf<T extends string>(value: unknown, path: string, allowed: r
   throw agentError('SpecInvalid', `${path} must be one of ${allowed.join(', ')}, got ${JSON.stringify(value)}`);
 }
 
-export function modeOf(value: unknown, path: string, otherwise: number): number {
-  return value === undefined ? otherwise : Number.parseInt(text(value, path, /^0[0-7]{3}$/), 8);
+export function modeOf(value: unknown, path: string, otherwise: string): number {
+  return Number.parseInt(value === undefined ? otherwise : text(value, path, /^0[0-7]{3}$/), 8);
 }
 
 export function unique<T>(items: T[], key: (item: T) => string, path: string): void {

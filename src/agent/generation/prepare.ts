@@ -1,10 +1,10 @@
 import { join } from 'node:path';
 import { canonical, sha256Hex } from '../../api/digest.ts';
 import { isCoded, messageOf } from '../../api/errors.ts';
+import { machineComponentName } from '../../api/machine-component/values.ts';
 import { fullJitterMs } from '../../kube/backoff.ts';
 import { sleep } from '../../kube/clock.ts';
 import { parseComponentSpec } from './spec.ts';
-import { machineComponentName } from './content.ts';
 import type { AgentContext } from '../context.ts';
 import { draftOf } from '../disk/durable.ts';
 import { agentError, failureOf, short } from '../errors.ts';

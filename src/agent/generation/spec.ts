@@ -1,8 +1,19 @@
 import { DISRUPTIONS } from '../../api/disruption.ts';
 import type { Disruption } from '../../api/disruption.ts';
 import type { MachineComponentSpec } from '../../api/machine-component.ts';
+import {
+  ARTIFACT_DEFAULTS,
+  ARTIFACT_NAME,
+  COMPONENT_DEFAULTS,
+  DRIFT_REACTIONS,
+  FILE_DEFAULTS,
+  HOOK_DEFAULTS,
+  OWN_FOLDERS,
+  PLAIN_NAME,
+  PROBE_DEFAULTS,
+  UNPACKS,
+} from '../../api/machine-component/values.ts';
 import { agentError } from '../errors.ts';
-import { OWN_FOLDERS } from '../disk/reach.ts';
 import { argv, count, list, modeOf, object, oneOf, text, unique } from './fields.ts';
 import type { Fields } from './fields.ts';
 import { unitOf } from './unit-spec.ts';
@@ -78,7 +89,7 @@ export function parseComponentSpec(value: unknown, platform: { os: string; arch:
   const units = list(spec['units'], 'spec.units').map(unitOf);
   const disposable = list(spec['disposable'], 'spec.disposable').map(disposableOf);
   const parsed: ComponentSpec = {
-    componentName: text(spec['componentName'], 'spec.componentName', /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/),
+    componentName: text(spec['componentName'], 'spec.componentName', new RegExp(PLAIN_NAME)),
     version: text(spec['version'], 'spec.version'),
     artifacts: artifactsFor(list(spec['platforms'], 'spec.platforms'), platform),
     files: list(spec['files'], 'spec.files').map(fileOf),
@@ -87,7 +98,7 @@ export function parseComponentSpec(value: unknown, platform: { os: string; arch:
     probes: list(spec['probes'], 'spec.probes').map((each, index) => probeOf(each, `spec.probes[${index}]`, units)),
     ...(spec['nodeCredentials'] === undefined ? {} : { nodeCredentials: credentialsOf(spec['nodeCredentials'], spec['files']) }),
     ...(disposable.length === 0 ? {} : { disposable }),
-    healthDeadlineSeconds: count(spec['healthDeadlineSeconds'], 'spec.healthDeadlineSeconds', 300, 1),
+    healthDeadlineSeconds: count(spec['healthDeadlineSeconds'], 'spec.healthDeadlineSeconds', COMPONENT_DEFAULTS.healthDeadlineSeconds, 1),
     disruption: disruptionsOf(spec['disruption']),
     requires: list(spec['requires'], 'spec.requires').map(requirementOf),
   };
@@ -113,11 +124,11 @@ function artifactsFor(platforms: unknown[], { os, arch }: { os: string; arch: st
     const at = `${path}[${index}]`;
     const fields = object(each, at);
     return {
-      name: text(fields['name'], `${at}.name`, /^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$/),
+      name: text(fields['name'], `${at}.name`, new RegExp(ARTIFACT_NAME)),
       url: text(fields['url'], `${at}.url`),
       sha256: text(fields['sha256'], `${at}.sha256`, /^[a-f0-9]{64}$/),
-      unpack: oneOf(fields['unpack'], `${at}.unpack`, ['None', 'TarGz'], 'None'),
-      mode: modeOf(fields['mode'], `${at}.mode`, 0o755),
+      unpack: oneOf(fields['unpack'], `${at}.unpack`, UNPACKS, ARTIFACT_DEFAULTS.unpack),
+      mode: modeOf(fields['mode'], `${at}.mode`, '0755'),
     };
   });
 }
@@ -132,8 +143,8 @@ function fileOf(value: unknown, index: number): FileSpec {
   return {
     path,
     content: text(fields['content'], `${at}.content`, undefined, true),
-    mode: modeOf(fields['mode'], `${at}.mode`, 0o644),
-    onDrift: oneOf(fields['onDrift'], `${at}.onDrift`, ['Repair', 'Report', 'Ignore'], 'Repair'),
+    mode: modeOf(fields['mode'], `${at}.mode`, FILE_DEFAULTS.mode),
+    onDrift: oneOf(fields['onDrift'], `${at}.onDrift`, DRIFT_REACTIONS, FILE_DEFAULTS.onDrift),
   };
 }
 
@@ -178,7 +189,7 @@ function hooksOf(value: unknown): ComponentSpec['hooks'] {
     const each = object(fields[name], `spec.hooks.${name}`);
     return {
       command: argv(each['command'], `spec.hooks.${name}.command`),
-      timeoutSeconds: count(each['timeoutSeconds'], `spec.hooks.${name}.timeoutSeconds`, 60, 1),
+      timeoutSeconds: count(each['timeoutSeconds'], `spec.hooks.${name}.timeoutSeconds`, HOOK_DEFAULTS.timeoutSeconds, 1),
     };
   };
   const [preInstall, postInstall, preRemove] = ['preInstall', 'postInstall', 'preRemove'].map(hook);
@@ -195,9 +206,9 @@ function probeOf(value: unknown, at: string, units: UnitSpec[]): ProbeSpec {
   if (kinds.length !== 1) throw agentError('SpecInvalid', `${at} must have exactly one of unit, http and exec`);
   const common = {
     name: text(fields['name'], `${at}.name`),
-    timeoutSeconds: count(fields['timeoutSeconds'], `${at}.timeoutSeconds`, 3, 1),
-    periodSeconds: count(fields['periodSeconds'], `${at}.periodSeconds`, 2, 1),
-    successThreshold: count(fields['successThreshold'], `${at}.successThreshold`, 1, 1),
+    timeoutSeconds: count(fields['timeoutSeconds'], `${at}.timeoutSeconds`, PROBE_DEFAULTS.timeoutSeconds, 1),
+    periodSeconds: count(fields['periodSeconds'], `${at}.periodSeconds`, PROBE_DEFAULTS.periodSeconds, 1),
+    successThreshold: count(fields['successThreshold'], `${at}.successThreshold`, PROBE_DEFAULTS.successThreshold, 1),
   };
   if (fields['unit'] !== undefined) {
     const unit = text(fields['unit'], `${at}.unit`);

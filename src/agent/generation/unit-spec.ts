@@ -1,3 +1,4 @@
+import { PLAIN_NAME, RELOADS, UNIT_DEFAULTS } from '../../api/machine-component/values.ts';
 import {
   AGENT_UNIT,
   KILL_MODES,
@@ -31,13 +32,13 @@ export function unitOf(value: unknown, index: number): UnitSpec {
   const environment = fields['environment'] === undefined ? {} : object(fields['environment'], `${at}.environment`);
   return {
     // A unit is a file name too.
-    name: text(fields['name'], `${at}.name`, /^[a-z0-9]([-a-z0-9]*[a-z0-9])?$/),
+    name: text(fields['name'], `${at}.name`, new RegExp(PLAIN_NAME)),
     exec: argv(fields['exec'], `${at}.exec`),
     environment: Object.fromEntries(
       Object.entries(environment).map(([key, each]) => [key, text(each, `${at}.environment.${key}`, undefined, true)]),
     ),
-    stopTimeoutSeconds: count(fields['stopTimeoutSeconds'], `${at}.stopTimeoutSeconds`, 10, 1),
-    reload: oneOf(fields['reload'], `${at}.reload`, ['None', 'SIGHUP'], 'None'),
+    stopTimeoutSeconds: count(fields['stopTimeoutSeconds'], `${at}.stopTimeoutSeconds`, UNIT_DEFAULTS.stopTimeoutSeconds, 1),
+    reload: oneOf(fields['reload'], `${at}.reload`, RELOADS, UNIT_DEFAULTS.reload),
     ...(fields['systemd'] === undefined ? {} : { systemd: systemdOf(fields['systemd'], `${at}.systemd`) }),
   };
 }

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { messageOf } from '../../api/errors.ts';
+import { OWN_FOLDERS } from '../../api/machine-component/values.ts';
 import { ruleOf } from './candidates.ts';
 import type { Kept } from './candidates.ts';
 import { createCleaner } from './cleaner.ts';
@@ -15,7 +16,6 @@ import { short } from '../errors.ts';
 import { loadManifest } from '../generation/generation.ts';
 import { componentLayout, onNode } from '../disk/layout.ts';
 import type { Manifest } from '../generation/manifest.ts';
-import { OWN_FOLDERS } from '../disk/reach.ts';
 import { bytesOf } from '../ports/folders.ts';
 import { LOG_FOLDER } from '../ports/logs.ts';
 import { startProbes } from '../upkeep/probes.ts';

@@ -1,6 +1,7 @@
 import type { Operation, Outcome } from '../../api/machine.ts';
+import { ACTION_TRAITS } from '../../api/node-remedier/values.ts';
 import type { Observed } from '../engine/observed.ts';
-import { CLASS_OF, taskOf } from './task.ts';
+import { taskOf } from './task.ts';
 import type { OperationRecord, Task } from '../records/state.ts';
 import type { Due, Finish, AgentStep } from '../engine/steps.ts';
 
@@ -27,7 +28,7 @@ export function repairTodo(o: Observed, order: Operation): Todo {
     kind,
     startedAt: o.serverMs ?? o.wallMs,
     components: [],
-    class: CLASS_OF[task.action],
+    class: ACTION_TRAITS[task.action].disruption,
     task,
     bootID: o.bootID,
   };

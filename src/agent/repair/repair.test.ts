@@ -1,6 +1,5 @@
+import { CONTROLLER_OPERATIONS } from '../../api/node-remedier/values.ts';
 import { expect, test } from 'vitest';
-import { AGENT_OPERATIONS as API_AGENT, CONTROLLER_OPERATIONS as API_CONTROLLER } from '../../api/node-remedier.ts';
-import { AGENT_OPERATIONS, CONTROLLER_OPERATIONS } from './task.ts';
 import { begin, live } from '../testing/life.ts';
 import { give, node, rest, unit } from '../testing/node.ts';
 import { type World, entry, putOld, repair, ROOT, START_MS } from '../testing/world.ts';
@@ -13,11 +12,6 @@ const did = (world: World) => world.effects.map((each) => `${each.what} ${each.n
 
 /** A change of values needs no order. */
 const reloads = { spec: { units: [{ name: 'app', exec: ['{{dir}}/bin'], reload: 'SIGHUP' }], disruption: { config: 'Reload' } } };
-
-test('who carries out which operation is as in the API', () => {
-  expect([...AGENT_OPERATIONS]).toEqual([...API_AGENT]);
-  expect([...CONTROLLER_OPERATIONS]).toEqual([...API_CONTROLLER]);
-});
 
 test('RestartComponent restarts every unit of the component once, and succeeds when its probes hold', async () => {
   const units = [
@@ -77,7 +71,7 @@ test('a component that has no units cannot be restarted', async () => {
   expect(operation(world)).toMatchObject({ outcome: 'PermanentFailure', message: 'component app has no units to restart' });
 });
 
-test.each(API_CONTROLLER.map((each) => [each]))(
+test.each(CONTROLLER_OPERATIONS.map((each) => [each]))(
   '%s is the cell’s: nothing is done and nothing reported, only its epoch is kept',
   async (action) => {
     const { world, life } = await node(reloads);

@@ -1,15 +1,11 @@
-import type { Disruption } from '../../api/disruption.ts';
 import type { Operation } from '../../api/machine.ts';
+import { AGENT_OPERATIONS, CONTROLLER_OPERATIONS } from '../../api/node-remedier/values.ts';
 import { runningOperation } from '../records/state.ts';
 import type { JournalState, Task } from '../records/state.ts';
 
-/** Carried out by the cell: nothing is done for them here, and nothing reported. Those of src/api, which cannot be imported without its schemas. */
-export const CONTROLLER_OPERATIONS: readonly string[] = ['MigratePods', 'Replace', 'PowerCycle'];
-export const AGENT_OPERATIONS: readonly Task['action'][] = ['CleanDisk', 'RestartComponent', 'Reboot'];
-
-export const isControllers = (order: Operation): boolean => order.kind === 'Repair' && CONTROLLER_OPERATIONS.includes(order.action ?? '');
-
-export const CLASS_OF: Readonly<Record<Task['action'], Disruption>> = { CleanDisk: 'None', RestartComponent: 'Restart', Reboot: 'Reboot' };
+/** The cell carries these out: the agent does nothing for them, and reports nothing. */
+export const isControllers = (order: Operation): boolean =>
+  order.kind === 'Repair' && CONTROLLER_OPERATIONS.some((each) => each === order.action);
 
 interface Argument {
   allowed: string;

@@ -1,7 +1,7 @@
 /** What a decision or a report is made of, as plain values: a node on which app 1.0.0 runs, healthy, looked at a moment ago, with nothing to do. */
 import type { Disruption } from '../../api/disruption.ts';
 import type { Operation } from '../../api/machine.ts';
-import { contentOf } from '../generation/content.ts';
+import { contentOf } from '../../api/machine/values.ts';
 import { newProgress } from '../transaction/memory.ts';
 import type { Manifest } from '../generation/manifest.ts';
 import type { Observed } from '../engine/observed.ts';

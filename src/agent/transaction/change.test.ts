@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { contentOf } from '../generation/content.ts';
+import { contentOf } from '../../api/machine/values.ts';
 import { begin, live } from '../testing/life.ts';
 import { announced, app, give, node, ordered, outcome, rest, waiting, want } from '../testing/node.ts';
 import { entry, order, release, World } from '../testing/world.ts';

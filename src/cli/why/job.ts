@@ -1,5 +1,5 @@
 /** The story of one repair, from what its rule saw to how it ended. */
-import { ACTION_TRAITS } from '../../api/node-remedier.ts';
+import { ACTION_TRAITS } from '../../api/node-remedier/values.ts';
 import { isFinished, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import { age } from '../output.ts';

@@ -1,5 +1,6 @@
 /** The rungs of a ladder: what is tried against a fault, one after the other. */
-import { ACTION_ARGS, type Action, type Rung } from '../../api/node-remedier.ts';
+import type { Rung } from '../../api/node-remedier.ts';
+import { ACTION_ARGS, type Action } from '../../api/node-remedier/values.ts';
 import { FleetError } from '../errors.ts';
 import { Release } from '../release.ts';
 

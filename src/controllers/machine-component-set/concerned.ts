@@ -1,7 +1,8 @@
 /** Which sets and Machines a change leads to: those about which it may change the decision. Pure. */
 import type { Lease } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
-import { machineComponentName, type MachineComponent } from '../../api/machine-component.ts';
+import type { MachineComponent } from '../../api/machine-component.ts';
+import { machineComponentName } from '../../api/machine-component/values.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { keyOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';

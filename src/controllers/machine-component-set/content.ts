@@ -1,5 +1,6 @@
 import { canonical, sha256Hex } from '../../api/digest.ts';
-import { contentOf, type ComponentEntry, type Machine } from '../../api/machine.ts';
+import type { ComponentEntry, Machine } from '../../api/machine.ts';
+import { contentOf } from '../../api/machine/values.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { matchesLabels } from '../../api/selector.ts';
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
-import { contentOf, type ComponentEntry, type ComponentStatus, type Machine, type VerifiedContent } from '../../api/machine.ts';
+import type { ComponentEntry, ComponentStatus, Machine, VerifiedContent } from '../../api/machine.ts';
+import { contentOf } from '../../api/machine/values.ts';
 import type { MachineComponent } from '../../api/machine-component.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import type { Stored } from '../../api/wire.ts';

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
-import { contentOf, LAST_REVISION, Machines } from '../../api/machine.ts';
+import { Machines } from '../../api/machine.ts';
+import { contentOf, LAST_REVISION } from '../../api/machine/values.ts';
 import { MachineComponents } from '../../api/machine-component.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { createWorld, type World } from './testing/world.ts';

@@ -1,4 +1,5 @@
-import { LAST_REVISION, type ComponentEntry, type ComponentStatus, type Machine } from '../../api/machine.ts';
+import type { ComponentEntry, ComponentStatus, Machine } from '../../api/machine.ts';
+import { LAST_REVISION } from '../../api/machine/values.ts';
 import type { Content } from './content.ts';
 
 /** Above everything that was ever asked of the agent or refused by it (docs/protocols.md#a3); `reported` of a removed component counts too. */

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { contentOf, type ComponentEntry, type ComponentStatus } from '../../api/machine.ts';
+import type { ComponentEntry, ComponentStatus } from '../../api/machine.ts';
+import { contentOf } from '../../api/machine/values.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { missingEvidence } from './evidence.ts';
 import { createWorld, type World } from './testing/world.ts';

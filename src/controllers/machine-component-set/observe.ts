@@ -1,5 +1,6 @@
 import type { ComponentEntry, ComponentStatus, Machine, VerifiedContent } from '../../api/machine.ts';
-import { machineComponentName, type MachineComponent } from '../../api/machine-component.ts';
+import type { MachineComponent } from '../../api/machine-component.ts';
+import { machineComponentName } from '../../api/machine-component/values.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { agentLeaseName } from '../../api/names.ts';
 import { keyOf } from '../../api/resource.ts';

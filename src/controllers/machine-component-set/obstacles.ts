@@ -1,6 +1,7 @@
 import semver from 'semver';
 import type { Machine } from '../../api/machine.ts';
-import { machineComponentName, type MachineComponent } from '../../api/machine-component.ts';
+import type { MachineComponent } from '../../api/machine-component.ts';
+import { machineComponentName } from '../../api/machine-component/values.ts';
 import { keyOf } from '../../api/resource.ts';
 import type { Content } from './content.ts';
 import type { Lane } from './lane.ts';

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
-import { contentOf, Machines, type ComponentEntry, type Machine } from '../../api/machine.ts';
+import { Machines, type ComponentEntry, type Machine } from '../../api/machine.ts';
+import { contentOf } from '../../api/machine/values.ts';
 import { MachineComponents } from '../../api/machine-component.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../../api/machine-component-set.ts';
 import { ANNOTATIONS } from '../../api/names.ts';

@@ -5,7 +5,8 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
-import { contentOf, OUTCOMES, type ComponentStatus, type Outcome } from '../../api/machine.ts';
+import type { ComponentStatus, Outcome } from '../../api/machine.ts';
+import { contentOf, OUTCOMES } from '../../api/machine/values.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { gatesOf } from '../../defender/gates.ts';
 import { rfc3339 } from '../../kube/clock.ts';

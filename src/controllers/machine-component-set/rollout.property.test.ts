@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { resolveBatches } from '../../api/batches.ts';
-import { contentOf, type ComponentEntry } from '../../api/machine.ts';
+import type { ComponentEntry } from '../../api/machine.ts';
+import { contentOf } from '../../api/machine/values.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { isNew } from './new-machine.ts';
 import type { Fault } from './testing/api.ts';

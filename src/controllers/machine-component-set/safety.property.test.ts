@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { contentOf, type ComponentEntry } from '../../api/machine.ts';
+import type { ComponentEntry } from '../../api/machine.ts';
+import { contentOf } from '../../api/machine/values.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { askOf } from '../machine/reservation/ask.ts';
 import { facts } from '../machine/testing/objects.ts';

@@ -1,6 +1,7 @@
 /** Which MachineComponents nobody names any more, and since when (docs/protocols.md#a7). Pure. */
 import type { Machine } from '../../api/machine.ts';
-import { machineComponentName, type MachineComponent } from '../../api/machine-component.ts';
+import type { MachineComponent } from '../../api/machine-component.ts';
+import { machineComponentName } from '../../api/machine-component/values.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import type { Stored } from '../../api/wire.ts';
 import { findCondition } from '../../kube/conditions.ts';

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
 import { Machines } from '../../api/machine.ts';
-import { MachineComponents, machineComponentName } from '../../api/machine-component.ts';
+import { MachineComponents } from '../../api/machine-component.ts';
+import { machineComponentName } from '../../api/machine-component/values.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
 import { waitFor } from '../../kube/testing/wait-for.ts';
 import { openCell, type TestCell } from '../machine-component-set/testing/cell.ts';

@@ -2,7 +2,7 @@
 import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import { CodedError } from '../../api/errors.ts';
 import type { Machine, OperationStatus, RepairStatus } from '../../api/machine.ts';
-import type { RepairOperation } from '../../api/node-remedier.ts';
+import type { RepairOperation } from '../../api/node-remedier/values.ts';
 import type { ObjectKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { GuardedWrite, Move, Seen } from '../../defender/guarded-write.ts';

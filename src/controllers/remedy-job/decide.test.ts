@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Node } from '../../api/builtin.ts';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Machine, MachineSpec, MachineStatus } from '../../api/machine.ts';
-import type { Action } from '../../api/node-remedier.ts';
+import type { Action } from '../../api/node-remedier/values.ts';
 import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import { observeHeartbeats } from '../../rules/heartbeats.ts';

@@ -2,7 +2,7 @@
 import { canonical } from '../../api/digest.ts';
 import type { MachineStatus, Outcome } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
-import { ACTION_TRAITS, CONTROLLER_OPERATIONS } from '../../api/node-remedier.ts';
+import { ACTION_TRAITS, CONTROLLER_OPERATIONS } from '../../api/node-remedier/values.ts';
 import { isFinished, type JobProof, type RemedyOperationJob, type RemedyOperationJobStatus } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import { beforeOf, proofFrom, verify } from '../../rules/heal.ts';

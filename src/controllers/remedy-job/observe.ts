@@ -7,7 +7,7 @@ import type { Stored } from '../../api/wire.ts';
 import type { Client } from '../../kube/client.ts';
 import type { Truth } from '../../rules/evaluate.ts';
 import { diagnosisOf } from '../../rules/job.ts';
-import { DEFAULT_FORGET_AFTER_SECONDS } from '../../api/node-remedier.ts';
+import { DEFAULT_FORGET_AFTER_SECONDS } from '../../api/node-remedier/values.ts';
 import { nextRung } from '../../rules/ladder.ts';
 import { lookAt, type RuleOutcome } from '../../rules/pass.ts';
 import type { Snapshot } from '../../rules/snapshot.ts';

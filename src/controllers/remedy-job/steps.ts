@@ -1,7 +1,7 @@
 /** The steps of a job, with their times. Pure. */
 import { needsDrain, needsOperation } from '../../api/disruption.ts';
 import type { Outcome } from '../../api/machine.ts';
-import { ACTION_TRAITS, type Action } from '../../api/node-remedier.ts';
+import { ACTION_TRAITS, type Action } from '../../api/node-remedier/values.ts';
 import { JOB_STEPS, type JobStep, type JobStepStatus, type RemedyOperationJobStatus } from '../../api/remedy-operation-job.ts';
 
 /** Those that an action takes, in order. The drain of MigratePods is the action itself. */

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
 import type { Machine } from '../../api/machine.ts';
-import type { Action, NodeRemedierSpec } from '../../api/node-remedier.ts';
+import type { NodeRemedierSpec } from '../../api/node-remedier.ts';
+import type { Action } from '../../api/node-remedier/values.ts';
 import type { RemedyOperationJob, RemedyOperationJobStatus } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
 import { compileRule } from '../../rules/index.ts';

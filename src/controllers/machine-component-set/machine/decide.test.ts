@@ -1,14 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { API_VERSION } from '../../../api/kind.ts';
-import {
-  contentOf,
-  type ComponentEntry,
-  type ComponentStatus,
-  type Machine,
-  type Operation,
-  type OperationStatus,
-  type Soak,
-} from '../../../api/machine.ts';
+import type { ComponentEntry, ComponentStatus, Machine, Operation, OperationStatus, Soak } from '../../../api/machine.ts';
+import { contentOf } from '../../../api/machine/values.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { decideMachine, type Owner } from './decide.ts';
 

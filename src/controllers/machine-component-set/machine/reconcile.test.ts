@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { API_VERSION } from '../../../api/kind.ts';
-import { contentOf, Machines, type ComponentEntry, type ComponentStatus, type Machine } from '../../../api/machine.ts';
+import { Machines, type ComponentEntry, type ComponentStatus, type Machine } from '../../../api/machine.ts';
+import { contentOf } from '../../../api/machine/values.ts';
 import type { MachineComponentSet } from '../../../api/machine-component-set.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { holds } from '../../../defender/guarded-patch.ts';

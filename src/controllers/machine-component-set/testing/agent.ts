@@ -1,4 +1,5 @@
-import { contentOf, type ComponentEntry, type ComponentStatus, type Machine } from '../../../api/machine.ts';
+import type { ComponentEntry, ComponentStatus, Machine } from '../../../api/machine.ts';
+import { contentOf } from '../../../api/machine/values.ts';
 import type { Stored } from '../../../api/wire.ts';
 
 /** A node's agent, as far as the set controller can tell one from a real one. */

@@ -1,7 +1,8 @@
 import { Leases } from '../../../api/builtin.ts';
 import { API_VERSION } from '../../../api/kind.ts';
 import { Machines, type ComponentEntry, type Machine } from '../../../api/machine.ts';
-import { MachineComponents, machineComponentName } from '../../../api/machine-component.ts';
+import { MachineComponents } from '../../../api/machine-component.ts';
+import { machineComponentName } from '../../../api/machine-component/values.ts';
 import { MachineComponentSets, type MachineComponentSet, type MachineComponentSetSpec } from '../../../api/machine-component-set.ts';
 import { agentLeaseName } from '../../../api/names.ts';
 import type { Clock } from '../../../api/ports.ts';

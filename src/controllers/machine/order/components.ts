@@ -1,6 +1,7 @@
 /** What the components of a Machine say about operations: what waits, what failed, what was recorded. Pure. */
 import { needsDrain, needsOperation, type Disruption } from '../../../api/disruption.ts';
-import { contentOf, type ComponentEntry, type ComponentStatus, type Machine, type Operation, type Outcome } from '../../../api/machine.ts';
+import type { ComponentEntry, ComponentStatus, Machine, Operation, Outcome } from '../../../api/machine.ts';
+import { contentOf } from '../../../api/machine/values.ts';
 import { API_LEVEL } from '../../../api/names.ts';
 import type { JobsOf } from '../facts.ts';
 import { askingJob } from '../repair/repair.ts';

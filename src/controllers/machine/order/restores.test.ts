@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../../api/kind.ts';
-import { contentOf, type ComponentEntry, type Machine, type Outcome } from '../../../api/machine.ts';
+import type { ComponentEntry, Machine, Outcome } from '../../../api/machine.ts';
+import { contentOf } from '../../../api/machine/values.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { actOf } from '../steps.ts';
 import { askOf } from '../reservation/ask.ts';

@@ -3,7 +3,8 @@
  * comes in between: a leader that takes over forgets nothing, and nothing that an agent reports ends it. Pure.
  */
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
-import { contentOf, type ComponentEntry, type Machine, type Operation } from '../../../api/machine.ts';
+import type { ComponentEntry, Machine, Operation } from '../../../api/machine.ts';
+import { contentOf } from '../../../api/machine/values.ts';
 import { finalReport } from '../repair/repair.ts';
 
 type Restores = NonNullable<Operation['restores']>;

@@ -1,7 +1,7 @@
 /** What the steps of a repair share that this controller carries out itself. */
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Machine, RepairStatus } from '../../../api/machine.ts';
-import type { RepairOperation } from '../../../api/node-remedier.ts';
+import type { RepairOperation } from '../../../api/node-remedier/values.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { base, ledgerWith, machineOf, repairUnderWay, stop, type Act, type ActContext, type Effect, type Guarded } from '../guards.ts';
 

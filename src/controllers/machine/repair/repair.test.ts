@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Machine, OperationStatus } from '../../../api/machine.ts';
 import { ANNOTATIONS, LABELS } from '../../../api/names.ts';
-import type { Action } from '../../../api/node-remedier.ts';
+import type { Action } from '../../../api/node-remedier/values.ts';
 import type { RemedyOperationJob } from '../../../api/remedy-operation-job.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { askOf } from '../reservation/ask.ts';

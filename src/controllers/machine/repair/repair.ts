@@ -3,7 +3,7 @@ import { needsDrain, needsOperation, type Disruption } from '../../../api/disrup
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Machine, Operation, OperationStatus } from '../../../api/machine.ts';
 import { ANNOTATIONS, API_LEVEL } from '../../../api/names.ts';
-import { ACTION_TRAITS, CONTROLLER_OPERATIONS, strengthOf, type RepairOperation } from '../../../api/node-remedier.ts';
+import { ACTION_TRAITS, CONTROLLER_OPERATIONS, strengthOf, type RepairOperation } from '../../../api/node-remedier/values.ts';
 import { isFinished, type RemedyOperationJob } from '../../../api/remedy-operation-job.ts';
 import { frozenBy, frozenVerdict } from '../../../defender/freeze.ts';
 import type { Request, Verdict } from '../../../defender/request.ts';

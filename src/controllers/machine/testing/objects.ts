@@ -1,16 +1,10 @@
 import type { Node } from '../../../api/builtin.ts';
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import { API_VERSION } from '../../../api/kind.ts';
-import {
-  contentOf,
-  type ComponentEntry,
-  type ComponentStatus,
-  type Machine,
-  type MachineStatus,
-  type Operation,
-} from '../../../api/machine.ts';
+import type { ComponentEntry, ComponentStatus, Machine, MachineStatus, Operation } from '../../../api/machine.ts';
+import { contentOf } from '../../../api/machine/values.ts';
 import { ANNOTATIONS, FINALIZERS } from '../../../api/names.ts';
-import type { Action } from '../../../api/node-remedier.ts';
+import type { Action } from '../../../api/node-remedier/values.ts';
 import type { RemedyOperationJob } from '../../../api/remedy-operation-job.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { setScope } from '../../../defender/scopes.ts';
