@@ -6,6 +6,7 @@
  * heartbeat, or a detector that says so), and nothing else ever matches it.
  */
 import { COMPONENT_STATES, PHASES } from './machine/values.ts';
+import { HEALTHS } from './node-condition.ts';
 
 export type FactType = 'string' | 'number' | 'boolean' | 'list';
 export type FactValue = string | number | boolean | readonly string[];
@@ -30,8 +31,6 @@ export interface FactDefinition {
 }
 
 export const CONDITION_STATUSES = ['True', 'False', 'Unknown'] as const;
-export const HEALTHS = ['Healthy', 'Unhealthy', 'Unknown'] as const;
-export type Health = (typeof HEALTHS)[number];
 export const PEER_SCOPES = ['rack', 'zone', 'pool', 'cluster'] as const;
 export type PeerScope = (typeof PEER_SCOPES)[number];
 /** At most so many rises of one condition are remembered. */
@@ -338,104 +337,3 @@ export const FACTS = [
 ] as const satisfies readonly FactDefinition[];
 
 export type FactID = (typeof FACTS)[number]['id'];
-
-/** A fact as a rule names it. */
-export interface FactRef {
-  readonly id: FactID;
-  readonly definition: FactDefinition;
-  /** The dotted name. */
-  readonly name: string;
-  /** What stands for the `<…>` of the pattern. */
-  readonly subjects: readonly string[];
-  /** What it is derived from: a change of that is what calls for another evaluation. */
-  readonly reads: string;
-  /** The number that a hysteresis is about. */
-  readonly inner?: FactRef;
-}
-
-const NAME = '([A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?)';
-const PATTERNS = FACTS.map((definition) => {
-  const text = definition.pattern
-    .replaceAll('.', '\\.')
-    .replace('<scope>', `(${PEER_SCOPES.join('|')})`)
-    .replace(/<\w+>/g, NAME);
-  return { definition, expression: new RegExp(`^${text}$`) };
-});
-
-function readsOf(id: FactID, name: string, [first]: readonly string[]): string {
-  if (id.startsWith('condition.')) return `condition.${first}`;
-  if (id.startsWith('machine.condition.')) return `machine.condition.${first}`;
-  if (id.startsWith('component.')) return `component.${first}`;
-  if (id.startsWith('peers.')) return `peers.${first}`;
-  return name;
-}
-
-/** The fact of this name, or undefined when the catalogue has none. */
-export function factNamed(name: string): FactRef | undefined {
-  for (const { definition, expression } of PATTERNS) {
-    const match = expression.exec(name);
-    if (match === null) continue;
-    const { id } = definition;
-    const subjects = match.slice(1);
-    if (id !== 'hysteresis') return { id, definition, name, subjects, reads: readsOf(id, name, subjects) };
-    const inner = factNamed(subjects[0] ?? '');
-    if (inner === undefined || inner.definition.type !== 'number' || inner.inner !== undefined) return undefined;
-    return { id, definition, name, subjects, reads: inner.reads, inner };
-  }
-  return undefined;
-}
-
-/** Parameters that a fact takes, with those of the number it is about. */
-export const paramsOf = (ref: FactRef): readonly string[] => [
-  ...(ref.definition.params ?? []),
-  ...(ref.inner === undefined ? [] : paramsOf(ref.inner)),
-];
-
-/** Patterns that begin as the name does, for a message about a name that is not known. */
-export function patternsLike(name: string): string[] {
-  const [root] = name.split('.');
-  const like = FACTS.filter((each) => each.pattern.split('.')[0] === root).map((each) => each.pattern);
-  return like.length > 0 ? like : [...new Set(FACTS.map((each) => `${each.pattern.split('.')[0]}.…`))];
-}
-
-/** Written by the kubelet: a stale kubelet Lease makes them unknown long before their own heartbeats are late. */
-export const KUBELET_CONDITIONS: ReadonlySet<string> = new Set(['Ready', 'MemoryPressure', 'DiskPressure', 'PIDPressure']);
-
-/** Conditions of Node Problem Detector as shipped that it sets from a log line: they stay True until it restarts or the node boots. */
-const LATCHED: ReadonlySet<string> = new Set([
-  'KernelDeadlock',
-  'XfsShutdown',
-  'CperHardwareErrorFatal',
-  'ReadonlyFilesystem',
-  'CorruptDockerOverlay2',
-  'DiskBadBlock',
-]);
-/** Conditions that are measured again and again, so that one that stays healthy was found healthy. */
-const PROBED: ReadonlySet<string> = new Set([
-  ...KUBELET_CONDITIONS,
-  'NetworkUnavailable',
-  'FrequentKubeletRestart',
-  'FrequentDockerRestart',
-  'FrequentContainerdRestart',
-  'FrequentUnregisterNetDevice',
-  'KubeletUnhealthy',
-  'ContainerRuntimeUnhealthy',
-  'KubeProxyUnhealthy',
-  'NTPProblem',
-]);
-
-/** How a condition of a Node comes to be healthy again; `Unknown` for one that this build does not know. */
-export function clearingOf(type: string): 'Latched' | 'Probed' | 'Unknown' {
-  if (LATCHED.has(type)) return 'Latched';
-  return PROBED.has(type) ? 'Probed' : 'Unknown';
-}
-
-/** The status that is good news: `…Ready` is good when True (the kubelet, the EKS agent), every other problem when False. */
-export function healthyStatus(type: string): 'True' | 'False' {
-  return type.endsWith('Ready') && !type.endsWith('NotReady') ? 'True' : 'False';
-}
-
-export function healthOf(type: string, status: string): Health {
-  if (status !== 'True' && status !== 'False') return 'Unknown';
-  return status === healthyStatus(type) ? 'Healthy' : 'Unhealthy';
-}

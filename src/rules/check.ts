@@ -1,5 +1,6 @@
 /** Everything for which a rule is refused: in CI, by sync and by the controller, in the same words. */
-import { clearingOf, factNamed, healthyStatus } from '../api/facts.ts';
+import { clearingOf, healthyStatus } from '../api/node-condition.ts';
+import { factNamed } from '../api/named-fact.ts';
 import { NodeRemediers, type HealedWhen, type NodeRemedier, type Rung } from '../api/node-remedier.ts';
 import { ACTION_ARGS, ACTION_TRAITS } from '../api/node-remedier/values.ts';
 import { canonical } from '../api/digest.ts';

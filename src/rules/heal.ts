@@ -10,7 +10,7 @@
  * - The proof must hold without a transition for `forSeconds`; and the rule must be known not to match.
  * - What cannot be told when its time is over has failed.
  */
-import { clearingOf, KUBELET_CONDITIONS } from '../api/facts.ts';
+import { clearingOf, KUBELET_CONDITIONS } from '../api/node-condition.ts';
 import { ACTION_TRAITS } from '../api/node-remedier/values.ts';
 import type { JobBefore, JobProof, RemedyOperationJobSpec } from '../api/remedy-operation-job.ts';
 import type { Truth } from './evaluate.ts';

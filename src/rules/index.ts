@@ -1,5 +1,5 @@
 /** The rules that run, compiled once, and which of them a change of what they read concerns. */
-import type { FactRef } from '../api/facts.ts';
+import type { FactRef } from '../api/named-fact.ts';
 import { canonical, sha256Hex } from '../api/digest.ts';
 import { CodedError } from '../api/errors.ts';
 import type { NodeRemedier } from '../api/node-remedier.ts';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { factNamed, FACTS } from '../api/facts.ts';
+import { FACTS } from '../api/facts.ts';
+import { factNamed } from '../api/named-fact.ts';
 import { compileRule, indexRules } from './index.ts';
 import { Marks } from './marks.ts';
 import { lookAt } from './pass.ts';

@@ -1,5 +1,6 @@
 /** The value of each fact of the catalogue, from a snapshot and the marks. */
-import type { FactID, FactRef, FactValue, PeerScope } from '../api/facts.ts';
+import type { FactID, FactValue, PeerScope } from '../api/facts.ts';
+import type { FactRef } from '../api/named-fact.ts';
 import { bandOf, timedCondition } from './index.ts';
 import type { Marks } from './marks.ts';
 import { NODE_INFO, type ConditionFacts, type Snapshot } from './snapshot.ts';

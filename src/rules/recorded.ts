@@ -3,7 +3,7 @@ import type { Node, NodeCondition } from '../api/builtin.ts';
 import type { Machine } from '../api/machine.ts';
 import { API_VERSION } from '../api/kind.ts';
 import type { Condition, ObjectMeta } from '../api/wire.ts';
-import { KUBELET_CONDITIONS } from '../api/facts.ts';
+import { KUBELET_CONDITIONS } from '../api/node-condition.ts';
 import type { History, HistoryEvent } from './history.ts';
 import type { PeerFacts } from './snapshot.ts';
 

@@ -1,6 +1,7 @@
 /** Everything that rules may know of one machine at one moment, as a plain value, and what differs between two of them. */
 import type { Node } from '../api/builtin.ts';
-import { healthOf, KUBELET_CONDITIONS, type Health, type PeerScope } from '../api/facts.ts';
+import type { PeerScope } from '../api/facts.ts';
+import { healthOf, KUBELET_CONDITIONS, type Health } from '../api/node-condition.ts';
 import type { Machine } from '../api/machine.ts';
 import { ANNOTATIONS } from '../api/names.ts';
 import { STALE_AFTER_MS, type Heartbeats } from './heartbeats.ts';

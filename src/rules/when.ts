@@ -1,5 +1,6 @@
 /** The conditions of a rule: what json-rules-engine takes, narrowed to what can be answered, and compiled with the facts they read. */
-import { factNamed, MAX_RISES, paramsOf, patternsLike, type FactRef } from '../api/facts.ts';
+import { MAX_RISES } from '../api/facts.ts';
+import { factNamed, paramsOf, patternsLike, type FactRef } from '../api/named-fact.ts';
 import { mistake, type Mistake } from './mistake.ts';
 import { isOperator, operatorsFor, OPERATORS, traitsOf, type Operator } from './operators.ts';
 

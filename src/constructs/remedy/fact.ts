@@ -2,15 +2,8 @@
  * Facts as rules ask for them, typed by the fact catalogue: a fact that is not in it, a value that it never has, an operator that its type
  * does not take and a negation over what may be missing do not compile. Without types the same mistakes are FleetErrors.
  */
-import {
-  factNamed,
-  paramsOf,
-  patternsLike,
-  type FactDefinition,
-  type FACTS,
-  type CONDITION_STATUSES,
-  type PeerScope,
-} from '../../api/facts.ts';
+import type { FactDefinition, FACTS, CONDITION_STATUSES, PeerScope } from '../../api/facts.ts';
+import { factNamed, paramsOf, patternsLike } from '../../api/named-fact.ts';
 import { FleetError } from '../errors.ts';
 import type { Term } from './term.ts';
 
