@@ -19,7 +19,7 @@ import { Reports } from '../cluster/reports.ts';
 import type { Fence } from '../fence.ts';
 import { inForce } from '../in-force.ts';
 import { ownersOf } from '../plan.ts';
-import { openExecutor } from './executor.ts';
+import { Executor } from './executor.ts';
 import { decide } from './decide.ts';
 import { eventsOf } from './events.ts';
 import { contentGiven, observe } from './observe.ts';
@@ -60,7 +60,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
   const hub = { ...options, clusters, fleets: fleetStore, inForceOf };
   const keeper = new ClusterKeeper(hub);
   const reports = new Reports(hub);
-  const executor = openExecutor({
+  const executor = new Executor({
     ...options,
     clusters,
     unitOf: (...wanted) => unitOf(options, ...wanted),
@@ -95,8 +95,8 @@ export async function runRolloutController(options: RolloutControllerOptions): P
         cell: (name) => connections.get(name) ?? { reason: CONNECTING, message: 'not connected yet' },
         unit: (digest) => units.get(digest),
         missing: (digest) => units.missing(digest),
-        failing: (unit, cluster) => executor.failing(unit, cluster),
-        gone: (unit, cluster) => executor.isGone(unit, cluster),
+        failing: (unit, cluster) => executor.failures.failing(unit, cluster),
+        gone: (unit, cluster) => executor.failures.isGone(unit, cluster),
         known: (...content) => (given ??= contentGiven([...rollouts.list(), ...seen.rollouts], seen.clusters, ownersOf(mine)))(...content),
       });
       return { mine, world, decision: decide(world) };
@@ -123,7 +123,7 @@ export async function runRolloutController(options: RolloutControllerOptions): P
     }
     if (!(await reports.report(connections, context.client, context.log))) waits.push(REPORT_RETRY_MS);
     // Also of tries that failed before this pass: nothing else may come that leads to another.
-    waits.push(...reports.waits(), ...executor.waits());
+    waits.push(...reports.waits(), ...executor.failures.waits());
     const dueAtMs = units.dueAtMs(loadedMs);
     if (dueAtMs !== undefined) waits.push(dueAtMs - clock.monotonic());
     const requeueAfterMs = nextPassMs(waits);
