@@ -136,7 +136,7 @@ async function write(
     case 'Lift':
       return undefined;
     default:
-      throw step satisfies never;
+      return step satisfies never;
   }
 }
 

@@ -14,7 +14,7 @@ import type { Cell, CellContent } from '../cell/cell.ts';
 import { REMOVAL } from '../records.ts';
 import { ownersOf } from '../plan.ts';
 import { contentGiven, isDrifted, observe, type ObserveInput } from './observe.ts';
-import { judge } from './place.ts';
+import { judge } from './judge.ts';
 import type { LiveUnit, World } from './world.ts';
 
 const SET = 'MachineComponentSet/kubelet';

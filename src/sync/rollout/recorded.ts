@@ -35,7 +35,7 @@ export function changeBefore(step: Exclude<Step, Apply>, fleet: string, now: str
     case 'TryAgain':
       return undefined;
     default:
-      throw step satisfies never;
+      return step satisfies never;
   }
 }
 

@@ -6,7 +6,7 @@ import { API_VERSION } from '../../api/kind.ts';
 import type { Rollout } from '../../api/rollout.ts';
 import { REMOVAL } from '../records.ts';
 import { isGone } from '../soak.ts';
-import { judge } from './place.ts';
+import { judge } from './judge.ts';
 import { fleetWorld, type FleetWorld } from './testing.ts';
 import type { ClusterView, Step, World } from './world.ts';
 

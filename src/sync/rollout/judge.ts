@@ -1,0 +1,121 @@
+/** How far one unit is on one cluster, against what a rollout wants there. */
+import type { UnitStatus } from '../../api/cluster.ts';
+import { MachineSets } from '../../api/machine-set.ts';
+import { plainText } from '../../api/plain-text.ts';
+import type { Rollout, RolloutUnit } from '../../api/rollout.ts';
+import { isSoakUnknown, soaksSince } from '../soak.ts';
+import { canRetry, knownOf, observedRetry, pendingPlace, type Known, type Place } from './place.ts';
+import type { LiveUnit, World } from './world.ts';
+
+export function judge(world: World, rollout: Rollout, unit: string, wanted: RolloutUnit['clusters'][number]): Place {
+  const known = knownOf(world, unit, wanted.name, wanted.digest);
+  const place = pendingPlace(world, rollout, unit, wanted, known);
+  if (world.members?.has(wanted.name) === false) {
+    const left = 'the fleet no longer declares this cluster';
+    const message = place.halt === undefined ? left : `${left}, which halted it: ${place.halt.message}`;
+    return { ...place, phase: 'Left', blocked: true, message };
+  }
+  const uncounted = known.blocked === undefined ? uncountedMachines(rollout, place, known.record, wanted.machines) : undefined;
+  return wanted.digest === undefined
+    ? judgeRemoval(world, place, known, uncounted)
+    : judgeTarget(rollout, place, known, wanted.digest, uncounted);
+}
+
+function judgeRemoval(
+  world: World,
+  place: Place,
+  { isCluster, stored, record, blocked, live }: Known,
+  uncounted: string | undefined,
+): Place {
+  // Of a Cluster that is not there nothing is known; its records went with it.
+  const gone = isCluster && (record === undefined || (record.digest === undefined && (record.inventory ?? []).length === 0));
+  const emptying = live.state === 'Present' && place.begun && blocked === undefined ? live.emptying : undefined;
+  if (emptying !== undefined) return { ...place, phase: 'Waiting', message: emptying };
+  if (stored !== undefined && stored !== record && stored.fleet === world.fleet) {
+    const [soaksFrom, soaksAgain] = [soaksSince(stored, world.now), isSoakUnknown(stored, world.now)];
+    return { ...place, phase: 'Verified', soaksFrom, soaksAgain };
+  }
+  if (!gone && uncounted !== undefined) return { ...place, phase: 'Waiting', message: uncounted };
+  return { ...place, moved: !gone, phase: gone ? 'Verified' : blocked === undefined ? 'Pending' : 'Blocked' };
+}
+
+function judgeTarget(rollout: Rollout, place: Place, known: Known, target: string, uncounted: string | undefined): Place {
+  const { live, blocked, held, complete } = known;
+  const carries = live.state === 'Present' && live.unitDigest === target;
+  const { halt, newHalt, halted, newEvidence } = haltsOf(place, known, carries);
+  const isUnknown = blocked === undefined && live.state === 'Present' && live.unknown === true && place.retry === undefined;
+  const drifted = blocked === undefined && !isUnknown && (live.state === 'Absent' || (live.state === 'Present' && live.drifted));
+  if (complete && !isUnknown) {
+    const lost = live.state === 'Present' ? live.lost : undefined;
+    const uncompared = lost === undefined ? undefined : `not compared with what was applied, which could not be rendered again: ${lost}`;
+    return { ...place, phase: 'Verified', drifted, newHalt, newEvidence, haltedAfter: halted, message: halted ?? uncompared };
+  }
+  // One that is recorded lasts, whatever hides it now.
+  if (halt !== undefined || newHalt !== undefined) return { ...place, phase: 'Halted', drifted, newHalt, newEvidence, message: halted };
+  if (blocked !== undefined) return { ...place, phase: 'Blocked' };
+  if (!held) return uncounted === undefined ? place : { ...place, phase: 'Waiting', message: uncounted };
+  if (live.state === 'Present' && isUnknown)
+    return { ...place, phase: 'Waiting', verifiedAt: undefined, soaksFrom: undefined, message: unknownContent(rollout, live.unitDigest) };
+  if (drifted) return { ...place, phase: 'Waiting', drifted };
+  if (carries && live.evidence) return { ...place, phase: 'Waiting', newEvidence: true };
+  return { ...place, phase: 'Waiting', message: live.state === 'Present' ? live.progress : 'not observed yet' };
+}
+
+interface Halts {
+  /** That is recorded of the target. */
+  halt: Place['halt'];
+  newHalt: Place['newHalt'];
+  /** Why the target is halted, by its cell or by the record. */
+  halted: string | undefined;
+  /** The cell has accepted what it had refused. */
+  newEvidence: boolean;
+}
+
+function haltsOf(place: Place, { record, live, isForeign, blocked, held }: Known, carries: boolean): Halts {
+  const halt = held && !isForeign ? place.halt : undefined;
+  const carrier = carries && live.state === 'Present' ? live : undefined;
+  const shown = carrier?.drifted === false ? carrier.halted : undefined;
+  const refused = carrier !== undefined && (carrier.refused === true || !canRetry(place.unit));
+  const isNew = held && !isForeign && shown !== undefined && (halt === undefined || (halt.refused === true && !refused));
+  const retried = observedRetry(place) ?? record?.retried;
+  return {
+    halt,
+    newHalt: isNew ? { message: shown, refused, appliedAt: record?.appliedAt, retried } : undefined,
+    halted: shown ?? (halt === undefined ? undefined : hiddenHalt(halt, blocked, live)),
+    newEvidence: carrier?.drifted === false && carrier.evidence && carrier.halted === undefined && halt?.refused === true,
+  };
+}
+
+function unknownContent({ metadata }: Rollout, digest: string | undefined): string {
+  return `its cell has content that this hub has no record of (${plainText(digest ?? '', 19)}): one of them was put back to a backup. It stays until a stage gets new content, or a person asks for this one: kubenode rollout retry ${metadata.name}`;
+}
+
+/**
+ * Why a set must not be changed yet: its cell is to have more machines than were counted when the commit was judged, by content that the hub did not give it as
+ * far as it knows, such as after a restore (docs/protocols.md#e9). A Rollout of an earlier version has counted none.
+ */
+function uncountedMachines(
+  { metadata }: Rollout,
+  { unit, target, live, retry }: Place,
+  record: UnitStatus | undefined,
+  counted = 0,
+): string | undefined {
+  if (!unit.startsWith(`${MachineSets.kind}/`) || retry !== undefined) return undefined;
+  if (live.state === 'Unknown') return 'not observed yet';
+  if (live.state === 'Absent' || live.machines === undefined || live.machines <= counted) return undefined;
+  const { unitDigest } = live;
+  if (unitDigest !== undefined && [record?.digest, record?.begun, target].includes(unitDigest)) return undefined;
+  const asked = target === undefined ? '' : `, or a person asks for this one: kubenode rollout retry ${metadata.name}`;
+  return `its cell has content that is not on record here, with ${live.machines} machines; ${counted} were counted when the commit was judged. It stays until a commit says other \`replicas\` of it${asked}`;
+}
+
+/** A halt that its cell does not show now, and why not. */
+function hiddenHalt({ message, since }: NonNullable<UnitStatus['halt']>, blocked: string | undefined, live: LiveUnit): string {
+  return `${message} (since ${since}; now: ${blocked ?? hiddenBy(live)})`;
+}
+
+function hiddenBy(live: LiveUnit): string {
+  if (live.state === 'Unknown') return 'not observed yet';
+  if (live.state === 'Absent') return 'it is not there';
+  return live.drifted ? 'it was changed by someone else' : 'its cell does not say so any more';
+}

@@ -1,0 +1,49 @@
+/** Whether a change of a unit on a cluster goes forward or back. */
+import type { UnitStatus } from '../../api/cluster.ts';
+import type { Rollout } from '../../api/rollout.ts';
+import { laneHeld, REMOVAL } from '../records.ts';
+import { isYoung } from '../soak.ts';
+import type { Place } from './place.ts';
+import type { World } from './world.ts';
+
+/** By which of the two had evidence here first; what never had is newer than all that did. */
+export function goesBack(record: UnitStatus | undefined, target: string | undefined): boolean {
+  const holds = heldBy(record);
+  if (holds === undefined || target === undefined || holds === target) return false;
+  const orderOf = (digest: string): number | undefined => {
+    const found = record?.verified?.find((entry) => entry.digest === digest);
+    return found === undefined ? undefined : (found.order ?? 0);
+  };
+  const to = orderOf(target);
+  return to !== undefined && to <= (orderOf(holds) ?? Infinity);
+}
+
+/** Digest that is there, wholly or in part. */
+export function heldBy(record: UnitStatus | undefined): string | undefined {
+  return record?.begun === undefined || record.begun === REMOVAL ? record?.digest : record.begun;
+}
+
+/** What is there keeps the lane it came by; what is to come takes the restore lane when it was verified here. */
+export function laneOf(record: UnitStatus | undefined, target: string | undefined, restorable: boolean): Place['lane'] {
+  if (record?.digest === undefined) return 'Forward';
+  if (record.digest === target && record.begun === undefined) return laneHeld(record);
+  return restorable ? 'Restore' : 'Forward';
+}
+
+/**
+ * A removal goes back where what is there is new to this cluster: then nobody relies on it here yet, and it is the way back from what a commit began. How far
+ * that commit came elsewhere says nothing of it. One that has begun keeps its lane. What an earlier version recorded says nothing, so that is a change like any other.
+ */
+export function laneOfRemoval(world: World, rollout: Rollout, record: UnitStatus | undefined): Place['lane'] {
+  if (record?.begun === REMOVAL) return record.removal?.lane ?? 'Forward';
+  return record !== undefined && isNew(record, world.now, longestSoakMs(rollout)) ? 'Restore' : 'Forward';
+}
+
+/** Whether what came to this cluster with some commit was never proven here, or not longer ago than this. */
+export function isNew({ added }: UnitStatus, now: number, soakMs: number): boolean {
+  return added !== undefined && (added.verifiedAt === undefined || isYoung(added.verifiedAt, now, soakMs));
+}
+
+export function longestSoakMs({ spec }: Rollout): number {
+  return 1000 * Math.max(0, ...spec.stages.map(({ soakSeconds }) => soakSeconds));
+}
