@@ -1,0 +1,158 @@
+/** One pass over the rollouts of a fleet: observe, decide, act, report. */
+import type { Cluster } from '../../api/cluster.ts';
+import { canonical } from '../../api/digest.ts';
+import type { Clock, Log } from '../../api/ports.ts';
+import { Rollouts, type Rollout } from '../../api/rollout.ts';
+import type { Stored } from '../../api/wire.ts';
+import { hasReason } from '../../kube/api-error.ts';
+import type { Client } from '../../kube/client.ts';
+import type { Recorder } from '../../kube/recorder.ts';
+import { CONNECTING, type Away } from '../cell/away.ts';
+import { isCell, type Cell } from '../cell/cell.ts';
+import type { Cells } from '../cell/cells.ts';
+import { isWatched } from '../cell/kinds.ts';
+import type { ClusterKeeper } from '../cluster/finalizer.ts';
+import type { Reports } from '../cluster/reports.ts';
+import type { Fence } from '../fence.ts';
+import { inForce } from '../in-force.ts';
+import { ownersOf } from '../plan.ts';
+import { decide, type Decision } from './decide.ts';
+import { eventsOf } from './events.ts';
+import type { Executor } from './executor.ts';
+import { fromServer, fromStores, type HubObjects, type HubStores } from './hub-objects.ts';
+import { contentGiven, observe } from './observe.ts';
+import type { openUnits } from './units.ts';
+import { nextPassMs } from './waits.ts';
+import { needsCurrent, type World } from './world.ts';
+
+/** When what of a cluster could not be written is tried again. */
+const REPORT_RETRY_MS = 30_000;
+const BLOCKED_POLL_MS = 5000;
+
+/** What passes share. */
+export interface PassDependencies {
+  stores: HubStores;
+  cells: Cells;
+  units: ReturnType<typeof openUnits>;
+  keeper: ClusterKeeper;
+  executor: Executor;
+  reports: Reports;
+  fence: Fence;
+  recorder: Recorder;
+  clock: Clock;
+  signal: AbortSignal;
+}
+
+interface PassContext {
+  client: Client;
+  log: Log;
+}
+
+type Connections = ReadonlyMap<string, Cell | Away>;
+
+/** Returns after how many ms the next one is due; undefined where only a change leads to one. */
+export async function runPass(dependencies: PassDependencies, fleet: string, context: PassContext): Promise<number | undefined> {
+  const { stores, units, keeper, executor, reports, fence, clock } = dependencies;
+  await fence.raise(stores.clusters.list());
+  await keeper.keep(context.client);
+  const stored = fromStores(stores, fleet);
+  // Of a Fleet that was deleted nothing is carried out, and what it has in cells is reported.
+  const isGone = stored.declared === undefined && stored.rollouts.length > 0;
+  if (!isGone && inForce(stored.declared, stored.rollouts).length === 0) return undefined;
+  const connections = await connectAll(dependencies.cells, stores.clusters.list());
+  const loadedMs = clock.monotonic();
+  await loadUnits(dependencies, fleet, connections);
+  const { mine, world, decision } = await decideNow(dependencies, fleet, connections, context.client);
+  const waits: number[] = decision.again === undefined ? [] : [decision.again - clock.now()];
+  // A cell that answers again, or never does, may change nothing that an event reports.
+  const waited = [...connections.values()].some((connection) => isCell(connection) && !connection.synced());
+  if (waited || [...world.clusters.values()].some((view) => view.blocked !== undefined)) waits.push(BLOCKED_POLL_MS);
+
+  const byCluster = Map.groupBy(decision.steps, (step) => step.cluster);
+  await executor.carryOut(byCluster, { fleet, connections, context, waits });
+  await writeStatuses(dependencies, decision, mine, context.client);
+  if (!(await reports.report(connections, context.client, context.log))) waits.push(REPORT_RETRY_MS);
+  // Also of tries that failed before this pass: nothing else may come that leads to another.
+  waits.push(...reports.waits(), ...executor.failures.waits());
+  const dueAtMs = units.dueAtMs(loadedMs);
+  if (dueAtMs !== undefined) waits.push(dueAtMs - clock.monotonic());
+  return nextPassMs(waits);
+}
+
+async function connectAll(cells: Cells, clusters: readonly Stored<Cluster>[]): Promise<Connections> {
+  await cells.keep(new Set(clusters.map((cluster) => cluster.metadata.name)));
+  const entries = await Promise.all(
+    clusters.map(async (cluster): Promise<[string, Cell | Away]> => [cluster.metadata.name, await cells.of(cluster)]),
+  );
+  return new Map(entries);
+}
+
+/** What live objects are compared with; only of kinds that are watched, in cells that are reached. */
+async function loadUnits({ stores, units }: PassDependencies, fleet: string, connections: Connections): Promise<void> {
+  const all = stores.clusters
+    .list()
+    .flatMap(({ metadata, status }) => (status?.units ?? []).map((record) => ({ record, cluster: metadata.name })));
+  const wanted = all.flatMap(({ record, cluster }) => {
+    const { unit, digest, commit } = record;
+    const isCompared = isCell(connections.get(cluster)) && isWatched(unit.split('/')[0] ?? '');
+    return record.fleet !== fleet || digest === undefined || commit === undefined || !isCompared ? [] : [{ digest, commit, unit, cluster }];
+  });
+  await units.load(fleet, wanted);
+  units.keep(new Set(all.flatMap(({ record }) => record.digest ?? [])));
+}
+
+interface Decided {
+  /** Rollouts that are in force. */
+  mine: readonly Stored<Rollout>[];
+  world: World;
+  decision: Decision;
+}
+
+/** From stores, and again from the API server where a step must not rest on what is late (docs/protocols.md#e14). */
+async function decideNow(dependencies: PassDependencies, fleet: string, connections: Connections, hub: Client): Promise<Decided> {
+  const first = decideOn(dependencies, fleet, connections, fromStores(dependencies.stores, fleet));
+  if (!first.decision.steps.some(needsCurrent)) return first;
+  return decideOn(dependencies, fleet, connections, await fromServer(hub, fleet, dependencies.signal));
+}
+
+function decideOn(dependencies: PassDependencies, fleet: string, connections: Connections, objects: HubObjects): Decided {
+  const { stores, units, executor, clock } = dependencies;
+  const { declared, rollouts, clusters } = objects;
+  const members = declared?.status?.clusters;
+  // A Fleet that was made again has accepted nothing yet: which clusters it declares is not known (docs/protocols.md#e12).
+  const mine = members === undefined ? [] : inForce(declared, rollouts);
+  let given: ReturnType<typeof contentGiven> | undefined;
+  const world = observe({
+    now: clock.now(),
+    fleet,
+    members,
+    rollouts: mine,
+    clusters,
+    cell: (name) => connections.get(name) ?? { reason: CONNECTING, message: 'not connected yet' },
+    unit: (digest) => units.get(digest),
+    missing: (digest) => units.missing(digest),
+    failing: (unit, cluster) => executor.failures.failing(unit, cluster),
+    gone: (unit, cluster) => executor.failures.isGone(unit, cluster),
+    known: (...content) => (given ??= contentGiven([...stores.rollouts.list(), ...rollouts], clusters, ownersOf(mine)))(...content),
+  });
+  return { mine, world, decision: decide(world) };
+}
+
+async function writeStatuses(
+  { recorder, signal }: PassDependencies,
+  { statuses }: Decision,
+  rollouts: readonly Stored<Rollout>[],
+  hub: Client,
+): Promise<void> {
+  for (const [name, status] of statuses) {
+    const rollout = rollouts.find((each) => each.metadata.name === name);
+    if (rollout === undefined || canonical(rollout.status ?? null) === canonical(status)) continue;
+    for (const event of eventsOf(rollout, status)) recorder.event(rollout, event);
+    const { resourceVersion } = rollout.metadata;
+    const patch = { metadata: { resourceVersion }, status };
+    // One that was steered or written since leads to another pass.
+    await hub.patch(Rollouts, { name }, { merge: patch }, { subresource: 'status', signal }).catch((error: unknown) => {
+      if (!hasReason(error, 'Conflict', 'NotFound')) throw error;
+    });
+  }
+}
