@@ -94,7 +94,7 @@ test('a cluster whose deletion waits is said to wait', () => {
   waiting.metadata.deletionTimestamp = '2026-11-20T00:00:00Z';
   expect(status([fleet(['prod'])], [waiting])).toMatchObject({
     code: 1,
-    lines: ['failed: cluster/prod: somebody deletes it, and it waits; kubectl describe cluster prod says for what'],
+    lines: ['failed: cluster/prod: its deletion waits; kubectl describe cluster prod shows for what'],
   });
 });
 

@@ -37,7 +37,7 @@ const conditionOf = (
 
 type ClusterAttention = Attention & { cluster: string };
 
-/** A machine that is upgraded or repaired is away for a while; that needs nobody. */
+/** A machine that is upgraded or repaired is away for a while; that needs no person. */
 const PATIENCE_MS = 600_000;
 
 /** The time of a condition is that of its status: one that was False for another reason before has its time from then. */
@@ -69,7 +69,7 @@ function recordedHalts(fleets: readonly Fleet[], clusters: readonly Cluster[], r
   );
 }
 
-/** What the hub found in cells and nothing has: nobody changes it, and nobody removes it (docs/protocols.md#e17). */
+/** What the hub found in cells and neither a commit nor a record has: no hub changes or removes it (docs/protocols.md#e17). */
 function orphanLines({ metadata: { name }, status }: Cluster): string[] {
   const { total, first } = status?.orphans ?? { total: 0, first: [] };
   const lines = first.map((each) => `${name}: ${each.object}: ${ORPHAN_TEXT[each.reason](each.fleet)}`);
@@ -85,9 +85,9 @@ const KEEP = `to keep it without a Fleet, remove its label ${LABELS.fleet}`;
 
 const ORPHAN_TEXT: Record<Orphan['reason'], (fleet: string) => string> = {
   NotDeclared: (fleet) =>
-    `no commit of Fleet ${fleet} and no record of the hub has it, so nobody changes or removes it; next: declare it in fleet/, and remove it by a later commit if nobody needs it; ${KEEP}`,
+    `no commit of Fleet ${fleet} and no record of the hub has it, so no hub changes or removes it; next: declare it in fleet/, and remove it by a later commit if it is not needed; ${KEEP}`,
   FleetAbsent: (fleet) =>
-    `Fleet ${fleet}, which applied it, does not exist, so nobody changes or removes it; next: create that Fleet again, or declare it in another one once it has no label; ${KEEP}`,
+    `Fleet ${fleet}, which applied it, does not exist, so no hub changes or removes it; next: create that Fleet again, or declare it in another one once it has no label; ${KEEP}`,
 };
 
 const isUnderWay = ({ status }: Rollout): boolean => !isOver(status?.phase);
@@ -100,36 +100,34 @@ function unmanaged(fleets: readonly Fleet[], clusters: readonly Cluster[]): Clus
   return clusters.filter(({ metadata }) => !all.has(metadata.name) && metadata.deletionTimestamp === undefined);
 }
 
-/** `nowMs`: by the clock of who reads it. Returns the exit code. */
-export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[], nowMs: number, json: boolean, output: Output): number {
+/** What the hub has, as this command shows it. */
+interface HubView {
+  fleets: readonly Fleet[];
+  clusters: readonly Cluster[];
+  /** Rollouts under way, oldest first. */
+  open: readonly Rollout[];
+  /** What will probably pass by itself. */
+  young: readonly ClusterAttention[];
+  /** What needs a person, a line each. */
+  trouble: readonly string[];
+}
+
+function viewOf(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[], nowMs: number): HubView {
   const attention = clusters.flatMap(({ metadata, status }): ClusterAttention[] =>
     (status?.attention ?? []).map((each) => ({ cluster: metadata.name, ...each })),
   );
   const isYoung = ({ type, since }: ClusterAttention): boolean => type === 'Available' && nowMs - Date.parse(since) < PATIENCE_MS;
-  const young = attention.filter(isYoung);
-  const lasting = attention.filter((each) => !isYoung(each));
   const open = rollouts
     .filter(isUnderWay)
-    // Nobody carries out what is left of a Fleet that was deleted.
+    // No hub carries out what is left of a Fleet that was deleted.
     .filter(({ spec }) => fleets.some(({ metadata }) => metadata.name === spec.fleet))
     .sort((a, b) => a.spec.sequence - b.spec.sequence);
   const trouble = [
     ...fleets
       .filter((fleet) => conditionOf(fleet, 'Ready')?.status === 'False')
       .map((fleet) => `fleet/${fleet.metadata.name}: ${conditionOf(fleet, 'Ready')?.reason}: ${conditionOf(fleet, 'Ready')?.message}`),
-    ...clusters
-      .filter((cluster) => conditionOf(cluster, 'Reachable')?.status === 'False')
-      .map((cluster) => `cluster/${cluster.metadata.name}: ${conditionOf(cluster, 'Reachable')?.message}`),
-    ...clusters
-      .filter(({ metadata }) => metadata.deletionTimestamp !== undefined)
-      .map(
-        ({ metadata: { name } }) => `cluster/${name}: somebody deletes it, and it waits; kubectl describe cluster ${name} says for what`,
-      ),
-    ...unmanaged(fleets, clusters).map(
-      ({ metadata: { name } }) =>
-        `cluster/${name}: no fleet declares it: what was applied there stays, and nobody looks after it; next: declare it in fleet/ again, or kubectl delete cluster ${name}`,
-    ),
-    ...lasting.map((each) => lineOf(each, nowMs)),
+    ...clusterTrouble(fleets, clusters),
+    ...attention.filter((each) => !isYoung(each)).map((each) => lineOf(each, nowMs)),
     ...clusters.flatMap(orphanLines),
     ...open.flatMap((rollout) =>
       (rollout.status?.units ?? [])
@@ -138,63 +136,85 @@ export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[]
     ),
     ...recordedHalts(fleets, clusters, rollouts, nowMs),
   ];
+  return { fleets, clusters, open, young: attention.filter(isYoung), trouble };
+}
+
+/** Clusters that the hub cannot reach, that wait to be deleted, or that no fleet declares. */
+function clusterTrouble(fleets: readonly Fleet[], clusters: readonly Cluster[]): string[] {
+  return [
+    ...clusters
+      .filter((cluster) => conditionOf(cluster, 'Reachable')?.status === 'False')
+      .map((cluster) => `cluster/${cluster.metadata.name}: ${conditionOf(cluster, 'Reachable')?.message}`),
+    ...clusters
+      .filter(({ metadata }) => metadata.deletionTimestamp !== undefined)
+      .map(({ metadata: { name } }) => `cluster/${name}: its deletion waits; kubectl describe cluster ${name} shows for what`),
+    ...unmanaged(fleets, clusters).map(
+      ({ metadata: { name } }) =>
+        `cluster/${name}: no fleet declares it: what was applied there stays, and no hub manages it; next: declare it in fleet/ again, or kubectl delete cluster ${name}`,
+    ),
+  ];
+}
+
+const asJson = ({ fleets, clusters, open, trouble }: HubView): string =>
+  JSON.stringify({
+    fleets: fleets.map(({ metadata, status }) => ({ name: metadata.name, ...status })),
+    clusters: clusters.map(({ metadata, status }) => ({
+      name: metadata.name,
+      machines: status?.machines,
+      attention: status?.attention ?? [],
+      ...(status?.orphans === undefined ? {} : { orphans: status.orphans }),
+      conditions: status?.conditions,
+    })),
+    rollouts: open.map(({ metadata, status }) => ({ name: metadata.name, ...status })),
+    trouble,
+  });
+
+const fleetTable = (fleets: readonly Fleet[]): string =>
+  table(
+    ['FLEET', 'READY', 'COMMIT', 'UNITS', 'MESSAGE'],
+    fleets.map((fleet) => [
+      fleet.metadata.name,
+      conditionOf(fleet, 'Ready')?.status ?? 'Unknown',
+      fleet.status?.commit?.slice(0, 10) ?? '',
+      String(fleet.status?.units ?? 0),
+      (conditionOf(fleet, 'Ready')?.message ?? '').split('\n')[0] ?? '',
+    ]),
+  );
+
+const clusterTable = (clusters: readonly Cluster[]): string =>
+  table(
+    ['CLUSTER', 'REACHABLE', 'MACHINES', 'READY'],
+    clusters.map((cluster) => [
+      cluster.metadata.name,
+      conditionOf(cluster, 'Reachable')?.status ?? 'Unknown',
+      String(cluster.status?.machines?.total ?? 0),
+      String(cluster.status?.machines?.ready ?? 0),
+    ]),
+  );
+
+const rolloutTable = (open: readonly Rollout[]): string =>
+  table(
+    ['ROLLOUT', 'UNIT', 'PHASE', 'STAGE', 'MESSAGE'],
+    open.flatMap((rollout) =>
+      (rollout.status?.units ?? [])
+        .filter((unit) => !isOver(unit.phase))
+        .map((unit) => [rollout.metadata.name, unit.unit, unit.phase, unit.stage ?? '', unit.message ?? '']),
+    ),
+  );
+
+/** `nowMs`: by the clock of the reader. Returns the exit code. */
+export function report(fleets: Fleet[], clusters: Cluster[], rollouts: Rollout[], nowMs: number, json: boolean, output: Output): number {
+  const view = viewOf(fleets, clusters, rollouts, nowMs);
   if (json) {
-    output.print(
-      JSON.stringify({
-        fleets: fleets.map(({ metadata, status }) => ({ name: metadata.name, ...status })),
-        clusters: clusters.map(({ metadata, status }) => ({
-          name: metadata.name,
-          machines: status?.machines,
-          attention: status?.attention ?? [],
-          ...(status?.orphans === undefined ? {} : { orphans: status.orphans }),
-          conditions: status?.conditions,
-        })),
-        rollouts: open.map(({ metadata, status }) => ({ name: metadata.name, ...status })),
-        trouble,
-      }),
-    );
-    return trouble.length === 0 ? EXIT.ok : EXIT.failed;
-  }
-  output.print(
-    table(
-      ['FLEET', 'READY', 'COMMIT', 'UNITS', 'MESSAGE'],
-      fleets.map((fleet) => [
-        fleet.metadata.name,
-        conditionOf(fleet, 'Ready')?.status ?? 'Unknown',
-        fleet.status?.commit?.slice(0, 10) ?? '',
-        String(fleet.status?.units ?? 0),
-        (conditionOf(fleet, 'Ready')?.message ?? '').split('\n')[0] ?? '',
-      ]),
-    ),
-  );
-  output.print('');
-  output.print(
-    table(
-      ['CLUSTER', 'REACHABLE', 'MACHINES', 'READY'],
-      clusters.map((cluster) => [
-        cluster.metadata.name,
-        conditionOf(cluster, 'Reachable')?.status ?? 'Unknown',
-        String(cluster.status?.machines?.total ?? 0),
-        String(cluster.status?.machines?.ready ?? 0),
-      ]),
-    ),
-  );
-  output.print('');
-  if (open.length === 0) {
-    output.print('No rollout is under way.');
+    output.print(asJson(view));
   } else {
-    output.print(
-      table(
-        ['ROLLOUT', 'UNIT', 'PHASE', 'STAGE', 'MESSAGE'],
-        open.flatMap((rollout) =>
-          (rollout.status?.units ?? [])
-            .filter((unit) => !isOver(unit.phase))
-            .map((unit) => [rollout.metadata.name, unit.unit, unit.phase, unit.stage ?? '', unit.message ?? '']),
-        ),
-      ),
-    );
+    output.print(fleetTable(fleets));
+    output.print('');
+    output.print(clusterTable(clusters));
+    output.print('');
+    output.print(view.open.length === 0 ? 'No rollout is under way.' : rolloutTable(view.open));
+    for (const each of view.young) output.say('waiting', lineOf(each, nowMs));
+    for (const line of view.trouble) output.say('failed', line);
   }
-  for (const each of young) output.say('waiting', lineOf(each, nowMs));
-  for (const line of trouble) output.say('failed', line);
-  return trouble.length === 0 ? EXIT.ok : EXIT.failed;
+  return view.trouble.length === 0 ? EXIT.ok : EXIT.failed;
 }

@@ -2,11 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { Option, type Command } from 'commander';
-import { CodedError, messageOf } from '../../api/errors.ts';
+import { CodedError } from '../../api/errors.ts';
 import { EXIT } from '../exit.ts';
 import type { Output } from '../output.ts';
 import { outputFlag } from '../output-flag.ts';
 import type { Run } from '../program.ts';
+import { StepReport } from '../tour/step-report.ts';
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
@@ -38,10 +39,11 @@ export function tourCommand(program: Command, run: Run): void {
 }
 
 async function tour(flags: Flags, output: Output): Promise<number> {
-  const [{ cloneFleet }, { startSystem }, { changeSteps, importStep }, { repairSteps }] = await Promise.all([
+  const [{ cloneFleet }, { startSystem }, { changeSteps }, { importStep }, { repairSteps }] = await Promise.all([
     import('../tour/fleet.ts'),
     import('../tour/system.ts'),
-    import('../tour/steps.ts'),
+    import('../tour/change-steps.ts'),
+    import('../tour/import-step.ts'),
     import('../tour/repair-steps.ts'),
   ]);
   const patience = Number(flags.patience);
@@ -55,71 +57,33 @@ async function tour(flags: Flags, output: Output): Promise<number> {
   // Also more than once: npm passes on what the terminal has sent already.
   for (const name of SIGNALS) process.on(name, onSignal);
   const dir = await mkdtemp(join(tmpdir(), 'kubenode-tour-'));
-  const began = performance.now();
-  let failed = false;
-
-  async function step<T>({ name, run }: { name: string; run: () => Promise<T> }, detail: (value: T) => string): Promise<T | undefined> {
-    const started = performance.now();
-    if (flags.output !== 'json') output.say('doing', name);
-    try {
-      const value = await run();
-      tell(true, detail(value));
-      return value;
-    } catch (error) {
-      failed = true;
-      tell(false, messageOf(error));
-      return undefined;
-    }
-    function tell(ok: boolean, detail: string): void {
-      const ms = Math.round(performance.now() - started);
-      if (flags.output === 'json') output.print(JSON.stringify({ step: name, ok, ms, detail }));
-      else output.say(ok ? 'done' : 'failed', `${(ms / 1000).toFixed(1)} s  ${detail}`);
-    }
-  }
-
-  const system = await step(
-    {
-      name: 'clone the fleet and start: hub, three cells, one agent a node',
-      run: async () => {
-        const fleet = await cloneFleet(resolve(flags.repository), join(dir, 'fleet'));
-        return {
-          fleet,
-          system: await startSystem(fleet.dir, join(dir, 'state'), {
-            patience,
-            signal,
-            ...(controlPlanes === undefined ? {} : { controlPlanes }),
-          }),
-        };
-      },
-    },
+  const steps = new StepReport(output, flags.output === 'json');
+  const start = async () => {
+    const fleet = await cloneFleet(resolve(flags.repository), join(dir, 'fleet'));
+    const options = { patience, signal, ...(controlPlanes === undefined ? {} : { controlPlanes }) };
+    return { fleet, system: await startSystem(fleet.dir, join(dir, 'state'), options) };
+  };
+  const started = await steps.run(
+    { name: 'clone the fleet and start: hub, three cells, one agent a node', run: start },
     ({ system }) => `up, state in ${system.state}`,
   );
-  if (system !== undefined) {
+  if (started !== undefined) {
+    const { fleet, system } = started;
     // A later step builds on the earlier ones: after the first that fails there is nothing to show.
-    const steps = [
-      importStep(system.system),
-      ...(flags.part === 'repair' ? [] : changeSteps(system.system, system.fleet)),
-      ...(flags.part === 'change' ? [] : repairSteps(system.system, system.fleet)),
+    const all = [
+      importStep(system),
+      ...(flags.part === 'repair' ? [] : changeSteps(system, fleet)),
+      ...(flags.part === 'change' ? [] : repairSteps(system, fleet)),
     ];
-    for (const each of steps) {
-      if (!failed) await step<string>(each, (detail) => detail);
+    for (const each of all) {
+      if (!steps.failed) await steps.run(each, (detail) => detail);
     }
-    await system.system.stop();
+    await system.stop();
   }
   for (const name of SIGNALS) process.removeListener(name, onSignal);
-  // Who interrupts does not look for what went wrong.
-  const keep = flags.keep === true || (failed && !signal.aborted);
+  // A person who interrupts does not ask what failed.
+  const keep = flags.keep === true || (steps.failed && !signal.aborted);
   if (!keep) await rm(dir, { recursive: true, force: true });
-  if (failed && !keep) {
-    output.say('failed', 'interrupted; everything is stopped and removed');
-    return EXIT.failed;
-  }
-  const seconds = ((performance.now() - began) / 1000).toFixed(1);
-  if (flags.output !== 'json')
-    output.say(
-      failed ? 'failed' : 'done',
-      failed ? `not every step came true; what is left is in ${dir}` : `every step came true, in ${seconds} s`,
-    );
-  else if (failed) output.say('failed', `what is left is in ${dir}`);
-  return failed ? EXIT.failed : EXIT.ok;
+  steps.end(keep ? dir : undefined);
+  return steps.failed ? EXIT.failed : EXIT.ok;
 }
