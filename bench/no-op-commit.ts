@@ -1,4 +1,5 @@
-import { CELLS, until } from '../src/cli/tour/system.ts';
+import { CELLS } from '../src/cli/tour/system.ts';
+import { until } from '../src/cli/tour/wait.ts';
 import type { Benchmark, Sample } from './harness.ts';
 import { requestsBetween, type Asker, type LoggedRequest } from './requests.ts';
 import { now, openSystem, pause, BUMPED, BUMPS, NODES } from './system.ts';

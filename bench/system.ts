@@ -6,7 +6,8 @@ import { fileURLToPath } from 'node:url';
 import { Fleets } from '../src/api/fleet.ts';
 import { Rollouts } from '../src/api/rollout.ts';
 import { cloneFleet } from '../src/cli/tour/fleet.ts';
-import { startSystem, until, type TourSystem } from '../src/cli/tour/system.ts';
+import { startSystem, type TourSystem } from '../src/cli/tour/system.ts';
+import { until } from '../src/cli/tour/wait.ts';
 
 export const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** Of the reference fleet, over all three cells. */

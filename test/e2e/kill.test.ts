@@ -7,7 +7,8 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { Machine } from '../../src/api/machine.ts';
 import { cloneFleet, type TourFleet } from '../../src/cli/tour/fleet.ts';
-import { CELLS, startSystem, until, type TourSystem } from '../../src/cli/tour/system.ts';
+import { CELLS, startSystem, type TourSystem } from '../../src/cli/tour/system.ts';
+import { until } from '../../src/cli/tour/wait.ts';
 
 const checkout = fileURLToPath(new URL('../..', import.meta.url));
 const RUNTIME = 'local-runtime';
