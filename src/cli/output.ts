@@ -6,7 +6,7 @@ import { plainOutput, plainText } from '../api/plain-text.ts';
  * a node: nothing that a terminal would obey is printed (docs/protocols.md#g7).
  */
 const GLYPHS = { doing: ['►', '>'], waiting: ['◎', '.'], done: ['✔', '+'], warning: ['⚠', '!'], failed: ['✗', 'x'] } as const;
-type Word = keyof typeof GLYPHS;
+export type Word = keyof typeof GLYPHS;
 const COLOURS = { doing: 'cyan', waiting: 'blue', done: 'green', warning: 'yellow', failed: 'red' } as const;
 
 export interface Output {

@@ -210,7 +210,7 @@ export async function startLocal(options: LocalOptions): Promise<Running> {
 
     const progress = followProgress({ clients, output, clock, log, signal: stopped.signal });
     closing.push(() => progress.stop());
-    await progress.firstLook(12_000);
+    await progress.firstState(12_000);
     welcome({ output, state, repository, progress, branch: options.branch, servers: given?.servers });
     progress.start();
     return { stop };

@@ -87,7 +87,7 @@ async function begin(): Promise<void> {
     spec: { source: { path: '/x' }, stages: [{ name: 'test', clusterSelector: {} }] },
     status: { conditions: [{ type: 'Ready', status: 'False', reason: 'X', message: 'y', lastTransitionTime: '2026-11-20T00:00:00Z' }] },
   });
-  await progress.firstLook(10_000);
+  await progress.firstState(10_000);
   await waitFor(() => hub.watches.open === 3 && cell.watches.open === 2, { what: `watches; ${JSON.stringify(log.lines)}` });
   progress.start();
   lines.length = 0;

@@ -14,7 +14,7 @@ afterEach(() => rmSync(dir, { recursive: true }));
 function said(): string {
   let text = '';
   const nothing = {
-    firstLook: async () => {},
+    firstState: async () => {},
     fleet: () => undefined,
     clusters: () => [],
     machines: () => [],
