@@ -5,14 +5,12 @@ import { LANES, LONGEST_COMPONENT_NAME } from './machine/values.ts';
 import { atomic, conditions, countOrPercent, labelSelector, listMap, seconds, time, values } from './fields.ts';
 import { celRules } from './kind.ts';
 import { defineKind } from './kind/definition.ts';
+import { AGENT_LEASE_SECONDS } from './names.ts';
 
 export const DEFAULT_BATCHES = [1, '10%', '50%', '100%'];
 
-/**
- * How long the Lease of an agent lasts: up to 72 seconds pass between two renewals (docs/protocols.md#b6), so that one may be late or fail. Who stored less,
- * before this was refused, gets this.
- */
-export const SHORTEST_OFFLINE_SECONDS = 180;
+/** docs/protocols.md#b6. What was stored below it, before this was refused, counts as this. */
+export const SHORTEST_OFFLINE_SECONDS = AGENT_LEASE_SECONDS;
 
 const content = {
   version: Type.String({ minLength: 1 }),

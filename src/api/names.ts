@@ -67,8 +67,12 @@ export const MANAGERS = {
 /** Namespace of KubeNode's own objects (leader Leases, cluster Secrets). */
 export const SYSTEM_NAMESPACE = 'kubenode-system';
 
-/** Agents renew `Lease <machine>` in the Machine's namespace with this suffix: Node leases live elsewhere. */
+/** The Lease that the agent of a Machine renews, in the Machine's namespace. */
 export const agentLeaseName = (machine: string): string => `agent-${machine}`;
+/** How long that Lease lasts: one more than two missed renewals, of 60 s ± 20 %. A Lease that names no duration lasts as long. */
+export const AGENT_LEASE_SECONDS = 180;
+/** Namespace of the Leases that kubelets renew, each of the name of its Node. */
+export const KUBELET_LEASES = 'kube-node-lease';
 
 /** What this build of the agent understands; a cell orders nothing above what an agent reports. */
 export const API_LEVEL = 1;

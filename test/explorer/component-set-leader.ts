@@ -8,7 +8,6 @@ import { agentLeaseName } from '../../src/api/names.ts';
 import type { ObjectKey } from '../../src/api/resource.ts';
 import type { Json, Stored } from '../../src/api/wire.ts';
 import { statusPatch as setStatusPatch } from '../../src/controllers/machine-component-set/act.ts';
-import type { LeaseAge } from '../../src/controllers/shared/lease-ages.ts';
 import { decideMachine } from '../../src/controllers/machine-component-set/machine/decide.ts';
 import { stateOf, statusPatch } from '../../src/controllers/machine-component-set/machine/reconcile.ts';
 import { observeSet, type SetView, type Stores } from '../../src/controllers/machine-component-set/observe.ts';
@@ -53,8 +52,6 @@ import {
 const LIVE = { known: false };
 const UNSEEN: HeldMachine = { version: 0, object: undefined };
 const DAY = 86_400_000;
-const HEARD: LeaseAge = { silentMs: 0, fresh: true };
-const UNHEARD: LeaseAge = { silentMs: DAY, fresh: false };
 
 export function leaderMoves(world: World, index: number, scenario: Scenario): Step[] {
   const leader = world.leaders[index];
@@ -99,12 +96,10 @@ function mishaps(world: World, index: number, leader: Leader): Step[] {
 
 const cacheOf = (world: World, leader: Leader): Store => leader.frozen ?? { sets: world.sets, machines: world.machines };
 
-function leasesOf(sites: readonly Site[]): Stores['leases'] {
+function livenessOf(sites: readonly Site[]): Stores['liveness'] {
   const at = ({ name }: ObjectKey): Site => sites[Number(name.replace(agentLeaseName(''), '').slice(1))] ?? 'dead';
-  return {
-    of: (key) => (at(key) === 'alive' || (at(key) === 'silent' && key.namespace !== POOL) ? HEARD : UNHEARD),
-    quietMs: () => 0,
-  };
+  const isAlive = (key: ObjectKey): boolean => at(key) === 'alive' || (at(key) === 'silent' && key.namespace !== POOL);
+  return { isAlive, unseenMs: (key) => (isAlive(key) ? 0 : DAY), unansweredMs: () => 0 };
 }
 
 const PLATFORM: MachineComponent['spec']['platforms'][number] = { os: 'any', arch: 'any', artifacts: [] };
@@ -122,7 +117,7 @@ function viewOf(store: Store, set: HeldSet, sites: readonly Site[]): SetView {
         return { apiVersion: API_VERSION, kind: 'MachineComponent', metadata, spec };
       },
     },
-    leases: leasesOf(sites),
+    liveness: livenessOf(sites),
   };
   return observeSet(setAt(set), machinesOf(store), stores, NOW);
 }
@@ -371,7 +366,7 @@ function answers(world: World, index: number, leader: Leader, { mutation = NO_MU
       // Without the generation, which its condition would bear.
       const machine = { ...object, metadata: { ...object.metadata, resourceVersion: String(version) } };
       const sets = { list: () => store.sets.map(setAt) };
-      const decision = decideMachine(stateOf({ sets, leases: leasesOf(world.sites), clock: { now: () => NOW } }, machine));
+      const decision = decideMachine(stateOf({ sets, liveness: livenessOf(world.sites), clock: { now: () => NOW } }, machine));
       const entries = decision.changes.map(({ entry }) => entry);
       if (entries.length > 0) return { patch: jsonBody(entriesPatch(machine, entries, LIVE)), status: false };
       return decision.status === undefined ? undefined : { patch: jsonBody(statusPatch(machine, decision.status, LIVE)), status: true };

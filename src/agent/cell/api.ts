@@ -1,6 +1,6 @@
 import type { Machine } from '../../api/machine.ts';
 import { SIGNERS } from '../../api/admission.ts';
-import { MANAGERS, agentLeaseName } from '../../api/names.ts';
+import { AGENT_LEASE_SECONDS, MANAGERS, agentLeaseName } from '../../api/names.ts';
 import { Leases } from '../../api/builtin.ts';
 import type { Clock } from '../../api/ports.ts';
 import { apiVersionOf } from '../../api/resource.ts';
@@ -15,9 +15,6 @@ import type { CellApi } from '../context.ts';
 import { ask, readAnswer } from '../identity/wire.ts';
 import type { AgentStatus } from '../report/status.ts';
 import { MachineComponents, Machines, wantedOf } from './wanted.ts';
-
-/** One more than two missed renewals, of 60 s ± 20 %. */
-export const LEASE_SECONDS = 180;
 
 /** Everything that the agent asks of the API server. */
 export interface AgentApi extends CellApi {
@@ -90,7 +87,7 @@ export function createAgentApi({ transport, machine, server, clock, userAgent, o
     },
 
     async renewLease(signal) {
-      const spec = { holderIdentity: name, leaseDurationSeconds: LEASE_SECONDS, renewTime: microTime(clock.now()) };
+      const spec = { holderIdentity: name, leaseDurationSeconds: AGENT_LEASE_SECONDS, renewTime: microTime(clock.now()) };
       try {
         await client.patch(Leases, { namespace, name: leaseName }, { merge: { spec } }, { signal });
       } catch (error) {

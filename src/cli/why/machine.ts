@@ -8,7 +8,7 @@ import { DisruptionLedgers, LEDGER_NAME, type LedgerReservation } from '../../ap
 import { Freezes, type Freeze } from '../../api/freeze.ts';
 import { MachineComponentSets, type MachineComponentSet } from '../../api/machine-component-set.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
-import { agentLeaseName, MACHINE_CONDITIONS } from '../../api/names.ts';
+import { KUBELET_LEASES, MACHINE_CONDITIONS } from '../../api/names.ts';
 import { NodeRemediers, type NodeRemedier } from '../../api/node-remedier.ts';
 import { isFinished, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
@@ -16,6 +16,7 @@ import { isHeld, releasedAt } from '../../controllers/remedy/hold.ts';
 import { openRulebook } from '../../controllers/remedy/rulebook.ts';
 import { frozenBy } from '../../defender/freeze.ts';
 import type { Client } from '../../kube/client.ts';
+import { agentLease, claimedAliveUntilMs, kubeletLease } from '../../kube/liveness.ts';
 import { explain, type Explanation } from '../../rules/explain.ts';
 import { observeHeartbeats } from '../../rules/heartbeats.ts';
 import { appliesTo } from '../../rules/index.ts';
@@ -27,7 +28,7 @@ import { PeerIndex, peerOf } from '../../rules/peers.ts';
 import { takeSnapshot, type PeerFacts, type Snapshot } from '../../rules/snapshot.ts';
 import { drainLines, drainActions } from './drain.ts';
 import { troubleLines } from './trouble.ts';
-import { ago, freshUntilMs, verdictLines } from './words.ts';
+import { ago, verdictLines } from './words.ts';
 
 /** Everything that is asked of the cell. */
 export interface MachineInput {
@@ -69,12 +70,10 @@ export interface WhyMachine {
   notKnown: string[];
 }
 
-const KUBELET_LEASES = 'kube-node-lease';
-
 export async function gatherMachine(client: Client, machine: Stored<Machine>, nowMs: number): Promise<MachineInput> {
-  const { namespace = '', name, uid } = machine.metadata;
+  const { namespace = '', uid } = machine.metadata;
   const nodeName = machine.status?.nodeRef?.name;
-  const [node, rules, componentSets, jobs, ledger, freezes, kubeletLease, agentLease] = await Promise.all([
+  const [node, rules, componentSets, jobs, ledger, freezes, kubelet, agent] = await Promise.all([
     nodeName === undefined ? undefined : client.find(Nodes, { name: nodeName }),
     client.listAll(NodeRemediers),
     client.listAll(MachineComponentSets),
@@ -82,8 +81,8 @@ export async function gatherMachine(client: Client, machine: Stored<Machine>, no
     client.listAll(RemedyOperationJobs, { namespace }),
     client.find(DisruptionLedgers, { name: LEDGER_NAME }),
     client.listAll(Freezes),
-    nodeName === undefined ? undefined : client.find(Leases, { namespace: KUBELET_LEASES, name: nodeName }),
-    client.find(Leases, { namespace, name: agentLeaseName(name) }),
+    nodeName === undefined ? undefined : client.find(Leases, kubeletLease(nodeName)),
+    client.find(Leases, agentLease(machine)),
   ]);
   const reservations = ledger?.status?.reservations ?? [];
   const own = jobs.items.filter((job) => job.spec.machine.uid === uid);
@@ -99,8 +98,8 @@ export async function gatherMachine(client: Client, machine: Stored<Machine>, no
     jobsOfSet,
     reservations,
     freezes: freezes.items,
-    kubeletLease,
-    agentLease,
+    kubeletLease: kubelet,
+    agentLease: agent,
   };
   // Counting the others means listing them all: only where a rule asks for it.
   const asks = rules.items.some((rule) => appliesTo(rule, machine) && JSON.stringify(rule.spec.when).includes('"peers.'));
@@ -138,8 +137,8 @@ function snapshotOf({ nowMs, machine, node, kubeletLease, agentLease, peers = {}
     node,
     heartbeats:
       node === undefined ? undefined : observeHeartbeats(undefined, node.metadata.uid ?? '', node.status?.conditions ?? [], nowMs),
-    kubeletFreshUntilMs: freshUntilMs(kubeletLease),
-    agentFreshUntilMs: freshUntilMs(agentLease),
+    kubeletFreshUntilMs: claimedAliveUntilMs(kubeletLease),
+    agentFreshUntilMs: claimedAliveUntilMs(agentLease),
     peers,
     hold: hold ?? { held: false, releasedAtMs: undefined },
   });

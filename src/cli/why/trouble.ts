@@ -4,8 +4,8 @@ import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import type { ComponentStatus, Machine } from '../../api/machine.ts';
 import type { Stored } from '../../api/wire.ts';
 import { leftComponents, TO_REMOVE } from '../../controllers/shared/left-components.ts';
+import { claimedAliveUntilMs } from '../../kube/liveness.ts';
 import { age } from '../output.ts';
-import { freshUntilMs } from './words.ts';
 
 /** Conditions that say of a machine itself that it does not work. */
 const CONDITIONS = ['Ready', 'InfrastructureReady', 'Admitted', 'NodeSynced'];
@@ -41,7 +41,7 @@ export function troubleLines({ machine, node, nowMs, kubeletLease, agentLease, c
 }
 
 function silent(whose: string, lease: Lease | undefined, nowMs: number): string[] {
-  const until = freshUntilMs(lease);
+  const until = claimedAliveUntilMs(lease);
   if (until !== undefined && until >= nowMs) return [];
   const renewed = lease?.spec?.renewTime;
   return [

@@ -1,4 +1,3 @@
-import type { Lease } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { Condition } from '../../api/wire.ts';
 import { age } from '../output.ts';
@@ -21,14 +20,6 @@ export function verdictLines(whose: string, verdict: Verdict): string[] {
     `${whose}: refused by ${limit ?? 'a limit'}${full}${by}`,
     ...(wouldPassWhen === undefined ? [] : [`  would pass when ${wouldPassWhen}`]),
   ];
-}
-
-const LEASE_SECONDS = 180;
-
-/** By the times that the Lease carries; undefined: it was never renewed. */
-export function freshUntilMs(lease: Lease | undefined): number | undefined {
-  const renewedMs = Date.parse(lease?.spec?.renewTime ?? '');
-  return Number.isNaN(renewedMs) ? undefined : renewedMs + (lease?.spec?.leaseDurationSeconds ?? LEASE_SECONDS) * 1000;
 }
 
 /** `Reason: message`; many reasons need no message. */

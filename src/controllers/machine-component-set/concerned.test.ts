@@ -1,11 +1,10 @@
 import { expect, test } from 'vitest';
 import { API_VERSION } from '../../api/kind.ts';
-import type { Lease } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { MachineComponent } from '../../api/machine-component.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import type { Stored } from '../../api/wire.ts';
-import { ifRelevant, ifReturned, ifSoakChanged, machinesOf, setsAbout, setsNaming, setsOfComponent } from './concerned.ts';
+import { ifRelevant, ifSoakChanged, machinesOf, setsAbout, setsNaming, setsOfComponent } from './concerned.ts';
 
 const metadata = (name: string) => ({ name, uid: `uid-${name}`, resourceVersion: '1', creationTimestamp: '2026-11-21T00:00:00Z' });
 const set = (name: string, componentName: string, change: Partial<MachineComponentSet['spec']> = {}): Stored<MachineComponentSet> => ({
@@ -95,26 +94,6 @@ test('a Machine leads to its sets where something changed that they decide by, a
     { firstReadyAt: undefined, phase: undefined },
   ])
     expect(changed({ status: { ...status, ...change } as NonNullable<Machine['status']> }), JSON.stringify(change)).toBe(true);
-});
-
-test('a Lease leads to its machines where it is new, or its holder is back after two minutes, and at no other renewal', () => {
-  const machines = [machine('a'), machine('b')];
-  const keys = ifReturned(
-    ({ metadata: { name } }) => machines.filter((each) => each.metadata.name === name),
-    (each) => [`set of ${each.metadata.name}`, 'set of all'],
-  );
-  const renewed = (seconds: number): Stored<Lease> => ({
-    apiVersion: 'coordination.k8s.io/v1',
-    kind: 'Lease',
-    metadata: { ...metadata('b'), namespace: 'web' },
-    spec: { renewTime: new Date(Date.UTC(2026, 10, 21) + seconds * 1000).toISOString() },
-  });
-  const found = ['set of b', 'set of all'];
-  expect(keys(renewed(0))).toEqual(found);
-  expect(keys(renewed(72), renewed(0))).toEqual([]);
-  expect(keys(renewed(119.999), renewed(0))).toEqual([]);
-  expect(keys(renewed(120), renewed(0))).toEqual(found);
-  expect(keys({ ...renewed(500), metadata: { ...metadata('other') } }, renewed(0))).toEqual([]);
 });
 
 test('a set leads to the machines that have an entry of it, where it is new, gone, or soaks for another time', () => {

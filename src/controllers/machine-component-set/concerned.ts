@@ -1,5 +1,4 @@
 /** Which sets and Machines a change leads to: those about which it may change the decision. Pure. */
-import type { Lease } from '../../api/builtin.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { MachineComponent } from '../../api/machine-component.ts';
 import { machineComponentName } from '../../api/machine-component/values.ts';
@@ -7,7 +6,6 @@ import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { keyOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { KeyFunction } from '../../kube/controller.ts';
-import { renewalMs } from '../../kube/renewal.ts';
 import type { Store } from '../../kube/store.ts';
 import { selects } from '../shared/selection.ts';
 import { isNew, isUnreported } from './new-machine.ts';
@@ -69,18 +67,4 @@ function relevant(machine: Machine): string {
     [status?.agent, status?.components, status?.verified, status?.nodeRef?.name, isNew(machine), isUnreported(machine), status?.soaks],
     [status?.verdict?.allowed, status?.verdict?.limit, status?.verdict?.wouldPassWhen],
   ]);
-}
-
-/** A Lease that was silent this long may have been counted as dead. */
-const SILENT_MS = 120_000;
-
-/** Renewals are not news; that a silent holder is back is. */
-export function ifReturned(
-  machinesOfLease: (lease: Lease) => readonly Stored<Machine>[],
-  keys: (machine: Stored<Machine>) => string[],
-): KeyFunction<Lease> {
-  return (lease, old) => {
-    if (old !== undefined && renewalMs(lease) - renewalMs(old) < SILENT_MS) return [];
-    return machinesOfLease(lease).flatMap(keys);
-  };
 }

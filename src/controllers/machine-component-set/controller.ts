@@ -1,4 +1,4 @@
-import { Leases, type Lease } from '../../api/builtin.ts';
+import { Leases } from '../../api/builtin.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
 import { MachineComponents } from '../../api/machine-component.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
@@ -8,11 +8,11 @@ import type { Stored } from '../../api/wire.ts';
 import type { Cache } from '../../kube/cache.ts';
 import type { Client } from '../../kube/client.ts';
 import { createController, ofBoth, watch } from '../../kube/controller.ts';
+import { trackLiveness } from '../../kube/liveness.ts';
 import type { Recorder } from '../../kube/recorder.ts';
 import { noteRenewal } from '../../kube/renewal.ts';
-import { ifRelevant, ifReturned, ifSoakChanged, machinesOf, setsAbout, setsNaming, setsOfComponent } from './concerned.ts';
-import { leaseAges } from '../shared/lease-ages.ts';
-import { agentLease, kubeletLease } from './observe.ts';
+import { ifRelevant, ifSoakChanged, machinesOf, setsAbout, setsNaming, setsOfComponent } from './concerned.ts';
+import { leasesOf } from './observe.ts';
 import { createOverlay } from './overlay.ts';
 import { reconcileMachine } from './machine/reconcile.ts';
 import { reconcileSet } from './reconcile.ts';
@@ -31,13 +31,14 @@ export interface SetControllerOptions {
   signal: AbortSignal;
 }
 
-/** Silence is not an event: how long agents have been silent is looked at about this often. */
+/** No event reports that a Lease is not renewed: sets and machines are reconciled about this often. */
 const RESYNC_MS = 60_000;
 
 /** Index of Machines by the Leases that tell whether they are alive. */
 const BY_LEASE = 'machinecomponentset/lease';
-function leasesOf(machine: Stored<Machine>): string[] {
-  return [keyOf(agentLease(machine)), keyOf(kubeletLease(machine))];
+function byLease(machine: Stored<Machine>): string[] {
+  const { agent, kubelet } = leasesOf(machine);
+  return [keyOf(agent), keyOf(kubelet)];
 }
 
 /**
@@ -51,53 +52,51 @@ export async function runMachineComponentSetController(options: SetControllerOpt
   const stores = {
     sets: cache.store(MachineComponentSets),
     components: cache.store(MachineComponents),
-    machines: cache.store(Machines, { indexes: { [BY_LEASE]: leasesOf } }),
+    machines: cache.store(Machines, { indexes: { [BY_LEASE]: byLease } }),
     leases: cache.store(Leases, { project: noteRenewal }),
   };
-  const ages = leaseAges(stores.leases, clock);
+  const liveness = trackLiveness(stores.leases, clock);
   const machines = createOverlay(stores.machines);
   const sets = createOverlay(stores.sets);
   const begun = new Set<string>();
-  const machinesOfLease = (lease: Lease): Stored<Machine>[] => stores.machines.byIndex(BY_LEASE, keyOf(lease.metadata));
   const shared = { client, clock, random, log, signal, resyncMs: RESYNC_MS };
+  const ofSets = createController({
+    ...shared,
+    name: 'machinecomponentset',
+    watches: [
+      watch(
+        stores.sets,
+        ofBoth((set) => setsOfComponent(stores.sets, set)),
+      ),
+      watch(stores.components, (component) => setsNaming(stores.sets, component)),
+      watch(stores.machines, ifRelevant(ofBoth((machine) => setsAbout(stores.sets, machine)))),
+      watch(stores.leases, () => []),
+    ],
+    reconcile: (key, run) => reconcileSet({ stores: { ...stores, liveness }, machines, sets, clock, recorder, epoch, begun }, key, run),
+  });
+  const ofMachines = createController({
+    ...shared,
+    name: 'machinecomponentset-machine',
+    watches: [
+      watch(stores.machines, (machine) => [keyOf(machine.metadata)]),
+      watch(
+        stores.sets,
+        ifSoakChanged((set) => machinesOf(stores.machines, set)),
+      ),
+      watch(stores.leases, () => []),
+    ],
+    reconcile: (key, run) => reconcileMachine({ sets: stores.sets, machines, liveness, clock, recorder }, key, run),
+  });
+  // A renewal changes no decision; that a holder is alive again does.
+  liveness.onReturn((key) => {
+    for (const machine of stores.machines.byIndex(BY_LEASE, keyOf(key))) {
+      ofMachines.enqueue(keyOf(machine.metadata));
+      for (const set of setsAbout(stores.sets, machine)) ofSets.enqueue(set);
+    }
+  });
   try {
-    await Promise.all([
-      createController({
-        ...shared,
-        name: 'machinecomponentset',
-        watches: [
-          watch(
-            stores.sets,
-            ofBoth((set) => setsOfComponent(stores.sets, set)),
-          ),
-          watch(stores.components, (component) => setsNaming(stores.sets, component)),
-          watch(stores.machines, ifRelevant(ofBoth((machine) => setsAbout(stores.sets, machine)))),
-          watch(
-            stores.leases,
-            ifReturned(machinesOfLease, (machine) => setsAbout(stores.sets, machine)),
-          ),
-        ],
-        reconcile: (key, run) =>
-          reconcileSet({ stores: { ...stores, leases: ages }, machines, sets, clock, recorder, epoch, begun }, key, run),
-      }).run(),
-      createController({
-        ...shared,
-        name: 'machinecomponentset-machine',
-        watches: [
-          watch(stores.machines, (machine) => [keyOf(machine.metadata)]),
-          watch(
-            stores.sets,
-            ifSoakChanged((set) => machinesOf(stores.machines, set)),
-          ),
-          watch(
-            stores.leases,
-            ifReturned(machinesOfLease, (machine) => [keyOf(machine.metadata)]),
-          ),
-        ],
-        reconcile: (key, run) => reconcileMachine({ sets: stores.sets, machines, leases: ages, clock, recorder }, key, run),
-      }).run(),
-    ]);
+    await Promise.all([ofSets.run(), ofMachines.run()]);
   } finally {
-    ages.stop();
+    liveness.stop();
   }
 }

@@ -52,13 +52,13 @@ interface Of {
   isDeleting?: boolean;
   labels?: Record<string, string>;
   spec?: Machine['spec'];
-  agentSilentMs?: number;
-  silentMs?: number;
+  agentUnseenMs?: number;
+  unseenMs?: number;
 }
 
 /** A machine that has the content before this one, unless something else is said. */
 function viewOf(name: string, of: Of = {}): MachineView {
-  const { isNew = false, isDeleting = false, labels = {}, spec = {}, agentSilentMs = 0, silentMs = agentSilentMs } = of;
+  const { isNew = false, isDeleting = false, labels = {}, spec = {}, agentUnseenMs = 0, unseenMs = agentUnseenMs } = of;
   const entry = 'entry' in of ? of.entry : old;
   const verified = of.verified ?? [record('1.0.0', 8)];
   const machine: Stored<Machine> = {
@@ -81,7 +81,7 @@ function viewOf(name: string, of: Of = {}): MachineView {
     },
   };
   const reported = 'reported' in of ? of.reported : entry && report(entry);
-  return { machine, entry, reported, verified, agentFresh: agentSilentMs === 0, silentMs, agentSilentMs };
+  return { machine, entry, reported, verified, agentFresh: agentUnseenMs === 0, unseenMs, agentUnseenMs };
 }
 
 const waiting = (name: string, of: Of = {}): MachineView => viewOf(name, of);
@@ -235,7 +235,7 @@ describe('B4, B6: a set halts', () => {
   });
 
   test('with more machines offline than may be set aside, of which those that a human holds are none', () => {
-    const offline = (name: string): MachineView => passing(name, { agentSilentMs: 601_000 });
+    const offline = (name: string): MachineView => passing(name, { agentUnseenMs: 601_000 });
     const held = (name: string): MachineView => passing(name, { spec: { hold: true } });
     const policy: Spec = { offlinePolicy: { maxOfflineFraction: 2 } };
     expect(haltOf([...many(2, offline), ...many(3, passing, 'p')], policy)).toBeUndefined();
@@ -469,8 +469,8 @@ describe('B7: a restore', () => {
   });
 
   test('is written also to a machine that is set aside', () => {
-    expect(restored([target], declared, { agentSilentMs: 601_000 })).toEqual(['Restore', 'Restore']);
-    expect(restored([record('1.0.0', 8)], declared, { agentSilentMs: 601_000 })).toEqual([undefined, undefined]);
+    expect(restored([target], declared, { agentUnseenMs: 601_000 })).toEqual(['Restore', 'Restore']);
+    expect(restored([record('1.0.0', 8)], declared, { agentUnseenMs: 601_000 })).toEqual([undefined, undefined]);
   });
 
   test('of what another set failed at is no settlement of it', () => {

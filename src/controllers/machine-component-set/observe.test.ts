@@ -4,8 +4,7 @@ import type { ComponentEntry, Machine } from '../../api/machine.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
 import { keyOf } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
-import type { LeaseAge } from '../shared/lease-ages.ts';
-import { agentLease, kubeletLease, observeSet, viewMachine, type Stores } from './observe.ts';
+import { leasesOf, observeSet, viewMachine, type Stores } from './observe.ts';
 
 const NOW = Date.UTC(2026, 10, 21, 12);
 const HOUR = 3_600_000;
@@ -41,38 +40,47 @@ function set(name: string, componentName: string, change: Partial<MachineCompone
   };
 }
 
+interface LeaseAge {
+  unseenMs: number;
+  fresh: boolean;
+}
+
 function stores(sets: Stored<MachineComponentSet>[] = [], ages: Record<string, LeaseAge> = {}, quietMs = 0): Stores {
   return {
     sets: { list: () => sets },
     components: { get: () => undefined },
-    leases: { of: (key) => ages[keyOf(key)], quietMs: () => quietMs },
+    liveness: {
+      isAlive: (key) => ages[keyOf(key)]?.fresh === true,
+      unseenMs: (key) => ages[keyOf(key)]?.unseenMs,
+      unansweredMs: () => quietMs,
+    },
   };
 }
 
 describe('B6: how long a machine has been silent', () => {
   const found = machine('a');
   const view = (ages: Record<string, LeaseAge>, quietMs = 0, of = found) =>
-    viewMachine(of, 'kubelet', stores([], ages, quietMs).leases, NOW);
-  const agent = keyOf(agentLease(found));
-  const kubelet = keyOf(kubeletLease(found));
+    viewMachine(of, 'kubelet', stores([], ages, quietMs).liveness, NOW);
+  const agent = keyOf(leasesOf(found).agent);
+  const kubelet = keyOf(leasesOf(found).kubelet);
 
   test('is since it was made where nobody renewed anything, except while the server did not answer', () => {
-    expect(view({})).toMatchObject({ silentMs: HOUR, agentSilentMs: HOUR, agentFresh: false });
-    expect(view({}, 60_000)).toMatchObject({ silentMs: HOUR - 60_000, agentSilentMs: HOUR - 60_000 });
+    expect(view({})).toMatchObject({ unseenMs: HOUR, agentUnseenMs: HOUR, agentFresh: false });
+    expect(view({}, 60_000)).toMatchObject({ unseenMs: HOUR - 60_000, agentUnseenMs: HOUR - 60_000 });
   });
   test('is never less than nothing', () => {
-    expect(view({}, 2 * HOUR)).toMatchObject({ silentMs: 0, agentSilentMs: 0 });
-    expect(view({}, 0, machine('a', [], { creationTimestamp: at(NOW + HOUR) }))).toMatchObject({ silentMs: 0, agentSilentMs: 0 });
+    expect(view({}, 2 * HOUR)).toMatchObject({ unseenMs: 0, agentUnseenMs: 0 });
+    expect(view({}, 0, machine('a', [], { creationTimestamp: at(NOW + HOUR) }))).toMatchObject({ unseenMs: 0, agentUnseenMs: 0 });
   });
   test('is as long as both are: the agent, and the kubelet', () => {
-    const ages = { [agent]: { silentMs: 50, fresh: true }, [kubelet]: { silentMs: 20, fresh: true } };
-    expect(view(ages)).toMatchObject({ silentMs: 20, agentSilentMs: 50, agentFresh: true });
-    expect(view({ [agent]: { silentMs: 10, fresh: false } })).toMatchObject({ silentMs: 10, agentSilentMs: 10, agentFresh: false });
-    expect(view({ [kubelet]: { silentMs: 30, fresh: true } })).toMatchObject({ silentMs: 30, agentSilentMs: HOUR, agentFresh: false });
+    const ages = { [agent]: { unseenMs: 50, fresh: true }, [kubelet]: { unseenMs: 20, fresh: true } };
+    expect(view(ages)).toMatchObject({ unseenMs: 20, agentUnseenMs: 50, agentFresh: true });
+    expect(view({ [agent]: { unseenMs: 10, fresh: false } })).toMatchObject({ unseenMs: 10, agentUnseenMs: 10, agentFresh: false });
+    expect(view({ [kubelet]: { unseenMs: 30, fresh: true } })).toMatchObject({ unseenMs: 30, agentUnseenMs: HOUR, agentFresh: false });
   });
   test("is its Node's, which may have another name", () => {
     const named = { ...found, status: { nodeRef: { name: 'node-7', uid: 'n' } } };
-    expect(kubeletLease(named)).toEqual({ namespace: 'kube-node-lease', name: 'node-7' });
+    expect(leasesOf(named).kubelet).toEqual({ namespace: 'kube-node-lease', name: 'node-7' });
     expect(kubelet).toBe('kube-node-lease/a');
   });
 });

@@ -2,12 +2,11 @@ import type { ComponentEntry, ComponentStatus, Machine, VerifiedContent } from '
 import type { MachineComponent } from '../../api/machine-component.ts';
 import { machineComponentName } from '../../api/machine-component/values.ts';
 import type { MachineComponentSet } from '../../api/machine-component-set.ts';
-import { agentLeaseName } from '../../api/names.ts';
-import { keyOf } from '../../api/resource.ts';
+import { keyOf, type ObjectKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
+import { agentLease, kubeletLease, type Liveness } from '../../kube/liveness.ts';
 import type { Store } from '../../kube/store.ts';
 import { targetsOf } from './content.ts';
-import type { LeaseAges } from '../shared/lease-ages.ts';
 import { isDeleting, selects } from '../shared/selection.ts';
 import { openOf } from './writing.ts';
 
@@ -21,9 +20,9 @@ export interface MachineView {
   verified: VerifiedContent[];
   agentFresh: boolean;
   /** Since either the agent or the kubelet last renewed its Lease; since its creation for a machine where neither did. */
-  silentMs: number;
+  unseenMs: number;
   /** The same of the agent alone. */
-  agentSilentMs: number;
+  agentUnseenMs: number;
 }
 
 /** Everything that the decision about one set needs, and nothing else. */
@@ -49,33 +48,27 @@ export interface SetView {
 export interface Stores {
   sets: Pick<Store<MachineComponentSet>, 'list'>;
   components: Pick<Store<MachineComponent>, 'get'>;
-  leases: Pick<LeaseAges, 'of' | 'quietMs'>;
+  liveness: Pick<Liveness, 'isAlive' | 'unseenMs' | 'unansweredMs'>;
 }
 
-/** The namespace of kubelet Leases. */
-const NODE_LEASES = 'kube-node-lease';
-
-export const agentLease = (machine: Machine): { namespace: string; name: string } => ({
-  namespace: machine.metadata.namespace ?? '',
-  name: agentLeaseName(machine.metadata.name),
-});
-export const kubeletLease = (machine: Machine): { namespace: string; name: string } => ({
-  namespace: NODE_LEASES,
-  name: machine.status?.nodeRef?.name ?? machine.metadata.name,
+/** The Leases of the agent of a Machine and of the kubelet of its Node. */
+export const leasesOf = (machine: Machine): { agent: ObjectKey; kubelet: ObjectKey } => ({
+  agent: agentLease(machine),
+  kubelet: kubeletLease(machine.status?.nodeRef?.name ?? machine.metadata.name),
 });
 
-export function viewMachine(machine: Stored<Machine>, componentName: string, leases: Stores['leases'], now: number): MachineView {
-  const agent = leases.of(agentLease(machine));
-  const kubelet = leases.of(kubeletLease(machine));
-  const neverHeardMs = Math.max(0, now - leases.quietMs() - Date.parse(machine.metadata.creationTimestamp));
+export function viewMachine(machine: Stored<Machine>, componentName: string, liveness: Stores['liveness'], now: number): MachineView {
+  const { agent, kubelet } = leasesOf(machine);
+  const sinceCreationMs = Math.max(0, now - liveness.unansweredMs() - Date.parse(machine.metadata.creationTimestamp));
+  const agentUnseenMs = liveness.unseenMs(agent) ?? sinceCreationMs;
   return {
     machine,
     entry: machine.spec.components?.find((each) => each.name === componentName),
     reported: machine.status?.components?.find((each) => each.name === componentName),
     verified: (machine.status?.verified ?? []).filter((each) => each.name === componentName),
-    agentFresh: agent?.fresh ?? false,
-    agentSilentMs: agent?.silentMs ?? neverHeardMs,
-    silentMs: Math.min(agent?.silentMs ?? neverHeardMs, kubelet?.silentMs ?? neverHeardMs),
+    agentFresh: liveness.isAlive(agent),
+    agentUnseenMs,
+    unseenMs: Math.min(agentUnseenMs, liveness.unseenMs(kubelet) ?? sinceCreationMs),
   };
 }
 
@@ -97,8 +90,8 @@ export function observeSet(set: Stored<MachineComponentSet>, machines: readonly 
   return {
     set,
     now,
-    machines: selected.map((machine) => viewMachine(machine, componentName, stores.leases, now)),
-    former: former.map((machine) => viewMachine(machine, componentName, stores.leases, now)),
+    machines: selected.map((machine) => viewMachine(machine, componentName, stores.liveness, now)),
+    former: former.map((machine) => viewMachine(machine, componentName, stores.liveness, now)),
     open: openOf(set, machines),
     highestRevision: numbers.reduce((max, number) => Math.max(max, number), 0),
     conflicts,

@@ -77,7 +77,7 @@ function cell(count: number, spec: Partial<MachineComponentSet['spec']> = {}) {
       sets: reader.store(MachineComponentSets),
       components: reader.store(MachineComponents),
       machines: reader.store(Machines),
-      leases: { of: () => ({ silentMs: 0, fresh: true }), quietMs: () => 0 },
+      liveness: { isAlive: () => true, unseenMs: () => 0, unansweredMs: () => 0 },
     };
     const overlays = { machines: createOverlay(stores.machines), sets: createOverlay(stores.sets) };
     const events: RecordedEvent[] = [];

@@ -70,7 +70,7 @@ function viewOf({ name = 'a', spec = {}, status = {}, isDeleted = false, ...chan
       ...status,
     },
   };
-  return { machine, entry, reported: healthy, verified: [], agentFresh: true, silentMs: 0, agentSilentMs: 0, ...change };
+  return { machine, entry, reported: healthy, verified: [], agentFresh: true, unseenMs: 0, agentUnseenMs: 0, ...change };
 }
 
 function standings(set: Stored<MachineComponentSet>, ...machines: MachineView[]): ReturnType<typeof standingsOf> {
@@ -82,7 +82,7 @@ function standing(change: Change = {}, set = setOf()): Standing {
   return [...members, ...joiners][0] as Standing;
 }
 
-const SILENT = { agentSilentMs: 600_001, silentMs: 600_001, agentFresh: false };
+const SILENT = { agentUnseenMs: 600_001, unseenMs: 600_001, agentFresh: false };
 
 describe('B5: with whom a machine goes', () => {
   test.each<[string, Change, number]>([
@@ -122,7 +122,7 @@ describe('B6: who is set aside', () => {
     const { isAside, isHeld } = standing(change, setOf(afterSeconds === undefined ? {} : { offlinePolicy: { afterSeconds } }));
     return [isAside, isHeld];
   };
-  const silent = (seconds: number): Change => ({ silentMs: seconds * 1000, agentSilentMs: seconds * 1000 });
+  const silent = (seconds: number): Change => ({ unseenMs: seconds * 1000, agentUnseenMs: seconds * 1000 });
 
   test('is one whose agent is silent beyond the policy, by default ten minutes', () => {
     expect([aside(silent(600)), aside(silent(601))]).toEqual([
@@ -155,15 +155,15 @@ describe('B6: who is set aside', () => {
 });
 
 describe('B6: an agent that falls silent under new content while its kubelet lives', () => {
-  const alone: Change = { agentSilentMs: 600_001, silentMs: 600_000, agentFresh: false };
+  const alone: Change = { agentUnseenMs: 600_001, unseenMs: 600_000, agentFresh: false };
 
   test('has failed at it', () => {
     expect(standing(alone)).toMatchObject({ hasFailed: true, holds: false, isAside: false, failure: { reason: 'AgentSilent' } });
   });
 
   test.each<[string, Change]>([
-    ['the whole node is silent', { ...alone, silentMs: 600_001 }],
-    ['it is not silent for so long', { ...alone, agentSilentMs: 600_000 }],
+    ['the whole node is silent', { ...alone, unseenMs: 600_001 }],
+    ['it is not silent for so long', { ...alone, agentUnseenMs: 600_000 }],
     ['the content was verified there', { ...alone, status: { verified: [verified] } }],
     ['it went back to what ran before', { ...alone, entry: { ...entry, lane: 'Restore' } }],
     ['it was not given the content yet', { ...alone, entry: { ...entry, version: '1.0.0', setRevision: 4 } }],

@@ -98,8 +98,8 @@ function isStopped({ spec }: Machine): boolean {
 }
 
 /** docs/protocols.md#b6. Without its agent nothing can be given or proved, whatever the kubelet says; a hold on the node is the node's own word. */
-function isSetAside({ machine, agentSilentMs }: MachineView, limitMs: number): boolean {
-  return agentSilentMs > limitMs || machine.status?.agent?.hold === true;
+function isSetAside({ machine, agentUnseenMs }: MachineView, limitMs: number): boolean {
+  return agentUnseenMs > limitMs || machine.status?.agent?.hold === true;
 }
 
 function standingOf(view: MachineView, set: MachineComponentSet, revision: Counted, targets: Targets, anythingVerified: boolean): Standing {
@@ -139,7 +139,7 @@ function standingOf(view: MachineView, set: MachineComponentSet, revision: Count
  * node that is silent as a whole is one that died.
  */
 function lostBy(view: MachineView, entry: ComponentEntry, asksTarget: boolean, limitMs: number): Failure | undefined {
-  const isSilentAlone = view.agentSilentMs > limitMs && view.silentMs <= limitMs;
+  const isSilentAlone = view.agentUnseenMs > limitMs && view.unseenMs <= limitMs;
   if (!isSilentAlone || !asksTarget || entry.failed !== undefined || entry.lane === 'Restore' || isVerified(view.machine, entry))
     return undefined;
   return { reason: AGENT_SILENT, message: `the agent has been silent since it was given ${entry.version}, and the kubelet has not` };

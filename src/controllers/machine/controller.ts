@@ -21,8 +21,8 @@ import { sleep } from '../../kube/clock.ts';
 import { createController, watch, type ReconcileContext } from '../../kube/controller.ts';
 import type { QueueResult } from '../../kube/queue.ts';
 import type { Recorder } from '../../kube/recorder.ts';
+import { trackLiveness } from '../../kube/liveness.ts';
 import { noteRenewal } from '../../kube/renewal.ts';
-import { leaseAges } from '../shared/lease-ages.ts';
 import { budgetsOf, keeping, unending } from './drain/budgets.ts';
 import { carryOutAll } from './carry-out.ts';
 import { mayAsk } from './order/components.ts';
@@ -99,8 +99,8 @@ export async function runMachineController(options: MachineControllerOptions): P
   // docs/protocols.md#d2: by a store from before the term a job that is under way could be missing, and so be taken for one that is over: its node would be
   // given back, and its reservation released, before its repair is proven.
   while (!marks.allPassed()) await sleep(clock, LISTS_MS, signal);
-  const ages = leaseAges(stores.leases, clock);
-  const observer = createObserver(client, stores, providers, ages, clock, epoch);
+  const liveness = trackLiveness(stores.leases, clock);
+  const observer = createObserver(client, stores, providers, liveness, clock, epoch);
   const cycled = new Set<string>();
   const newID = (): string => [48, 40].map((bits) => Math.floor(random() * 2 ** bits).toString(36)).join('-');
 
@@ -231,7 +231,7 @@ export async function runMachineController(options: MachineControllerOptions): P
     await Promise.all([passes.run(), machines.run()]);
   } finally {
     observer.stop();
-    ages.stop();
+    liveness.stop();
   }
   if (deposed.signal.aborted && !options.signal.aborted) throw deposed.signal.reason;
 }

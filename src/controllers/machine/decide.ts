@@ -7,7 +7,7 @@ import type { Machine } from '../../api/machine.ts';
 import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import { refusalByRates } from '../../defender/judge.ts';
 import { orderable, permitted } from './reservation/ask.ts';
-import { isNodeReady } from './observe/availability.ts';
+import { isNodeReady } from '../../kube/liveness.ts';
 import { degradedBy, drainNeeded, failedComponents, isRecorded } from './order/components.ts';
 import { DEGRADED, isCordonedFor, isFencedFor, ownerOf } from './cordon/cordon.ts';
 import { isSuccessor, owesDegraded } from './observe/claim.ts';

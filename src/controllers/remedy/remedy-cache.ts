@@ -7,21 +7,22 @@
 import { Leases, Nodes, type Lease, type Node } from '../../api/builtin.ts';
 import { DisruptionLedgers, LEDGER_NAME, type DisruptionLedger, type LedgerReservation } from '../../api/disruption-ledger.ts';
 import { Machines, type Machine } from '../../api/machine.ts';
-import { agentLeaseName } from '../../api/names.ts';
+import { KUBELET_LEASES } from '../../api/names.ts';
 import { NodeRemediers, type NodeRemedier } from '../../api/node-remedier.ts';
 import type { Clock } from '../../api/ports.ts';
 import { RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import { keyOf, type ObjectKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
 import type { Cache } from '../../kube/cache.ts';
+import { agentLease, kubeletLease, trackLiveness } from '../../kube/liveness.ts';
 import type { Reflector } from '../../kube/reflector.ts';
 import { noteRenewal } from '../../kube/renewal.ts';
 import { ownerUID } from '../../rules/job.ts';
 import { observeHeartbeats, type Heartbeats } from '../../rules/heartbeats.ts';
 import { PeerIndex, peerOf } from '../../rules/peers.ts';
 import { takeSnapshot, type Snapshot } from '../../rules/snapshot.ts';
+import { isStale } from '../shared/stale-store.ts';
 import { createHolds } from './hold.ts';
-import { watchRenewals } from './leases.ts';
 import { EMPTY_BOOK, openRulebook, type Rulebook } from './rulebook.ts';
 import { steadyNow } from './steady-clock.ts';
 
@@ -74,16 +75,13 @@ export interface RemedyCacheOptions {
   signal: AbortSignal;
 }
 
-/** Bookmarks come each minute. */
-const STALE_MS = 150_000;
 /** Counts of peers are told this often at most; a look that needs them reads them as they are. */
 const GATHER_MS = 100;
-const KUBELET_LEASES = 'kube-node-lease';
 
 const BY_NODE = 'remedy/node';
 const byNode = (machine: Stored<Machine>): string[] => (machine.status?.nodeRef === undefined ? [] : [machine.status.nodeRef.name]);
 const BY_AGENT = 'remedy/agent';
-const byAgent = ({ metadata }: Stored<Machine>): string[] => [`${metadata.namespace}/${agentLeaseName(metadata.name)}`];
+const byAgent = (machine: Stored<Machine>): string[] => [keyOf(agentLease(machine))];
 const BY_UID = 'remedy/uid';
 const byUID = ({ metadata }: { metadata: { uid: string } }): string[] => [metadata.uid];
 const BY_MACHINE = 'remedy/machine';
@@ -142,7 +140,13 @@ function seeing(stores: RemedyStores, clock: Clock): RemedyCache {
     for (const listener of listeners.machine) listener(keyOf(machine.metadata));
   };
 
-  const renewals = watchRenewals(stores.leases, now, (key: ObjectKey) => {
+  const liveness = trackLiveness(stores.leases, clock);
+  /** By the clock of rules. */
+  const presumedAliveUntilMs = (key: ObjectKey): number | undefined => {
+    const untilMs = liveness.presumedAliveUntilMs(key);
+    return untilMs === undefined ? undefined : now() + untilMs - clock.monotonic();
+  };
+  liveness.onReturn((key) => {
     const machines =
       key.namespace === KUBELET_LEASES ? stores.machines.byIndex(BY_NODE, key.name) : stores.machines.byIndex(BY_AGENT, keyOf(key));
     for (const machine of machines) moved(machine);
@@ -163,11 +167,8 @@ function seeing(stores: RemedyStores, clock: Clock): RemedyCache {
       machine,
       node,
       heartbeats: nodeName === undefined ? undefined : heartbeats.get(nodeName),
-      kubeletFreshUntilMs: nodeName === undefined ? undefined : renewals.freshUntilMs({ namespace: KUBELET_LEASES, name: nodeName }),
-      agentFreshUntilMs: renewals.freshUntilMs({
-        namespace: machine.metadata.namespace ?? '',
-        name: agentLeaseName(machine.metadata.name),
-      }),
+      kubeletFreshUntilMs: nodeName === undefined ? undefined : presumedAliveUntilMs(kubeletLease(nodeName)),
+      agentFreshUntilMs: presumedAliveUntilMs(agentLease(machine)),
       peers: peers.factsFor(uid),
       hold: holds.of(uid, { machine, reservation: reservations.byMachine.get(uid), jobs: stores.jobs.byIndex(BY_MACHINE, uid) }, nowMs),
     });
@@ -244,7 +245,7 @@ function seeing(stores: RemedyStores, clock: Clock): RemedyCache {
     reservationAskedBy: (requesterUID) => reservations.byRequester.get(requesterUID),
     snapshot,
     groupsOf: (machineUID) => peers.groupsOf(machineUID),
-    isStale: () => [stores.machines, stores.nodes, stores.leases, stores.ledgers, stores.jobs].some((store) => store.quietMs() > STALE_MS),
+    isStale: () => [stores.machines, stores.nodes, stores.leases, stores.ledgers, stores.jobs].some(isStale),
     onMachine: (listener) => listen(listeners.machine, listener),
     onGroups: (listener) => listen(listeners.groups, listener),
     onRulebook: (listener) => listen(listeners.rulebook, listener),
@@ -263,7 +264,7 @@ function seeing(stores: RemedyStores, clock: Clock): RemedyCache {
     onJob: (listener) => listen(listeners.job, listener),
     stop() {
       cancelTelling?.();
-      renewals.stop();
+      liveness.stop();
       for (const cancel of cancellations) cancel();
     },
   };

@@ -60,7 +60,7 @@ test('a machine that is paused, or going, is left alone, and any other is judged
     const deps = {
       sets: { list: () => [] },
       machines: createOverlay(api.reader().store(Machines)),
-      leases: { of: () => undefined },
+      liveness: { isAlive: () => false },
       clock: { now: () => now },
       recorder: { event: () => undefined },
     };
@@ -132,7 +132,7 @@ describe('one machine', () => {
     const deps = {
       sets: { list: () => [] },
       machines: createOverlay(reader.store(Machines)),
-      leases: { of: () => ({ fresh: true, silentMs: 0 }) },
+      liveness: { isAlive: () => true },
       clock: { now: () => NOW },
       recorder: { event: (_about: object, event: RecordedEvent) => void events.push(event) },
     };
@@ -212,15 +212,13 @@ test('a machine is judged by what the set that wrote an entry says now, while th
     spec: { componentName: 'kubelet', version: '2.0.0', soakSeconds: 7, rolloutID: 'r', unitDigest: 'd' },
     status: { revision: { number: 4, action: 'Install', version: '2.0.0', startedAt: at } },
   };
-  const state = (of: Stored<MachineComponentSet>, lease?: { fresh: boolean; silentMs: number }) =>
-    stateOf({ sets: { list: () => [of] }, leases: { of: () => lease }, clock: { now: () => 1 } }, machine());
+  const state = (of: Stored<MachineComponentSet>, isAlive = false) =>
+    stateOf({ sets: { list: () => [of] }, liveness: { isAlive: () => isAlive }, clock: { now: () => 1 } }, machine());
   const target = { action: 'Install', version: '2.0.0' };
   expect(state(set).owner('set')).toEqual({ number: 4, rolloutID: 'r', unitDigest: 'd', soakMs: 7000, target });
   expect(state(set).owner('other')).toBeUndefined();
   expect(state({ ...set, metadata: { ...set.metadata, deletionTimestamp: at } }).owner('set')).toBeUndefined();
   const { status: _none, ...uncounted } = set;
   expect(state(uncounted).owner('set')?.number).toBeUndefined();
-  expect(
-    [state(set), state(set, { fresh: false, silentMs: 9 }), state(set, { fresh: true, silentMs: 0 })].map((each) => each.agentFresh),
-  ).toEqual([false, false, true]);
+  expect([state(set), state(set, true)].map((each) => each.agentFresh)).toEqual([false, true]);
 });

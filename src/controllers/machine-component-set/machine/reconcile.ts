@@ -6,14 +6,13 @@ import { parseKey } from '../../../api/resource.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { machinePatch, type Path, type ReadFrom } from '../../../defender/guarded-patch.ts';
 import type { JsonPatchOperation } from '../../../kube/client.ts';
+import { agentLease, type Liveness } from '../../../kube/liveness.ts';
 import type { QueueResult } from '../../../kube/queue.ts';
 import type { Recorder } from '../../../kube/recorder.ts';
 import type { Store } from '../../../kube/store.ts';
 import { writeMachine } from '../act.ts';
 import { targetsOf } from '../content.ts';
 import { soakMs } from '../decide.ts';
-import type { LeaseAges } from '../../shared/lease-ages.ts';
-import { agentLease } from '../observe.ts';
 import type { Overlay } from '../overlay.ts';
 import type { Run } from '../reconcile.ts';
 import { isDeleting } from '../../shared/selection.ts';
@@ -23,7 +22,7 @@ import { decideMachine, type MachineState, type Owner, type StatusChange } from 
 export interface MachineDeps {
   sets: Pick<Store<MachineComponentSet>, 'list'>;
   machines: Overlay<Machine>;
-  leases: Pick<LeaseAges, 'of'>;
+  liveness: Pick<Liveness, 'isAlive'>;
   clock: Pick<Clock, 'now'>;
   recorder: Pick<Recorder, 'event'>;
 }
@@ -64,12 +63,12 @@ async function pass(deps: MachineDeps, machine: Stored<Machine>, run: Run, from:
   return decision.requeueAfterMs === undefined ? undefined : { requeueAfterMs: decision.requeueAfterMs };
 }
 
-export function stateOf(deps: Pick<MachineDeps, 'leases' | 'clock' | 'sets'>, machine: Stored<Machine>): MachineState {
+export function stateOf(deps: Pick<MachineDeps, 'liveness' | 'clock' | 'sets'>, machine: Stored<Machine>): MachineState {
   const sets = new Map(deps.sets.list().map((set) => [set.metadata.uid, set]));
   return {
     machine,
     now: deps.clock.now(),
-    agentFresh: deps.leases.of(agentLease(machine))?.fresh ?? false,
+    agentFresh: deps.liveness.isAlive(agentLease(machine)),
     owner(uid): Owner | undefined {
       const set = sets.get(uid);
       if (set === undefined || isDeleting(set)) return undefined;

@@ -10,7 +10,7 @@ import { keyOf } from '../../../api/resource.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { rfc3339 } from '../../../kube/clock.ts';
 import type { RecordedEvent } from '../../../kube/recorder.ts';
-import { leaseAges } from '../../shared/lease-ages.ts';
+import { trackLiveness } from '../../../kube/liveness.ts';
 import { reconcileMachine } from '../machine/reconcile.ts';
 import { createOverlay } from '../overlay.ts';
 import { reconcileSet } from '../reconcile.ts';
@@ -136,7 +136,7 @@ export function createWorld(options: WorldOptions): World {
       sets: reader.store(MachineComponentSets),
       components: reader.store(MachineComponents),
       machines: reader.store(Machines),
-      leases: leaseAges(reader.store(Leases), own),
+      liveness: trackLiveness(reader.store(Leases), own),
     };
     const overlays = { machines: createOverlay(stores.machines), sets: createOverlay(stores.sets) };
     const recorder = { event: (_about: object, event: RecordedEvent) => void events.push(event) };
@@ -182,7 +182,7 @@ export function createWorld(options: WorldOptions): World {
       runMachine: (name) =>
         run(name, (context) =>
           reconcileMachine(
-            { sets: stores.sets, machines: overlays.machines, leases: stores.leases, clock: own, recorder },
+            { sets: stores.sets, machines: overlays.machines, liveness: stores.liveness, clock: own, recorder },
             keyOf({ namespace: NAMESPACE, name }),
             context,
           ),

@@ -9,7 +9,7 @@ import { refusalByRates } from '../../../defender/judge.ts';
 import { isRevocable } from '../../../defender/recheck.ts';
 import type { Request, Verdict } from '../../../defender/request.ts';
 import { asksForRestore, deletion, deletionRefusal } from '../reservation/ask.ts';
-import { isNodeReady } from '../observe/availability.ts';
+import { isNodeReady } from '../../../kube/liveness.ts';
 import { isCordonedFor } from '../cordon/cordon.ts';
 import { cancelReservation, type Cancellation } from '../order/cancel.ts';
 import { drainDeadlineMs, drainTimeout, evicting } from '../drain/drain.ts';

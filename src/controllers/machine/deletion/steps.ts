@@ -1,9 +1,10 @@
 /** Steps by which a machine goes. In the comments M is the Machine, N its Node, L the ledger; r is the reservation of the step. */
 import { Leases, Nodes } from '../../../api/builtin.ts';
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
-import { agentLeaseName, FINALIZERS } from '../../../api/names.ts';
+import { FINALIZERS } from '../../../api/names.ts';
 import type { Performed } from '../../../defender/guarded-write.ts';
 import { hasReason } from '../../../kube/api-error.ts';
+import { agentLease, kubeletLease } from '../../../kube/liveness.ts';
 import { isCordonedFor } from '../cordon/cordon.ts';
 import { normal } from '../events.ts';
 import { isDeleting, isNeverAskedFor, isRetiring } from '../facts.ts';
@@ -64,16 +65,16 @@ function deleteInstance(reservation: LedgerReservation, providerID: string, cont
 async function finalize(view: MachineView, hands: Hands): Promise<Performed> {
   const { machine, providerID } = view;
   const { client, signal } = hands;
-  const { name, namespace } = machine.metadata;
+  const { name } = machine.metadata;
   const node = await client.find(Nodes, { name }, { signal });
   const isOurs =
     node !== undefined &&
     (node.metadata.uid === machine.status?.nodeRef?.uid || (providerID !== undefined && node.spec?.providerID === providerID));
   if (isOurs) {
     await gone(client.delete(Nodes, { name }, { uid: node.metadata.uid, signal }));
-    await gone(client.delete(Leases, { namespace: 'kube-node-lease', name }, { signal }));
+    await gone(client.delete(Leases, kubeletLease(name), { signal }));
   }
-  await gone(client.delete(Leases, { namespace, name: agentLeaseName(name) }, { signal }));
+  await gone(client.delete(Leases, agentLease(machine), { signal }));
   const finalizers = (machine.metadata.finalizers ?? []).filter((finalizer) => finalizer !== FINALIZERS.machine);
   return await setFinalizers(view, finalizers, hands);
 }

@@ -16,11 +16,11 @@ import { fakeApiServer } from '../../../kube/testing/api-server.ts';
 import { fakeClock, seededRandom } from '../../../kube/testing/clock.ts';
 import { recordingLog } from '../../../kube/testing/log.ts';
 import { settle } from '../../../kube/testing/wait-for.ts';
-import { leaseAges } from '../../shared/lease-ages.ts';
+import { kubeletLease, trackLiveness } from '../../../kube/liveness.ts';
 import { keepAvailability, type CellAvailability } from './cell-availability.ts';
 import { cellSets } from './cell-sets.ts';
 import { countedAs } from './counted.ts';
-import { hearKubelets } from './kubelets.ts';
+import { watchKubelets } from './kubelets.ts';
 import { remade } from './remade.ts';
 
 const NAMES = ['a', 'b', 'c'];
@@ -222,7 +222,7 @@ test('invariant 2: what is kept by events is what counting everybody again would
       try {
         for (const each of before) await happen(each);
         while (!cache.states().every(({ synced }) => synced)) await clock.advance(1000);
-        const ages = leaseAges(stores.leases, clock);
+        const liveness = trackLiveness(stores.leases, clock);
         const uids = new Set<string>();
         const scopes = new Set(SCOPES);
         let kept: CellAvailability | undefined;
@@ -232,7 +232,7 @@ test('invariant 2: what is kept by events is what counting everybody again would
           const { facts } = cellSets(stores.sets.list());
           const again = createAvailabilityIndex(
             stores.machines.list().map((machine) => {
-              const answers = ages.of({ namespace: 'kube-node-lease', name: machine.metadata.name })?.fresh === true;
+              const answers = liveness.isAlive(kubeletLease(machine.metadata.name));
               return countedAs(machine, stores.nodes.get({ name: machine.metadata.name }), answers, facts);
             }),
           );
@@ -245,7 +245,7 @@ test('invariant 2: what is kept by events is what counting everybody again would
           seen.inSets += [...scopes].filter((scope) => scope.startsWith('set/') && again.in(scope) !== undefined).length;
           if (JSON.stringify(found) !== JSON.stringify(expected)) mistakes.push({ found, expected });
         }
-        const kubelets = hearKubelets(stores.leases, ages, clock);
+        const kubelets = watchKubelets(stores.leases, liveness, clock);
         kept = keepAvailability({ stores, kubelets, sets: remade(stores.sets, cellSets) });
         // Who looks while a store tells what has changed.
         for (const store of [stores.machines, stores.nodes, stores.leases, stores.sets]) store.subscribe(compare);
@@ -257,7 +257,7 @@ test('invariant 2: what is kept by events is what counting everybody again would
         compare();
         kept.stop();
         kubelets.stop();
-        ages.stop();
+        liveness.stop();
         expect(mistakes.slice(0, 1)).toEqual([]);
       } finally {
         await close();

@@ -6,7 +6,8 @@ import type { Stored } from '../../../api/wire.ts';
 import type { IndexedMachine } from '../../../defender/availability-index.ts';
 import { placeIn, rackScope, zoneScope } from '../../../defender/scopes.ts';
 import { nameOf, scopesOf, type SetFacts } from '../reservation/ask.ts';
-import { availabilityOf, isNodeReady } from './availability.ts';
+import { isNodeReady } from '../../../kube/liveness.ts';
+import { availabilityOf } from './availability.ts';
 import { claimOf, type Claim } from './claim.ts';
 import { wasReady } from '../facts.ts';
 

@@ -1,14 +1,14 @@
 import type { Lease } from '../../../api/builtin.ts';
+import { KUBELET_LEASES } from '../../../api/names.ts';
 import type { Clock } from '../../../api/ports.ts';
+import { kubeletLease, type Liveness } from '../../../kube/liveness.ts';
 import type { Reflector } from '../../../kube/reflector.ts';
 import { createSchedule } from '../../../kube/schedule.ts';
-import type { LeaseAges } from '../../shared/lease-ages.ts';
 
-const KUBELET_LEASES = 'kube-node-lease';
-/** Leases looked at for each event of one: they are renewed several times in their duration, so that none is left to be looked at later. */
+/** Leases checked for each event of one: they are renewed several times in their duration, so that none is left to be checked later. */
 const AT_ONCE = 2;
 
-/** Which kubelets are heard. That one falls silent no event tells: it is the time that passes without one. */
+/** Which kubelets are alive. No event reports that one is not any more: it is the time that passes without one. */
 export interface Kubelets {
   answers(node: string): boolean;
   /** Nodes whose answer was another one when it was last given; each once. Costs next to nothing while there is none. */
@@ -16,35 +16,38 @@ export interface Kubelets {
   stop(): void;
 }
 
-/** `ages` must have been made before, of the same store: it hears of each renewal first. */
-export function hearKubelets(store: Pick<Reflector<Lease>, 'subscribe'>, ages: LeaseAges, clock: Clock): Kubelets {
-  /** When each Lease that was fresh must be looked at again: no later than it runs out. */
-  const looks = createSchedule();
-  const heard = new Set<string>();
+/** `liveness` must have been made before, of the same store: it observes each renewal first. */
+export function watchKubelets(
+  store: Pick<Reflector<Lease>, 'subscribe'>,
+  liveness: Pick<Liveness, 'aliveUntilMs'>,
+  clock: Clock,
+): Kubelets {
+  /** When each Lease that proved life must be checked again: no later than it runs out. */
+  const checks = createSchedule();
+  const alive = new Set<string>();
   const turned = new Set<string>();
 
-  /** Whoever was given an answer is told when it turns. */
-  function look(node: string): boolean {
-    const untilMs = ages.freshUntilMs({ namespace: KUBELET_LEASES, name: node });
+  function check(node: string): boolean {
+    const untilMs = liveness.aliveUntilMs(kubeletLease(node));
     const answers = untilMs !== undefined && clock.monotonic() <= untilMs;
-    if (answers !== heard.has(node)) turned.add(node);
+    if (answers !== alive.has(node)) turned.add(node);
     if (answers) {
-      heard.add(node);
-      looks.set(node, untilMs);
-    } else heard.delete(node);
+      alive.add(node);
+      checks.set(node, untilMs);
+    } else alive.delete(node);
     return answers;
   }
 
   const stop = store.subscribe((event) => {
     if (event.type === 'listed' || event.type === 'bookmark' || event.object.metadata.namespace !== KUBELET_LEASES) return;
-    look(event.object.metadata.name);
-    for (const node of looks.due(clock.monotonic(), AT_ONCE)) look(node);
+    check(event.object.metadata.name);
+    for (const node of checks.due(clock.monotonic(), AT_ONCE)) check(node);
   });
 
   return {
-    answers: look,
+    answers: check,
     turned() {
-      for (const node of looks.due(clock.monotonic())) look(node);
+      for (const node of checks.due(clock.monotonic())) check(node);
       const all = [...turned];
       turned.clear();
       return all;

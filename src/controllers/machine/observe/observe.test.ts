@@ -13,7 +13,7 @@ import { createClient } from '../../../kube/http-client.ts';
 import { fakeApiServer } from '../../../kube/testing/api-server.ts';
 import { fakeClock, seededRandom } from '../../../kube/testing/clock.ts';
 import { recordingLog } from '../../../kube/testing/log.ts';
-import { leaseAges } from '../../shared/lease-ages.ts';
+import { trackLiveness } from '../../../kube/liveness.ts';
 import { createObserver } from './observe.ts';
 
 const ends: (() => unknown)[] = [];
@@ -43,10 +43,10 @@ async function world(silent?: string) {
     ledgers: cache.store(DisruptionLedgers),
     jobs: cache.store(RemedyOperationJobs),
   };
-  const ages = leaseAges(stores.leases, clock);
-  const observer = createObserver(client, stores, new Map(), ages, clock, 1);
+  const liveness = trackLiveness(stores.leases, clock);
+  const observer = createObserver(client, stores, new Map(), liveness, clock, 1);
   const marks = createReleaseMarks();
-  ends.push(() => (observer.stop(), ages.stop(), ended.abort(new Error('over')), cache.done()));
+  ends.push(() => (observer.stop(), liveness.stop(), ended.abort(new Error('over')), cache.done()));
   return {
     marks,
     stale: () => observer.cell(() => 0, marks).stale,

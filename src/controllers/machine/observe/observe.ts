@@ -4,18 +4,18 @@ import { LEDGER_NAME, type DisruptionLedger, type LedgerReservation } from '../.
 import type { Freeze } from '../../../api/freeze.ts';
 import type { Machine } from '../../../api/machine.ts';
 import type { MachineComponentSet } from '../../../api/machine-component-set.ts';
-import { agentLeaseName } from '../../../api/names.ts';
 import type { Clock } from '../../../api/ports.ts';
 import type { InfraProvider } from '../../../api/provider.ts';
 import { isFinished, type RemedyOperationJob } from '../../../api/remedy-operation-job.ts';
 import { parseKey } from '../../../api/resource.ts';
 import type { Stored } from '../../../api/wire.ts';
 import type { Client } from '../../../kube/client.ts';
+import { agentLease, type Liveness } from '../../../kube/liveness.ts';
 import type { Reflector } from '../../../kube/reflector.ts';
 import type { ReleaseMarks } from '../../../defender/evidence.ts';
 import type { Verdict } from '../../../defender/request.ts';
 import { reservationOfMachine, stateOf } from '../../../defender/state.ts';
-import type { LeaseAges } from '../../shared/lease-ages.ts';
+import { isStale } from '../../shared/stale-store.ts';
 import { findAsking, type Asking } from '../reservation/asking.ts';
 import { keepAvailability, machinesNamed } from './cell-availability.ts';
 import { cellSets } from './cell-sets.ts';
@@ -25,7 +25,7 @@ import { isDraining, isOnItsProvider } from '../decide.ts';
 import type { InstanceView, MachineView, NotOnNode } from '../view.ts';
 import { instanceOf } from '../provision/instance.ts';
 import { requestOf } from '../../identity/provision.ts';
-import { hearKubelets } from './kubelets.ts';
+import { watchKubelets } from './kubelets.ts';
 import { mayTakePods, planNode } from '../node-sync/node-sync.ts';
 import { drainedPods } from '../drain/pods.ts';
 import { remade } from './remade.ts';
@@ -44,8 +44,6 @@ export interface Stores {
 
 /** How old the provider's word on a machine that runs may be; it is asked again at once about any other. */
 const INSTANCE_MS = 60_000;
-/** Stores that heard nothing for this long may have missed what matters; bookmarks come each minute. */
-const STALE_MS = 150_000;
 
 /** What of a machine only this process knows. */
 export interface OwnKnowledge {
@@ -76,7 +74,7 @@ export function createObserver(
   client: Client,
   stores: Stores,
   providers: ReadonlyMap<string, InfraProvider>,
-  ages: LeaseAges,
+  liveness: Liveness,
   clock: Clock,
   epoch: number,
 ): Observer {
@@ -93,7 +91,7 @@ export function createObserver(
   const sets = remade(stores.sets, cellSets);
   const freezes = remade(stores.freezes, (all) => all);
   const policies = remade(stores.policies, (all) => all);
-  const kubelets = hearKubelets(stores.leases, ages, clock);
+  const kubelets = watchKubelets(stores.leases, liveness, clock);
   const availabilityIndex = keepAvailability({ stores, kubelets, sets });
 
   async function instanceNow(
@@ -116,8 +114,7 @@ export function createObserver(
   }
 
   const ledgerState = () => stateOf(stores.ledgers.get({ name: LEDGER_NAME }) ?? {});
-  const agentAnswers = (machine: Machine): boolean =>
-    ages.of({ namespace: machine.metadata.namespace ?? '', name: agentLeaseName(machine.metadata.name) })?.fresh === true;
+  const agentAnswers = (machine: Machine): boolean => liveness.isAlive(agentLease(machine));
   const facts = (): Omit<AskFacts, 'agentAnswers'> => ({
     nowMs: nowMs(),
     epoch,
@@ -131,7 +128,7 @@ export function createObserver(
   function staleness(marks: ReleaseMarks): string | undefined {
     for (const store of Object.values(stores)) {
       if (!store.synced) return `${store.resource.plural} are not listed yet`;
-      if (store.quietMs() <= STALE_MS) continue;
+      if (!isStale(store)) continue;
       // Where a server sends no bookmarks silence proves nothing; a list does.
       if (store.state.phase === 'watching') store.relist();
       return `nothing was heard of ${store.resource.plural} for ${Math.round(store.quietMs() / 1000)} s`;

@@ -7,7 +7,7 @@ import type { Verdict } from '../../../defender/request.ts';
 import { applyIfChanged } from '../../../kube/apply.ts';
 import type { Client } from '../../../kube/client.ts';
 import { setConditions, type ConditionInput } from '../../../kube/conditions.ts';
-import { isNodeReady } from '../observe/availability.ts';
+import { isNodeReady } from '../../../kube/liveness.ts';
 import { owesDegraded } from '../observe/claim.ts';
 import { degradedBy } from '../order/components.ts';
 import { isCordonedFor } from '../cordon/cordon.ts';

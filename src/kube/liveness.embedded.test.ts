@@ -1,14 +1,13 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { Leases, Namespaces, type Lease } from '../../api/builtin.ts';
+import { Leases, Namespaces, type Lease } from '../api/builtin.ts';
 import { openCluster } from '@kubenode/embedded';
-import { createCache } from '../../kube/cache.ts';
-import { microTime } from '../../kube/clock.ts';
-import { createClient } from '../../kube/http-client.ts';
-import { noteRenewal } from '../../kube/renewal.ts';
-import { fakeClock } from '../../kube/testing/clock.ts';
-import { recordingLog } from '../../kube/testing/log.ts';
-import { watchRenewals } from '../remedy/leases.ts';
-import { leaseAges } from './lease-ages.ts';
+import { createCache } from './cache.ts';
+import { microTime } from './clock.ts';
+import { createClient } from './http-client.ts';
+import { noteRenewal } from './renewal.ts';
+import { fakeClock } from './testing/clock.ts';
+import { recordingLog } from './testing/log.ts';
+import { trackLiveness } from './liveness.ts';
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
@@ -40,14 +39,10 @@ async function world(aheadMs: number) {
       const cache = createCache({ client, clock, random: () => 0.5, log: recordingLog(), signal: stopped.signal });
       const store = cache.store(Leases, { project: noteRenewal });
       await cache.whenSynced();
-      const ages = leaseAges(store, clock);
-      const renewals = watchRenewals(
-        store,
-        () => clock.now(),
-        () => undefined,
-      );
-      cleanups.push(() => (ages.stop(), renewals.stop(), stopped.abort(new Error('over')), cache.done()));
-      return { age: ages.of(key), freshUntilMs: renewals.freshUntilMs(key) };
+      const liveness = trackLiveness(store, clock);
+      cleanups.push(() => (liveness.stop(), stopped.abort(new Error('over')), cache.done()));
+      const presumedForMs = (liveness.presumedAliveUntilMs(key) ?? NaN) - clock.monotonic();
+      return { unseenMs: liveness.unseenMs(key), isAlive: liveness.isAlive(key), presumedForMs };
     },
   };
 }
@@ -58,9 +53,7 @@ describe('H5: a leader that begins asks the server when a Lease was renewed, wha
     await clock.advance(10 * MINUTE);
     await renew();
     await clock.advance(30_000);
-    const { age, freshUntilMs } = await begin();
-    expect(age).toEqual({ silentMs: 30_000, fresh: true });
-    expect(freshUntilMs).toBe(clock.now() + 150_000);
+    expect(await begin()).toEqual({ unseenMs: 30_000, isAlive: true, presumedForMs: 150_000 });
   });
 
   test.each([-YEAR, -25 * MINUTE, 0, 25 * MINUTE, YEAR])('one that is %d ms ahead and dead is', async (aheadMs) => {
@@ -68,8 +61,6 @@ describe('H5: a leader that begins asks the server when a Lease was renewed, wha
     await renew();
     await clock.advance(10 * MINUTE);
     await annotate();
-    const { age, freshUntilMs } = await begin();
-    expect(age).toEqual({ silentMs: 10 * MINUTE, fresh: false });
-    expect(freshUntilMs).toBe(clock.now() - 7 * MINUTE);
+    expect(await begin()).toEqual({ unseenMs: 10 * MINUTE, isAlive: false, presumedForMs: -7 * MINUTE });
   });
 });
