@@ -61,178 +61,224 @@ interface Tracked {
 
 const LAG_MS = 5000;
 
-export function createOwnWrites(options: OwnWritesOptions): OwnWrites {
-  const { clock, dependences, onReady } = options;
-  const lagMs = options.lagMs ?? LAG_MS;
+/** Which writes are pending, and which keys wait for them. */
+interface OwnWritesState {
+  readonly options: OwnWritesOptions;
+  readonly lagMs: number;
+  readonly tracked: readonly Tracked[];
   /** How many pending writes each key waits for. */
-  const waits = new Map<string, number>();
-  const tracked: Tracked[] = [...new Set(dependences.map((dependence) => dependence.store))].map((store) => ({
-    store,
-    pending: new Set(),
-    byObject: new Map(),
-  }));
-  let cancelTimer: (() => void) | undefined;
+  readonly waits: Map<string, number>;
+  cancelTimer: (() => void) | undefined;
+}
 
-  function hasPassed({ store }: Tracked, { object, proof, mark }: Pending): boolean {
-    if (proof === 'list') return store.hasPassed(object, undefined, mark);
-    if ('version' in proof) return store.hasPassed(object, proof.version, mark);
-    const known = store.get(object);
-    return known?.metadata.uid !== proof.deletedUID || known.metadata.deletionTimestamp !== undefined;
-  }
-
-  function hold(entry: Tracked, pending: Pending): void {
-    if (hasPassed(entry, pending)) return;
-    const id = keyOf(pending.object);
-    entry.pending.add(pending);
-    entry.byObject.set(id, (entry.byObject.get(id) ?? new Set()).add(pending));
-    for (const key of pending.dependents) waits.set(key, (waits.get(key) ?? 0) + 1);
-    arm();
-  }
-
-  function free(entry: Tracked, pending: Pending): void {
-    const id = keyOf(pending.object);
-    const sameObject = entry.byObject.get(id);
-    sameObject?.delete(pending);
-    if (sameObject?.size === 0) entry.byObject.delete(id);
-    entry.pending.delete(pending);
-    if (tracked.every(({ pending }) => pending.size === 0)) disarm();
-    for (const key of pending.dependents) {
-      const left = (waits.get(key) ?? 1) - 1;
-      if (left > 0) {
-        waits.set(key, left);
-      } else {
-        waits.delete(key);
-        onReady(key);
-      }
-    }
-  }
-
-  /**
-   * An event frees the writes of its own object and, as versions only grow, those at the front of the line. Only a list or a
-   * bookmark looks at all of them: thousands of events must not each look at thousands of writes.
-   */
-  function heard(entry: Tracked, event: StoreEvent<KubeObject>): void {
-    const all = event.type === 'listed' || event.type === 'bookmark';
-    const own = all ? undefined : entry.byObject.get(keyOf(event.object.metadata));
-    for (const pending of own ?? []) if (hasPassed(entry, pending)) free(entry, pending);
-    for (const pending of entry.pending) {
-      if (hasPassed(entry, pending)) free(entry, pending);
-      else if (!all) return;
-    }
-  }
-
-  function disarm(): void {
-    cancelTimer?.();
-    cancelTimer = undefined;
-  }
-
-  /** Lists again where the write that waits longest, the first of its store, has waited too long. */
-  function arm(): void {
-    if (cancelTimer !== undefined) return;
-    const firsts = tracked.flatMap((entry) => [...entry.pending.values().take(1)]);
-    if (firsts.length === 0) return;
-    const next = Math.min(...firsts.map((pending) => pending.since)) + lagMs;
-    cancelTimer = clock.setTimer(next - clock.monotonic(), () => {
-      cancelTimer = undefined;
-      for (const { store, pending } of tracked) {
-        const [first] = pending;
-        if (first === undefined || first.since + lagMs > clock.monotonic()) continue;
-        for (const waiting of pending) waiting.since = clock.monotonic();
-        store.relist();
-      }
-      arm();
-    });
-  }
-
-  /** The stores that will show a write to this object: also one that it is about to leave. */
-  function storesOf(resource: Resource, key: ObjectKey, object: KubeObject | undefined): Tracked[] {
-    return tracked.filter(
-      ({ store }) =>
-        store.resource.group === resource.group &&
-        store.resource.plural === resource.plural &&
-        (store.get(key) !== undefined || (object !== undefined && store.covers(object) === true)),
-    );
-  }
-
-  function dependentsOf({ store }: Tracked, writer: string, object: Stored<KubeObject> | undefined): Set<string> {
-    const dependents = new Set([writer]);
-    if (object === undefined) return dependents;
-    for (const dependence of dependences) {
-      if (dependence.store !== store) continue;
-      for (const key of dependence.keys(object, store.get(object.metadata))) dependents.add(key);
-    }
-    return dependents;
-  }
-
-  function remember(writer: string, entry: Tracked, object: ObjectKey, proof: Proof, stored: Stored<KubeObject> | undefined): void {
-    const dependents = dependentsOf(entry, writer, stored);
-    hold(entry, { object, proof, mark: entry.store.mark(), since: clock.monotonic(), dependents });
-  }
-
-  /** `target` is what was asked for; the answer says more. */
-  async function tracking<T extends KubeObject>(
-    writer: string,
-    resource: Resource<T>,
-    target: { key: ObjectKey; object?: KubeObject },
-    dryRun: boolean | undefined,
-    write: () => Promise<Stored<T>>,
-  ): Promise<Stored<T>> {
-    try {
-      const stored = await write();
-      if (dryRun !== true) {
-        for (const entry of storesOf(resource, stored.metadata, stored)) {
-          remember(writer, entry, stored.metadata, { version: stored.metadata.resourceVersion }, stored);
-        }
-      }
-      return stored;
-    } catch (error) {
-      if (dryRun !== true) unanswered(writer, resource, target, error);
-      throw error;
-    }
-  }
-
-  function unanswered(writer: string, resource: Resource, target: { key: ObjectKey; object?: KubeObject }, error: unknown): void {
-    if (isRefusal(error)) return;
-    for (const entry of storesOf(resource, target.key, target.object)) {
-      remember(writer, entry, target.key, 'list', entry.store.get(target.key));
-    }
-  }
-
-  const unsubscribe = tracked.map((entry) => entry.store.subscribe((event) => heard(entry, event)));
-
+export function createOwnWrites(options: OwnWritesOptions): OwnWrites {
+  const stores = new Set(options.dependences.map((dependence) => dependence.store));
+  const state: OwnWritesState = {
+    options,
+    lagMs: options.lagMs ?? LAG_MS,
+    tracked: [...stores].map((store) => ({ store, pending: new Set(), byObject: new Map() })),
+    waits: new Map(),
+    cancelTimer: undefined,
+  };
+  const unsubscribe = state.tracked.map((entry) => entry.store.subscribe((event) => observe(state, entry, event)));
   return {
-    isCurrent: (key) => !waits.has(key),
-
+    isCurrent: (key) => !state.waits.has(key),
     stop() {
-      disarm();
+      disarm(state);
       for (const cancel of unsubscribe) cancel();
     },
+    clientFor: (client, writer) => trackingClient(state, client, writer),
+  };
+}
 
-    clientFor: (client, writer) => ({
-      ...client,
-      create: (resource, object, write) =>
-        tracking(writer, resource, { key: object.metadata, object }, write?.dryRun, () => client.create(resource, object, write)),
-      update: (resource, object, write) =>
-        tracking(writer, resource, { key: object.metadata, object }, write?.dryRun, () => client.update(resource, object, write)),
-      apply: (resource, object, write) =>
-        tracking(writer, resource, { key: object.metadata, object }, write.dryRun, () => client.apply(resource, object, write)),
-      patch: (resource, key, patch, write) =>
-        tracking(writer, resource, { key }, write?.dryRun, () => client.patch(resource, key, patch, write)),
+function hasPassed({ store }: Tracked, { object, proof, mark }: Pending): boolean {
+  if (proof === 'list') return store.hasPassed(object, undefined, mark);
+  if ('version' in proof) return store.hasPassed(object, proof.version, mark);
+  const known = store.get(object);
+  return known?.metadata.uid !== proof.deletedUID || known.metadata.deletionTimestamp !== undefined;
+}
 
-      async delete(resource, key, deleteOptions) {
-        try {
-          await client.delete(resource, key, deleteOptions);
-        } catch (error) {
-          if (deleteOptions?.dryRun !== true) unanswered(writer, resource, { key }, error);
-          throw error;
-        }
-        if (deleteOptions?.dryRun === true) return;
-        for (const entry of storesOf(resource, key, undefined)) {
-          const known = entry.store.get(key);
-          if (known !== undefined) remember(writer, entry, key, { deletedUID: deleteOptions?.uid ?? known.metadata.uid }, known);
-        }
-      },
-    }),
+function hold(state: OwnWritesState, entry: Tracked, pending: Pending): void {
+  if (hasPassed(entry, pending)) return;
+  const id = keyOf(pending.object);
+  entry.pending.add(pending);
+  entry.byObject.set(id, (entry.byObject.get(id) ?? new Set()).add(pending));
+  for (const key of pending.dependents) state.waits.set(key, (state.waits.get(key) ?? 0) + 1);
+  arm(state);
+}
+
+function free(state: OwnWritesState, entry: Tracked, pending: Pending): void {
+  const { waits } = state;
+  const id = keyOf(pending.object);
+  const sameObject = entry.byObject.get(id);
+  sameObject?.delete(pending);
+  if (sameObject?.size === 0) entry.byObject.delete(id);
+  entry.pending.delete(pending);
+  if (state.tracked.every(({ pending }) => pending.size === 0)) disarm(state);
+  for (const key of pending.dependents) {
+    const left = (waits.get(key) ?? 1) - 1;
+    if (left > 0) {
+      waits.set(key, left);
+    } else {
+      waits.delete(key);
+      state.options.onReady(key);
+    }
+  }
+}
+
+/**
+ * An event frees the writes of its own object and, as versions only grow, those at the front of the line. Only a list or a
+ * bookmark checks all of them: thousands of events must not each check thousands of writes.
+ */
+function observe(state: OwnWritesState, entry: Tracked, event: StoreEvent<KubeObject>): void {
+  const all = event.type === 'listed' || event.type === 'bookmark';
+  const own = all ? undefined : entry.byObject.get(keyOf(event.object.metadata));
+  for (const pending of own ?? []) if (hasPassed(entry, pending)) free(state, entry, pending);
+  for (const pending of entry.pending) {
+    if (hasPassed(entry, pending)) free(state, entry, pending);
+    else if (!all) return;
+  }
+}
+
+function disarm(state: OwnWritesState): void {
+  state.cancelTimer?.();
+  state.cancelTimer = undefined;
+}
+
+/** Lists again where the write that waits longest, the first of its store, has waited too long. */
+function arm(state: OwnWritesState): void {
+  if (state.cancelTimer !== undefined) return;
+  const { options, tracked, lagMs } = state;
+  const firsts = tracked.flatMap((entry) => [...entry.pending.values().take(1)]);
+  if (firsts.length === 0) return;
+  const next = Math.min(...firsts.map((pending) => pending.since)) + lagMs;
+  state.cancelTimer = options.clock.setTimer(next - options.clock.monotonic(), () => {
+    state.cancelTimer = undefined;
+    for (const entry of tracked) relistLagging(state, entry);
+    arm(state);
+  });
+}
+
+function relistLagging({ options: { clock }, lagMs }: OwnWritesState, { store, pending }: Tracked): void {
+  const [first] = pending;
+  if (first === undefined || first.since + lagMs > clock.monotonic()) return;
+  for (const waiting of pending) waiting.since = clock.monotonic();
+  store.relist();
+}
+
+/** What a write was asked to change; the answer says more. */
+interface Target {
+  resource: Resource;
+  key: ObjectKey;
+  object?: KubeObject | undefined;
+  dryRun: boolean | undefined;
+}
+
+/** The stores that will show a write to this object: also one that it is about to leave. */
+function storesOf({ tracked }: OwnWritesState, resource: Resource, key: ObjectKey, object: KubeObject | undefined): Tracked[] {
+  return tracked.filter(
+    ({ store }) =>
+      store.resource.group === resource.group &&
+      store.resource.plural === resource.plural &&
+      (store.get(key) !== undefined || (object !== undefined && store.covers(object) === true)),
+  );
+}
+
+function dependentsOf(
+  { options }: OwnWritesState,
+  { store }: Tracked,
+  writer: string,
+  object: Stored<KubeObject> | undefined,
+): Set<string> {
+  const dependents = new Set([writer]);
+  if (object === undefined) return dependents;
+  for (const dependence of options.dependences) {
+    if (dependence.store !== store) continue;
+    for (const key of dependence.keys(object, store.get(object.metadata))) dependents.add(key);
+  }
+  return dependents;
+}
+
+function remember(
+  state: OwnWritesState,
+  writer: string,
+  entry: Tracked,
+  object: ObjectKey,
+  proof: Proof,
+  stored: Stored<KubeObject> | undefined,
+): void {
+  const dependents = dependentsOf(state, entry, writer, stored);
+  hold(state, entry, { object, proof, mark: entry.store.mark(), since: state.options.clock.monotonic(), dependents });
+}
+
+/** Remembers a write that failed, unless it is certain that nothing was written. */
+function rememberUnanswered(state: OwnWritesState, writer: string, target: Target, error: unknown): void {
+  if (target.dryRun === true || isRefusal(error)) return;
+  for (const entry of storesOf(state, target.resource, target.key, target.object)) {
+    remember(state, writer, entry, target.key, 'list', entry.store.get(target.key));
+  }
+}
+
+async function tracking<T extends KubeObject>(
+  state: OwnWritesState,
+  writer: string,
+  target: Target,
+  write: () => Promise<Stored<T>>,
+): Promise<Stored<T>> {
+  try {
+    const stored = await write();
+    if (target.dryRun !== true) {
+      for (const entry of storesOf(state, target.resource, stored.metadata, stored)) {
+        remember(state, writer, entry, stored.metadata, { version: stored.metadata.resourceVersion }, stored);
+      }
+    }
+    return stored;
+  } catch (error) {
+    rememberUnanswered(state, writer, target, error);
+    throw error;
+  }
+}
+
+async function trackingDelete(
+  state: OwnWritesState,
+  writer: string,
+  target: Target,
+  uid: string | undefined,
+  write: () => Promise<void>,
+): Promise<void> {
+  const { resource, key } = target;
+  try {
+    await write();
+  } catch (error) {
+    rememberUnanswered(state, writer, target, error);
+    throw error;
+  }
+  if (target.dryRun === true) return;
+  for (const entry of storesOf(state, resource, key, undefined)) {
+    const known = entry.store.get(key);
+    if (known !== undefined) remember(state, writer, entry, key, { deletedUID: uid ?? known.metadata.uid }, known);
+  }
+}
+
+function trackingClient(state: OwnWritesState, client: Client, writer: string): Client {
+  return {
+    ...client,
+    create: (resource, object, write) =>
+      tracking(state, writer, { resource, key: object.metadata, object, dryRun: write?.dryRun }, () =>
+        client.create(resource, object, write),
+      ),
+    update: (resource, object, write) =>
+      tracking(state, writer, { resource, key: object.metadata, object, dryRun: write?.dryRun }, () =>
+        client.update(resource, object, write),
+      ),
+    apply: (resource, object, write) =>
+      tracking(state, writer, { resource, key: object.metadata, object, dryRun: write.dryRun }, () =>
+        client.apply(resource, object, write),
+      ),
+    patch: (resource, key, patch, write) =>
+      tracking(state, writer, { resource, key, dryRun: write?.dryRun }, () => client.patch(resource, key, patch, write)),
+    delete: (resource, key, write) =>
+      trackingDelete(state, writer, { resource, key, dryRun: write?.dryRun }, write?.uid, () => client.delete(resource, key, write)),
   };
 }
 
