@@ -1,5 +1,10 @@
 /** A map that forgets what was set longest ago. */
-export function createRecent<Value>(limit: number): { get(key: string): Value | undefined; set(key: string, value: Value): void } {
+export interface Recent<Value> {
+  get(key: string): Value | undefined;
+  set(key: string, value: Value): void;
+}
+
+export function createRecent<Value>(limit: number): Recent<Value> {
   const values = new Map<string, Value>();
   return {
     get: (key) => values.get(key),
