@@ -27,7 +27,7 @@ export interface ObjectStore<T extends KubeObject> {
   set(object: Stored<T>): Difference<T>[];
   remove(object: Stored<T>): Difference<T>[];
   /**
-   * Swaps the whole content and says what that changed. Objects of unchanged resourceVersion stay the same in memory; with `again` those that
+   * Swaps the whole content and returns what that changed. Objects of unchanged resourceVersion stay the same in memory; with `again` those that
    * differ all the same are changes, too.
    */
   replace(objects: Stored<T>[], again?: boolean): Difference<T>[];
@@ -36,37 +36,6 @@ export interface ObjectStore<T extends KubeObject> {
 export function createObjectStore<T extends KubeObject>(): ObjectStore<T> {
   let objects = new Map<string, Stored<T>>();
   const indexes = new Map<string, Index<T>>();
-
-  function enter(index: Index<T>, key: string, object: Stored<T>): void {
-    for (const value of index.values(object)) {
-      const bucket = index.buckets.get(value);
-      if (bucket === undefined) index.buckets.set(value, new Map([[key, object]]));
-      else bucket.set(key, object);
-    }
-  }
-
-  function leave(index: Index<T>, key: string, object: Stored<T>): void {
-    for (const value of index.values(object)) {
-      const bucket = index.buckets.get(value);
-      bucket?.delete(key);
-      if (bucket?.size === 0) index.buckets.delete(value);
-    }
-  }
-
-  function fill(index: Index<T>): void {
-    index.buckets.clear();
-    for (const [key, object] of objects) enter(index, key, object);
-  }
-
-  /** A new UID under one name is another object: the old one is gone. */
-  function difference(old: Stored<T> | undefined, object: Stored<T>): Difference<T>[] {
-    if (old === undefined) return [{ type: 'added', object }];
-    if (old.metadata.uid === object.metadata.uid) return [{ type: 'updated', object, old }];
-    return [
-      { type: 'deleted', object: old },
-      { type: 'added', object },
-    ];
-  }
 
   return {
     get size() {
@@ -87,7 +56,7 @@ export function createObjectStore<T extends KubeObject>(): ObjectStore<T> {
       if (existing?.values === values) return;
       if (existing !== undefined) throw new CodedError('IndexTaken', `index "${name}" exists with another function`);
       const index: Index<T> = { values, buckets: new Map() };
-      fill(index);
+      fill(index, objects);
       indexes.set(name, index);
     },
 
@@ -126,8 +95,39 @@ export function createObjectStore<T extends KubeObject>(): ObjectStore<T> {
         if (!same) differences.push(...difference(old, object));
       }
       for (const [key, object] of before) if (!objects.has(key)) differences.push({ type: 'deleted', object });
-      for (const index of indexes.values()) fill(index);
+      for (const index of indexes.values()) fill(index, objects);
       return differences;
     },
   };
+}
+
+function enter<T extends KubeObject>(index: Index<T>, key: string, object: Stored<T>): void {
+  for (const value of index.values(object)) {
+    const bucket = index.buckets.get(value);
+    if (bucket === undefined) index.buckets.set(value, new Map([[key, object]]));
+    else bucket.set(key, object);
+  }
+}
+
+function leave<T extends KubeObject>(index: Index<T>, key: string, object: Stored<T>): void {
+  for (const value of index.values(object)) {
+    const bucket = index.buckets.get(value);
+    bucket?.delete(key);
+    if (bucket?.size === 0) index.buckets.delete(value);
+  }
+}
+
+function fill<T extends KubeObject>(index: Index<T>, objects: ReadonlyMap<string, Stored<T>>): void {
+  index.buckets.clear();
+  for (const [key, object] of objects) enter(index, key, object);
+}
+
+/** A new UID under one name is another object: the old one is gone. */
+function difference<T extends KubeObject>(old: Stored<T> | undefined, object: Stored<T>): Difference<T>[] {
+  if (old === undefined) return [{ type: 'added', object }];
+  if (old.metadata.uid === object.metadata.uid) return [{ type: 'updated', object, old }];
+  return [
+    { type: 'deleted', object: old },
+    { type: 'added', object },
+  ];
 }
