@@ -945,6 +945,19 @@ describe('what is said of a try that failed', () => {
     expect(events.map(({ reason }) => reason)).toEqual(['Forbidden', 'RolloutCreated']);
   });
 
+  it('is followed by the next try at once, where the report took longer than the wait', async () => {
+    const branch = branchAt('c1');
+    branch.fail.head = once(new Error('no answer'));
+    server.intercept(({ method, path }) => {
+      // The answer to the report of the failure comes a minute later.
+      if (method === 'PATCH' && path.endsWith('/fleets/main/status') && ready() === undefined) clock.pause(60_000);
+      return undefined;
+    });
+    startHub(branch);
+    await until(() => fleet().status?.commit === 'c1', 5000);
+    expect(log.lines.filter(({ fields }) => fields['failures'] !== undefined)).toEqual([]);
+  });
+
   it('is nothing where another wrote the Fleet meanwhile', async () => {
     const answer = once(new Error('x'));
     server.intercept(({ method, path }) =>
