@@ -19,9 +19,9 @@ export function rulesCommand(program: Command, run: Run): void {
   const rules = program.command('rules').description('check and test the repair rules of a fleet, before they are committed');
 
   fleetFlags(rules.command('check [folder]'))
-    .description('render the fleet in a folder and check its rules as the hub does; exit code 1 when one would be refused')
+    .description('render the fleet in a folder and check its rules as the hub does, and its types; exit code 1 when something is found')
     .action((folder: string | undefined, flags: FleetFlags) =>
-      run(async (output) => reportCheck(await load(folder ?? '.', flags, output), flags.output === 'json', output)),
+      run(async (output) => reportCheck(await load(folder ?? '.', flags, output, true), flags.output === 'json', output)),
     );
 
   fleetFlags(rules.command('test [folder-or-rule...]'))
@@ -42,16 +42,17 @@ export function rulesCommand(program: Command, run: Run): void {
     .action((flags: { output?: 'wide' | 'json' }) => run(async (output) => facts(flags.output, output)));
 }
 
-async function load(folder: string, flags: FleetFlags, output: Output): Promise<FleetRules> {
+async function load(folder: string, flags: FleetFlags, output: Output, types = false): Promise<FleetRules> {
   const { bundleFor } = await import('../bundles.ts');
   const root = resolve(folder);
   if (!existsSync(root)) throw new CodedError('Usage', `there is no folder ${root}`);
   const tree = { root, entry: flags.entry, include: flags.include ?? DEFAULT_INCLUDE };
-  const loaded = await fleetRules(tree, await bundleFor('render'), AbortSignal.timeout(120_000), flags.isolation).catch(
-    (error: unknown) => {
-      throw ofCommand(error);
-    },
-  );
+  const loaded = await fleetRules(tree, await bundleFor('render'), AbortSignal.timeout(120_000), {
+    types,
+    ...(flags.isolation === undefined ? {} : { isolationAtLeast: flags.isolation }),
+  }).catch((error: unknown) => {
+    throw ofCommand(error);
+  });
   sayIsolation(loaded.isolation, output);
   return loaded;
 }
@@ -65,8 +66,9 @@ function sorted(words: readonly string[], entry: string): { folder: string; name
   return { folder: folders[0] ?? '.', names: words.filter((word) => !isFolder(word)) };
 }
 
-export function reportCheck({ rules, clusters, findings, isolation }: FleetRules, json: boolean, output: Output): number {
+export function reportCheck({ rules, clusters, findings, isolation, untyped }: FleetRules, json: boolean, output: Output): number {
   const code = findings.length === 0 ? EXIT.ok : EXIT.failed;
+  if (untyped !== undefined) output.say('warning', `types were not checked: ${untyped}`);
   if (json) {
     const listed = rules.map(({ rule, clusters, location }) => ({ name: rule.metadata.name, mode: rule.spec.mode, clusters, location }));
     output.print(JSON.stringify({ ok: findings.length === 0, isolation, rules: listed, findings }));
@@ -74,8 +76,7 @@ export function reportCheck({ rules, clusters, findings, isolation }: FleetRules
   }
   if (findings.length > 0) {
     for (const finding of findings) output.print(findingLines(finding).join('\n'));
-    // The hub does not judge what it does not read.
-    const would = findings.every(({ code: each }) => each === 'FileUnused') ? 'leave this out without a word' : 'refuse this fleet';
+    const would = findings.every(isUnread) ? 'not notice' : 'refuse this fleet';
     output.say('failed', `${count(findings.length, 'mistake')}: the hub would ${would}`);
     return code;
   }
@@ -100,6 +101,9 @@ export function reportCheck({ rules, clusters, findings, isolation }: FleetRules
   output.say('done', `${count(rules.length, 'rule')} in ${count(clusters.length, 'cluster')}, no mistakes`);
   return code;
 }
+
+/** The hub removes types without reading them, and does not read what nothing imports. */
+const isUnread = ({ code }: ClusterFindings): boolean => code === 'FileUnused' || /^TS\d+$/.test(code);
 
 function findingLines({ clusters, next, ...finding }: ClusterFindings): string[] {
   const where = clusters.length > 1 ? { ...finding, cluster: clusters.join(', ') } : finding;

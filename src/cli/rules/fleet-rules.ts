@@ -6,6 +6,7 @@ import { judgeObject } from '../object-rules.ts';
 import { RenderError } from '../../sync/render/errors.ts';
 import type { Finding } from '../../sync/render/finding.ts';
 import { render } from '../../sync/render/render.ts';
+import { typecheck, type TypeCheck } from '../../sync/render/type-check.ts';
 import { validate } from '../../sync/render/validate.ts';
 import type { Isolation } from '../../sync/render/wall.ts';
 import { unusedFiles } from './unused.ts';
@@ -29,14 +30,16 @@ export interface FleetRules {
   findings: ClusterFindings[];
   /** The wall that it was rendered behind. */
   isolation: Isolation;
+  /** Why types could not be checked; undefined: they were, nobody asked for it, or something else was found first. */
+  untyped?: string | undefined;
 }
 
-/** Errors: `RenderIsolation`, and those of reading the folder. Any other that rendering has is a finding. */
+/** `types`: also TypeScript's own check, which takes seconds and the hub does without. Errors: `RenderIsolation`, and those of reading the folder. Any other that rendering has is a finding. */
 export async function fleetRules(
   folder: FleetFolder,
   childPath: string,
   signal: AbortSignal,
-  isolationAtLeast: Isolation = 'process',
+  { isolationAtLeast = 'process', types = false }: { isolationAtLeast?: Isolation; types?: boolean } = {},
 ): Promise<FleetRules> {
   const files = readFleet(folder);
   const rendered = await render(files, { isolationAtLeast, childPath, entry: folder.entry, signal }).catch((error: unknown) => {
@@ -49,8 +52,10 @@ export async function fleetRules(
   const clusters = rendered.clusters.map(({ name }) => name);
   const validation = validate(rendered, { checkRules, judgeObject });
   if (!validation.ok) return { rules: [], clusters, findings: grouped(validation.findings), isolation };
-  const unused = unusedFiles(files, folder.entry);
-  if (unused.length > 0) return { rules: [], clusters, findings: grouped(unused), isolation };
+  const typed = types ? await typesOf(files, folder.entry, isolationAtLeast, signal) : undefined;
+  const found = [...(typed?.checked === true ? typed.findings : []), ...unusedFiles(files, folder.entry)];
+  const untyped = typed?.checked === false ? typed.reason : undefined;
+  if (found.length > 0) return { rules: [], clusters, findings: grouped(found), isolation, untyped };
   const rules = new Map<string, FleetRule>();
   for (const { name, objects } of rendered.clusters)
     for (const { object, location } of objects) {
@@ -62,7 +67,13 @@ export async function fleetRules(
       else known.clusters.push(name);
     }
   const sorted = [...rules.values()].sort((a, b) => (a.rule.metadata.name < b.rule.metadata.name ? -1 : 1));
-  return { rules: sorted, clusters, findings: [], isolation };
+  return { rules: sorted, clusters, findings: [], isolation, untyped };
+}
+
+/** Nothing is read but what the wall lets through where that was asked for; the compiler reads what the files name, wherever it lies. */
+async function typesOf(files: ReadonlyMap<string, string>, entry: string, isolation: Isolation, signal: AbortSignal): Promise<TypeCheck> {
+  if (isolation === 'namespaces') return { checked: false, reason: 'the compiler runs behind no wall' };
+  return await typecheck(files, { entry, signal });
 }
 
 /** One mistake in the text is found in every cluster that it makes objects for. */

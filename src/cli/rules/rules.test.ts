@@ -54,6 +54,12 @@ function printed(report: (output: Output) => number): string {
   });
   return `${lines.join('\n')}\n(exit ${code})\n`;
 }
+/** The first check of types after a change of the sources makes declarations of them. */
+const TYPES_MS = 120_000;
+const typed = async () =>
+  await fleetRules({ root, entry: DEFAULT_ENTRY, include: DEFAULT_INCLUDE }, await childBundle(), AbortSignal.timeout(TYPES_MS), {
+    types: true,
+  });
 const check = async (json = false) => {
   const rules = await load();
   return printed((output) => reportCheck(rules, json, output));
@@ -67,6 +73,29 @@ describe('kubenode rules check', () => {
   it('lists the rules of a fleet, once for all clusters that have them', async () => {
     await expect(await check()).toMatchFileSnapshot('golden/check.txt');
   });
+
+  it(
+    'checks types, which the hub does without',
+    async () => {
+      expect((await typed()).findings).toEqual([]);
+      write('rules/hung.ts', HUNG_RULE.replace('holdsForSeconds: 30', 'holdsForSeconds: Number("30") as unknown as string'));
+      const rules = await typed();
+      const text = printed((output) => reportCheck(rules, false, output));
+      expect(text).toMatch(/rules\/hung\.ts:6:5: .*string.*number/);
+      expect(text).toContain('(failed) 1 mistake: the hub would not notice');
+      const { findings, untyped } = await fleetRules(
+        { root, entry: DEFAULT_ENTRY, include: DEFAULT_INCLUDE },
+        await childBundle(),
+        AbortSignal.timeout(TYPES_MS),
+        { types: true, isolationAtLeast: 'namespaces' },
+      );
+      expect({ findings, untyped }).toEqual({ findings: [], untyped: 'the compiler runs behind no wall' });
+      expect(printed((output) => reportCheck({ ...rules, findings: [], untyped: 'no compiler' }, false, output))).toContain(
+        '(warning) types were not checked: no compiler',
+      );
+    },
+    TYPES_MS,
+  );
 
   it('names file and line, cluster, object, field and mend of each mistake, once', async () => {
     write(

@@ -25,12 +25,13 @@ function importsOf(text: string): Import[] {
     .filter(({ specifier }) => /^\.\.?\//.test(specifier));
 }
 
-/** The files that a file imports; no way leads above the root. */
+/** The files that a file imports, whether they are there or not; no way leads above the root. */
 export function importedFiles(files: ReadonlyMap<string, string>, path: string): { file: string; isType: boolean }[] {
   if (!isCode(path)) return [];
-  return importsOf(files.get(path) ?? '')
-    .map(({ specifier, isType }) => ({ file: posix.join('/', posix.dirname(path), specifier).slice(1), isType }))
-    .filter((each) => files.has(each.file));
+  return importsOf(files.get(path) ?? '').map(({ specifier, isType }) => ({
+    file: posix.join('/', posix.dirname(path), specifier).slice(1),
+    isType,
+  }));
 }
 
 /** The shortest way along imports from a file back to itself, `[a, b, a]`; undefined where there is none. */

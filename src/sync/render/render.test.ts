@@ -264,6 +264,19 @@ describe.concurrent('a fleet that does not run is refused with its line', () => 
       { code: 'RenderThrew', file: 'fleet/a.ts', line: 2, message: 'TypeError: no', trace: ['fleet/main.ts:2:1'] },
     ],
     [
+      'an exception whose message looks like the place of another file',
+      "throw new Error('\\nfleet:///fleet/other.ts:99\\n  no\\n  ^^^');",
+      { code: 'RenderThrew', file: ENTRY, line: 1 },
+    ],
+    [
+      'a late value that throws what is no Error',
+      inCluster(
+        "  new ConfigMap(web, 'a', { metadata: { name: 'a' }, data: { a: Lazy.any({ produce() { throw 'late'; } }) as never } });",
+        "import { Lazy } from 'cdk8s';\nimport { ConfigMap } from 'cdk8s-plus-27';",
+      ),
+      { code: 'RenderValue', message: "Failed serializing construct at path 'prod/pool:web/a/Resource' with name 'a': late" },
+    ],
+    [
       'an exception that is none',
       "throw 'text';",
       { code: 'RenderThrew', file: ENTRY, message: 'threw "text", which is not an Error and has no line' },

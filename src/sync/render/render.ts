@@ -83,8 +83,7 @@ export async function render(files: ReadonlyMap<string, string>, options: Render
     if (wall === undefined) throw refuse('RenderIsolation', 'there is no way to run the child');
     const { output, failure, log } = await runChild(wall, options.childPath, input, limits, options.signal);
     const fail = (...findings: [Finding, ...Finding[]]) => new RenderError(findings, { log, isolation });
-    if (failure !== undefined || output === undefined)
-      throw fail({ file: options.entry, ...(failure ?? { code: 'RenderCrashed', message: 'there was no result' }) });
+    if (failure !== undefined) throw fail({ file: options.entry, ...failure });
     const decoded = decode(output);
     if (decoded === undefined)
       throw fail({ code: 'RenderCrashed', message: 'the child wrote something that is not a result', file: options.entry });

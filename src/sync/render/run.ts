@@ -31,13 +31,14 @@ export const DEFAULT_LIMITS: RenderLimits = {
   dataBytes: 2 ** 30,
 };
 
-export interface Run {
-  /** What the child wrote as its result; undefined with `failure`. */
-  output: string | undefined;
-  failure: { code: RenderErrorCode; message: string; next?: string } | undefined;
-  /** What fleet code logged, fit to print. */
-  log: string;
+interface RunFailure {
+  code: RenderErrorCode;
+  message: string;
+  next?: string;
 }
+
+/** `output`: what the child wrote as its result. `log`: what fleet code logged, fit to print. */
+export type Run = { log: string } & ({ output: string; failure: undefined } | { output: undefined; failure: RunFailure });
 
 /** Rejects only with the signal's reason. The child and everything in its process group are gone when it settles. */
 export async function runChild(wall: Wall, childPath: string, input: string, limits: RenderLimits, signal: AbortSignal): Promise<Run> {
@@ -54,13 +55,13 @@ export async function runChild(wall: Wall, childPath: string, input: string, lim
     detached: true,
   });
 
-  let failure: Run['failure'];
+  let failure: RunFailure | undefined;
   // Before anything else: an error that nothing listens to ends the hub. `close` follows it.
   child.on('error', (error) => (failure ??= { code: 'RenderCrashed', message: `the child did not start: ${error.message}` }));
   const ended = new Promise<{ code: number | null; by: string | null }>((resolve) => {
     child.on('close', (code, by) => resolve({ code, by }));
   });
-  const stop = (reason: NonNullable<Run['failure']>) => {
+  const stop = (reason: RunFailure) => {
     failure ??= reason;
     killGroup(child.pid);
   };
@@ -96,7 +97,8 @@ export async function runChild(wall: Wall, childPath: string, input: string, lim
     const log = printable(logged.text());
     const output = result.text();
     if (failure === undefined && (code !== 0 || output === '')) failure = whyEnded(code, by, log, limits);
-    return { output: failure === undefined ? output : undefined, failure, log: log.replace(UNSHARE_COMPLAINT, '') };
+    const shown = log.replace(UNSHARE_COMPLAINT, '');
+    return failure === undefined ? { output, failure, log: shown } : { output: undefined, failure, log: shown };
   } finally {
     clearTimeout(timer);
     signal.removeEventListener('abort', onAbort);
@@ -114,7 +116,7 @@ export function killGroup(pid: number | undefined): void {
   }
 }
 
-function whyEnded(code: number | null, by: string | null, log: string, limits: RenderLimits): NonNullable<Run['failure']> {
+function whyEnded(code: number | null, by: string | null, log: string, limits: RenderLimits): RunFailure {
   if (code === 13)
     return {
       code: 'RenderNeverSettles',

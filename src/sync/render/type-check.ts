@@ -30,18 +30,22 @@ export async function typecheck(files: ReadonlyMap<string, string>, { entry, sig
   const folder = await realpath(await mkdtemp(join(tmpdir(), 'kubenode-check-')));
   try {
     const root = join(folder, 'commit');
-    for (const [path, text] of files) {
-      const target = resolve(root, path);
-      if (!target.startsWith(root + sep)) throw new CodedError('TypeCheckFailed', `"${path}" leads out of the commit`);
-      await mkdir(dirname(target), { recursive: true });
-      await writeFile(target, text);
+    const own = { 'env.d.ts': environment(files), 'tsconfig.json': JSON.stringify(configuration(entry, types), null, 2) };
+    const commit = [...files].map(([path, text]): [string, string] => [targetOf(root, path), text]);
+    for (const [path, text] of [...commit, ...Object.entries(own).map(([name, text]): [string, string] => [join(folder, name), text])]) {
+      await mkdir(dirname(path), { recursive: true });
+      await writeFile(path, text);
     }
-    await writeFile(join(folder, 'env.d.ts'), environment(files));
-    await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(configuration(entry, types), null, 2));
     return { checked: true, findings: parse(await compile(compiler, join(folder, 'tsconfig.json'), folder, signal), files) };
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+function targetOf(root: string, path: string): string {
+  const target = resolve(root, path);
+  if (!target.startsWith(root + sep)) throw new CodedError('TypeCheckFailed', `"${path}" leads out of the commit`);
+  return target;
 }
 
 function configuration(entry: string, types: string): object {

@@ -1,4 +1,5 @@
 /** From constructs to plain objects. */
+import { messageOf } from '../../../api/errors.ts';
 import { ApiObject } from 'cdk8s';
 import type { IConstruct } from 'constructs';
 import type { Cluster } from '../../../constructs/scope.ts';
@@ -65,7 +66,7 @@ function emit(construct: ApiObject, cluster: string, location: string, findings:
         code: 'RenderValue',
         cluster,
         object: label,
-        message: error instanceof Error ? error.message : String(error),
+        message: messageOf(error),
       });
     return undefined;
   }
@@ -113,10 +114,7 @@ function valueFindings(
       if (!isToken(item)) return void say(path, `must be a plain value, got ${describe(item)}`);
       if (unresolved) return;
     }
-    for (const [key, each] of Object.entries(item)) {
-      if (key === '__proto__') say(path, 'must not have a key "__proto__"');
-      visit(each, path === '' ? key : `${path}.${key}`, depth + 1, false);
-    }
+    for (const [key, each] of Object.entries(item)) visit(each, path === '' ? key : `${path}.${key}`, depth + 1, false);
   };
   visit(value, '', 0, false);
   return findings;

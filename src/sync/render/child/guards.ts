@@ -87,10 +87,10 @@ function guardDates(): void {
   // Without a date they format the present.
   const { prototype } = Intl.DateTimeFormat;
   const format = Object.getOwnPropertyDescriptor(prototype, 'format');
-  const parts: unknown = Object.getOwnPropertyDescriptor(prototype, 'formatToParts')?.value;
+  const parts: CallableFunction = Object.getOwnPropertyDescriptor(prototype, 'formatToParts')?.value;
   Object.defineProperty(prototype, 'format', {
     get(this: unknown) {
-      const bound: unknown = format?.get?.call(this);
+      const bound: CallableFunction = format?.get?.call(this);
       return (...args: unknown[]) => dated('format', bound, this, args);
     },
     configurable: false,
@@ -100,7 +100,7 @@ function guardDates(): void {
   });
 }
 
-function dated(name: string, original: unknown, self: unknown, args: unknown[]): unknown {
+function dated(name: string, original: CallableFunction, self: unknown, args: unknown[]): unknown {
   if (args[0] === undefined) refuse(`Intl.DateTimeFormat.${name}()`);
-  return typeof original === 'function' ? Reflect.apply(original, self, args) : undefined;
+  return Reflect.apply(original, self, args);
 }
