@@ -25,7 +25,7 @@ import { judgeObject } from '../../src/cli/object-rules.ts';
 import { clientFromKubeconfig } from '../../src/cli/remote.ts';
 import { openCheckouts } from '../../src/sync/fleet/checkouts.ts';
 import { runFleetController } from '../../src/sync/fleet/controller.ts';
-import { testRepository } from '../../src/sync/git/testing.ts';
+import { testRepository } from '../../src/sync/git/testing/repository.ts';
 import { childBundle } from '../../src/sync/render/testing/child-bundle.ts';
 import { runRolloutController } from '../../src/sync/rollout/controller.ts';
 import { openServer, type TestServer } from './servers.ts';

@@ -22,7 +22,7 @@ import type { Client } from '../../src/kube/client.ts';
 import type { ClosableTransport } from '../../src/kube/connect.ts';
 import { createClient } from '../../src/kube/http-client.ts';
 import { httpTransport } from '../../src/kube/http-transport.ts';
-import { serveGit, testRepository, type GitServer } from '../../src/sync/git/testing.ts';
+import { serveGit, testRepository, type GitServer } from '../../src/sync/git/testing/repository.ts';
 import { findPrograms } from '../../tools/kubernetes/programs.ts';
 import { judge, openAudits } from './audit.ts';
 import { OF_WORKLOAD, startControlPlanes, type ControlPlanes } from './control-plane.ts';

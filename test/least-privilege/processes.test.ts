@@ -23,7 +23,7 @@ import { Leases, Namespaces } from '../../src/api/builtin.ts';
 import { kubeconfigText } from '@kubenode/embedded';
 import { systemClock } from '../../src/kube/clock.ts';
 import { loadKubeconfig } from '../../src/kube/kubeconfig.ts';
-import { testRepository, type TestRepository } from '../../src/sync/git/testing.ts';
+import { testRepository, type TestRepository } from '../../src/sync/git/testing/repository.ts';
 import { install } from './installed.ts';
 import { attempt, OPTIONS, until, WHO, write, type Rig } from './rig.ts';
 

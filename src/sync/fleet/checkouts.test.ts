@@ -16,7 +16,7 @@ import { fakeApiServer, type FakeApiServer } from '../../kube/testing/api-server
 import { recordingLog } from '../../kube/testing/log.ts';
 import { waitFor } from '../../kube/testing/wait-for.ts';
 import { checkRules } from '../../rules/check.ts';
-import { hasGit, hasSshKeygen, runGit, serveGit, testRepository, type TestRepository } from '../git/testing.ts';
+import { hasGit, hasSshKeygen, runGit, serveGit, testRepository, type TestRepository } from '../git/testing/repository.ts';
 import { walls } from '../render/wall.ts';
 import { childBundle } from '../render/testing/child-bundle.ts';
 import { openCheckouts, type OpenCheckouts } from './checkouts.ts';

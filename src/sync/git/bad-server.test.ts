@@ -6,8 +6,8 @@ import { deflateSync } from 'node:zlib';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { waitFor } from '../../kube/testing/wait-for.ts';
 import type { GitFs, HttpSpec } from './index.ts';
-import { failure, noise, readFleet, remoteWorld, signal, told } from './remote-testing.ts';
-import { hasGit } from './testing.ts';
+import { failure, noise, readFleet, remoteWorld, signal, told } from './testing/remote.ts';
+import { hasGit } from './testing/repository.ts';
 
 const world = remoteWorld();
 const { open, repository } = world;

@@ -1,8 +1,8 @@
 import fs from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { GitFetch, GitFs } from './index.ts';
-import { failure, readFleet, remoteWorld, signal, told } from './remote-testing.ts';
-import { hasGit } from './testing.ts';
+import { failure, readFleet, remoteWorld, signal, told } from './testing/remote.ts';
+import { hasGit } from './testing/repository.ts';
 
 const world = remoteWorld();
 const { open, repository } = world;

@@ -4,8 +4,8 @@ import { describe, expect, it } from 'vitest';
 import { messageOf } from '../../api/errors.ts';
 import { fakeClock } from '../../kube/testing/clock.ts';
 import { defaultHttpLimits, httpClient } from './http.ts';
-import { readFleet, remoteWorld, signal, told } from './remote-testing.ts';
-import { hasGit, serveGit } from './testing.ts';
+import { readFleet, remoteWorld, signal, told } from './testing/remote.ts';
+import { hasGit, serveGit } from './testing/repository.ts';
 
 const auth = { username: 'sync', password: 'hunter2-secret' };
 const world = remoteWorld(auth);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import { fakeClock } from '../../kube/testing/clock.ts';
 import { initRepository, openSource, type GitFs } from './index.ts';
-import { commitAll, commitWithoutGit, hasGit, runGit } from './testing.ts';
+import { commitAll, commitWithoutGit, hasGit, runGit } from './testing/repository.ts';
 
 const signal = new AbortController().signal;
 const root = fs.mkdtempSync(join(tmpdir(), 'kubenode-git-init-'));

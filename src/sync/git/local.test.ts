@@ -9,7 +9,7 @@ import { fakeClock } from '../../kube/testing/clock.ts';
 import { waitFor } from '../../kube/testing/wait-for.ts';
 import { openSource, parseAllowedSigners, type GitFs, type GitSource } from './index.ts';
 import { sshString } from './ssh-wire.ts';
-import { hasGit, hasSshKeygen, runGit, testRepository, type TestRepository } from './testing.ts';
+import { hasGit, hasSshKeygen, runGit, testRepository, type TestRepository } from './testing/repository.ts';
 
 const signal = new AbortController().signal;
 const root = fs.mkdtempSync(join(tmpdir(), 'kubenode-git-local-'));

@@ -3,8 +3,8 @@ import { randomBytes } from 'node:crypto';
 import { promisify } from 'node:util';
 import { expect, it } from 'vitest';
 import { defaultHttpLimits } from './http.ts';
-import { remoteWorld } from './remote-testing.ts';
-import { hasGit } from './testing.ts';
+import { remoteWorld } from './testing/remote.ts';
+import { hasGit } from './testing/repository.ts';
 
 const world = remoteWorld();
 const MIB = 2 ** 20;

@@ -6,7 +6,7 @@ import { deflateSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import { defaultHttpLimits } from './http.ts';
 import { checkPack } from './pack.ts';
-import { hasGit, testRepository } from './testing.ts';
+import { hasGit, testRepository } from './testing/repository.ts';
 
 const BLOB = 3;
 const OFS_DELTA = 6;

@@ -2,8 +2,8 @@ import fs from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { waitFor } from '../../kube/testing/wait-for.ts';
-import { noise, readFleet, remoteWorld, signal, told } from './remote-testing.ts';
-import { hasGit, runGit } from './testing.ts';
+import { noise, readFleet, remoteWorld, signal, told } from './testing/remote.ts';
+import { hasGit, runGit } from './testing/repository.ts';
 
 const world = remoteWorld();
 const { open, repository, posts, sent } = world;

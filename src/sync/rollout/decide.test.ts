@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import fc from 'fast-check';
 import type { Rollout } from '../../api/rollout.ts';
 import { decide } from './decide.ts';
-import { fleetWorld, settledWorld, type FleetWorld } from './testing.ts';
+import { fleetWorld, settledWorld, type FleetWorld } from './testing/fleet-world.ts';
 import type { LiveUnit } from './world.ts';
 
 const UNIT = 'MachineComponentSet/runtime';

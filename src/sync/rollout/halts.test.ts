@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { fleetWorld, settledWorld, type FleetWorld, type FleetWorldOptions } from './testing.ts';
+import { fleetWorld, settledWorld, type FleetWorld, type FleetWorldOptions } from './testing/fleet-world.ts';
 
 const UNIT = 'MachineComponentSet/runtime';
 

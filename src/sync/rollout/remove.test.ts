@@ -7,7 +7,7 @@ import type { Rollout } from '../../api/rollout.ts';
 import { REMOVAL } from '../records.ts';
 import { isGone } from '../soak.ts';
 import { judge } from './judge.ts';
-import { fleetWorld, type FleetWorld } from './testing.ts';
+import { fleetWorld, type FleetWorld } from './testing/fleet-world.ts';
 import type { ClusterView, Step, World } from './world.ts';
 
 const UNIT = 'MachineComponentSet/runtime';

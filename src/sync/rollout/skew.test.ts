@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { clockOfWrongMachine } from '../../kube/testing/wrong-clock.ts';
 import { records } from '../records.ts';
-import { fleetWorld, settledWorld } from './testing.ts';
+import { fleetWorld, settledWorld } from './testing/fleet-world.ts';
 
 const UNIT = 'MachineComponentSet/kubelet';
 const YEAR = 365 * 86_400_000;

@@ -1,12 +1,12 @@
-import type { UnitStatus } from '../../api/cluster.ts';
-import type { Fleet } from '../../api/fleet.ts';
-import { API_VERSION } from '../../api/kind.ts';
-import type { Clock } from '../../api/ports.ts';
-import { isOver, type Rollout } from '../../api/rollout.ts';
-import { carriedBy, plan, removingBy, wantedOf } from '../plan.ts';
-import { records, REMOVAL } from '../records.ts';
-import { decide } from './decide.ts';
-import type { ClusterView, LiveUnit, Step } from './world.ts';
+import type { UnitStatus } from '../../../api/cluster.ts';
+import type { Fleet } from '../../../api/fleet.ts';
+import { API_VERSION } from '../../../api/kind.ts';
+import type { Clock } from '../../../api/ports.ts';
+import { isOver, type Rollout } from '../../../api/rollout.ts';
+import { carriedBy, plan, removingBy, wantedOf } from '../../plan.ts';
+import { records, REMOVAL } from '../../records.ts';
+import { decide } from '../decide.ts';
+import type { ClusterView, LiveUnit, Step } from '../world.ts';
 
 interface Live {
   unitDigest: string | undefined;

@@ -3,9 +3,9 @@ import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll } from 'vitest';
-import { fakeClock, type FakeClock } from '../../kube/testing/clock.ts';
-import { openSource, type GitFetch, type GitFs, type GitSource, type HttpSpec } from './index.ts';
-import { serveGit, testRepository, type GitServer, type TestRepository } from './testing.ts';
+import { fakeClock, type FakeClock } from '../../../kube/testing/clock.ts';
+import { openSource, type GitFetch, type GitFs, type GitSource, type HttpSpec } from '../index.ts';
+import { serveGit, testRepository, type GitServer, type TestRepository } from './repository.ts';
 
 export const signal = new AbortController().signal;
 
