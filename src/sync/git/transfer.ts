@@ -1,8 +1,8 @@
 import * as git from 'isomorphic-git';
-import { CodedError, messageOf } from '../../api/errors.ts';
 import type { GitCache } from './cache.ts';
 import { isOid } from './commit.ts';
 import { gitError, printable } from './errors.ts';
+import { branchMissing, serverError } from './server-errors.ts';
 import { defaultHttpLimits, httpClient } from './http.ts';
 import type { GitPorts, Head, HttpSpec } from './source.ts';
 
@@ -29,6 +29,7 @@ type Talk = Pick<Parameters<typeof git.fetch>[0], 'http' | 'onAuth'> & { url: st
 export function transfer(spec: HttpSpec, url: string, ports: GitPorts): Transfer {
   const limits = { ...defaultHttpLimits, ...spec.limits };
   const { host } = new URL(url);
+  const server = { host, url, branch: spec.branch, auth: spec.auth };
   const ref = `refs/heads/${spec.branch}`;
 
   /** Runs an isomorphic-git call that talks to the server, and turns whatever it throws into errors of ours. */
@@ -43,36 +44,8 @@ export function transfer(spec: HttpSpec, url: string, ports: GitPorts): Transfer
       });
     } catch (error) {
       signal.throwIfAborted();
-      throw translate(error);
+      throw serverError(error, server);
     }
-  }
-
-  function translate(error: unknown): Error {
-    if (error instanceof CodedError) return redacted(error);
-    if (error instanceof git.Errors.HttpError) {
-      const what = spec.auth === undefined ? 'wants credentials, and the source has none' : 'refuses the credentials of the source';
-      return gitError('GitAuth', `${host}: ${what}`, {
-        next: 'check the Secret that the source names, and that the account may read the repository',
-      });
-    }
-    if (error instanceof git.Errors.NotFoundError) return branchMissing();
-    if (error instanceof Error && 'syscall' in error) return error;
-    return redacted(gitError('GitProtocol', `${host}: does not answer as Git servers do: ${printable(messageOf(error))}`));
-  }
-
-  /** An error may repeat words of the server, which was sent the password. */
-  function redacted(error: CodedError): CodedError {
-    if (spec.auth === undefined) return error;
-    const { username, password } = spec.auth;
-    const secrets = [password, Buffer.from(`${username}:${password}`).toString('base64')].filter((secret) => secret !== '');
-    const message = secrets.reduce((text, secret) => text.replaceAll(secret, '***'), error.message);
-    return message === error.message
-      ? error
-      : new CodedError(error.code, message, { verdict: error.verdict, ...(error.next === undefined ? {} : { next: error.next }) });
-  }
-
-  function branchMissing(): Error {
-    return gitError('GitBranchMissing', `${host}: has no commit on the branch ${spec.branch}`, { next: `git ls-remote --heads ${url}` });
   }
 
   return {
@@ -80,7 +53,7 @@ export function transfer(spec: HttpSpec, url: string, ports: GitPorts): Transfer
       signal.throwIfAborted();
       const refs = await talk({ objects: false }, signal, (common) => git.listServerRefs({ ...common, protocolVersion: 2, prefix: ref }));
       const found = refs.find((candidate) => candidate.ref === ref);
-      if (found === undefined) throw branchMissing();
+      if (found === undefined) throw branchMissing(server);
       if (!isOid(found.oid)) {
         throw gitError('GitProtocol', `${host}: names ${printable(found.oid, 70)} as the head, which is no SHA-1 id`);
       }
@@ -103,7 +76,7 @@ export function transfer(spec: HttpSpec, url: string, ports: GitPorts): Transfer
           ...(depth === undefined ? {} : { depth }),
         }),
       );
-      if (fetchHead === null) throw branchMissing();
+      if (fetchHead === null) throw branchMissing(server);
       // isomorphic-git reports success also when objects did not come.
       await cache.objects().commit(fetchHead);
       return fetchHead;
