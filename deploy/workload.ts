@@ -1,6 +1,7 @@
 /** The processes: a Deployment of `kubenode controller`, of which one leads, and the Service that its metrics are read from. */
 import { ApiObject, Duration, JsonPatch, Size } from 'cdk8s';
 import {
+  type ContainerProps,
   Cpu,
   Deployment,
   DeploymentStrategy,
@@ -39,10 +40,33 @@ function argsOf(options: InstallOptions): string[] {
 }
 
 export function controllers(scope: Construct, options: InstallOptions): void {
-  const { role, namespace, image, replicas, seccompProfile } = options;
+  const { role, namespace, replicas } = options;
   const name = role === 'hub' ? HUB : CELL;
   const labels = { 'app.kubernetes.io/name': 'kubenode', 'app.kubernetes.io/component': role };
   const metadata = { name, namespace, labels };
+  deployment(scope, metadata, options);
+  metricsService(scope, metadata);
+  networkPolicy(scope, metadata);
+  if (replicas > 1) {
+    object(scope, {
+      apiVersion: 'policy/v1',
+      kind: 'PodDisruptionBudget',
+      metadata,
+      spec: { maxUnavailable: 1, selector: { matchLabels: labels } },
+    });
+  }
+}
+
+/** Of all objects of one role. */
+interface Metadata {
+  name: string;
+  namespace: string;
+  labels: Record<string, string>;
+}
+
+function deployment(scope: Construct, metadata: Metadata, options: InstallOptions): void {
+  const { name, labels } = metadata;
+  const { role, replicas, seccompProfile } = options;
   const deployment = new Deployment(scope, `Deployment:${name}`, {
     metadata,
     podMetadata: { labels },
@@ -56,9 +80,32 @@ export function controllers(scope: Construct, options: InstallOptions): void {
     terminationGracePeriod: Duration.seconds(30),
   });
   deployment.select(LabelSelector.of({ labels }));
-  const container = deployment.addContainer({
+  const container = deployment.addContainer(containerOf(options));
+  const spread = {
+    maxSkew: 1,
+    topologyKey: 'kubernetes.io/hostname',
+    whenUnsatisfiable: 'ScheduleAnyway',
+    labelSelector: { matchLabels: labels },
+  };
+  ApiObject.of(deployment).addJsonPatch(
+    // The construct's own spreading demands a zone a replica, which few clusters have.
+    JsonPatch.add('/spec/template/spec/topologySpreadConstraints', [spread]),
+    // Its own list of capabilities comes out as null.
+    JsonPatch.add('/spec/template/spec/containers/0/securityContext/capabilities', { drop: ['ALL'] }),
+    JsonPatch.add(
+      '/spec/template/spec/securityContext/seccompProfile',
+      seccompProfile === undefined ? { type: 'RuntimeDefault' } : { type: 'Localhost', localhostProfile: seccompProfile },
+    ),
+    JsonPatch.remove('/spec/template/metadata/labels/cdk8s.io~1metadata.addr'),
+  );
+  container.mount('/tmp', Volume.fromEmptyDir(scope, `tmp:${name}`, 'tmp'));
+  if (role === 'hub') container.mount('/cache', Volume.fromEmptyDir(scope, `cache:${name}`, 'cache'));
+}
+
+function containerOf(options: InstallOptions): ContainerProps {
+  return {
     name: 'controller',
-    image,
+    image: options.image,
     imagePullPolicy: ImagePullPolicy.IF_NOT_PRESENT,
     args: argsOf(options),
     ports: [
@@ -81,29 +128,13 @@ export function controllers(scope: Construct, options: InstallOptions): void {
     }),
     resources: {
       cpu: { request: Cpu.millis(100), limit: Cpu.units(2) },
-      memory: { request: Size.mebibytes(256), limit: Size.gibibytes(role === 'hub' ? 2 : 1) },
+      memory: { request: Size.mebibytes(256), limit: Size.gibibytes(options.role === 'hub' ? 2 : 1) },
     },
     securityContext: { ensureNonRoot: true, readOnlyRootFilesystem: true, allowPrivilegeEscalation: false, user: 65532, group: 65532 },
-  });
-  const spread = {
-    maxSkew: 1,
-    topologyKey: 'kubernetes.io/hostname',
-    whenUnsatisfiable: 'ScheduleAnyway',
-    labelSelector: { matchLabels: labels },
   };
-  ApiObject.of(deployment).addJsonPatch(
-    // The construct's own spreading demands a zone a replica, which few clusters have.
-    JsonPatch.add('/spec/template/spec/topologySpreadConstraints', [spread]),
-    // Its own list of capabilities comes out as null.
-    JsonPatch.add('/spec/template/spec/containers/0/securityContext/capabilities', { drop: ['ALL'] }),
-    JsonPatch.add(
-      '/spec/template/spec/securityContext/seccompProfile',
-      seccompProfile === undefined ? { type: 'RuntimeDefault' } : { type: 'Localhost', localhostProfile: seccompProfile },
-    ),
-    JsonPatch.remove('/spec/template/metadata/labels/cdk8s.io~1metadata.addr'),
-  );
-  container.mount('/tmp', Volume.fromEmptyDir(scope, `tmp:${name}`, 'tmp'));
-  if (role === 'hub') container.mount('/cache', Volume.fromEmptyDir(scope, `cache:${name}`, 'cache'));
+}
+
+function metricsService(scope: Construct, { name, namespace, labels }: Metadata): void {
   const service = new Service(scope, `Service:${name}`, {
     metadata: { name: `${name}-metrics`, namespace, labels },
     ports: [{ name: 'https', port: METRICS_PORT }],
@@ -111,13 +142,16 @@ export function controllers(scope: Construct, options: InstallOptions): void {
   for (const [key, value] of Object.entries(labels)) service.selectLabel(key, value);
   // An empty list is not what the server keeps.
   ApiObject.of(service).addJsonPatch(JsonPatch.remove('/spec/externalIPs'));
-  // Kubelets probe from their node, which network policies let through; everything else has to be let in by its namespace's label.
+}
+
+/** Kubelets probe from their node, which network policies let through; everything else has to be let in by its namespace's label. */
+function networkPolicy(scope: Construct, metadata: Metadata): void {
   object(scope, {
     apiVersion: 'networking.k8s.io/v1',
     kind: 'NetworkPolicy',
-    metadata: { name, namespace, labels },
+    metadata,
     spec: {
-      podSelector: { matchLabels: labels },
+      podSelector: { matchLabels: metadata.labels },
       policyTypes: ['Ingress'],
       ingress: [
         {
@@ -127,12 +161,4 @@ export function controllers(scope: Construct, options: InstallOptions): void {
       ],
     },
   });
-  if (replicas > 1) {
-    object(scope, {
-      apiVersion: 'policy/v1',
-      kind: 'PodDisruptionBudget',
-      metadata: { name, namespace, labels },
-      spec: { maxUnavailable: 1, selector: { matchLabels: labels } },
-    });
-  }
 }

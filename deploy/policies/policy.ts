@@ -16,11 +16,16 @@ export interface Validation {
   messageExpression: string;
 }
 
+export interface Variable {
+  name: string;
+  expression: string;
+}
+
 export interface Policy {
   name: string;
   match: ResourceRule[];
   conditions: { name: string; expression: string }[];
-  variables: { name: string; expression: string }[];
+  variables: Variable[];
   validations: Validation[];
 }
 
