@@ -5,7 +5,8 @@ import { evaluate, memoized, truthWithout, type Truth } from './evaluate.ts';
 import { compileRule, type CompiledRule } from './index.ts';
 import type { Reading } from './read.ts';
 import { bad, good, rule } from './testing.ts';
-import type { Leaf, When } from './when.ts';
+import type { Leaf } from './leaf.ts';
+import type { When } from './when.ts';
 
 const compiled = (when: object, name = 'r'): CompiledRule => compileRule(rule(name, { when: when as Record<string, unknown> }));
 const known = (value: Reading['value']): Reading => ({ value, known: true, note: '' });

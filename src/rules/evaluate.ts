@@ -11,7 +11,8 @@ import { CodedError } from '../api/errors.ts';
 import type { CompiledRule } from './index.ts';
 import { traitsOf } from './operators.ts';
 import type { Reading } from './read.ts';
-import { readKey, type Leaf, type When } from './when.ts';
+import { readKey, type Leaf } from './leaf.ts';
+import type { When } from './when.ts';
 
 export type Truth = 'True' | 'False' | 'Unknown';
 

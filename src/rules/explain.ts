@@ -3,7 +3,7 @@ import type { Judged, Truth } from './evaluate.ts';
 import { operatorText } from './operators.ts';
 import type { RuleOutcome } from './pass.ts';
 import type { Reading } from './read.ts';
-import type { Leaf } from './when.ts';
+import type { Leaf } from './leaf.ts';
 
 export interface ExplainedFact {
   /** Field path in the rule. */

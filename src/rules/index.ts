@@ -7,7 +7,8 @@ import { DEFAULT_CLEARS_AFTER_SECONDS } from '../api/node-remedier/values.ts';
 import type { Machine } from '../api/machine.ts';
 import { matchesLabels } from '../api/selector.ts';
 import { mistakeText } from './mistake.ts';
-import { compileWhen, leavesOf, type Leaf, type When } from './when.ts';
+import type { Leaf } from './leaf.ts';
+import { compileWhen, leavesOf, type When } from './when.ts';
 
 export interface CompiledRule {
   name: string;

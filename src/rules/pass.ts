@@ -13,7 +13,8 @@ import { appliesTo, isAge, type CompiledRule, type RuleIndex } from './index.ts'
 import { BAD_CLEARS_AFTER_MS, Marks } from './marks.ts';
 import { notice, readFact } from './read.ts';
 import type { Snapshot } from './snapshot.ts';
-import { leavesOf, type Leaf } from './when.ts';
+import type { Leaf } from './leaf.ts';
+import { leavesOf } from './when.ts';
 
 export interface PassInput {
   index: RuleIndex;

@@ -4,7 +4,7 @@ import type { FactRef } from '../api/named-fact.ts';
 import { bandOf, timedCondition } from './index.ts';
 import type { Marks } from './marks.ts';
 import { NODE_INFO, type ConditionFacts, type Snapshot } from './snapshot.ts';
-import type { Leaf } from './when.ts';
+import type { Leaf } from './leaf.ts';
 
 export interface Reading {
   /** undefined: it has none. */

@@ -1,5 +1,6 @@
 import { healthyStatus } from '../api/node-condition.ts';
-import type { Leaf, When } from './when.ts';
+import type { Leaf } from './leaf.ts';
+import type { When } from './when.ts';
 
 /** Values that facts must have for the conditions to be true at all, by name of the fact; a fact that is not in it does not have to be anything. */
 export type Requirements = ReadonlyMap<string, ReadonlySet<string>>;

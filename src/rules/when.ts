@@ -1,227 +1,66 @@
 /** The conditions of a rule: what json-rules-engine takes, narrowed to what can be answered, and compiled with the facts they read. */
-import { MAX_RISES } from '../api/facts.ts';
-import { factNamed, paramsOf, patternsLike, type FactRef } from '../api/named-fact.ts';
-import { mistake, type Mistake } from './mistake.ts';
-import { isOperator, operatorsFor, OPERATORS, traitsOf, type Operator } from './operators.ts';
-
-export type Scalar = string | number | boolean;
-export type Params = Readonly<Record<string, Scalar>>;
-
-export interface Leaf {
-  kind: 'leaf';
-  /** Field path, such as `spec.when.all[0]`. */
-  at: string;
-  ref: FactRef;
-  operator: Operator;
-  value: Scalar | readonly Scalar[];
-  params: Params;
-  /** Two leaves with the same key always read the same value. */
-  key: string;
-}
+import { isRecord, refuse, type Compilation } from './compilation.ts';
+import { compileLeaf, type Leaf } from './leaf.ts';
+import type { Mistake } from './mistake.ts';
 
 export type When = { kind: 'all' | 'any'; at: string; of: readonly When[] } | { kind: 'not'; at: string; of: readonly [When] } | Leaf;
 
 const MAX_DEPTH = 8;
 const MAX_LEAVES = 64;
 const GROUP_KEYS = ['all', 'any', 'not'] as const;
-const LEAF_KEYS: readonly string[] = ['fact', 'path', 'operator', 'value', 'params'];
-/** What only JSONPath has a use for. A dotted path is read, never evaluated. */
-const JSON_PATH = /[$[\]()?@*!'"]|\.\./;
-
-const isScalar = (value: unknown): value is Scalar =>
-  typeof value === 'string' || typeof value === 'boolean' || (typeof value === 'number' && Number.isFinite(value));
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return value !== null && typeof value === 'object' && !Array.isArray(value);
-}
 
 /** The compiled conditions, or every mistake in them. */
 export function compileWhen(value: unknown, at = 'spec.when'): { when: When; mistakes: [] } | { when: undefined; mistakes: Mistake[] } {
-  const mistakes: Mistake[] = [];
-  let leaves = 0;
-  const when = isRecord(value) && !GROUP_KEYS.some((key) => key in value) && 'fact' in value ? rootless() : compile(value, at, 0, false);
-  if (leaves > MAX_LEAVES) mistakes.push(mistake(at, `has ${leaves} facts to look at`, `split it: at most ${MAX_LEAVES} in one rule`));
+  const compilation: Compilation = { mistakes: [], leaves: 0 };
+  const { mistakes } = compilation;
+  const isLeaf = isRecord(value) && !GROUP_KEYS.some((key) => key in value) && 'fact' in value;
+  const when = isLeaf ? refuse(compilation, at, 'is a single fact', 'put it into "all": [ … ]') : compile(compilation, value, at, 0, false);
+  if (compilation.leaves > MAX_LEAVES)
+    refuse(compilation, at, `has ${compilation.leaves} facts to look at`, `split it: at most ${MAX_LEAVES} in one rule`);
   return when !== undefined && mistakes.length === 0 ? { when, mistakes: [] } : { when: undefined, mistakes };
+}
 
-  function refuse(path: string, message: string, mend: string): undefined {
-    mistakes.push(mistake(path, message, mend));
-    return undefined;
-  }
-
-  function rootless(): undefined {
-    return refuse(at, 'is a single fact', 'put it into "all": [ … ]');
-  }
-
-  function compile(node: unknown, path: string, depth: number, negated: boolean): When | undefined {
-    if (!isRecord(node))
-      return refuse(path, 'is not a condition', 'write {"all": [ … ]}, {"any": [ … ]}, {"not": { … }} or {"fact", "operator", "value"}');
-    if (depth > MAX_DEPTH) return refuse(path, 'is nested too deeply', `at most ${MAX_DEPTH} levels`);
-    if ('condition' in node)
-      return refuse(`${path}.condition`, 'named conditions are not shared between rules', 'write the condition out here');
-    const groups = GROUP_KEYS.filter((key) => key in node);
-    const [group] = groups;
-    if (group === undefined) return compileLeaf(node, path, negated);
-    const others = Object.keys(node).filter((key) => key !== group);
-    if (others.length > 0)
-      return refuse(
-        `${path}.${others[0]}`,
-        `stands beside "${group}"`,
-        `one object holds one of ${GROUP_KEYS.join(', ')} and nothing else`,
-      );
-    const inner = node[group];
-    if (group === 'not') {
-      const of = compile(inner, `${path}.not`, depth + 1, true);
-      return of === undefined ? undefined : { kind: 'not', at: path, of: [of] };
-    }
-    if (!Array.isArray(inner)) return refuse(`${path}.${group}`, 'is not a list', `write "${group}": [ … ]`);
-    if (inner.length === 0)
-      return refuse(
-        `${path}.${group}`,
-        'is empty, which json-rules-engine takes as true on every node',
-        'name at least one condition, or leave it out',
-      );
-    const of = inner.map((each: unknown, index) => compile(each, `${path}.${group}[${index}]`, depth + 1, negated));
-    const whole = of.filter((each) => each !== undefined);
-    return whole.length === of.length ? { kind: group, at: path, of: whole } : undefined;
-  }
-
-  function compileLeaf(node: Record<string, unknown>, path: string, negated: boolean): Leaf | undefined {
-    leaves += 1;
-    const before = mistakes.length;
-    for (const key of Object.keys(node))
-      if (!LEAF_KEYS.includes(key)) refuse(`${path}.${key}`, 'unknown field', `a fact is written with ${LEAF_KEYS.join(', ')}`);
-    const ref = compileFact(node, path);
-    const { operator } = node;
-    if (!isOperator(operator))
-      return refuse(
-        `${path}.operator`,
-        operator === undefined ? 'must be set' : `unknown operator ${JSON.stringify(operator)}`,
-        `use one of ${ref === undefined ? Object.keys(OPERATORS).join(', ') : operatorsFor(ref.definition.type).join(', ')}`,
-      );
-    if (ref === undefined) return undefined;
-    const { definition } = ref;
-    if (!traitsOf(operator).facts.includes(definition.type))
-      refuse(
-        `${path}.operator`,
-        `${operator} does not apply to ${ref.name}, which is a ${definition.type}`,
-        `use one of ${operatorsFor(definition.type).join(', ')}`,
-      );
-    const value = compileValue(node['value'], ref, operator, `${path}.value`);
-    const params = compileParams(node['params'], ref, `${path}.params`);
-    if (params !== undefined && value !== undefined) checkAbsence(ref, operator, value, params, path, negated);
-    if (mistakes.length > before || value === undefined || params === undefined) return undefined;
-    return { kind: 'leaf', at: path, ref, operator, value, params, key: readKey(ref.name, params) };
-  }
-
-  function compileFact(node: Record<string, unknown>, path: string): FactRef | undefined {
-    const { fact, path: inner } = node;
-    if (typeof fact !== 'string' || fact === '')
-      return refuse(`${path}.fact`, 'must be the name of a fact', 'for instance "condition.KernelDeadlock.status"');
-    if (inner !== undefined && (typeof inner !== 'string' || inner === ''))
-      return refuse(`${path}.path`, 'must be a dotted path', `leave it out, or write the rest of the fact's name`);
-    if (typeof inner === 'string' && JSON_PATH.test(inner))
-      return refuse(
-        `${path}.path`,
-        `${JSON.stringify(inner)} is JSONPath, which is not evaluated here`,
-        'write a dotted path such as "status", or the whole name in "fact"',
-      );
-    const full = inner === undefined ? fact : `${fact}.${inner}`;
-    const ref = factNamed(full);
-    if (ref !== undefined) return ref;
-    const known = factNamed(fact) !== undefined;
+function compile(compilation: Compilation, node: unknown, path: string, depth: number, negated: boolean): When | undefined {
+  if (!isRecord(node))
     return refuse(
-      known || inner !== undefined ? `${path}.path` : `${path}.fact`,
-      known ? `${fact} has nothing below it` : `unknown ${inner === undefined ? 'fact' : 'path'}: there is no fact ${JSON.stringify(full)}`,
-      known ? 'leave the path out' : `use one of ${patternsLike(fact).join(', ')}`,
+      compilation,
+      path,
+      'is not a condition',
+      'write {"all": [ … ]}, {"any": [ … ]}, {"not": { … }} or {"fact", "operator", "value"}',
     );
-  }
-
-  function compileValue(raw: unknown, ref: FactRef, operator: Operator, path: string): Leaf['value'] | undefined {
-    const { definition } = ref;
-    const wanted = definition.type === 'list' ? 'string' : definition.type;
-    const one = (value: unknown, where: string): value is Scalar => {
-      if (!isScalar(value) || typeof value !== wanted) {
-        refuse(
-          where,
-          `${JSON.stringify(value) ?? 'nothing'} is not a ${wanted}, which ${ref.name} is compared with`,
-          isRecord(value) ? 'write a constant: facts are not compared with each other' : `write a ${wanted}`,
-        );
-        return false;
-      }
-      if (definition.values !== undefined && !definition.values.includes(String(value))) {
-        refuse(
-          where,
-          `${ref.name} is never ${JSON.stringify(value)}`,
-          `use one of ${definition.values.map((each) => JSON.stringify(each)).join(', ')}`,
-        );
-        return false;
-      }
-      return true;
-    };
-    if (traitsOf(operator).value === 'One') {
-      if (!one(raw, path)) return undefined;
-      if (ref.id === 'condition.rises' && Number(raw) > MAX_RISES)
-        return refuse(path, `no more than ${MAX_RISES} rises are counted`, `compare with ${MAX_RISES} or less`);
-      return raw;
-    }
-    if (!Array.isArray(raw) || raw.length === 0) return refuse(path, `${operator} needs a list of values`, 'write ["…"] with at least one');
-    const values = raw.filter((value: unknown, index): value is Scalar => one(value, `${path}[${index}]`));
-    return values.length === raw.length ? values : undefined;
-  }
-
-  function compileParams(raw: unknown, ref: FactRef, path: string): Params | undefined {
-    const needed = paramsOf(ref);
-    const allowed = ref.definition.missing === 'Absent' ? [...needed, 'default'] : needed;
-    if (raw !== undefined && !isRecord(raw)) return refuse(path, 'must be an object', 'write {"name": value}');
-    const params = raw ?? {};
-    const found = mistakes.length;
-    for (const key of Object.keys(params))
-      if (!allowed.includes(key))
-        refuse(
-          `${path}.${key}`,
-          `${ref.name} has no such parameter`,
-          allowed.length === 0 ? 'remove it' : `it takes ${allowed.join(', ')}`,
-        );
-    for (const key of needed) {
-      const value = params[key];
-      if (typeof value !== 'number' || !Number.isFinite(value) || (key === 'windowSeconds' && (value < 1 || value > 604_800)))
-        refuse(
-          `${path}.${key}`,
-          value === undefined ? 'must be set' : `${JSON.stringify(value)} is not possible`,
-          key === 'windowSeconds' ? 'seconds from 1 to 604800' : 'write a number',
-        );
-    }
-    if ('default' in params && allowed.includes('default') && typeof params['default'] !== ref.definition.type)
-      refuse(`${path}.default`, `is not a ${ref.definition.type}`, `write a ${ref.definition.type}`);
-    if (ref.inner !== undefined && mistakes.length === found && Number(params['leave']) >= Number(params['enter']))
-      refuse(`${path}.leave`, `is not below enter (${Number(params['enter'])})`, 'a hysteresis leaves at a lower number than it enters at');
-    if (ref.inner?.id === 'condition.rises' && mistakes.length === found && Number(params['enter']) > MAX_RISES)
-      refuse(`${path}.enter`, `no more than ${MAX_RISES} rises are counted`, `write ${MAX_RISES} or less`);
-    return mistakes.length === found ? (params as Params) : undefined;
-  }
-
-  /** json-rules-engine takes a missing fact as different from everything: what is not known would then repair nodes. */
-  function checkAbsence(ref: FactRef, operator: Operator, value: Leaf['value'], params: Params, path: string, negated: boolean): void {
-    if (ref.definition.missing === 'Never' || 'default' in params) return;
-    if (!negated && !traitsOf(operator).negative) return;
-    const what = negated ? 'a "not"' : `"${operator}"`;
-    const { values } = ref.definition;
-    const others = values?.filter((each) => (Array.isArray(value) ? !value.includes(each) : each !== value) && each !== 'Unknown') ?? [];
-    refuse(
-      negated ? path : `${path}.operator`,
-      `${what} over ${ref.name} would be true while it is missing (${ref.definition.missingWhen})`,
-      ref.definition.missing === 'Absent'
-        ? 'say what its absence stands for: "params": {"default": "…"}'
-        : `name what it must be: "in": ${others.length > 0 ? JSON.stringify(others) : '[ … ]'}, without a negation`,
+  if (depth > MAX_DEPTH) return refuse(compilation, path, 'is nested too deeply', `at most ${MAX_DEPTH} levels`);
+  if ('condition' in node)
+    return refuse(compilation, `${path}.condition`, 'named conditions are not shared between rules', 'write the condition out here');
+  const groups = GROUP_KEYS.filter((key) => key in node);
+  const [group] = groups;
+  if (group === undefined) return compileLeaf(compilation, node, path, negated);
+  const others = Object.keys(node).filter((key) => key !== group);
+  if (others.length > 0)
+    return refuse(
+      compilation,
+      `${path}.${others[0]}`,
+      `stands beside "${group}"`,
+      `one object holds one of ${GROUP_KEYS.join(', ')} and nothing else`,
     );
+  const inner = node[group];
+  if (group === 'not') {
+    const of = compile(compilation, inner, `${path}.not`, depth + 1, true);
+    return of === undefined ? undefined : { kind: 'not', at: path, of: [of] };
   }
+  if (!Array.isArray(inner)) return refuse(compilation, `${path}.${group}`, 'is not a list', `write "${group}": [ … ]`);
+  if (inner.length === 0)
+    return refuse(
+      compilation,
+      `${path}.${group}`,
+      'is empty, which json-rules-engine takes as true on every node',
+      'name at least one condition, or leave it out',
+    );
+  const of = inner.map((each: unknown, index) => compile(compilation, each, `${path}.${group}[${index}]`, depth + 1, negated));
+  const whole = of.filter((each) => each !== undefined);
+  return whole.length === of.length ? { kind: group, at: path, of: whole } : undefined;
 }
 
 export function* leavesOf(when: When): Generator<Leaf> {
   if (when.kind === 'leaf') yield when;
   else for (const each of when.of) yield* leavesOf(each);
 }
-
-/** What a fact with these parameters is known by, in one run. */
-export const readKey = (name: string, params: object | undefined): string =>
-  params === undefined || Object.keys(params).length === 0 ? name : `${name} ${JSON.stringify(params)}`;
