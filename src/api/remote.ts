@@ -25,7 +25,7 @@ export function script(text: TemplateStringsArray): Script {
 }
 
 export interface RemoteCall {
-  /** What it does, for messages: "look at the machine". */
+  /** What it does, for messages: "inspect the machine". */
   doing: string;
   script: Script;
   /** No line feeds in them. */

@@ -2,7 +2,7 @@ import { CodedError, surroundings } from '../../api/errors.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { Architecture } from '../agent-package/runtime.ts';
 
-/** What LOOK printed, by name; a name that comes more than once has several values. Text of the machine: nothing of it is trusted. */
+/** What INSPECT printed, by name; a name that comes more than once has several values. Text of the machine: nothing of it is trusted. */
 export type Facts = ReadonlyMap<string, readonly string[]>;
 
 export const IMPORT_ERRORS = {

@@ -19,7 +19,7 @@ export interface ImportResult {
 }
 
 const DOING: Record<StepName, string> = {
-  look: 'is looked at',
+  inspect: 'is inspected',
   machine: 'gets its Machine',
   transfer: 'takes the archive',
   install: 'installs the agent',
@@ -48,12 +48,12 @@ export async function importAll({ hosts, wishOf, ports, parallel, output, quiet 
     const begun = clock.monotonic();
     const at = host.port === 22 ? host.host : `${host.host}:${host.port}`;
     const seconds = (): number => Math.round((clock.monotonic() - begun) / 100) / 10;
-    const tell = (step: StepName): void => {
+    const onStep = (step: StepName): void => {
       if (!quiet) output.say('doing', `${at} ${DOING[step]}`);
     };
     try {
       const wish = await wishOf(host);
-      const done = await importOne(wish, ports, tell);
+      const done = await importOne(wish, ports, onStep);
       const result: ImportResult = { host: at, ...stateOf(done), machine: `${wish.pool}/${done.name}`, did: done.did, seconds: seconds() };
       if (!quiet)
         output.say(

@@ -1,7 +1,7 @@
 import { sha256Hex } from '../../api/digest.ts';
 import type { CodedError } from '../../api/errors.ts';
 import { isCoded } from '../../api/errors.ts';
-import type { Machine } from '../../api/machine.ts';
+import type { Bootstrap, Machine } from '../../api/machine.ts';
 import { plainText } from '../../api/plain-text.ts';
 import type { Clock } from '../../api/ports.ts';
 import type { NodeBootstrap } from '../../api/provider.ts';
@@ -13,9 +13,9 @@ import type { Architecture } from '../agent-package/runtime.ts';
 import type { ImportCell } from './cell.ts';
 import { archOf, factOf, foreignAgent, importError, machineName, obstacles, readFacts, type Facts } from './facts.ts';
 import type { Host } from './hosts.ts';
-import { BOOTSTRAP, EXITS, INSTALL, JOURNAL, LOOK, START, TRANSFER } from './scripts.ts';
+import { BOOTSTRAP, EXITS, INSPECT, INSTALL, JOURNAL, START, TRANSFER } from './scripts.ts';
 
-export const STEPS = ['look', 'machine', 'transfer', 'install', 'admit', 'start', 'join'] as const;
+export const STEPS = ['inspect', 'machine', 'transfer', 'install', 'admit', 'start', 'join'] as const;
 export type StepName = (typeof STEPS)[number];
 
 export interface PreparedPackage extends AgentPackage {
@@ -29,9 +29,9 @@ export interface ImportWish {
   hostKeys: readonly string[];
   pool: string;
   labels: Record<string, string>;
-  /** The agent changes nothing until somebody removes its hold file. */
+  /** The agent changes nothing until a person removes its hold file. */
   hold: boolean;
-  /** Only look. */
+  /** Only inspect. */
   dryRun: boolean;
   joinSeconds: number;
 }
@@ -59,7 +59,7 @@ export interface Imported {
   did: StepName[];
 }
 
-const LOOK_MS = 60_000;
+const INSPECT_MS = 60_000;
 const CHANGE_MS = 120_000;
 const TRANSFER_MS = 1_200_000;
 const OPEN_MS = 60_000;
@@ -67,112 +67,134 @@ const TRIES = 3;
 const AGAIN_MS = 2000;
 
 /**
- * Imports one machine. Nothing is remembered in between: each step looks at the machine and at the cell, and does what is missing, so that it goes on
- * after any interruption by being begun again, by whoever. Errors: `REMOTE_ERRORS`, `IMPORT_ERRORS`, and those of the API.
+ * Imports one machine. Nothing is remembered in between: each step reads the state of the machine and of the cell, and does what is missing, so that after any
+ * interruption the same command, run by any person, goes on. Errors: `REMOTE_ERRORS`, `IMPORT_ERRORS`, and those of the API.
  */
-export async function importOne(wish: ImportWish, ports: ImportPorts, told: (step: StepName) => void): Promise<Imported> {
+export async function importOne(wish: ImportWish, ports: ImportPorts, onStep: (step: StepName) => void): Promise<Imported> {
   const did = new Set<StepName>();
   for (let tries = 1; ; tries++) {
     try {
-      return { ...(await attempt(wish, ports, told, (step) => did.add(step))), did: [...did] };
+      return { ...(await attempt(wish, ports, onStep, did)), did: [...did] };
     } catch (error) {
-      // Of what was cut nobody knows how far it came: the next look tells.
+      // How far it came before the connection was lost is not known: the next try inspects the machine again.
       if (!isCoded(error, 'ConnectionLost') || tries === TRIES) throw error;
       await sleep(ports.clock, AGAIN_MS * tries, ports.signal);
     }
   }
 }
 
+/** What one try has at hand. */
+interface Attempt {
+  wish: ImportWish;
+  ports: ImportPorts;
+  run: (call: RemoteCall) => Promise<RemoteResult>;
+  onStep: (step: StepName) => void;
+  did: Set<StepName>;
+}
+
 async function attempt(
   wish: ImportWish,
   ports: ImportPorts,
-  told: (step: StepName) => void,
-  did: (step: StepName) => void,
+  onStep: (step: StepName) => void,
+  did: Set<StepName>,
 ): Promise<Omit<Imported, 'did'>> {
   const { host, hostKeys } = wish;
-  const { cell, signal, server } = ports;
   const target: RemoteTarget = { host: host.host, port: host.port, user: host.user, hostKeys };
-  const run = (call: RemoteCall): Promise<RemoteResult> => ports.remote.run(target, call, signal);
+  const run = (call: RemoteCall): Promise<RemoteResult> => ports.remote.run(target, call, ports.signal);
+  const own: Attempt = { wish, ports, run, onStep, did };
 
-  told('look');
-  const facts = await look(run, ports);
+  onStep('inspect');
+  const facts = await inspect(run, ports);
   const name = machineName(host.name, facts);
   if (wish.dryRun) {
-    const foreign = foreignAgent(facts, factOf(facts, 'bootstrap_uid'), server);
+    const foreign = foreignAgent(facts, factOf(facts, 'bootstrap_uid'), ports.server);
     if (foreign !== undefined) throw foreign;
     return { name };
   }
 
-  told('machine');
-  const ssh = { address: host.host, port: host.port, user: host.user, hostKeys: [...hostKeys] };
-  // An agent that is there already belongs to a Machine: where that is not this one, none is made.
+  const { machine, bootstrap, providerID } = await openMachine(own, facts, name);
+  const isAdmitted = bootstrap.csrUID !== undefined;
+  if (isAdmitted && !facts.has('identity')) throw alreadyAdmitted(machine);
+  const wasInstalled = await installAgent(own, facts);
+  if (!isAdmitted) await giveBootstrap(own, machine, bootstrap, providerID);
+
+  onStep('start');
+  if (factOf(facts, 'active') !== 'active') did.add('start');
+  settle(await run({ doing: 'start the agent', script: START, args: [isAdmitted && wasInstalled ? '' : 'restart'], timeoutMs: CHANGE_MS }));
+  return { name, machine: await join(own, machine) };
+}
+
+/** The Machine with its admission open. An agent that is there already belongs to a Machine: where that is not this one, none is made. */
+async function openMachine({ wish, ports, onStep }: Attempt, facts: Facts, name: string): ReturnType<ImportCell['opened']> {
+  const { cell, signal, server } = ports;
+  const { host, hostKeys, pool, labels } = wish;
+  onStep('machine');
   if (facts.has('bootstrap') || facts.has('identity')) {
-    const there = await cell.find({ namespace: wish.pool, name }, signal);
+    const there = await cell.find({ namespace: pool, name }, signal);
     const foreign = foreignAgent(facts, there?.metadata.uid, server);
     if (foreign !== undefined) throw foreign;
   }
-  const made = await cell.ensureMachine({ namespace: wish.pool, name, ssh, labels: wish.labels }, signal);
-  const { machine, bootstrap, providerID } = await cell.opened(made, OPEN_MS, signal);
-  const isAdmitted = bootstrap.csrUID !== undefined;
-  if (isAdmitted && !facts.has('identity')) throw alreadyAdmitted(machine);
+  const ssh = { address: host.host, port: host.port, user: host.user, hostKeys: [...hostKeys] };
+  const made = await cell.ensureMachine({ namespace: pool, name, ssh, labels }, signal);
+  return await cell.opened(made, OPEN_MS, signal);
+}
 
+/** Installs the agent; true: it was installed before. Errors: `ArchitectureUnknown`, and those of the scripts. */
+async function installAgent({ ports, run, onStep, did }: Attempt, facts: Facts): Promise<boolean> {
   const arch = archOf(facts);
   if (arch === undefined) throw importError('ArchitectureUnknown', 'its architecture has no package', 'x86_64 and aarch64 have one');
   const archive = await ports.packageFor(arch);
-  const isInstalled = factOf(facts, 'slot') === archive.slot && factOf(facts, 'enabled') === 'enabled';
-  if (!isInstalled) {
-    if (!(facts.get('arrived') ?? []).includes(archive.sha256)) {
-      told('transfer');
-      did('transfer');
-      settle(
-        await run({
-          doing: 'take the archive',
-          script: TRANSFER,
-          args: [archive.sha256],
-          body: { path: archive.compressed },
-          timeoutMs: TRANSFER_MS,
-        }),
-      );
-    }
-    told('install');
-    did('install');
-    settle(await run({ doing: 'install the agent', script: INSTALL, args: [archive.sha256], timeoutMs: CHANGE_MS }));
+  if (factOf(facts, 'slot') === archive.slot && factOf(facts, 'enabled') === 'enabled') return true;
+  const args = [archive.sha256];
+  if (!(facts.get('arrived') ?? []).includes(archive.sha256)) {
+    onStep('transfer');
+    did.add('transfer');
+    const body = { path: archive.compressed };
+    settle(await run({ doing: 'take the archive', script: TRANSFER, args, body, timeoutMs: TRANSFER_MS }));
   }
+  onStep('install');
+  did.add('install');
+  settle(await run({ doing: 'install the agent', script: INSTALL, args, timeoutMs: CHANGE_MS }));
+  return false;
+}
 
-  if (!isAdmitted) {
-    told('admit');
-    did('admit');
-    const token = await cell.token(machine, bootstrap, signal);
-    const { namespace = '', uid } = machine.metadata;
-    const file: NodeBootstrap = {
-      server,
-      certificateAuthority: ports.certificateAuthority,
-      token,
-      machine: { namespace, name, uid },
-      providerID,
-      ...(ports.mirror === undefined ? {} : { mirror: ports.mirror }),
-      ...(ports.componentKeys === undefined ? {} : { componentKeys: ports.componentKeys }),
-    };
-    const bytes = Buffer.from(`${JSON.stringify(file, undefined, 2)}\n`);
-    const args = [sha256Hex(bytes), uid, wish.hold ? 'hold' : ''];
-    settle(await run({ doing: 'take its bootstrap', script: BOOTSTRAP, args, body: { bytes }, timeoutMs: CHANGE_MS }));
-  }
+/** Gives the agent the token by which it is admitted. */
+async function giveBootstrap(
+  { wish, ports, run, onStep, did }: Attempt,
+  machine: Stored<Machine>,
+  bootstrap: Bootstrap,
+  providerID: string,
+): Promise<void> {
+  onStep('admit');
+  did.add('admit');
+  const token = await ports.cell.token(machine, bootstrap, ports.signal);
+  const { namespace = '', name, uid } = machine.metadata;
+  const file: NodeBootstrap = {
+    server: ports.server,
+    certificateAuthority: ports.certificateAuthority,
+    token,
+    machine: { namespace, name, uid },
+    providerID,
+    ...(ports.mirror === undefined ? {} : { mirror: ports.mirror }),
+    ...(ports.componentKeys === undefined ? {} : { componentKeys: ports.componentKeys }),
+  };
+  const bytes = Buffer.from(`${JSON.stringify(file, undefined, 2)}\n`);
+  const args = [sha256Hex(bytes), uid, wish.hold ? 'hold' : ''];
+  settle(await run({ doing: 'take its bootstrap', script: BOOTSTRAP, args, body: { bytes }, timeoutMs: CHANGE_MS }));
+}
 
-  told('start');
-  if (factOf(facts, 'active') !== 'active') did('start');
-  settle(await run({ doing: 'start the agent', script: START, args: [isAdmitted && isInstalled ? '' : 'restart'], timeoutMs: CHANGE_MS }));
-
-  told('join');
+/** The Machine once its agent reports. Errors: `NotJoined` with the last lines of the agent's log. */
+async function join({ wish, ports, run, onStep }: Attempt, machine: Stored<Machine>): Promise<Stored<Machine>> {
+  onStep('join');
   try {
-    const joined = await cell.joined(machine, wish.joinSeconds * 1000, signal);
-    return { name, machine: joined };
+    return await ports.cell.joined(machine, wish.joinSeconds * 1000, ports.signal);
   } catch (error) {
     if (!isCoded(error, 'NotJoined')) throw error;
-    const said = await run({ doing: 'read what the agent says', script: JOURNAL, timeoutMs: LOOK_MS }).catch(() => undefined);
-    const text = plainText(said?.stdout.trim() ?? '', 400);
+    const journal = await run({ doing: "read the agent's log", script: JOURNAL, timeoutMs: INSPECT_MS }).catch(() => undefined);
+    const text = plainText(journal?.stdout.trim() ?? '', 400);
     throw importError(
       'NotJoined',
-      text === '' ? error.message : `${error.message}; the agent's last words: ${text}`,
+      text === '' ? error.message : `${error.message}; the end of the agent's log: ${text}`,
       error.next ?? '',
       error,
     );
@@ -180,11 +202,11 @@ async function attempt(
 }
 
 /** Errors: the worst of what is in the way. */
-async function look(run: (call: RemoteCall) => Promise<RemoteResult>, { clock, serverMs, server }: ImportPorts): Promise<Facts> {
+async function inspect(run: (call: RemoteCall) => Promise<RemoteResult>, { clock, serverMs, server }: ImportPorts): Promise<Facts> {
   const url = new URL(server);
   const args = [url.hostname.replaceAll(/[[\]]/g, ''), url.port === '' ? '443' : url.port];
   const begun = clock.monotonic();
-  const { stdout } = await run({ doing: 'look at the machine', script: LOOK, args, timeoutMs: LOOK_MS });
+  const { stdout } = await run({ doing: 'inspect the machine', script: INSPECT, args, timeoutMs: INSPECT_MS });
   const facts = readFacts(stdout);
   const [worst] = obstacles(facts, { server, serverMs: serverMs(), tookMs: clock.monotonic() - begun });
   if (worst !== undefined) throw worst;
@@ -201,7 +223,7 @@ function alreadyAdmitted({ metadata, status }: Stored<Machine>): CodedError {
 
 /** Errors: what the script's exit code stands for. */
 function settle({ code, stdout, stderr }: RemoteResult): void {
-  const said = plainText(`${stdout} ${stderr}`.trim(), 400);
+  const printed = plainText(`${stdout} ${stderr}`.trim(), 400);
   switch (code) {
     case 0:
       return;
@@ -212,7 +234,7 @@ function settle({ code, stdout, stderr }: RemoteResult): void {
         'wait for it; or end it, and run the same command again',
       );
     case EXITS.space:
-      throw importError('NoSpace', `the disk took no more: ${said}`, 'make room, and run the same command again');
+      throw importError('NoSpace', `the disk took no more: ${printed}`, 'make room, and run the same command again');
     case EXITS.damaged:
     case EXITS.digest:
       throw importError(
@@ -221,20 +243,20 @@ function settle({ code, stdout, stderr }: RemoteResult): void {
         'run the same command again',
       );
     case EXITS.foreign:
-      throw importError('OtherMachine', 'the bootstrap of another Machine is there', 'is somebody else importing this machine?');
+      throw importError('OtherMachine', 'the bootstrap of another Machine is there', 'is another person importing this machine?');
     case EXITS.unsafe:
       throw importError(
         'FolderUnsafe',
-        `${said} does not belong to root, or others may write to it, and root would run programs from there; nothing was installed`,
+        `${printed} does not belong to root, or others may write to it, and root would run programs from there; nothing was installed`,
         'see who writes there, then: chown root:root and chmod go-w',
       );
     case EXITS.start:
-      throw importError('AgentNotRunning', `the agent does not keep running: ${said}`, 'on the machine: journalctl -u kubenode-agent');
+      throw importError('AgentNotRunning', `the agent does not keep running: ${printed}`, 'on the machine: journalctl -u kubenode-agent');
     default:
       throw importError(
         'InstallFailed',
-        `a step ended with code ${code}: ${said}`,
-        'run the same command again; KUBENODE_DEBUG=1 says more',
+        `a step ended with code ${code}: ${printed}`,
+        'run the same command again; KUBENODE_DEBUG=1 prints more',
       );
   }
 }

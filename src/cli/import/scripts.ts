@@ -2,7 +2,7 @@
 import { script } from '../../api/remote.ts';
 
 /** Args: host and port of the API server. Prints `name=value` lines. */
-export const LOOK = script`
+export const INSPECT = script`
 say() { printf "%s=%s\n" "$1" "$2"; }
 ( . /etc/os-release 2>/dev/null && say os "$ID $ID_LIKE" )
 [ -d /run/systemd/system ] && say systemd yes
