@@ -22,7 +22,7 @@ export interface LocalHostOptions {
   /** Aborting it is `stop`. */
   signal: AbortSignal;
   /** How often files are looked at, where the system does not tell of changes. Default 500. */
-  lookMs?: number;
+  pollMs?: number;
 }
 
 export interface LocalHost {
@@ -52,9 +52,9 @@ export async function startLocalHost(options: LocalHostOptions): Promise<LocalHo
   await disk.remove(trashOf(nodesDir));
 
   const stopped = new AbortController();
-  const lookMs = options.lookMs ?? 500;
+  const pollMs = options.pollMs ?? 500;
   const { agentCommand, stopUnits } = options;
-  const ports: NodePorts = { disk, clock, stopUnits, agentCommand, log, lookMs, turn: turns(clock, STAGGER_MS) };
+  const ports: NodePorts = { disk, clock, stopUnits, agentCommand, log, pollMs, turn: turns(clock, STAGGER_MS) };
   const kept = new Map<string, Promise<void>>();
   /** Folders that are no nodes yet: what makes them one is written last, and inside. */
   const halfMade = new Map<string, FSWatcher | undefined>();
@@ -91,7 +91,7 @@ export async function startLocalHost(options: LocalHostOptions): Promise<LocalHo
         wake = done;
       });
       await look().catch((error: unknown) => log.error({ nodesDir, error: messageOf(error) }, 'the nodes cannot be looked at'));
-      await Promise.race([changed, sleep(clock, lookMs, stopped.signal).catch(() => undefined)]);
+      await Promise.race([changed, sleep(clock, pollMs, stopped.signal).catch(() => undefined)]);
     }
     for (const uid of halfMade.keys()) endWatch(uid);
     await Promise.all(kept.values());

@@ -74,7 +74,7 @@ async function stopUnits(root: string): Promise<void> {
   if (start !== undefined) await end({ pid, start }, 500, clock);
 }
 
-async function startHost(script = agentScript(), lookMs = 30): Promise<LocalHost> {
+async function startHost(script = agentScript(), pollMs = 30): Promise<LocalHost> {
   stoppedRoots.length = 0;
   host = await startLocalHost({
     nodesDir,
@@ -83,7 +83,7 @@ async function startHost(script = agentScript(), lookMs = 30): Promise<LocalHost
     clock,
     log: recordingLog(),
     signal,
-    lookMs,
+    pollMs,
   });
   return host;
 }
@@ -135,7 +135,7 @@ async function hostElsewhere(script: string): Promise<ChildProcess> {
 import { startLocalHost } from ${moduleAt('host.ts')};
 import { systemClock } from ${moduleAt('../../kube/clock.ts')};
 const log = { debug() {}, info() {}, warn() {}, error() {} };
-await startLocalHost({ nodesDir: ${JSON.stringify(nodesDir)}, agentCommand: [process.execPath, ${JSON.stringify(script)}], stopUnits: async () => {}, clock: systemClock({ ref: true }), log, signal: new AbortController().signal, lookMs: 30 });
+await startLocalHost({ nodesDir: ${JSON.stringify(nodesDir)}, agentCommand: [process.execPath, ${JSON.stringify(script)}], stopUnits: async () => {}, clock: systemClock({ ref: true }), log, signal: new AbortController().signal, pollMs: 30 });
 `,
   );
   const child = spawn(process.execPath, [main], { stdio: 'ignore' });

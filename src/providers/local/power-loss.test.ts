@@ -98,7 +98,7 @@ test('the host removes a deleted node for good', async () => {
   await made();
   await provider.delete('local://u', signal);
   await keepNode(
-    { ...ports(), agentCommand: ['/bin/false'], log: recordingLog(), lookMs: 10, turn: () => Promise.resolve() },
+    { ...ports(), agentCommand: ['/bin/false'], log: recordingLog(), pollMs: 10, turn: () => Promise.resolve() },
     NODES,
     layout,
     signal,

@@ -40,7 +40,7 @@ export function sshProvider({ find, listAll }: SshProviderOptions): InfraProvide
         return instanceOf(machine);
       }),
     get: (providerID, signal) =>
-      guarded(`look at ${providerID}`, signal, async () => {
+      guarded(`read ${providerID}`, signal, async () => {
         const machine = await machineOf(providerID, signal);
         // Its admission is opened before it is asked for; until then there is nothing to import.
         if (machine?.status?.bootstrap === undefined || isGone(machine)) return undefined;
