@@ -4,10 +4,10 @@ import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
 import type { Machine, Operation } from '../../src/api/machine.ts';
 import { ACTION_TRAITS } from '../../src/api/node-remedier/values.ts';
 import { isFinished, type RemedyOperationJob } from '../../src/api/remedy-operation-job.ts';
+import { endOf } from '../../src/api/machine/operation-end.ts';
 import { DEGRADED, isCordoned, ownerOf, wasDegraded } from '../../src/controllers/machine/cordon/cordon.ts';
 import type { Effect } from '../../src/controllers/machine/guards.ts';
 import { isRepairNeeded } from '../../src/controllers/machine/facts.ts';
-import { finalReport } from '../../src/controllers/machine/repair/repair.ts';
 import type { Move } from '../../src/defender/guarded-write.ts';
 import { stateOf } from '../../src/defender/state.ts';
 import { hears, needsRepair, rungsLeft } from './repairs.ts';
@@ -76,7 +76,7 @@ function uncordoned(before: World, after: World, at: number, flight: Flight): st
   if (seen === undefined || !isRepairNeeded(seen)) return undefined;
   if (wasDegraded(old)) return `C4: ${name} is not healed, and loses the cordon that Degraded had`;
   const order = seen.spec.operation;
-  const report = finalReport(seen);
+  const report = endOf(seen);
   const unhealed = order?.kind === 'Repair' && report !== undefined && (drains(order) || report.outcome !== 'Succeeded');
   return unhealed ? `C4: ${name} was drained or not repaired, is not healed, and loses its cordon` : undefined;
 }
@@ -97,7 +97,7 @@ export function orderedWrongly(before: World, reservation: LedgerReservation | u
 /** Whether what came of a Repair is known and recorded on its job. */
 export function repairEnded(world: World, machine: Machine, reservation: LedgerReservation): boolean {
   const job = jobOf(world, reservation.requesterUID);
-  return finalReport(machine)?.id === reservation.id && (job === undefined || isFinished(job));
+  return endOf(machine)?.report.id === reservation.id && (job === undefined || isFinished(job));
 }
 
 /** docs/protocols.md#c9: the agent's order can no longer begin. That it is silent is judged where the act is. */
@@ -143,7 +143,7 @@ export function isRepaired(world: World, index: number, plan: RepairPlan, strict
   }
   if (!waits && rungsLeft(world, index, plan) > 0) return false;
   const order = machine.spec.operation;
-  const report = finalReport(machine);
+  const report = endOf(machine);
   const stays = order?.kind === 'Repair' && report !== undefined && (drains(order) || report.outcome !== 'Succeeded');
   return stays && strictly ? owner === DEGRADED : owner === undefined || owner === DEGRADED;
 }

@@ -2,8 +2,8 @@
 import { ANNOTATIONS } from '../../src/api/names.ts';
 import type { RemedyOperationJobStatus } from '../../src/api/remedy-operation-job.ts';
 import type { LedgerReservation } from '../../src/api/disruption-ledger.ts';
+import { endOf } from '../../src/api/machine/operation-end.ts';
 import { ownerOf } from '../../src/controllers/machine/cordon/cordon.ts';
-import { finalReport } from '../../src/controllers/machine/repair/repair.ts';
 import type { MachineView, Step } from '../../src/controllers/machine/view.ts';
 import { stateOf, withState } from '../../src/defender/state.ts';
 import { clearAny, only, withNode, type Act, type Mutant, type Mutation } from './mutants.ts';
@@ -23,7 +23,7 @@ const impatient =
     step === undefined && view.reservation?.kind === 'Repair' && when(view) ? then(view, view.reservation) : step;
 
 const isUnordered = ({ machine, reservation }: MachineView): boolean => machine.spec.operation?.id !== reservation?.id;
-const isReported = ({ machine, reservation }: MachineView): boolean => finalReport(machine)?.id === reservation?.id;
+const isReported = ({ machine, reservation }: MachineView): boolean => endOf(machine)?.report.id === reservation?.id;
 
 /** The order, whatever its job says. */
 const orderAnyway = only('order', (act, flight) => ({

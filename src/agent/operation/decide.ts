@@ -1,6 +1,7 @@
 import { needsOperation, stronger } from '../../api/disruption.ts';
 import type { Disruption } from '../../api/disruption.ts';
-import type { Outcome, Operation } from '../../api/machine.ts';
+import type { Operation } from '../../api/machine.ts';
+import { OUTCOMES } from '../../api/machine/values.ts';
 import { finish, repairTodo } from '../repair/decide.ts';
 import type { Todo } from '../repair/decide.ts';
 import { REMOVE_FAILED } from '../transaction/decide.ts';
@@ -10,9 +11,6 @@ import { isControllers } from '../repair/task.ts';
 import { componentOf } from '../records/state.ts';
 import type { OperationRecord, Transaction } from '../records/state.ts';
 import type { Due, AgentStep } from '../engine/steps.ts';
-
-/** Those of src/api, which cannot be imported without its schemas. */
-const OUTCOMES: readonly Outcome[] = ['Succeeded', 'TransientFailure', 'PermanentFailure', 'Superseded', 'Cancelled'];
 
 /** The next step of an operation that was begun; there is no open transaction. It always ends: only the agent can end it. */
 export function runningStep(o: Observed, operation: OperationRecord): AgentStep {

@@ -12,6 +12,7 @@ import { KUBELET_LEASES, MACHINE_CONDITIONS } from '../../api/names.ts';
 import { NodeRemediers, type NodeRemedier } from '../../api/node-remedier.ts';
 import { isFinished, RemedyOperationJobs, type RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
+import { operationState } from '../../api/machine/operation-end.ts';
 import { isHeld, releasedAt } from '../../controllers/remedy/hold.ts';
 import { openRulebook } from '../../controllers/remedy/rulebook.ts';
 import { frozenBy } from '../../defender/freeze.ts';
@@ -234,9 +235,10 @@ function defenderLines(
   if (status?.agent?.hold === true) lines.push('/etc/kubenode/hold is there: its agent changes nothing');
   const order = spec.operation;
   if (order !== undefined && order.kind !== 'Cancelled' && (reservation?.id === order.id || reservation === undefined)) {
-    const report = [status?.operation, status?.repair].find((each) => each?.id === order.id);
-    const end = report === undefined ? 'not reported yet' : `${report.state}${report.outcome === undefined ? '' : `, ${report.outcome}`}`;
-    if (report?.state !== 'Done' || reservation !== undefined) lines.push(`order ${order.id}: ${order.action ?? order.kind}, ${end}`);
+    const found = operationState(machine);
+    const end =
+      found.state === 'Ended' ? `Done, ${found.outcome}` : found.state === 'UnderWay' && found.report ? 'Running' : 'not reported yet';
+    if (found.state !== 'Ended' || reservation !== undefined) lines.push(`order ${order.id}: ${order.action ?? order.kind}, ${end}`);
   }
   const needed = status?.conditions?.find(({ type }) => type === MACHINE_CONDITIONS.repairNeeded);
   if (needed?.status === 'True')

@@ -1,5 +1,6 @@
 import type { ComponentEntry, ComponentStatus, Machine } from '../../api/machine.ts';
 import { LAST_REVISION } from '../../api/machine/values.ts';
+import { reportedEnd } from '../../api/machine/operation-end.ts';
 import type { Content } from './content.ts';
 
 /** Above everything that was ever asked of the agent or refused by it (docs/protocols.md#a3); `reported` of a removed component counts too. */
@@ -57,12 +58,12 @@ export function unrecordedFailure(machine: Machine, entry: ComponentEntry, repor
   if (spent !== undefined) return spent;
   if (reported?.failed?.revision === entry.revision) return { reason: reported.failed.reason, message: reported.failed.message };
   const order = machine.spec.operation;
-  const outcome = machine.status?.operation;
-  const wasOrdered = order?.components?.some((each) => each.name === entry.name && each.revision === entry.revision) === true;
-  if (!wasOrdered || outcome?.id !== order?.id || outcome?.outcome !== 'PermanentFailure') return undefined;
+  if (order?.components?.some((each) => each.name === entry.name && each.revision === entry.revision) !== true) return undefined;
+  const end = reportedEnd(machine, order.id);
+  if (end?.outcome !== 'PermanentFailure') return undefined;
   const isCarriedOut =
     reported !== undefined && reported.running === entry.revision && (reported.state === 'Healthy' || reported.state === 'Removed');
-  return isCarriedOut ? undefined : { reason: 'OperationFailed', message: outcome.message ?? 'the agent cannot say how' };
+  return isCarriedOut ? undefined : { reason: 'OperationFailed', message: end.report.message ?? 'the agent cannot say how' };
 }
 
 /** Whether a failure still keeps the machine from being tried again: until the content or rolloutID changes (docs/protocols.md#a5); `since`: the setRevision with which the content began. */

@@ -8,12 +8,12 @@ import { API_VERSION } from '../../api/kind.ts';
 import type { ComponentStatus, Outcome } from '../../api/machine.ts';
 import { contentOf, OUTCOMES } from '../../api/machine/values.ts';
 import { MachineComponentSets } from '../../api/machine-component-set.ts';
+import { endOf } from '../../api/machine/operation-end.ts';
 import { gatesOf } from '../../defender/gates.ts';
 import { rfc3339 } from '../../kube/clock.ts';
 import { actOf } from '../machine/steps.ts';
 import { askOf } from '../machine/reservation/ask.ts';
 import { MAX_RESTORES } from '../machine/order/restores.ts';
-import { finalReport } from '../machine/repair/repair.ts';
 import { facts, reservation } from '../machine/testing/objects.ts';
 import { createWorld, OTHER } from './testing/world.ts';
 
@@ -115,7 +115,7 @@ async function play(given: readonly Step[], stop: (typeof STOPS)[number], limit:
   }
   function noteEnd(): void {
     const { operation } = world.machine(name).spec;
-    const outcome = finalReport(world.machine(name))?.outcome;
+    const outcome = endOf(world.machine(name))?.outcome;
     if (operation?.kind !== 'Change' || outcome === undefined || !ENDED.includes(outcome)) return;
     for (const key of last) orders.set(key, { count: 0, ...orders.get(key), isOver: true });
   }
@@ -123,7 +123,7 @@ async function play(given: readonly Step[], stop: (typeof STOPS)[number], limit:
     const machine = world.machine(name);
     const order = machine.spec.operation;
     // The reservation of what runs is still held.
-    if (order !== undefined && order.kind !== 'Cancelled' && finalReport(machine) === undefined) return;
+    if (order !== undefined && order.kind !== 'Cancelled' && endOf(machine) === undefined) return;
     const nowMs = world.clock.now();
     const sets = new Map(
       world.api.list(MachineComponentSets).map(({ metadata }) => [metadata.uid, { name: metadata.name, stopped: undefined }]),

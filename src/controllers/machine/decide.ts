@@ -5,6 +5,7 @@
 import type { LedgerReservation } from '../../api/disruption-ledger.ts';
 import type { Machine } from '../../api/machine.ts';
 import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
+import { endOf, isControllerOperation, isUnderWay } from '../../api/machine/operation-end.ts';
 import { refusalByRates } from '../../defender/judge.ts';
 import { orderable, permitted } from './reservation/ask.ts';
 import { isNodeReady } from '../../kube/liveness.ts';
@@ -18,11 +19,8 @@ import { hasFinalizer, isDeleting, isNeverAskedFor, isRepairNeeded, isRetiring }
 import { carryingOut, retiring } from './repair/own-operation.ts';
 import {
   askingJob,
-  finalReport,
-  isControllerOperation,
   isOrderFenced,
   isSucceeding,
-  isUnderWay,
   jobOfReservation,
   repairOrder,
   repairRefusal,
@@ -48,7 +46,7 @@ function wantsDrain(view: MachineView, reservation: LedgerReservation): boolean 
 /** Whether a repair takes the pods away after its order, and has not ended. */
 function isMigrating({ machine }: MachineView): boolean {
   const { operation } = machine.spec;
-  return operation?.kind === 'Repair' && operation.action === 'MigratePods' && finalReport(machine) === undefined;
+  return operation?.kind === 'Repair' && operation.action === 'MigratePods' && endOf(machine) === undefined;
 }
 
 /** Whether pods are being taken away now, so that they must be looked at. */
@@ -141,8 +139,8 @@ function cancelled(view: MachineView, reservation: LedgerReservation): Decision 
 function ordered(view: MachineView, reservation: LedgerReservation): Decision {
   const { machine, claim } = view;
   const order = machine.spec.operation;
-  const report = finalReport(machine);
-  if (order === undefined || report === undefined) {
+  const end = endOf(machine);
+  if (order === undefined || end === undefined) {
     if (isCordonLost(view, reservation)) return cordoningAgain(reservation);
     if (order?.kind === 'Repair' && isControllerOperation(order.action)) return carryingOut(view, reservation, order);
     const successor = successorOf(reservation, machine, view.facts);
@@ -165,7 +163,7 @@ function ordered(view: MachineView, reservation: LedgerReservation): Decision {
     };
   }
   if (claim.state === 'Claimed' && ownerOf(claim.node) === reservation.id)
-    return { steps: [{ do: 'Settle', reservation, why: `operation ${reservation.id} ended: ${report.outcome ?? 'nobody says how'}` }] };
+    return { steps: [{ do: 'Settle', reservation, why: `operation ${reservation.id} ended: ${end.outcome}` }] };
   if (claim.state === 'Claimed' && isSuccessor(reservation, claim.node) && !isFencedFor(claim.node, reservation.id))
     return {
       steps: [
@@ -179,7 +177,7 @@ function ordered(view: MachineView, reservation: LedgerReservation): Decision {
   if (!isRecorded(machine, order, (uid) => view.facts.sets.has(uid)))
     return { steps: [], waits: { for: 'SetController', why: 'a failed change is over when its set has answered it' } };
   return {
-    steps: [{ do: 'Release', reservation, why: `operation ${reservation.id} ended as ${report.outcome ?? 'reported'} and is recorded` }],
+    steps: [{ do: 'Release', reservation, why: `operation ${reservation.id} ended as ${end.outcome} and is recorded` }],
   };
 }
 

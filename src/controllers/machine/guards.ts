@@ -5,11 +5,11 @@ import type { Machine, OperationStatus, RepairStatus } from '../../api/machine.t
 import type { RepairOperation } from '../../api/node-remedier/values.ts';
 import type { ObjectKey } from '../../api/resource.ts';
 import type { Stored } from '../../api/wire.ts';
+import { endOf } from '../../api/machine/operation-end.ts';
 import type { GuardedWrite, Move, Seen } from '../../defender/guarded-write.ts';
 import { holds, ledgerGone, requireEpoch } from '../../defender/protocol.ts';
 import { stateOf, type LedgerState } from '../../defender/state.ts';
 import { nameOf, type AskFacts } from './facts.ts';
-import { finalReport } from './repair/repair.ts';
 import { claimOf, type Claim } from './observe/claim.ts';
 import type { DrainedPod } from './view.ts';
 
@@ -63,7 +63,7 @@ export const isCancelled = (reservation: LedgerReservation, machine: Machine): b
 
 /** The final report on r. */
 export function reportOn(reservation: LedgerReservation, machine: Machine): OperationStatus | undefined {
-  const report = finalReport(machine);
+  const report = endOf(machine)?.report;
   return report?.id === reservation.id ? report : undefined;
 }
 

@@ -2,9 +2,10 @@
 import { canonical } from '../../api/digest.ts';
 import type { MachineStatus, Outcome } from '../../api/machine.ts';
 import { ANNOTATIONS } from '../../api/names.ts';
-import { ACTION_TRAITS, CONTROLLER_OPERATIONS } from '../../api/node-remedier/values.ts';
+import { ACTION_TRAITS } from '../../api/node-remedier/values.ts';
 import { isFinished, type JobProof, type RemedyOperationJob, type RemedyOperationJobStatus } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
+import { reportedEnd } from '../../api/machine/operation-end.ts';
 import { beforeOf, proofFrom, verify } from '../../rules/heal.ts';
 import type { Snapshot } from '../../rules/snapshot.ts';
 import type { JobView } from './observe.ts';
@@ -220,16 +221,11 @@ function ordered({ job, nowMs }: View): Status {
   return { ...begin(told, 'Act', at), phase: 'Running', orderedAt: at, explanation: '' };
 }
 
-/** The report of the end of its operation, by whoever carries it out. */
+/** What is reported of the end of its operation. */
 function reportOf({ job, machine }: View): { outcome: Outcome; message: string } | undefined {
-  const id = job.status.operationID;
-  const order = machine?.spec.operation;
-  const byController = order?.id === id && (CONTROLLER_OPERATIONS as readonly (string | undefined)[]).includes(order?.action);
-  const { operation, repair } = machine?.status ?? {};
-  const sources = order?.id === id ? [byController ? repair : operation] : [repair, operation];
-  const found = sources.find((each) => each !== undefined && each.id === id && each.state === 'Done');
-  // What cannot be told is PermanentFailure (docs/protocols.md#c7).
-  return found === undefined ? undefined : { outcome: found.outcome ?? 'PermanentFailure', message: found.message ?? '' };
+  const { operationID } = job.status;
+  const end = machine === undefined || operationID === undefined ? undefined : reportedEnd(machine, operationID);
+  return end && { outcome: end.outcome, message: end.report.message ?? '' };
 }
 
 function underWay(view: View): Move {

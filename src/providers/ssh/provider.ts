@@ -4,6 +4,7 @@ import type { InfraProvider, Instance, InstanceRequest } from '../../api/provide
 import type { ObjectKey } from '../../api/resource.ts';
 import { readSshConfig, SSH_PROVIDER, sshConfigMistakes } from '../../api/ssh.ts';
 import type { Stored } from '../../api/wire.ts';
+import { endOf } from '../../api/machine/operation-end.ts';
 import { asProviderError, providerError } from '../errors.ts';
 
 export interface SshProviderOptions {
@@ -60,13 +61,12 @@ export function sshProvider({ find, listAll }: SshProviderOptions): InfraProvide
   };
 }
 
-function isGone({ metadata, spec, status }: Machine): boolean {
+function isGone(machine: Machine): boolean {
+  const { metadata, spec, status } = machine;
   if (metadata.deletionTimestamp === undefined) return false;
   if (status?.bootstrap?.csrUID === undefined && status?.agent === undefined) return true;
   if (metadata.annotations?.[ANNOTATIONS.machineIsOff] !== undefined) return true;
-  const { operation } = spec;
-  const report = status.operation;
-  return operation?.kind === 'Delete' && report?.id === operation.id && report.state === 'Done' && report.outcome === 'Succeeded';
+  return spec.operation?.kind === 'Delete' && endOf(machine)?.outcome === 'Succeeded';
 }
 
 function instanceOf(machine: Stored<Machine>): Instance {

@@ -5,6 +5,7 @@
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Machine } from '../../../api/machine.ts';
 import type { Stored } from '../../../api/wire.ts';
+import { endOf, isUnderWay } from '../../../api/machine/operation-end.ts';
 import { ledgerGone, requireEpoch } from '../../../defender/protocol.ts';
 import { stateOf } from '../../../defender/state.ts';
 import { isSuccessor, owesDegraded, type Claim } from '../observe/claim.ts';
@@ -13,7 +14,7 @@ import { cordonedFor, DEGRADED, fencedFor, isFencedFor, ownerOf, uncordonedBy, w
 import { normal, warning } from '../events.ts';
 import { isRepairNeeded } from '../facts.ts';
 import type { StepKinds } from '../step-kind.ts';
-import { finalReport, isUnderWay, jobOfReservation, staysCordoned } from '../repair/repair.ts';
+import { jobOfReservation, staysCordoned } from '../repair/repair.ts';
 import { base, claimIn, isCancelled, ledgerWith, machineOf, reportOn, stop, type Act, type ActContext, type Guarded } from '../guards.ts';
 
 /**
@@ -85,13 +86,11 @@ function settle(reservation: LedgerReservation, context: ActContext): Act {
     writes: 'node',
     judge(seen): Guarded {
       const machine = machineOf(reservation, seen, context.epoch);
-      const report = machine === undefined ? undefined : reportOn(reservation, machine);
-      if (machine === undefined || report === undefined) return stop('the operation has not ended');
+      if (machine === undefined || reportOn(reservation, machine) === undefined) return stop('the operation has not ended');
       const claim = claimIn(machine, seen);
       if (claim.state !== 'Claimed' || ownerOf(claim.node) !== reservation.id) return stop("the Node's cordon is not the reservation's");
-      const { operation } = machine.spec;
       const unhealed = isRepairNeeded(machine) && wasDegraded(claim.node);
-      const stays = unhealed || degradedBy(machine).length > 0 || (operation !== undefined && staysCordoned(machine, operation, report));
+      const stays = unhealed || degradedBy(machine).length > 0 || staysCordoned(machine);
       const object = stays ? cordonedFor(claim.node, DEGRADED) : uncordonedBy(claim.node, reservation.id);
       return object === undefined ? stop('settled already') : { write: 'node', object };
     },
@@ -165,7 +164,7 @@ export const CORDON_STEPS: StepKinds<'Cordon' | 'Fence' | 'Settle' | 'LiftCordon
   Settle: {
     guarded: ({ reservation }, context) => settle(reservation, context),
     event: ({ why }, { machine }) =>
-      finalReport(machine)?.outcome === 'Succeeded' ? normal('OperationSucceeded', why) : warning('OperationEnded', why),
+      endOf(machine)?.outcome === 'Succeeded' ? normal('OperationSucceeded', why) : warning('OperationEnded', why),
   },
   LiftCordon: { guarded: ({ owner }, context) => liftCordon(owner, context), event: ({ why }) => warning('StrayCordonLifted', why) },
   MarkDegraded: { guarded: (_, context) => markDegraded(context), event: ({ why }) => warning('Degraded', why) },

@@ -4,6 +4,7 @@
  */
 import type { LedgerReservation, StartsBucket } from '../../../api/disruption-ledger.ts';
 import type { Machine } from '../../../api/machine.ts';
+import { reportedEnd } from '../../../api/machine/operation-end.ts';
 import { gatesOf } from '../../../defender/gates.ts';
 import { refusalByRates } from '../../../defender/judge.ts';
 import { isRevocable } from '../../../defender/recheck.ts';
@@ -113,8 +114,7 @@ export function going(view: MachineView, reservation: LedgerReservation): Decisi
 
 function removing({ machine, facts, nowMs, instanceID }: MachineView, reservation: LedgerReservation): Decision {
   const notAfter = Date.parse(reservation.notAfter);
-  const report = machine.status?.operation;
-  const isDone = report?.id === reservation.id && report.state === 'Done';
+  const isDone = reportedEnd(machine, reservation.id) !== undefined;
   if (!isDone && facts.agentAnswers && machine.status?.agent !== undefined && nowMs <= notAfter)
     return { steps: [], waits: { for: 'Agent', why: 'the agent cleans up', untilMs: notAfter } };
   return {

@@ -3,7 +3,7 @@ import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Machine } from '../../../api/machine.ts';
 import type { Stored } from '../../../api/wire.ts';
 import { ownerOf } from '../cordon/cordon.ts';
-import { finalReport, staysCordoned } from '../repair/repair.ts';
+import { staysCordoned } from '../repair/repair.ts';
 
 /** Which Node is this Machine's: one Machine one Node, by name and providerID, and then by UID (docs/protocols.md#c13). */
 export type Claim =
@@ -42,8 +42,7 @@ export const isSuccessor = (reservation: Pick<LedgerReservation, 'nodeUID'>, nod
  * cordon is gone. Known until the Machine names this Node as its own.
  */
 export function owesDegraded(machine: Machine, node: Stored<Node>): boolean {
-  const { spec, status } = machine;
-  const report = finalReport(machine);
+  const { status } = machine;
   if (status?.nodeRef === undefined || status.nodeRef.uid === node.metadata.uid || ownerOf(node) !== undefined) return false;
-  return spec.operation !== undefined && report !== undefined && staysCordoned(machine, spec.operation, report);
+  return staysCordoned(machine);
 }

@@ -3,6 +3,7 @@ import { needsDrain, needsOperation, type Disruption } from '../../../api/disrup
 import type { ComponentEntry, ComponentStatus, Machine, Operation, Outcome } from '../../../api/machine.ts';
 import { contentOf } from '../../../api/machine/values.ts';
 import { API_LEVEL } from '../../../api/names.ts';
+import { reportedEnd } from '../../../api/machine/operation-end.ts';
 import type { JobsOf } from '../facts.ts';
 import { askingJob } from '../repair/repair.ts';
 import { mayRestore } from './restores.ts';
@@ -32,12 +33,11 @@ function verifiedOf(machine: Pick<Machine, 'status'>, name: string): { content: 
     .map(({ version, values, revision }) => ({ content: contentOf({ action: 'Install', version, values }), revision }));
 }
 
-/** Whether the last order here names this very revision, and what came of it. */
+/** Whether the last order here names this very revision, and what came of it. It was tried also where the order was taken back since. */
 function lastTry(machine: Machine, name: string, revision: number): { outcome: Outcome | undefined } | undefined {
   const order = machine.spec.operation;
-  if (!(order?.components ?? []).some((each) => each.name === name && each.revision === revision)) return undefined;
-  const report = machine.status?.operation;
-  return { outcome: report?.id === order?.id ? report?.outcome : undefined };
+  if (order?.components?.some((each) => each.name === name && each.revision === revision) !== true) return undefined;
+  return { outcome: reportedEnd(machine, order.id)?.outcome };
 }
 
 /**
@@ -127,8 +127,7 @@ function failureOf(component: ComponentStatus): ComponentStatus['failed'] {
 /** Ordered components of an operation that ended as PermanentFailure without a word on them and that nothing has made healthy since (docs/protocols.md#c7). */
 function untold(machine: Machine): string[] {
   const order = machine.spec.operation;
-  const report = machine.status?.operation;
-  if (order === undefined || report?.id !== order.id || report.outcome !== 'PermanentFailure') return [];
+  if (order === undefined || reportedEnd(machine, order.id)?.outcome !== 'PermanentFailure') return [];
   return (order.components ?? [])
     .filter((ordered) => {
       const component = componentOf(machine, ordered.name);

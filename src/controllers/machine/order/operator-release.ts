@@ -1,8 +1,8 @@
 import { CodedError } from '../../../api/errors.ts';
 import type { Machine } from '../../../api/machine.ts';
 import type { Stored } from '../../../api/wire.ts';
+import { operationState } from '../../../api/machine/operation-end.ts';
 import { nameOf } from '../facts.ts';
-import { finalReport } from '../repair/repair.ts';
 
 /**
  * What an operator writes to give up an operation whose agent will not report (docs/protocols.md#d5): the order is replaced by Cancelled under the same id and
@@ -11,11 +11,12 @@ import { finalReport } from '../repair/repair.ts';
  * Errors: `NothingToRelease`.
  */
 export function operatorRelease(machine: Stored<Machine>, reason: string): Stored<Machine> {
-  const order = machine.spec.operation;
-  if (order === undefined || order.kind === 'Cancelled' || finalReport(machine) !== undefined)
+  const found = operationState(machine);
+  if (found.state !== 'UnderWay')
     throw new CodedError('NothingToRelease', `${nameOf(machine)} has no operation under way`, {
       next: `kubenode why machine/${nameOf(machine)}`,
     });
+  const { order } = found;
   if (order.kind === 'Delete')
     throw new CodedError(
       'NothingToRelease',

@@ -5,7 +5,7 @@
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { ComponentEntry, Machine, Operation } from '../../../api/machine.ts';
 import { contentOf } from '../../../api/machine/values.ts';
-import { finalReport } from '../repair/repair.ts';
+import { endOf, isUnderWay } from '../../../api/machine/operation-end.ts';
 
 type Restores = NonNullable<Operation['restores']>;
 
@@ -21,7 +21,7 @@ const isDeclaredBy = (record: Restores[number], { name, setUID, setRevision, att
 /** What is recorded, with what the present operation has come to since. */
 function recorded(machine: Machine): Restores {
   const order = machine.spec.operation;
-  const outcome = finalReport(machine)?.outcome;
+  const outcome = endOf(machine)?.outcome;
   const isOver = outcome !== undefined && outcome !== 'Cancelled' && outcome !== 'TransientFailure';
   return (order?.restores ?? []).map((each) => (isOver && each.last === order?.id ? { ...each, isOver } : each));
 }
@@ -32,9 +32,7 @@ export function mayRestore(machine: Machine, entry: ComponentEntry): boolean {
   const past = recorded(machine).find((each) => isDeclaredBy(each, entry) && each.content === content);
   if (past === undefined) return true;
   if (past.isOver === true) return false;
-  const order = machine.spec.operation;
-  const isUnderWay = past.last === order?.id && order.kind !== 'Cancelled' && finalReport(machine) === undefined;
-  return isUnderWay || past.tries < MAX_RESTORES;
+  return isUnderWay(machine, past.last) || past.tries < MAX_RESTORES;
 }
 
 /** What the operation that is written for this reservation now says of them. `tried`: the entries that it is about. */

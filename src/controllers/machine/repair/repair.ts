@@ -1,10 +1,11 @@
 /** What a RemedyOperationJob asks of its machine, what may be ordered for it, and what ended it. Pure. */
 import { needsDrain, needsOperation, type Disruption } from '../../../api/disruption.ts';
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
-import type { Machine, Operation, OperationStatus } from '../../../api/machine.ts';
+import type { Machine } from '../../../api/machine.ts';
 import { ANNOTATIONS, API_LEVEL } from '../../../api/names.ts';
-import { ACTION_TRAITS, CONTROLLER_OPERATIONS, strengthOf, type RepairOperation } from '../../../api/node-remedier/values.ts';
+import { ACTION_TRAITS, strengthOf, type RepairOperation } from '../../../api/node-remedier/values.ts';
 import { isFinished, type RemedyOperationJob } from '../../../api/remedy-operation-job.ts';
+import { endOf, isControllerOperation, isUnderWay, operationState, reportedEnd } from '../../../api/machine/operation-end.ts';
 import { frozenBy, frozenVerdict } from '../../../defender/freeze.ts';
 import type { Request, Verdict } from '../../../defender/request.ts';
 import { conditionScope, isPlace } from '../../../defender/scopes.ts';
@@ -76,8 +77,6 @@ function operationFor(job: RemedyOperationJob, machine: Machine, facts: AskFacts
       return undefined;
   }
 }
-
-export const isControllerOperation = (action: string | undefined): boolean => CONTROLLER_OPERATIONS.some((each) => each === action);
 
 const disruptionOf = (action: string | undefined): Disruption => {
   if (action === 'PowerCycle') return ACTION_TRAITS.Reboot.disruption;
@@ -155,34 +154,22 @@ export function repairOrder(
   return { action, args: job.spec.args };
 }
 
-/** The report by which an operation is over: the agent's, or this controller's own. */
-export function finalReport(machine: Machine): OperationStatus | undefined {
-  const order = machine.spec.operation;
-  if (order === undefined || order.kind === 'Cancelled') return undefined;
-  const report = order.kind === 'Repair' && isControllerOperation(order.action) ? machine.status?.repair : machine.status?.operation;
-  return report?.id === order.id && report.state === 'Done' ? report : undefined;
-}
-
-/** Whether the Machine bears this operation as an order whose end was not reported. */
-export function isUnderWay(machine: Machine, id: string): boolean {
-  const { operation } = machine.spec;
-  return operation?.id === id && operation.kind !== 'Cancelled' && finalReport(machine) === undefined;
-}
-
 /**
  * Whether somebody may have asked the provider to do something to the power for this reservation's operation, or be about to: it is noted on the Machine
  * first, by the order of a power cycle and by `cutsPower`.
  */
-export function mayAskForPower(reservation: Pick<LedgerReservation, 'id'>, { spec, status }: Machine): boolean {
-  const { operation } = spec;
-  const { repair } = status ?? {};
-  if (operation?.id !== reservation.id || repair?.id !== reservation.id || repair.state === 'Done') return false;
+export function mayAskForPower(reservation: Pick<LedgerReservation, 'id'>, machine: Machine): boolean {
+  const { operation } = machine.spec;
+  const { repair } = machine.status ?? {};
+  if (operation?.id !== reservation.id || repair?.id !== reservation.id || reportedEnd(machine, reservation.id) !== undefined) return false;
   return operation.action === 'PowerCycle' || repair.cutsPower === true;
 }
 
 /** Whether pods must stay away though the operation is over: they were taken away, or it did not go well, and the rule is still due. */
-export function staysCordoned(machine: Machine, order: Operation, report: OperationStatus): boolean {
-  return order.kind === 'Repair' && isRepairNeeded(machine) && (needsDrain(disruptionOf(order.action)) || report.outcome !== 'Succeeded');
+export function staysCordoned(machine: Machine): boolean {
+  const found = operationState(machine);
+  if (found.state !== 'Ended' || found.order.kind !== 'Repair' || !isRepairNeeded(machine)) return false;
+  return needsDrain(disruptionOf(found.order.action)) || found.outcome !== 'Succeeded';
 }
 
 /**
@@ -190,13 +177,7 @@ export function staysCordoned(machine: Machine, order: Operation, report: Operat
  * false it stays false, since such an order is only replaced by one of this reservation.
  */
 export function isSucceeding(reservation: Pick<LedgerReservation, 'succeeds'>, machine: Machine): boolean {
-  const order = machine.spec.operation;
-  return (
-    reservation.succeeds !== undefined &&
-    order?.id === reservation.succeeds &&
-    order.kind !== 'Cancelled' &&
-    finalReport(machine) === undefined
-  );
+  return reservation.succeeds !== undefined && isUnderWay(machine, reservation.succeeds);
 }
 
 /** docs/protocols.md#c9: whether this reservation gets no order any more. Every order of it that may still arrive is conditioned on a Machine from before. */
@@ -212,7 +193,7 @@ export function successorOf(reservation: LedgerReservation, machine: Machine, fa
   if (reservation.kind === 'Delete' || order === undefined || order.kind === 'Cancelled' || isControllerOperation(order.action))
     return undefined;
   if (order.id !== reservation.id && order.id !== reservation.succeeds) return undefined;
-  if (facts.agentAnswers || !(facts.nowMs > Date.parse(reservation.notAfter)) || finalReport(machine) !== undefined) return undefined;
+  if (facts.agentAnswers || !(facts.nowMs > Date.parse(reservation.notAfter)) || endOf(machine) !== undefined) return undefined;
   const job = askingJob(machine, facts.jobsOf);
   if (job === undefined || job.metadata.uid === reservation.requesterUID || repairRefusal(job, machine, facts) !== undefined)
     return undefined;

@@ -2,6 +2,7 @@
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Machine } from '../../../api/machine.ts';
 import { matchesLabels } from '../../../api/selector.ts';
+import { endOf } from '../../../api/machine/operation-end.ts';
 import { frozenBy, frozenVerdict } from '../../../defender/freeze.ts';
 import type { Request, Verdict } from '../../../defender/request.ts';
 import { setScope } from '../../../defender/scopes.ts';
@@ -80,9 +81,8 @@ export function orderable(reservation: LedgerReservation, machine: Machine, fact
 export function retryAt(machine: Machine): string | undefined {
   const order = machine.spec.operation;
   if (order === undefined) return undefined;
-  const report = machine.status?.operation;
   // What a repair left behind is for its rule to answer.
-  const passing = order.kind === 'Change' && report?.id === order.id && report.outcome === 'TransientFailure';
+  const passing = order.kind === 'Change' && endOf(machine)?.outcome === 'TransientFailure';
   const blocked = isDrainTimeout(order);
   return passing || blocked ? order.notAfter : undefined;
 }

@@ -4,9 +4,9 @@
  */
 import type { LedgerReservation } from '../../../api/disruption-ledger.ts';
 import type { Machine, Operation } from '../../../api/machine.ts';
+import { operationState } from '../../../api/machine/operation-end.ts';
 import { setScope } from '../../../defender/scopes.ts';
 import type { WaitingComponent } from '../order/components.ts';
-import { finalReport } from '../repair/repair.ts';
 
 export type Retry = NonNullable<Operation['retry']>;
 
@@ -44,10 +44,9 @@ function keysOf({ kind, action, scopes }: LedgerReservation, machine: Machine): 
 
 /** Whether the operation on the Machine is over, and neither changed nor failed for good. */
 function cameToNothing(machine: Machine): boolean {
-  const order = machine.spec.operation;
-  if (order?.kind === 'Cancelled') return true;
-  const outcome = finalReport(machine)?.outcome;
-  return outcome === 'Cancelled' || outcome === 'Superseded' || outcome === 'TransientFailure';
+  const found = operationState(machine);
+  if (found.state === 'Cancelled') return true;
+  return found.state === 'Ended' && ['Cancelled', 'Superseded', 'TransientFailure'].includes(found.outcome);
 }
 
 /** The last try for one of these, where it came to nothing lately. */

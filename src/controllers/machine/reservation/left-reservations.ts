@@ -8,6 +8,7 @@ import type { Machine, Operation } from '../../../api/machine.ts';
 import type { Node } from '../../../api/builtin.ts';
 import { isFinished, type RemedyOperationJob } from '../../../api/remedy-operation-job.ts';
 import type { Stored } from '../../../api/wire.ts';
+import { endOf } from '../../../api/machine/operation-end.ts';
 import type { Traces } from '../../../defender/ledger.ts';
 import { conditionScope, setScope } from '../../../defender/scopes.ts';
 import { cellSets } from '../observe/cell-sets.ts';
@@ -17,7 +18,7 @@ import { DEGRADED, isFencedFor, ownerOf } from '../cordon/cordon.ts';
 import { placed } from '../observe/counted.ts';
 import { nameOf, type SetFacts } from '../facts.ts';
 import { scopesOf } from './ask.ts';
-import { finalReport, mayAskForPower } from '../repair/repair.ts';
+import { mayAskForPower } from '../repair/repair.ts';
 import { jobRequester, machineRequester, setRequester } from './requester.ts';
 
 /** What is known of one machine. */
@@ -72,7 +73,7 @@ function isOver(order: Operation, { machine, node, jobs }: Left, sets: ReadonlyM
   // Its machine is still there.
   if (order.kind === 'Delete') return false;
   return (
-    finalReport(machine) !== undefined &&
+    endOf(machine) !== undefined &&
     (node === undefined || ownerOf(node) !== order.id) &&
     jobs.every(({ status }) => status?.operationID !== order.id) &&
     isRecorded(machine, order, (uid) => sets.has(uid))

@@ -5,12 +5,12 @@ import type { Machine, Operation, OperationStatus } from '../../../api/machine.t
 import { ANNOTATIONS } from '../../../api/names.ts';
 import { isFinished, type RemedyOperationJob } from '../../../api/remedy-operation-job.ts';
 import type { KubeObject, Stored } from '../../../api/wire.ts';
+import { endOf, isControllerOperation } from '../../../api/machine/operation-end.ts';
 import type { Move } from '../../../defender/guarded-write.ts';
 import { rebuilt, takeLeadership } from '../../../defender/protocol.ts';
 import { stateOf, withState } from '../../../defender/state.ts';
 import type { Effect } from '../guards.ts';
 import { leftReservations } from '../reservation/left-reservations.ts';
-import { finalReport, isControllerOperation } from '../repair/repair.ts';
 import { at, idle, job, node, NOW } from './objects.ts';
 import { judgeRepairs } from './repair-judge.ts';
 import { begin, down, NAMES, readNext, STORES, type Flight, type Leader, type Objects, type Site } from './repair-leader.ts';
@@ -265,7 +265,7 @@ export function repairWorld(tampered: (objects: Objects) => Objects = (objects) 
       else if (operation?.id === operationID) setJob(of, { phase: 'Running', orderedAt: new Date(nowMs).toISOString() });
       else if (reservation === undefined) setJob(of, { phase: 'Cancelled' });
     } else if (operation?.id !== operationID) setJob(of, { phase: 'Failed' });
-    else if (finalReport(machine) !== undefined) setJob(of, { phase: 'Succeeded' });
+    else if (endOf(machine) !== undefined) setJob(of, { phase: 'Succeeded' });
     else if (nowMs > Date.parse(orderedAt ?? '') + JOB_MS) setJob(of, { phase: 'Failed' });
   }
 
