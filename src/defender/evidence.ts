@@ -10,7 +10,10 @@ export interface ReleaseMark {
   node: { name: string; resourceVersion: string } | { name: string; goneUID: string } | undefined;
 }
 
-/** The releases of this leader that its stores have not been seen to pass. */
+/**
+ * The releases of this leader that its stores have not been seen to pass. `kube/writes.ts` holds back one key by the version of what it wrote; a release
+ * is passed when the stores of other objects show what the operation left on them, and until then holds back the whole pass.
+ */
 export interface ReleaseMarks {
   /** Recorded before the release is sent: its answer may be lost while it took effect. `passed`: the stores show this state, or a later one. */
   record(passed: () => boolean): void;

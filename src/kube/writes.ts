@@ -282,7 +282,7 @@ function trackingClient(state: OwnWritesState, client: Client, writer: string): 
   };
 }
 
-/** The server said no, or was never asked: nothing was written. */
-function isRefusal(error: unknown): boolean {
+/** The server refused the write, or was never asked: nothing was written. */
+export function isRefusal(error: unknown): boolean {
   return error instanceof ApiError ? error.status < 500 : isCoded(error, 'NameMissing', 'NamespaceMissing');
 }

@@ -6,7 +6,7 @@ import { compareVersions } from '../../kube/resource-version.ts';
 
 /**
  * What this process knows better than its store does: answers to its own writes and live reads, until the store has passed them.
- * The queue holds a key until its writes are seen; this is for deciding again within one run.
+ * `kube/writes.ts` holds a key until its writes are seen; this is for deciding again within one run, before that.
  */
 export interface Overlay<T extends KubeObject> {
   /** An answer of the server. */

@@ -1,10 +1,15 @@
 import { LEDGER_NAME, type DisruptionLedger } from '../../../api/disruption-ledger.ts';
 import type { Stored } from '../../../api/wire.ts';
-import { ApiError } from '../../../kube/api-error.ts';
 import type { Reflector } from '../../../kube/reflector.ts';
+import { isRefusal } from '../../../kube/writes.ts';
 import { stateOf } from '../../../defender/state.ts';
 
-/** This leader's writes of the ledger: while it leads nobody else has any, so that its store shows when there is nothing newer. */
+/**
+ * This leader's writes of the ledger: while it leads no other process writes it, so its store shows when there is nothing newer.
+ *
+ * `kube/writes.ts` holds back a key until the stores show its writes. Here that would be wrong: every machine writes the ledger, and one that waits
+ * for the store would keep back the others, whose reservations need only the newest version. They read the ledger where the store lacks a write.
+ */
 export interface LedgerWrites {
   /** The ledger as its store has it, where that lacks no write of this leader; undefined: it must be read. */
   known(): { ledger: Stored<DisruptionLedger> } | undefined;
@@ -30,8 +35,7 @@ export function watchLedgerWrites(store: Pick<Reflector<DisruptionLedger>, 'get'
         const { metadata } = await write;
         last = { version: metadata.resourceVersion, mark };
       } catch (error) {
-        // What the server refused was not written.
-        if (!(error instanceof ApiError && error.status < 500)) last = { version: undefined, mark };
+        if (!isRefusal(error)) last = { version: undefined, mark };
         throw error;
       } finally {
         open--;
