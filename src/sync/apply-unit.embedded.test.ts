@@ -1,15 +1,16 @@
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { openCluster } from '@kubenode/embedded';
-import { CustomResourceDefinitions } from '../api/builtin.ts';
+import { CustomResourceDefinitions, Namespaces } from '../api/builtin.ts';
 import { unitDigest } from '../api/digest.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { MachineComponentSets } from '../api/machine-component-set.ts';
+import { MachineSets } from '../api/machine-set.ts';
 import { MANAGERS } from '../api/names.ts';
 import type { KubeObject } from '../api/wire.ts';
 import { systemClock } from '../kube/clock.ts';
 import { createClient } from '../kube/http-client.ts';
 import { waitFor } from '../kube/testing/wait-for.ts';
-import { applyUnit } from './apply-unit.ts';
+import { applyUnit, removeUnit } from './apply-unit.ts';
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
@@ -54,4 +55,90 @@ test('E4: what sync applies never takes a ceiling or a rolloutID away, whatever 
     expect((await client.get(MachineComponentSets, key)).spec).toMatchObject({ version, ...held });
   }
   expect((await apply('1.1.0')).changed).toBe(false);
+});
+
+describe('C8e: a commit that leaves `replicas` out takes over no number that would let machines go', () => {
+  const key = { namespace: 'web', name: 'a' };
+  const { signal } = new AbortController();
+
+  async function openSet() {
+    const cluster = await openCluster({ name: 'cell', state: 'memory', clock: systemClock({ ref: true }) });
+    cleanups.push(() => cluster.close());
+    const client = createClient(cluster.asUser());
+    await client.create(CustomResourceDefinitions, MachineSets.crd());
+    await client.create(Namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'web' } });
+    await waitFor(async () => (await client.find(MachineSets, key).catch(() => 'not served')) === undefined);
+    const target = { client, resourceOf: () => Promise.resolve(MachineSets) };
+    let inventory: Awaited<ReturnType<typeof applyUnit>>['inventory'] = [];
+    return {
+      async commit(replicas?: number) {
+        const spec = { provider: { name: 'fake' }, ...(replicas === undefined ? {} : { replicas }) };
+        const object: KubeObject & { spec: object } = { apiVersion: API_VERSION, kind: 'MachineSet', metadata: key, spec };
+        const unit = { key: 'MachineSet/web/a', objects: [object], origins: [undefined] };
+        const stamp = { digest: unitDigest([object]), fleet: 'main', lane: 'Forward' as const };
+        const applied = await applyUnit(target, unit, stamp, () => Promise.resolve({}), signal);
+        ({ inventory } = applied);
+        return applied.changed;
+      },
+      async remove() {
+        await client.patch(MachineSets, key, { merge: { status: { replicas: 10 } } }, { subresource: 'status' });
+        await removeUnit(target, inventory, 'main', () => Promise.resolve(), signal);
+      },
+      by: (fieldManager: string, replicas: number) => client.patch(MachineSets, key, { merge: { spec: { replicas } } }, { fieldManager }),
+      apply(fieldManager: string, replicas: number) {
+        const object: KubeObject & { spec: object } = { apiVersion: API_VERSION, kind: 'MachineSet', metadata: key, spec: { replicas } };
+        return client.apply(MachineSets, object, { fieldManager });
+      },
+      create: (replicas: number) =>
+        client.create(MachineSets, {
+          apiVersion: API_VERSION,
+          kind: 'MachineSet',
+          metadata: key,
+          spec: { provider: { name: 'fake' }, replicas },
+        }),
+      replicas: async () => (await client.get(MachineSets, key)).spec.replicas,
+    };
+  }
+
+  test.each<[string, number | undefined]>([
+    ['had no number', undefined],
+    ['had one', 10],
+  ])('such as the 0 of a removal that it takes back, of a set that %s', async (_what, before) => {
+    const set = await openSet();
+    await set.commit(before);
+    await set.remove();
+    expect(await set.replicas()).toBe(0);
+    expect(await set.commit()).toBe(true);
+    expect(await set.replicas()).toBeUndefined();
+    // From then on others scale it.
+    await set.by('kubectl', 3);
+    expect(await set.commit()).toBe(false);
+    expect(await set.replicas()).toBe(3);
+  });
+  test('also where a commit gave the number of the removal again between the two', async () => {
+    const set = await openSet();
+    await set.commit(10);
+    await set.remove();
+    await set.commit(0);
+    await set.commit();
+    expect(await set.replicas()).toBeUndefined();
+  });
+  test('such as what somebody set while a commit gave another', async () => {
+    const set = await openSet();
+    await set.commit(10);
+    await set.by('kubectl', 3);
+    await set.commit();
+    expect(await set.replicas()).toBeUndefined();
+  });
+  test('and takes over what was by a commit, and what others gave a set that no Fleet managed', async () => {
+    const handed = await openSet();
+    await handed.commit(10);
+    await handed.apply('argo', 10);
+    await handed.commit();
+    expect(await handed.replicas()).toBe(10);
+    const found = await openSet();
+    await found.create(7);
+    await found.commit();
+    expect(await found.replicas()).toBe(7);
+  });
 });

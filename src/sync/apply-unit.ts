@@ -14,6 +14,7 @@ import { names } from '../kube/ownership.ts';
 import { correctionsOf } from './corrections.ts';
 import type { StoredUnit } from './bundles.ts';
 import { syncError } from './errors.ts';
+import { isLeftOver, SCALED_BY_OTHERS } from './replicas-owner.ts';
 
 export interface ApplyTarget {
   client: Client;
@@ -55,10 +56,10 @@ export function stamped(
   const kind = kindNamed(object.kind);
   const carries = (field: string): boolean => top && object.apiVersion === API_VERSION && kind?.specFields.has(field) === true;
   // Without `replicas` on its own record a set lets no machine go, save where sync says so (docs/protocols.md#c8e).
-  const scaledBy = object.apiVersion === API_VERSION && object.kind === MachineSets.kind && !hasReplicas(object);
+  const scaledBy = leavesReplicasOut(object);
   const annotations = {
     ...(origin === undefined ? {} : { [ANNOTATIONS.origin]: origin }),
-    ...(scaledBy ? { [ANNOTATIONS.scaledBy]: 'others' } : {}),
+    ...(scaledBy ? { [ANNOTATIONS.scaledBy]: SCALED_BY_OTHERS } : {}),
     ...(writtenAt !== undefined && carries('unitDigest') ? { [ANNOTATIONS.writtenAt]: writtenAt } : {}),
   };
   const written = {
@@ -76,7 +77,8 @@ export function stamped(
   };
 }
 
-const hasReplicas = (object: KubeObject): boolean => (object as Partial<MachineSet>).spec?.replicas !== undefined;
+const leavesReplicasOut = (object: KubeObject): boolean =>
+  object.apiVersion === API_VERSION && object.kind === MachineSets.kind && (object as Partial<MachineSet>).spec?.replicas === undefined;
 
 /**
  * Applies a unit's objects in order, writing only what differs. Git wins over other managers' values. Returns the inventory with UIDs, and, to read, what
@@ -109,7 +111,9 @@ export async function applyUnit(
     const { writtenAt } = top ? await confirm() : {};
     const desired = stamped(object, top, { ...stamp, writtenAt }, unit.origins[index]);
     try {
-      stored = stored === undefined ? undefined : await withoutForeign(target.client, resource, stored, desired, signal);
+      const read = stored;
+      stored = read === undefined ? undefined : await withoutForeign(target.client, resource, read, desired, signal);
+      changed ||= stored !== read;
       const applied = await applyIfChanged(target.client, resource, desired, {
         fieldManager: MANAGERS.sync,
         force: true,
@@ -138,7 +142,8 @@ const NOT_SYNCS = ['ceiling', 'rolloutID'];
 
 /**
  * An apply removes what its record in managedFields names and it has no more. That record may name what sync never applied, where somebody wrote it by
- * hand: then it is taken out of the record first (docs/protocols.md#e4). Conditioned on the object as it was read.
+ * hand: then it is taken out of the record first (docs/protocols.md#e4). Where the apply leaves `replicas` out, a number that let no machine go before, or
+ * that a removal wrote, is taken out of the set first, so that it keeps its machines (docs/protocols.md#c8e). Conditioned on the object as it was read.
  */
 async function withoutForeign(
   client: Client,
@@ -157,9 +162,14 @@ async function withoutForeign(
     const own = Object.fromEntries(Object.entries(fields).filter(([field]) => !foreign.includes(field)));
     return Object.keys(own).length === Object.keys(fields).length ? record : { ...record, fieldsV1: { ...record.fieldsV1, 'f:spec': own } };
   });
-  if (managedFields.every((record, index) => record === records[index])) return stored;
+  const isOwn = managedFields.every((record, index) => record === records[index]);
+  const isLeft = leavesReplicasOut(desired) && isLeftOver(stored as Stored<MachineSet>);
+  if (isOwn && !isLeft) return stored;
   const { uid, resourceVersion, name, namespace } = stored.metadata;
-  const merge = { metadata: { uid, resourceVersion, managedFields } };
+  const merge = {
+    metadata: { uid, resourceVersion, ...(isOwn ? {} : { managedFields }) },
+    ...(isLeft ? { spec: { replicas: null } } : {}),
+  };
   return await client.patch(resource, { name, namespace }, { merge }, { fieldManager: MANAGERS.sync, signal });
 }
 

@@ -29,6 +29,8 @@ export interface ScaledSet {
   /** Once the controller has reported on this spec: `True/NotByCommit message`. */
   condition(type: string): Promise<string>;
   alive(): Promise<Stored<Machine>[]>;
+  /** How many of these are to go. */
+  marked(): Promise<number>;
   /** Waits for so many machines; what bears a mark is deleted, as the machine controller does once it is drained. */
   becomes(count: number, meanwhile?: () => Promise<unknown>): Promise<void>;
   /** Waits until the controller has reported that nothing goes since the number is not by a commit; nothing bears a mark then. */
@@ -81,6 +83,9 @@ export function scaledSet(client: Client, namespace: string): ScaledSet {
     async alive() {
       const { items } = await client.listAll(Machines, { namespace, labelSelector: `kubenode.io/machine-set=${NAME}` });
       return items.filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+    },
+    async marked() {
+      return (await set.alive()).filter(({ spec }) => spec.retire?.epoch === 1).length;
     },
     async becomes(count, meanwhile) {
       await waitFor(
@@ -147,10 +152,9 @@ export const CASES: readonly (readonly [name: string, run: (set: ScaledSet) => P
       await set.commit(3);
       await set.becomes(3);
       await set.commit(2);
-      const marked = async (): Promise<number> => (await set.alive()).filter(({ spec }) => spec.retire?.epoch === 1).length;
-      await waitFor(async () => (await marked()) === 1, LATE);
+      await waitFor(async () => (await set.marked()) === 1, LATE);
       await set.scale(1);
-      await waitFor(async () => (await marked()) === 0, LATE);
+      await waitFor(async () => (await set.marked()) === 0, LATE);
       await set.stays(3, 'spec.replicas is 1');
     },
   ],
@@ -179,8 +183,30 @@ export const CASES: readonly (readonly [name: string, run: (set: ScaledSet) => P
       await set.becomes(3);
       await set.scale(1, 'an-autoscaler');
       await set.stays(3, 'an-autoscaler');
+      // The set keeps what it has: only what is set from now on counts.
       await set.commit(undefined);
+      expect(await set.condition('ScaleDownBlocked')).toBe('False/NotBlocked ');
+      expect(await set.marked()).toBe(0);
+      await set.becomes(3);
+      await set.scale(1, 'an-autoscaler');
       await set.becomes(1);
+    },
+  ],
+  [
+    'a removal that a commit takes back lets no machine go, also where that commit leaves replicas out',
+    async (set) => {
+      await set.commit(undefined);
+      await set.scale(4, 'an-autoscaler');
+      await set.becomes(4);
+      for (const before of [undefined, 4]) {
+        await set.commit(before);
+        await set.remove();
+        await waitFor(async () => (await set.marked()) === 4, LATE);
+        await set.commit(undefined);
+        await waitFor(async () => (await set.marked()) === 0, LATE);
+        expect(await set.condition('ScaleDownBlocked')).toBe('False/NotBlocked ');
+        await set.becomes(4);
+      }
     },
   ],
   [

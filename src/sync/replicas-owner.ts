@@ -1,0 +1,24 @@
+/** Whose the number of a set is that a commit leaves out (docs/protocols.md#c8e). Pure. */
+import type { MachineSet } from '../api/machine-set.ts';
+import { ANNOTATIONS, LABELS, MANAGERS } from '../api/names.ts';
+import type { Stored } from '../api/wire.ts';
+import { names } from '../kube/ownership.ts';
+
+/** As a commit, or a person, says that others give the number. */
+export const SCALED_BY_OTHERS = 'others';
+const REPLICAS = ['spec', 'replicas'];
+const SCALED_BY = ['metadata', 'annotations', ANNOTATIONS.scaledBy];
+
+/**
+ * Whether the set has a number that would begin to let machines go once a commit leaves `replicas` out: the 0 of a removal that the commit takes back, or what
+ * somebody set while a commit gave the number. Only sync's removals write `replicas` by an update.
+ */
+export function isLeftOver({ metadata, spec }: Stored<MachineSet>): boolean {
+  if (spec.replicas === undefined) return false;
+  const { labels = {}, annotations = {}, managedFields = [] } = metadata;
+  const own = managedFields.filter(({ manager }) => manager === MANAGERS.sync);
+  if (own.some((entry) => entry.operation === 'Update' && names(entry, REPLICAS))) return true;
+  // Without a Fleet the machines follow the number already.
+  if (labels[LABELS.fleet] === undefined && (own.length === 0 || annotations[ANNOTATIONS.scaledBy] === SCALED_BY_OTHERS)) return false;
+  return !own.some((entry) => names(entry, REPLICAS) || names(entry, SCALED_BY));
+}
