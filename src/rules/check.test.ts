@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { checkRule, checkRules } from './check.ts';
 import { compileRule } from './index.ts';
-import { mistakeText } from './mistake.ts';
+import { validationErrorText } from './validation-error.ts';
 import { bad, good, rule, ruleObject } from './testing.ts';
 import { compileWhen } from './when.ts';
 
@@ -52,7 +52,7 @@ describe('conditions are refused with the place', () => {
     ['an empty all inside', when({ all: [] }, bad('A')), 'spec.when.all[0].all'],
     ['an all that is no list', { when: { all: bad('A') } }, 'spec.when.all'],
     ['two groups in one', { when: { all: [bad('A')], any: [bad('B')] } }, 'spec.when.any'],
-    ['a mistake under not', { when: { not: leaf('machine.phase', 'equals', 'Running') } }, 'spec.when.not.operator'],
+    ['an error under not', { when: { not: leaf('machine.phase', 'equals', 'Running') } }, 'spec.when.not.operator'],
     ['a list under not', { when: { not: [bad('A')] } }, 'spec.when.not'],
     ['a bare fact', { when: bad('A') }, 'spec.when'],
     ['no condition at all', { when: {} }, 'spec.when.fact'],
@@ -87,9 +87,9 @@ describe('conditions are refused with the place', () => {
     ['an unknown field of a fact', when({ ...bad('A'), valeu: 1 }), 'spec.when.all[0].valeu'],
     ['conditions that exclude each other', when(bad('A'), good('A')), 'spec.when'],
   ])('%s', (_, spec, path) => {
-    const mistakes = checkRule(ruleObject('r', spec));
-    expect(mistakes.map((each) => each.path)).toContain(path);
-    for (const each of mistakes) expect(each.mend.length, mistakeText(each)).toBeGreaterThan(3);
+    const errors = checkRule(ruleObject('r', spec));
+    expect(errors.map((each) => each.path)).toContain(path);
+    for (const each of errors) expect(each.mend.length, validationErrorText(each)).toBeGreaterThan(3);
   });
 
   it('nested without end', () => {
@@ -213,9 +213,9 @@ describe('two rules that would undo each other', () => {
     expect([...checkRules([ruleObject('on', on), ruleObject('off', off)], new Set(['off'])).keys()]).toEqual(['on']);
   });
 
-  it('are not those of which one has a mistake of its own, and so never runs', () => {
+  it('are not those of which one has an error of its own, and so never runs', () => {
     const found = checkRules([ruleObject('on', { ...on, ladder: [{ action: 'Reboot' }] }), ruleObject('off', off)]);
-    expect([...found].map(([name, mistakes]) => [name, mistakes.map(({ path }) => path)])).toEqual([['on', ['spec.ladder[0]']]]);
+    expect([...found].map(([name, errors]) => [name, errors.map(({ path }) => path)])).toEqual([['on', ['spec.ladder[0]']]]);
   });
 
   it('are not those that never ask for what proves the other', () => {
@@ -337,7 +337,7 @@ describe('what is said of conditions that are refused', () => {
   };
 
   it('is what stands there instead of a condition', () => {
-    const whole = (value: unknown) => compileWhen(value).mistakes.map(({ path, message }) => `${path} ${message}`);
+    const whole = (value: unknown) => compileWhen(value).errors.map(({ path, message }) => `${path} ${message}`);
     expect(whole(3)).toEqual(['spec.when is not a condition']);
     expect(whole(bad('A'))).toEqual(['spec.when is a single fact']);
     expect(whole({ all: [bad('A')], fact: 'x' })).toEqual(['spec.when.fact stands beside "all"']);

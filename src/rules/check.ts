@@ -5,48 +5,54 @@ import { NodeRemediers, type HealedWhen, type NodeRemedier, type Rung } from '..
 import { ACTION_ARGS, ACTION_TRAITS } from '../api/node-remedier/values.ts';
 import { canonical } from '../api/digest.ts';
 import type { FieldError } from '../api/kind.ts';
-import { mistake, type Mistake } from './mistake.ts';
+import { validationError, type ValidationError } from './validation-error.ts';
 import { requirementsOf, type Requirements } from './requires.ts';
 import { compileWhen, type When } from './when.ts';
 
-/** All mistakes in one rule as a user writes it; none: it may run. */
-export function checkRule(object: unknown): Mistake[] {
+/** All errors in one rule as a user writes it; none: it may run. */
+export function checkRule(object: unknown): ValidationError[] {
   const schema = NodeRemediers.validate(object);
   if (schema.length > 0) return schema.map(withMend);
   const { spec } = NodeRemediers.parse(object);
-  const { when, mistakes } = compileWhen(spec.when);
+  const { when, errors } = compileWhen(spec.when);
   return [
-    ...mistakes,
+    ...errors,
     ...checkPossible(when),
     ...(spec.selector !== undefined && Object.keys(spec.selector).length === 0
-      ? [mistake('spec.selector', 'is empty, and an empty selector matches nothing', 'leave it out for every machine, or name a label')]
+      ? [
+          validationError(
+            'spec.selector',
+            'is empty, and an empty selector matches nothing',
+            'leave it out for every machine, or name a label',
+          ),
+        ]
       : []),
     ...checkLadder(spec.ladder, spec.healedWhen),
     ...checkProof(spec.healedWhen, when),
   ];
 }
 
-function withMend({ path, message, code }: FieldError): Mistake {
+function withMend({ path, message, code }: FieldError): ValidationError {
   switch (code) {
     case 'Unknown':
-      return mistake(path, message, 'remove it');
+      return validationError(path, message, 'remove it');
     case 'Missing':
-      return mistake(path, message, 'set it');
+      return validationError(path, message, 'set it');
     case 'TooFew':
-      return mistake(path, 'is empty', 'name at least one');
+      return validationError(path, 'is empty', 'name at least one');
     case undefined:
-      return mistake(path, message, message.replace(/^must be one of/, 'write one of').replace(/^must/, 'it must'));
+      return validationError(path, message, message.replace(/^must be one of/, 'write one of').replace(/^must/, 'it must'));
     default:
       return code satisfies never;
   }
 }
 
-function checkPossible(when: When | undefined): Mistake[] {
+function checkPossible(when: When | undefined): ValidationError[] {
   if (when === undefined) return [];
   const impossible = [...requirementsOf(when)].find(([, values]) => values.size === 0);
   if (impossible === undefined) return [];
   return [
-    mistake(
+    validationError(
       'spec.when',
       `can never be true: ${impossible[0]} would need two values at once`,
       'put one of them into "any", or leave it out',
@@ -54,31 +60,35 @@ function checkPossible(when: When | undefined): Mistake[] {
   ];
 }
 
-function checkLadder(ladder: readonly Rung[], healedWhen: HealedWhen): Mistake[] {
-  const mistakes: Mistake[] = [];
+function checkLadder(ladder: readonly Rung[], healedWhen: HealedWhen): ValidationError[] {
+  const errors: ValidationError[] = [];
   const last = ladder.length - 1;
   if (ladder[last]?.action !== 'Human')
-    mistakes.push(
-      mistake(`spec.ladder[${last}]`, 'is the end of the ladder, and no human is asked there', 'add a last rung {"action": "Human"}'),
+    errors.push(
+      validationError(
+        `spec.ladder[${last}]`,
+        'is the end of the ladder, and no human is asked there',
+        'add a last rung {"action": "Human"}',
+      ),
     );
   const seen = new Map<string, number>();
   for (const [index, rung] of ladder.entries()) {
     const at = `spec.ladder[${index}]`;
-    mistakes.push(...checkRung(rung, at));
+    errors.push(...checkRung(rung, at));
     if (rung.action === 'Human' && index < last)
-      mistakes.push(mistake(at, 'asks a human before the end: nothing below it would ever be tried', 'move it to the end'));
+      errors.push(validationError(at, 'asks a human before the end: nothing below it would ever be tried', 'move it to the end'));
     const key = `${rung.action} ${canonical(rung.args ?? {})}`;
     const before = seen.get(key);
     if (before !== undefined)
-      mistakes.push(mistake(at, `is the same as spec.ladder[${before}]`, `give spec.ladder[${before}] more attempts`));
+      errors.push(validationError(at, `is the same as spec.ladder[${before}]`, `give spec.ladder[${before}] more attempts`));
     seen.set(key, index);
     const unprovable = unprovableBy(rung, healedWhen);
     if (unprovable !== undefined)
-      mistakes.push(
-        mistake(at, `${rung.action} could never be proved: ${unprovable}`, 'use Reboot or Replace, or another proof in healedWhen'),
+      errors.push(
+        validationError(at, `${rung.action} could never be proved: ${unprovable}`, 'use Reboot or Replace, or another proof in healedWhen'),
       );
   }
-  return mistakes;
+  return errors;
 }
 
 function unprovableBy({ action }: Rung, { condition, of, onNewBoot }: HealedWhen): string | undefined {
@@ -89,47 +99,53 @@ function unprovableBy({ action }: Rung, { condition, of, onNewBoot }: HealedWhen
   return undefined;
 }
 
-function checkRung(rung: Rung, at: string): Mistake[] {
-  const mistakes: Mistake[] = [];
+function checkRung(rung: Rung, at: string): ValidationError[] {
+  const errors: ValidationError[] = [];
   const allowed = ACTION_ARGS[rung.action];
   const args = rung.args ?? {};
   const takes = Object.keys(allowed).join(', ');
   for (const key of Object.keys(args))
     if (!Object.hasOwn(allowed, key))
-      mistakes.push(mistake(`${at}.args.${key}`, `${rung.action} has no such argument`, takes === '' ? 'remove it' : `it takes ${takes}`));
+      errors.push(
+        validationError(`${at}.args.${key}`, `${rung.action} has no such argument`, takes === '' ? 'remove it' : `it takes ${takes}`),
+      );
   for (const [key, argument] of Object.entries(allowed)) {
     if (args[key] === undefined && argument.required)
-      mistakes.push(mistake(`${at}.args.${key}`, `must be set for ${rung.action}`, `set it: ${argument.allowed}`));
+      errors.push(validationError(`${at}.args.${key}`, `must be set for ${rung.action}`, `set it: ${argument.allowed}`));
     if (args[key] !== undefined && !argument.accepts(args[key]))
-      mistakes.push(mistake(`${at}.args.${key}`, `${JSON.stringify(args[key])} is not possible`, `set ${argument.allowed}`));
+      errors.push(validationError(`${at}.args.${key}`, `${JSON.stringify(args[key])} is not possible`, `set ${argument.allowed}`));
   }
-  if (rung.action !== 'Human') return mistakes;
+  if (rung.action !== 'Human') return errors;
   for (const key of ['attempts', 'timeoutSeconds', 'cooldownSeconds'] as const)
-    if (rung[key] !== undefined) mistakes.push(mistake(`${at}.${key}`, 'means nothing where a human is asked', 'remove it'));
-  return mistakes;
+    if (rung[key] !== undefined) errors.push(validationError(`${at}.${key}`, 'means nothing where a human is asked', 'remove it'));
+  return errors;
 }
 
 const proofFact = ({ condition, of }: HealedWhen): string => `${of === 'Machine' ? 'machine.' : ''}condition.${condition}.status`;
 
-function checkProof(healedWhen: HealedWhen, when: When | undefined): Mistake[] {
+function checkProof(healedWhen: HealedWhen, when: When | undefined): ValidationError[] {
   const { condition, is, of } = healedWhen;
   const fact = proofFact(healedWhen);
   if (factNamed(fact) === undefined)
     return [
-      mistake('spec.healedWhen.condition', `${JSON.stringify(condition)} is not the type of a condition`, 'for instance "KernelDeadlock"'),
+      validationError(
+        'spec.healedWhen.condition',
+        `${JSON.stringify(condition)} is not the type of a condition`,
+        'for instance "KernelDeadlock"',
+      ),
     ];
-  const mistakes: Mistake[] = [];
+  const errors: ValidationError[] = [];
   if (of !== 'Machine' && clearingOf(condition) !== 'Unknown' && is !== healthyStatus(condition))
-    mistakes.push(mistake('spec.healedWhen.is', `${condition} is bad when ${is}`, `write "${healthyStatus(condition)}"`));
+    errors.push(validationError('spec.healedWhen.is', `${condition} is bad when ${is}`, `write "${healthyStatus(condition)}"`));
   if (when !== undefined && requirementsOf(when).get(fact)?.has(is) === true)
-    mistakes.push(
-      mistake(
+    errors.push(
+      validationError(
         'spec.healedWhen',
         `${condition} ${is} is what the rule fires on, so it would prove the fault`,
         `prove ${is === 'True' ? 'False' : 'True'}, or another condition`,
       ),
     );
-  return mistakes;
+  return errors;
 }
 
 interface Acting {
@@ -138,24 +154,24 @@ interface Acting {
 }
 
 /**
- * The mistakes of a whole set, by name of the rule; only names with mistakes are in it. Of two rules that would undo each other both are
+ * The errors of a whole set, by name of the rule; only names with errors are in it. Of two rules that would undo each other both are
  * refused, unless `standing` (rules that run already) names exactly one of them: then a newcomer cannot stop what runs.
  */
-export function checkRules(objects: readonly unknown[], standing: ReadonlySet<string> = new Set()): Map<string, Mistake[]> {
-  const found = new Map<string, Mistake[]>();
+export function checkRules(objects: readonly unknown[], standing: ReadonlySet<string> = new Set()): Map<string, ValidationError[]> {
+  const found = new Map<string, ValidationError[]>();
   const sound: Acting[] = [];
-  const add = (name: string, mistakes: readonly Mistake[]) => {
-    if (mistakes.length > 0) found.set(name, [...(found.get(name) ?? []), ...mistakes]);
+  const add = (name: string, errors: readonly ValidationError[]) => {
+    if (errors.length > 0) found.set(name, [...(found.get(name) ?? []), ...errors]);
   };
   const names = new Set<string>();
   for (const object of objects) {
     const name = nameOf(object);
-    const mistakes = checkRule(object);
-    add(name, mistakes);
+    const errors = checkRule(object);
+    add(name, errors);
     if (names.has(name))
-      add(name, [mistake('metadata.name', `${JSON.stringify(name)} is the name of two rules`, 'give one of them another name')]);
+      add(name, [validationError('metadata.name', `${JSON.stringify(name)} is the name of two rules`, 'give one of them another name')]);
     names.add(name);
-    if (mistakes.length > 0) continue;
+    if (errors.length > 0) continue;
     const rule = NodeRemediers.parse(object);
     const { when } = compileWhen(rule.spec.when);
     if (when !== undefined) sound.push({ rule, requires: requirementsOf(when) });
@@ -176,9 +192,9 @@ function nameOf(object: unknown): string {
   return typeof metadata?.name === 'string' ? metadata.name : '';
 }
 
-function undoing({ rule }: Acting, other: Acting): Mistake {
+function undoing({ rule }: Acting, other: Acting): ValidationError {
   const { condition, is } = rule.spec.healedWhen;
-  return mistake(
+  return validationError(
     'spec.healedWhen',
     `${condition} ${is} is what NodeRemedier ${other.rule.metadata.name} fires on, and what proves that one is what this one fires on: they would undo each other for ever`,
     'let one of them require another status, or give them different pools',

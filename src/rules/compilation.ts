@@ -1,14 +1,14 @@
-import { mistake, type Mistake } from './mistake.ts';
+import { validationError, type ValidationError } from './validation-error.ts';
 
 /** The conditions of one rule while they are compiled. */
 export interface Compilation {
-  readonly mistakes: Mistake[];
+  readonly errors: ValidationError[];
   /** Facts so far. */
   leaves: number;
 }
 
-export function refuse({ mistakes }: Compilation, path: string, message: string, mend: string): undefined {
-  mistakes.push(mistake(path, message, mend));
+export function refuse({ errors }: Compilation, path: string, message: string, mend: string): undefined {
+  errors.push(validationError(path, message, mend));
   return undefined;
 }
 

@@ -61,8 +61,8 @@ describe('a history is a test of rules', () => {
   });
 });
 
-it('names every mistake in a history', () => {
-  const paths = (value: unknown) => parseHistory(value).mistakes.map(({ path }) => path);
+it('names every error in a history', () => {
+  const paths = (value: unknown) => parseHistory(value).errors.map(({ path }) => path);
   const base = { name: 'h', expect: [] };
   expect(paths({ ...base, events: [{ at: 5 }, { at: 3 }] })).toEqual(['events[1].at']);
   expect(paths({ ...base, events: [{ at: 0, condition: {} }] })).toEqual(['events[0].condition']);
@@ -75,14 +75,14 @@ it('names every mistake in a history', () => {
     expect.arrayContaining(['events[0].at', 'expect[0].action']),
   );
   expect(paths(null).length).toBeGreaterThan(0);
-  expect(parseHistory({ ...base, events: [{ at: 0, conditions: { A: 'true' } }] }).mistakes.length).toBeGreaterThan(0);
+  expect(parseHistory({ ...base, events: [{ at: 0, conditions: { A: 'true' } }] }).errors.length).toBeGreaterThan(0);
 });
 
 it('names a field that a history does not have, and the values that one may have', () => {
-  const mistakes = (value: object) => parseHistory({ name: 'h', expect: [], events: [{ at: 0 }], ...value }).mistakes;
-  expect(mistakes({ foo: 1 })).toEqual([{ path: 'foo', message: 'unknown field', mend: 'remove it' }]);
-  expect(mistakes({ events: [{ at: 0, agent: 'Dead' }] })).toMatchObject([{ path: 'events[0].agent', mend: 'write one of Alive, Silent' }]);
-  expect(mistakes({ name: 3 })).toMatchObject([{ path: 'name', mend: 'write it as the history format says' }]);
+  const errors = (value: object) => parseHistory({ name: 'h', expect: [], events: [{ at: 0 }], ...value }).errors;
+  expect(errors({ foo: 1 })).toEqual([{ path: 'foo', message: 'unknown field', mend: 'remove it' }]);
+  expect(errors({ events: [{ at: 0, agent: 'Dead' }] })).toMatchObject([{ path: 'events[0].agent', mend: 'write one of Alive, Silent' }]);
+  expect(errors({ name: 3 })).toMatchObject([{ path: 'name', mend: 'write it as the history format says' }]);
 });
 
 it('a rule that reads nothing it can know ends quietly', async () => {

@@ -8,7 +8,7 @@ import { CONDITION_STATUSES, PEER_SCOPES } from '../api/facts.ts';
 import { stringMap } from '../api/fields.ts';
 import { COMPONENT_STATES, OUTCOMES, PHASES } from '../api/machine/values.ts';
 import { ACTIONS } from '../api/node-remedier/values.ts';
-import { mistake, type Mistake } from './mistake.ts';
+import { validationError, type ValidationError } from './validation-error.ts';
 
 const closed = { additionalProperties: false } as const;
 const at = Type.Number({ minimum: 0, description: 'seconds from the start' });
@@ -112,30 +112,30 @@ export type History = Static<typeof history>;
 const ajv = new Ajv({ allErrors: true, strict: false, validateFormats: false });
 const check = ajv.compile<History>(history);
 
-/** A history as it stands in a file, or every mistake in it. */
-export function parseHistory(value: unknown): { history: History; mistakes: [] } | { history: undefined; mistakes: Mistake[] } {
+/** A history as it stands in a file, or every error in it. */
+export function parseHistory(value: unknown): { history: History; errors: [] } | { history: undefined; errors: ValidationError[] } {
   if (!check(value)) {
-    const mistakes = (check.errors ?? []).map((error) => {
+    const errors = (check.errors ?? []).map((error) => {
       const extra = (error.params as Record<string, unknown>)['additionalProperty'];
       const path = error.instancePath
         .slice(1)
         .replaceAll(/\/(\d+)/g, '[$1]')
         .replaceAll('/', '.');
-      if (typeof extra === 'string') return mistake(path === '' ? extra : `${path}.${extra}`, 'unknown field', 'remove it');
+      if (typeof extra === 'string') return validationError(path === '' ? extra : `${path}.${extra}`, 'unknown field', 'remove it');
       const allowed = (error.params as Record<string, unknown>)['allowedValues'];
-      return mistake(
+      return validationError(
         path,
         error.message ?? 'is not valid',
         Array.isArray(allowed) ? `write one of ${allowed.join(', ')}` : 'write it as the history format says',
       );
     });
-    return { history: undefined, mistakes };
+    return { history: undefined, errors };
   }
-  const mistakes: Mistake[] = [];
+  const errors: ValidationError[] = [];
   for (const [index, event] of value.events.entries())
     if (event.at < (value.events[index - 1]?.at ?? 0))
-      mistakes.push(mistake(`events[${index}].at`, `${event.at} is before the event above it`, 'put events in order'));
+      errors.push(validationError(`events[${index}].at`, `${event.at} is before the event above it`, 'put events in order'));
   if (value.start !== undefined && Number.isNaN(Date.parse(value.start)))
-    mistakes.push(mistake('start', `${JSON.stringify(value.start)} is not a time`, 'write RFC 3339, such as 2026-01-01T00:00:00Z'));
-  return mistakes.length === 0 ? { history: value, mistakes: [] } : { history: undefined, mistakes };
+    errors.push(validationError('start', `${JSON.stringify(value.start)} is not a time`, 'write RFC 3339, such as 2026-01-01T00:00:00Z'));
+  return errors.length === 0 ? { history: value, errors: [] } : { history: undefined, errors };
 }

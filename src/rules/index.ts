@@ -6,7 +6,7 @@ import type { NodeRemedier } from '../api/node-remedier.ts';
 import { DEFAULT_CLEARS_AFTER_SECONDS } from '../api/node-remedier/values.ts';
 import type { Machine } from '../api/machine.ts';
 import { matchesLabels } from '../api/selector.ts';
-import { mistakeText } from './mistake.ts';
+import { validationErrorText } from './validation-error.ts';
 import type { Leaf } from './leaf.ts';
 import { compileWhen, leavesOf, type When } from './when.ts';
 
@@ -26,10 +26,12 @@ export interface CompiledRule {
 
 /** Throws RuleRefused for one that `checkRule` refuses: such a rule never runs. */
 export function compileRule(rule: NodeRemedier): CompiledRule {
-  const { when, mistakes } = compileWhen(rule.spec.when);
+  const { when, errors } = compileWhen(rule.spec.when);
   const { name } = rule.metadata;
   if (when === undefined)
-    throw new CodedError('RuleRefused', `NodeRemedier ${name}: ${mistakes.map(mistakeText).join('; ')}`, { next: `kubenode rules check` });
+    throw new CodedError('RuleRefused', `NodeRemedier ${name}: ${errors.map(validationErrorText).join('; ')}`, {
+      next: `kubenode rules check`,
+    });
   const leaves = [...leavesOf(when)];
   return {
     name,

@@ -27,7 +27,7 @@ const isScalar = (value: unknown): value is Scalar =>
 
 export function compileLeaf(compilation: Compilation, node: Record<string, unknown>, path: string, negated: boolean): Leaf | undefined {
   compilation.leaves += 1;
-  const before = compilation.mistakes.length;
+  const before = compilation.errors.length;
   for (const key of Object.keys(node))
     if (!LEAF_KEYS.includes(key)) refuse(compilation, `${path}.${key}`, 'unknown field', `a fact is written with ${LEAF_KEYS.join(', ')}`);
   const ref = compileFact(compilation, node, path);
@@ -51,7 +51,7 @@ export function compileLeaf(compilation: Compilation, node: Record<string, unkno
   const value = compileValue(compilation, node['value'], ref, operator, `${path}.value`);
   const params = compileParams(compilation, node['params'], ref, `${path}.params`);
   if (params !== undefined && value !== undefined) checkAbsence(compilation, ref, operator, value, params, path, negated);
-  if (compilation.mistakes.length > before || value === undefined || params === undefined) return undefined;
+  if (compilation.errors.length > before || value === undefined || params === undefined) return undefined;
   return { kind: 'leaf', at: path, ref, operator, value, params, key: readKey(ref.name, params) };
 }
 
@@ -121,7 +121,7 @@ function compileParams(compilation: Compilation, raw: unknown, ref: FactRef, pat
   const allowed = ref.definition.missing === 'Absent' ? [...needed, 'default'] : needed;
   if (raw !== undefined && !isRecord(raw)) return refuse(compilation, path, 'must be an object', 'write {"name": value}');
   const params = raw ?? {};
-  const before = compilation.mistakes.length;
+  const before = compilation.errors.length;
   for (const key of Object.keys(params))
     if (!allowed.includes(key))
       refuse(
@@ -142,16 +142,16 @@ function compileParams(compilation: Compilation, raw: unknown, ref: FactRef, pat
   }
   if ('default' in params && allowed.includes('default') && typeof params['default'] !== ref.definition.type)
     refuse(compilation, `${path}.default`, `is not a ${ref.definition.type}`, `write a ${ref.definition.type}`);
-  if (ref.inner !== undefined && compilation.mistakes.length === before && Number(params['leave']) >= Number(params['enter']))
+  if (ref.inner !== undefined && compilation.errors.length === before && Number(params['leave']) >= Number(params['enter']))
     refuse(
       compilation,
       `${path}.leave`,
       `is not below enter (${Number(params['enter'])})`,
       'a hysteresis leaves at a lower number than it enters at',
     );
-  if (ref.inner?.id === 'condition.rises' && compilation.mistakes.length === before && Number(params['enter']) > MAX_RISES)
+  if (ref.inner?.id === 'condition.rises' && compilation.errors.length === before && Number(params['enter']) > MAX_RISES)
     refuse(compilation, `${path}.enter`, `no more than ${MAX_RISES} rises are counted`, `write ${MAX_RISES} or less`);
-  return compilation.mistakes.length === before ? (params as Params) : undefined;
+  return compilation.errors.length === before ? (params as Params) : undefined;
 }
 
 /** json-rules-engine takes a missing fact as different from everything: what is not known would then repair nodes. */

@@ -2,7 +2,7 @@
 import { NodeRemediers, type NodeRemedier, type NodeRemedierSpec } from '../api/node-remedier.ts';
 import { API_VERSION } from '../api/kind.ts';
 import { parseHistory, type History } from './history.ts';
-import { mistakeText } from './mistake.ts';
+import { validationErrorText } from './validation-error.ts';
 
 export const bad = (type: string) => ({ fact: `condition.${type}.status`, operator: 'equal', value: 'True' });
 export const good = (type: string) => ({ fact: `condition.${type}.status`, operator: 'equal', value: 'False' });
@@ -23,9 +23,9 @@ export function rule(name: string, spec: Partial<NodeRemedierSpec> = {}): NodeRe
   return NodeRemediers.parse(ruleObject(name, spec));
 }
 
-/** Throws with every mistake when it is not one. */
+/** Throws with every error where it is none. */
 export function history(events: History['events'], rest: Partial<History> = {}): History {
-  const { history, mistakes } = parseHistory({ name: 'history', events, expect: [], ...rest });
-  if (history === undefined) throw new Error(mistakes.map(mistakeText).join('; '));
+  const { history, errors } = parseHistory({ name: 'history', events, expect: [], ...rest });
+  if (history === undefined) throw new Error(errors.map(validationErrorText).join('; '));
   return history;
 }

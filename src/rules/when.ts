@@ -1,7 +1,7 @@
 /** The conditions of a rule: what json-rules-engine takes, narrowed to what can be answered, and compiled with the facts they read. */
 import { isRecord, refuse, type Compilation } from './compilation.ts';
 import { compileLeaf, type Leaf } from './leaf.ts';
-import type { Mistake } from './mistake.ts';
+import type { ValidationError } from './validation-error.ts';
 
 export type When = { kind: 'all' | 'any'; at: string; of: readonly When[] } | { kind: 'not'; at: string; of: readonly [When] } | Leaf;
 
@@ -9,15 +9,15 @@ const MAX_DEPTH = 8;
 const MAX_LEAVES = 64;
 const GROUP_KEYS = ['all', 'any', 'not'] as const;
 
-/** The compiled conditions, or every mistake in them. */
-export function compileWhen(value: unknown, at = 'spec.when'): { when: When; mistakes: [] } | { when: undefined; mistakes: Mistake[] } {
-  const compilation: Compilation = { mistakes: [], leaves: 0 };
-  const { mistakes } = compilation;
+/** The compiled conditions, or every error in them. */
+export function compileWhen(value: unknown, at = 'spec.when'): { when: When; errors: [] } | { when: undefined; errors: ValidationError[] } {
+  const compilation: Compilation = { errors: [], leaves: 0 };
+  const { errors } = compilation;
   const isLeaf = isRecord(value) && !GROUP_KEYS.some((key) => key in value) && 'fact' in value;
   const when = isLeaf ? refuse(compilation, at, 'is a single fact', 'put it into "all": [ … ]') : compile(compilation, value, at, 0, false);
   if (compilation.leaves > MAX_LEAVES)
     refuse(compilation, at, `has ${compilation.leaves} facts to look at`, `split it: at most ${MAX_LEAVES} in one rule`);
-  return when !== undefined && mistakes.length === 0 ? { when, mistakes: [] } : { when: undefined, mistakes };
+  return when !== undefined && errors.length === 0 ? { when, errors: [] } : { when: undefined, errors };
 }
 
 function compile(compilation: Compilation, node: unknown, path: string, depth: number, negated: boolean): When | undefined {

@@ -1,7 +1,7 @@
 /** Recorded histories of a fleet's rules, `rules/histories/<rule>/*.json`, and what came of replaying them. */
 import { CodedError, messageOf } from '../../api/errors.ts';
 import { parseHistory, type History } from '../../rules/history.ts';
-import { mistakeText } from '../../rules/mistake.ts';
+import { validationErrorText } from '../../rules/validation-error.ts';
 import { replay, type Replay } from '../../rules/replay.ts';
 import { listTree, readTreeFile } from '../tree-files.ts';
 import type { FleetRule } from './fleet-rules.ts';
@@ -67,8 +67,8 @@ function readHistory(root: string, path: string): History | string[] {
   // Without it every history would pass in which nothing happens.
   if (value !== null && typeof value === 'object' && !('expect' in value))
     return ['expect: must be set; mend: name the jobs that are made, or [] when the rule must not fire'];
-  const { history, mistakes } = parseHistory(value);
-  return history ?? mistakes.map(mistakeText);
+  const { history, errors } = parseHistory(value);
+  return history ?? errors.map(validationErrorText);
 }
 
 function toldOf({ told, last }: Replay): string[] {

@@ -23,7 +23,7 @@ import { observeHeartbeats } from '../../rules/heartbeats.ts';
 import { appliesTo } from '../../rules/index.ts';
 import { ownerUID } from '../../rules/job.ts';
 import { nextRung, replacementsBefore } from '../../rules/ladder.ts';
-import { mistakeText } from '../../rules/mistake.ts';
+import { validationErrorText } from '../../rules/validation-error.ts';
 import { lookAt } from '../../rules/pass.ts';
 import { PeerIndex, peerOf } from '../../rules/peers.ts';
 import { takeSnapshot, type PeerFacts, type Snapshot } from '../../rules/snapshot.ts';
@@ -189,7 +189,7 @@ async function rulesOf({ machine, rules, jobs, jobsOfSet, nowMs }: MachineInput,
     const { name } = rule.metadata;
     const mode = rule.spec.mode ?? 'Shadow';
     const mistakes = book.mistakes.get(name);
-    if (mistakes !== undefined) return { rule: name, mode, next: `it does not run: ${mistakes.map(mistakeText).join('; ')}` };
+    if (mistakes !== undefined) return { rule: name, mode, next: `it does not run: ${mistakes.map(validationErrorText).join('; ')}` };
     const outcome = outcomes.get(name);
     if (outcome === undefined) return { rule: name, mode, next: 'it is not about this machine: another pool, or other labels' };
     const explanation = explain(outcome);

@@ -3,7 +3,7 @@ import { API_VERSION } from '../../api/kind.ts';
 import type { NodeRemedier } from '../../api/node-remedier.ts';
 import type { RemedyOperationJob } from '../../api/remedy-operation-job.ts';
 import type { Stored } from '../../api/wire.ts';
-import { mistake } from '../../rules/mistake.ts';
+import { validationError } from '../../rules/validation-error.ts';
 import { rule as ruleNamed } from '../../rules/testing.ts';
 import { eventOfRule, ruleStatus, type RuleStatus } from './report.ts';
 
@@ -65,19 +65,19 @@ describe('what is said of a rule', () => {
   });
 
   test('one that is not sound says why, within bounds, and counts nothing', () => {
-    const one = [mistake('spec.when', 'is wrong', 'write another')];
+    const one = [validationError('spec.when', 'is wrong', 'write another')];
     expect(ruleStatus({ nowMs: NOW, rule: rule(), mistakes: one, jobs: [] })).toMatchObject({
       mistakes: [{ path: 'spec.when', message: 'is wrong', mend: 'write another' }],
       conditions: [{ status: 'False', reason: 'Refused', message: 'spec.when: is wrong; mend: write another' }],
     });
-    const many = Array.from({ length: 40 }, (_, index) => mistake(`spec.${index}`, 'x'.repeat(100), 'write another'));
+    const many = Array.from({ length: 40 }, (_, index) => validationError(`spec.${index}`, 'x'.repeat(100), 'write another'));
     const refused = ruleStatus({ nowMs: NOW, rule: rule(), mistakes: many, jobs: [] });
     expect(refused.mistakes).toHaveLength(20);
     expect(refused.conditions?.[0]?.message).toHaveLength(1024);
     expect(refused.conditions?.[0]?.message.endsWith('…')).toBe(true);
     expect(refused).not.toHaveProperty('counters');
     // As long as it may be.
-    const whole = mistake('p', 'y'.repeat(1024 - 'p: ; mend: m'.length), 'm');
+    const whole = validationError('p', 'y'.repeat(1024 - 'p: ; mend: m'.length), 'm');
     const exact = ruleStatus({ nowMs: NOW, rule: rule(), mistakes: [whole], jobs: [] }).conditions?.[0]?.message;
     expect([exact?.length, exact?.endsWith('; mend: m')]).toEqual([1024, true]);
   });
@@ -108,7 +108,7 @@ describe('what is said of a rule', () => {
 
   test('its author is told of what changed, and of nothing else', () => {
     const sound = ruleStatus({ nowMs: NOW, rule: rule(), mistakes: [], jobs: [] });
-    const refusedFor = (why: string) => ruleStatus({ nowMs: NOW, rule: rule(), mistakes: [mistake('spec', why, 'm')], jobs: [] });
+    const refusedFor = (why: string) => ruleStatus({ nowMs: NOW, rule: rule(), mistakes: [validationError('spec', why, 'm')], jobs: [] });
     expect(eventOfRule(undefined, sound)).toEqual({ type: 'Normal', reason: 'RuleAccepted', message: 'the rule runs' });
     expect(eventOfRule(sound, sound)).toBeUndefined();
     expect(eventOfRule(sound, refusedFor('a'))).toEqual({ type: 'Warning', reason: 'RuleRefused', message: 'spec: a; mend: m' });

@@ -4,7 +4,7 @@ import { isFinished, type RemedyOperationJob } from '../../api/remedy-operation-
 import type { Stored } from '../../api/wire.ts';
 import { findCondition, setConditions, type ConditionInput } from '../../kube/conditions.ts';
 import type { RecordedEvent } from '../../kube/recorder.ts';
-import { mistakeText, type Mistake } from '../../rules/mistake.ts';
+import { validationErrorText, type ValidationError } from '../../rules/validation-error.ts';
 
 export type RuleStatus = NonNullable<NodeRemedier['status']>;
 
@@ -15,7 +15,7 @@ const MAX_NAMED = 5;
 export interface RuleView {
   nowMs: number;
   rule: Stored<NodeRemedier>;
-  mistakes: readonly Mistake[];
+  mistakes: readonly ValidationError[];
   /** Of this rule's name, also of one that had the name before. */
   jobs: readonly Stored<RemedyOperationJob>[];
 }
@@ -30,7 +30,7 @@ export function ruleStatus(view: RuleView): RuleStatus {
   const accepted = mistakes.length === 0;
   const counters = accepted ? countersOf(view) : undefined;
   const lastJob = lastJobOf(view);
-  const text = mistakes.map(mistakeText).join('; ');
+  const text = mistakes.map(validationErrorText).join('; ');
   const observed = generation === undefined ? {} : { observedGeneration: generation };
   const says: ConditionInput = {
     type: 'Accepted',

@@ -5,12 +5,12 @@ import type { Stored } from '../../api/wire.ts';
 import { isTrue } from '../../kube/conditions.ts';
 import { checkRules } from '../../rules/check.ts';
 import { compileRule, indexRules, type CompiledRule, type RuleIndex } from '../../rules/index.ts';
-import type { Mistake } from '../../rules/mistake.ts';
+import type { ValidationError } from '../../rules/validation-error.ts';
 
 export interface Rulebook {
   index: RuleIndex;
   /** Of rules that do not run, by name. */
-  mistakes: ReadonlyMap<string, readonly Mistake[]>;
+  mistakes: ReadonlyMap<string, readonly ValidationError[]>;
   /** What each rule was compiled from. */
   sources: ReadonlyMap<string, string>;
 }
